@@ -52,7 +52,7 @@ static void take_notes(dlscale_result *result)
     }
 }
 
-/* `text` NULL: the file `path`. */
+/* Simulates `text`, or the file `path` if that is NULL. */
 static dl_status simulate(const char *path, const char *text, int threads, dlscale_result **result,
                           dl_error *err)
 {
@@ -145,7 +145,7 @@ long dlscale_column(const dlscale_result *result, const char *name)
     return -1;
 }
 
-/* NULL: there is none. */
+/* The cell; NULL if out of range. */
 static const dl_cell *cell_of(const dlscale_result *result, size_t row, size_t column)
 {
     if (row >= dlscale_rows(result) || column >= result->table.columns) return NULL;

@@ -11,8 +11,8 @@
 #include "sim/scenario/study.h"
 #include "sim/workloads/architecture.h"
 
-/* Steps of the trainer that are simulated for its seconds, and before them; micro-batches of such a
- * step, at most: more of them each take as long. */
+/* Simulated steps of the trainer, and steps before them; largest number of simulated micro-batches
+ * per step: further ones take equally long each. */
 #define TRAIN_STEPS 2
 #define TRAIN_WARMUP 1
 #define TRAIN_PASSES 4
@@ -43,7 +43,7 @@ static dl_status step_s(const dl_run_config *config, const dl_costs *costs, int 
     inner.scenario = &scenario;
     inner.costs = costs;
     inner.point = &point;
-    inner.draw = 0; /* these costs are drawn */
+    inner.draw = 0; /* the costs are already drawn */
     inner.observer = NULL;
     dl_run_result result = {0};
     const dl_status status = dl_run(&inner, &result, err);
@@ -82,7 +82,7 @@ dl_status dl_generate_trainer(const dl_run_config *config, const dl_costs *costs
 
 /* --- a measured update on policy -------------------------------------------------------------- */
 
-#define GENERATION_MAX 0.9 /* of a measured update, where it is not given */
+#define GENERATION_MAX 0.9 /* of a measured update, if not given */
 
 static void set_rates(dl_rollout_config *rollout, const dl_generators *g, const dl_costs *costs)
 {
@@ -91,7 +91,7 @@ static void set_rates(dl_rollout_config *rollout, const dl_generators *g, const 
     rollout->decode.b_s = dl_ns_to_s(costs->generator.request_token_ns.value);
 }
 
-/* Splits the measured update into generation, by whose seconds the curve is scaled, and the trainer's
+/* Splits the measured update into generation, whose seconds scale the curve, and the trainer's
  * rest. */
 static dl_status split_on_policy(const dl_run_config *config, const dl_costs *costs, int gpus,
                                  double *fixed_s, double *token_s, double *log_scale, dl_error *err)
@@ -130,13 +130,13 @@ static dl_status split_on_policy(const dl_run_config *config, const dl_costs *co
 
 /* --- a generator that nobody has timed -------------------------------------------------------- */
 
-/* Shares of the memory's rate that reads of weights and caches reach, and of the arithmetic's peak:
+/* Fractions of the memory's rate for reads of weights and caches, and of the arithmetic's peak:
  * assumed, without a measurement of ours or a published one, hence the wide interval. */
 #define MEMORY_FRAC 0.6
 #define FLOP_FRAC 0.5
-#define ESTIMATE_FACTOR 2.0 /* either way: launches, imbalance and scheduling are not in it */
-#define CACHE_FRAC 0.9   /* of the memory that engines take, weights and cache (vLLM's default) */
-#define NUMBER_BYTES 2.0 /* bf16 */
+#define ESTIMATE_FACTOR 2.0 /* either way: without launches, imbalance and scheduling */
+#define CACHE_FRAC 0.9      /* of the memory, for weights and cache (vLLM's default) */
+#define NUMBER_BYTES 2.0    /* bf16 */
 #define CAUSE_GENERATOR 1000u
 #define CAUSE_TRAINER 1001u
 #define FIXED_FRAC 0.5
@@ -164,7 +164,7 @@ void dl_generate_estimate(dl_scenario *scenario, const dl_gpu_model *gpu, dl_ari
     const double parameters = (double)dl_architecture_parameters(&network) * network.tensor;
     const double cache_bytes = NUMBER_BYTES * network.cache_numbers * network.tensor;
     const double gpus = g->replica_gpus, weight_bytes = NUMBER_BYTES * parameters;
-    /* Mean context of a request in flight: longer ones are in flight for longer. */
+    /* Mean context of a request in flight: longer answers are in flight for longer. */
     const double squares = 1 + (g->lengths == NULL ? g->length_cv * g->length_cv : 0);
     const double context = g->prompt_tokens + g->length_mean * squares / 2;
     const bool knows = gpu->memory_bytes_per_s.known && flop->known && network.cache_numbers > 0;
@@ -226,7 +226,7 @@ static void take_ages(dl_run_result *result, dl_rollout_ages *ages)
     }
 }
 
-/* The figures that runs of all kinds have: a step is an update, the workers are the trainer's. */
+/* Sets the figures common to all runs: a step is an update, the workers are the trainer's. */
 static void take(dl_run_result *result, const dl_run_config *config, const dl_rollout_result *r,
                  dl_rollout_ages *ages)
 {

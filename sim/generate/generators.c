@@ -19,9 +19,9 @@ const char *const dl_log_probs_names[] = {"never", "on_policy", "always", NULL};
  * verl/experimental/fully_async_policy/config/fully_async_ppo_trainer.yaml (which trains on the
  * log-probabilities of its engine), huggingface/trl PR 5650 and
  * trl/experimental/async_grpo/async_grpo_config.py@019ac735, inclusionAI/AReaL@00d07c04
- * examples/math/gsm8k_grpo.yaml, NVIDIA-NeMo/RL@0f8bce64 docs/guides/async-grpo.md (answers in flight
- * end before a copy unless in_flight_weight_updates is set; a batch is of the prompts that were meant
- * for its step). */
+ * examples/math/gsm8k_grpo.yaml, NVIDIA-NeMo/RL@0f8bce64 docs/guides/async-grpo.md (answers in
+ * flight end before a copy unless in_flight_weight_updates is set; a batch consists of the prompts
+ * intended for its step). */
 static const struct {
     const char *name, *keys;
 } presets[] = {
@@ -200,7 +200,7 @@ static dl_status check_copy(dl_generators *g, const dl_ini *ini, dl_error *err)
     return DL_OK;
 }
 
-/* A measured update on policy, of which both sides are found. */
+/* A measured update on policy, from which both sides' times are derived. */
 static dl_status check_on_policy(dl_generators *g, const dl_ini *ini, dl_error *err)
 {
     if (isnan(g->on_policy_s)) {
@@ -347,7 +347,8 @@ dl_rollout_config dl_generators_rollout(const dl_generators *g, bool on_policy, 
         .validation_stops_trainer = g->validation_stops != 1,
     };
     if (!colocated) return c;
-    /* All groups of the updates until the next change of sides are complete before the first. */
+    /* All groups for the updates until the next change of sides are complete before the first
+     * update. */
     c.rule = DL_RULE_WINDOW;
     c.bound = 0;
     c.workers = c.buffer = 0;

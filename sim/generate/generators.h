@@ -1,5 +1,5 @@
-/* [generators] of a scenario: reinforcement learning whose answers are generated beside the trainer,
- * as the keys have it. What it is: sim/generate/rollout.h, docs/rl.md. */
+/* A scenario's [generators]: reinforcement learning with answers generated beside the trainer; its
+ * keys. The model: sim/generate/rollout.h, docs/rl.md. */
 #ifndef DL_SIM_GENERATORS_H
 #define DL_SIM_GENERATORS_H
 
@@ -7,7 +7,8 @@
 #include "common/status.h"
 #include "sim/generate/rollout.h"
 
-/* Requests in flight on a replica, where neither a key nor memory says fewer: vLLM's max_num_seqs. */
+/* Requests in flight on a replica, unless a key or memory limits them further: vLLM's
+ * max_num_seqs. */
 #define DL_REQUESTS_MAX 256
 
 typedef enum dl_log_probs {
@@ -20,7 +21,7 @@ extern const char *const dl_rule_names[], *const dl_log_probs_names[], *const dl
 
 /* Numbers that are not given are NaN, whole ones 0. */
 typedef struct dl_generators {
-    int gpus, generator_gpus; /* of both sides; that generate */
+    int gpus, generator_gpus; /* of both sides; of the generators */
     int replica_gpus;
     bool colocated;
     int prompts, answers, copy_every;
@@ -35,16 +36,17 @@ typedef struct dl_generators {
     double *lengths; /* [length_count] of the file */
     size_t length_count;
     double token_s, request_token_s; /* a and b of dl_decode */
-    double *requests, *request_s;    /* [rate_count] in place of them: the table of rates */
+    double *requests, *request_s;    /* [rate_count] instead of these: a table of rates */
     int rate_count;
     int requests_max;  /* 0: not given */
     double decode_log; /* log_scale of dl_decode; no key */
     double train_fixed_s,
-        train_token_gpu_s; /* the second NaN: by the next, or the scenario's step */
-    /* A measured update on policy: seconds, the part that is generation; GPUs, mean length of its answers. */
+        train_token_gpu_s; /* token time NaN: from the measured update, or the scenario's step */
+    /* A measured update on policy: seconds, generation's share of them; GPUs, mean length of its
+     * answers */
     double on_policy_s, on_policy_generation_frac, on_policy_length;
     int on_policy_gpus;
-    double train_fixed_frac; /* of the rest of it: does not scale */
+    double train_fixed_frac; /* share of the rest of it that does not scale */
     int log_probs;           /* dl_log_probs */
     double log_prob_frac;
     double copy_s, copy_bytes, copy_bytes_per_s, pause_s;
@@ -53,34 +55,35 @@ typedef struct dl_generators {
     int64_t validation_every;
     int validation_stops;
     int micro_batch;
-    double sample_tokens; /* of a sample of the trainer's step: set by the scenario's reader */
+    double sample_tokens; /* per sample of the trainer's step; set by the scenario's reader */
     double usd_per_gpu_hour;
 } dl_generators;
 
-/* Reads and checks the section, and the file of lengths; *generators NULL where there is none, else
- * released with dl_generators_free. `gpus`: of the machine file, 0: there is none. Errors as
+/* Reads and checks the section and the file of lengths; *generators is NULL without the section,
+ * else released with dl_generators_free. `gpus`: of the machine file, 0: none. Errors as of
  * dl_scenario_read. */
 dl_status dl_generators_read(dl_generators **generators, const dl_ini *ini, int gpus,
                              dl_error *err) DL_MUST_CHECK;
 void dl_generators_free(dl_generators *generators);
 
-/* Whether the curve of a replica is left to the cost file, or to an estimate; of NULL it is not. */
+/* Whether a replica's curve must come from the cost file or an estimate; false for NULL. */
 bool dl_generators_need_rates(const dl_generators *generators);
 
-/* Whether the part of a measured update that does not scale is left to them; of NULL it is not. */
+/* Whether the part of a measured update that does not scale must come from these; false for
+ * NULL. */
 bool dl_generators_need_split(const dl_generators *generators);
 
-/* GPUs of the trainer: all where both sides take turns on them. */
+/* The trainer's GPUs: all if both sides take turns on them. */
 int dl_generators_trainer_gpus(const dl_generators *generators);
 
-/* The run, with the trainer's seconds of an update on its GPUs: fixed_s + token_s for each token.
- * `on_policy`: both sides on all GPUs in turn, whatever the keys say; then they are of all GPUs. All
- * but updates, warmup, seed and replicate is set; borrows from *generators. */
+/* Configuration of a run with fixed_s + token_s per token for the trainer's updates. `on_policy`:
+ * both sides in turn on all GPUs, whatever the keys; the times must then be those of all GPUs. Sets
+ * all but updates, warmup, seed and replicate; borrows from *generators. */
 dl_rollout_config dl_generators_rollout(const dl_generators *generators, bool on_policy,
                                         double fixed_s, double token_s);
 
-/* Lines "KEY = VALUE" of the section that are as in that framework into *keys, a constant; DL_ERR_USAGE,
- * with the nearest name, for one that is not known. */
+/* Sets *keys to a framework's settings, constant lines "KEY = VALUE" of the section; DL_ERR_USAGE,
+ * with the nearest name, for an unknown framework. */
 dl_status dl_generators_preset(const char *name, const char **keys, dl_error *err) DL_MUST_CHECK;
 
 #endif

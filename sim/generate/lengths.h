@@ -1,5 +1,5 @@
-/* Lengths of answers, in tokens: log-normal with a cap, part of whose spread all answers of a group
- * share, or a list. */
+/* Lengths of answers, in tokens: log-normal with a cap, with a part of the variance common to all
+ * answers of a group, or a list. */
 #ifndef DL_SIM_LENGTHS_H
 #define DL_SIM_LENGTHS_H
 
@@ -9,10 +9,10 @@
 #include "common/random.h"
 
 typedef struct dl_lengths {
-    double mean;       /* of what is generated, cut off at the cap; < cap */
-    double cv;         /* standard deviation over mean, before the cap; 0: all alike */
+    double mean;       /* of generated tokens, cut off at the cap; < cap */
+    double cv;         /* standard deviation over mean, before the cap; 0: all equal */
     double cap;        /* INFINITY: none */
-    double group_frac; /* of the variance of the logarithm: what a group has in common, 0 to 1 */
+    double group_frac; /* of the variance of the logarithm: the group's share, 0 to 1 */
     const double
         *list; /* [count] taken in turn by group and answer, times mean / list_mean; NULL */
     size_t count;
@@ -26,8 +26,8 @@ typedef struct dl_lengths_scaled {
 
 dl_lengths_scaled dl_lengths_scale(const dl_lengths *lengths, double scale);
 
-/* Draws the lengths of group `number`'s answers[count], whole tokens of at least 1. Depends on
- * nothing but its arguments. */
+/* Draws the lengths of group `number`'s answers[count], whole tokens of at least 1. Depends only on
+ * its arguments. */
 void dl_lengths_draw(const dl_lengths *lengths, const dl_lengths_scaled *at, uint64_t seed,
                      uint32_t replicate, int64_t number, double *answers, int count);
 

@@ -31,7 +31,7 @@ double dl_decode_token_s(const dl_decode *decode, double requests)
 
 typedef struct group {
     int64_t number;
-    int64_t draw; /* that its lengths are of: its own number, or that of a prompt requeued */
+    int64_t draw;          /* number whose lengths it has: its own, or a requeued prompt's */
     int64_t first, newest; /* updates in the weights at its first and its newest token; -1: none */
     int64_t done;          /* order of completion */
     double began_s, done_s;
@@ -52,15 +52,15 @@ typedef struct entries {
 } entries;
 
 typedef struct replica {
-    entries requests;          /* in flight, by their ends on the virtual clock, in tokens */
+    entries requests;          /* in flight, ordered by end on the virtual clock, in tokens */
     double clock;              /* tokens that a request in flight since the start would have */
-    double now_s, token_s;     /* the clock's time; seconds a token with those in flight */
+    double now_s, token_s;     /* the clock's time; current seconds per token */
     int64_t version;           /* updates in its weights */
-    double answer_s;           /* when the next answer ends; INFINITY: none, as things are */
-    double stalled_until_s;    /* > now_s: it stands still */
-    bool validates;            /* that is what for */
-    double pause_s, install_s; /* of a copy to come; INFINITY: none */
-    double shown_s;            /* since when its state has been the same */
+    double answer_s;           /* end of the next answer; INFINITY: none */
+    double stalled_until_s;    /* > now_s: paused */
+    bool validates;            /* paused for validation */
+    double pause_s, install_s; /* of the coming copy; INFINITY: none */
+    double shown_s;            /* start of its current state */
     dl_rollout_state shown;
 } replica;
 
@@ -76,13 +76,13 @@ typedef struct rollout {
     const dl_rollout_config *config;
     const dl_rollout_observer *observer;
     replica *replicas;
-    double *next_s; /* [replicas] of each, the next event */
+    double *next_s; /* next event of each */
     group *groups;  /* [group_count] slots */
     size_t group_count;
     int64_t *free_slots;
     size_t free_count, free_room;
-    entries waiting;   /* answers for a place, by group: whole groups in their order */
-    entries tools;     /* groups whose answers are complete, but for a wait */
+    entries waiting;   /* answers not yet in flight, by group: whole groups in their order */
+    entries tools;     /* complete groups in their tool wait */
     entries queue;     /* complete groups */
     int64_t *requeued; /* draws of discarded groups, from requeued_first on */
     size_t requeued_count, requeued_first;
@@ -91,15 +91,15 @@ typedef struct rollout {
 
     double now_s;
     int64_t updates;   /* made */
-    int64_t announced; /* of them, with their copies: what the rules count */
-    int64_t installed; /* the last one that was copied */
+    int64_t announced; /* of these, complete with their copies: counted by the rules */
+    int64_t installed; /* the last copied one */
     int64_t drawn;     /* the group whose lengths are in answers; -1: none */
     int64_t admitted, window_admitted, window_outstanding; /* groups; of the present window */
     int64_t numbers, completions;
     int64_t running_groups; /* admitted and not complete */
     int64_t begun_open;     /* begun, and neither used nor discarded */
     dl_rollout_state trainer;
-    double trainer_until_s; /* INFINITY: it waits for others */
+    double trainer_until_s; /* INFINITY: waiting */
     double trainer_since_s;
     bool trainer_is_copying_last;
     double batch_age, batch_tokens;
@@ -164,7 +164,7 @@ static dl_rollout_state state_of(const rollout *s, const replica *r)
     return s->trainer == DL_ROLLOUT_DRAINING ? DL_ROLLOUT_DRAINING : DL_ROLLOUT_WAITING;
 }
 
-/* Says what the replica did until now, where that ends. */
+/* Reports the replica's state up to now if it ends. */
 static void show(rollout *s, int index)
 {
     replica *r = &s->replicas[index];
@@ -176,7 +176,7 @@ static void show(rollout *s, int index)
     r->shown_s = r->now_s;
 }
 
-/* Takes the replica to the time now_s, in which nothing happens to it before. */
+/* Advances the replica to now_s; it has no event before. */
 static void advance(rollout *s, replica *r)
 {
     const double passed_s = s->now_s - r->now_s;
@@ -195,7 +195,7 @@ static void advance(rollout *s, replica *r)
     r->now_s = s->now_s;
 }
 
-/* Sets when something happens to the replica next, after anything about it has changed. */
+/* Sets the replica's next event after any change to it. */
 static void plan(rollout *s, int index)
 {
     replica *r = &s->replicas[index];
@@ -229,7 +229,7 @@ static void set_trainer(rollout *s, dl_rollout_state state, double until_s)
     }
     if (state == DL_ROLLOUT_DRAINING || s->trainer == DL_ROLLOUT_DRAINING) {
         for (int i = 0; i < s->config->replicas; i++)
-            advance(s, &s->replicas[i]); /* idle replicas change the cause */
+            advance(s, &s->replicas[i]); /* idle replicas get another state */
     }
     if (s->observer != NULL && s->now_s > s->trainer_since_s)
         s->observer->state(s->observer->user, DL_ROLLOUT_TRAINER, s->trainer, s->trainer_since_s,
@@ -260,7 +260,7 @@ static void free_slot(rollout *s, int64_t slot)
     s->free_slots[s->free_count++] = slot;
 }
 
-/* Groups that may begin now, by the rule. */
+/* Whether the rule lets another group begin now. */
 static bool may_begin(const rollout *s)
 {
     const dl_rollout_config *c = s->config;
@@ -294,7 +294,7 @@ static void admit(rollout *s)
     }
 }
 
-/* The replica with the fewest requests that has a place; -1: none has. */
+/* The replica with the fewest requests, below the limit; -1: none. */
 static int least_loaded(const rollout *s)
 {
     int best = -1, least = s->config->in_flight_max;
@@ -317,7 +317,7 @@ static void draw_answers(rollout *s, const group *g)
                     c->answers);
 }
 
-/* Begins answers while replicas have places for them. */
+/* Begins answers while replicas are below their limit. */
 static void dispatch(rollout *s)
 {
     const bool copies = s->trainer == DL_ROLLOUT_DRAINING || s->trainer == DL_ROLLOUT_COPYING;
@@ -367,7 +367,7 @@ static void complete(rollout *s, int64_t slot)
         (entry){(double)(s->config->taking != DL_TAKES_COMPLETED ? g->number : g->done), 0, slot});
 }
 
-/* Its last answer has ended. */
+/* The group's last answer has ended. */
 static void end_group(rollout *s, int64_t slot)
 {
     const dl_rollout_config *c = s->config;
@@ -459,7 +459,7 @@ static void use(rollout *s, int64_t slot)
     free_slot(s, slot);
 }
 
-/* Complete groups that the trainer wants to have before it starts. */
+/* Number of complete groups that the trainer needs before it starts. */
 static int64_t wanted(const rollout *s)
 {
     const dl_rollout_config *c = s->config;
@@ -467,7 +467,8 @@ static int64_t wanted(const rollout *s)
     return (int64_t)c->prompts * (c->copy_every - s->updates % c->copy_every);
 }
 
-/* Whether the groups that are next in order are all complete: those before them are used or discarded. */
+/* Whether the next `count` groups in order are all complete: those before them are used or
+ * discarded. */
 static bool are_next(const rollout *s, int64_t count)
 {
     const double end = s->group_counts.used + s->group_counts.discarded + (double)count;
@@ -477,7 +478,7 @@ static bool are_next(const rollout *s, int64_t count)
     return found >= count;
 }
 
-/* Takes a batch, where the trainer waits and there is one. */
+/* Takes a batch if the trainer waits and there is one. */
 static void try_batch(rollout *s)
 {
     if (s->trainer != DL_ROLLOUT_WAITING) return;
@@ -492,7 +493,7 @@ static void try_batch(rollout *s)
                 s->now_s + s->config->train_fixed_s + s->config->train_token_s * s->batch_tokens);
 }
 
-/* Begins all that the last events make possible: updates, copies, groups, requests. */
+/* Begins everything that the last events allow: updates, copies, groups, requests. */
 static void go_on(rollout *s)
 {
     int64_t admitted;
@@ -514,7 +515,7 @@ static void start_counting(rollout *s)
     s->sum = (totals){0};
 }
 
-/* The update is made, with its copy. */
+/* The update and its copy are complete. */
 static void announce(rollout *s)
 {
     s->announced = s->updates;
@@ -522,7 +523,7 @@ static void announce(rollout *s)
     s->sum.outstanding += (double)s->begun_open;
 }
 
-/* The update is over, with all that follows it. */
+/* The update has ended, with its copy and validation. */
 static void end_update(rollout *s)
 {
     if (s->observer != NULL)
@@ -545,7 +546,7 @@ static void stall(rollout *s, int index, double until_s, bool validates)
     plan(s, index);
 }
 
-/* Announces an update, and validates after it, where that is due. */
+/* Announces an update, and validates if that is due. */
 static void validate(rollout *s)
 {
     const dl_rollout_config *c = s->config;
@@ -573,7 +574,7 @@ static void install(rollout *s, int index)
     r->version = s->updates;
     r->install_s = INFINITY;
     if (c->prefill_token_s == 0 || in_flight(r) == 0) return;
-    double context = 0; /* prompts, and answers as far as they are */
+    double context = 0; /* prompts, and generated parts of answers */
     for (int i = 0; i < in_flight(r); i++)
         context +=
             c->prompt_tokens + r->requests.items[i].length - (r->requests.items[i].key - r->clock);
@@ -581,7 +582,7 @@ static void install(rollout *s, int index)
     r->validates = false;
 }
 
-/* Copies the weights, now that nothing has to end before. */
+/* Copies the weights; nothing has to end before. */
 static void copy(rollout *s)
 {
     const dl_rollout_config *c = s->config;
@@ -631,7 +632,7 @@ static void replica_event(rollout *s, int index)
     if (s->trainer == DL_ROLLOUT_DRAINING && all_idle(s)) copy(s);
 }
 
-/* The replicas have the new weights, before anything else is begun. */
+/* Gives the replicas the new weights, before anything else begins. */
 static void end_copy(rollout *s)
 {
     for (int i = 0; i < s->config->replicas; i++)
@@ -665,7 +666,7 @@ static int first_replica(const rollout *s)
     return first;
 }
 
-/* Makes the next event happen; false: there is none. */
+/* Runs the next event; false: there is none. */
 static bool step(rollout *s)
 {
     const int first = first_replica(s);
@@ -682,7 +683,7 @@ static bool step(rollout *s)
     } else if (s->trainer == DL_ROLLOUT_WORKING) {
         end_training(s);
     } else {
-        end_update(s); /* it was validated */
+        end_update(s); /* after validation */
     }
     if (s->measured_updates < s->config->updates) go_on(s);
     return true;
@@ -701,7 +702,7 @@ static void count_left(rollout *s, double *left_age_sum)
         s->tokens.left += s->groups[s->tools.items[i].group].tokens;
         *left_age_sum += age_of(s, &s->groups[s->tools.items[i].group]);
     }
-    /* Tokens of groups in flight: all of their answers, less what is still to be generated. */
+    /* Tokens of groups in flight: those of all their answers, less the part not yet generated. */
     bool *seen = dl_calloc(s->group_count + 1, sizeof *seen, "groups");
     for (int i = 0; i < s->config->replicas; i++) {
         const replica *r = &s->replicas[i];
@@ -714,7 +715,7 @@ static void count_left(rollout *s, double *left_age_sum)
             *left_age_sum += age_of(s, g);
         }
     }
-    if (s->waiting.count > 0) { /* one that has begun, but has no answer in flight just now */
+    if (s->waiting.count > 0) { /* begun, but with no answer in flight now */
         const group *g = &s->groups[s->waiting.items[0].group];
         if (g->first >= 0 && g->running == 0) {
             s->tokens.left += g->tokens;

@@ -1,18 +1,17 @@
-/* One run of reinforcement learning whose answers are generated beside the trainer: replicas of a
+/* A run of reinforcement learning with answers generated beside the trainer: replicas of a
  * generator, a queue of complete groups, one trainer, copies of the weights from it to the
  * replicas.
  *
- * A group is the n answers to one prompt, which count together. A replica has up to in_flight_max
- * requests in flight; each gets 1 / t(c) tokens a second while c of them are (dl_decode). So all
- * requests of a replica advance alike: a virtual clock per replica counts tokens, and the only
- * events are ends of answers. The trainer takes `prompts` complete groups, makes one update, and
- * after each copy_every updates copies the weights; what an update makes possible (the next groups)
- * begins when its copy, if it has one, is over. Times are seconds in double precision, so that sums
- * of a few of them are exact to 1e-12.
+ * A group is the n answers to one prompt, used together. A replica has up to in_flight_max requests
+ * in flight; each gets 1 / t(c) tokens a second while c of them are (dl_decode). So all requests of
+ * a replica advance alike: a virtual clock per replica counts tokens, and the only events are ends
+ * of answers. The trainer takes `prompts` complete groups, makes one update, and after each
+ * copy_every updates copies the weights; groups that an update allows begin after its copy, if it
+ * has one. Times are seconds in double precision, so that sums of a few of them are exact to 1e-12.
  *
- * The age of a group, in updates: those that the trainer has made when the group is taken, less
- * those in the weights that the replica had when the group's first token was begun; by newest
- * token: when its last one ended.
+ * The age of a group, in updates: the trainer's updates when the group is taken, less those in the
+ * replica's weights when the group's first token was begun; by newest token: when its last token
+ * ended.
  *
  * Laws that hold exactly (tests/sim/test_rollout.c): tokens generated = used + discarded + left;
  * ages of all groups sum to the groups begun and not yet consumed, summed over the ends of updates;
@@ -29,24 +28,24 @@
 typedef enum dl_rule {
     DL_RULE_AHEAD,     /* begun, less discarded, < (updates + bound + 1) B */
     DL_RULE_WINDOW,    /* begun since the last copy, and then outstanding, < (1 + bound) U B */
-    DL_RULE_INSTALLED, /* as ahead, counted from the update that was copied last */
+    DL_RULE_INSTALLED, /* as ahead, counted from the last copied update */
     DL_RULE_WORKERS    /* while fewer than `workers` groups are in flight */
 } dl_rule;
 
-/* Which complete groups the trainer takes. */
+/* Order in which the trainer takes complete groups. */
 typedef enum dl_taking {
-    DL_TAKES_COMPLETED, /* as they were completed */
-    DL_TAKES_OLDEST,    /* of those that are complete, as they were begun */
-    DL_TAKES_IN_ORDER   /* as they were begun, and waits for those that are not complete */
+    DL_TAKES_COMPLETED, /* by completion */
+    DL_TAKES_OLDEST,    /* complete ones, by their beginning */
+    DL_TAKES_IN_ORDER   /* by their beginning, waiting for incomplete ones */
 } dl_taking;
 
-/* Seconds a token of one request while c requests are in flight on a replica: a + b c, or
- * interpolated between points (count > 0), linear, beyond the last one along the last two. */
+/* Seconds per token of one request while c requests are in flight on a replica: a + b c, or linear
+ * interpolation between points (count > 0), extrapolated from the last two. */
 typedef struct dl_decode {
     double a_s, b_s;
     const double *requests, *token_s; /* [count] ascending requests; borrowed */
     int count;
-    double log_scale; /* of all of these times: logarithm of a factor */
+    double log_scale; /* logarithm of a factor on all of these times */
 } dl_decode;
 
 double dl_decode_token_s(const dl_decode *decode, double requests);
@@ -54,11 +53,11 @@ double dl_decode_token_s(const dl_decode *decode, double requests);
 /* All times >= 0. */
 typedef struct dl_rollout_config {
     int replicas;
-    int in_flight_max; /* requests of a replica; the others wait for a place */
+    int in_flight_max; /* requests of a replica; further ones wait */
     dl_decode decode;
-    double prefill_token_s; /* a token of context that a replica computes again after a copy */
+    double prefill_token_s; /* per token of context recomputed by a replica after a copy */
     dl_lengths lengths;
-    double prompt_tokens;   /* of each answer: the trainer computes them too */
+    double prompt_tokens;   /* per answer: the trainer computes them too */
     int answers;            /* of a group */
     double tool_s, tool_cv; /* wait of a group after its last token, log-normal; cv 0: constant */
     double growth_frac;     /* of the mean length in 100 updates */
@@ -67,33 +66,34 @@ typedef struct dl_rollout_config {
     int copy_every; /* updates */
     dl_rule rule;
     double bound;
-    int64_t workers; /* groups in flight at most; 0: no limit */
-    int64_t buffer;  /* complete groups in the queue at most, for DL_RULE_WORKERS; 0: no limit */
-    double age_max;  /* older groups are discarded when the trainer looks for a batch; INFINITY */
-    bool requeues;   /* the prompt of a discarded group is answered again, before new ones */
+    int64_t workers; /* largest number of groups in flight; 0: no limit */
+    int64_t buffer;  /* largest queue of complete groups, for DL_RULE_WORKERS; 0: no limit */
+    double age_max;  /* older groups are discarded when the trainer looks for a batch; INFINITY:
+                        none */
+    bool requeues;   /* a discarded group's prompt is answered again, before new ones */
     dl_taking taking;
     bool barrier; /* the trainer starts once all groups until the next copy are complete */
 
-    double train_fixed_s, train_token_s; /* of an update; a token of answers and prompts */
-    double copy_s;                       /* of the trainer; generation stands still for the last */
+    double train_fixed_s, train_token_s; /* per update; per token of answers and prompts */
+    double copy_s;                       /* of the trainer; generation pauses for the last */
     double pause_s;                      /* seconds of it, <= copy_s */
-    bool drains;     /* requests in flight end before a copy; else they go on with new weights */
-    bool by_replica; /* replicas are copied to one after another, in equal parts of copy_s */
+    bool drains;     /* requests in flight end before a copy; else they continue with new weights */
+    bool by_replica; /* replicas receive copies in sequence, each in an equal part of copy_s */
     double validation_s;
     int64_t validation_every; /* updates; 0: none */
     bool validation_stops_generators, validation_stops_trainer;
 
-    int64_t updates, warmup; /* counted, and before them */
+    int64_t updates, warmup; /* counted ones, and those before */
     uint64_t seed;
     uint32_t replicate;
 } dl_rollout_config;
 
 /* State of the trainer or of a replica, for the observer. */
 typedef enum dl_rollout_state {
-    DL_ROLLOUT_WORKING, /* an update; answering */
-    DL_ROLLOUT_WAITING, /* for complete groups; for what may begin */
+    DL_ROLLOUT_WORKING, /* updating; answering */
+    DL_ROLLOUT_WAITING, /* for complete groups; for groups that may begin */
     DL_ROLLOUT_DRAINING,
-    DL_ROLLOUT_COPYING, /* of a replica: standing still for it */
+    DL_ROLLOUT_COPYING, /* of a replica: paused for it */
     DL_ROLLOUT_VALIDATING,
     DL_ROLLOUT_STATES
 } dl_rollout_state;
@@ -105,7 +105,8 @@ extern const char *const dl_rollout_state_names[DL_ROLLOUT_STATES];
 typedef struct dl_rollout_observer {
     /* `who`: a replica, or DL_ROLLOUT_TRAINER, was in that state from start_s to end_s. */
     void (*state)(void *user, int who, dl_rollout_state state, double start_s, double end_s);
-    /* An update is over: complete groups in the queue, groups in flight, mean age of its batch. */
+    /* An update has ended: complete groups in the queue, groups in flight, mean age of its
+     * batch. */
     void (*update)(void *user, int64_t update, double now_s, int64_t queued, int64_t in_flight,
                    double age);
     void *user;
@@ -113,22 +114,24 @@ typedef struct dl_rollout_observer {
 
 /* Groups, or their tokens, in the whole run. */
 typedef struct dl_rollout_count {
-    double begun, used, discarded, left; /* left: complete, or (of tokens) what was made so far */
+    double begun, used, discarded, left; /* left: complete groups; of tokens, all generated so
+                                            far */
 } dl_rollout_count;
 
-/* Figures of the counted updates, but for the two ledgers, which are of the whole run. Plain
- * numbers only, so that results may be averaged, and copied as bytes. */
+/* Results of the counted updates; the two ledgers cover the whole run. Plain numbers only, so that
+ * results can be averaged, and copied as bytes. */
 typedef struct dl_rollout_result {
     double span_s, update_s;
     double trainer_frac[DL_ROLLOUT_STATES];   /* of the span; sum 1 */
     double generator_frac[DL_ROLLOUT_STATES]; /* of the replicas' time; sum 1 */
-    double at_max_frac;                       /* of it, with in_flight_max requests */
+    double at_max_frac;                       /* of the replicas' time with in_flight_max
+                                                 requests */
     double requests_mean;                     /* in flight on a replica */
     double in_flight_mean, queue_mean;        /* groups */
     double group_s, queue_s;                  /* mean time of a group in flight, in the queue */
     double groups_per_s, taken_per_s;         /* completed; used or discarded */
     double tokens_per_s, useful_tokens_per_s; /* generated; of used groups */
-    double batch_tokens;                      /* that the trainer computes in an update */
+    double batch_tokens;                      /* computed by the trainer per update */
     double samples;                           /* answers used */
     double age_mean, newest_age_mean, discarded_age_mean; /* the last is NaN where none is */
     double age_p95, age_max, newest_age_max;
@@ -146,8 +149,9 @@ typedef struct dl_rollout_ages {
     double *update_s; /* [updates] durations of the counted updates; likewise */
 } dl_rollout_ages;
 
-/* Runs. False where no update can ever be made: at the bound the trainer waits for groups that may
- * not begin; then *result says nothing and *ages is empty. `observer` may be NULL. */
+/* Runs the simulation. False if no update can ever be made, because the trainer waits for groups
+ * that the bound does not let begin; *result is then undefined and *ages empty. `observer` may be
+ * NULL. */
 bool dl_rollout_run(const dl_rollout_config *config, const dl_rollout_observer *observer,
                     dl_rollout_result *result, dl_rollout_ages *ages);
 
