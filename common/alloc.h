@@ -17,8 +17,8 @@ void *dl_calloc(size_t count, size_t size, const char *purpose);
 /* Resizes `block` (may be NULL) to count * size bytes; new bytes are not zeroed. */
 void *dl_realloc(void *block, size_t count, size_t size, const char *purpose);
 
-/* One more element at the end of array[count], an lvalue of undefined content; count goes up. Room
- * doubles, so that appending n elements costs O(n); so an array that is appended to must grow in no
+/* Appends an element to array[count] and returns it as an lvalue of undefined content. Room
+ * doubles, so that appending n elements costs O(n); an array that is appended to must grow in no
  * other way. The arguments are evaluated more than once. */
 #define DL_APPEND(array, count, purpose) \
     (*((array) = dl_grow((array), (count), sizeof *(array), purpose), &(array)[(count)++]))
@@ -30,19 +30,19 @@ void *dl_alloc_aligned(size_t bytes, const char *purpose);
 /* The same for large vectors that one loop walks through together. Each block of at least
  * DL_STAGGER_MIN_BYTES starts one DL_STAGGER_BYTES further into a cycle of DL_STAGGER_COUNT of them
  * than the block before it, so that blocks allocated near one another in time are never a multiple
- * of the cycle apart: first-level caches that predict the way by bits of the address (AMD Zen's by
- * bits 12 to 27) take vectors exactly a multiple of 256 MiB apart for the same one. The part
- * that fills pages of DL_HUGE_PAGE_BYTES is marked for them (transparent huge pages): walking
- * through vectors of tens of MB takes fewer address translations. Thread-safe. Released with
- * dl_free_staggered only; NULL is fine. */
+ * of the cycle apart: first-level caches that predict the way by address bits (AMD Zen: bits 12 to
+ * 27) take vectors exactly a multiple of 256 MiB apart for the same one. The part that fills whole
+ * pages of DL_HUGE_PAGE_BYTES asks for transparent huge pages: walking through vectors of tens of
+ * MB takes fewer address translations. Thread-safe. Released with dl_free_staggered only; NULL is
+ * fine. */
 enum { DL_STAGGER_BYTES = 4096, DL_STAGGER_COUNT = 64, DL_STAGGER_MIN_BYTES = 65536 };
 enum { DL_HUGE_PAGE_BYTES = 2 << 20 };
 
 void *dl_alloc_staggered(size_t bytes, const char *purpose);
 void dl_free_staggered(void *block);
 
-/* Asks for huge pages where the block covers some, before its first touch: for large arrays that
- * are used at random. Where the kernel has none to give, pages stay small. */
+/* Asks for huge pages for a block that covers some, before its first touch: for large arrays with
+ * random access. Pages stay small if the kernel has no huge ones. */
 void dl_ask_for_huge_pages(void *block, size_t bytes);
 
 /* A copy of `text`, which must not be NULL. */
@@ -54,10 +54,10 @@ char *dl_strndup(const char *text, size_t bytes);
 /* The same without the blanks and tabs around them. */
 char *dl_strndup_trimmed(const char *text, size_t bytes);
 
-/* Appends `more` to *text, after `between`; *text NULL: it becomes a copy of `more`. */
+/* Appends `between` and `more` to *text; if *text is NULL, it becomes a copy of `more`. */
 void dl_join(char **text, const char *between, const char *more);
 
-/* printf into a string of its own. */
+/* printf into a new string. */
 char *dl_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 char *dl_vformat(const char *format, va_list args) __attribute__((format(printf, 1, 0)));
 

@@ -1,5 +1,5 @@
-/* Bytes that are put together, and taken apart again with every length checked: messages between
- * ranks, records of a journal. Numbers are stored as the machine has them. */
+/* Byte buffers for messages between ranks and records of a journal: appended to, and read back with
+ * every length checked. Numbers are stored as the machine has them. */
 #ifndef DL_COMMON_BYTES_H
 #define DL_COMMON_BYTES_H
 
@@ -15,17 +15,17 @@ typedef struct dl_bytes {
 
 void dl_bytes_add(dl_bytes *bytes, const void *data, size_t count);
 
-/* What is left to be taken; borrowed. */
+/* The bytes not yet taken; borrowed. */
 typedef struct dl_bytes_left {
     const unsigned char *at;
     size_t count;
 } dl_bytes_left;
 
-/* Copies the next `count` bytes into `data` (NULL: only leaves them out); false, and nothing is
- * taken, if there are not as many. */
+/* Copies the next `count` bytes into `data` (NULL: skips them). Returns false and takes nothing if
+ * fewer are left. */
 bool dl_bytes_take(dl_bytes_left *left, void *data, size_t count);
 
-/* FNV-1a of data[count], 64 bits, from `hash` on (DL_HASH_START at first). */
+/* 64-bit FNV-1a hash of data[count], continued from `hash` (DL_HASH_START at first). */
 #define DL_HASH_START 0xcbf29ce484222325u
 uint64_t dl_hash_bytes(uint64_t hash, const void *data, size_t count);
 

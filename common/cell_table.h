@@ -1,5 +1,5 @@
-/* A table of results in memory whose cells know what they are: what a dl_csv_writer writes, for
- * JSON and for callers of the library. */
+/* A table of results in memory with typed cells: the output of a dl_csv_writer, for JSON and for
+ * callers of the library. */
 #ifndef DL_COMMON_CELL_TABLE_H
 #define DL_COMMON_CELL_TABLE_H
 
@@ -37,15 +37,15 @@ size_t dl_cell_table_rows(const dl_cell_table *table);
 /* row < dl_cell_table_rows, column < table->columns. */
 const dl_cell *dl_cell_table_cell(const dl_cell_table *table, size_t row, size_t column);
 
-/* Used by the writer: copies. */
+/* For the writer; the text is copied. */
 void dl_cell_table_add_comment(dl_cell_table *table, const char *text);
 void dl_cell_table_add_name(dl_cell_table *table, const char *text);
 void dl_cell_table_add_cell(dl_cell_table *table, dl_cell_kind kind, const char *text,
                             double number);
 
 /* Writes the members "columns", the names, and "rows", a list of objects with a member for each
- * cell: a text, a number, a list of numbers; null for an empty cell and for what JSON has no number
- * for. */
+ * cell: a text, a number, a list of numbers; null for an empty cell and for numbers that JSON
+ * lacks. */
 void dl_cell_table_write_json(dl_json *to, const dl_cell_table *table);
 
 #endif

@@ -1,7 +1,7 @@
 /* Writer of Chrome-trace JSON (the "JSON array/object format" that Perfetto and chrome://tracing
  * open), streaming: nothing is kept in memory. Times are int64 ns and are written as microseconds
  * with three decimals, exactly. Strings are escaped; invalid UTF-8 bytes become U+FFFD. Numbers
- * that JSON has not (NaN, infinities) become null. */
+ * that JSON lacks (NaN, infinities) become null. */
 #ifndef DL_COMMON_CHROME_TRACE_H
 #define DL_COMMON_CHROME_TRACE_H
 
@@ -32,7 +32,7 @@ dl_status dl_chrome_trace_open(dl_chrome_trace *trace, const char *path,
 void dl_chrome_trace_begin(dl_chrome_trace *trace, FILE *out);
 void dl_chrome_trace_finish(dl_chrome_trace *trace);
 
-/* Metadata: names of a process, of a thread of it. */
+/* Metadata: the name of a process, or of one of its threads. */
 void dl_chrome_trace_process(dl_chrome_trace *trace, int pid, const char *name);
 void dl_chrome_trace_thread(dl_chrome_trace *trace, int pid, int tid, const char *name);
 
@@ -54,11 +54,11 @@ void dl_chrome_trace_flow(dl_chrome_trace *trace, int pid, int tid, uint64_t id,
 void dl_chrome_trace_counter(dl_chrome_trace *trace, int pid, const char *name, int64_t time_ns,
                              double value);
 
-/* Writes the tail and closes: the file is in its place. Errors of dl_output_close, of any write.
- * Always leaves the object closed. */
+/* Writes the tail, closes the file and puts it in its place. Errors of dl_output_close and of any
+ * write. Always leaves the object closed. */
 dl_status dl_chrome_trace_close(dl_chrome_trace *trace, dl_error *err) DL_MUST_CHECK;
 
-/* The same where `status` is DL_OK; else gives the file up. As dl_output_end. */
+/* The same if `status` is DL_OK; else abandons the file, as dl_output_end does. */
 dl_status dl_chrome_trace_end(dl_chrome_trace *trace, dl_status status,
                               dl_error *err) DL_MUST_CHECK;
 

@@ -1,7 +1,7 @@
-/* Columns of a table of results: one row of a constant table says what a column is called in files
- * and above a table for people, its unit and meaning, and how its value is read. From these rows
- * come CSV and JSON (through a dl_csv_writer), text for a terminal, HTML (sim/report/html.h) and the
- * reference of columns. */
+/* Columns of a table of results. A row of a constant table gives a column's name in files, its
+ * heading for people, its unit and meaning, and the function that reads its value. From these rows
+ * come CSV and JSON (through a dl_csv_writer), text for a terminal, HTML (sim/report/html.h) and
+ * the reference of columns. */
 #ifndef DL_COMMON_COLUMNS_H
 #define DL_COMMON_COLUMNS_H
 
@@ -27,7 +27,7 @@ typedef struct dl_datum {
     int64_t count;      /* of a list: its elements */
     const char *text;   /* borrowed, or `owned` */
     const double *list; /* [count], borrowed, or `owned` */
-    void *owned;        /* NULL, or what dl_datum_free releases */
+    void *owned;        /* NULL, or memory for dl_datum_free to release */
 } dl_datum;
 
 dl_datum dl_datum_none(void);
@@ -39,7 +39,7 @@ dl_datum dl_datum_list(const double *list, int64_t count); /* NULL: none */
 dl_datum dl_datum_owned_list(double *list, int64_t count);
 void dl_datum_free(dl_datum *datum);
 
-/* How people read a value. */
+/* How a value is shown to people. */
 typedef enum dl_column_form {
     DL_FORM_PLAIN,   /* times `scale`, with `digits` after the point */
     DL_FORM_PERCENT, /* a fraction as per cent, likewise */
@@ -64,10 +64,10 @@ struct dl_column {
     int index;    /* for `get` */
     size_t offset;
     dl_datum (*get)(const void *row, const dl_column *column);
-    char *(*link)(const void *row); /* NULL, or where HTML links the cell to, of its own */
+    char *(*link)(const void *row); /* NULL, or the link of the cell in HTML, a new string */
 };
 
-/* The heading of a column and how people read it, among the members of a dl_column. */
+/* A column's heading and form for people, among the members of a dl_column. */
 #define DL_WORD(heading_) .heading = (heading_), .form = DL_FORM_TEXT
 #define DL_PLAIN(heading_, digits_) .heading = (heading_), .digits = (digits_)
 #define DL_PERCENT(heading_, digits_) DL_PLAIN(heading_, digits_), .form = DL_FORM_PERCENT
@@ -76,7 +76,7 @@ struct dl_column {
 #define DL_BYTES(heading_) .heading = (heading_), .form = DL_FORM_BYTES
 #define DL_RATE(heading_) .heading = (heading_), .form = DL_FORM_RATE
 
-/* Getters of a row's member at `offset`, and the two fields of a column that is the member `member`
+/* Getters of the row's member at `offset`; and the two fields of a column for the member `member`
  * of a row of type `type`: a number, a count, a truth value (yes, no) or a text. */
 dl_datum dl_column_get_double(const void *row, const dl_column *column);
 dl_datum dl_column_get_int(const void *row, const dl_column *column);
@@ -108,16 +108,15 @@ typedef struct dl_column_table {
     const void *rows; /* [row_count], of row_bytes each */
     size_t row_count, row_bytes;
     int indent; /* blanks before each line of text */
-    /* NULL, or a text that replaces the row's cells from column `failed_from` on, for people; NULL
-     * of it: the row is whole. */
+    /* NULL, or returns a text that replaces the row's cells from column `failed_from` on, for
+     * people; or NULL if the row is whole. */
     const char *(*failed)(const void *row);
     size_t failed_from;
-    /* NULL, or a mark after the row for people ("*"), "" for none. */
+    /* NULL, or returns a mark after the row for people ("*"), "" for none. */
     const char *(*mark)(const void *row);
-    char *(*remark)(
-        const void *row); /* NULL, or a text about the row, of its own; NULL of it: none */
-    const void *chosen;   /* a row that stands out; NULL: none */
-    /* NULL, or the row's class in HTML; NULL of it: none. */
+    char *(*remark)(const void *row); /* NULL, or returns a new text about the row, or NULL */
+    const void *chosen;               /* a row that stands out; NULL: none */
+    /* NULL, or returns the row's class in HTML, or NULL. */
     const char *(*row_class)(const void *row);
 } dl_column_table;
 
@@ -133,8 +132,8 @@ typedef struct dl_column_table {
 const void *dl_column_table_row(const dl_column_table *table, size_t row);
 const dl_column *dl_column_table_column(const dl_column_table *table, size_t column);
 
-/* Writes the names, and a row's values, as CSV cells, of columns with a name; the caller ends the
- * rows. */
+/* Writes the names, or a row's values, as CSV cells, for the columns with a name; the caller ends
+ * the rows. */
 void dl_columns_csv_names(dl_csv_writer *writer, const dl_column *const *columns, size_t count);
 void dl_columns_csv_row(dl_csv_writer *writer, const dl_column *const *columns, size_t count,
                         const void *row);
@@ -142,27 +141,27 @@ void dl_columns_csv_row(dl_csv_writer *writer, const dl_column *const *columns, 
 /* Writes the names of a table's columns and all of its rows. */
 void dl_columns_csv(dl_csv_writer *writer, const dl_column_table *table);
 
-/* A number in the column's form, of its own. */
+/* A number in the column's form, as a new string. */
 char *dl_column_number_text(const dl_column *column, double number);
 
-/* A row's value for people, of its own; "" where there is none. */
+/* A row's value for people, as a new string; "" if there is none. */
 char *dl_column_cell_text(const dl_column *column, const void *row);
 
 /* Whether any row of the table has a value in the column. */
 bool dl_column_has_values(const dl_column_table *table, const dl_column *column);
 
-/* The value that all rows have in the column, for people, of its own; NULL: they differ, or there
- * is none. */
+/* The value that all rows have in the column, for people, as a new string; NULL if they differ or
+ * there is none. */
 char *dl_column_common_text(const dl_column_table *table, const dl_column *column);
 
-/* Writes the columns that have a heading, and a value in some row, as lines of text, each as wide as
- * its cells need, texts to the left, numbers to the right, "-" for none. The chosen row is marked with
- * '>', and on a terminal it is bold. A remark follows its row, or stands below it where `width` has no
- * room for it. */
+/* Prints the columns that have a heading and a value in some row as lines of text, each as wide as
+ * its cells need, texts to the left, numbers to the right, "-" for none. The chosen row is marked
+ * with '>', and is bold on a terminal. A remark follows its row, or stands below it if `width` has
+ * no room for it. */
 void dl_columns_print(FILE *out, const dl_column_table *table, size_t width);
 
-/* The width that dl_columns_print gives a column; and what lines take besides the columns and a blank
- * between each two: for marks, and for the sign before the chosen row. */
+/* The width that dl_columns_print gives a column; and the width of a line beyond its columns and
+ * the blanks between them: for marks, and for the sign before the chosen row. */
 size_t dl_column_width(const dl_column_table *table, const dl_column *column);
 size_t dl_columns_extra(const dl_column_table *table);
 

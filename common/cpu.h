@@ -17,13 +17,13 @@ dl_status dl_cpu_pin(int index, dl_error *err) DL_MUST_CHECK;
  * Returns text. */
 const char *dl_cpu_name(char *text, size_t bytes);
 
-/* Subnormal numbers count as zero, as operands and as results, in the calling thread and in those
+/* Treats subnormal numbers as zero, as operands and as results, in the calling thread and those
  * that it starts. As training converges, gradients become subnormal, and many processors compute
- * those a hundred times slower: steps would get slower and slower. Of float only what is below
- * 1.2e-38 changes. Does nothing on processors other than x86-64 and AArch64. */
+ * those a hundred times slower: steps would get slower and slower. Only floats below 1.2e-38
+ * change. Does nothing on processors other than x86-64 and AArch64. */
 void dl_cpu_flush_subnormals(void);
 
-/* What the processors have done since the machine was started, in seconds over all of them. */
+/* Processor time used since the machine started, in seconds over all processors. */
 typedef struct dl_cpu_usage {
     double own_s;   /* this process, all threads */
     double busy_s;  /* all programs, and the kernel */
@@ -31,18 +31,18 @@ typedef struct dl_cpu_usage {
     double total_s; /* idle time included */
 } dl_cpu_usage;
 
-/* Now. All zero where /proc/stat cannot be read; it counts in ticks of 10 ms. */
+/* The usage now. All zero if /proc/stat cannot be read; it counts in ticks of 10 ms. */
 dl_cpu_usage dl_cpu_usage_now(void);
 
-/* Between two moments, of the machine's processor time: what other programs used, and what the host
- * took, 0 .. 1; NaN if the time between is under a tick. */
+/* Shares of the machine's processor time between two moments: used by other programs, and taken by
+ * the host, 0 .. 1; NaN if less than a tick passed. */
 typedef struct dl_cpu_disturbance {
     double others_frac, steal_frac;
 } dl_cpu_disturbance;
 
 dl_cpu_disturbance dl_cpu_disturbed(const dl_cpu_usage *from, const dl_cpu_usage *to);
 
-/* Finds the core that this is a spin loop. */
+/* Tells the core that this is a spin loop. */
 static inline void dl_cpu_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)

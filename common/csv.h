@@ -1,8 +1,8 @@
 /* CSV tables (results, measured rows): RFC 4180 quoting, '#' comment lines before the column names.
  * Numbers are written so that they read back to the same double; NaN is an empty cell.
  *
- * Read are LF and CRLF line ends, a UTF-8 byte-order mark, and cells with commas, quotes and line
- * breaks in quotes. Blanks belong to the cell. Empty lines count for nothing, except after the
+ * Reading accepts LF and CRLF line ends, a UTF-8 byte-order mark, and commas, quotes and line
+ * breaks in quoted cells. Blanks belong to the cell. Empty lines are skipped, except after the
  * names of a table with one column: there they are an empty cell. */
 #ifndef DL_COMMON_CSV_H
 #define DL_COMMON_CSV_H
@@ -24,9 +24,9 @@ typedef struct dl_csv {
     int *lines;   /* [rows] line of each row in the file */
 } dl_csv;
 
-/* Reads `path`; zero `csv` before. DL_ERR_PARSE with the line for: no column names, a name that is
- * empty or comes twice, a row with another number of cells than there are names, a quote that is
- * not closed or stands inside an unquoted cell, text after a closing quote, a NUL byte. */
+/* Reads `path`; zero `csv` before. DL_ERR_PARSE with the line for: no column names, an empty or
+ * repeated name, a row that has not as many cells as there are names, a quote that is not closed or
+ * stands inside an unquoted cell, text after a closing quote, a NUL byte. */
 dl_status dl_csv_read(dl_csv *csv, const char *path, dl_error *err) DL_MUST_CHECK;
 dl_status dl_csv_read_text(dl_csv *csv, const char *name, const char *text, size_t bytes,
                            dl_error *err) DL_MUST_CHECK;
@@ -38,24 +38,24 @@ int dl_csv_column(const dl_csv *csv, const char *name);
 /* The cell as text (borrowed). row < rows, column < columns. */
 const char *dl_csv_cell(const dl_csv *csv, size_t row, size_t column);
 
-/* The cell as a number; empty gives NaN; "inf" and "-inf" are taken, as dl_csv_double writes them.
- * Anything else that is not a number is DL_ERR_PARSE, one that no double holds DL_ERR_RANGE. */
+/* The cell as a number; empty gives NaN; "inf" and "-inf" are accepted, as dl_csv_double writes
+ * them. DL_ERR_PARSE for any other text, DL_ERR_RANGE for a number that no double holds. */
 dl_status dl_csv_number(const dl_csv *csv, size_t row, size_t column, double *value,
                         dl_error *err) DL_MUST_CHECK;
 
-/* Writing: to an open stream, cell by cell. The writer keeps no memory of its own; write errors
- * stay in the stream (ferror) for whoever closes it. */
+/* Writes to an open stream, cell by cell. The writer keeps no memory of its own; write errors stay
+ * in the stream (ferror) for whoever closes it. */
 typedef struct dl_csv_writer {
     FILE *out;            /* borrowed; NULL if there is a table */
-    dl_cell_table *table; /* borrowed: what takes comments, names and cells in place of `out` */
-    int cells;            /* written in the present row */
-    bool named;           /* the row of the names is over */
+    dl_cell_table *table; /* borrowed: takes comments, names and cells in place of `out` */
+    int cells;            /* written in the current row */
+    bool named;           /* the row of names is written */
 } dl_csv_writer;
 
-/* A line "# text" before the column names; a newline in the text starts another such line. */
+/* Writes a line "# text" before the column names; a newline in the text starts another one. */
 void dl_csv_comment(dl_csv_writer *writer, const char *format, ...) DL_PRINTF(2, 3);
 
-/* The next cell of the row: quoted where needed; NaN = empty. */
+/* Writes the next cell of the row: quoted if needed; NaN = empty. */
 void dl_csv_text(dl_csv_writer *writer, const char *text);
 void dl_csv_double(dl_csv_writer *writer, double value);
 void dl_csv_int(dl_csv_writer *writer, int64_t value);

@@ -6,12 +6,12 @@
 
 #include "common/status.h"
 
-/* Of text files: INI, CSV, logs. The largest of scenarios/ has 100 kB. */
+/* Limit of text files: INI, CSV, logs. The largest of scenarios/ has 100 kB. */
 #define DL_FILE_BYTES_MAX ((size_t)1 << 26)
 
-/* Reads all of `path` (a file, a pipe) into *text; *bytes is its length, and one NUL that does not
- * count follows. free(*text). DL_ERR_IO with the system's reason; DL_ERR_RANGE if there are more
- * than DL_FILE_BYTES_MAX bytes, as of a device that never ends. */
+/* Reads all of `path` (a file, a pipe) into *text; *bytes is its length without the NUL that
+ * follows. free(*text). DL_ERR_IO with the system's reason; DL_ERR_RANGE for more than
+ * DL_FILE_BYTES_MAX bytes, as of a device that never ends. */
 dl_status dl_file_read(const char *path, char **text, size_t *bytes, dl_error *err) DL_MUST_CHECK;
 
 /* The same with a limit of `max_bytes`, less than SIZE_MAX. */
@@ -22,8 +22,7 @@ dl_status dl_file_read_up_to(const char *path, size_t max_bytes, char **text, si
 dl_status dl_file_refuse_folder(const char *path, dl_error *err);
 
 /* The same without a limit, for a format whose files start with magic[magic_bytes]. Of any other
- * file only that many bytes are read (or all, if there are fewer): the caller sees that by
- * comparing them. */
+ * file only that many bytes are read (or all, if there are fewer): the caller compares them. */
 dl_status dl_file_read_format(const char *path, const char *magic, size_t magic_bytes, char **text,
                               size_t *bytes, dl_error *err) DL_MUST_CHECK;
 

@@ -1,11 +1,11 @@
 /* INI files (scenarios, costs, machines): kept as a list of entries with their lines, and read by
  * typed getters or a table of keys (common/keys.h). Every error names file, line, key, value and
- * what was expected.
+ * the expected form.
  *
  * Grammar: [section], key = value, comments from ';' or '#' at the start of a line, or from ' ;'
  * inside one. Blanks around keys and values do not count. Errors are: a line without '=', text
- * after ']', an empty section name or key, a key that is given twice in one section, control
- * characters, "key: value". A UTF-8 byte-order mark and CRLF line ends are accepted. */
+ * after ']', an empty section name or key, a key given twice in one section, control characters,
+ * "key: value". A UTF-8 byte-order mark and CRLF line ends are accepted. */
 #ifndef DL_COMMON_INI_H
 #define DL_COMMON_INI_H
 
@@ -72,18 +72,18 @@ void dl_ini_free_list(char **items, size_t count);
 /* The key's line, without blanks before it, in `text`; NULL: there is none. */
 const char *dl_ini_text_line(const char *text, const char *section, const char *key);
 
-/* The key's value without comment and blanks, of its own; NULL: there is none. */
+/* The key's value without comment and blanks, a new string; NULL: there is none. */
 char *dl_ini_text_value(const char *text, const char *section, const char *key);
 
-/* Gives the key this value: in its line, whose comment goes; in a line after its section's last
- * one; in a section at the end. `value` has no line end. */
+/* Sets the key to this value: in its line, whose comment goes; else in a line after its section's
+ * last one; else in a new section at the end. `value` has no line end. */
 void dl_ini_text_set(char **text, const char *section, const char *key, const char *value);
 
 /* Removes the key's line, if there is one; the section's line stays. */
 void dl_ini_text_remove(char **text, const char *section, const char *key);
 
-/* Error about an entry: "path:line: [section] key = value: <text>"; about the file where that is NULL,
- * as what a default or another key made is. Returns `code`. */
+/* Error about an entry: "path:line: [section] key = value: <text>"; about the file if `entry` is
+ * NULL, for a value from a default or another key. Returns `code`. */
 dl_status dl_ini_error(const dl_ini *ini, const dl_ini_entry *entry, dl_status code, dl_error *err,
                        const char *format, ...) DL_PRINTF(5, 6);
 

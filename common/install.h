@@ -1,6 +1,5 @@
-/* Where what comes with the programs is: data files and libraries, found from where the running
- * program lies, so that an installed tree may be moved as a whole. A build tree has the same
- * folders. */
+/* Data files and libraries that come with the programs, found relative to the running program, so
+ * that an installed tree may be moved as a whole. A build tree has the same folders. */
 #ifndef DL_COMMON_INSTALL_H
 #define DL_COMMON_INSTALL_H
 
@@ -9,8 +8,8 @@
 #include "common/status.h"
 
 /* Path of `name` ("plots", "scenarios/machines") in $DLSCALE_SHARE, if that is set, else in the
- * share/dlscale of the installation that the program, or the library libdlscale, belongs to.
- * Whether it exists is for the caller to find out. Never NULL; free() it. */
+ * share/dlscale of the installation that the program, or the library libdlscale, belongs to. It
+ * need not exist. Never NULL; free() it. */
 char *dl_share_path(const char *name);
 
 /* *path is the absolute path of the readable library `name`: beside the running program, else in
@@ -20,8 +19,8 @@ char *dl_share_path(const char *name);
 dl_status dl_library_path(const char *name, char **path, dl_error *err) DL_MUST_CHECK;
 
 /* Stores the address of the function `name` of `library` (dlopen) in *function, a pointer to a
- * function of any type: POSIX has functions come as object pointers, for which C has no cast. NULL,
- * and false, if the library has none. */
+ * function of any type: POSIX returns functions as object pointers, for which C has no cast. Stores
+ * NULL and returns false if the library has none. */
 bool dl_library_function(void *library, const char *name, void *function);
 
 #endif

@@ -1,16 +1,16 @@
-/* A journal of finished jobs, from which a run goes on after whatever ended it.
+/* A journal of finished jobs, from which an interrupted run goes on.
  *
  *   head     "dljourn1", key, number of jobs
  *   records  checksum, job, number of bytes, the bytes
  *
  * Numbers have 64 bits, as the machine stores them: the file is for the program that wrote it. It
- * is appended to and synchronised about once a second, or as often as the environment's
- * DLSCALE_JOURNAL_S says (seconds, 0.001 to 3600), so that whatever happens costs little more than
- * that; a run that takes less than twice as long leaves no file. A record counts if its checksum
- * (FNV-1a of what follows it) is right; reading ends at the first that is not, as after a power
- * failure, and what follows it is written again.
+ * is appended to and synchronised about once a second, or every DLSCALE_JOURNAL_S seconds (of the
+ * environment, 0.001 to 3600), so that an interruption costs little more than that; a run that
+ * takes less than twice as long leaves no file. A record counts if its checksum (FNV-1a of the
+ * bytes after it) is right; reading ends at the first wrong one, as after a power failure, and new
+ * records overwrite the rest.
  *
- * The file is locked (flock) while a run has it; another one waits for two seconds, then fails. */
+ * A run locks the file (flock) while it has it; another one waits for two seconds, then fails. */
 #ifndef DL_COMMON_JOURNAL_H
 #define DL_COMMON_JOURNAL_H
 
@@ -22,7 +22,7 @@
 
 typedef struct dl_journal dl_journal;
 
-/* What becomes of an earlier run's journal, as --journal says it. */
+/* Treatment of an earlier run's journal, as --journal names it. */
 typedef enum dl_journal_mode {
     DL_JOURNAL_RESUME,
     DL_JOURNAL_RESTART,
@@ -30,44 +30,46 @@ typedef enum dl_journal_mode {
 } dl_journal_mode;
 extern const char *const dl_journal_modes[]; /* their names, NULL at the end */
 
-/* *path becomes "FILE.journal", of the caller; NULL: there is none, as `output` is NULL or not a
- * regular file, or `mode` says so. Removes that of an earlier run where it says so: DL_ERR_IO if
+/* Sets *path to "FILE.journal", to be freed; NULL if there is none, because `output` is NULL or not
+ * a regular file, or `mode` says so. Removes an earlier run's if `mode` says so: DL_ERR_IO if
  * another process still has it. */
 dl_status dl_journal_beside(char **path, const char *output, dl_journal_mode mode,
                             dl_error *err) DL_MUST_CHECK;
 
-/* Opens the journal at `path` and reads what there is; else only keeps the name, for the first
- * flush. `key` stands for all that the jobs' results depend on but the program, whose version, size
- * and date are added; `jobs` is the number of jobs that the run starts with. Another run's file (key,
- * jobs) is set aside. DL_ERR_DATA if the file is no journal, or DLSCALE_JOURNAL_S no such number;
- * DL_ERR_IO if the file cannot be read or another process has it. End it with dl_journal_end. */
+/* Opens the journal at `path` and reads its records; without a file it only keeps the name, for the
+ * first flush. `key` stands for all that the jobs' results depend on but the program, whose
+ * version, size and date are added; `jobs` is the number of jobs that the run starts with. A file
+ * of another run (key, jobs) is set aside. DL_ERR_DATA if the file is no journal, or
+ * DLSCALE_JOURNAL_S no such number; DL_ERR_IO if the file cannot be read or another process has it.
+ * End it with dl_journal_end. */
 dl_status dl_journal_open(dl_journal **journal, const char *path, uint64_t key, int64_t jobs,
                           dl_error *err) DL_MUST_CHECK;
 
-/* Says on standard error where another run's journal was set aside to; NULL is fine. */
+/* Says on standard error where another run's journal was moved to; NULL is fine. */
 void dl_journal_say_aside(const dl_journal *journal, const char *program);
 
-/* A job's record of an earlier run, which lasts until dl_journal_end; false: there is none. */
+/* Finds a job's record from an earlier run, valid until dl_journal_end; false: there is none. */
 bool dl_journal_find(const dl_journal *journal, int64_t job, const void **data, size_t *bytes);
 
-/* How many there are. */
+/* The number of these records. */
 size_t dl_journal_count(const dl_journal *journal);
 
 /* Whether jobs are to be added: an earlier run's journal was read, or this one has been open for
  * twice the time between two flushes. */
 bool dl_journal_is_kept(const dl_journal *journal);
 
-/* Records a job, in memory. Needs no lock of its own, but of the caller. */
+/* Records a job, in memory. Not thread-safe: the caller locks. */
 void dl_journal_add(dl_journal *journal, int64_t job, const void *data, size_t bytes);
 
-/* Whether a flush is due: as long after the last one as the environment says. */
+/* Whether records wait for a flush and the time between two flushes has passed. */
 bool dl_journal_due(const dl_journal *journal);
 
-/* Writes what was added, and waits until the disk has it. DL_ERR_IO with the system's reason; then
- * the records that were written before are still good. */
+/* Writes the added records, and waits until they are on disk. DL_ERR_IO with the system's reason;
+ * records written before are then still good. */
 dl_status dl_journal_flush(dl_journal *journal, dl_error *err) DL_MUST_CHECK;
 
-/* Closes it, and removes the file where `done`. NULL is fine. What was not flushed is lost. */
+/* Closes it, and removes the file if `done`. NULL is fine. Records that were not flushed are
+ * lost. */
 void dl_journal_end(dl_journal *journal, bool done);
 
 #endif

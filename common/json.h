@@ -11,18 +11,18 @@
 /* The text in quotes, escaped; a byte that is no valid UTF-8 becomes U+FFFD. */
 void dl_json_string(FILE *out, const char *text);
 
-/* The shortest text that reads back to the same double; NaN and infinities, which JSON has not,
+/* The shortest text that reads back to the same double; NaN and infinities, which JSON lacks,
  * become null. */
 void dl_json_number(FILE *out, double value);
 
-/* Writes objects and lists item by item and puts the commas. Begin with {out}. */
+/* Writes objects and lists item by item, with commas between. Begin with {out}. */
 typedef struct dl_json {
     FILE *out;
-    bool follows; /* an item of the open list stands before the next one */
+    bool follows; /* an item of the open list comes before the next one */
 } dl_json;
 
-/* The start of an item: "name": of an object's member; name NULL in a list and for the whole. The
- * value is then written to to->out by the caller. */
+/* Starts an item; `name` is that of an object's member, NULL in a list and for the whole. The
+ * caller then writes the value to to->out. */
 void dl_json_item(dl_json *to, const char *name);
 
 /* Opens an object ('{') or a list ('['), and closes it ('}' or ']'). */

@@ -1,6 +1,6 @@
-/* The keys of one kind of INI file as one constant table: what a file may say, in which unit and
- * range, what holds without it, and where it is kept. Readers, checks and the reference
- * (docs/keys.md, dlsim --keys) are made from the rows. */
+/* The keys of one kind of INI file as one constant table: each key's values, unit, range and
+ * default, and the field that keeps it. Readers, checks and the reference (docs/keys.md, dlsim
+ * --keys) are made from the rows. */
 #ifndef DL_COMMON_KEYS_H
 #define DL_COMMON_KEYS_H
 
@@ -23,7 +23,7 @@ typedef enum dl_key_type {
     DL_KEY_OWN       /* read by code of its own; `form` describes it */
 } dl_key_type;
 
-/* One key. Numbers outside of low..high, which are generous, are slips of the pen: refused. */
+/* One key. Numbers outside low..high, which is generous, are slips of the pen: refused. */
 typedef struct dl_key {
     const char *section; /* "op *": of any name */
     const char *name;    /* "copies_*": with a number or a name after it */
@@ -31,12 +31,12 @@ typedef struct dl_key {
     dl_dimension dimension;     /* of a number; times are in ns, without a unit too */
     double low, high;           /* of a number */
     const char *const *choices; /* NULL-terminated */
-    const char *form;           /* what the value looks like, where type and choices do not say */
+    const char *form;           /* form of the value, if type and choices do not say */
     const char *fallback;       /* as a file would give it; NULL: none */
     bool required;
     int owner;      /* which struct keeps it: the table's own numbers */
     size_t offset;  /* in that struct; of DL_KEY_OWN only where the reader says so */
-    unsigned group; /* the table's own: what needs it, or takes it */
+    unsigned group; /* the table's own: who needs or takes it */
     const char *help;
     const char
         *only;  /* "compress = topk", "kind = lognormal, gamma", "stages > 1", "scale_compute":
@@ -62,19 +62,19 @@ dl_status dl_keys_check(const dl_keys *keys, const dl_ini *ini, dl_error *err) D
 /* The row of a key; `section` may be one that a pattern admits ("op conv1.forward"). NULL: none. */
 const dl_key *dl_keys_find(const dl_keys *keys, const char *section, const char *name);
 
-/* The row of "SECTION.KEY", or of "KEY" that just one section has; else DL_ERR_NAME, with the nearest
- * name. */
+/* The row of "SECTION.KEY", or of "KEY" that just one section has; else DL_ERR_NAME, with the
+ * nearest name. */
 dl_status dl_keys_named(const dl_keys *keys, const char *text, const dl_key **found,
                         dl_error *err) DL_MUST_CHECK;
 
-/* Reads every key of `owner` that is not DL_KEY_OWN into *part: the one of the file, or the
- * fallback; without both the field stays as it is, or, where the key is required, DL_ERR_DATA at
- * the line of the section. `section` stands for the rows' pattern, and only its rows are read;
- * NULL: rows whose section is no pattern. Texts are copied. */
+/* Reads every key of `owner` that is not DL_KEY_OWN into *part: the file's value, or the fallback;
+ * without both the field stays as it is, or, if the key is required, DL_ERR_DATA at the line of the
+ * section. `section` stands for the rows' pattern, and only its rows are read; NULL: rows whose
+ * section is no pattern. Texts are copied. */
 dl_status dl_keys_read(const dl_keys *keys, int owner, const dl_ini *ini, const char *section,
                        void *part, dl_error *err) DL_MUST_CHECK;
 
-/* DL_ERR_RANGE unless the number is in the key's range. `text`: what it was parsed from. */
+/* DL_ERR_RANGE unless the number is in the key's range. `text`: its source. */
 dl_status dl_key_check(const dl_key *key, double value, const char *text, const dl_ini *ini,
                        const dl_ini_entry *entry, dl_error *err) DL_MUST_CHECK;
 
@@ -82,17 +82,17 @@ dl_status dl_key_check(const dl_key *key, double value, const char *text, const 
 dl_status dl_key_choice(const dl_key *key, const char *text, int *choice,
                         dl_error *err) DL_MUST_CHECK;
 
-/* Writes the name of the key that `only` is about to name[bytes]; false: it is about none. */
+/* Writes the name of the key that `only` depends on to name[bytes]; false: there is none. */
 bool dl_key_depends(const dl_key *key, char *name, size_t bytes);
 
-/* Whether `only` holds where that key has this value, NULL: none. */
+/* Whether `only` holds if that key has this value (NULL: none). */
 bool dl_key_holds(const dl_key *key, const char *value);
 
 /* How the table is printed: for a terminal, as Markdown tables, as part of a manual page. */
 typedef enum dl_keys_form { DL_KEYS_TERMINAL, DL_KEYS_MARKDOWN, DL_KEYS_MAN } dl_keys_form;
 
-/* Prints the table: of one section, or all (NULL). False if there is no such section. `takes`: who
- * takes a key, into text[bytes], "" for all; may be NULL. */
+/* Prints one section of the table, or all (NULL). False if there is no such section. `takes` writes
+ * who takes a key into text[bytes], "" for all; may be NULL. */
 typedef void (*dl_key_takes_fn)(const dl_key *key, char *text, size_t bytes);
 
 bool dl_keys_print(FILE *out, const dl_keys *keys, const char *section, dl_keys_form form,

@@ -1,11 +1,11 @@
-/* A machine file: nodes (GPUs, PCIe tree, NVLink, NICs, host), how many there are, and the network
- * between them. Nodes are of one kind or of several, which may differ in all that is inside them.
+/* A machine file: nodes (GPUs, PCIe tree, NVLink, NICs, host), their number, and the network
+ * between them. Nodes are of one kind or of several, which may differ in everything inside them.
  *
- * The format, with an example: docs/formats.md; its keys: dl_machine_keys, docs/keys.md,
- * dlsim --keys.
+ * The format, with an example: docs/formats.md; its keys: dl_machine_keys, docs/keys.md, dlsim
+ * --keys.
  *
  * A parent is socketN or the name of a switch; link, port and socket_link name a [link]. Values are
- * quantities (common/quantity.h); a link's rates are what programs get, not what the wire carries.
+ * quantities (common/quantity.h); a link's rates are those that programs reach, below the wire's.
  *
  *        socket0 ======= socket1       === socket_link
  *        /     \            |
@@ -13,8 +13,7 @@
  *      /  \    /  \
  *    gpu0 gpu1 2   3
  *
- * What it leaves out: more than one NVSwitch plane.
- */
+ * Not modelled: more than one NVSwitch plane. */
 #ifndef DL_COMMON_MACHINE_H
 #define DL_COMMON_MACHINE_H
 
@@ -25,7 +24,7 @@
 #define DL_MACHINE_MAX_PARTS 1024 /* of one sort in a node */
 #define DL_MACHINE_MAX_DEPTH 6    /* PCIe switches above one another */
 
-/* Between which GPUs of a node copies need not go through host memory (NVLink is not asked). */
+/* Pairs of GPUs in a node that copy without host memory (NVLink aside). */
 typedef enum dl_peer {
     DL_PEER_NONE,
     DL_PEER_SWITCH, /* with a PCIe switch in common */
@@ -43,14 +42,14 @@ typedef struct dl_gpu_model {
     /* Read them with dl_gpu_model_flop_per_s; unknown = it has none. */
     dl_quantity fp32_flop_per_s, tf32_flop_per_s, fp16_flop_per_s, bf16_flop_per_s, fp8_flop_per_s;
     dl_quantity compute_capability; /* 8.6 */
-    /* Clock under load over the one of the peak rates; estimated computing takes 1 / clock_frac as
-     * long. Unknown = 1. */
+    /* Clock under load over the one of the peak rates; estimated computing takes 1 / clock_frac
+     * times as long. Unknown = 1. */
     dl_quantity clock_frac;
 } dl_gpu_model;
 
-/* Peak rate of matrix products. That of bf16, where the file does not give it, is fp16's if it
- * gives one of tf32: NVIDIA's GPUs from Ampere on have both, at equal rates (A100, GA102, Ada,
- * H100 architecture white papers). Borrowed; unknown: the GPU has no such arithmetic. */
+/* Peak rate of matrix products. A file that gives tf32 but not bf16 has bf16 at fp16's rate:
+ * NVIDIA's GPUs from Ampere on have both, at equal rates (A100, GA102, Ada, H100 architecture white
+ * papers). Borrowed; unknown: the GPU has no such arithmetic. */
 const dl_quantity *dl_gpu_model_flop_per_s(const dl_gpu_model *model, dl_arithmetic arithmetic);
 
 typedef struct dl_link_class {
@@ -82,15 +81,15 @@ typedef struct dl_nvlink {
     int lanes;
 } dl_nvlink;
 
-/* What is inside a node. Kind 0 is that of the nodes that no [nodes] section gives another one. */
+/* A kind of node. Kind 0 is that of the nodes that no [nodes] section gives another one. */
 typedef struct dl_node_kind {
-    char *name;                         /* NULL of kind 0, and of one with but other GPU models */
+    char *name;                         /* NULL for kind 0, and one with only other GPU models */
     uint64_t own;                       /* numbers that its own sections give: dl_machine_each */
     dl_quantity price_usd_per_hour;     /* of a node; or */
     dl_quantity gpu_price_usd_per_hour; /* of each GPU that is used */
     dl_peer peer;
     dl_quantity staged_bytes_per_s; /* of a copy between GPUs that the driver makes through host
-                                       memory; unknown = what its links let through */
+                                       memory; unknown = limited by its links only */
     bool gpudirect;                 /* NICs and GPUs copy without host memory */
     /* For collectives: bytes per second that a GPU sends and receives together through host memory,
      * between GPUs that share no NVLink and no PCIe switch, or have no peer access; unknown = as
@@ -106,8 +105,8 @@ typedef struct dl_node_kind {
     dl_quantity root_bytes_per_s;  /* all devices of a socket, each direction; unknown = no limit */
     int socket_link;               /* class; -1 with one socket */
     int nvswitch_link;             /* class; -1 = no NVSwitch */
-    dl_quantity nvswitch_sum_frac; /* of the link's rate, by sums that the NVSwitch makes, 0 < frac
-                                     * <= 1; unknown = it cannot sum */
+    dl_quantity nvswitch_sum_frac; /* fraction of the link's rate for sums made by the NVSwitch, 0 <
+                                      frac <= 1; unknown = it cannot sum */
     dl_pcie_switch *switches;
     dl_gpu *gpus; /* [gpu_count], >= 1 */
     dl_nic *nics;
@@ -115,15 +114,15 @@ typedef struct dl_node_kind {
     int switch_count, gpu_count, nic_count, nvlink_count;
 } dl_node_kind;
 
-/* Consecutive nodes of one kind, up to the next run's first one; the last run has no end, so that a
- * caller may change the number of nodes. */
+/* Consecutive nodes of one kind, up to the start of the next run; the last run has no end, so that
+ * a caller may change the number of nodes. */
 typedef struct dl_node_run {
     int first, kind;
-    int first_gpu; /* how many GPUs the nodes before have */
+    int first_gpu; /* GPUs of the nodes before */
 } dl_node_run;
 
-/* Of collectives. Of NCCL its own constants and choice are known (sim/collective/nccl.h); of
- * another one what the [protocol]s say. */
+/* Library of collectives. NCCL's own constants and choice are known (sim/collective/nccl.h); the
+ * [protocol]s describe any other. */
 typedef enum dl_library { DL_LIBRARY_OTHER, DL_LIBRARY_NCCL } dl_library;
 
 /* Versions of NCCL: "default", "2.4", ..., NULL, as [machine] and [exchange] nccl name them. */
@@ -132,9 +131,8 @@ extern const char *const dl_nccl_versions[];
 #define DL_NCCL_DEFAULT_MINOR 26 /* the newest whose choices were compared with benchmarks */
 
 /* How the collectives library moves data: the time of a call, of each hop of the algorithm inside a
- * node and between nodes beyond the links' latencies, and the part of the links' rates that it
- * reaches. Where there are several, the one that is fastest for the size is used (NCCL's LL, LL128
- * and Simple). */
+ * node and between nodes beyond the links' latencies, and the fraction of the links' rates that it
+ * reaches. Of several, the fastest for the size is used (NCCL's LL, LL128 and Simple). */
 #define DL_PROTOCOL_NAME_BYTES 64
 typedef struct dl_protocol {
     char *name; /* under DL_PROTOCOL_NAME_BYTES; "ll128 ring", "ll128 tree": for one algorithm */
@@ -145,25 +143,26 @@ typedef struct dl_protocol {
 /* How messages between nodes travel over TCP (sim/network/tcp.h). */
 typedef struct dl_tcp {
     bool given;
-    double time_factor;                /* on all its times: 1, or less to see what it costs */
+    double time_factor;                /* on all its times: 1, or less to see their effect */
     int sockets;                       /* of a channel between two nodes */
     int channels;                      /* that share the bytes of a collective */
     dl_quantity mtu_bytes;             /* of a packet, from its IP header on */
     dl_quantity window_bytes;          /* of a socket; unknown = never the limit */
     dl_quantity socket_bytes_per_s;    /* of the wire; unknown = only ports limit */
-    dl_quantity queue_ns, queue_bytes; /* that the queue before a port holds, together: at the
-                                          port's rate, and beside it; both unknown = any number */
+    dl_quantity queue_ns, queue_bytes; /* the queue before a port holds both together: the time at
+                                          the port's rate, and the bytes; both unknown = any
+                                          number */
 } dl_tcp;
 
-/* Where equal parts of the nodes are, in the order of the sites: of n nodes and k sites, the first
- * n / k (rounded up where it does not divide) are at the first one. */
+/* A site has an equal part of the nodes, in the order of the sites: of n nodes and k sites, the
+ * first n / k (rounded up if not whole) are at the first one. */
 typedef struct dl_site {
     char *name;
     dl_quantity bytes_per_s; /* to the others, each direction; unknown = not limited */
-    dl_quantity latency_ns;  /* of that way, in front of what pairs have; unknown = 0 */
+    dl_quantity latency_ns;  /* of that way, added to that of pairs; unknown = 0 */
 } dl_site;
 
-/* Between two sites, beside their own ways. */
+/* Limits between two sites, besides those of their own ways. */
 typedef struct dl_site_pair {
     int a, b;                            /* sites, a < b */
     dl_quantity bytes_per_s, latency_ns; /* as of a site; latency: one way */
@@ -190,21 +189,21 @@ enum { DL_FABRIC_BY_NODES, DL_FABRIC_BY_SWITCHES }; /* rank_order */
 typedef struct dl_net_switch {
     char *name;
     int parent;                        /* -1 = it is the root */
-    dl_quantity uplink_bytes_per_s;    /* as given; unknown = by what is below */
+    dl_quantity uplink_bytes_per_s;    /* as given; unknown = derived from the ports below */
     dl_quantity oversubscription;      /* >= 1; unknown = 1 */
     dl_quantity background_frac;       /* of its uplinks; unknown = that of [fabric] */
     int uplinks;                       /* 0 while reading = as many as ports that have its rate */
     int first_uplink;                  /* number of its first one among those of all switches */
-    double uplink_ports, uplink_fixed; /* from all of these */
+    double uplink_ports, uplink_fixed; /* derived from all of these */
 } dl_net_switch;
 
-/* What another job sends, again and again: each GPU of from[i] to the GPU of the same number of
- * to[i], and each in the same way. */
+/* Periodic traffic of another job: each GPU of from[i] sends to the GPU of the same number of
+ * to[i], all in the same way. */
 typedef struct dl_traffic {
     char *name;
     int *from, *to; /* [count] nodes */
     int count;
-    dl_quantity bytes;              /* of a node, each time; its GPUs have equal parts */
+    dl_quantity bytes;              /* of a node, each time; shared equally by its GPUs */
     dl_quantity every_ns, start_ns; /* start unknown = 0 */
 } dl_traffic;
 
@@ -238,8 +237,8 @@ extern const char *const dl_fabric_spreadings[]; /* "ideal", "ecmp", NULL */
 extern const char *const dl_fabric_placements[]; /* "packed", "scattered", NULL */
 extern const char *const dl_fabric_orders[];     /* "nodes", "switches", NULL */
 
-/* The rows of [fabric], of machine files and of scenarios, whose values go before those of the
- * machine file. FIELD(member) gives a row's owner and offset. */
+/* The rows of [fabric] in machine files and in scenarios, whose values override the machine file's.
+ * FIELD(member) gives a row's owner and offset. */
 #define DL_FABRIC_ROWS(FIELD, SWEEP)                                                              \
     {"fabric",                                                                                    \
      "topology",                                                                                  \
@@ -350,7 +349,7 @@ extern const char *const dl_fabric_orders[];     /* "nodes", "switches", NULL */
 #define DL_FABRIC_PURE(low_, high_) \
     .type = DL_KEY_QUANTITY, .dimension = DL_DIMENSION_PURE, .low = low_, .high = high_
 
-/* Source of the numbers with bounds of a section. */
+/* Source of a section's numbers with bounds. */
 typedef struct dl_machine_source {
     char *section, *text;
 } dl_machine_source;
@@ -362,7 +361,7 @@ typedef struct dl_machine {
     dl_library library;
     int nccl; /* of dl_nccl_versions; any but the first means that the library is NCCL */
     dl_quantity network_bytes_per_s; /* of the core; unknown = it never limits */
-    dl_quantity first_use_ns; /* of the first exchange of a run beyond its own time; unknown = 0 */
+    dl_quantity first_use_ns;        /* added to the first exchange of a run; unknown = 0 */
     dl_tcp tcp;
     dl_fabric fabric;
     dl_site *sites;
@@ -384,7 +383,7 @@ const char *dl_machine_source_of(const dl_machine *machine, const char *section)
 /* Every key that a machine file may have. */
 extern const dl_keys dl_machine_keys;
 
-/* The row of a key, in a section of a kind of nodes ("host of t4") too. NULL: there is none. */
+/* The row of a key, also in a section of a kind of nodes ("host of t4"). NULL: there is none. */
 const dl_key *dl_machine_find_key(const char *section, const char *name);
 
 /* Reads `path`, checks names, ranges, and that everything is connected. The caller zeroes `machine`
@@ -395,22 +394,22 @@ dl_status dl_machine_read(dl_machine *machine, const char *path, dl_error *err) 
 dl_status dl_machine_read_text(dl_machine *machine, const char *name, const char *text,
                                size_t bytes, dl_error *err) DL_MUST_CHECK;
 
-/* The site of a node, of sites that have as many nodes each as whole numbers allow; 0 where there
- * are none. */
+/* The site of a node, each site having as many nodes as whole numbers allow; 0 if there are
+ * none. */
 int dl_machine_site(const dl_machine *machine, int node);
 
-/* What long ways lie between: sites, or nodes where the machine has no sites; their number, and
- * that of a node. */
+/* The places between which long ways lie: sites, or nodes if the machine has no sites; their
+ * number, and that of a node. */
 int dl_machine_domains(const dl_machine *machine);
 int dl_machine_domain(const dl_machine *machine, int node);
 
-/* Whether the switches between nodes have what their topology needs, and a slot for each of the
+/* Checks that the switches between nodes have what their topology needs, and a slot for each of the
  * machine's nodes, whose number a caller may have changed. DL_ERR_DATA, DL_ERR_RANGE, without a
  * file. */
 dl_status dl_machine_check_fabric(const dl_machine *machine, dl_error *err) DL_MUST_CHECK;
 
-/* Whether numbers of GPUs are ints, of the machine's nodes, whose number a caller may have changed.
- * DL_ERR_RANGE, without a file. */
+/* Checks that GPUs can be numbered by ints, for the machine's nodes, whose number a caller may have
+ * changed. DL_ERR_RANGE, without a file. */
 dl_status dl_machine_check_gpus(const dl_machine *machine, dl_error *err) DL_MUST_CHECK;
 
 /* Reads [fabric] slots of a machine file or a scenario into the machine, where given.
@@ -421,27 +420,27 @@ dl_status dl_machine_read_slots(dl_machine *machine, const dl_ini *ini,
 /* Releases everything; a zeroed object is fine. */
 void dl_machine_free(dl_machine *machine);
 
-/* The library's version, 26 of NCCL 2.26; 0: it is another one. */
+/* The version of NCCL, 26 for 2.26; 0: another library. */
 int dl_machine_nccl(const dl_machine *machine);
 
 /* The kind of a node: its number, and the kind itself. O(log(runs)). */
 int dl_machine_kind(const dl_machine *machine, int node);
 const dl_node_kind *dl_machine_node(const dl_machine *machine, int node);
 
-/* The first kind that has the same links as that of a node, in which GPU models may differ. */
+/* The first kind that has the same links as the node's; GPU models may differ. */
 int dl_machine_links_kind(const dl_machine *machine, int node);
 
 /* Whether links differ between nodes. */
 bool dl_machine_has_unlike_nodes(const dl_machine *machine);
 
-/* Whether a port of some node is of a class that the first node's ports are not of. */
+/* Whether some node has a port of a class that the first node lacks. */
 bool dl_machine_has_unlike_ports(const dl_machine *machine);
 
-/* Number of GPUs of the first `nodes` nodes, which may be more than there are; of all. */
+/* Number of GPUs of the first `nodes` nodes, which may be more than there are; and of all. */
 int dl_machine_gpus_before(const dl_machine *machine, int nodes);
 int dl_machine_gpus(const dl_machine *machine);
 
-/* GPU `number`, counted from 0 over all nodes: its node, whose GPU `*index` it is. */
+/* The node of GPU `number`, counted from 0 over all nodes; *index is its number there. */
 int dl_machine_find_gpu(const dl_machine *machine, int number, int *index);
 
 /* How many nodes have as many GPUs together, if more nodes of kind 0 may be added; the machine's
@@ -459,8 +458,8 @@ const dl_gpu_model *dl_machine_model(const dl_machine *machine, int node, int in
 /* Whether some GPU of the machine is of the model with this number. */
 bool dl_machine_has_model(const dl_machine *machine, int model);
 
-/* Calls visit(user, "link nvlink2", key, quantity) for every number of the machine on which times
- * depend, known or not: rates, latencies, parts of rates; not the GPUs' peaks. */
+/* Calls visit(user, "link nvlink2", key, quantity) for every number of the machine that times
+ * depend on, known or not: rates, latencies, fractions of rates; not the GPUs' peaks. */
 typedef void (*dl_machine_visit_fn)(void *user, const char *section, const dl_key *key,
                                     dl_quantity *quantity);
 void dl_machine_each(dl_machine *machine, dl_machine_visit_fn visit, void *user);

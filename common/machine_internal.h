@@ -1,5 +1,5 @@
-/* What the reader of machine files (machine.c) shares with that of their networks
- * (machine_fabric.c). */
+/* Shared by the readers of machine files (machine.c), their nodes (machine_nodes.c) and their
+ * networks (machine_fabric.c). */
 #ifndef DL_COMMON_MACHINE_INTERNAL_H
 #define DL_COMMON_MACHINE_INTERNAL_H
 
@@ -12,7 +12,7 @@
 
 #define DL_MACHINE_MAX_NODES 10000000
 
-/* What keeps a key: its offset is in this struct. */
+/* Owner of a key: the struct that its offset is in. */
 enum {
     OF_MACHINE,
     OF_KIND,
@@ -28,10 +28,10 @@ enum {
     OF_NOBODY
 };
 
-/* What the reader carries from function to function. */
+/* State that the reader's functions pass on. */
 typedef struct dl_machine_reader {
     dl_machine *machine;
-    dl_node_kind *node;  /* that is being read */
+    dl_node_kind *node;  /* being read */
     const dl_ini *ini;   /* without the sections of kinds of nodes */
     const dl_ini *whole; /* with them */
     dl_error *err;
@@ -55,26 +55,26 @@ dl_status dl_machine_each_section(const dl_machine_reader *r, const char *kind,
 /* Reads "3" or "0-7", numbers below `count`; false if the text is neither. */
 bool dl_machine_parse_range(const char *text, int count, int *first, int *last);
 
-/* The sections for nodes of a kind, with those in `SECTION of KIND` in place of what these replace,
- * as a file of its own: [gpus 0-3 of t4] is its [gpus 0-3]. NULL: all sections that are of no kind.
- * It borrows keys and values; dl_machine_free_view releases the rest. */
+/* The sections for nodes of a kind as a file of its own, `SECTION of KIND` in place of those that
+ * it replaces: [gpus 0-3 of t4] is its [gpus 0-3]. NULL: all sections that are of no kind. It
+ * borrows keys and values; dl_machine_free_view releases the rest. */
 dl_ini dl_machine_view(const dl_ini *ini, const char *kind);
 void dl_machine_free_view(dl_ini *view);
 
-/* Reads all that is inside of a node into r->node, and checks it. */
+/* Reads the inside of a node into r->node, and checks it. */
 dl_status dl_machine_read_node(const dl_machine_reader *r);
 
 /* Reads the kinds of nodes, and [nodes ..]. */
 dl_status dl_machine_read_kinds(const dl_machine_reader *r);
 void dl_machine_free_kinds(dl_machine *machine);
 
-/* dl_machine_each for a kind's numbers: those of its own in "host of t4", the others in "host". */
+/* dl_machine_each for a kind's numbers: its own in "host of t4", the others in "host". */
 void dl_machine_visit_kind(dl_node_kind *kind, dl_machine_visit_fn visit, void *user);
 
-/* [fabric] but for the keys that are plain numbers and names, which are read already. */
+/* Reads [fabric] but for plain numbers and names, which are read already. */
 dl_status dl_machine_read_fabric(const dl_machine_reader *r);
 
-/* A section [netswitch NAME]: all are named before one is read, as its parent may stand below. */
+/* Sections [netswitch NAME]: all are named before one is read, as its parent may come later. */
 dl_status dl_machine_name_net_switch(const dl_machine_reader *r, const dl_ini_section *section,
                                      const char *name);
 dl_status dl_machine_read_net_switch(const dl_machine_reader *r, const dl_ini_section *section,
@@ -84,8 +84,8 @@ dl_status dl_machine_read_net_switch(const dl_machine_reader *r, const dl_ini_se
 dl_status dl_machine_read_traffic(const dl_machine_reader *r, const dl_ini_section *section,
                                   const char *name);
 
-/* That they form one tree, and the rates of its uplinks: after the NICs, on whose number these
- * depend. */
+/* Checks that they form one tree, and finds its uplinks' rates: after the NICs, which count
+ * there. */
 dl_status dl_machine_check_net_switches(const dl_machine_reader *r);
 
 #endif

@@ -14,7 +14,7 @@
 
 /* Writes [shm]: the rate at which a GPU sends and receives together, in slots of about
  * wire_bytes_per_s > 0; `seen`: the slots are known, not only the GPU's specification. `of`: the
- * end of the sections' names, "" or " of box2". */
+ * suffix of section names, "" or " of box2". */
 void dl_machine_write_shm(FILE *out, double wire_bytes_per_s, bool seen, const char *of);
 
 /* Writes [overlap]: the slowdown of GPUs that compute during such collectives. */

@@ -12,9 +12,9 @@ typedef struct dl_manual_item {
     const char *name, *text;
 } dl_manual_item;
 
-/* What the page of a program says that its tables do not. */
+/* The parts of a program's page that its tables do not give. */
 typedef struct dl_manual {
-    const char *title;                /* what the program does: "simulate training" */
+    const char *title;                /* its purpose: "simulate training" */
     const char *description;          /* paragraphs, an empty line between them */
     const dl_manual_item *exit_codes; /* besides 0, 1 and 2; these lists may be NULL */
     const dl_manual_item *environment, *files;
@@ -28,15 +28,15 @@ void dl_man_heading(FILE *out, const char *title);
 void dl_man_items(FILE *out, const dl_manual_item *items);
 void dl_man_see_also(FILE *out, const char *names);
 
-/* The text in lines, with everything escaped that would be a request; an empty line in it starts a
+/* Writes the text in lines and escapes anything that would be a request; an empty line starts a
  * paragraph. */
 void dl_man_text(FILE *out, const char *text);
 
-/* The same for a part of a line: neither wrapped nor ended. */
+/* The same for part of a line: neither wrapped nor ended. */
 void dl_man_words(FILE *out, const char *text);
 
-/* For a dl_complete_fn (options.h): prints the first `kept` bytes of `typed` and then `word`, in a
- * line, if `word` starts with what comes after these bytes. */
+/* For a dl_complete_fn (options.h): prints a line of the first `kept` bytes of `typed` and then
+ * `word`, if `word` starts with the bytes after these. */
 void dl_complete_word(FILE *out, const char *typed, size_t kept, const char *word);
 
 #endif

@@ -36,12 +36,11 @@ typedef struct dl_member {
     char unit[8]; /* "%", "ns", "B", "B/s" or "" */
 } dl_member;
 
-/* Reads the member that *format describes next, its value from *args, and advances *format; false at
- * the end of the text. A text
- * that is not as above is a broken invariant. */
+/* Reads the next member that *format describes, its value from *args, and advances *format; false
+ * at the end of the text. A text that is not as above is a broken invariant. */
 bool dl_member_next(dl_member *member, const char **format, va_list *args);
 
-/* The value for people, of its own: "" for none, "yes" for what is true. */
+/* The value for people, as a new string: "" for none, "yes" for true. */
 char *dl_member_text(const dl_member *member);
 
 #endif

@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 /* Index of the entry of names[count] that differs from `name` by the fewest single-character edits
- * (Levenshtein; capital letters are the same as small ones); if none is near (more than half of its
- * letters would have to change), the first that starts with it ("bert": "bert_base"), or -1. */
+ * (Levenshtein; case does not matter); if none is near (more than half of its letters would have to
+ * change), the first that starts with it ("bert": "bert_base"), or -1. */
 int dl_names_nearest(const char *name, const char *const *names, size_t count);
 
 /* Index of `name` in names[count], or -1. */
@@ -18,14 +18,14 @@ int dl_names_find(const char *name, const char *const *names, size_t count);
 void dl_names_hint(char *text, size_t bytes, const char *name, const char *const *names,
                    size_t count);
 
-/* Another program's word. It is taken as `here`; where that is NULL it is refused, and `says` tells
- * what to write, or that it is not simulated. The last word of a table is NULL. */
+/* Another program's word, read as `here`; if that is NULL it is refused, and `says` tells what to
+ * write, or that it is not simulated. The last word of a table is NULL. */
 typedef struct dl_word {
     const char *word, *here, *says;
 } dl_word;
 
-/* The row of the word that is `given`; capital letters are the same as small ones, '-' as '_'. NULL:
- * none, or `words` is. */
+/* The row of the word `given`; case does not matter, and '-' matches '_'. NULL: there is none, or
+ * `words` is NULL. */
 const dl_word *dl_word_find(const dl_word *words, const char *given);
 
 bool dl_ends_with(const char *text, const char *end);

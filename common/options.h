@@ -4,7 +4,7 @@
  *
  * A program with sub-commands ("dlprof train") has one dl_command for each. --help (-h) and
  * --version are always there. Long options may be shortened as long as they stay unique; "--" ends
- * them; what is neither option nor argument is positional, in any order with them. */
+ * them; all other words are positional, in any order with options. */
 #ifndef DL_COMMON_OPTIONS_H
 #define DL_COMMON_OPTIONS_H
 
@@ -24,9 +24,9 @@ typedef enum dl_option_type {
     DL_OPTION_TEXT,   /* const char **    any text; borrowed from argv */
     DL_OPTION_REGEX,  /* const char **    extended regular expression (regex.h); borrowed */
     DL_OPTION_CHOICE, /* int *            index in choices[] */
-    DL_OPTION_KIND, /* int *            0: not given; else 1 + index in choices[]: without an argument
-                         the first. It is one of them after '=', or as the next text */
-    DL_OPTION_LIST /* dl_text_list *   may be given several times; borrowed from argv */
+    DL_OPTION_KIND,   /* int *            0: not given; else 1 + index in choices[]: of the first
+                         without an argument, which follows '=' or is the next text */
+    DL_OPTION_LIST    /* dl_text_list *   may be given several times; borrowed from argv */
 } dl_option_type;
 
 /* Texts in the order given; grown by the parser, released with dl_text_list_free. */
@@ -98,7 +98,7 @@ typedef struct dl_option {
     {                                                                                              \
         DL_OPTION_ROW(KIND, name, letter, settings, field, shown, __VA_ARGS__), .choices = (names) \
     }
-/* `of` is INT, DOUBLE or BYTES; least and most are allowed themselves. */
+/* `of` is INT, DOUBLE or BYTES; least and most are inclusive. */
 #define DL_OPTION_ROW_NUMBER(of, name, letter, settings, field, least, most, shown, ...)      \
     {                                                                                         \
         DL_OPTION_ROW(of, name, letter, settings, field, shown, __VA_ARGS__), .low = (least), \
@@ -113,25 +113,27 @@ void dl_options_bind(dl_option *table, const dl_option *rows, size_t count, void
  * dl_options_parse, without the option's name. */
 dl_status dl_option_read(const dl_option *option, const char *text, dl_error *err) DL_MUST_CHECK;
 
-/* The target as it would be given, NULL of flags, lists and texts that are not set; free() it. */
+/* The target as a command line would give it; NULL for flags, lists and texts that are not set;
+ * free() it. */
 char *dl_option_value(const dl_option *option);
 
-/* For completion: prints, a line each, what `typed`, the start of the option's argument, may become.
- * False: the words of this option are not known. */
+/* For completion: prints, one a line, the arguments of the option that start with `typed`. False:
+ * the words of this option are not known. */
 typedef bool (*dl_complete_fn)(FILE *out, const char *option, const char *typed);
 
-/* The option that another program's word stands for, into *option, which stays as it is where the word
- * is not known; DL_ERR_USAGE, with what to write, where no option does. */
+/* Sets *option to the option that another program's word stands for, or leaves it if the word is
+ * not known; DL_ERR_USAGE, with the words to write, if no option does that. */
 typedef dl_status (*dl_option_word_fn)(const char *given, const char **option, dl_error *err);
 
 typedef struct dl_command {
     const char *program;    /* "dlprof train": how it was called */
     const char *positional; /* "TRACE..." in the usage line; "" if none */
-    const char *summary;    /* what the command does; first lines of --help */
+    const char *summary;    /* purpose of the command; first lines of --help */
     const dl_option *options;
     size_t option_count;
     size_t positional_min, positional_max;
-    bool runs_program; /* the first positional ends the options: what follows is its command line */
+    bool runs_program; /* the first positional ends the options and begins that program's command
+                          line */
     const dl_manual *manual; /* of a program without sub-commands; else NULL */
     dl_option_word_fn word;  /* NULL: no other program's words are known */
     dl_complete_fn complete; /* NULL: only arguments that are choices are completed */
@@ -144,8 +146,8 @@ typedef enum dl_options_action {
 
 /* Parses argv[1..argc-1]. An option's argument is read into its target as it comes, so that after a
  * failure some targets hold new values; `action` and argv stay untouched. Positional arguments are
- * appended to `positional` (borrowed from argv; NULL is fine where positional_max is 0); an option
- * given twice counts the last time. Fails with DL_ERR_USAGE for an unknown option (with the nearest
+ * appended to `positional` (borrowed from argv; NULL is fine if positional_max is 0); of an option
+ * given twice the last counts. Fails with DL_ERR_USAGE for an unknown option (with the nearest
  * name), a missing or superfluous argument, a number that does not parse or lies outside its range,
  * an unknown choice. */
 dl_status dl_options_parse(const dl_command *command, int argc, char **argv,
@@ -155,22 +157,22 @@ dl_status dl_options_parse(const dl_command *command, int argc, char **argv,
 /* What a program or sub-command does once its command line is parsed; `user` is its settings. */
 typedef dl_status (*dl_command_fn)(const dl_text_list *positional, void *user, dl_error *err);
 
-/* DL_ERR_IO if not all that was printed to stdout could be written (a full disk). */
+/* DL_ERR_IO if the output to stdout was not all written (a full disk). */
 dl_status dl_stdout_check(dl_error *err) DL_MUST_CHECK;
 
-/* The whole of a command: parses the command line, runs `run` unless that was --help or --version,
- * and prints what failed, dl_stdout_check included, to stderr after argv[0]. The command's outputs
- * are held (common/output.h) until `run` calls dl_outputs_end or returns. Returns the exit status.
- */
+/* A whole command: parses the command line, calls `run` unless that was --help or --version, and
+ * prints any error, that of dl_stdout_check included, to stderr after argv[0]. The command's
+ * outputs are held (common/output.h) until `run` calls dl_outputs_end or returns. Returns the exit
+ * status. */
 int dl_command_main(const dl_command *command, int argc, char **argv, dl_command_fn run,
                     void *user);
 
-/* The same, and leaves to the caller what failed. */
+/* The same, but the caller reports the error. */
 dl_status dl_command_run(const dl_command *command, int argc, char **argv, dl_command_fn run,
                          void *user, dl_error *err) DL_MUST_CHECK;
 
 /* Writes the effective settings as "name=value name=value ..." (flags only when set, texts quoted
- * when they hold spaces) into a string of its own; free() it. */
+ * when they hold spaces) into a new string; free() it. */
 char *dl_options_dump(const dl_command *command);
 void dl_text_list_add(dl_text_list *list, const char *text); /* borrowed */
 void dl_text_list_free(dl_text_list *list);
@@ -183,8 +185,8 @@ typedef struct dl_subcommand {
 } dl_subcommand;
 
 /* main() of a program with sub-commands: dispatches on argv[1]; prints --help, --version, and for
- * an unknown name the nearest one (exit 2). What ends with 0 has a dl_stdout_check after it.
- * `manual`: for its manual page; NULL: it has none. */
+ * an unknown name the nearest one (exit 2). A command that ends with 0 is followed by
+ * dl_stdout_check. `manual`: for its manual page; NULL: it has none. */
 int dl_subcommands_main(const char *program, const char *summary, const dl_subcommand *commands,
                         size_t count, const dl_manual *manual, int argc, char **argv);
 

@@ -1,12 +1,12 @@
-/* The one way in which programs write a result file: what is written goes to a temporary file in
- * the target's folder, which takes the target's place once all of it is there. A run that fails
- * leaves the old file as it was, and none where there was none; a run that is killed may also
- * leave the temporary file, ".NAME.partial-PID".
+/* The one way in which programs write a result file: they write a temporary file in the target's
+ * folder, which takes the target's place once it is complete. A run that fails leaves the old file
+ * as it was, or none if there was none; a run that is killed may also leave the temporary file,
+ * ".NAME.partial-PID".
  *
  * A file that is replaced keeps its permission bits and, where the system lets it, its owner; a
  * symbolic link stays one, and the file behind it is replaced. Other hard links to that keep the
- * old content. What is no regular file (/dev/stdout, /dev/null, a FIFO), and the file to which
- * standard output or standard error goes, is written directly. */
+ * old content. A target that is no regular file (/dev/stdout, /dev/null, a FIFO), or the file to
+ * which standard output or standard error goes, is written directly. */
 #ifndef DL_COMMON_OUTPUT_H
 #define DL_COMMON_OUTPUT_H
 
@@ -15,7 +15,7 @@
 
 #include "common/status.h"
 
-/* An open output; {0} is none. Write to `out`; how that went is reported by dl_output_close. */
+/* An open output; {0} is none. Write to `out`; dl_output_close reports write errors. */
 typedef struct dl_output {
     FILE *out;
     struct dl_output_file *file;
@@ -25,44 +25,42 @@ typedef struct dl_output {
  * cannot be written. */
 dl_status dl_output_open(dl_output *output, const char *path, dl_error *err) DL_MUST_CHECK;
 
-/* Puts the file in its place. DL_ERR_IO with the system's reason if not all of it could be written,
- * and then the target is as before. Leaves {0} in any case. */
+/* Puts the file in its place. DL_ERR_IO with the system's reason if it was not written completely;
+ * the target is then as before. Leaves {0} in any case. */
 dl_status dl_output_close(dl_output *output, dl_error *err) DL_MUST_CHECK;
 
-/* Gives up an output, or none: the target stays as it was. Leaves {0}. */
+/* Abandons an output, if any: the target stays as it was. Leaves {0}. */
 void dl_output_abandon(dl_output *output);
 
-/* The end of a function that wrote: closes where `status` is DL_OK, and gives up where something
- * failed, which *err then holds already. Returns what failed first. */
+/* Ends a function that wrote: closes if `status` is DL_OK; else abandons, and *err holds the
+ * failure already. Returns the first failure. */
 dl_status dl_output_end(dl_output *output, dl_status status, dl_error *err) DL_MUST_CHECK;
 
-/* From here to dl_outputs_end, dl_output_close only completes files: they take their places
- * together there. Files that are written directly are not held. Not nested; of one thread. */
+/* From here to dl_outputs_end, dl_output_close only completes files, and they take their places
+ * together there. Files written directly are not held. Not nested; one thread only. */
 void dl_outputs_hold(void);
 
-/* Where `status` is DL_OK, puts all held files in their places: if one cannot be, DL_ERR_IO with
- * its name and the system's reason, and the targets of all are as before (on file systems that
- * cannot exchange two files, the message says how many are not). Where something failed, gives all
- * up. Returns what failed first. Nothing is held afterwards; without dl_outputs_hold it does
- * nothing. */
+/* If `status` is DL_OK, puts all held files in their places: if one cannot be, DL_ERR_IO with its
+ * name and the system's reason, and all targets are as before (on file systems that cannot exchange
+ * two files, the message says how many are not). Else abandons all. Returns the first failure.
+ * Nothing is held afterwards; without dl_outputs_hold it does nothing. */
 dl_status dl_outputs_end(dl_status status, dl_error *err) DL_MUST_CHECK;
 
-/* Called first by a program's main. From here on, control characters in what is printed to
- * standard output and standard error, where names come from files, are printed as "\u001b" instead
- * of reaching the terminal: all of C0 but newline and tab, DEL, C1 as UTF-8, and bytes that are
- * not UTF-8. A write beyond the limit on the size of files (RLIMIT_FSIZE) fails with EFBIG instead
- * of ending the program. */
+/* Called first by a program's main. From here on, control characters printed to standard output and
+ * standard error, where names come from files, appear as "\u001b" instead of reaching the terminal:
+ * all of C0 but newline and tab, DEL, C1 as UTF-8, and bytes that are not UTF-8. A write beyond the
+ * limit on the size of files (RLIMIT_FSIZE) fails with EFBIG instead of ending the program. */
 void dl_output_start(void);
 
-/* A file of a command, and what it is to it, as the user knows it: "--output", "the cost file". */
+/* A file of a command, and its role as the user knows it: "--output", "the cost file". */
 typedef struct dl_file_role {
     const char *role;
-    const char *path; /* NULL: it is not given */
+    const char *path; /* NULL: not given */
 } dl_file_role;
 
-/* To be called before the work starts. DL_ERR_USAGE if an output's name is empty, or if it is the
- * same file as an input or another output, whatever the names are; DL_ERR_IO if it cannot be
- * created or replaced. Devices and pipes may be given twice. */
+/* To be called before the work starts. DL_ERR_USAGE if an output's name is empty, or it is the same
+ * file as an input or another output, under any name; DL_ERR_IO if it cannot be created or
+ * replaced. Devices and pipes may be given twice. */
 dl_status dl_outputs_check(const dl_file_role *outputs, size_t output_count,
                            const dl_file_role *inputs, size_t input_count,
                            dl_error *err) DL_MUST_CHECK;

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* The block of four numbers that the counter and the key stand for. */
+/* The block of four numbers of this counter and key. */
 static inline void dl_philox4x32_10(const uint32_t counter[4], const uint32_t key[2],
                                     uint32_t block[4])
 {

@@ -1,6 +1,6 @@
-/* How far a long run is, and how long it will take, on standard error: on a terminal as one line
- * that changes, elsewhere (a log file, a batch system) as one line a minute. Runs of under two
- * seconds, or a minute, show nothing. */
+/* Progress of a long run, and its remaining time, on standard error: on a terminal as one line that
+ * changes, elsewhere (a log file, a batch system) as one line a minute. Runs of under two seconds,
+ * or a minute, show nothing. */
 #ifndef DL_COMMON_PROGRESS_H
 #define DL_COMMON_PROGRESS_H
 
@@ -9,7 +9,7 @@
 
 typedef struct dl_progress {
     const char *program; /* "dlsim", before the lines of a log */
-    const char *what;    /* "of %lld runs": how the whole is named */
+    const char *what;    /* "of %lld runs": the total */
     bool terminal, shown;
     int64_t start_ns, last_ns;
     int64_t before; /* done when it started; -1: not known yet */
@@ -17,10 +17,10 @@ typedef struct dl_progress {
 
 void dl_progress_start(dl_progress *progress, const char *program, const char *what);
 
-/* A dl_progress_fn (common/jobs.h): user is a dl_progress. Says once what a journal had. */
+/* A dl_progress_fn (common/jobs.h): user is a dl_progress. Says once how many a journal had. */
 void dl_progress_show(void *user, int64_t done, int64_t count);
 
-/* The line on a terminal goes. */
+/* Clears the line on a terminal. */
 void dl_progress_end(dl_progress *progress);
 
 /* "4 s", "7 min", "3.2 h", "12 days", "40 years". Returns text. */

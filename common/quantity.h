@@ -1,13 +1,12 @@
-/* A physical quantity as machine files write it: a number, its unit, and where it comes from.
+/* A physical quantity as machine files write it: a number, its unit, and its origin.
  *
  *   NUMBER [UNIT] [, ORIGIN]        484GB/s, catalogue     1.3us, measured     25e9
  *   NUMBER [UNIT] (LOW [UNIT] to HIGH [UNIT]) [, ORIGIN]   6GB/s (4GB/s to 9GB/s), assumed
  *
- * LOW to HIGH, both above 0, is where the number is with a probability of 95 %.
+ * LOW to HIGH, both above 0, hold the number with a probability of 95 %.
  * Without a unit the number is in the base unit of its dimension (bytes, bytes per second, floating
  * point operations a second, ns), which the key names. Prefixes are decimal but for Ki, Mi, Gi; a
- * small b is a bit, a capital B a byte. Without an origin the number is assumed.
- */
+ * small b is a bit, a capital B a byte. Without an origin the number is assumed. */
 #ifndef DL_COMMON_QUANTITY_H
 #define DL_COMMON_QUANTITY_H
 
@@ -42,7 +41,7 @@ typedef struct dl_quantity {
 /* "assumed", "catalogue", "fitted", "measured"; never NULL. */
 const char *dl_origin_name(dl_origin origin);
 
-/* The origin of such a name. DL_ERR_NAME: the text says which one is nearest. */
+/* Reads an origin's name. DL_ERR_NAME, with the nearest name. */
 dl_status dl_origin_parse(const char *text, dl_origin *origin, dl_error *err) DL_MUST_CHECK;
 
 /* Parses "NUMBER [UNIT]", the number of any sign. DL_ERR_PARSE (the number), DL_ERR_NAME (the
@@ -50,8 +49,8 @@ dl_status dl_origin_parse(const char *text, dl_origin *origin, dl_error *err) DL
 dl_status dl_amount_parse(const char *text, dl_dimension dimension, double *value,
                           dl_error *err) DL_MUST_CHECK;
 
-/* Parses "LOW [UNIT] to HIGH [UNIT])", what follows the bracket in "NUMBER (LOW to HIGH)", which
- * must hold `value`. The errors of dl_amount_parse. */
+/* Parses "LOW [UNIT] to HIGH [UNIT])", the rest of "NUMBER (LOW to HIGH)" after the bracket; the
+ * interval must hold `value`. The errors of dl_amount_parse. */
 dl_status dl_bounds_parse(const char *text, dl_dimension dimension, double value, double *low,
                           double *high, dl_error *err) DL_MUST_CHECK;
 
@@ -61,13 +60,13 @@ const char *dl_amount_unit(const char *text);
 /* Writes "12.4 B/s", "1 PB/s", "50 us" to text[bytes] and returns text. */
 const char *dl_amount_text(char *text, size_t bytes, double value, dl_dimension dimension);
 
-/* DL_ERR_RANGE unless low <= value <= high: "12.4 B/s is not within 1 kB/s to 1 PB/s", and, if
- * `text`, which it was parsed from, has no unit, the one that would bring it there. */
+/* DL_ERR_RANGE unless low <= value <= high: "12.4 B/s is not within 1 kB/s to 1 PB/s", and, if its
+ * source `text` has no unit, the one that would bring it there. */
 dl_status dl_amount_check(double value, dl_dimension dimension, double low, double high,
                           const char *text, dl_error *err) DL_MUST_CHECK;
 
-/* Writes the units that are read, the base unit first, to text[bytes] and returns text: "ns, us,
- * ms, s"; "" if the dimension has none. */
+/* Writes the accepted units, the base unit first, to text[bytes] and returns text: "ns, us, ms, s";
+ * "" if the dimension has none. */
 const char *dl_dimension_units(char *text, size_t bytes, dl_dimension dimension);
 
 /* Parses the whole of `text`, which must be >= 0. DL_ERR_PARSE (the number, its bounds),

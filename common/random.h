@@ -7,12 +7,12 @@
 
 #include <stdint.h>
 
-/* One stream; copy it to fork it at its present place. */
+/* One stream; a copy goes on from the same place. */
 typedef struct dl_random {
     uint32_t key[2];
     uint32_t counter[4]; /* of the next block */
-    uint32_t block[4];   /* numbers of the present block */
-    int used;            /* how many of block[] are spent; 4 = none is left */
+    uint32_t block[4];   /* numbers of the current block */
+    int used;            /* numbers of block[] that are spent; 4 = none is left */
 } dl_random;
 
 /* Starts the stream of the four names. All values are valid. `worker` is free for any use inside a
@@ -20,8 +20,8 @@ typedef struct dl_random {
 void dl_random_init(dl_random *stream, uint64_t seed, uint32_t replicate, uint32_t point,
                     uint32_t worker);
 
-/* Goes to a place in the stream: as if that many 32-bit numbers had been drawn from its start.
- * Where it stands. So a stream may be kept as 8 bytes. */
+/* Sets the place in the stream, as if that many 32-bit numbers had been drawn from its start; and
+ * returns it. So a stream may be kept as 8 bytes. */
 void dl_random_seek(dl_random *stream, uint64_t place);
 uint64_t dl_random_place(const dl_random *stream);
 
@@ -37,9 +37,9 @@ uint64_t dl_random_below(dl_random *stream, uint64_t n);
 /* Standard normal (Box-Muller; two uniforms a call, so that the place in the stream is known). */
 double dl_random_normal(dl_random *stream);
 
-/* Standard normal by Marsaglia's polar method (SIAM Review 6, 1964), of which one of two numbers is
- * used. This one and those below take a changing number of uniforms a call, and draw, bit for bit,
- * what GSL 2.7 draws from the same stream. */
+/* Standard normal by Marsaglia's polar method (SIAM Review 6, 1964), which uses one of two numbers.
+ * This and the functions below take a varying number of uniforms a call, and draw, bit for bit, the
+ * numbers of GSL 2.7 from the same stream. */
 double dl_random_polar(dl_random *stream);
 
 /* Exponential of mean 1: >= 0. */

@@ -1,6 +1,6 @@
-/* Rows of a report that are described where they are written, for text, JSON and CSV alike: tables of
- * few columns whose values lie in several places. Those of many columns, with help and views of some
- * of them, are constant tables (common/columns.h).
+/* Rows of a report that are described where they are written, for text, JSON and CSV alike: for
+ * tables of few columns whose values lie in several places. Tables of many columns, with help and
+ * views, are constant tables (common/columns.h).
  *
  *   dl_rows rows = {.out = stdout};       or {.json = json}, or {.csv = writer}
  *   dl_rows_begin(&rows, "steps", "steps and their error");
@@ -15,8 +15,8 @@
 #include "common/json.h"
 #include "common/status.h"
 
-/* One of out, json and csv is set, all borrowed; what follows `title` is the functions' own. Zero
- * before use. */
+/* One of out, json and csv is set, all borrowed; members after `title` are private. Zero before
+ * use. */
 typedef struct dl_rows {
     FILE *out; /* for people */
     dl_json *json;
@@ -28,16 +28,16 @@ typedef struct dl_rows {
     size_t columns, count;
 } dl_rows;
 
-/* Begins a table: in JSON the list `name` of objects, for people with an empty line
- * and the title above ("": only the line; NULL: neither). */
+/* Begins a table: in JSON the list `name` of objects, for people an empty line and the title above
+ * it ("": only the line; NULL: neither). */
 void dl_rows_begin(dl_rows *rows, const char *name, const char *title);
 
-/* Adds a row of named values (common/members.h); all rows of a table have the same names. JSON and CSV
- * are written at once. */
+/* Adds a row of named values (common/members.h); all rows of a table have the same names. JSON and
+ * CSV are written at once. */
 void dl_rows_add(dl_rows *rows, const char *format, ...) DL_PRINTF(2, 3);
 
-/* Ends the table. For people it is printed now as dl_columns_print does, and nothing of a table
- * without rows; "and N more" in place of the rows from `most` on, if not 0. */
+/* Ends the table. For people it is printed now, as by dl_columns_print, unless it has no rows; "and
+ * N more" stands for the rows from `most` on, if not 0. */
 void dl_rows_end(dl_rows *rows, size_t most);
 
 #endif

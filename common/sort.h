@@ -1,4 +1,4 @@
-/* Orders for qsort, and searching in what is sorted. */
+/* Orders for qsort, and binary search. */
 #ifndef DL_COMMON_SORT_H
 #define DL_COMMON_SORT_H
 
@@ -48,7 +48,7 @@
 #define DL_BY_DESCENDING(member) DL_COMPARE(b->member, a->member)
 #define DL_BY_TEXT(member) strcmp(a->member, b->member)
 
-/* Sets `place`, a size_t, to the first of 0 .. count for which `before`, an expression about it, is
+/* Sets `place`, a size_t, to the first of 0 .. count for which `before`, an expression in it, is
  * false. Those for which it is true must come first. O(log count). */
 #define DL_BISECT(place, count, before)          \
     do {                                         \
@@ -64,8 +64,8 @@
         (place) = low_;                          \
     } while (0)
 
-/* A loop over the runs of alike items among 0 .. count: `first` to before `end`. `alike` is an
- * expression about item `end`: whether it belongs to the run of item `first`. */
+/* A loop over the runs of alike items among 0 .. count: `first` to before `end`. `alike`, an
+ * expression in `end`, tells whether item `end` belongs to the run of item `first`. */
 #define DL_GROUPS(first, end, count, alike)                                          \
     for (size_t first = 0, end; first < (count) && __extension__({                   \
                                     for (end = first + 1; end < (count) && (alike);) \
@@ -74,7 +74,7 @@
                                 });                                                  \
          first = end)
 
-/* qsort of items[count] of `bytes` each, of none too; for free where they are in order already, as
+/* qsort of items[count] of `bytes` each, count 0 included; free if they are already in order, as
  * they mostly are. */
 static inline void dl_sort(void *items, size_t count, size_t bytes,
                            int (*order)(const void *, const void *))

@@ -53,7 +53,8 @@ dl_status dl_error_set_at(dl_error *err, dl_status code, const char *file, int l
 /* Prints "program: file:line: text" (the parts that are known) and a newline to `out`. */
 void dl_error_print(const dl_error *err, const char *program, FILE *out);
 
-/* Exit status of a program whose work ended with `code`: 0, 1 (the run failed), 2 (bad usage). */
+/* Exit status of a program whose work ended with `code`: 0, 1 (failed), 2 (bad usage), 3 (nothing
+ * fits). */
 int dl_status_exit_code(dl_status code);
 
 /* Aborts with file, line, the expression and the formatted values if `expr` is false. */

@@ -1,4 +1,4 @@
-/* Calls of the operating system: a source for each system, of which CMake takes one. */
+/* Operating system calls: a source for each system, of which CMake takes one. */
 #ifndef DL_COMMON_SYSTEM_H
 #define DL_COMMON_SYSTEM_H
 
@@ -7,25 +7,25 @@
 #include <sys/types.h>
 #include <time.h>
 
-/* The cores that this process may run on, by the system's numbers, ascending: *cores, for free(); their
- * number, 0 where the system does not say. */
+/* Sets *cores to the cores that this process may run on, by the system's numbers, ascending; free()
+ * it. Returns their number, 0 if the system does not say. */
 int dl_system_cores(int **cores);
 
-/* Pins the calling thread to one core. 0, or the reason as a value of errno, as all below. */
+/* Pins the calling thread to one core. Returns 0 or a value of errno, as all ints below. */
 int dl_system_pin(int core);
 
-/* The clock of the calling thread's processor time; of the time that passes, where there is none. */
+/* The clock of the calling thread's processor time, or of real time where there is none. */
 extern const clockid_t dl_system_thread_clock;
 
-/* Absolute path of the running program's file, and of the shared library in which the object `here`
- * lies: NULL with errno if it cannot be found, and of the library in a program. free() it. */
+/* Absolute path of the running program's file, and of the shared library that holds the object
+ * `here`: NULL with errno if it cannot be found; NULL if the program holds it. free() it. */
 char *dl_system_program(void);
 char *dl_system_library(const void *here);
 
-/* Exchanges the names of two files, at once. */
+/* Exchanges the names of two files, atomically. */
 int dl_system_exchange(const char *first, const char *second);
 
-/* Puts two streams in the place of stdout and stderr. */
+/* Replaces stdout and stderr by two streams. */
 int dl_system_set_streams(FILE *out, FILE *err);
 
 #endif

@@ -33,8 +33,8 @@ int64_t dl_clock_ns(void);
 /* CPU time that the calling thread has used, in ns. */
 int64_t dl_clock_thread_cpu_ns(void);
 
-/* How long something takes that waits for nothing: its time by the clock, or the thread's CPU time
- * where that is less, since another program had the core meanwhile. */
+/* Measures work that waits for nothing: its wall-clock time, or the thread's CPU time if that is
+ * less, since another program had the core meanwhile. */
 typedef struct dl_stopwatch {
     int64_t start_ns, start_cpu_ns;
 } dl_stopwatch;
@@ -44,8 +44,8 @@ int64_t dl_stopwatch_ns(const dl_stopwatch *watch);
 
 #define DL_NS_MAX (INT64_C(1) << 62) /* 146 years */
 
-/* A duration rounded up to whole ns, as the event queue schedules it; more than DL_NS_MAX is
- * DL_NS_MAX. NaN and negative is a broken invariant. */
+/* A duration rounded up to whole ns, as the event queue schedules it, at most DL_NS_MAX. A NaN or
+ * negative one is a broken invariant. */
 static inline int64_t dl_ns_ceil(double ns)
 {
     DL_ASSERT(ns >= 0.0, "duration %g ns", ns);
@@ -58,20 +58,19 @@ static inline int64_t dl_ns_ceil(double ns)
  * must match. DL_ERR_PARSE (no digits), DL_ERR_NAME (unknown unit), DL_ERR_RANGE (over 2^64-1). */
 dl_status dl_parse_bytes(const char *text, uint64_t *bytes, dl_error *err) DL_MUST_CHECK;
 
-/* Reads a whole decimal number, nothing around it; with an exponent (25.6e6) one of 53 bits at
- * most. DL_ERR_PARSE if the text is none, DL_ERR_RANGE
- * outside low <= value <= high. */
+/* Reads a whole decimal number, nothing around it; one with an exponent (25.6e6) has at most 53
+ * bits. DL_ERR_PARSE if the text is no number, DL_ERR_RANGE outside low <= value <= high. */
 dl_status dl_parse_int(const char *text, int64_t low, int64_t high, int64_t *value,
                        dl_error *err) DL_MUST_CHECK;
 
 /* Reads a finite decimal number, nothing around it (no "inf", no "nan", no hexadecimal). low and
- * high may be infinite. DL_ERR_PARSE if the text is none, DL_ERR_RANGE outside low <= value <= high
- * or over the largest double. */
+ * high may be infinite. DL_ERR_PARSE if the text is no number, DL_ERR_RANGE outside low <= value <=
+ * high or over the largest double. */
 dl_status dl_parse_double(const char *text, double low, double high, double *value,
                           dl_error *err) DL_MUST_CHECK;
 
-/* Reads a count of 1 to 1e14, as "25.6e6" or "25.6M": in thousands (k), millions (M) or billions
- * (B, G) where it says so. Errors as dl_parse_double. */
+/* Reads a count of 1 to 1e14, as "25.6e6" or "25.6M", where k is thousands, M millions, B or G
+ * billions. Errors as dl_parse_double. */
 dl_status dl_parse_count(const char *text, double *count, dl_error *err) DL_MUST_CHECK;
 
 /* Bytes that hold any double as text: sign, 17 digits, point, "e-308" and the end. */
@@ -90,7 +89,7 @@ const char *dl_format_signed_ns(char *text, size_t bytes, double ns);
 /* Writes a size for people ("1.72 MB") into text[bytes] and returns text. */
 const char *dl_format_bytes(char *text, size_t bytes, double size_bytes);
 
-/* The same texts in an array that lives as long as the block around them. */
+/* The same texts in an array that lives as long as the enclosing block. */
 #define DL_NS_TEXT(ns) dl_format_ns((char[32]){0}, 32, (double)(ns))
 #define DL_SIGNED_NS_TEXT(ns) dl_format_signed_ns((char[32]){0}, 32, (double)(ns))
 #define DL_BYTES_TEXT(bytes) dl_format_bytes((char[32]){0}, 32, (double)(bytes))

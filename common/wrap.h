@@ -4,12 +4,12 @@
 
 #include <stdio.h>
 
-/* Columns of lines that go to `out`: of its terminal, at least 40; 80 if it is none. */
+/* Line width for `out`: that of its terminal, at least 40; 80 if it is no terminal. */
 int dl_wrap_columns(FILE *out);
 
-/* Writes the words of `text` from `column` on (what the line holds already), broken at blanks into
- * lines of at most `columns`, and at the text's own newlines; further lines start with `indent`
- * blanks. A word that is longer has a line of its own. Ends the last line. */
+/* Writes the words of `text` from `column` on (the present length of the line), broken at blanks
+ * into lines of at most `columns`, and at the text's own newlines; further lines start with
+ * `indent` blanks. A longer word has a line of its own. Ends the last line. */
 void dl_wrap(FILE *out, const char *text, int column, int indent, int columns);
 
 #endif
