@@ -44,8 +44,7 @@ typedef struct dl_jobs {
 
 /* Runs all jobs; all ranks call it, with the same jobs. Returns the error of the first job that
  * fails; DL_ERR_SYSTEM if a thread cannot be started or a message does not arrive; the errors of
- * dl_journal_flush. The other ranks
- * return rank 0's error. */
+ * dl_journal_flush. The other ranks return rank 0's error. */
 dl_status dl_jobs_run(const dl_jobs *jobs, dl_error *err) DL_MUST_CHECK;
 
 #endif

@@ -1,19 +1,18 @@
-/* A backend: the primitive operations that layers and optimizers are made of, one const table a
- * device and precision. Layers call the table and nothing else, so a device is added by adding a
- * table.
+/* A backend: the primitive operations of layers and optimizers, as one const table per device and
+ * precision. Layers call the table and nothing else, so adding a device means adding a table.
  *
  * Arrays are `void *` of the table's number type, in the backend's memory. Matrices are row-major
  * without gaps. Images are channels-last (NHWC): image[row][column][channel], one after another. A
- * window of an image is then a few long contiguous pieces, and all work a pixel is contiguous.
+ * window of an image is then a few long contiguous pieces, and all work per pixel is contiguous.
  *
- * Operations are cut as cuDNN cuts them, so that a GPU's table is one call a line.
+ * Operations have cuDNN's granularity, so that each entry of a GPU's table is one library call.
  *
  * Tables have no state: any number of threads may use one at once. Operations on equal arguments
  * give equal bits.
  *
- * A device may only take an operation in and do it later, in the order of the calls of one thread.
- * The host sees results after `wait`, which also says whether all of them could be done: once one
- * failed, those that follow do nothing. */
+ * A device may queue an operation and run it later, in the order of one thread's calls. The host
+ * sees results after `wait`, which also reports failures: once an operation has failed, those that
+ * follow do nothing. */
 #ifndef DL_KERNELS_BACKEND_H
 #define DL_KERNELS_BACKEND_H
 
@@ -29,7 +28,7 @@ typedef struct dl_shape {
     int rows, columns, channels;
 } dl_shape;
 
-/* Numbers of one sample of that shape. */
+/* Numbers per sample. */
 static inline size_t dl_shape_count(dl_shape shape)
 {
     return (size_t)shape.rows * (size_t)shape.columns * (size_t)shape.channels;
@@ -45,17 +44,16 @@ typedef struct dl_gemm {
 } dl_gemm;
 
 /* The kernel x kernel windows of a convolution or a pooling of `count` samples on the image. Window
- * (y, x) starts at row y * stride - padding and column x * stride - padding. Of a convolution what
- * lies outside of the image is 0, and the weights are [out.channels][ky][kx][in.channels], cuDNN's
- * NHWC order; a pooling goes channel by channel, and its windows may hang over the edge, but not by
- * all. */
+ * (y, x) starts at row y * stride - padding and column x * stride - padding. A convolution reads 0
+ * outside the image, and its weights are [out.channels][ky][kx][in.channels], cuDNN's NHWC order; a
+ * pooling goes channel by channel, and its windows may hang over the edge, but not entirely. */
 typedef struct dl_windows {
     int count;
     dl_shape in, out; /* of one sample; see dl_window_count */
     int kernel, stride, padding;
 } dl_windows;
 
-/* Windows along a side of `size` pixels; those that do not fit whole are left out. */
+/* Windows along a side of `size` pixels; those that do not fit entirely are left out. */
 static inline int dl_window_count(int size, int kernel, int stride, int padding)
 {
     return (size + 2 * padding - kernel) / stride + 1;
@@ -67,11 +65,11 @@ static inline int dl_window_count(int size, int kernel, int stride, int padding)
  * All other arrays are [channels]. */
 typedef struct dl_norm {
     int rows, channels;
-    int count; /* samples that the rows are the pixels of; rows is a multiple of it */
+    int count; /* samples whose pixels are the rows; rows is a multiple of it */
     const void *x, *scale, *shift;
     void *mean, *inverse_deviation;
     void *running_mean, *running_variance;
-    double momentum; /* share of a batch in the running statistics */
+    double momentum; /* weight of a batch in the running statistics */
     double epsilon;
 } dl_norm;
 
@@ -82,18 +80,17 @@ typedef struct dl_softmax {
     const int32_t *labels;
     void *probabilities; /* [batch x classes] */
     double *losses;      /* [batch] -log(probability of the label), always double */
-    int32_t
-        *correct; /* [batch] 1 where the largest score, the first of equal ones, is the label's */
+    int32_t *correct; /* [batch] 1 where the label has the largest score, the first of equal ones */
 } dl_softmax;
 
-/* One optimizer update of `count` numbers. Which fields count: see the operation. */
+/* One optimizer update of `count` numbers. Each operation uses only some of the fields. */
 typedef struct dl_update {
     void *parameters;
     const void *gradients;
     void *first, *second; /* the optimizer's moments of these numbers */
     size_t count;
     double rate;                     /* learning rate */
-    double decay1, decay2;           /* share of the old value in first, second */
+    double decay1, decay2;           /* weight of the old value in first, second */
     double correction1, correction2; /* adam: 1 - decay^t */
     double epsilon;
 } dl_update;
@@ -103,32 +100,31 @@ typedef struct dl_backend {
     dl_precision precision;
     bool host_memory; /* the host can read and write the backend's memory */
 
-    /* Makes the device ready; every model calls it, so it must bear repetition. DL_ERR_UNSUPPORTED:
-     * a library is missing. */
+    /* Makes the device ready; every model calls it, so repeated calls must be harmless.
+     * DL_ERR_UNSUPPORTED: a library is missing. */
     dl_status (*start)(dl_error *err);
-    /* Takes what the library under the backend needs for that many threads that calculate at once,
-     * and keeps it: bears repetition. DL_ERR_SYSTEM, with the bytes, where the system has not that
-     * much (ulimit -v, strict overcommit): the threads would wait for it forever. NULL: nothing to
-     * take. */
+    /* Reserves the memory that the backend's library needs for that many threads calculating at
+     * once, and keeps it; may be repeated. DL_ERR_SYSTEM, with the bytes, if the system lacks it
+     * (ulimit -v, strict overcommit): the threads would wait for it forever. NULL: nothing to
+     * reserve. */
     dl_status (*start_threads)(int threads, dl_error *err);
     /* Zeroed memory on a 64-byte boundary; released with `release` (NULL is fine). NULL for 0
-     * bytes, or where the device has not that much: then `wait` fails. */
+     * bytes, or if the device lacks memory: then `wait` fails. */
     void *(*allocate)(size_t bytes, const char *purpose);
     void (*release)(void *memory);
 
-    /* The same in the host's memory, of the kind that copies to and from the device are best at. */
+    /* The same in host memory, of the kind that is fastest for copies to and from the device. */
     void *(*allocate_host)(size_t bytes, const char *purpose);
     void (*release_host)(void *memory);
-    /* Host to device, device to host. The host's bytes must stay until `wait`. */
+    /* Host to device, device to host. The host's bytes must stay unchanged until `wait`. */
     void (*upload)(void *to, const void *from, size_t bytes);
     void (*download)(void *to, const void *from, size_t bytes);
-    /* Returns when all operations of this thread are done; DL_ERR_SYSTEM if one failed, ever. */
+    /* Returns when all operations of this thread are done; DL_ERR_SYSTEM if one ever failed. */
     dl_status (*wait)(dl_error *err);
 
     void (*gemm)(const dl_gemm *gemm);
 
-    /* Bytes of scratch memory that each of the three below needs; any count up to conv's then fits.
-     */
+    /* Scratch bytes that each of the three operations below needs, for any count up to conv's. */
     size_t (*conv_scratch_bytes)(const dl_windows *conv);
     /* y[count x out] = x * weights + bias; bias[out.channels] may be NULL */
     void (*conv_forward)(const dl_windows *conv, const void *x, const void *weights,
@@ -148,7 +144,7 @@ typedef struct dl_backend {
     /* y = maximum of each window, choice = its place ky * kernel + kx in the window, the first of
      * equal ones; y and choice are [count x out]. */
     void (*max_pool)(const dl_windows *pool, const void *x, void *y, int32_t *choice);
-    /* dx = sum of dy of the windows that chose the pixel. */
+    /* dx = sum of dy over the windows that chose the pixel. */
     void (*max_pool_backward)(const dl_windows *pool, const int32_t *choice, const void *dy,
                               void *dx);
 
@@ -165,14 +161,13 @@ typedef struct dl_backend {
     /* gradients = 0 where values (after relu) are 0 */
     void (*relu_backward)(void *gradients, const void *values, size_t count);
 
-    /* y with mean and inverse_deviation of x (variance over n rows), which are kept for
-     * norm_backward; running statistics move towards the batch's mean and unbiased variance (over
-     * n - 1) by `momentum`. */
+    /* y from mean and inverse_deviation of x (variance over n rows), which are kept for
+     * norm_backward; running statistics move towards the batch's mean and unbiased variance (over n
+     * - 1) by `momentum`. */
     void (*norm_training_forward)(const dl_norm *norm, void *y);
-    /* y with the running statistics; mean and inverse_deviation are undefined afterwards. */
+    /* y from the running statistics; mean and inverse_deviation are undefined afterwards. */
     void (*norm_inference_forward)(const dl_norm *norm, void *y);
-    /* Gradients of scale and shift, and, if dx is not NULL, of x, the statistics being the batch's.
-     */
+    /* Gradients of scale and shift, and, if dx is not NULL, of x, using the batch's statistics. */
     void (*norm_backward)(const dl_norm *norm, const void *dy, void *dscale, void *dshift,
                           void *dx);
 
@@ -190,7 +185,7 @@ typedef struct dl_backend {
     void (*adam)(const dl_update *update);
 } dl_backend;
 
-/* The processor's tables: the calling thread's team divides the loops (kernels/thread_team.h). */
+/* The processor's tables: the calling thread's team shares the loops (kernels/thread_team.h). */
 extern const dl_backend dl_backend_cpu_float;
 extern const dl_backend dl_backend_cpu_double;
 static inline const dl_backend *dl_backend_cpu(dl_precision precision)

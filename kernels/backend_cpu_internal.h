@@ -1,4 +1,4 @@
-/* What the sources of the processor's backend share. Compiled for float and for double. */
+/* Shared by the sources of the processor's backend. Compiled for float and for double. */
 #ifndef DL_KERNELS_BACKEND_CPU_INTERNAL_H
 #define DL_KERNELS_BACKEND_CPU_INTERNAL_H
 
@@ -8,16 +8,16 @@
 #include "kernels/backend.h"
 #include "kernels/real.h"
 
-/* Numbers of a panel: columns of a product that are computed together, 256 bytes. */
+/* Numbers in a panel: columns of a product that are computed together, 256 bytes. */
 enum { DL_PANEL = 256 / sizeof(dl_real) };
 
-/* c[m x n] = a b, or c += a b, n a multiple of DL_PANEL. Unlike dl_gemm nothing is copied first, so
- * it pays where the operands are laid out for it, or are too small to be worth a copy:
+/* c[m x n] = a b, or c += a b, n a multiple of DL_PANEL. Unlike dl_gemm it copies nothing first, so
+ * it pays if the operands are laid out for it, or are too small to be worth a copy:
  *   a(i, l) = a[i * a_row + l * a_depth]
  *   b(l, j) = b[j / DL_PANEL * b_panel + l * b_depth + j % DL_PANEL]
  *   c(i, j) = c[i * c_row + j]
- * Each number of c is one chain of additions in the order of l, which accumulate adds to what was
- * there, so it depends on nothing but its row and column; product and sum are fused where the
+ * Each number of c is one chain of additions in the order of l, which `accumulate` adds to the old
+ * value, so it depends on nothing but its row and column; product and sum are fused where the
  * processor can. */
 typedef struct dl_product {
     int m, n, k;
@@ -45,7 +45,7 @@ typedef struct dl_dots {
 #define dl_product_kinds DL_TYPED(dl_product_kinds)
 #define dl_product_outruns_blas DL_TYPED(dl_product_outruns_blas)
 
-/* By the best kind that the processor has. */
+/* With the best kind that the processor supports. */
 void dl_product_run(const dl_product *product);
 void dl_dots_run(const dl_dots *dots);
 bool dl_product_outruns_blas(void);
@@ -53,7 +53,7 @@ bool dl_product_outruns_blas(void);
 /* The same for each kind of processor, the best first; the last row has no name. */
 typedef struct dl_product_kind {
     const char *name;
-    bool outruns_blas; /* also where operands must be copied first, of some hundred rows and more */
+    bool outruns_blas; /* also with operands to copy first, of some hundred rows and more */
     bool (*is_there)(void);
     void (*run)(const dl_product *product);
     void (*run_dots)(const dl_dots *dots);
@@ -70,7 +70,7 @@ const dl_product_kind *dl_product_kinds(void);
 #define dl_max_pool DL_TYPED(dl_max_pool)
 #define dl_max_pool_backward DL_TYPED(dl_max_pool_backward)
 
-/* Operations of the table dl_backend that have a source of their own, or that one of these calls:
+/* Operations of the table dl_backend that have a source of their own or that such a source calls:
  * gemm by OpenBLAS, repeat_row, those of convolutions and of max pooling. */
 void dl_gemm_run(const dl_gemm *gemm);
 void dl_repeat_row(void *matrix, const void *row, int rows, int columns);
@@ -93,7 +93,7 @@ void dl_max_pool_backward(const dl_windows *pool, const int32_t *choice, const v
 #define dl_winograd_backward_data DL_TYPED(dl_winograd_backward_data)
 #define dl_winograd_backward_filter DL_TYPED(dl_winograd_backward_filter)
 
-/* Whether the convolution is of that kind, and large enough to gain from it. */
+/* Whether the convolution is of that kind and large enough to gain from it. */
 bool dl_winograd_fits(const dl_windows *conv);
 size_t dl_winograd_scratch_bytes(const dl_windows *conv);
 void dl_winograd_forward(const dl_windows *conv, const dl_real *x, const dl_real *weights,

@@ -1,8 +1,8 @@
 /* Data sets in memory: MNIST from IDX files (plain or gzipped), CIFAR-10 from its binary files, or
  * a synthetic set of any shape.
  *
- * Pixels are kept as bytes, channels last; dl_data_set_batch turns them into numbers in [0, 1]
- * while it fills a model's input, which is the input cost that a trace records. */
+ * Pixels are kept as bytes, channels last; dl_data_set_batch converts them to numbers in [0, 1] as
+ * it fills a model's input, which is the input cost that a trace records. */
 #ifndef DL_KERNELS_DATA_SET_H
 #define DL_KERNELS_DATA_SET_H
 
@@ -17,7 +17,7 @@ typedef struct dl_data_set {
     uint8_t *pixels;  /* [count x sample_bytes]: row, column, channel */
     uint16_t *labels; /* [count] */
     size_t count;
-    size_t sample_bytes; /* 784 or 3072 where the set is real */
+    size_t sample_bytes; /* 784 or 3072 for the real sets */
     int classes;         /* 10 */
 } dl_data_set;
 
@@ -34,7 +34,7 @@ dl_status dl_data_set_read_mnist(dl_data_set *set, const char *folder, int test_
 dl_status dl_data_set_read_cifar10(dl_data_set *set, const char *folder, int test_set,
                                    dl_error *err) DL_MUST_CHECK;
 
-/* `count` images of that shape in 1..65536 classes: a random pattern a class plus noise, so that
+/* `count` images of that shape in 1..65536 classes: a random pattern per class plus noise, so that
  * training on it converges. Equal seeds give equal sets; the patterns are the same for all seeds,
  * so a set of another seed is a test set. The caller frees *set. */
 void dl_data_set_synthetic(dl_data_set *set, dl_shape shape, int classes, size_t count,

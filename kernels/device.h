@@ -1,10 +1,9 @@
-/* Devices that a model can run on beside the processor: finding them, and what training needs of
- * one apart from the backend's operations.
+/* Devices besides the processor that a model can run on: finding them, and the functions that
+ * training needs apart from the backend's operations.
  *
- * A type of device is one const table. The only one is "cuda"; its code lies in a library of its
- * own, DL_DEVICE_CUDA_LIBRARY beside the program, which is loaded when it is asked for: so that
- * programs start fast, and run where CUDA's libraries are missing. Tests hand in tables of their
- * own. */
+ * A type of device is one const table. The only one is "cuda"; its code is in a library of its own,
+ * DL_DEVICE_CUDA_LIBRARY beside the program, which is loaded only on request, so that programs
+ * start fast, and run where CUDA's libraries are missing. Tests pass tables of their own. */
 #ifndef DL_KERNELS_DEVICE_H
 #define DL_KERNELS_DEVICE_H
 
@@ -19,14 +18,14 @@
 #define DL_DEVICE_NAME_BYTES 256  /* as many as CUDA has */
 #define DL_DEVICE_VECTORS_MAX 256 /* of an average */
 
-/* One worker's slot on a device: its queue of operations (a stream), handles of the libraries,
- * scratch memory, marks. Several of them may lie on one device. */
+/* One worker's slot on a device: its stream of operations, library handles, scratch memory and
+ * marks. A device may have several slots. */
 typedef struct dl_device dl_device;
 
-/* What the factors of matrix products and convolutions may be rounded to on their way to the tensor
- * cores: nothing, TensorFloat-32 (10 bits of mantissa), half precision (10 bits, and a range of
- * 6e-8 to 65504). The libraries do so where they have kernels for it. Sums, and all that is stored,
- * stay fp32. With fp16 the loss is scaled so that small gradients stay within the range. */
+/* Precision to which the factors of matrix products and convolutions may be rounded for the tensor
+ * cores: none, TensorFloat-32 (10 bits of mantissa), half precision (10 bits, and a range of 6e-8
+ * to 65504). The libraries do so where they have kernels for it. Sums and all stored numbers stay
+ * fp32. With fp16 the loss is scaled so that small gradients stay within the range. */
 extern const char *const dl_device_math_names[]; /* "fp32", "tf32", "fp16", NULL */
 typedef enum dl_device_math {
     DL_DEVICE_MATH_FP32,
@@ -36,7 +35,7 @@ typedef enum dl_device_math {
 
 typedef struct dl_device_settings {
     dl_device_math math;
-    bool pageable; /* the host's side of copies is ordinary memory instead of page-locked */
+    bool pageable; /* copies use ordinary host memory instead of page-locked */
 } dl_device_settings;
 
 typedef struct dl_device_info {
@@ -51,7 +50,7 @@ typedef struct dl_device_info {
 
 /* A group whose members are in several processes. */
 typedef struct dl_device_ranks {
-    char id[DL_DEVICE_ID_BYTES]; /* one process's make_id, the same in all */
+    char id[DL_DEVICE_ID_BYTES]; /* from make_id of one process, the same in all */
     int first, count;            /* this process's slots are members first ... of `count` */
     double limit_s;              /* longest wait for the other members */
     bool (*lost)(void *user);    /* whether another process is known to be gone; any thread */
@@ -60,61 +59,63 @@ typedef struct dl_device_ranks {
 
 typedef struct dl_device_type {
     const char *name; /* "cuda" */
-    /* Operations of the slot that the calling thread uses. */
+    /* Operations on the slot that the calling thread uses. */
     const dl_backend *backend;
 
-    /* Devices of this machine, at least 1; DL_ERR_UNSUPPORTED with the reason if there is none. */
+    /* Number of devices of this machine, at least 1; DL_ERR_UNSUPPORTED with the reason if there is
+     * none. */
     dl_status (*count)(int *count, dl_error *err);
     dl_status (*describe)(int number, dl_device_info *info, dl_error *err);
 
-    /* A slot on device `number`, idle and used by nobody. Any thread may use it, one at a time. */
+    /* A slot on device `number`, idle and unused. Any thread may use it, one at a time. */
     dl_status (*open)(dl_device **device, int number, const dl_device_settings *settings,
                       dl_error *err);
-    void (*close)(dl_device *device); /* NULL is fine; what was allocated must be released before */
-    /* The backend's operations and all below act on `device` from now on, in this thread. */
+    void (*close)(dl_device *device); /* NULL is fine; its memory must be released before */
+    /* From now on the backend's operations and all below act on `device` in this thread. */
     void (*use)(dl_device *device);
 
-    /* Bytes in use of the used slot's device, by this program, its libraries, and others. */
+    /* Bytes in use on the used slot's device, by this program, its libraries, and others. */
     size_t (*used_bytes)(void);
 
-    /* Puts mark `index` (0, 1, ...) after what was launched; the same one may be put again. */
+    /* Puts mark `index` (0, 1, ...) after the operations launched so far; may be put again. */
     void (*mark)(size_t index);
-    /* Time from one mark to a later one in ns, to about half a microsecond; after `wait`. */
+    /* Time from one mark to a later one in ns, accurate to about half a microsecond; after
+     * `wait`. */
     double (*between_ns)(size_t from, size_t to);
 
-    /* Makes the slots one group whose members reduce together, [count] on different devices;
-     * DL_ERR_UNSUPPORTED where they cannot. Before any of them is used. With `ranks` (or NULL) the
-     * members are in several processes, which all call it: devices[0..count-1] are this one's.
-     * Where a member fails, its process shall be `lost` to the others, so that their `wait` fails.
-     * make_id: a name for one such group. */
+    /* Makes the slots, [count] on different devices, one group whose members reduce together;
+     * DL_ERR_UNSUPPORTED if they cannot. Before any of them is used. With `ranks` (or NULL) the
+     * members are in several processes, which all call it: devices[0..count-1] are this one's. If a
+     * member fails, its process must be `lost` to the others, so that their `wait` fails. make_id:
+     * a name for one such group. */
     dl_status (*join)(dl_device *const *devices, int count, const dl_device_ranks *ranks,
                       dl_error *err);
     dl_status (*make_id)(char id[DL_DEVICE_ID_BYTES], dl_error *err);
-    /* values[count] = mean of all members' values. Every member must call it; where one thread
-     * calls it for several members, between group(true) and group(false). Once a member has failed,
-     * `wait` fails for the others too, instead of waiting for it. */
+    /* All-reduce: values[count] = mean of all members' values. Every member must call it; a thread
+     * that calls it for several members does so between group(true) and group(false). Once a member
+     * has failed, `wait` fails for the others too, instead of waiting for it. */
     void (*all_reduce)(void *values, size_t count);
     void (*group)(bool begin);
 
-    /* For measurements. What is launched after `hold` starts only at `let_go`, so that the host's
-     * time to launch it does not count; at most some hundred operations, and none that the host
-     * waits for (copies of pageable memory). A hold ends by itself after a second or two. */
+    /* For measurements. Operations launched after `hold` start only at `let_go`, so that the host's
+     * launch time does not count; at most some hundred operations, and none that the host waits for
+     * (copies of pageable memory). A hold ends by itself after a second or two. */
     void (*hold)(void);
     void (*let_go)(void);
-    /* Launches an operation that does nothing. */
+    /* Launches an empty operation. */
     void (*launch)(void);
-    /* Copies between two slots' memory, on one device or two, launched by the used one, which is
-     * one of them. */
+    /* Copies between two slots' memory, on one device or two; the used slot is one of them and
+     * launches the copy. */
     void (*copy)(const dl_device *target, void *to, const dl_device *source, const void *from,
                  size_t bytes);
 
-    /* After every backward pass of a slot with fp16: takes the loss's scale off the gradients. If
-     * one of them is not finite, all become 0: a step that overflowed changes nothing but
-     * momentum. */
+    /* After every backward pass of a slot with fp16: divides the gradients by the loss scale. If
+     * one of them is not finite, all become 0: an overflowed step changes only momentum. */
     void (*unscale)(void *gradients, size_t count);
 
     /* result[count] = mean of vectors[0..n-1], as dl_exchange_average, n <= DL_DEVICE_VECTORS_MAX;
-     * all in the used slot's memory. The list itself is the host's, and free when this returns. */
+     * all in the used slot's memory. The list itself is in host memory and may be freed on
+     * return. */
     void (*average)(void *result, const void *const *vectors, int n, size_t count);
     /* As dl_quantise_encode and decode; all in the used slot's memory, `blocks` a copy of the
      * plan's. */
@@ -124,7 +125,7 @@ typedef struct dl_device_type {
                    void *values);
 } dl_device_type;
 
-/* What "cpu", "cuda" or "cuda:2" means. */
+/* A parsed "cpu", "cuda" or "cuda:2". */
 typedef struct dl_device_choice {
     bool cuda;
     int first; /* number of the first device to use; the others follow */
@@ -133,11 +134,12 @@ typedef struct dl_device_choice {
 /* DL_ERR_USAGE if the text is none of these. */
 dl_status dl_device_parse(const char *text, dl_device_choice *choice, dl_error *err) DL_MUST_CHECK;
 
-/* The "cuda" table from DL_DEVICE_CUDA_LIBRARY. It stays loaded. DL_ERR_UNSUPPORTED, with what is
- * missing and the offer of the processor, if it cannot be had or if there is no device. */
+/* Loads the "cuda" table from DL_DEVICE_CUDA_LIBRARY, which stays loaded. DL_ERR_UNSUPPORTED,
+ * naming the missing part and offering the processor, if it cannot be loaded or there is no
+ * device. */
 dl_status dl_device_load_cuda(const dl_device_type **type, dl_error *err) DL_MUST_CHECK;
 
-/* What the library exports: a function without arguments that returns its table. */
+/* The library's export: a function without arguments that returns its table. */
 #define DL_DEVICE_ENTRY "dl_device_entry"
 typedef const dl_device_type *(*dl_device_entry_function)(void);
 

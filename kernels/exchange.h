@@ -1,6 +1,6 @@
-/* What training threads exchange through: averages, the barrier, the server's lock. The
- * same functions serve the training modes and the micro-benchmarks, so that what `dlprof bench`
- * measures is what training does. */
+/* Exchange between training threads: averages, the barrier, the server's lock. The training modes
+ * and the micro-benchmarks use the same functions, so that `dlprof bench` measures what training
+ * does. */
 #ifndef DL_KERNELS_EXCHANGE_H
 #define DL_KERNELS_EXCHANGE_H
 
@@ -17,9 +17,9 @@
 void dl_exchange_average(void *result, const void *const *vectors, int n, size_t first,
                          size_t count, dl_precision precision);
 
-/* The same with any divisor: result[i] = the sum / of, as a product with 1 / of, which with of = 1
- * is the sum itself. So vectors may be added up in several calls, the sum so far being the first
- * one of the next, to the bits of one call of all. */
+/* The same with any divisor: result[i] = sum / of, as a product with 1 / of; `of` = 1 gives the sum
+ * itself. So vectors may be added up in several calls, passing the sum so far as the first vector
+ * of the next, with the bits of a single call. */
 void dl_exchange_sum(void *result, const void *const *vectors, int n, int of, size_t first,
                      size_t count, dl_precision precision);
 
@@ -27,14 +27,15 @@ void dl_exchange_sum(void *result, const void *const *vectors, int n, int of, si
 void dl_exchange_add(void *result, const void *from, double factor, size_t count,
                      dl_precision precision);
 
-/* parameters[i] = own_frac x parameters[i] + (1 - own_frac) x average[i], i < count: how a worker
- * merges an average that was sent some steps ago (Streaming DiLoCo, Douillard et al. 2025, whose
- * alpha own_frac is). 0 copies the average exactly. */
+/* parameters[i] = own_frac x parameters[i] + (1 - own_frac) x average[i], i < count: merges an
+ * average sent some steps ago into a worker's parameters (Streaming DiLoCo, Douillard et al. 2025,
+ * whose alpha is own_frac). 0 copies the average exactly. */
 void dl_exchange_mix(void *parameters, const void *average, double own_frac, size_t count,
                      dl_precision precision);
 
-/* The outer optimizer of local SGD, by dl_outer_names: what the parameters that the workers started
- * from differ from the average of what they have come to is its gradient (pseudo-gradient). */
+/* The outer optimizer of local SGD, by dl_outer_names. Its gradient (pseudo-gradient) is the
+ * difference between the parameters that the workers started from and the average of those they
+ * have reached. */
 typedef enum dl_outer {
     DL_OUTER_NONE,    /* the average replaces the parameters */
     DL_OUTER_SGD,     /* with momentum: block-momentum SGD (BMUF, Chen & Huo 2016) */
@@ -49,13 +50,13 @@ typedef struct dl_outer_config {
     double momentum; /* 0 <= momentum < 1 */
 } dl_outer_config;
 
-/* An outer step, of numbers first ... first + count - 1:
+/* An outer step on numbers first ... first + count - 1:
  *
  *   d <- parameters - average;   v <- momentum v + d;
  *   g <- v (sgd), d + momentum v (nesterov);   parameters <- average - (rate g - d)
  *
- * the last of which is parameters - rate g; so with rate 1 and momentum 0 it is the average to the
- * bit. `velocity` is v, 0 at first. */
+ * The last is parameters - rate g, so with rate 1 and momentum 0 it is the average to the bit.
+ * `velocity` is v, 0 at first. */
 void dl_exchange_outer(void *parameters, const void *average, void *velocity,
                        const dl_outer_config *outer, size_t first, size_t count,
                        dl_precision precision);
@@ -72,15 +73,15 @@ typedef struct dl_barrier {
     pthread_barrier_t blocking; /* BLOCK only */
 } dl_barrier;
 
-/* `wait` is SPIN or BLOCK, here and for the lock: AUTO is the caller's to decide. */
+/* `wait` is SPIN or BLOCK, here and for the lock; the caller resolves AUTO. */
 void dl_barrier_init(dl_barrier *barrier, int parties, dl_wait wait);
 void dl_barrier_free(dl_barrier *barrier);
-/* Returns after all parties have called it. Everything written before is visible after. */
+/* Returns after all parties have called it. Writes before the call are visible after it. */
 void dl_barrier_wait(dl_barrier *barrier);
 
-/* The server's lock. Spinning it is first come, first served (tickets). Blocking it is a mutex,
- * which whoever runs first gets: to hand it to a thread that sleeps would make all wait for that
- * one's wake-up and its turn on a core, every time. */
+/* The server's lock. Spinning, it is first come, first served (tickets). Blocking, it is a mutex,
+ * taken by whichever thread runs first: handing it to a sleeping thread would make all wait for
+ * that thread's wake-up and its turn on a core, every time. */
 typedef struct dl_lock {
     dl_wait wait;
     _Alignas(64) atomic_uint next; /* next ticket to hand out */
@@ -88,7 +89,7 @@ typedef struct dl_lock {
     pthread_mutex_t mutex; /* BLOCK only */
 } dl_lock;
 
-/* A lock that is free. dl_lock_release must be called by the thread that holds it. */
+/* Initialises a free lock. Only the thread that holds it may call dl_lock_release. */
 void dl_lock_init(dl_lock *lock, dl_wait wait);
 void dl_lock_free(dl_lock *lock);
 void dl_lock_acquire(dl_lock *lock);

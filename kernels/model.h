@@ -1,14 +1,13 @@
 /* A model: layers over one flat block of parameters, run one operation at a time.
  *
  * Parameters and gradients are flat arrays of dl_model_parameter_count() numbers, float or double
- * by precision, so that exchanging them is copying one vector. Each layer's parameters are one
+ * by precision, so that exchanging them means copying one vector. Each layer's parameters are one
  * range of it. A model belongs to one thread; replicas are separate models.
  *
- * A step is: fill dl_model_input and dl_model_labels, dl_model_upload, dl_model_forward over all
- * operations in order, dl_model_backward over all in reverse order. dl_model_backward overwrites
- * the gradients. The loss is the mean over the batch, so gradients of shards average to that of the
- * whole batch.
- */
+ * A step fills dl_model_input and dl_model_labels, then calls dl_model_upload, dl_model_forward for
+ * all operations in order and dl_model_backward for all in reverse order. dl_model_backward
+ * overwrites the gradients. The loss is the mean over the batch, so gradients of shards average to
+ * that of the whole batch. */
 #ifndef DL_KERNELS_MODEL_H
 #define DL_KERNELS_MODEL_H
 
@@ -36,8 +35,8 @@ extern const char *const dl_model_names[];
  * DL_ERR_RANGE. */
 dl_status dl_model_create(dl_model **model, const char *name, dl_precision precision, int max_batch,
                           uint64_t seed, dl_error *err) DL_MUST_CHECK;
-/* The same on a backend, whose operations the calling thread can use; also DL_ERR_SYSTEM where the
- * backend's `wait` fails, for want of memory mostly. */
+/* The same on a backend, whose operations the calling thread can use; also DL_ERR_SYSTEM if the
+ * backend's `wait` fails, mostly for lack of memory. */
 dl_status dl_model_create_on(dl_model **model, const char *name, const dl_backend *backend,
                              int max_batch, uint64_t seed, dl_error *err) DL_MUST_CHECK;
 /* The same with parameters and running statistics copied from `like`, a model of the same precision
@@ -50,8 +49,9 @@ dl_precision dl_model_precision(const dl_model *model);
 size_t dl_model_parameter_count(const dl_model *model);
 size_t dl_model_parameter_bytes(const dl_model *model);
 
-/* Bytes that a model holds. Activations (the input, what layers keep for their backward pass) and
- * their gradients grow with max_batch, the others hardly. The optimizer's state comes on top. */
+/* Bytes held by a model. Activations (the input, and the data that layers keep for their backward
+ * pass) and their gradients grow with max_batch, the others hardly. The optimizer's state comes on
+ * top. */
 typedef struct dl_model_memory {
     size_t parameter_bytes, gradient_bytes;
     size_t activation_bytes, activation_gradient_bytes;
@@ -71,20 +71,19 @@ int dl_model_class_count(const dl_model *model);
 void *dl_model_input(dl_model *model);
 int32_t *dl_model_labels(dl_model *model);
 
-/* Takes input and labels of `batch` samples to the backend; they must stay until the backend's
- * `wait`. On the processor there is nothing to do, and it may be left out. */
+/* Copies input and labels of `batch` samples to the backend; they must stay unchanged until the
+ * backend's `wait`. Does nothing on the processor, and may be left out. */
 void dl_model_upload(dl_model *model, int batch);
 
 /* Operations in forward order: "conv1", "pool1", "relu1", ..., "loss"; a layer comes after those
- * whose output it reads. first/count: the range of
- * its parameters (count 0 if it has none). */
+ * whose output it reads. first/count: the range of its parameters (count 0: none). */
 int dl_model_operation_count(const dl_model *model);
 const char *dl_model_operation_name(const dl_model *model, int operation);
 void dl_model_operation_parameters(const dl_model *model, int operation, size_t *first,
                                    size_t *count);
 
-/* Floating-point operations of one sample's forward and backward of an operation's GEMMs
- * (2 m n k each; other work counts 0): for efficiency figures. */
+/* Floating-point operations per sample of an operation's GEMMs, forward and backward (2 m n k each;
+ * other work counts 0): for efficiency figures. */
 double dl_model_operation_flops(const dl_model *model, int operation);
 
 /* Runs one operation for 1 <= batch <= max_batch samples. */
@@ -93,8 +92,8 @@ void dl_model_backward(dl_model *model, int operation, int batch);
 /* All operations forward, then all backward. */
 void dl_model_pass(dl_model *model, int batch);
 
-/* Mean loss of the last forward pass; and how many samples had their class predicted right. Both
- * wait for the backend; NaN and 0 if it failed. */
+/* Mean loss of the last forward pass, and its number of correctly classified samples. Both wait for
+ * the backend; NaN and 0 if it failed. */
 double dl_model_loss(dl_model *model);
 int dl_model_correct(dl_model *model);
 

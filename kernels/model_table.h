@@ -1,4 +1,4 @@
-/* The models that exist, as tables of layers. */
+/* The available models, as tables of layers. */
 #ifndef DL_KERNELS_MODEL_TABLE_H
 #define DL_KERNELS_MODEL_TABLE_H
 
@@ -12,19 +12,18 @@ typedef struct dl_model_table {
     const dl_layer_spec *layers; /* the last one is the loss */
 } dl_model_table;
 
-/* Classes that the model distinguishes. */
+/* Number of classes of the model. */
 static inline int dl_model_table_classes(const dl_model_table *table)
 {
     return table->layers[table->layer_count - 2].units;
 }
 
-/* The table called `name`. DL_ERR_NAME, with the nearest one, if there is none. */
+/* Finds the table called `name`. DL_ERR_NAME, with the nearest one, if there is none. */
 dl_status dl_model_table_find(const dl_model_table **table, const char *name,
                               dl_error *err) DL_MUST_CHECK;
 
-/* The model of a table, which must outlive it; the rest is as in dl_model_create. A copy of a table
- * with another `in` makes the same network for larger or smaller images, as far as its windows
- * fit. */
+/* Builds the model of a table, which must outlive it; see dl_model_create. A copy of a table with
+ * another `in` makes the same network for larger or smaller images, as long as its windows fit. */
 dl_model *dl_model_create_from(const dl_model_table *table, dl_precision precision, int max_batch,
                                uint64_t seed);
 

@@ -17,7 +17,7 @@
 typedef struct dl_optimizer_config {
     const char *name;     /* one of dl_optimizer_names */
     double learning_rate; /* > 0 */
-    double momentum;      /* sgd: 0 <= momentum < 1; others do not use it */
+    double momentum;      /* sgd: 0 <= momentum < 1; unused by the others */
 } dl_optimizer_config;
 
 extern const char *const dl_optimizer_names[]; /* "sgd", "rmsprop", "adam", NULL */
@@ -28,7 +28,7 @@ typedef struct dl_optimizer dl_optimizer;
  * DL_ERR_RANGE. */
 dl_status dl_optimizer_create(dl_optimizer **optimizer, const dl_optimizer_config *config,
                               dl_precision precision, size_t count, dl_error *err) DL_MUST_CHECK;
-/* The same for vectors in a backend's memory; also DL_ERR_SYSTEM where its `wait` fails. */
+/* The same for vectors in a backend's memory; also DL_ERR_SYSTEM if its `wait` fails. */
 dl_status dl_optimizer_create_on(dl_optimizer **optimizer, const dl_optimizer_config *config,
                                  const dl_backend *backend, size_t count,
                                  dl_error *err) DL_MUST_CHECK;
@@ -38,17 +38,16 @@ void dl_optimizer_destroy(dl_optimizer *optimizer);
  * correction needs the count). */
 void dl_optimizer_begin(dl_optimizer *optimizer);
 
-/* From the next apply on the learning rate is the configured one times `factor` (> 0; 1 at
- * first). */
+/* Multiplies the configured learning rate by `factor` (> 0; 1 at first) from the next apply on. */
 void dl_optimizer_scale_rate(dl_optimizer *optimizer, double factor);
 
 /* Applies gradients[first .. first+count-1] to the same range of parameters. */
 void dl_optimizer_apply(dl_optimizer *optimizer, void *parameters, const void *gradients,
                         size_t first, size_t count);
 
-/* The state as one flat vector of *count numbers in the backend's memory (0: none, and then NULL),
- * for averaging it: momentum v, rmsprop s, adam all m and then all s. Owned by the optimizer, at a
- * fixed address. */
+/* The state as one flat vector of *count numbers in the backend's memory (NULL and 0 if there is
+ * none), for averaging: momentum v, rmsprop s, adam all m and then all s. Owned by the optimizer,
+ * at a fixed address. */
 void *dl_optimizer_state(dl_optimizer *optimizer, size_t *count);
 
 #endif

@@ -6,7 +6,7 @@
 
 typedef enum dl_precision { DL_FLOAT, DL_DOUBLE } dl_precision;
 
-/* How many precisions there are: the size of tables indexed by dl_precision. */
+/* Size of tables indexed by dl_precision. */
 enum { DL_PRECISION_COUNT = 2 };
 
 /* Bytes of one number. */

@@ -1,7 +1,7 @@
-/* A product's loops for one kind of processor, included once for each by product_cpu.c, which
+/* A product's loops for one kind of processor. product_cpu.c includes this file once for each, and
  * defines
  *   NAME      of the function
- *   TARGET    its attribute, what the processor must have
+ *   TARGET    its attribute: the features that the processor must have
  *   VECTOR    type of a register
  *   VECTORS   registers beside each other in a tile
  *   ROWS      rows of a tile, at most 6
@@ -18,7 +18,7 @@
 #define DOT_ALL EXPAND(NAME, _dots)
 #define UNROLL _Pragma("GCC unroll 8")
 
-/* Inlined with a constant number of rows: all loops but that over the depth vanish. */
+/* Inlined with a constant number of rows, so that only the loop over the depth remains. */
 TARGET static inline __attribute__((always_inline)) void
 TILE(const dl_product *p, int rows, const dl_real *a, const dl_real *b, dl_real *c)
 {

@@ -1,28 +1,29 @@
-/* Smaller messages: gradients, or what workers have learned since an average, as half-precision
- * numbers, as bytes, as four bits, or as one bit each or only the largest with error feedback.
+/* Smaller messages: gradients, or the parameter changes of workers since an average, as
+ * half-precision numbers, as bytes, as four bits, or as one bit each or only the largest with error
+ * feedback.
  *
- *   fp16   each number rounded to IEEE half precision, ties to even; what is beyond its range
- *          becomes its largest number. 2 bytes per number, no error feedback.
+ *   fp16   each number rounded to IEEE half precision, ties to even; numbers beyond its range
+ *          become its largest number. 2 bytes per number, no error feedback.
  *   int8   a block of numbers as whole multiples, -127 to 127, of one scale, the block's largest
  *          magnitude / 127, rounded to the nearest, ties to even. 1 byte per number and 4 per
  *          block, no error feedback. A block that holds a number that is not finite becomes NaN;
  *          one whose largest magnitude is below 2^-100 becomes 0.
  *   1bit   Seide, Fu, Droppo, Li & Yu 2014 ("1-bit stochastic gradient descent"): a block of
- *          numbers v = gradient + residual is sent as one bit each, v >= 0, and the means of either
- *          side, which the receiver puts in their place; what is lost, v - sent, is the residual
- *          that the next gradient is added to.
+ *          numbers v = gradient + residual is sent as one bit each, v >= 0, and the mean of either
+ *          side, which the receiver puts in their place; the loss, v - sent, is the residual that
+ *          the next gradient is added to.
  *   topk   Aji & Heafield 2017 ("Sparse communication for distributed gradient descent"): of each
  *          range, the `kept_frac` of the numbers v = gradient + residual (at least one) that are
  *          largest in magnitude, with their places; of equal ones the first. The others stay in the
- *          residual, as does what a double loses as a float. 8 bytes per number that is sent.
+ *          residual, as does the rounding error of doubles sent as float. 8 bytes per number sent.
  *   fp4    a block of numbers as a sign and a power of two, 2^-6 to 1 or nothing, times the block's
- *          largest magnitude: E3M0, which Streaming DiLoCo sends (Douillard et al. 2025). To the
+ *          largest magnitude: E3M0, as in Streaming DiLoCo (Douillard et al. 2025). To the
  *          nearest, ties away from 0. Half a byte per number and 4 per block, no error feedback.
  *          Blocks that are not finite, or too small, as with int8.
  *
- * Blocks are DL_QUANTISE_BLOCK numbers in a row or the rest of a range, for topk whole ranges;
+ * Blocks are DL_QUANTISE_BLOCK consecutive numbers or the rest of a range, for topk whole ranges;
  * ranges are the operations' parameters, so that no block mixes layers. Seide et al. take a column
- * of a weight matrix; some columns, or part of one, are a block here, so that all blocks are of one
+ * of a weight matrix; a block here is some columns, or part of one, so that all blocks are of one
  * size. */
 #ifndef DL_KERNELS_QUANTISE_H
 #define DL_KERNELS_QUANTISE_H
@@ -55,36 +56,35 @@ typedef struct dl_quantise_block {
     uint64_t count;
 } dl_quantise_block;
 
-/* What a block of 1bit is sent as. Bit j mod 32 of word j / 32 is number j's; those after the end
- * are 0. */
+/* Message of a 1bit block. Bit j mod 32 of word j / 32 is number j's; those after the end are 0. */
 typedef struct dl_quantise_bits {
     float low, high; /* mean of the numbers below 0, of the others; 0 where there are none */
     uint32_t words[DL_QUANTISE_BLOCK / 32];
 } dl_quantise_bits;
 
-/* What a block of int8 is sent as: number j is numbers[j] x scale; those after the end are 0. */
+/* Message of an int8 block: number j is numbers[j] x scale; those after the end are 0. */
 typedef struct dl_quantise_bytes {
     float scale;
     int8_t numbers[DL_QUANTISE_BLOCK];
 } dl_quantise_bytes;
 
-/* What a block of fp4 is sent as. Number j is in byte j / 2, an even one in its lower four bits: a
- * sign, and below it 0 for 0, or m = 1 to 7 for 2^(m - 7) x scale; those after the end are 0. */
+/* Message of an fp4 block. Number j is in byte j / 2, an even one in its lower four bits: a sign,
+ * and below it 0 for 0, or m = 1 to 7 for 2^(m - 7) x scale; those after the end are 0. */
 typedef struct dl_quantise_nibbles {
     float scale;
     uint8_t pairs[DL_QUANTISE_BLOCK / 2];
 } dl_quantise_nibbles;
 
-/* A number of topk, and its place in the vector. */
+/* A topk number and its place in the vector. */
 typedef struct dl_quantise_entry {
     uint32_t place;
     float value;
 } dl_quantise_entry;
 
-/* How vectors of one length become messages. A message of fp16 is uint16_t[count], of int8
- * dl_quantise_bytes[block_count], of 1bit dl_quantise_bits[block_count], of fp4
- * dl_quantise_nibbles[block_count]; of topk each block's dl_quantise_entry[dl_quantise_kept(...)]
- * in the order of their places. */
+/* How vectors of one length become messages. Messages are uint16_t[count] for fp16,
+ * dl_quantise_bytes[block_count] for int8, dl_quantise_bits[block_count] for 1bit,
+ * dl_quantise_nibbles[block_count] for fp4, and each block's
+ * dl_quantise_entry[dl_quantise_kept(...)] in the order of their places for topk. */
 typedef struct dl_quantise_plan {
     dl_quantise kind; /* not NONE */
     double kept_frac; /* topk: above 0, at most 1; 1 unless set before the first range is added */
@@ -94,22 +94,22 @@ typedef struct dl_quantise_plan {
     size_t message_bytes;
 } dl_quantise_plan;
 
-/* A plan without numbers; add adds a range of `count` numbers after those before. */
+/* Makes a plan without numbers; add appends a range of `count` numbers. */
 void dl_quantise_plan_init(dl_quantise_plan *plan, dl_quantise kind);
 void dl_quantise_plan_add(dl_quantise_plan *plan, size_t count);
 void dl_quantise_plan_free(dl_quantise_plan *plan); /* a zeroed one is fine */
 
-/* Of a block of topk, how many numbers are sent: kept_frac x count, rounded up. */
+/* Numbers sent of a topk block: kept_frac x count, rounded up. */
 size_t dl_quantise_kept(double kept_frac, size_t count);
 
-/* Whether what a message loses is kept for the next one: 1bit and topk. */
+/* Whether the loss of a message is kept for the next one: 1bit and topk. */
 bool dl_quantise_feeds_back(dl_quantise kind);
 
-/* message = values[plan->count], on the calling thread. `residual` [plan->count] is read and
- * written by those that feed back and starts as 0; the others do not use it. */
+/* Encodes values[plan->count] into message, on the calling thread. Kinds with feedback read and
+ * write `residual` [plan->count], which starts as 0; the others do not use it. */
 void dl_quantise_encode(const dl_quantise_plan *plan, const void *values, void *residual,
                         void *message, dl_precision precision);
-/* values[plan->count] = what the message says. */
+/* Decodes message into values[plan->count]. */
 void dl_quantise_decode(const dl_quantise_plan *plan, const void *message, void *values,
                         dl_precision precision);
 

@@ -1,6 +1,6 @@
 /* The number type of the sources that are compiled twice, once with -DDL_REAL=float and once with
- * -DDL_REAL=double (CMakeLists.txt lists them). What such a source exports carries the type in its
- * name: DL_TYPED(dl_backend_cpu) is dl_backend_cpu_float or dl_backend_cpu_double. */
+ * -DDL_REAL=double (CMakeLists.txt lists them). Their exported names carry the type:
+ * DL_TYPED(dl_backend_cpu) is dl_backend_cpu_float or dl_backend_cpu_double. */
 #ifndef DL_KERNELS_REAL_H
 #define DL_KERNELS_REAL_H
 
@@ -15,7 +15,7 @@ typedef DL_REAL dl_real;
 #define DL_TYPED(name) DL_TYPED_EXPAND(name, DL_REAL)
 
 /* Hot loops are compiled for several vector widths and chosen when the program is loaded, so that a
- * binary built for any x86-64 uses what it finds. A sanitizer cannot run before that choice.
+ * binary built for any x86-64 uses the widest available. A sanitizer cannot run before that choice.
  * Without DL_AVX512 the program behaves as on a processor that lacks it. */
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

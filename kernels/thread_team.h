@@ -1,5 +1,5 @@
-/* The threads of one worker: its operations divide their loops among them. The processor's backend
- * asks for the team of the thread that calls it, so layers and models know nothing of it. */
+/* The threads of one worker, which share its operations' loops. The processor's backend asks for
+ * the calling thread's team, so layers and models need not know of it. */
 #ifndef DL_KERNELS_THREAD_TEAM_H
 #define DL_KERNELS_THREAD_TEAM_H
 
@@ -9,29 +9,29 @@
 
 typedef struct dl_thread_team dl_thread_team;
 
-/* Of the worker's own thread and `threads` - 1 others, which the caller starts; threads >= 1, wait
- * is SPIN or BLOCK. Released with dl_thread_team_free, after all have returned (NULL is fine). */
+/* A team of the worker's own thread and `threads` - 1 others, which the caller starts; threads >=
+ * 1, wait is SPIN or BLOCK. Released with dl_thread_team_free, after all have returned (NULL is
+ * fine). */
 dl_thread_team *dl_thread_team_make(int threads, dl_wait wait);
 void dl_thread_team_free(dl_thread_team *team);
 
-/* In the worker's thread: from now on it divides its loops among the team; NULL: it is alone, as
- * every thread is at first. */
+/* Called by the worker's thread: from now on the team shares its loops; NULL: it is alone, as every
+ * thread is at first. */
 void dl_thread_team_lead(dl_thread_team *team);
 
-/* In each of the other threads: computes parts of loops until the team is dismissed. */
+/* Called by each other thread: computes parts of loops until the team is dismissed. */
 void dl_thread_team_serve(dl_thread_team *team);
 
-/* By the leader, once, between two loops: the others return. */
+/* Called once by the leader, between two loops: the others return. */
 void dl_thread_team_dismiss(dl_thread_team *team);
 
-/* The numbers first .. last - 1 of a loop. */
+/* Computes the numbers first .. last - 1 of a loop. */
 typedef void (*dl_loop_part)(const void *loop, size_t first, size_t last);
 
 /* Runs a loop over 0 .. count - 1 in parts, which the threads of the caller's team take as they
- * come, and returns when all are done; what they wrote is visible. Parts start at multiples of
- * `grain` >= 1; a loop of at most that many numbers is one part. Where the parts start depends on
- * the number of threads: the bits of what they compute must not depend on it. A part must not
- * divide a loop itself. */
+ * become free, and returns when all are done and their writes visible. Parts start at multiples of
+ * `grain` >= 1; a loop of at most that many numbers is one part. Part boundaries depend on the
+ * number of threads: the bits of the results must not. A part must not divide a loop itself. */
 void dl_divide(dl_loop_part part, const void *loop, size_t count, size_t grain);
 
 #endif

@@ -1,13 +1,13 @@
 /* Inside of the "cuda" backend: a slot on a GPU and the operations. backend_cuda.c has the table
  * and all operations but convolutions (backend_cuda_conv.c); device_cuda.c slots, marks and
- * exchange; device_cuda_group.c reductions; cuda_kernels.cu own kernels and the operations made of
+ * exchange; device_cuda_group.c reductions; cuda_kernels.cu our kernels and the operations made of
  * them. Effects and arguments of the operations: see dl_backend.
  *
- * Everything of a slot is launched to one stream, so that its operations follow one another and may
- * share scratch memory. Nothing waits but `wait`, memory and the first use of a shape.
+ * A slot launches everything on one stream, so that its operations run in order and may share
+ * scratch memory. Only `wait`, memory and the first use of a shape wait.
  *
- * Every call of CUDA goes through dl_cuda_good and its like: the first failure is kept with its
- * reason, and what follows is left out. */
+ * Every CUDA call goes through dl_cuda_good and its like: the first failure is kept with its
+ * reason, and later calls are skipped. */
 #ifndef DL_KERNELS_CUDA_INTERNAL_H
 #define DL_KERNELS_CUDA_INTERNAL_H
 
@@ -22,7 +22,7 @@
 /* Descriptors and algorithms of one shape of convolution. */
 typedef struct dl_cuda_conv dl_cuda_conv;
 
-/* What the members of a reduction share. */
+/* State shared by the members of a reduction. */
 typedef struct dl_cuda_group dl_cuda_group;
 
 struct dl_device {
@@ -39,37 +39,37 @@ struct dl_device {
     cudnnTensorDescriptor_t tensor, channels;
     cudnnActivationDescriptor_t rectifier;
 
-    dl_cuda_conv *convs; /* list of those met so far */
+    dl_cuda_conv *convs; /* list of the shapes met so far */
     void *scratch;
     size_t scratch_bytes;
     float *ones; /* a vector of ones: sums are products with it */
     int ones_count;
-    /* On the device: whether a scaled gradient is not finite; NULL: not wanted yet. */
+    /* On the device: whether a scaled gradient is not finite; NULL: not needed yet. */
     int *overflow;
 
     cudaEvent_t *marks;
     size_t mark_count;
 
-    volatile int *let_go; /* of the last hold: in the host's memory, page-locked; NULL: none */
-    uint64_t peers;       /* bit n: direct access to GPU n was asked for */
+    volatile int *let_go; /* of the last hold: in page-locked host memory; NULL: none */
+    uint64_t peers;       /* bit n: direct access to GPU n was requested */
 };
 
-/* With fp16 the loss is this many times its value. A power of two, so that nothing is rounded; 8 to
- * 32768 were enough for the networks of Micikevicius et al. 2018 ("Mixed precision training"). */
+/* Factor on the loss with fp16. A power of two, so that nothing is rounded; 8 to 32768 were enough
+ * for the networks of Micikevicius et al. 2018 ("Mixed precision training"). */
 #define DL_CUDA_LOSS_SCALE 1024.0f
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* The calling thread's slot; using none is a broken invariant. */
+/* The calling thread's slot; having none is a broken invariant. */
 dl_device *dl_cuda_device(void);
 void dl_cuda_use(dl_device *device);
 
-/* Whether operations still go on: nothing failed so far. */
+/* Whether nothing has failed so far, so that operations still run. */
 bool dl_cuda_works(const dl_device *device);
 
-/* Whether a call went well; if not, keeps its reason. `what` names it for the message. */
+/* Whether a call succeeded; if not, keeps its reason. `what` names it for the message. */
 bool dl_cuda_good(dl_device *device, cudaError_t result, const char *what);
 bool dl_cuda_good_blas(dl_device *device, cublasStatus_t result, const char *what);
 bool dl_cuda_good_dnn(dl_device *device, cudnnStatus_t result, const char *what);
@@ -82,9 +82,9 @@ void *dl_cuda_scratch(dl_device *device, size_t bytes);
 extern const dl_backend dl_backend_cuda;
 extern const dl_device_type dl_device_cuda;
 
-/* Reductions of several GPUs, see dl_device_type. fail: the members shall not
- * wait for this one. wait: as cudaStreamSynchronize of a member, which also ends when another one
- * has failed; without a group nothing. */
+/* Reductions over several GPUs, see dl_device_type. fail: tells the members not to wait for this
+ * one. wait: as cudaStreamSynchronize of a member, but also ends when another member has failed;
+ * without a group nothing. */
 dl_status dl_cuda_join(dl_device *const *devices, int count, const dl_device_ranks *ranks,
                        dl_error *err) DL_MUST_CHECK;
 dl_status dl_cuda_make_id(char id[DL_DEVICE_ID_BYTES], dl_error *err) DL_MUST_CHECK;
@@ -106,7 +106,7 @@ void dl_cuda_conv_backward_filter(const dl_windows *conv, const void *x, const v
 /* Frees device->convs. */
 void dl_cuda_convs_free(dl_device *device);
 
-/* Made of own kernels (cuda_kernels.cu). */
+/* Built on our own kernels (cuda_kernels.cu). */
 void dl_cuda_repeat_row(void *matrix, const void *row, int rows, int columns);
 void dl_cuda_max_pool(const dl_windows *pool, const void *x, void *y, int32_t *choice);
 void dl_cuda_max_pool_backward(const dl_windows *pool, const int32_t *choice, const void *dy,

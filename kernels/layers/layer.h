@@ -3,8 +3,8 @@
  *                 input ──forward──▶ output
  *        input_gradient ◀─backward── output_gradient       (of the loss; and parameter gradients)
  *
- * A kind of layer is a row of the tables in layer_types.c, one table per precision; adding one is
- * adding its functions and its row there. Layers use the backend's operations only. */
+ * A kind of layer is a row of the tables in layer_types.c, one table per precision; adding one
+ * means adding its functions and its row there. Layers use the backend's operations only. */
 #ifndef DL_KERNELS_LAYER_H
 #define DL_KERNELS_LAYER_H
 
@@ -28,7 +28,7 @@ typedef struct dl_layer_spec {
     bool no_bias;     /* conv: leave the bias out */
     double deviation; /* of a conv's or dense layer's initial weights; 0 means He's */
     int back;         /* the input is the output of the layer this many rows before; 0 means 1 */
-    int skip;         /* add: this many rows before is the layer whose output is added */
+    int skip;         /* add: the other input is the output of the layer this many rows before */
 } dl_layer_spec;
 
 typedef struct dl_layer {
@@ -37,8 +37,9 @@ typedef struct dl_layer {
     const dl_backend *backend;
     dl_shape in;
     int max_batch;
-    bool wants_input_gradient; /* false: nobody needs it, backward leaves it out */
-    bool accumulates;          /* backward adds to input_gradient: another reader wrote it */
+    bool wants_input_gradient; /* false: not needed, so backward skips it */
+    bool accumulates;          /* backward adds to input_gradient, which another reader has
+                                  written */
     bool training;             /* batch-norm: normalise by the batch, not the running statistics */
 
     /* Set by dl_layer_plan. */
@@ -46,17 +47,17 @@ typedef struct dl_layer {
     dl_shape out;
     size_t parameter_count;
     size_t state_bytes;   /* own memory, kept from forward to backward and to the next step */
-    size_t scratch_bytes; /* memory whose content is lost between calls; layers may share it */
+    size_t scratch_bytes; /* scratch memory, lost between calls; layers may share it */
     double flops;         /* of one sample's matrix products, forward and backward */
 
-    /* Memory of the model. Arrays of samples hold max_batch of them; an in-place layer has output
-     * = input and input_gradient = output_gradient. */
+    /* The model's memory. Arrays of samples hold max_batch of them; an in-place layer has output =
+     * input and input_gradient = output_gradient. */
     void *parameters, *gradients; /* [parameter_count] */
     void *input, *output, *input_gradient, *output_gradient;
     void *state, *scratch;
     const void *other; /* add: its second input */
 
-    /* The loss layer's labels [batch] and what `result` found. */
+    /* The loss layer's labels [batch] and the results that `result` fetches. */
     const int32_t *labels;
     double loss; /* mean over the batch */
     int correct;
@@ -66,17 +67,17 @@ struct dl_layer_type {
     const char *name;
     bool in_place;
     bool can_accumulate; /* heeds dl_layer.accumulates */
-    /* Sets out, counts, sizes and flops where they are not out = in and 0. NULL: nothing to do. */
+    /* Sets out, counts, sizes and flops if they differ from out = in and 0. NULL: nothing to do. */
     void (*plan)(dl_layer *layer);
-    /* Draws initial parameters and sets the initial state; both zeroed before, both in the host's
+    /* Draws initial parameters and sets the initial state; both are zeroed before and in host
      * memory. NULL: nothing to do. */
     void (*init)(const dl_layer *layer, void *parameters, void *state, dl_random *random);
-    /* For 1 <= batch <= max_batch. Backward follows forward of the same batch and overwrites its
+    /* For 1 <= batch <= max_batch. Backward follows forward on the same batch and overwrites its
      * gradients. */
     void (*forward)(dl_layer *layer, int batch);
     void (*backward)(dl_layer *layer, int batch);
-    /* The loss layer's: fetches loss and correct of the last forward, which was of `batch` samples.
-     * Fails as the backend's `wait` does. NULL: has no result. */
+    /* The loss layer's: fetches loss and correct of the last forward, which had `batch` samples.
+     * Fails as the backend's `wait` does. NULL: no result. */
     dl_status (*result)(dl_layer *layer, int batch, dl_error *err);
 };
 

@@ -1,10 +1,10 @@
 /* The ranks of a run: processes, on one machine or several, that share the workers of a training
  * run and exchange with one another.
  *
- * A group is made by what connects the processes (kernels/ranks/mpi_ranks.c), and used through its
- * functions. All ranks must make the same calls in the same order, each from one thread at a time.
- * When a rank is lost, every call of that time and all later ones fail in every other rank, and
- * say which rank it was. */
+ * The transport (kernels/ranks/mpi_ranks.c) makes a group, which is used through its functions. All
+ * ranks must make the same calls in the same order, each from one thread at a time. When a rank is
+ * lost, every call in progress and all later ones fail in every other rank, and say which rank it
+ * was. */
 #ifndef DL_KERNELS_RANK_GROUP_H
 #define DL_KERNELS_RANK_GROUP_H
 
@@ -22,37 +22,37 @@ typedef struct dl_rank_group dl_rank_group;
 /* The functions fail with DL_ERR_SYSTEM: a rank was lost. */
 struct dl_rank_group {
     int rank, size;             /* 0 <= rank < size, 1 <= size <= DL_RANKS_MAX */
-    int local_rank, local_size; /* among the ranks on the same host (of that name), by rank */
+    int local_rank, local_size; /* among the ranks on the same host (by its name), in rank order */
     bool own_cores;             /* no other rank on this host may run on this one's cores */
     double limit_s;             /* longest wait for another rank */
 
-    /* result[count] = sum over all ranks, in their order, of their vectors[0..n-1], in their order,
-     * / of (as dl_exchange_sum); the same bits on all ranks, and as in one process. All give the
-     * same n >= 1, `of`, count and precision. `result` is none of the vectors. */
+    /* result[count] = sum over all ranks, in order, of their vectors[0..n-1], in order, / of (as
+     * dl_exchange_sum); the same bits on all ranks, and as in one process. All ranks pass the same
+     * n >= 1, `of`, count and precision. `result` is none of the vectors. */
     dl_status (*sum)(dl_rank_group *group, void *result, const void *const *vectors, int n, int of,
                      size_t count, dl_precision precision, dl_error *err) DL_MUST_CHECK;
 
-    /* All meet, and *any is whether any of them gave `mine`. */
+    /* All ranks meet; *any is whether any of them passed `mine` = true. */
     dl_status (*agree)(dl_rank_group *group, bool mine, bool *any, dl_error *err) DL_MUST_CHECK;
 
-    /* Rank 0's data[bytes] to all. */
+    /* Sends rank 0's data[bytes] to all. */
     dl_status (*broadcast)(dl_rank_group *group, void *data, size_t bytes,
                            dl_error *err) DL_MUST_CHECK;
 
-    /* Every rank's own data[bytes] to rank 0, at all + rank * bytes; `all` may be NULL elsewhere.
-     */
+    /* Sends every rank's data[bytes] to rank 0, at all + rank * bytes; `all` may be NULL
+     * elsewhere. */
     dl_status (*gather)(dl_rank_group *group, const void *data, void *all, size_t bytes,
                         dl_error *err) DL_MUST_CHECK;
 
-    /* Whether a rank is lost, as far as can be known at once. Any thread, also while another one is
-     * in a call. */
+    /* Whether a rank is known to be lost, without waiting. Any thread, also during another one's
+     * call. */
     bool (*lost)(dl_rank_group *group);
 
-    /* This rank has failed: so do all calls of the other ranks, with its text, and its own ones.
-     * Any thread, also while another one is in a call. */
+    /* Reports that this rank has failed: all calls of the other ranks then fail with its text, and
+     * so do its own. Any thread, also while another one is in a call. */
     void (*abandon)(dl_rank_group *group, const dl_error *failure);
 
-    /* Ends this rank's part and frees the group. After a run that went well (`failure` NULL) waits
+    /* Ends this rank's part and frees the group. After a successful run (`failure` NULL) it waits
      * until all other ranks end theirs; else as `abandon`. */
     void (*leave)(dl_rank_group *group, const dl_error *failure);
 };
@@ -60,14 +60,14 @@ struct dl_rank_group {
 #define DL_RANK_LIMIT_MAX_S 1e6 /* some days */
 
 /* Starts MPI and makes the group of the processes that `launcher` has started, which must have MPI.
- * `settings` is what all must agree in: other words than rank 0's are DL_ERR_DATA on all ranks.
- * *group is released with its `leave`. DL_ERR_RANGE for a limit outside 0 ... DL_RANK_LIMIT_MAX_S
- * and for more ranks than DL_RANKS_MAX, DL_ERR_SYSTEM if MPI fails or a rank is lost,
- * DL_ERR_UNSUPPORTED where there is no MPI. After a failure the process should end. */
+ * All must pass the same `settings`: a text other than rank 0's is DL_ERR_DATA on all ranks. *group
+ * is released with its `leave`. DL_ERR_RANGE for a limit outside 0 ... DL_RANK_LIMIT_MAX_S and for
+ * more ranks than DL_RANKS_MAX, DL_ERR_SYSTEM if MPI fails or a rank is lost, DL_ERR_UNSUPPORTED if
+ * there is no MPI. After a failure the process should end. */
 dl_status dl_rank_group_join(dl_rank_group **group, const dl_launcher *launcher,
                              const char *settings, double limit_s, dl_error *err) DL_MUST_CHECK;
 
-/* The same for the library DL_CLUSTER_LIBRARY, where it has the name DL_RANK_ENTRY. */
+/* The same in the library DL_CLUSTER_LIBRARY, under the name DL_RANK_ENTRY. */
 typedef struct dl_rank_settings {
     double limit_s;
     const char *settings;

@@ -1,9 +1,9 @@
-/* What a syncer does with uploads, in asynchronous local SGD (sync mode async_average): when it
- * merges which, and what becomes of the others; the rules of dlsim's mode of that name (`[syncer]`,
- * docs/simulating.md). No threads, clocks or numbers here: train_syncer.c has those.
+/* The merging of uploads by the syncer, in asynchronous local SGD (sync mode async_average): when
+ * it merges which, and what happens to the others; the rules of dlsim's mode of that name
+ * (`[syncer]`, docs/simulating.md). No threads, clocks or numbers here: train_syncer.c has those.
  *
- * A learner uploads what it has learned after its interval, based on the version that it took last.
- * One upload per learner lies there: a newer one supersedes it. One that is staler than the bound
+ * After each interval a learner uploads its parameter change, based on the version that it took
+ * last. One upload per learner waits: a newer one supersedes it. An upload staler than the bound
  * when a version is published is lost. The syncer looks at each upload, or every `scan_s`: with a
  * quorum of them it waits the grace time for more, then merges. */
 #ifndef DL_KERNELS_MERGE_H
@@ -21,9 +21,9 @@ typedef struct dl_merge_config {
     int quorum;          /* uploads that a merge needs: 1..workers */
     int quorum_max;      /* most in one merge: 0 (workers), or quorum..workers */
     double grace_s;      /* seconds to wait for more once there is a quorum */
-    bool adaptive;       /* only until a learner of the quorum is expected to upload again */
+    bool adaptive;       /* wait only until a learner of the quorum is expected to upload again */
     double scan_s;       /* seconds between looks; 0: at each upload */
-    double weight_power; /* an upload that is s versions stale counts (1 + s)^-weight_power */
+    double weight_power; /* weight of an upload that is s versions stale: (1 + s)^-weight_power */
     double wait_s;       /* longest wait of a learner for a new version after an upload */
 } dl_merge_config;
 
@@ -31,9 +31,9 @@ typedef struct dl_merge_config {
 dl_status dl_merge_check(const dl_merge_config *config, int workers, dl_error *err) DL_MUST_CHECK;
 
 typedef enum dl_merge_kind {
-    DL_MERGE_UPLOAD,     /* the worker has uploaded, after step `step` */
-    DL_MERGE_MERGE,      /* that upload is in version `version`, with `weight` */
-    DL_MERGE_ADOPT,      /* the worker has taken version `version` */
+    DL_MERGE_UPLOAD,     /* the worker uploaded after step `step` */
+    DL_MERGE_MERGE,      /* that upload entered version `version` with `weight` */
+    DL_MERGE_ADOPT,      /* the worker took version `version` */
     DL_MERGE_TOO_STALE,  /* the upload was lost */
     DL_MERGE_SUPERSEDED, /* the same */
     DL_MERGE_UNMERGED    /* the run ended before */
@@ -42,7 +42,7 @@ typedef enum dl_merge_kind {
 typedef struct dl_merge_event {
     dl_merge_kind kind;
     int worker;
-    int64_t step;      /* of the upload; adopt: at hand */
+    int64_t step;      /* of the upload; adopt: the current one */
     int64_t version;   /* merge, adopt */
     int64_t base;      /* upload, merge: version that the upload is based on */
     int64_t staleness; /* merge: version before the merge, minus base */
@@ -53,13 +53,13 @@ typedef struct dl_merge_event {
 typedef struct dl_merge_counts {
     int64_t uploaded, applied, too_stale, superseded, unmerged;
     int64_t merges;
-    double weight; /* of those applied, added up */
+    double weight; /* sum over those applied */
 } dl_merge_counts;
 
 typedef struct dl_upload {
-    bool lies; /* there, not merged */
+    bool lies; /* waiting, not merged */
     int64_t base, step, order, cycle_ns;
-    int64_t seen_ns; /* by the syncer first; -1: not yet */
+    int64_t seen_ns; /* when the syncer first saw it; -1: not yet */
 } dl_upload;
 
 typedef struct dl_merger {
@@ -67,11 +67,11 @@ typedef struct dl_merger {
     int workers;
     int64_t bound;      /* largest staleness; -1: any */
     dl_upload *uploads; /* [workers] */
-    int *chosen;        /* [workers] learners of the merge at hand, in their order */
-    double *weights;    /* [workers] of these uploads */
+    int *chosen;        /* [workers] learners of the current merge, in order */
+    double *weights;    /* [workers] of their uploads */
     int64_t version, order;
     int64_t grace_end_ns;   /* -1: there is no quorum */
-    dl_merge_event *events; /* [event_count] in the order in which they came */
+    dl_merge_event *events; /* [event_count] in order of occurrence */
     size_t event_count;
     dl_merge_counts counts;
 } dl_merger;
@@ -79,21 +79,22 @@ typedef struct dl_merger {
 void dl_merger_init(dl_merger *merger, const dl_merge_config *config, int64_t bound, int workers);
 void dl_merger_free(dl_merger *merger); /* a zeroed one is fine */
 
-/* The worker has uploaded after its step, based on version `base`; its interval took cycle_ns. */
+/* Records the worker's upload after its step, based on version `base`; its interval took
+ * cycle_ns. */
 void dl_merger_submit(dl_merger *merger, int worker, int64_t step, int64_t base, int64_t cycle_ns);
 
-/* The worker has taken the newest version. */
+/* Records that the worker took the newest version. */
 void dl_merger_adopt(dl_merger *merger, int worker, int64_t step);
 
-/* Looks at now_ns, while no merge is under way: how many uploads, chosen[0...], are to be merged
- * now, the oldest ones; they lie there no longer. 0: none, and the next look is at *next_ns, or at
- * the next upload if that is earlier and scan_s is 0; INT64_MAX: only then. */
+/* Looks at now_ns, while no merge is under way, and returns the number of uploads to merge now,
+ * chosen[0...], the oldest ones, which no longer wait. 0: none, and the next look is at *next_ns,
+ * or at the next upload if that is earlier and scan_s is 0; INT64_MAX: only then. */
 int dl_merger_look(dl_merger *merger, int64_t now_ns, int64_t *next_ns);
 
-/* The merge is over: there is a new version, and uploads that are now too stale are lost. */
+/* Ends the merge: there is a new version, and uploads that are now too stale are lost. */
 void dl_merger_publish(dl_merger *merger);
 
-/* The run has ended: nothing more is merged. */
+/* Ends the run: nothing more is merged. */
 void dl_merger_end(dl_merger *merger);
 
 #endif

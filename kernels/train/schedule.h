@@ -10,28 +10,29 @@
 #include "common/status.h"
 
 typedef enum dl_schedule_kind {
-    DL_SCHEDULE_GRADIENT, /* is in update `update`, together with all others of that number */
-    DL_SCHEDULE_LOCAL,    /* of a worker's own parameters; with sites, the last one of a site's step
-                             updates all of its workers with the mean */
-    DL_SCHEDULE_AVERAGE,  /* of all workers' parameters, or of fragment `fragment`, as they are or,
-                             in a schedule with sends, as they were sent: number `update` */
-    DL_SCHEDULE_UPLOAD,   /* what the worker has learned since it last uploaded or adopted is put
-                             aside, in place of what it uploaded before */
-    DL_SCHEDULE_MERGE,    /* the worker's upload is in version `update`, as DL_SCHEDULE_GRADIENT */
+    DL_SCHEDULE_GRADIENT, /* part of update `update`, together with all others of that number */
+    DL_SCHEDULE_LOCAL,    /* updates a worker's own parameters; with sites, the last one of a site's
+                             step updates all of its workers with the mean */
+    DL_SCHEDULE_AVERAGE,  /* average of all workers' parameters, or of fragment `fragment`, as they
+                             are or, in a schedule with sends, as sent: number `update` */
+    DL_SCHEDULE_UPLOAD,   /* stores the worker's change since its last upload or adoption, in place
+                             of its previous upload */
+    DL_SCHEDULE_MERGE,    /* the worker's upload is part of version `update`, as
+                             DL_SCHEDULE_GRADIENT */
     DL_SCHEDULE_REPLACE,  /* the worker takes version `read` */
-    DL_SCHEDULE_REBASE,   /* the worker takes it, and adds what it has learned as above */
-    DL_SCHEDULE_SEND,     /* the worker's parameters of `fragment` are put aside for an average */
+    DL_SCHEDULE_REBASE,   /* the worker takes it, and adds its own change as above */
+    DL_SCHEDULE_SEND,     /* stores the worker's parameters of `fragment` for an average */
     DL_SCHEDULE_RECEIVE   /* the worker merges the last average of `fragment` */
 } dl_schedule_kind;
 
 typedef struct dl_schedule_event {
     double time_s; /* simulated, since the start */
     int64_t update;
-    int64_t read;  /* gradient: update whose parameters it is of, 0 = the first ones; merge: whose
-                      parameters the upload is based on; replace, rebase: that the worker takes */
+    int64_t read;  /* gradient: update that made its parameters, 0 = the initial ones; merge: that
+                      of the upload's base; replace, rebase: that the worker takes */
     double weight; /* merge */
     int64_t batch; /* gradient, local: mini-batch: samples batch x share ... of the order */
-    size_t after;  /* events that must be done before its gradient can be computed */
+    size_t after;  /* number of events to be done before its gradient can be computed */
     int worker;    /* all but averages */
     int fragment;  /* average, send, receive */
     dl_schedule_kind kind;
@@ -40,30 +41,30 @@ typedef struct dl_schedule_event {
 typedef struct dl_schedule {
     char *path, *mode;
     int workers;
-    int batch; /* samples of a mini-batch of each worker, all together; a multiple of workers */
+    int batch; /* samples of all workers' mini-batches together; a multiple of workers */
     dl_schedule_event *events; /* [count], count >= 1 */
     size_t count, gradients;   /* gradients: those and local steps */
     bool has_merges;           /* of async_average: uploads, merges, adoptions */
     int sites;                 /* whose neighbouring workers share local steps; 0: none do */
-    int fragments;             /* of the parameters; 1: they are averaged whole */
-    bool has_sends;            /* of averages with a lag: what was sent is averaged, and received */
+    int fragments;             /* of the parameters; 1: averaged as a whole */
+    bool has_sends;            /* of averages with a lag: parameters are sent and received */
     int64_t updates;           /* or averages, or merges */
     int64_t staleness_max;     /* of gradients or of merged uploads, as the next */
     double staleness_mean;
 } dl_schedule;
 
-/* A gradient is at most this many updates stale: a replay keeps that many versions of the
+/* Most updates by which a gradient may be stale: a replay keeps that many versions of the
  * parameters. */
 #define DL_SCHEDULE_STALENESS_MAX 1023
 #define DL_SCHEDULE_WORKERS_MAX 1024
 #define DL_SCHEDULE_FRAGMENTS_MAX 1024
-/* Mini-batches are numbered below this: 1000 epochs of ten million samples, one by one. */
+/* Limit of mini-batch numbers: 1000 epochs of ten million samples, one by one. */
 #define DL_SCHEDULE_BATCHES_MAX ((int64_t)10000000000)
 
-/* Reads a schedule; zero it before. DL_ERR_PARSE, DL_ERR_RANGE and DL_ERR_DATA with file:line for
- * what is no schedule, of another schema, or asks for what no run does: updates that are not in
+/* Reads a schedule; zero it before. DL_ERR_PARSE, DL_ERR_RANGE and DL_ERR_DATA with file:line for a
+ * file that is no schedule, has another schema, or describes an impossible run: updates out of
  * order, a version that is not there yet or no longer kept, a worker that does not exist. The
- * caller releases it with dl_schedule_free. Of `text` only `bytes` bytes are read: no NUL needs to
+ * caller releases it with dl_schedule_free. Only `bytes` bytes of `text` are read: no NUL needs to
  * follow. */
 dl_status dl_schedule_read(dl_schedule *schedule, const char *path, dl_error *err) DL_MUST_CHECK;
 dl_status dl_schedule_read_text(dl_schedule *schedule, const char *name, const char *text,

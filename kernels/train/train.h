@@ -1,9 +1,8 @@
 /* Training for real: replicas as threads pinned to cores, exchanging as the sync mode says.
  *
- * Worker w trains on its own share of each global batch: of the shuffled order, samples
- * s*batch + w*batch/workers ... of step s. All modes start from equal parameters. What a mode
- * exchanges goes through memory: a "transfer" is a copy between a worker's vectors and the
- * server's.
+ * Worker w trains on its own shard of each global batch: in step s, samples s*batch +
+ * w*batch/workers ... of the shuffled order. All modes start from equal parameters and exchange
+ * through memory: a "transfer" is a copy between a worker's vectors and the server's.
  *
  *   none       no exchange (k independent copies: what sharing the machine costs)
  *   allreduce  gradients: barrier, worker w averages slice w of all workers' gradients into a
@@ -28,25 +27,25 @@
  * In average, `fragments` F divides the parameters into F equal parts, each of which is averaged
  * every `interval` steps, one after another every interval / F (Streaming DiLoCo, Douillard et al.
  * 2025). With `lag` L a fragment is merged L steps after it was sent: the worker goes on meanwhile,
- * and then takes mixing x its own parameters + (1 - mixing) x the average. Whoever sends last
- * averages, so nobody waits who is not L steps ahead; over ranks their first workers average, when
- * it is to be merged. After a run's last step all that was sent is merged.
+ * and then takes mixing x its own parameters + (1 - mixing) x the average. The last worker to send
+ * averages, so only a worker L steps ahead waits; over ranks their first workers average, when the
+ * merge is due. After a run's last step all fragments sent are merged.
  *
- * With `sites` N an average is of two levels: worker w is of site w x N / workers, the workers of a
- * site average their gradients in each step, as allreduce does, and so keep equal parameters; the
- * averages are of one worker of each site, the first, which sends for all of them, who take the
- * average. With one site this is allreduce, with a worker in each it is average, bit for bit.
+ * With `sites` N averaging has two levels: worker w belongs to site w x N / workers, the workers of
+ * a site average their gradients in each step, as allreduce does, and so keep equal parameters; the
+ * first worker of each site sends for the averages, which all its workers take. With one site this
+ * is allreduce, with a worker in each it is average, bit for bit.
  *
  * With `interval_by_speed` slower workers do fewer local steps than the interval has (dynamic local
- * updates), so that nobody waits long; the average is of all workers alike.
+ * updates), so that nobody waits long; the average weighs all workers alike.
  *
  * An outer optimizer (config.outer; average only) has parameters of its own, which every average
- * updates (kernels/exchange.h), with the same slices, and which the workers then pull. Their own
- * optimizers' states go on, or are averaged.
+ * updates (kernels/exchange.h), with the same slices, and which the workers then pull. The workers'
+ * optimizer states continue, or are averaged.
  *
  * In none, async, softsync and async_average nobody waits for the others' steps. There the run ends
- * when the first worker has done all its steps (the others end the one that they are in), so that
- * all that is measured was measured while all workers were at work.
+ * when the first worker has done all its steps (the others finish their current one), so that all
+ * workers are at work during the whole measurement.
  *
  * On a device (config.device) the same modes push to and pull from the server, which is in the
  * host's memory (where = cpu) or on a device that may be the workers' own (gpu); or the devices
@@ -54,33 +53,31 @@
  * device at the end of a step, and before it meets the others. By `dispatch`, each worker has a
  * thread that launches its operations, or one thread launches those of all workers in turn.
  *
- * `quantise` makes smaller messages of the gradients that are pushed (kernels/quantise.h): made on
- * the worker's device, turned back where the server is, each with a separate record. allreduce on
- * the processor then pushes and pulls too. In average it does so with what a worker has learned,
- * the difference between its parameters and those that all have started from: the last average, or
- * the outer optimizer's parameters. The average is these, plus the mean of what was sent; it is
- * pulled as it is. Over ranks, rank 0 gets all messages and sends the mean.
+ * `quantise` compresses the gradients that are pushed (kernels/quantise.h): encoded on the worker's
+ * device, decoded at the server, each with a separate record. allreduce on the processor then
+ * pushes and pulls too. In average it compresses the difference between a worker's parameters and
+ * the common ones that all started from: the last average, or the outer optimizer's parameters. The
+ * average is these plus the mean of the differences; it is pulled uncompressed. Over ranks, rank 0
+ * gets all messages and sends the mean.
  *
  * `ranks` divides the workers over several processes, in equal parts (allreduce and average). The
- * first worker of each meets those of the others ("barrier") and exchanges with them, on GPUs that
- * reduce among themselves these do; all else is the same, and so are the bits.
+ * first worker of each meets those of the others ("barrier") and exchanges with them; GPUs that
+ * reduce among themselves exchange directly. All else is the same, and so are the bits.
  *
- * With `work` each worker draws anew in each step how many samples it has, batch / workers on
- * average, as with sentences of several lengths; those of one step are consecutive ones of the
- * shuffled order from the step's usual place on, so some are trained on more often than others. A
- * worker's gradient is the mean over its own samples, and averages weigh workers alike.
+ * With `work` each worker draws its number of samples anew in each step, batch / workers on
+ * average, as with sentences of several lengths; a step takes consecutive samples of the shuffled
+ * order from its usual place on, so some are trained on more often than others. A worker's gradient
+ * is the mean over its own samples, and averages weigh workers alike.
  *
- * With one worker every mode but async_average gives bit for bit what `none` gives, unless it
- * quantises, lags or has an outer optimizer. What async_average gives follows from the order of
- * uploads, merges and adoptions (result.merge_events), which is the scheduler's: a replay of them
- * has the same bits. Where each waits for a merge of all, that order, and so the result, is always
- * the same.
+ * With one worker every mode but async_average gives the bits of `none`, unless it quantises, lags
+ * or has an outer optimizer. The result of async_average follows from the order of uploads, merges
+ * and adoptions (result.merge_events), which the scheduler decides: a replay of them gives the same
+ * bits. If each worker waits for a merge of all, that order, and so the result, is always the same.
  * A worker may have several threads, among which its operations divide their loops
  * (kernels/thread_team.h), with the bits of one thread.
  *
  * Waiting: `spin` when every thread has its own core, else `block` (a spinning thread would steal
- * the core from the one it waits for).
- */
+ * the core from the one it waits for). */
 #ifndef DL_KERNELS_TRAIN_H
 #define DL_KERNELS_TRAIN_H
 
@@ -126,8 +123,8 @@ typedef enum dl_train_where {
     DL_TRAIN_WHERE_ALLREDUCE /* reduced between the devices; allreduce and average */
 } dl_train_where;
 
-/* How the number of samples of a worker's step is distributed about its mean m = batch / workers,
- * with the coefficient of variation `spread`; rounded, and at least 1:
+/* Distribution of the samples in a worker's step about the mean m = batch / workers, with the
+ * coefficient of variation `spread`; rounded, and at least 1:
  *
  *   none       always m
  *   uniform    evenly over m (1 - sqrt(3) spread) ... m (1 + sqrt(3) spread); spread <= 1 / sqrt(3)
@@ -219,28 +216,28 @@ typedef struct dl_train_config {
  */
 dl_train_config dl_train_default_config(void);
 
-/* What an observer receives: the records of a trace, made on the worker's own thread between two
+/* An observer receives the records of a trace, made on the worker's own thread between two
  * operations. `name` is an index in dl_train_event_names(). Must be short: its time falls into the
  * step. STEP comes last of a step. A step's records follow one another without gap, the first one
  * starting with the step, as does the next step: the clock is read once per boundary.
  *
- * On a device, what it does is timed by its own marks, as if it started when the first operation
- * was launched on it while it was idle: some microseconds too early. The gaps between records are
- * then the host's: until it has launched, until it wakes up. The observer is given its records
- * after the step, and the next step starts after that. */
+ * A device's operations are timed by its own marks, as if it started when the first operation was
+ * launched on it while idle: some microseconds too early. The gaps between records are then the
+ * host's: until it has launched, until it wakes up. The observer gets the records after the step,
+ * and the next step starts after that. */
 typedef struct dl_train_observer {
     bool steps_only; /* no records but STEP: nothing is marked nor timed between two steps, as
                         without an observer */
     void *user;
     void (*record)(void *user, const dl_record *record);
-    /* May be NULL: when a step of this process's first worker begins, before anything is launched,
-     * and when it has ended; on its thread. */
+    /* May be NULL. Called when a step of this process's first worker begins, before any launch, and
+     * when it has ended; on its thread. */
     void (*step)(void *user, int64_t step, bool begins);
 } dl_train_observer;
 
-/* The parameters at a moment of a run, for evaluating them after it, so that the run is not held
- * up: those of worker 0 after a step, which in all modes but none and between averages are all
- * workers' or, in async and softsync, the server's. */
+/* The parameters at a point of a run, kept for evaluation after it so as not to delay it: those of
+ * worker 0 after a step, which (except in none, and between averages) are those of all workers or,
+ * in async and softsync, the server's. */
 typedef struct dl_train_point {
     int64_t update;     /* updates that are in it; in none and average steps of a worker (by
                           speed: of the fastest) */
@@ -251,7 +248,7 @@ typedef struct dl_train_point {
     double *parameters; /* [parameter_count] */
 } dl_train_point;
 
-/* Over ranks: workers are those of this process, `seconds` too; the rest is of all. */
+/* Over ranks, workers and `seconds` are those of this process; the rest covers all. */
 typedef struct dl_train_result {
     int worker_count;
     int64_t **step_ns;    /* [worker_count][steps_done] duration of each step */
@@ -274,16 +271,17 @@ typedef struct dl_train_result {
     size_t device_bytes; /* in use of the first worker's device at the end; 0 on the processor */
 } dl_train_result;
 
-/* Samples of step `step` of worker `worker` of a whole run, which depend on seed, worker and step
- * alone; and the most that a step may have. */
+/* Number of samples in step `step` of worker `worker` of a whole run, which depends on seed, worker
+ * and step alone; and the most that a step may have. */
 int dl_train_step_samples(const dl_train_config *config, int worker, int64_t step);
 int dl_train_most_samples(const dl_train_config *config);
 
 /* Processes that share the workers of a configuration; 1 without ranks. */
 int dl_train_rank_count(const dl_train_config *config);
 
-/* How many devices the workers of a configuration with a device run on, over ranks those of one;
- * less than the workers where some share one. DL_ERR_RANGE if one that it wants does not exist. */
+/* Number of devices that the workers of a configuration with a device run on, over ranks those of
+ * one rank; fewer than the workers if some share one. DL_ERR_RANGE if a requested one does not
+ * exist. */
 dl_status dl_train_device_count(const dl_train_config *config, int *count,
                                 dl_error *err) DL_MUST_CHECK;
 
@@ -293,8 +291,8 @@ bool dl_train_is_collective(const dl_train_config *config);
 /* Cores that the configuration uses: `cores`, at most the allowed ones. */
 int dl_train_cores(const dl_train_config *config);
 
-/* How the configuration's threads wait: `wait`, where auto means spinning if every worker has its
- * own core. */
+/* How the configuration's threads wait: `wait`, with auto resolved to spinning if every worker has
+ * its own core. */
 dl_wait dl_train_wait(const dl_train_config *config);
 
 /* Whether the run was asked to stop. */
@@ -306,49 +304,49 @@ bool dl_train_stopped(const dl_train_config *config);
 dl_status dl_train_event_names(const dl_train_config *config, const char ***names, int *count,
                                dl_error *err) DL_MUST_CHECK;
 
-/* Whether several processes can share the workers of a run with these settings: known before they
- * meet, and the same for all. DL_ERR_RANGE, DL_ERR_UNSUPPORTED. */
+/* Checks that several processes can share the workers of a run with these settings: known before
+ * they meet, and the same for all. DL_ERR_RANGE, DL_ERR_UNSUPPORTED. */
 dl_status dl_train_check_ranks(const dl_train_config *config, int ranks,
                                dl_error *err) DL_MUST_CHECK;
 
-/* Whether dl_train_run can have these settings and this set: what it finds out first, without
- * starting anything. DL_ERR_RANGE, DL_ERR_UNSUPPORTED and DL_ERR_NAME for a bad setting,
- * DL_ERR_DATA if the set does not fit the model. */
+/* Checks that dl_train_run can use these settings and this set, as it does first, without starting
+ * anything. DL_ERR_RANGE, DL_ERR_UNSUPPORTED and DL_ERR_NAME for a bad setting, DL_ERR_DATA if the
+ * set does not fit the model. */
 dl_status dl_train_check(const dl_train_config *config, const dl_data_set *data,
                          dl_error *err) DL_MUST_CHECK;
 
 /* Trains. `observer` may be NULL: then the clock is read once per step. All workers are set up
  * before any starts. On failure *result stays untouched: DL_ERR_RANGE or DL_ERR_NAME for a bad
  * setting, DL_ERR_DATA if the set does not fit the model, DL_ERR_SYSTEM if a thread cannot be
- * started or pinned or the device fails, DL_ERR_UNSUPPORTED for what a device cannot do. On success
- * the caller releases *result with dl_train_result_free. */
+ * started or pinned or the device fails, DL_ERR_UNSUPPORTED for settings that a device lacks. On
+ * success the caller releases *result with dl_train_result_free. */
 dl_status dl_train_run(const dl_train_config *config, const dl_data_set *data,
                        const dl_train_observer *observer, dl_train_result *result,
                        dl_error *err) DL_MUST_CHECK;
 void dl_train_result_free(dl_train_result *result);
 
-/* How a vector of the model's parameters or gradients becomes a message: no block mixes layers.
- * Released with dl_quantise_plan_free. */
+/* Plans how a vector of the model's parameters or gradients becomes a message: no block mixes
+ * layers. Released with dl_quantise_plan_free. */
 void dl_train_plan_messages(dl_quantise_plan *plan, const dl_model *model, dl_quantise kind,
                             double kept_frac);
 
 /* Whether the training diverged: its last loss is not a finite number. */
 bool dl_train_diverged(const dl_train_result *result);
 
-/* Fraction of `data` that a model with these parameters classifies right, in single precision on
- * the calling thread. DL_ERR_NAME, or DL_ERR_DATA if the set does not fit the model. */
+/* Fraction of `data` that a model with these parameters classifies correctly, in single precision
+ * on the calling thread. DL_ERR_NAME, or DL_ERR_DATA if the set does not fit the model. */
 dl_status dl_train_accuracy(const char *model, const double *parameters, const dl_data_set *data,
                             double *accuracy, dl_error *err) DL_MUST_CHECK;
 
-/* As dl_train_check, of what counts in a replay. */
+/* As dl_train_check, for the settings that a replay uses. */
 dl_status dl_train_check_replay(const dl_train_config *config, dl_error *err) DL_MUST_CHECK;
 
-/* Training as a schedule says: real gradients, applied in the order and against the versions of the
- * parameters that a simulated run had, on one or more cores. A schedule of one worker gives bit for
- * bit what training with one worker gives; its points and updates are then counted in steps, as if
- * nobody averaged.
+/* Trains by a schedule: real gradients, applied in the order and against the versions of the
+ * parameters of a simulated run, on one or more cores. A schedule of one worker gives the bits of
+ * training with one worker; its points and updates are then counted in steps, as if nobody
+ * averaged.
  *
- * Of the configuration count: model, precision, optimizer, outer (of averages and merges; the
+ * It uses of the configuration: model, precision, optimizer, outer (of averages and merges; the
  * schedule of a bmuf needs it, DL_ERR_DATA without), seed, average_state (of averages; DL_ERR_DATA
  * with merges), staleness_rate, cores (a thread each, not pinned), drop_epochs, evaluate_every (in
  * steps of all workers: of schedule->batch samples) and stop; the processor computes. Of the

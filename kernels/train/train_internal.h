@@ -1,4 +1,4 @@
-/* Inside of training: what the workers share, what each has, and the table of sync modes.
+/* Inside of training: the state shared by workers, each worker's own, and the table of sync modes.
  *
  *   dl_train_run   builds the shared part, starts one thread per worker, joins, makes the result
  *   worker thread  pins itself, builds its model (so that its memory is near its core), waits for
@@ -48,7 +48,7 @@ typedef struct dl_train_syncer dl_train_syncer;
 typedef struct dl_train_points {
     dl_train_point *items; /* [count] */
     int count;
-    double due; /* steps after which the next one is; 0: not yet known */
+    double due; /* steps at which the next one is due; 0: not yet known */
     double loss_sum;
     int64_t loss_count; /* since the last point */
 } dl_train_points;
@@ -59,34 +59,35 @@ typedef struct dl_sync_mode {
         slots; /* workers push to slots of the server; else slots[w] is the gradients of worker w */
     bool result; /* there is a vector for averages */
     bool server; /* the server has parameters and an optimizer of its own; workers have none */
-    bool syncer; /* workers update their own, a thread of its own merges (train_syncer.c) */
-    bool free_running; /* nobody waits for the others' steps: the first to end ends the run */
-    bool collective;   /* the first phase is the devices' reduction, after which nobody need meet */
-    /* collective: the record of the first phase's reduction, after those of all workers that the
-     * thread launches for; NULL: none */
+    bool syncer; /* workers update their own, and a separate thread merges (train_syncer.c) */
+    bool free_running; /* no worker waits for the others' steps: the first to end ends the run */
+    bool collective;   /* the first phase is the devices' reduction, after which workers need not
+                          meet */
+    /* collective: writes the record of the first phase's reduction, after those of all workers that
+     * the thread launches for; NULL: none */
     void (*reduced)(dl_train_worker *worker);
-    /* Update and exchange of step `worker->step`, the gradients being ready. Afterwards the
-     * worker's parameters are those of its next step. NULL: this worker does nothing. */
+    /* Update and exchange of step `worker->step`, with the gradients ready. Afterwards the worker's
+     * parameters are those of its next step. NULL: this worker does nothing. */
     int phase_count;
     void (*phases[DL_SYNC_PHASES_MAX])(dl_train_worker *worker);
 } dl_sync_mode;
 
 /* Fills the inputs of a model from the endless sequence of a set's samples: permutation after
- * permutation, which every reader of a run draws alike, so that none waits for another. */
+ * permutation. All readers of a run draw the same ones, so that none waits for another. */
 typedef struct dl_train_reader {
     const dl_data_set *data;
     uint64_t seed;
     int share;         /* samples of the largest batch */
-    int64_t epoch;     /* that `order` is of */
+    int64_t epoch;     /* of `order` */
     uint32_t *order;   /* [data->count] its permutation */
-    uint32_t *samples; /* [share] of the present batch */
+    uint32_t *samples; /* [share] of the current batch */
 } dl_train_reader;
 
 void dl_train_reader_init(dl_train_reader *reader, const dl_data_set *data, uint64_t seed,
                           int share);
 void dl_train_reader_free(dl_train_reader *reader);
 
-/* Positions first ... first + count - 1 of the sequence; count is at most the share. */
+/* Fills in positions first ... first + count - 1 of the sequence; count is at most the share. */
 void dl_train_reader_fill(dl_train_reader *reader, dl_model *model, int64_t first, int count);
 
 /* A part of a vector of parameters. */
@@ -95,20 +96,20 @@ typedef struct dl_fragment {
     size_t first, count;
 } dl_fragment;
 
-/* Part `index` of `fragments` of a vector of `count` numbers: equal to a cache line. */
+/* Part `index` of `fragments` equal parts of a vector of `count` numbers, to a cache line. */
 dl_fragment dl_fragment_of(size_t count, int fragments, int index);
 
-/* How each of the `fragments` of the model's parameters becomes a message as config->quantise and
- * topk_frac say, whose blocks mix no layers: plans[fragments], each with numbers counted from its
+/* Message plans by config->quantise and topk_frac for each of the `fragments` of the model's
+ * parameters, whose blocks mix no layers: plans[fragments], each with numbers counted from its
  * fragment's first; released with dl_fragment_plans_free. */
 dl_quantise_plan *dl_fragment_plans(const dl_model *model, const dl_train_config *config,
                                     int fragments);
 void dl_fragment_plans_free(dl_quantise_plan *plans, int fragments);
 
-/* What all workers see. Everything is set before the threads start; afterwards vectors are ordered
- * by the barrier or the lock as train_sync.c says. */
+/* State shared by all workers. Everything is set before the threads start; afterwards the barrier
+ * or the lock orders accesses to vectors, as train_sync.c says. */
 struct dl_train_shared {
-    const dl_train_config *config; /* as if this process were all: `own`, without ranks */
+    const dl_train_config *config; /* `own`: as if this process were all, without ranks */
     const dl_train_config *whole;  /* of all ranks together */
     dl_train_config own;
     dl_rank_group *ranks; /* NULL: this process is all */
@@ -124,44 +125,44 @@ struct dl_train_shared {
     size_t state_count, state_bytes; /* of one worker's optimizer state; 0 unless averaged */
     int operations;                  /* of the model: the first names of events */
 
-    void **slots;       /* [workers] vectors that averages are taken of; average: [senders] */
-    void **state_slots; /* [senders] the same for optimizer states */
+    void **slots;              /* [workers] vectors to be averaged; average: [senders] */
+    void **state_slots;        /* [senders] the same for optimizer states */
     dl_barrier *site_barriers; /* [sites] of a site's workers; NULL: there are no sites */
     void **site_means;         /* [sites] of their gradients */
     void **gradients;          /* [workers] with sites: the workers' own */
     void *result;              /* averaged parameters or gradients */
     void *state_result;
     void *velocity;          /* of the outer optimizer, whose parameters are `parameters` */
-    dl_quantise_plan *plans; /* [fragments] of messages of what was learned; NULL: there are none */
+    dl_quantise_plan *plans; /* [fragments] of messages of parameter changes; NULL: none */
     size_t message_bytes;    /* of a worker: of its gradients, or of all its fragments */
-    void **all_slots;       /* rank 0: [senders of all] what messages have become; NULL elsewhere */
-    void *gathered;         /* rank 0: of each rank a message */
-    atomic_llong *sent;     /* [fragments] with lag: by all workers of this process together */
-    atomic_llong *averaged; /* [fragments] with lag: how often */
-    void *parameters;       /* the server's; all these in its memory, see train_sync.c */
-    dl_quantise_plan plan;  /* of messages of gradients */
-    void **messages; /* [workers], average: [senders] at the server; NULL: all is sent as it is */
-    void *blocks;    /* of the plan, on the server's device */
+    void **all_slots;        /* rank 0: [senders of all] decoded messages; NULL elsewhere */
+    void *gathered;          /* rank 0: one message of each rank */
+    atomic_llong *sent;      /* [fragments] with lag: sends by all workers of this process */
+    atomic_llong *averaged;  /* [fragments] with lag: number of averages */
+    void *parameters;        /* the server's; all these are in its memory, see train_sync.c */
+    dl_quantise_plan plan;   /* of messages of gradients */
+    void **messages;         /* [workers], average: [senders] at the server; NULL: uncompressed */
+    void *blocks;            /* of the plan, on the server's device */
     dl_optimizer *optimizer; /* the server's */
     dl_train_syncer *syncer; /* NULL: there is none. `parameters` are its last version */
     int64_t version;         /* updates applied by the server (async, softsync); under the lock */
     void **pending;          /* [pending_count] gradients of the next update; under the lock */
-    void **spares;           /* [spare_count] vectors that nobody uses; under the lock */
+    void **spares;           /* [spare_count] unused vectors; under the lock */
     int pending_count, spare_count;
     atomic_bool ended;       /* free_running: a worker has done all its steps */
-    atomic_bool failed;      /* a worker's device has; all end as when they are asked to stop */
-    atomic_bool agreed_stop; /* over ranks: one of them was asked to stop, or has failed */
+    atomic_bool failed;      /* a worker's device has failed; all end as when asked to stop */
+    atomic_bool agreed_stop; /* over ranks: one of them was asked to stop, or failed */
     atomic_llong last_step;  /* the run's end, in config's steps; worker 0 lowers it to stop */
 
     dl_barrier barrier;
     dl_lock lock;
 
-    dl_model *initial;        /* whose parameters all start with; until the workers are set up */
+    dl_model *initial;        /* has the common initial parameters; until the workers are set up */
     pthread_barrier_t set_up; /* of the threads, before the start */
     dl_status status;         /* whether all workers could be set up */
     dl_error err;
 
-    /* For those who wait for an update (softsync with a bound), and for the syncer. Timed by
+    /* For threads that wait for an update (softsync with a bound), and for the syncer. Timed by
      * CLOCK_MONOTONIC. */
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -171,33 +172,34 @@ struct dl_train_shared {
     dl_train_points points;   /* of worker 0's thread */
 };
 
-/* A record of the present step whose times are still to be found: between mark `from` and mark
- * `to` of its device, or between two times of the host. */
+/* A record of the current step whose times are not known yet: between mark `from` and mark `to` of
+ * its device, or between two times of the host. */
 typedef struct dl_train_pending {
     dl_record fields;
     bool on_device;
     size_t from, to;
-    int64_t start_ns, end_ns; /* of the host: of the record, or of all that was launched with it */
+    int64_t start_ns, end_ns; /* of the host: of the record, or of everything launched with it */
     size_t first;             /* mark at start_ns */
 } dl_train_pending;
 
 struct dl_train_worker {
     dl_train_shared *shared;
     int index;
-    dl_status status; /* of setting up; later that of the device, or of the other ranks */
+    dl_status status; /* of setting up; later of the device, or of the other ranks */
     dl_error err;
     bool lost_rank; /* the reason is another rank */
 
     dl_device *device;         /* NULL: the processor */
     dl_device *server;         /* where = gpu: place on the server's device, or `device` itself */
-    void *message, *residual;  /* what the worker's gradients become; NULL: not wanted */
-    void *learned;             /* average: what a message is made of; NULL: not wanted */
+    void *message, *residual;  /* for the worker's gradients; NULL: not needed */
+    void *learned;             /* average: source of a message; NULL: not needed */
     int64_t merged;            /* with lag: averages of fragments */
     void *blocks;              /* of the plan, on the worker's device */
-    dl_train_pending *pending; /* of the present step, on a device with an observer */
+    dl_train_pending *pending; /* of the current step, on a device with an observer */
     size_t pending_count, pending_capacity;
     size_t marks;      /* put in this step */
-    bool launching;    /* marks[...first_mark] was put, and the device was not waited for since */
+    bool launching;    /* marks[...first_mark] was put, and the device has not been waited for
+                          since */
     size_t first_mark; /* put when the device was idle, at launch_ns */
     size_t first_pending;
     int64_t launch_ns;
@@ -209,13 +211,13 @@ struct dl_train_worker {
 
     int interval; /* its own local steps between two averages: by speed, else config's */
     int64_t step;
-    int samples;          /* of this step */
-    int64_t samples_done; /* of the steps before */
+    int samples;          /* of the current step */
+    int64_t samples_done; /* in the steps before */
     int64_t boundary_ns;  /* end of the last record, start of the next */
     int64_t read_version; /* version of the parameters in use (async, softsync, async_average) */
     bool computes;        /* it has pulled, and not contributed since; under the lock */
-    int64_t staleness;    /* of the gradient applied last, or DL_NO_STALENESS */
-    int64_t *step_ns;     /* [step_capacity], of which [step] are done */
+    int64_t staleness;    /* of the last gradient applied, or DL_NO_STALENESS */
+    int64_t *step_ns;     /* [step_capacity], the first [step] done */
     int64_t step_capacity;
     int64_t start_ns, end_ns; /* of all steps */
     double first_loss, last_loss;
@@ -224,45 +226,44 @@ struct dl_train_worker {
 /* The mode of a configuration. */
 const dl_sync_mode *dl_sync_mode_of(const dl_train_config *config);
 
-/* How many phases step `worker->step` has: averaging falls out between intervals. */
+/* Number of phases of step `worker->step`; between intervals there is no averaging. */
 int dl_sync_phases(const dl_train_worker *worker);
 
 /* vector[count] *= factor. */
 void dl_train_scale(void *vector, size_t count, dl_precision precision, double factor);
 
-/* Whether a run can have these settings; over ranks, also dl_train_check_ranks.
- * Whether the set is of the shape of the model. */
+/* Checks that a run can have these settings (over ranks, see also dl_train_check_ranks), and that
+ * the set has the model's shape. */
 dl_status dl_train_check_config(const dl_train_config *config, dl_error *err) DL_MUST_CHECK;
 dl_status dl_train_check_data(const dl_data_set *data, const char *model,
                               dl_error *err) DL_MUST_CHECK;
 
-/* Updates and samples that worker 0's parameters have in them after `steps` steps. */
+/* Updates and samples contained in worker 0's parameters after `steps` steps. */
 int64_t dl_train_updates(const dl_train_worker *worker, int64_t steps);
 int64_t dl_train_samples(const dl_train_worker *worker, int64_t steps);
 
-/* What the run came to, once all workers have ended, whose lists of durations become
- * the result's. A failing one leaves *result as it was. */
+/* Makes the result of a run once all workers have ended; it takes over their lists of durations. On
+ * failure *result stays as it was. */
 dl_status dl_train_make_result(dl_train_shared *shared, dl_train_result *result,
                                dl_error *err) DL_MUST_CHECK;
 
-/* All that the calling thread launches goes to the worker's device from now on. */
+/* From now on the calling thread launches everything on the worker's device. */
 void dl_train_use(const dl_train_worker *worker);
 
-/* Ends one interval of the worker's time line, which the host was busy with: records
- * it from the last boundary to now, which is the next boundary. `fields`: kind, phase and what else
- * applies; worker, step, samples and times are filled in. Without an observer it does nothing and
- * reads no clock. */
+/* Ends one interval of host work on the worker's time line: records it from the last boundary to
+ * now, which is the next boundary. `fields`: kind, phase and any others that apply; worker, step,
+ * samples and times are filled in. Without an observer it does nothing and reads no clock. */
 void dl_train_mark(dl_train_worker *worker, dl_record fields);
 
-/* Before operations of the backend are launched: what follows is timed by the device, until
- * dl_train_synchronize. On the processor nothing. */
+/* Before operations of the backend are launched: the device times them until dl_train_synchronize.
+ * Does nothing on the processor. */
 void dl_train_launch(dl_train_worker *worker);
 
-/* As dl_train_mark for one operation that was launched: on the processor, where it is done, the
- * same; on a device its end is found when the step is. */
+/* As dl_train_mark for one launched operation: the same on the processor, where it is done; on a
+ * device its end is found at the end of the step. */
 void dl_train_launched(dl_train_worker *worker, dl_record fields);
 
-/* Waits until the device has done all that was launched; a failure goes to worker->status. */
+/* Waits until the device has done everything launched; a failure goes to worker->status. */
 void dl_train_synchronize(dl_train_worker *worker);
 
 /* Gives the observer all records of the step so far. */
@@ -272,11 +273,11 @@ void dl_train_emit(dl_train_worker *worker);
 void dl_train_emit_one(const dl_train_worker *worker, dl_record fields, int64_t start_ns,
                        int64_t end_ns);
 
-/* `name` as the number that records carry. */
+/* The number that stands for `name` in records. */
 uint32_t dl_train_name_id(const dl_train_shared *shared, dl_train_name name);
 
-/* The server's vectors, as far as the mode has them. `model` has the common first parameters. What
- * was made is freed in any case. */
+/* Makes the server's vectors that the mode needs. `model` has the common initial parameters. After
+ * a failure, too, dl_train_server_free frees them. */
 dl_status dl_train_server_make(dl_train_shared *shared, dl_model *model,
                                dl_error *err) DL_MUST_CHECK;
 void dl_train_server_free(dl_train_shared *shared);
@@ -285,32 +286,32 @@ void dl_train_server_free(dl_train_shared *shared);
 dl_status dl_train_server_get(const dl_train_shared *shared, void *to, const void *from,
                               size_t bytes, dl_error *err) DL_MUST_CHECK;
 
-/* Memory for messages of the worker's gradients, where the configuration wants them. */
+/* Memory for messages of the worker's gradients, if the configuration needs it. */
 void dl_train_make_message(dl_train_worker *worker);
 void dl_train_free_message(dl_train_worker *worker);
 
-/* In the thread of worker 0: all ranks meet, and agree whether to stop. A lost rank ends the run,
- * with worker->status saying so. */
+/* In the thread of worker 0: all ranks meet and agree whether to stop. A lost rank ends the run and
+ * is reported in worker->status. */
 void dl_train_ranks_barrier(dl_train_worker *worker);
 
-/* Who sends for an average: all workers, or with sites the first of each. The workers that share a
- * slot: those of a site, else 1. */
+/* Number of senders for an average: all workers, or with sites the first of each. Number of workers
+ * that share a slot: those of a site, else 1. */
 int dl_train_senders(const dl_train_config *config);
 int dl_train_site_size(const dl_train_config *config);
 
 /* Local steps of worker `worker` of the whole run between two averages. */
 int dl_train_interval_of(const dl_train_config *whole, int worker);
 
-/* What `steps` of the run, a whole number of intervals where they are by speed, are to the worker;
- * and the reverse. */
+/* Converts `steps` of the run, a whole number of intervals if they are by speed, to the worker's
+ * own; and the reverse. */
 int64_t dl_train_own_steps(const dl_train_worker *worker, int64_t steps);
 int64_t dl_train_run_steps(const dl_train_worker *worker, int64_t own_steps);
 
 /* Local steps from one average to the next, of all parameters or of the next fragment. */
 int64_t dl_train_period(const dl_train_config *config);
 
-/* Whether the workers start from common parameters that are kept: the outer optimizer's, or what
- * messages are differences from. */
+/* Whether the workers keep the common parameters that they start from: the outer optimizer's, or
+ * the base of the differences sent in messages. */
 bool dl_train_keeps_start(const dl_train_config *config);
 
 /* --- of train_sync.c, for train_average.c and train_server.c --- */
@@ -318,19 +319,19 @@ bool dl_train_keeps_start(const dl_train_config *config);
 /* Updates the worker's own parameters, operation by operation, each with its record. */
 void dl_train_update_replica(dl_train_worker *worker);
 
-/* From the worker's memory to the server's, and back. */
+/* Copies from the worker's memory to the server's, and back. */
 void dl_train_push(dl_train_worker *worker, void *to, const void *from, size_t bytes,
                    dl_train_name name);
 void dl_train_pull(dl_train_worker *worker, void *to, const void *from, size_t bytes,
                    dl_train_name name);
 
-/* The worker's gradients to its slot, as a message if so configured; the server's parameters to the
- * worker. */
+/* Copies the worker's gradients to its slot, as a message if so configured; the server's parameters
+ * to the worker. */
 void dl_train_push_gradients(dl_train_worker *worker);
 void dl_train_pull_parameters(dl_train_worker *worker);
 
-/* Before the server's arithmetic in the thread of `worker`: what follows, up to
- * dl_train_mark_average, works on the server's memory. */
+/* Before the server's arithmetic in the thread of `worker`: operations up to dl_train_mark_average
+ * work on the server's memory. */
 void dl_train_serve(dl_train_worker *worker);
 
 /* Numbers first ... first + count - 1 of the mean of n of the server's vectors; first is 0 on a
@@ -341,8 +342,8 @@ void dl_train_average_vectors(const dl_train_shared *shared, void *result, void 
 /* Slice `index` of `parts` of a vector of `count` numbers. */
 void dl_train_slice_of(size_t count, int parts, int index, size_t *first, size_t *size);
 
-/* result[first ... first + count - 1] = mean of the senders' vectors there. `recorded`: the bytes
- * of each vector that all `parts` together have averaged. */
+/* result[first ... first + count - 1] = mean of the senders' vectors there. `recorded`: bytes of
+ * each vector averaged by all `parts` together. */
 void dl_train_average(dl_train_worker *worker, void *result, void *const *vectors, size_t first,
                       size_t count, int parts, dl_train_name name, size_t recorded);
 
@@ -350,21 +351,21 @@ void dl_train_average(dl_train_worker *worker, void *result, void *const *vector
 void dl_train_mark_average(dl_train_worker *worker, dl_phase phase, dl_train_name name, int vectors,
                            int threads, size_t bytes);
 
-/* The same of all ranks' senders, in the thread of this one's worker 0; `vectors` are this
+/* The same over all ranks' senders, in the thread of this rank's worker 0; `vectors` are this
  * process's. */
 void dl_train_ranks_average(dl_train_worker *worker, void *result, void *const *vectors,
                             size_t count, dl_train_name name);
 
-/* The same thread: all ranks meet, with its record. */
+/* In the same thread: all ranks meet, with its record. */
 void dl_train_ranks_meet(dl_train_worker *worker);
 
-/* Another rank was lost: the end for this process. */
+/* Ends this process's part because another rank was lost. */
 void dl_train_end_by_loss(dl_train_worker *worker, dl_status status, const dl_error *why);
 
 /* The phase of async and softsync (train_server.c). */
 void dl_train_exchange_server(dl_train_worker *worker);
 
-/* The first worker to end has ended the run: those who wait go on. */
+/* The first worker to end has ended the run: wakes the waiting threads. */
 void dl_train_free_running_end(dl_train_shared *shared);
 
 /* --- mode async_average (train_syncer.c) --- */
@@ -372,8 +373,8 @@ void dl_train_free_running_end(dl_train_shared *shared);
 /* Its phase. */
 void dl_train_exchange_syncer(dl_train_worker *worker);
 
-/* The syncer, where the mode has one; `model` as in dl_train_server_make. Its thread, before those
- * of the workers (DL_ERR_SYSTEM) and after them. What it has counted goes to the result. */
+/* The syncer, if the mode has one; `model` as in dl_train_server_make. Its thread starts before
+ * those of the workers (DL_ERR_SYSTEM) and is joined after them. Its counts go to the result. */
 void dl_train_syncer_make(dl_train_shared *shared, dl_model *model);
 void dl_train_syncer_free(dl_train_shared *shared);
 dl_status dl_train_syncer_start(dl_train_shared *shared, dl_error *err) DL_MUST_CHECK;
@@ -383,47 +384,47 @@ void dl_train_syncer_take(dl_train_shared *shared, dl_train_result *result);
 
 /* --- mode average (train_average.c) --- */
 
-/* Its phases, and the one of the mode with a lag. */
+/* The mode's phases, and its only phase with a lag. */
 void dl_average_push(dl_train_worker *worker);
 void dl_average_combine(dl_train_worker *worker);
 void dl_average_pull(dl_train_worker *worker);
 void dl_average_lagging(dl_train_worker *worker);
 
-/* Memory beside the server's, where the configuration wants it; and the worker's. `model` as in
+/* Memory besides the server's, if the configuration needs it; and the worker's. `model` as in
  * dl_train_server_make. */
 void dl_average_make(dl_train_shared *shared, const dl_model *model);
 void dl_average_free(dl_train_shared *shared);
 
-/* The step after which a run ends that is asked to stop when worker 0 has done `done`: all workers
- * know of it before they get there. */
+/* The last step of a run that is asked to stop when worker 0 has done `done`: all workers learn of
+ * it before they get there. */
 int64_t dl_average_stop(const dl_train_config *config, int64_t done);
 
-/* Gradients that an update waits for (async, softsync: workers / n). */
+/* Gradients per update (async, softsync: workers / n). */
 int dl_train_gradients_per_update(const dl_train_config *config);
 
-/* Whether a point is due after `steps` steps, every `every` (0: never). If so the next one is due
- * after the next multiple of `every`. */
+/* Whether a point is due after `steps` steps, with one every `every` (0: never). If so the next one
+ * is due after the next multiple of `every`. */
 bool dl_train_points_due(dl_train_points *points, int64_t steps, double every);
 
-/* The loss of a batch that was trained on. */
+/* Adds the loss of a batch that was trained on. */
 void dl_train_points_loss(dl_train_points *points, double loss);
 
-/* Adds a point with everything but the loss of `point`, which is the mean since the last one. Takes
- * point->parameters over. */
+/* Adds a point with all fields of `point` except the loss, which is the mean since the last one.
+ * Takes over point->parameters. */
 void dl_train_points_add(dl_train_points *points, const dl_train_point *point);
 
 /* Moves the points to a result, or releases them. */
 void dl_train_points_take(dl_train_points *points, dl_train_result *result);
 void dl_train_points_free(dl_train_points *points);
 
-/* `count` numbers of that precision as double; free() them. */
+/* Converts `count` numbers of that precision to double; free() them. */
 double *dl_train_as_double(const void *values, size_t count, dl_precision precision);
 
 /* Makes order[count] the permutation of `epoch` that every worker of a run with that seed draws. */
 void dl_train_shuffle(uint64_t seed, int64_t epoch, uint32_t *order, uint32_t count);
 
-/* What the learning rate is multiplied with where gradients of `samples` of a set of `count` have
- * been applied before (config.drop_epochs); and of a gradient that is that many updates stale. */
+/* Factor on the learning rate after gradients of `samples` samples, of a set of `count`, have been
+ * applied (config.drop_epochs); and for a gradient that is that many updates stale. */
 double dl_train_rate_factor(const dl_train_config *config, size_t count, int64_t samples);
 double dl_train_staleness_rate(int64_t staleness);
 
