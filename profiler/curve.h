@@ -4,7 +4,7 @@
 
 #include "kernels/train/train.h"
 
-/* Writes a curve: a row a point of the result, in which the parameters are evaluated on `test`, and
+/* Writes a curve: a row for each point of the result, with its parameters evaluated on `test`, and
  * one for the end if the last point is not there; a comment says so if the training diverged.
  * `schedule` is NULL unless one was replayed. Columns
  *   update, epoch, simulated_s (empty without a schedule), accuracy, loss

@@ -1,4 +1,4 @@
-/* A line on stderr about long work: only on a terminal, and only after two seconds. */
+/* A progress line for long work on stderr: only on a terminal, and only after two seconds. */
 #ifndef DL_PROFILER_PROGRESS_H
 #define DL_PROFILER_PROGRESS_H
 

@@ -14,7 +14,7 @@ typedef struct dl_rank_options {
     double limit_s;
 } dl_rank_options;
 
-/* Ranks where a launcher has started them; 60 s. */
+/* Ranks if a launcher has started them; 60 s. */
 dl_rank_options dl_rank_options_default(void);
 
 #define DL_RANK_OPTION_COUNT 2
@@ -22,29 +22,29 @@ dl_rank_options dl_rank_options_default(void);
 /* Fills table[DL_RANK_OPTION_COUNT], whose targets lie in *options. */
 void dl_rank_options_table(dl_rank_options *options, dl_option *table);
 
-/* What has started this process as one of several that share the workers of a run; with one
- * process, and with --ranks off, its name is NULL. */
+/* The launcher that started this process as one of several that share the workers of a run; with
+ * one process, and with --ranks off, its name is NULL. */
 dl_launcher dl_ranks_launcher(const dl_rank_options *options);
 
-/* What can be known before the ranks meet: errors of dl_train_check_ranks where there are several.
+/* Checks made before the ranks meet: errors of dl_train_check_ranks if there are several.
  * DL_ERR_USAGE for processes of torchrun, which are no ranks. */
 dl_status dl_ranks_check(const dl_rank_options *options, const dl_train_config *config,
                          dl_error *err) DL_MUST_CHECK;
 
-/* Joins the other ranks. *group stays NULL where there is only one. `settings` is what all must
- * agree in. Errors as dl_rank_group_join. */
+/* Joins the other ranks. *group stays NULL if there is only one. All must pass the same `settings`.
+ * Errors as dl_rank_group_join. */
 dl_status dl_ranks_join(const dl_rank_options *options, const char *settings, dl_rank_group **group,
                         dl_error *err) DL_MUST_CHECK;
 
-/* Hands the ranks to a configuration, and chooses how workers wait where that is open: spinning if
- * all workers of this host have a core of their own. NULL is fine, here and below. */
+/* Hands the ranks to a configuration, and chooses how workers wait if that is open: spinning if all
+ * workers of this host have a core of their own. NULL is fine, here and below. */
 void dl_ranks_apply(dl_rank_group *group, dl_train_config *config);
 
-/* DL_ERR_DATA where a rank has other data than rank 0. */
+/* DL_ERR_DATA if a rank has other data than rank 0. */
 dl_status dl_ranks_check_data(dl_rank_group *group, const dl_data_set *data,
                               dl_error *err) DL_MUST_CHECK;
 
-/* The file of this rank: "run.rank1.dlt" of "run.dlt"; without ranks `path` itself. free() it. */
+/* This rank's file: "run.rank1.dlt" for "run.dlt"; without ranks `path` itself. free() it. */
 char *dl_ranks_path(const dl_rank_group *group, const char *path);
 
 /* Meta keys rank, world_size, local_rank, rank_exchange ("mpi" or "nccl"). */

@@ -2,8 +2,8 @@
  *
  * Every worker has its own stream and its own list of steps, so that recording takes no lock; all
  * names are interned before the start, and the memory of the first steps is touched; for more it
- * grows, by doubling. What is kept of a step is enough for the statistics of a run without reading
- * its trace again, and serves runs without a trace. */
+ * grows, by doubling. The data kept of a step suffice for the statistics of a run, with or without
+ * a trace. */
 #ifndef DL_PROFILER_RECORDER_H
 #define DL_PROFILER_RECORDER_H
 
@@ -27,7 +27,7 @@ typedef struct dl_recorder_step {
     int64_t staleness; /* of the gradient, or upload; DL_NO_STALENESS: of none that was applied */
 } dl_recorder_step;
 
-/* What one worker's thread writes; on separate cache lines. */
+/* Written by one worker's thread; on separate cache lines. */
 typedef struct dl_recorder_worker {
     _Alignas(64) dl_trace_stream *stream; /* NULL: no trace */
     const uint32_t *ids;                  /* names in the trace by names of the run */
@@ -66,12 +66,12 @@ dl_status dl_recorder_finish(dl_recorder *recorder, dl_error *err) DL_MUST_CHECK
 /* Releases everything (and finishes, ignoring errors). A zeroed recorder is fine. */
 void dl_recorder_free(dl_recorder *recorder);
 
-/* After an async_average run of `config`: what became of its uploads. The last step of one that was
- * merged has its staleness; the steps of one that was lost count no samples. */
+/* Takes over the fate of an async_average run's uploads. The last step of a merged upload gets its
+ * staleness; the steps of a lost one count no samples. */
 void dl_recorder_take_uploads(dl_recorder *recorder, const dl_train_config *config,
                               const dl_train_result *result);
 
-/* When the first worker was done with its last step: until then all workers were at work. */
+/* End of the first worker's last step: until then all workers were at work. */
 int64_t dl_recorder_common_end_ns(const dl_recorder *recorder);
 
 /* Steps that worker `worker` has done. May be called while the run goes on. */
@@ -92,8 +92,8 @@ double dl_recorder_throughput_per_s(const dl_recorder *recorder);
  * 0 in synchronous modes. */
 dl_distribution dl_recorder_staleness(const dl_recorder *recorder, int worker);
 
-/* Shows how far a training run is, from a thread that looks at the recorder a few times a second.
- * Without a terminal there is no such thread: nothing but the training runs. */
+/* Shows the progress of a training run, from a thread that reads the recorder a few times a second.
+ * Without a terminal there is no such thread, so only the training runs. */
 typedef struct dl_run_progress {
     const dl_recorder *recorder; /* borrowed until stop */
     dl_progress progress;
@@ -107,10 +107,10 @@ typedef struct dl_run_progress {
 void dl_run_progress_start(dl_run_progress *progress, const dl_recorder *recorder);
 void dl_run_progress_stop(dl_run_progress *progress);
 
-/* What one training run came to, as a row of the table that dlsim compares with. */
+/* The result of one training run, as a row of the table that dlsim compares with. */
 
-/* Before a run: whether a row can be appended to `path`, or the file be made. Changes nothing.
- * DL_ERR_FORMAT if it has other columns. */
+/* Checks before a run that a row can be appended to `path`, or the file be created. Changes
+ * nothing. DL_ERR_FORMAT if it has other columns. */
 dl_status dl_measured_row_check(const char *path, dl_error *err) DL_MUST_CHECK;
 
 /* Appends a row to `path`, with the column names before it if the file is new or empty:

@@ -1,4 +1,4 @@
-/* The options that `dlprof train` and `dlprof bench` share: what is trained, on which cores and
+/* The options shared by `dlprof train` and `dlprof bench`: the model to train, on which cores and
  * data. */
 #ifndef DL_PROFILER_WORKLOAD_OPTIONS_H
 #define DL_PROFILER_WORKLOAD_OPTIONS_H
@@ -28,19 +28,19 @@ dl_workload_options dl_workload_options_default(void);
 /* Fills table[DL_WORKLOAD_OPTION_COUNT], whose targets lie in *options. */
 void dl_workload_options_table(dl_workload_options *options, dl_option *table);
 
-/* DL_ERR_USAGE, with the reason, for a choice that is known but not offered: storage in half
+/* DL_ERR_USAGE, with the reason, for a known choice that is not offered: storage in half
  * precision. */
 dl_status dl_workload_options_check(const dl_workload_options *options, dl_error *err);
 
 /* Sets the fields of *config that the options stand for; they have passed the check. */
 void dl_workload_options_apply(const dl_workload_options *options, dl_train_config *config);
 
-/* What a check of settings said, as a command says it: one that cannot be (DL_ERR_RANGE,
- * DL_ERR_UNSUPPORTED) is bad usage, DL_ERR_USAGE. Returns the status, which is also err->code. */
+/* Turns the result of a settings check into that of a command: impossible settings (DL_ERR_RANGE,
+ * DL_ERR_UNSUPPORTED) are bad usage, DL_ERR_USAGE. Returns the status, which is also err->code. */
 dl_status dl_workload_usage(dl_status status, dl_error *err);
 
-/* Where training data comes from: MNIST or CIFAR-10, whichever has the model's shape, where its
- * files are; else synthetic images of that shape. */
+/* Source of training data: MNIST or CIFAR-10, whichever has the model's shape, if its files are
+ * there; else synthetic images of that shape. */
 typedef enum dl_data_choice {
     DL_DATA_AUTO,
     DL_DATA_MNIST,
@@ -57,7 +57,7 @@ typedef struct dl_data_source {
     bool test_set;      /* the test images instead of the training images */
 } dl_data_source;
 
-/* Where the options say the data is. */
+/* The data source that the options select. */
 dl_data_source dl_workload_options_data(const dl_workload_options *options);
 
 /* Lists of batch sizes on the command line: "32,64,128". */
@@ -71,28 +71,27 @@ dl_status dl_batch_list_parse(const char *text, int *batches, int *count,
 
 /* The workers that are slowed on purpose: "WORKER:FACTOR" texts of the command line. */
 
-/* Makes *factors [workers] of the list, 1 for workers that it does not name; NULL for an empty
- * list. Released with free(). DL_ERR_USAGE for a text that is not WORKER:FACTOR, a worker that does
- * not exist or comes twice, a factor below 1. */
+/* Sets *factors to the list's factors [workers], 1 for workers not named; NULL for an empty list.
+ * Released with free(). DL_ERR_USAGE for a text that is not WORKER:FACTOR, a worker that does not
+ * exist or comes twice, a factor below 1. */
 dl_status dl_slow_list_parse(const dl_text_list *list, int workers, double **factors,
                              dl_error *err) DL_MUST_CHECK;
 
-/* How the samples of steps differ: "KIND:SPREAD" of the command line, as lognormal:0.5, but "none".
- * DL_ERR_USAGE for another text, DL_ERR_NAME for an unknown kind; the range is the run's to
- * check. */
+/* Variation of samples per step: "KIND:SPREAD" of the command line, as lognormal:0.5, or "none".
+ * DL_ERR_USAGE for another text, DL_ERR_NAME for an unknown kind; the run checks the range. */
 dl_status dl_work_parse(const char *text, dl_train_work *work, dl_error *err) DL_MUST_CHECK;
 
-/* The choice that gives the set called so again (dl_data_set's name). */
+/* The choice that selects the set of this name again (dl_data_set's name). */
 dl_data_choice dl_data_choice_of(const char *set_name);
 
 /* Reads or makes the set; the caller frees it with dl_data_set_free. `auto` takes the real set of
  * the model's shape unless its files cannot be read; damaged files are an error. Synthetic images
- * are as many as the real set of that shape has; where we read none (ImageNet's), 256, and 64 for
- * the test. *note, in words what was taken and why, is released with free(). */
+ * are as many as the real set of that shape has; for a set without a reader (ImageNet), 256, and 64
+ * for the test. *note, which says what was taken and why, is released with free(). */
 dl_status dl_data_source_open(const dl_data_source *source, dl_data_set *set, char **note,
                               dl_error *err) DL_MUST_CHECK;
 
-/* The options that say what `dlprof train` runs on, the processor or a GPU, and where and how its
+/* Options of `dlprof train` for its device, the processor or a GPU, and for where and how its
  * vectors meet. */
 
 /* Targets of the options. */
@@ -116,16 +115,17 @@ dl_device_options dl_device_options_default(void);
 /* Fills table[DL_DEVICE_OPTION_COUNT], whose targets lie in *options. */
 void dl_device_options_table(dl_device_options *options, dl_option *table);
 
-/* Sets the fields of *config that the options stand for, and loads what a GPU takes. DL_ERR_USAGE
- * for a device that cannot be; DL_ERR_UNSUPPORTED, saying what is missing, where there is none. */
+/* Sets the fields of *config that the options stand for, and loads the libraries for a GPU.
+ * DL_ERR_USAGE for an invalid device; DL_ERR_UNSUPPORTED, naming the missing part, if there is
+ * none. */
 dl_status dl_device_options_apply(const dl_device_options *options, dl_train_config *config,
                                   dl_error *err) DL_MUST_CHECK;
 
-/* What a run of `config` is on: the name of its GPUs ("NVIDIA H100 80GB HBM3", however many), or
- * the processor's. free() it. Falls back on the device's type where its name cannot be had. */
+/* The device of a run of `config`: the name of its GPUs ("NVIDIA H100 80GB HBM3", however many), or
+ * the processor's. free() it. Falls back on the device's type if its name is not available. */
 char *dl_device_text(const dl_train_config *config);
 
-/* What numbers are: "float", "double"; on a GPU that rounds the factors of products, "tf32" or
+/* The number type: "float", "double"; on a GPU that rounds the factors of products, "tf32" or
  * "fp16". */
 const char *dl_precision_text(const dl_train_config *config);
 

@@ -1,9 +1,9 @@
-/* Micro-benchmarks: what exchange and sharing cost on this machine, as BENCH records (their names
+/* Micro-benchmarks: costs of exchange and sharing on this machine, as BENCH records (their names
  * and fields: trace/record.h).
  *
- * What is measured goes through the functions that training uses (kernels/exchange.h, train.h), on
- * pinned threads, with caches in the state in which training leaves them. Cases are taken in a new
- * random order in every repetition, so that a drift of the machine's speed touches all alike. */
+ * Measurements use the functions that training uses (kernels/exchange.h, train.h), on pinned
+ * threads, with caches in the state in which training leaves them. Every repetition takes the cases
+ * in a new random order, so that a drift of the machine's speed affects all alike. */
 #ifndef DL_PROFILER_BENCH_H
 #define DL_PROFILER_BENCH_H
 
@@ -48,33 +48,33 @@ extern const char *const dl_bench_names[DL_BENCH_NAME_COUNT]; /* "copy", "averag
 
 typedef enum dl_bench_kind {
     DL_BENCH_WHOLE,
-    /* Only what a change of the machine's state changes (neighbours on the same processor, the
-     * distance of its cores): k steps side by side for k = 2, 4, ... up to workers_max and the
-     * cores (1 on a machine with one core), one run for each batch size, and pushes, pulls,
-     * averages and updates of the model's own size among all cores, with copies of vectors that
-     * another core's cache has. Many of these, taken between runs of training, are samples of the
-     * states that those runs met; costs by size take a whole one. */
+    /* Only cases that depend on the machine's state (neighbours on the same processor, the distance
+     * of its cores): k steps side by side for k = 2, 4, ... up to workers_max and the cores (1 on a
+     * machine with one core), one run for each batch size, and pushes, pulls, averages and updates
+     * of the model's own size among all cores, with copies of vectors that another core's cache
+     * has. Many of these, taken between runs of training, are samples of the states that those runs
+     * met; costs by size take a whole benchmark. */
     DL_BENCH_SNAPSHOT,
     DL_BENCH_HOST, /* no steps: the communication costs of a host whose workers are on `copier` */
-    /* Steps side by side, of copies that share the first GPU of train.device: 1, 2, 4, ... up
-     * to workers_max. They end their steps together, so that they share it for all of a step, whose
+    /* Steps side by side, of copies that share the first GPU of train.device: 1, 2, 4, ... up to
+     * workers_max. They end their steps together, so that they share it for all of a step, whose
      * time is that of its operations there: the host's part does not take from the others'. Copies
-     * that the GPU's memory has no room for are left out, and counted. And passes of one copy that
-     * are launched while the GPU is held up, so that it does not wait for the host. */
+     * that do not fit into the GPU's memory are left out and counted. Also passes of one copy,
+     * launched while the GPU is held up, so that it does not wait for the host. */
     DL_BENCH_GPU_STEPS
 } dl_bench_kind;
 
-/* What to measure. */
+/* Settings of a benchmark. */
 typedef struct dl_bench_config {
     dl_train_config train; /* model, precision, optimizer, seed, first_core, cores, stop are used;
-                              of GPU_STEPS device, first_device, device_settings too */
+                              by GPU_STEPS also device, first_device, device_settings */
     size_t parameter_bytes;
     size_t replica_bytes, activation_bytes; /* of a copy, and of each of its samples; GPU_STEPS */
     const dl_data_set *data;
     const int *batches; /* [batch_count] samples of one copy of the step */
     int batch_count;
     int workers_max; /* most copies of the step side by side, 1 .. DL_TRAIN_WORKERS_MAX */
-    double seconds;  /* for everything; each part takes its share, and at least one repetition */
+    double seconds;  /* for everything; each part takes its share, and runs at least once */
     bool quick;      /* exchange of at most DL_BENCH_QUICK_VECTORS vectors */
     dl_bench_kind kind;
     /* HOST: the device that copies to and from the server's memory, which is page-locked, by a
@@ -84,37 +84,37 @@ typedef struct dl_bench_config {
 
 #define DL_BENCH_QUICK_VECTORS 4
 
-/* A case that had no sample in its bursts, and was measured in longer ones. */
+/* A case without a sample in its bursts, measured in longer ones. */
 typedef struct dl_bench_gap {
     dl_bench_name name;
     int threads;
     double longest_s; /* the longest burst */
-    bool found;       /* which had a sample */
+    bool found;       /* the longest burst had a sample */
 } dl_bench_gap;
 
 #define DL_BENCH_GAPS_MAX 64
 
-/* Takes the samples of all parts to the trace. */
+/* Collects the samples of all parts in the trace. */
 typedef struct dl_bench {
     dl_trace_stream *stream;
     uint32_t ids[DL_BENCH_NAME_COUNT];
     dl_progress progress;
     dl_bench_gap gaps[DL_BENCH_GAPS_MAX];
     int gap_count;
-    int unfit; /* cases of copies that did not fit into the GPU's memory */
+    int unfit; /* cases whose copies did not fit into the GPU's memory */
 } dl_bench;
 
-/* The samples go to a stream of `writer`, which the caller closes afterwards. */
+/* Samples go to a stream of `writer`, which the caller closes afterwards. */
 void dl_bench_init(dl_bench *bench, dl_trace_writer *writer);
 
-/* A line for each gap, and for what did not fit. */
+/* Prints a line for each gap, and for the cases that did not fit. */
 void dl_bench_print_gaps(const dl_bench *bench, FILE *out);
 
-/* Runs the parts of config->kind in turn, or as far as it gets until config->train.stop. */
+/* Runs the parts of config->kind in turn, until config->train.stop is set. */
 dl_status dl_bench_run(dl_bench *bench, const dl_bench_config *config, dl_error *err) DL_MUST_CHECK;
 
 /* Prints rates of a summary's averages and messages beside that of its triad (GPU: "gpu_copy") with
- * as many threads (on the same GPU); nothing where it has none. */
+ * as many threads (on the same GPU); prints nothing if there is none. */
 void dl_bench_memory_print(const dl_summary *summary, FILE *out);
 
 #endif

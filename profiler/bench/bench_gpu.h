@@ -1,9 +1,9 @@
 /* Micro-benchmarks of GPUs: copies, reductions, launches, as BENCH records (their names and fields:
- * below). All through the functions that training uses (kernels/device.h).
+ * below). All use the functions that training uses (kernels/device.h).
  *
  * Copies of pinned memory are timed by the GPU's marks around several of them, all launched while
- * the GPU is held up, so that the host's time to launch does not count. Pageable memory keeps the
- * host busy, and is timed by the host's clock. */
+ * the GPU is held up, so that the host's launch time does not count. Copies of pageable memory keep
+ * the host busy, and are timed by the host's clock. */
 #ifndef DL_PROFILER_BENCH_GPU_H
 #define DL_PROFILER_BENCH_GPU_H
 
@@ -19,12 +19,12 @@
 typedef struct dl_bench_gpu_config {
     const dl_device_type *type;
     int first, count;        /* GPUs first .. first + count - 1 are measured */
-    double seconds;          /* about so long; every case is measured twice at least */
+    double seconds;          /* about this long; every case is measured at least twice */
     bool quick;              /* copies of at most DL_BENCH_GPU_QUICK_BYTES */
-    const atomic_bool *stop; /* once true, the rest is left out; NULL = never */
+    const atomic_bool *stop; /* once true, skips the rest; NULL = never */
 } dl_bench_gpu_config;
 
-/* Measures all; the samples go to a stream of `writer`. DL_ERR_SYSTEM if a GPU fails. */
+/* Measures all cases; samples go to a stream of `writer`. DL_ERR_SYSTEM if a GPU fails. */
 dl_status dl_bench_gpu(dl_trace_writer *writer, const dl_bench_gpu_config *config,
                        dl_error *err) DL_MUST_CHECK;
 
@@ -40,7 +40,7 @@ typedef enum dl_bench_gpu_name {
     DL_BENCH_GPU_NAME_COUNT
 } dl_bench_gpu_name;
 
-/* What is measured at once. */
+/* A case: operations measured together. */
 typedef struct dl_bench_gpu_case {
     dl_bench_gpu_name name;
     size_t bytes;
@@ -60,20 +60,20 @@ typedef struct dl_bench_gpu_cases {
 void dl_bench_gpu_cases_init(dl_bench_gpu_cases *cases, int gpus, size_t bytes_max);
 void dl_bench_gpu_cases_free(dl_bench_gpu_cases *cases);
 
-/* What averaging and quantising reach of a GPU's memory bandwidth, beside copies within the GPU of
- * the same run: BENCH records, timed by the GPU's marks around several operations that are launched
- * while it is held up.
+/* Fraction of a GPU's memory bandwidth that averaging and quantising reach, beside copies within
+ * the GPU in the same run: BENCH records, timed by the GPU's marks around several operations that
+ * are launched while it is held up.
  *
- *   name                              bytes       vectors     what
+ *   name                              bytes       vectors     operation
  *   gpu_copy                          one vector  -           from one place in its memory to
  *                                     another
  *   gpu_average                       one vector  n averaged  in one pass
  *   gpu_fp16_encode, gpu_fp16_decode, gpu_1bit_encode, gpu_1bit_decode
  *                                     one vector  -           to and from a message
  *
- * `worker` is the GPU, threads 1. dl_bench_memory_print sets the rates beside one another. */
+ * `worker` is the GPU, threads 1. dl_bench_memory_print compares the rates. */
 
-/* Measures the GPUs one after another for config->seconds together, each case twice at least; the
+/* Measures the GPUs one after another for config->seconds together, each case at least twice;
  * samples go to a stream of `writer`. DL_ERR_SYSTEM if a GPU fails. */
 dl_status dl_bench_gpu_memory(dl_trace_writer *writer, const dl_bench_gpu_config *config,
                               dl_error *err) DL_MUST_CHECK;

@@ -10,17 +10,17 @@
 #include "profiler/bench/bench.h"
 #include "trace/training/summary.h"
 
-/* Adds one sample: kind, name and staleness of `record` are filled in. One thread at a time. */
+/* Adds a sample: fills in kind, name and staleness of `record`. One thread at a time. */
 void dl_bench_add(dl_bench *bench, dl_bench_name name, dl_record record);
 
-/* One pass over a thread's private working set, larger than the private caches of a core: what a
- * step's activations do to them between two exchanges. */
+/* One pass over a thread's private working set, larger than a core's private caches: the effect of
+ * a step's activations on them between two exchanges. */
 #define DL_BENCH_WORKING_SET_BYTES ((size_t)4 << 20)
 
 void dl_bench_evict(void *working_set);
 
 /* Thread counts to measure up to `most`: 1, 2, 4, ... and `most` itself; at most
- * DL_BENCH_COUNTS_MAX, ascending. Returns how many. */
+ * DL_BENCH_COUNTS_MAX, ascending. Returns their number. */
 #define DL_BENCH_COUNTS_MAX 16
 
 int dl_bench_thread_counts(int most, int counts[DL_BENCH_COUNTS_MAX]);
@@ -34,51 +34,53 @@ typedef struct dl_bench_order {
     uint32_t count;
 } dl_bench_order;
 
-/* Orders of the cases 0 .. count - 1; the same ones for the same seed and stream. */
+/* Orders of the cases 0 .. count - 1; equal for equal seeds and streams. */
 void dl_bench_order_init(dl_bench_order *order, uint32_t count, uint64_t seed, uint32_t stream);
 void dl_bench_order_free(dl_bench_order *order);
 
-/* The order of the next round, [count], until the one after it is asked for. */
+/* The order of the next round, [count], valid until the next call. */
 const uint32_t *dl_bench_order_next(dl_bench_order *order);
 
-/* What exchanging n vectors costs: copies, averages and server updates of many rounds
+/* Costs of exchanging n vectors: copies, averages and server updates of many rounds
  * (bench_exchange.c).
  *
  * The real size with n = t vectors on t = 1, 2, 4, ... and all cores; six other sizes with n = 1,
  * 2, 4, 8, 16 vectors on t = min(n, cores) threads. Each with averages by one and by all t threads,
  * parameter-server updates of n gradients, and, for n = t, asynchronous updates of one gradient by
- * the threads in turn. Pushes and pulls are recorded where n = t, so that each thread copies one
- * vector, with `threads` = how many copy at once (with config->copier, which it does by itself,
- * from its launch to the end of the wait for it). A case's rounds come several in a row, the first
- * of them unrecorded, so that the server's memory is as the round before left it, as in training.
- */
+ * the threads in turn. Pushes and pulls are recorded for n = t, so that each thread copies one
+ * vector, with `threads` = the number of concurrent copies (with config->copier, which copies by
+ * itself, from its launch to the end of the wait for it). A case runs several rounds in a row, the
+ * first of them unrecorded, so that the server's memory is as the round before left it, as in
+ * training. */
 
 /* Repeats all cases until budget_ns is used, at least twice. */
 dl_status dl_bench_exchange(dl_bench *bench, const dl_bench_config *config, int64_t budget_ns,
                             dl_error *err) DL_MUST_CHECK;
 
-/* What waiting costs: release from a spinning barrier, wake-up of a blocked thread, hand-over of a
- * contended lock, and how long the scheduler lets a thread run while others want its core. */
+/* Costs of waiting: release from a spinning barrier, wake-up of a blocked thread, hand-over of a
+ * contended lock, and the time for which the scheduler lets a thread run while others want its
+ * core. */
 
-/* Bursts of all cases in turn for budget_ns, at least one of each. A case that has no sample then
- * is measured in longer bursts, some seconds, until it has one; bench->gaps lists it. */
+/* Runs bursts of all cases in turn for budget_ns, at least one of each. A case still without a
+ * sample is measured in longer bursts, some seconds, until it has one; bench->gaps lists it. */
 dl_status dl_bench_sync(dl_bench *bench, const dl_bench_config *config, int64_t budget_ns,
                         dl_error *err) DL_MUST_CHECK;
 
-/* What a forward and backward pass takes on the GPU itself: launched while it is held up, so that
- * it does not wait for the host; for budget_ns, at least five times at each batch size. */
+/* Time of a forward and backward pass on the GPU itself: launched while it is held up, so that it
+ * does not wait for the host; for budget_ns, at least five times at each batch size. */
 dl_status dl_bench_pass(dl_bench *bench, const dl_bench_config *config, int64_t budget_ns,
                         dl_error *err) DL_MUST_CHECK;
 
-/* What averaging and quantising reach of the memory's bandwidth: on vectors far larger than the
- * caches, beside the triad of McCalpin's STREAM in the same run, on 1, 2, 4, ... and all cores.
+/* Fraction of the memory's bandwidth that averaging and quantising reach: on vectors far larger
+ * than the caches, beside the triad of McCalpin's STREAM in the same run, on 1, 2, 4, ... and all
+ * cores.
  *
  * The threads share a vector of `bytes`; each works on a piece that it wrote first, so that it lies
- * in its own NUMA node's memory; of "average_far" it lies with another thread, on a machine with
+ * in its own NUMA node's memory; for "average_far" it lies with another thread, on a machine with
  * several nodes with the farthest one. Names and fields: trace/record.h.
  *
- * Bytes counted are those that the arithmetic reads and writes: 3 a number's bytes of the triad,
- * n + 1 of an average. Lines that are read before they are written come on top, in both. */
+ * Only bytes that the arithmetic reads and writes count: 3 a number's bytes of the triad, n + 1 of
+ * an average. Lines that are read before they are written come on top, in both. */
 
 /* Repeats all cases in random order until budget_ns is used, at least five times, or, where that
  * would take more than four times as long, twice. */

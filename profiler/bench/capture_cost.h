@@ -1,6 +1,6 @@
-/* What the injected library costs a program: the time that NVTX ranges and marks take in a process
- * that loads it, less the time they take without it. One thread, and the library's own thread
- * writes the trace meanwhile. What CUPTI costs is not in here: that takes a GPU. */
+/* Cost of the injected library to a program: the time that NVTX ranges and marks take in a process
+ * that loads it, less their time without it. One thread, while the library's own thread writes the
+ * trace. The cost of CUPTI is not included: that takes a GPU. */
 #ifndef DL_PROFILER_CAPTURE_COST_H
 #define DL_PROFILER_CAPTURE_COST_H
 
@@ -12,9 +12,9 @@
 
 #define DL_OVERHEAD_CONFIDENCE 0.95
 
-/* Which order statistics of a sample, ranks low and count - 1 - low counted from 0, enclose the
+/* The order statistics of a sample, ranks low and count - 1 - low counted from 0, that enclose the
  * median with a probability of at least `confidence`, whatever the distribution (binomial). Returns
- * low; 0 if there are too few values for it. */
+ * low; 0 if there are too few values. */
 size_t dl_overhead_median_interval(size_t count, double confidence);
 
 typedef enum dl_capture_case {
@@ -31,20 +31,20 @@ extern const char *const dl_capture_case_names[DL_CAPTURE_COST_COUNT];
  * DL_OVERHEAD_CONFIDENCE; sorts them. */
 dl_capture_figure dl_overhead_figure(double *values, size_t count);
 
-/* ns a range or mark over the rounds, less the median without the library. Measures in two child
- * processes. The trace is written below `folder` and removed. The process
- * must have a single thread. DL_ERR_UNSUPPORTED in a build without NVTX's headers; DL_ERR_DATA if
- * the library recorded something else than what was called. */
+/* ns per range or mark over the rounds, less the median without the library. Measures in two child
+ * processes. The trace is written below `folder` and removed. The process must have a single
+ * thread. DL_ERR_UNSUPPORTED in a build without NVTX's headers; DL_ERR_DATA if the library recorded
+ * anything else than the calls made. */
 dl_status dl_capture_cost_measure(const char *library, const char *folder,
                                   dl_capture_figure costs[DL_CAPTURE_COST_COUNT],
                                   dl_error *err) DL_MUST_CHECK;
 
-/* What recording CUDA costs a program: a loop of launches, copies, event recordings and waits in
- * child processes, bare and with the injected library under each preset, in an alternating order.
- * The bare time of the same repetition is taken off.
+/* Cost of recording CUDA to a program: a loop of launches, copies, event recordings and waits in
+ * child processes, bare and with the injected library under each preset, in alternating order. The
+ * bare time of the same repetition is subtracted.
  *
- * A kernel that does nothing is the dearest case: of a longer one, the same cost hides behind the
- * work before it if the host is ahead of the device. */
+ * An empty kernel is the dearest case: with a longer one, the same cost hides behind earlier work
+ * if the host is ahead of the device. */
 typedef enum dl_launch_variant {
     DL_LAUNCH_BARE,
     DL_LAUNCH_NVTX, /* the library is loaded, but CUPTI is not used */
@@ -56,7 +56,7 @@ typedef enum dl_launch_variant {
 
 extern const char *const dl_launch_variant_names[DL_LAUNCH_VARIANT_COUNT]; /* "bare", "nvtx", ... */
 
-/* The fewest of which an interval of 95 % exists (dl_overhead_median_interval). */
+/* Fewest repetitions that have an interval of 95 % (dl_overhead_median_interval). */
 #define DL_LAUNCH_REPETITIONS_MIN 6
 
 typedef struct dl_launch_config {
@@ -64,20 +64,20 @@ typedef struct dl_launch_config {
     const char *library;        /* of the recorder */
     const char *cupti;          /* "" = search for it */
     const char *folder;         /* temporary traces go below it */
-    double seconds;             /* for everything; never fewer repetitions than the fewest */
+    double seconds;             /* for everything; never fewer repetitions than the minimum */
     const atomic_bool *stop;    /* set: give up; may be NULL */
     dl_progress *progress;
 } dl_launch_config;
 
 typedef struct dl_launch_cost {
     double bare_ns[DL_CAPTURE_PER_RECORD];               /* of a call without recording: median */
-    dl_capture_figures figures[DL_LAUNCH_VARIANT_COUNT]; /* of BARE zero; NVTX has no records */
+    dl_capture_figures figures[DL_LAUNCH_VARIANT_COUNT]; /* zero for BARE; NVTX has no records */
     double records_per_launch[DL_LAUNCH_VARIANT_COUNT];  /* activities by calls of any kind */
 } dl_launch_cost;
 
 /* Measures on device 0. The process must have a single thread and must not have used CUDA.
- * DL_ERR_UNSUPPORTED with the reason where there is no device or no CUPTI for it; DL_ERR_DATA if a
- * recording lacks launches, so that nothing is cheap because it was lost; DL_ERR_SYSTEM if stopped
+ * DL_ERR_UNSUPPORTED with the reason if there is no device or no CUPTI for it; DL_ERR_DATA if a
+ * recording lacks launches, so that lost records never make it look cheap; DL_ERR_SYSTEM if stopped
  * or if a child fails. */
 dl_status dl_launch_cost_measure(const dl_launch_config *config, dl_launch_cost *cost,
                                  dl_error *err) DL_MUST_CHECK;

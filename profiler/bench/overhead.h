@@ -1,4 +1,4 @@
-/* What recording a run costs: pairs of equal training runs, one with a trace and one without, in
+/* Cost of recording a run: pairs of equal training runs, one with a trace and one without, in
  * random order within the pair, so that a drift of the machine cancels out. */
 #ifndef DL_PROFILER_OVERHEAD_H
 #define DL_PROFILER_OVERHEAD_H
@@ -16,42 +16,42 @@
 typedef struct dl_overhead_config {
     const dl_train_config *train; /* its steps are chosen here */
     const dl_data_set *data;
-    const char *path; /* the traces go here, one over the other */
+    const char *path; /* path of the traces, each replacing the one before */
     double seconds;   /* for everything; at least DL_OVERHEAD_PAIRS_MIN pairs are run */
     dl_progress *progress;
 } dl_overhead_config;
 
-#define DL_OVERHEAD_PAIRS_MIN 6 /* the fewest of which the interval has its confidence */
+#define DL_OVERHEAD_PAIRS_MIN 6 /* fewest pairs for which the interval has its confidence */
 
 typedef struct dl_overhead {
     int pairs;
     int64_t steps; /* of each run */
     double records_per_step;
     double step_ns;          /* median over the runs without a trace */
-    dl_capture_figure extra; /* over the pairs: with less without, per step */
+    dl_capture_figure extra; /* over the pairs: with trace less without, per step */
 } dl_overhead;
 
 dl_status dl_overhead_measure(const dl_overhead_config *config, dl_overhead *overhead,
                               dl_error *err) DL_MUST_CHECK;
 
-/* What recording costs here, as `dlprof bench overhead -o` has left it. */
+/* Costs of recording on this machine, as `dlprof bench overhead -o` saved them. */
 
-/* Where the file is looked for if none is given: $XDG_DATA_HOME/dlprof/overhead.dlt, else
+/* Default path of the file: $XDG_DATA_HOME/dlprof/overhead.dlt, else
  * $HOME/.local/share/dlprof/overhead.dlt; NULL if neither variable is set. free() it. */
 char *dl_overhead_file_default(void);
 
-/* *text becomes the value of a recorded trace's meta key "capture_cost" under `preset`
- * (dl_capture_preset): the figures of the file, or "unknown (why)". free() it.
+/* Sets *text to the value of a recorded trace's meta key "capture_cost" under `preset`
+ * (dl_capture_preset): the file's figures, or "unknown (why)". free() it.
  *
  * A `given` file that is no trace of kind overhead with such a key is an error: DL_ERR_DATA, or
- * that of dl_trace_read. The file of the default place is taken only if it was measured on this
- * host; whatever is wrong with it makes the cost unknown. */
+ * that of dl_trace_read. The default file is used only if it was measured on this host; any problem
+ * with it makes the cost unknown. */
 dl_status dl_overhead_file_cost(const char *given, int preset, char **text,
                                 dl_error *err) DL_MUST_CHECK;
 
-/* What `dlprof bench overhead` says: its table, and the trace of kind overhead with its figures. */
+/* Output of `dlprof bench overhead`: its table, and the trace of kind overhead with its figures. */
 
-/* What was measured. Where a pointer is NULL, the reason beside it says why not. */
+/* The measurements. If a pointer is NULL, the text beside it gives the reason. */
 typedef struct dl_overhead_report {
     const char *model;
     int batch;
@@ -67,7 +67,7 @@ void dl_overhead_report_print(const dl_overhead_report *report, FILE *out);
 
 /* The figures as meta keys: of training, which dlcal reads, "record_ns", "record_low_ns",
  * "record_high_ns", "pairs"; "capture_cost.<preset>" of each preset and of "nvtx" (the library
- * loaded, CUPTI unused), which dlprof run hands on (trace/activity/capture_cost.h). */
+ * loaded, CUPTI unused), which dlprof run passes on (trace/activity/capture_cost.h). */
 void dl_overhead_report_write(const dl_overhead_report *report, dl_trace_writer *writer);
 
 #endif

@@ -1,18 +1,17 @@
-/* The recording of one process, into which every front end of the injected library (CUPTI, NVTX,
- * the NCCL plugin) appends: one .dlt file `<folder>/<host>.<pid>.<start-ns>.dlt`.
+/* The recording of one process, to which every front end of the injected library (CUPTI, NVTX, the
+ * NCCL plugin) appends: one .dlt file `<folder>/<host>.<pid>.<start-ns>.dlt`.
  *
- * It comes to life with the first call of any function below except dl_capture_log, in whichever
- * thread that happens, and ends in an atexit handler. Everything here may be called by any thread
- * at any time, also before, during and after the end, and in forked children: when nothing is
- * recorded (no output folder, file not writable, forked child, ended, stopped) the calls do
- * nothing. None of them ever ends the program, prints on its standard output or changes errno.
+ * It starts with the first call of any function below except dl_capture_log, in whichever thread,
+ * and ends in an atexit handler. Any thread may call everything here at any time, also before,
+ * during and after the end, and in forked children: when nothing is recorded (no output folder,
+ * file not writable, forked child, ended, stopped) the calls do nothing. None of them ever ends the
+ * program, prints on its standard output or changes errno.
  *
  * A forked child records nothing and leaves the parent's file alone; a child that calls exec is a
- * new process with a separate file. A killed process keeps what was appended up to the last
- * flush, DL_CAPTURE_FLUSH_MS before at most.
+ * new process with a separate file. A killed process keeps everything up to the last flush, at most
+ * DL_CAPTURE_FLUSH_MS before.
  *
- * Do not call these while holding a lock that a fork handler or an exit handler takes.
- */
+ * Do not call these while holding a lock that a fork handler or an exit handler takes. */
 #ifndef DL_PROFILER_INJECT_CAPTURE_H
 #define DL_PROFILER_INJECT_CAPTURE_H
 
@@ -23,23 +22,22 @@
 
 #include "trace/activity/activity.h"
 
-#define DL_CAPTURE_FLUSH_MS 500 /* what waits in a thread's buffer is written this often */
+#define DL_CAPTURE_FLUSH_MS 500 /* interval at which threads' buffers are written */
 
 /* Whether activities are recorded now. Costs one load; lets a front end skip work. */
 bool dl_capture_active(void);
 
 /* Appends a copy of *activity, whose name and detail come from dl_capture_intern. About as cheap as
- * an uncontended lock. What no file may hold (unknown kind, negative time or duration, foreign
- * name) is counted under the meta key "invalid_records" and dropped. */
+ * an uncontended lock. Activities that no file may hold (unknown kind, negative time or duration,
+ * foreign name) are counted under the meta key "invalid_records" and dropped. */
 void dl_capture_append(const dl_activity *activity);
 
-/* Writes what the calling thread has appended now, and not at the next flush. */
+/* Writes the calling thread's activities now, instead of at the next flush. */
 void dl_capture_flush(void);
 
 /* Id of `text` in the trace's strings, the same for equal texts, valid until the process ends. 0
- * for
- * "", NULL, and when nothing is recorded. Takes a lock and hashes the text: keep ids of texts that
- * come again. */
+ * for "", NULL, and when nothing is recorded. Takes a lock and hashes the text: keep the ids of
+ * recurring texts. */
 uint32_t dl_capture_intern(const char *text);
 
 /* Writes key = value about the whole run; a later value overrides. Slow (one write): not for
@@ -50,25 +48,25 @@ void dl_capture_meta_number(const char *key, uint64_t value);
 /* CLOCK_REALTIME in ns: the clock of all activities. */
 int64_t dl_capture_now(void);
 
-/* The calling thread's gettid(), from a variable of the thread. */
+/* The calling thread's gettid(), cached per thread. */
 uint32_t dl_capture_thread(void);
 
-/* What the process is recorded with. Valid when the capture has started (dl_capture_active). */
+/* The settings of the recording. Valid once the capture has started (dl_capture_active). */
 const struct dl_capture_settings *dl_capture_settings_used(void);
 
-/* Path of a file beside the trace: its path with `ending` (".raw") in place of ".dlt". free(). NULL
- * when nothing is recorded. */
+/* Path of a file beside the trace, with `ending` (".raw") in place of ".dlt". free(). NULL when
+ * nothing is recorded. */
 char *dl_capture_path(const char *ending);
 
 /* `function` will be called once before the file is closed, at the end of the process or of the
  * recording, and may still append. 4 functions at most, each of them once. */
 void dl_capture_at_end(void (*function)(void));
 
-/* Says that something failed: one line into `<folder>/<host>.<pid>.<start-ns>.log` beside the
- * trace, or, where no file can be written, the process's first such line to its standard error. */
+/* Logs a failure: one line in `<folder>/<host>.<pid>.<start-ns>.log` beside the trace; if no file
+ * can be written, only the process's first such line, on its standard error. */
 void dl_capture_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Waits that end: deadlines on the monotonic clock, which nobody sets while the program waits. */
+/* Timed waits: deadlines on the monotonic clock, which nobody sets while the program waits. */
 
 /* The moment `wait_ns` (at least 0) from now. */
 struct timespec dl_deadline(int64_t wait_ns);
@@ -76,18 +74,18 @@ struct timespec dl_deadline(int64_t wait_ns);
 /* Initialises a condition whose pthread_cond_timedwait takes such deadlines. */
 void dl_deadline_cond_init(pthread_cond_t *condition);
 
-/* Counts the steps that a program marks, to end a recording after some. A step is a RANGE or MARK
- * whose text names one (dl_text_names_step in trace/activity/step_marks.h). Texts that differ only
- * in numbers ("step 1", "step 2") are counted together, others apart ("train step",
- * "Optimizer.step"); the limit is reached as soon as one of them reaches it. Any thread. */
+/* Counts the steps that a program marks, to end a recording after a number of them. A step is a
+ * RANGE or MARK whose text names one (dl_text_names_step in trace/activity/step_marks.h). Texts
+ * that differ only in numbers ("step 1", "step 2") are counted together, others apart ("train
+ * step", "Optimizer.step"); the limit is reached as soon as one count reaches it. Any thread. */
 
 /* Sets the limit; 0 = none. Once, before the others. */
 void dl_step_limit_begin(int64_t steps);
 
-/* Says which text an id stands for. */
+/* Tells the text of an id. */
 void dl_step_limit_name(uint32_t id, const char *text);
 
-/* Counts `activity`; whether it is the step at which the limit is reached or one after it. */
+/* Counts `activity`; returns whether it is the step that reaches the limit or comes after it. */
 bool dl_step_limit_reached(const dl_activity *activity);
 
 #endif

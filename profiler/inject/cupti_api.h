@@ -1,7 +1,7 @@
-/* CUPTI's functions, found in a libcupti at run time: the program's own if it has loaded one, so
- * that there is only one in the process. The library is never linked, so that the injected library
- * loads where there is none, and works with CUPTI 12 as well as 13. The driver's functions that are
- * needed are found in the same way. */
+/* CUPTI's functions, looked up in a libcupti at run time: the program's own if it has loaded one,
+ * so that there is only one in the process. The library is never linked, so that the injected
+ * library also loads without it, and works with CUPTI 12 as well as 13. The needed functions of the
+ * driver are looked up in the same way. */
 #ifndef DL_PROFILER_INJECT_CUPTI_API_H
 #define DL_PROFILER_INJECT_CUPTI_API_H
 
@@ -10,16 +10,16 @@
 
 #include "common/status.h"
 
-/* cuptiGetVersion of CUDA 11.6, 12.8, 12.9 and 13.0 (CUPTI's cupti_version.h). Older records
- * than 11.6's are laid out differently; events have an identity of their own from 12.8 on; until
- * 12.9 CUPTI might crash when a buffer was refused, and a device's name is CUPTI's, never to be
- * changed; from 13.0 on that name and the data of overhead records are the reader's to free. */
+/* cuptiGetVersion of CUDA 11.6, 12.8, 12.9 and 13.0 (CUPTI's cupti_version.h). Records before 11.6
+ * have another layout; events have an identity of their own from 12.8 on; until 12.9 CUPTI might
+ * crash when a buffer was refused, and a device's name is CUPTI's, never to be changed; from 13.0
+ * on the reader must free that name and the data of overhead records. */
 #define DL_CUPTI_11_6 17
 #define DL_CUPTI_12_8 26
 #define DL_CUPTI_12_9 27
 #define DL_CUPTI_13_0 130000
 
-/* Without these nothing can be recorded. */
+/* Required for any recording. */
 #define DL_CUPTI_NEEDED(FUNCTION)       \
     FUNCTION(GetVersion)                \
     FUNCTION(GetTimestamp)              \
@@ -53,7 +53,7 @@ typedef struct dl_cupti_api {
     uint32_t version; /* of the library: cuptiGetVersion */
 } dl_cupti_api;
 
-/* Functions of the driver; NULL where there is no driver in the process. */
+/* Functions of the driver; NULL if the process has no driver. */
 #define DL_CUDA_FUNCTIONS(FUNCTION) \
     FUNCTION(DriverGetVersion)      \
     FUNCTION(CtxGetCurrent)         \
@@ -68,18 +68,17 @@ typedef struct dl_cuda_api {
     int version; /* cuDriverGetVersion; 0 = unknown */
 } dl_cuda_api;
 
-/* Finds the driver that the process has loaded; loads none. */
+/* Finds the driver that the process has loaded; loads none itself. */
 dl_cuda_api dl_cuda_api_find(void);
 
-/* Takes the library `path`, or with "" the first that there is of: the one that the process has
- * loaded; the one for the driver's version (13000 = CUDA 13.0; 0 = unknown) on the search path or
- * in the toolkit; the other one. It stays loaded. DL_ERR_UNSUPPORTED if there is none, if it lacks
- * a needed function, or if it is older than CUDA 11.6's. */
+/* Loads the library `path`, or for "" the first of these: the one that the process has loaded; the
+ * one for the driver's version (13000 = CUDA 13.0; 0 = unknown) on the search path or in the
+ * toolkit; the other one. It stays loaded. DL_ERR_UNSUPPORTED if there is none, if it lacks a
+ * needed function, or if it is older than CUDA 11.6's. */
 dl_status dl_cupti_api_load(dl_cupti_api *api, const char *path, int driver_version,
                             dl_error *err) DL_MUST_CHECK;
 
-/* Whether a device's name and the data of overhead records are the reader's to free, not
- * CUPTI's. */
+/* Whether the reader, not CUPTI, must free a device's name and the data of overhead records. */
 bool dl_cupti_gives_names(const dl_cupti_api *api);
 
 /* The library's name for a result ("CUPTI_ERROR_UNKNOWN"). */

@@ -1,7 +1,6 @@
-/* From CUPTI's activity records to ours. Of a record only those fields are read that lie at the
- * same place in every version since CUDA 11.6, others where the library's version says that they
- * are there; records are stepped through by the library itself, whose sizes may be other than those
- * of the headers.
+/* Decodes CUPTI's activity records into ours. It reads only fields that lie at the same place in
+ * every version since CUDA 11.6, and others if the library's version has them; the library itself
+ * steps through the records, whose sizes may differ from the headers'.
  *
  *   CUPTI's record                    becomes
  *   CONCURRENT_KERNEL                 KERNEL
@@ -18,8 +17,7 @@
  *                                     compute_capability
  *   CONTEXT                           nothing; gives the device of a SYNC
  *
- * Records whose times CUPTI lost (0, or ending before they begin) are counted and left out.
- */
+ * Records whose times CUPTI lost (0, or ending before they begin) are counted and left out. */
 #ifndef DL_PROFILER_INJECT_CUPTI_DECODE_H
 #define DL_PROFILER_INJECT_CUPTI_DECODE_H
 
@@ -29,14 +27,14 @@
 #include "profiler/inject/settings.h"
 #include "trace/activity/activity.h"
 
-/* Where decoded records go; ids of texts come from `intern`. */
+/* Receives decoded records; ids of texts come from `intern`. */
 typedef struct dl_activity_sink {
     void (*append)(const dl_activity *activity);
     uint32_t (*intern)(const char *text);
     void (*meta)(const char *key, const char *value);
 } dl_activity_sink;
 
-/* What was seen so far. */
+/* Counts of the records so far. */
 typedef struct dl_decode_counts {
     uint64_t records;         /* of all kinds */
     uint64_t lost_timestamps; /* left out */
@@ -50,8 +48,8 @@ dl_cupti_decoder *dl_cupti_decoder_new(const dl_cupti_api *api, const dl_cuda_ap
                                        dl_activity_sink sink);
 void dl_cupti_decoder_free(dl_cupti_decoder *decoder);
 
-/* Leaves out calls of the driver that are not the preset's, which CUPTI before 12.6 records with
- * the others. A new decoder takes those of DL_CAPTURE_FULL. */
+/* Drops driver calls outside the preset, which CUPTI before 12.6 records with the others. A new
+ * decoder starts with DL_CAPTURE_FULL. */
 void dl_cupti_decoder_choose(dl_cupti_decoder *decoder, dl_capture_preset preset);
 
 /* Decodes the first `bytes` bytes of a buffer as CUPTI delivered it, and frees what its records
@@ -61,12 +59,12 @@ void dl_cupti_decode(dl_cupti_decoder *decoder, uint8_t *buffer, size_t bytes);
 
 dl_decode_counts dl_cupti_decoder_counts(const dl_cupti_decoder *decoder);
 
-/* Which activities and calls CUPTI is asked to record, by the capture's settings. */
+/* Selects the activities and calls that CUPTI records, by the capture's settings. */
 #define DL_REFUSED_BYTES 256
 
-/* Switches on what `settings` want. CUPTI may refuse single kinds, which depend on the device and
- * on rights: they are listed in `refused` ("memset (CUPTI_ERROR_UNKNOWN), ..."; "" = none). False
- * if there are no kernels among those that it took. */
+/* Switches on the kinds that `settings` select. CUPTI may refuse single kinds, depending on the
+ * device and on rights: they are listed in `refused` ("memset (CUPTI_ERROR_UNKNOWN), ..."; "" =
+ * none). False if it refused kernels. */
 bool dl_cupti_kinds_enable(const dl_cupti_api *api, const dl_capture_settings *settings,
                            char refused[DL_REFUSED_BYTES]);
 
@@ -74,7 +72,7 @@ bool dl_cupti_kinds_enable(const dl_cupti_api *api, const dl_capture_settings *s
 void dl_cupti_kinds_disable(const dl_cupti_api *api, const dl_capture_settings *settings);
 
 /* Cuts CUPTI's suffixes off a function's name: "cudaMemcpyAsync_ptsz_v7000" is cudaMemcpyAsync with
- * a default stream of each thread; cuMemcpyHtoDAsync_v2 is a function's own name. */
+ * a per-thread default stream; cuMemcpyHtoDAsync_v2 is a function's own name. */
 void dl_cupti_cut_call_name(char *name);
 
 #endif

@@ -2,12 +2,11 @@
  *
  *   header   magic "DLRAWBUF", u32 version of CUPTI, u32 reserved
  *   block    u32 type, u32 bytes, payload;  repeated
- *   TEXT     u64 address, the text there; stands before the first buffer that points to it
+ *   TEXT     u64 address, the text there; comes before the first buffer that points to it
  *   BUFFER   the used bytes of a buffer
  *
  * All integers little-endian. Addresses are those of the recorded process: of two texts at one
- * address the later one holds. The last block may be cut.
- */
+ * address the later one holds. The last block may be truncated. */
 #ifndef DL_PROFILER_INJECT_CUPTI_RAW_H
 #define DL_PROFILER_INJECT_CUPTI_RAW_H
 
@@ -29,12 +28,11 @@ typedef struct dl_raw_dump dl_raw_dump;
 dl_status dl_raw_dump_open(dl_raw_dump **dump, const char *path, const dl_cupti_api *api,
                            dl_error *err) DL_MUST_CHECK;
 
-/* Appends a buffer and the texts that are new in it. A write error ends the writing; whether it
- * has. */
+/* Appends a buffer and its new texts. A write error ends the writing; returns whether it has. */
 bool dl_raw_dump_append(dl_raw_dump *dump, uint8_t *buffer, size_t bytes);
 void dl_raw_dump_close(dl_raw_dump *dump);
 
-/* The field of a record that points to a text; NULL if it has none. */
+/* The field of a record that points to a text; NULL if there is none. */
 const char **dl_raw_text_field(CUpti_Activity *record);
 
 #endif

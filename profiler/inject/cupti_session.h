@@ -2,11 +2,10 @@
  * into the capture in a separate thread, every DL_CAPTURE_FLUSH_MS and when one is full.
  *
  * Meta keys that it writes: cupti_version and driver_version (numbers as CUPTI and the driver give
- * them), refused_kinds (what CUPTI would not record), dropped_records (by CUPTI, for want of
- * buffers), lost_timestamps (records without times), unknown_records, buffer_bytes (of memory for
- * CUPTI at most), takeover ("clock": another tool has set CUPTI's clock, what came later was left
- * out; "buffers": CUPTI's buffers seem to go to another tool).
- */
+ * them), refused_kinds (kinds that CUPTI refused to record), dropped_records (by CUPTI, for lack of
+ * buffers), lost_timestamps (records without times), unknown_records, buffer_bytes (peak memory for
+ * CUPTI), takeover ("clock": another tool has set CUPTI's clock, later records were left out;
+ * "buffers": CUPTI's buffers seem to go to another tool). */
 #ifndef DL_PROFILER_INJECT_CUPTI_SESSION_H
 #define DL_PROFILER_INJECT_CUPTI_SESSION_H
 
@@ -17,14 +16,14 @@
 #include "profiler/inject/cupti_api.h"
 
 /* Starts recording through CUPTI, once a process: from InitializeInjection, before any context is
- * made. False if that cannot be, which the capture's log says; CUPTI is left alone then. */
+ * made. False if it cannot, with the reason in the capture's log; CUPTI is left alone then. */
 bool dl_cupti_session_start(void);
 
 /* Buffers that CUPTI fills: zeroed memory of one size, reused. Outside malloc, so that the
  * program's heap stays as it was. Any thread; the lock is held for a few instructions only, and
  * never while CUPTI is called. */
 
-/* What a buffer is known by besides its data. */
+/* Bookkeeping of a buffer besides its data. */
 typedef struct dl_buffer {
     struct dl_buffer *next; /* for lists of its holder */
     size_t used;            /* bytes of records */
@@ -50,25 +49,25 @@ size_t dl_buffer_pool_peak_bytes(dl_buffer_pool *pool);
 /* All buffers must have been given back. */
 void dl_buffer_pool_free(dl_buffer_pool *pool);
 
-/* Notices when another profiler in the process takes CUPTI away: up to CUDA 13.2 whoever sets its
- * clock or its buffers last has them, subscribed or not (PyTorch's profiler does both). */
+/* Detects when another profiler in the process takes CUPTI over: up to CUDA 13.2 the last one to
+ * set its clock or its buffers has them, subscribed or not (PyTorch's profiler does both). */
 
 /* Zero it before the first check. */
 typedef struct dl_preemption {
-    bool clock;      /* for good: times are of another clock from here on */
+    bool clock;      /* permanent: times are of another clock from here on */
     bool buffers;    /* none come, though records must have arisen */
     unsigned silent; /* checks in a row with calls, but without records */
     unsigned calls;  /* at the check before */
 } dl_preemption;
 
-/* To be called at every flush, after it. `calls`: recorded calls so far, of which each must have
- * left a record (0 always = not known); `records`: that arrived since the check before. Writes the
+/* To be called after every flush. `calls`: recorded calls so far, each of which must have left a
+ * record (0 always = not known); `records`: number that arrived since the check before. Writes the
  * meta key "takeover" when something changes. */
 void dl_preemption_check(dl_preemption *preemption, const dl_cupti_api *api, unsigned calls,
                          uint64_t records);
 
-/* The same when the program ends and CUPTI has given all it has: no time is left for records to
- * come later, so that a short program's silence says as much. */
+/* The same when the program ends and CUPTI has delivered everything: no records can come later, so
+ * even a short program's silence counts. */
 void dl_preemption_end(dl_preemption *preemption, unsigned calls, uint64_t records);
 
 #endif

@@ -1,13 +1,12 @@
-/* What NCCL says about its calls in its NVTX domain, as activities.
+/* NCCL's calls, read from its NVTX domain, as activities.
  *
- * NCCL wraps each public function in a range of its domain "NCCL", named as the function. Those of
+ * NCCL wraps each public function in a range of its domain "NCCL", named as the function. Ranges of
  * collectives and of Send and Recv carry the communicator's hash, the bytes of one rank and the
  * root or peer: they become COLLECTIVE activities instead of RANGEs. Functions that make a
- * communicator give its hash, rank and size when the range ends: a COMM activity is recorded beside
- * the RANGE then. The fields are found by the names of the schema's entries (as in NCCL 2.28.9;
- * earlier versions have fewer of them, and what is missing stays 0); where a schema was not
- * registered, by the ids and structures that NCCL fixes in src/include/nvtx.h.
- */
+ * communicator give its hash, rank and size when the range ends: then a COMM activity is recorded
+ * beside the RANGE. Fields are found by the names of the schema's entries (as in NCCL 2.28.9;
+ * earlier versions have fewer, and missing ones stay 0); without a registered schema, by the ids
+ * and structures that NCCL fixes in src/include/nvtx.h. */
 #ifndef DL_PROFILER_INJECT_NCCL_RANGES_H
 #define DL_PROFILER_INJECT_NCCL_RANGES_H
 
@@ -29,12 +28,12 @@ typedef enum dl_nccl_field {
     DL_NCCL_FIELD_COUNT
 } dl_nccl_field;
 
-/* Where a schema has them: entry index or -1. */
+/* Place of each field in a schema: entry index or -1. */
 typedef struct dl_nccl_fields {
     int index[DL_NCCL_FIELD_COUNT];
 } dl_nccl_fields;
 
-/* What payloads said. */
+/* Values read from payloads. */
 typedef struct dl_nccl_values {
     uint64_t value[DL_NCCL_FIELD_COUNT];
     bool has[DL_NCCL_FIELD_COUNT];
@@ -43,21 +42,21 @@ typedef struct dl_nccl_values {
 /* Finds the fields by the entries' names. */
 dl_nccl_fields dl_nccl_fields_find(const dl_payload_layout *layout);
 
-/* Adds what `payload` says to *values, by its schema's layout and fields; both NULL if the schema
- * is not known. */
+/* Adds the values in `payload` to *values, by its schema's layout and fields; both NULL if the
+ * schema is not known. */
 void dl_nccl_read(dl_nccl_values *values, const dl_payload_layout *layout,
                   const dl_nccl_fields *fields, const nvtxPayloadData_t *payload);
 
-/* Number of the NCCL function `name` ("ncclAllReduce"), below DL_NCCL_FUNCTION_LIMIT; 0 for one
- * that is not known. */
+/* Number of the NCCL function `name` ("ncclAllReduce"), below DL_NCCL_FUNCTION_LIMIT; 0 if
+ * unknown. */
 uint32_t dl_nccl_function(const char *name);
 
 #define DL_NCCL_FUNCTION_LIMIT 256
 
-/* Makes the RANGE that starts in the NCCL domain a COLLECTIVE if it is one. */
+/* Turns a RANGE that starts in the NCCL domain into a COLLECTIVE if it is one. */
 void dl_nccl_begin(dl_activity *range, uint32_t function, const dl_nccl_values *values);
 
-/* Records the COMM that the range's function has made by end_ns, if it has. */
+/* Records the COMM, if any, that the range's function has made by end_ns. */
 void dl_nccl_end(const dl_activity *range, uint32_t function, const dl_nccl_values *values,
                  int64_t end_ns);
 
@@ -81,7 +80,7 @@ void dl_nccl_end(const dl_activity *range, uint32_t function, const dl_nccl_valu
 #define DL_NCCL_EVENT_COLLECTIVE (1 << 1)
 #define DL_NCCL_EVENT_P2P (1 << 2)
 
-/* What an event's descriptor starts with. */
+/* Common start of event descriptors. */
 typedef struct dl_nccl_event {
     union {
         uint64_t type;      /* version 5 */
@@ -91,7 +90,7 @@ typedef struct dl_nccl_event {
     int rank;
 } dl_nccl_event;
 
-/* What a collective does, and how, as NCCL has chosen. */
+/* A collective's operation, and how NCCL chose to do it. */
 typedef struct dl_nccl_work {
     uint64_t sequence;
     const char *function;
@@ -107,8 +106,8 @@ typedef struct dl_nccl_choice {
     const char *algorithm, *protocol;
 } dl_nccl_choice;
 
-/* A collective in versions 5 and 4, 3, 2; Send and Recv in the same. NCCL's descriptors go on
- * after what is declared here. */
+/* A collective in versions 5 and 4, 3, 2; Send and Recv likewise. NCCL's descriptors continue
+ * beyond these declarations. */
 typedef struct dl_nccl_collective_v5 {
     dl_nccl_event event;
     dl_nccl_work work;

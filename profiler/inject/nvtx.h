@@ -8,11 +8,11 @@
  *
  * NVTX is a library of headers, so that each program and library has a separate copy; each copy
  * loads the file that NVTX_INJECTION64_PATH names and calls the two entries below once. Both do
- * nothing and return 0 where nothing is recorded, and NVTX then costs the program what it costs
- * without a tool.
+ * nothing and return 0 if nothing is recorded; NVTX then costs the program no more than without a
+ * tool.
  *
- * Ranges that are open when the recording ends are recorded up to its end. A pop without a push, an
- * end without a start, a text that is missing and payloads of unknown layout are let pass. */
+ * Ranges still open at the end of the recording are recorded up to it. A pop without a push, an end
+ * without a start, a missing text and payloads of unknown layout are ignored. */
 #ifndef DL_PROFILER_INJECT_NVTX_H
 #define DL_PROFILER_INJECT_NVTX_H
 

@@ -2,8 +2,8 @@
  * table of the process for start and end, whose ranges may end in another thread.
  *
  * A thread's stack is one for all domains, but a pop takes the innermost range of its own domain,
- * as NVTX counts them. What is still open when its thread ends, or at dl_nvtx_open_end, is recorded
- * up to then. All functions may be called by any thread. */
+ * as NVTX counts them. Ranges still open when their thread ends, or at dl_nvtx_open_end, are
+ * recorded up to then. All functions may be called by any thread. */
 #ifndef DL_PROFILER_INJECT_NVTX_OPEN_H
 #define DL_PROFILER_INJECT_NVTX_OPEN_H
 
@@ -25,7 +25,7 @@ typedef struct dl_nvtx_open {
 } dl_nvtx_open;
 
 /* Pushes a copy. Returns the level of the range, or NVTX_NO_PUSH_POP_TRACKING if it could not be
- * kept (too deep, memory); its pop is then taken for granted. */
+ * kept (too deep, memory); its pop is then ignored. */
 int dl_nvtx_push(const dl_nvtx_open *open);
 
 /* Pops the innermost range of `domain` into *open; false if there is none or it was not kept. */
@@ -37,10 +37,10 @@ nvtxRangeId_t dl_nvtx_start(const dl_nvtx_open *open);
 /* Takes the range `id` into *open; false if it is not open. */
 bool dl_nvtx_end(nvtxRangeId_t id, dl_nvtx_open *open);
 
-/* Records all ranges that are open anywhere up to now_ns; no other range is kept from then on. */
+/* Records all open ranges up to now_ns; no other range is kept from then on. */
 void dl_nvtx_open_end(int64_t now_ns);
 
-/* Id of `text` in the trace (dl_capture_intern), from a cache of the thread where it can. */
+/* Id of `text` in the trace (dl_capture_intern), from a cache of the thread if possible. */
 uint32_t dl_nvtx_text_id(const char *text);
 
 #endif

@@ -1,12 +1,12 @@
-/* Layouts of NVTX payloads: what a library says about the binary data that it hangs on its ranges
- * (nvtxPayloadSchemaRegister), and reading of one field by the name of its entry.
+/* Layouts of NVTX payloads: a library's description of the binary data that it attaches to its
+ * ranges (nvtxPayloadSchemaRegister), and reading of one field by the name of its entry.
  *
- * Where an entry lies follows the rules of nvToolsExtPayload.h: at its own offset if one is given,
- * else after the entry before it with natural alignment, at most packAlign. From an entry of
- * unknown size on (an array of variable length, an unknown type) only entries with an offset of
- * their own have a place.
+ * An entry's place follows the rules of nvToolsExtPayload.h: its own offset if one is given, else
+ * after the entry before it with natural alignment, at most packAlign. From an entry of unknown
+ * size on (an array of variable length, an unknown type) only entries with an offset of their own
+ * have a place.
  *
- * A layout is not changed once it is made, so any thread may read through it. */
+ * A layout never changes once it is made, so any thread may read through it. */
 #ifndef DL_PROFILER_INJECT_NVTX_PAYLOAD_H
 #define DL_PROFILER_INJECT_NVTX_PAYLOAD_H
 
@@ -17,9 +17,9 @@
 #define NVTX_NO_IMPL
 #include <nvtx3/nvToolsExtPayload.h>
 
-#define DL_PAYLOAD_ENTRIES_MAX 64 /* entries after these are not looked at */
+#define DL_PAYLOAD_ENTRIES_MAX 64 /* later entries are ignored */
 
-/* How the bytes of an entry are read. */
+/* How to read the bytes of an entry. */
 typedef enum dl_payload_form {
     DL_PAYLOAD_OTHER = 0, /* array, nested schema, 128 bits, ...: no scalar */
     DL_PAYLOAD_SIGNED,
@@ -27,7 +27,7 @@ typedef enum dl_payload_form {
     DL_PAYLOAD_TEXT      /* address of a text with a NUL */
 } dl_payload_form;
 
-/* Of a type: its bytes (0 = unknown), alignment and form. */
+/* A type's size in bytes (0 = unknown), alignment and form. */
 typedef struct dl_payload_type {
     size_t bytes, align;
     dl_payload_form form;
@@ -59,7 +59,7 @@ bool dl_payload_layout_make(dl_payload_layout *layout, const nvtxPayloadSchemaAt
                             dl_payload_find_type find, void *user);
 void dl_payload_layout_free(dl_payload_layout *layout);
 
-/* Size of an enumeration's values. False if it is none of 1, 2, 4, 8 bytes. */
+/* Size of an enumeration's values. False unless it is 1, 2, 4 or 8 bytes. */
 bool dl_payload_enum_type(dl_payload_type *type, const nvtxPayloadEnumAttr_t *attr);
 
 /* Index of the first entry called `name`, or the first one that holds the event's text, or -1. */

@@ -1,6 +1,6 @@
-/* What a capture records and where to: the settings that `dlprof run` hands to the injected library
- * of each process of the target. They travel in the environment, which children inherit, so that
- * ranks and workers started by the target are recorded with the same settings.
+/* What and where to record: the settings that `dlprof run` passes to the injected library of each
+ * process of the target. They travel in the environment, which children inherit, so that ranks and
+ * workers started by the target are recorded with the same settings.
  *
  *   DLPROF_OUTPUT      folder of traces and logs             default "": nothing is recorded
  *   DLPROF_PRESET      light, default or full                default "default"
@@ -13,8 +13,7 @@
  *   DLPROF_LATENCY     0 or 1                                default 0
  *   DLPROF_DUMP_RAW    0 or 1                                default 0
  *   DLPROF_CUPTI       file of libcupti to load              default "": search for it
- *   DLPROF_COST        what recording costs, for the trace   default "": unknown
- */
+ *   DLPROF_COST        cost of recording, for the trace      default "": unknown */
 #ifndef DL_PROFILER_INJECT_SETTINGS_H
 #define DL_PROFILER_INJECT_SETTINGS_H
 
@@ -24,7 +23,7 @@
 #include "common/options.h"
 #include "common/status.h"
 
-/* Each preset holds the one before it. */
+/* Each preset includes the one before it. */
 typedef enum dl_capture_preset {
     DL_CAPTURE_LIGHT,   /* kernels, copies, memsets; NVTX */
     DL_CAPTURE_DEFAULT, /* and the host's runtime calls, synchronisation, events, overhead */
@@ -50,13 +49,13 @@ typedef struct dl_capture_settings {
                              may change its directory */
     int preset;         /* dl_capture_preset */
     int graphs;         /* dl_capture_graphs */
-    int64_t steps;      /* recording ends with this many marked steps of a process; 0 = never */
-    double duration_s;  /* recording ends so long after it started in a process; 0 = never */
-    uint64_t limit_bytes; /* recording ends when a process's trace is so large; 0 = never */
-    double end_wait_s;    /* longest time for which the end of the process is held up */
+    int64_t steps;      /* recording ends after this many marked steps of a process; 0 = never */
+    double duration_s;  /* recording ends this long after its start in a process; 0 = never */
+    uint64_t limit_bytes; /* recording ends when a process's trace reaches this size; 0 = never */
+    double end_wait_s;    /* longest delay of the end of the process */
     bool lib_ranges;      /* cuBLAS and cuDNN mark their calls with NVTX ranges */
     bool latency;         /* kernels stamped when queued and submitted (dearer), for dump_raw */
-    bool dump_raw;        /* also the buffers as CUPTI delivered them */
+    bool dump_raw;        /* also save the buffers as CUPTI delivered them */
     const char *cupti;    /* libcupti's file, "" = search for it */
     const char *cost;     /* the trace's meta value (trace/activity/capture_cost.h) */
 } dl_capture_settings;
@@ -67,25 +66,25 @@ dl_capture_settings dl_capture_settings_default(void);
 #define DL_CAPTURE_OPTION_COUNT 10
 void dl_capture_options(dl_capture_settings *settings, dl_option *table);
 
-/* How the user gave the settings, and so what a message names. */
+/* How the user gave the settings, and so the name used in messages. */
 typedef enum dl_setting_origin {
     DL_SETTING_VARIABLE, /* "DLPROF_LIB_RANGES" */
     DL_SETTING_OPTION    /* "--lib-ranges" of dlprof run */
 } dl_setting_origin;
 
-/* Whether limits on time and size, if they are not 0, are large enough; else DL_ERR_RANGE, naming
- * the setting. */
+/* Checks that limits on time and size, if not 0, are large enough; else DL_ERR_RANGE, naming the
+ * setting. */
 dl_status dl_capture_settings_check(const dl_capture_settings *settings, dl_setting_origin origin,
                                     dl_error *err) DL_MUST_CHECK;
 
-/* Sets each variable of the table above in this process's environment, and with lib_ranges those by
- * which cuBLAS, cuBLASLt and cuDNN are made to mark their calls. The settings must be valid. */
+/* Sets each variable of the table above in this process's environment, and with lib_ranges those
+ * that make cuBLAS, cuBLASLt and cuDNN mark their calls. The settings must be valid. */
 void dl_capture_settings_to_environment(const dl_capture_settings *settings);
 
-/* Reads the settings from `environment` ("NAME=value" texts up to a NULL, as environ); variables
- * that are not there keep their defaults. Fails, naming the variable, with DL_ERR_NAME for an
- * unknown DLPROF_ variable or choice, else with DL_ERR_PARSE or DL_ERR_RANGE; *settings is
- * untouched then. */
+/* Reads the settings from `environment` ("NAME=value" texts up to a NULL, as environ); missing
+ * variables keep their defaults. Fails, naming the variable, with DL_ERR_NAME for an unknown
+ * DLPROF_ variable or choice, else with DL_ERR_PARSE or DL_ERR_RANGE; *settings is untouched
+ * then. */
 dl_status dl_capture_settings_from_environment(dl_capture_settings *settings,
                                                char *const *environment,
                                                dl_error *err) DL_MUST_CHECK;

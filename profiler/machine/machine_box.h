@@ -1,11 +1,11 @@
-/* What was found out about the machine that dlprof runs on: the parts of a machine file
- * (common/machine.h) together with what only its comments say (addresses, rates on the wire).
- * Filled by dl_probe_machine (processors, PCIe tree), dl_gpu_probe (machine_gpu.h: what NVIDIA's
- * driver says), dl_stream_measure (memory rate) and dl_box_take_copies (links and memories of
- * GPUs), written by dl_machine_write.
+/* Findings about the machine that dlprof runs on: the parts of a machine file (common/machine.h)
+ * together with facts that only its comments give (addresses, rates on the wire). Filled by
+ * dl_probe_machine (processors, PCIe tree), dl_gpu_probe (machine_gpu.h: reports of NVIDIA's
+ * driver), dl_stream_measure (memory rate) and dl_box_take_copies (links and memories of GPUs),
+ * written by dl_machine_write.
  *
- * Everywhere 0 and "" mean that the system did not report. Places are those of a machine file:
- * 0 .. sockets-1 are the sockets, then come the switches. */
+ * Everywhere 0 and "" mean that the system did not report. Places are those of a machine file: 0 ..
+ * sockets-1 are the sockets, then come the switches. */
 #ifndef DL_PROFILER_MACHINE_BOX_H
 #define DL_PROFILER_MACHINE_BOX_H
 
@@ -20,11 +20,11 @@
 #define DL_BUS_ID_BYTES 16 /* "0000:3b:00.0" */
 #define DL_BOX_NAME_BYTES 96
 
-/* The best that both ends of a PCIe link can do. (GPUs at rest slow their link down.) */
+/* The best that both ends of a PCIe link support. (GPUs at rest slow their link down.) */
 typedef struct dl_pci_link {
     double transfers_per_s; /* of a lane */
     int lanes;
-    double wire_bytes_per_s; /* each direction, without the line code */
+    double wire_bytes_per_s; /* each direction, after the line code */
 } dl_pci_link;
 
 typedef struct dl_box_switch {
@@ -42,12 +42,12 @@ typedef struct dl_box_gpu {
     /* From the driver. */
     char name[DL_BOX_NAME_BYTES];     /* "NVIDIA A100-SXM4-40GB" */
     int major, minor;                 /* compute capability */
-    double cores;                     /* that do one fp32 multiply-add a cycle */
+    double cores;                     /* each does one fp32 multiply-add a cycle */
     double clock_hz, memory_clock_hz; /* highest */
     double memory_bus_bits, memory_bytes;
 
     /* Measured, by dl_box_take_copies: its link to the host, from pinned memory and to it, both
-     * directions together (0 also where neither slows the other); averages in its own memory. */
+     * directions together (0 also if neither slows the other); averages in its own memory. */
     double to_bytes_per_s, from_bytes_per_s, both_bytes_per_s;
     double average_bytes_per_s;
 } dl_box_gpu;
@@ -58,7 +58,7 @@ typedef struct dl_box_nic {
     bool infiniband;              /* else Ethernet */
     int parent;                   /* place */
     dl_pci_link link;
-    double port_bytes_per_s; /* on the wire; 0 also where no cable is in */
+    double port_bytes_per_s; /* on the wire; 0 also without a cable */
 } dl_box_nic;
 
 typedef struct dl_box_nvlink {
@@ -71,12 +71,11 @@ typedef struct dl_box {
     int sockets, cores;
     double memory_bytes, cache_bytes; /* of all sockets; the last level of caches */
     int numa_count;
-    bool places_known; /* false: some devices stand at socket0 for want of better knowledge */
+    bool places_known; /* false: some devices are at socket0 for lack of better knowledge */
     bool peer_memory;  /* the kernel module for copies between NICs and GPUs is loaded */
 
     dl_box_switch *switches;
-    dl_box_gpu
-        *gpus; /* in the order of their addresses, as CUDA_DEVICE_ORDER=PCI_BUS_ID has them */
+    dl_box_gpu *gpus; /* in the order of their addresses, as with CUDA_DEVICE_ORDER=PCI_BUS_ID */
     dl_box_nic *nics;
     int switch_count, gpu_count, nic_count;
 
@@ -93,8 +92,9 @@ typedef struct dl_box {
     double socket_link_bytes_per_s;   /* a socket's cores read the next one's memory */
 
     /* Measured, by dl_box_take_copies. */
-    char copies_note[160];          /* why there are none of GPUs; "": there are, or nobody asked */
-    double root_bytes_per_s;        /* a socket to all its GPUs; 0 also where that limits nothing */
+    char copies_note[160];          /* why there are none of GPUs; "": there are, or none were
+                                       requested */
+    double root_bytes_per_s;        /* a socket to all its GPUs; 0 also if that is no limit */
     double nvlink_copy_bytes_per_s; /* of a lane */
     double nvswitch_copy_bytes_per_s;
 } dl_box;
@@ -105,21 +105,21 @@ void dl_box_free(dl_box *box);
 /* The socket over (or at) `place`. */
 int dl_box_socket(const dl_box *box, int place);
 
-/* Whether the ways from two places to their socket meet in a switch. */
+/* Whether the paths from two places to their socket share a switch. */
 bool dl_box_share_switch(const dl_box *box, int place_a, int place_b);
 
-/* Fills the rate on the wire from transfers and lanes; 0 if one of them is unknown. */
+/* Computes the rate on the wire from transfers and lanes; 0 if either is unknown. */
 void dl_pci_link_set_wire(dl_pci_link *link);
 
-/* 1 .. 6, 0 if the rate of the lanes is unknown or none of PCIe's. */
+/* PCIe generation, 1 .. 6; 0 if the lanes' rate is unknown or none of PCIe's. */
 int dl_pci_link_generation(const dl_pci_link *link);
 
-/* What Linux says about links and ports in /sys. `root` is "/sys", or a folder like it in tests.
- * What is not there, or says "Unknown", is 0. */
+/* Linux's information on links and ports in /sys. `root` is "/sys", or a folder like it in tests.
+ * Missing or "Unknown" values are 0. */
 
-/* The link of the device `bus_id` to the port above it (NULL or "": none that is seen): the lanes
- * in use and the highest rate that both ends can do. Not the rate in use, which GPUs lower at rest.
- */
+/* The link of the device `bus_id` to the port above it (NULL or "": none is visible): the lanes in
+ * use and the highest rate that both ends support. Not the current rate, which GPUs lower at
+ * rest. */
 dl_pci_link dl_sysfs_pci_link(const char *root, const char *bus_id, const char *port);
 
 /* Rate of the network device `name` in bytes per second; 0 without a carrier and for most virtual
@@ -138,8 +138,8 @@ bool dl_sysfs_is_virtual_function(const char *root, const char *bus_id);
 /* Whether the kernel module `name` is loaded. */
 bool dl_sysfs_has_module(const char *root, const char *name);
 
-/* The [link ..] sections of a machine file: which kinds of links a machine has, and what programs
- * get of their rates. */
+/* The [link ..] sections of a machine file: the kinds of links of a machine, and the rates that
+ * programs reach on them. */
 #define DL_LINK_NAME_BYTES 40
 
 typedef struct dl_link_section {
@@ -148,7 +148,7 @@ typedef struct dl_link_section {
     double duplex_bytes_per_s; /* measured; 0 = no such limit is known */
     dl_origin origin;
     double latency_ns; /* assumed */
-    char comment[256]; /* from what the rate was taken, or where to find it */
+    char comment[256]; /* source of the rate, or where to find it */
 } dl_link_section;
 
 typedef struct dl_link_list {
@@ -160,20 +160,20 @@ typedef struct dl_link_list {
 dl_link_list dl_link_list_make(const dl_box *box);
 void dl_link_list_free(dl_link_list *list);
 
-/* "pcie4x16"; "pcie15.75" (GB/s on the wire) where generation or lanes are unknown; "pcie". */
+/* "pcie4x16"; "pcie15.75" (GB/s on the wire) if generation or lanes are unknown; "pcie". */
 void dl_pci_link_name(char name[DL_LINK_NAME_BYTES], const dl_pci_link *link);
 
 /* "infiniband200", "ethernet25" (Gb/s). */
 void dl_port_name(char name[DL_LINK_NAME_BYTES], const dl_box_nic *nic);
 
-/* Rates of a GPU that follow from what its driver reports; 0 where that is not enough.
+/* Rates of a GPU that follow from its driver's reports; 0 if they do not suffice.
  *
  *   fp32_flop_per_s    = 2 cores clock                    a multiply-add a core and cycle
  *   memory_bytes_per_s = 2 memory_clock bus_bits / 8      two transfers a clock, as NVML counts it
  *   fp16, tf32, fp8    = fp32 x a ratio of the compute capability, see machine_write.c
  *
- * They are peaks at the highest clock, that of tensor cores where it is another one: the data
- * sheets' for P100, V100, T4, A100, H100, H200 (within 1 %). */
+ * They are peaks at the highest clock, that of tensor cores if it differs: the data sheets' for
+ * P100, V100, T4, A100, H100, H200 (within 1 %). */
 typedef struct dl_gpu_rates {
     double fp32_flop_per_s;
     double tf32_flop_per_s, fp16_flop_per_s, fp8_flop_per_s; /* dense, sums in fp32 */
@@ -182,68 +182,65 @@ typedef struct dl_gpu_rates {
 
 dl_gpu_rates dl_gpu_rates_find(const dl_box_gpu *gpu);
 
-/* Writes a machine file (common/machine.h) from what was found out about this machine.
+/* Writes a machine file (common/machine.h) from the findings about this machine.
  *
- * Sizes that system or driver report are marked measured, rates of hardware that follow from clocks
- * and widths catalogue, and everything else assumed; a comment says from what each was taken. A key
- * that cannot be known stands in a comment that says what to fill in and where to find it; if the
- * format requires it, it is also a gap: dlsim reads the file when all gaps are filled.
+ * Sizes reported by system or driver are marked measured, hardware rates that follow from clocks
+ * and widths catalogue, and everything else assumed; a comment gives the source of each. An unknown
+ * key becomes a comment that says what to fill in and where to find it; if the format requires it,
+ * it is also a gap: dlsim reads the file when all gaps are filled.
  *
  *   fp32_flop_per_s    = 2 flop x cores x highest clock
  *   fp16, tf32, fp8    = fp32 x the ratio of the compute capability (tensor cores, dense)
  *   memory_bytes_per_s = 2 x highest memory clock x bus width / 8 (two transfers a clock)
- *   link bytes_per_s   = rate on the wire x the part that copies were seen to reach
+ *   link bytes_per_s   = rate on the wire x the fraction that copies were seen to reach
  *
- * Where the box holds measured rates of copies and averages, these stand in their place, marked
- * measured. What it leaves out: [protocol]. */
+ * Measured rates of copies and averages in the box take their place, marked measured. Not written:
+ * [protocol]. */
 
-/* "[host] memory_bytes_per_s": what is missing in a file. Release with dl_machine_gaps_free. */
+/* Keys missing in a file, as "[host] memory_bytes_per_s". Release with dl_machine_gaps_free. */
 typedef struct dl_machine_gaps {
     char **keys;
     size_t count;
 } dl_machine_gaps;
 
-/* Writes the file to `out` (whose errors the caller sees to) and appends its gaps. */
+/* Writes the file to `out` (the caller checks for errors) and appends its gaps. */
 void dl_machine_write(const dl_box *box, FILE *out, dl_machine_gaps *gaps);
 
 void dl_machine_gaps_free(dl_machine_gaps *gaps);
 
-/* What was found out about this machine as one JSON object: the facts themselves, before the
- * machine file turns them into rates of links. Keys are those of dl_box; what is not known is null.
- */
+/* The findings about this machine as one JSON object: the facts themselves, before the machine file
+ * turns them into rates of links. Keys are those of dl_box; unknown values are null. */
 
 /* Write errors: ferror(out). */
 void dl_box_write_json(const dl_box *box, FILE *out);
 
-/* Processors, memory, PCIe tree, GPUs and NICs of a machine, out of an hwloc topology.
+/* Processors, memory, PCIe tree, GPUs and NICs of a machine, from an hwloc topology.
  *
  * In the tree, ports of PCIe switches alternate on the way down from a host bridge: root port,
- * upstream port, downstream port, upstream port of the next switch, ... A switch is known by its
- * upstream port; only those with a GPU or a NIC below are kept. GPUs are NVIDIA's display and 3D
- * controllers; NICs are network controllers that the system has a driver for, without virtual
+ * upstream port, downstream port, upstream port of the next switch, ... A switch is identified by
+ * its upstream port; only those with a GPU or a NIC below are kept. GPUs are NVIDIA's display and
+ * 3D controllers; NICs are network controllers that the system has a driver for, without virtual
  * functions.
  *
- * What it leaves out: that the functions of one card share its link; devices of other makers. */
+ * Not modelled: that the functions of one card share its link; devices of other makers. */
 struct hwloc_topology; /* hwloc_topology_t points to it */
 
 /* Fills `box`, which the caller zeroed and frees, from a loaded topology with I/O objects. `sysfs`
- * is
- * "/sys", or NULL where the topology is not that of this machine: rates of links are then those
- * that the topology holds, rates of ports unknown. */
+ * is "/sys", or NULL for another machine's topology: link rates are then those of the topology,
+ * port rates unknown. */
 void dl_probe_topology(dl_box *box, struct hwloc_topology *topology, const char *sysfs);
 
-/* The same of this machine. DL_ERR_SYSTEM if hwloc cannot look at it. */
+/* The same for this machine. DL_ERR_SYSTEM if hwloc cannot examine it. */
 dl_status dl_probe_machine(dl_box *box, dl_error *err) DL_MUST_CHECK;
 
 /* Rates of host memory, measured with threads that are bound to cores.
  *
- * The triad a[i] = b[i] + s c[i] of McCalpin's STREAM: best of several passes over arrays that are
- * far larger than the caches, three times 8 bytes an element. Where the processor reads a line of a
- * before it writes it, memory moves a third more than is counted.
+ * The triad a[i] = b[i] + s c[i] of McCalpin's STREAM: best of several passes over arrays far
+ * larger than the caches, three times 8 bytes an element. If the processor reads a line of a before
+ * it writes it, memory moves a third more than is counted.
  *
  * Between sockets: the threads of each socket read arrays in the memory of the next one, all at
- * once. What it leaves out: processors that place memory otherwise than where it is written first.
- */
+ * once. Not covered: processors that place memory otherwise than where it is first written. */
 typedef struct dl_stream_config {
     int threads; /* one on each of the allowed cores 0 .. threads-1; at most dl_cpu_count() */
     double array_bytes;            /* each of the three arrays, all threads together */
@@ -257,8 +254,8 @@ typedef struct dl_stream_rates {
 } dl_stream_rates;
 
 /* Threads on all allowed cores, arrays of four times the caches but at least 64 MiB and at most a
- * sixteenth of the memory, ten passes (STREAM's rules), sockets as
- * Linux has them. Bytes of the whole machine; 0 = unknown. */
+ * sixteenth of the memory, ten passes (STREAM's rules), sockets as in Linux. Bytes of the whole
+ * machine; 0 = unknown. */
 dl_stream_config dl_stream_default_config(double cache_bytes, double memory_bytes);
 
 /* Measures all threads together. DL_ERR_SYSTEM if threads cannot be made or bound. */
@@ -267,22 +264,22 @@ dl_status dl_stream_measure(const dl_stream_config *config, dl_stream_rates *rat
 
 /* Rates of links and of GPUs' memories.
  *
- * `trace` is of dl_bench_gpu and dl_bench_gpu_memory (profiler/bench/bench_gpu.h),
- * devices[gpu_count] the number that each of the box's GPUs has there, -1: none. Of each kind of
- * copy counts the largest size, where the latency is little:
+ * `trace` is from dl_bench_gpu and dl_bench_gpu_memory (profiler/bench/bench_gpu.h),
+ * devices[gpu_count] the number there of each GPU of the box, -1: none. Of each kind of copy the
+ * largest size counts, for which the latency is small:
  *
- *   link of GPUs       host to device 0 and back; both together where copies of one direction are
+ *   link of GPUs       host to device 0 and back; both together if copies of one direction are
  *                      slower beside the other's
- *   root_bytes_per_s   the sum over all GPUs at once, where it is less than each alone; only where
+ *   root_bytes_per_s   the sum over all GPUs at once, if it is less than each alone; only if
  *                      all are on one socket, none below a switch with another
  *   NVLink             from GPU to GPU, over the lanes between them; or by NVSwitch
  *   memory             an average of n vectors, which reads n and writes one; the best n
  *
- * What it leaves out: copies over PCIe from GPU to GPU, which dlsim has go over the links that
- * copies of the host were measured on; latencies. */
+ * Not taken: copies over PCIe from GPU to GPU, which dlsim routes over the links measured with
+ * copies of the host; latencies. */
 void dl_box_take_copies(dl_box *box, const dl_trace *trace, const int *devices);
 
-/* The GPU at that address, whatever its case; -1. */
+/* The GPU at that address, ignoring case; -1 if there is none. */
 int dl_box_find_gpu(const dl_box *box, const char *bus_id);
 
 #endif

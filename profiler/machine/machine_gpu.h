@@ -1,9 +1,9 @@
-/* What NVIDIA's driver says about the GPUs of this machine, through its management library (NVML),
- * which is opened while the program runs and never linked: names, memory, clocks, NVLinks, which
- * GPUs copy to each other.
+/* Information of NVIDIA's driver on the GPUs of this machine, through its management library
+ * (NVML), which is opened at run time and never linked: names, memory, clocks, NVLinks, which GPUs
+ * copy to each other.
  *
- * Types and values are those of nvml.h (12.9), of which only what is used here is repeated; NVML
- * keeps the layout of structs whose functions carry a version (_v2, _v3). */
+ * Types and values are those of nvml.h (12.9), limited to those used here; NVML keeps the layout of
+ * structs whose functions carry a version (_v2, _v3). */
 #ifndef DL_PROFILER_MACHINE_GPU_H
 #define DL_PROFILER_MACHINE_GPU_H
 
@@ -75,12 +75,12 @@ typedef struct dl_nvml {
 } dl_nvml;
 
 /* Opens `library` ("libnvidia-ml.so.1", which comes with the driver) and starts it.
- * DL_ERR_UNSUPPORTED with the reason where it is not there, too old, or finds no driver. */
+ * DL_ERR_UNSUPPORTED with the reason if it is missing, too old, or finds no driver. */
 dl_status dl_nvml_open(dl_nvml *nvml, const char *library, dl_error *err) DL_MUST_CHECK;
 void dl_nvml_close(dl_nvml *nvml);
 
-/* Fills in what the driver knows of the box's GPUs. A GPU that the PCIe tree does not show (in some
- * containers) is added at socket 0. What a function does not answer stays unknown. */
+/* Fills in the driver's information on the box's GPUs. A GPU missing in the PCIe tree (in some
+ * containers) is added at socket 0. Values that no function gives stay unknown. */
 void dl_gpu_probe(dl_box *box, const dl_nvml *nvml);
 
 #endif

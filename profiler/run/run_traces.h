@@ -1,5 +1,5 @@
-/* What the processes of a profiled run left in its folder: a trace and, where something failed, a
- * log, both named <host>.<pid>.<start in ns> and .dlt, .json.gz (of PyTorch's profiler) or .log. */
+/* Files left by the processes of a profiled run in its folder: a trace and, after a failure, a log,
+ * both named <host>.<pid>.<start in ns> and .dlt, .json.gz (of PyTorch's profiler) or .log. */
 #ifndef DL_PROFILER_RUN_TRACES_H
 #define DL_PROFILER_RUN_TRACES_H
 
@@ -19,16 +19,16 @@ typedef struct dl_run_process {
     int64_t pid, start_ns;
     int64_t rank; /* meta key "rank"; -1 = not known */
 
-    bool has_trace, by_torch; /* the trace is one of PyTorch's profiler, or of MXNet's */
+    bool has_trace, by_torch; /* the trace is of PyTorch's or MXNet's profiler */
     uint64_t trace_bytes;
     bool readable;  /* else `error` says why not */
     dl_error error; /* of reading the trace */
-    bool complete;  /* the process wrote all it had */
+    bool complete;  /* the process wrote everything */
     char *stopped;  /* why the recording ended before the process; NULL = it did not */
     uint64_t counts[DL_ACTIVITY_KIND_END]; /* activities by kind */
     uint64_t activities;                   /* their sum */
-    uint64_t lost;   /* activities that were recorded but are not in the trace, as it says itself */
-    dl_trace *trace; /* without its activities; NULL if it holds none */
+    uint64_t lost;               /* activities that the trace says were recorded but lost */
+    dl_trace *trace;             /* without its activities; NULL if it holds none */
     dl_activity_summary summary; /* of them; borrows `trace` */
     char *text, *json;           /* the summary, printed; NULL if there are no activities */
 
@@ -40,27 +40,27 @@ typedef struct dl_run_traces {
     dl_run_process *processes; /* by rank, those without one last; then by host, start and pid */
     size_t count;
     size_t trace_count;          /* of them with a trace */
-    size_t device_process_count; /* of them with work of a device */
+    size_t device_process_count; /* of them with activities of a device */
     size_t torch_count;          /* of them by PyTorch's profiler */
 } dl_run_traces;
 
-/* Reads all traces and logs of `folder`, one trace after the other in memory. A trace that cannot
- * be read is kept and says so; the call fails with DL_ERR_IO only where the folder cannot be read.
- * Released with dl_run_traces_free. */
+/* Reads all traces and logs of `folder`, one trace after the other in memory. An unreadable trace
+ * is kept with its error; the call fails with DL_ERR_IO only if the folder cannot be read. Released
+ * with dl_run_traces_free. */
 dl_status dl_run_traces_collect(dl_run_traces *traces, const char *folder,
                                 dl_error *err) DL_MUST_CHECK;
 void dl_run_traces_free(dl_run_traces *traces);
 
-/* Whether `folder` holds a trace or log by its name; false where it cannot be read. */
+/* Whether `folder` holds a trace or log by its name; false if it cannot be read. */
 bool dl_run_traces_any(const char *folder);
 
-/* One line per process, with what is incomplete, missing or logged; several processes' devices
- * beside one another; and all about the first process that used a device (else the first with
- * activities): the others' would be as long again. */
+/* Prints one line per process, with anything incomplete, missing or logged; several processes'
+ * devices beside one another; and details of the first process that used a device (else the first
+ * with activities): the others' would be as long again. */
 void dl_run_traces_print(const dl_run_traces *traces, FILE *out);
 
-/* Only the lines of the processes whose trace is incomplete, cannot be read, has lost something, or
- * that left a log or no trace. */
+/* Prints only the lines of processes whose trace is incomplete, unreadable or has lost something,
+ * or that left a log or no trace. */
 void dl_run_traces_print_troubles(const dl_run_traces *traces, FILE *out);
 
 /* All processes as a JSON array of objects, one a process. */
