@@ -1,5 +1,5 @@
-/* Why each of several workers does more than one alone: what a sample takes less of than in the
- * baseline, and what the simulator knows of that. */
+/* Reasons for an efficiency above 1: the resource of which a sample takes less than in the
+ * baseline, and its known cause. */
 #include <math.h>
 
 #include "sim/sweep_internal.h"

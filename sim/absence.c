@@ -16,14 +16,14 @@
 const char *const dl_together_names[] = {"worker", "site", NULL};
 
 typedef struct dl_absentee {
-    dl_absence absence; /* the next one, or the one at hand */
-    size_t number;      /* where to look for the next listed one; how many were drawn */
+    dl_absence absence; /* the next or current one */
+    size_t number;      /* position of the next listed one; number of drawn ones */
     int change;         /* event of its start or end, or NONE */
     bool due;
     int64_t since_ns; /* when it left, or NONE */
-    int64_t away_ns;  /* for which it was away since its warm-up, up to its last return */
-    int64_t ended_ns; /* for which it had computed when its last step ended, */
-    int64_t cut_ns;   /* and of that and since for steps that it never ended */
+    int64_t away_ns;  /* time away since its warm-up, up to its last return */
+    int64_t ended_ns; /* time computed up to the end of its last step, */
+    int64_t cut_ns;   /* and, of that and since, for steps never ended */
 } dl_absentee;
 
 static void init(dl_team *team)
@@ -34,7 +34,7 @@ static void init(dl_team *team)
         team->absentees[w] = (dl_absentee){.change = NONE, .since_ns = NONE};
 }
 
-/* What fails at once with the worker. */
+/* The unit that fails together with the worker. */
 static int unit_of(const dl_team *team, int worker)
 {
     const dl_platform *platform = team->config.platform;
@@ -43,7 +43,7 @@ static int unit_of(const dl_team *team, int worker)
     return platform->domain(team, worker);
 }
 
-/* The next failure, after the one in a->absence, whose end is 0 at first. */
+/* Draws the next failure after the one in a->absence, whose end is 0 at first. */
 static void draw_failure(const dl_team *team, int worker, dl_absentee *a)
 {
     const dl_absences *absences = &team->config.absences;
@@ -65,7 +65,7 @@ static bool find_listed(const dl_absences *absences, int worker, dl_absentee *a)
     return true;
 }
 
-/* `handler` at a time in s, or now if that has passed. */
+/* Schedules `handler` at a time in s, or now if that has passed. */
 static int at(dl_team *team, double time_s, dl_event_fn handler, int worker)
 {
     const int64_t at_ns = dl_ns_ceil(dl_s_to_ns(time_s)), now_ns = team->engine.now_ns;
@@ -94,7 +94,7 @@ static void plan(dl_team *team, int worker)
     } else if (!find_listed(absences, worker, a)) {
         return;
     }
-    /* Beyond what a run may take it never comes. */
+    /* Beyond the longest run it never comes. */
     if (a->absence.from_s < dl_ns_to_s((double)DL_NS_MAX))
         a->change = at(team, a->absence.from_s, on_due, worker);
 }

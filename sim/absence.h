@@ -1,17 +1,17 @@
-/* When workers are absent ([failures] away, worker_mtbf_s): they fail, leave or join late, while
- * the others go on. What a worker loses and how it comes back is the mode's (sim/sync/members.h,
+/* Absences of workers ([failures] away, worker_mtbf_s): they fail, leave or join late, while the
+ * others go on. The mode determines a worker's losses and its return (sim/sync/members.h,
  * sim/sync/syncer.h).
  *
- * Drawn failures are of each worker, or of each site, all of whose workers then fail at once: up
- * for a time from an exponential distribution, away for away_s, and so on, so that in the long run
- * it is away for the share away_s / (mtbf_s + away_s) of the time. The times come from a random
- * stream of their own and from nothing that happens in the run: points with the same seed and
- * replicate have the same failures.
+ * Drawn failures hit each worker, or each site with all its workers at once: it is up for a time
+ * from an exponential distribution, away for away_s, and so on, so that in the long run it is away
+ * for the share away_s / (mtbf_s + away_s) of the time. The times come from a separate random
+ * stream and do not depend on the run: points with the same seed and replicate have the same
+ * failures.
  *
- * A worker that loses what it did in an interval of T, since it fails, takes (Daly, FGCS 22 (2006),
- * equation 20, without failures while it is away)
+ * A worker that loses its work of an interval T when it fails takes (Daly, FGCS 22 (2006), equation
+ * 20, without failures while it is away)
  *
- *   (mtbf_s + away_s) (e^(T / mtbf_s) - 1)   for one that counts. */
+ *   (mtbf_s + away_s) (e^(T / mtbf_s) - 1)   per interval that counts. */
 #ifndef DL_SIM_ABSENCE_H
 #define DL_SIM_ABSENCE_H
 
@@ -21,7 +21,7 @@
 
 struct dl_team;
 
-/* When a worker is not there. One that never comes back counts as having done its steps. */
+/* An absence of a worker. One that never comes back counts as having done its steps. */
 typedef struct dl_absence {
     int worker;
     double from_s, to_s; /* to_s > from_s; INFINITY: it does not come back, from_s > 0 then */
@@ -29,11 +29,10 @@ typedef struct dl_absence {
 
 /* Absences of a run: listed, or drawn where mtbf_s > 0. */
 typedef struct dl_absences {
-    dl_absence *listed; /* [count] of one worker in the order of time */
+    dl_absence *listed; /* [count] those of one worker ordered by time */
     size_t count;
-    double mtbf_s,
-        away_s;   /* of what fails: mean time from its start or return to its next failure */
-    int together; /* dl_together_names: what fails at once */
+    double mtbf_s, away_s; /* mtbf_s: mean time from start or return to the next failure */
+    int together;          /* dl_together_names: unit that fails at once */
 } dl_absences;
 
 enum { DL_TOGETHER_WORKER, DL_TOGETHER_SITE };
@@ -47,20 +46,20 @@ static inline bool dl_absences_given(const dl_absences *absences)
 /* The companion of teams with absences: begins and ends them. */
 extern const struct dl_team_companion dl_absences_companion;
 
-/* Whether the worker's absence has come, and the mode has not let it go yet: then what it was at
- * has been cut short, or ends as it would have. */
+/* Whether the worker's absence has begun and the mode has not let it go yet; its current action has
+ * been aborted, or ends normally. */
 bool dl_absence_is_due(const struct dl_team *team, int worker);
 
 /* The worker has ended a step. */
 void dl_absence_step_ended(struct dl_team *team, int worker);
 
-/* The mode lets the worker go, which has started nothing: it pauses until its return, which calls
+/* The mode lets the worker, which has started nothing, go: it pauses until its return, which calls
  * its advance, or for good. */
 void dl_absence_begin(struct dl_team *team, int worker);
 
-/* After the run, of all workers' time from the end of the warm-up to the end of the last step: the
- * part in which they computed steps that were not dropped (those of uploads that were not merged
- * are not); the part for which they were away. */
+/* After the run, fractions of all workers' time from the end of the warm-up to the end of the last
+ * step: time in which they computed steps that were not dropped (steps of unmerged uploads are);
+ * time for which they were away. */
 double dl_absences_goodput(const struct dl_team *team);
 double dl_absences_away(const struct dl_team *team);
 

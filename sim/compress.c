@@ -26,7 +26,7 @@ double dl_compress_bytes(const dl_compression *compression, double bytes)
     return bytes;
 }
 
-/* Error feedback: what was left out before is read, what is left out now is written. */
+/* Error feedback: reads the previous remainder and writes the new one. */
 static double feedback_bytes(const dl_compression *compression, double bytes)
 {
     const bool feeds_back =
@@ -46,8 +46,8 @@ double dl_decompress_traffic(const dl_compression *compression, double bytes, in
     return bytes + messages * dl_compress_bytes(compression, bytes);
 }
 
-/* Of the rate of a GPU's memory. PyTorch 2.11 on an H200: conversions, torch.topk of 1 % with error
- * feedback, fused Triton kernels for int8 and fp4; 1bit: dlprof's kernels. */
+/* Fractions of the memory rate of a GPU: PyTorch 2.11 on an H200: conversions, torch.topk of 1 %
+ * with error feedback, fused Triton kernels for int8 and fp4; 1bit: dlprof's kernels. */
 static const struct {
     double make, read;
 } gpu_share[DL_COMPRESS_KINDS] = {

@@ -1,8 +1,7 @@
-/* Smaller messages: what is pushed or reduced is sent as fp16: half of the bytes; int8, fp4: a
- * quarter, an eighth, beside which scales of blocks count for nothing; 1bit: a bit a number and two
- * values a message (Seide et al. 2014); topk: values and places of the largest. The last two keep
- * what a message loses for the next one (error feedback). kernels/quantise.h makes them for
- * real. */
+/* Compressed messages of pushes and reductions. fp16: half of the bytes; int8, fp4: a quarter, an
+ * eighth, with negligible scales per block; 1bit: a bit per number and two values per message
+ * (Seide et al. 2014); topk: values and indices of the largest. The last two add a message's loss
+ * to the next one (error feedback). kernels/quantise.h implements them. */
 #ifndef DL_SIM_COMPRESS_H
 #define DL_SIM_COMPRESS_H
 
@@ -24,16 +23,16 @@ typedef struct dl_compression {
     double kept_frac; /* topk: of all parameters */
 } dl_compression;
 
-/* What `bytes` of single precision are sent as. */
+/* Message size of `bytes` in single precision. */
 double dl_compress_bytes(const dl_compression *compression, double bytes);
 
-/* Bytes of memory read and written to make a message of a vector of `bytes`, with error feedback;
- * and to make a vector of that many messages of that size. None where nothing is compressed. */
+/* Bytes of memory read and written to encode a vector of `bytes` as a message, with error feedback;
+ * and to decode and sum that many messages of such vectors. 0 without compression. */
 double dl_compress_traffic(const dl_compression *compression, double bytes);
 double dl_decompress_traffic(const dl_compression *compression, double bytes, int messages);
 
-/* What they take on a GPU, as bytes at the rate of its memory: the traffic above, divided by the
- * share of that rate which kernels reached on an H200 (4.8 TB/s) with 100 million numbers
+/* The same on a GPU, as bytes at its memory's rate: the traffic above, divided by the fraction of
+ * that rate which kernels reached on an H200 (4.8 TB/s) with 100 million numbers
  * (docs/local_sgd.md). */
 double dl_compress_gpu_bytes(const dl_compression *compression, double bytes);
 double dl_decompress_gpu_bytes(const dl_compression *compression, double bytes, int messages);

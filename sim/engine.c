@@ -8,7 +8,7 @@
 
 #define LINE_BYTES 64
 #define CACHED_BYTES (128 * 1024) /* of an array that stays in the cache */
-#define AT_ONCE (1 << 30) /* in an id: the rest is the number of what was added to the ring */
+#define AT_ONCE (1 << 30)         /* in an id: the other bits are the event's number in the ring */
 
 void dl_engine_init(dl_engine *engine, int capacity)
 {
@@ -114,7 +114,7 @@ bool dl_engine_goes_on(dl_engine *engine)
     return true;
 }
 
-/* Asks the watch, where it is time to. */
+/* Asks the watch if it is due. */
 static bool is_ended(dl_engine *engine)
 {
     if (engine->handled - engine->watched < DL_ENGINE_WATCH_EVENTS) return false;

@@ -1,4 +1,4 @@
-/* The clock of a simulation: takes the events in order and calls their handlers. */
+/* The clock of a simulation: takes events in order and calls their handlers. */
 #ifndef DL_SIM_ENGINE_H
 #define DL_SIM_ENGINE_H
 
@@ -7,7 +7,7 @@
 
 #include "sim/event_queue.h"
 
-/* Asks, after DL_ENGINE_WATCH_EVENTS events or a few more, whether to go on. */
+/* Asks whether to go on, after every DL_ENGINE_WATCH_EVENTS events or a few more. */
 #define DL_ENGINE_WATCH_EVENTS 1024
 typedef struct dl_engine_watch {
     bool (*goes_on)(void *user);
@@ -19,11 +19,11 @@ typedef struct dl_engine_watch {
 typedef struct dl_engine_ring {
     dl_event *events; /* [room], a power of two, or 0 */
     uint32_t room, added, taken;
-    int cancelled; /* of those that are in it */
+    int cancelled; /* cancelled events in the ring */
 } dl_engine_ring;
 
-/* An array of states that the engine prefetches before their events: the first `bytes` of each element.
- * Elements are numbered from `from` on; several arrays may share numbers. */
+/* An array of states that the engine prefetches before their events: the first `bytes` of each
+ * element. Elements are numbered from `from`; several arrays may share numbers. */
 #define DL_ENGINE_STATES 6
 typedef struct dl_engine_state {
     const char *first; /* borrowed */
@@ -36,13 +36,14 @@ typedef struct dl_engine {
     dl_engine_ring at_once;
     dl_engine_state states[DL_ENGINE_STATES];
     int state_count;
-    int64_t now_ns;  /* time of the event at hand */
-    int64_t handled; /* events so far */
-    bool too_long;   /* an event was due at DL_NS_MAX or later: it and what follows never happens */
-    bool stopped;    /* set by a handler: no further one is called */
+    int64_t now_ns;        /* time of the current event */
+    int64_t handled;       /* events so far */
+    bool too_long;         /* an event was due at DL_NS_MAX or later: it and all later ones never
+                        happen */
+    bool stopped;          /* set by a handler: no further one is called */
     dl_engine_watch watch; /* may be set after dl_engine_init; goes_on NULL: none */
-    int64_t watched;       /* events when it was asked last */
-    bool was_ended;        /* by the watch: stopped too */
+    int64_t watched;       /* events when it was last asked */
+    bool was_ended;        /* by the watch; `stopped` is set too */
 } dl_engine;
 
 /* Starts at time 0 with room for `capacity` pending events. */
@@ -56,24 +57,24 @@ void dl_engine_make_room(dl_engine *engine, int more);
 int dl_engine_after(dl_engine *engine, int64_t delay_ns, dl_event_fn handler, void *user,
                     int index);
 
-/* As dl_engine_after; `about` is the number of the states to prefetch, which need not exist. */
+/* As dl_engine_after; `about` is the number of the states to prefetch, which may not exist. */
 int dl_engine_after_about(dl_engine *engine, int64_t delay_ns, dl_event_fn handler, void *user,
                           int index, int about);
 
-/* Prefetches the states of number `about`: for an event that may be next as soon as it is scheduled. */
+/* Prefetches the states of number `about`, for an event that may be the next one. */
 void dl_engine_prefetch(const dl_engine *engine, int about);
 
-/* Adds an array of states, unless it is so small that the processor's cache keeps it. */
+/* Adds an array of states, unless it is small enough to stay in the processor's cache. */
 void dl_engine_add_state(dl_engine *engine, dl_engine_state state);
 
 void dl_engine_cancel(dl_engine *engine, int id);
 
-/* Events that are pending. */
+/* Number of pending events. */
 int dl_engine_pending(const dl_engine *engine);
 
-/* Whether no other event of this instant is left. Then an event that the handler is about to schedule
- * with no delay, as its last one, would be next: the handler may do its work directly, and it counts
- * as handled. False is always safe. */
+/* Whether no other event of this instant is left. Then an event that the handler would schedule as
+ * its last one, without delay, would be the next: the handler may do its work directly, and it
+ * counts as handled. False is always safe. */
 bool dl_engine_goes_on(dl_engine *engine);
 
 /* Takes the next event out, for a caller that handles events itself; false if none is left. */

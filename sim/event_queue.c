@@ -9,9 +9,9 @@
 #define LINE_BYTES 64
 #define CAPACITY_MOST (1 << 28)
 #define NEAR_MOST 64
-#define NEAR_ROOM (2 * NEAR_MOST)   /* at the end of it those that are near move to its start */
-#define FEW (NEAR_MOST / 2)         /* in a bucket that comes near */
-#define STALE_LEAST (2 * NEAR_MOST) /* cancelled events that are not worth clearing out */
+#define NEAR_ROOM (2 * NEAR_MOST)   /* at its end the near keys move to its start */
+#define FEW (NEAR_MOST / 2)         /* keys of a bucket that becomes near */
+#define STALE_LEAST (2 * NEAR_MOST) /* fewer cancelled events are not worth clearing */
 #define DIGIT_BITS 6
 #define DIGITS (1 << DIGIT_BITS)
 #define LEVELS 11 /* of 63 bits */
@@ -21,24 +21,24 @@ _Static_assert(FEW >= CHUNK_KEYS, "of more than a few, some are left without the
 
 typedef struct chunk {
     _Alignas(LINE_BYTES) dl_event_key keys[CHUNK_KEYS];
-    int next; /* of the same bucket, where that has more; of the free ones, -1 = none */
+    int next; /* next chunk of the bucket, or of the free ones; -1 = none */
 } chunk;
 
-/* Keys in the order in which they came, in a list of chunks that are full except for the last. */
+/* Keys in order of arrival, in a list of chunks that are full except for the last. */
 typedef struct bucket {
     int first, last, count; /* no chunk where the count is 0 */
 } bucket;
 
 struct dl_event_far {
     bucket buckets[LEVELS][DIGITS];
-    uint64_t digits[LEVELS]; /* bits of the buckets that are not empty */
-    unsigned levels;         /* bits of the levels that have one */
+    uint64_t digits[LEVELS]; /* bits of nonempty buckets */
+    unsigned levels;         /* bits of levels with one */
     chunk *chunks;           /* [room], the first `used` of them used so far */
     void *block;             /* that they lie in */
     int room, used, free;
 };
 
-/* Room for chunks. Pages that no key has come to take no memory. */
+/* Makes room for chunks. Pages that no key has reached take no memory. */
 static void make_chunks(struct dl_event_far *far, int room)
 {
     const size_t bytes = ((size_t)room + 1) * sizeof(chunk);
@@ -87,7 +87,7 @@ void dl_event_queue_free(dl_event_queue *queue)
     *queue = (dl_event_queue){0};
 }
 
-/* A place in the pool for one event more. */
+/* Takes a place in the pool for another event. */
 static int take_id(dl_event_queue *queue)
 {
     const int id = queue->free;
@@ -137,8 +137,8 @@ static int take_chunk(struct dl_event_far *far)
     return far->used++;
 }
 
-/* Takes the first chunk of a bucket out and frees it: its content stays until another is taken.
- * Returns how many keys it has. */
+/* Removes and frees the first chunk of a bucket: its content stays until another is taken. Returns
+ * its number of keys. */
 static int drop_chunk(struct dl_event_far *far, bucket *of)
 {
     const int place = of->first, count = of->count < CHUNK_KEYS ? of->count : CHUNK_KEYS;
@@ -173,7 +173,7 @@ static void put_far(struct dl_event_far *far, int level, dl_event_key key)
     far->chunks[to->last].keys[place] = key;
 }
 
-/* That a bucket is empty. */
+/* Marks a bucket as empty. */
 static void clear_digit(struct dl_event_far *far, int level, int digit)
 {
     far->digits[level] &= ~(UINT64_C(1) << digit);
@@ -186,7 +186,7 @@ static void put_near(dl_event_queue *queue, dl_event_key key)
 {
     dl_event_key *near = queue->near;
     const int middle = (queue->near_first + queue->near_end) / 2;
-    /* Whichever are fewer make room: those before it, where there is some, or those after it. */
+    /* The smaller side moves to make room: keys before it, if there is space, or after it. */
     if (queue->near_first > 0 && middle < queue->near_end && key.time_ns < near[middle].time_ns) {
         int place = --queue->near_first;
         for (; near[place + 1].time_ns <= key.time_ns; place++)
@@ -200,7 +200,7 @@ static void put_near(dl_event_queue *queue, dl_event_key key)
     near[place] = key;
 }
 
-/* All that are near become far. */
+/* Makes all near keys far. */
 static void spread_near(dl_event_queue *queue)
 {
     if (queue->far == NULL) queue->far = make_far(queue->capacity);
@@ -231,8 +231,8 @@ static void push(dl_event_queue *queue, dl_event_key key)
     if (queue->near_end - queue->near_first > NEAR_MOST) spread_near(queue);
 }
 
-/* Puts what is in a bucket into those of the level `to`, its own or a lower one, in order. What was
- * cancelled is freed. */
+/* Moves a bucket's keys, in order, into buckets of level `to`, its own or a lower one. Frees
+ * cancelled ones. */
 static void spread(dl_event_queue *queue, int level, int digit, int to)
 {
     struct dl_event_far *far = queue->far;
@@ -254,7 +254,7 @@ static void spread(dl_event_queue *queue, int level, int digit, int to)
     }
 }
 
-/* The highest level at which times in the bucket differ; 0 where they are all equal. */
+/* The highest level at which times in the bucket differ; 0 if all are equal. */
 static int level_within(const struct dl_event_far *far, const bucket *of)
 {
     const int64_t some_ns = far->chunks[of->first].keys[0].time_ns;
@@ -265,10 +265,10 @@ static int level_within(const struct dl_event_far *far, const bucket *of)
     return level_of(difference_ns);
 }
 
-/* Brings the earliest bucket near, or down to a lower level. A bucket of level 0 has one time only:
- * of many in it a chunk comes near; the others wait, and what is still scheduled for that time
- * comes after them. Nothing may be scheduled until now has come to what was brought, as it was for
- * another now that the bucket was the right one. */
+/* Makes the earliest bucket near, or moves it to a lower level. A bucket of level 0 has a single
+ * time: of many keys a chunk becomes near; the others wait, and further ones scheduled for that
+ * time come after them. Nothing may be scheduled until now has reached the fetched time, as the
+ * bucket was chosen for another now. */
 static void fetch(dl_event_queue *queue)
 {
     struct dl_event_far *far = queue->far;
@@ -373,7 +373,7 @@ static void remove_near(dl_event_queue *queue, int id)
         near[place] = near[place + 1];
 }
 
-/* Frees what was cancelled among those that are far. */
+/* Frees cancelled far events. */
 static void clear_far(dl_event_queue *queue)
 {
     const struct dl_event_far *far = queue->far;

@@ -2,8 +2,7 @@
 
 #include <math.h>
 
-/* Expected time of `work_s` and what follows it, `after_s`, until both are done without a
- * failure. */
+/* Expected time of `work_s` followed by `after_s`, until both are done without a failure. */
 static double expected_s(const dl_failures *f, double mean_s, double work_s, double after_s)
 {
     return mean_s * exp(f->restart_s / mean_s) * expm1((work_s + after_s) / mean_s);
@@ -60,8 +59,8 @@ double dl_failures_goodput(const dl_failures *failures, double mean_s, int64_t s
     return goodput_at(failures, steps, step_s);
 }
 
-/* What one step of work costs; it falls with the piece's length, then rises, but for the shorter
- * last piece, which is left out here. */
+/* Cost of one step of work; it falls with the piece's length, then rises, except for the shorter
+ * last piece, which is ignored here. */
 static double cost_of(const dl_failures *f, double mean_s, int64_t every, double step_s)
 {
     return expected_s(f, mean_s, (double)every * step_s, f->checkpoint_s) / (double)every;

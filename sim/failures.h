@@ -2,9 +2,9 @@
  * it restarts from its last checkpoint and repeats the steps since then. Arithmetic on a simulated
  * step time; times in seconds.
  *
- * A checkpoint holds the job up for checkpoint_s after every checkpoint_steps steps; at the end
- * there is none. After a failure the job is down for restart_s, which has detecting it, starting
- * and loading in it. */
+ * A checkpoint stops the job for checkpoint_s after every checkpoint_steps steps, except at the
+ * end. After a failure the job is down for restart_s, which includes detection, start and
+ * loading. */
 #ifndef DL_SIM_FAILURES_H
 #define DL_SIM_FAILURES_H
 
@@ -18,30 +18,30 @@ typedef struct dl_failures {
     double *at_s; /* [at_count] ascending; since the start */
     size_t at_count;
     double restart_s, checkpoint_s;
-    int64_t checkpoint_steps; /* 0: no checkpoints: it starts over */
+    int64_t checkpoint_steps; /* 0: no checkpoints: the job starts over */
     int64_t steps;            /* of the job; 0: the scenario's */
 } dl_failures;
 
-/* Whether there is something to count. */
+/* Whether failures or checkpoints are given. */
 static inline int dl_failures_given(const dl_failures *failures)
 {
     return failures->mtbf_s > 0 || failures->node_mtbf_s > 0 || failures->at_count > 0 ||
            failures->checkpoint_steps > 0;
 }
 
-/* Mean time between failures of a job; 0: they do not come by chance. */
+/* Mean time between failures of a job; 0: they are not random. */
 double dl_failures_mean_s(const dl_failures *failures, int workers, int nodes);
 
-/* The part of the job's time that steps take that need not be done again. With at_s, of that
- * course of events; with mean_s > 0, its M, over the job's expected time, which is (Daly, FGCS 22 (2006),
- * equation 20; failures while it restarts count too)
+/* The fraction of the job's time spent in steps that are not repeated. With at_s, for those
+ * failures; with mean_s > 0, its M, over the job's expected time (Daly, FGCS 22 (2006), equation
+ * 20; failures during a restart count too)
  *
  *   M e^(R / M) (e^((work + checkpoint) / M) - 1)   for the work between two checkpoints. */
 double dl_failures_goodput(const dl_failures *failures, double mean_s, int64_t steps,
                            double step_s);
 
-/* The checkpoint_steps, 1 .. steps, with the largest goodput; 0 where mean_s is. By Young
- * (CACM 17 (1974)) about sqrt(2 checkpoint_s M) of work. */
+/* The checkpoint_steps, 1 .. steps, with the largest goodput; 0 if mean_s is 0. By Young (CACM 17
+ * (1974)) about sqrt(2 checkpoint_s M) of work. */
 int64_t dl_failures_best_steps(const dl_failures *failures, double mean_s, int64_t steps,
                                double step_s);
 

@@ -79,7 +79,7 @@ static void put_content(char **text, const dl_gpu_content *content)
     }
 }
 
-/* A smaller batch of the same workers. */
+/* Tries a smaller batch for the same workers. */
 static void try_batch(char **fits, const dl_scenario *scenario, const dl_costs *costs,
                       const dl_point *point)
 {
@@ -92,7 +92,7 @@ static void try_batch(char **fits, const dl_scenario *scenario, const dl_costs *
     free(text);
 }
 
-/* Smaller micro-batches, and more of them, where no more of these are kept at once. */
+/* Tries smaller micro-batches, and more of them, if no more of these are kept at once. */
 static void try_micro_batch(char **fits, const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point)
 {
@@ -106,8 +106,8 @@ static void try_micro_batch(char **fits, const dl_scenario *scenario, const dl_c
     free(text);
 }
 
-/* The optimizer's state, gradients, or parameters too, divided among the workers, where none is yet.
- */
+/* Tries sharding optimizer state, gradients, or parameters among the workers, if nothing is sharded
+ * yet. */
 static void try_sharding(char **fits, const dl_scenario *scenario, const dl_costs *costs,
                          const dl_point *point)
 {
@@ -127,7 +127,7 @@ static void try_sharding(char **fits, const dl_scenario *scenario, const dl_cost
     }
 }
 
-/* More GPUs a worker, which share the parameters. */
+/* Tries more GPUs per worker, which divide the parameters. */
 static void try_layout(char **fits, const dl_scenario *scenario, const dl_costs *costs,
                        const dl_point *point)
 {

@@ -1,21 +1,22 @@
-/* Use of memory on a point's fullest GPU, and changes that would make the point fit. */
+/* Memory use of a point's fullest GPU, and changes with which the point would fit. */
 #ifndef DL_SIM_FITS_H
 #define DL_SIM_FITS_H
 
 #include "sim/island/memory.h"
 #include "sim/sweep.h"
 
-bool dl_memory_fits(const dl_gpu_memory *memory); /* also where the needs are not known */
+bool dl_memory_fits(const dl_gpu_memory *memory); /* also true for unknown needs */
 
-/* The largest batch up to the point's, a multiple of `unit`, with which it fits; 0: none. */
+/* The largest fitting batch up to the point's, a multiple of `unit`; 0: none. */
 int64_t dl_largest_fitting(const dl_scenario *scenario, const dl_costs *costs,
                            const dl_point *point, int64_t unit);
 
-/* When in a step of the stage it is the most: "in the loss of micro-batch 1"; the caller frees it. */
+/* The time of the stage's peak memory in a step: "in the loss of micro-batch 1"; the caller frees
+ * it. */
 char *dl_fits_when(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                    int stage, const dl_gpu_memory *memory);
 
-/* Memory of a GPU of the stage in a step's passes, [2 x micro-batches x chunks]; false: not known. */
+/* Memory of a GPU of the stage in a step's passes, [2 x micro-batches x chunks]; false: unknown. */
 bool dl_fits_passes(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                     int stage, dl_memory_pass *passes);
 
@@ -24,7 +25,7 @@ bool dl_fits_passes(const dl_scenario *scenario, const dl_costs *costs, const dl
 char *dl_fits_text(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                    const dl_gpu_memory *memory);
 
-/* DL_ERR_UNFIT, where no point of the sweep fits into its GPUs. */
+/* DL_ERR_UNFIT if no point of the sweep fits into its GPUs. */
 dl_status dl_fits_check(const dl_sweep *sweep, dl_error *err) DL_MUST_CHECK;
 
 #endif

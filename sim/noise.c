@@ -9,16 +9,16 @@
 const char *const dl_noise_names[DL_NOISE_KINDS + 1] = {"none",  "trace",       "lognormal",
                                                         "gamma", "exponential", "work"};
 
-/* The point of the streams of work (common/random.h): the others' is 0. */
+/* Point number of the streams of work (common/random.h); the others have 0. */
 #define WORK_STREAM 1
 
-/* Shares of steps that are told apart: quantiles of 0 and 1 may be infinite. */
+/* Smallest share of steps: quantiles of 0 and 1 may be infinite. */
 #define LEAST_SHARE 1e-9
 
-/* Of the largest variance that a maximum allows, the most that a beta distribution is asked for. */
+/* Largest fraction used of the variance that a maximum allows, for a beta distribution. */
 #define MOST_VARIANCE_FRAC 0.5
 
-/* A beta distribution of larger shapes together is so narrow that it is a lognormal one. */
+/* A beta distribution with a larger sum of shapes is narrow enough to be lognormal. */
 #define MOST_SHAPES 1e4
 
 /* Multiples of the golden ratio, modulo 1, cover the runs evenly whatever the number of replicates
@@ -72,7 +72,7 @@ double dl_work_quantile(const dl_work_spread *work, double u)
     if (!(work->sd > 0) || (most > 0 && most <= 1)) return 1;
     if (work->steps != NULL) return measured_quantile(work, u);
     if (!(most > 0)) return lognormal_quantile(work->sd, u);
-    /* A variance of most - 1 would be that of 0 and the maximum alone. */
+    /* A variance of most - 1 would need only 0 and the maximum. */
     const double variance = fmin(work->sd * work->sd, MOST_VARIANCE_FRAC * (most - 1));
     const double m = 1 / most, v = (most - 1) / variance - 1;
     if (v > MOST_SHAPES) return fmin(most, lognormal_quantile(work->sd, u));
@@ -109,7 +109,7 @@ void dl_work_expected(const dl_work_spread *work, double *scores, size_t count)
         scores[i] *= (double)count / sum;
 }
 
-/* Where a worker starts among the expected values: neighbours far apart, all different. */
+/* A worker's start among the expected values: neighbours far apart, all different. */
 static size_t first_deal(size_t worker, size_t workers)
 {
     size_t stride = (size_t)(0.6180339887498949 * (double)workers);
@@ -161,8 +161,8 @@ void dl_noise_init(dl_noise *noise, const dl_noise_source *source, uint32_t work
     if (config->expected != NULL) noise->deal = (uint32_t)first_deal(worker, config->workers);
 }
 
-/* The worker's stream, where it stands. Point 0 for every point of a sweep: common random numbers, so
- * that points that are compared differ by their systems and not by their luck. */
+/* The worker's stream at its position. Point 0 for every point of a sweep: common random numbers,
+ * so that points compared differ by their systems and not by chance. */
 static dl_random stream_of(const dl_noise_source *source, const dl_noise *noise)
 {
     dl_random stream;

@@ -1,19 +1,19 @@
-/* Variation of a worker's steps: one factor on its computing a step, of mean 1 for the families and
- * of the trace's own mean for `trace`.
+/* Variation of a worker's steps: a factor on each step's compute time, with mean 1 for the families
+ * and the trace's own mean for `trace`.
  *
  *   none         1
  *   trace        measured factors: a replicate takes the level (the median) of one measured run,
- *                worker w that of its copy w (modulo the copies), so that what made a core slow for
- *                a whole run does so here; around it come blocks of DL_NOISE_BLOCK consecutive
- *                factors of that copy over their own run's level, from any run and place (the end
- *                is followed by the start): neighbours stay neighbours, and a rare preemption in a
- *                short run is as rare as it was in all runs
+ *                worker w that of its copy w (modulo the copies), so that a core that was slow for
+ *                a whole run is slow here too; times blocks of DL_NOISE_BLOCK consecutive factors
+ *                of that copy over their own run's level, from any run and position (cyclic):
+ *                neighbours stay neighbours, and a rare preemption in a short run is as rare as it
+ *                was in all runs
  *   lognormal    exp(zeta + s z), s^2 = ln(1 + sigma^2), zeta = -s^2 / 2
  *   gamma        shape 1 / sigma^2, scale sigma^2
  *   exponential  its coefficient of variation is 1
  *   work         1, beside the work below
  *
- * sigma is the coefficient of variation. What it leaves out: slowness common to all workers.
+ * sigma is the coefficient of variation. Slowness common to all workers is not modelled.
  *
  * Work that differs from step to step and worker to worker (sentences of several lengths, images of
  * several sizes) is another factor of mean 1, of coefficient of variation sd:
@@ -24,8 +24,8 @@
  *   measured     one of the costs' [work] steps, each as likely as the others
  *
  * Without noise (none) nothing is drawn: the n workers of a step have the expected values of the
- * least, ..., the largest of n such factors, each dealt to another worker in the next step. Who
- * waits for all then waits as long as on average. */
+ * least, ..., the largest of n such factors, each dealt to another worker in the next step. Waiting
+ * for all workers then takes as long as on average. */
 #ifndef DL_SIM_NOISE_H
 #define DL_SIM_NOISE_H
 
@@ -49,22 +49,22 @@ typedef enum dl_noise_kind {
 #define DL_NOISE_KINDS 6
 extern const char *const dl_noise_names[DL_NOISE_KINDS + 1]; /* index = dl_noise_kind */
 
-/* How work differs; {0}: not at all. */
+/* Variation of work; {0}: none. */
 typedef struct dl_work_spread {
     double sd;          /* coefficient of variation, >= 0 */
     double maximum;     /* of a step's work over the mean, > 1; 0: not known */
     const float *steps; /* [step_count] ascending, of mean 1; borrowed; NULL: not measured */
     size_t step_count;
-    double steps_frac; /* of the difference of each of these from 1 that counts */
+    double steps_frac; /* scale of the differences of these from 1 */
 } dl_work_spread;
 
-/* The work of a step that is the sum of as many batches, with `samples` in all: differences even
- * out, by the root of the samples where the costs say how many they are of, else of the batches.
- * {0} where the costs say nothing. Borrows of the costs. */
+/* The variation of a step's work that is the sum of that many batches, with `samples` in all:
+ * differences even out, by the root of the number of samples if the costs give the samples they are
+ * measured for, else of batches. {0} if the costs have none. Borrows from the costs. */
 dl_work_spread dl_work_spread_of(const dl_costs *costs, double batches, double samples);
 
-/* Work below which the share u of all steps lies, 0 < u < 1. A coefficient of variation that the
- * maximum does not allow counts as the largest that it does. */
+/* Work below which the share u of all steps lies, 0 < u < 1. A coefficient of variation too large
+ * for the maximum counts as the largest possible. */
 double dl_work_quantile(const dl_work_spread *work, double u);
 
 /* Expected values of the least, ..., the largest of `count` steps' work, ascending, with mean 1:
@@ -80,7 +80,7 @@ typedef struct dl_noise_config {
     size_t workers;
 } dl_noise_config;
 
-/* What the workers of a run have in common. */
+/* The part common to all workers of a run. */
 typedef struct dl_noise_source {
     dl_noise_config config;
     uint64_t seed;
@@ -88,22 +88,22 @@ typedef struct dl_noise_source {
     double log_mean, log_sd; /* of the logarithms of lognormal factors */
 } dl_noise_source;
 
-/* Of one worker: its streams are their names and how far they have come. */
+/* The part of one worker: names of its random streams and positions in them. */
 typedef struct dl_noise {
     uint64_t place, work_place; /* in the streams of factors, and of work */
     uint32_t worker;
     union {
         uint32_t series; /* trace: of this block */
-        uint32_t deal;   /* none: which of the expected work comes next */
+        uint32_t deal;   /* none: index of its next expected work */
     };
     uint32_t position; /* trace: the next factor */
     int block_left;    /* trace: factors left of this block */
 } dl_noise;
 
-/* Which of run_count >= 1 measured runs a replicate takes: all of them come up evenly. */
+/* The measured run, of run_count >= 1, that a replicate uses: all come up equally often. */
 size_t dl_noise_run(uint32_t replicate, size_t run_count);
 
-/* The noise of a replicate, which borrows what the configuration does, and of one worker in it: a
+/* The noise of a replicate, which borrows as the configuration does, and of one of its workers: a
  * separate stream. */
 void dl_noise_source_init(dl_noise_source *source, const dl_noise_config *config, uint64_t seed,
                           uint32_t replicate);
@@ -112,7 +112,7 @@ void dl_noise_init(dl_noise *noise, const dl_noise_source *source, uint32_t work
 /* The factor of the worker's next step, > 0. */
 double dl_noise_next(const dl_noise_source *source, dl_noise *noise);
 
-/* The work of its next step over the mean, > 0: once a step. */
+/* The work of its next step over the mean, > 0; to be called once per step. */
 double dl_noise_next_work(const dl_noise_source *source, dl_noise *noise);
 
 #endif

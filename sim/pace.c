@@ -6,8 +6,8 @@
 #include "common/units.h"
 
 #define SAID_FROM_S 20.0
-/* Factor by which an estimate must exceed the limit to end the run, by the seconds per thread that
- * it rests on: the first steps may be unusual, and a run that is far advanced is not stopped
+/* Factor by which an estimate must exceed the limit to end the run, by the seconds per thread on
+ * which it is based: the first steps may be unusual, and a far advanced run is not stopped
  * lightly. */
 static const struct {
     double from_s, times;
@@ -85,7 +85,7 @@ static void judge(dl_pace *pace)
     pace->has_said = true;
 }
 
-/* `least`: of the run's part, more than is done. */
+/* `least`: an upper bound of the fraction done. */
 static void note(dl_pace_run *run, double frac, double least)
 {
     dl_pace *pace = run->pace;
@@ -102,7 +102,7 @@ static void note(dl_pace_run *run, double frac, double least)
     run->noted_ns = now_ns;
 }
 
-/* Set-up time counts at the end of the run: its rate says nothing about the steps. */
+/* Set-up time counts only at the end of the run: it gives no rate of steps. */
 static bool goes_on(void *user, double done_frac, double step_frac)
 {
     dl_pace_run *run = user;

@@ -9,7 +9,7 @@ static bool same_sign(double a, double b)
     return (a < 0 && b < 0) || (a > 0 && b > 0);
 }
 
-/* `best` is the nearest so far, `other` has the opposite sign, `last` is the best before. */
+/* `best` is the best so far, `other` has the opposite sign, `last` is the previous best. */
 double dl_find_root(double (*f)(double x, void *user), void *user, double low, double high,
                     double width, int rounds)
 {

@@ -38,7 +38,7 @@ static bool reduces_inside(const dl_scenario *scenario, const dl_point *point)
     return dl_mode_takes(point->mode, DL_SYNC_INSIDE) && scenario->inside != 0;
 }
 
-/* Those of the scenario, where the mode has any. */
+/* The scenario's absences, if the mode has any. */
 static dl_absences absences_of(const dl_scenario *scenario, const dl_point *point)
 {
     const bool has = dl_mode_takes(point->mode, DL_SYNC_AWAY);
@@ -56,7 +56,7 @@ static bool has_syncer(const dl_point *point)
     return dl_mode_takes(point->mode, DL_SYNC_SYNCER);
 }
 
-/* The same, their loaders and a syncer, on cores. */
+/* Agents, their loaders and a syncer, on cores. */
 static int threads(const dl_scenario *scenario, const dl_point *point)
 {
     const bool merges = has_syncer(point) && !(scenario->syncer.merge_s > 0);
@@ -86,7 +86,7 @@ static unsigned gpu_needs(const dl_scenario *scenario, const dl_point *point)
     return needs;
 }
 
-/* [workers], the caller's to free. */
+/* [workers], freed by the caller. */
 static dl_run_share *shares_of(const dl_scenario *scenario, const dl_costs *costs,
                                const dl_point *point)
 {
@@ -119,7 +119,8 @@ static int64_t micro_batch(const dl_point *point, int64_t samples)
     return samples / (int64_t)point->option[DL_SYNC_ACCUMULATE];
 }
 
-/* What the worker needs of its GPU. The vectors are the costs', activations those of its model. */
+/* Memory that the worker needs on its GPU. Vectors are from the costs, activations from its
+ * model's. */
 static dl_gpu_content model_content(const dl_scenario *scenario, const dl_costs *costs,
                                     const dl_run_share *own, const dl_point *point)
 {
@@ -266,9 +267,8 @@ bool dl_run_varies(const dl_scenario *scenario, const dl_costs *costs)
     return scenario->gpu != NULL && scenario->gpu->input_varies && dl_costs_have_input(costs);
 }
 
-/* For which the workers' nodes send nothing before an average, in ns: its local steps of the
- * slowest GPU, without what [noise] adds; with a lag it is less, as averages take place
- * meanwhile. */
+/* Time for which the workers' nodes send nothing before an average, in ns: local steps of the
+ * slowest GPU, without [noise]; less with a lag, as averages run meanwhile. */
 static double pause_ns(const dl_scenario *scenario, const dl_point *point, dl_gpu_steps steps)
 {
     double step_ns = 0;
@@ -284,11 +284,11 @@ bool dl_run_starts_with_collectives(const dl_scenario *scenario, const dl_point 
            !lags(point) && !dl_point_is_split(point);
 }
 
-/* The GPUs of a run, each a worker or several of them one; NULL: there are none, or not of the kind. */
+/* The GPUs of a run, with one or several GPUs per worker; NULL: none of this kind. */
 typedef struct run_gpus {
     dl_gpus *single;
     dl_islands *islands;
-    dl_run_island *island; /* what these need */
+    dl_run_island *island; /* data that these need */
 } run_gpus;
 
 static void free_gpus(run_gpus *gpus)
@@ -355,11 +355,11 @@ static dl_status create_gpus(run_gpus *gpus, const dl_gpu_options *options,
     return status;
 }
 
-/* Gradients are copied into buckets and back by DistributedDataParallel, with any number of
- * workers: half of it is part of the backward pass, half comes after the last bucket's exchange.
- * Gradients that are views of their buckets need not be copied back, nor do those of which a worker
- * needs its part only (the inputs of reduce-scatters in DeepSpeed's stage_1_and_2.py and FSDP's
- * _fsdp_collectives.py). FSDP reduces those of each micro-batch. */
+/* DistributedDataParallel copies gradients into buckets and back, with any number of workers: half
+ * of it is part of the backward pass, half comes after the last bucket's exchange. Gradients that
+ * are views of their buckets need no copy back, nor do those of which a worker needs only its part
+ * (the inputs of reduce-scatters in DeepSpeed's stage_1_and_2.py and FSDP's _fsdp_collectives.py).
+ * FSDP reduces those of each micro-batch. */
 static void add_bucket_copies(dl_workload *workload, const dl_scenario *scenario,
                               const dl_point *point)
 {
@@ -372,7 +372,7 @@ static void add_bucket_copies(dl_workload *workload, const dl_scenario *scenario
     if (!gpu->bucket_views && gpu->sharded == DL_SHARDED_NONE) workload->update_ns += half_ns;
 }
 
-/* Where the batches of a worker on cores come from. */
+/* Sets the source of a worker's batches on cores. */
 static void take_batches(dl_workload *workload, const dl_scenario *scenario, const dl_costs *costs,
                          int64_t samples)
 {
@@ -398,7 +398,7 @@ static dl_loading loading_of(const dl_scenario *scenario)
                         .ahead_bytes = (double)input->storage_ahead_bytes};
 }
 
-/* The work of a step of a worker with the costs of this draw. */
+/* Work of a worker's step with the drawn costs. */
 static void init_workload(dl_workload *workload, const dl_run_config *config, const dl_costs *costs,
                           const dl_run_share *own)
 {
@@ -442,7 +442,7 @@ static dl_gpu_step gpu_step(const dl_run_config *config, const dl_costs *costs,
 {
     dl_workload workload;
     init_workload(&workload, config, costs, own);
-    /* Of what is sharded a worker updates its part. */
+    /* A worker updates only its shard. */
     if (config->scenario->gpu->sharded != DL_SHARDED_NONE)
         workload.update_ns /= config->point->workers;
     return (dl_gpu_step){
@@ -467,7 +467,7 @@ double dl_run_least_ns(const dl_scenario *scenario, const dl_costs *costs, const
     return step.compute_ns + step.update_ns;
 }
 
-/* The steps of all workers, `of` the caller's to free; NULL for workers on cores. */
+/* The steps of all workers; the caller frees *owned. NULL for workers on cores. */
 static dl_gpu_steps gpu_steps(const dl_run_config *config, const dl_costs *costs,
                               const dl_run_share *shares, dl_gpu_step **owned)
 {
@@ -484,9 +484,9 @@ static dl_gpu_steps gpu_steps(const dl_run_config *config, const dl_costs *costs
     return (dl_gpu_steps){steps, differ};
 }
 
-/* Of GPUs' steps without noise and exchange; NULL for workers on cores. Batches that are made ahead
- * take no time of a step, nor do launches ahead, unless they take longer than all else. The
- * caller's to free. */
+/* Times of GPUs' steps without noise and exchange; NULL for workers on cores. Batches and launches
+ * ahead of time take no time of a step, unless they take longer than all else. Freed by the
+ * caller. */
 static double *steps_alone_ns(dl_gpu_steps steps, const dl_gpu_options *gpu,
                               const dl_workload *workload, const double *slow, int workers)
 {
@@ -537,7 +537,7 @@ static dl_status refuse_stuck(const dl_team *team, const dl_run_config *config, 
                            dl_worker_state_names[team->workers[w].state], text);
 }
 
-/* Of a team that has run. */
+/* Takes the results of a team that has run. */
 static dl_status take_figures(dl_team *team, const dl_run_config *config,
                               const dl_run_share *shares, dl_run_result *result, dl_error *err)
 {
@@ -561,8 +561,8 @@ static dl_status take_figures(dl_team *team, const dl_run_config *config,
     return DL_OK;
 }
 
-/* The work that the costs say differs; the sum of k accumulated batches by 1 / sqrt(k) as much.
- * Returns what is to be freed after the noise, or NULL. */
+/* Sets the variation of work given by the costs; for k accumulated batches, 1 / sqrt(k) of it.
+ * Returns memory to free after the noise, or NULL. */
 static double *take_work(dl_noise_config *noise, const dl_point *point, const dl_costs *costs)
 {
     noise->work = dl_work_spread_of(costs, fmax(1, point->option[DL_SYNC_ACCUMULATE]),
@@ -580,9 +580,9 @@ static const dl_syncer_config *syncer_of(const dl_scenario *scenario, const dl_p
     return has_syncer(point) ? &scenario->syncer : NULL;
 }
 
-/* What a run is made of, beside its scenario and point. */
+/* Inputs of a run beside its scenario and point. */
 typedef struct run_inputs {
-    const dl_costs *costs; /* of the draw; borrowed */
+    const dl_costs *costs; /* drawn; borrowed */
     dl_workload workload;
     dl_run_share *shares; /* [workers], as slow, alone_ns, expected_work are */
     dl_gpu_steps steps;   /* of owned_steps; NULL on cores */
@@ -592,7 +592,7 @@ typedef struct run_inputs {
     dl_gpu_options gpu;      /* at the point; zeroed on cores */
     dl_noise_config noise;
     double side_by_side;
-    int cores; /* that the workers have; on GPUs one for each */
+    int cores; /* of the workers; on GPUs one each */
 } run_inputs;
 
 static void make_inputs(run_inputs *in, const dl_run_config *config, const dl_costs *costs)
@@ -648,11 +648,11 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
     const dl_point *point = config->point;
     const int workers = point->workers, threads = scenario->server_threads;
     const dl_syncer_config *syncer = syncer_of(scenario, point);
-    /* GPUs of one worker vary each for itself, and are slow so. */
+    /* GPUs of one worker vary, and are slow, individually. */
     static const dl_noise_config none = {.kind = DL_NOISE_NONE};
     const bool is_split = dl_point_is_split(point);
     const double log_steps = (double)(config->log_steps > 0 ? config->log_steps : DL_LOG_STEPS);
-    /* Work that is dealt out in turn repeats after as many steps as there are workers. */
+    /* Work dealt in turn repeats only after as many steps as there are workers. */
     const dl_absences absences = absences_of(scenario, point);
     const bool may_repeat = !is_split && scenario->input.loaders == 0 && syncer == NULL &&
                             !dl_absences_given(&absences) && in->expected_work == NULL;
@@ -724,7 +724,7 @@ static bool team_goes_on(void *user)
                              1 / (double)w->team->config.steps);
 }
 
-/* One attempt, from the start: *undecided is dl_team.is_undecided, and then there is no result. */
+/* One attempt from the start. *undecided is dl_team.is_undecided; if set, there is no result. */
 static dl_status attempt(const dl_run_config *config, const run_inputs *in, bool *undecided,
                          dl_run_result *result, dl_error *err)
 {
@@ -750,7 +750,7 @@ static dl_status attempt(const dl_run_config *config, const run_inputs *in, bool
     return status;
 }
 
-/* With the costs of the draw. */
+/* Runs with the drawn costs. */
 static dl_status run_whole(const dl_run_config *config, const dl_costs *costs,
                            dl_run_result *result, dl_error *err)
 {

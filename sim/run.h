@@ -1,9 +1,8 @@
-/* One run: one point of a sweep, one replicate of its noise, one draw of its costs, and what comes
- * out.
+/* One run: one point of a sweep, one replicate of its noise, one draw of its costs, and the result.
  *
- * Draw 0 takes the costs as they are, each other one draws them from their standard errors. All
+ * Draw 0 uses the costs as they are, every other one draws them from their standard errors. All
  * points of a replicate have the same noise streams, and all points of a draw the same costs
- * (common random numbers), so that what two points share cancels in their ratio.
+ * (common random numbers), so that common variation cancels in the ratio of two points.
  */
 #ifndef DL_SIM_RUN_H
 #define DL_SIM_RUN_H
@@ -12,12 +11,13 @@
 #include "sim/platform/platform.h"
 #include "sim/scenario/scenario.h"
 
-/* Steps of all workers of a run that are kept one by one: of more, quantiles are off by a
- * thousandth at most (sim/tally.h). Numbers by worker and staleness that a result has at most. */
+/* Largest number of steps, of all workers, that a run keeps individually: beyond, quantiles are off
+ * by at most a thousandth (sim/tally.h). Largest size of a result's table of staleness by
+ * worker. */
 #define DL_LOG_STEPS (1 << 20)
 #define DL_STALENESS_NUMBERS (1 << 22)
 
-/* Where a worker's time goes. */
+/* Parts of a worker's time. */
 typedef enum dl_part {
     DL_PART_COMPUTE, /* forward, backward, the update on the worker */
     DL_PART_DISPATCH,
@@ -31,19 +31,19 @@ typedef enum dl_part {
 /* "compute", "dispatch", "communication", "averaging", "waiting", "input". */
 extern const char *const dl_part_names[DL_PART_COUNT];
 
-/* Which part a worker's time in a state is of. */
+/* The part that a worker's time in a state belongs to. */
 dl_part dl_part_of(dl_worker_state state);
 
-/* How a run is simulated; but for tests, as it is fastest. The outcome is the same, but for
- * rounding where steps are not kept one by one. */
+/* How a run is simulated; outside tests, the fastest way. The outcome is the same, except for
+ * rounding where steps are not kept individually. */
 typedef enum dl_run_way {
     DL_RUN_FASTEST,
     DL_RUN_BY_EVENTS, /* with events for each worker */
-    DL_RUN_DIRECTLY   /* without (sim/platform/platform.h), or not at all: DL_ERR_UNSUPPORTED */
+    DL_RUN_DIRECTLY   /* without (sim/platform/platform.h); if impossible, DL_ERR_UNSUPPORTED */
 } dl_run_way;
 
-/* Asked now and then, with the fraction of the run's steps that are done, and that of one step,
- * whether it goes on. Runs that are worked out without events are not asked. */
+/* Asked from time to time, with the completed fraction of the run's steps and the fraction of one
+ * step, whether to go on. Not asked for runs computed without events. */
 typedef struct dl_run_watch {
     bool (*goes_on)(void *user, double done_frac, double step_frac);
     void *user;
@@ -53,46 +53,47 @@ typedef struct dl_run_config {
     const dl_scenario *scenario;
     const dl_costs *costs; /* undisturbed; must have what the point needs */
     const dl_point *point;
-    uint32_t replicate; /* of the noise */
-    uint32_t draw;      /* of the costs */
-    double compute_log; /* of a factor on forward, backward and update; 0: as the costs say */
-    bool by_spread;     /* that factor is of the GPUs whose compute may be most slow; others have as
-                           much of it as of their spread_log (dl_model_costs) */
-    bool without_slow;  /* the baseline: its worker is none of the slow ones */
-    bool on_policy;     /* the baseline with generators: both sides on all GPUs in turn */
+    uint32_t replicate;   /* of the noise */
+    uint32_t draw;        /* of the costs */
+    double compute_log;   /* of a factor on forward, backward and update; 0: none */
+    bool by_spread;       /* the factor holds for the GPUs of largest spread_log (dl_model_costs);
+                           for others in proportion to theirs */
+    bool without_slow;    /* the baseline: its worker is not slow */
+    bool on_policy;       /* the baseline with generators: both sides on all GPUs in turn */
     int64_t steady_after; /* > 0: the run ends once steps repeat, not before this many; no noise */
-    int64_t log_steps;    /* of all workers, kept one by one at most; 0: DL_LOG_STEPS */
+    int64_t log_steps;    /* largest number kept individually, of all workers; 0: DL_LOG_STEPS */
     dl_run_way way;
     const dl_team_observer *observer; /* NULL = none */
     const dl_run_watch *watch;        /* NULL = none */
 } dl_run_config;
 
-/* Of a split model (sim/island/island.h). */
+/* Results of a split model (sim/island/island.h). */
 typedef struct dl_split_result {
     int stages;
-    double bubble_frac;                  /* of all GPUs' time, part of waiting */
+    double bubble_frac;                  /* of all GPUs' time, included in waiting */
     double crossed_bytes, reduced_bytes; /* of a step, over all workers */
     double busy_frac[DL_STAGES_MAX]; /* of the time of a stage's GPUs: forward, backward, update */
 } dl_split_result;
 
-/* Of a mode with an interval of local steps. An outer step is an interval, from the end of an
- * exchange of all parameters to the end of the next, over all workers; with a syncer it is from one
- * merge's end to the next, the first from the start. */
+/* Results of a mode with an interval of local steps. An outer step is an interval, from the end of
+ * an exchange of all parameters to the end of the next, over all workers; with a syncer it is from
+ * one merge's end to the next, the first from the start. */
 typedef struct dl_averaging_result {
-    double utilisation_frac;  /* of the workers' time, that in local steps: computing, its launches
-                                 and input; the rest is exchange, inside sites too, and waiting */
-    double outer_step_mean_s; /* NaN: there is no whole one, as the next five then */
-    double outer_step_p50_s, outer_step_p95_s; /* NaN also where steps are not kept (log_steps) */
-    double blocked_s;       /* of a worker's interval, what is not in local steps: exchange that is
+    double utilisation_frac;  /* share of the workers' time in local steps: computing, its
+                                 launches and input; the rest is exchange, also inside sites, and
+                                 waiting */
+    double outer_step_mean_s; /* NaN, as are the next five, if none is complete */
+    double outer_step_p50_s, outer_step_p95_s; /* also NaN if steps are not kept (log_steps) */
+    double blocked_s;       /* time of a worker's interval outside local steps: exchange that is
                                not hidden, and waiting for others */
-    double site_sent_bytes; /* in an outer step to other sites, or nodes of a machine without sites,
-                               by the one that sends most; NaN on a CPU box */
-    double exchange_s;      /* of a worker's interval, for which its parameters are copied and
-                               averaged, hidden or not; NaN also with averages inside sites, which
-                               nothing tells from those between them, but not with a lag */
+    double site_sent_bytes; /* per outer step to other sites, or nodes of a machine without
+                               sites, by the one that sends most; NaN on a CPU machine */
+    double exchange_s;      /* time of a worker's interval in which its parameters are copied and
+                               averaged, hidden or not; also NaN with averages inside sites,
+                               which cannot be told from those between sites, except with a lag */
 } dl_averaging_result;
 
-/* What a syncer did (sim/sync/syncer.h), counts as means over the runs of a row. */
+/* Results of a syncer (sim/sync/syncer.h); counts are means over the runs of a row. */
 typedef struct dl_syncer_result {
     double uploaded, applied, too_stale, superseded, unmerged, merges;
     double weight_mean;         /* of the uploads applied; NaN: there were none */
@@ -100,29 +101,29 @@ typedef struct dl_syncer_result {
     double goodput_frac;        /* of the learners' time, computing steps that were not lost */
 } dl_syncer_result;
 
-/* What it points to is listed in sim/run_codec.c, which frees and copies it. */
+/* sim/run_codec.c, which frees and copies results, lists their pointers. */
 typedef struct dl_run_result {
     int workers;
-    double samples;          /* of all steps done, but those whose gradient the mode dropped */
+    double samples;          /* of all steps except those whose gradient the mode dropped */
     double span_s;           /* from the common start to the end of the last worker's last step */
     double throughput_per_s; /* samples / span_s, as `dlprof train` counts it */
-    double steady_per_s; /* of steps that repeat (steady_after): then all else here is 0; or 0 */
-    double tail_frac;    /* of the span, that after the first worker has done all its steps: the
-                                others only end the step that they are in */
-    double applied_frac; /* of all gradients, or uploads, those that an update has in it; NaN: there
-                            were no uploads */
-    int64_t updates;     /* of the shared parameters; 0: there are none */
+    double steady_per_s; /* of repeating steps (steady_after): then all else here is 0; else 0 */
+    double tail_frac;    /* share of the span after the first worker has done all its steps: the
+                            others only end their current step */
+    double applied_frac; /* share of all gradients, or uploads, that entered an update; NaN:
+                            there were no uploads */
+    int64_t updates;     /* of the shared parameters; 0: none */
     double updates_per_s;
     double step_mean_s;                       /* mean over the workers of their mean step */
     double step_sd_s, step_p50_s, step_p99_s; /* over all steps of all workers */
     double part_frac[DL_PART_COUNT];          /* of all workers' time; sum 1 */
-    double goodput_frac, away_frac; /* of workers that come and go (sim/absence.h); else NaN */
-    double drift_steps_mean, drift_steps_max; /* NaN where nothing drifts */
+    double goodput_frac, away_frac;           /* with absences (sim/absence.h); else NaN */
+    double drift_steps_mean, drift_steps_max; /* NaN without drift */
     double clock_lag_max;                     /* steps ahead of the slowest worker */
     dl_usage usage;
     double *worker_step_s; /* [workers] mean step */
     int64_t *staleness;    /* [staleness_rows x staleness_bins] applied gradients by staleness */
-    int staleness_rows;    /* workers; 1, of all together, where each would be too many numbers */
+    int staleness_rows;    /* workers; 1, for all together, where that would be too many numbers */
     int staleness_bins;    /* 0: the mode has none */
     int64_t *worker_stale_sum, *worker_stale_count; /* [workers] of applied gradients, or NULL */
     int64_t events;
@@ -135,56 +136,60 @@ typedef struct dl_run_result {
 /* Whether replicates of the scenario differ at the same costs. */
 bool dl_run_varies(const dl_scenario *scenario, const dl_costs *costs);
 
-/* Runs. DL_ERR_DATA if a step takes no time at all, DL_ERR_RANGE if the run takes more than
- * DL_NS_MAX, or was ended by its watch. With steady_after, a run whose steps repeat (sim/team.h) is not run to its end, and
- * gives nothing but steady_per_s; a split model's is. Release *result with dl_run_result_free. */
+/* Simulates the run. DL_ERR_DATA if a step takes no time at all, DL_ERR_RANGE if the run takes more
+ * than DL_NS_MAX, or was ended by its watch. With steady_after, a run whose steps repeat
+ * (sim/team.h) ends early, with only steady_per_s as its result; a split model's does not. Release
+ * *result with dl_run_result_free. */
 dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *err) DL_MUST_CHECK;
 void dl_run_result_free(dl_run_result *result);
 
-/* The result as bytes, for another process of the same program; and *result, which is freed before,
- * from them: false, and unchanged, if they are not a result of a point with `workers`. */
+/* Encodes the result as bytes, for another process of the same program; decodes *result, whose old
+ * content is freed, from them: false, and unchanged, if they are not a result of a point with
+ * `workers`. */
 void dl_run_result_encode(const dl_run_result *result, dl_bytes *into);
 bool dl_run_result_decode(dl_run_result *result, int workers, const void *data, size_t bytes);
 
-/* Runs replicate 0 with the costs as they are, for its observer alone. */
+/* Runs replicate 0 with the costs as they are, only for the observer. */
 dl_status dl_run_observe(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                          const dl_team_observer *observer, dl_error *err) DL_MUST_CHECK;
 
-/* What the point needs of its GPUs' memory; NaN if the costs do not say, or without GPUs. */
+/* The point's need of GPU memory; NaN if the costs do not give it, or without GPUs. */
 dl_gpu_memory dl_run_memory(const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point);
 
-/* A time that no step at the costs as they are is below, in ns (tests/sim/test_random_layouts.c): of the
- * stage that bounds it the passes, with the collectives of GPUs that divide layers, after the first
- * micro-batch's way there and before the last one's way back and the update; or its launches. Exchange
- * between GPUs is left out. No noise; 0 where GPUs differ. Without a flush, the slowest stage's passes. */
+/* A lower bound of step times at the undrawn costs, in ns (tests/sim/test_random_layouts.c): the
+ * passes of the stage that sets the bound, with the collectives of GPUs that divide layers, plus
+ * the first micro-batch's way to it, the last one's way back and the update; or its launches.
+ * Excludes exchange between GPUs. No noise; 0 where GPUs differ. Without a flush, the slowest
+ * stage's passes. */
 double dl_run_least_ns(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point);
 
 /* All cost needs of a point, its noise among them. */
 unsigned dl_run_needs(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point);
 
-/* The least trustworthy origin of what the point's run depends on. */
+/* The least trustworthy origin of the costs that the point's run depends on. */
 dl_origin dl_run_origin(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point);
 
 /* Whether the point's steps start with the collectives of sim/step_collectives.h, if the costs have
  * any. */
 bool dl_run_starts_with_collectives(const dl_scenario *scenario, const dl_point *point);
 
-/* Whether the point lies outside of what the costs were measured at: batch of a worker, co-running
- * instances or, for more than one worker, the number of cores. */
+/* Whether the point lies outside the range where the costs were measured: batch of a worker,
+ * co-running instances or, for more than one worker, the number of cores. */
 bool dl_run_extrapolates(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point);
 
-/* Steps of a worker, those of the warm-up too: the scenario's, rounded up to whole intervals where
- * there is no warm-up. */
+/* Steps of a worker, warm-up included: the scenario's, rounded up to whole intervals if there is no
+ * warm-up. */
 int64_t dl_run_steps(const dl_scenario *scenario, const dl_point *point);
 
-/* The [collective ...] that a point of processes on cores lacks; NULL if none. The caller's. */
+/* The [collective ...] that a point of processes on cores lacks; NULL if none. The caller frees
+ * it. */
 char *dl_run_collective_missing(const dl_scenario *scenario, const dl_costs *costs,
                                 const dl_point *point);
 
-/* Of a split model: bytes of layers that the point needs and the costs lack, as dl_costs_missing
- * writes it; what a GPU of the stage needs, and what the smallest one that has it has (NaN if
- * unknown); "conv1;fc1", the first layers of the stages. Texts are the caller's to free. */
+/* For a split model: bytes of layers that the point needs and the costs lack, in the form of
+ * dl_costs_missing; memory needed by a GPU of the stage, and that of the smallest GPU with it (NaN
+ * if unknown); "conv1;fc1", the first layers of the stages. The caller frees the texts. */
 char *dl_run_split_missing(const dl_scenario *scenario, const dl_costs *costs,
                            const dl_point *point);
 dl_gpu_memory dl_run_stage_memory(const dl_scenario *scenario, const dl_costs *costs,

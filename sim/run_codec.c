@@ -1,11 +1,12 @@
-/* What a result of a run points to, in one list: freed, and as bytes for ranks and journals. */
+/* The pointers of a run's result, in one list for freeing, and for encoding as bytes for ranks and
+ * journals. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
 #include "sim/run.h"
 
-/* What a result points to: where the pointer is, and how many bytes are there. */
+/* A pointer of a result: its address, and the number of bytes it points to. */
 typedef struct block {
     void **at;
     size_t bytes;
@@ -54,7 +55,7 @@ bool dl_run_result_decode(dl_run_result *result, int workers, const void *data, 
     block blocks[BLOCKS];
     size_t wanted = 0;
     if (!dl_bytes_take(&left, &read, sizeof read) || read.staleness_bins < 0) return false;
-    /* Of a point that does not fit into its GPUs there is nothing at all. */
+    /* A point that does not fit into its GPUs has no result at all. */
     if (read.workers != workers && read.workers != 0) return false;
     const int rows = read.staleness_rows;
     if (read.staleness_bins > 0 ? rows != 1 && rows != read.workers : rows != 0) return false;

@@ -1,5 +1,5 @@
-/* What run.c, its results, exchange of processes and workers of several GPUs (sim/island/island_run.c)
- * share. */
+/* Shared by run.c, its results, exchange of processes and workers of several GPUs
+ * (sim/island/island_run.c). */
 #ifndef DL_SIM_RUN_INTERNAL_H
 #define DL_SIM_RUN_INTERNAL_H
 
@@ -13,31 +13,31 @@ typedef struct dl_run_share {
     int64_t samples;
 } dl_run_share;
 
-/* The errors of a run that has ended: it took no time, or more than DL_NS_MAX. */
+/* The errors of a finished run: it took no time, or more than DL_NS_MAX. */
 dl_status dl_run_check_time(const dl_engine *engine, const dl_run_config *config,
                             dl_error *err) DL_MUST_CHECK;
 
-/* The figures of a team that has run, to a zeroed *result, which takes the counts of a team without
- * logs away. shares[workers] of the point. */
+/* Writes the figures of a team that has run to zeroed *result; takes over the counts of a team
+ * without logs. shares[workers] of the point. */
 void dl_run_measure(dl_team *team, const dl_point *point, const dl_run_share *shares,
                     dl_run_result *result);
 
-/* Standard deviation and quantiles of steps_s[count], which change their places. */
+/* Standard deviation and quantiles of steps_s[count], which it reorders. */
 void dl_run_spread_of_steps(double *steps_s, size_t count, dl_run_result *result);
 
-/* What a run's compute_log makes of the times of a GPU of that model. */
+/* Factor of a run's compute_log on the times of a GPU of that model. */
 double dl_run_compute_factor(const dl_run_config *run, int model);
 
-/* Factors on passes, [workers x ranks], the caller's to free. A slow worker is slow in all stages;
- * GPUs of one model differ each for itself. `gpus` NULL: workers on cores. */
+/* Factors on passes, [workers x ranks], freed by the caller. A slow worker is slow in all stages;
+ * GPUs of one model differ individually. `gpus` NULL: workers on cores. */
 double *dl_run_slow_devices(const dl_scenario *scenario, const dl_gpu_options *gpus,
                             const dl_costs *costs, const dl_point *point);
 
-/* GPUs of the point's stages, or a worker that is one GPU: shards have a part each of their stage, or
- * workers of what [exchange] sharded says. Must stay where it is; close it after errors too, which
- * are those of dl_pipeline_cut. */
+/* GPUs of the point's stages, or of workers of one GPU. Each shard holds a part of its stage; each
+ * worker, its part of the state divided by [exchange] sharded. Must not move in memory; close it
+ * after errors too, which are those of dl_pipeline_cut. */
 typedef struct dl_run_ranks {
-    dl_memory_rank all; /* but for the stage */
+    dl_memory_rank all; /* except for the stage */
     dl_gpu_options options;
     dl_model_layers model;
     dl_stage stages[DL_STAGES_MAX];
@@ -48,9 +48,9 @@ dl_status dl_run_ranks_open(dl_run_ranks *ranks, const dl_scenario *scenario, co
 void dl_run_ranks_close(dl_run_ranks *ranks);
 dl_memory_rank dl_run_rank(const dl_run_ranks *ranks, int stage);
 
-/* Of workers of several GPUs, with the costs of the draw: makes them, for an exchange as of workers of
- * one GPU, and what they need until they are freed, of which the latter may be there even if it fails;
- * figures of a team that has run; what the fullest of the GPUs needs. */
+/* Workers of several GPUs, with the drawn costs. Creates them, for an exchange as of workers of one
+ * GPU, with the data they need until freed, which may exist even after a failure; measures a team
+ * that has run; gives the need of the fullest GPU. */
 typedef struct dl_run_island dl_run_island;
 dl_status dl_run_create_island(const dl_run_config *run, const dl_costs *costs,
                                const dl_gpus_config *exchange, dl_run_island **island,
@@ -61,7 +61,7 @@ double dl_run_split_least_ns(const dl_run_config *run);
 dl_gpu_memory dl_run_split_memory(const dl_scenario *scenario, const dl_costs *costs,
                                   const dl_point *point);
 
-/* Of the parameters, that are averaged one after another. */
+/* Number of fragments of the parameters, averaged in sequence. */
 int dl_run_fragments(const dl_scenario *scenario, const dl_point *point);
 
 /* --- run_processes.c --- */
@@ -77,19 +77,19 @@ const dl_collective_cost *dl_run_process_cost(const dl_costs *costs, const dl_po
  * by all-reduces, or with a synchronous server. */
 bool dl_run_reduces(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point);
 
-/* What an exchange of processes adds to a step whose backward pass takes backward_ns, with the
- * broadcast of buffers before it; and what is left of it where all but the last process have
- * waited. These leave a core to the last one's threads: nothing that is in flight during its
- * backward pass slows that down. */
+/* Time that an exchange of processes adds to a step whose backward pass takes backward_ns, with the
+ * broadcast of buffers before it; and the time of that left after the last process arrives, while
+ * all others have waited: these leave a core to its threads, so that nothing in flight slows its
+ * backward pass. */
 void dl_run_reduce_ns(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                       double backward_ns, double *ns, double *late_ns);
 
-/* Whether an exchange of the point was measured of other numbers of processes only. */
+/* Whether an exchange of the point was measured only for other numbers of processes. */
 bool dl_run_scales_exchange(const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point);
 
-/* What processes need of what threads would: their waits are in what their exchange takes as a
- * whole. With what they need where the costs have no times of it. */
+/* The needs of processes among those of threads: their waits are included in the time of their
+ * exchange. With the needs of exchanges that the costs have no times of. */
 unsigned dl_run_process_needs(const dl_scenario *scenario, const dl_costs *costs,
                               const dl_point *point, unsigned needs);
 

@@ -1,5 +1,5 @@
-/* Exchange of workers that are processes: which of the costs' times measured as a whole it is made
- * of, what it takes, and what it needs where there are none. */
+/* Exchange of workers that are processes: the times measured as a whole that make it up, its
+ * duration, and the costs it needs without measurements. */
 #include <math.h>
 
 #include "common/alloc.h"
@@ -44,7 +44,7 @@ static bool calls_server(const dl_scenario *scenario, const dl_costs *costs, con
            (point->mode->needs & DL_NEED_COPY) != 0;
 }
 
-/* Of some number of workers. */
+/* Whether pushpull was measured for some number of workers. */
 static bool has_pushpull(const dl_costs *costs)
 {
     for (size_t i = 0; i < costs->collective_count; i++)
@@ -52,7 +52,7 @@ static bool has_pushpull(const dl_costs *costs)
     return false;
 }
 
-/* Whether the exchange of that kind was measured of other numbers of processes only. */
+/* Whether that kind of exchange was measured only for other numbers of processes. */
 static bool of_other_ranks(const dl_costs *costs, const dl_point *point, int kind)
 {
     return dl_costs_other_ranks(costs, kind, point->workers) != NULL;
@@ -67,7 +67,7 @@ static bool is_unknown(const dl_costs *costs, const dl_point *point, int kind)
 char *dl_run_collective_missing(const dl_scenario *scenario, const dl_costs *costs,
                                 const dl_point *point)
 {
-    if (dl_costs_exchange_by_messages(costs)) return NULL; /* dl_run_needs has what that needs */
+    if (dl_costs_exchange_by_messages(costs)) return NULL; /* dl_run_needs has its needs */
     if (calls_server(scenario, costs, point) && is_unknown(costs, point, DL_ROUNDTRIP)) {
         const bool whole = dl_mode_serves_gradients(point->mode) && has_pushpull(costs);
         return dl_format("[%s %d]", whole ? "pushpull" : "roundtrip", point->workers);
@@ -84,8 +84,8 @@ char *dl_run_collective_missing(const dl_scenario *scenario, const dl_costs *cos
     return dl_format("[collective broadcast %d]", point->workers);
 }
 
-/* What the all-reduces of an exchange of processes take: of gradients bucket by bucket, from when
- * they are ready on, as DistributedDataParallel does; else of parameters and state. */
+/* Time of the all-reduces of an exchange of processes: of gradients bucket by bucket once they are
+ * ready, as in DistributedDataParallel; else of parameters and state. */
 static double reduces_ns(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                          double backward_ns, const dl_process_reduces *of)
 {
@@ -138,7 +138,7 @@ bool dl_run_scales_exchange(const dl_scenario *scenario, const dl_costs *costs,
            (broadcasts(costs, point) && of_other_ranks(costs, point, DL_BROADCAST));
 }
 
-/* Of exchanges among processes that the costs have no times of. */
+/* Needs of exchanges among processes that the costs have no times of. */
 static unsigned message_needs(const dl_scenario *scenario, const dl_costs *costs,
                               const dl_point *point)
 {

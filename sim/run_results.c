@@ -1,4 +1,4 @@
-/* What comes out of a run of a team. */
+/* Results of a run of a team. */
 #include "sim/run_internal.h"
 
 #include <math.h>
@@ -12,14 +12,14 @@
 const char *const dl_part_names[DL_PART_COUNT] = {"compute",   "dispatch", "communication",
                                                   "averaging", "waiting",  "input"};
 
-/* Where the two values are on which the quantile of `count` depends, in order. */
+/* Position of the first of the two sorted values that determine the quantile of `count`. */
 static size_t place_of(double share, size_t count)
 {
     return (size_t)(share * (double)(count - 1));
 }
 
-/* The quantile of values[count], which change their places: only those on which it depends are
- * sorted. The first `least` have their places, which are before these. */
+/* The quantile of values[count], which it reorders: sorts only the values that determine it. The
+ * first `least` are already in place, before these. */
 static double quantile(double *values, size_t count, double share, size_t least)
 {
     if (count == 0) return 0;
@@ -36,7 +36,6 @@ static double quantile(double *values, size_t count, double share, size_t least)
     return dl_quantile(values, count, share);
 }
 
-/* Standard deviation and quantiles of steps_s[count], which change their places. */
 void dl_run_spread_of_steps(double *steps_s, size_t count, dl_run_result *result)
 {
     result->step_sd_s = count > 1 ? dl_sd(steps_s, count) : 0;
@@ -70,8 +69,8 @@ static bool are_equal(const dl_run_share *shares, int workers)
     return true;
 }
 
-/* Throughput is that of the whole span: workers that share cores take turns in long time slices, so
- * the rates that each has while it is at work add up to more than the cores can do. */
+/* Throughput covers the whole span: workers that share cores take turns in long time slices, so the
+ * sum of their rates while active exceeds the cores' capacity. */
 static void measure_throughput(const dl_team *team, const dl_point *point,
                                const dl_run_share *shares, dl_run_result *result)
 {
@@ -98,7 +97,7 @@ static void measure_throughput(const dl_team *team, const dl_point *point,
         equal ? (double)(done - lost) * (double)point->batch / point->workers : samples;
     result->span_s = dl_ns_to_s((double)span_ns);
     result->throughput_per_s = result->samples / result->span_s;
-    /* If all workers leave, none has done all steps. */
+    /* If all workers leave, none has done all its steps. */
     if (!team->config.each_ends && first_ns < span_ns)
         result->tail_frac = (double)(span_ns - first_ns) / (double)span_ns;
     result->applied_frac = 1 - (double)(lost + left_over) / (double)done;
@@ -139,8 +138,8 @@ static void measure_steps(const dl_team *team, dl_run_result *result)
     free(all);
 }
 
-/* The compute state is one piece of work in the simulation; its time goes to its parts in the
- * proportion of their work. */
+/* The compute state is a single piece of work in the simulation; its time is divided among its
+ * parts in proportion to their work. */
 static void split_compute(const dl_team *team, int number, double *part_ns)
 {
     if (team->config.platform->on_gpus) {
@@ -193,7 +192,7 @@ static int most_staleness(const dl_team *team)
     return most;
 }
 
-/* From the logs: of each worker, if these are not too many numbers. */
+/* Counts staleness from the logs: by worker, unless that is too many numbers. */
 static void count_staleness(const dl_team *team, dl_run_result *result)
 {
     const int most = most_staleness(team);
@@ -217,7 +216,7 @@ static void count_staleness(const dl_team *team, dl_run_result *result)
     }
 }
 
-/* What a team without logs has counted, which it gives away. */
+/* Takes over the counts of a team without logs. */
 static void take_staleness(dl_team_tallies *tallies, dl_run_result *result)
 {
     size_t bins = tallies->staleness_count;
@@ -254,7 +253,7 @@ static void measure_syncer(const dl_team *team, dl_run_result *result)
     syncer->goodput_frac = dl_absences_goodput(team);
 }
 
-/* The outer steps of all workers, the caller's to free; *count of them. */
+/* Outer steps of all workers, *count of them, freed by the caller. */
 static double *outer_steps(const dl_team *team, size_t *count)
 {
     size_t room = 1;
@@ -276,7 +275,7 @@ static double *outer_steps(const dl_team *team, size_t *count)
     return outer_s;
 }
 
-/* Their mean where steps are not kept: the workers' time in steps over their outer steps. */
+/* Their mean if steps are not kept: the workers' time in steps over their outer steps. */
 static double mean_outer_step_s(const dl_team *team, const dl_run_result *result)
 {
     double sum_s = 0, outer_steps = 0;
@@ -289,7 +288,7 @@ static double mean_outer_step_s(const dl_team *team, const dl_run_result *result
     return sum_s / outer_steps;
 }
 
-/* Those of a syncer: from merge to merge. */
+/* Outer steps with a syncer: from merge to merge. */
 static double *outer_steps_of_merges(const dl_team *team, size_t *count)
 {
     const int64_t *merge_ns;
@@ -301,7 +300,8 @@ static double *outer_steps_of_merges(const dl_team *team, size_t *count)
     return outer_s;
 }
 
-/* How often a worker has exchanged all parameters, or versions were merged, since the start. */
+/* Number of times since the start that a worker has exchanged all parameters, or versions were
+ * merged. */
 static double outer_steps_done(const dl_team *team)
 {
     const int fragments = team->config.fragments;
@@ -314,8 +314,7 @@ static double outer_steps_done(const dl_team *team)
     return sum / team->config.workers;
 }
 
-/* Time of communication threads in exchanges, without waiting for others', of an outer step of
- * one. */
+/* Time of a communication thread in exchanges per outer step, without waiting for others. */
 static double exchanged_by_threads_s(const dl_team *team)
 {
     double sum_ns = 0;

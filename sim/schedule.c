@@ -12,7 +12,7 @@
 
 #define SCHEMA 1
 
-/* A gradient that the next update will have in it. */
+/* A gradient that the next update will include. */
 typedef struct contribution {
     int worker;
     int64_t step, read;
@@ -26,14 +26,14 @@ typedef struct schedule {
     int64_t *written;               /* [workers] local steps */
     int64_t *ended; /* [workers] the same, also where others of the site are to end */
     int site_size;  /* workers that average their gradients in each step; else 1 */
-    /* Of averages: the local steps between two, the fragments, the lag, steps in all. */
+    /* For averages: local steps between two, fragments, lag, total steps. */
     int64_t period, fragments, lag, steps;
     int64_t *received;     /* [workers] averages, with a lag */
     contribution *pending; /* [pending_count] since the last update */
     size_t pending_count, pending_capacity;
 } schedule;
 
-/* Of worker `worker`'s step. */
+/* The batch of a worker's step. */
 static int64_t batch_of(const schedule *s, int worker, int64_t step)
 {
     return step * s->point->workers + worker;
@@ -45,7 +45,7 @@ static bool has_fragments(const schedule *s)
     return s->fragments > 1 || s->lag > 0;
 }
 
-/* A number that is -1 leaves its cell empty. The row is still to be ended. */
+/* Starts a row, which the caller ends; -1 gives an empty cell. */
 static void start_row(schedule *s, int64_t now_ns, const char *event, int64_t update,
                       int64_t worker, int64_t read, int64_t batch)
 {
@@ -72,7 +72,8 @@ static void write_row(schedule *s, int64_t now_ns, const char *event, int64_t up
     dl_csv_end_row(&s->csv);
 }
 
-/* Of averages: number `update`, or the worker's, of round `round`, counted over fragments. */
+/* Writes a row of an average: number `update`, or the worker's, of round `round`, counted over
+ * fragments. */
 static void write_round(schedule *s, int64_t now_ns, const char *event, int64_t update,
                         int64_t worker, int64_t round)
 {
@@ -104,7 +105,7 @@ static void on_contribute(void *user, int worker, int64_t step, int64_t read, in
     s->pending[s->pending_count++] = (contribution){worker, step, read};
 }
 
-/* The server's update with all that was contributed. */
+/* The server's update with all contributions. */
 static void on_update(void *user, int64_t version, int64_t now_ns)
 {
     schedule *s = user;
@@ -113,8 +114,7 @@ static void on_update(void *user, int64_t version, int64_t now_ns)
     s->pending_count = 0;
 }
 
-/* The update of all together: step `version` - 1 of each worker, with the parameters that the lag
- * left it. */
+/* A common update: step `version` - 1 of each worker, with parameters that are older by the lag. */
 static void on_common_update(void *user, int64_t version, int64_t now_ns)
 {
     schedule *s = user;
@@ -124,8 +124,8 @@ static void on_common_update(void *user, int64_t version, int64_t now_ns)
         write_gradient(s, now_ns, version, &(contribution){w, version - 1, read});
 }
 
-/* The next local step of the workers first ... first + site_size - 1 and, with a lag, what they
- * send then: they have their new parameters once all of the site have their gradients. */
+/* Writes the next local step of the workers first ... first + site_size - 1 and, with a lag, what
+ * they then send: they have their new parameters once the whole site has its gradients. */
 static void write_step(schedule *s, int64_t now_ns, int first)
 {
     const int end = first + s->site_size;
@@ -136,8 +136,8 @@ static void write_step(schedule *s, int64_t now_ns, int first)
         write_round(s, now_ns, "send", -1, w, done / s->period - 1);
 }
 
-/* The last of the period's steps are still to end: without a lag they have done all but the pull,
- * with one some have sent and do not go on yet. */
+/* The period's last steps have not ended: without a lag all is done but the pull, with one some
+ * workers have sent and do not continue yet. */
 static void write_average(schedule *s, int64_t now_ns)
 {
     const int64_t version = s->updates + 1;
@@ -155,8 +155,9 @@ static void on_average(void *user, int64_t version, int64_t now_ns)
         write_average(s, now_ns);
 }
 
-/* With a lag: what the worker merges at the end of its step, as dl_mode_average does. Where the way
- * back takes no time, it may have got there before the average was counted. */
+/* With a lag: writes the averages that the worker merges at the end of its step, as in
+ * dl_mode_average. If the way back takes no time, it may have received one before the average was
+ * counted. */
 static void write_receipts(schedule *s, int64_t now_ns, int worker, int64_t done)
 {
     const int64_t late = done - s->lag > 0 ? done - s->lag : 0;
@@ -179,12 +180,12 @@ static void on_step(void *user, int worker, int64_t step, int64_t start_ns, int6
     s->ended[worker] = step + 1;
     for (int w = first; w < end; w++)
         if (s->ended[w] <= step) return;
-    if (step >= s->written[first]) write_step(s, end_ns, first); /* else before an average */
+    if (step >= s->written[first]) write_step(s, end_ns, first); /* written with an average */
     for (int w = first; s->lag > 0 && w < end; w++)
         write_receipts(s, end_ns, w, step + 1);
 }
 
-/* Workers of each site, who are neighbours; 0 where not all have as many. */
+/* Number of workers of each site, which are consecutive; 0 if sites differ. */
 static int site_size(const dl_scenario *scenario, const dl_point *point)
 {
     const dl_gpu_options *gpu = scenario->gpu;
@@ -203,7 +204,7 @@ static int site_size(const dl_scenario *scenario, const dl_point *point)
     return size;
 }
 
-/* The next merge has the upload in it, which is based on `version`. */
+/* The next merge includes the upload, which is based on `version`. */
 static void write_merge(schedule *s, int64_t now_ns, int worker, int64_t version)
 {
     start_row(s, now_ns, "merge", s->updates + 1, worker, version, -1);

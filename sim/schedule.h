@@ -1,9 +1,9 @@
 /* The order of updates of one simulated run, for `dlprof train --schedule`, which repeats it with
  * real gradients. The format, with an example: docs/formats.md.
  *
- * Modes whose server updates give gradients, none and average local steps, async_average also what
- * learners upload and adopt and what is merged. easgd merges parameters otherwise, which the format
- * does not have. */
+ * Modes with server updates write gradients, none and average local steps, async_average also
+ * learners' uploads and adoptions, and merges. The format has no rows for easgd's merges of
+ * parameters. */
 #ifndef DL_SIM_SCHEDULE_H
 #define DL_SIM_SCHEDULE_H
 

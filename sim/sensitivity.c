@@ -10,17 +10,17 @@
 #define STEPS_MOST 40
 #define STEPS_LEAST 4
 #define EVENTS_LEAST 300000.0
-#define MOVES_LOG 1e-4 /* less than that is no interval: what was assumed does not matter */
-#define OVERRUN 16     /* times as many events, where the fewest steps take as many */
+#define MOVES_LOG 1e-4 /* smaller changes give no interval: the assumption does not matter */
+#define OVERRUN 16     /* factor on the events allowed if the fewest steps need them */
 
 /* A row whose runs are repeated with other costs, as rank 0 lists them for all. */
 typedef struct trial {
     int64_t row, variant, point;
     int64_t steps;
-    int64_t first; /* of its runs: as it is, then the low and the high end of each variation; */
-    int64_t count; /* 1 + 2 variations; as many of its baseline follow, */
-    int64_t bases; /* where it has one and gets an interval: count, else 0 */
-    int64_t leads; /* 1: it is the one whose influences are told */
+    int64_t first; /* its first run: unchanged, then the low and the high end of each variation; */
+    int64_t count; /* 1 + 2 variations; the baseline's runs follow, */
+    int64_t bases; /* if it has one and gets an interval: count, else 0 */
+    int64_t leads; /* 1: its influences are reported */
 } trial;
 
 typedef struct trials {
@@ -32,8 +32,7 @@ typedef struct trials {
     int64_t before; /* runs of the sweep */
 } trials;
 
-/* Whether the row's run may depend on what was assumed, as it was assumed, and there is something
- * to vary. */
+/* Whether the row's run may depend on the assumption, which still holds and can be varied. */
 static bool counts(const dl_assumption *a, const dl_variant *variant, const dl_point *point)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -45,7 +44,7 @@ static bool counts(const dl_assumption *a, const dl_variant *variant, const dl_p
     return a->low < a->high;
 }
 
-/* What two runs vary, the first to the low and the second to the high end. */
+/* The variation of two runs, the first at the low and the second at the high end. */
 typedef struct variation {
     dl_influence_kind kind;
     const dl_assumption *assumption; /* the first of its cause */
@@ -60,7 +59,7 @@ static bool goes_along(const dl_variant *variant, const dl_point *point, size_t 
     return false;
 }
 
-/* Number `number` of what the row's run varies in; false: there are not as many. */
+/* Variation `number` of the row's run; false: there are fewer. */
 static bool find_variation(const dl_variant *variant, const dl_point *point, int64_t number,
                            variation *found)
 {
@@ -85,8 +84,8 @@ static int count_of(const dl_variant *variant, const dl_point *point)
     return count;
 }
 
-/* Of each variant and mode the row with most workers that ran, the last of equal ones; and only if
- * something of it was assumed. */
+/* Whether the row has most workers (the last of equals) among the rows of its variant and mode that
+ * ran, and some assumption. */
 static bool is_tried(const dl_study *study, const dl_sweep *sweep, size_t number)
 {
     const dl_row *row = &sweep->rows[number];
@@ -115,7 +114,7 @@ static bool is_same(const dl_influence *a, const dl_influence *b)
     return dl_assumption_same(a->assumption, b->assumption);
 }
 
-/* Keeps the largest of each assumption. */
+/* Keeps the largest influence of each assumption. */
 static void add(dl_sweep *sweep, const dl_influence *influence)
 {
     if (isnan(dl_influence_size(influence))) return;
@@ -222,7 +221,7 @@ static void show(void *user, int64_t done, int64_t count)
 
 /* --- which rows ------------------------------------------------------------------------------ */
 
-/* Steps that take about as many events as `runs` runs of the row may; 0: too few. */
+/* Steps for which `runs` runs take about as many events as the row may; 0: too few. */
 static int64_t steps_for(const dl_variant *variant, const dl_row *row, double runs, double events)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -239,7 +238,7 @@ static int64_t steps_for(const dl_variant *variant, const dl_row *row, double ru
     return takes <= OVERRUN * may ? shorter.steps : 0;
 }
 
-/* Tries the row; false: that takes too long. */
+/* Lists the row for trial; false: that takes too long. */
 static bool list_row(trials *all, const dl_sweep *sweep, size_t number, bool leads, double events)
 {
     const dl_row *row = &sweep->rows[number];

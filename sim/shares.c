@@ -37,7 +37,7 @@ void dl_point_models(const dl_scenario *scenario, const dl_point *point, int *mo
 typedef struct sharer {
     const dl_costs *costs;
     int model;
-    double factor; /* on its times: workers that share its GPU */
+    double factor; /* on its times: number of workers on its GPU */
 } sharer;
 
 static double time_ns(const sharer *s, double samples)
@@ -46,7 +46,7 @@ static double time_ns(const sharer *s, double samples)
                         dl_costs_model_step_ns(s->costs, s->model, samples, "backward"));
 }
 
-/* How many of `most` samples take no longer than limit_ns. */
+/* Number of samples, up to `most`, that take at most limit_ns. */
 static double samples_within(const sharer *s, double limit_ns, double most)
 {
     double low = 0, high = most;
@@ -70,7 +70,7 @@ static double samples_of_all(const sharer *s, int workers, double limit_ns, doub
     return sum;
 }
 
-/* The worker that has one sample more done first. */
+/* The worker that would finish one more sample first. */
 static int next_sharer(const sharer *s, int workers, const int64_t *samples)
 {
     int best = 0;
@@ -84,7 +84,7 @@ static int next_sharer(const sharer *s, int workers, const int64_t *samples)
     return best;
 }
 
-/* Parts `all` samples, of a micro-batch of each worker. */
+/* Divides `all` samples, those of the workers' micro-batches. */
 static void share_samples(const sharer *s, int workers, int64_t all, int64_t *samples)
 {
     double low_ns = 0, high_ns = 0;
@@ -109,7 +109,7 @@ static void share_samples(const sharer *s, int workers, int64_t all, int64_t *sa
         samples[w] += each;
     for (left -= each * workers; left > 0; left--)
         samples[next_sharer(s, workers, samples)]++;
-    for (; left < 0; left++) { /* some got their one at the expense of others */
+    for (; left < 0; left++) { /* some got their minimum of one at others' expense */
         int most = 0;
         for (int w = 1; w < workers; w++)
             if (samples[w] > samples[most]) most = w;

@@ -1,7 +1,7 @@
 #include "sim/statistics.h"
 
-/* Of Boost.Math: no exceptions, out of range is NaN. In long double and rounded once, so that the
- * last digit does not depend on the processor. */
+/* Boost.Math: no exceptions, NaN if out of range. Computed in long double and rounded once, so that
+ * the last digit does not depend on the processor. */
 #define BOOST_MATH_DOMAIN_ERROR_POLICY ignore_error
 #define BOOST_MATH_POLE_ERROR_POLICY ignore_error
 #define BOOST_MATH_OVERFLOW_ERROR_POLICY ignore_error
@@ -9,8 +9,8 @@
 #define BOOST_MATH_ROUNDING_ERROR_POLICY ignore_error
 #define BOOST_MATH_INDETERMINATE_RESULT_ERROR_POLICY ignore_error
 #define BOOST_MATH_PROMOTE_DOUBLE_POLICY true
-/* It includes <iostream> for debugging (tools/roots.hpp of 1.74): the streams of C++ would be set up
- * at every start, by a library that nothing else needs. */
+/* Boost.Math includes <iostream> for debugging (tools/roots.hpp of 1.74), whose C++ streams would
+ * be set up at every start, by a library that nothing else needs. */
 #define _GLIBCXX_IOSTREAM 1
 
 #include <algorithm>
@@ -41,15 +41,15 @@ double ratio(const double *a, const double *b, double x)
     return above / below;
 }
 
-/* What the sum of two numbers loses by rounding (Knuth, TAOCP 2, 4.2.2). */
+/* The rounding error of the sum of two numbers (Knuth, TAOCP 2, 4.2.2). */
 double lost(double a, double b, double sum)
 {
     const double of_b = sum - a;
     return (a - (sum - of_b)) + (b - of_b);
 }
 
-/* A sum of twice the precision (Ogita, Rump and Oishi, SIAM J. Sci. Comput. 26, 2005): so its last
- * digit does not depend on what a processor has beyond double. */
+/* A sum with twice the precision (Ogita, Rump and Oishi, SIAM J. Sci. Comput. 26, 2005): its last
+ * digit does not depend on a processor's extended precision. */
 struct total {
     double high = 0, low = 0;
 

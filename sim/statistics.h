@@ -1,8 +1,8 @@
 /* Order statistics, moments and distributions.
  *
- * Values are sorted with NaN last. Quantiles of distributions: of 0 and 1 they are the ends of the
- * range, which may be infinite; NaN where a parameter is out of its range. Errors are below 1e-15 of
- * the result, of the beta distribution below 1e-12. */
+ * Values are sorted with NaN last. Quantiles of distributions at 0 and 1 are the ends of the range,
+ * which may be infinite; NaN if a parameter is out of range. Errors are below 1e-15 of the result,
+ * of the beta distribution below 1e-12. */
 #ifndef DL_SIM_STATISTICS_H
 #define DL_SIM_STATISTICS_H
 
@@ -16,8 +16,8 @@ extern "C" {
 /* Sorts values[count], ascending. */
 void dl_sort_doubles(double *values, size_t count);
 
-/* Moves values[count] so that values[place] is the one that it is in ascending order, with none
- * larger before it and none smaller after it; place < count. */
+/* Reorders values[count] so that values[place] is the one of ascending order, with none larger
+ * before it and none smaller after it; place < count. */
 void dl_select(double *values, size_t count, size_t place);
 
 /* Mean, and standard deviation (of a sample: n - 1). count >= 1; the deviation of one is NaN. */
@@ -29,22 +29,23 @@ double dl_sd(const double *values, size_t count);
 double dl_quantile(const double *sorted, size_t count, double share);
 
 /* Kolmogorov and Smirnov's distance of two samples a[n], b[m], ascending, n, m >= 1: the largest
- * difference of the shares of them that are at most x, over all x; 0 to 1. */
+ * difference, over all x, of the shares of values up to x; 0 to 1. */
 double dl_ks_distance(const double *a, size_t n, const double *b, size_t m);
 
-/* The mean distance of samples n, m of one continuous distribution: sqrt(pi / 2) ln 2, that of Kolmogorov's
- * distribution, over sqrt(e) + 0.12 + 0.11 / sqrt(e), e = nm / (n + m) (Stephens 1970, Journal of
- * the Royal Statistical Society B 32, 115). Off by less than 0.02 from n = 5 on. */
+/* The mean distance of two samples of sizes n, m from one continuous distribution: sqrt(pi / 2) ln
+ * 2, that of Kolmogorov's distribution, over sqrt(e) + 0.12 + 0.11 / sqrt(e), e = nm / (n + m)
+ * (Stephens 1970, Journal of the Royal Statistical Society B 32, 115). Off by less than 0.02 from n
+ * = 5 on. */
 double dl_ks_distance_of_equals(size_t n, size_t m);
 
 /* The median of values[count >= 1], which it sorts. */
 float dl_median_float(float *values, size_t count);
 
-/* Shuffles values[count] by Fisher and Yates' method with the Mersenne twister MT19937 of the lower
- * 32 bits of the seed. */
+/* Shuffles values[count] by Fisher and Yates' method with the Mersenne twister MT19937, seeded with
+ * the lower 32 bits of the seed. */
 void dl_shuffle(double *values, size_t count, uint64_t seed);
 
-/* The standard normal distribution: the part below z, the part above z, and the z with the part u
+/* The standard normal distribution: probability below z, above z, and the z with probability u
  * below it. */
 double dl_normal_below(double z);
 double dl_normal_above(double z);

@@ -53,7 +53,7 @@ typedef struct row_runs {
     int64_t drawn_count;
 } row_runs;
 
-/* [rows x bins] of which the first ones are those of the result, in all rows or summed into one. */
+/* [rows x bins] staleness counts, the first bins from the result, by row or summed into one row. */
 static int64_t *spread_staleness(const dl_run_result *of, int rows, int bins)
 {
     int64_t *counts = dl_calloc((size_t)rows * (size_t)bins, sizeof *counts, "staleness counts");
@@ -114,7 +114,7 @@ static double median_of(const dl_run_result *runs, int64_t replicates, size_t of
     return median;
 }
 
-/* Figures are plain numbers: counts and means over the runs alike. */
+/* Adds all figures as plain numbers: counts and means alike. */
 static void add_rollout(dl_run_result *mean, const dl_rollout_result *run, double share)
 {
     if (mean->rollout == NULL) mean->rollout = dl_calloc(1, sizeof *run, "figures of generators");
@@ -203,7 +203,7 @@ static double rate_of(const dl_run_result *run, const dl_run_result *base)
     return base != NULL ? run->throughput_per_s / base->throughput_per_s : run->throughput_per_s;
 }
 
-/* The interval of the rates around `center`, as sim/sweep.h says. */
+/* The interval of the rates around `center` (sim/sweep.h). */
 static void set_interval(const row_runs *runs, const row_runs *base, double center, double *low,
                          double *high)
 {
@@ -312,8 +312,9 @@ static void set_rates(dl_row *row, const row_runs *runs, const row_runs *base, b
     if (interval) set_interval(runs, base, row->speedup, &row->speedup_low, &row->speedup_high);
 }
 
-/* Sets the figures of row->point from its runs; base are those of its baseline, as many, NULL if
- * there are none (no speedup). Without `interval` there is none. `worth`: as many GPUs, or workers, as the baseline's compute what the row's do. */
+/* Sets the figures of row->point from its runs; `base`: its baseline's runs, as many, NULL if there
+ * are none (no speedup). Without `interval` none is set. `worth`: number of the baseline's GPUs, or
+ * workers, equivalent to the row's. */
 static void set_figures(dl_row *row, const row_runs *runs, const row_runs *base, bool interval,
                         double worth)
 {
@@ -338,8 +339,8 @@ static void set_figures(dl_row *row, const row_runs *runs, const row_runs *base,
 
 /* --- running -------------------------------------------------------------------------------- */
 
-/* One variant's work: for each point, the baselines' after the scenario's, the runs with the costs
- * as they are and those with drawn costs. */
+/* One variant's work: for each point (baselines after the scenario's), the runs with undrawn costs
+ * and those with drawn costs. */
 typedef struct part {
     const dl_scenario *scenario;
     const dl_costs *costs;
@@ -352,7 +353,7 @@ typedef struct part {
     int64_t central, drawn; /* runs of a point */
     double *compute_draws;  /* [drawn] logarithms of a factor on compute; NULL: 0 */
     int64_t first, runs;
-    double *weights;        /* [point_count] of a run of each; 0: it does not fit */
+    double *weights;        /* of each one's run; 0: does not fit */
     dl_run_result *results; /* [runs] */
 } part;
 
@@ -536,7 +537,7 @@ static dl_status run_one(part *p, int64_t run, const dl_run_watch *watch, dl_err
     return p->fits[point] ? dl_run(&config, &p->results[run], err) : DL_OK;
 }
 
-/* The part that a job of the sweep is of; *run becomes its run's number there. */
+/* The part that a job of the sweep belongs to; *run becomes the run's number there. */
 static part *part_of(const parts *all, int64_t *run)
 {
     size_t last = all->count - 1;
@@ -716,13 +717,13 @@ dl_status dl_sweep_run(dl_sweep *sweep, const dl_study *study, const dl_sweep_co
     const bool leads = config->cluster == NULL || config->cluster->rank == 0;
     dl_status status = open_journal(sweep, config, all.runs, err);
     if (status == DL_OK) status = run_all(&all, config, sweep->journal, err);
-    dl_pace_expect(config->pace, (double)-INFINITY); /* what a failure has left undone */
+    dl_pace_expect(config->pace, (double)-INFINITY); /* work left undone by a failure */
     if (status == DL_OK && leads) collect(sweep, &all);
     if (status == DL_OK && leads) look_at_traces(sweep, study, !config->no_influences);
     if (status == DL_OK && !config->no_influences) {
         status = dl_sweep_find_influences(sweep, study, config, all.runs, err);
     }
-    /* What was done before a failure is kept too; the failure is what counts. */
+    /* Work done before a failure is kept too; the failure is reported. */
     dl_error why = {0};
     if (sweep->journal != NULL && dl_journal_flush(sweep->journal, &why) != DL_OK &&
         status == DL_OK) {

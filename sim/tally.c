@@ -11,15 +11,15 @@
 /* Octaves above the first two, which have bins of 1 ns, up to DL_NS_MAX = 2^62. */
 #define BINS ((62 - BITS) * PER_OCTAVE + 2 * PER_OCTAVE)
 
-/* How many low bits of the duration its bin leaves out. */
+/* Number of low bits of the duration that its bin drops. */
 static int shift_of(int64_t ns)
 {
     const int highest = ns > 0 ? 63 - __builtin_clzll((unsigned long long)ns) : 0;
     return highest > BITS ? highest - BITS : 0;
 }
 
-/* Durations with `shift` low bits left out have PER_OCTAVE .. 2 PER_OCTAVE - 1 in the others, those
- * with none all of 0 .. 2 PER_OCTAVE - 1: the numbers follow each other without gaps. */
+/* Durations with `shift` low bits dropped have PER_OCTAVE .. 2 PER_OCTAVE - 1 in the others, those
+ * with none all of 0 .. 2 PER_OCTAVE - 1: bin numbers have no gaps. */
 static int bin_of(int64_t ns)
 {
     const int shift = shift_of(ns);

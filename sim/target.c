@@ -75,7 +75,7 @@ void dl_target_free(dl_target *target)
     *target = (dl_target){0};
 }
 
-/* Where a value lies between those that are given. */
+/* Coordinate of a value for interpolation. */
 static double place(dl_target_by by, double at)
 {
     return by == DL_TARGET_INTERVAL ? log(at) : at;

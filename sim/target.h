@@ -1,6 +1,6 @@
-/* Time to a target: how many samples a training needs until it is as good as wanted, where it is known
- * by how much averaging intervals or stale gradients make more of them necessary. Nothing of that is
- * simulated: the scenario gives the samples of synchronous training, and factors on them. */
+/* Time to a target: the number of samples that training needs to reach a given quality, where the
+ * effect of averaging intervals or stale gradients on it is known. None of this is simulated: the
+ * scenario gives the samples of synchronous training, and factors on them. */
 #ifndef DL_SIM_TARGET_H
 #define DL_SIM_TARGET_H
 
@@ -36,10 +36,10 @@ dl_status dl_target_read_factor(dl_target_factor *factor, const char *text,
 dl_status dl_target_read(dl_target *target, const dl_ini *ini, dl_error *err) DL_MUST_CHECK;
 void dl_target_free(dl_target *target); /* a zeroed one is fine */
 
-/* The factor of a mode where one is given, else that of the interval times that of the mean staleness.
- * An interval of 1 and a staleness of 0 have 1 unless they are given. Between two given ones the
- * factor is interpolated, over the logarithm of the interval, over the staleness; beyond the largest
- * it is not known: NaN. `interval` is 1 for a mode without; `staleness` may be NaN: none. */
+/* The factor given for a mode, else that of the interval times that of the mean staleness. An
+ * interval of 1 and a staleness of 0 have 1 unless they are given. Between given ones the factor is
+ * interpolated, over the logarithm of the interval, over the staleness; beyond the largest it is
+ * unknown: NaN. `interval` is 1 for a mode without; `staleness` may be NaN: none. */
 double dl_target_factor_of(const dl_target *target, const dl_mode *mode, double interval,
                            double staleness);
 

@@ -41,7 +41,7 @@ static double alone_ns(const dl_team *team, int worker)
     return dl_team_compute_ns(team, worker) + config->workload->update_ns;
 }
 
-/* As config.interval_by_speed says, by the times of a step without noise. */
+/* Sets intervals by config.interval_by_speed, from step times without noise. */
 static void set_intervals(dl_team *team)
 {
     const dl_team_config *config = &team->config;
@@ -92,7 +92,7 @@ void dl_team_init(dl_team *team, const dl_team_config *config)
         team->step_ns = dl_calloc(steps, sizeof *team->step_ns, "step times");
         team->staleness = dl_calloc(steps, sizeof *team->staleness, "staleness");
     }
-    /* Pending at most: the release of each, and what the platform and the companions have. */
+    /* Largest number pending: the release of each, and those of the platform and the companions. */
     int events = agents + team->config.platform->init(team);
     for (int c = 0; c < DL_TEAM_COMPANIONS_MAX; c++)
         if (config->companions[c] != NULL)
@@ -182,7 +182,7 @@ static void account(dl_team *team, int worker)
     }
 }
 
-/* What the worker was at has ended: note it and go on. */
+/* The worker's action has ended: notes it and continues. */
 static void end(dl_team *team, int worker)
 {
     account(team, worker);
@@ -377,9 +377,9 @@ void dl_team_unlock(dl_team *team, int worker)
                     pop_queue(team));
 }
 
-/* --- the server: what it has got, and whose parameters are of when -------------------------- */
+/* --- the server: contributions, and versions of parameters ---------------------------------- */
 
-/* The worker's clock is now this, not less than before. */
+/* Sets the worker's clock, which never decreases. */
 static void advance_clock(dl_team *team, int worker, int64_t clock)
 {
     dl_worker *w = &team->workers[worker];
@@ -397,7 +397,7 @@ static void advance_clock(dl_team *team, int worker, int64_t clock)
     }
 }
 
-/* Whether the step that the worker is in comes after its warm-up. */
+/* Whether the worker's current step is after its warm-up. */
 static bool is_measured(const dl_team *team, const dl_worker *worker)
 {
     return team->config.warmup == 0 || worker->warm_up_steps > 0;
@@ -428,7 +428,7 @@ static void tally_staleness(dl_team_tallies *tallies, int staleness)
     tallies->staleness[bin]++;
 }
 
-/* An update has what is pending in it. */
+/* An update applies the pending gradients. */
 static void apply_pending(dl_team *team)
 {
     dl_team_tallies *t = &team->tallies;
@@ -450,7 +450,7 @@ void dl_team_contribute(dl_team *team, int worker)
 {
     dl_worker *w = &team->workers[worker];
     if (dl_team_is_applied(team, worker)) w->contributions = 0;
-    /* The next update will find this version. */
+    /* the next update is of this version */
     w->staleness = (int)(team->version - w->read_version);
     w->contributed_version = team->version;
     w->contributions++;
@@ -470,7 +470,7 @@ void dl_team_drop(dl_team *team, int worker)
     team->workers[worker].dropped++;
 }
 
-/* The run is over, and what the worker has contributed since the last update is left over: its last
+/* The run is over, and the worker's contributions since the last update are left over: its last
  * steps with a staleness. */
 static void leave_over(dl_team *team, int worker)
 {
@@ -540,7 +540,7 @@ static int64_t steps_ns(const dl_team *team, int worker, int64_t count, int64_t 
     return sum;
 }
 
-/* Of one period: what is rounded is 1 ns of each activity. */
+/* Tolerance of one period: each activity is rounded to 1 ns. */
 #define STEADY_NS 2
 #define STEADY_FRAC 1e-7
 
@@ -577,7 +577,7 @@ static void look_for_repetition(dl_team *team)
     }
 }
 
-/* From now on, all that is counted of the team as a whole is measured. */
+/* From now on, counts of the whole team are measured. */
 static void start_measuring(dl_team *team)
 {
     team->is_warm = true;
@@ -586,7 +586,7 @@ static void start_measuring(dl_team *team)
     team->drift_sum = team->drift_max = team->steps_started = team->clock_lag_max = 0;
 }
 
-/* Whose first step after the others' warm-up is its last one has had none. */
+/* A worker whose first step after the others' warm-up is its last one has no warm-up. */
 static void end_warm_up(dl_team *team, int worker)
 {
     dl_worker *w = &team->workers[worker];
@@ -673,9 +673,9 @@ bool dl_team_is_stuck(const dl_team *team)
     return !team->engine.too_long && !team->engine.stopped && !team->is_direct && !team->stopping;
 }
 
-/* An exchange that not all have come to when the run ends never takes place: of communication
- * threads, whose workers need not be in the same step then, of workers whose intervals differ, and
- * of workers of which some were away. */
+/* At the end of the run, an exchange that not all agents have reached never takes place: for
+ * communication threads, whose workers may then be in different steps, for workers of different
+ * intervals, and for absent workers. */
 static bool may_abandon(const dl_team *team)
 {
     return team->stopping &&

@@ -14,7 +14,7 @@ static bool is_known_trace(const dl_cost_trace *trace)
     return trace->ranks > 0 && trace->step_ns.known && trace->step_ns.value > 0;
 }
 
-/* Whether exchange and computing are those of the traced program, with its workers on such GPUs or
+/* Whether exchange and compute are those of the traced program, with its workers on such GPUs or
  * cores. One rank exchanges nothing. */
 static bool is_as_traced(const dl_variant *variant, const dl_cost_trace *trace)
 {
@@ -57,7 +57,7 @@ static bool is_own(const dl_point *point, const dl_point *own)
            point->option[DL_SYNC_LAG] == own->option[DL_SYNC_LAG];
 }
 
-/* Whether dlsim has a point of what the traced ranks did. */
+/* Whether dlsim can represent the traced ranks as a point. */
 static bool has_point(const dl_cost_trace *trace)
 {
     return is_known_trace(trace) && (trace->ranks == 1 || trace->allreduces);
@@ -73,7 +73,7 @@ const dl_cost_trace *dl_traced_of_point(const dl_variant *variant, const dl_poin
     return NULL;
 }
 
-/* Whether the machine has room for the point, and the costs what it needs. */
+/* Whether the machine has room for the point, and the costs all it needs. */
 static bool can_run(const dl_variant *variant, const dl_point *own)
 {
     const dl_scenario *s = &variant->scenario;

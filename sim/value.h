@@ -1,11 +1,11 @@
-/* A number with where it comes from and how well it is known, as cost files write it:
+/* A number with its origin and uncertainty, as written in cost files:
  *
  *   NUMBER [UNIT] [+- STANDARD_ERROR [UNIT]] [, n = COUNT] [, ORIGIN]
  *   NUMBER [UNIT] (LOW [UNIT] to HIGH [UNIT]) [, n = COUNT] [, ORIGIN]
  *
- * with the units of common/quantity.h; that of the error counts for the number too if it has none
- * ("12.4 +- 0.2 GB/s"). With bounds, what the number was fitted to does not determine it: any
- * between them does as well. Origins are measured, fitted, catalogue, assumed (default: assumed).
+ * with the units of common/quantity.h; the error's unit applies to a number without one ("12.4 +-
+ * 0.2 GB/s"). Bounds mean that the fitted data do not determine the number: any value between them
+ * fits equally well. Origins are measured, fitted, catalogue, assumed (default: assumed).
  */
 #ifndef DL_SIM_VALUE_H
 #define DL_SIM_VALUE_H
@@ -24,9 +24,9 @@ typedef struct dl_value {
     double error;  /* standard error in the unit of value; 0 = not given */
     int64_t count; /* samples; 0 = not given */
     dl_origin origin;
-    double low, high; /* bounds of one that is not determined; equal: it is */
-    bool is_assumed;  /* low and high are where it is with a probability of 95 %; not in a file */
-    unsigned cause;   /* is drawn with all others of this one; 0: alone. Not in a file */
+    double low, high; /* bounds of an undetermined value; equal: determined */
+    bool is_assumed;  /* low and high are its 95 % interval; not in a file */
+    unsigned cause;   /* drawn with all others of this cause; 0: alone. Not in a file */
 } dl_value;
 
 /* Its number; NaN if it is not known. */
@@ -35,7 +35,7 @@ static inline double dl_value_or_nan(const dl_value *value)
     return value->known ? value->value : (double)NAN;
 }
 
-/* Whether it is not determined, but has bounds. */
+/* Whether it is undetermined within bounds. */
 static inline bool dl_value_is_bounded(const dl_value *value)
 {
     return value->known && value->low < value->high && !value->is_assumed;

@@ -9,8 +9,8 @@
 #include "sim/collective/collective.h"
 #include "sim/statistics.h"
 
-/* Most that a drawn start is longer or shorter than the median: of two or three measured starts,
- * Student's distribution has tails beyond what a machine does. */
+/* Largest factor of a drawn start from the median, either way: with two or three measured starts,
+ * Student's distribution has unrealistic tails. */
 #define START_FACTOR_MAX 10.0
 
 static double ns_per_byte(const dl_value *bytes_per_s)
@@ -205,7 +205,7 @@ double dl_buckets_ns(const dl_process_reduces *reduces, const dl_gradients_ready
     const double together_ns = reduces->pair != NULL
                                    ? dl_collective_cost_ns(reduces->pair, previous_bytes + bytes)
                                    : previous_ns + alone_ns;
-    const double queue_ns = fmax(0, backlog_ns - previous_ns); /* of those before these two */
+    const double queue_ns = fmax(0, backlog_ns - previous_ns); /* of earlier all-reduces */
     const double after_ns =
         start_ns + queue_ns + alone_ns + left * fmax(0, together_ns - alone_ns) - backward_ns;
     return fmax(0, after_ns) + hidden_ns + (1 - left) * previous_hidden_ns;
@@ -224,8 +224,8 @@ static double log_sd(double ratio)
     return sqrt(log1p(2 * square / (1 + sqrt(1 + 4 * square))));
 }
 
-/* Evenly between the bounds: of a time; of a rate, which is the number at its upper bound as then
- * it does least, its inverse, the time of a byte. */
+/* Uniform between the bounds: of a time; of a rate's inverse, the time per byte, as the number is
+ * at the rate's upper bound, where it matters least. */
 static void draw_bounded(dl_value *value, double z)
 {
     const double u = dl_normal_below(z), low = value->low, high = value->high;
@@ -233,14 +233,14 @@ static void draw_bounded(dl_value *value, double z)
     value->value = is_rate ? 1 / (1 / high + u * (1 / low - 1 / high)) : low + u * (high - low);
 }
 
-/* Log-normal below the number and above it, each with its bound at 2.5 or 97.5 %. */
+/* Log-normal on either side of the number, with the bounds at 2.5 and 97.5 %. */
 static double assumed_at(const dl_value *value, double z)
 {
     const double end = z < 0 ? value->low : value->high;
     return value->value * pow(end / value->value, fabs(z) / dl_normal_quantile(0.975));
 }
 
-/* The value z standard errors away from where it is. */
+/* Moves a value by z standard errors. */
 static void move_value(dl_value *value, double low, double high, double z)
 {
     if (value->is_assumed) {
@@ -283,8 +283,8 @@ typedef struct cost_draw {
     size_t count;
 } cost_draw;
 
-/* A number of the stream is taken for each value, whether its cause has one already or not, so that
- * causes do not move the others' draws. */
+/* Takes a random number for each value, even if its cause already has one, so that causes do not
+ * move the others' draws. */
 static void draw_value(void *user, dl_value *value, double low, double high)
 {
     cost_draw *draw = user;
@@ -300,7 +300,7 @@ static void draw_value(void *user, dl_value *value, double low, double high)
     move_value(value, low, high, z);
 }
 
-/* The number of starts of a section that has several, else 0. */
+/* The number of starts of a section if it has several, else 0. */
 static size_t starts_of(const dl_collective_cost *cost)
 {
     return cost->start_count > 1 ? cost->start_count : 0;
@@ -310,10 +310,10 @@ static size_t starts_of(const dl_collective_cost *cost)
  *
  *   ln factor = sum of z_k (x_k - mean of x) / sqrt(c),  z normal, c chi-squared with n - 1 degrees
  *
- * which is Student's t of n - 1 degrees times their standard deviation, as the predictive
- * distribution of normal values of unknown variance is (Gelman et al., Bayesian Data Analysis,
- * 3.2); that the center is not known either is in the times' own errors. Sections that share z and
- * c keep their correlation over the starts. */
+ * which is Student's t of n - 1 degrees times their standard deviation, the predictive distribution
+ * of normal values of unknown variance (Gelman et al., Bayesian Data Analysis, 3.2); the times' own
+ * errors cover the unknown center. Sections that share z and c keep their correlation over the
+ * starts. */
 static double factor_of_start(const dl_collective_cost *cost, const double *normals,
                               const double *squares)
 {
@@ -347,7 +347,7 @@ static void draw_starts(dl_random *stream, dl_costs *drawn)
     free(normals);
 }
 
-/* All times of a section as many standard errors away: they come from one fit. */
+/* Moves all times of a section by the same number of standard errors: they come from one fit. */
 static void draw_times(dl_random *stream, dl_costs *drawn)
 {
     for (size_t i = 0; i < drawn->collective_count; i++) {
@@ -408,7 +408,7 @@ static void draw_costs(const dl_costs *costs, cost_draw *draw, dl_costs *drawn)
         draw_bytes(stream, &drawn->parameter_bytes, costs->parameter_error_bytes);
         draw_bytes(stream, &drawn->state_bytes, costs->state_error_bytes);
     }
-    /* After all others, so that one model or collective more changes none of their numbers. */
+    /* After all others, so that a further model or collective changes none of their numbers. */
     if (costs->model_count > 0) draw_models(costs, draw, drawn);
     if (stream == NULL) return;
     draw_times(stream, drawn);
@@ -472,7 +472,7 @@ const dl_collective_cost *dl_costs_other_ranks(const dl_costs *costs, int kind, 
     return nearest;
 }
 
-/* How an exchange of that kind grows with the processes. */
+/* Number of messages by which that kind of exchange grows with the processes. */
 static double messages_of(int kind, int ranks)
 {
     if (kind == DL_ROUNDTRIP) return ranks;
@@ -483,7 +483,7 @@ void dl_costs_draw_other_ranks(dl_costs *drawn, int workers)
 {
     static const int kinds[] = {DL_ALLREDUCE,      DL_ALLREDUCE_PAIR, DL_ALLREDUCE_BESIDE,
                                 DL_ALLREDUCE_LATE, DL_BROADCAST,      DL_ROUNDTRIP};
-    /* What was measured with as many ranks is whole: nothing of other ranks is added to it. */
+    /* Times measured with this number of ranks are complete: nothing scaled is added to them. */
     const bool scaled = dl_costs_other_ranks(drawn, DL_ALLREDUCE, workers) != NULL;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         const dl_collective_cost *from = dl_costs_other_ranks(drawn, kinds[k], workers);

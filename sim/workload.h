@@ -1,7 +1,7 @@
-/* What one point of a sweep has to do: the amounts of work of a step, from a cost file and a batch.
+/* Amounts of work of a step of one point of a sweep, from a cost file and a batch.
  *
- * Work is time on one core at full speed with nobody else on the machine; traffic is what a piece
- * of work reads and writes in memory, which limits many at once (sim/platform/host.h).
+ * Work is time on one core at full speed on an otherwise idle machine; traffic is the memory that a
+ * piece of work reads and writes, which limits concurrent ones (sim/platform/host.h).
  *
  *   operation         fixed + per_sample batch, summed over operations; below 0 counts as 0
  *   copy              latency + bytes / bandwidth                    traffic 2 bytes
@@ -30,21 +30,21 @@ typedef struct dl_byte_cost {
 typedef struct dl_workload {
     double input_ns, dispatch_ns,
         compute_ns;    /* of a worker's step; compute: forward and backward */
-    double make_ns;    /* of a batch that is made before the step that takes it, by another process
-                           or between reads; then input_ns is what it takes the worker to get it */
+    double make_ns;    /* of a batch that is made ahead of its step, by another process or
+                          between reads; then input_ns is the worker's time to get it */
     double read_bytes; /* of a batch, from storage */
     int64_t batch_samples;
     double backward_ns; /* of compute_ns */
     double update_ns;   /* the optimizer on the worker itself */
-    double bucket_ns;   /* copying gradients into buckets and back; part of none of these */
+    double bucket_ns;   /* copying gradients into buckets and back; not in any of these */
     double parameter_bytes, state_bytes;
     dl_byte_cost copy, average, update; /* update: the server's */
     dl_compression compression;         /* of what workers on cores push */
     double encode_ns_per_byte, decode_ns_per_byte,
         learned_ns_per_byte; /* of the vector; 0 without compression */
-    /* More, where another core's cache has the vector (dl_costs' shared); 0 if unknown. */
+    /* Extra time if another core's cache has the vector (dl_costs' shared); 0 if unknown. */
     double shared_push_ns_per_byte, shared_average_ns_per_byte, shared_pull_ns_per_byte;
-    int optimizer_reads, optimizer_writes; /* vectors, of the server's after the sum */
+    int optimizer_reads, optimizer_writes; /* vectors, of the server's update after the sum */
     double memory_bytes_per_ns;            /* INFINITY if unknown */
     double barrier_ns, wakeup_ns, lock_ns;
     double slice_ns;                       /* INFINITY if unknown */
@@ -59,89 +59,88 @@ typedef struct dl_workload {
     size_t gradient_count;
 } dl_workload;
 
-/* The work of a worker that has `batch` samples a step, without compression. Unknown costs come out
- * as 0 (or as no limit): ask dl_costs_missing for what the run needs first. */
+/* Sets the work of a worker with `batch` samples per step, without compression. Unknown costs
+ * become 0 (or no limit): check dl_costs_missing first. */
 void dl_workload_init(dl_workload *workload, const dl_costs *costs, double batch);
 
-/* Sets its times of compute to those of a GPU of the machine's model of this number. */
+/* Sets the compute times to those of a GPU of the machine's model of this number. */
 void dl_workload_set_model(dl_workload *workload, const dl_costs *costs, int model, double batch);
 
-/* Makes a step one of `micro_batches` >= 1 batches of the size of before, with one exchange and one
- * update. Input, dispatch, forward and backward come so often; with `adds`, each micro-batch but
- * the first adds its gradients up, which costs an average of two vectors (else it is part of
- * computing them). Only the last one's backward has the gradients of the exchange. */
+/* Makes a step consist of `micro_batches` >= 1 batches of the previous size, with one exchange and
+ * one update. Input, dispatch, forward and backward are repeated; with `adds`, each micro-batch but
+ * the first adds its gradients to the sum, at the cost of an average of two vectors (else included
+ * in computing them). Only the last one's backward pass overlaps the exchange. */
 void dl_workload_accumulate(dl_workload *workload, int micro_batches, bool adds);
 
-/* Batches are not made in the step: of that the worker has only to take them, in take_ns. */
+/* Batches are made outside the step, in which the worker only takes them, in take_ns. */
 void dl_workload_load_beside(dl_workload *workload, double take_ns);
 
-/* All-reduces of processes, by their time: alone after a computation; two together from a common
- * start to the later end (NULL: one after the other); one beside a computation that it slows (NULL:
- * it costs nothing). Borrowed. */
+/* Times of all-reduces of processes: alone after a computation; two together from a common start to
+ * the later end (NULL: one after the other); one beside a computation, as the slowdown of that
+ * (NULL: none). Borrowed. */
 typedef struct dl_process_reduces {
     const dl_collective_cost *alone, *pair, *beside;
 } dl_process_reduces;
 
-/* What the all-reduces of processes, one for each of gradients[count >= 1], add to a step with a
- * backward pass of backward_ns >= 0; ns >= 0. Each starts when its gradients are ready, or after
- * the one before it. One that has ended before the last one starts costs what it costs beside
- * computing; the last one has company while the one before it is still under way, and the time is
- * linear in the share of that one which was left. */
+/* Time that the all-reduces of processes, one for each of gradients[count >= 1], add to a step with
+ * a backward pass of backward_ns >= 0; >= 0. Each starts when its gradients are ready, or after the
+ * previous one. One that ends before the last one starts costs its time beside computing; the last
+ * one is concurrent with the previous one if that is still in flight, and the time is linear in the
+ * share of that one which was left. */
 double dl_buckets_ns(const dl_process_reduces *reduces, const dl_gradients_ready *gradients,
                      size_t count, double backward_ns);
 
-/* Makes exchange as slow as it was in a measured run. */
+/* Scales exchange to that of a measured run. */
 void dl_workload_exchange_run(dl_workload *workload, const dl_exchange_run *run);
 
-/* What a copy (of one vector), an average or an update of `vectors` of `bytes` each costs; below 0
+/* Work of a copy (of one vector), an average or an update of `vectors` of `bytes` each; below 0
  * counts as 0. */
 dl_work dl_byte_work(const dl_byte_cost *cost, double bytes, int vectors);
 
-/* What the costs say of messages; of workers on cores. */
+/* Sets the costs of compressed messages; for workers on cores. */
 void dl_workload_compress(dl_workload *workload, const dl_costs *costs,
                           const dl_compression *compression);
 
-/* A vector of `bytes` becomes a message, which is copied and becomes a vector again. */
+/* Work to encode a vector of `bytes` as a message, copy that, and decode it. */
 dl_work dl_message_work(const dl_workload *workload, double bytes);
 
-/* A vector of `bytes` is copied, and another one subtracted from the copy or added to it: of what
- * was learned, or the average of that. Without the copy it is three of the five vectors that this
- * reads and writes. */
+/* Work to copy a vector of `bytes` and subtract another one from the copy, or add it: for changes
+ * since the last average, or their average. Without the copy, three of the five vectors read and
+ * written. */
 dl_work dl_learned_work(const dl_workload *workload, double bytes, bool copies);
 
-/* One piece after the other. */
+/* The sum of two pieces of work. */
 dl_work dl_work_add(dl_work first, dl_work second);
 
-/* How much longer a step takes when k >= 1 workers have work at once: [sharing] copies_k, linear
- * between the known k (k = 1: 1 unless given), and that of the largest known k beyond it. */
+/* Slowdown of a step when k >= 1 workers have work at once: [sharing] copies_k, linear between the
+ * known k (k = 1: 1 unless given), constant beyond the largest known k. */
 double dl_sharing(const dl_costs *costs, int k);
 
-/* How much longer a step takes than alone when k >= 1 workers compute side by side on `cores`
- * cores: by how much they slow each other, and their time slices where there are more workers than
- * cores. */
+/* Slowdown of a step when k >= 1 workers compute side by side on `cores` cores: their mutual
+ * slowdown, and time slices if there are more workers than cores. */
 double dl_side_by_side(const dl_costs *costs, int k, int cores);
 
 /* Largest k with a known copies_k; 1 if there is none. */
 int dl_sharing_known(const dl_costs *costs);
 
-/* Writes to *drawn the costs with each value drawn anew from `stream`, around the one it has, which
- * stays the median, with its standard error:
+/* Writes to *drawn the costs with each value drawn from `stream`, with the given value as the
+ * median and its standard error:
  *
  *   above its lower bound, or positive   its distance from that bound, or from 0, is lognormal
  *   between 0 and 1, a share             logit-normal, with the error's slope at the median
  *   at its bound, or negative            normal
  *
- * cut where its key's range ends. Errors of different values are taken as independent, but for the
- * times of one collective, which all are as many standard errors away. Where collectives were
- * measured in several starts of a benchmark, the draw is of another start, the same for all of
- * them: the logarithm of its factor is Student's t times the standard deviation of theirs. NULL:
- * the costs as they are. *drawn borrows everything from `costs` but its operations, the machine's
- * numbers and the collectives with their times: release with dl_costs_draw_free. */
+ * limited to its key's range. Errors of different values are assumed independent, but for the times
+ * of one collective, which all are the same number of standard errors off. Where collectives were
+ * measured in several starts of a benchmark, another start is drawn, the same for all of them: the
+ * logarithm of its factor is Student's t times the standard deviation of theirs. NULL: the costs as
+ * they are. *drawn borrows everything from `costs` but its operations, the machine's numbers and
+ * the collectives with their times: release with dl_costs_draw_free. */
 void dl_costs_draw(const dl_costs *costs, dl_random *stream, dl_costs *drawn);
 void dl_costs_draw_free(dl_costs *drawn);
 
-/* Adds to drawn costs the exchanges of `workers` >= 1 processes on one machine that follow from
- * their [gloo] and [rpc]:
+/* Adds to drawn costs the exchanges of `workers` >= 1 processes on one machine, computed from their
+ * [gloo] and [rpc]:
  *
  *   allreduce           2 (N - 1) (latency + bytes / rate): a ring, gloo's choice, has as many
  *                       rounds; in each the processes send bytes / N, all through the same cores
@@ -150,12 +149,12 @@ void dl_costs_draw_free(dl_costs *drawn);
  *   roundtrip           N (latency + bytes / rate): one server, which serves one at a time */
 void dl_costs_draw_processes(dl_costs *drawn, int workers);
 
-/* The exchange of that kind among the number of processes nearest to `workers` that was measured,
- * all on one machine; NULL without any, and if `workers` were. Borrowed. */
+/* The exchange of that kind for the measured number of processes nearest to `workers`, all on one
+ * machine; NULL without any, and if `workers` itself was measured. Borrowed. */
 const dl_collective_cost *dl_costs_other_ranks(const dl_costs *costs, int kind, int workers);
 
-/* Adds to drawn costs the exchanges of `workers` processes that were measured of other numbers
- * only, times those of the nearest, by the messages above and [gloo] ranks_factor. */
+/* Adds to drawn costs the exchanges of `workers` processes that were measured only for other
+ * numbers: those of the nearest, scaled by the messages above and [gloo] ranks_factor. */
 void dl_costs_draw_other_ranks(dl_costs *drawn, int workers);
 
 /* Whether some value has a standard error, so that draws differ from the costs. */
