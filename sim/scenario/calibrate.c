@@ -28,8 +28,8 @@ static const dl_point *with_fewest(const dl_scenario *scenario)
     return fewest;
 }
 
-/* One of the scenario's, or one like its first with as many workers and samples as were
- * measured. */
+/* Finds the measured point among the scenario's, or makes one like its first with the measured
+ * workers and samples. */
 static dl_status find_point(const dl_scenario *scenario, const dl_calibrate *calibrate,
                             dl_point *found, dl_error *err)
 {
@@ -93,13 +93,13 @@ typedef struct search {
     const dl_scenario *scenario;
     const dl_costs *costs;
     const dl_point *point;
-    double step_ns; /* that was measured */
+    double step_ns; /* the measured one */
     dl_status status;
     dl_error *err;
 } search;
 
-/* Predicts the step with compute times `factor`, and with the assumptions that such costs lead
- * to. */
+/* Predicts the step with compute times scaled by `factor`, and the assumptions that follow from
+ * such costs. */
 static double predict_ns(search *s, double factor)
 {
     dl_costs costs;
@@ -124,7 +124,7 @@ static double predict_ns(search *s, double factor)
     return ns;
 }
 
-/* Below 0 where a step is too short with this factor. */
+/* Below 0 if the step is too short with this factor. */
 static double excess(double log_factor, void *user)
 {
     search *s = user;
@@ -134,7 +134,7 @@ static double excess(double log_factor, void *user)
 
 #define NO_COMPUTE 1e-6 /* a factor */
 
-/* `limit`: the factor that comes nearest, with which a step takes limit_ns. */
+/* `limit`: the nearest factor, with which a step takes limit_ns. */
 static dl_status refuse(search *s, double limit, double limit_ns)
 {
     char point[DL_POINT_TEXT_BYTES];

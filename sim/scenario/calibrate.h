@@ -1,5 +1,5 @@
-/* Costs anchored to a step that was measured ([workload] calibrate): all compute times one factor,
- * so that the prediction of the measured point is that step.
+/* Calibration of costs with a measured step ([workload] calibrate): one factor on all compute
+ * times, with which the predicted step of the measured point equals that step.
  *
  *   [workload]
  *   calibrate = 212 ms        ; of the scenario's point with the fewest workers, its first one
@@ -7,23 +7,24 @@
  *   calibrate = 212 ms@8x32   ; with 32 samples each
  *   calibrate = 1.31          ; the factor itself
  *
- * The factor is on forward, backward, update and copies to buckets; exchange, input and the host's
- * launches stay as they are, but for a launch that is assumed from the step. It is found on the
- * first variant of a study that has the key so, and holds for the others too: a list of machines
- * or settings has one factor. Where it was found the estimate's own spread is gone from the
- * intervals; on another model of GPU it stays. */
+ * The factor applies to forward, backward, update and copies to buckets; exchange, input and the
+ * host's launches stay unchanged, but for a launch that is assumed from the step. It is found on
+ * the first variant of a study with this value of the key, and applies to the others too: a list of
+ * machines or settings has one factor. On the model of GPU where it was found it replaces the
+ * estimate's own spread in the intervals; on another one the spread stays. */
 #ifndef DL_SIM_CALIBRATE_H
 #define DL_SIM_CALIBRATE_H
 
 #include "sim/scenario/scenario.h"
 
-/* Finds the factor for the scenario and its costs, before anything is assumed for these, and
- * completes *calibrate: factor, workers, batch. DL_ERR_RANGE where no factor within
- * DL_CALIBRATE_FACTOR_MAX gives the step, with what is then predicted; the errors of dl_run. */
+/* Finds the factor for the scenario and its costs, before any assumptions about these, and
+ * completes *calibrate: factor, workers, batch. DL_ERR_RANGE if no factor within
+ * DL_CALIBRATE_FACTOR_MAX gives the step, with the prediction at the limit; the errors of
+ * dl_run. */
 dl_status dl_calibrate_find(const dl_scenario *scenario, const dl_costs *costs,
                             dl_calibrate *calibrate, dl_error *err) DL_MUST_CHECK;
 
-/* Multiplies the compute times of the costs, those of other models of GPU too. */
+/* Multiplies the compute times of the costs, also of other models of GPU. */
 void dl_calibrate_apply(dl_costs *costs, double factor);
 
 #endif

@@ -23,7 +23,7 @@
 static const char group_model[] = "Model and costs", group_machine[] = "Machine and workers",
                   group_exchange[] = "Exchange", group_runs[] = "Runs", group_results[] = "Results";
 
-/* Options in place of keys, in the order in which a new scenario has them. */
+/* Options for keys, in the order of a new scenario. */
 static const struct {
     const char *option, *section, *key, *argument, *group, *help;
 } rows[DL_SCENARIO_OPTIONS] = {
@@ -81,7 +81,7 @@ static const struct {
 static const char *const parameter_types[] = {"fp32", "fp16", "bf16", NULL};
 static const double parameter_type_bytes[] = {4, 2, 2};
 
-/* "Steps of a worker ([scenario] steps; default 200)." A new scenario has a mode of its own. */
+/* "Steps of a worker ([scenario] steps; default 200)." A new scenario has its own default mode. */
 static void write_help(char *text, size_t i)
 {
     const dl_key *key = dl_keys_find(&dl_scenario_keys, rows[i].section, rows[i].key);
@@ -185,8 +185,8 @@ static const char *given(const dl_scenario_command *command, const char *option)
 
 /* --- machines that come with the program ------------------------------------------------------ */
 
-/* The file of a machine: `text` itself, or that of the machine of this name; of one that is made
- * (sim/scenario/machine_catalogue.h) its name. */
+/* The file of a machine: `text` itself, or that of the machine of this name; for a generated
+ * machine (sim/scenario/machine_catalogue.h) its name. */
 static dl_status find_machine(const char *text, char **path, dl_error *err)
 {
     const bool is_path = strchr(text, '/') != NULL || access(text, F_OK) == 0;
@@ -212,7 +212,7 @@ static dl_status find_machine(const char *text, char **path, dl_error *err)
 static dl_status make_absolute(char **path, const char *folder, dl_error *err)
 {
     char *joined = (*path)[0] == '/' ? dl_strdup(*path) : dl_format("%s/%s", folder, *path);
-    if (dl_machine_is_known(joined)) { /* by its name, from everywhere */
+    if (dl_machine_is_known(joined)) { /* by name, independent of the folder */
         free(joined);
         return DL_OK;
     }
@@ -226,10 +226,10 @@ static dl_status make_absolute(char **path, const char *folder, dl_error *err)
     return DL_OK;
 }
 
-/* The files that `text` lists, each as file_of gives it, into *list, of its own. */
+/* The files that `text` lists, each converted by file_of, to *list, freed by the caller. */
 typedef struct file_rule {
-    bool machines;      /* their names are taken too */
-    const char *folder; /* what they are relative to, and become absolute; NULL: they stay */
+    bool machines;      /* machines' names are allowed too */
+    const char *folder; /* their folder, for absolute paths; NULL: unchanged */
 } file_rule;
 
 static dl_status list_files(const file_rule *rule, const char *text, char **list, dl_error *err)
@@ -272,7 +272,7 @@ static dl_status check_value(const char *option, const char *value, dl_error *er
     return DL_OK;
 }
 
-/* `folder`: that files in the text are relative to, if it is not the current one. */
+/* `folder`: base of relative file names in the text, if not the current one. */
 static dl_status put_option(char **text, const char *option, const char *section, const char *key,
                             const char *value, const char *folder, dl_error *err)
 {
@@ -322,11 +322,11 @@ static dl_status put_set(char **text, const char *set, const char *folder, dl_er
     return status;
 }
 
-/* GPUs of the smallest of the machines, and what a number of workers needs: */
+/* GPUs of the smallest of the machines, and room for a number of workers: */
 typedef struct machine_room {
     int64_t gpus;   /* of the machine with fewest; INT64_MAX before the first */
-    int64_t nodes;  /* most of a machine, so that its GPUs are enough */
-    bool connected; /* all machines' nodes have network cards: there may be more of them */
+    int64_t nodes;  /* largest number of nodes needed for the workers */
+    bool connected; /* all machines' nodes have network cards: more can be added */
 } machine_room;
 
 static dl_status find_room(const char *machines, int64_t workers, machine_room *room, dl_error *err)
@@ -384,8 +384,8 @@ static int64_t largest_of(const char *list)
     return largest;
 }
 
-/* As many nodes as the workers need, where a machine file has fewer and says how they are
- * connected. */
+/* Sets the number of nodes that the workers need, if a machine file has fewer and gives their
+ * connection. */
 static dl_status put_nodes(char **text, const char *machines, const char *workers,
                            const char *layout, dl_error *err)
 {
@@ -401,8 +401,8 @@ static dl_status put_nodes(char **text, const char *machines, const char *worker
     return DL_OK;
 }
 
-/* The largest batch of a worker that the first cost file was measured at, of all its micro-batches,
- * for each worker; *has says whether it names one. */
+/* Sets the batch per worker to the largest one measured in the first cost file, over all its
+ * micro-batches; *has: the file names one. */
 static dl_status put_measured_batch(char **text, const char *files, bool *has, dl_error *err)
 {
     dl_costs costs = {0};
@@ -437,7 +437,7 @@ static dl_status put_batch(char **text, const dl_scenario_command *command, dl_e
                         "--batch (of all workers together) is missing");
 }
 
-/* Whether [generators] says what an update is, and which GPUs do it. */
+/* Whether [generators] gives an update's prompts, and its GPUs. */
 static bool has_generators(const dl_scenario_command *command)
 {
     for (size_t i = 0; i < command->set.count; i++)
@@ -445,7 +445,7 @@ static bool has_generators(const dl_scenario_command *command)
     return false;
 }
 
-/* A new scenario's keys that the command line may leave out. */
+/* Sets the keys of a new scenario that the command line may omit. */
 static dl_status put_defaults(char **text, const dl_scenario_command *command, dl_error *err)
 {
     const char *machines = given(command, "machine");
@@ -505,7 +505,7 @@ static dl_status put_parameters(char **text, const dl_scenario_command *command,
     return DL_OK;
 }
 
-/* Where times come from: one of these takes the place of those that the file has. */
+/* Sources of times: one on the command line replaces those of the file. */
 static void remove_other_sources(char **text, const dl_scenario_command *command)
 {
     static const char *const sources[] = {"costs", "workload", "samples-per-s"};
@@ -553,7 +553,7 @@ static dl_status put_rules(char **text, const char *rules, dl_error *err)
     return status;
 }
 
-/* A line above each key that says what it is. */
+/* Adds a comment above each key. */
 static void comment_keys(char **text)
 {
     for (size_t i = 0; i < dl_scenario_keys.count; i++) {
@@ -567,7 +567,7 @@ static void comment_keys(char **text)
     }
 }
 
-/* "gpt2 on 1xrtx4090@10gbe", "lenet on 2 cores": what a scenario without a file is of. */
+/* Sets the name of a scenario without a file: "gpt2 on 1xrtx4090@10gbe", "lenet on 2 cores". */
 static void put_name(char **text, const dl_scenario_command *command)
 {
     const char *costs = given(command, "costs"), *model = given(command, "workload"),
@@ -596,7 +596,7 @@ static void put_name(char **text, const dl_scenario_command *command)
     free(what);
 }
 
-/* Folder of a file, of its own. */
+/* Folder of a file, freed by the caller. */
 static char *folder_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -652,7 +652,7 @@ static void name_option(dl_error *err)
     free(text);
 }
 
-/* What a file is that was taken for an INI file, by how it starts; NULL: it may be one. */
+/* The kind of a file wrongly given as an INI file, by its first bytes; NULL: it may be one. */
 static const char *kind_of(const char *path)
 {
     static const struct {
@@ -696,7 +696,7 @@ static bool is_table(const char *path)
     return line[0] != '#' && strchr(line, ',') != NULL && strchr(line, '=') == NULL;
 }
 
-/* What a path is that was taken for a scenario, by its name; NULL: it may be one. */
+/* The kind of a path wrongly given as a scenario, by its name; NULL: it may be one. */
 static const char *kind_by_name(const char *path, dl_status code)
 {
     dl_architecture network = {0};
@@ -715,7 +715,7 @@ static const char *kind_by_name(const char *path, dl_status code)
                                      : NULL;
 }
 
-/* Sections that only a cost file has, and that come first in one. */
+/* Whether the unknown section is one that starts a cost file. */
 static bool is_cost_file(const dl_error *err)
 {
     return strncmp(err->text, "unknown section [costs]", strlen("unknown section [costs]")) == 0 ||

@@ -13,7 +13,8 @@ static bool is_key(const dl_key *key, const char *section, const char *name)
     return strcmp(key->section, section) == 0 && strcmp(key->name, name) == 0;
 }
 
-/* The key's value, of a list the last one, which starts after the first `kept` bytes of `typed`. */
+/* Completes the key's value, the last one of a list, which starts after the first `kept` bytes of
+ * `typed`. */
 static bool complete_value(FILE *out, const dl_key *key, const char *typed, size_t kept)
 {
     static const char *const no_yes[] = {"no", "yes", NULL};
@@ -35,7 +36,7 @@ static bool complete_value(FILE *out, const dl_key *key, const char *typed, size
     return true;
 }
 
-/* SECTION.KEY= or, where `typed` has it, its value. */
+/* Completes SECTION.KEY=, or its value if `typed` has that. */
 static void complete_set(FILE *out, const char *typed)
 {
     for (size_t i = 0; i < dl_scenario_keys.count; i++) {

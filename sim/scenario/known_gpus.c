@@ -15,7 +15,7 @@ static int is_machine(const struct dirent *entry)
     return dl_ends_with(entry->d_name, ".ini");
 }
 
-/* Takes the file's GPU with the longest name that is in `device`, if it is longer than *length. */
+/* Takes the file's GPU with the longest name contained in `device`, if longer than *length. */
 static void look_into(const char *path, const char *device, dl_gpu_model *model, size_t *length)
 {
     dl_machine machine = {0};

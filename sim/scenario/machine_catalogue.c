@@ -37,7 +37,7 @@ static dl_status read_table(dl_csv *csv, const char *file, const char *const *co
     return status;
 }
 
-/* Links of a bus: the rates of copies as other machine files here have them, with their sources. */
+/* Links of a bus: rates of copies from other machine files, with their sources. */
 const dl_machine_bus dl_machine_buses[DL_MACHINE_BUSES] = {
     {"pcie3x8",
      "; Half of a measured x16 slot.\n"
@@ -115,7 +115,7 @@ static bool has_rate(const dl_csv *csv, size_t row, const char *column)
     return dl_machine_cell(csv, row, column)[0] == '\0' || dl_machine_rate(csv, row, column) > 0;
 }
 
-/* What a row names must be there, so that every one of them makes a machine. */
+/* Checks that all names used in rows exist, so that every row makes a machine. */
 static dl_status check_tables(const dl_machine_tables *t, dl_error *err)
 {
     for (size_t r = 0; r < t->gpus.rows; r++) {
@@ -251,7 +251,7 @@ dl_status dl_machine_open(dl_machine *machine, const char *path, dl_error *err)
 
 /* --- the list -------------------------------------------------------------------------------- */
 
-/* "gtx1080ti+rtx2080ti", of its own. */
+/* "gtx1080ti+rtx2080ti", freed by the caller. */
 static char *models_text(const dl_machine *m)
 {
     char *text = NULL;
@@ -260,7 +260,7 @@ static char *models_text(const dl_machine *m)
     return text;
 }
 
-/* `titles` NULL: an instance of a cloud, which its title begins with. */
+/* `titles` NULL: a cloud instance, whose title begins with its cloud. */
 static void add_machine(dl_rows *list, dl_rows *titles, const char *name, const dl_machine *m,
                         const char *date)
 {

@@ -12,13 +12,13 @@
  *                    last kind
  *   g5.12xlarge      an instance of machines/instances.csv; 4xg5.12xlarge: four such nodes
  *
- * Capital letters, '_' and '-' do not count (RTX-3090, v100pcie), nor does a brand before a GPU's
- * name. Boxes and instances are made from the tables' rows as the text of a machine file. Rates of GPUs
- * are those of their data sheets. The rest is assumed, as the text says: each GPU in a slot of its
- * own below a processor, two processors where there are more than four GPUs, links as fast as
- * measured ones of their kind, host memory as usual at the time of the newest bus. GPUs that have an
- * NVSwitch or a mesh of links are joined by it, and an NVSwitch of H100 or later makes sums;
- * instances without are taken to copy through host memory, as guests mostly do. */
+ * Case, '_', '-' and a brand before a GPU's name are ignored (RTX-3090, v100pcie). Boxes and
+ * instances are made from the tables' rows as the text of a machine file. Rates of GPUs are those
+ * of their data sheets. The rest is assumed, and marked so in the text: each GPU in its own slot
+ * below a processor, two processors for more than four GPUs, links as fast as measured ones of
+ * their kind, host memory typical of the newest bus's time. GPUs with an NVSwitch or a mesh of
+ * links are connected by it, and an NVSwitch of H100 or later makes sums; other instances are
+ * assumed to copy through host memory, as most virtual machines do. */
 #ifndef DL_SIM_MACHINE_CATALOGUE_H
 #define DL_SIM_MACHINE_CATALOGUE_H
 
@@ -27,33 +27,33 @@
 
 #include "common/machine.h"
 
-/* Reads the machine file `path`; where there is none, and `path` does not end in ".ini", the
- * machine that its last part names. Errors as dl_machine_read and dl_machine_make_text. */
+/* Reads the machine file `path`; if there is none, and `path` does not end in ".ini", the machine
+ * named by its last part. Errors as dl_machine_read and dl_machine_make_text. */
 dl_status dl_machine_open(dl_machine *machine, const char *path, dl_error *err) DL_MUST_CHECK;
 
-/* The machine file of the program's own that has this name, of its own; NULL if there is none. */
+/* The path of the program's own machine file of this name, freed by the caller; NULL if there is
+ * none. */
 char *dl_machine_file(const char *name);
 
-/* Name of the program's own machine file at `path`, which the caller frees; NULL: it is not one of
- * these. */
+/* Name of the program's own machine file at `path`, which the caller frees; NULL if it is none. */
 char *dl_machine_own_name(const char *path);
 
-/* First machine to try for `count` GPUs of this name: the board on which they are sold, else a box,
+/* Default machine for `count` GPUs of this name: the board on which they are sold, else a box,
  * "8xa100"; the caller frees it. */
 char *dl_machine_usual(const char *gpu, int count);
 
-/* Whether `path` is no file, and dl_machine_open knows its last part by name. */
+/* Whether `path` is no file, but dl_machine_open knows its last part by name. */
 bool dl_machine_is_known(const char *path);
 
-/* The machine file of a box or an instance, of its own. DL_ERR_NAME if `name` is none, with the
- * nearest one; DL_ERR_RANGE for its counts. */
+/* The text of the machine file of a box or an instance, freed by the caller. DL_ERR_NAME for an
+ * unknown `name`, with the nearest one; DL_ERR_RANGE for its counts. */
 dl_status dl_machine_make_text(const char *name, char **text, dl_error *err) DL_MUST_CHECK;
 
-/* A table of all machines: files, instances, and the GPUs of boxes. */
+/* Prints a table of all machines: files, instances, and the GPUs of boxes. */
 dl_status dl_machines_print(FILE *out, dl_error *err) DL_MUST_CHECK;
 
-/* The names that `typed` may become after its first `kept` bytes (dl_complete_word): of files and
- * instances, and after COUNTx and '+' of GPUs. */
+/* Prints the names that complete `typed` after its first `kept` bytes (dl_complete_word): of files
+ * and instances, and after COUNTx and '+' of GPUs. */
 void dl_machines_complete(FILE *out, const char *typed, size_t kept);
 
 #endif

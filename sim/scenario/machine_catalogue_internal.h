@@ -1,6 +1,5 @@
-/* Parts of the catalogue of machines: the tables, the files and what is printed of them
- * (machine_catalogue.c), what a name means (machine_names.c), and the text of the machine that it
- * means (machine_text.c). */
+/* Parts of the catalogue of machines: the tables, the files and their lists (machine_catalogue.c),
+ * the meaning of names (machine_names.c), and the text of the machine meant (machine_text.c). */
 #ifndef DL_SIM_MACHINE_CATALOGUE_INTERNAL_H
 #define DL_SIM_MACHINE_CATALOGUE_INTERNAL_H
 
@@ -17,7 +16,7 @@ typedef struct dl_machine_tables {
     dl_csv gpus, instances;
 } dl_machine_tables;
 
-/* Every row of the tables that were read makes a machine. */
+/* Reads the tables, in which every row makes a machine. */
 dl_status dl_machine_tables_read(dl_machine_tables *t, dl_error *err) DL_MUST_CHECK;
 void dl_machine_tables_free(dl_machine_tables *t);
 
@@ -29,21 +28,21 @@ const char *dl_machine_cell(const dl_csv *csv, size_t row, const char *column);
 /* A rate of the table; 0: an empty cell. */
 double dl_machine_rate(const dl_csv *csv, size_t row, const char *column);
 
-/* The bus of GPUs: the text of its link, and what goes with it. */
+/* The bus of GPUs: the text of its link, and related values. */
 typedef struct dl_machine_bus {
     const char *name, *links;
-    const char *socket_link, *memory_rate; /* of processors of its time */
+    const char *socket_link, *memory_rate; /* of contemporary processors */
     double wire_bytes_per_s;
 } dl_machine_bus;
 
-/* From the oldest on. */
+/* Oldest first. */
 #define DL_MACHINE_BUSES 4
 extern const dl_machine_bus dl_machine_buses[DL_MACHINE_BUSES];
 
-/* NULL: there is none of this name. */
+/* NULL: unknown name. */
 const dl_machine_bus *dl_machine_find_bus(const char *name);
 
-/* Names of the machine files without ".ini", sorted, of its own. */
+/* Names of the machine files without ".ini", sorted, freed by the caller. */
 size_t dl_machine_files(char ***names);
 
 /* --- machine_names.c --- */
@@ -59,24 +58,25 @@ typedef struct dl_wanted_nodes {
     long nodes, gpus;                      /* of a node */
     dl_wanted_gpus parts[DL_BOX_GPUS_MAX]; /* [part_count] of a node, one of an instance */
     int part_count;
-    long ports;                /* of a box to the network; 0: none */
+    long ports;                /* of a box's node to the network; 0: none */
     double network_gbit_per_s; /* of each */
     bool infiniband;
     bool bridges; /* NVLink between each two of a part's GPUs */
 } dl_wanted_nodes;
 
-/* What a name means. */
+/* Meaning of a machine's name. */
 typedef struct dl_wanted_machine {
     int instance; /* row; -1: boxes, or a file */
-    char *file;   /* path of a machine file, whose nodes these are; NULL: none. Freed by caller */
+    char *file;   /* path of the machine file of these nodes; NULL: none. Freed by caller */
     dl_wanted_nodes kinds[DL_BOX_KINDS_MAX];
     int kind_count; /* >= 1, of an instance and a file 1 */
 } dl_wanted_machine;
 
-/* Capital letters, '_' and '-' do not count: RTX-3090 is rtx3090, v100pcie is v100_pcie. */
+/* Compares names ignoring case, '_' and '-': RTX-3090 is rtx3090, v100pcie is v100_pcie. */
 bool dl_machine_same_name(const char *a, const char *b);
 
-/* DL_ERR_NAME: a name of no machine, with the nearest one; DL_ERR_RANGE for counts. */
+/* Finds the meaning of a name. DL_ERR_NAME for an unknown one, with the nearest; DL_ERR_RANGE for
+ * counts. */
 dl_status dl_machine_understand(const dl_machine_tables *t, const char *name, dl_wanted_machine *w,
                                 dl_error *err) DL_MUST_CHECK;
 

@@ -1,4 +1,4 @@
-/* What a name of a machine means, and which one is meant by a name of none. */
+/* The meaning of a machine's name, and the nearest machine for an unknown name. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #define NODES_MAX 10000000
 #define PORTS_MAX 16 /* of a node */
 
-/* The next character of a name that tells it from others, 0 at its end. */
+/* The next significant character of a name, 0 at its end. */
 static int next_letter(const char **name)
 {
     while (**name == '_' || **name == '-' || **name == ' ')
@@ -21,7 +21,7 @@ static int next_letter(const char **name)
     return **name != '\0' ? tolower((unsigned char)*(*name)++) : 0;
 }
 
-/* What follows brands before the name: "GeForce RTX 3090", "nvidia_a100". */
+/* The name without leading brands: "GeForce RTX 3090", "nvidia_a100". */
 static const char *without_brands(const char *name)
 {
     static const char *const brands[] = {"nvidia", "amd", "geforce", "tesla", "quadro", "instinct"};
@@ -47,7 +47,7 @@ bool dl_machine_same_name(const char *a, const char *b)
     return true;
 }
 
-/* The count before an 'x', or 0; *rest is what comes after it, or all. */
+/* The count before an 'x', or 0; *rest is the text after it, or all. */
 static long count_before(const char *name, const char **rest)
 {
     char *end = NULL;
@@ -62,7 +62,7 @@ static long count_before(const char *name, const char **rest)
 /* The digits of a product's number, "3090" of rtx3090, and the letters before it, "rtx". */
 typedef struct product {
     char series[16], number[16];
-    const char *rest; /* what comes after the number */
+    const char *rest; /* text after the number */
 } product;
 
 static product product_of(const char *name)
@@ -77,7 +77,7 @@ static product product_of(const char *name)
     return p;
 }
 
-/* Of a number of three digits or more the last one may be missing: 309 is 3090. */
+/* The last digit of a number may be missing if three or more remain: 309 is 3090. */
 static bool same_number(const char *typed, const char *known)
 {
     const size_t digits = strlen(typed);
@@ -85,8 +85,8 @@ static bool same_number(const char *typed, const char *known)
     return digits >= 3 && strlen(known) == digits + 1 && strncmp(typed, known, digits) == 0;
 }
 
-/* A number alone tells generations apart where a letter before it does not (gtx3090), and "v" from
- * "a" does. */
+/* A number alone identifies the generation if a letter before it does not (gtx3090); "v" versus "a"
+ * does. */
 static bool same_series(const char *typed, const char *known)
 {
     if (typed[0] == '\0' || strcmp(typed, known) == 0) return true;
@@ -107,14 +107,14 @@ static bool same_numbers(const char *typed, const char *known)
     return true;
 }
 
-/* The GPU nearest to what was typed, of the same product number, so that it is no other generation;
+/* The GPU nearest to `typed`, with the same product number, so that it is of the same generation;
  * -1: none, or several series have that number. */
 static int nearest_gpu(const dl_csv *gpus, const char *typed)
 {
     const product like = product_of(without_brands(typed));
     const char **names = dl_calloc(gpus->rows, sizeof *names, "names of GPUs");
     size_t count = 0, shortest = 0;
-    int begun = -1; /* the shortest that starts with what was typed */
+    int begun = -1; /* the shortest one that starts with `typed` */
     bool one_series = true;
     for (size_t r = 0; r < gpus->rows && like.number[0] != '\0'; r++) {
         const product known = product_of(dl_machine_cell(gpus, r, "name"));
@@ -139,7 +139,7 @@ static int nearest_gpu(const dl_csv *gpus, const char *typed)
     "; dlsim --machines lists machines and GPUs; another GPU goes into a machine file's " \
     "[gpu_model] (docs/formats.md)"
 
-/* "; did you mean ...": the machine that the name may mean, to text[bytes]. */
+/* Writes "; did you mean ...", with the nearest machine, to text[bytes]. */
 static void machines_hint(char *text, size_t bytes, const char *name)
 {
     dl_machine_tables t;
@@ -181,8 +181,8 @@ static dl_status refuse_name(const char *name, dl_error *err)
     return dl_error_set(err, DL_ERR_NAME, "'%s' is neither a file nor a machine%s", name, hint);
 }
 
-/* The part `part` at `at` of a name with several: the nearest name is that with the nearest GPU
- * there. */
+/* Refuses part `part`, at `at`, of a name with several: the nearest name is that with the nearest
+ * GPU there. */
 static dl_status refuse_part(const dl_machine_tables *t, const char *name, size_t at,
                              const char *part, dl_error *err)
 {
@@ -199,7 +199,7 @@ static dl_status refuse_part(const dl_machine_tables *t, const char *name, size_
                         dl_machine_cell(&t->gpus, (size_t)row, "name"), name + at + strlen(part));
 }
 
-/* "+nvlink": the parts that can have bridges do. */
+/* "+nvlink": all parts that can have bridges get them. */
 static dl_status want_bridges(const dl_machine_tables *t, const char *name, dl_wanted_nodes *w,
                               dl_error *err)
 {
@@ -221,7 +221,7 @@ static dl_status want_bridges(const dl_machine_tables *t, const char *name, dl_w
                         name, title);
 }
 
-/* "1xgtx1080ti+1xrtx2080ti": the parts of a box, which is at `at` in the whole name. */
+/* "1xgtx1080ti+1xrtx2080ti": the parts of a box, at `at` in the whole name. */
 static dl_status understand_box(const dl_machine_tables *t, const char *name, size_t at,
                                 const char *box, dl_wanted_nodes *w, dl_error *err)
 {
@@ -276,7 +276,7 @@ static dl_status understand_network(const char *name, const char *network, dl_wa
                         name, PORTS_MAX);
 }
 
-/* "2xrtx3090", "2xrtx3090@1gbe", "4x2xrtx3090@1gbe": boxes of one kind, of which a network makes
+/* "2xrtx3090", "2xrtx3090@1gbe", "4x2xrtx3090@1gbe": boxes of one kind, which a network makes
  * nodes; `text` is at `at` in the whole name. */
 static dl_status understand_boxes(const dl_machine_tables *t, const char *name, size_t at,
                                   const char *text, dl_wanted_nodes *w, dl_error *err)
@@ -301,7 +301,7 @@ static dl_status understand_boxes(const dl_machine_tables *t, const char *name, 
     return status;
 }
 
-/* "2x4xa100@200ib+1x8xv100@100ib": kinds of nodes, each up to its network. */
+/* "2x4xa100@200ib+1x8xv100@100ib": kinds of nodes, each ending with its network. */
 static dl_status understand_kinds(const dl_machine_tables *t, const char *name,
                                   dl_wanted_machine *w, dl_error *err)
 {
@@ -325,7 +325,7 @@ static dl_status understand_kinds(const dl_machine_tables *t, const char *name,
     return dl_error_set(err, DL_ERR_RANGE, "'%s': expected 1 to %d nodes", name, NODES_MAX);
 }
 
-/* An instance's ports are those that the provider gives it. */
+/* Refuses ports on an instance, whose ports are fixed by the provider. */
 static dl_status refuse_network(const dl_machine_tables *t, const char *name, const char *instance,
                                 dl_error *err)
 {

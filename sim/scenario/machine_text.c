@@ -11,8 +11,8 @@
 
 #define GPUS_OF_A_SOCKET 4
 
-/* NVLink bridges: the part of the data sheet's rate that all-reduces of two GPUs reach; copies reach
- * all but 6 %. */
+/* NVLink bridges: the fraction of the data sheet's rate reached by all-reduces of two GPUs; copies
+ * reach all but 6 %. */
 #define BRIDGE_FRAC 0.5
 #define BRIDGE_LOW 0.38
 #define BRIDGE_HIGH 0.94
@@ -52,15 +52,15 @@ static int sockets_of(const dl_wanted_nodes *kind)
     return kind->gpus > GPUS_OF_A_SOCKET ? 2 : 1;
 }
 
-/* What joins the GPUs of a node, "": nothing, or they are unlike. */
+/* The fabric that connects the GPUs of a node, "": none, or GPUs of different models. */
 static const char *fabric_of(const dl_machine_tables *t, const dl_wanted_nodes *kind)
 {
     return kind->part_count > 1 ? ""
                                 : dl_machine_cell(&t->gpus, (size_t)kind->parts[0].gpu, "fabric");
 }
 
-/* Whether an NVSwitch joins the GPUs of each node, so that NCCL's choice among its algorithms is
- * known; elsewhere the fastest is taken. */
+/* Whether an NVSwitch connects the GPUs of each node, so that NCCL's choice among its algorithms is
+ * known; elsewhere the fastest is used. */
 static bool has_nvswitches(const dl_machine_tables *t, const dl_wanted_machine *w)
 {
     for (int k = 0; k < w->kind_count; k++) {
@@ -70,18 +70,17 @@ static bool has_nvswitches(const dl_machine_tables *t, const dl_wanted_machine *
     return true;
 }
 
-/* A [link] that was written. */
 typedef struct written_link {
     char *name, *text;
 } written_link;
 
-/* A machine's text in the making. */
+/* State of writing a machine's text. */
 typedef struct writer {
     FILE *out;
     const dl_machine_tables *t;
     const dl_wanted_machine *w;
-    const dl_wanted_nodes *kind; /* that is written */
-    char of[16];                 /* " of box2": what its sections end with; "" of the first */
+    const dl_wanted_nodes *kind; /* being written */
+    char of[16];                 /* suffix of its sections, " of box2"; "" for the first */
     written_link links[(3 + DL_BOX_GPUS_MAX) * DL_BOX_KINDS_MAX];
     size_t link_count;
 } writer;
@@ -94,8 +93,8 @@ static void free_links(writer *to)
     }
 }
 
-/* Writes a link, after `note`, and returns its name; a link that an earlier kind has with the same
- * text is that one. Takes over `text`. */
+/* Writes a link, after `note`, and returns its name; reuses an earlier kind's link of equal text.
+ * Takes ownership of `text`. */
 static const char *write_link(writer *to, const char *name, const char *note, char *text)
 {
     const long number = to->kind - to->w->kinds + 1;
@@ -112,8 +111,8 @@ static const char *write_link(writer *to, const char *name, const char *note, ch
     return link->name;
 }
 
-/* What links to an NVSwitch of a data sheet's rate reach, and its sums (NVLS, from the third
- * generation on). */
+/* Rates reached by links to an NVSwitch of a given data sheet rate, and of its sums (NVLS, from the
+ * third generation on). */
 typedef struct fabric_rates {
     double gb_per_s;
     const char *rates, *sums;
@@ -128,7 +127,7 @@ static const fabric_rates reached[] = {
      "; Sums of 6 to 8 GPUs there: 540 to 545 GB/s.\nsum_frac = 0.8, assumed\n"},
     {0, NULL, ""}};
 
-/* NVLink's rates as copies reach them. */
+/* NVLink's rates as reached by copies. */
 static void write_fabric(writer *to)
 {
     const size_t gpu = (size_t)to->kind->parts[0].gpu;
@@ -187,8 +186,8 @@ static void write_bridges(writer *to)
     }
 }
 
-/* Copies go from card to card only if those of all parts let them, and of an instance over NVLink
- * only. */
+/* Copies go directly between GPUs only if the GPUs of all parts allow it, and on instances only
+ * over NVLink. */
 static const char *peer_of(const writer *to)
 {
     const dl_wanted_nodes *kind = to->kind;
@@ -199,9 +198,10 @@ static const char *peer_of(const writer *to)
     return dl_machine_cell(&to->t->gpus, (size_t)kind->parts[0].gpu, "peer");
 }
 
-/* Collectives between GPUs in slots of the processors go through host memory, whether copies may go
- * from card to card or not: NCCL takes that only below a PCIe switch or, of two GPUs, on AMD's
- * processors (ncclTopoCheckP2p in src/graph/paths.cc at 7aa1c46f). Libraries of AMD do not. */
+/* Collectives between GPUs in slots of the processors go through host memory, whether or not copies
+ * may go directly: NCCL allows direct ones only below a PCIe switch or, for two GPUs, on AMD's
+ * processors (ncclTopoCheckP2p in src/graph/paths.cc at 7aa1c46f). AMD's libraries do not go
+ * through host memory. */
 static void write_shm(const writer *to, const dl_machine_bus *bus)
 {
     const dl_wanted_nodes *kind = to->kind;
@@ -230,9 +230,9 @@ static void write_protocols(FILE *out, bool fabric)
         fprintf(out, "[protocol %s", rows[r]);
 }
 
-/* What programs get of a port of `gbit_per_s`. Nine tenths of it, or less by TCP: one socket carries 5
- * to 10 Gb/s between instances of a cloud (EC2's limit of a flow), and ports beyond 50 Gb/s take
- * several cores. Over InfiniBand and providers' own networks 0.7 of it at least. */
+/* Rates that programs reach on a port of `gbit_per_s`: nine tenths of it, or less over TCP: one
+ * socket carries 5 to 10 Gb/s between cloud instances (EC2's limit per flow), and ports beyond 50
+ * Gb/s take several cores. Over InfiniBand and providers' own networks at least 0.7 of it. */
 static char *port_rates(double gbit_per_s, bool over_tcp)
 {
     const double by_tcp = fmin(0.7 * gbit_per_s, fmax(7, 0.15 * gbit_per_s));
@@ -240,7 +240,7 @@ static char *port_rates(double gbit_per_s, bool over_tcp)
                      over_tcp ? by_tcp : 0.7 * gbit_per_s, 0.97 * gbit_per_s);
 }
 
-/* The link of a port, of a box or of an instance (row), to the network; NULL: it has none. */
+/* Writes the link of a port, of a box or of an instance (row), to the network; NULL: no port. */
 static const char *write_port(writer *to, const char *name)
 {
     const dl_csv *instances = &to->t->instances;
@@ -275,7 +275,7 @@ static long port_count(const writer *to)
     return strtol(dl_machine_cell(&to->t->instances, (size_t)to->w->instance, "nics"), NULL, 10);
 }
 
-/* Ports divided among the sockets. */
+/* Writes the ports, divided among the sockets. */
 static void write_nics(writer *to, int sockets, const char *bus)
 {
     const long nics = port_count(to);
@@ -318,7 +318,7 @@ static void write_title(const writer *to)
     }
 }
 
-/* The bus of a part's GPUs: its number. */
+/* Number of the bus of a part's GPUs. */
 static size_t bus_of(const dl_machine_tables *t, const dl_wanted_machine *w,
                      const dl_wanted_gpus *part)
 {
@@ -339,7 +339,7 @@ static const dl_machine_bus *newest_bus(const writer *to)
     return &dl_machine_buses[newest];
 }
 
-/* GPUs part by part, each below its share of the sockets. */
+/* Writes the GPUs part by part, each part spread over its share of the sockets. */
 static void write_gpus(const writer *to, int sockets)
 {
     const dl_wanted_nodes *kind = to->kind;
@@ -360,7 +360,7 @@ static void write_gpus(const writer *to, int sockets)
     }
 }
 
-/* The GPU models and buses of all kinds. */
+/* Writes the GPU models and buses of all kinds. */
 static void write_models(const writer *to)
 {
     bool has_bus[DL_MACHINE_BUSES] = {false};
@@ -378,7 +378,7 @@ static void write_models(const writer *to)
         if (has_bus[b]) fprintf(to->out, "\n%s", dl_machine_buses[b].links);
 }
 
-/* Which copies of the kind's nodes need no host memory. */
+/* Writes which copies of the kind's nodes need no host memory. */
 static void write_copies(const writer *to)
 {
     const dl_wanted_nodes *kind = to->kind;
@@ -387,7 +387,7 @@ static void write_copies(const writer *to)
     fputs("; Assumed of nodes with four ports or more, but for TCP.\ngpudirect = yes\n", to->out);
 }
 
-/* [machine], whose peer is that of the first kind. */
+/* Writes [machine], with the peer of the first kind. */
 static void write_head(const writer *to, const char *name)
 {
     const dl_csv *instances = &to->t->instances;
@@ -414,7 +414,7 @@ static void write_head(const writer *to, const char *name)
                "catalogue");
 }
 
-/* The inside of the kind's nodes. */
+/* Writes the inside of the kind's nodes. */
 static void write_kind(writer *to)
 {
     const dl_csv *instances = &to->t->instances;
@@ -496,8 +496,8 @@ static const char *place_name(const dl_node_kind *n, int place, char text[64])
     return text;
 }
 
-/* Other ports of a file's nodes: each where one of the file's is, else with the first GPU's link on
- * a socket. */
+/* Writes other ports for a file's nodes: each in place of one of the file's, else on a socket, with
+ * the first GPU's link. */
 static void write_file_ports(writer *to, const dl_machine *m)
 {
     char place[64];
@@ -549,7 +549,7 @@ static dl_status write_file_nodes(const dl_machine_tables *t, const dl_wanted_ma
     return DL_OK;
 }
 
-/* The file's text with the nodes and ports of the name. */
+/* Makes the file's text with the nodes and ports of the name. */
 static dl_status make_of_file(const dl_machine_tables *t, const dl_wanted_machine *w,
                               const char *name, char **text, dl_error *err)
 {

@@ -14,7 +14,7 @@
 
 /* --- names ----------------------------------------------------------------------------------- */
 
-/* The letters and digits of text[bytes], small; the caller's to free. */
+/* The letters and digits of text[bytes] in lower case, freed by the caller. */
 static char *plain(const char *text, size_t bytes)
 {
     char *copy = dl_strndup(text, bytes);
@@ -26,7 +26,7 @@ static char *plain(const char *text, size_t bytes)
     return copy;
 }
 
-/* Splits the device up to its first comma into words[WORDS_MAX]; returns how many there are. */
+/* Splits the device up to its first comma into words[WORDS_MAX]; returns their number. */
 static int split_words(const char *device, char **words)
 {
     int count = 0;
@@ -59,7 +59,7 @@ static bool starts_with(char *const *words, int count, const char *name)
     return *name == '\0' && (used == count || !makes_another(words[used]));
 }
 
-/* Whether some of words[count], in a row, make the part of a name. */
+/* Whether some consecutive words[count] make the part of a name. */
 static bool has_part(char *const *words, int count, const char *part, size_t bytes)
 {
     char *name = plain(part, bytes);
@@ -85,7 +85,7 @@ bool dl_scaling_is_model(const char *device, const char *model)
     return found;
 }
 
-/* a100_80gb and a100_pcie are of one chip. */
+/* Whether two models have the same chip: a100_80gb and a100_pcie. */
 static bool same_chip(const char *a, const char *b)
 {
     const size_t bytes = strcspn(a, "_");
@@ -94,7 +94,7 @@ static bool same_chip(const char *a, const char *b)
 
 /* --- costs ----------------------------------------------------------------------------------- */
 
-/* Of a GPU that the scenario may use. */
+/* Model of a GPU that the scenario may use. */
 static int model_of(const dl_gpu_options *gpu, int number)
 {
     const dl_place place = dl_gpu_options_place(gpu, number);
@@ -117,7 +117,7 @@ static double roofline_s(const rates *r, int gpu, const dl_op_cost *op)
                 op->bytes_per_sample.value / r->memory[gpu]);
 }
 
-/* Vectors that are read and written, no products. */
+/* Whether the operation only reads and writes vectors, without products. */
 static bool is_of_vectors(const char *name)
 {
     return dl_costs_is_phase(name, "update") || dl_costs_is_phase(name, "bucket");
@@ -137,13 +137,13 @@ static void scale(dl_value *value, double factor)
     value->origin = DL_ORIGIN_ASSUMED;
 }
 
-/* Whether the GPU does it, not the host. */
+/* Whether the operation is on the GPU, not the host. */
 static bool is_on_gpu(const dl_op_cost *op)
 {
     return strcmp(op->name, "input") != 0 && strcmp(op->name, "dispatch") != 0;
 }
 
-/* The factors, by the rates and the names in *scaling. */
+/* Sets the factors from the rates and the names in *scaling. */
 static void set_factors(const rates *r, dl_scaling *scaling)
 {
     const double a = r->arithmetic[0] / r->arithmetic[1], b = r->memory[0] / r->memory[1];
@@ -171,7 +171,7 @@ static void scale_all(dl_costs *costs, const rates *r, const dl_scaling *scaling
 
 /* --- the GPU that the costs are of ----------------------------------------------------------- */
 
-/* That of the file, which the scenario names. */
+/* Finds the costs' GPU in the file that the scenario names. */
 static dl_status find_in(const dl_machine *file, const dl_costs *costs, const dl_gpu_model **source,
                          dl_error *err)
 {
@@ -237,8 +237,8 @@ static dl_status scale_from(const dl_machine *file, const dl_scenario *scenario,
     return DL_OK;
 }
 
-/* Whether a GPU is that of the costs: one of its name whose rates are those of the most special
- * name that is known to match ("A100-SXM4-80GB" is an a100 of 40 GB by name, not by its rates). */
+/* Whether a GPU is that of the costs: one of matching name whose rates are those of the most
+ * specific known matching name ("A100-SXM4-80GB" is an a100 of 40 GB by name, not by its rates). */
 static bool is_own(const dl_gpu_model *gpu, const char *device, const dl_gpu_model *known)
 {
     if (!dl_scaling_is_model(device, gpu->name)) return false;
@@ -248,7 +248,7 @@ static bool is_own(const dl_gpu_model *gpu, const char *device, const dl_gpu_mod
            (r.arithmetic[0] == r.arithmetic[1] && r.memory[0] == r.memory[1]);
 }
 
-/* Scales if the costs' GPU is known; else says why not. */
+/* Scales if the costs' GPU is known; else notes why not. */
 static void scale_known(const dl_gpu_model *to, dl_costs *costs, const dl_gpu_model *from,
                         dl_scaling *scaling)
 {
@@ -263,7 +263,8 @@ static void scale_known(const dl_gpu_model *to, dl_costs *costs, const dl_gpu_mo
     }
 }
 
-/* The GPU that the costs name: one of the machine's models, else a known one (of no name: none). */
+/* The GPU that the costs name: one of the machine's models, else a known one (without a name:
+ * none). */
 static const dl_gpu_model *named(const dl_machine *m, const dl_costs *costs,
                                  const dl_gpu_model *known)
 {
@@ -272,7 +273,7 @@ static const dl_gpu_model *named(const dl_machine *m, const dl_costs *costs,
     return known;
 }
 
-/* Processors' names hold one of these words; GPUs' do not. */
+/* Processors' names contain one of these words; GPUs' do not. */
 static bool is_processor(const char *device)
 {
     static const char *const words[] = {"EPYC",     "Xeon",     "Ryzen", "Threadripper",
@@ -283,7 +284,8 @@ static bool is_processor(const char *device)
     return false;
 }
 
-/* To the first GPU, from that of the device's name. *source: what the costs are of, or count as. */
+/* Scales to the first GPU, from the one that the device names. *source: the costs' GPU, or the one
+ * they count as. */
 static dl_status scale_by_name(const dl_scenario *scenario, dl_costs *costs, dl_scaling *scaling,
                                const dl_gpu_model *known, const dl_gpu_model **source,
                                dl_error *err)
@@ -311,13 +313,13 @@ static dl_status scale_by_name(const dl_scenario *scenario, dl_costs *costs, dl_
 
 /* --- GPUs of several models ------------------------------------------------------------------ */
 
-/* What the costs of the machine's models are made of. */
+/* Inputs of the costs of the machine's models. */
 typedef struct models_job {
     const dl_scenario *scenario;
     dl_costs *costs;
-    const dl_scaling *first;    /* what was done for the first GPU's model */
-    const dl_gpu_model *source; /* of the costs as they were read; of no name: not known */
-    dl_arithmetic arithmetic;   /* the rates that count */
+    const dl_scaling *first;    /* scaling to the first GPU's model */
+    const dl_gpu_model *source; /* of the costs as read; without a name: unknown */
+    dl_arithmetic arithmetic;   /* rates to use */
     dl_scaling *scalings;       /* [models] */
 } models_job;
 
@@ -370,7 +372,7 @@ static dl_status read_own(const models_job *job, const dl_gpu_costs *file, dl_er
     return DL_OK;
 }
 
-/* Of the costs' operations on the model over those on the first GPU's. */
+/* Sets the factors of the costs' operations on the model over those on the first GPU's. */
 static dl_status scale_model(const models_job *job, int number, dl_error *err)
 {
     dl_costs *costs = job->costs;
@@ -426,7 +428,7 @@ static dl_status set_models(const models_job *job, dl_error *err)
     return status;
 }
 
-/* A file that [workload] gpu_costs has for the first GPU: the costs stay as they were read. */
+/* Whether [workload] gpu_costs has a file for the first GPU: then the costs stay as read. */
 static bool first_has_own(const dl_scenario *scenario)
 {
     for (size_t f = 0; f < scenario->gpu_costs_count; f++)

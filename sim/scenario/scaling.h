@@ -1,4 +1,4 @@
-/* Compute costs of one GPU brought to another:
+/* Compute costs scaled from one GPU to another:
  *
  *   [workload]
  *   scale = auto                                 ; the default; no: times stay as they are
@@ -6,28 +6,29 @@
  *   scale_arithmetic = fp32                      ; whose rates count
  *
  * Without scale_compute the GPU is looked up by the name of the costs' device in the machines that
- * come with the program (sim/scenario/known_gpus.h), and fp32 rates count; where it is not found,
- * times stay as they are, which the results say.
+ * come with the program (sim/scenario/known_gpus.h), and fp32 rates are used; if it is not found,
+ * times stay as they are, and the results say so.
  *
- * A machine with GPUs of several models has compute of its own for each: that of the model's cost
- * file ([workload] gpu_costs), else the costs' scaled to it. Costs that name no device, or one that
- * is not known, are then taken to be of the first GPU's model.
+ * A machine with GPUs of several models has separate compute costs for each: those of the model's
+ * cost file ([workload] gpu_costs), else the costs scaled to it. Costs with no device, or an
+ * unknown one, then count as those of the first GPU's model.
  *
- * The GPU is the one whose model's name is in [costs] device ("K80, one GK210 die" is of the model
- * k80). With A and B the arithmetic and memory rates of the machine's GPU over that one's, the time
+ * The costs' GPU is the one whose model's name is in [costs] device ("K80, one GK210 die" is of the
+ * model k80). With A and B the arithmetic and memory rates of the machine's GPU over that one's,
+ * the time
  *
  *   of an operation that has flop_per_sample and bytes_per_sample is as the slower of the two on
  *   each GPU (roofline); of an update, which streams its vectors, divided by B;
  *   of any other forward or backward, divided by A^(3/4) B^(1/4)
  *
  * since three quarters of a convolutional network's time are convolutions and matrix products.
- * Input and the host's dispatch stay. The origin of what was scaled is assumed. How wrong this is:
- * over 86 pairs of GPUs and models in scenarios/scaling (scaling.awk) the logarithm of measured
- * over scaled speed has root mean square 0.51 and is 1.00 at most; twice the root mean square holds
- * 84 of them when their model's are left out. So the interval of results has compute faster and
- * slower by exp(DL_SCALING_SPREAD). Kepler GPUs (K80, K40) are most of that: they reach a smaller
- * part of their rates than later ones. Between two GPUs of one chip (a100, a100_80gb) the interval
- * reaches from a time that only arithmetic bounds to one that only memory does. */
+ * Input and the host's dispatch stay unchanged. The origin of scaled times is assumed. Error: over
+ * 86 pairs of GPUs and models in scenarios/scaling (scaling.awk) the logarithm of measured over
+ * scaled speed has root mean square 0.51 and maximum 1.00; twice the root mean square, computed
+ * without the rows of a pair's model, covers 84 of them. So results' intervals have compute faster
+ * and slower by exp(DL_SCALING_SPREAD). Kepler GPUs (K80, K40) cause most of that: they reach a
+ * smaller part of their rates than later ones. Between two GPUs of one chip (a100, a100_80gb) the
+ * interval reaches from a time that only arithmetic bounds to one that only memory does. */
 #ifndef DL_SIM_SCALING_H
 #define DL_SIM_SCALING_H
 
@@ -36,7 +37,7 @@
 #define DL_SCALING_ARITHMETIC_SHARE 0.75
 #define DL_SCALING_SPREAD 1.02
 
-/* What was done to the costs of a scenario. */
+/* Scaling applied to a scenario's costs. */
 typedef struct dl_scaling {
     bool differs;          /* the costs are of another GPU than the machine's, and not scaled */
     const char *why_not;   /* differs: in words */
@@ -48,15 +49,15 @@ typedef struct dl_scaling {
 } dl_scaling;
 
 /* Whether a cost file's device ("NVIDIA A100-SXM4-80GB") is a machine file's model ("a100_80gb"):
- * of its words up to the first comma some in a row make each part of the model's name; a "Ti" or
- * "Super" after it is another GPU. */
+ * each part of the model's name must consist of consecutive words of the device up to its first
+ * comma; a "Ti" or "Super" after it is another GPU. */
 bool dl_scaling_is_model(const char *device, const char *model);
 
-/* Scales the costs to the machine's first GPU if the scenario allows it and that is another one;
- * then makes costs->models where the machine has GPUs of several models. scalings[] gets what was
- * done for each of its models, of its own, [models]; NULL if there is but one. With scale_compute
- * DL_ERR_DATA if the costs do not name a GPU of the file, or a rate is not known; DL_ERR_DATA also
- * if a file of gpu_costs is of another GPU; errors of reading it. */
+/* Scales the costs to the machine's first GPU if the scenario allows it and they are of another
+ * one; then makes costs->models if the machine has GPUs of several models. *scalings gets the
+ * scaling of each of its models, [models], freed by the caller; NULL if there is only one. With
+ * scale_compute DL_ERR_DATA if the costs do not name a GPU of the file, or a rate is unknown;
+ * DL_ERR_DATA also if a file of gpu_costs is of another GPU; errors of reading it. */
 dl_status dl_scaling_apply(const dl_scenario *scenario, dl_costs *costs, dl_scaling *scaling,
                            dl_scaling **scalings, dl_error *err) DL_MUST_CHECK;
 

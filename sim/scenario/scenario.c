@@ -12,7 +12,7 @@
 #include "sim/scenario/scenario_internal.h"
 #include "sim/workloads/architecture.h"
 
-/* `path` as seen from the folder of `file`; the caller's to free. */
+/* `path` relative to the folder of `file`; the caller frees it. */
 static char *beside(const char *file, const char *path)
 {
     const char *slash = strrchr(file, '/');
@@ -48,7 +48,7 @@ static dl_status read_workers(const char *text, const dl_key *key, double *value
     return DL_OK;
 }
 
-/* Puts the number of GPUs in for "all". */
+/* Replaces "all" by the number of GPUs. */
 static dl_status resolve_workers(const dl_gpu_options *gpu, const dl_ini *ini,
                                  dl_sweep_list *workers, dl_error *err)
 {
@@ -74,7 +74,7 @@ static dl_status resolve_workers(const dl_gpu_options *gpu, const dl_ini *ini,
     return DL_OK;
 }
 
-/* In place of the machine file's. */
+/* Replaces the machine file's number of nodes. */
 static dl_status read_nodes(dl_machine *machine, const dl_ini *ini, dl_error *err)
 {
     const dl_ini_entry *entry = dl_ini_find(ini, "machine", "nodes");
@@ -127,7 +127,7 @@ static dl_status read_gpus(dl_gpu_options *gpu, const dl_ini *ini, dl_error *err
     return status;
 }
 
-/* Workers on the nodes as the text says; then it gives their number too. */
+/* Reads the placement of workers on nodes, which also gives their number. */
 static dl_status read_placement(dl_gpu_options *gpu, const dl_ini *ini, dl_sweep_list *workers,
                                 dl_error *err)
 {
@@ -176,7 +176,7 @@ static dl_status read_algorithm(dl_gpu_options *gpu, const dl_ini *ini, dl_error
     return status == DL_OK ? DL_OK : dl_ini_error(ini, entry, status, err, "%s", inner.text);
 }
 
-/* More workers than there are GPUs share those that [machine] gpus lists: nobody does so by
+/* More workers than GPUs are allowed only on GPUs listed in [machine] gpus, so never by
  * accident. */
 static dl_status check_workers(const dl_gpu_options *gpu, const dl_ini *ini,
                                const dl_sweep_list *workers, dl_error *err)
@@ -203,7 +203,7 @@ static dl_status check_workers(const dl_gpu_options *gpu, const dl_ini *ini,
     return DL_OK;
 }
 
-/* The machine file's, with what the scenario says in its place. */
+/* Checks the machine file's fabric with the scenario's changes. */
 static dl_status check_fabric(const dl_machine *machine, const dl_ini *ini, dl_error *err)
 {
     dl_error why = {0};
@@ -300,7 +300,7 @@ static bool some_mode_takes(const dl_sweep_list *modes, dl_sync_option option)
     return false;
 }
 
-/* Keys of a syncer, and absences, mean nothing where no mode has them. */
+/* Refuses keys of a syncer, and absences, if no mode has them. */
 static dl_status check_syncer(const dl_ini *ini, const dl_sweep_list *modes, dl_error *err)
 {
     const dl_ini_entry *entry = NULL, *away = dl_scenario_absence_entry(ini);
@@ -319,8 +319,8 @@ static dl_status check_syncer(const dl_ini *ini, const dl_sweep_list *modes, dl_
     return DL_OK;
 }
 
-/* Tokens of a sample of the trainer's step: a packed sequence as long as the model's, or an answer with
- * its prompt where samples have no length. */
+/* Tokens of a sample of the trainer's step: a packed sequence of the model's length, or, if samples
+ * have no length, an answer with its prompt. */
 static double sample_tokens(const dl_scenario *scenario)
 {
     const dl_generators *g = scenario->generators;
@@ -333,8 +333,8 @@ static double sample_tokens(const dl_scenario *scenario)
     return tokens;
 }
 
-/* Points of the trainer beside [generators]: its GPUs, and as many micro-batches as an update's tokens
- * fill. */
+/* Sets points of the trainer beside [generators]: its GPUs, and as many micro-batches as an
+ * update's tokens fill. */
 static dl_status take_trainer(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *all,
                               dl_error *err)
 {
@@ -342,7 +342,7 @@ static dl_status take_trainer(dl_scenario *scenario, const dl_ini *ini, dl_sweep
     if (g == NULL) return DL_OK;
     if (dl_scenario_trains_by_keys(scenario)) {
         if (scenario->gpu == NULL || scenario->model != NULL) return DL_OK;
-        /* The machine says no more than how many GPUs there are. */
+        /* The machine gives only the number of GPUs. */
         dl_gpu_options_free(scenario->gpu);
         free(scenario->gpu);
         scenario->gpu = NULL;
@@ -595,7 +595,7 @@ static dl_status read_absence(const char *item, dl_absence *absence, dl_error *e
     return DL_OK;
 }
 
-/* Absences of one worker in the order of time. */
+/* Reads absences, those of one worker ordered by time. */
 static dl_status read_absences(dl_scenario *scenario, const dl_ini *ini, const dl_sweep_lists *all,
                                dl_error *err)
 {
@@ -629,7 +629,7 @@ static dl_status read_absences(dl_scenario *scenario, const dl_ini *ini, const d
     return status;
 }
 
-/* Drawn absences, and where they can be. */
+/* Checks drawn absences, and that the scenario allows them. */
 static dl_status check_drawn(const dl_scenario *scenario, const dl_ini *ini, dl_error *err)
 {
     const dl_absences *absences = &scenario->absences;
@@ -668,7 +668,7 @@ static dl_status read_failures(dl_scenario *scenario, const dl_ini *ini, dl_erro
     return status;
 }
 
-/* A model that there is, in place of costs. */
+/* Checks that the model exists, and is given instead of costs. */
 static dl_status check_model(const dl_ini *ini, const char *model, dl_error *err)
 {
     static const char *const others[] = {"costs", "scale_compute"};
@@ -686,7 +686,7 @@ static dl_status check_model(const dl_ini *ini, const char *model, dl_error *err
     return status == DL_OK ? DL_OK : dl_ini_error(ini, entry, status, err, "%s", inner.text);
 }
 
-/* Whether [generators] says how long an update takes, so that no costs are needed. */
+/* Whether [generators] gives the duration of an update, so that no costs are needed. */
 static bool trains_by_keys(const dl_ini *ini)
 {
     return dl_ini_find(ini, "generators", "train_token_gpu_s") != NULL ||
@@ -732,8 +732,7 @@ static const char *depends_on(const dl_ini *ini, const dl_key *key, const char *
                          : dl_keys_find(&dl_scenario_keys, key->section, name)->fallback;
 }
 
-/* Whether what is given means something here, and what means something without a default is
- * given. */
+/* Checks that given keys apply here, and that keys which apply and have no default are given. */
 static dl_status check_dependences(const dl_ini *ini, dl_error *err)
 {
     static const char *const needed[][2] = {{"exchange", "topk_frac"}, {"noise", "sigma"}};
@@ -757,7 +756,7 @@ static dl_status check_dependences(const dl_ini *ini, dl_error *err)
     return DL_OK;
 }
 
-/* Names, and who takes what. */
+/* Checks keys' names, and that they apply to the scenario's workers. */
 static dl_status check_keys(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
 {
     const bool on_gpus = dl_ini_find(ini, "machine", "file") != NULL;
@@ -776,7 +775,7 @@ static dl_status check_keys(dl_scenario *scenario, const dl_ini *ini, dl_error *
     return status == DL_OK ? check_dependences(ini, err) : status;
 }
 
-/* As many as PyTorch's DataLoader has. */
+/* As in PyTorch's DataLoader. */
 #define PREFETCH_OF_LOADER 2
 
 static void set_prefetch(dl_scenario *scenario, const dl_ini *ini)
@@ -785,7 +784,7 @@ static void set_prefetch(dl_scenario *scenario, const dl_ini *ini)
     scenario->input.prefetch = PREFETCH_OF_LOADER * scenario->input.loaders;
 }
 
-/* Updates of a run with [generators], where the file does not say. */
+/* Default updates of a run with [generators]. */
 #define UPDATES 60
 #define UPDATES_BEFORE 10
 

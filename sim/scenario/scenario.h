@@ -30,8 +30,8 @@ typedef struct dl_point {
     int cores; /* DL_CORES_MEASURED until dl_scenario_set_measured_cores; DL_CORES_GPU */
     int workers;
     int64_t batch;   /* all workers together; a multiple of workers */
-    const int *gpus; /* [workers] borrowed, counted over all nodes; NULL: as the scenario says */
-    int gpu_count;   /* that the workers share; 0: each has its own, or as many as stages */
+    const int *gpus; /* [workers] borrowed, counted over all nodes; NULL: the scenario's */
+    int gpu_count;   /* shared by the workers; 0: each has its own, or one per stage */
     const dl_mode *mode;
     double option[DL_SYNC_SWEPT]; /* the fallback where the mode does not take it */
     int stages, micro_batches;    /* of a split model; stages <= 1: it is not split */
@@ -41,7 +41,7 @@ typedef struct dl_point {
     const dl_axis *axes;          /* [DL_AXES] of a split model, borrowed */
 } dl_point;
 
-/* What workers on cores are: threads with one memory, or processes. */
+/* Kinds of workers on cores: threads with one memory, or processes. */
 typedef enum dl_processes {
     DL_PROCESSES_AUTO, /* until the costs are read: processes if these have [collective
                           allreduce]s */
@@ -74,7 +74,7 @@ typedef struct dl_gpu_costs {
     char *path; /* as to be opened */
 } dl_gpu_costs;
 
-/* Where batches come from: what GPUs take too is copied into their options. */
+/* Source of batches; settings that also apply to GPUs are copied into their options. */
 typedef struct dl_scenario_input {
     int loaders; /* of each worker on cores */
     int prefetch;
@@ -86,21 +86,21 @@ typedef struct dl_scenario_input {
 typedef enum dl_scale { DL_SCALE_AUTO, DL_SCALE_NO } dl_scale;
 typedef enum dl_missing { DL_MISSING_ASSUME, DL_MISSING_REFUSE } dl_missing;
 
-/* Beyond this factor, either way, something else than the speed of computing is wrong. */
+/* Beyond this factor, either way, the error lies elsewhere than in the speed of computing. */
 #define DL_CALIBRATE_FACTOR_MAX 5.0
 
-/* A measured step, and the factor on compute that makes it the prediction
+/* A measured step, and the factor on compute with which it is predicted
  * (sim/scenario/calibrate.h). */
 typedef struct dl_calibrate {
     double step_ns;  /* 0: the factor is given, or nothing */
-    int workers;     /* that it was measured with; 0: the scenario's fewest */
-    int64_t samples; /* of each; 0: as that point has */
+    int workers;     /* of the measurement; 0: the scenario's fewest */
+    int64_t samples; /* per worker; 0: those of that point */
     double factor;   /* 0: not yet found, or nothing to do */
 } dl_calibrate;
 
 typedef struct dl_scenario {
     char *path, *name;
-    char *costs_path, *measured_path; /* as to be opened; NULL: samples_per_s or a model's; none */
+    char *costs_path, *measured_path; /* paths to open; NULL: samples_per_s or a model; none */
     char *model;                      /* sim/workloads/architecture.h; NULL: costs_path is given */
     int arithmetic;                   /* of the model: 0 auto, else 1 + dl_arithmetic */
     int optimizer;                    /* of the model: 0 auto, else 1 + dl_optimizer_kind */
@@ -108,14 +108,14 @@ typedef struct dl_scenario {
     char *scale_path;                 /* sim/scenario/scaling.h; NULL: not given */
     dl_scale scale;
     int scale_arithmetic; /* dl_arithmetic */
-    dl_missing missing;   /* costs that the points need and the cost file does not give */
+    dl_missing missing;   /* treatment of needed costs that the cost file lacks */
     int64_t steps, warmup, replicates, seed;
     bool per_worker;           /* results have columns with a number for each worker */
     int64_t samples_per_epoch; /* 0: not given */
-    double samples_per_s;      /* of one worker, in place of a cost file; 0: not given */
-    dl_calibrate calibrate;    /* as the file has it; zero: not given */
-    char *device;              /* that samples_per_s were measured on; NULL: the machine's GPU */
-    int64_t parameter_bytes;   /* in place of the cost file's; 0: not given */
+    double samples_per_s;      /* of one worker, instead of a cost file; 0: not given */
+    dl_calibrate calibrate;    /* from the file; zero: not given */
+    char *device;              /* device of samples_per_s; NULL: the machine's GPU */
+    int64_t parameter_bytes;   /* instead of the cost file's; 0: not given */
     dl_gpu_costs *gpu_costs;   /* [gpu_costs_count] each of another model */
     size_t gpu_costs_count;
     int shares; /* dl_shares_kind */
@@ -140,46 +140,46 @@ typedef struct dl_scenario {
     size_t slow_count;
     dl_gpu_options *gpu;            /* NULL: workers are threads on cores */
     dl_scenario_pipeline *pipeline; /* NULL: models are not split */
-    dl_generators *generators;      /* NULL: samples are there; else the points are the trainer's */
+    dl_generators *generators;      /* NULL: samples are given; else the points are the trainer's */
     bool given[DL_SCENARIO_KEYS_MAX]; /* by the file: rows of dl_scenario_keys */
     dl_point *points; /* [point_count], in the order cores, workers, batch, mode, options */
     size_t point_count;
 } dl_scenario;
 
-/* Reads and checks a scenario; zero `scenario` before. Errors name file:line, key and value:
- * DL_ERR_PARSE, DL_ERR_NAME (unknown section, key, mode, ...), DL_ERR_RANGE (also: a batch that the
- * workers cannot share evenly), DL_ERR_DATA (a key is missing). */
+/* Reads and checks a scenario into zeroed `scenario`. Errors name file:line, key and value:
+ * DL_ERR_PARSE, DL_ERR_NAME (unknown section, key, mode, ...), DL_ERR_RANGE (also: a batch that
+ * cannot be divided among the workers), DL_ERR_DATA (a missing key). */
 dl_status dl_scenario_read(dl_scenario *scenario, const char *path, dl_error *err) DL_MUST_CHECK;
 
 /* The same from memory; relative paths in it are relative to the folder of `name`. */
 dl_status dl_scenario_read_text(dl_scenario *scenario, const char *name, const char *text,
                                 size_t bytes, dl_error *err) DL_MUST_CHECK;
 
-/* Puts the measured number of cores (0: the cost file does not say) where a point wants it; points
- * that are equal then become one. DL_ERR_DATA if it is wanted and not known. */
+/* Sets the measured number of cores (0: not in the cost file) in points that ask for it; points
+ * that become equal are merged. DL_ERR_DATA if it is needed and unknown. */
 dl_status dl_scenario_set_measured_cores(dl_scenario *scenario, int64_t cores,
                                          dl_error *err) DL_MUST_CHECK;
 
 void dl_scenario_free(dl_scenario *scenario);
 
-/* Whether [generators] says how long an update takes: then there is no other workload. */
+/* Whether [generators] gives the duration of an update: then there is no other workload. */
 bool dl_scenario_trains_by_keys(const dl_scenario *scenario);
 
 /* Whether the GPUs of a point exchange by collectives, without a server. */
 bool dl_scenario_is_collective(const dl_scenario *scenario, const dl_point *point);
 
-/* GPUs of a worker in the largest of these layouts, text as a file has it, and of all workers that it
- * gives: as it is asked before the scenario is read, what is wrong with it counts as 1. */
+/* GPUs of a worker in the largest of these layouts (text as in a file), and of all its workers. As
+ * this is called before the scenario is read, invalid parts count as 1. */
 int64_t dl_scenario_layout_gpus(const char *layouts, int64_t *all);
 
-/* What is sharded: among the workers, or else among the GPUs of each. */
+/* The state that is sharded: among the workers, or else among the GPUs of each. */
 dl_sharded dl_scenario_sharded(const dl_scenario *scenario);
 
 /* Factor of each worker, [workers]. */
 void dl_scenario_slow(const dl_scenario *scenario, int workers, double *slow);
 
-/* Whether each worker of the point is several GPUs; GPUs of the point: workers x ranks, or fewer
- * that they share; workers on the GPU that has the most. */
+/* Whether each worker of the point is several GPUs; GPUs of the point: workers x ranks, or fewer if
+ * workers share them; largest number of workers on a GPU. */
 bool dl_point_is_split(const dl_point *point);
 int dl_point_ranks(const dl_point *point); /* GPUs of a worker, unless workers share them */
 int dl_point_gpus(const dl_point *point);
@@ -188,7 +188,7 @@ int dl_point_workers_per_gpu(const dl_point *point);
 /* The point's split. */
 dl_split dl_point_split(const dl_point *point);
 
-/* Whether the mode takes the option, and it is given or its default means something. */
+/* Whether the mode takes the option, and it is given or has a meaningful default. */
 bool dl_point_shows(const dl_point *point, int option);
 
 #define DL_POINT_TEXT_BYTES 256

@@ -1,4 +1,4 @@
-/* What the reader of scenarios (scenario.c) shares with points.c and study.c. */
+/* Shared by the reader of scenarios (scenario.c), points.c and study.c. */
 #ifndef DL_SIM_SCENARIO_INTERNAL_H
 #define DL_SIM_SCENARIO_INTERNAL_H
 
@@ -34,30 +34,31 @@ dl_status dl_sweep_number(const char *text, const dl_key *key, double *value,
 
 void dl_sweep_lists_free(dl_sweep_lists *lists);
 
-/* Where workers are all GPUs, until the machine is read. */
+/* Stands for all GPUs as workers, until the machine is read. */
 #define DL_WORKERS_ALL 0
 
-/* Where a point's cores are as many as its workers. */
+/* Stands for as many cores as the point has workers. */
 #define DL_CORES_AS_WORKERS (-2)
 
-/* [sync]: the modes and their options; an option that none of the modes takes is an error. After
- * [machine]. */
+/* Reads [sync]: the modes and their options; an option that none of the modes takes is an error. To
+ * be called after reading [machine]. */
 dl_status dl_scenario_read_sync(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *lists,
                                 dl_error *err) DL_MUST_CHECK;
 
-/* What the layout says about the key sharded, or stages; NULL: nothing. */
+/* The layout's value of the key sharded, or stages; NULL: none. */
 const char *dl_scenario_layout_says(const dl_ini *ini, const char *key);
 
-/* A list of numbers of the key's range and dimension; *values is the caller's to free, also after an
+/* Reads a list of numbers of the key's range and dimension; the caller frees *values, also after an
  * error. */
 dl_status dl_scenario_read_numbers(const dl_ini *ini, const dl_ini_entry *entry, double **values,
                                    size_t *count, dl_error *err) DL_MUST_CHECK;
 
-/* [machine] layout and [pipeline]: workers of several GPUs; then there may be fewer workers. */
+/* Reads [machine] layout and [pipeline]: workers of several GPUs, which may reduce the number of
+ * workers. */
 dl_status dl_scenario_read_layout(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *lists,
                                   dl_error *err) DL_MUST_CHECK;
 
-/* What is said of another program's word for a key that there is none for; NULL: nothing. */
+/* The message on another program's word for a key without a counterpart here; NULL: none. */
 const char *dl_scenario_word_says(const char *word);
 
 /* Another program's word for a mode with a key; NULL: it is none. */
@@ -70,15 +71,15 @@ const dl_mode_shorthand *dl_mode_shorthand_find(const char *word);
 /* Another program's word for a mode; NULL: no such word is known. */
 const dl_word *dl_mode_word(const char *given);
 
-/* Adds the points of all combinations of what is swept. */
+/* Adds the points of all combinations of swept values. */
 dl_status dl_scenario_add_points(dl_scenario *scenario, const dl_ini *ini,
                                  const dl_sweep_lists *lists, dl_error *err) DL_MUST_CHECK;
 
-/* The key that says when workers are absent, listed or drawn; NULL: none. */
+/* The key that gives absences, listed or drawn; NULL: none. */
 const dl_ini_entry *dl_scenario_absence_entry(const dl_ini *ini);
 
-/* Why the point's vectors cannot be sharded so; NULL: they can. Sharded vectors are those of
- * all-reduces of gradients in every step. */
+/* Reason why the point's vectors cannot be sharded this way; NULL: they can. Only vectors of
+ * all-reduces of gradients in every step can. */
 const char *dl_scenario_not_sharded(const dl_scenario *scenario, dl_sharded sharded,
                                     const dl_point *point);
 

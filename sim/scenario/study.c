@@ -17,8 +17,8 @@ static const dl_key *key_of(const dl_ini_entry *entry)
     return dl_keys_find(&dl_scenario_keys, entry->section, entry->key);
 }
 
-/* Between the values of a list that makes variants; '\0': it makes points, or is a text. Unknown
- * keys are refused when the variant is read. */
+/* Separator of the values of a list that makes variants; '\0': it makes points, or is a text.
+ * Unknown keys are refused when the variant is read. */
 static char separator_of(const dl_ini_entry *entry)
 {
     const dl_key *key = key_of(entry);
@@ -35,8 +35,7 @@ static char *shown(const char *value)
     return dl_strndup(stem, bytes - tail);
 }
 
-/* "6250000" for "50Mb/s": an amount in its base unit, which the names of keys say; else the
- * text. */
+/* "6250000" for "50Mb/s": an amount in its base unit, which keys' names include; else the text. */
 static char *cell_of(const dl_key *of, const char *text)
 {
     char number[DL_DOUBLE_TEXT_BYTES];
@@ -122,7 +121,7 @@ static const char *value_of(const dl_study *study, const dl_variant *variant, co
     return NULL;
 }
 
-/* False where a swept key makes this one mean nothing in the variant. */
+/* Whether the key applies in the variant, given the values of swept keys. */
 static bool has_meaning(const dl_study *study, const dl_variant *variant, const char *section,
                         const char *key)
 {
@@ -133,7 +132,7 @@ static bool has_meaning(const dl_study *study, const dl_variant *variant, const 
     return value == NULL || dl_key_holds(row, value);
 }
 
-/* The file as it would be without lists. Entries are borrowed, but for the array. */
+/* The file without lists, with the variant's values. Entries are borrowed, but for the array. */
 static dl_ini plain_file(const dl_study *study, const dl_variant *variant, const dl_ini *ini)
 {
     dl_ini plain = *ini;
@@ -153,8 +152,8 @@ static dl_ini plain_file(const dl_study *study, const dl_variant *variant, const
     return plain;
 }
 
-/* The last key changes fastest. False for a variant that is another one's again, because a key
- * whose first value it has not means nothing in it. */
+/* Sets the variant's values; the last key changes fastest. False for a variant that repeats another
+ * one, with other than the first value of a key that does not apply in it. */
 static bool set_values(const dl_study *study, dl_variant *variant, size_t number)
 {
     for (size_t k = study->key_count; k-- > 0; number /= study->keys[k].count)
@@ -168,7 +167,7 @@ static bool set_values(const dl_study *study, dl_variant *variant, size_t number
     return true;
 }
 
-/* Points whose mode does not take an option are simulated for its first value only. */
+/* Drops repeated points: those whose mode does not take an option have its first value only. */
 static void drop_repeated(const dl_study *study, dl_variant *variant)
 {
     dl_scenario *s = &variant->scenario;
@@ -220,7 +219,7 @@ static dl_status add_variant(dl_study *study, const dl_ini *ini, size_t number, 
 
 /* --- the size -------------------------------------------------------------------------------- */
 
-/* Between the values of any list; '\0': the key has none. */
+/* Separator of the values of any list; '\0': the key has none. */
 static char any_separator_of(const dl_ini_entry *entry)
 {
     const dl_key *key = key_of(entry);
@@ -237,7 +236,7 @@ static size_t list_count(const dl_ini_entry *entry)
     return count;
 }
 
-/* The options of [sync] that a mode takes, in combinations. */
+/* Number of combinations of the [sync] options that a mode takes. */
 static double option_combinations(const dl_ini *ini, const dl_mode *mode)
 {
     double combinations = 1;
@@ -250,7 +249,7 @@ static double option_combinations(const dl_ini *ini, const dl_mode *mode)
     return combinations;
 }
 
-/* Of all modes in the list; names that are none are refused when it is read. */
+/* The same over all modes in the list; unknown names are refused when it is read. */
 static double mode_combinations(const dl_ini *ini, const dl_ini_entry *modes)
 {
     char **names = NULL;
@@ -268,7 +267,7 @@ static double mode_combinations(const dl_ini *ini, const dl_ini_entry *modes)
     return fmax(combinations, 1);
 }
 
-/* How many points the lists make, but for those that are others again. */
+/* Number of points that the lists make, without repeated ones. */
 static double count_points(const dl_ini *ini)
 {
     const dl_ini_entry *modes = dl_ini_find(ini, "sync", "mode");
@@ -281,7 +280,7 @@ static double count_points(const dl_ini *ini)
     return points;
 }
 
-/* The middle item of a list, of its own. */
+/* The middle item of a list, freed by the caller. */
 static char *middle_of(const dl_ini_entry *entry)
 {
     const char separator = any_separator_of(entry), *at = entry->value;
@@ -300,7 +299,7 @@ static bool is_taken(const dl_key *key, const char *mode)
     return true;
 }
 
-/* The study of one point, with the middle one of each list. */
+/* Reads a study of one point, with the middle value of each list. */
 static dl_status read_one(dl_study *study, const dl_ini *ini, dl_error *err)
 {
     const dl_ini_entry *modes = dl_ini_find(ini, "sync", "mode");
@@ -334,7 +333,7 @@ static dl_status from_ini(dl_study *study, const dl_ini *ini, dl_error *err)
         count = 0;
         read.listed = listed;
         status = read.points_limit > 0 ? read_one(&read, ini, err) : DL_ERR_RANGE;
-        /* Values that do not go together hide no size; a faulty file does. */
+        /* For incompatible values reports the size; for a faulty file, its error. */
         const bool faulty = status == DL_ERR_NAME || status == DL_ERR_PARSE;
         if (!faulty && (status != DL_OK || read.variant_count == 0)) {
             status = dl_error_set_at(err, DL_ERR_RANGE, ini->path, 0,

@@ -1,14 +1,14 @@
-/* A scenario file with all that is swept in it. Lists of [machine] cores and workers, of the batch,
- * of the modes and of their numbers make the points of one dl_scenario (sim/scenario/scenario.h). A
+/* A scenario file with all its swept values. Lists of [machine] cores and workers, of the batch, of
+ * the modes and of their numbers make the points of one dl_scenario (sim/scenario/scenario.h). A
  * list of any other key makes variants: one dl_scenario with separate costs for each of its values,
  *
  *   [machine]  file  = p2.8xlarge.ini, dgx1_v100.ini    2 machines x 3 places = 6 variants
  *   [sync]     where = cpu, gpu:0, allreduce
- *   [machine]  gpus  = 0, 1 | 0, 4                      what is a list itself (gpus, slow): by '|'
+ *   [machine]  gpus  = 0, 1 | 0, 4                      keys with lists (gpus, slow): by '|'
  *
  * the first key of the file changing most slowly. A key that depends on another one ([exchange]
- * topk_frac on compress, [noise] sigma on kind) is swept only where it means something, and an
- * option of [sync] only for modes that take it. [scenario] name and [measured] file are texts.
+ * topk_frac on compress, [noise] sigma on kind) is swept only where it applies, and an option of
+ * [sync] only for modes that take it. [scenario] name and [measured] file are texts.
  */
 #ifndef DL_SIM_STUDY_H
 #define DL_SIM_STUDY_H
@@ -20,12 +20,11 @@
 /* A key whose list made variants. */
 typedef struct dl_swept_key {
     char *section, *key;
-    char *column;  /* in results and measured tables: the key; machine for [machine] file, noise for
-                     * [noise] kind, input_cores for [input] cores */
-    char **values; /* [count] as they stand in the file */
-    char **texts;  /* [count] as tables show them: files without folder and .ini */
-    char *
-        *cells; /* [count] as CSV and JSON hold them: an amount without its unit, in the column's */
+    char *column;  /* name in results and measured tables: the key; machine for [machine] file,
+                      noise for [noise] kind, input_cores for [input] cores */
+    char **values; /* [count] as in the file */
+    char **texts;  /* [count] as shown in tables: files without folder and .ini */
+    char **cells;  /* [count] for CSV and JSON: an amount without its unit, in the column's */
     size_t count;
     int option; /* dl_sync_option, -1 = another section's */
 } dl_swept_key;
@@ -34,30 +33,29 @@ typedef struct dl_variant {
     dl_scenario scenario;
     dl_costs costs;
     dl_scaling scaling;      /* of the costs to the machine's first GPU */
-    dl_scaling *scalings;    /* [costs.model_count] to its models; NULL: it has one */
+    dl_scaling *scalings;    /* [costs.model_count] to its models; NULL: only one */
     dl_assumptions assumed;  /* settings, costs, the machine's numbers with bounds */
     dl_calibrate calibrated; /* zero: not asked for */
-    bool is_calibrated_gpu;  /* of the model, or cores, that the calibrated step was measured on */
-    size_t *at; /* [key_count] the value that it has of each key; >= count: the key means nothing */
+    bool is_calibrated_gpu;  /* on the model, or cores, of the calibrated step */
+    size_t *at; /* [key_count] index of its value of each key; >= count: the key does not apply */
 } dl_variant;
 
 typedef struct dl_study {
     char *path;
-    char *text;         /* of the file, with what the command line says */
+    char *text;         /* of the file, changed by the command line */
     dl_swept_key *keys; /* [key_count] */
     size_t key_count;
     dl_variant *variants; /* [variant_count], each with a point at least */
     size_t variant_count;
-    size_t point_count; /* of all variants */
-    double
-        points_limit; /* 0: DL_STUDY_POINTS, and more are an error. Else, where the lists make more,
-                            the study has one of these points only, and */
-    double listed;    /* their number; else 0 */
+    size_t point_count;  /* of all variants */
+    double points_limit; /* 0: more than DL_STUDY_POINTS are an error. Else, if the lists make more,
+                         the study has only one of these points, and */
+    double listed;       /* this is their number; else 0 */
 } dl_study;
 
 #define DL_STUDY_POINTS 100000
 
-/* Reads all variants, without their costs; zero `study` before, but for points_limit. Errors as
+/* Reads all variants, without their costs, into `study`, zeroed but for points_limit. Errors as
  * dl_scenario_read. */
 dl_status dl_study_read(dl_study *study, const char *path, dl_error *err) DL_MUST_CHECK;
 dl_status dl_study_read_text(dl_study *study, const char *name, const char *text, size_t bytes,
@@ -66,57 +64,57 @@ dl_status dl_study_read_text(dl_study *study, const char *name, const char *text
 /* The key, if its list made variants; else NULL. */
 const dl_swept_key *dl_study_swept(const dl_study *study, const char *section, const char *key);
 
-/* Whether its points have as many micro-batches as its costs say. */
+/* Whether its points take their number of micro-batches from its costs. */
 bool dl_variant_accumulates_by_costs(const dl_variant *variant);
 
-/* Whether the variant's exchange overlaps the backward pass because its costs say so; and whether
- * these, estimated or made of one number, only assume it. */
+/* Whether the variant's exchange overlaps the backward pass because of its costs; and whether
+ * these, estimated or made from one number, only assume it. */
 bool dl_variant_overlaps_by_costs(const dl_variant *variant);
 bool dl_variant_assumes_overlap(const dl_variant *variant);
 
-/* Whether its workers make a batch, launch a step and wait for its end in turn, as the cost file
- * says of its program. */
+/* Whether its workers make a batch, launch a step and wait for its end in sequence, as in the cost
+ * file's program. */
 bool dl_variant_waits_by_costs(const dl_variant *variant);
 
-/* How much slower and faster compute may be, as the logarithm of a factor, because it was scaled
- * from another GPU (sim/scenario/scaling.h) or estimated ([spread] compute_frac); 0: neither, or it
- * was calibrated on this GPU. */
+/* Uncertainty of compute, as the logarithm of a factor either way, because it was scaled from
+ * another GPU (sim/scenario/scaling.h) or estimated ([spread] compute_frac); 0: neither, or
+ * calibrated on this GPU. */
 double dl_variant_compute_log(const dl_variant *variant);
 
-/* The arithmetic of the scenario's model, which must be given: as it says, or the usual one. */
+/* The arithmetic of the scenario's model, which must be given: the scenario's, or the default. */
 dl_arithmetic dl_scenario_arithmetic(const dl_scenario *scenario);
 
 /* The model of the first worker's GPU; the scenario must have GPUs. */
 const dl_gpu_model *dl_scenario_first_gpu(const dl_scenario *scenario);
 
 /* Reads the variants' costs, or estimates them for a model (sim/workloads/roofline.h), or makes
- * them of one number, puts measured cores in, scales compute to the machine's GPUs, and assumes
- * what the points need and the costs lack; the last two unless the scenario says no. */
+ * them from one number; sets measured cores, scales compute to the machine's GPUs, and assumes
+ * values that the points need and the costs lack; the last two unless the scenario forbids it. */
 dl_status dl_study_read_costs(dl_study *study, dl_error *err) DL_MUST_CHECK;
 
-/* A number for all that is simulated: the scenario's text and seed, the contents of the files that
- * it names, and `options`, what else the command line changes. The errors of dl_file_read. */
+/* A hash of all inputs of the simulation: the scenario's text and seed, the contents of the files
+ * that it names, and `options`, other changes by the command line. The errors of dl_file_read. */
 dl_status dl_study_key(const dl_study *study, const char *options, uint64_t *key,
                        dl_error *err) DL_MUST_CHECK;
 
-/* Adds the contents of the files that a scenario names to the number. */
+/* Adds the contents of the files that a scenario names to the hash. */
 dl_status dl_scenario_add_files(uint64_t *key, const dl_scenario *scenario,
                                 dl_error *err) DL_MUST_CHECK;
 
 void dl_study_free(dl_study *study);
 
-/* The variant that a row of all points is of; *point is its number there. */
+/* The variant of a row of all points; *point is the point's number in it. */
 const dl_variant *dl_study_variant(const dl_study *study, size_t row, size_t *point);
 
-/* What the row of `variant` and `point` has of a swept key, "" where it means nothing. */
+/* The value of a swept key in the row of `variant` and `point`, "" where it does not apply. */
 const char *dl_study_text(const dl_study *study, const dl_variant *variant, const dl_point *point,
                           size_t key);
-/* The same as CSV and JSON hold it: 6250000 in the column port_bytes_per_s for 50Mb/s. */
+/* The same for CSV and JSON: 6250000 in the column port_bytes_per_s for 50Mb/s. */
 const char *dl_study_cell(const dl_study *study, const dl_variant *variant, const dl_point *point,
                           size_t key);
 
-/* Puts defaults in for what the points of the scenario, or one point, need and the costs lack, and
- * lists them in *made, after those that it has. */
+/* Sets defaults for costs that the points of the scenario, or one point, need and the costs lack,
+ * and adds them to *made. */
 void dl_scenario_assume_costs(const dl_scenario *scenario, dl_costs *costs, const dl_point *point,
                               dl_assumptions *made);
 

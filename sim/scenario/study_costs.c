@@ -1,5 +1,5 @@
-/* The costs of a study's variants: read, estimated or made of one number, scaled, calibrated, and
- * completed by what is assumed. */
+/* The costs of a study's variants: read, estimated or made from one number, scaled, calibrated, and
+ * completed by assumptions. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static void add_key(char **model, const char *key, const char *value)
     *model = grown;
 }
 
-/* The model with the tp of the layout, unless it has one itself, and what is recomputed. */
+/* The model's text with the layout's tp, unless it has its own, and the recomputation. */
 static char *model_text(const dl_scenario *scenario)
 {
     char *text = dl_strdup(scenario->model);
@@ -73,7 +73,7 @@ const dl_gpu_model *dl_scenario_first_gpu(const dl_scenario *scenario)
     return dl_machine_model(&scenario->gpu->machine, place.node, place.index);
 }
 
-/* Of a network, on the GPUs of the machine's other models: in place of what was scaled. */
+/* Estimates a network on the GPUs of the machine's other models, instead of scaling. */
 static dl_status estimate_models(dl_variant *variant, dl_error *err)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -114,7 +114,7 @@ static dl_status take_costs(const dl_scenario *scenario, dl_costs *costs, dl_err
         return dl_scenario_estimate_costs(scenario, dl_scenario_first_gpu(scenario), costs, err);
     if (scenario->costs_path != NULL) return dl_costs_read(costs, scenario->costs_path, err);
     if (scenario->samples_per_s ==
-        0) { /* [generators] says what an update takes: no run needs them */
+        0) { /* [generators] gives an update's time: no run needs costs */
         dl_costs_of_throughput(costs, 1, NULL, 0);
         return DL_OK;
     }
@@ -124,7 +124,7 @@ static dl_status take_costs(const dl_scenario *scenario, dl_costs *costs, dl_err
     return DL_OK;
 }
 
-/* Costs of layers say of how many GPUs that divide them they are one: times of whole layers cannot be
+/* Costs of layers are for a given number of GPUs that divide them: times of whole layers cannot be
  * divided. */
 static dl_status check_tensors(const dl_variant *variant, dl_error *err)
 {
@@ -146,7 +146,7 @@ static dl_status check_tensors(const dl_variant *variant, dl_error *err)
         wanted, wanted, wanted);
 }
 
-/* Whether the model can be split as the variant's points want it. */
+/* Whether the model can be split as the variant's points require. */
 static dl_status check_split(const dl_variant *variant, dl_error *err)
 {
     dl_status status = check_tensors(variant, err);
@@ -161,8 +161,7 @@ static dl_status check_split(const dl_variant *variant, dl_error *err)
     return status;
 }
 
-/* Costs of a GPU on the cores of this machine, which only a scenario that names no machine asks
- * for. */
+/* Refuses costs of a GPU on the cores of this machine, used if a scenario names no machine. */
 static dl_status refuse_cores_of_gpu(const dl_scenario *scenario, const dl_costs *costs,
                                      dl_error *err)
 {
@@ -181,7 +180,7 @@ static dl_status refuse_cores_of_gpu(const dl_scenario *scenario, const dl_costs
     return status;
 }
 
-/* What is simulated for threads only. */
+/* Refuses features simulated only for threads. */
 static dl_status check_processes(const dl_scenario *scenario, dl_error *err)
 {
     const bool messages = scenario->compression.kind != DL_COMPRESS_NONE;
@@ -203,14 +202,14 @@ static bool same_text(const char *a, const char *b)
     return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
 }
 
-/* Of one workload: a factor on the times of another one says nothing. */
+/* Whether two scenarios have the same workload: a factor does not apply to another one's times. */
 static bool same_workload(const dl_scenario *a, const dl_scenario *b)
 {
     return same_text(a->costs_path, b->costs_path) && same_text(a->model, b->model) &&
            a->samples_per_s == b->samples_per_s;
 }
 
-/* The first variant of the study that has the key as this one has it. */
+/* The first variant of the study with this one's value of the key. */
 static const dl_variant *first_calibrated(const dl_study *study, const dl_variant *variant)
 {
     const dl_calibrate *own = &variant->scenario.calibrate, *of = NULL;
@@ -223,7 +222,7 @@ static const dl_variant *first_calibrated(const dl_study *study, const dl_varian
     }
 }
 
-/* Scales compute so that the measured step is predicted, where the scenario has one. */
+/* Scales compute so that the measured step, if the scenario has one, is predicted. */
 static dl_status calibrate(const dl_study *study, dl_variant *variant, dl_error *err)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -248,7 +247,7 @@ static dl_status calibrate(const dl_study *study, dl_variant *variant, dl_error 
     return status;
 }
 
-/* What is made of the study's text has the factor: it is found once. */
+/* Stores the factor in the study's text, so that scenarios made from it need not find it again. */
 static void keep_factor(dl_study *study)
 {
     char number[DL_DOUBLE_TEXT_BYTES];
@@ -274,8 +273,8 @@ void dl_scenario_assume_costs(const dl_scenario *scenario, dl_costs *costs, cons
                     made);
 }
 
-/* Settings that the scenario leaves open; defaults for what the points need and the costs lack; the
- * machine's bounds. */
+/* Assumes settings that the scenario leaves open; defaults of costs that the points need and the
+ * costs lack; the machine's bounds. */
 static void assume(dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;

@@ -1,5 +1,5 @@
-/* What reading the costs of a study's variants (study_costs.c) shares with settings that a scenario
- * leaves open (study_settings.c). */
+/* Shared by reading the costs of a study's variants (study_costs.c) and the settings that a
+ * scenario leaves open (study_settings.c). */
 #ifndef DL_SIM_STUDY_INTERNAL_H
 #define DL_SIM_STUDY_INTERNAL_H
 
@@ -10,14 +10,14 @@
 dl_status dl_scenario_estimate_costs(const dl_scenario *scenario, const dl_gpu_model *gpu,
                                      dl_costs *costs, dl_error *err) DL_MUST_CHECK;
 
-/* Settings that the scenario leaves open, as in the program that the variant's costs are of. */
+/* Sets those that the scenario leaves open as in the program of the variant's costs. */
 dl_status dl_variant_take_settings(dl_variant *variant, dl_error *err) DL_MUST_CHECK;
 
-/* Types that sharded vectors are sent as, where they are left open: the usual ones, which are added to
- * the variant's assumptions. A measured step has them in it: before it is looked for. */
+/* Sets open types of messages of sharded vectors to the usual ones, as assumptions of the variant.
+ * To be called before calibration, as a measured step includes them. */
 void dl_variant_take_dtypes(dl_variant *variant);
 
-/* The usual values of those that are left, which are added to the variant's assumptions. */
+/* Sets the remaining ones to the usual values, as assumptions of the variant. */
 void dl_variant_assume_settings(dl_variant *variant);
 
 #endif

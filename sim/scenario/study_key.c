@@ -1,4 +1,4 @@
-/* What a study's results depend on, as one number: dl_study_key. */
+/* The hash of a study's inputs: dl_study_key. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@ static dl_status add_file(uint64_t *hash, const char *path, dl_error *err)
     return DL_OK;
 }
 
-/* A machine file, or what a name of the catalogue stands for. */
+/* Adds a machine file, or the text of a machine of the catalogue. */
 static dl_status add_machine(uint64_t *hash, const dl_machine *machine, dl_error *err)
 {
     char *text = NULL;

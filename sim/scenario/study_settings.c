@@ -1,5 +1,5 @@
-/* Settings that a scenario leaves open: as in the program that the costs are of, else the usual
- * ones, assumed. */
+/* Settings that a scenario leaves open: taken from the program of the costs, else the usual ones,
+ * as assumptions. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,8 +49,8 @@ bool dl_variant_assumes_overlap(const dl_variant *variant)
            dl_scenario_sharded(scenario) != DL_SHARDED_PARAMETERS;
 }
 
-/* Averages where the costs are of: with costs of averaging in host memory there, as dlprof train
- * has it, and with a server's threads or shards. */
+/* Sets the place of averages to that of the costs: with costs of averaging in host memory there, as
+ * in dlprof train, with a server's threads or shards. */
 static void take_place(dl_variant *variant)
 {
     dl_scenario *scenario = &variant->scenario;
@@ -61,7 +61,7 @@ static void take_place(dl_variant *variant)
         scenario->gpu->where = DL_WHERE_CPU;
 }
 
-/* A step's parts in turn as in the program that the costs are of, where the scenario leaves it
+/* Sets a step's parts in sequence as in the program of the costs, if the scenario leaves it
  * open. */
 static void take_turns(dl_variant *variant)
 {
@@ -76,8 +76,8 @@ static void take_turns(dl_variant *variant)
     scenario->gpu->ahead = scenario->gpu->prefetch = 0;
 }
 
-/* States divided as in the program that the costs are of, where the scenario leaves it open and all
- * points can. */
+/* Sets sharding of states as in the program of the costs, if the scenario leaves it open and all
+ * points allow it. */
 static void take_sharded(dl_variant *variant)
 {
     dl_scenario *scenario = &variant->scenario;
@@ -91,15 +91,15 @@ static void take_sharded(dl_variant *variant)
     scenario->gpu->keeps_parameters = variant->costs.keeps_parameters;
 }
 
-/* Workers in which gradients are ready at once, or are shards of some that are reduced. */
+/* Whether the point's gradients are ready only at once, or are shards of reduced ones. */
 static bool exchanges_late(const dl_point *point)
 {
     const dl_split split = dl_point_split(point);
     return split.stages > 1 || split.shards > 1;
 }
 
-/* Overlap as in the program that the costs are of, where the scenario leaves it open. Exchange that
- * lags does not go with it. */
+/* Sets overlap as in the program of the costs, if the scenario leaves it open. It excludes lagging
+ * exchange. */
 static void take_overlap(dl_variant *variant)
 {
     dl_scenario *scenario = &variant->scenario;
@@ -115,7 +115,7 @@ static void take_overlap(dl_variant *variant)
     if (goes) scenario->gpu->overlap = true;
 }
 
-/* Cost files of processes hold the time of their all-reduces, or round trips, or are of a program
+/* Cost files of processes contain times of their all-reduces or round trips, or are of a program
  * that would exchange like that. */
 static void choose_processes(dl_scenario *scenario, const dl_costs *costs)
 {
@@ -125,8 +125,8 @@ static void choose_processes(dl_scenario *scenario, const dl_costs *costs)
     scenario->processes = are ? DL_PROCESSES_YES : DL_PROCESSES_NO;
 }
 
-/* As many micro-batches as the program that the costs are of takes, where the scenario leaves it
- * open. Those of stages are the pipeline's; gathered parameters do not go with several. */
+/* Sets the number of micro-batches of the program of the costs, if the scenario leaves it open.
+ * Stages use the pipeline's; gathered parameters exclude several. */
 static dl_status take_accumulation(dl_variant *variant, dl_error *err)
 {
     dl_scenario *scenario = &variant->scenario;
@@ -194,7 +194,6 @@ static void sum_in_bf16(dl_scenario *scenario, dl_gpu_options *gpu)
     gpu->reduce_dtype = DL_DTYPE_BF16;
 }
 
-/* What numbers are sent as where vectors are sharded. */
 void dl_variant_take_dtypes(dl_variant *variant)
 {
     dl_scenario *scenario = &variant->scenario;
@@ -243,14 +242,14 @@ static void assume_overlap(dl_variant *variant)
     }
 }
 
-/* What programs take that do not say what the usual arithmetic needs: PyTorch without autocast
+/* The arithmetic of programs without the setting that the default needs: PyTorch without autocast
  * multiplies in fp32; with it, convolutions are in fp16. */
 static dl_arithmetic other_arithmetic(dl_arithmetic usual)
 {
     return usual == DL_BF16 ? DL_FP32 : DL_FP16;
 }
 
-/* Those of the variant in another arithmetic; NULL: the GPU has none. */
+/* The variant's costs in another arithmetic; NULL: the GPU has none. */
 static dl_costs *costs_in(const dl_variant *variant, dl_arithmetic arithmetic)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -281,7 +280,7 @@ static void assume_arithmetic(dl_variant *variant)
         : usual == DL_TF32 ? "PyTorch lets cuDNN take it for convolutions"
                            : "not all GPUs have bf16 (transformers) or tf32 (convolutions)",
         "the arithmetic of the program's products (autocast, allow_tf32)", &variant->assumed);
-    /* Of GPUs of several models each has costs of its own; a measured step is that of any. */
+    /* GPUs of several models have separate costs; a measured step holds for either arithmetic. */
     if (variant->costs.model_count == 0 && variant->calibrated.factor == 0)
         a->costs = costs_in(variant, other);
     if (a->costs != NULL) snprintf(a->other, sizeof a->other, "%s", dl_arithmetic_names[other]);

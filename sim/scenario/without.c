@@ -88,7 +88,7 @@ static void set(dl_value *value, double number)
     value->error = 0;
 }
 
-/* A time; factor 0: none, also if it is not known. */
+/* Reduces a time; factor 0: none, also if unknown. */
 static void lessen(dl_value *value, double factor)
 {
     if (factor == 0) {
@@ -99,7 +99,7 @@ static void lessen(dl_value *value, double factor)
     }
 }
 
-/* A rate, of which time is the inverse. */
+/* Reduces the time of a rate, its inverse. */
 static void quicken(dl_value *value, double factor)
 {
     if (factor == 0) {
@@ -110,7 +110,7 @@ static void quicken(dl_value *value, double factor)
     }
 }
 
-/* A factor on the time of something else. */
+/* Reduces a slowdown: a factor on another time. */
 static void weaken(dl_value *value, double factor)
 {
     if (factor == 0) {
@@ -183,7 +183,7 @@ static void lessen_sharing(dl_costs *costs, double factor)
     }
 }
 
-/* Costs that are had in part, too; 0 takes them away. */
+/* Reduces graded costs; 0 removes them. */
 static void lessen_graded(without what, double factor, dl_scenario *scenario, dl_costs *costs)
 {
     switch (what) {

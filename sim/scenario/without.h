@@ -1,4 +1,4 @@
-/* Costs switched off, to see what each of them is worth: `dlsim --without LIST`.
+/* Costs switched off, to see the effect of each: `dlsim --without LIST`.
  *
  *   dispatch   issuing operations and GPU steps     input    the batch made ready
  *   copy       copies of workers on cores; on GPUs, links and GPU memory (launches of
@@ -11,10 +11,10 @@
  *   slow       slow workers                         lock, barrier, wakeup
  *
  *   of models split over GPUs (sim/island/island.h):
- *   activations    what crosses between stages      micro_batches  fixed costs paid by each of them
+ *   activations    transfers between stages         micro_batches  fixed costs paid by each of them
  *   imbalance      stages that take unequally long  bubble         stages waiting for each other
  *
- * What is switched off takes no time, or limits nothing, and need not be known. */
+ * A switched-off cost takes no time, or limits nothing, and may be unknown. */
 #ifndef DL_SIM_WITHOUT_H
 #define DL_SIM_WITHOUT_H
 
@@ -24,18 +24,18 @@
  * for an unknown name (with the nearest), an empty or repeated one. */
 dl_status dl_without_parse(const char *list, unsigned *without, dl_error *err) DL_MUST_CHECK;
 
-/* The names that the last of the list `typed` may become (dl_complete_word). */
+/* Prints the names that complete the last of the list `typed` (dl_complete_word). */
 void dl_without_complete(FILE *out, const char *typed);
 
 /* Switches the costs of the set off. */
 void dl_without_apply(unsigned without, dl_scenario *scenario, dl_costs *costs);
 
-/* The costs of the set that can be had in part: not contention, noise, slow, and those of split
+/* The costs of the set that can be reduced in part: not contention, noise, slow, and those of split
  * models. */
 unsigned dl_without_graded(unsigned without);
 
-/* Makes the graded costs of the set take `factor` of their time, 0 < factor < 1; those that only
- * slow others down (sharing, overlap), of what they add to it. */
+/* Reduces the graded costs of the set to `factor` of their time, 0 < factor < 1; those that slow
+ * others down (sharing, overlap), to that fraction of the slowdown. */
 void dl_without_lessen(unsigned without, double factor, dl_scenario *scenario, dl_costs *costs);
 
 #define DL_WITHOUT_TEXT_BYTES 192

@@ -1,6 +1,6 @@
-/* Words of other frameworks and papers for keys of a scenario, their choices and the options that stand
- * for keys. A word that means just one thing here is taken; others are answered. Words for networks
- * are where these are (sim/workloads/). */
+/* Words of other frameworks and papers for keys of a scenario, their choices and the options for
+ * keys. A word with a single meaning here is accepted; others get an explanation. Words for
+ * networks are in sim/workloads/. */
 #include <strings.h>
 
 #include "common/alloc.h"
@@ -122,7 +122,7 @@ const dl_word dl_sharded_words[] = {
 
 /* --- modes ----------------------------------------------------------------------------------- */
 
-/* Words that stand for a mode and a key: taken as both on the command line, where one stands alone. */
+/* Words that mean a mode and a key: accepted as both on the command line if given alone. */
 #define MODES_WITH_KEY(ROW)                                             \
     ROW("fsdp", "allreduce", "exchange", "sharded", "parameters")       \
     ROW("fsdp2", "allreduce", "exchange", "sharded", "parameters")      \
