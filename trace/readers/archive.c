@@ -9,11 +9,11 @@
 #include "common/sort.h"
 #include "trace/readers/json_events.h"
 
-/* Where a tar archive says that it is one (POSIX ustar and GNU). */
+/* Offset of a tar archive's magic (POSIX ustar and GNU). */
 #define MAGIC_OFFSET 257
 #define BUFFER_BYTES (256U << 10)
 #define BEGIN_BYTES 4096
-/* Members that are left out and named; more are counted. */
+/* Number of omitted members that are named; more are counted. */
 #define NAMED_MAX 3
 
 static bool recognises(const char *begin, size_t bytes)
@@ -21,14 +21,14 @@ static bool recognises(const char *begin, size_t bytes)
     return bytes >= MAGIC_OFFSET + 5 && memcmp(begin + MAGIC_OFFSET, "ustar", 5) == 0;
 }
 
-/* The text of a member: what the archive holds, unpacked once more if it is gzipped. */
+/* The text of a member: the archive's content, decompressed again if gzipped. */
 typedef struct member {
     struct archive *archive; /* of members; borrowed */
     struct archive *text;    /* of one */
     char *packed;            /* [BUFFER_BYTES] */
     char begin[BEGIN_BYTES]; /* [begin_bytes], of which begin_at have been delivered */
     size_t begin_bytes, begin_at;
-    bool failed; /* reading the archive; its error gives */
+    bool failed; /* reading the archive failed; its error gives the reason */
 } member;
 
 static la_ssize_t read_packed(struct archive *text, void *context, const void **data)
@@ -70,7 +70,7 @@ static dl_status archive_error(struct archive *archive, const char *path, dl_err
                            text != NULL ? text : "cut short");
 }
 
-/* Opens the member that the archive is at. An empty one is a text without bytes. */
+/* Opens the archive's current member. An empty one is a text without bytes. */
 static dl_status open_member(member *m, struct archive *archive, const char *path, dl_error *err)
 {
     *m = (member){.archive = archive, .text = archive_read_new()};
@@ -93,7 +93,7 @@ static void close_member(member *m)
     *m = (member){0};
 }
 
-/* What one pass over an archive collects. */
+/* Results of one pass over an archive. */
 typedef struct pass {
     dl_read_traces *traces;
     const char *path; /* of the archive */

@@ -10,7 +10,7 @@
 #include "common/keys.h"
 #include "common/names.h"
 
-/* No name of a collective is longer. */
+/* Longest name of a collective. */
 #define NAME_BYTES 256
 
 static const char *const collectives[] = {
@@ -18,7 +18,7 @@ static const char *const collectives[] = {
     "Gather",    "Scatter",   "Send",          "Recv",     NULL};
 enum { COLLECTIVES = DL_LENGTH(collectives) - 1 };
 
-/* The first that a name holds counts: "Reduce" is a part of two others, "Gather" of one. */
+/* The first match in a name counts: "Reduce" is a part of two others, "Gather" of one. */
 static const struct {
     const char *text, *collective;
 } names[] = {
@@ -66,14 +66,14 @@ dl_status dl_comm_patterns_add(dl_comm_patterns *patterns, const char *rule, dl_
     return DL_OK;
 }
 
-/* NCCL's and MPI's usual ones. */
+/* Usual ones of NCCL and MPI. */
 static const char *const algorithms[] = {"ring",     "tree", "direct",  "hierarchical",
                                          "pairwise", "nvls", "collnet", NULL};
 
-/* What a section says. */
+/* A section's values. */
 typedef struct pattern {
     char *text;
-    int collective, algorithm; /* algorithm -1: not said */
+    int collective, algorithm; /* algorithm -1: not given */
 } pattern;
 
 static const dl_key rows[] = {
@@ -188,7 +188,7 @@ const char *dl_comm_of_name(const char *name)
 
 size_t dl_comm_type_bytes(const char *type)
 {
-    /* c10::ScalarType's names, and C++'s as the operators' inputs have them. */
+    /* c10::ScalarType's names, and C++'s as in operators' inputs. */
     static const struct {
         const char *name;
         size_t bytes;

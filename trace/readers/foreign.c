@@ -1,4 +1,4 @@
-/* Files of profilers that are no traces of activities. */
+/* Profilers' files that are not traces of activities. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 typedef struct foreign_file {
     const char *ends;         /* of the file's name; NULL: any */
     const char *first;        /* its first bytes, blanks left out; NULL: any */
-    const char *holds, *also; /* in its begin; NULL: anything */
+    const char *holds, *also; /* contained in its first bytes; NULL: anything */
     const char *what, *instead;
 } foreign_file;
 

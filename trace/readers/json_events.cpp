@@ -1,7 +1,7 @@
 /* Walking JSON with simdjson.
  *
- * simdjson wants a text that is closed, well encoded and padded; traces are cut, hold control
- * characters and come in windows. So a text lies in a padded_text and is closed by hand. */
+ * simdjson needs a text that is closed, well encoded and padded; traces may be cut, contain control
+ * characters and come in windows. So a text is kept in a padded_text and closed by hand. */
 #include <algorithm>
 #include <cinttypes>
 #include <cstddef>
@@ -19,7 +19,7 @@ namespace dl_json
 
 namespace ondemand = simdjson::ondemand;
 
-/* Room after a text for what closes it. */
+/* Room after a text for closing marks. */
 constexpr size_t CLOSING_BYTES = 8;
 constexpr size_t PADDING_BYTES = CLOSING_BYTES + simdjson::SIMDJSON_PADDING;
 
@@ -28,7 +28,7 @@ inline bool is_blank(char c)
     return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
-/* A token of simdjson lasts up to the next one. */
+/* A token of simdjson extends up to the next one. */
 inline dl_json_text trimmed(const char *at, size_t bytes)
 {
     while (bytes > 0 && is_blank(at[bytes - 1]))
@@ -50,7 +50,7 @@ struct padded_text {
     char *begin() { return bytes.data(); }
 };
 
-/* The raw text of a value, which is walked over by that. */
+/* The raw text of a value; walks past the value. */
 inline simdjson::error_code raw_value(ondemand::value value, dl_json_text *raw)
 {
     ondemand::json_type type;
@@ -84,7 +84,7 @@ inline dl_json_text raw_key(ondemand::raw_json_string key)
     return {key.raw(), static_cast<size_t>(end - key.raw())};
 }
 
-/* Position just after what was walked, or the end of the text. */
+/* Position just after the walked part, or the end of the text. */
 inline const char *position(ondemand::document &document, const padded_text &text)
 {
     const char *at = nullptr;
@@ -99,8 +99,9 @@ using visitor = void (*)(void *, dl_json_text, dl_json_text);
  * `key`, stops at depth 1 after such a key, whose start is *key_begin then. */
 const char *scan(const char *at, const char *end, const char *key, const char **key_begin);
 
-/* Control characters and bytes that are no UTF-8 become blanks and question marks. Between values
- * the former are blanks anyway. Returns how many were changed, other blanks not counted. */
+/* Replaces control characters and bytes that are no UTF-8 by blanks and question marks. Between
+ * values the former are blanks anyway. Returns the number of replacements, other blanks not
+ * counted. */
 static size_t replace_forbidden(char *text, size_t bytes)
 {
     size_t changed = 0;
@@ -122,8 +123,8 @@ static size_t replace_forbidden(char *text, size_t bytes)
     return changed;
 }
 
-/* Makes `text` ready to be walked: closes an open string, then adds `close`. What simdjson finds
- * forbidden is replaced, and counted in *replaced. */
+/* Prepares `text` for walking: closes an open string, then adds `close`. Bytes that simdjson finds
+ * forbidden are replaced, and counted in *replaced. */
 static simdjson::error_code start(ondemand::parser &parser, padded_text &text, char close,
                                   uint64_t *replaced, ondemand::document &document)
 {
@@ -147,7 +148,7 @@ static simdjson::error_code start(ondemand::parser &parser, padded_text &text, c
     }
 }
 
-/* Visits the members of the object in `text`, which may be cut: only whole ones are delivered.
+/* Visits the members of the object in `text`, which may be cut: only complete ones are delivered.
  * False if it is cut or malformed. */
 static bool visit_members(ondemand::parser &parser, padded_text &text, uint64_t *replaced,
                           visitor visit, void *context)
@@ -234,7 +235,7 @@ namespace
 using namespace dl_json;
 
 constexpr size_t WINDOW_BYTES = 1U << 20;
-/* All that a small file needs. */
+/* Enough for a small file. */
 constexpr size_t FIRST_WINDOW_BYTES = 1U << 14;
 /* In front of a window, for the bracket that makes its events an array. */
 constexpr size_t FRONT_BYTES = 1;
@@ -319,7 +320,7 @@ class events_reader
     void *context;
     dl_json_events_result &result;
     padded_text text;
-    size_t at = FRONT_BYTES; /* of text: what comes before has been dealt with */
+    size_t at = FRONT_BYTES; /* position in text; everything before is done */
     bool ended = false;      /* the source */
     bool is_object = false;
     key_table top, args;
@@ -335,7 +336,7 @@ class events_reader
         return dl_error_set(err, DL_ERR_FORMAT, "byte %" PRIu64 ": %s", offset(), what);
     }
 
-    /* Moves the rest to the front and fills the window up. */
+    /* Moves the rest to the front and refills the window. */
     void fill()
     {
         memmove(text.begin() + FRONT_BYTES, text.begin() + at, text.used - at);
@@ -420,7 +421,7 @@ class events_reader
         }
     }
 
-    /* Delivers the whole events of the window and moves on after them; false if there are none. */
+    /* Delivers the window's complete events and moves past them; false if there are none. */
     bool walk_window(const char **problem)
     {
         ondemand::document document;
@@ -485,7 +486,7 @@ class events_reader
         return simdjson::SUCCESS;
     }
 
-    /* Behind the events. */
+    /* Reads the text after the events. */
     dl_status read_footer()
     {
         skip_blanks();

@@ -1,4 +1,4 @@
-/* Values of JSON as they stand in the file, and what they mean. */
+/* Raw JSON values and their conversions. */
 #ifndef DL_TRACE_READERS_JSON_EVENTS_H
 #define DL_TRACE_READERS_JSON_EVENTS_H
 
@@ -13,18 +13,18 @@
 extern "C" {
 #endif
 
-/* The raw text of a value without blanks around it, a string with its quotes; borrowed.
- * at = NULL: there is none. */
+/* The raw text of a value without surrounding blanks, a string with its quotes; borrowed. at =
+ * NULL: no value. */
 typedef struct dl_json_text {
     const char *at;
     size_t bytes;
 } dl_json_text;
 
-/* Whether the value is the string `text`, which holds nothing that JSON escapes. */
+/* Whether the value is the string `text`, which must contain nothing that JSON escapes. */
 bool dl_json_is(dl_json_text value, const char *text);
 
-/* A whole number, also one within a string ("7") and after other text in it ("stream 7"). False
- * where there is none or it does not fit; *number stays then. */
+/* A whole number, also in a string ("7") and after other text in it ("stream 7"). False if there is
+ * none or it does not fit; *number is unchanged then. */
 bool dl_json_int(dl_json_text value, int64_t *number);
 
 /* A decimal number of microseconds as nanoseconds, rounded to the nearest; exact for up to three
@@ -43,19 +43,19 @@ size_t dl_json_unescape(dl_json_text value, char *into);
 /* The events of a Chrome trace, one by one, from a stream: whatever the size of the file, only a
  * window of it is in memory.
  *
- * simdjson's on-demand parser walks windows of 1 MiB that are closed by hand after whatever they
- * end with: an event that does not end within the window fails there, and is parsed again at the
- * start of the next one. So no event boundary has to be searched for. Each event is delivered when
- * all of it was read.
+ * simdjson's on-demand parser walks windows of 1 MiB that are closed by hand wherever they end: an
+ * event that does not end within its window fails, and is parsed again at the start of the next
+ * one, so no search for event boundaries is needed. Each event is delivered once it was read
+ * completely.
  *
  * Why simdjson: a trace of 221 MB (1.5 million events) is read into activities in 0.42 s with 13
- * MiB beside them (bench_readers). Its tokens alone took yajl 0.6 s and more, a tree of it json-c
- * 6.3 s and 3.9 GB, simdjson itself 0.49 s and 483 MiB with the file in memory at once. Its price
- * is C++, in json_events.cpp and json_walk.cpp.
+ * MiB beside them (bench_readers). Tokenizing alone took yajl 0.6 s and more, building a tree
+ * json-c 6.3 s and 3.9 GB, simdjson itself 0.49 s and 483 MiB with the whole file in memory. The
+ * price is C++, in json_events.cpp.
  *
- * Strict where it is walked, lax in what is skipped: values that nobody asked for are only
- * searched for their end. Bytes that JSON forbids but profilers write (control characters and
- * bytes that are no UTF-8 in names) are replaced and counted.
+ * Values that are read are parsed strictly; others are only searched for their end. Bytes that JSON
+ * forbids but profilers write (control characters and bytes that are no UTF-8 in names) are
+ * replaced and counted.
  */
 
 #ifdef __cplusplus
@@ -66,13 +66,13 @@ extern "C" {
 /* Longest event, longest text in front of and after the events: 8 MiB. */
 #define DL_JSON_EVENT_BYTES_MAX (8U << 20)
 
-/* Where the text comes from: writes at most `room` bytes to `into` and returns how many; 0 = the
- * text has ended (or failed, which the source keeps for itself). */
+/* Source of the text: writes at most `room` bytes to `into` and returns their number; 0 = the text
+ * has ended (or failed, which the source records itself). */
 typedef size_t dl_json_source(void *context, char *into, size_t room);
 
 typedef struct dl_json_events_spec {
-    const char *const *keys; /* [key_count], 64 at most: members of an event, "args/NAME" for those
-                                of its object "args"; what is not listed is skipped */
+    const char *const *keys; /* [key_count], 64 at most: members of an event, "args/NAME" for
+                                those of its object "args"; others are skipped */
     size_t key_count;
     /* An event: values[i] is that of keys[i]. Valid during the call. */
     void (*event)(void *context, const dl_json_text *values);
@@ -84,20 +84,20 @@ typedef struct dl_json_events_spec {
 typedef struct dl_json_events_result {
     uint64_t bytes;    /* of the text */
     uint64_t events;   /* delivered */
-    uint64_t replaced; /* bytes that JSON forbids, in windows that hold any */
+    uint64_t replaced; /* forbidden bytes, in windows that contain any */
     uint64_t ignored;  /* bytes after the last whole event of a cut text, or after its end */
     bool complete;     /* the text did not end early */
 } dl_json_events_result;
 
 /* Reads a text that is an array of events, or an object whose member "traceEvents" is one. A text
- * that ends early is no error: all whole events are delivered. DL_ERR_FORMAT with the byte's number
- * if the text is neither, an event is malformed, or something is longer than
- * DL_JSON_EVENT_BYTES_MAX; what came before has been delivered then. */
+ * that ends early is no error: all complete events are delivered. DL_ERR_FORMAT with the byte's
+ * number if the text is neither, an event is malformed, or an item is longer than
+ * DL_JSON_EVENT_BYTES_MAX; earlier events have been delivered then. */
 dl_status dl_json_events_read(const dl_json_events_spec *spec, dl_json_source *read, void *source,
                               dl_json_events_result *result, dl_error *err) DL_MUST_CHECK;
 
-/* Calls `visit` for each member of an object, or each element of an array (key.at = NULL then).
- * False if the value is neither or malformed; those before it have been visited then. */
+/* Calls `visit` for each member of an object, or each element of an array (then key.at = NULL).
+ * False if the value is neither or malformed; earlier items have been visited then. */
 bool dl_json_visit(dl_json_text value,
                    void (*visit)(void *context, dl_json_text key, dl_json_text value),
                    void *context);

@@ -38,7 +38,7 @@ bool dl_json_int(dl_json_text value, int64_t *number)
     return true;
 }
 
-/* The exponent after 'e' at text.at[i]; what is too large for a time is cut to 99. */
+/* The exponent after 'e' at text.at[i], capped at 99, beyond any time. */
 static bool read_exponent(dl_json_text text, size_t i, int *exponent)
 {
     bool negative = i < text.bytes && text.at[i] == '-';
@@ -83,7 +83,7 @@ bool dl_json_us_to_ns(dl_json_text value, int64_t *ns)
             fraction = true;
         } else if (isdigit((unsigned char)c)) {
             digits = true;
-            /* What does not fit any more is far after the point, or too large. */
+            /* Digits that no longer fit are far after the point, or the number is too large. */
             bool fits = sum <= (UINT64_MAX - 9) / 10;
             if (!fits && !fraction) return false;
             if (!fits) continue;
@@ -143,8 +143,8 @@ static size_t write_utf8(char *into, long code)
     return 4;
 }
 
-/* Writes the character of the \u escape whose digits start at `at`; returns how many bytes of the
- * source it takes, 0 if it is none. */
+/* Writes the character of the \u escape whose digits start at `at`; returns the number of source
+ * bytes it takes, 0 if it is invalid. */
 static size_t unescape_unicode(const char *at, const char *end, char *into, size_t *length)
 {
     long code = read_hex(at, end);
@@ -168,7 +168,7 @@ size_t dl_json_unescape(dl_json_text value, char *into)
     dl_json_text text = without_quotes(value);
     const char *at = text.at, *end = text.at + text.bytes;
     size_t length = 0;
-    if (text.at == value.at) { /* no string: a byte less than it has room for */
+    if (text.at == value.at) { /* no string: one byte less, for the NUL */
         length = value.bytes > 0 ? value.bytes - 1 : 0;
         if (length > 0) memcpy(into, value.at, length);
         if (value.bytes > 0) into[length] = '\0';

@@ -34,7 +34,7 @@ static void device_member(void *context, dl_json_text key, dl_json_text value)
     if (is_key(key, "name")) d->name = dl_kineto_text(d->kineto, value);
 }
 
-/* Properties that cannot be read are those of a cut file: what was read of them counts. */
+/* Unreadable properties come from a cut file: the part read before counts. */
 static void visit(dl_json_text value, void (*member)(void *, dl_json_text, dl_json_text),
                   void *context)
 {
@@ -184,7 +184,7 @@ static event_category find_category(dl_json_text cat)
     return OTHER;
 }
 
-/* Low 32 bits of a whole number, 0 where there is none or it is negative (-1 = none). */
+/* Low 32 bits of a whole number, 0 if missing or negative (-1 = none). */
 static uint32_t number(dl_json_text value)
 {
     int64_t n = 0;
@@ -229,7 +229,7 @@ static char *write_text(char *at, const char *end, const char *text)
     return at;
 }
 
-/* "grid 64x1x1 block 256x1x1 shared 0 regs 32", as activity.h has it; 0 without a grid. */
+/* "grid 64x1x1 block 256x1x1 shared 0 regs 32", the form of activity.h; 0 without a grid. */
 static uint32_t launch_shape(dl_kineto *kineto, const dl_json_text *values)
 {
     char text[160], *at = text, *end = text + sizeof text;
@@ -244,7 +244,7 @@ static uint32_t launch_shape(dl_kineto *kineto, const dl_json_text *values)
     return dl_trace_builder_intern(&kineto->builder, text, (size_t)(at - text));
 }
 
-/* "Memcpy HtoD (Pinned -> Device)". The host's side is the one that is no device. */
+/* Reads "Memcpy HtoD (Pinned -> Device)". The host's side is the one that is no device. */
 static void tell_copy(const char *name, dl_activity *copy)
 {
     static const struct {
@@ -418,8 +418,8 @@ static void add_complete(dl_kineto *kineto, const dl_json_text *values)
     dl_trace_builder_append(&kineto->builder, &activity);
 }
 
-/* Names of processes and threads. Those of devices are processes as well: "python3", GPU 3's pid 3
- * has the name too, so the host's is the one with most of the events: decided at the end. */
+/* Names of processes and threads. Devices appear as processes too: GPU 3's pid 3 is also named
+ * "python3", so the host's process is the one with most events, decided at the end. */
 static void add_meta(dl_kineto *kineto, const dl_json_text *values)
 {
     char key[40];
@@ -429,7 +429,7 @@ static void add_meta(dl_kineto *kineto, const dl_json_text *values)
     if (!dl_json_int(values[thread ? KEY_TID : KEY_PID], &id) || id <= 0) return;
     uint32_t name = dl_kineto_text(kineto, values[KEY_META_NAME]);
     const char *text = kineto->builder.trace.strings[name];
-    /* "thread 123 (python3)" is no name of its own, "stream 7 " is that of a device. */
+    /* "thread 123 (python3)" is not a name given to a thread, "stream 7 " is a device's. */
     if (thread && (strncmp(text, "thread ", 7) == 0 || strncmp(text, "stream ", 7) == 0)) return;
     snprintf(key, sizeof key, thread ? "thread.%" PRId64 : "process.%" PRId64, id);
     dl_trace_builder_meta(&kineto->builder, key, "%s", text);
@@ -479,7 +479,7 @@ static void kineto_free(dl_kineto *kineto)
     dl_kineto_free_pairs(kineto);
 }
 
-/* Whether times are of the clock by themselves, and count from no base that is yet to come. */
+/* Whether times are absolute, without a base that is still to come. */
 static bool is_absolute(const dl_trace *trace)
 {
     return trace->activity_count > 0 && trace->activities[0].start_ns > YEAR_2001_NS;
@@ -544,7 +544,7 @@ static dl_status read_file(dl_read_traces *traces, const char *path, const dl_re
     status = dl_kineto_read_text(item, path, dl_text_source_read, source, options, err);
     dl_status closed = dl_text_source_close(source, &cut, &closing);
     if (closed != DL_OK) {
-        /* What the file itself suffers from explains what is wrong with the text. */
+        /* The file's own error explains the text's. */
         *err = closing;
         return closed;
     }

@@ -12,9 +12,9 @@
 #include "trace/activity/kernel_class.h"
 #include "trace/readers/json_events.h"
 
-/* Inputs of a call that are looked at. */
+/* Largest number of a call's inputs that are read. */
 #define INPUTS_MAX 64
-#define GRADIENT_NUMBER_BYTES 4 /* where a trace has no types: fp32, as autocast keeps gradients */
+#define GRADIENT_NUMBER_BYTES 4 /* in traces without types: fp32, autocast's type of gradients */
 
 /* Elements of a call's inputs and bytes of one of them. */
 typedef struct inputs {
@@ -54,7 +54,7 @@ static uint64_t count_of(dl_json_text value)
     return dl_json_int(value, &n) && n > 0 ? (uint64_t)n : 0;
 }
 
-/* Product that does not wrap around: 0 = unknown then. */
+/* Product without wrap-around: 0 = unknown on overflow. */
 static uint64_t times(uint64_t a, uint64_t b)
 {
     uint64_t product = 0;
@@ -86,7 +86,7 @@ static void add_dim(void *context, dl_json_text key, dl_json_text value)
 {
     inputs *in = context;
     (void)key;
-    /* A list of tensors holds lists: their types are not given, so neither are their bytes. */
+    /* A list of tensors contains lists: their types are not given, so their bytes are unknown. */
     in->elements[in->count] = times(in->elements[in->count], count_of(value));
 }
 
@@ -109,8 +109,8 @@ static void add_type(void *context, dl_json_text key, dl_json_text value)
     in->type_bytes[in->type_count++] = dl_comm_type_bytes(in->kineto->builder.trace.strings[type]);
 }
 
-/* Bytes of all inputs by their "Input Dims" and "Input type"; where types are not given (PyTorch
- * 1.8) a number is taken to have `untyped` bytes. 0 = unknown. */
+/* Bytes of all inputs by their "Input Dims" and "Input type"; without types (PyTorch 1.8) a number
+ * has `untyped` bytes. 0 = unknown. */
 static uint64_t input_bytes(dl_kineto *kineto, const dl_json_text *values, uint64_t untyped)
 {
     inputs in = {.kineto = kineto};
@@ -123,7 +123,7 @@ static uint64_t input_bytes(dl_kineto *kineto, const dl_json_text *values, uint6
     return sum;
 }
 
-/* By string id, worked out once. */
+/* The collective of a string id, computed once. */
 static const char *collective_of(dl_kineto *kineto, uint32_t name)
 {
     const dl_trace_builder *builder = &kineto->builder;
@@ -173,8 +173,8 @@ static int64_t place_in(const char *ranks, int64_t rank)
     return -1;
 }
 
-/* Identity of the call's group, 1 and more; its COMM is appended with the first call. Without an
- * own rank in it there is no COMM. */
+/* Identity of the call's group, >= 1; its COMM is appended with the first call. Without the own
+ * rank in it there is no COMM. */
 static uint64_t find_group(dl_kineto *kineto, group **groups, size_t *count,
                            const dl_kineto_call *call)
 {
@@ -261,8 +261,8 @@ static void kineto_add_collectives(dl_kineto *kineto)
     free(groups);
 }
 
-/* Launches without a kernel, of all launches, from which on a trace looks thinned out: at the
- * boundaries of whole traces some hundred are cut off. */
+/* Fraction of launches without a kernel from which on a trace looks thinned out: at the ends of
+ * whole traces some hundred kernels are cut off. */
 #define MISSING_FRAC 0.1
 
 static int by_correlation(const void *left, const void *right)
@@ -283,7 +283,7 @@ static int by_number(const void *left, const void *right)
     return DL_COMPARE(*a, *b);
 }
 
-/* Times count from the base. */
+/* Adds the base to all times. */
 static void shift(dl_kineto *kineto)
 {
     dl_trace *trace = &kineto->builder.trace;
@@ -305,7 +305,7 @@ static void shift(dl_kineto *kineto)
     }
 }
 
-/* Bytes of copies from their calls, where the copies themselves do not give. */
+/* Sets bytes of copies from their calls, if the copies do not give them. */
 static void size_copies(dl_kineto *kineto)
 {
     dl_trace *trace = &kineto->builder.trace;
@@ -328,7 +328,7 @@ static void size_copies(dl_kineto *kineto)
     }
 }
 
-/* An EVENT for each record that was waited for, at the call that made it. */
+/* Adds an EVENT for each record that was waited for, at the call that made it. */
 static void add_events(dl_kineto *kineto)
 {
     dl_launches launches = {0};
@@ -368,8 +368,8 @@ static bool is_kernel_launch(const char *name)
     return strstr(name, "LaunchKernel") != NULL || strstr(name, "LaunchCooperativeKernel") != NULL;
 }
 
-/* Nothing marks a thinned-out trace but launches without kernels. Where all are, there was no right
- * to record any: dl_cpu_lost_device. */
+/* Only launches without kernels reveal a thinned-out trace. If all lack kernels, the profiler had
+ * no permission to record any: dl_cpu_lost_device. */
 static void note_missing_kernels(dl_kineto *kineto)
 {
     const dl_trace *trace = &kineto->builder.trace;

@@ -1,4 +1,4 @@
-/* What the parts of the Kineto reader share: for kineto*.c only. */
+/* Shared by the parts of the Kineto reader, kineto*.c only. */
 #ifndef DL_TRACE_READERS_KINETO_INTERNAL_H
 #define DL_TRACE_READERS_KINETO_INTERNAL_H
 
@@ -10,7 +10,7 @@
 #include "trace/readers/reader.h"
 #include "trace/readers/readers_internal.h"
 
-/* Members of an event that are read; kineto.c has their names. */
+/* Members of an event that are read; names in kineto.c. */
 typedef enum dl_kineto_key {
     KEY_PH,
     KEY_CAT,
@@ -50,7 +50,7 @@ typedef enum dl_kineto_key {
     KEY_END
 } dl_kineto_key;
 
-/* Where a call of a collective is found, best first. */
+/* Sources of a collective's call, best first. */
 typedef enum dl_kineto_told {
     TOLD_BY_PARAMETERS, /* record_param_comms with its arguments */
     TOLD_BY_RANGE,      /* "nccl:all_reduce" */
@@ -68,7 +68,7 @@ typedef struct dl_kineto_call {
     int64_t start_ns, duration_ns;
 } dl_kineto_call;
 
-/* A wait for what was recorded by the call of correlation `record`. */
+/* A wait for the event recorded by the call of correlation `record`. */
 typedef struct dl_kineto_wait {
     uint64_t object;
     uint32_t record, stream, device;
@@ -80,7 +80,7 @@ typedef struct dl_kineto_copy {
     uint64_t bytes;
 } dl_kineto_copy;
 
-/* How many calls of an operator have a batch of this size. */
+/* Number of calls of an operator with a batch of this size. */
 typedef struct dl_kineto_size {
     int64_t samples;
     size_t calls;
@@ -93,14 +93,14 @@ typedef struct dl_kineto_sizes {
 
 #define DL_KINETO_SAMPLE_OPERATORS 5
 
-/* An event with a separate end that has not come yet. */
+/* An event whose separate end has not come yet. */
 typedef struct dl_kineto_pair {
     dl_activity activity;
     uint32_t name; /* of the event */
     bool kept;     /* becomes an activity */
 } dl_kineto_pair;
 
-/* A thread that such events are of, and those that are open: [0] "B", [1] "b". */
+/* A thread of such events, and its open ones: [0] "B", [1] "b". */
 typedef struct dl_kineto_thread {
     int64_t pid; /* 0: unknown */
     char *id;    /* [id_bytes], as the file has it */
@@ -137,7 +137,7 @@ typedef struct dl_kineto {
     size_t thread_count;
     uint32_t *thread_slots; /* [thread_slot_count] hash table of threads, + 1, or 0 */
     size_t thread_slot_count;
-    uint64_t engine_operators, bulks, interface_calls; /* MXNet's; interface_calls: left out */
+    uint64_t engine_operators, bulks, interface_calls; /* MXNet's; interface_calls are omitted */
     uint64_t unpaired;    /* starts without ends and ends without starts */
     char *other_category; /* of the first of other_events */
 } dl_kineto;
@@ -145,8 +145,8 @@ typedef struct dl_kineto {
 /* Id of the string `value` without escapes. */
 uint32_t dl_kineto_text(dl_kineto *kineto, dl_json_text value);
 
-/* Keeps what an event gives about a call; `activity` is its RANGE or KERNEL. A range that adds up a
- * gradient gets its bytes. */
+/* Keeps an event's data on a call; `activity` is its RANGE or KERNEL. A range that sums a gradient
+ * gets its bytes. */
 void dl_kineto_keep_parameters(dl_kineto *kineto, const dl_json_text *values,
                                const dl_activity *activity);
 void dl_kineto_keep_range(dl_kineto *kineto, const dl_json_text *values, dl_activity *activity);
@@ -157,8 +157,8 @@ static inline dl_json_text dl_kineto_input_dims(const dl_json_text *values)
     return values[values[KEY_INPUT_DIMS].at == NULL ? KEY_INPUT_DIMS_LOWER : KEY_INPUT_DIMS];
 }
 
-/* kineto_samples.c: counts the batch that the shapes of an operator's inputs show, if `name` is one
- * that has samples in rows; and leaves the most frequent one in the trace's meta data. */
+/* kineto_samples.c: counts the batch given by the shapes of an operator's inputs, if `name` is an
+ * operator with samples in rows; and writes the most frequent one to the trace's meta data. */
 void dl_kineto_count_samples(dl_kineto *kineto, const char *name, const dl_json_text *values);
 void dl_kineto_tell_samples(dl_kineto *kineto);
 void dl_kineto_free_samples(dl_kineto *kineto);
@@ -167,11 +167,11 @@ void dl_kineto_free_samples(dl_kineto *kineto);
  * writes them: the last one of its thread that is open, if that has the end's name. */
 void dl_kineto_open_pair(dl_kineto *kineto, const dl_json_text *values, bool async);
 void dl_kineto_close_pair(dl_kineto *kineto, const dl_json_text *values, bool async);
-/* Counts what is still open; frees. */
+/* Counts the events still open; frees. */
 void dl_kineto_end_pairs(dl_kineto *kineto);
 void dl_kineto_free_pairs(dl_kineto *kineto);
 
-/* What can only be done when all was read, and the notes. */
+/* Steps that need the whole trace, and the notes. */
 void dl_kineto_finish(dl_kineto *kineto);
 
 #endif

@@ -7,10 +7,10 @@
 #include "trace/readers/json_events.h"
 #include "trace/readers/kineto_internal.h"
 
-/* Open asynchronous events that are looked through for the one that ends. */
+/* Largest number of open asynchronous events searched for the one that ends. */
 #define ASYNC_DEPTH_MAX 256
 
-/* What MXNet's engine calls what a kvstore does, and the collective it is taken as. */
+/* MXNet's engine names of kvstore operations, and the collectives they become. */
 static const struct {
     const char *end, *collective;
 } stores[] = {{"PushPull", "PushPull"}, {"Push", "Push"}, {"Pull", "Pull"}};
@@ -26,7 +26,7 @@ static const char *collective_of_store(const char *name)
     return NULL;
 }
 
-/* The slot of a thread, or the empty one where it belongs: less than half of them are taken. */
+/* The slot of a thread, or the empty one where it belongs: less than half of them are in use. */
 static uint32_t *slot_of(const dl_kineto *kineto, int64_t pid, const void *tid, size_t bytes)
 {
     const size_t mask = kineto->thread_slot_count - 1;
@@ -54,9 +54,9 @@ static void grow_slots(dl_kineto *kineto)
     }
 }
 
-/* The thread of an event. MXNet's threads have hashes of 64 bits, which get numbers from the last
- * one on down, in the order in which they appear, as the system's are small; so do those of other
- * processes than the first one, whose numbers it may have too. */
+/* The thread of an event. MXNet's threads have 64-bit hashes, which get numbers from the highest
+ * one downwards, in order of appearance, as the system's numbers are small; so do threads of
+ * processes other than the first, whose numbers may coincide. */
 static dl_kineto_thread *find_thread(dl_kineto *kineto, const dl_json_text *values)
 {
     const dl_json_text tid = values[KEY_TID];
@@ -76,7 +76,7 @@ static dl_kineto_thread *find_thread(dl_kineto *kineto, const dl_json_text *valu
     return &kineto->threads[kineto->thread_count - 1];
 }
 
-/* What the pair becomes: a range, an exchange of a kvstore, or nothing. */
+/* Sets the pair's activity: a range, an exchange of a kvstore, or none. */
 static void take(dl_kineto *kineto, const dl_json_text *values, bool async, dl_kineto_pair *pair)
 {
     static const char *const ranges[] = {"cpu_op", "Operator", "user_annotation"};
@@ -85,7 +85,7 @@ static void take(dl_kineto *kineto, const dl_json_text *values, bool async, dl_k
     const bool of_engine = dl_json_is(category, DL_MXNET_OPERATOR);
     pair->activity.kind = DL_ACTIVITY_RANGE;
     pair->activity.detail = dl_kineto_text(kineto, category);
-    pair->kept = of_engine && !async; /* each of its operators is there a second time */
+    pair->kept = of_engine && !async; /* each of its operators appears a second time */
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
         pair->kept = pair->kept || dl_json_is(category, ranges[i]);
     if (pair->kept) {
@@ -121,8 +121,8 @@ void dl_kineto_open_pair(dl_kineto *kineto, const dl_json_text *values, bool asy
     DL_APPEND(thread->open[async], thread->open_count[async], "open events") = pair;
 }
 
-/* The place of the open event that this one ends, or none. Those with "E" end in the reverse order
- * of their starts; asynchronous ones may overlap, and the latest one of the name is meant. */
+/* Index of the open event that this one ends, or none. Events with "E" end in reverse order of
+ * their starts; asynchronous ones may overlap, and the latest one of the name is ended. */
 #define NO_EVENT SIZE_MAX
 static size_t find_open(const dl_kineto_thread *thread, uint32_t name, bool async)
 {

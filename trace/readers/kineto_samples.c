@@ -7,12 +7,12 @@
 #include "trace/readers/kineto_internal.h"
 #include "trace/readers/reader.h"
 
-/* Operators whose input has a sample in each row, those that say it most reliably first. Behind a
- * flattening, linear layers see samples times positions. */
+/* Operators whose input has a sample per row, the most reliable first. After flattening, linear
+ * layers see samples times positions. */
 static const struct {
     const char *name;
-    int input;   /* that has the samples */
-    size_t dims; /* that it has at least */
+    int input;   /* with the samples */
+    size_t dims; /* least number of dimensions */
 } operators[DL_KINETO_SAMPLE_OPERATORS] = {
     {"aten::conv2d", 0, 4},    {"aten::conv1d", 0, 3}, {"aten::conv3d", 0, 5},
     {"aten::embedding", 1, 2}, {"aten::linear", 0, 2},
@@ -60,8 +60,8 @@ void dl_kineto_count_samples(dl_kineto *kineto, const char *name, const dl_json_
     }
 }
 
-/* The size that most calls have, of several the largest: an embedding of positions has one row for
- * all samples, and is called as often as that of words. */
+/* The size of most calls, of several the largest: an embedding of positions has one row for all
+ * samples, and is called as often as that of words. */
 void dl_kineto_tell_samples(dl_kineto *kineto)
 {
     for (size_t o = 0; o < DL_KINETO_SAMPLE_OPERATORS; o++) {

@@ -14,21 +14,21 @@
 #include "common/sort.h"
 #include "trace/readers/reader.h"
 
-/* Contexts of a process whose device is remembered. */
+/* Number of a process's contexts whose devices are remembered. */
 #define DL_NSYS_CONTEXTS 64
 
-/* Texts by StringIds.id that are remembered, a power of two. */
+/* Number of remembered texts by StringIds.id, a power of two. */
 #define DL_NSYS_TEXTS 4096
 
 /* One process that becomes a trace. */
 typedef struct nsys_process {
     uint32_t pid;
-    uint32_t device; /* the lowest that it works on */
+    uint32_t device; /* lowest of its devices */
     dl_trace_builder builder;
     uint32_t device_of[DL_NSYS_CONTEXTS]; /* by context id */
     size_t open_ranges;                   /* without an end */
     size_t unsized_calls;                 /* of collectives */
-    bool has_nccl_calls;                  /* ranges of NCCL itself: those of frameworks repeat */
+    bool has_nccl_calls;                  /* NCCL's own ranges, repeated by frameworks' */
     struct {
         int64_t id; /* of StringIds, -1 = empty */
         uint32_t name;
@@ -43,10 +43,10 @@ typedef struct dl_nsys {
     nsys_process **processes; /* [process_count] by device and pid */
     size_t process_count;
     int64_t base_ns;     /* added to all times */
-    bool has_session;    /* the time of day of its start is known */
+    bool has_session;    /* its start's time of day is known */
     uint64_t other_rows; /* of processes without device work */
     char *damaged;       /* tables that could not be read to the end; NULL = none */
-    uint64_t missing;    /* bytes that the file is shorter than it says */
+    uint64_t missing;    /* bytes missing by the file's header */
 } dl_nsys;
 
 /* Rows of one table. Release with nsys_rows_close. */
@@ -73,7 +73,7 @@ static void find_columns(bool *has, sqlite3 *file, const char *table, const char
     sqlite3_finalize(statement);
 }
 
-/* Whether the table is there, and has the column. */
+/* Whether the table exists and has the column. */
 static bool nsys_has_column(sqlite3 *file, const char *table, const char *column)
 {
     bool has = false;
@@ -81,9 +81,9 @@ static bool nsys_has_column(sqlite3 *file, const char *table, const char *column
     return has;
 }
 
-/* Selects columns[count] of `table`; those that it has not are NULL in every row. `rest` is SQL
- * after the table's name ("WHERE ...", names only of columns that it has); "" = all rows. False if
- * there is no such table, or it cannot be read (rows->damaged then). */
+/* Selects columns[count] of `table`; columns that it lacks are NULL in every row. `rest` is SQL
+ * after the table's name ("WHERE ...", with existing columns only); "" = all rows. False if there
+ * is no such table, or it cannot be read (rows->damaged then). */
 static bool nsys_rows_open(nsys_rows *rows, dl_nsys *nsys, const char *table,
                            const char *const *columns, size_t count, const char *rest)
 {
@@ -109,7 +109,7 @@ static bool nsys_rows_open(nsys_rows *rows, dl_nsys *nsys, const char *table,
     return rows->statement != NULL;
 }
 
-/* Goes to the next row, the first one at first; false if there is none. */
+/* Moves to the next row, at first to the first one; false if there is none. */
 static bool nsys_rows_next(nsys_rows *rows)
 {
     int code = sqlite3_step(rows->statement);
@@ -145,7 +145,7 @@ static const char *nsys_text(const nsys_rows *rows, int column)
     return text != NULL ? (const char *)text : "";
 }
 
-/* Where a globalPid and a globalTid hold the process's number (Nsight's documentation). */
+/* Position of the process's number in a globalPid and a globalTid (Nsight's documentation). */
 #define PID_SHIFT 24
 #define PID_MASK 0xFFFFFF
 
@@ -181,20 +181,20 @@ static uint32_t nsys_name(dl_nsys *nsys, nsys_process *process, int64_t id)
     return name;
 }
 
-/* Ends a table's rows, and remembers it if it is damaged. */
+/* Ends a table's rows, and remembers the table if damaged. */
 static void nsys_end_rows(dl_nsys *nsys, nsys_rows *rows, const char *table)
 {
     nsys_rows_close(rows);
     if (rows->damaged) dl_join(&nsys->damaged, ", ", table);
 }
 
-/* What tables of device work have in common comes first. */
+/* Columns common to tables of device work come first. */
 enum { START, END, DEVICE, CONTEXT, STREAM, CORRELATION, PID, GRAPH_NODE, GRAPH, COMMON_END };
 #define COMMON_COLUMNS                                                                 \
     "start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid", \
         "graphNodeId", "graphId"
 
-/* CUPTI's mark of a stream or event that there is not. */
+/* CUPTI's mark of a missing stream or event. */
 #define INVALID UINT32_MAX
 
 typedef void add_work(nsys_process *process, const nsys_rows *rows, dl_activity *work);
@@ -332,7 +332,7 @@ static void add_graph(nsys_process *process, const nsys_rows *rows, dl_activity 
     work->object = nsys_unsigned(rows, GRAPH) << 32;
 }
 
-/* The device of the row's context, as devices of waits are not filled in. */
+/* The device of the row's context, as waits' devices are not filled in. */
 static uint32_t device_of(const nsys_process *process, const nsys_rows *rows)
 {
     uint64_t context = nsys_unsigned(rows, CONTEXT);
@@ -343,7 +343,7 @@ static uint32_t device_of(const nsys_process *process, const nsys_rows *rows)
 enum { EVENT = COMMON_END, EVENT_RECORD, SYNC_TYPE };
 static const char *const sync_columns[] = {COMMON_COLUMNS, "eventId", "eventSyncId", "syncType"};
 
-/* Which recording of an event: events are used again and again. */
+/* Identity of an event's recording, as events are reused. */
 static uint64_t event_object(const nsys_rows *rows)
 {
     uint32_t recording = valid_id(rows, EVENT_RECORD);
@@ -375,7 +375,7 @@ static void add_event(nsys_process *process, const nsys_rows *rows, dl_activity 
     work->object = event_object(rows);
 }
 
-/* Append the activities of all processes. */
+/* Appends the device activities of all processes. */
 static void nsys_read_device(dl_nsys *nsys)
 {
     static const struct {
@@ -526,7 +526,7 @@ static void read_ranges(dl_nsys *nsys, dl_activity_kind kind, const char *where)
     nsys_end_rows(nsys, &rows, NVTX_TABLE);
 }
 
-/* COLLECTIVEs from the ranges, when it is known who wrote them. */
+/* Adds COLLECTIVEs from the ranges, once their writers are known. */
 static void add_collectives(dl_nsys *nsys, nsys_process *process)
 {
     const dl_trace *trace = &process->builder.trace;
@@ -621,7 +621,7 @@ static int64_t find_number(sqlite3 *file, const char *sql, int64_t otherwise)
     return number;
 }
 
-/* Times are of the session; those before its start must not become negative. */
+/* Times are relative to the session; those before its start must not become negative. */
 static void find_base(dl_nsys *nsys)
 {
     static const char *const tables[] = {"CUPTI_ACTIVITY_KIND_KERNEL",
@@ -736,8 +736,8 @@ static void note(dl_nsys *nsys, const nsys_process *process, dl_read_trace *item
     note_diagnostics(nsys, item);
 }
 
-/* Bytes that the database lacks by the header of its file (www.sqlite.org/fileformat.html): the
- * library itself only fails where it needs a missing page. */
+/* Bytes missing from the database by its file header (www.sqlite.org/fileformat.html): the library
+ * itself fails only where it needs a missing page. */
 static uint64_t count_missing(const char *path)
 {
     enum { PAGE_BYTES_AT = 16, PAGES_AT = 28, HEADER_BYTES = 100 };
@@ -757,8 +757,8 @@ static uint64_t count_missing(const char *path)
     return missing;
 }
 
-/* The path as SQLite's URI for a file that nobody changes: without locks, and without the files
- * that a database in WAL mode gets beside it even for reading. free() it. */
+/* The path as SQLite's URI for an immutable file: without locks, and without the files that a
+ * database in WAL mode gets beside it even for reading. free() it. */
 static char *immutable_uri(const char *path)
 {
     char *uri = NULL;
@@ -788,7 +788,7 @@ static dl_status open_file(dl_nsys *nsys, dl_error *err)
         return dl_error_set_at(err, DL_ERR_IO, nsys->path, 0, "cannot open it: %s",
                                sqlite3_errmsg(nsys->file));
     }
-    /* The file is somebody else's: its views and triggers get no functions with side effects. */
+    /* The file is untrusted: its views and triggers get no functions with side effects. */
     sqlite3_db_config(nsys->file, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(nsys->file, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     code = sqlite3_exec(nsys->file, "SELECT count(*) FROM sqlite_master", NULL, NULL, NULL);

@@ -14,7 +14,7 @@
 #include "common/names.h"
 #include "trace/readers/readers_internal.h"
 
-/* Input buffer of zlib: a multiple of what the disk reads ahead. */
+/* Input buffer of zlib: a multiple of the disk's read-ahead. */
 #define BUFFER_BYTES (256U << 10)
 
 struct dl_text_source {
@@ -71,9 +71,9 @@ dl_status dl_text_source_close(dl_text_source *source, bool *cut, dl_error *err)
     return status;
 }
 
-/* Enough for every reader to recognise its files by. */
+/* Enough for every reader to recognise its files. */
 #define BEGIN_BYTES 4096
-/* Where a tar archive says that it is one (POSIX ustar). */
+/* Offset of a tar archive's magic (POSIX ustar). */
 #define TAR_MAGIC_OFFSET 257
 
 static bool is_dlt(const char *begin, size_t bytes)
@@ -127,7 +127,7 @@ void dl_trace_folder_free(dl_trace_folder *folder)
     *folder = (dl_trace_folder){0};
 }
 
-/* All processes of all traces in it. */
+/* Reads all processes of all traces in the folder. */
 static dl_status read_folder(dl_read_traces *traces, const char *path,
                              const dl_read_options *options, dl_error *err)
 {
@@ -153,7 +153,7 @@ static bool is_folder(const char *path)
     return stat(path, &kind) == 0 && S_ISDIR(kind.st_mode);
 }
 
-/* A pipe's start would be gone for the reader that it gives. */
+/* Refuses a pipe, whose start would be lost to its reader. */
 static dl_status check_kind(const char *path, dl_error *err)
 {
     struct stat kind;
@@ -207,7 +207,7 @@ static dl_status refuse_choice(const dl_read_traces *traces, const char *path,
     return status;
 }
 
-/* Keeps the processes that the options want. */
+/* Keeps the processes that the options select. */
 static dl_status choose(dl_read_traces *traces, const char *path, const dl_read_options *options,
                         dl_error *err)
 {

@@ -1,26 +1,25 @@
 /* Reads the traces of other profilers into dl_trace, so that summaries, step finding and export
- * work on them as on our own. Which reader a file needs is decided by its first bytes, never from
- * its name.
+ * work on them as on our own. A file's first bytes determine its reader, never its name.
  *
  *   kineto   PyTorch's and MXNet's profilers (Chrome-trace JSON), plain or gzipped
  *   nsys     Nsight Systems' SQLite exports
  *   archive  .tar and .tar.gz of PyTorch's traces, several ranks in one
  *   dlt      our own .dlt                                                 trace/dlt/dlt.h
  *
- * Activities are those of activity.h. Beyond it, where a trace has them: the identity of a
+ * Activities are those of activity.h. In addition, if a trace has them: the identity of a
  * framework's operator is RANGE.object, and CALL.object of the calls made within it, so kernel ->
- * (correlation) -> launch call -> (object) -> operator. Where it lacks them (0), the operator is
- * the innermost RANGE of the call's thread around the call's start.
+ * (correlation) -> launch call -> (object) -> operator. Without them (0), the operator is the
+ * innermost RANGE of the call's thread around the call's start.
  *
  * Meta keys, where known: rank, world_size, host, command, clock = "realtime", device.N.name,
  * thread.N, framework, nccl_version, record_shapes = 1, unprofiled_step_ns, children_step_ns,
  * take_ns and take_processor_ns, step_faults and step_kernel_ns, operator_threads (median step
- * before the recording, processor time of child processes a step, medians of taking a batch from
- * these, page faults of a step and its time in the kernel, threads that operators use, which dlprof
- * run adds to traces of PyTorch's profiler), and where the trace has shapes batch_samples, the first dimension of what most calls
- * of the operator batch_samples_of take in, which is that of the samples unless they are not in
- * rows; parameter_bytes of what an optimizer of MXNet's updates. What a trace lacks or a reader
- * had to guess is one sentence each in `notes`. */
+ * before the recording, processor time of child processes per step, medians of taking a batch from
+ * these, page faults of a step and its time in the kernel, threads that operators use; dlprof run
+ * adds these to traces of PyTorch's profiler). If the trace has shapes: batch_samples, the first
+ * dimension of most inputs of the operator batch_samples_of, which is the number of samples if they
+ * are in rows. parameter_bytes: of the parameters that MXNet's optimizer updates. `notes` has one
+ * sentence for each missing or guessed datum. */
 #ifndef DL_TRACE_READERS_READER_H
 #define DL_TRACE_READERS_READER_H
 
@@ -37,30 +36,30 @@
 #define DL_META_SAMPLES_OF "batch_samples_of"
 #define DL_META_PARAMETER_BYTES "parameter_bytes"
 
-/* Which of a program's ranges are calls of collectives, and which ones: by patterns, for libraries
- * have many names for one thing and new ones come.
+/* Recognition of a program's ranges as calls of collectives, by patterns, since libraries have many
+ * names for the same collective.
  *
- * Built in: ranges "nccl:all_reduce", "rccl:...", "gloo:...", and what PyTorch's c10d calls its
- * collectives ("_allgather_base", "reduce_scatter_tensor_coalesced", "all_to_allv"). Capitals, '_',
- * '-' and blanks do not count. Names of kernels are classified by kernel_class.h.
+ * Built in: ranges "nccl:all_reduce", "rccl:...", "gloo:...", and names of collectives in PyTorch's
+ * c10d ("_allgather_base", "reduce_scatter_tensor_coalesced", "all_to_allv"). Case, '_', '-' and
+ * blanks are ignored. Names of kernels are classified by kernel_class.h.
  *
- * A file of patterns adds to both, for libraries that are not built in:
+ * A file of patterns extends both, for other libraries:
  *
  *   [pattern token exchange]                    ; any name
  *   text       = my_lib::exchange|^token_*_a2a  ; in names of kernels and ranges; '|' between
  *                                               ; several, '*' = any text, '^' = the name's start;
- *                                               ; capitals count
+ *                                               ; case-sensitive
  *   collective = AlltoAll
- *   algorithm  = direct                         ; may be left out; shown in summaries
+ *   algorithm  = direct                         ; optional; shown in summaries
  *
- * Names and meaning of c10d's: torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp. */
+ * Source of c10d's names: torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp. */
 
 typedef struct dl_comm_pattern {
     char *text;             /* owned; lower case, without '_' and so on */
     const char *collective; /* "AllReduce", ...; constant */
 } dl_comm_pattern;
 
-/* The user's own patterns, which go before those built in; {0} = none. Release with
+/* The user's own patterns, which precede the built-in ones; {0} = none. Release with
  * dl_comm_patterns_free. */
 typedef struct dl_comm_patterns {
     dl_comm_pattern *patterns; /* [count] */
@@ -70,9 +69,9 @@ typedef struct dl_comm_patterns {
     size_t rule_count;
 } dl_comm_patterns;
 
-/* Adds "TEXT=COLLECTIVE": ranges that hold TEXT are calls of COLLECTIVE ("AllReduce", "AllGather",
- * "ReduceScatter", "AlltoAll", "Broadcast", "Reduce", "Gather", "Scatter", "Send", "Recv").
- * DL_ERR_PARSE without '=' or TEXT, DL_ERR_NAME for another COLLECTIVE. */
+/* Adds "TEXT=COLLECTIVE": ranges that contain TEXT are calls of COLLECTIVE ("AllReduce",
+ * "AllGather", "ReduceScatter", "AlltoAll", "Broadcast", "Reduce", "Gather", "Scatter", "Send",
+ * "Recv"). DL_ERR_PARSE without '=' or TEXT, DL_ERR_NAME for another COLLECTIVE. */
 dl_status dl_comm_patterns_add(dl_comm_patterns *patterns, const char *rule,
                                dl_error *err) DL_MUST_CHECK;
 
@@ -82,7 +81,7 @@ dl_status dl_comm_patterns_add(dl_comm_patterns *patterns, const char *rule,
 dl_status dl_comm_patterns_read(dl_comm_patterns *patterns, const char *path,
                                 dl_error *err) DL_MUST_CHECK;
 
-/* The same from memory; `name` stands in error texts. `text` may hold any bytes. */
+/* The same from memory; `name` appears in error texts. `text` may hold any bytes. */
 dl_status dl_comm_patterns_read_text(dl_comm_patterns *patterns, const char *name, const char *text,
                                      size_t bytes, dl_error *err) DL_MUST_CHECK;
 void dl_comm_patterns_free(dl_comm_patterns *patterns);
@@ -90,18 +89,18 @@ void dl_comm_patterns_free(dl_comm_patterns *patterns);
 /* The collective that the range `text` calls, or NULL. Constant text. */
 const char *dl_comm_of_range(const dl_comm_patterns *patterns, const char *text);
 
-/* The collective that c10d calls `name` ("allreduce_coalesced"), or NULL ("wait", "init"). A
- * barrier is an AllReduce, as NCCL has none. */
+/* The collective of c10d's `name` ("allreduce_coalesced"), or NULL ("wait", "init"). A barrier is
+ * an AllReduce, as NCCL has none. */
 const char *dl_comm_of_name(const char *name);
 
-/* Bytes of an element of a type as PyTorch writes it ("Float", "c10::BFloat16", "long int"); 0 =
+/* Bytes of an element of a type in PyTorch's notation ("Float", "c10::BFloat16", "long int"); 0 =
  * unknown. */
 size_t dl_comm_type_bytes(const char *type);
 
-/* Bytes of one rank as NCCL counts them (collectives.h), from those that one rank gives
- * and gets: AllReduce, Broadcast, Reduce, Send, Recv, AllGather, Gather: what it gives; Scatter,
- * ReduceScatter: what it gets; AlltoAll: a peer's share of what it gives. `out_bytes` 0: not known,
- * ReduceScatter's is 1 / ranks of what it gives then. 0 = unknown. */
+/* Bytes of one rank as NCCL counts them (collectives.h), from one rank's input and output:
+ * AllReduce, Broadcast, Reduce, Send, AllGather, Gather: the input; Recv, Scatter, ReduceScatter:
+ * the output; AlltoAll: a peer's share of the input. `out_bytes` 0: unknown; the input then, of
+ * Scatter and ReduceScatter / ranks. 0 = unknown. */
 uint64_t dl_comm_rank_bytes(const char *collective, uint64_t in_bytes, uint64_t out_bytes,
                             uint32_t ranks);
 
@@ -118,10 +117,10 @@ typedef struct dl_read_traces {
     size_t count;
 } dl_read_traces;
 
-/* What the caller knows; {0} = nothing. */
+/* The caller's settings; {0} = none. */
 typedef struct dl_read_options {
     dl_comm_patterns patterns; /* borrowed */
-    /* Which of a file's processes: those whose meta key "rank" or "pid" is this; NULL = all. */
+    /* Selects a file's processes by meta key "rank" or "pid"; NULL = all. */
     const char *rank, *process;
 } dl_read_options;
 
@@ -133,28 +132,28 @@ typedef struct dl_trace_reader {
                       dl_error *err);
 } dl_trace_reader;
 
-/* Files of traces in a folder, by their names (.dlt, .json, .json.gz, .sqlite), in the order of
- * these. Owns them; release with dl_trace_folder_free. */
+/* Trace files in a folder, recognised and sorted by name (.dlt, .json, .json.gz, .sqlite). Owns
+ * them; release with dl_trace_folder_free. */
 typedef struct dl_trace_folder {
     char **files; /* [count] */
     size_t count;
 } dl_trace_folder;
 
-/* Zero `folder` before. DL_ERR_IO if there are none, with the first file that is there. */
+/* Fills zeroed `folder`. DL_ERR_IO if there are none, naming the first file in it. */
 dl_status dl_trace_folder_list(dl_trace_folder *folder, const char *path,
                                dl_error *err) DL_MUST_CHECK;
 void dl_trace_folder_free(dl_trace_folder *folder);
 
-/* Reads `path`; zero `traces` before. A folder is read as one file with the processes of all the
- * traces in it. DL_ERR_IO, or DL_ERR_FORMAT if no reader recognises it or the
- * file is malformed (with the byte's number); a file that only ends early is read up to there, its
- * trace not `complete`. DL_ERR_NAME, with those that there are, if it holds no process of the rank
- * or number that the options want. */
+/* Reads `path` into zeroed `traces`. A folder is read as one file with the processes of all its
+ * traces. DL_ERR_IO, or DL_ERR_FORMAT if no reader recognises the file or it is malformed (with the
+ * byte's number); a file that only ends early is read up to its end, its trace not `complete`.
+ * DL_ERR_NAME, listing the existing ones, if no process has the rank or number given in the
+ * options. */
 dl_status dl_read(dl_read_traces *traces, const char *path, const dl_read_options *options,
                   dl_error *err) DL_MUST_CHECK;
 void dl_read_free(dl_read_traces *traces);
 
-/* For readers: one more process in `traces`, zeroed; and one more sentence about it. */
+/* For readers: adds a zeroed process to `traces`; adds a sentence to its notes. */
 dl_read_trace *dl_read_add(dl_read_traces *traces);
 void dl_read_note(dl_read_trace *item, const char *format, ...) DL_PRINTF(2, 3);
 
@@ -170,8 +169,8 @@ dl_status dl_text_source_open(dl_text_source **source, const char *path,
  * argument is a dl_text_source, so that it is a dl_json_source. */
 size_t dl_text_source_read(void *source, char *into, size_t room);
 
-/* Closes. A failure of reading or unpacking is reported here: DL_ERR_IO, DL_ERR_FORMAT (damaged).
- * *cut (may be NULL): the packed data end too early, which is no failure. */
+/* Closes the source and reports a failure of reading or unpacking: DL_ERR_IO, DL_ERR_FORMAT
+ * (damaged). *cut (may be NULL): the compressed data end early, which is no failure. */
 dl_status dl_text_source_close(dl_text_source *source, bool *cut, dl_error *err) DL_MUST_CHECK;
 
 #endif

@@ -38,19 +38,19 @@ void dl_trace_builder_meta(dl_trace_builder *builder, const char *key, const cha
  * then. */
 void dl_trace_builder_finish(dl_trace_builder *builder, dl_trace *trace);
 
-/* DL_ERR_FORMAT with what it is and what to do, if `path`, which begins with begin[bytes], is a file
- * of a profiler that is no trace of activities; else DL_OK. */
+/* DL_ERR_FORMAT, saying what the file is and what to do, if `path`, which begins with begin[bytes],
+ * is a profiler's file other than a trace of activities; else DL_OK. */
 dl_status dl_foreign_refuse(const char *path, const char *begin, size_t bytes,
                             dl_error *err) DL_MUST_CHECK;
 
 /* The reader of PyTorch's and MXNet's traces: Chrome-trace JSON as PyTorch's profiler (libkineto)
  * writes it since PyTorch 1.8, on NVIDIA and AMD GPUs, and MXNet's (mx.profiler) of processors;
- * also gzipped, also written again by other programs.
+ * also gzipped, or rewritten by other programs.
  *
  *   event                                    becomes
  *   kernel, Kernel                           KERNEL
- *   gpu_memcpy, Memcpy; gpu_memset, Memset   MEMCPY; MEMSET. A copy without a size (ROCm) takes
- *                                            that of the hipMemcpy call of its correlation
+ *   gpu_memcpy, Memcpy; gpu_memset, Memset   MEMCPY; MEMSET. A copy without a size (ROCm) gets the
+ *                                            size of the hipMemcpy call with its correlation
  *   *_runtime, Runtime, *_driver             CALL; object = External id of its operator
  *   cuda_sync                                SYNC; object = event << 32 | correlation of its record
  *   (and for each record waited for)         EVENT of that object, at the call that recorded it
@@ -66,7 +66,7 @@ dl_status dl_foreign_refuse(const char *path, const char *begin, size_t bytes,
  *   cpu_op, user_annotation                  RANGE, detail = its category
  *   operator (b, e), MXNET_C_API             nothing: repeated; counted in a note
  *
- * Not taken: flows (they repeat correlations), gpu_user_annotation (repeats ranges), instants,
+ * Ignored: flows (they repeat correlations), gpu_user_annotation (repeats ranges), instants,
  * python_function (counted in a note).
  *
  * Times are microseconds whatever displayTimeUnit says, from baseTimeNanoseconds (0 if missing);
@@ -75,8 +75,8 @@ dl_status dl_foreign_refuse(const char *path, const char *begin, size_t bytes,
 
 extern const dl_trace_reader dl_kineto_reader;
 
-/* Reads the text that `read` gives; item is zeroed, of which `name` becomes the trace's path and,
- * if the text does not give the rank, maybe gives it ("..._rank3.json"). Errors as dl_read. */
+/* Reads the text from `read` into zeroed `item`; `name` becomes the trace's path and may give its
+ * rank ("..._rank3.json") if the text does not. Errors as dl_read. */
 dl_status dl_kineto_read_text(dl_read_trace *item, const char *name, dl_json_source *read,
                               void *source, const dl_read_options *options,
                               dl_error *err) DL_MUST_CHECK;
@@ -95,18 +95,18 @@ dl_status dl_kineto_read_text(dl_read_trace *item, const char *name, dl_json_sou
  *                                      seq = 1, op_id = 2" the name, object = op_id; and
  *                                      COLLECTIVE, without bytes, of those that call one
  *
- * One trace a process that has device work. Tables and columns differ between versions, and tables
- * of what never happened are missing: what is not there is taken as unknown. Ranks are not
- * recorded: several processes are numbered by device. Times count from the start of the session. */
+ * One trace per process with device work. Tables and columns differ between versions, and tables of
+ * activities that never occurred are missing: absent data count as unknown. Ranks are not recorded:
+ * several processes are numbered by device. Times count from the start of the session. */
 
 extern const dl_trace_reader dl_nsys_reader;
 
-/* The reader of archives (.tar, .tar.gz) of traces, usually one a rank: each member that is
- * Chrome-trace JSON, plain or gzipped, becomes a trace of its own. Needs libarchive.
+/* The reader of archives (.tar, .tar.gz) of traces, usually one per rank: each member that is
+ * Chrome-trace JSON, plain or gzipped, becomes a separate trace. Needs libarchive.
  *
- * Members are read one after another from the stream, so what is in memory are the traces' records
- * and one window of text, whatever the archive's size. A trace's path is that of the archive and
- * the member's name in it; traces come out by rank. Members of other kinds are named in a note of
+ * Members are read in sequence from the stream, so memory holds only the traces' records and one
+ * window of text, whatever the archive's size. A trace's path is the archive's path and the
+ * member's name in it; traces are ordered by rank. Members of other kinds are named in a note of
  * the first trace. */
 
 extern const dl_trace_reader dl_archive_reader;
