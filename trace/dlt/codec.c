@@ -5,13 +5,13 @@
 #include <stdint.h>
 #include <zlib.h>
 
-/* Numbers as the .dlt format codes them, written to and read from bytes: LEB128 varints (7 bits a
- * byte, the low ones first) and, for differences, zigzag before it. Strict: a number has one
- * coding, so the reader fails on a last byte of zero and on bits beyond 64.
+/* The .dlt format's coding of numbers: LEB128 varints (7 bits a byte, low ones first) and, for
+ * differences, zigzag before it. Strict: a number has one coding, so the reader fails on a last
+ * byte of zero and on bits beyond 64.
  *
  * Inline because the coding of one record is a handful of these. */
 
-/* Appends at most 10 bytes; returns where the next number goes. */
+/* Appends at most 10 bytes; returns the position after them. */
 static inline uint8_t *put_varint(uint8_t *out, uint64_t value)
 {
     while (value >= 0x80) {
@@ -29,8 +29,8 @@ static inline uint8_t *put_difference(uint8_t *out, int64_t difference)
     return put_varint(out, ((uint64_t)difference << 1) ^ sign);
 }
 
-/* Bytes still to be decoded; `failed` stays set once a number was not readable, and what the get
- * functions return is then of no use. */
+/* Bytes still to be decoded; `failed` stays set after an unreadable number, and results of the get
+ * functions are then invalid. */
 typedef struct cursor {
     const uint8_t *at, *end;
     bool failed;
@@ -336,7 +336,7 @@ static uint32_t get_nonzero_u32(cursor *in)
     return value;
 }
 
-/* A difference modulo 2^32 has one coding: the one of its least size. */
+/* A difference modulo 2^32 has one coding: the smallest. */
 static uint32_t get_correlation(cursor *in, uint32_t base)
 {
     int64_t difference = get_difference(in);

@@ -1,5 +1,5 @@
-/* The bytes of a .dlt file: framing of chunks and the coding of one record and of one
- * activity. Shared by the writer and the reader so that the format is said once.
+/* The bytes of a .dlt file: framing of chunks and the coding of one record and of one activity.
+ * Shared by the writer and the reader so that the format is defined once.
  *
  * A record is a head byte (kind | phase << 4), a mask byte, the fields that the mask names in the
  * order of its bits, and the duration. Numbers are LEB128 varints; differences are zigzag-coded:
@@ -14,8 +14,8 @@
  *   6    staleness          staleness + 1                                DL_NO_STALENESS
  *   7    start_ns           difference to the end of the record before   starts at that end
  *
- * Before a chunk's first record stands a record of zeros. There is exactly one coding of a record:
- * the reader refuses a present field that has its absent value and a varint with leading zeros.
+ * A chunk's first record is coded against a record of zeros. A record has exactly one coding: the
+ * reader refuses a present field that has its absent value and a varint with leading zeros.
  */
 #ifndef DL_TRACE_DLT_CODEC_H
 #define DL_TRACE_DLT_CODEC_H
@@ -44,13 +44,13 @@ typedef enum dl_dlt_chunk {
     DL_DLT_ACTIVITIES
 } dl_dlt_chunk;
 
-/* What the next record is coded against. Zero it at the start of a chunk. */
+/* The state that the next record is coded against. To be zeroed at the start of a chunk. */
 typedef struct dl_dlt_previous {
     uint32_t worker, step, samples;
     int64_t end_ns;
 } dl_dlt_previous;
 
-/* Whether every field lies in the range that a file may hold: known kind and phase, worker below
+/* Whether every field is in the range allowed in a file: known kind and phase, worker below
  * DL_WORKER_LIMIT, staleness >= DL_NO_STALENESS, start, duration and end within 0 .. 2^63-1 ns. */
 int dl_dlt_valid(const dl_record *record);
 
@@ -95,9 +95,9 @@ uint32_t dl_dlt_get_u32(const uint8_t *in);
  *   3    count        number                                           0
  *
  * There are two classes, device work and all the rest (dl_activity_is_device_work), because each
- * has its own time: a kernel runs long after its launch, and either comes at small steps from its
- * like. "The class's last one" of correlation and object is the last that was not 0. Before a
- * chunk's first activity everything is 0. There is exactly one coding of an activity: the reader
+ * has its own time: a kernel runs long after its launch, and activities of either class follow each
+ * other closely. "The class's last one" of correlation and object is the last that was not 0.
+ * Before a chunk's first activity everything is 0. An activity has exactly one coding: the reader
  * refuses a present field that has its absent value, a second mask byte of zero or with other bits,
  * and a varint with leading zeros.
  */
@@ -106,7 +106,7 @@ uint32_t dl_dlt_get_u32(const uint8_t *in);
 #define DL_ACTIVITY_BYTES_MIN 3
 #define DL_ACTIVITY_BYTES_MAX 83
 
-/* What the next activity is coded against. Zero it at the start of a chunk. */
+/* The state that the next activity is coded against. To be zeroed at the start of a chunk. */
 typedef struct dl_activity_previous {
     struct {
         int64_t end_ns;

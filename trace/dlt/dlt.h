@@ -8,8 +8,8 @@
  *            u32 count, then each record (activity) delta- and varint-coded against those before it
  *            in the chunk, so that a chunk can be read without the others; bytes: codec.h
  *
- * All integers little-endian. A reader takes everything up to the last whole chunk: a killed run
- * keeps its trace, and `complete` says whether END was reached.
+ * All integers little-endian. A reader reads everything up to the last complete chunk: a killed run
+ * keeps its trace, and `complete` tells whether END was reached.
  *
  * Writing: a dl_trace_writer is shared by the threads of a process; each thread appends through a
  * dl_trace_stream of its own, without locks, into a chunk buffer that is written with one write(2)
@@ -38,23 +38,23 @@ typedef struct dl_trace_stream dl_trace_stream;
 dl_status dl_trace_writer_open(dl_trace_writer **writer, const char *path,
                                dl_error *err) DL_MUST_CHECK;
 
-/* Keeps the file within `bytes`: the first chunk of records, activities or names that would pass it
- * is not written, and none after it; what they held counts as lost. META and END are written
- * nevertheless (so the file may pass the limit by those). Without a call there is no limit. Any
- * thread; what is in the file already stays. */
+/* Limits the file to `bytes`: the first chunk of records, activities or names that would exceed it
+ * is not written, and none after it; their contents count as lost. META and END are still written
+ * (so the file may exceed the limit by those). Without a call there is no limit. Any thread; data
+ * already in the file stays. */
 void dl_trace_writer_limit(dl_trace_writer *writer, uint64_t bytes);
 
-/* What has become of a writer's file so far. */
+/* State of a writer's file. */
 typedef struct dl_trace_writer_state {
-    /* Records and activities that did not get into the file, because of the limit or of a write
-     * error. What the streams still hold is not yet counted: flush them before. */
+    /* Records and activities that were not written, because of the limit or of a write error. Those
+     * still in streams are not counted: flush these first. */
     uint64_t lost;
-    /* errno of the first write that failed; 0 = none. After that nothing is written any more, but,
-     * where the file is full (ENOSPC, EDQUOT, EFBIG), those records of the chunk for which there
-     * was room, and META. */
+    /* errno of the first failed write; 0 = none. After it nothing more is written, except, if the
+     * file is full (ENOSPC, EDQUOT, EFBIG), the records of the chunk for which there was room, and
+     * META. */
     int error;
-    /* How often the program has closed the file's descriptor, or opened another file under its
-     * number, and the file was opened again (dl_held_file). Nothing is lost by that. */
+    /* Number of times that the program closed the file's descriptor, or opened another file under
+     * its number, and the file was reopened (dl_held_file). Loses nothing. */
     uint32_t reopened;
 } dl_trace_writer_state;
 
@@ -69,27 +69,28 @@ void dl_trace_writer_meta(dl_trace_writer *writer, const char *key, const char *
 void dl_trace_writer_metaf(dl_trace_writer *writer, const char *key, const char *format, ...)
     DL_PRINTF(3, 4);
 
-/* Id of `text`, the same for equal texts; 0 is the empty text, so a record without a name has name
- * 0. New texts are written at once; past the limit they are not kept and get 0. Takes a lock:
- * intern names before the timed part. */
+/* Id of `text`, the same for equal texts; 0 is the empty text, the name of a record without one.
+ * New texts are written at once; beyond the limit they are not kept and get 0. Takes a lock: intern
+ * names before the timed part. */
 uint32_t dl_trace_writer_intern(dl_trace_writer *writer, const char *text);
 
 /* A stream for one thread. Owned by the writer. */
 dl_trace_stream *dl_trace_writer_stream(dl_trace_writer *writer);
 
-/* Appends a copy of *record (fields as dl_dlt_valid in codec.h says, name an id of this writer;
- * anything else is a broken invariant). Only the stream's own thread. Never blocks on other threads
+/* Appends a copy of *record (valid by dl_dlt_valid in codec.h, name an id of this writer; anything
+ * else is a broken invariant). Only from the stream's own thread. Never blocks on other threads
  * except while a full chunk is being written. */
 void dl_trace_stream_append(dl_trace_stream *stream, const dl_record *record);
 
 /* Appends a copy of *activity (valid, name and detail ids of this writer; anything else is a broken
- * invariant), otherwise as dl_trace_stream_append. A stream may hold both. Activities come late and
- * in no order of time (CUPTI delivers whole buffers), so only a full chunk goes off by itself: who
- * wants a killed run's last activities calls dl_trace_stream_flush every DL_TRACE_FLUSH_NS. */
+ * invariant), otherwise as dl_trace_stream_append. A stream may hold both. Activities arrive late
+ * and unordered in time (CUPTI delivers whole buffers), so only full chunks are written
+ * automatically: to keep a killed run's last activities, call dl_trace_stream_flush every
+ * DL_TRACE_FLUSH_NS. */
 void dl_trace_stream_append_activity(dl_trace_stream *stream, const dl_activity *activity);
 
-/* Writes what the stream still holds. Only the stream's own thread (or after it has ended), or
- * whoever else sees to it that nobody appends meanwhile. */
+/* Writes the stream's remaining contents. Only from the stream's own thread (or after it has
+ * ended), or while no thread appends. */
 void dl_trace_stream_flush(dl_trace_stream *stream);
 
 /* Flushes all streams, writes END, closes, frees. The threads must have ended. Reports the first
@@ -98,9 +99,9 @@ void dl_trace_stream_flush(dl_trace_stream *stream);
 dl_status dl_trace_writer_close(dl_trace_writer **writer, dl_error *err) DL_MUST_CHECK;
 
 /* For the child of a fork, where the file is the parent's and the other threads are gone: closes
- * the child's descriptor and frees without writing anything and without waiting for a lock. If
- * another thread was just changing the writer, its memory is left alone, as it may be in any
- * state. *writer is NULL afterwards. */
+ * the child's descriptor and frees the writer without writing anything or waiting for a lock. If
+ * another thread was just changing the writer, its memory is not freed, as it may be in any state.
+ * *writer is NULL afterwards. */
 void dl_trace_writer_abandon(dl_trace_writer **writer);
 
 /* A trace in memory. Owns everything; release with dl_trace_free. */
@@ -113,7 +114,7 @@ typedef struct dl_trace {
     dl_activity *activities; /* by chunk */
     size_t activity_count;
     size_t late_ends;      /* activities that were cut (dl_activities_cut_late_ends), */
-    int64_t late_worst_ns; /* and by how much at most */
+    int64_t late_worst_ns; /* and the largest cut */
     char **strings;        /* names by id; [0] is "" */
     size_t string_count;
     char **meta;           /* key, value, key, value, ... */
@@ -121,8 +122,9 @@ typedef struct dl_trace {
     uint32_t worker_count; /* highest worker + 1; 0 without records */
 } dl_trace;
 
-/* Reads `path`; zero `trace` before. Not a trace, an unknown version, or no whole chunk at all is
- * DL_ERR_FORMAT. A damaged or cut chunk ends the reading (`complete` false) without an error. */
+/* Reads `path` into zeroed `trace`. DL_ERR_FORMAT for another kind of file, an unknown version, or
+ * without a complete chunk. A damaged or cut chunk ends the reading (`complete` false) without an
+ * error. */
 dl_status dl_trace_read(dl_trace *trace, const char *path, dl_error *err) DL_MUST_CHECK;
 dl_status dl_trace_read_bytes(dl_trace *trace, const char *name, const void *data, size_t bytes,
                               dl_error *err) DL_MUST_CHECK;
@@ -138,21 +140,21 @@ const char *dl_trace_name(const dl_trace *trace, const dl_record *record);
  *   program, version, command     which program made it and with what settings
  *   kind                          "train", "bench" or "overhead"
  *   record_ns, record_low_ns, record_high_ns, pairs
- *                                 overhead: what recording adds a record, its interval, from how
- *                                 many pairs of runs
- *   capture_cost.light, ...        overhead: what dlprof run costs a program by preset, and with
- *                                 ".nvtx" its library alone (trace/activity/capture_cost.h)
+ *                                 overhead: recording's cost per record, its interval, number of
+ *                                 pairs of runs
+ *   capture_cost.light, ...        overhead: cost of dlprof run to a program by preset, and with
+ *                                 ".nvtx" of its library alone (trace/activity/capture_cost.h)
  *   host, pid                     of the process
  *   captured                      preset of dlprof run, where it records the process's CUDA calls
  *   model, parameters             model's name; number of parameters (count)
  *   parameter_bytes               bytes of one copy of the parameters
  *   optimizer, state_bytes        name; bytes of one worker's optimizer state
  *   gradient_bytes                bytes of one worker's gradients
- *   activation_bytes              bytes that one sample's activations and their gradients take
+ *   activation_bytes              bytes of one sample's activations and their gradients
  *   sync, interval, average_state, server_threads, workers, batch (all workers), steps, seed
  *   rank, world_size, local_rank, rank_exchange
- *                                 of a rank, whose workers are some of `workers`: which, of how
- *                                 many, on its host; "mpi" or "nccl"
+ *                                 of a rank, whose workers are some of `workers`: its number, the
+ *                                 number of ranks, its number on its host; "mpi" or "nccl"
  *   slow                          "1:2" = worker 1 slowed twofold; "" = none
  *   work                          "uniform:0.4": samples of steps were drawn; missing: they are
  *                                 equal
@@ -160,10 +162,10 @@ const char *dl_trace_name(const dl_trace *trace, const dl_record *record);
  *   data                          "mnist" or "synthetic"
  *   device                        model name of the CPU or GPU; cores: number of cores used
  *   device_count, shared_gpu, dispatch, host_memory, math, where
- *                                 on GPUs: how many; 1 if workers share one; "threads" or "single";
- *                                 "pinned" or "pageable"; what factors may be rounded to, "fp32",
- *                                 "tf32" or "fp16"; "cpu", "gpu:NUMBER" or "allreduce"
- *   device_memory_bytes           on GPUs: in use of the first one's at the end, whoever uses it
+ *                                 on GPUs: their number; 1 if workers share one; "threads" or
+ *                                 "single"; "pinned" or "pageable"; precision of products' factors,
+ *                                 "fp32", "tf32" or "fp16"; "cpu", "gpu:NUMBER" or "allreduce"
+ *   device_memory_bytes           on GPUs: used on the first one at the end, by all processes
  *   compress                      of gradients: "none", "fp16" or "1bit"
  *   stopped                       the signal that ended the run early, "SIGINT" or "SIGTERM"
  *   failed                        why the run failed; its last step may lack an exchange
@@ -171,29 +173,29 @@ const char *dl_trace_name(const dl_trace *trace, const dl_record *record);
  *   wall_start                    ISO 8601 UTC time of the start
  * and about the process of a recorded program ("kind" is "run"):
  *   clock                         of the activities' times: "realtime"
- *   preset, capture_cost          what is recorded; what that costs the program, or "unknown"
- *   host, pid, rank, world_size, local_rank      what is known of them; numbers from 0
+ *   preset, capture_cost          extent of recording; its cost to the program, or "unknown"
+ *   host, pid, rank, world_size, local_rank      if known; numbers from 0
  *   thread.1234                   name of thread 1234
  *   more of them                  profiler/inject/capture.c, profiler/inject/capture.h */
 
 /* Value of a meta key, "" if it is missing. Borrowed. */
 const char *dl_trace_meta_text(const dl_trace *trace, const char *key);
 
-/* A whole number in low..high; `fallback` where it is missing or anything else. */
+/* The meta key's whole number in low..high; `fallback` if missing or anything else. */
 int64_t dl_trace_meta_int(const dl_trace *trace, const char *key, int64_t low, int64_t high,
                           int64_t fallback);
 
-/* A whole number of 0 and more into *number; `fallback` where it is missing. DL_ERR_PARSE, with
- * the trace's path and the key, for anything else; *number is untouched then. */
+/* Writes the meta key's whole number >= 0, or `fallback` if missing, to *number. DL_ERR_PARSE, with
+ * the trace's path and the key, for anything else; *number is unchanged then. */
 dl_status dl_trace_meta_read_int(const dl_trace *trace, const char *key, int64_t fallback,
                                  int64_t *number, dl_error *err) DL_MUST_CHECK;
 
-/* A file that is appended to from within a program that knows nothing of it, and may close all its
+/* A file appended to from within a program that does not know of it, and may close all its
  * descriptors (as daemons do) or open others under the same number. */
 
 typedef struct dl_held_file {
     int fd;
-    dev_t device; /* with the inode, what distinguishes it from other files */
+    dev_t device; /* with the inode, identifies the file */
     ino_t inode;
     uint32_t reopened; /* times that the descriptor was lost and found again */
 } dl_held_file;
@@ -201,12 +203,12 @@ typedef struct dl_held_file {
 /* Creates (overwrites) `path`. Returns 0 or errno. */
 int dl_held_file_open(dl_held_file *file, const char *path);
 
-/* Appends; a descriptor that is closed or stands for another file is first replaced by a new one
+/* Appends; if the descriptor is closed or refers to another file, it is first replaced by a new one
  * of `path`, if that is still the same file. Returns 0 or errno, EBADF if it is not. Beyond the
  * limit on the size of files (RLIMIT_FSIZE) it returns EFBIG, and no SIGXFSZ ends the program. */
 int dl_held_file_write(dl_held_file *file, const char *path, const void *data, size_t bytes);
 
-/* Closes the descriptor, unless it stands for another file by now. Returns 0 or errno. */
+/* Closes the descriptor, unless it now refers to another file. Returns 0 or errno. */
 int dl_held_file_close(dl_held_file *file);
 
 #endif

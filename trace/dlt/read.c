@@ -8,13 +8,13 @@
 #include "common/units.h"
 #include "trace/dlt/codec.h"
 
-/* A trace that grows while its chunks are read. */
+/* A trace growing while its chunks are read. */
 typedef struct reader {
     dl_trace trace;
     size_t record_capacity, activity_capacity, meta_capacity;
 } reader;
 
-/* Room for `more` objects after count in a block of *capacity, at least doubling it. */
+/* Makes room for `more` objects after count in a block of *capacity, at least doubling it. */
 static void *reserve(void *block, size_t *capacity, size_t count, size_t more, size_t size)
 {
     if (*capacity - count >= more) return block;
@@ -22,7 +22,7 @@ static void *reserve(void *block, size_t *capacity, size_t count, size_t more, s
     return dl_realloc(block, *capacity, size, "trace");
 }
 
-/* Number of texts in `bytes` bytes that each end in a zero byte; -1 if the last one does not. */
+/* Number of NUL-terminated texts in `bytes` bytes; -1 if the last one is not terminated. */
 static int64_t count_texts(const uint8_t *text, size_t bytes)
 {
     int64_t count = 0;
@@ -48,7 +48,7 @@ static void set_meta(reader *in, const char *key, const char *value)
     trace->meta_count++;
 }
 
-/* The take_ functions return whether the payload is valid, and change nothing if it is not. */
+/* The take_ functions return whether the payload is valid, and change nothing otherwise. */
 static bool take_meta(reader *in, const uint8_t *payload, size_t bytes)
 {
     int64_t texts = count_texts(payload, bytes);
@@ -134,7 +134,7 @@ static bool take_chunk(reader *in, uint32_t type, const uint8_t *payload, size_t
     }
 }
 
-/* Takes whole chunks until END or the first that is cut or damaged; returns the bytes taken. */
+/* Takes chunks until END or the first cut or damaged one; returns the bytes taken. */
 static size_t take_chunks(reader *in, const uint8_t *data, size_t bytes)
 {
     size_t taken = 0;

@@ -37,7 +37,7 @@ static bool is_file(const dl_held_file *file, int fd)
     return fstat(fd, &found) == 0 && found.st_dev == file->device && found.st_ino == file->inode;
 }
 
-/* The descriptor that was lost is somebody else's, and left alone. */
+/* The lost descriptor belongs to other code and is left alone. */
 static int reopen(dl_held_file *file, const char *path)
 {
     const int fd = open(path, FLAGS);
@@ -69,7 +69,8 @@ int dl_held_file_write(dl_held_file *file, const char *path, const void *data, s
         const int error = reopen(file, path);
         if (error != 0) return error;
     }
-    /* The signal comes to the thread that writes: it waits while blocked, and is taken away. */
+    /* The signal is sent to the writing thread: it stays pending while blocked, and is then
+     * discarded. */
     sigset_t too_large, before;
     sigemptyset(&too_large);
     sigaddset(&too_large, SIGXFSZ);
@@ -82,7 +83,7 @@ int dl_held_file_write(dl_held_file *file, const char *path, const void *data, s
     return error;
 }
 
-/* The bytes that the file holds; 0 where that cannot be known. */
+/* Size of the file; 0 if unknown. */
 static uint64_t held_file_bytes(const dl_held_file *file)
 {
     struct stat found;
@@ -90,7 +91,7 @@ static uint64_t held_file_bytes(const dl_held_file *file)
     return S_ISREG(found.st_mode) ? (uint64_t)found.st_size : 0;
 }
 
-/* Cuts the file to `bytes`, if the descriptor is still its own. */
+/* Cuts the file to `bytes`, if the descriptor is still this file's. */
 static void held_file_cut(const dl_held_file *file, uint64_t bytes)
 {
     if (held_file_bytes(file) <= bytes) return;
@@ -107,7 +108,7 @@ int dl_held_file_close(dl_held_file *file)
 #define RECORDS_HEAD_BYTES (DL_DLT_CHUNK_HEADER_BYTES + 4) /* chunk header, count */
 #define NOT_STARTED INT64_MIN
 
-/* A chunk that fills up: of records or of activities. */
+/* A chunk being filled with records or activities. */
 typedef struct open_chunk {
     uint8_t *at;       /* where the next record goes */
     uint32_t count;    /* records in the chunk */
@@ -120,7 +121,7 @@ struct dl_trace_stream {
     dl_trace_writer *writer;
     dl_trace_stream *next;
     open_chunk *records, *activities;
-    int64_t due_ns; /* a record that ends at or after it sends the chunk off */
+    int64_t due_ns; /* a record that ends at or after it flushes the chunk */
     dl_dlt_previous previous;
     dl_activity_previous previous_activity;
 };
@@ -131,7 +132,7 @@ struct dl_trace_writer {
     dl_held_file file;
     pthread_mutex_t lock;
     int error;            /* errno of the first failed write; 0 = none */
-    bool full;            /* for lack of room: what is smaller may still fit, and META is written */
+    bool full;            /* no room: smaller chunks may still fit, and META is written */
     bool limited;         /* the limit is reached: only META and END are still written */
     uint64_t bytes_limit; /* of the file */
     uint64_t bytes;       /* in the file */
@@ -149,8 +150,8 @@ static bool is_full(int error)
     return error == ENOSPC || error == EDQUOT || error == EFBIG;
 }
 
-/* Chunks are written one after the other: the rest of a partial write must follow its start, or the
- * start goes. Returns whether the chunk is in the file. */
+/* Chunks are written in sequence: the rest of a partial write must follow its start, or the start
+ * is removed. Returns whether the chunk is in the file. */
 static bool put_chunk_locked(dl_trace_writer *writer, const uint8_t *chunk, size_t bytes)
 {
     const int error = dl_held_file_write(&writer->file, writer->path, chunk, bytes);
@@ -164,10 +165,10 @@ static bool put_chunk_locked(dl_trace_writer *writer, const uint8_t *chunk, size
     return false;
 }
 
-/* Room that is left to the META that says why there is no more. */
+/* Room reserved for the META that gives the reason for the end. */
 #define FULL_META_BYTES 256
 
-/* The bytes of the chunk's whole records that fit into `room`; *count is set to their number. */
+/* Bytes of the chunk's whole records that fit into `room`; *count is set to their number. */
 static size_t fitting_bytes(const open_chunk *chunk, dl_dlt_chunk type, size_t room,
                             uint32_t *count)
 {
@@ -189,7 +190,7 @@ static size_t fitting_bytes(const open_chunk *chunk, dl_dlt_chunk type, size_t r
     return (size_t)(at - chunk->bytes);
 }
 
-/* Writes a chunk of records. Where the file is full after a part of it, the records of that part
+/* Writes a chunk of records. If the file becomes full after a part of it, the records of that part
  * are kept. Returns how many are in the file. */
 static uint32_t write_records_locked(dl_trace_writer *writer, open_chunk *chunk, dl_dlt_chunk type)
 {
@@ -215,7 +216,7 @@ static uint32_t write_records_locked(dl_trace_writer *writer, open_chunk *chunk,
     return put_chunk_locked(writer, chunk->bytes, fitting) ? count : 0;
 }
 
-/* Whether the limit leaves room for `bytes` more; if not, for nothing any more: a later, smaller
+/* Whether the limit leaves room for `bytes` more; if not, nothing more is written: a later, smaller
  * chunk could need the names of this one. */
 static bool within_limit_locked(dl_trace_writer *writer, size_t bytes)
 {
@@ -225,7 +226,7 @@ static bool within_limit_locked(dl_trace_writer *writer, size_t bytes)
     return !writer->limited;
 }
 
-/* A chunk of two texts (the second may be NULL) after `head_bytes` of head. */
+/* Writes a chunk of two texts (the second may be NULL) after `head_bytes` of head. */
 static void write_texts_locked(dl_trace_writer *writer, dl_dlt_chunk type, const uint8_t *head,
                                size_t head_bytes, const char *text, const char *second)
 {
@@ -378,7 +379,7 @@ dl_trace_stream *dl_trace_writer_stream(dl_trace_writer *writer)
     return stream;
 }
 
-/* Writes the chunk and makes it empty; no chunk and an empty one are nothing to do. */
+/* Writes the chunk and empties it; no effect without a chunk, or on an empty one. */
 static void flush_chunk(dl_trace_writer *writer, open_chunk *chunk, dl_dlt_chunk type)
 {
     if (chunk == NULL || chunk->count == 0) return;
@@ -414,7 +415,7 @@ void dl_trace_stream_flush(dl_trace_stream *stream)
     flush_activities(stream);
 }
 
-/* A chunk is full, or due, or the stream's clock starts with this record. */
+/* Called when a chunk is full, or due, or the stream's clock starts with this record. */
 static void spill_records(dl_trace_stream *stream, bool full)
 {
     int64_t end_ns = stream->previous.end_ns;
@@ -476,8 +477,8 @@ void dl_trace_writer_abandon(dl_trace_writer **writer)
     dl_trace_writer *abandoned = *writer;
     *writer = NULL;
     (void)dl_held_file_close(&abandoned->file);
-    /* A lock that is taken here was taken by a thread that the fork left behind, which may have
-     * been in the middle of a change. */
+    /* A lock held here was taken by a thread left behind by the fork, possibly in the middle of a
+     * change. */
     if (pthread_mutex_trylock(&abandoned->lock) != 0) return;
     pthread_mutex_unlock(&abandoned->lock);
     writer_free(abandoned);
