@@ -62,7 +62,7 @@ static void write_record(dl_chrome_trace *out, const dl_trace *trace, const dl_r
     count = add_arg(args, count, "samples", record->samples);
     count = add_arg(args, count, "vectors", record->vectors);
     count = add_arg(args, count, "threads", record->threads);
-    /* 0 is a staleness too. */
+    /* 0 is a valid staleness. */
     if (stale) {
         args[count++] = (dl_chrome_arg){.key = "staleness", .number = (double)record->staleness};
     }
@@ -77,7 +77,7 @@ static void write_record(dl_chrome_trace *out, const dl_trace *trace, const dl_r
     }
 }
 
-/* "lenet, average, 2 workers", of what is known. */
+/* Names the process, "lenet, average, 2 workers", from the known parts. */
 static void name_process(dl_chrome_trace *out, const dl_trace *trace)
 {
     const char *model = dl_trace_meta(trace, "model"), *sync = dl_trace_meta(trace, "sync");

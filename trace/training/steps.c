@@ -28,8 +28,8 @@ static dl_part part_of(dl_record_kind kind)
     }
 }
 
-/* Counting sort by worker, so that each worker's records stay in their order. order_first[w] is
- * the place of worker w's first record. Returns the number of STEP records. */
+/* Counting sort by worker, which keeps the order of each worker's records. order_first[w] is the
+ * index of worker w's first record. Returns the number of STEP records. */
 static size_t group_by_worker(dl_steps *steps, const dl_trace *trace, size_t *order_first)
 {
     size_t step_count = 0, *next = order_first + 1;
@@ -60,7 +60,8 @@ static bool sum_parts(const dl_steps *steps, const dl_trace *trace, dl_step *ste
     bool overlap = false;
     for (size_t i = 0; i + 1 < step->record_count; i++) {
         const dl_record *record = dl_steps_record(steps, trace, step, i);
-        /* Cut at what is left: sums of durations of a wrong trace could exceed 64 bits. */
+        /* Capped at the remaining time: sums of durations of an invalid trace could exceed 64
+         * bits. */
         overlap |= record->duration_ns > left_ns;
         int64_t counted_ns = record->duration_ns < left_ns ? record->duration_ns : left_ns;
         step->part_ns[part_of(record->kind)] += counted_ns;

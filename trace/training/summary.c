@@ -14,10 +14,10 @@
 #include "trace/dlt/dlt.h"
 #include "trace/print.h"
 
-/* Time between a worker's steps that is worth a warning, as a fraction of its run. */
+/* Fraction of a worker's run between its steps from which on there is a warning. */
 #define BETWEEN_STEPS_FRAC 0.01
 
-/* Least value that at least `percent` % of sorted[count] do not exceed. */
+/* Least value not exceeded by at least `percent` % of sorted[count]. */
 static int64_t least_value(const double *sorted, size_t count, size_t percent)
 {
     return (int64_t)sorted[(count * percent + 99) / 100 - 1];
@@ -69,9 +69,9 @@ static void sum_steps(dl_worker_summary *worker, const dl_step *steps, size_t co
     sum_staleness(&worker->staleness, steps, count);
 }
 
-/* Samples of all workers over the time in which any of them is at a step, since the end of the last
- * warm-up: the rates of workers that take turns on a core add up to more than the core can do. Of a
- * step that was under way then, the part since then. */
+/* Samples of all workers over the time in which any of them is in a step, since the end of the last
+ * warm-up: the rates of workers that take turns on a core add up to more than its capacity. A step
+ * in progress then counts by its remaining part. */
 static double total_samples_per_s(const dl_steps *steps)
 {
     int64_t since_ns = 0;
@@ -287,7 +287,7 @@ static void warn_about_steps(dl_summary *summary, const dl_steps *steps)
     if (summary->total.samples == 0) {
         dl_notes_add(warnings, "the steps do not say how many samples they had");
     }
-    /* Of a run over ranks this is the trace of one, with its part of the workers. */
+    /* In a run over ranks this is one rank's trace, with its part of the workers. */
     const int64_t expected = dl_trace_meta_int(summary->trace, "workers", 0, INT64_MAX, -1);
     const int64_t parts = dl_trace_meta_int(summary->trace, "world_size", 1, INT32_MAX, 1);
     if (expected >= 0 && expected / parts != (int64_t)summary->worker_count) {
@@ -345,7 +345,7 @@ static const char *worker_label(char text[WORKER_BYTES], const dl_summary *summa
 
 #define WORKER(summary, row) worker_label((char[WORKER_BYTES]){0}, (summary), (row))
 
-/* For people: of 0, which does not apply or is not known, none. */
+/* For people: no number for 0, which does not apply or is unknown. */
 static double known(double value)
 {
     return value > 0 ? value : (double)NAN;

@@ -1,14 +1,13 @@
-/* What a trace says in short: step times, where they go, operations, copies, staleness; for a
- * trace of micro-benchmarks a table of its samples.
+/* Summary of a trace: step times and their parts, operations, copies, staleness; for a trace of
+ * micro-benchmarks a table of its samples.
  *
  * All of it is over the steps that are not warm-up (steps.h). A worker's samples a second are its
  * samples over the sum of its step times. Those of all workers are their samples, from the end of
- * the last warm-up step of any of them, over the time in which at least one is at a step: as the
- * simulator counts, and not the sum of the workers' rates, to which those that take turns on a core
- * would add up to more than the core can do. Time between steps (an evaluation) does not count.
- * Fractions are of the sum of step times. Quantiles: see distribution.h; staleness is a whole
- * number, and its quantile p is the least value that at least the fraction p of the steps does not
- * exceed.
+ * the last warm-up step of any of them, over the time in which at least one is in a step: as in the
+ * simulator, instead of the sum of the workers' rates, which for workers that take turns on a core
+ * exceeds the core's capacity. Time between steps (an evaluation) does not count. Fractions are of
+ * the sum of step times. Quantiles: see distribution.h; staleness is a whole number, and its
+ * quantile p is the least value that at least the fraction p of the steps does not exceed.
  */
 #ifndef DL_TRACE_TRAINING_SUMMARY_H
 #define DL_TRACE_TRAINING_SUMMARY_H
@@ -22,11 +21,11 @@
 #include "trace/dlt/dlt.h"
 #include "trace/print.h"
 
-/* The steps of a trace: each worker's STEP records with what lies inside them, summed by part.
+/* The steps of a trace: each worker's STEP records with the records inside them, summed by part.
  *
  * A worker's STEP record closes a step; its earlier records since its last STEP that do not start
- * before the step belong to it. What they leave of the step is dispatch, the host's own time. BENCH
- * records are no part of steps.
+ * before the step belong to it. The rest of the step is dispatch, the host's own time. BENCH
+ * records are not part of steps.
  *
  * Warm-up. The first steps of a run pay once for page faults, cold caches and sleeping cores. A
  * worker's leading steps are flagged as long as each one lasts more than WARMUP_FACTOR = 1.25 times
@@ -35,10 +34,10 @@
  * slow steps are noise and stay.
  */
 
-/* Where the time of a step goes. */
+/* Parts of a step's time. */
 typedef enum dl_part {
     DL_PART_COMPUTE,
-    DL_PART_DISPATCH,      /* what no record covers */
+    DL_PART_DISPATCH,      /* not covered by any record */
     DL_PART_COMMUNICATION, /* COPY */
     DL_PART_AVERAGING,
     DL_PART_WAITING,
@@ -47,7 +46,7 @@ typedef enum dl_part {
     DL_PART_COUNT
 } dl_part;
 
-/* "compute", "dispatch", "communication", ...; as the columns of results are named. */
+/* "compute", "dispatch", "communication", ..., as in names of result columns. */
 const char *dl_part_name(dl_part part);
 
 typedef struct dl_step {
@@ -56,7 +55,7 @@ typedef struct dl_step {
     int64_t start_ns, duration_ns;
     int64_t staleness;              /* DL_NO_STALENESS if the mode has none */
     int64_t part_ns[DL_PART_COUNT]; /* sum = duration_ns, unless its records overlap */
-    size_t first;                   /* place of the step's first record in dl_steps.order */
+    size_t first;                   /* index of the step's first record in dl_steps.order */
     size_t record_count;            /* its records there, the STEP record (last) included */
 } dl_step;
 
@@ -68,11 +67,11 @@ typedef struct dl_steps {
                               worker_first[w + 1] */
     uint32_t worker_count; /* as in the trace */
     size_t *order;         /* indices into trace->records, by worker, each in its own order */
-    size_t outside_count;  /* records that lie in no step (cut run, work before the first step) */
+    size_t outside_count;  /* records in no step (cut run, work before the first step) */
     size_t overlap_count;  /* steps whose records cover more than the step; dispatch 0 there */
 } dl_steps;
 
-/* Finds the steps of `trace`; zero `steps` before. A trace without steps gives count 0. */
+/* Finds the steps of `trace` into zeroed `steps`. A trace without steps gives count 0. */
 void dl_steps_init(dl_steps *steps, const dl_trace *trace);
 void dl_steps_free(dl_steps *steps);
 
@@ -80,7 +79,7 @@ void dl_steps_free(dl_steps *steps);
 const dl_record *dl_steps_record(const dl_steps *steps, const dl_trace *trace, const dl_step *step,
                                  size_t i);
 
-/* Staleness 0 .. DL_STALENESS_BINS - 1 each have a bin; the last one more holds all above. */
+/* Staleness 0 .. DL_STALENESS_BINS - 1 have a bin each; one further bin holds all above. */
 #define DL_STALENESS_BINS 64
 
 typedef struct dl_staleness_summary {
@@ -145,7 +144,7 @@ typedef struct dl_summary {
     dl_notes warnings;
 } dl_summary;
 
-/* Summarises `trace`; zero `summary` before. Never fails: what is missing becomes a warning. */
+/* Summarises `trace` into zeroed `summary`. Never fails: missing data become warnings. */
 void dl_summary_init(dl_summary *summary, const dl_trace *trace);
 void dl_summary_free(dl_summary *summary);
 
@@ -158,7 +157,7 @@ void dl_summary_write_json(const dl_summary *summary, FILE *out);
 
 /* A trace as Chrome-trace JSON, for Perfetto and chrome://tracing.
  *
- * One process = the run. Worker w has two tracks: tid 2 w + 1 its steps, tid 2 w + 2 what lies in
+ * One process = the run. Worker w has two tracks: tid 2 w + 1 its steps, tid 2 w + 2 the records in
  * them. Times count from the start of the trace's first record (the least start), to the ns.
  *
  *   record     category          name                     args
@@ -172,10 +171,10 @@ void dl_summary_write_json(const dl_summary *summary, FILE *out);
  *   BENCH      bench             "copy", "average", ...   bytes, vectors, threads, samples
  *
  * Args that are 0 are left out. In asynchronous modes each worker has a counter "staleness w" that
- * takes a step's staleness at the step's end. A record without a name is called after its kind.
+ * takes a step's staleness at the step's end. A record without a name gets that of its kind.
  */
 
-/* Writes `path`. Errors as dl_chrome_trace_open and _close report it. */
+/* Writes `path`. Errors of dl_chrome_trace_open and _close. */
 dl_status dl_trace_export(const dl_trace *trace, const char *path, dl_error *err) DL_MUST_CHECK;
 
 #endif
