@@ -52,7 +52,7 @@ void *dl_alloc_aligned(size_t bytes, const char *purpose)
     return block;
 }
 
-/* In front of a staggered block: where the memory that it lies in starts. */
+/* In front of a staggered block: the start of its memory. */
 typedef struct stagger_head {
     _Alignas(64) void *memory;
 } stagger_head;

@@ -94,7 +94,7 @@ static void write_args(FILE *out, const dl_chrome_arg *args, int arg_count)
     if (arg_count > 0) fputc('}', out);
 }
 
-/* What slices and instants have in common, up to their start. */
+/* The common part of slices and instants, up to their start. */
 static FILE *begin_on_track(dl_chrome_trace *trace, const char *phase, int pid, int tid,
                             const char *category, const char *name, int64_t time_ns)
 {

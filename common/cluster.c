@@ -18,9 +18,9 @@
 
 #define RANKS_MAX 1000000
 
-/* The variables by which a launcher can be known, the first that is set counts. Open MPI's own; PMI
- * 1 and 2, of MPICH, Intel MPI and srun --mpi=pmi2; PMIx, of srun --mpi=pmix. The last row is any
- * srun: it sets these in job steps only, not in the script of sbatch. */
+/* The variables that identify a launcher; the first that is set counts. Open MPI's own; PMI 1 and
+ * 2, of MPICH, Intel MPI and srun --mpi=pmi2; PMIx, of srun --mpi=pmix. The last row is any srun:
+ * it sets these in job steps only, not in the script of sbatch. */
 static const struct {
     const char *name, *rank, *size;
     bool has_mpi;
@@ -55,11 +55,11 @@ dl_launcher dl_launcher_find(void)
     return (dl_launcher){0};
 }
 
-/* What the ranks say of themselves. */
+/* A rank's description of itself. */
 typedef struct introduction {
     char host[DL_CLUSTER_HOST_BYTES];
-    uint64_t mask;    /* a hash of the cores that it may run on, */
-    uint64_t program; /* and of the program's file */
+    uint64_t mask;    /* hash of the cores that it may run on */
+    uint64_t program; /* hash of the program's file */
 } introduction;
 
 static uint64_t hash_mask(void)
@@ -132,7 +132,7 @@ dl_status dl_cluster_entry(const dl_launcher *launcher, const char *name, void *
                             "%.200s; with DLSCALE_MPI=off each works alone",
                             launcher->name, launcher->size, why.file);
     }
-    /* Visible to all: MPI loads its own parts, which look for its functions. */
+    /* Its symbols are visible to all: MPI loads its own parts, which look for its functions. */
     void *handle = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
     free(path);
     if (handle == NULL) {
@@ -168,7 +168,7 @@ static dl_status load(const dl_cluster_calls **calls, const dl_launcher *launche
     return DL_OK;
 }
 
-/* Rank 0 alone prints. */
+/* Silences all ranks but rank 0. */
 static dl_status be_silent(dl_error *err)
 {
     const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -199,7 +199,7 @@ dl_status dl_cluster_start(dl_cluster *cluster, dl_error *err)
     return status;
 }
 
-/* What a rank has to say at a meeting. */
+/* A rank's result at a meeting. */
 typedef struct verdict {
     dl_status status;
     dl_error error;

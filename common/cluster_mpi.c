@@ -1,4 +1,4 @@
-/* The library DL_CLUSTER_LIBRARY: what common/cluster.h asks of MPI, with MPI. */
+/* The library DL_CLUSTER_LIBRARY: the calls of common/cluster.h made with MPI. */
 #include <limits.h>
 #include <mpi.h>
 

@@ -230,7 +230,7 @@ typedef struct text_cells {
     char **cells; /* [(rows + 1) * columns], NULL: no cell there */
     size_t *widths;
     size_t columns, rows;
-    bool has_room; /* for a mark in front of the first column's cells */
+    bool has_room; /* room for a mark in front of the first column's cells */
 } text_cells;
 
 static void make_cells(text_cells *text, const dl_column_table *table)
@@ -280,7 +280,7 @@ static void free_cells(text_cells *text)
     free(text->widths);
 }
 
-/* The cells of a line, without blanks at its end, followed by `after`, which has its own. */
+/* The cells of a line, without trailing blanks, followed by `after`, which has its own. */
 static char *line_text(const text_cells *text, const dl_column_table *table, size_t line,
                        const char *mark, const char *after)
 {
@@ -353,7 +353,7 @@ size_t dl_column_width(const dl_column_table *table, const dl_column *column)
     text_cells text;
     one.columns = &column;
     one.column_count = 1;
-    one.failed_from = 1; /* cells that a failure's text replaces count too */
+    one.failed_from = 1; /* cells replaced by a failure's text count too */
     make_cells(&text, &one);
     const size_t width = text.widths[0];
     free_cells(&text);

@@ -12,8 +12,8 @@
 #include "common/alloc.h"
 #include "common/system.h"
 
-/* The allowed cores, taken once: threads that pin themselves later must not shrink the set, and a
- * test or a batch system that narrows the mask before the start must be heeded. */
+/* The allowed cores, read once: threads that pin themselves later must not shrink the set, and a
+ * mask narrowed before the start, by a test or a batch system, must be heeded. */
 static struct {
     pthread_once_t once;
     int *cores; /* [count], system numbers, ascending */

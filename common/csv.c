@@ -12,10 +12,10 @@
 #include "common/names.h"
 #include "common/units.h"
 
-/* What ended a cell. */
+/* The end of a cell. */
 typedef enum cell_end { CELL_COMMA, CELL_LINE, CELL_BAD } cell_end;
 
-/* The text while it is read. */
+/* The text during reading. */
 typedef struct csv_source {
     const char *name;
     const char *next, *end;
@@ -47,7 +47,7 @@ static void free_row(csv_row *row)
     free(row->cells);
 }
 
-/* Steps over what stands after a cell. */
+/* Skips the separator after a cell. */
 static cell_end end_cell(csv_source *source)
 {
     if (source->next == source->end) return CELL_LINE;
@@ -84,7 +84,7 @@ static const char *find_closing_quote(const char *text, const char *end)
     return NULL;
 }
 
-/* Reads a cell in quotes; `next` stands on the opening one. */
+/* Reads a quoted cell; `next` is at its opening quote. */
 static cell_end read_quoted(csv_source *source, csv_row *row)
 {
     const char *start = source->next + 1;
@@ -140,7 +140,7 @@ static void skip_line(csv_source *source)
     end_cell(source);
 }
 
-/* Reads the names of the columns and hands them to `csv`. */
+/* Reads the column names into `csv`. */
 static dl_status read_names(dl_csv *csv, csv_source *source)
 {
     while (source->next < source->end && (*source->next == '#' || at_line_end(source))) {
@@ -307,7 +307,7 @@ void dl_csv_comment(dl_csv_writer *writer, const char *format, ...)
     free(text);
 }
 
-/* Whether a table takes the cell; else the comma between cells is written. */
+/* Adds the cell to the table, if there is one; else writes the comma between cells. */
 static bool table_takes(dl_csv_writer *writer, dl_cell_kind kind, const char *text, double number)
 {
     const bool first = writer->cells++ == 0;
@@ -326,8 +326,8 @@ static bool table_takes(dl_csv_writer *writer, dl_cell_kind kind, const char *te
 void dl_csv_text(dl_csv_writer *writer, const char *text)
 {
     if (table_takes(writer, DL_CELL_TEXT, text, (double)NAN)) return;
-    /* As the first column's name, '#' in front would read back as a comment and the first byte of a
-     * byte-order mark as one. */
+    /* In the first column's name, a leading '#' would read back as a comment and the first byte of
+     * a byte-order mark as one. */
     int is_safe = text[0] != '#' && text[0] != '\xef';
     if (is_safe && strpbrk(text, ",\"\r\n") == NULL) {
         fputs(text, writer->out);

@@ -13,13 +13,13 @@
 
 #define FIRST_ROOM ((size_t)1 << 16)
 
-/* What was read so far, with room for a NUL after it. */
+/* The bytes read so far, with room for a NUL after them. */
 typedef struct content {
     char *text;
     size_t room, used;
 } content;
 
-/* Reads to the end or to `max_bytes`, whatever the size is: a pipe or a file in /proc does not give
+/* Reads to the end or to `max_bytes`, whatever the size is: pipes and files in /proc do not give
  * it. */
 static void read_on(FILE *in, size_t max_bytes, content *to)
 {
@@ -58,7 +58,7 @@ dl_status dl_file_refuse_folder(const char *path, dl_error *err)
     return status;
 }
 
-/* Closes, and gives out what was read if there was no error. */
+/* Closes the file, and returns its content if there was no error. */
 static dl_status finish(FILE *in, const char *path, content *read, char **text, size_t *bytes,
                         dl_error *err)
 {
@@ -89,7 +89,7 @@ dl_status dl_file_read_up_to(const char *path, size_t max_bytes, char **text, si
     const dl_status status = open_file(path, &in, err);
     if (status != DL_OK) return status;
     content read = {0};
-    read_on(in, max_bytes + 1, &read); /* one more shows that there are more */
+    read_on(in, max_bytes + 1, &read); /* one byte more shows that the file is larger */
     if (read.used > max_bytes) {
         fclose(in);
         free(read.text);

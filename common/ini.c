@@ -28,7 +28,7 @@ static size_t comment_start(const char *text)
     return i;
 }
 
-/* Takes "name] ..."; returns what is wrong with it, or NULL. */
+/* Takes "name] ..."; returns the reason if it is wrong, or NULL. */
 static const char *take_section(dl_ini *ini, char *text, int line)
 {
     const size_t bytes = strcspn(text, "]");
@@ -259,10 +259,10 @@ static bool is_text(span s, const char *text)
     return s.bytes == strlen(text) && strncmp(s.at, text, s.bytes) == 0;
 }
 
-/* Where a key is in a text, or where it would have to be. */
+/* The place of a key in a text, or where it would have to be. */
 typedef struct key_place {
     bool has_section, has_key;
-    span line;  /* has_key: without its end; else empty, where a line can be put in */
+    span line;  /* has_key: without its end; else empty, where a line can be inserted */
     span value; /* has_key */
 } key_place;
 

@@ -11,7 +11,7 @@
 #include "common/units.h"
 
 #define PORTION_S 0.05 /* of work for a thread */
-#define RANGES_MAX 128 /* of a message, which must be short enough to be sent without a receiver */
+#define RANGES_MAX 128 /* of a message, short enough to be sent without a receiver */
 #define RESULTS_EVERY_NS (50 * DL_NS_PER_S / 1000)
 #define RESULTS_BYTES ((size_t)1 << 20)
 #define NAP_MAX_NS 1000000
@@ -40,12 +40,13 @@ typedef struct failure {
 
 typedef struct pool {
     const dl_jobs *jobs;
-    locale_t locale; /* of the caller's thread, in which all threads write texts */
+    locale_t locale; /* of the caller's thread; all threads write texts in it */
     bool leads;      /* rank 0, or alone */
     pthread_mutex_t mutex;
     pthread_cond_t more; /* of another rank's threads, which wait for jobs */
-    int64_t limit;       /* jobs from here on are not started: the first that failed, -1: none is */
-    dl_status status;    /* of that one */
+    int64_t limit;       /* jobs from here on are not started: the first that failed, -1: none is
+                            started */
+    dl_status status;    /* of the job at `limit` */
     dl_error error;
     int running; /* threads that have a job */
     /* Of rank 0: */
@@ -80,7 +81,7 @@ static void record(pool *p, int64_t job)
     free(result.data);
 }
 
-/* The jobs of a run that is short are never recorded, those of a longer one all at first. */
+/* Short runs never record their jobs; longer ones first record all so far. */
 static void keep_journal(pool *p, int64_t job)
 {
     if (p->recording) {
@@ -109,7 +110,7 @@ static void note_done(pool *p, int64_t job)
 
 /* --- threads -------------------------------------------------------------------------------- */
 
-/* Rank 0's next range of at most `most` jobs; false: there is none. */
+/* Takes rank 0's next range of at most `most` jobs; false: there is none. */
 static bool take_range(pool *p, int64_t most, range *taken)
 {
     const int64_t end = p->status == DL_OK ? p->jobs->count : 0;
@@ -123,7 +124,7 @@ static bool take_range(pool *p, int64_t most, range *taken)
     return true;
 }
 
-/* The first queued job of another rank that may be started; -1: none is there. */
+/* The first queued job of another rank that may be started; -1: none. */
 static int64_t take_queued(pool *p)
 {
     while (p->taken < p->queued) {
@@ -196,7 +197,7 @@ typedef struct message {
     size_t bytes;
 } message;
 
-/* Takes a message that has arrived; *m.data is NULL where none has. */
+/* Receives a message that has arrived; *m.data is NULL if none has. */
 static dl_status poll_message(const pool *p, message *m, dl_error *err)
 {
     const dl_cluster_calls *calls = p->jobs->cluster->calls;
@@ -208,7 +209,7 @@ static dl_status poll_message(const pool *p, message *m, dl_error *err)
     return calls->receive(m->from, m->tag, m->data, m->bytes, err);
 }
 
-/* Nothing has arrived: leaves the core to others, and the longer the longer nothing comes. */
+/* Nothing has arrived: gives up the core, for longer the longer nothing comes. */
 static void rest(int *idle)
 {
     if (++*idle < 100) {
@@ -225,7 +226,7 @@ static void rest(int *idle)
 typedef struct lead {
     pool *p;
     int *threads;             /* [ranks] */
-    int all_threads, working; /* other ranks that have not ended their jobs */
+    int all_threads, working; /* other ranks that have not finished */
     int64_t limit_sent;
 } lead;
 
@@ -314,7 +315,7 @@ static dl_status send_limit(lead *l, dl_error *err)
     return status;
 }
 
-/* Answers the other ranks until all have ended their jobs. Its own threads compute meanwhile. */
+/* Answers the other ranks until all have finished. Its own threads compute meanwhile. */
 static dl_status lead_ranks(lead *l, dl_error *err)
 {
     const dl_cluster *cluster = l->p->jobs->cluster;
@@ -364,7 +365,7 @@ static dl_status send_results(follower *f, int64_t asks, dl_error *err)
     return status;
 }
 
-/* What there is to say to rank 0; *said is whether there was something. */
+/* Sends any news to rank 0; *said is whether there was any. */
 static dl_status speak(follower *f, bool *said, dl_error *err)
 {
     pool *p = f->p;
@@ -443,7 +444,7 @@ static dl_status follow(follower *f, dl_error *err)
 
 /* --- the whole ------------------------------------------------------------------------------ */
 
-/* All ranks leave together, and with what rank 0 knows. */
+/* All ranks end together, with rank 0's status. */
 static dl_status send_end(const lead *l, dl_error *err)
 {
     const dl_cluster *cluster = l->p->jobs->cluster;
@@ -454,7 +455,7 @@ static dl_status send_end(const lead *l, dl_error *err)
     return status;
 }
 
-/* Threads of this rank besides the calling one; returns what was started, or the error. */
+/* Starts this rank's threads besides the calling one; returns their number, or the error. */
 static int start_threads(pool *p, pthread_t *handles, int wanted)
 {
     for (int t = 0; t < wanted; t++) {
@@ -470,7 +471,7 @@ static int start_threads(pool *p, pthread_t *handles, int wanted)
     return wanted;
 }
 
-/* Threads that have no rank to wait for any more end. */
+/* Ends threads that have no rank left to wait for. */
 static void stop(pool *p, dl_status status, const dl_error *error)
 {
     pthread_mutex_lock(&p->mutex);
@@ -524,7 +525,7 @@ static void run_with_ranks(pool *p)
     free(l.threads);
 }
 
-/* What the journal has is done. */
+/* Marks the jobs in the journal as done. */
 static void take_records(pool *p)
 {
     const dl_jobs *jobs = p->jobs;

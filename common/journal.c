@@ -44,10 +44,10 @@ const char *const dl_journal_modes[] = {"resume", "restart", "off", NULL};
 
 struct dl_journal {
     char *path;
-    char *aside; /* what another run's journal is called now; NULL: there was none */
+    char *aside; /* new name of another run's journal; NULL: there was none */
     int fd;      /* -1: there is no file yet */
     head head;
-    off_t end;    /* of what is good in the file; 0: there is no head either */
+    off_t end;    /* of the valid part of the file; 0: there is no head either */
     char *text;   /* as the earlier run left it */
     found *found; /* [found_count] its records, by job */
     size_t found_count;
@@ -71,9 +71,8 @@ static bool is_at(int fd, const char *path)
            opened.st_ino == there.st_ino;
 }
 
-/* Opens and locks the file, which must be there unless `create`; -1 with errno, EBUSY if another run
- * still has it after PATIENCE_NS: one that was killed may take a while to end, on another machine
- * too. */
+/* Opens and locks the file, which must exist unless `create`; -1 with errno, EBUSY if another run
+ * still has it after PATIENCE_NS: a killed one may take a while to end, also on another machine. */
 static int take_file(const char *path, bool create)
 {
     const int64_t start_ns = dl_clock_ns();
@@ -82,7 +81,7 @@ static int take_file(const char *path, bool create)
         const int fd = open(path, O_RDWR | O_CLOEXEC | (create ? O_CREAT : 0), 0666);
         if (fd < 0) return -1;
         const bool locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
-        /* A file system without locks has no other run's lock either. */
+        /* On a file system without locks no other run has a lock either. */
         const bool is_held = !locked && (errno == EWOULDBLOCK || errno == EINTR);
         if (!is_held && is_at(fd, path)) return fd;
         close(fd);
@@ -138,10 +137,11 @@ static char *aside_path(const char *path, uint64_t key)
     return dl_format("%s.%016llx", path, (unsigned long long)key);
 }
 
-/* Leaves another run's journal under a name of that run, from which it may go on, and starts anew. */
+/* Leaves another run's journal under a name of that run, which may resume from it, and starts
+ * anew. */
 static dl_status set_aside(dl_journal *journal, uint64_t key, dl_error *err)
 {
-    free(journal->aside); /* the one that was brought back has other jobs */
+    free(journal->aside); /* the one brought back has other jobs */
     journal->aside = aside_path(journal->path, key);
     const int reason = rename(journal->path, journal->aside) == 0 ? 0 : errno;
     close(journal->fd);
@@ -151,12 +151,12 @@ static dl_status set_aside(dl_journal *journal, uint64_t key, dl_error *err)
     return reason == 0 ? DL_OK : cannot(journal->path, "rename", reason, err);
 }
 
-/* The records of journal->text[bytes], up to the first that is not good. */
+/* Reads the records of journal->text[bytes], up to the first invalid one. */
 static dl_status read_records(dl_journal *journal, size_t bytes, dl_error *err)
 {
     dl_bytes_left left = {(const unsigned char *)journal->text, bytes};
     head read;
-    /* Killed before its head was written, a file says nothing. */
+    /* A run killed before it wrote the head left nothing to read. */
     if (bytes < sizeof read && memcmp(journal->text, magic, bytes < 8 ? bytes : 8) == 0) {
         return DL_OK;
     }
@@ -181,7 +181,7 @@ static dl_status read_records(dl_journal *journal, size_t bytes, dl_error *err)
     return DL_OK;
 }
 
-/* Results may be those of another build, with which they may not be mixed. */
+/* Adds the program to the key: results of different builds may not be mixed. */
 static uint64_t add_program(uint64_t key)
 {
     char *program = dl_system_program();
@@ -208,7 +208,7 @@ static dl_status read_file(dl_journal *journal, dl_error *err)
     return status == DL_OK ? read_records(journal, bytes, err) : status;
 }
 
-/* Whether this run's own journal was set aside by another run, and is back. */
+/* Restores this run's own journal if another run had set it aside; whether it had. */
 static bool bring_back(const dl_journal *journal)
 {
     char *aside = aside_path(journal->path, journal->head.key);
@@ -224,7 +224,7 @@ void dl_journal_say_aside(const dl_journal *journal, const char *program)
             journal->path, journal->aside);
 }
 
-/* How often a journal is written, as the environment says it. */
+/* Reads the time between two flushes from the environment. */
 static dl_status read_every(int64_t *every_ns, dl_error *err)
 {
     const char *text = getenv(EVERY);
@@ -259,7 +259,7 @@ dl_status dl_journal_open(dl_journal **journal, const char *path, uint64_t key, 
 bool dl_journal_find(const dl_journal *journal, int64_t job, const void **data, size_t *bytes)
 {
     size_t first = 0, end = journal->found_count;
-    while (first < end) { /* the last one of the job: it may have been done twice */
+    while (first < end) { /* the last record of the job: it may have been done twice */
         const size_t middle = first + (end - first) / 2;
         if (journal->found[middle].job <= job) {
             first = middle + 1;
@@ -296,7 +296,7 @@ bool dl_journal_due(const dl_journal *journal)
     return journal->pending.count > 0 && dl_clock_ns() - journal->flushed_ns >= journal->every_ns;
 }
 
-/* Appends to what is good; 0 or what errno was. */
+/* Appends to the valid part; returns 0 or errno. */
 static int append(dl_journal *journal, const void *data, size_t bytes)
 {
     const char *at = data;
@@ -318,7 +318,7 @@ dl_status dl_journal_flush(dl_journal *journal, dl_error *err)
     if (journal->fd < 0 && (journal->fd = take_file(journal->path, true)) < 0) {
         return cannot(journal->path, "create", errno, err);
     }
-    /* What follows the good part is of a run that was killed while it wrote. */
+    /* A run killed while writing may have left bytes after the valid part. */
     if (ftruncate(journal->fd, journal->end) != 0) reason = errno;
     const off_t good = journal->end;
     if (reason == 0 && journal->end == 0) {

@@ -9,7 +9,7 @@
 
 static const char *const no_yes[] = {"no", "yes", NULL};
 
-/* Whether `name` is the pattern, or what a pattern that ends in '*' admits. */
+/* Whether `name` is the pattern, or matches a pattern that ends in '*'. */
 static bool admits(const char *pattern, const char *name)
 {
     const size_t length = strlen(pattern);
@@ -58,8 +58,8 @@ static const dl_key *of_another_section(const dl_keys *keys, const char *name)
     return NULL;
 }
 
-/* The hint of an error about an unknown section or, with a section, an unknown key of it: the name here
- * of another program's word, another section's key, or the nearest name. */
+/* The hint of an error about an unknown section or, with a section, an unknown key of it: our name
+ * for another program's word, another section's key, or the nearest name. */
 static void put_hint(const dl_keys *keys, const char *section, const char *name, char *hint,
                      size_t bytes)
 {

@@ -102,7 +102,7 @@ dl_status dl_machine_each_section(const dl_machine_reader *r, const char *kind,
     return DL_OK;
 }
 
-/* Whether the parts of a machine file make a machine. */
+/* Checks that the parts of a machine file make a machine. */
 
 /* A switch may not be above itself. */
 static dl_status check_switches(const dl_machine_reader *r)
@@ -125,7 +125,7 @@ static dl_status check_switches(const dl_machine_reader *r)
     return DL_OK;
 }
 
-/* Whether all parts of a node that were read are connected. DL_ERR_RANGE, DL_ERR_DATA. */
+/* Checks that all parts read of a node are connected. DL_ERR_RANGE, DL_ERR_DATA. */
 static dl_status check_node(const dl_machine_reader *r)
 {
     const dl_node_kind *n = r->node;
@@ -216,10 +216,10 @@ void dl_machine_free(dl_machine *machine)
     *machine = (dl_machine){0};
 }
 
-/* The reader of machine files: first the parts are counted and named, then their keys are read (a
- * key may name a part that stands further down), then the whole is checked. */
+/* The reader of machine files: it counts and names the parts, then reads their keys (a key may name
+ * a part further down), then checks the whole. */
 
-/* Plausible values, far beyond what is built: from a modem to a rack's crossbar, from a
+/* Plausible ranges, far beyond existing hardware: from a modem to a rack's crossbar, from a
  * microcontroller's arithmetic to an exascale machine's. */
 #define RATES DL_DIMENSION_BYTES_PER_S, 1e3, 1e15
 #define FLOPS DL_DIMENSION_FLOP_PER_S, 1e6, 1e18
@@ -252,7 +252,7 @@ const char *const dl_nccl_versions[] = {"default", "2.4",  "2.5",  "2.6",  "2.7"
 
 #define QUANTITY(section, name, owner, type, member, dimension_and_range, required, words) \
     QUANTITY_(section, name, owner, type, member, dimension_and_range, required, words, false)
-/* Times depend on the number: it may have bounds, and costs may give it in the machine's place. */
+/* A number that times depend on: it may have bounds, and costs may override it. */
 #define TIMED(section, name, owner, type, member, dimension_and_range, required, words) \
     QUANTITY_(section, name, owner, type, member, dimension_and_range, required, words, true)
 #define QUANTITY_(section, name, owner, type, member, dimension, low, high, required, words,     \
@@ -267,7 +267,7 @@ const char *const dl_nccl_versions[] = {"default", "2.4",  "2.5",  "2.6",  "2.7"
             owner, offsetof(type, member), 0, .help = words                                      \
     }
 #define FABRIC(member) .owner = OF_MACHINE, .offset = offsetof(dl_machine, fabric.member)
-/* The key `source`: where the numbers with bounds of a section come from. */
+/* The key `source`: source of a section's numbers with bounds. */
 #define SOURCE(section) \
     OWN(section, "source", "text", false, "where its numbers with bounds are from")
 /* A key that its section's reader looks up. */

@@ -7,7 +7,7 @@
 #include "common/alloc.h"
 #include "common/machine_internal.h"
 
-#define UPLINKS_MAX 4096 /* of a switch, that are told apart */
+#define UPLINKS_MAX 4096 /* of a switch, told apart */
 
 dl_status dl_machine_name_net_switch(const dl_machine_reader *r, const dl_ini_section *section,
                                      const char *name)
@@ -86,7 +86,7 @@ dl_status dl_machine_read_net_switch(const dl_machine_reader *r, const dl_ini_se
     return read_list(r->ini, nodes, r->err, put_under_switch, &taker);
 }
 
-/* Levels above a switch, of which there are none too many; -1 if they form a ring. */
+/* Levels above a switch, at most one too many; -1 if they form a ring. */
 static int net_depth(const dl_fabric *f, int of)
 {
     int depth = 0;
@@ -97,7 +97,7 @@ static int net_depth(const dl_fabric *f, int of)
     return depth <= DL_FABRIC_DEPTH_MAX ? depth : -1;
 }
 
-/* Of each switch but the root, which has none; a link is there for it nevertheless. */
+/* Counts each switch's uplinks; the root has none, but a link is there for it nevertheless. */
 static void count_uplinks(dl_fabric *f)
 {
     int first = 0;
@@ -171,7 +171,7 @@ static dl_status take_slot(void *user, int slot)
     return DL_OK;
 }
 
-/* A slot that the list has twice; -1: there is none. */
+/* A slot that the list has twice; -1 if there is none. */
 static int find_twin(const dl_fabric *f)
 {
     int twin = -1;
@@ -250,7 +250,8 @@ dl_status dl_machine_read_traffic(const dl_machine_reader *r, const dl_ini_secti
     return status;
 }
 
-/* That the nodes are there; and no [tcp], whose rings are simulated by themselves. */
+/* Checks that the nodes exist, and that there is no [tcp], whose rings are simulated by
+ * themselves. */
 static dl_status check_traffic(const dl_machine *machine, dl_error *err)
 {
     for (int j = 0; j < machine->fabric.traffic_count; j++) {
@@ -270,7 +271,7 @@ static dl_status check_traffic(const dl_machine *machine, dl_error *err)
     return DL_OK;
 }
 
-/* How many slots there are; INT_MAX: any number. */
+/* Number of slots; INT_MAX: any number. */
 static int slots_of(const dl_fabric *fabric)
 {
     switch (fabric->kind) {

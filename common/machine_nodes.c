@@ -1,4 +1,4 @@
-/* The nodes of a machine file: which are of which kind, and what the kinds' sections say. */
+/* The nodes of a machine file: which are of which kind, and the sections of the kinds. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 /* --- nodes ------------------------------------------------------------------------------------ */
 
-/* The run that a node is in: the last one that starts with it or before. */
+/* The run of a node: the last one that starts at it or before. */
 static const dl_node_run *run_of(const dl_machine *m, int node)
 {
     int low = 0, high = m->run_count - 1;
@@ -180,11 +180,12 @@ void dl_machine_free_kinds(dl_machine *machine)
     free(machine->runs);
 }
 
-/* --- the file as it is for one kind ----------------------------------------------------------- */
+/* --- the file as seen by one kind ------------------------------------------------------------- */
 
-/* Sections that say what is inside of a node. Those of the first two, which there is one of, are of
- * all kinds but for the keys that a kind's own has; of the others a kind has its own or all of
- * them; with GPUs of its own, no switches, NVLinks and ways through host memory but its own. */
+/* Sections about the inside of a node. There is one of each of the first two, which all kinds share
+ * except for the keys that a kind's own section has; of the others a kind has its own or all the
+ * common ones; with GPUs of its own, it has only its own switches, NVLinks and ways through host
+ * memory. */
 static const char *const sorts[] = {"machine", "host",     "switch", "gpus",    "nics",
                                     "nvlinks", "nvswitch", "shm",    "overlap", NULL};
 enum {
@@ -210,7 +211,7 @@ static int sort_of(const char *section)
     return sort;
 }
 
-/* The kind that "gpus 0-3 of t4" is about, NULL: of none; *bytes of what is before it. */
+/* The kind in "gpus 0-3 of t4", NULL if there is none; *bytes of the text before it. */
 static const char *kind_of(const char *section, size_t *bytes)
 {
     const char *found = NULL;
@@ -248,8 +249,8 @@ static section_part part_of(const dl_ini *ini, size_t number, size_t from)
     return part;
 }
 
-/* Takes the first bytes of the name of a section, and its entries, into the view; those of the keys
- * that are in `without`, NULL or a set of names that ends with NULL, not. */
+/* Copies the first bytes of the name of a section, and its entries, into the view, except for the
+ * keys in `without`, NULL or a set of names that ends with NULL. */
 static void take_part(dl_ini *view, const dl_ini *ini, const section_part *part, size_t bytes,
                       const char *const *without)
 {
@@ -315,7 +316,7 @@ void dl_machine_free_view(dl_ini *view)
 
 /* --- numbers of kinds ------------------------------------------------------------------------- */
 
-/* The bits of the numbers that sections of the kind give, or leave out with all of their sort. */
+/* The bits of the numbers that the kind's sections give, or omit by replacing all of their sort. */
 static uint64_t own_numbers(const dl_ini *ini, const char *kind)
 {
     uint64_t own = 0, bit = 1;
@@ -356,7 +357,7 @@ void dl_machine_visit_kind(dl_node_kind *kind, dl_machine_visit_fn visit, void *
 
 /* --- [nodes ..] ------------------------------------------------------------------------------- */
 
-/* Nodes that a section gives a kind. */
+/* Nodes to which a section gives a kind. */
 typedef struct node_range {
     int first, last, kind;
 } node_range;
@@ -373,7 +374,7 @@ static void *copy_of(const void *parts, int count, size_t size)
     return copy;
 }
 
-/* As kind 0 is, but with GPUs of the model; its number. */
+/* Adds a kind like kind 0 with GPUs of the model; returns its number. */
 static int add_kind_of_model(dl_machine *m, int model)
 {
     for (int k = 1; k < m->kind_count; k++)
@@ -408,7 +409,7 @@ static dl_status check_own_keys(const dl_machine_reader *r, const char *kind)
     return status;
 }
 
-/* Reads what is inside of the nodes of a kind, NULL: of those without one. */
+/* Reads the inside of a kind's nodes, NULL: of those without a kind. */
 static dl_status read_kind(const dl_machine_reader *r, const char *name)
 {
     dl_node_kind kind = {.name = name != NULL ? dl_strdup(name) : NULL};
@@ -438,7 +439,7 @@ static bool has_sections(const dl_ini *ini, const char *kind)
     return false;
 }
 
-/* The number of a kind by name, which is read where it comes first. */
+/* The number of a kind by name; it is read at its first use. */
 static dl_status find_kind(const dl_machine_reader *r, const dl_ini_entry *entry, int *number)
 {
     const dl_machine *m = r->machine;
@@ -455,7 +456,7 @@ static dl_status find_kind(const dl_machine_reader *r, const dl_ini_entry *entry
     return read_kind(r, entry->value);
 }
 
-/* The nodes of a section, "0, 2-3", each in one section only. */
+/* Adds a section's nodes, "0, 2-3", each in one section only. */
 static dl_status add_ranges(const dl_machine_reader *r, const dl_ini_section *section,
                             const char *name, int kind)
 {
@@ -510,7 +511,7 @@ static int compare_ranges(const void *a, const void *b)
     return (one->first > other->first) - (one->first < other->first);
 }
 
-/* The next run, which starts with node `first`, unless it goes on with the same kind. */
+/* Adds the next run, from node `first` on, unless the kind stays the same. */
 static void add_run(dl_machine *m, int first, int kind)
 {
     dl_node_run *last = m->run_count > 0 ? &m->runs[m->run_count - 1] : NULL;

@@ -6,7 +6,7 @@
 #include "common/alloc.h"
 #include "common/options_internal.h"
 
-/* Where lines of text are broken; troff joins them again. */
+/* Width of text lines; troff joins them again. */
 enum { LINE_WIDTH = 78 };
 
 static const char print_man[] = "--print-man", print_completion[] = "--print-completion",
@@ -66,7 +66,7 @@ void dl_man_text(FILE *out, const char *text)
     if (column > 0) fputc('\n', out);
 }
 
-/* In capitals, as pages are called. */
+/* In capitals, as in a page's title. */
 static void put_capitals(FILE *out, const char *name)
 {
     for (; *name != '\0'; name++)
@@ -79,7 +79,7 @@ void dl_man_head(FILE *out, const char *name, int section, const char *title)
     put_capitals(out, name);
     fprintf(out, " %d \"%s\" \"dlscale %s\"", section, dl_release_date(), dl_version());
     fprintf(out, " \"%s\"\n", section == 5 ? "File Formats" : "User Commands");
-    fputs(".nh\n.ad l\n.SH NAME\n", out); /* words of options are not to be parted */
+    fputs(".nh\n.ad l\n.SH NAME\n", out); /* do not hyphenate words of options */
     dl_man_words(out, name);
     fputs(" \\- ", out);
     dl_man_words(out, title);
@@ -157,7 +157,7 @@ static void put_group(FILE *out, const char *heading)
     fputs("\\fR\n", out);
 }
 
-/* Whether they have groups. */
+/* Writes the options; returns whether they have groups. */
 static bool put_options(FILE *out, const dl_command *command)
 {
     bool grouped = false;
@@ -237,7 +237,7 @@ void dl_complete_word(FILE *out, const char *typed, size_t kept, const char *wor
         fprintf(out, "%.*s%s\n", (int)kept, typed, word);
 }
 
-/* Whether the program itself has the words of the option's argument. */
+/* Whether the program itself knows the words of the option's argument. */
 static bool is_asked(const dl_command *command, const char *option)
 {
     if (command->complete == NULL) return false;
@@ -250,8 +250,8 @@ static bool is_asked(const dl_command *command, const char *option)
     return known;
 }
 
-/* The case of an option that has an argument: the name of a file, a word that the program is asked
- * for, one of its choices, or nothing but a value. */
+/* The case of an option with an argument: a file name, a word from the program, one of its choices,
+ * or just a value. */
 static void print_argument(FILE *out, const dl_command *command, const dl_option *option)
 {
     if (option->type == DL_OPTION_FLAG) return;
@@ -311,7 +311,7 @@ static void begin_completion(FILE *out, const char *program)
             program, print_completion, program);
 }
 
-/* Without an answer the shell completes names of files, where no value has to follow. */
+/* Without an answer the shell completes file names, unless a value must follow. */
 static void end_completion(FILE *out, const char *program)
 {
     fprintf(out,
@@ -344,7 +344,7 @@ static void print_case(FILE *out, const dl_command *command)
     fputs("        ;;\n", out);
 }
 
-/* --- what options.c calls --------------------------------------------------------------------- */
+/* --- called by options.c ---------------------------------------------------------------------- */
 
 bool dl_manual_print_command(const dl_command *command, int argc, char **argv)
 {

@@ -6,7 +6,7 @@
 #include "common/alloc.h"
 #include "common/units.h"
 
-/* Copies `length` bytes, of which "%%" becomes "%". */
+/* Copies `length` bytes, turning "%%" into "%". */
 static void copy_part(char *to, size_t bytes, const char *from, size_t length)
 {
     size_t n = 0;
@@ -18,8 +18,8 @@ static void copy_part(char *to, size_t bytes, const char *from, size_t length)
     to[n] = '\0';
 }
 
-/* The value of a conversion; integers beyond 2^53 lose digits as numbers, as in every reader of
- * JSON. */
+/* Reads the value of a conversion; integers beyond 2^53 lose digits as numbers, as in every reader
+ * of JSON. */
 static void take_value(dl_member *m, const char *type, va_list *args)
 {
     m->kind = DL_MEMBER_COUNT;

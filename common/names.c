@@ -10,7 +10,7 @@
 #include "common/bytes.h"
 #include "common/status.h"
 
-#define PREFIX_LETTERS 3 /* fewer start too many names */
+#define PREFIX_LETTERS 3 /* shorter ones start too many names */
 
 static bool same_letter(char a, char b)
 {
@@ -57,8 +57,8 @@ int dl_names_nearest(const char *name, const char *const *names, size_t count)
     size_t best_distance = letters / 2 + 1;
     int best = -1;
     for (size_t i = 0; i < count; i++) {
-        /* A difference in length alone costs that many edits: skip what cannot win, so that a very
-         * long `name` costs nothing. */
+        /* A difference in length alone costs that many edits: skip names that cannot win, so that a
+         * very long `name` costs nothing. */
         size_t length = strlen(names[i]);
         size_t least = length > letters ? length - letters : letters - length;
         if (least >= best_distance) continue;

@@ -16,7 +16,7 @@
 /* Longest text of option_range, its NUL included. */
 enum { RANGE_BYTES = 80 };
 
-/* A limit of this size or over is there against slips, and not shown in --help. */
+/* Limits of this size or more only catch slips, and are not shown in --help. */
 #define SLIP_LIMIT 1e6
 #define SLIP_LIMIT_BYTES 1e15
 
@@ -39,7 +39,7 @@ void dl_options_bind(dl_option *table, const dl_option *rows, size_t count, void
     }
 }
 
-/* Of the text of --help: the column where descriptions start at the latest, and the line's end. */
+/* In --help: the rightmost column where descriptions may start, and the line width. */
 enum { MOST_INDENT = 30, LINE_WIDTH = 79 };
 
 const char *dl_version(void)
@@ -73,7 +73,7 @@ static char *exact_bytes(uint64_t bytes)
     return dl_format("%" PRIu64, bytes);
 }
 
-/* One end of a range; as a byte count where it is one. */
+/* One end of a range; as a byte count if the option is one. */
 static void format_limit(const dl_option *option, double limit, char *text, size_t bytes)
 {
     if (option->type == DL_OPTION_BYTES && limit >= 0.0 && limit < 0x1p64) {
@@ -91,7 +91,7 @@ static void format_limit(const dl_option *option, double limit, char *text, size
 static const char *option_range(const dl_option *option, char text[RANGE_BYTES])
 {
     char low[DL_DOUBLE_TEXT_BYTES], high[DL_DOUBLE_TEXT_BYTES];
-    /* Ends that the type cannot pass say nothing. */
+    /* Ends beyond the type's own range say nothing. */
     double most = option->type == DL_OPTION_DOUBLE  ? INFINITY
                   : option->type == DL_OPTION_BYTES ? 0x1p64
                                                     : (double)INT64_MAX;
@@ -165,7 +165,7 @@ static bool has_range(const dl_option *option)
            option->type == DL_OPTION_BYTES;
 }
 
-/* "; 1..1000", "; one of a, b": what an argument may be. */
+/* "; 1..1000", "; one of a, b": the argument's valid values. */
 static void write_domain(FILE *out, const dl_option *option)
 {
     char text[RANGE_BYTES];
@@ -201,7 +201,7 @@ char *dl_option_description(const dl_option *option)
     if (value != NULL && value[0] != '\0' && !says_default) fprintf(notes, "; default %s", value);
     free(value);
     fclose(notes);
-    /* The sentence's dot would stand before the notes. */
+    /* The sentence's dot would come before the notes. */
     if (bytes > 0 && help_bytes > 0 && option->help[help_bytes - 1] == '.') help_bytes--;
     char *right = bytes > 0 ? dl_format("%.*s (%s)", (int)help_bytes, option->help, text + 2)
                             : dl_strdup(option->help);
@@ -209,7 +209,7 @@ char *dl_option_description(const dl_option *option)
     return right;
 }
 
-/* Either may be NULL, which is the group of the options before the first heading. */
+/* NULL is the group of the options before the first heading. */
 static bool same_group(const char *a, const char *b)
 {
     return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
@@ -240,7 +240,7 @@ dl_listed_option *dl_options_listed(const dl_command *command)
     return listed;
 }
 
-/* The column in which descriptions start: after all lefts but the longest. */
+/* The column where descriptions start: after all lefts but the longest. */
 static int description_indent(const dl_command *command)
 {
     int indent = (int)strlen("      --version") + 2;
@@ -285,7 +285,7 @@ static char *options_help(const dl_command *command)
     return text;
 }
 
-/* The range is given in double: its ends may lie beyond the integers. */
+/* The range is given in double: its ends may be beyond the integers. */
 static int64_t clamp_int(double value)
 {
     if (value >= 0x1p63) return INT64_MAX;
@@ -366,10 +366,10 @@ static dl_status set_target(const dl_option *option, const char *text, dl_error 
 typedef struct option_parse {
     const dl_command *command;
     char **arguments; /* [count] */
-    int count, next;  /* the one to be looked at */
+    int count, next;  /* the next one to read */
     dl_text_list *positional;
     size_t positional_count; /* given on this command line */
-    bool help, version;      /* asked for: what follows does not matter */
+    bool help, version;      /* requested: the rest does not matter */
     dl_error *err;
 } option_parse;
 
@@ -415,7 +415,7 @@ static const char **long_names(const dl_command *command, size_t *count)
     return names;
 }
 
-/* Place of the name that is `given`, or the only one that starts so, or that has this word. */
+/* Index of the name that equals `given`, is the only one to start so, or has this word. */
 static dl_status find_long(const dl_command *command, const char *const *names, size_t count,
                            const char *given, size_t *found, dl_error *err)
 {
@@ -447,8 +447,8 @@ static dl_status find_long(const dl_command *command, const char *const *names, 
                         names[nearest]);
 }
 
-/* The text after an option that takes one, and NULL for one that needs none: the next text of a kind is
- * its own only where it is one of its words. */
+/* The argument that follows an option, NULL for one that needs none: a kind takes the next text
+ * only if that is one of its words. */
 static const char *take_argument(option_parse *parse, const dl_option *option)
 {
     size_t count;
@@ -465,7 +465,7 @@ static bool needs_argument(const dl_option *option)
     return option->type != DL_OPTION_FLAG && option->type != DL_OPTION_KIND;
 }
 
-/* "name" or "name=value", its dashes taken off. */
+/* "name" or "name=value", without its dashes. */
 static dl_status take_long(option_parse *parse, const char *text)
 {
     const dl_command *command = parse->command;
@@ -551,7 +551,7 @@ dl_status dl_options_parse(const dl_command *command, int argc, char **argv,
                           .next = 1,
                           .positional = positional,
                           .err = err};
-    char *help = options_help(command); /* before any target changes: it shows the defaults */
+    char *help = options_help(command); /* before any target changes: help shows the defaults */
     dl_status status = DL_OK;
     bool options_end = false;
     while (status == DL_OK && parse.next < argc && !parse.help && !parse.version) {

@@ -18,17 +18,17 @@
     100 /* of one process and target, or of equal PIDs in several containers */
 
 struct dl_output_file {
-    char *path;    /* as the user named it */
-    char *target;  /* what symbolic links lead to */
+    char *path;    /* as the user gave it */
+    char *target;  /* behind symbolic links */
     char *partial; /* takes the target's place; NULL = the target is written directly */
     int fd;
     int error;                   /* errno of the first write that failed */
-    struct dl_output_file *next; /* held later */
-    bool was_there;              /* a file has been replaced */
-    bool exchanged;              /* and now has the name `partial` */
+    struct dl_output_file *next; /* next held one */
+    bool was_there;              /* it replaced a file */
+    bool exchanged;              /* that file now has the name `partial` */
 };
 
-/* Complete files that wait for dl_outputs_end, in the order in which they were closed. */
+/* Complete files that wait for dl_outputs_end, in the order of closing. */
 static bool holding;
 static struct dl_output_file *held;
 
@@ -48,8 +48,8 @@ static char *folder_of(const char *path)
     return bytes > 0 ? dl_format("%.*s", (int)bytes, path) : dl_strdup(".");
 }
 
-/* The file behind symbolic links, the last of which may lead to none yet; NULL if there are too
- * many. Other errors show when the file is opened. free() it. */
+/* The file behind symbolic links, the last of which may be dangling; NULL if there are too many.
+ * Other errors show when the file is opened. free() it. */
 static char *follow_links(const char *path)
 {
     char *at = dl_strdup(path);
@@ -79,7 +79,7 @@ static dl_status cannot(const char *what, const char *path, int error, dl_error 
     return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot %s: %s", what, strerror(error));
 }
 
-/* Returns 0 or what errno was. */
+/* Returns 0 or errno. */
 static int write_all(int fd, const char *data, size_t bytes)
 {
     while (bytes > 0) {
@@ -108,7 +108,7 @@ static int close_bytes(void *cookie)
     return 0;
 }
 
-/* Of a standard stream, filtered or not; -1 if it has none. */
+/* Descriptor of a standard stream, filtered or not; -1 if it has none. */
 static int stream_fd(FILE *stream)
 {
     const int fd = fileno(stream);
@@ -129,8 +129,8 @@ static FILE *standard_stream(const struct stat *target)
     return NULL;
 }
 
-/* Whoever may not give files away owns the new one; a file system without permissions keeps none.
- */
+/* A user who may not give files away owns the new one; a file system without permissions keeps
+ * none. */
 static void keep_permissions(int fd, const struct stat *old)
 {
     const bool kept =
@@ -151,7 +151,7 @@ static int create_partial(struct dl_output_file *file)
     for (int i = 0; i < PARTIAL_NAMES_MAX; i++) {
         char again[16] = "";
         if (i > 0) snprintf(again, sizeof again, ".%d", i);
-        /* Of long names a part, as the whole must not be longer than a name may be. */
+        /* Long names are cut, so that the whole is a valid name. */
         char *partial = dl_format("%.*s.%.200s.partial-%ld%s", folder, file->target, name,
                                   (long)getpid(), again);
         const int fd = open(partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -164,8 +164,8 @@ static int create_partial(struct dl_output_file *file)
     return -1;
 }
 
-/* Whether the path leads to a regular file that a rename can replace: /dev/fd may lead to one whose
- * name is gone. */
+/* Whether the path leads to a regular file that a rename can replace: /dev/fd may lead to a file
+ * whose name is gone. */
 static bool is_replaceable(const struct stat *old, const char *target)
 {
     struct stat found;
@@ -173,14 +173,14 @@ static bool is_replaceable(const struct stat *old, const char *target)
            same_inode(&found, old);
 }
 
-/* Sets file->fd; returns 0 or what errno was. */
+/* Sets file->fd; returns 0 or errno. */
 static int open_file(struct dl_output_file *file)
 {
     struct stat old;
     const bool exists = stat(file->path, &old) == 0;
     if (!exists && errno != ENOENT) return errno;
     FILE *const stream = exists ? standard_stream(&old) : NULL;
-    if (stream != NULL) { /* after what was printed to it */
+    if (stream != NULL) { /* after the text printed to it */
         fflush(stream);
         file->fd = fcntl(stream_fd(stream), F_DUPFD_CLOEXEC, 0);
         return file->fd >= 0 ? 0 : errno;
@@ -225,7 +225,7 @@ dl_status dl_output_open(dl_output *output, const char *path, dl_error *err)
     return DL_OK;
 }
 
-/* Writes what is still in the stream's buffer, and closes. */
+/* Writes the stream's buffer, and closes. */
 static void finish_stream(dl_output *output)
 {
     const bool failed = ferror(output->out) != 0;
@@ -283,12 +283,13 @@ void dl_outputs_hold(void)
     holding = true;
 }
 
-/* Puts a file in its place, if possible so that the old one can come back; returns 0 or errno. */
+/* Puts a file in its place, if possible such that the old one can be restored; returns 0 or
+ * errno. */
 static int put_in_place(struct dl_output_file *file)
 {
     struct stat old;
     file->was_there = stat(file->target, &old) == 0;
-    /* A folder would be exchanged for the file, too. */
+    /* The exchange would also work on a folder. */
     if (file->was_there && S_ISREG(old.st_mode) &&
         dl_system_exchange(file->partial, file->target) == 0) {
         file->exchanged = true;
@@ -304,7 +305,7 @@ static bool take_back(const struct dl_output_file *file)
     return !file->was_there && unlink(file->target) == 0;
 }
 
-/* Takes back the files before `end`; returns how many cannot be taken back. */
+/* Takes back the files before `end`; returns how many cannot be. */
 static int take_back_until(const struct dl_output_file *end)
 {
     int stuck = 0;
@@ -333,7 +334,7 @@ dl_status dl_outputs_end(dl_status status, dl_error *err)
     while (held != NULL) {
         struct dl_output_file *file = held;
         held = file->next;
-        unlink(file->partial); /* what was not put in place, and what was replaced */
+        unlink(file->partial); /* files not put in place, and replaced ones */
         free_file(file);
     }
     holding = false;
@@ -342,9 +343,9 @@ dl_status dl_outputs_end(dl_status status, dl_error *err)
 
 /* --- files of a command ----------------------------------------------------------------------- */
 
-/* What a path stands for: the file, or the place where it would be created. */
+/* The file that a path denotes, or the place where it would be created. */
 typedef struct place {
-    bool known;  /* or whoever opens it reports it */
+    bool known;  /* false: opening it reports the error */
     bool exists; /* then `found` is the file, else its folder */
     struct stat found;
     char *target; /* behind symbolic links; NULL = unknown */
@@ -376,8 +377,7 @@ static bool same_file(const char *first, const char *second)
     return same;
 }
 
-/* Whether the file can be replaced or created; checked before hours of work, and not only after
- * them. */
+/* Checks that the file can be replaced or created, before hours of work instead of after them. */
 static dl_status check_access(const char *path, dl_error *err)
 {
     const place at = find_place(path);
@@ -438,9 +438,9 @@ dl_status dl_outputs_check_paths(const dl_file_role *outputs, size_t output_coun
     return status;
 }
 
-/* --- what people read ------------------------------------------------------------------------- */
+/* --- output for people ------------------------------------------------------------------------ */
 
-/* Where a stream of text is on its way to a descriptor. */
+/* State of a stream of text on its way to a descriptor. */
 typedef struct text_filter {
     int fd;
     int following; /* bytes of a UTF-8 sequence still to come */
@@ -465,7 +465,7 @@ static void put_escaped(text_filter *filter, unsigned code)
                                      "\\u%04x", code);
 }
 
-/* Bytes of the UTF-8 sequence that `byte` starts, itself not counted; -1 if it starts none. */
+/* Bytes of the UTF-8 sequence after its first byte `byte`; -1 if that starts none. */
 static int sequence_rest(unsigned char byte)
 {
     if (byte < 0x80) return 0;
@@ -530,7 +530,7 @@ static void ignore_signal(int number)
 
 void dl_output_start(void)
 {
-    /* Caught, not ignored: what the program runs shall not ignore it as well. */
+    /* Caught, not ignored: programs started from here shall not inherit that. */
     struct sigaction limit;
     if (sigaction(SIGXFSZ, NULL, &limit) == 0 && limit.sa_handler == SIG_DFL) {
         limit.sa_handler = ignore_signal;

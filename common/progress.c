@@ -42,7 +42,7 @@ void dl_progress_show(void *user, int64_t done, int64_t count)
 {
     dl_progress *p = user;
     const int64_t now_ns = dl_clock_ns();
-    if (p->before < 0) { /* what a journal has says nothing of how fast it goes on */
+    if (p->before < 0) { /* jobs from a journal say nothing about the speed */
         p->before = done;
         char whole[80];
         snprintf(whole, sizeof whole, p->what, (long long)count);

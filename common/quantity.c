@@ -11,7 +11,7 @@
 
 #define UNIT_MAX 12
 
-/* The units of a dimension, the base unit first, and how many base units each is. */
+/* The units of a dimension, the base unit first, and their size in base units. */
 static const struct {
     const char *names[UNIT_MAX];
     double factors[UNIT_MAX];
@@ -68,7 +68,7 @@ dl_status dl_origin_parse(const char *text, dl_origin *origin, dl_error *err)
     return dl_error_set(err, DL_ERR_NAME, "unknown origin '%s'%s", text, hint);
 }
 
-/* An 'e' belongs to the number only where digits follow it, so that no unit is cut. */
+/* Length of the number. An 'e' belongs to it only before digits, so that no unit is cut. */
 static size_t number_length(const char *text)
 {
     size_t length = strspn(text, "+-.0123456789");
@@ -98,7 +98,7 @@ dl_status dl_amount_parse(const char *text, dl_dimension dimension, double *valu
     return status;
 }
 
-/* Steps of 1000 from the base unit, for amounts that people read. */
+/* Steps of 1000 from the base unit, for amounts shown to people. */
 #define STEPS 7
 static const char *const shown[][STEPS] = {
     [DL_DIMENSION_PURE] = {""},
@@ -143,8 +143,8 @@ static bool has_unit(const char *text)
     return unit[0] != '\0' && unit[0] != ',' && unit[0] != '+';
 }
 
-/* The unit that was most likely meant: that which brings the number into the range, of those the
- * largest that is not beyond GB, GB/s, Tflop/s, ms. NULL if none does. */
+/* The unit most likely meant: the largest that brings the number into the range and is not beyond
+ * GB, GB/s, Tflop/s, ms. NULL if none does. */
 static const char *likely_unit(double number, dl_dimension dimension, double low, double high)
 {
     static const char *const usual[][3] = {

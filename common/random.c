@@ -13,9 +13,9 @@
 #include "common/status.h"
 
 /* Layout of the counter: words 0 and 1 number the blocks of the stream, in their lower 53 bits;
- * words 2 and 3 hold replicate, point and worker, 21 bits each, and the upper bits of word 1 what
- * of the worker does not fit there. The seed is the key. So two streams of one seed never
- * use the same counter, and two seeds never the same permutation. */
+ * words 2 and 3 hold replicate, point and worker, 21 bits each, and the upper bits of word 1 the
+ * rest of the worker. The seed is the key. So two streams of one seed never use the same counter,
+ * and two seeds never the same permutation. */
 void dl_random_init(dl_random *stream, uint64_t seed, uint32_t replicate, uint32_t point,
                     uint32_t worker)
 {
@@ -30,7 +30,7 @@ void dl_random_init(dl_random *stream, uint64_t seed, uint32_t replicate, uint32
     stream->used = 4;
 }
 
-/* Fills block[] from the counter, and moves the counter on. The counter is read word by word: a
+/* Fills block[] from the counter, and advances the counter. The counter is read word by word: a
  * load of all four would have to wait until words written just before are in the cache. */
 static inline void next_block(dl_random *stream)
 {
@@ -85,7 +85,7 @@ double dl_random_uniform(dl_random *stream)
 uint64_t dl_random_below(dl_random *stream, uint64_t n)
 {
     DL_ASSERT(n >= 1, "no number is below %d", 0);
-    /* 2^64 mod n of the numbers are too many for equal shares: the lowest ones are drawn again. */
+    /* 2^64 mod n of the numbers prevent equal shares: the lowest ones are drawn again. */
     uint64_t excess = (UINT64_MAX - n + 1) % n;
     uint64_t number;
     do {
@@ -117,21 +117,21 @@ double dl_random_exponential(dl_random *stream)
     return -log1p(-dl_random_uniform(stream));
 }
 
-/* The ziggurat: LEVELS boxes of equal area, one on the other, which cover the right half of the normal
+/* The ziggurat: LEVELS boxes of equal area, stacked, which cover the right half of the normal
  * density, exp(-x^2/2) (Marsaglia and Tsang, Journal of Statistical Software 5, 2000). Box i is
- * between the heights of the density at x_i and x_(i+1), with x_0 = 0, and x_(i+1) wide. The last one
- * is on the axis, below the density at `ZIGGURAT_END`; beyond that it goes on below the exponential
- * function that touches the density there, which is the majorant of the tail (J. Voss 2005). This end
- * is the one for which the first box is as high as the density. */
+ * between the heights of the density at x_i and x_(i+1), with x_0 = 0, and x_(i+1) wide. The last
+ * one is on the axis, below the density at `ZIGGURAT_END`; beyond that it continues below the
+ * exponential function that touches the density there, the majorant of the tail (J. Voss 2005).
+ * With this end the first box is as high as the density. */
 enum { LEVELS = 128, WIDTH_BITS = 24 };
 #define ZIGGURAT_END 3.4442864767612842
 
 static double level_end, level_height[LEVELS];
 static double level_unit[LEVELS];     /* 2^-WIDTH_BITS of its width */
-static uint32_t level_inside[LEVELS]; /* units below which all is inside */
+static uint32_t level_inside[LEVELS]; /* units below which all points are inside */
 static pthread_once_t levels_once = PTHREAD_ONCE_INIT;
 
-/* Rounded to 12 digits: the streams are those of tables that were printed so. */
+/* Rounded to 12 digits, as in the printed tables that define the streams. */
 static double rounded(double x)
 {
     char text[32];
@@ -159,7 +159,7 @@ static void make_levels(void)
     }
 }
 
-/* Standard normal by the ziggurat: one 32-bit number nearly always. */
+/* Standard normal by the ziggurat: nearly always takes one 32-bit number. */
 static double normal_of_levels(dl_random *stream)
 {
     static const uint32_t sign_bit = LEVELS;

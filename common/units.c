@@ -80,13 +80,13 @@ dl_status dl_parse_bytes(const char *text, uint64_t *bytes, dl_error *err)
 }
 
 /* True if text is not empty and consists of these characters only: strtol and strtod would also
- * take blanks in front, hexadecimal digits, "inf" and "nan". */
+ * accept leading blanks, hexadecimal digits, "inf" and "nan". */
 static int consists_of(const char *text, const char *characters)
 {
     return text[0] != '\0' && text[strspn(text, characters)] == '\0';
 }
 
-/* 2^53: below, all whole numbers are doubles. */
+/* 2^53: all whole numbers below are doubles. */
 #define WHOLE_MAX 9007199254740992.0
 
 dl_status dl_parse_int(const char *text, int64_t low, int64_t high, int64_t *value, dl_error *err)

@@ -10,7 +10,7 @@ enum { COLUMNS_DEFAULT = 80, COLUMNS_LEAST = 40 };
 int dl_wrap_columns(FILE *out)
 {
     struct winsize size = {0};
-    const int file = fileno(out); /* -1 of a stream in memory */
+    const int file = fileno(out); /* -1 for a stream in memory */
     if (file < 0 || !isatty(file) || ioctl(file, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) {
         return COLUMNS_DEFAULT;
     }
