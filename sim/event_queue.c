@@ -34,7 +34,7 @@ struct dl_event_far {
     uint64_t digits[LEVELS]; /* bits of nonempty buckets */
     unsigned levels;         /* bits of levels with one */
     chunk *chunks;           /* [room], the first `used` of them used so far */
-    void *block;             /* that they lie in */
+    void *block;             /* allocation that holds them */
     int room, used, free;
 };
 
@@ -102,7 +102,7 @@ static int take_id(dl_event_queue *queue)
     return queue->used++;
 }
 
-/* For an event whose key is gone. */
+/* Frees the place of an event whose key is gone. */
 static void free_id(dl_event_queue *queue, int id)
 {
     queue->pool[id].handler = NULL;

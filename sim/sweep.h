@@ -121,10 +121,10 @@ dl_status dl_sweep_run(dl_sweep *sweep, const dl_study *study, const dl_sweep_co
                        dl_error *err) DL_MUST_CHECK;
 
 /* Finds the effects of assumptions on the results, cause by cause: simulates again, of each variant
- * and mode, the row with most workers, and each row of one replicate, which gets its interval, for
- * up to 40 of its steps; with as many events as the row itself had, or its part of 300 000, but at
- * least 4 steps. dl_sweep_run calls it at its end, on all ranks; in its journal these runs follow
- * the sweep's `runs`. Fails as dl_jobs_run. */
+ * and mode, the row with most GPUs, or workers on cores, and each row of one replicate, which gets
+ * its interval, for up to 40 of its steps; with as many events as the row itself had, or its part
+ * of 300 000, but at least 4 steps. dl_sweep_run calls it at its end, on all ranks; in its journal
+ * these runs follow the sweep's `runs`. Fails as dl_jobs_run. */
 dl_status dl_sweep_find_influences(dl_sweep *sweep, const dl_study *study,
                                    const dl_sweep_config *config, int64_t runs,
                                    dl_error *err) DL_MUST_CHECK;

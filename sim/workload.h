@@ -39,7 +39,7 @@ typedef struct dl_workload {
     double bucket_ns;   /* copying gradients into buckets and back; not in any of these */
     double parameter_bytes, state_bytes;
     dl_byte_cost copy, average, update; /* update: the server's */
-    dl_compression compression;         /* of what workers on cores push */
+    dl_compression compression;         /* of pushes by workers on cores */
     double encode_ns_per_byte, decode_ns_per_byte,
         learned_ns_per_byte; /* of the vector; 0 without compression */
     /* Extra time if another core's cache has the vector (dl_costs' shared); 0 if unknown. */

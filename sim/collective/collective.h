@@ -115,7 +115,7 @@ extern const dl_collective_algorithm dl_collective_ring, dl_collective_tree,
     dl_collective_node_tree, dl_collective_hierarchical, dl_collective_two_level,
     dl_collective_pairwise, dl_collective_nvls, dl_collective_nvls_tree;
 
-/* A collective that can be run any number of times, one after another. */
+/* A collective, for any number of consecutive runs. */
 typedef struct dl_collective {
     dl_plan plan;
     const dl_collective_algorithm *algorithm; /* NULL for one rank */

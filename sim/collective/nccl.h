@@ -64,7 +64,7 @@ typedef struct dl_nccl_group {
     double ring_bytes_per_s, tree_bytes_per_s; /* of all channels together */
 } dl_nccl_group;
 
-/* Of ranks[count], count >= 2; nodes one after another. */
+/* Sets the group of ranks[count], count >= 2; each node's ranks must be consecutive. */
 void dl_nccl_group_init(dl_nccl_group *group, const dl_links *links, const dl_place *ranks,
                         int count);
 

@@ -131,7 +131,7 @@ int dl_ranks_per_node(const dl_place *ranks, int count)
 
 #define SHIFT_SWEEPS 8 /* passes over all rings that improve their shifts */
 
-/* How many rings leave and enter a node by each NIC. */
+/* Numbers of rings that leave and enter a node by each NIC. */
 typedef struct nic_load {
     int *out, *in; /* [NICs] */
 } nic_load;

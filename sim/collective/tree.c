@@ -271,7 +271,7 @@ static void plan_tree(dl_plan *plan, const dl_collective_config *config)
 
 /* --- over nodes ----------------------------------------------------------------------------- */
 
-/* Each node's ranks one after another. */
+/* Each node's ranks must be consecutive. */
 static bool supports_nodes(const dl_collective_config *config)
 {
     return config->kind == DL_ALLREDUCE &&

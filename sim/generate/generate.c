@@ -128,7 +128,7 @@ static dl_status split_on_policy(const dl_run_config *config, const dl_costs *co
     return DL_OK;
 }
 
-/* --- a generator that nobody has timed -------------------------------------------------------- */
+/* --- an unmeasured generator ------------------------------------------------------------------ */
 
 /* Fractions of the memory's rate for reads of weights and caches, and of the arithmetic's peak:
  * assumed, without a measurement of ours or a published one, hence the wide interval. */

@@ -27,7 +27,7 @@ double dl_decode_token_s(const dl_decode *decode, double requests)
     return exp(decode->log_scale) * unscaled_s(decode, requests);
 }
 
-/* --- what there is --------------------------------------------------------------------------- */
+/* --- state ----------------------------------------------------------------------------------- */
 
 typedef struct group {
     int64_t number;

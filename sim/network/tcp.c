@@ -317,7 +317,7 @@ static double simulate(const dl_tcp_ring *ring, double bytes)
     return mean_ns;
 }
 
-/* --- results that were worked out before ----------------------------------------------------- */
+/* --- known results --------------------------------------------------------------------------- */
 
 typedef struct known_ring {
     dl_tcp tcp;

@@ -51,7 +51,7 @@
 
 #include "common/machine.h"
 
-/* From a node to the next one. */
+/* The edge from a node to the next one. */
 typedef struct dl_tcp_edge {
     double bytes_per_s; /* > 0, of the wire: with headers */
     double delay_ns;    /* >= 0, one way */

@@ -13,7 +13,7 @@
 #define ROUNDS_MAX 60
 #define PRECISION 1e-7 /* of the factor's logarithm */
 
-/* --- the point that was measured ------------------------------------------------------------- */
+/* --- the measured point ---------------------------------------------------------------------- */
 
 static int64_t samples_of(const dl_point *point)
 {

@@ -8,7 +8,7 @@
  *   4x2xrtx3090@1gbe four such boxes on Ethernet of 1 Gb/s by TCP (200ib: InfiniBand); a single one,
  *                    2xrtx3090@1gbe, has the port too, so that nodes can be added
  *   1xrtx3090@1gbe+2x2xt4@10gbe
- *                    nodes of several kinds, each up to its network; nodes that are added are of the
+ *                    nodes of several kinds, each ending with its network; added nodes are of the
  *                    last kind
  *   g5.12xlarge      an instance of machines/instances.csv; 4xg5.12xlarge: four such nodes
  *

@@ -169,7 +169,7 @@ static void scale_all(dl_costs *costs, const rates *r, const dl_scaling *scaling
     }
 }
 
-/* --- the GPU that the costs are of ----------------------------------------------------------- */
+/* --- the costs' GPU -------------------------------------------------------------------------- */
 
 /* Finds the costs' GPU in the file that the scenario names. */
 static dl_status find_in(const dl_machine *file, const dl_costs *costs, const dl_gpu_model **source,

@@ -8,7 +8,7 @@
 #include "sim/scenario/study_internal.h"
 #include "sim/workloads/roofline.h"
 
-/* --- of the costs' program ------------------------------------------------------------------- */
+/* --- settings of the costs' program ---------------------------------------------------------- */
 
 static bool gives(const dl_scenario *scenario, const char *section, const char *name)
 {
@@ -49,8 +49,8 @@ bool dl_variant_assumes_overlap(const dl_variant *variant)
            dl_scenario_sharded(scenario) != DL_SHARDED_PARAMETERS;
 }
 
-/* Sets the place of averages to that of the costs: with costs of averaging in host memory there, as
- * in dlprof train, with a server's threads or shards. */
+/* Sets averages to host memory if the costs have averaging there, as in dlprof train, or the
+ * scenario gives a server's threads or shards. */
 static void take_place(dl_variant *variant)
 {
     dl_scenario *scenario = &variant->scenario;

@@ -286,7 +286,8 @@ static void cancel(dl_team *team, int *event)
     *event = NOT_YET;
 }
 
-/* Cancels pending events, which would only prolong the run. */
+/* Cancels the next scan, which would only prolong the run; with each_ends, schedules the last
+ * one. */
 static void close_all(dl_team *team)
 {
     dl_syncer *s = team->syncer;
@@ -468,7 +469,7 @@ static void submitted(dl_team *team, int worker)
     }
 }
 
-/* --- who comes and goes --------------------------------------------------------------------- */
+/* --- membership ----------------------------------------------------------------------------- */
 
 /* Its current action has ended; the whole interval is lost. The current step starts anew after
  * it. */

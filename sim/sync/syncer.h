@@ -85,7 +85,7 @@ typedef struct dl_upload_counts {
 typedef enum dl_syncer_event {
     DL_SYNCER_STEP, /* local, has been computed */
     DL_SYNCER_UPLOAD,
-    DL_SYNCER_MERGE, /* the upload is in the merge at hand */
+    DL_SYNCER_MERGE, /* the upload is in the current merge */
     DL_SYNCER_REPLACE,
     DL_SYNCER_REBASE
 } dl_syncer_event;

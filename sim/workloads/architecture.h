@@ -106,8 +106,7 @@ typedef struct dl_architecture_layer {
     double kept_wide;                    /* of the latter */
     double kept_in_half;                 /* further ones, of 2 bytes, in fp16 only */
     double working_numbers,
-        working_wide; /* beside what is kept, at the busiest moment of its passes:
-                                             gradients, what is computed again */
+        working_wide; /* peak of its passes beside the kept ones: gradients, recomputed numbers */
     /* Numbers per sample carried by a collective of tensor parallelism (the whole stream), and
      * number of collectives per pass: all-reduces, or pairs of all-gather and reduce-scatter; 0:
      * none */

@@ -113,7 +113,7 @@ static dl_status read_text(pass *p, member *m, const char *name, dl_error *err)
     dl_status status = dl_kineto_read_text(item, name, read_member, m, p->options, err);
     if (m->failed) return archive_error(m->archive, name, err);
     if (archive_errno(m->text) == 0) return status;
-    /* A damaged gzip member explains whatever is wrong with the text. */
+    /* A damaged gzip member explains the text's error. */
     return archive_error(m->text, name, err);
 }
 

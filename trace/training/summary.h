@@ -89,7 +89,7 @@ typedef struct dl_staleness_summary {
     uint64_t bins[DL_STALENESS_BINS + 1];
 } dl_staleness_summary;
 
-/* Of one worker, or of all (worker = 0 then). */
+/* Summary of one worker, or of all (then worker = 0). */
 typedef struct dl_worker_summary {
     uint32_t worker;
     size_t warmup_count;     /* steps left out */
