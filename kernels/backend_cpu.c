@@ -12,7 +12,7 @@
 #include "kernels/real.h"
 #include "kernels/thread_team.h"
 
-/* Fewest numbers of an elementwise loop's part: below, to wake another thread takes longer. */
+/* Fewest numbers of an elementwise loop's part: for fewer, waking another thread takes longer. */
 enum { PART_MIN = 4096 };
 
 /* The operands of a loop over two vectors. */
@@ -62,7 +62,7 @@ static void cpu_relu_backward(void *gradients, const void *values, size_t count)
     dl_divide(relu_backward_part, &(pair){gradients, values}, count, PART_MIN);
 }
 
-/* The loops of the optimizers copy what they need of `update` first: with -fno-strict-aliasing
+/* The optimizers' loops first copy the fields of `update` that they need: with -fno-strict-aliasing
  * every store may change it, and a loop whose end may move does not vectorise. */
 
 DL_HOT static void sgd_plain_part(const void *loop, size_t first, size_t last)
@@ -148,8 +148,8 @@ static size_t column_grain(int rows)
 }
 
 /* Columns are summed in blocks, in double: a float sum over the 10^5 pixels of a batch would lose
- * half of its digits. Of a block's sums each is loaded once for some rows, in whose order it grows:
- * long pieces of rows, few loads of sums. */
+ * half of its digits. Each of a block's sums is loaded once for several rows, and grows in their
+ * order: long pieces of rows, few loads of sums. */
 enum { BLOCK = 512, ROWS = 8 };
 
 static inline size_t block_width(size_t first, size_t last)
@@ -157,7 +157,7 @@ static inline size_t block_width(size_t first, size_t last)
     return last - first < BLOCK ? last - first : BLOCK;
 }
 
-/* A matrix and a row of as many columns. */
+/* A matrix and a row of equal width. */
 typedef struct matrix_row {
     dl_real *matrix, *row;
     int rows, columns;
@@ -239,8 +239,8 @@ add_differences(double *restrict sum, double *restrict squares, const dl_real *r
     }
 }
 
-/* Of channels first .. last - 1, in one pass, with differences from the first row in place of the
- * mean: that is n (mean - first)^2 more in the sum of squares, which in double loses no digit of a
+/* Of channels first .. last - 1, in one pass, with differences from the first row instead of the
+ * mean: they add n (mean - first)^2 to the sum of squares, which in double loses no digit of a
  * float unless the first row is far outside of all others. */
 DL_HOT static void batch_statistics_part(const void *loop, size_t first, size_t last)
 {
@@ -378,7 +378,7 @@ DL_HOT static void norm_parameter_gradients_part(const void *loop, size_t first,
 
 /* Rows first .. last - 1. With z the normalised x and n rows:
  * dx = scale / deviation (dy - dshift / n - z dscale / n)
- * (Ioffe & Szegedy 2015, section 3, its chain rule put together). */
+ * (Ioffe & Szegedy 2015, section 3, with the chain rule combined). */
 DL_HOT static void norm_input_gradient_part(const void *loop, size_t first, size_t last)
 {
     const norm_backward *back = loop;
@@ -408,8 +408,8 @@ static void cpu_norm_backward(const dl_norm *norm, const void *dy, void *dscale,
     dl_divide(norm_input_gradient_part, &back, (size_t)norm->rows, row_grain(norm->channels));
 }
 
-/* Fills one row of probabilities and returns -log of the label's: the scores' maximum is taken off
- * first, so that exp cannot overflow and the logarithm is taken of a number >= 1. */
+/* Fills one row of probabilities and returns -log of the label's. The scores' maximum is subtracted
+ * first, so that exp cannot overflow and the logarithm's argument is >= 1. */
 static double softmax_row(dl_real *probabilities, const dl_real *scores, int classes, int label,
                           int *best)
 {
@@ -452,7 +452,7 @@ static void cpu_softmax_backward(const dl_softmax *softmax, void *gradients)
     }
 }
 
-/* The means of images x[pixels x channels], or the gradient. */
+/* The means over images x[pixels x channels], or the gradient. */
 typedef struct pixel_means {
     int count, pixels, channels;
     const dl_real *from;
@@ -507,10 +507,10 @@ static void cpu_mean_pixels_backward(int count, int pixels, int channels, const 
               (size_t)count * (size_t)pixels, row_grain(channels));
 }
 
-/* Parts of a product, along the larger side of c, always the same: what OpenBLAS computes for a
- * number may depend on where the matrix ends, so parts by the number of threads would change bits.
- * Each part packs the whole of one operand anew, which takes about 12 / size of the product's time
- * (an Intel Xeon), so they are few. */
+/* Number of parts of a product, along the larger side of c, independent of the threads: OpenBLAS's
+ * result for a number may depend on where the matrix ends, so parts by the number of threads would
+ * change bits. Each part packs the whole of one operand anew, which takes about 12 / size of the
+ * product's time (an Intel Xeon), so they are few. */
 static size_t gemm_parts(int size)
 {
     return size < 512 ? 1 : size < 4096 ? 2 : 8;
@@ -551,7 +551,7 @@ static void cpu_copy(void *to, const void *from, size_t bytes)
     memcpy(to, from, bytes);
 }
 
-/* Every call has done its work when it returns. */
+/* Every call is complete when it returns. */
 static dl_status cpu_wait(dl_error *err)
 {
     (void)err;

@@ -15,17 +15,17 @@
 #define THREADS "OPENBLAS_NUM_THREADS"
 
 static dl_blas blas;
-/* Not in its headers, but exported; NULL where a replacement of OpenBLAS lacks one. */
+/* Not in its headers, but exported; NULL if a replacement of OpenBLAS lacks one. */
 static void *(*memory_alloc)(int unused);
 static void (*memory_free)(void *buffer);
-static char why[300]; /* it could not be loaded; empty: it was */
+static char why[300]; /* reason why it could not be loaded; empty: it was */
 
 const dl_blas *dl_blas_loaded(void)
 {
     return &blas;
 }
 
-/* It reads the number of its threads while it is loaded. */
+/* OpenBLAS reads the number of its threads while it is loaded. */
 static void *open_single_threaded(void)
 {
     const char *before = getenv(THREADS);
@@ -75,8 +75,8 @@ dl_status dl_blas_load(dl_error *err)
 }
 
 /* OpenBLAS maps a buffer for each thread inside a product, 128 MiB on x86-64 (its BUFFER_SIZE),
- * tried with up to 1 MiB more; where it gets none it tries again without end. What it has mapped it
- * keeps and lends to any thread, up to a number that its build sets, at least BUFFERS_MAX. */
+ * tried with up to 1 MiB more; if refused it retries without end. It keeps its mappings and lends
+ * them to any thread, up to a number set by its build, at least BUFFERS_MAX. */
 #define BUFFER_BYTES ((size_t)129 << 20)
 #define BUFFERS_MAX 48
 
@@ -96,7 +96,7 @@ static dl_status too_little(int threads, size_t there, dl_error *err)
                         there * BUFFER_BYTES);
 }
 
-/* Maps as OpenBLAS will, one by one: a single large mapping could be refused where these are
+/* Maps memory as OpenBLAS will, one by one: a single large mapping could be refused where these are
  * not. */
 static dl_status try_buffers(size_t more, int threads, dl_error *err)
 {

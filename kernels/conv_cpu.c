@@ -5,12 +5,12 @@
 #include "kernels/backend_cpu_internal.h"
 #include "kernels/thread_team.h"
 
-/* Bytes of `rows` that are worked on at once: half of a 1 MiB level-2 cache, the rest of which the
- * product's packed operands take. LeNet's step on a Zen 5 core is as fast from 256 KiB to 1 MiB. */
+/* Bytes of `rows` processed at once: half of a 1 MiB level-2 cache, the rest of which the product's
+ * packed operands take. LeNet's step on a Zen 5 core is as fast from 256 KiB to 1 MiB. */
 #define ROWS_BYTES ((size_t)512 * 1024)
 
-/* Fewest rows of a tile, even if they are more bytes: each product packs all weights anew, which
- * must be little against the product itself. */
+/* Fewest rows of a tile, even if they take more bytes: each product packs all weights anew, which
+ * must be cheap against the product itself. */
 #define ROWS_MIN 256
 
 /* OpenBLAS 0.3.21 on Zen 5, 256 rows: 50 filters of 500 numbers 109 against 101 GFLOP/s, 64 of 576
@@ -47,31 +47,30 @@ static size_t tile_size(const dl_windows *conv)
     return (size_t)tile_lines(conv) * (size_t)conv->out.columns * (size_t)window_size(conv);
 }
 
-/* Whether the gradient of the weights is computed transposed, [window x filters], after the rows
- * in the scratch. With few filters the product is up to a tenth faster that way round, and the
- * weights are few. */
+/* Whether the gradient of the weights is computed transposed, [window x filters], after the rows in
+ * the scratch. With few filters that product is up to a tenth faster, and the weights are few. */
 static bool is_filter_turned(const dl_windows *conv)
 {
     return conv->out.channels <= FILTERS_TURNED;
 }
 
-/* Whether channels fill panels: the products can then go without OpenBLAS. */
+/* Whether channels fill panels, so that the products need no OpenBLAS. */
 static bool has_panels(const dl_windows *conv)
 {
     return conv->in.channels % DL_PANEL == 0 && conv->out.channels % DL_PANEL == 0;
 }
 
-/* Convolutions as matrix products. The windows of a few output lines are copied out as
- * rows[pixels x window] into the scratch, a tile small enough for the level-2 cache; then
- * y = rows W^T,  dW = dy^T rows,  drows = dy W, which is added up to dx. Rows are made again in the
- * backward pass, which costs less than to keep and fetch them. */
+/* Convolutions as matrix products. The windows of a few output lines are copied as rows[pixels x
+ * window] into the scratch, a tile small enough for the level-2 cache; then y = rows W^T,  dW =
+ * dy^T rows,  drows = dy W, which is added up to dx. The backward pass makes the rows again, which
+ * costs less than keeping and fetching them. */
 size_t dl_conv_scratch_bytes(const dl_windows *conv)
 {
     const size_t weights = (size_t)window_size(conv) * (size_t)conv->out.channels;
     const bool keeps_weights = is_filter_turned(conv) || has_panels(conv);
     const size_t rows = (tile_size(conv) + (keeps_weights ? weights : 0)) * sizeof(dl_real);
     const size_t winograd = dl_winograd_fits(conv) ? dl_winograd_scratch_bytes(conv) : 0;
-    return rows > winograd ? rows : winograd; /* fewer samples may not fit winograd */
+    return rows > winograd ? rows : winograd; /* winograd may not fit fewer samples */
 }
 
 /* First image line of the window of output line `line`, which may lie outside. */
@@ -80,7 +79,7 @@ static int first_row(const dl_windows *conv, int line)
     return line % conv->out.rows * conv->stride - conv->padding;
 }
 
-/* Where image line `row` of the image of output line `line` starts. */
+/* Start of image line `row` in the image of output line `line`. */
 static size_t line_offset(const dl_windows *conv, int line, int row)
 {
     const size_t image = (size_t)(line / conv->out.rows) * dl_shape_count(conv->in);
@@ -203,8 +202,8 @@ add_line(dl_real *image, const dl_real *rows, const dl_windows *conv, int line, 
     }
 }
 
-/* Image lines first .. last - 1, counted from that of the first output line's sample on: what is
- * added to a pixel always comes in the order of the output lines. */
+/* Image lines first .. last - 1, counted from that of the first output line's sample on: additions
+ * to a pixel always come in the order of the output lines. */
 DL_HOT static void add_windows_part(const void *loop, size_t first, size_t last)
 {
     const window_lines *w = loop;
@@ -229,7 +228,7 @@ static void add_windows(dl_real *images, const dl_real *rows, const dl_windows *
 }
 
 /* Zeroes the images whose first output line is one of first .. first + lines - 1: just before
- * something is added to them, so that they are in the cache. */
+ * additions to them, so that they are in the cache. */
 static void zero_images(dl_real *images, const dl_windows *conv, int first, int lines)
 {
     const int begin = (first + conv->out.rows - 1) / conv->out.rows;
@@ -238,14 +237,14 @@ static void zero_images(dl_real *images, const dl_windows *conv, int first, int 
     memset(images + (size_t)begin * size, 0, (size_t)(end - begin) * size * sizeof(dl_real));
 }
 
-/* What the three operations do with the tile of lines first .. first + lines - 1. */
+/* The tile of lines first .. first + lines - 1, as the three operations use it. */
 typedef struct tile {
     int rows;      /* pixels */
-    size_t output; /* where its part of y or dy starts */
+    size_t output; /* start of its part of y or dy */
     const dl_real *windows;
 } tile;
 
-/* The tile with its windows copied, or where the image is the rows, pointed at. */
+/* The tile with its windows copied, or pointing to the image if that is the rows. */
 static tile make_tile(const dl_windows *conv, const dl_real *x, int first, int lines,
                       dl_real *scratch)
 {
@@ -264,17 +263,17 @@ static int lines_left(const dl_windows *conv, int first)
     return left < most ? left : most;
 }
 
-/* Most pixels of a convolution whose products go without OpenBLAS: it copies the weights of each
- * product first, which for some hundred pixels is little. On a Zen 4 core that is the quicker way
- * from some 50 pixels on. */
+/* Most pixels of a convolution whose products skip OpenBLAS, which first copies each product's
+ * weights: cheap for some hundred pixels. On a Zen 4 core OpenBLAS is faster from some 50 pixels
+ * on. */
 #define FEW_PIXELS 48
 
-/* Rows of the weights' gradient that are computed together, so that they are written to memory in
- * long pieces. */
+/* Rows of the weights' gradient that are computed together, so that memory is written in long
+ * pieces. */
 #define GRADIENT_ROWS 12
 
-/* Pixels whose windows and gradients stay in the level-2 cache meanwhile; rows of an output that
- * are computed together. */
+/* Pixels whose windows and gradients stay in the level-2 cache; rows of an output that are computed
+ * together. */
 #define BLOCK_PIXELS 96
 
 /* Depth of a panel of weights that stays in the cache for all rows of a block. */
@@ -291,7 +290,7 @@ static bool has_few_pixels(const dl_windows *conv)
 }
 
 /* From that many pixels on the weights are copied once for all products, which on processors with
- * AVX-512 then go faster without OpenBLAS, as it copies all operands. A core of an Intel Xeon,
+ * AVX-512 then run faster without OpenBLAS, as it copies all operands. A core of an Intel Xeon,
  * 25,000 pixels, 64 channels, 256 filters: 145 against 101 GFLOP/s; 1568, 256 and 1024: 187, 178;
  * 392, 512 and 2048: 131, 162. */
 #define MANY_PIXELS 768
@@ -301,13 +300,13 @@ static bool has_many_pixels(const dl_windows *conv)
     return has_panels(conv) && pixel_count(conv) >= MANY_PIXELS && dl_product_outruns_blas();
 }
 
-/* Products of dy and windows need no copy. */
+/* Whether products of dy and windows need no copy. */
 static bool has_direct_gradients(const dl_windows *conv)
 {
     return has_panels(conv) && (has_few_pixels(conv) || dl_product_outruns_blas());
 }
 
-/* A product of operands as they lie: of windows or their gradients, weights or theirs, dy or y. */
+/* A product of operands in place: of windows or their gradients, weights or theirs, dy or y. */
 typedef struct direct_product {
     const dl_windows *conv;
     int pixels;
@@ -409,7 +408,7 @@ typedef struct panels_loop {
 /* panels[filter / DL_PANEL][number of the window][filter % DL_PANEL] */
 DL_HOT static void filter_panels_part(const void *loop, size_t first, size_t last)
 {
-    enum { SIDE = 64 / sizeof(dl_real) }; /* of a block that is turned: cache lines */
+    enum { SIDE = 64 / sizeof(dl_real) }; /* of a transposed block: cache lines */
     const panels_loop *p = loop;
     const size_t window = p->window;
     for (size_t f = first; f < last; f += SIDE) {

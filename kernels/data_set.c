@@ -18,10 +18,10 @@
 #define IDX_MAGIC_LABELS 0x00000801u
 #define IDX_MAGIC_IMAGES 0x00000803u
 
-/* Images of more bytes than this are refused: no real set has them, a damaged header may. */
+/* Larger images are refused: no real set has them, but a damaged header may. */
 #define SAMPLE_BYTES_MAX (1u << 24)
 
-/* An IDX file is unpacked in pieces of these bytes, up to the last. */
+/* An IDX file is unpacked in pieces of this size, up to the maximum. */
 #define PIECE_BYTES ((size_t)1 << 22)
 #define FILE_BYTES_MAX ((size_t)1 << 36)
 
@@ -46,8 +46,8 @@ static uint32_t idx_word(const idx_file *file, size_t index)
     return be32toh(word);
 }
 
-/* Length of the file by the header in its first piece; 0 if that is none of the kind, with
- * `dimensions` (1 or 3) sizes. */
+/* Length of the file by the header in its first piece; 0 if that is not the header of this kind,
+ * with `dimensions` (1 or 3) sizes. */
 static size_t promised_bytes(const idx_file *file, uint32_t magic, size_t dimensions)
 {
     const size_t header = 4 * (1 + dimensions);
@@ -60,8 +60,8 @@ static size_t promised_bytes(const idx_file *file, uint32_t magic, size_t dimens
     return bytes < FILE_BYTES_MAX ? (size_t)bytes : FILE_BYTES_MAX;
 }
 
-/* Unpacks no more than the header promises and one byte, so that a small file that swells, or
- * another kind of file, costs a piece. A damaged gzip stream is DL_ERR_FORMAT, a read that the
+/* Unpacks at most one byte more than the header promises, so that a small file that swells, or
+ * another kind of file, costs only a piece. A damaged gzip stream is DL_ERR_FORMAT, a read that the
  * system refuses DL_ERR_IO. */
 static dl_status unpack(idx_file *file, gzFile stream, uint32_t magic, size_t dimensions,
                         dl_error *err)
@@ -88,7 +88,8 @@ static dl_status unpack(idx_file *file, gzFile stream, uint32_t magic, size_t di
     return DL_OK;
 }
 
-/* Reads FOLDER/NAME or else FOLDER/NAME.gz; gzopen reads both kinds. To be freed in any case. */
+/* Reads FOLDER/NAME or else FOLDER/NAME.gz; gzopen reads both kinds. *file must be freed in any
+ * case. */
 static dl_status read_idx(idx_file *file, const char *folder, const char *name, uint32_t magic,
                           size_t dimensions, dl_error *err)
 {
@@ -112,7 +113,7 @@ static dl_status read_idx(idx_file *file, const char *folder, const char *name, 
     return dl_error_set(err, DL_ERR_IO, "neither %s nor %s.gz is in %s", name, name, folder);
 }
 
-/* Checks the header, the magic number and `dimensions` sizes, and takes it off the bytes. */
+/* Checks the header, the magic number and `dimensions` sizes, and removes it from the bytes. */
 static dl_status take_header(idx_file *file, uint32_t magic, uint32_t *sizes, size_t dimensions,
                              dl_error *err)
 {
@@ -133,7 +134,7 @@ static dl_status take_header(idx_file *file, uint32_t magic, uint32_t *sizes, si
     return DL_OK;
 }
 
-/* Whether what follows the header is of that length. */
+/* Checks that the rest after the header has that length. */
 static dl_status check_body(const idx_file *file, uint64_t bytes, dl_error *err)
 {
     if (file->count < bytes) {
@@ -221,7 +222,7 @@ dl_status dl_data_set_read_mnist(dl_data_set *set, const char *folder, int test_
     return DL_OK;
 }
 
-/* Writes `bytes` random bytes, four a number. */
+/* Writes `bytes` random bytes, four per random number. */
 static void random_bytes(dl_random *stream, uint8_t *to, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i += 4) {
@@ -288,7 +289,7 @@ void dl_data_set_batch(const dl_data_set *set, const uint32_t *order, int batch,
 #define CIFAR_FILE_RECORDS 10000
 #define CIFAR_FILE_BYTES (CIFAR_FILE_RECORDS * CIFAR_RECORD_BYTES)
 
-/* A record's pixels lie channel by channel; ours, pixel by pixel. */
+/* Converts a record's pixels from channel by channel to pixel by pixel. */
 static void interleave(uint8_t *to, const uint8_t *from)
 {
     for (int p = 0; p < CIFAR_PIXELS; p++) {
@@ -297,7 +298,7 @@ static void interleave(uint8_t *to, const uint8_t *from)
     }
 }
 
-/* The records of a file go to `first` and the following ones. */
+/* Reads the records of a file into `first` and the following samples. */
 static dl_status read_cifar_file(const char *folder, const char *name, dl_data_set *set,
                                  size_t first, dl_error *err)
 {

@@ -9,7 +9,7 @@
 
 #define OFFER "; --device cpu uses the processor"
 
-/* Most devices of a machine that a number in an option is plausible for. */
+/* Largest plausible device number in an option. */
 #define DEVICES_MAX 4096
 
 const char *const dl_device_math_names[] = {[DL_DEVICE_MATH_FP32] = "fp32",

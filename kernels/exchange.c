@@ -75,7 +75,7 @@ void dl_barrier_free(dl_barrier *barrier)
 }
 
 /* The round is read before arriving: afterwards the last party may already have advanced it. The
- * count is reset before the round advances, so nobody can arrive at the next round too early. */
+ * count is reset before the round advances, so no thread can arrive at the next round too early. */
 static void barrier_spin(dl_barrier *barrier)
 {
     const unsigned round = atomic_load_explicit(&barrier->round, memory_order_relaxed);

@@ -1,8 +1,8 @@
-/* A model over its layers. First its plan: which layer reads what, and which layers' gradients
- * share memory. A layer's output is kept from forward to backward, as the readers' backward needs
+/* A model over its layers. First its plan: the inputs of each layer, and the layers whose gradients
+ * share memory. A layer's output is kept from forward to backward, as its readers' backward needs
  * it. The gradient of an output lives only from the backward pass of its last reader to that of its
- * writer, so few arrays (slots) serve all: two in a chain of layers, one more where a skip
- * connection runs. */
+ * writer, so few arrays (slots) serve all: two in a chain of layers, one more beside a skip
+ * connection. */
 #include "kernels/model.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@
 #include "kernels/model_table.h"
 #include "kernels/pinned_threads.h"
 
-/* A layer's place among the others; layers are numbered from 0. */
+/* A layer's connections; layers are numbered from 0. */
 typedef struct model_link {
     int input;         /* the layer whose output it reads, -1 = the model's input */
     int other;         /* its second input, -1 = none */
@@ -26,10 +26,10 @@ typedef struct model_link {
 typedef struct model_plan {
     model_link *links; /* [layer_count] */
     int slot_count;
-    size_t *slot_size; /* [slot_count] numbers per sample, the most that a user needs */
+    size_t *slot_size; /* [slot_count] numbers per sample, the most of any user */
 } model_plan;
 
-/* Fills `links` from the specs: slots still -1. A link that leads out of the model is a broken
+/* Fills `links` from the specs, with slots still -1. A link that leads out of the model is a broken
  * invariant. */
 static void plan_links(model_plan *plan, const dl_layer_spec *specs, int layer_count)
 {
@@ -44,14 +44,14 @@ static void plan_links(model_plan *plan, const dl_layer_spec *specs, int layer_c
     }
 }
 
-/* A slot while a backward pass is gone through. */
+/* A slot during the planning of a backward pass. */
 typedef struct slot {
     size_t size;
     int users; /* layers, in-place ones aside, that have yet to read it; 0 = free */
 } slot;
 
-/* A free slot for `size` numbers: the smallest that is large enough, else the largest, grown, else
- * a new one. slots[] has room for one a layer. */
+/* Takes a free slot for `size` numbers: the smallest that is large enough, else the largest, grown,
+ * else a new one. slots[] has room for one per layer. */
 static int take_slot(slot *slots, int *count, size_t size)
 {
     int best = -1;
@@ -69,8 +69,8 @@ static int take_slot(slot *slots, int *count, size_t size)
     return best;
 }
 
-/* The gradient of an in-place layer's input is that of its output, changed where it lies; an
- * addition's, unchanged, is also that of its other input. */
+/* Passes a gradient on: that of an in-place layer's input is that of its output, changed in place;
+ * an addition's, unchanged, is also that of its other input. */
 static void pass_on(model_link *links, slot *slots, const dl_layer *layers, int i)
 {
     const int own = links[i].gradient_slot;
@@ -85,7 +85,7 @@ static void pass_on(model_link *links, slot *slots, const dl_layer *layers, int 
     slots[own].users++;
 }
 
-/* Where a layer that is not in place puts its input's gradient. */
+/* Places the gradient of the input of a layer that is not in place. */
 static void hand_down(model_link *links, slot *slots, int *count, dl_layer *layers, int i)
 {
     model_link *input = &links[links[i].input];
@@ -99,9 +99,9 @@ static void hand_down(model_link *links, slot *slots, int *count, dl_layer *laye
 }
 
 /* Chooses the slots of planned layers, in the order of a backward pass, and sets
- * layers[].accumulates where an output has a second reader. Broken invariants, as the specs come
- * from this program: an output that nobody reads; an in-place layer on an output with other
- * readers after it; a second reader that cannot accumulate. */
+ * layers[].accumulates if an output has a second reader. Broken invariants, as the specs come from
+ * this program: an output without readers; an in-place layer on an output with other readers after
+ * it; a second reader that cannot accumulate. */
 static void plan_gradients(model_plan *plan, dl_layer *layers, int layer_count)
 {
     model_link *links = plan->links;
@@ -124,8 +124,8 @@ static void plan_gradients(model_plan *plan, dl_layer *layers, int layer_count)
     free(slots);
 }
 
-/* Layer i draws its parameters from the stream (seed, worker = STREAM + i), away from the numbers
- * that workers use, so that they depend on nothing but the seed and the layer's place. */
+/* Layer i draws its parameters from the stream (seed, worker = STREAM + i), away from workers'
+ * streams, so that they depend only on the seed and the layer's place. */
 #define STREAM 0x100000u
 
 struct dl_model {
@@ -140,9 +140,9 @@ struct dl_model {
     char *parameters, *gradients;
     void *input;
     int32_t *labels;
-    void *host_input;     /* what the caller fills: the same two, unless the backend's memory is */
+    void *host_input;     /* filled by the caller: the same two, unless the backend's memory is */
     int32_t *host_labels; /* out of the host's reach */
-    void *scratch;        /* of all layers: only one works at a time */
+    void *scratch;        /* shared by all layers: only one works at a time */
     int batch;            /* of the last forward pass */
 };
 
@@ -222,7 +222,7 @@ static void allocate_memory(dl_model *model)
     }
 }
 
-/* Inputs, output, gradients and state of layer i; those that it reads are bound. */
+/* Binds the inputs, output, gradients and state of layer i; the layers that it reads are bound. */
 static void bind_layer(dl_model *model, int i)
 {
     const model_link *link = &model->plan.links[i];
@@ -247,10 +247,10 @@ typedef struct drawing {
     const dl_model *model;
     uint64_t seed;
     void **parameters, **states; /* [layer_count] NULL: the layer has none */
-    atomic_int next;             /* layer that nobody has taken yet */
+    atomic_int next;             /* next layer to be drawn */
 } drawing;
 
-/* Each layer draws from a stream of its own, so that it is the same whoever draws it. */
+/* Each layer draws from a stream of its own, so that the result does not depend on the thread. */
 static void draw_layers(void *user, int thread)
 {
     (void)thread;
@@ -270,11 +270,11 @@ static void draw_layers(void *user, int thread)
     }
 }
 
-/* Fewer parameters are drawn before threads have started. */
+/* Up to this many parameters, drawing takes less than starting threads. */
 #define THREADS_FROM ((size_t)1 << 20)
 #define THREADS_MAX 16
 
-/* As many as the calling thread has cores: one where it is pinned. */
+/* The calling thread's number of cores: one if it is pinned. */
 static int drawing_threads(const dl_model *model)
 {
     cpu_set_t allowed;
@@ -285,7 +285,7 @@ static int drawing_threads(const dl_model *model)
     return cores < THREADS_MAX ? cores : THREADS_MAX;
 }
 
-/* Draws all layers and takes them to the backend. */
+/* Draws all layers and copies them to the backend. */
 static dl_status init_layers(const dl_model *model, uint64_t seed, dl_error *err)
 {
     const dl_backend *backend = model->backend;
@@ -316,7 +316,7 @@ static dl_status init_layers(const dl_model *model, uint64_t seed, dl_error *err
     return status;
 }
 
-/* Takes the parameters and states of `like`, in the host's memory. */
+/* Copies the parameters and states of `like`, which are in host memory. */
 static dl_status copy_layers(const dl_model *model, const dl_model *like, dl_error *err)
 {
     const dl_backend *backend = model->backend;
@@ -331,8 +331,8 @@ static dl_status copy_layers(const dl_model *model, const dl_model *like, dl_err
     return backend->wait(err);
 }
 
-/* Also the first wait of a backend that has been asked for memory. The parameters are those of
- * `like`, if there is one, else drawn. */
+/* Also the first wait of a backend after requests for memory. The parameters are those of `like`,
+ * if given, else drawn. */
 static dl_status bind_layers(dl_model *model, const dl_model *like, uint64_t seed, dl_error *err)
 {
     dl_status status = model->backend->wait(err);
@@ -345,7 +345,7 @@ static dl_status bind_layers(dl_model *model, const dl_model *like, uint64_t see
         layer->gradients = model->gradients + first * bytes;
         first += layer->parameter_count;
     }
-    /* Outputs and states were asked for since. */
+    /* Outputs and states have been requested since. */
     if (status == DL_OK) status = model->backend->wait(err);
     if (status != DL_OK) return status;
     return like != NULL ? copy_layers(model, like, err) : init_layers(model, seed, err);
@@ -378,7 +378,7 @@ void dl_model_destroy(dl_model *model)
     free(model);
 }
 
-/* A model that could not be completed is released. */
+/* Releases a model that could not be completed. */
 static dl_status make(dl_model **model, const dl_model_table *table, const dl_model *like,
                       const dl_backend *backend, int max_batch, uint64_t seed, dl_error *err)
 {
@@ -567,7 +567,7 @@ void dl_model_pass(dl_model *model, int batch)
         dl_model_backward(model, op, batch);
 }
 
-/* Whether the loss layer's results could be fetched. */
+/* Fetches the loss layer's results; returns whether that succeeded. */
 static bool fetch_result(const dl_model *model)
 {
     dl_layer *loss = loss_layer(model);

@@ -10,7 +10,7 @@ static const dl_layer_spec mlp_layers[] = {
 };
 
 /* The rectifier comes after the pooling: both orders give the same numbers, as the maximum is
- * monotone, and this one rectifies a quarter of them. */
+ * monotone, and this one rectifies only a quarter of them. */
 static const dl_layer_spec lenet_layers[] = {
     {.name = "conv1", .kind = "conv", .units = 20, .kernel = 5},
     {.name = "pool1", .kind = "max_pool", .kernel = 2, .stride = 2},
@@ -65,7 +65,7 @@ static const dl_layer_spec vgg19_bn_layers[] = {
     {.name = "loss", .kind = "softmax"},
 };
 
-/* One convolution with batch norm, `steps` the distance of its input. */
+/* One convolution with batch norm; its input is `steps` rows before. */
 #define CONV(block, number, filters, window, step, pad, steps) \
     {.name = block ".conv" number,                             \
      .kind = "conv",                                           \
@@ -88,11 +88,11 @@ static const dl_layer_spec vgg19_bn_layers[] = {
     CONV(block, "1", width, 1, 1, 0, 1), RELU(block, "1"), CONV(block, "2", width, 3, step, 1, 1), \
         RELU(block, "2"), CONV(block, "3", 4 * (width), 1, 1, 0, 1)
 
-/* What went into the block is added to the branch's output... */
+/* The block's input is added to the branch's output... */
 #define BLOCK(block, width) \
     BRANCH(block, width, 1), {.name = block ".add", .kind = "add", .skip = 9}, RELU(block, "3")
 
-/* ... or, where the shape changes, the branch's output to the projection of what went in. */
+/* ... or, if the shape changes, the branch's output to the projection of the input. */
 #define FIRST_BLOCK(block, width, step)                                                 \
     BRANCH(block, width, step), CONV(block, "_projection", 4 * (width), 1, step, 0, 9), \
         {.name = block ".add", .kind = "add", .skip = 3}, RELU(block, "3")
@@ -138,7 +138,7 @@ static const dl_model_table tables[] = {
     {.name = "resnet50", .in = {224, 224, 3}, LAYERS(resnet50_layers)},
 };
 
-/* As the tables. */
+/* In the order of the tables. */
 const char *const dl_model_names[] = {"mlp", "lenet", "vgg19_bn", "resnet50", NULL};
 
 dl_status dl_model_table_find(const dl_model_table **table, const char *name, dl_error *err)

@@ -12,7 +12,7 @@ typedef enum gate_state { GATE_CLOSED, GATE_OPEN, GATE_CANCELLED } gate_state;
 typedef struct team_state {
     dl_pinned_thread_fn fn;
     void *user;
-    pthread_mutex_t mutex; /* guards what follows */
+    pthread_mutex_t mutex; /* guards all below */
     pthread_cond_t changed;
     int ready; /* threads that wait at the gate */
     gate_state gate;

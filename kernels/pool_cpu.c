@@ -10,18 +10,18 @@ typedef struct pooling {
     const dl_windows *windows;
     const dl_real *from;
     dl_real *to;
-    int32_t *choice; /* of the gradient: only read */
+    int32_t *choice; /* the gradient only reads it */
 } pooling;
 
-/* 2x2 blocks side by side: what most networks pool with, and worth separate loops. */
+/* 2x2 blocks side by side: the most common pooling, and worth separate loops. */
 static bool is_blocks(const dl_windows *pool)
 {
     return pool->kernel == 2 && pool->stride == 2 && pool->padding == 0 && pool->in.rows % 2 == 0 &&
            pool->in.columns % 2 == 0;
 }
 
-/* One block, all channels: the four pixels are a b over d e. Arrays that do not overlap come as
- * arguments, for the compiler to believe it. */
+/* One block, all channels: the four pixels are a b over d e. Arrays that do not overlap are
+ * arguments, so that the compiler relies on it. */
 static inline __attribute__((always_inline)) void
 pool_block(dl_real *restrict y, int32_t *restrict choice, const dl_real *restrict above,
            const dl_real *restrict below, int channels)
@@ -91,8 +91,8 @@ DL_HOT static void unpool_blocks_part(const void *loop, size_t first, size_t las
     }
 }
 
-/* Pixel (ky, kx) of the window of output pixel `at` (counted over all samples): where its channels
- * start in the image; or SIZE_MAX if it lies outside. */
+/* Start of the channels of pixel (ky, kx) of the window of output pixel `at` (counted over all
+ * samples) in the image; SIZE_MAX if it lies outside. */
 static size_t window_pixel(const dl_windows *pool, int at, int ky, int kx)
 {
     const int line = at / pool->out.columns;

@@ -1,11 +1,11 @@
-/* Products of matrices that lie ready: see dl_product. A tile of rows times a few vectors of
- * columns stays in registers over the whole depth. */
+/* Products of matrices used in place: see dl_product. A tile of rows times a few vectors of columns
+ * stays in registers over the whole depth. */
 #include "kernels/backend_cpu_internal.h"
 
-/* Vectors that may start anywhere. */
+/* Vectors without alignment. */
 typedef dl_real vec16 __attribute__((vector_size(16), aligned(sizeof(dl_real))));
 
-/* 16 registers: any x86-64, and what other processors have at least. */
+/* 16 registers: any x86-64, and the minimum of other processors. */
 #define NAME product_any
 #define TARGET
 #define VECTOR vec16

@@ -1,11 +1,11 @@
-/* How messages of each kind are made and turned back (quantise.h), for one number type. */
+/* Encoding and decoding of messages of each kind (quantise.h), for one number type. */
 #include <stdbool.h>
 #include <string.h>
 
 #include "kernels/real.h"
 #include "kernels/vector_internal.h"
 
-/* Partial sums side by side, as many as the widest vectors hold: their order does not depend on the
+/* Number of partial sums, as many as the widest vectors hold: their order does not depend on the
  * width, so all processors give equal bits. */
 #define LANES 16
 
@@ -16,7 +16,7 @@
 #define HALF_NORMAL_MIN 0x1p-14f
 #define HALF_SPACING_BELOW 0x1p-24f /* of the numbers below that */
 
-/* Bits of a float: its infinity, what its exponent is above that of the half with the same
+/* Bits of a float: its infinity; the excess of its exponent over that of the half with the same
  * value. */
 #define INFINITE_BITS 0x7f800000u
 #define EXPONENT_SHIFT (112u << 23)
@@ -39,9 +39,9 @@ static inline float float_of(uint32_t bits)
     return value;
 }
 
-/* Without a branch, so that it vectorises. Carry of the rounded significand into the exponent is
- * what rounding up to the next power of two means. Below HALF_NORMAL_MIN the sum with 0.5, whose
- * spacing is HALF_SPACING_BELOW, rounds. */
+/* Without a branch, so that it vectorises. A carry of the rounded significand into the exponent is
+ * exactly rounding up to the next power of two. Below HALF_NORMAL_MIN, adding 0.5, whose spacing is
+ * HALF_SPACING_BELOW, rounds. */
 static inline uint16_t halve(float value)
 {
     const uint32_t bits = bits_of(value), sign = bits >> 16 & 0x8000u, whole = bits & 0x7fffffffu;
@@ -63,7 +63,7 @@ static inline float widen(uint16_t half)
     return float_of(sign | (whole >= HALF_INFINITE_BITS ? NAN_BITS : number));
 }
 
-/* A double becomes a float first. */
+/* A double is first rounded to float. */
 DL_HOT void DL_TYPED(dl_quantise_halve)(uint16_t *message, const void *values, size_t count)
 {
     const dl_real *from = values;
@@ -78,18 +78,19 @@ DL_HOT void DL_TYPED(dl_quantise_widen)(void *values, const uint16_t *message, s
         to[i] = (dl_real)widen(message[i]);
 }
 
-/* Multiples of the scale that a byte holds, either side of 0. */
+/* Largest multiple of the scale in a byte, on either side of 0. */
 #define BYTE_MOST 127
 
-/* A block whose largest magnitude is below this becomes 0: the inverse of its scale would be beyond
- * the range of a float. */
+/* A block whose largest magnitude is smaller becomes 0: the inverse of its scale would exceed the
+ * range of a float. */
 #define BLOCK_LEAST 0x1p-100f
 
-/* Adding and taking it away again rounds a float below 2^22 to a whole number, ties to even. */
+/* Adding and subtracting it rounds a float below 2^22 to a whole number, ties to even. */
 #define ROUNDING 0x1.8p23f
 
-/* The bits of the largest magnitude. Bits of magnitudes are in their order as whole numbers, the
- * largest of which does not depend on the order of looking. A double becomes a float first. */
+/* The largest magnitude, found by its bits. Magnitudes are ordered as their bits are as whole
+ * numbers, so the result does not depend on the order of search. A double is first rounded to
+ * float. */
 static inline __attribute__((always_inline)) float largest_of(const dl_real *from, size_t count)
 {
     int32_t most = 0;
@@ -128,11 +129,11 @@ DL_HOT void DL_TYPED(dl_quantise_unround)(void *values, const dl_quantise_block 
     }
 }
 
-/* A vector of the compiler's, in as many registers as it takes, and of masks: -1 where it holds. */
+/* A compiler vector, in as many registers as needed, and a vector of masks: -1 for true. */
 typedef dl_real lanes __attribute__((vector_size(LANES * sizeof(dl_real))));
 typedef __typeof__((lanes){0} >= (lanes){0}) masks;
 
-/* residual += values; the means of either side. */
+/* residual += values; and the mean of either side. */
 static inline __attribute__((always_inline)) void add_up(dl_real *residual, const dl_real *values,
                                                          size_t count, dl_quantise_bits *bits)
 {
@@ -153,7 +154,7 @@ static inline __attribute__((always_inline)) void add_up(dl_real *residual, cons
         low += v - kept;
         above -= positive;
     }
-    /* The zeros that filled up the last vector are in `above`. */
+    /* `above` includes the zeros that filled up the last vector. */
     double sum_low = 0, sum_high = 0, count_high = -(double)((LANES - count % LANES) % LANES);
     for (size_t l = 0; l < LANES; l++) {
         sum_low += (double)low[l];
@@ -165,7 +166,7 @@ static inline __attribute__((always_inline)) void add_up(dl_real *residual, cons
     bits->low = count_low > 0 ? (float)(sum_low / count_low) : 0;
 }
 
-/* One word of up to 32 numbers; what they lose stays in the residual. */
+/* One word of up to 32 numbers; their error stays in the residual. */
 static inline __attribute__((always_inline)) uint32_t take_signs(dl_real *residual, size_t count,
                                                                  dl_real low, dl_real high)
 {
@@ -219,7 +220,7 @@ DL_HOT void DL_TYPED(dl_quantise_unsign)(void *values, const dl_quantise_block *
 }
 
 /* The bits of a magnitude in three digits, from the top: a histogram of each finds the smallest
- * magnitude that is sent, in three passes and without a copy. */
+ * magnitude to send, in three passes and without a copy. */
 #define DIGIT_BITS 11
 #define DIGITS (1 << DIGIT_BITS)
 
@@ -228,7 +229,7 @@ static inline uint32_t magnitude_bits(dl_real value)
     return bits_of((float)value) & 0x7fffffffu;
 }
 
-/* Numbers whose bits above those of the digit are `above`, by that digit. */
+/* Counts, by their digit at `shift`, the numbers whose higher bits are `above`. */
 static void count_digits(uint32_t *numbers, const dl_real *values, size_t count, uint32_t above,
                          int shift)
 {
@@ -240,8 +241,7 @@ static void count_digits(uint32_t *numbers, const dl_real *values, size_t count,
     }
 }
 
-/* The magnitude of the number that is the `kept`th largest; *equal becomes how many of that
- * magnitude are among the kept ones. */
+/* The `kept`th largest magnitude; *equal becomes the number of kept values of that magnitude. */
 static uint32_t smallest_kept(const dl_real *values, size_t count, size_t kept, size_t *equal)
 {
     static const int shifts[] = {2 * DIGIT_BITS, DIGIT_BITS, 0};
@@ -288,14 +288,14 @@ void DL_TYPED(dl_quantise_unselect)(void *values, size_t count, const dl_quantis
         to[message[e].place] = (dl_real)message[e].value;
 }
 
-/* What the exponent of a float is above m of fp4; half the distance of its powers of two. */
+/* The excess of a float's exponent over m of fp4; half the distance of its powers of two. */
 #define NIBBLE_SHIFT (127 - 7)
 #define HALF_POWER (1u << 22)
 #define NIBBLE_LEAST 0x1p-7f /* half of the smallest power */
 #define NIBBLE_SIGN 8u
 
 /* `value` is at most about 1 in magnitude. Adding half a power carries into the exponent from 1.5
- * powers on, which is where the next one is nearer. */
+ * powers on, from where the next one is nearer. */
 static inline uint8_t nibble_of(float value)
 {
     const uint32_t bits = bits_of(value), whole = bits & 0x7fffffffu;

@@ -9,10 +9,10 @@
 #include "common/alloc.h"
 #include "common/cpu.h"
 
-/* The leader describes a loop and puts out a ticket for it: how many of its parts nobody has taken,
- * below a number of the loop, so that no ticket comes twice. Who takes a part may read the
- * description: the leader waits for the part. A thread that does not run at the moment holds up
- * nobody, as the others take its parts. */
+/* The leader describes a loop and publishes a ticket for it: the number of its parts not yet taken,
+ * below a number of the loop, so that no ticket comes twice. A thread that takes a part may read
+ * the description: the leader waits for the part. A thread that is not running delays nobody, as
+ * the others take its parts. */
 struct dl_thread_team {
     int threads;
     dl_wait wait;
@@ -23,14 +23,14 @@ struct dl_thread_team {
     _Alignas(64) atomic_ullong ticket; /* loop << 32 | parts that are left */
     atomic_bool dismissed;
     _Alignas(64) atomic_int undone; /* parts */
-    pthread_mutex_t mutex;          /* BLOCK: held while they change for one who may wait */
+    pthread_mutex_t mutex;          /* BLOCK: held while they change for a thread that may wait */
     pthread_cond_t started, done;
 };
 
-/* Parts for each thread, so that none waits long for one that is held up. */
+/* Parts per thread, so that none waits long for a delayed one. */
 enum { PARTS_A_THREAD = 4 };
 
-static _Thread_local dl_thread_team *led; /* by this thread */
+static _Thread_local dl_thread_team *led; /* led by this thread */
 
 dl_thread_team *dl_thread_team_make(int threads, dl_wait wait)
 {
@@ -76,7 +76,7 @@ static bool is_dismissed(dl_thread_team *team)
     return atomic_load_explicit(&team->dismissed, memory_order_acquire);
 }
 
-/* Wakes those who block until there are parts, or no more loops. */
+/* Wakes blocked threads when there are parts, or no more loops. */
 static void wake_others(dl_thread_team *team)
 {
     if (team->wait == DL_WAIT_SPIN) return;
@@ -85,7 +85,7 @@ static void wake_others(dl_thread_team *team)
     pthread_mutex_unlock(&team->mutex);
 }
 
-/* Until there are parts or the team is dismissed. */
+/* Waits until there are parts or the team is dismissed. */
 static void await_parts(dl_thread_team *team)
 {
     if (team->wait == DL_WAIT_SPIN) {
@@ -126,7 +126,7 @@ static void end_part(dl_thread_team *team)
     pthread_mutex_unlock(&team->mutex);
 }
 
-/* Where a part starts: whole grains, shared as equally as they can be. */
+/* Start of a part: whole grains, shared as equally as possible. */
 static size_t part_start(const dl_thread_team *team, size_t part)
 {
     const size_t grains = (team->count + team->grain - 1) / team->grain;

@@ -4,9 +4,9 @@
 #include "kernels/real.h"
 #include "kernels/vector_internal.h"
 
-/* Vectors that are summed in registers in one sweep. One sweep of n + 1 streams runs at the speed
- * of a plain copy; adding vector after vector to a running sum in the cache took up to 3.5 times
- * as long (4 vectors of 1.7 MB, AMD EPYC 9005, 2025). */
+/* Vectors summed in registers in one sweep. One sweep of n + 1 streams runs at the speed of a plain
+ * copy; adding vector after vector to a running sum in the cache took up to 3.5 times as long (4
+ * vectors of 1.7 MB, AMD EPYC 9005, 2025). */
 #define GROUP 8
 
 /* Beyond a group the running sum of this many numbers stays in the first-level cache. */

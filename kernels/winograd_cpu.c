@@ -11,8 +11,8 @@
  * by 180 degrees. The adjoint of all three gives the weights' gradient: with D = A^T dy A the 16
  * products dU = D^T V, summed over the tiles, and dg = G^T dU G.
  *
- * All factors are 0, 1 and 1/2, so little is lost: in single precision, layers of VGG-19 with
- * 8 to 32 samples, outputs and dx are off by 2e-7 to 8e-7 of their size (rms; products of the
+ * All factors are 0, 1 and 1/2, so rounding errors are small: in single precision, layers of VGG-19
+ * with 8 to 32 samples, outputs and dx are off by 2e-7 to 8e-7 of their size (rms; products of the
  * definition by OpenBLAS: 2e-7 to 3e-7), weights' gradients by 2e-7 to 11e-7 (2e-7). */
 #include <string.h>
 
@@ -21,11 +21,11 @@
 
 enum { PLACES = 16 }; /* numbers of a transformed tile */
 
-/* Tiles that are worked on at once: V and M of up to 64 channels then fit into a 1 MiB
- * level-2 cache, and each of U's numbers, which come from further away, serves as many products. */
+/* Tiles processed at once: V and M of up to 64 channels then fit into a 1 MiB level-2 cache, and
+ * each of U's numbers, which come from further away, serves as many products. */
 enum { BLOCK_TILES = 96 };
 
-/* Below that many tiles to transform, weights cost more than the products save. */
+/* With fewer tiles, transforming the weights costs more than the products save. */
 enum { TILES_MIN = 12 };
 
 typedef dl_real vec __attribute__((vector_size(64), aligned(sizeof(dl_real))));
@@ -53,7 +53,7 @@ bool dl_winograd_fits(const dl_windows *conv)
            tile_count(conv) >= TILES_MIN;
 }
 
-/* Numbers of the parts of the scratch. */
+/* Sizes of the parts of the scratch, in numbers. */
 static size_t weights_size(const dl_windows *conv)
 {
     return (size_t)PLACES * (size_t)conv->in.channels * (size_t)conv->out.channels;
@@ -93,8 +93,8 @@ static parts cut_scratch(const dl_windows *conv, dl_real *scratch)
     return p;
 }
 
-/* Where number `place` of the transformed tile `at` of a block starts, its channels:
- * place * plane + at * row + channel / DL_PANEL * panel + channel % DL_PANEL. */
+/* Place of number `place` of the transformed tile `at` of a block, by channel: place * plane + at *
+ * row + channel / DL_PANEL * panel + channel % DL_PANEL. */
 typedef struct layout {
     size_t plane, row, panel;
 } layout;
@@ -431,7 +431,7 @@ static void outputs_part(const void *loop, size_t first, size_t last)
                       b->accumulate);
 }
 
-/* By the transformed weights in the scratch. */
+/* Convolves with the transformed weights in the scratch. */
 static void convolve(block b)
 {
     for (b.first = 0; b.first < tile_count(b.conv); b.first += b.count) {

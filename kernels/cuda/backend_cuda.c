@@ -35,7 +35,7 @@ bool dl_cuda_good_blas(dl_device *device, cublasStatus_t result, const char *wha
 
 static const float one = 1, zero = 0;
 
-/* cuBLAS is column-major: it sees each of our matrices transposed. c = op(a) op(b) is to it
+/* cuBLAS is column-major: it sees each of our matrices transposed. It computes c = op(a) op(b) as
  * c^T = op(b)^T op(a)^T, so the factors change places and keep their transposition. */
 static void cuda_gemm(const dl_gemm *gemm)
 {
@@ -84,7 +84,7 @@ static bool have_ones(dl_device *device, int count)
     return dl_cuda_works(device);
 }
 
-/* Column-major the matrix is [columns x rows]; its product with ones is the sum of our rows. */
+/* Column-major, the matrix is [columns x rows]; its product with ones is the sum of our rows. */
 static void cuda_sum_rows(void *sums, const void *matrix, int rows, int columns)
 {
     dl_device *device = dl_cuda_device();
@@ -130,7 +130,7 @@ static void cuda_relu(void *values, size_t count)
                      "cudnnActivationForward");
 }
 
-/* Where the rectifier's input was above 0 its output is: the output stands in for both. */
+/* The rectifier's input is above 0 where its output is: the output stands in for both. */
 static void cuda_relu_backward(void *gradients, const void *values, size_t count)
 {
     dl_device *device = dl_cuda_device();
@@ -188,7 +188,7 @@ void *dl_cuda_scratch(dl_device *device, size_t bytes)
 {
     if (bytes == 0 || !dl_cuda_works(device)) return NULL;
     if (bytes <= device->scratch_bytes) return device->scratch;
-    /* cudaFree waits until the GPU has done with it. */
+    /* cudaFree waits until the GPU no longer uses it. */
     dl_cuda_good(device, cudaFree(device->scratch), "cudaFree");
     device->scratch = NULL;
     device->scratch_bytes = 0;
@@ -197,7 +197,7 @@ void *dl_cuda_scratch(dl_device *device, size_t bytes)
     return device->scratch;
 }
 
-/* cuDNN always works dx out; one that nobody wants goes to the scratch memory. */
+/* cuDNN always computes dx; if not wanted, it goes to the scratch memory. */
 static void cuda_norm_backward(const dl_norm *norm, const void *dy, void *dscale, void *dshift,
                                void *dx)
 {
@@ -226,7 +226,7 @@ bool dl_cuda_good_nccl(dl_device *device, ncclResult_t result, const char *what)
     return result == ncclSuccess || keep(device, what, ncclGetErrorString(result));
 }
 
-/* What is wrong with the device, the first wait says. */
+/* The first wait reports any problem of the device. */
 static dl_status cuda_start(dl_error *err)
 {
     (void)err;
@@ -259,7 +259,7 @@ static void *cuda_allocate_host(size_t bytes, const char *purpose)
     if (device->settings.pageable) return dl_alloc_aligned(bytes, purpose);
     void *memory = NULL;
     if (bytes == 0 || !dl_cuda_works(device)) return NULL;
-    /* Portable: page-locked for all GPUs. Write-combined it must not be: the host reads it. */
+    /* Portable: page-locked for all GPUs. It must not be write-combined: the host reads it. */
     const cudaError_t result = cudaHostAlloc(&memory, bytes, cudaHostAllocPortable);
     if (!dl_cuda_good(device, result, "page-locked memory of the host")) return NULL;
     memset(memory, 0, bytes);

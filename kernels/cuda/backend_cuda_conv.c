@@ -1,17 +1,16 @@
-/* Convolutions through cuDNN. The algorithm of each of a shape's three directions is chosen at its
- * first use: the first of those that cuDNN's heuristics propose, in their order, which gives equal
- * bits every time, fits into SCRATCH_MAX, and is accepted when it is tried. No measuring: replicas
- * must choose alike.
+/* Convolutions through cuDNN. The algorithm for each direction of a shape is chosen at its first
+ * use: the first one in the order of cuDNN's heuristics that gives equal bits every time, fits into
+ * SCRATCH_MAX, and is accepted when tried. No measuring: replicas must choose alike.
  *
- * cuDNN does not promise an algorithm for channels-last single precision without tensor cores.
- * Where it has none, the arrays are transposed to channels-first in the scratch memory and the
- * result is transposed back, as frameworks do. */
+ * cuDNN does not promise an algorithm for channels-last single precision without tensor cores. If
+ * it has none, the arrays are transposed to channels-first in the scratch memory and the result is
+ * transposed back, as frameworks do. */
 #include <stdlib.h>
 
 #include "common/alloc.h"
 #include "kernels/cuda/cuda_internal.h"
 
-/* What a convolution computes: y, the gradient of x, or that of the weights. */
+/* The result of a convolution: y, the gradient of x, or that of the weights. */
 typedef enum dl_cuda_direction {
     DL_CUDA_FORWARD,
     DL_CUDA_BACKWARD_DATA,
@@ -26,7 +25,8 @@ typedef enum dl_cuda_order {
     DL_CUDA_ORDERS
 } dl_cuda_order;
 
-/* How to compute: the algorithm's number in the enumeration of its direction. */
+/* Algorithm of a convolution, by its number in the enumeration of its direction, with order and
+ * math. */
 typedef struct dl_cuda_conv_plan {
     dl_cuda_order order;
     int algorithm;
@@ -45,7 +45,7 @@ struct dl_cuda_conv {
     dl_windows shape;
     dl_cuda_conv_arrays in_order[DL_CUDA_ORDERS];
     cudnnTensorDescriptor_t bias;
-    /* One a direction: each has its math type. */
+    /* One per direction: each has its math type. */
     cudnnConvolutionDescriptor_t windows[DL_CUDA_DIRECTIONS];
     bool chosen[DL_CUDA_DIRECTIONS]; /* whether the plan is known */
     dl_cuda_conv_plan plans[DL_CUDA_DIRECTIONS];
@@ -150,8 +150,8 @@ static bool same_shape(const dl_windows *a, const dl_windows *b)
            a->kernel == b->kernel && a->stride == b->stride && a->padding == b->padding;
 }
 
-/* The slot's convolution of that shape, with its descriptors, made at the first call. The slot
- * owns it until dl_cuda_convs_free. NULL if something failed, now or before. */
+/* Finds the slot's convolution of that shape, or makes it with its descriptors. The slot owns it
+ * until dl_cuda_convs_free. NULL if something failed, now or before. */
 static dl_cuda_conv *conv_find(dl_device *device, const dl_windows *shape)
 {
     if (!dl_cuda_works(device)) return NULL;
@@ -169,23 +169,22 @@ static dl_cuda_conv *conv_find(dl_device *device, const dl_windows *shape)
     return made;
 }
 
-/* Most scratch memory that an algorithm may ask for. */
+/* Most scratch memory allowed for an algorithm. */
 #define SCRATCH_MAX ((size_t)1 << 30)
 
-/* More than there are in any direction: cuDNN lists each algorithm with and without tensor cores.
- */
+/* More than any direction has: cuDNN lists each algorithm with and without tensor cores. */
 #define PROPOSALS_MAX 32
 
-/* One call of a convolution, any direction: x, weights and y in the roles that it gives them. */
+/* One call of a convolution in any direction, with x, weights and y in that direction's roles. */
 typedef struct conv_call {
     dl_cuda_direction direction;
-    void *x, *weights, *y; /* two of them are read, the third one written */
-    const float *beta;     /* 1 adds to what is there */
+    void *x, *weights, *y; /* two are read, the third is written */
+    const float *beta;     /* 1 adds to the old result */
 } conv_call;
 
 static const float one = 1, zero = 0;
 
-/* Copies the usable ones of cuDNN's proposals, whose type differs by direction, to plans[]. */
+/* Copies the usable of cuDNN's proposals, whose type differs by direction, to plans[]. */
 #define KEEP_USABLE(plans, kept, o, proposals, count)                                            \
     for (int i = 0; i < (count); i++) {                                                          \
         if ((proposals)[i].status != CUDNN_STATUS_SUCCESS) continue;                             \
@@ -195,8 +194,8 @@ static const float one = 1, zero = 0;
                                                 (proposals)[i].mathType, (proposals)[i].memory}; \
     }
 
-/* Fills plans[PROPOSALS_MAX], best first; returns how many. Where cuDNN has none at all it may also
- * answer with an error, which is the same to us. */
+/* Fills plans[PROPOSALS_MAX], best first; returns their number. If cuDNN has none it may also
+ * return an error, which means the same to us. */
 static int propose(dl_device *device, const dl_cuda_conv *conv, dl_cuda_direction d,
                    dl_cuda_order o, dl_cuda_conv_plan *plans)
 {
@@ -231,7 +230,7 @@ static int propose(dl_device *device, const dl_cuda_conv *conv, dl_cuda_directio
     return kept;
 }
 
-/* Launches the call that way, all arrays being in its order; cuDNN's answer. */
+/* Launches the call by that plan, all arrays being in its order; returns cuDNN's answer. */
 static cudnnStatus_t launch_in_order(dl_device *device, const dl_cuda_conv *conv,
                                      const conv_call *call, const dl_cuda_conv_plan *by,
                                      void *scratch)
@@ -257,7 +256,7 @@ static cudnnStatus_t launch_in_order(dl_device *device, const dl_cuda_conv *conv
     }
 }
 
-/* One array of a call: where it is, and its transposed copy. */
+/* An array of a call, and its transposed copy. */
 typedef struct transposed {
     cudnnTensorDescriptor_t last, first; /* descriptors of the two orders */
     void *from, *to;
@@ -269,8 +268,8 @@ static size_t round_up(size_t bytes)
     return (bytes + 255) / 256 * 256; /* as cudaMalloc aligns */
 }
 
-/* Transposes what is read, launches, and transposes the result back, where it is added if the call
- * says so. */
+/* Transposes the inputs, launches, and transposes the result back, adding it if the call says
+ * so. */
 static cudnnStatus_t launch_transposed(dl_device *device, const dl_cuda_conv *conv,
                                        const conv_call *call, const dl_cuda_conv_plan *by)
 {
@@ -320,7 +319,7 @@ static cudnnStatus_t launch(dl_device *device, const dl_cuda_conv *conv, const c
     return launch_in_order(device, conv, call, by, scratch);
 }
 
-/* Tries the proposals for one order. One that cuDNN refuses has not touched the result. */
+/* Tries the proposals for one order. One that cuDNN refuses leaves the result untouched. */
 static cudnnStatus_t try_order(dl_device *device, dl_cuda_conv *conv, const conv_call *call,
                                dl_cuda_order o)
 {
@@ -329,7 +328,7 @@ static cudnnStatus_t try_order(dl_device *device, dl_cuda_conv *conv, const conv
     const int count = propose(device, conv, d, o, plans);
     cudnnStatus_t status = CUDNN_STATUS_NOT_SUPPORTED;
     for (int i = 0; dl_cuda_works(device) && !conv->chosen[d] && i < count; i++) {
-        /* Tensor cores are proposed through the math type, which must be set to have them. */
+        /* Tensor cores are enabled through the proposed math type. */
         if (device->settings.math != DL_DEVICE_MATH_FP32 &&
             !dl_cuda_good_dnn(device, cudnnSetConvolutionMathType(conv->windows[d], plans[i].math),
                               "cudnnSetConvolutionMathType")) {
@@ -340,13 +339,13 @@ static cudnnStatus_t try_order(dl_device *device, dl_cuda_conv *conv, const conv
             conv->plans[d] = plans[i];
             conv->chosen[d] = true;
         } else {
-            (void)cudaGetLastError(); /* what it left behind is not the next kernel's */
+            (void)cudaGetLastError(); /* the next kernel must not find its error */
         }
     }
     return status;
 }
 
-/* The first call of a shape. */
+/* Chooses a plan at the first call of a shape. */
 static void choose(dl_device *device, dl_cuda_conv *conv, const conv_call *call)
 {
     cudnnStatus_t status = CUDNN_STATUS_NOT_SUPPORTED;

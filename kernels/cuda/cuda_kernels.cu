@@ -1,5 +1,5 @@
-/* Own kernels of the "cuda" device, and the operations of dl_backend and dl_device_type that are
- * made of them. All numbers are float in the device's memory. */
+/* Our kernels for the "cuda" device, and the operations of dl_backend and dl_device_type built on
+ * them. All numbers are float in the device's memory. */
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 #include <limits.h>
@@ -33,7 +33,7 @@ static inline __device__ size_t grid_size()
     return (size_t)gridDim.x * blockDim.x;
 }
 
-/* Launches on the stream of the thread's slot, unless something failed before; `what` names it for
+/* Launches on the stream of the thread's slot, unless a call has failed before; `what` names it for
  * the message. */
 #define LAUNCH_OF(what, blocks, threads, kernel, ...)                  \
     do {                                                               \
@@ -79,7 +79,7 @@ void dl_cuda_set_ones(float *values, size_t count)
     LAUNCH("ones", blocks_for(count), ones_kernel, values, count);
 }
 
-/* Longest hold by the GPU's clock: far beyond the time to launch what is measured. */
+/* Longest hold by the GPU's clock: far beyond the launch time of anything measured. */
 #define HOLD_NS 2000000000ull
 
 static __device__ unsigned long long device_clock_ns()
@@ -114,7 +114,7 @@ void dl_cuda_launch(void)
 
 #define EACH (DL_QUANTISE_BLOCK / THREADS) /* numbers of a thread in a block of 1bit */
 
-/* As many pointers fit into a kernel's arguments (4 KiB). */
+/* As many pointers as fit into a kernel's arguments (4 KiB). */
 struct vectors {
     const float *of[DL_DEVICE_VECTORS_MAX];
 };
@@ -125,11 +125,11 @@ static __device__ float4 sum_of(float4 a, float4 b)
                        __fadd_rn(a.w, b.w));
 }
 
-/* In the order of the vectors, with nothing fused: the bits of dl_exchange_average. All pointers
- * lie on 16-byte boundaries; `result` may be one of the vectors.
+/* Sums in the order of the vectors, with nothing fused: the bits of dl_exchange_average. All
+ * pointers lie on 16-byte boundaries; `result` may be one of the vectors.
  *
- * N vectors, or n where N is 0: with a constant all loads of a number are under way at once, and
- * the pointers stay in registers. Four numbers per thread and turn. */
+ * N vectors, or n if N is 0: with a constant all loads of a number are in flight at once, and the
+ * pointers stay in registers. Four numbers per thread and turn. */
 template <int N>
 static __global__ void average_kernel(float *result, const vectors v, int n, size_t count,
                                       float share)
@@ -192,8 +192,8 @@ static __global__ void widen_kernel(float *values, const __half *message, size_t
         values[i] = __half2float(message[i]);
 }
 
-/* Sum over the block, in the same order every time; every thread gets it. Sums of 1bit are taken in
- * double: its means may differ from the processor's in the last bit. */
+/* Sum over the block, in the same order every time; every thread gets it. 1bit sums in double: its
+ * means may differ from the processor's in the last bit. */
 static __device__ double warp_sum(double value, double *shared)
 {
     for (int width = WARP / 2; width > 0; width /= 2)
@@ -208,8 +208,8 @@ static __device__ double warp_sum(double value, double *shared)
 }
 
 /* One block of threads per block of numbers, which stay in registers: values and residual are read
- * once, the residual written once. Thread t has numbers t, t + THREADS, ..., so that a warp
- * has one word of bits a turn. */
+ * once, the residual written once. Thread t has numbers t, t + THREADS, ..., so that a warp makes
+ * one word of bits per turn. */
 static __global__ void sign_kernel(dl_quantise_bits *message, const dl_quantise_block *blocks,
                                    const float *values, float *residual)
 {
@@ -293,7 +293,7 @@ static __global__ void find_overflow_kernel(const float *gradients, size_t count
     bool found = false;
     for (size_t i = first_index(); i < count; i += grid_size())
         found |= !isfinite(gradients[i]);
-    if (found) *overflow = 1; /* whoever writes, writes the same */
+    if (found) *overflow = 1; /* all writers write the same value */
 }
 
 static __global__ void unscale_kernel(float *gradients, size_t count, float share,
@@ -304,7 +304,7 @@ static __global__ void unscale_kernel(float *gradients, size_t count, float shar
         gradients[i] = lost ? 0.0f : gradients[i] * share;
 }
 
-/* gradients /= scale, or 0 if one of them is not finite, which *overflow then says. */
+/* gradients /= scale, or 0 if one of them is not finite; *overflow says which. */
 void dl_cuda_unscale(void *gradients, size_t count)
 {
     dl_device *device = dl_cuda_device();
@@ -323,7 +323,7 @@ void dl_cuda_unscale(void *gradients, size_t count)
            1.0f / DL_CUDA_LOSS_SCALE, overflow);
 }
 
-/* dl_update with what all numbers share rounded to float, as the processor's code rounds it. */
+/* dl_update with its common factors rounded to float, as the processor's code rounds them. */
 struct flat_update {
     float *parameters;
     const float *gradients;
@@ -400,7 +400,7 @@ void dl_cuda_adam(const dl_update *update)
     LAUNCH("adam", blocks_for(update->count), adam_kernel, with);
 }
 
-/* Where number `i` of [count][rows][columns][channels] is. */
+/* Place of number `i` of [count][rows][columns][channels]. */
 struct place {
     int channel, column, row, sample;
 };
@@ -417,9 +417,9 @@ static __device__ place place_of(size_t i, int rows, int columns, int channels)
     return at;
 }
 
-/* One thread an output: its window in order, the first of equal maxima wins. cuDNN keeps no place
- * of a maximum, and takes the maxima themselves for the backward pass, which a rectifier in place
- * has overwritten by then. */
+/* One thread per output: it scans its window in order, and the first of equal maxima wins. cuDNN
+ * keeps no place of a maximum, and in the backward pass reads the maxima themselves, which an
+ * in-place rectifier has overwritten by then. */
 static __global__ void max_pool_kernel(dl_windows pool, size_t outputs, const float *x, float *y,
                                        int32_t *choice)
 {
@@ -460,7 +460,7 @@ static __device__ void windows_of(int at, int outputs, const dl_windows &pool, i
     *last = padded / pool.stride < outputs - 1 ? padded / pool.stride : outputs - 1;
 }
 
-/* One thread an input: the sum over the windows that chose it, in the order of the outputs. */
+/* One thread per input: the sum over the windows that chose it, in the order of the outputs. */
 static __global__ void unpool_kernel(dl_windows pool, size_t inputs, const int32_t *choice,
                                      const float *dy, float *dx)
 {
@@ -484,7 +484,7 @@ static __global__ void unpool_kernel(dl_windows pool, size_t inputs, const int32
     }
 }
 
-/* One thread a mean. */
+/* One thread per mean. */
 static __global__ void mean_pixels_kernel(size_t outputs, int pixels, int channels, const float *x,
                                           float *y)
 {
@@ -582,7 +582,7 @@ static __device__ double block_best(double value, int *place, double *shared, in
     return best;
 }
 
-/* One block a sample. The maximum is taken off first, so that exp cannot overflow. */
+/* One block per sample. The maximum is subtracted first, so that exp cannot overflow. */
 static __global__ void softmax_kernel(int classes, const float *scores, const int32_t *labels,
                                       float *probabilities, double *losses, int32_t *correct)
 {
@@ -628,7 +628,7 @@ static __global__ void softmax_backward_kernel(size_t count, int classes, float 
     }
 }
 
-/* With fp16, of the loss times DL_CUDA_LOSS_SCALE. */
+/* With fp16, gradients of the loss times DL_CUDA_LOSS_SCALE. */
 void dl_cuda_softmax_backward(const dl_softmax *of, void *gradients)
 {
     const size_t count = (size_t)of->batch * (size_t)of->classes;

@@ -3,7 +3,7 @@
 #include "common/alloc.h"
 #include "kernels/cuda/cuda_internal.h"
 
-/* Without direct access, copies between GPUs go through the host, which works too. */
+/* Without direct access, copies between GPUs go through the host, which also works. */
 static void ask_for_access(dl_device *device, int peer)
 {
     const uint64_t bit = peer < 64 ? (uint64_t)1 << peer : 0;
@@ -12,7 +12,7 @@ static void ask_for_access(dl_device *device, int peer)
     device->peers |= bit;
     if (cudaDeviceCanAccessPeer(&possible, device->number, peer) != cudaSuccess || !possible)
         return;
-    /* Another slot on this GPU may have asked already; that error is forgotten here. */
+    /* Another slot on this GPU may have enabled it already; that error is cleared here. */
     if (cudaDeviceEnablePeerAccess(peer, 0) != cudaSuccess) (void)cudaGetLastError();
 }
 
@@ -29,7 +29,7 @@ static void cuda_copy(const dl_device *target, void *to, const dl_device *source
         "cudaMemcpyPeerAsync");
 }
 
-/* A version of CUDA in its own way of writing: 13000 is 13.0. */
+/* Decodes CUDA's version numbers: 13000 is 13.0. */
 #define MAJOR(version) ((version) / 1000)
 #define MINOR(version) ((version) % 1000 / 10)
 
@@ -116,7 +116,7 @@ static bool open_handles(dl_device *device)
                             "cudnnSetActivationDescriptor");
 }
 
-/* Each release is tried, whatever failed: nothing can be done about one more failure. */
+/* Tries each release despite failures: nothing can be done about one more. */
 static void cuda_close(dl_device *device)
 {
     if (device == NULL) return;
@@ -206,8 +206,8 @@ static double cuda_between_ns(size_t from, size_t to)
     return (double)ms * 1e6;
 }
 
-/* The flag, which the GPU reads at the host's address, is free: what was held with it before was
- * waited for. */
+/* The GPU reads the flag at the host's address. The flag is free: the last hold's operations have
+ * been waited for. */
 static void cuda_hold(void)
 {
     dl_device *device = dl_cuda_device();

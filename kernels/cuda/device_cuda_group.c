@@ -2,12 +2,12 @@
  *
  * A member whose GPU fails launches nothing more, so that the kernels of the others would wait for
  * it forever. It therefore marks the group as failed; the others see that while they wait for their
- * GPUs, and abort their communicators, each in the thread that uses it. Connections are made when
- * the group is: afterwards no call of NCCL waits on the host for another member's.
+ * GPUs, and abort their communicators, each in the thread that uses it. Connections are made with
+ * the group: afterwards no NCCL call waits on the host for another member's.
  *
- * Members of other processes cannot mark anything here. There NCCL's calls do not block (what they
- * started is asked for until it is done), and whoever waits asks whether another process is lost,
- * and waits no longer than the limit. */
+ * Members of other processes cannot mark anything here. There NCCL's calls do not block (they are
+ * polled until complete), and a waiting thread polls whether another process is lost, and waits no
+ * longer than the limit. */
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -17,13 +17,13 @@
 #include "common/units.h"
 #include "kernels/cuda/cuda_internal.h"
 
-/* Numbers of the reductions that have NCCL connect: a few, and as many as make it take its ways for
- * large ones. */
+/* Sizes of the reductions that make NCCL connect: a few numbers, and enough that it uses its
+ * algorithms for large ones. */
 static const size_t warm_ups[] = {16, (size_t)1 << 22};
 
 enum { WARM_UPS = sizeof warm_ups / sizeof warm_ups[0] };
 
-/* Between two questions whether a process is lost, which cost calls of the system. */
+/* Interval between polls for a lost process, which are system calls. */
 #define ASK_NS 1000000
 
 _Static_assert(sizeof(ncclUniqueId) == DL_DEVICE_ID_BYTES, "NCCL's name for a group");
@@ -49,7 +49,7 @@ static watch begin_watch(void)
     return (watch){.since_ns = now_ns, .asked_ns = now_ns};
 }
 
-/* Why waiting has no point any more; NULL: it has. */
+/* Reason why waiting is pointless; NULL: it is not. */
 static const char *no_point(dl_cuda_group *group, watch *w)
 {
     const dl_device_ranks *ranks = &group->ranks;
@@ -62,7 +62,7 @@ static const char *no_point(dl_cuda_group *group, watch *w)
     return late ? "another rank has kept it waiting for longer than the limit" : NULL;
 }
 
-/* What a call of NCCL came to that returned `result`, which may be under way still. */
+/* Waits for the outcome of an NCCL call that returned `result` and may still be in progress. */
 static bool came_good(dl_device *device, ncclResult_t result, const char *what)
 {
     watch w = begin_watch();
@@ -81,7 +81,8 @@ void dl_cuda_group_fail(dl_device *device)
     if (device->group != NULL) atomic_store(&device->group->failed, true);
 }
 
-/* One communicator may wait for another one's end, so all of this process's start it together. */
+/* One communicator may wait for another one's end, so all of this process's start to end
+ * together. */
 static void begin_end(dl_cuda_group *group)
 {
     if (group->ending) return;
@@ -174,7 +175,7 @@ static dl_status warm_up_all(dl_device *const *devices, int count, dl_error *err
     return status;
 }
 
-/* Gives the slots what they share; `ranks` is NULL if they are all members. */
+/* Gives the slots their shared state; `ranks` is NULL if they are all members. */
 static void share_group(dl_device *const *devices, int count, const dl_device_ranks *ranks,
                         const ncclComm_t *communicators)
 {
@@ -212,7 +213,7 @@ dl_status dl_cuda_make_id(char id[DL_DEVICE_ID_BYTES], dl_error *err)
     return DL_OK;
 }
 
-/* Starts to make this process's communicators; they are under way when this returns. */
+/* Starts to make this process's communicators; they are still in progress on return. */
 static ncclResult_t begin_communicators(dl_device *const *devices, int count,
                                         const dl_device_ranks *ranks, ncclComm_t *communicators)
 {
@@ -284,7 +285,7 @@ void dl_cuda_all_reduce(void *values, size_t count)
     if (!dl_cuda_works(device) || device->communicator == NULL) return;
     const ncclResult_t result = ncclAllReduce(values, values, count, ncclFloat, ncclAvg,
                                               device->communicator, device->stream);
-    /* Inside of a group of calls it is the end of that which is asked for. */
+    /* Inside of a group of calls, the end of the group is polled instead. */
     if (result == ncclInProgress && device->group->launched_together) return;
     (void)came_good(device, result, "ncclAllReduce");
 }

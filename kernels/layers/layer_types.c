@@ -7,7 +7,7 @@
 #include "kernels/layers/layer.h"
 #include "kernels/real.h"
 
-/* Deviation of the weights of a layer with that many inputs a unit: the spec's, or He's. */
+/* Deviation of the weights of a layer with that many inputs per unit: the spec's, or He's. */
 static double initial_deviation(const dl_layer_spec *spec, size_t inputs)
 {
     return spec->deviation > 0 ? spec->deviation : sqrt(2.0 / (double)inputs);
@@ -95,8 +95,8 @@ static void dense_backward(dl_layer *layer, int batch)
                                     .c = layer->input_gradient});
 }
 
-/* Convolution with `units` filters over kernel x kernel windows that lie `stride` apart, the image
- * being `padding` zeros larger on each side (less than `kernel`):
+/* Convolution with `units` filters over kernel x kernel windows at a distance of `stride`, with the
+ * image extended by `padding` zeros on each side (less than `kernel`):
  *   y[row][column][unit] = b[unit] + sum over (ky, kx, c) of
  *       x[row * stride - padding + ky][column * stride - padding + kx][c] W[unit][ky][kx][c]
  * Parameters: W, then b[units] unless the spec says no_bias. Initially W is normal with the spec's
@@ -154,10 +154,10 @@ static void conv_backward(dl_layer *layer, int batch)
                                 layer->input_gradient, layer->accumulates, layer->scratch);
 }
 
-/* Maximum of each kernel x kernel window, a channel at a time; the windows lie `stride` apart and
- * hang `padding` pixels (less than `kernel`) over the edge, where nothing is. The state keeps which
- * pixel it was (of equal ones the first) in as many bits as a float has, so that both vectorise
- * alike. */
+/* Maximum of each kernel x kernel window, a channel at a time; the windows are `stride` apart and
+ * hang `padding` pixels (less than `kernel`) over the edge, where there are no values. The state
+ * keeps the place of the maximum (of equal ones the first) in as many bits as a float has, so that
+ * both vectorise alike. */
 
 static void max_pool_plan(dl_layer *layer)
 {
@@ -282,16 +282,16 @@ static void batch_norm_backward(dl_layer *layer, int batch)
                                   layer->wants_input_gradient ? layer->input_gradient : NULL);
 }
 
-/* Where a skip connection ends, in place: y = x + other, `other` being the output of an earlier
- * layer of the same shape (dl_layer_spec's skip). The gradient of both terms is the output's, so
- * backward has nothing to do: the model lets all three share one array. */
+/* End of a skip connection, in place: y = x + other, `other` being the output of an earlier layer
+ * of the same shape (dl_layer_spec's skip). The gradient of both terms is the output's, so backward
+ * has nothing to do: the model lets all three share one array. */
 
 static void add_forward(dl_layer *layer, int batch)
 {
     layer->backend->add(layer->output, layer->other, (size_t)batch * dl_shape_count(layer->out));
 }
 
-/* The gradient is already where it belongs. */
+/* The gradient is already in place. */
 static void add_backward(dl_layer *layer, int batch)
 {
     (void)layer;
@@ -302,7 +302,7 @@ static void add_backward(dl_layer *layer, int batch)
  * -log(probability of the label). Output: the probabilities. Backward starts the chain, so it reads
  * no output gradient. */
 
-/* The state: the losses of a batch's samples, and after them whether each was right. */
+/* The state: the losses of a batch's samples, then whether each was classified correctly. */
 #define SAMPLE_BYTES (sizeof(double) + sizeof(int32_t))
 
 static void softmax_plan(dl_layer *layer)

@@ -1,20 +1,19 @@
-/* Ranks that mpirun, or another launcher of MPI, has started, and their exchange through MPI.
+/* Ranks started by mpirun, or another launcher of MPI, and their exchange through MPI.
  *
- * How vectors are summed to the bits of one process, with n vectors a rank of `size` ranks:
+ * Vectors are summed to the bits of one process, with n vectors on each of `size` ranks:
  *
  *   n = 1   each rank gets its piece of all vectors (all to all), sums it in the order of the
  *           ranks, and all gather the pieces: a rank sends 2 (size - 1) / size of a vector, the
- *           least that there is
+ *           minimum
  *   n > 1   piece after piece the sum goes from rank to rank, each of which adds its own vectors,
  *           and then the same way round again from the last one: a rank sends at most two vectors
  *           (with 2 ranks one), however many it has. All to all it would be (n + 1) (size - 1) /
  *           size.
  *
- * No call waits inside of MPI: what it started is tested for, and between the tests the ranks look
- * whether another one is lost. A rank that fails says so to all, with its reason; who runs on the
- * same host as a rank whose process has ended notices that and notifies the others; and nobody
- * waits longer than the time limit. (mpirun itself ends all ranks when one dies, 1 s after it has
- * asked them to.) */
+ * No call waits inside MPI: requests are tested, and between the tests the ranks check whether
+ * another one is lost. A rank that fails tells all others, with its reason; a rank on the host of
+ * one whose process has ended notices that and notifies the others; and no rank waits longer than
+ * the time limit. (mpirun itself ends all ranks when one dies, 1 s after it has asked them to.) */
 #include <errno.h>
 #include <limits.h>
 #include <mpi.h>
@@ -41,57 +40,57 @@
 /* Longest wait for notices to leave this process. */
 #define NOTICE_S 0.5
 
-/* Between two looks whether the processes of this host are there, which are calls of the system. */
+/* Interval between checks that this host's processes exist, which are system calls. */
 #define LOOK_NS 20000000
 
-/* After so long a wait the core is left to others between two tests, for that long each time. */
+/* After a wait this long, the core is yielded between two tests, for NAP_NS each time. */
 #define PATIENCE_NS 1000000
 #define NAP_NS 50000
 
-/* Numbers of a vector that are exchanged at once, so that the next ones are on their way while
- * these are summed. */
+/* Numbers of a vector exchanged at once, so that the next ones are in flight while these are
+ * summed. */
 #define BLOCK_NUMBERS ((size_t)1 << 20)
 
-/* Pieces of the result that are under way at once. */
+/* Pieces of the result in flight at once. */
 #define WINDOW 8
 
-/* Of what one rank sends another one at once, in bytes. */
+/* Bytes that one rank sends another at once. */
 #define SLICE_BYTES ((size_t)1 << 26)
 
 enum { TAG_SUM = 1, TAG_RESULT, TAG_GATHER, TAG_NOTICE, TAG_CALL };
 
 enum { ABANDONED_NOT, ABANDONED_SOON, ABANDONED_NOW };
 
-/* What the ranks know of one another. */
+/* The ranks' knowledge of one another. */
 typedef struct member {
     char host[HOST_BYTES];
     pid_t pid;
     cpu_set_t cores;
 } member;
 
-/* The last that a rank says. */
+/* A rank's last message. */
 typedef struct notice {
-    bool stays; /* it waits until all others have heard it */
+    bool stays; /* it waits until all others have received it */
     char text[DL_ERROR_TEXT_BYTES];
 } notice;
 
 typedef struct mpi_ranks {
     dl_rank_group base;
-    pthread_mutex_t mutex; /* of all calls of MPI */
+    pthread_mutex_t mutex; /* guards all calls of MPI */
     MPI_Comm exchange, notices;
     bool owns_mpi;
     void (*add)(void *result, const void *const *vectors, int n, int of, size_t first, size_t count,
                 dl_precision precision); /* dl_exchange_sum */
     member *members;                     /* [size] */
-    bool sees_processes;                 /* those of this host, by their numbers */
+    bool sees_processes;                 /* processes of this host are visible by their numbers */
     int64_t looked_ns;
     notice heard;
-    MPI_Request hearing, called[DL_RANKS_MAX]; /* a notice of anybody, a call of each */
+    MPI_Request hearing, called[DL_RANKS_MAX]; /* a notice of any rank, a call of each */
     void *buffer;                              /* pieces of other ranks */
     size_t buffer_bytes;
     atomic_int abandoned; /* by this process; NOW: `reason` is there */
     dl_error reason;
-    atomic_bool failed; /* after that nothing of MPI is called any more: buffers may be gone */
+    atomic_bool failed; /* from then on MPI is not called any more: buffers may be gone */
     dl_error failure;   /* why; set before `failed` */
 } mpi_ranks;
 
@@ -110,7 +109,7 @@ static MPI_Datatype type_of(dl_precision precision)
     return precision == DL_FLOAT ? MPI_FLOAT : MPI_DOUBLE;
 }
 
-/* The first rank of this host whose process has ended; -1: none has. */
+/* The first rank of this host whose process has ended; -1 if there is none. */
 static int ended_process(mpi_ranks *g)
 {
     const dl_rank_group *base = &g->base;
@@ -125,7 +124,7 @@ static int ended_process(mpi_ranks *g)
     return -1;
 }
 
-/* Leaves the core to others, the more the longer the wait has been. */
+/* Yields the core, for longer after a longer wait. */
 static void pause_for(int64_t waited_ns)
 {
     if (waited_ns > PATIENCE_NS) {
@@ -135,7 +134,7 @@ static void pause_for(int64_t waited_ns)
     }
 }
 
-/* Waits, up to the deadline and without looking at the other ranks; false if it was not enough. */
+/* Waits up to the deadline without checking the other ranks; false if it was not enough. */
 static bool wait_briefly(MPI_Request *requests, int count, int64_t deadline_ns)
 {
     int done = 0;
@@ -146,15 +145,15 @@ static bool wait_briefly(MPI_Request *requests, int count, int64_t deadline_ns)
     return done != 0;
 }
 
-/* mpirun asks all ranks to end as soon as one has: this one says first why it ends. (It is killed a
- * second later.) */
+/* mpirun asks all ranks to end as soon as one has: this one first reports why it ends. (It is
+ * killed a second later.) */
 static void outlast_request(void)
 {
     (void)signal(SIGTERM, SIG_IGN);
 }
 
-/* The group has failed by `text`. With `notifies` this rank found out, and lets the others know.
- * Where the rank that is the reason `stays`, all wait until all have heard of it. */
+/* Ends the group, which has failed by `text`. With `notifies` this rank found out, and tells the
+ * others. If the rank that is the reason `stays`, all wait until all have been told. */
 static dl_status end_group(mpi_ranks *g, bool notifies, bool stays, const char *text)
 {
     MPI_Request sent[DL_RANKS_MAX];
@@ -200,7 +199,7 @@ static dl_status mpi_failed(mpi_ranks *g, int code)
     return fail(g, "rank %d on %s: %s", g->base.rank, g->members[g->base.rank].host, text);
 }
 
-/* This rank has failed for a reason of its own, and says so. */
+/* Reports that this rank has failed for a reason of its own. */
 static dl_status give_up(mpi_ranks *g)
 {
     const dl_error *why = &g->reason;
@@ -212,8 +211,8 @@ static dl_status give_up(mpi_ranks *g)
     return status;
 }
 
-/* Whether another rank is lost: it said so, or its process is gone; what it said counts more, for
- * who ends because of another rank's end has named that one. */
+/* Checks whether another rank is lost: it said so, or its process is gone. Its own message counts
+ * more, since a rank that ends because of another rank's end has named that one. */
 static dl_status look(mpi_ranks *g)
 {
     if (atomic_load(&g->abandoned) == ABANDONED_NOW) return give_up(g);
@@ -226,8 +225,8 @@ static dl_status look(mpi_ranks *g)
     return fail(g, "rank %d on %s has gone: its process has ended", ended, g->members[ended].host);
 }
 
-/* "rank 2 on node1, rank 3 on node2": those who do not answer. Each rank has a receive ready for
- * one call of each other one, which MPI answers as long as the rank calls it at all. */
+/* "rank 2 on node1, rank 3 on node2": the ranks that do not answer. Each rank has a receive ready
+ * for one call of each other one, which MPI answers as long as the rank calls MPI at all. */
 static char *names_of_silent(mpi_ranks *g)
 {
     MPI_Request calls[DL_RANKS_MAX];
@@ -265,7 +264,7 @@ static dl_status late(mpi_ranks *g)
     return status;
 }
 
-/* Waits for all requests. Those of a group that has failed stay as they are. */
+/* Waits for all requests. Requests of a failed group stay as they are. */
 static dl_status wait_for(mpi_ranks *g, MPI_Request *requests, int count)
 {
     const int64_t since_ns = dl_clock_ns(), deadline_ns = after(g->base.limit_s);
@@ -290,7 +289,7 @@ static dl_status begin(mpi_ranks *g)
     return atomic_load(&g->abandoned) == ABANDONED_NOW ? give_up(g) : DL_OK;
 }
 
-/* Ends it: gives the caller the reason if it failed. */
+/* Ends a call: gives the caller the reason if it failed. */
 static dl_status end(mpi_ranks *g, dl_status status, dl_error *err)
 {
     pthread_mutex_unlock(&g->mutex);
@@ -298,7 +297,7 @@ static dl_status end(mpi_ranks *g, dl_status status, dl_error *err)
     return status;
 }
 
-/* What MPI returned for something that it was asked to start. */
+/* Status of an operation that MPI was asked to start. */
 static dl_status started(mpi_ranks *g, int code)
 {
     return code == MPI_SUCCESS ? DL_OK : mpi_failed(g, code);
@@ -332,7 +331,7 @@ static dl_status broadcast(dl_rank_group *group, void *data, size_t bytes, dl_er
     return end(g, status, err);
 }
 
-/* Bytes first ... first + size - 1 of every rank. */
+/* Gathers bytes first ... first + size - 1 of every rank. */
 static dl_status gather_slice(mpi_ranks *g, const char *data, char *all, size_t bytes, size_t first,
                               size_t size)
 {
@@ -364,7 +363,7 @@ static dl_status gather(dl_rank_group *group, const void *data, void *all, size_
     return end(g, status, err);
 }
 
-/* Operations under way, the oldest of which is waited for before more than WINDOW are. */
+/* Operations in flight; the oldest is waited for before there are more than WINDOW. */
 typedef struct window {
     MPI_Request at[WINDOW];
     int next;
@@ -384,8 +383,8 @@ static dl_status make_room(mpi_ranks *g, window *w, MPI_Request **room)
     return wait_for(g, *room, 1);
 }
 
-/* How a block is divided over the ranks, and what one of them sends and receives: numbers, and
- * where they start. Nobody sends to itself. */
+/* Division of a block over the ranks: the numbers that one of them sends and receives, and their
+ * starts. No rank sends to itself. */
 typedef struct division {
     int pieces[DL_RANKS_MAX], starts[DL_RANKS_MAX];
     int sent[DL_RANKS_MAX], received[DL_RANKS_MAX], places[DL_RANKS_MAX];
@@ -405,8 +404,8 @@ static void divide(const dl_rank_group *group, size_t count, division *d)
     }
 }
 
-/* One vector a rank: what is under way of the sum. Of two blocks at once the pieces are
- * exchanged. */
+/* One vector per rank: state of the sum in progress. The pieces of two blocks are exchanged at
+ * once. */
 typedef struct pieces {
     mpi_ranks *group;
     char *result;
@@ -476,7 +475,7 @@ static dl_status sum_pieces(mpi_ranks *g, void *result, const void *vector, int 
     divide(&g->base, BLOCK_NUMBERS, &p.whole);
     divide(&g->base, count % BLOCK_NUMBERS, &p.rest);
     open_window(&p.gathered);
-    /* As many as there are ranks of the largest piece, twice. */
+    /* Twice the largest piece for each rank. */
     const size_t needed = 2 * (largest + (size_t)g->base.size) * p.bytes;
     if (g->buffer_bytes < needed) {
         free(g->buffer);
@@ -492,7 +491,7 @@ static dl_status sum_pieces(mpi_ranks *g, void *result, const void *vector, int 
     return status == DL_OK ? wait_for(g, p.gathered.at, WINDOW) : status;
 }
 
-/* Numbers that go along the ranks at once: few enough that all ranks work at the same time. */
+/* Numbers sent along the ranks at once: few enough that all ranks work at the same time. */
 static size_t numbers_at_once(size_t count)
 {
     const size_t least = BLOCK_NUMBERS / 32, share = count / 16;
@@ -500,7 +499,7 @@ static size_t numbers_at_once(size_t count)
     return share < BLOCK_NUMBERS ? share : BLOCK_NUMBERS;
 }
 
-/* Several vectors a rank: what is under way of the sum. */
+/* Several vectors per rank: state of the sum in progress. */
 typedef struct chain {
     mpi_ranks *group;
     char *result;
@@ -508,7 +507,7 @@ typedef struct chain {
     MPI_Datatype type;
     MPI_Request taken, given;
     window received, forwarded; /* pieces of the result */
-    size_t places[WINDOW];      /* where in it those are that are received; NONE: none is */
+    size_t places[WINDOW];      /* places in it of those being received; NONE: none */
 } chain;
 
 #define NONE SIZE_MAX
@@ -518,7 +517,7 @@ static int numbers_of(const chain *c, size_t first)
     return (int)(c->count - first < c->at_once ? c->count - first : c->at_once);
 }
 
-/* From the rank before. */
+/* Receives from the rank before. */
 static dl_status take(chain *c, size_t first)
 {
     const int rank = c->group->base.rank;
@@ -527,7 +526,7 @@ static dl_status take(chain *c, size_t first)
                                        rank - 1, TAG_SUM, c->group->exchange, &c->taken));
 }
 
-/* To the next rank. */
+/* Sends to the next rank. */
 static dl_status give(chain *c, size_t first)
 {
     const int rank = c->group->base.rank;
@@ -536,7 +535,7 @@ static dl_status give(chain *c, size_t first)
                                        rank + 1, TAG_SUM, c->group->exchange, &c->given));
 }
 
-/* To the next rank, unless that is the last one, who has made the result. */
+/* Forwards to the next rank, unless that is the last one, which has made the result. */
 static dl_status forward(chain *c, size_t first)
 {
     const dl_rank_group *group = &c->group->base;
@@ -549,7 +548,7 @@ static dl_status forward(chain *c, size_t first)
                                        next, TAG_RESULT, c->group->exchange, room));
 }
 
-/* Waits for the piece that has been under way the longest, and forwards it. */
+/* Waits for the piece longest in flight, and forwards it. */
 static dl_status finish_oldest(chain *c, MPI_Request **room)
 {
     const int slot = c->received.next;
@@ -559,7 +558,7 @@ static dl_status finish_oldest(chain *c, MPI_Request **room)
     return status == DL_OK && first != NONE ? forward(c, first) : status;
 }
 
-/* The result of that piece, once the sum that is there has been given away. */
+/* Shares out the result of that piece, after the sum has been passed on. */
 static dl_status share_out(chain *c, size_t first)
 {
     const dl_rank_group *group = &c->group->base;
@@ -601,7 +600,7 @@ static dl_status sum_along(mpi_ranks *g, void *result, const void *const *vector
         if (status != DL_OK) break;
         g->add(result, list + first_rank, n + !first_rank, last_rank ? of : 1, first,
                (size_t)numbers_of(&c, first), precision);
-        /* The piece before, whose way to the next rank this one's sum has hidden. */
+        /* The piece before: its transfer to the next rank was hidden by this one's sum. */
         if (first > 0) status = share_out(&c, first - c.at_once);
         if (status == DL_OK) status = give(&c, first);
     }
@@ -626,7 +625,7 @@ static dl_status sum(dl_rank_group *group, void *result, const void *const *vect
     return end(g, status, err);
 }
 
-/* A thread in a call sees for itself. */
+/* A thread in a call checks by itself. */
 static bool lost(dl_rank_group *group)
 {
     mpi_ranks *g = of_group(group);
@@ -639,7 +638,7 @@ static bool lost(dl_rank_group *group)
     return atomic_load(&g->failed);
 }
 
-/* A thread in a call says so in this one's place. */
+/* A thread in a call reports it instead of this one. */
 static void abandon(dl_rank_group *group, const dl_error *failure)
 {
     mpi_ranks *g = of_group(group);
@@ -650,7 +649,7 @@ static void abandon(dl_rank_group *group, const dl_error *failure)
     (void)lost(group);
 }
 
-/* The word of `text` that starts there, up to the next blank or the end. */
+/* Length of the word of `text` that starts there, up to the next blank or the end. */
 static int word_bytes(const char *text)
 {
     return (int)strcspn(text, " ");
@@ -698,7 +697,7 @@ static dl_status compare_settings(mpi_ranks *g, const char *settings, dl_error *
     return status;
 }
 
-/* Who is where. */
+/* Finds the host, process and cores of each rank. */
 static dl_status find_members(mpi_ranks *g)
 {
     dl_rank_group *base = &g->base;
@@ -766,7 +765,7 @@ static void end_well(mpi_ranks *g)
     if (g->owns_mpi) (void)MPI_Finalize();
 }
 
-/* After a failure MPI is left as it is: its end would wait for ranks that do not come to it. */
+/* After a failure MPI is left as it is: finalizing would wait for ranks that never get there. */
 static void leave(dl_rank_group *group, const dl_error *failure)
 {
     mpi_ranks *g = of_group(group);
@@ -826,7 +825,7 @@ dl_status dl_mpi_ranks_join(dl_rank_group **group, const dl_rank_settings *setti
         if (status != DL_OK && err != NULL) *err = g->failure;
     }
     if (status == DL_OK) status = compare_settings(g, settings->settings, err);
-    /* After a failure, what MPI may still write to stays. */
+    /* After a failure, memory that MPI may still write to is kept. */
     if (status == DL_OK) *group = &g->base;
     return status;
 }

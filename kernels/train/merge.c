@@ -107,7 +107,7 @@ static bool is_too_stale(const dl_merger *m, const dl_upload *u)
     return m->bound >= 0 && m->version - u->base > m->bound;
 }
 
-/* Lists the eligible uploads, which it has now seen, in chosen; returns how many they are. */
+/* Lists the eligible uploads in chosen, marking them as seen; returns their number. */
 static int list_eligible(dl_merger *m, int64_t now_ns)
 {
     int count = 0;
@@ -134,7 +134,7 @@ static void set_grace_end(dl_merger *m, int eligible, int64_t now_ns)
     }
 }
 
-/* In the order of the workers, so that the sum does not depend on who came first. */
+/* Sorts by worker, so that the sum does not depend on the order of arrival. */
 static void sort_chosen(dl_merger *m, int count)
 {
     for (int i = 1; i < count; i++) {

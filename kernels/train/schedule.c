@@ -20,12 +20,12 @@ static const char *const kind_names[] = {"gradient", "local",  "average", "uploa
                                          "replace",  "rebase", "send",    "receive"};
 #define KIND_COUNT (sizeof kind_names / sizeof kind_names[0])
 
-/* The last two are of schedules with merges, and of those with fragments or a lag. */
+/* The last two are in schedules with merges, and in those with fragments or a lag. */
 enum { TIME, EVENT, UPDATE, WORKER, READ, BATCH, WEIGHT, FRAGMENT, COLUMN_COUNT };
 static const char *const column_names[COLUMN_COUNT] = {"time_s", "event", "update", "worker",
                                                        "read",   "batch", "weight", "fragment"};
 
-/* What is known while the rows are read. */
+/* State of reading the rows. */
 typedef struct reading {
     dl_schedule *schedule;
     const dl_csv *csv;
@@ -34,7 +34,7 @@ typedef struct reading {
     size_t *last;       /* [workers] events up to the last one that its parameters depend on */
     int64_t *uploaded;  /* [workers] version that an upload is based on; NOTHING: merged, or none */
     int64_t *read;      /* [workers] version that its parameters are based on */
-    int64_t *sent;      /* [workers x fragments] of what a worker has sent, how often */
+    int64_t *sent;      /* [workers x fragments] number of a worker's sends */
     int64_t *received;  /* [workers x fragments] */
     int64_t *averaged;  /* [fragments] */
     int64_t *steps;     /* [workers] local ones */
@@ -45,13 +45,13 @@ typedef struct reading {
 
 #define NOTHING (-1)
 
-/* The text that a schedule is read from: bytes from `start` up to `end`, with no NUL after them. */
+/* The text of a schedule: bytes from `start` up to `end`, with no NUL after them. */
 typedef struct head_text {
     const char *start, *end;
 } head_text;
 
 /* The value of "# KEY: VALUE" in the comments at the head, "" for an empty one, NULL for none;
- * *line is where. free() it. */
+ * *line is its line. free() it. */
 static char *head_value(head_text text, const char *key, int *line)
 {
     const size_t key_bytes = strlen(key);
@@ -59,7 +59,7 @@ static char *head_value(head_text text, const char *key, int *line)
     for (const char *at = text.start; at < text.end && *at == '#'; (*line)++) {
         const char *newline = memchr(at, '\n', (size_t)(text.end - at));
         const char *end = newline != NULL ? newline : text.end;
-        const char *value = at + 2 + key_bytes; /* where the colon has to be */
+        const char *value = at + 2 + key_bytes; /* expected place of the colon */
         if (end - at > 1 && end[-1] == '\r') end--;
         if ((size_t)(end - at) >= key_bytes + 3 && at[1] == ' ' &&
             memcmp(at + 2, key, key_bytes) == 0 && *value == ':') {
@@ -194,7 +194,7 @@ static dl_status read_worker(const reading *r, size_t row, dl_schedule_event *ev
     return status;
 }
 
-/* Which worker, and which mini-batch. */
+/* Reads worker and mini-batch. */
 static dl_status read_source(const reading *r, size_t row, dl_schedule_event *event, dl_error *err)
 {
     dl_status status = read_worker(r, row, event, err);
@@ -249,7 +249,8 @@ static int lacking(const reading *r, int worker, int64_t steps)
     return -1;
 }
 
-/* With sites: refuses what needs new parameters, of which some of the site lack their gradients. */
+/* With sites: refuses an event that needs new parameters while some of the site lack their
+ * gradients. */
 static dl_status check_site(const reading *r, size_t row, int worker, dl_error *err)
 {
     const int lacks = lacking(r, worker, r->steps[worker]);
@@ -274,7 +275,7 @@ static dl_status read_local(reading *r, size_t row, dl_schedule_event *event, dl
     return DL_OK;
 }
 
-/* Without a column for it, all parameters are one fragment. */
+/* Without the column, all parameters are one fragment. */
 static dl_status read_fragment(const reading *r, size_t row, dl_schedule_event *event,
                                dl_error *err)
 {
@@ -287,7 +288,7 @@ static dl_status read_fragment(const reading *r, size_t row, dl_schedule_event *
     return status;
 }
 
-/* Of a worker's and the event's fragment. */
+/* The count of a worker and the event's fragment. */
 static int64_t *of_fragment(const reading *r, int64_t *counts, const dl_schedule_event *event,
                             int worker)
 {
@@ -317,7 +318,7 @@ static dl_status read_average(reading *r, size_t row, dl_schedule_event *event, 
     return DL_OK;
 }
 
-/* A worker sends a fragment again once it has received the average of what it had sent. */
+/* A worker sends a fragment again once it has received the average of its last send. */
 static dl_status read_send(reading *r, size_t row, dl_schedule_event *event, dl_error *err)
 {
     dl_status status = read_worker(r, row, event, err);
@@ -356,7 +357,7 @@ static dl_status read_upload(reading *r, size_t row, dl_schedule_event *event, d
     return status;
 }
 
-/* Of the upload that the worker has there; versions are numbered as updates are. */
+/* Reads a merge of the worker's waiting upload; versions are numbered as updates are. */
 static dl_status read_merge(reading *r, size_t row, dl_schedule_event *event, dl_error *err)
 {
     dl_schedule *schedule = r->schedule;
@@ -395,7 +396,7 @@ static dl_status read_merge(reading *r, size_t row, dl_schedule_event *event, dl
     return DL_OK;
 }
 
-/* A worker takes the newest version, or the one before while that is being merged. */
+/* A worker takes the newest version, or the one before while the newest is being merged. */
 static dl_status read_adoption(reading *r, size_t row, dl_schedule_event *event, dl_error *err)
 {
     const int64_t updates = r->schedule->updates;

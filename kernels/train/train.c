@@ -1,7 +1,7 @@
 /* A training run: settings of this process, devices, threads, and the steps of each worker. With
  * one thread for all (dispatch single), it launches the steps of all workers as frameworks do whose
  * session or main thread drives every GPU: worker after worker, phase after phase. The devices run
- * at the same time, but the later ones start when the thread has come round to them. */
+ * at the same time, but the later ones start when the thread reaches them. */
 #include "kernels/train/train_internal.h"
 
 #include <math.h>
@@ -37,7 +37,7 @@ static void input(dl_train_worker *worker)
     dl_train_launched(worker, fields);
 }
 
-/* On a device with fp16 the loss was scaled; its last backward operation includes this. */
+/* On a device with fp16 the loss was scaled; its last backward operation includes the unscaling. */
 static void unscale(dl_train_worker *worker)
 {
     const dl_train_config *config = worker->shared->config;
@@ -72,7 +72,7 @@ static void repeat_passes(dl_train_worker *worker)
 
 /* On a device only whole passes are repeated, as many that `factor` is right on average: with 1.5,
  * every other step has a second pass. Sleeping on the host instead would leave the device idle,
- * which a slower one is not, and give what it lacks to workers that share it. */
+ * unlike a slower one, and free its time for workers that share it. */
 static void slow_device_down(dl_train_worker *worker, double factor)
 {
     const double extra = factor - 1, step = (double)worker->step;
@@ -87,8 +87,8 @@ static void slow_device_down(dl_train_worker *worker, double factor)
 
 /* Prolongs forward and backward, which have used CPU time since start_cpu_ns, by `factor`: a device
  * that takes f times as long also loads memory and caches f times as long, so the passes are run
- * again (they overwrite what they computed with the same values), and only a rest of less than one
- * pass is spun away. CPU time, not wall time: where threads share a core, a slow device would not
+ * again (they overwrite their results with the same values), and only a rest of less than one pass
+ * is spent spinning. CPU time, not wall time: where threads share a core, a slow device would not
  * run faster while the others wait. */
 static void slow_down(dl_train_worker *worker, double factor, int64_t start_cpu_ns)
 {
@@ -105,7 +105,7 @@ static void slow_down(dl_train_worker *worker, double factor, int64_t start_cpu_
                               .name = dl_train_name_id(worker->shared, DL_TRAIN_NAME_SLOWDOWN)});
 }
 
-/* All meet, and the devices are idle. */
+/* Waits until all workers are here and the devices idle. */
 static void wait_for_all(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;
@@ -115,7 +115,7 @@ static void wait_for_all(dl_train_worker *worker)
                                       .name = dl_train_name_id(shared, DL_TRAIN_NAME_BARRIER)});
 }
 
-/* The ranks meet while their devices work, which reduce among themselves. */
+/* The ranks meet while their devices reduce among themselves. */
 static void ranks_barrier_beside(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
@@ -167,7 +167,7 @@ static void step_compute(dl_train_worker *worker)
     }
 }
 
-/* Space for one more step is there but when the number of steps has doubled. */
+/* Makes space for durations: doubles it when full. */
 static void keep_duration(dl_train_worker *worker, int64_t duration_ns)
 {
     if (worker->step == worker->step_capacity) {
@@ -178,7 +178,8 @@ static void keep_duration(dl_train_worker *worker, int64_t duration_ns)
     worker->step_ns[worker->step] = duration_ns;
 }
 
-/* The worker's parameters on the host. A failure of the device ends the run at the next step. */
+/* Copies the worker's parameters to the host. A failure of the device ends the run at the next
+ * step. */
 static double *fetch(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
@@ -190,8 +191,8 @@ static double *fetch(dl_train_worker *worker)
     return made;
 }
 
-/* Keeps the worker's parameters if a point is due after its step; whether it has
- * taken time. */
+/* Keeps the worker's parameters if a point is due after its step; returns whether that took
+ * time. */
 static bool note_point(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;
@@ -241,7 +242,7 @@ static int64_t run_step(dl_train_worker *worker, int64_t start_ns)
 
 /* Whether the run goes on after a step. A stop must not let some workers wait in a barrier for
  * others that have left. The modes whose workers meet therefore stop where all meet, after the
- * coming barrier: worker 0 names the end before it enters that barrier, so that the others, which
+ * coming barrier: worker 0 sets the end before it enters that barrier, so that the others, which
  * cannot have passed it, know after it. */
 static bool run_goes_on(dl_train_worker *worker)
 {
@@ -250,7 +251,7 @@ static bool run_goes_on(dl_train_worker *worker)
     const bool failed = atomic_load_explicit(&shared->failed, memory_order_relaxed);
     const bool stop = shared->ranks != NULL ? atomic_load(&shared->agreed_stop)
                                             : dl_train_stopped(config) || failed;
-    /* There nobody here waits for another worker, and the ranks were notified. */
+    /* No worker waits for another here, and the ranks were notified. */
     if (failed && shared->ranks != NULL && shared->mode->collective) return false;
     if (stop && shared->mode->free_running) return false;
     if (stop && worker->index == 0) {
@@ -266,7 +267,7 @@ static bool run_goes_on(dl_train_worker *worker)
            !atomic_load_explicit(&shared->ended, memory_order_relaxed);
 }
 
-/* A step without data or update: the device's libraries choose their ways and get their memory. */
+/* A step without data or update: the device's libraries choose algorithms and allocate memory. */
 static dl_status warm_up(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
@@ -297,8 +298,8 @@ static dl_status make_worker(dl_train_worker *worker)
     return worker->device != NULL ? warm_up(worker) : DL_OK;
 }
 
-/* Makes the worker's model and all else that it needs; on a device, runs it once so that nothing is
- * chosen or allocated later. The result also goes to worker->status. */
+/* Makes the worker's model and everything else it needs; on a device, runs it once so that nothing
+ * is chosen or allocated later. The result also goes to worker->status. */
 static void worker_set_up(dl_train_worker *worker)
 {
     worker->status = make_worker(worker);
@@ -316,7 +317,7 @@ static dl_status worker_status(const dl_train_shared *shared, dl_error *err)
     return DL_OK;
 }
 
-/* Before the start: `status`, or DL_ERR_SYSTEM if another rank could not be set up. */
+/* Before the start: `status`, or DL_ERR_SYSTEM if another rank's set-up failed. */
 static dl_status ranks_ready(const dl_train_shared *shared, dl_status status, dl_error *err)
 {
     bool failed = false;
@@ -333,8 +334,7 @@ static dl_status ranks_ready(const dl_train_shared *shared, dl_status status, dl
 }
 
 /* In each thread once its workers are set up: whether all are, also those of other ranks, as the
- * first one finds out. Else the whole run is cancelled: the others would wait for that one
- * forever. */
+ * first one finds out. Else the whole run is cancelled: the others would wait forever. */
 static bool all_set_up(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;
@@ -363,7 +363,8 @@ static void worker_run(dl_train_worker *worker)
     dl_train_shared *shared = worker->shared;
     worker_set_up(worker);
     if (!all_set_up(worker)) return;
-    /* Threads leave that one by one as they are woken; after the barrier all start at once. */
+    /* Threads leave the set-up barrier one by one as they are woken; after this one all start at
+     * once. */
     dl_barrier_wait(&shared->barrier);
     worker->start_ns = dl_clock_ns();
     int64_t next_ns = worker->start_ns;
@@ -405,7 +406,7 @@ static void worker_free(dl_train_worker *worker)
     if (worker->device != NULL) worker->shared->config->device->close(worker->device);
 }
 
-/* What was launched since the group started is under way only now. */
+/* Operations launched since the group started run only now. */
 static void end_reduction(dl_train_shared *shared)
 {
     const dl_sync_mode *mode = shared->mode;
@@ -416,8 +417,8 @@ static void end_reduction(dl_train_shared *shared)
     }
 }
 
-/* Every worker's phase in turn, then all devices are waited for, unless the next phase needs not.
- */
+/* Runs every worker's phase in turn, then waits for all devices, unless the next phase needs no
+ * wait. */
 static void run_phase(dl_train_shared *shared, int phase)
 {
     const dl_sync_mode *mode = shared->mode;
@@ -427,7 +428,7 @@ static void run_phase(dl_train_shared *shared, int phase)
     for (int w = 0; w < shared->config->workers; w++) {
         dl_train_worker *worker = &shared->workers[w];
         dl_train_use(worker);
-        /* What other workers' phases took is not this one's. */
+        /* Time of other workers' phases is not this one's. */
         if (!worker->launching) worker->boundary_ns = dl_clock_ns();
         mode->phases[phase](worker);
     }
@@ -484,7 +485,7 @@ static void single_run(void *user, int index)
     }
 }
 
-/* The worker's place on a device, and where the server is on another one, its place there. */
+/* Opens the worker's place on a device, and if the server is on another one, its place there. */
 static dl_status open_places(dl_train_worker *worker, int number, dl_error *err)
 {
     const dl_train_config *config = worker->shared->config;
@@ -504,7 +505,7 @@ static bool device_lost(void *user)
     return group->lost(group);
 }
 
-/* Rank 0's identity of the reduction, with whether it could be made. */
+/* Rank 0's identity of the reduction, and whether it could be made. */
 typedef struct identity {
     bool made;
     char id[DL_DEVICE_ID_BYTES];
@@ -559,7 +560,7 @@ static dl_status open_devices(dl_train_shared *shared, dl_error *err)
     return status;
 }
 
-/* Sets what of `whole` is this process's: config, own, ranks, first_worker. */
+/* Sets this process's part of `whole`: config, own, ranks, first_worker. */
 static dl_status take_part(dl_train_shared *shared, dl_error *err)
 {
     const dl_train_config *whole = shared->whole;
@@ -581,14 +582,14 @@ static dl_status take_part(dl_train_shared *shared, dl_error *err)
     if (whole->device == NULL) return DL_OK;
     const dl_status status = whole->device->count(&devices, err);
     if (status != DL_OK) return status;
-    /* A launcher may show each rank its own devices only: then all of them count from the same. */
+    /* A launcher may show each rank only its own devices: then all of them count from the same. */
     const int all = whole->devices > 0 ? whole->devices : devices - whole->first_device;
     own->first_device += before % all;
     if (whole->devices > 0) own->devices -= before % all;
     return DL_OK;
 }
 
-/* Everything but the threads. What it has made when it fails, free_shared releases. */
+/* Everything but the threads. After a failure free_shared releases what exists. */
 static dl_status init_shared(dl_train_shared *shared, const dl_train_config *whole,
                              const dl_data_set *data, const dl_train_observer *observer,
                              dl_error *err)
@@ -648,7 +649,7 @@ static void free_shared(dl_train_shared *shared)
     dl_barrier_free(&shared->barrier);
 }
 
-/* Steps that there is memory for from the start, 32 KiB a worker; for more it grows. */
+/* Steps with memory from the start, 32 KiB a worker; it grows for more. */
 #define STEPS_AT_FIRST ((int64_t)1 << 12)
 
 /* The threads of each worker, or one for all. */

@@ -1,17 +1,17 @@
 /* Mode average: parameters averaged every `interval` steps, in fragments, late, quantised, between
- * sites, with an outer optimizer (train.h says what each does).
+ * sites, with an outer optimizer (see train.h).
  *
  * Without lag the phases are: update and push; average, slices by server threads; pull. As in
  * allreduce, the next push comes after the second barrier, when the slots were read, and the next
  * averaging after the next first barrier, when the result was.
  *
- * With lag nobody meets. Round r, counted over fragments, is of fragment r mod F. A worker pushes
- * it to its slot after step (r + 1) x period, and who pushes last averages; each worker merges it
- * `lag` steps after its own push. The lag being shorter than the interval, a worker has merged
- * round r before it pushes round r + F, which is the next one of the same fragment: so no slot, no
- * result and no start is written while somebody may still read it, and each fragment needs one of
- * each. With sites, the others of a site are in the same step as the worker that sends for them, as
- * they average gradients in each: the same holds of them. */
+ * With lag workers never meet. Round r, counted over fragments, is of fragment r mod F. A worker
+ * pushes it to its slot after step (r + 1) x period, and the last to push averages; each worker
+ * merges it `lag` steps after its own push. The lag being shorter than the interval, a worker has
+ * merged round r before it pushes round r + F, the next one of the same fragment: so no slot, no
+ * result and no start is written while another worker may still read it, and each fragment needs
+ * one of each. With sites, the others of a site are in the same step as the worker that sends for
+ * them, as they average gradients in each: the same holds for them. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@
 #include "kernels/ranks/rank_group.h"
 #include "kernels/train/train_internal.h"
 
-/* What a broadcast takes at once. */
+/* Bytes of one broadcast. */
 #define BROADCAST_BYTES ((size_t)1 << 30)
 
 int64_t dl_train_period(const dl_train_config *config)
@@ -137,15 +137,15 @@ static dl_fragment fragment_of_round(const dl_train_shared *shared, int64_t roun
     return dl_fragment_of(shared->count, fragments, (int)(round % fragments));
 }
 
-/* The round that is due after the worker's step. */
+/* The fragment of the round that is due after the worker's step. */
 static dl_fragment due_fragment(const dl_train_worker *worker)
 {
     const int64_t done = worker->step + 1;
     return fragment_of_round(worker->shared, done / dl_train_period(worker->shared->config) - 1);
 }
 
-/* Ranges of the optimizer's state that are averaged with a fragment: of each of its vectors the
- * fragment's; all at once where there is one fragment. */
+/* Number of ranges of the optimizer's state that are averaged with a fragment: that fragment of
+ * each of its vectors; everything at once if there is one fragment. */
 static int state_ranges(const dl_train_shared *shared)
 {
     if (shared->config->fragments == 1) return shared->state_count > 0;
@@ -159,7 +159,7 @@ static dl_fragment state_range(const dl_train_shared *shared, const dl_fragment 
     return (dl_fragment){.first = (size_t)range * shared->count + fragment->first,
                          .count = fragment->count};
 }
-/* Where the fragment's message is among those of a worker. */
+/* Offset of the fragment's message among those of a worker. */
 static size_t message_offset(const dl_train_shared *shared, int fragment)
 {
     size_t offset = 0;
@@ -168,8 +168,8 @@ static size_t message_offset(const dl_train_shared *shared, int fragment)
     return offset;
 }
 
-/* What the worker has learned of the fragment goes to the server as a message; over ranks rank 0
- * turns it back later. */
+/* Pushes the worker's change of the fragment to the server as a message; over ranks rank 0 decodes
+ * it later. */
 static void push_learned(dl_train_worker *worker, const dl_fragment *fragment)
 {
     const dl_train_shared *shared = worker->shared;
@@ -214,7 +214,7 @@ static void push_fragment(dl_train_worker *worker, const dl_fragment *fragment)
     }
 }
 
-/* As wait_for_all (train.c), of the worker's site. */
+/* As wait_for_all (train.c), for the worker's site. */
 static void wait_for_site(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;
@@ -223,7 +223,7 @@ static void wait_for_site(dl_train_worker *worker)
                                       .name = dl_train_name_id(shared, DL_TRAIN_NAME_BARRIER)});
 }
 
-/* allreduce of the site's gradients through memory: two waits are enough, as there. */
+/* All-reduce of the site's gradients through memory: two waits are enough, as in allreduce. */
 static void reduce_inside(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
@@ -256,9 +256,9 @@ void dl_average_push(dl_train_worker *worker)
     push_fragment(worker, &fragment);
 }
 
-/* Once the result has the mean of what was sent, numbers first ... first + count - 1 of all that
- * `parts` workers do: the average of the parameters, and the parameters that all start from. The
- * outer optimizer's arithmetic is recorded as the three vectors that it reads. */
+/* Once the result has the mean of the values sent, for numbers first ... first + count - 1, shared
+ * by `parts` workers: makes the average of the parameters, and the parameters that all start from.
+ * The outer optimizer's arithmetic is recorded as the three vectors that it reads. */
 static void end_average(dl_train_worker *worker, size_t first, size_t count, int parts,
                         size_t recorded)
 {
@@ -297,7 +297,7 @@ static void average_slice(dl_train_worker *worker, const dl_fragment *fragment, 
     }
 }
 
-/* Over ranks: `vectors` of this process's senders from number `first` on. */
+/* Over ranks: averages `vectors` of this process's senders from number `first` on. */
 static void average_ranks_vectors(dl_train_worker *worker, void *result, void *const *vectors,
                                   size_t first, size_t count, dl_train_name name)
 {
@@ -308,7 +308,7 @@ static void average_ranks_vectors(dl_train_worker *worker, void *result, void *c
     dl_train_ranks_average(worker, from(shared, result, first), parts, count, name);
 }
 
-/* Rank 0: the messages of sender `own` of each rank become vectors. */
+/* Rank 0: decodes the messages of sender `own` of each rank into vectors. */
 static void decode_gathered(const dl_train_shared *shared, const dl_fragment *fragment, int own)
 {
     const dl_quantise_plan *plan = &shared->plans[fragment->index];
@@ -319,7 +319,7 @@ static void decode_gathered(const dl_train_shared *shared, const dl_fragment *fr
     }
 }
 
-/* Over ranks: all messages go to rank 0, which sends the mean of what they say. */
+/* Over ranks: all messages go to rank 0, which sends the mean of their values. */
 static dl_status average_ranks_messages(const dl_train_shared *shared, const dl_fragment *fragment,
                                         dl_error *why)
 {
@@ -383,7 +383,7 @@ void dl_average_combine(dl_train_worker *worker)
     }
 }
 
-/* What workers take after an average. */
+/* The vector that workers take after an average. */
 static const void *merged_vector(const dl_train_shared *shared)
 {
     return dl_train_keeps_start(shared->config) ? shared->parameters : shared->result;
@@ -407,7 +407,7 @@ void dl_average_pull(dl_train_worker *worker)
     }
 }
 
-/* A counter has grown: whoever waits for one looks again. */
+/* Wakes threads that wait for a counter, as one has grown. */
 static void wake_all(dl_train_shared *shared)
 {
     if (shared->wait == DL_WAIT_SPIN) return;
@@ -448,7 +448,7 @@ static void send_fragment(dl_train_worker *worker)
     wake_all(shared);
 }
 
-/* The worker's next round: over ranks its first worker averages it. */
+/* Merges the worker's next round; over ranks its first worker averages it. */
 static void merge_next(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;
@@ -471,7 +471,7 @@ static void merge_next(dl_train_worker *worker)
                                       .bytes = bytes_of(shared, fragment.count)});
 }
 
-/* How many rounds a worker that has done its step has merged. */
+/* Number of rounds that a worker has merged after its step. */
 static int64_t rounds_due(const dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
@@ -492,8 +492,8 @@ void dl_average_lagging(dl_train_worker *worker)
         merge_next(worker);
 }
 
-/* A worker that has merged a round knows what worker 0 did before it sent it. Of the rounds that
- * worker 0 sends after `done` steps the first is merged up to `done` + period + lag. */
+/* A worker that has merged a round sees worker 0's writes before its send. Of the rounds that
+ * worker 0 sends after `done` steps the first is merged by `done` + period + lag. */
 int64_t dl_average_stop(const dl_train_config *config, int64_t done)
 {
     const int64_t interval = config->interval;

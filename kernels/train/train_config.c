@@ -1,4 +1,4 @@
-/* Settings of training: defaults, names, and what is wrong with them. */
+/* Settings of training: defaults, names and checks. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,12 +58,12 @@ const char *const dl_train_work_names[] = {[DL_TRAIN_WORK_NONE] = "none",
 
 #define SQRT_3 1.7320508075688772
 
-/* The point of the streams of samples (common/random.h), where those of the order of an epoch never
- * come; 32-bit numbers that a step draws. */
+/* Point of the sample streams (common/random.h), never that of an epoch's order; 32-bit numbers
+ * drawn per step. */
 #define WORK_POINT ((1U << 21) - 1)
 #define WORK_NUMBERS 4
 
-/* The largest spread of a kind, which is allowed. */
+/* The largest allowed spread of a kind. */
 static double most_spread(dl_train_work_kind kind)
 {
     switch (kind) {
@@ -388,7 +388,7 @@ static dl_status check_server(const dl_train_config *config, dl_error *err)
     return DL_OK;
 }
 
-/* Numbers of an average, alone. */
+/* Checks each number of an average by itself. */
 static dl_status check_ranges(const dl_train_config *config, dl_error *err)
 {
     if (config->fragments < 1 || config->fragments > DL_TRAIN_FRAGMENTS_MAX ||
@@ -432,7 +432,7 @@ static dl_status check_by_speed(const dl_train_config *config, dl_error *err)
     return DL_OK;
 }
 
-/* What an average may be: its fragments, when they are merged, how they are sent. */
+/* Checks an average: its fragments, their merging, their messages. */
 static dl_status check_average(const dl_train_config *config, dl_error *err)
 {
     const bool quantised = config->quantise != DL_QUANTISE_NONE, late = config->lag > 0;
@@ -470,7 +470,7 @@ static dl_status check_average(const dl_train_config *config, dl_error *err)
     return DL_OK;
 }
 
-/* What merges may be. */
+/* Checks the settings of merges. */
 static dl_status check_merge(const dl_train_config *config, dl_error *err)
 {
     if (config->sync != DL_SYNC_ASYNC_AVERAGE) return DL_OK;

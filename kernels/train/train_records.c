@@ -1,6 +1,6 @@
-/* Records of a step. On the processor each is given to the observer as soon as it ends. On a device
- * operations end without the host's knowledge: marks are put between them, and times are made of
- * them when the step is over, so that recording costs no time of the step. */
+/* Records of a step. On the processor the observer gets each one as soon as it ends. On a device
+ * operations end without the host's knowledge: marks are put between them, and converted to times
+ * after the step, so that recording costs no time of the step. */
 #include "common/alloc.h"
 #include "common/units.h"
 #include "kernels/train/train_internal.h"
@@ -27,7 +27,7 @@ void dl_train_emit_one(const dl_train_worker *worker, dl_record fields, int64_t 
     observer->record(observer->user, &fields);
 }
 
-/* Whether somebody wants to know of more than steps. */
+/* Whether the observer wants more than steps. */
 static bool is_observed(const dl_train_worker *worker)
 {
     const dl_train_observer *observer = worker->shared->observer;
@@ -95,7 +95,7 @@ void dl_train_synchronize(dl_train_worker *worker)
         worker->status = shared->backend->wait(&worker->err);
         if (worker->status != DL_OK) {
             atomic_store_explicit(&shared->failed, true, memory_order_relaxed);
-            /* A device has failed, for which those of other ranks must not wait. */
+            /* A device has failed, and other ranks' devices must not wait for it. */
             if (shared->ranks != NULL && shared->mode->collective)
                 shared->ranks->abandon(shared->ranks, &worker->err);
         }
@@ -110,7 +110,7 @@ void dl_train_synchronize(dl_train_worker *worker)
     }
 }
 
-/* Host time of a mark, within the time that the host knows of: the device's clock may run at
+/* Host time of a mark, limited to the times known on the host: the device's clock may run at
  * another rate. */
 static int64_t mark_ns(const dl_train_worker *worker, const dl_train_pending *pending, size_t mark)
 {
@@ -128,7 +128,7 @@ void dl_train_emit(dl_train_worker *worker)
             dl_train_emit_one(worker, pending->fields, pending->start_ns, pending->end_ns);
             continue;
         }
-        /* One operation ends where the next one starts, so each mark is asked for once. */
+        /* One operation ends where the next one starts, so each mark is read once. */
         const bool first = pending->from == pending->first;
         const int64_t from_ns = first ? pending->start_ns : last_ns;
         const int64_t to_ns = mark_ns(worker, pending, pending->to);

@@ -1,23 +1,22 @@
-/* Replay of a schedule. A thread takes the next event, waits until the parameters that its gradient
- * needs are there, computes, waits until all events before it are applied, and applies: so the
- * result does not depend on the number of threads.
+/* Replay of a schedule. A thread takes the next event, waits until the parameters for its gradient
+ * exist, computes, waits until all events before it are applied, and applies: so the result does
+ * not depend on the number of threads.
  *
- * Of a server's parameters as many versions are kept as the largest staleness needs; where the
+ * A server's parameters are kept in as many versions as the largest staleness needs; where the
  * workers update, each has its own parameters and optimizer. The parameters that an event is
  * computed with do not change before it is applied, so gradients may be computed meanwhile.
  *
- * With sites, a local step's gradient is put aside until all of the site have theirs; then each of
+ * With sites, a local step's gradient is stored until all of the site have theirs; then each of
  * them is updated with the mean. Averages are of the first worker of each site.
  *
- * What quantised averages are of is encoded and turned back as in training, fragment by fragment.
- * With a lag, a worker's fragment is put aside when it is sent, and averages are of what lies
- * there.
+ * The values of quantised averages are encoded and decoded as in training, fragment by fragment.
+ * With a lag, a worker's fragment is stored when it is sent, and averages are of the stored
+ * fragments.
  *
- * Where a syncer merges, what a worker has learned is what its parameters differ from those that it
- * started from: at its last upload, or the version that it took. A version is the one before, plus
- * the mean of weight x what was learned over its merge's uploads; to the outer optimizer that is
- * the average. The last two versions are kept, since workers take the one before while the next one
- * is being merged. */
+ * With a syncer, a worker's change is the difference of its parameters from those that it started
+ * from: at its last upload, or the version that it took. A version is the one before, plus the mean
+ * of weight x change over its merge's uploads; to the outer optimizer that is the average. The last
+ * two versions are kept, since workers take the one before while the next one is being merged. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +30,7 @@
 #include "kernels/train/train.h"
 #include "kernels/train/train_internal.h"
 
-/* What one core's thread computes gradients with. */
+/* One thread's model and reader. */
 typedef struct replay_thread {
     dl_model *model;
     dl_train_reader reader;
@@ -48,31 +47,30 @@ typedef struct replay {
     int thread_count;
 
     /* A server's parameters after update v are versions[v mod version_count], its optimizer
-     * optimizers[0]. Where the workers update, versions[w] and optimizers[w] are worker w's. All of
-     * this is changed by the thread whose event is the next to be applied. */
+     * optimizers[0]. Where the workers update, versions[w] and optimizers[w] are worker w's. Only
+     * the thread whose event is the next to be applied changes them. */
     void **versions;
     size_t version_count;
     dl_optimizer **optimizers;
     size_t optimizer_count;
-    void *outer, *velocity; /* the outer optimizer's parameters and state; NULL: there is none */
-    void *start;            /* what all started from, which is the former if there is one; NULL: not
-                               needed */
-    dl_quantise_plan *plans; /* [fragments] of messages of averages; NULL: as they are */
-    void *message, *average; /* of a fragment; of what was sent */
+    void *outer, *velocity;  /* the outer optimizer's parameters and state; NULL: none */
+    void *start;             /* common start of all, the former if there is one; NULL: not needed */
+    dl_quantise_plan *plans; /* [fragments] of messages of averages; NULL: uncompressed */
+    void *message, *average; /* of a fragment; of the values sent */
     void **residuals;        /* [workers] of 1bit and topk */
     void *sum;               /* of gradients of an update that has several, or of a merge */
     void *merged[2];         /* version v of a syncer is merged[v mod 2]; NULL: there is none */
-    void **starts;           /* [workers] what they started from; NULL without merges */
-    void **uploads;          /* [workers] what they have uploaded, or sent */
+    void **starts;           /* [workers] their starts; NULL without merges */
+    void **uploads;          /* [workers] their last uploads or sends */
     void **gradients_of;     /* [workers] of the site's step; NULL without sites */
-    int *given;              /* [sites] workers that have put theirs aside */
+    int *given;              /* [sites] workers whose gradients are stored */
     dl_train_points points;
     int64_t updates, gradients;
     double first_loss, last_loss;
 
     pthread_mutex_t mutex; /* of all below */
     pthread_cond_t changed;
-    size_t next, done; /* events taken, and done */
+    size_t next, done; /* events taken, and completed */
 } replay;
 
 static bool is_local(const replay *r)
@@ -153,7 +151,7 @@ static void apply_gradient(replay *r, size_t row, void *gradient)
     note_point(r, event, now);
 }
 
-/* Workers that have equal parameters, the first of which averages are of. */
+/* Number of workers with equal parameters, the first of which sends for averages. */
 static int site_size(const replay *r)
 {
     return r->schedule->sites > 0 ? r->schedule->workers / r->schedule->sites : 1;
@@ -170,7 +168,7 @@ static void average_of(const replay *r, void *result, void *const *vectors, size
     dl_exchange_average(result, from, senders, first, count, r->config->precision);
 }
 
-/* Puts the mean of all workers' vectors in their places. */
+/* Replaces all workers' vectors by their mean. */
 static void average_all(const replay *r, void *const *vectors, size_t first, size_t count)
 {
     const int workers = r->schedule->workers;
@@ -193,8 +191,7 @@ static dl_fragment fragment_of(const replay *r, const dl_schedule_event *event)
     return dl_fragment_of(r->count, r->schedule->fragments, event->fragment);
 }
 
-/* The worker's parameters of the fragment, or what a message makes of what it has learned, are put
- * aside. */
+/* Stores the worker's parameters of the fragment, or its change as a message decodes it. */
 static void put_aside(const replay *r, int worker, const dl_fragment *fragment)
 {
     const dl_precision precision = r->config->precision;
@@ -210,7 +207,8 @@ static void put_aside(const replay *r, int worker, const dl_fragment *fragment)
     dl_quantise_decode(plan, r->message, to, precision);
 }
 
-/* The average of what lies there becomes r->average, and what all start from. */
+/* Computes the average of the stored fragments into r->average, and the parameters that all start
+ * from. */
 static void average_aside(const replay *r, const dl_fragment *fragment)
 {
     const dl_precision precision = r->config->precision;
@@ -235,7 +233,7 @@ static void receive(const replay *r, int worker, const dl_fragment *fragment, do
                     r->config->precision);
 }
 
-/* Of each vector of the state the fragment's part. */
+/* Averages the fragment's part of each vector of the state. */
 static void average_states(const replay *r, const dl_fragment *fragment)
 {
     size_t count = 0;
@@ -273,7 +271,7 @@ static void apply_upload(replay *r, int worker)
     memcpy(r->starts[worker], r->versions[worker], r->bytes);
 }
 
-/* The worker takes a version, and adds what it has learned if it rebases. */
+/* The worker takes a version, and adds its own change if it rebases. */
 static void apply_adoption(replay *r, const dl_schedule_event *event)
 {
     const void *version = r->merged[event->read % 2];
@@ -339,7 +337,7 @@ static void apply_site(replay *r, int worker, const void *gradient)
         update(r, r->optimizers[w], r->versions[w], r->sum, r->gradients + 1 - size);
 }
 
-/* Applies event `row`, whose gradient, which the model has, is overwritten. */
+/* Applies event `row`, overwriting its gradient in the model. */
 static void apply(replay *r, size_t row, dl_model *model)
 {
     const dl_schedule_event *event = &r->schedule->events[row];
@@ -370,12 +368,12 @@ static void apply(replay *r, size_t row, dl_model *model)
     }
     r->gradients++;
     if (r->schedule->workers > 1 || r->schedule->has_merges) return;
-    /* Nobody to average with: each step is an update. */
+    /* No one to average with: each step is an update. */
     r->updates = r->gradients;
     note_point(r, event, r->versions[0]);
 }
 
-/* The gradient of an event, with the parameters that it asks for, which are there. */
+/* Computes an event's gradient with the parameters that it needs, which exist. */
 static void compute(replay *r, replay_thread *thread, const dl_schedule_event *event)
 {
     const bool local = event->kind == DL_SCHEDULE_LOCAL;
@@ -385,8 +383,8 @@ static void compute(replay *r, replay_thread *thread, const dl_schedule_event *e
     dl_model_pass(thread->model, r->share);
 }
 
-/* Takes the next event, once what it needs is done. Events are taken in their order, so who waits
- * waits for others that were taken before. */
+/* Takes the next event, once its prerequisites are done. Events are taken in order, so a waiting
+ * thread waits for events taken before. */
 static bool take(replay *r, size_t *row)
 {
     pthread_mutex_lock(&r->mutex);
@@ -426,7 +424,7 @@ static void run_thread(void *user, int index)
     }
 }
 
-/* `count` vectors that start as the model's first parameters. */
+/* Makes `count` vectors that start as the model's initial parameters. */
 static void make_vectors(const replay *r, void **vectors, size_t count, dl_model *model)
 {
     for (size_t v = 0; v < count; v++) {
@@ -452,7 +450,7 @@ static void make_merged(replay *r, dl_model *model)
     make_vectors(r, r->starts, workers, model);
 }
 
-/* What averages need. */
+/* Memory for averages. */
 static void make_averages(replay *r, dl_model *model)
 {
     const dl_train_config *config = r->config;
@@ -474,7 +472,7 @@ static void make_averages(replay *r, dl_model *model)
         memset(r->residuals[w], 0, r->bytes);
 }
 
-/* All versions start as the model's first parameters. */
+/* All versions start as the model's initial parameters. */
 static dl_status make_versions(replay *r, dl_model *model, dl_error *err)
 {
     const dl_train_config *config = r->config;
@@ -520,14 +518,14 @@ static dl_status set_up(replay *r, dl_error *err)
     return dl_backend_cpu(config->precision)->start_threads(r->thread_count, err);
 }
 
-/* Not pinned: nothing is timed, and replays side by side should share all cores. */
+/* Not pinned: nothing is timed, and concurrent replays should share all cores. */
 static dl_status run_all(replay *r, dl_error *err)
 {
     return dl_pinned_threads_run(r->thread_count, NULL, run_thread, r, err);
 }
 
-/* All of *result but its times: the parameters are the server's last ones, the last version that
- * was merged, or the mean of the workers'. */
+/* All of *result but its times: the parameters are the server's last ones, the last merged version,
+ * or the mean of the workers'. */
 static void take_result(replay *r, dl_train_result *result)
 {
     const bool merges = r->schedule->has_merges;
@@ -583,7 +581,7 @@ static void free_replay(replay *r)
     pthread_mutex_destroy(&r->mutex);
 }
 
-/* The settings that training checks, as if the workers of the schedule were there. */
+/* Checks the settings as training does, as if the workers of the schedule were there. */
 dl_status dl_train_check_replay(const dl_train_config *config, dl_error *err)
 {
     if (config->device != NULL) {
@@ -608,7 +606,7 @@ dl_status dl_train_check_replay(const dl_train_config *config, dl_error *err)
     return dl_train_check_config(&checked, err);
 }
 
-/* An outer optimizer is of averages, and what bmuf is. */
+/* Checks that an outer optimizer has averages or merges, and that a bmuf has one. */
 static dl_status check_outer(const dl_train_config *config, const dl_schedule *schedule,
                              dl_error *err)
 {

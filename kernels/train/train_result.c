@@ -1,4 +1,4 @@
-/* What a run came to: points on the way, the final parameters, what a trained model is worth. */
+/* Result of a run: points on the way, the final parameters, the accuracy of a trained model. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,7 +14,8 @@ bool dl_train_points_due(dl_train_points *points, int64_t steps, double every)
 {
     if (every == 0) return false;
     if (points->due == 0) points->due = every;
-    /* A millionth of a step earlier: multiples of a quotient may lie that far beside a whole. */
+    /* A millionth of a step earlier: rounded multiples of a quotient may miss a whole number by
+     * that much. */
     const double reached = (double)steps + 1e-6;
     if (reached < points->due) return false;
     points->due = (floor(reached / every) + 1) * every;
@@ -81,7 +82,7 @@ static bool has_versions(const dl_train_shared *shared)
     return shared->mode->server && shared->mode->free_running;
 }
 
-/* The final parameters are the server's or the syncer's. */
+/* Whether the final parameters are the server's or the syncer's. */
 static bool has_last_version(const dl_train_shared *shared)
 {
     return shared->mode->server || shared->mode->syncer;
@@ -138,10 +139,10 @@ static dl_status add_parameters(const dl_train_shared *shared, const dl_train_wo
     return status;
 }
 
-/* After the parameters in each worker's vector that is summed over ranks. */
+/* Figures after the parameters in each worker's vector that is summed over ranks. */
 enum { FIRST_LOSS, LAST_LOSS, SAMPLES_PER_S, FIGURES };
 
-/* A vector of parameters and figures for each worker; without ranks there are none. */
+/* A vector of parameters and figures for each worker; none without ranks. */
 static double **make_vectors(const dl_train_shared *shared)
 {
     const int workers = shared->ranks != NULL ? shared->config->workers : 0;
@@ -152,7 +153,7 @@ static double **make_vectors(const dl_train_shared *shared)
     return vectors;
 }
 
-/* What is in `made` so far is of this process; makes it that of all. */
+/* Turns `made`, the result of this process, into that of all. */
 static dl_status add_up_over_ranks(const dl_train_shared *shared, double **vectors,
                                    dl_train_result *made, dl_error *err)
 {
@@ -184,7 +185,7 @@ static void free_vectors(const dl_train_shared *shared, double **vectors)
     free(vectors);
 }
 
-/* The workers' lists become the result's. */
+/* Moves the workers' lists to the result. */
 static void take_durations(dl_train_shared *shared, dl_train_result *result)
 {
     result->worker_count = shared->config->workers;
@@ -258,12 +259,12 @@ void dl_train_result_free(dl_train_result *result)
     *result = (dl_train_result){0};
 }
 
-/* Samples a forward pass of dl_train_accuracy: at most that many, and no more than fit into the
- * bytes (ResNet-50 keeps 91 MB a sample). */
+/* Samples per forward pass of dl_train_accuracy: at most ACCURACY_BATCH, and no more than fit into
+ * ACCURACY_BYTES (ResNet-50 keeps 91 MB a sample). */
 #define ACCURACY_BATCH 200
 #define ACCURACY_BYTES ((size_t)1 << 30)
 
-/* Copies the parameters into a model of single precision, in which predictions are made. */
+/* Copies the parameters into a model of single precision for predictions. */
 static void set_parameters(dl_model *model, const double *parameters)
 {
     float *to = dl_model_parameters(model);

@@ -1,14 +1,14 @@
-/* The server of async and softsync, which differ in how many gradients make an update. Parameters,
+/* The server of async and softsync, which differ in the gradients per update. Parameters,
  * optimizer, version and all lists of the server belong to the holder of the lock; the pull is
  * under it too, so that a worker never reads half an update. A worker's slot is its inbox. A
- * gradient that an update still waits for stays in its vector, which moves to the list `pending`,
- * and the worker gets a spare one; so no gradient is copied. */
+ * gradient that waits for an update stays in its vector, which moves to the list `pending`, and the
+ * worker gets a spare one; so no gradient is copied. */
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include "kernels/train/train_internal.h"
 
-/* The gradient in the worker's slot will be in the next update, which finds this version. */
+/* The gradient in the worker's slot joins the next update, which finds this version. */
 static void contribute(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;
@@ -25,7 +25,8 @@ static void contribute(dl_train_worker *worker)
     shared->slots[worker->index] = NULL;
 }
 
-/* Whether an update now leaves no worker at a gradient that would be staler than the bound. */
+/* Whether an update now leaves no worker computing a gradient that would be staler than the
+ * bound. */
 static bool may_update(const dl_train_shared *shared)
 {
     const int64_t bound = shared->config->bound;
@@ -37,7 +38,7 @@ static bool may_update(const dl_train_shared *shared)
     return true;
 }
 
-/* Tells those who wait for an update, if there can be any. */
+/* Wakes threads that wait for an update, if there can be any. */
 static void publish(dl_train_shared *shared)
 {
     if (shared->config->bound < 0) return;
@@ -73,8 +74,8 @@ static void update(dl_train_worker *worker)
     publish(shared);
 }
 
-/* Waits, without the lock, until an update has the worker's gradient in it. Where the run ends
- * before, none ever will. */
+/* Waits, without the lock, until an update includes the worker's gradient. If the run ends before,
+ * none ever will. */
 static void wait_for_update(dl_train_worker *worker, int64_t contributed_version)
 {
     dl_train_shared *shared = worker->shared;
@@ -97,8 +98,8 @@ static void acquire(dl_train_worker *worker)
                                       .name = dl_train_name_id(shared, DL_TRAIN_NAME_LOCK)});
 }
 
-/* Under the lock. There is a spare vector for everybody, unless workers wait for an update that
- * will not come: those need none any more. */
+/* Under the lock. There is a spare vector for every worker, except those waiting for an update that
+ * will not come: they need none any more. */
 static void pull(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;

@@ -1,15 +1,15 @@
-/* The sync modes: what a step does once its gradients are there. First how vectors get to the
- * server and back and who does its arithmetic, then the modes; the server of async and softsync is
- * in train_server.c, averages of parameters in train_average.c.
+/* The sync modes: a step's work once its gradients are ready. First how vectors get to the server
+ * and back and who does its arithmetic, then the modes; the server of async and softsync is in
+ * train_server.c, averages of parameters in train_average.c.
  *
  * On the host, the thread of the worker that has the lock or the slice computes. On a device (where
  * = gpu) it launches on `worker->server`, a slot on the server's device: the worker's own slot if
- * it is on that device, so that everything follows in one queue and is timed by its marks; else a
+ * it is on that device, so that everything runs in one stream and is timed by its marks; else a
  * second one, whose kernels are waited for and timed by the host.
  *
  * Over ranks, the first worker of each process exchanges with the other ranks, while its others
- * wait where they would wait for one another's averages. Whether the run ends early is agreed
- * between all, since a rank that ended alone would leave the others waiting. */
+ * wait where they would wait for one another's averages. All ranks agree whether the run ends
+ * early, since a rank that ended alone would leave the others waiting. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,8 +79,6 @@ static dl_record copy_record(const dl_train_worker *worker, size_t bytes, dl_pha
                        .bytes = bytes};
 }
 
-/* From the worker's memory to the server's, and back. The worker's gradients to its slot, as a
- * message if so configured; the server's parameters to the worker. */
 void dl_train_push(dl_train_worker *worker, void *to, const void *from, size_t bytes,
                    dl_train_name name)
 {
@@ -107,8 +105,6 @@ void dl_train_pull(dl_train_worker *worker, void *to, const void *from, size_t b
     dl_train_launched(worker, copy_record(worker, bytes, DL_PHASE_PULL, name));
 }
 
-/* Before the server's arithmetic in the thread of `worker`: what follows, up to
- * dl_train_mark_average, works on the server's memory. */
 void dl_train_serve(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
@@ -153,15 +149,13 @@ static dl_record average_record(const dl_train_worker *worker, dl_phase phase, d
                        .bytes = bytes};
 }
 
-/* The record of that arithmetic, by `threads` workers on `vectors` vectors of `bytes` each. */
+/* Records that arithmetic, by `threads` workers on `vectors` vectors of `bytes` each. */
 void dl_train_mark_average(dl_train_worker *worker, dl_phase phase, dl_train_name name, int vectors,
                            int threads, size_t bytes)
 {
     served(worker, average_record(worker, phase, name, vectors, threads, bytes));
 }
 
-/* Numbers first ... first + count - 1 of the mean of n of the server's vectors; first is 0 on a
- * device. */
 void dl_train_average_vectors(const dl_train_shared *shared, void *result, void *const *vectors,
                               int n, size_t first, size_t count)
 {
@@ -174,7 +168,7 @@ void dl_train_average_vectors(const dl_train_shared *shared, void *result, void 
     }
 }
 
-/* The worker's gradients as a message, in its own memory. */
+/* Encodes the worker's gradients as a message, in its own memory. */
 static void quantise(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
@@ -191,7 +185,7 @@ static void quantise(dl_train_worker *worker)
         worker, average_record(worker, DL_PHASE_NONE, DL_TRAIN_NAME_QUANTISE, 1, 1, shared->bytes));
 }
 
-/* The worker's message at the server becomes the vector in its slot. */
+/* Decodes the worker's message at the server into the vector in its slot. */
 static void dequantise(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
@@ -249,7 +243,7 @@ static void plan_gradients(dl_train_shared *shared, const dl_model *model)
     shared->message_bytes = shared->plan.message_bytes;
 }
 
-/* Memory for messages, where the configuration wants them: the server's, a worker's. */
+/* Memory for messages, if the configuration needs it: the server's, a worker's. */
 static dl_status make_messages(dl_train_shared *shared, const dl_model *model, dl_error *err)
 {
     const int senders = dl_train_senders(shared->config);
@@ -310,7 +304,7 @@ static void **make_slots(const dl_train_shared *shared, int places, int count, s
 }
 
 /* Slots of the workers; in async and softsync also the vectors of gradients that wait for an
- * update: with those of workers that do not wait for it, one less than it needs. */
+ * update: with those of workers that do not wait for it, one fewer than it needs. */
 static void make_all_slots(dl_train_shared *shared)
 {
     const int workers = shared->config->workers, senders = dl_train_senders(shared->config);
@@ -322,7 +316,6 @@ static void make_all_slots(dl_train_shared *shared)
     shared->pending = make_slots(shared, all, 0, shared->bytes);
 }
 
-/* The server's vectors, as far as the mode has them. `model` has the common first parameters. */
 dl_status dl_train_server_make(dl_train_shared *shared, dl_model *model, dl_error *err)
 {
     const dl_train_config *config = shared->config;
@@ -370,7 +363,7 @@ dl_status dl_train_server_make(dl_train_shared *shared, dl_model *model, dl_erro
 void dl_train_server_free(dl_train_shared *shared)
 {
     const int workers = shared->config->workers;
-    /* Without a slot nothing of the server's memory was asked for. */
+    /* Without slots no memory of the server was requested. */
     for (int w = 0; shared->slots != NULL && w < workers; w++) {
         if (w == 0) dl_train_use(&shared->workers[0]);
         if (shared->mode->slots) server_release(shared, shared->slots[w]);
@@ -396,7 +389,7 @@ void dl_train_server_free(dl_train_shared *shared)
     dl_optimizer_destroy(shared->optimizer);
 }
 
-/* The end for this process: another worker's reason stands, and this may be its consequence. */
+/* Ends this process's part: another worker's reason stands, and this may be its consequence. */
 void dl_train_end_by_loss(dl_train_worker *worker, dl_status status, const dl_error *why)
 {
     dl_train_shared *shared = worker->shared;
@@ -421,7 +414,7 @@ void dl_train_ranks_barrier(dl_train_worker *worker)
     if (status != DL_OK) dl_train_end_by_loss(worker, status, &why);
 }
 
-/* The same thread, after that: the mean of `vectors` of all ranks' senders, with its record. */
+/* In the same thread, after that: the mean of `vectors` of all ranks' senders, with its record. */
 void dl_train_ranks_average(dl_train_worker *worker, void *result, void *const *vectors,
                             size_t count, dl_train_name name)
 {
@@ -449,7 +442,6 @@ const char *const dl_sync_names[] = {[DL_SYNC_NONE] = "none",
  * write the same cache line. */
 #define SLICE_NUMBERS 16
 
-/* Slice `index` of `parts` of a vector of `count` numbers. */
 void dl_train_slice_of(size_t count, int parts, int index, size_t *first, size_t *size)
 {
     const size_t units = (count + SLICE_NUMBERS - 1) / SLICE_NUMBERS;
@@ -488,10 +480,10 @@ void dl_train_ranks_meet(dl_train_worker *worker)
                               .name = dl_train_name_id(worker->shared, DL_TRAIN_NAME_BARRIER)});
 }
 
-/* allreduce through memory. The slots are the workers' own gradients. Two barriers are enough: the
- * result is read after the second one and written again only after the next step's first one,
- * which a worker reaches after its read; and a worker overwrites its gradients only after the
- * second one, when all have read them. */
+/* All-reduce through memory. The slots are the workers' own gradients. Two barriers are enough: the
+ * result is read after the second one and written again only after the next step's first one, which
+ * a worker reaches after its read; and a worker overwrites its gradients only after the second one,
+ * when all have read them. */
 static void average_gradients(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;
@@ -510,7 +502,6 @@ static void average_gradients(dl_train_worker *worker)
                           shared->bytes);
 }
 
-/* Updates the worker's own parameters, operation by operation, each with its record. */
 void dl_train_update_replica(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
@@ -539,7 +530,7 @@ static void take_gradients(dl_train_worker *worker)
     dl_train_update_replica(worker);
 }
 
-/* Between devices: gradients, or after the update parameters and state. */
+/* All-reduce between devices: of gradients, or after the update of parameters and state. */
 static void reduce_gradients(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
@@ -566,7 +557,7 @@ static void update_and_reduce(dl_train_worker *worker)
     if (shared->state_count > 0) shared->config->device->all_reduce(state, state_count);
 }
 
-/* Recorded as arithmetic of all workers, whatever it is made of. */
+/* Recorded as arithmetic of all workers, however it is done. */
 static void mark_reduced(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
@@ -586,8 +577,7 @@ static void mark_reduced(dl_train_worker *worker)
 static void push_to_server(dl_train_worker *worker)
 {
     dl_train_push_gradients(worker);
-    /* One of the workers counts the update, while no one applies: all do that after the barrier.
-     */
+    /* One worker counts the update, while none applies: all do that after the barrier. */
     const dl_train_shared *shared = worker->shared;
     if (worker->index != 0) return;
     dl_optimizer_scale_rate(shared->optimizer,

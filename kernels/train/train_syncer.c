@@ -1,13 +1,13 @@
 /* Asynchronous local SGD for real: learners, which are the workers, and a syncer with a thread of
  * its own, which the system may run on any core. All lists, the version and `parameters` belong to
- * the holder of shared->mutex; a version is taken under it, so that nobody reads half of one.
+ * the holder of shared->mutex; a version is taken under it, so that no worker reads half of one.
  *
- * What a worker has learned is what its parameters differ from those that it started from: at its
+ * A worker's change is the difference of its parameters from those that it started from: at its
  * last upload, or the version that it took. A version is the one before, plus the mean of weight x
- * what was learned over its merge's uploads; to the outer optimizer that is the average. The same
- * arithmetic in the same order is train_replay.c's, so a replay of a run's events has its bits.
+ * change over its merge's uploads; to the outer optimizer that is the average. train_replay.c does
+ * the same arithmetic in the same order, so a replay of a run's events has its bits.
  *
- * Each worker has three vectors for uploads: one lies there, one is being merged, and one is free
+ * Each worker has three vectors for uploads: one is waiting, one is being merged, and one is free
  * to be written. */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -24,15 +24,15 @@ enum { BUFFERS = 3, NONE = -1 };
 
 typedef struct learner {
     void *buffers[BUFFERS];
-    int lying, merging; /* of them; NONE */
-    void *start;        /* what it has started from */
+    int lying, merging; /* indices of buffers; NONE */
+    void *start;        /* the parameters that it started from */
     int64_t cycle_start_ns;
 } learner;
 
 struct dl_train_syncer {
     dl_merger merger;
     learner *learners; /* [workers] */
-    void *outer;       /* the outer optimizer's parameters; NULL: there is none */
+    void *outer;       /* the outer optimizer's parameters; NULL: none */
     pthread_t thread;
     bool started;
 };
@@ -97,7 +97,7 @@ static bool has_ended(const dl_train_shared *shared)
     return atomic_load_explicit(&shared->ended, memory_order_relaxed);
 }
 
-/* Waits, holding the mutex, until something has changed or it is until_ns. */
+/* Waits, holding the mutex, until something has changed or until until_ns. */
 static void wait_until(dl_train_shared *shared, int64_t until_ns)
 {
     if (until_ns == INT64_MAX) {
@@ -111,8 +111,8 @@ static void wait_until(dl_train_shared *shared, int64_t until_ns)
 
 /* --- the syncer ----------------------------------------------------------------------------- */
 
-/* Makes the next version of `count` chosen uploads in `result`, without the mutex: nobody else
- * writes what it reads. */
+/* Makes the next version of `count` chosen uploads in `result`, without the mutex: no other thread
+ * writes its inputs. */
 static void merge(const dl_train_shared *shared, int count)
 {
     const dl_train_syncer *s = shared->syncer;
@@ -133,7 +133,7 @@ static void merge(const dl_train_shared *shared, int count)
     memcpy(sum, s->outer, shared->bytes);
 }
 
-/* With the mutex: the merge's uploads are taken, so that learners do not write into them. */
+/* With the mutex: reserves the merge's uploads, so that learners do not write into them. */
 static void begin_merge(dl_train_syncer *s, int count)
 {
     for (int i = 0; i < count; i++) {
@@ -157,7 +157,7 @@ static void publish(dl_train_shared *shared, int count)
     pthread_cond_broadcast(&shared->changed);
 }
 
-/* Between two looks: until the next one is due or, where it looks at each upload, there is one
+/* Waits between two looks: until the next one is due or, if it looks at each upload, there is one
  * more. */
 static void rest(dl_train_shared *shared, int64_t next_ns)
 {
@@ -215,7 +215,7 @@ void dl_train_syncer_join(dl_train_shared *shared)
 
 /* --- learners ------------------------------------------------------------------------------- */
 
-/* The mutex, with the time that it takes as a wait for a lock. */
+/* Locks the mutex, recording the time as a wait for a lock. */
 static void acquire(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;
@@ -224,7 +224,7 @@ static void acquire(dl_train_worker *worker)
                                       .name = dl_train_name_id(shared, DL_TRAIN_NAME_LOCK)});
 }
 
-/* One that is neither lying there nor being merged, and stays so until its worker has submitted
+/* A buffer that is neither waiting nor being merged, and stays so until its worker has submitted
  * it. */
 static int free_buffer(dl_train_worker *worker, const learner *l)
 {
@@ -236,7 +236,7 @@ static int free_buffer(dl_train_worker *worker, const learner *l)
     return found;
 }
 
-/* What was learned goes to the buffer. */
+/* Writes the worker's change to the buffer. */
 static void push(dl_train_worker *worker, const learner *l, int buffer)
 {
     const dl_train_shared *shared = worker->shared;
