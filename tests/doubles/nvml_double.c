@@ -1,6 +1,7 @@
 #include "tests/doubles/nvml_double.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 nvml_double_state nvml_double = {
     .gpus = 2,
@@ -60,8 +61,22 @@ int nvmlDeviceGetNvLinkRemotePciInfo_v2(void *device, unsigned link, dl_nvml_pci
 int nvmlDeviceGetFieldValues(void *device, int count, dl_nvml_field *fields);
 int nvmlDeviceGetP2PStatus(void *a, void *b, int capability, int *status);
 
+/* FAKE_DEVICES GPUs, each with a lane to each other one, as the fake device has (fake_cuda.c). */
+static void take_count(void)
+{
+    const char *devices = getenv("FAKE_DEVICES");
+    if (devices == NULL) return;
+    nvml_double.gpus = atoi(devices);
+    for (int gpu = 0; gpu < nvml_double.gpus && gpu < NVML_DOUBLE_MAX; gpu++) {
+        nvml_double.buses[gpu] = 0x13 + (unsigned)gpu;
+        for (int other = 0; other < nvml_double.gpus; other++)
+            nvml_double.lanes[gpu][other] = other != gpu;
+    }
+}
+
 int nvmlInit_v2(void)
 {
+    take_count();
     return nvml_double.init_result;
 }
 

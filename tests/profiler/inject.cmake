@@ -104,6 +104,11 @@ if(TARGET fake_cuda AND TARGET dl_nvtx AND HWLOC_FOUND)
     add_test(NAME test_gpu_run COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_gpu_run.sh ${bin} ${CMAKE_BINARY_DIR}/tests
              $<TARGET_FILE:fake_cuda> "${CUPTI_LIBRARY}")
     set_tests_properties(test_gpu_run PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
+    if(TARGET nvml_double)
+        add_test(NAME test_quickstart_gpus COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_quickstart_gpus.sh ${bin}
+                 ${CMAKE_BINARY_DIR}/tests $<TARGET_FILE:fake_cuda> "${CUPTI_LIBRARY}")
+        set_tests_properties(test_quickstart_gpus PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
+    endif()
     add_test(NAME test_gpu_run_broken COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_gpu_run.sh ${bin} ${CMAKE_BINARY_DIR}/tests
              $<TARGET_FILE:fake_cuda> "${CUPTI_LIBRARY}" broken)
     set_tests_properties(test_gpu_run_broken PROPERTIES LABELS slow SKIP_RETURN_CODE 77)

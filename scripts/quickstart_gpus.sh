@@ -1,0 +1,163 @@
+#!/usr/bin/env bash
+# ./quickstart on a machine with NVIDIA GPUs: trains on one of them, and from that predicts 1, 2, 4, ..
+# all; trains on as many, exchanging by NCCL; compares; records a run of each count by CUPTI; and writes
+# one file, OUT/gpus.report.txt, with all of it, to be sent to who keeps the model. Host names, users
+# and folders are not in it. A command that fails does not end the others: the report says which.
+#
+# Usage: scripts/quickstart_gpus.sh BIN OUT [OPTION VALUE]...
+#   BIN, OUT     the programs' folder; where results go, which is made anew
+#   --model      of dlprof train; default resnet50, on synthetic images
+#   --batch      samples of each GPU; calibration takes a half and a quarter too; default 64
+#   --precision  default tf32 where the GPU has it, else fp32
+#   --steps      of a run; default 40
+#   --rounds     in which everything is measured once; default 3
+#   --seconds    after which no further round begins; default 180
+#   --bench      options of dlprof bench on one GPU; default "--seconds 15"
+# Exit status: 0 if at least one run of several GPUs (or of the only one) was predicted and measured.
+set -uo pipefail
+[ $# -ge 2 ] || { sed -n '7,17s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+bin=$(realpath "$1") out=$2
+source_dir=$(realpath "$(dirname "$0")/..")
+shift 2
+declare -A set=([model]=resnet50 [batch]=64 [precision]="" [steps]=40 [rounds]=3 [seconds]=180 [bench]="--seconds 15")
+while [ $# -gt 0 ]; do
+    key=${1#--}
+    if [ "$key" = "$1" ] || [ -z "${set[$key]+known}" ] || [ $# -lt 2 ]; then
+        echo "quickstart_gpus: unknown argument '$1', or no value; known: ${!set[*]}" >&2
+        exit 2
+    fi
+    set[$key]=$2
+    shift 2
+done
+gpus=$(nvidia-smi -L | grep -c '^GPU ')
+[ "$gpus" -gt 0 ] || { echo "quickstart_gpus: nvidia-smi lists no GPU" >&2; exit 1; }
+cards=$(nvidia-smi --query-gpu=name,driver_version,compute_cap --format=csv,noheader)
+if [ -z "${set[precision]}" ]; then
+    set[precision]=fp32
+    [ "$(sort -t, -k3 -n <<<"$cards" | awk -F, 'NR == 1 { print int($3) }')" -ge 8 ] && set[precision]=tf32
+fi
+rm -rf "$out"
+mkdir -p "$out" && cd "$out" || exit 1
+folder=$PWD
+: >failed.txt
+
+# attempt NAME COMMAND...: its output goes to NAME.txt; a failure, or ten minutes without an end, is noted.
+attempt() {
+    local name=$1 status=0
+    shift
+    timeout 600 "$@" >"$name.txt" 2>&1 || status=$?
+    [ $status -eq 0 ] || { echo "$name: exit status $status: $(tail -n 3 "$name.txt" | tr -s '\n ' ' ')" >>failed.txt; return 1; }
+}
+
+train=("$bin/dlprof" train --device cuda --data synthetic --model "${set[model]}"
+    --precision "${set[precision]}" --steps "${set[steps]}")
+counts=()
+for ((n = 1; n < gpus; n *= 2)); do counts+=("$n"); done
+counts+=("$gpus")
+modes=(allreduce "average --interval 10")
+
+of_all() { # workers, mode with its options: what dlprof train takes
+    echo "--workers $1 --batch $(($1 * set[batch])) --sync $2 --where allreduce --no-trace"
+}
+
+echo "$gpus GPUs: $(sort <<<"$cards" | uniq -c | awk '{ n = $1; sub(/^ *[0-9]+ /, ""); print n " x " $0 }' | paste -sd ';')"
+echo "${set[model]}, ${set[batch]} samples a GPU, ${set[precision]}; about $((set[seconds] + 60)) s"
+attempt machine "$bin/dlprof" machine --measure -o machine.ini
+echo "machine and links measured, $SECONDS s"
+
+traces=()
+for part in 4 2 1; do
+    batch=$((set[batch] / part))
+    attempt "one_$batch" "${train[@]}" --gpus 1 --workers 1 --batch $batch -o "one_$batch.dlt" && traces+=("one_$batch.dlt")
+done
+# shellcheck disable=SC2086 # several options
+attempt bench "$bin/dlprof" bench --device cuda --model "${set[model]}" --precision "${set[precision]}" \
+    --batch "${set[batch]}" --workers-max 1 ${set[bench]} --data synthetic -o bench.dlt && traces+=(bench.dlt)
+attempt fit "$bin/dlcal" fit "${traces[@]}" -o costs.ini
+echo "costs taken from runs of one GPU, $SECONDS s"
+
+for ((round = 1; round <= set[rounds]; round++)); do
+    if [ "$round" -gt 1 ] && [ "$SECONDS" -ge "${set[seconds]}" ]; then
+        echo "round $round was not begun after $SECONDS s" | tee -a failed.txt
+        break
+    fi
+    for n in "${counts[@]}"; do
+        for mode in "${modes[@]}"; do
+            read -ra options <<<"$(of_all "$n" "$mode")"
+            attempt "measured_${n}_${mode%% *}_$round" "${train[@]}" "${options[@]}" --csv measured.csv
+        done
+    done
+    echo "round $round of ${set[rounds]}: ${counts[*]} GPUs, $SECONDS s"
+done
+for n in "${counts[@]}"; do
+    read -ra options <<<"$(of_all "$n" allreduce)"
+    attempt "recorded_$n" "$bin/dlprof" run -q -o "recorded_$n" -- "${train[@]}" "${options[@]}" &&
+        attempt "info_$n" "$bin/dlprof" info "recorded_$n"/*.dlt
+done
+echo "recorded by CUPTI, $SECONDS s"
+
+list=$(IFS=, && echo "${counts[*]}")
+attempt results "$bin/dlsim" --costs costs.ini --machine machine.ini --workers "$list" --batch-per-worker "${set[batch]}" \
+    --mode allreduce,average --interval 10 --set sync.where=allreduce --noise trace --replicates 8 \
+    --measured measured.csv -o results.csv --html gpus.html
+[ ! -s results.csv ] || awk '/^note/ { notes = 1 } /^error/ { notes = 0 } !notes' results.txt
+
+# What the report takes of it; names of the host, its user and folders leave it.
+section() { printf '\n## %s\n' "$1"; }
+whole() { [ ! -s "$1" ] || cat "$1"; }
+report() {
+    echo "# dlscale on several GPUs: predicted from one, measured on all"
+    section "versions"
+    "$bin/dlsim" --version | head -n 1
+    date -u +%Y-%m-%d
+    uname -srm
+    awk '{ print "GPU: " $0 }' <<<"$cards"
+    nvidia-smi topo -m 2>/dev/null
+    ldd "$bin/libdlprof_cuda.so" 2>/dev/null | awk '$3 ~ /nccl|cudart|cudnn|cublas/ { system("readlink -f " $3) }' |
+        sed 's|.*/||'
+    section "settings"
+    for key in "${!set[@]}"; do echo "$key = ${set[$key]}"; done | sort
+    section "failed or left out"
+    whole failed.txt
+    section "predicted beside measured"
+    whole results.txt
+    section "measured"
+    whole measured.csv
+    section "machine file"
+    whole machine.ini
+    section "cost file"
+    whole costs.ini
+    section "predicted, all columns"
+    whole results.csv
+    for n in "${counts[@]}"; do
+        section "recorded by CUPTI, $n GPUs"
+        [ ! -s "info_$n.txt" ] || sed -n '/^device /,$p' "info_$n.txt"
+    done
+}
+without_names() {
+    local host user
+    host=$(uname -n) user=$(id -un)
+    awk -v folder="$folder" -v bin="$bin" -v home="${HOME:-}" -v host="$host" -v user="$user" '
+        function hide(name, by,    at, rest, before, after) {
+            rest = $0; $0 = ""
+            while (length(name) > 1 && (at = index(rest, name)) > 0) {
+                before = at > 1 ? substr(rest, at - 1, 1) : ""; after = substr(rest, at + length(name), 1)
+                $0 = $0 substr(rest, 1, at - 1) ((before after) ~ /[A-Za-z0-9_]/ ? name : by)
+                rest = substr(rest, at + length(name))
+            }
+            $0 = $0 rest
+        }
+        { hide(folder, "OUT"); hide(bin, "BIN"); hide(home, "HOME"); hide(host, "HOST"); hide(user, "USER")
+          gsub(/GPU-[0-9a-f]+(-[0-9a-f]+)+/, "GPU-UUID"); print }'
+}
+report | without_names >gpus.report.txt
+if command -v gnuplot >/dev/null && [ -s results.csv ]; then
+    attempt plot gnuplot -e "results='results.csv'; output='gpus.speedup.png'; title='${set[model]}'" \
+        "$source_dir/plots/speedup.gp"
+fi
+
+[ ! -s failed.txt ] || { echo "failed or left out:" && sed 's/^/  /' failed.txt | cut -c -160; }
+found=$(sed -n 's/^error over/predicted from one GPU,/p' results.txt)
+[ -n "$found" ] || { echo "nothing was compared; gpus.report.txt says why"; exit 1; }
+echo "report:   ${folder##*/}/gpus.report.txt: please send it, errors too; it names no host, user or folder"
+echo "learnt:   $found"
