@@ -1,4 +1,4 @@
-/* dlprof bench: what exchange and sharing cost on this machine, and what recording costs. */
+/* dlprof bench: costs of exchange and sharing on this machine, and of recording. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ typedef struct bench_options {
     bool quick, snapshot;
 } bench_options;
 
-/* What both forms of the command need. */
+/* Set-up shared by both forms of the command. */
 typedef struct bench_setup {
     dl_train_config train;
     int batches[DL_BATCH_LIST_MAX];
@@ -44,7 +44,7 @@ typedef struct bench_setup {
     char *data_note;
 } bench_setup;
 
-/* What the injected library costs, where this build has one; *reason says why it is not known. */
+/* Cost of the injected library, if this build has one; *reason says why it is unknown. */
 static dl_status measure_nvtx(const char *library, const char *folder, dl_capture_figure *costs,
                               const char **reason, dl_error *why, dl_error *err)
 {
@@ -84,7 +84,7 @@ static dl_status measure_cuda(const bench_options *options, const bench_setup *s
     return status;
 }
 
-/* The traces go to a file that disappears afterwards. `seconds` is the time for it. */
+/* Writes the traces to a temporary file. `seconds` is the time for all runs. */
 static dl_status measure_training(bench_setup *setup, const char *folder, double seconds,
                                   dl_overhead *overhead, dl_error *err)
 {
@@ -111,7 +111,7 @@ static dl_status measure_training(bench_setup *setup, const char *folder, double
     return status;
 }
 
-/* The figures as a trace without records, whose meta keys dlcal and dlprof run read. */
+/* Writes the figures as a trace without records, whose meta keys dlcal and dlprof run read. */
 static dl_status write_overhead(const char *path, const bench_setup *setup,
                                 const char *command_text, const dl_overhead_report *report,
                                 dl_error *err)
@@ -132,9 +132,9 @@ static dl_status take_gpu(bench_setup *setup, dl_error *err)
     return dl_workload_usage(dl_train_check(&setup->train, &setup->data, err), err);
 }
 
-/* Measures what recording costs, prints it, and writes it where --output says. Takes the first
- * batch. The launches come first, in children of a process that has had no other thread and no GPU,
- * which none of them could use after it; half the time is theirs where there is a GPU. */
+/* Measures the cost of recording, prints it, and writes it to --output. Takes the first batch. The
+ * launches come first, in children of a process that has had no other thread and has not used a
+ * GPU, which none of them could use after it; with a GPU they get half the time. */
 static dl_status run_overhead(const bench_options *options, const dl_device_choice *choice,
                               bench_setup *setup, const char *command_text, dl_error *err)
 {
@@ -173,7 +173,7 @@ static dl_status run_overhead(const bench_options *options, const dl_device_choi
 #define QUICK_SECONDS 1.0
 #define SNAPSHOT_SECONDS 0.7
 
-/* Parts of a GPUs' bench: for averages and messages, half of it on the GPUs, half on the host; for
+/* Time shares of a GPUs' bench: averages and messages, half of it on the GPUs, half on the host;
  * steps of copies that share one. */
 #define GPU_HOST_SHARE 0.3
 #define GPU_STEP_SHARE 0.3
@@ -208,7 +208,7 @@ enum {
     OPTION_COUNT = OWN_OPTION_COUNT + DL_WORKLOAD_OPTION_COUNT
 };
 
-/* All that can be known before anything is made, and the GPU. */
+/* Checks everything that can be known before anything is made, and the GPU. */
 static dl_status set_up(const bench_options *options, const dl_device_choice *choice, bool overhead,
                         bench_setup *setup, dl_error *err)
 {
@@ -231,12 +231,12 @@ static dl_status set_up(const bench_options *options, const dl_device_choice *ch
     status = dl_data_source_open(&source, &setup->data, &setup->data_note, err);
     if (status != DL_OK) return status;
     dl_train_config checked = setup->train;
-    if (choice->cuda && overhead) /* which takes the GPU later, with its arithmetic */
+    if (choice->cuda && overhead) /* the recording bench takes the GPU later, with its arithmetic */
         checked.device_settings.math = DL_DEVICE_MATH_FP32;
     return dl_workload_usage(dl_train_check(&checked, &setup->data, err), err);
 }
 
-/* The trace that was written is read back for the table: what is printed is what is in the file. */
+/* Reads the written trace back for the table: the table shows the content of the file. */
 static dl_status print_bench(const char *path, const bench_setup *setup, dl_error *err)
 {
     dl_trace trace = {0};
@@ -255,7 +255,7 @@ static dl_status print_bench(const char *path, const bench_setup *setup, dl_erro
     return DL_OK;
 }
 
-/* Closes the trace and prints what is in it, where the bench went well. */
+/* Closes the trace and prints its content if the bench succeeded. */
 static dl_status end_bench(dl_trace_writer *writer, const char *path, const bench_setup *setup,
                            dl_status status, dl_error *err)
 {
@@ -281,7 +281,7 @@ static dl_bench_config config_of(const bench_options *options, const bench_setup
                              .kind = options->snapshot ? DL_BENCH_SNAPSHOT : DL_BENCH_WHOLE};
 }
 
-/* A bench that took this many times as long as asked says so. */
+/* A bench that takes this many times the requested time reports it. */
 #define LONGER_THAN_ASKED 1.5
 
 static void print_if_longer(const bench_setup *setup, int64_t start_ns)
@@ -315,7 +315,7 @@ static dl_status run_bench(const bench_options *options, const bench_setup *setu
     return end_bench(writer, path, setup, status, err);
 }
 
-/* What the host of GPUs averages and waits with, where vectors meet in its memory. */
+/* Averages and waits of the host of GPUs, for vectors that meet in its memory. */
 static dl_status run_host(const bench_options *options, const bench_setup *setup,
                           dl_trace_writer *writer, dl_error *err)
 {
@@ -350,14 +350,14 @@ static dl_status run_gpu_steps(const bench_options *options, const bench_setup *
     return status;
 }
 
-/* Of all GPUs from the chosen one on. */
+/* Bench of all GPUs from the chosen one on. */
 static dl_status run_gpus(const bench_options *options, const bench_setup *setup,
                           const char *command_text, dl_error *err)
 {
     const char *path = options->output != NULL ? options->output : "bench.dlt";
     dl_train_config train = setup->train;
     dl_trace_writer *writer = NULL;
-    train.workers = DL_TRAIN_WORKERS_MAX; /* no fewer than there are GPUs */
+    train.workers = DL_TRAIN_WORKERS_MAX; /* at least the number of GPUs */
     int count = 0;
     const int64_t start_ns = dl_clock_ns();
     dl_status status = dl_train_device_count(&train, &count, err);
@@ -455,7 +455,7 @@ static double children_s(void)
            1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
-/* The trace of copies, opened when there are samples for it. */
+/* The trace of copies, opened when its first samples exist. */
 typedef struct program_trace {
     const program_options *options;
     char **program;
@@ -477,7 +477,7 @@ static dl_status end_trace(program_trace *trace, const dl_cpu_usage *before, dl_
                            dl_error *err)
 {
     dl_cpu_usage after = dl_cpu_usage_now();
-    after.own_s += children_s(); /* the copies are no other programs */
+    after.own_s += children_s(); /* the copies do not count as other programs */
     const dl_cpu_disturbance disturbed = dl_cpu_disturbed(before, &after);
     dl_run_meta_disturbed(trace->writer, &disturbed);
     if (dl_interrupt_caught()) dl_trace_writer_meta(trace->writer, "stopped", dl_interrupt_name());
@@ -518,7 +518,7 @@ static dl_status measure_program(const program_options *options, const regex_t *
     return status;
 }
 
-/* What the copies' steps took, by their number. */
+/* Prints the time of the copies' steps by the number of copies. */
 static dl_status print_program(const char *path, dl_error *err)
 {
     dl_trace trace = {0};

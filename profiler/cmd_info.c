@@ -17,7 +17,7 @@ typedef struct info {
     dl_activity_summary *summaries;
     size_t count;
     size_t written; /* objects of JSON, or blocks of text */
-    bool array;     /* the objects of JSON stand in one */
+    bool array;     /* the objects of JSON are in an array */
 } info;
 
 static void separate(info *all, bool json)
@@ -55,7 +55,7 @@ static void show_records(info *all, const dl_info_settings *set)
     dl_summary_free(&summary);
 }
 
-/* One that was killed early may have left no activities. */
+/* A program killed early may have left no activities. */
 static bool is_recorded_program(const dl_trace *trace)
 {
     const char *kind = dl_trace_meta(trace, "kind");
@@ -76,7 +76,7 @@ static dl_status show(info *all, const char *path, const dl_info_settings *set, 
     return status;
 }
 
-/* The files, and those in folders. */
+/* Lists the files, and those in folders. */
 static dl_status list_files(dl_trace_folder *files, const dl_text_list *given, dl_error *err)
 {
     dl_status status = DL_OK;
@@ -91,7 +91,7 @@ static dl_status list_files(dl_trace_folder *files, const dl_text_list *given, d
     return status;
 }
 
-/* Several summaries in JSON are one array, which after a failure ends with those before. */
+/* Several summaries in JSON are one array, which ends early after a failure. */
 static dl_status summarise(const dl_text_list *given, void *user, dl_error *err)
 {
     const dl_info_settings *set = user;

@@ -33,7 +33,7 @@ static dl_status probe(dl_box *box, dl_error *err)
 }
 #endif
 
-/* No driver is no failure: the file says what it lacks. */
+/* A missing driver is no failure: the file names its gaps. */
 static void ask_driver(dl_box *box)
 {
     dl_nvml nvml = {0};
@@ -47,10 +47,10 @@ static void ask_driver(dl_box *box)
     dl_nvml_close(&nvml);
 }
 
-/* Of all GPUs, for each kind of measurement. */
+/* Seconds for all GPUs, for each kind of measurement. */
 #define COPIES_S 4
 
-/* Number of the box's GPUs as CUDA counts them; -1: it does not show it. */
+/* Number of each of the box's GPUs in CUDA's order; -1 if CUDA does not show it. */
 static dl_status number_gpus(const dl_box *box, const dl_device_type *type, int count, int *devices,
                              dl_error *err)
 {
@@ -78,7 +78,7 @@ static dl_status bench_gpus(const dl_device_type *type, int count, const char *p
     return status == DL_OK ? closed : status;
 }
 
-/* By way of a trace, which disappears afterwards. */
+/* Measures copies by way of a temporary trace. */
 static dl_status take_copies(dl_box *box, const dl_device_type *type, int count, dl_error *err)
 {
     const char *folder = getenv("TMPDIR");
@@ -105,7 +105,7 @@ static dl_status take_copies(dl_box *box, const dl_device_type *type, int count,
     return status;
 }
 
-/* Without CUDA the file says what it lacks. */
+/* Without CUDA the file names its gaps. */
 static dl_status measure_gpus(dl_box *box, dl_error *err)
 {
     const dl_device_type *type = NULL;
@@ -154,8 +154,8 @@ static dl_status write_file(const dl_box *box, const settings *set, dl_machine_g
     return dl_output_close(&output, err);
 }
 
-/* What the file holds and what it lacks, to standard error where the file goes to standard output.
- */
+/* Reports the content of the file and its gaps, on standard error if the file goes to standard
+ * output. */
 static void print_report(const dl_box *box, const dl_machine_gaps *gaps, const char *path)
 {
     FILE *out = path != NULL ? stdout : stderr;

@@ -31,13 +31,13 @@ typedef struct run_options {
 typedef struct profiled_run {
     const run_options *options;
     dl_capture_settings capture;
-    char *folder, *cost;     /* texts of it */
-    char *library;           /* path of the injected library; NULL = there is none */
-    char *torch;             /* folder of what records PyTorch on processors; NULL = not to */
-    dl_error no_library;     /* and why not */
-    bool made_folder;        /* and not the user */
+    char *folder, *cost;     /* own the texts of `capture` */
+    char *library;           /* path of the injected library; NULL = none */
+    char *torch;             /* folder of the recorder of PyTorch on processors; NULL = unused */
+    dl_error no_library;     /* and the reason */
+    bool made_folder;        /* made by us, not the user */
     bool has_folder;         /* to be released */
-    dl_output summary, json; /* {0} = not wanted */
+    dl_output summary, json; /* {0} = not requested */
     dl_target_end end;
     dl_run_traces traces;
 } profiled_run;
@@ -80,7 +80,7 @@ static dl_status close_report(dl_output *output, dl_error *err)
     return output->out != NULL ? dl_output_close(output, err) : DL_OK;
 }
 
-/* They may stand in the folder of the traces, so that has to be made before. */
+/* Reports may go to the folder of the traces, which must exist before. */
 static dl_status check_reports(const run_options *options, dl_error *err)
 {
     const dl_file_role reports[] = {{"--summary", options->summary}, {"--json", options->json}};
@@ -88,7 +88,7 @@ static dl_status check_reports(const run_options *options, dl_error *err)
     return dl_outputs_check(reports, 2, &overhead, 1, err);
 }
 
-/* The folder, and the variables by which the target's processes record into it. */
+/* Sets up the folder, and the variables by which the target's processes record into it. */
 static dl_status set_up_recording(profiled_run *run, dl_error *err)
 {
     const run_options *options = run->options;
@@ -102,7 +102,7 @@ static dl_status set_up_recording(profiled_run *run, dl_error *err)
                               err);
 }
 
-/* What records PyTorch on processors, if it is wanted and there. */
+/* Finds the recorder of PyTorch on processors, if wanted and installed. */
 static void find_torch(profiled_run *run)
 {
     if (run->options->no_torch) return;
@@ -115,7 +115,7 @@ static void find_torch(profiled_run *run)
     free(file);
 }
 
-/* Everything before the target starts; what can fail fails here. */
+/* Prepares everything before the target starts; all failures happen here. */
 static dl_status prepare(profiled_run *run, dl_error *err)
 {
     const run_options *options = run->options;
@@ -135,7 +135,7 @@ static dl_status prepare(profiled_run *run, dl_error *err)
     return status;
 }
 
-/* What is known of this machine and this build where no CUDA was seen; ends the line. */
+/* Reports on this machine and this build when no CUDA was seen; ends the line. */
 static void say_driver(const profiled_run *run)
 {
     if (!dl_run_library_records_cuda(run->library)) {
@@ -157,7 +157,7 @@ static bool any_trouble(const dl_run_traces *traces)
     return false;
 }
 
-/* Traces arose, but without work of a device. */
+/* Reports that there are traces, but without work of a device. */
 static void say_no_device(const profiled_run *run)
 {
     fprintf(stderr, "dlprof run: no work of a GPU was recorded");
@@ -179,7 +179,7 @@ static void say_no_library(const dl_error *why)
     fprintf(stderr, "%s%s%s\n", why->file, why->file[0] != '\0' ? ": " : "", why->text);
 }
 
-/* Why there is nothing, as far as it can be seen from outside. */
+/* Reports the reason for missing traces, as far as it shows from outside. */
 static void say_no_trace(const profiled_run *run)
 {
     fprintf(stderr, "dlprof run: no trace: ");
@@ -234,7 +234,8 @@ static void write_json(const profiled_run *run, FILE *out)
     fputs("}\n", out);
 }
 
-/* Where something is missing, and the process that recorded it had no room to leave the reason. */
+/* If something is missing, reports a folder that cannot be written: a recording process could not
+ * log that. */
 static void say_full(const profiled_run *run)
 {
     dl_error full = {0};
@@ -282,7 +283,7 @@ static void free_run(profiled_run *run)
     free(run->cost);
 }
 
-/* The target's exit code, whatever becomes of our report; ours if it did not run. */
+/* Returns the target's exit code, whatever happens to our report; ours if it did not run. */
 static int profile(const run_options *options, const char *program)
 {
     dl_error err = {0};
@@ -292,7 +293,7 @@ static int profile(const run_options *options, const char *program)
     if (status == DL_OK) {
         status = dl_target_run(options->command, &run.end, &err);
         exit_code = run.end.exit_code;
-        signal(SIGPIPE, SIG_IGN); /* the exit code matters more than who reads the summary */
+        signal(SIGPIPE, SIG_IGN); /* the exit code matters more than the summary's reader */
         if (status == DL_OK) status = report(&run, &err);
     }
     if (run.has_folder) dl_run_release(run.capture.output);

@@ -1,6 +1,6 @@
-/* dlprof train: trains a model for real and records what its workers do. Its options, what is wrong
- * with them before anything is made, the run, what it prints; and with --schedule the replay of a
- * simulated run, which leaves no trace: what takes which time here says nothing about that run. */
+/* dlprof train: trains a model for real and records its workers. Its options, checks before
+ * anything is made, the run, its output; and with --schedule the replay of a simulated run, which
+ * leaves no trace: its times say nothing about the simulated run. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
@@ -39,7 +39,7 @@ typedef struct train_options {
     const char *output, *csv, *evaluate_every, *curve, *schedule, *work;
 } train_options;
 
-/* What the workers of a site exchange in each step, by names of dlsim's [sync] inside. */
+/* Exchange between the workers of a site in each step, by names of dlsim's [sync] inside. */
 enum { INSIDE_NONE, INSIDE_ALLREDUCE };
 static const char *const inside_names[] = {
     [INSIDE_NONE] = "none", [INSIDE_ALLREDUCE] = "allreduce", NULL};
@@ -49,7 +49,7 @@ typedef struct train_command {
     const train_options *options;
     dl_rank_group *ranks; /* NULL: this process is all */
     int rank_count;
-    bool first;   /* rank 0 of a run without a schedule, who prints and evaluates */
+    bool first;   /* rank 0 of a run without a schedule, which prints and evaluates */
     char *output; /* the trace to write */
     dl_train_config config;
     double *slow;
@@ -65,7 +65,7 @@ typedef struct train_command {
     char *test_note;
 } train_command;
 
-/* Sets what the options say. `samples`: of the training set; config->batch must be set.
+/* Applies the options about accuracy. `samples`: of the training set; config->batch must be set.
  * DL_ERR_USAGE for --evaluate-every that is neither STEPS nor a number with "epochs", or without
  * --curve. */
 static dl_status accuracy_options_apply(const train_options *options, size_t samples,
@@ -105,16 +105,16 @@ static void list_modes(char *text, size_t bytes, unsigned modes)
     }
 }
 
-/* Before anything is made. DL_ERR_USAGE for options that the mode does not take;
- * for settings that cannot be, or not with the training set; and for files that are given twice or,
- * also DL_ERR_IO and DL_ERR_FORMAT, cannot be written. */
+/* Checks before anything is made. DL_ERR_USAGE for options that the mode does not take; for
+ * settings that are impossible, or do not fit the training set; and for files that are given twice
+ * or, also DL_ERR_IO and DL_ERR_FORMAT, cannot be written. */
 static dl_status check_mode_options(const train_options *options, dl_error *err)
 {
     const dl_train_config config = dl_train_default_config();
     const unsigned merges = 1u << DL_SYNC_ASYNC_AVERAGE;
     const struct {
         const char *name;
-        bool given; /* and not what it is anyway */
+        bool given; /* and differs from the default */
         unsigned modes;
     } taken[] = {
         {"interval", options->interval != config.interval, 1u << DL_SYNC_AVERAGE | merges},
@@ -187,7 +187,7 @@ static dl_status check_run(const train_command *run, dl_error *err)
     const dl_train_config *config = &run->config;
     const bool replays = run->options->schedule != NULL;
     int devices = 0;
-    /* A machine without a GPU is no bad usage. */
+    /* A machine without a GPU is not bad usage. */
     dl_status status = config->device != NULL ? config->device->count(&devices, err) : DL_OK;
     if (status != DL_OK) return status;
     status = replays ? dl_train_check_replay(config, err) : dl_train_check(config, &run->data, err);
@@ -208,7 +208,7 @@ static void print_device(const dl_train_config *config)
     free(device);
 }
 
-/* Cores and devices are rank 0's. */
+/* Prints the ranks; cores and devices are rank 0's. */
 static void print_ranks(const train_command *run)
 {
     dl_train_config own = run->config;
@@ -328,14 +328,14 @@ static void print_uploads(const train_command *run)
     printf("\n");
 }
 
-/* The end of the line that says how far the run got. */
+/* Prints the end of the line about the run's length. */
 static void print_end(void)
 {
     if (dl_interrupt_caught()) printf(", then stopped by %s", dl_interrupt_name());
     printf("\n");
 }
 
-/* One number, or in modes where the first worker ends the run, one for each. */
+/* Prints one number, or in modes where the first worker ends the run, one for each. */
 static void print_steps(const train_command *run)
 {
     const int workers = run->config.workers;
@@ -579,7 +579,7 @@ enum {
     OPTION_COUNT = RANK_OPTIONS + DL_RANK_OPTION_COUNT
 };
 
-/* What needs neither files nor devices. */
+/* Applies options that need neither files nor devices. */
 static void apply_options(const train_options *options, dl_train_config *config)
 {
     *config = dl_train_default_config();
@@ -610,7 +610,7 @@ static void apply_options(const train_options *options, dl_train_config *config)
     config->wait = (dl_wait)options->wait;
 }
 
-/* What the options say without the training set, and the set itself. */
+/* Applies the options that do not depend on the training set, and opens the set. */
 static dl_status configure_run(train_command *run, dl_error *err)
 {
     const train_options *options = run->options;
@@ -640,13 +640,13 @@ static dl_status configure_run(train_command *run, dl_error *err)
                         config->batch, options->epochs, run->data.count);
 }
 
-/* Reads the test images where the options need them, before the run; evaluates and writes what they
- * ask for, after it. */
+/* Before the run, reads the test images if the options need them; after it, evaluates and writes
+ * the requested results. */
 static dl_status open_test_set(train_command *run, dl_error *err)
 {
     if (!run->options->evaluate && run->options->curve == NULL) return DL_OK;
     dl_data_source source = dl_workload_options_data(&run->options->workload);
-    /* The test images of what was trained on, whatever --data was. */
+    /* The test images of the set trained on, whatever --data was. */
     source.choice = dl_data_choice_of(run->data.name);
     source.test_set = true;
     return dl_data_source_open(&source, &run->test, &run->test_note, err);
@@ -669,8 +669,8 @@ static dl_status evaluate_run(train_command *run, dl_error *err)
     return status;
 }
 
-/* All have done their part; what comes after it others need not wait for. After a failure the ranks
- * stay until it was reported. */
+/* All have done their part, and need not wait for the rest. After a failure the ranks stay until it
+ * has been reported. */
 static void leave_ranks(train_command *run)
 {
     if (run->ranks != NULL) run->ranks->leave(run->ranks, NULL);
@@ -678,7 +678,7 @@ static void leave_ranks(train_command *run)
     run->config.ranks = NULL;
 }
 
-/* Refuses what all ranks refuse alike before they join_ranks. */
+/* Refuses everything that all ranks refuse alike before they join_ranks. */
 static dl_status join_ranks(train_command *run, const char *command_text, dl_error *err)
 {
     const train_options *options = run->options;
@@ -755,7 +755,7 @@ static dl_status train_run(train_command *run, const char *command_text, dl_erro
     return status;
 }
 
-/* `failure` is why the run failed, where it did before the ranks had left. */
+/* `failure` is the reason if the run failed before the ranks had left. */
 static void free_run(train_command *run, const dl_error *failure)
 {
     dl_train_result_free(&run->result);
@@ -778,7 +778,7 @@ static void print_error(const train_command *run, const dl_error *err, const cha
     free(name);
 }
 
-/* What the schedule decides must not be given too, where it would not count. */
+/* Refuses options that the schedule decides, and that would thus be ignored. */
 static dl_status check_options(const train_options *options, dl_error *err)
 {
     const dl_train_config config = dl_train_default_config();
@@ -824,15 +824,15 @@ static dl_status check_options(const train_options *options, dl_error *err)
                         launcher.name, launcher.size);
 }
 
-/* With --schedule, all of the run. DL_ERR_USAGE for options that the schedule
- * decides, and for those of a trace. */
+/* The whole run with --schedule. DL_ERR_USAGE for options that the schedule decides, and for those
+ * of a trace. */
 static dl_status replay_run(train_command *run, dl_error *err)
 {
     train_options set = *run->options;
     dl_status status = check_options(&set, err);
     if (status == DL_OK) status = dl_schedule_read(&run->schedule, set.schedule, err);
     if (status != DL_OK) return status;
-    /* The number of workers and the batch are what --evaluate-every counts its steps by. */
+    /* --evaluate-every counts its steps by the number of workers and the batch. */
     set.batch = run->schedule.batch;
     const train_options *options = run->options;
     run->options = &set;

@@ -10,7 +10,7 @@
 static const int numbers[] = {SIGINT, SIGTERM};
 enum { SIGNAL_COUNT = sizeof numbers / sizeof *numbers };
 
-/* What a shell adds to the number of the signal that ended a command. */
+/* Offset that a shell adds to the number of the signal that ended a command. */
 #define EXIT_CODE_BASE 128
 
 /* The handler has no other way to reach them. */
@@ -21,7 +21,7 @@ static volatile sig_atomic_t taken[SIGNAL_COUNT];
 
 static atomic_uint limit_s;
 
-/* Only functions that a handler may call. */
+/* May only use async-signal-safe functions. */
 static void force(int number)
 {
     (void)number;
@@ -69,7 +69,7 @@ const atomic_bool *dl_interrupt_catch(unsigned limit)
 
 void dl_interrupt_met(void)
 {
-    atomic_store(&limit_s, 0); /* of a signal that comes now */
+    atomic_store(&limit_s, 0); /* for a signal that comes now */
     alarm(0);
 }
 

@@ -29,9 +29,9 @@
  * not count in the step times and in the throughput. */
 #define DL_RECORDER_WARM_UP_STEPS 4
 
-/* Steps whose memory is there and touched from the start, 2.5 MiB a worker. After them a page fault
- * comes every 102 steps (4 KiB), and at each doubling a larger block, to which the pages are moved
- * where the C library has mapped them, else copied. */
+/* Steps whose memory is allocated and touched from the start, 2.5 MiB a worker. After them a page
+ * fault comes every 102 steps (4 KiB), and at each doubling a larger block, to which the pages are
+ * moved if the C library has mapped them, else copied. */
 #define STEPS_AT_FIRST ((int64_t)1 << 16)
 
 void dl_recorder_reserve(dl_recorder_worker *worker, int64_t count)
@@ -100,7 +100,7 @@ dl_status dl_recorder_open(dl_recorder *recorder, const dl_train_config *config,
         worker->compute_ns = 0;
         dl_recorder_reserve(worker,
                             config->steps < STEPS_AT_FIRST ? config->steps : STEPS_AT_FIRST);
-        /* Touched now: a page fault in the run would be time of a step. */
+        /* Touched now: a page fault in the run would add to the time of a step. */
         memset(worker->steps, 0xff, (size_t)worker->capacity * sizeof *worker->steps);
         atomic_init(&worker->count, 0);
         if (writer != NULL) worker->stream = dl_trace_writer_stream(writer);
@@ -109,7 +109,7 @@ dl_status dl_recorder_open(dl_recorder *recorder, const dl_train_config *config,
 }
 
 #ifdef DL_NVTX
-/* A range of NVTX for each step, by which dlprof run and other recorders know them. */
+/* An NVTX range for each step, by which dlprof run and other recorders identify steps. */
 static void mark_step(void *user, int64_t step, bool begins)
 {
     (void)user;
@@ -218,8 +218,8 @@ dl_distribution dl_recorder_step_times(const dl_recorder *recorder)
     return summary;
 }
 
-/* All steps after the warm-up. None: where nobody waits, a run may end before a worker without a
- * core got to one. */
+/* All steps after the warm-up. There may be none: in modes without waiting, a run may end before a
+ * worker without a core starts one. */
 typedef struct steps_sum {
     int64_t steps;
     double ns, samples;
@@ -316,7 +316,7 @@ void dl_run_progress_start(dl_run_progress *progress, const dl_recorder *recorde
     if (!progress->progress.terminal) return;
     pthread_mutex_init(&progress->mutex, NULL);
     pthread_cond_init(&progress->stopped, NULL);
-    /* Without the thread there is no progress to see, and nothing else is lost. */
+    /* Without the thread the progress is not shown, but nothing else is lost. */
     progress->running = pthread_create(&progress->thread, NULL, show, progress) == 0;
 }
 
@@ -367,7 +367,7 @@ static const char *const columns[] = {"cores",
 
 #define COLUMN_COUNT (sizeof columns / sizeof columns[0])
 
-/* The file at `path` has our columns. */
+/* Checks that the file at `path` has our columns. */
 static dl_status check_columns(const char *path, dl_error *err)
 {
     dl_csv csv = {0};
@@ -445,8 +445,7 @@ static char *staleness_counts(const dl_recorder *recorder)
     return text;
 }
 
-/* Steps of the worker that has done the most: all that were asked for, unless the run was
- * stopped. */
+/* Steps of the worker that has done the most: all requested ones, unless the run was stopped. */
 static int64_t most_steps_done(const dl_recorder *recorder)
 {
     int64_t most = 0;
@@ -457,7 +456,7 @@ static int64_t most_steps_done(const dl_recorder *recorder)
     return most;
 }
 
-/* What runs differ in beside the keys of a point. */
+/* Settings of runs besides the keys of a point. */
 static void write_settings(dl_csv_writer *writer, const dl_train_config *config)
 {
     const bool exchanges = config->sync != DL_SYNC_NONE;

@@ -169,8 +169,8 @@ static bool fits(const real_set *real, const dl_model_table *model)
            real->classes == dl_model_table_classes(model);
 }
 
-/* The set that is meant: the chosen one, or with `auto` and `synthetic` that of the model's shape;
- * or NULL. */
+/* The requested set: the chosen one, or with `auto` and `synthetic` that of the model's shape; or
+ * NULL. */
 static const real_set *find_real(const dl_data_source *source)
 {
     const bool by_shape = source->choice == DL_DATA_AUTO || source->choice == DL_DATA_SYNTHETIC;
@@ -191,8 +191,7 @@ static char *folder_of(const dl_data_source *source, const real_set *real)
                      data_choice_names[real->choice]);
 }
 
-/* Test images are those of the next seed: the patterns of the classes are the same. `why` ends the
- * note. */
+/* Test images are those of the next seed: the class patterns are the same. `why` ends the note. */
 static void make_synthetic(const dl_data_source *source, const real_set *real, const char *why,
                            dl_data_set *set, char **note)
 {
@@ -336,7 +335,7 @@ char *dl_device_where_text(const dl_train_config *config)
                                                                 : DL_TRAIN_WHERE_CPU]);
 }
 
-/* What numbers are; for a GPU also what it may round factors of products to, the rest being
+/* Number types; for a GPU also those to which it may round factors of products, the rest being
  * float. */
 static const char *const precision_names[] = {"float", "double", "fp32", "tf32",
                                               "fp16",  "half",   NULL};

@@ -12,7 +12,7 @@
 #define WARM_UP_STEPS 2
 #define STEPS_MIN 8 /* of a run, after the warm-up */
 #define STEPS_MAX 5000
-#define PROBE_STEPS 6 /* of the run that finds out how long a step takes */
+#define PROBE_STEPS 6 /* of the run that measures the length of a step */
 #define ROUNDS_MAX 20
 
 /* Copies on all cores before those that are measured, and the most of the budget for it: after a
@@ -21,8 +21,8 @@
 #define SPREAD_NS 400000000LL
 #define SPREAD_SHARE 0.2
 
-/* One copy's time in a run: what is aimed at, and at least. Copies that share a core need several
- * turns on it. */
+/* One copy's time in a run: target and minimum. Copies that share a core need several turns on
+ * it. */
 #define RUN_NS 200000000LL
 #define RUN_NS_MIN 30000000LL
 
@@ -36,7 +36,7 @@ static bool is_on_gpu(const dl_bench_config *config)
     return config->kind == DL_BENCH_GPU_STEPS;
 }
 
-/* What copies of the step share: cores, or one GPU. */
+/* Number of units that copies of the step share: cores, or one GPU. */
 static int units(const dl_bench_config *config)
 {
     return is_on_gpu(config) ? 1 : dl_train_cores(&config->train);
@@ -127,8 +127,8 @@ static void list_copies(const dl_bench_config *config, copy_counts *list)
     if (list->count == 0) list->copies[list->count++] = 1;
 }
 
-/* Time slices that one round of all cases takes for one batch size: copies over the number of cores
- * wait for one another, those of a GPU all do. */
+/* Time slices that one round of all cases takes for one batch size: copies beyond the number of
+ * cores wait for one another, those of a GPU all do. */
 static double time_slices(const dl_bench_config *config, const copy_counts *list)
 {
     const int shared = units(config);
@@ -151,14 +151,14 @@ static dl_status find_room(const dl_bench_config *config, double *bytes, dl_erro
     return status;
 }
 
-/* Whether the copies find room; one alone is tried in any case. */
+/* Whether the copies fit; a single one is always tried. */
 static bool fits(const dl_bench_config *config, int copies, int batch, double room_bytes)
 {
     const double each = (double)config->replica_bytes + (double)config->activation_bytes * batch;
     return copies == 1 || copies * each <= room_bytes;
 }
 
-/* *count of them. */
+/* Makes *count cases. */
 static dl_status make_cases(dl_bench *bench, const dl_bench_config *config, const copy_counts *list,
                             double run_ns, step_case *cases, uint32_t *count, dl_error *err)
 {
@@ -185,7 +185,7 @@ static dl_status make_cases(dl_bench *bench, const dl_bench_config *config, cons
     return DL_OK;
 }
 
-/* Until the cores are all there. */
+/* Runs copies until all cores are available. */
 static dl_status spread(const dl_bench_config *config, int64_t budget_ns, const step_case *first,
                         dl_error *err)
 {
@@ -218,7 +218,7 @@ static dl_status run_round(dl_bench *bench, const dl_bench_config *config, const
     return DL_OK;
 }
 
-/* What sharing the machine costs: k copies of the model's step side by side without exchange.
+/* Cost of sharing the machine: k copies of the model's step side by side without exchange.
  *
  * Copies are pinned as training's workers are. A copy's first steps are left out, and so are steps
  * that ended after the first copy was done, when fewer than k were running. */
@@ -240,7 +240,7 @@ static dl_status bench_step(dl_bench *bench, const dl_bench_config *config, int6
     if (run_ns < RUN_NS_MIN) run_ns = RUN_NS_MIN;
     dl_status status = make_cases(bench, config, &list, run_ns, cases, &count, err);
     dl_bench_order_init(&order, count, config->train.seed, DL_BENCH_STEP);
-    /* A snapshot meets the cores as a run of training does that starts now. */
+    /* A snapshot must find the cores as a run of training that starts now does. */
     if (status == DL_OK && config->kind != DL_BENCH_SNAPSHOT && !is_on_gpu(config))
         status = spread(config, budget_ns, cases, err);
     /* A machine that others use too gets fewer rounds instead of much more time. */

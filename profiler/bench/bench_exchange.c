@@ -10,26 +10,26 @@
 #include "profiler/bench/bench_internal.h"
 #include "profiler/run/run_meta.h"
 
-/* One round of exchange between n vectors on t threads, in the state of memory in which training
+/* One round of exchange between n vectors on t threads, with memory in the state in which training
  * leaves it: every thread makes its vectors, all meet, push, the server works, all pull.
  *
  * A vector is made as training makes it. In the real size, that of the model's parameters, a
- * replica of the model runs a step (and, before an averaging, its update), so that caches hold what
- * they hold after a step; each thread has one replica. Vectors of the other sizes are written
- * after a pass over a working set larger than a core's private caches, and a thread may have
- * several. Vector v is thread v mod t's; all its memory is allocated and first touched by it. The
- * server's memory lasts from round to round.
+ * replica of the model runs a step (and, before an averaging, its update), so that caches are as
+ * after a step; each thread has one replica. Vectors of the other sizes are written after a pass
+ * over a working set larger than a core's private caches, and a thread may have several. Vector v
+ * is thread v mod t's; all its memory is allocated and first touched by it. The server's memory
+ * lasts from round to round.
  *
- * Where workers are on a GPU, its engines copy: each thread has a queue and vectors there, pushes
- * to and pulls from page-locked memory, and waits for the copy. What the server reads then comes
- * from memory, not out of another core's cache.
+ * If workers are on a GPU, its engines copy: each thread has a stream and vectors there, pushes to
+ * and pulls from page-locked memory, and waits for the copy. The server then reads from memory, not
+ * from another core's cache.
  *
- * Copies onto a vector of which another core's cache has the lines, and of a vector that another
- * core has written, are timed by themselves: two threads that train a step each, one of which
- * pushes what the other then pulls.
+ * Copies onto a vector with lines in another core's cache, and of a vector that another core has
+ * written, are timed separately: two threads train a step each, then one pushes and the other pulls
+ * the same vector.
  *
- * And one thread makes messages of each kind of what its replica has learned in a step, and turns
- * them back, each time another kind first. */
+ * Also, one thread encodes its replica's change in a step as messages of each kind and decodes
+ * them, each time with another kind first. */
 
 #define DL_ROUND_VECTORS_MAX 16
 #define DL_ROUND_SIZES 7
@@ -39,7 +39,7 @@ typedef enum dl_round_kind {
     DL_ROUND_AVERAGE, /* parameters: `servers` threads average slices */
     DL_ROUND_PS,      /* gradients: thread 0 sums them and updates the server's parameters */
     DL_ROUND_ASYNC,   /* gradients: each in turn updates them under the lock, and pulls */
-    DL_ROUND_MESSAGE, /* no exchange: one thread makes messages and turns them back */
+    DL_ROUND_MESSAGE, /* no exchange: one thread encodes messages and decodes them */
     DL_ROUND_SHARED   /* two threads: parameters; thread 1 pushes, then thread 0 pulls the same */
 } dl_round_kind;
 
@@ -55,8 +55,8 @@ typedef struct dl_span {
     int64_t start_ns, end_ns;
 } dl_span;
 
-/* What one thread timed in a round: the push and pull of its first vector, which all threads copy
- * at once (the pull of ASYNC: one after the other), and its part of the server's work. */
+/* Times of one thread in a round: the push and pull of its first vector, which all threads copy at
+ * once (the pull of ASYNC: one after the other), and its part of the server's work. */
 typedef struct dl_round_times {
     _Alignas(64) dl_span push;
     dl_span pull, server;
@@ -70,15 +70,16 @@ typedef struct dl_round_size {
     dl_optimizer *optimizer;
 } dl_round_size;
 
-/* The server and what the threads meet at. */
+/* The server and the state shared by the threads. */
 typedef struct dl_round_shared {
     const dl_bench_config *config;
-    dl_device *device; /* with `copier`: through which the server's memory was had */
+    dl_device *device; /* with `copier`: allocated the server's memory */
     int batch;         /* samples of a replica's step */
     dl_round_size sizes[DL_ROUND_SIZES];
     int thread_count;
     dl_span learned[DL_QUANTISE_COUNT], encode[DL_QUANTISE_COUNT],
-        decode[DL_QUANTISE_COUNT]; /* of the last MESSAGE round, without others' time on the core */
+        decode[DL_QUANTISE_COUNT]; /* of the last MESSAGE round, excluding time when others had the
+                                      core */
     int message_rounds;
     dl_barrier *within; /* [thread_count + 1]: of the t threads of a round, spinning */
     dl_lock lock;
@@ -107,7 +108,7 @@ static size_t element_bytes(const dl_round_shared *shared)
     return shared->config->train.precision == DL_FLOAT ? sizeof(float) : sizeof(double);
 }
 
-/* Small numbers, none of them denormal, so that thousands of updates stay finite. */
+/* Writes small numbers, none of them denormal, so that thousands of updates stay finite. */
 static void write_vector(const dl_round_shared *shared, void *vector, size_t count)
 {
     if (shared->config->train.precision == DL_FLOAT) {
@@ -150,8 +151,8 @@ static dl_status init_size(dl_round_shared *shared, dl_round_size *size, size_t 
     while (size->vectors_max > 1 && size->bytes * (size_t)size->vectors_max > most) {
         size->vectors_max /= 2;
     }
-    /* One by one, as training allocates them, so that they get pages of the same kind
-     * and are staggered like them. */
+    /* One by one, as training allocates them, so that they get pages of the same kind and are
+     * staggered alike. */
     for (int v = 0; v < size->vectors_max; v++) {
         size->slots[v] = server_allocate(shared, size->bytes, "server's vectors");
     }
@@ -195,7 +196,7 @@ static void round_shared_free(dl_round_shared *shared)
     *shared = (dl_round_shared){0};
 }
 
-/* A queue on the GPU, in use by the calling thread. */
+/* Opens a stream on the GPU for the calling thread. */
 static dl_status open_copier(const dl_bench_config *config, dl_device **device, dl_error *err)
 {
     const dl_device_type *type = config->copier;
@@ -292,7 +293,7 @@ static void round_own_free(const dl_round_shared *shared, dl_round_own *own)
     *own = (dl_round_own){0};
 }
 
-/* Its queue and vectors on the GPU; what is pushed are small numbers. */
+/* Makes its stream and vectors on the GPU; it pushes small numbers. */
 static dl_status init_on_copier(dl_round_own *own, const dl_round_shared *shared, dl_error *err)
 {
     const dl_backend *backend = shared->config->copier->backend;
@@ -337,7 +338,7 @@ static dl_status round_own_init(dl_round_own *own, const dl_round_shared *shared
     }
     for (int i = DL_ROUND_REAL + 1; i < DL_ROUND_SIZES; i++) {
         const dl_round_size *size = &shared->sizes[i];
-        /* It has most vectors when it is the last of the threads. */
+        /* A thread has most vectors when it is the last one. */
         for (int m = 0; m * (index + 1) + index < size->vectors_max; m++) {
             own->vectors[i][m] = dl_alloc_staggered(size->bytes, "worker's vectors");
         }
@@ -372,7 +373,8 @@ static void step_replica(const dl_round_shared *shared, dl_round_own *own, bool 
                        dl_model_parameter_count(model));
 }
 
-/* Makes the thread's vector number m and returns what is pushed; *to is where it pulls to. */
+/* Makes the thread's vector number m and returns the vector to push; *to is the target of its
+ * pull. */
 static const void *make_vector(const dl_round_shared *shared, const dl_round_case *at,
                                dl_round_own *own, int m, void **to)
 {
@@ -392,7 +394,7 @@ static const void *make_vector(const dl_round_shared *shared, const dl_round_cas
     return *to;
 }
 
-/* To the server's memory (push) or from it. */
+/* Copies to the server's memory (push) or from it. */
 static void copy(const dl_round_shared *shared, dl_round_own *own, bool push, void *to,
                  const void *from, size_t bytes)
 {
@@ -452,7 +454,7 @@ static void update_in_turn(dl_round_shared *shared, dl_round_size *size, int ind
     dl_lock_release(&shared->lock);
 }
 
-/* Ends what the thread did since the watch was started, and starts it anew. */
+/* Returns the span since the watch was started, and restarts it. */
 static dl_span lap(dl_stopwatch *watch)
 {
     const int64_t ns = dl_stopwatch_ns(watch);
@@ -461,7 +463,7 @@ static dl_span lap(dl_stopwatch *watch)
     return span;
 }
 
-/* What was learned is made as training makes it. */
+/* Makes the change of parameters as training does. */
 static void quantise_timed(dl_round_shared *shared, dl_round_own *own, dl_quantise kind)
 {
     const dl_precision precision = shared->config->train.precision;
@@ -501,7 +503,7 @@ static void share_vector(dl_round_shared *shared, int index, dl_round_own *own,
         times->pull = copy_timed(shared, own, false, parameters, size->slots[0], size->bytes);
 }
 
-/* Thread `index` < at->threads takes part in a round; all of them call it. */
+/* Runs thread `index` < at->threads in a round; all of them call it. */
 static void round_run(dl_round_shared *shared, const dl_round_case *at, int index,
                       dl_round_own *own, dl_round_times *times)
 {
@@ -540,8 +542,8 @@ static void round_run(dl_round_shared *shared, const dl_round_case *at, int inde
 #define REPETITIONS_MAX 200
 #define CASES_MAX (4 * (DL_ROUND_SIZES * 5 + DL_BENCH_COUNTS_MAX) + 2)
 
-/* Rounds of a case in a row: the first ones only bring the server's memory into the state in which
- * the last exchange leaves it, and are not recorded. */
+/* A case runs several rounds in a row: the first ones only bring the server's memory into the state
+ * in which the last exchange leaves it, and are not recorded. */
 #define WARM_ROUNDS 1
 #define ROUNDS 1
 #define REAL_ROUNDS 4
@@ -555,7 +557,7 @@ typedef struct exchange {
     int thread_count;
     dl_round_times *times;   /* [thread_count] */
     dl_barrier between;      /* of all threads, between rounds: those not needed sleep */
-    const dl_round_case *at; /* the present round; NULL: the end */
+    const dl_round_case *at; /* the current round; NULL: the end */
     dl_status *status;       /* [thread_count] of setting up */
     dl_error *errors;        /* [thread_count] */
     int64_t start_ns, budget_ns;
@@ -595,7 +597,8 @@ static void add_shared(exchange *all)
     add_round(all, DL_ROUND_SHARED, DL_ROUND_REAL, 1, 2, 1);
 }
 
-/* Of a snapshot: the rounds that dlcal compares from run to run (dl_exchange_runs_fit). */
+/* The cases of a snapshot: the rounds that dlcal compares from run to run
+ * (dl_exchange_runs_fit). */
 static void make_snapshot_cases(exchange *all)
 {
     const int t = all->thread_count < 2 ? 1 : 2;
@@ -694,7 +697,7 @@ static void collect(exchange *all)
                &served);
 }
 
-/* Another repetition must fit into what is left of the time, going by those before. */
+/* Whether the remaining time is too short for another repetition, judging by those before. */
 static bool enough(const exchange *all, int repetitions)
 {
     if (dl_train_stopped(&all->config->train)) return true;
@@ -715,7 +718,7 @@ static void lead_case(exchange *all, dl_round_own *own)
     }
 }
 
-/* Thread 0 leads: says what comes next, takes part in all rounds, and collects the times. */
+/* Thread 0 leads: chooses the next round, takes part in all rounds, and collects the times. */
 static void lead(exchange *all, dl_round_own *own)
 {
     dl_bench_order order;

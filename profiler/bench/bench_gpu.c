@@ -12,15 +12,15 @@
 #define DL_BENCH_GPU_BYTES_MAX ((size_t)512 << 20)
 #define DL_BENCH_GPU_QUICK_BYTES ((size_t)1 << 20)
 
-/* Largest vector; less where a GPU has not DL_BENCH_GPU_VECTORS + 3 times 16 of them. */
+/* Largest vector; smaller if a GPU lacks room for DL_BENCH_GPU_VECTORS + 3 times 16 of them. */
 #define DL_BENCH_GPU_VECTOR_BYTES ((size_t)256 << 20)
 #define DL_BENCH_GPU_VECTORS 8
 
 /* Names of the records; `worker` is the GPU, duration_ns of one operation.
  *
- *   name            bytes     threads          vectors  what
+ *   name            bytes     threads          vectors  operation
  *   h2d, d2h        one copy  GPUs at once     -        from and to pinned memory
- *   h2d_pageable, d2h_pageable                          the same of pageable memory
+ *   h2d_pageable, d2h_pageable                          the same with pageable memory
  *   h2d_with_d2h    one copy  1                -        to a GPU, twice as much the other way
  *   p2p             one copy  1                source   from GPU `source` to GPU `worker`
  *   all_reduce      one GPU's members          -        mean of all GPUs' vectors
@@ -86,18 +86,18 @@ void dl_bench_gpu_cases_free(dl_bench_gpu_cases *cases)
     free(cases->items);
 }
 
-/* Operations between two marks: enough that a mark's half microsecond is little, and few enough to
- * be launched while the GPU is held up. */
+/* Operations between two marks: enough that a mark's half microsecond hardly counts, and few enough
+ * to be launched while the GPU is held up. */
 #define COPIES 16
 #define LAUNCHES 200
 
-/* Bytes between two marks that suffice in any case. */
+/* Bytes between two marks that always suffice. */
 #define BATCH_BYTES ((size_t)64 << 20)
 
 #define ROUNDS_MIN 2
 #define ROUNDS_MAX 200
 
-/* A queue of one GPU with its memory, on the GPU, page-locked and pageable. */
+/* A stream of one GPU with its memory, on the GPU, page-locked and pageable. */
 typedef struct slot {
     dl_device *device;
     void *memory, *pinned, *pageable;
@@ -111,7 +111,7 @@ typedef struct bench {
     dl_bench_gpu_cases cases;
     dl_trace_stream *stream;
     uint32_t ids[DL_BENCH_GPU_NAME_COUNT];
-    bool warm; /* the samples count */
+    bool warm; /* samples count */
 } bench;
 
 static dl_status open_slot(bench *b, int gpu, slot *made, dl_error *err)
@@ -158,7 +158,7 @@ static void close_slots(bench *b)
     free(b->slots);
 }
 
-/* A sample of that duration. */
+/* Appends a sample of that duration. */
 static void append(dl_trace_stream *stream, dl_record record, double each_ns)
 {
     record.kind = DL_RECORD_BENCH;
@@ -182,7 +182,7 @@ static void add_sample(bench *b, const dl_bench_gpu_case *c, dl_bench_gpu_name o
            each_ns);
 }
 
-/* Operations of that size between two marks. */
+/* Number of operations of that size between two marks. */
 static int batch_of(size_t bytes)
 {
     const size_t fit = BATCH_BYTES / bytes;
@@ -202,7 +202,7 @@ static void launch_one(bench *b, const dl_bench_gpu_case *c, const slot *at)
     }
 }
 
-/* Copies of all GPUs of the case, held up until all are launched. */
+/* Times copies of all GPUs of the case, held up until all are launched. */
 static dl_status time_copies(bench *b, const dl_bench_gpu_case *c, dl_error *err)
 {
     const dl_backend *backend = b->type->backend;
@@ -244,7 +244,7 @@ static dl_status time_copies(bench *b, const dl_bench_gpu_case *c, dl_error *err
     return status == DL_OK ? waited : status;
 }
 
-/* Pageable copies come back when the host's part is done; one thread serves all GPUs in turn. */
+/* Pageable copies return when the host's part is done; one thread serves all GPUs in turn. */
 static dl_status time_pageable(bench *b, const dl_bench_gpu_case *c, dl_error *err)
 {
     const dl_backend *backend = b->type->backend;
@@ -306,7 +306,7 @@ static dl_status time_all_reduce(bench *b, const dl_bench_gpu_case *c, dl_error 
 static dl_status time_launches(bench *b, const dl_bench_gpu_case *c, dl_error *err)
 {
     b->type->use(b->slots[c->gpu].device);
-    b->type->launch(); /* behind the held-up device the kernel could not be loaded */
+    b->type->launch(); /* behind a hold the kernel could not be loaded */
     b->type->hold();
     const int64_t start_ns = dl_clock_ns();
     for (int i = 0; i < LAUNCHES; i++)
@@ -333,7 +333,7 @@ static dl_status time_case(void *user, uint32_t which, bool warm, dl_error *err)
     }
 }
 
-/* Whether config->stop says so. */
+/* Whether config->stop is set. */
 static bool stopped(const dl_bench_gpu_config *config)
 {
     return config->stop != NULL && atomic_load_explicit(config->stop, memory_order_relaxed);
@@ -482,7 +482,7 @@ static dl_status find_sizes(memory_bench *b, dl_error *err)
     return DL_OK;
 }
 
-/* A message for each size, and its blocks on the GPU. */
+/* Plans a message for each size, and copies its blocks to the GPU. */
 static void make_plans(memory_bench *b)
 {
     const dl_backend *backend = b->type->backend;
@@ -559,8 +559,7 @@ static dl_status time_memory_case(void *user, uint32_t which, bool warm, dl_erro
     memory_bench *b = user;
     const memory_case *c = &b->cases[which];
     const dl_device_type *type = b->type;
-    if (!warm)
-        launch_memory_case(b, c); /* loads the kernel, which it could not behind a held one */
+    if (!warm) launch_memory_case(b, c); /* loads the kernel, which is impossible behind a hold */
     type->hold();
     type->mark(0);
     for (int i = 0; i < MEMORY_OPERATIONS; i++)

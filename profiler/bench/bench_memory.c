@@ -12,15 +12,15 @@
 #include "profiler/run/run_meta.h"
 #include "trace/training/summary.h"
 
-/* Bytes of a vector: the triad's three take four times the last cache, as STREAM's rules ask, where
- * that is not more than a part of the memory, as there are VECTORS_MAX + 2 of them. */
+/* Bytes of a vector: the triad's three take four times the last cache, by STREAM's rules, unless
+ * that exceeds a fraction of the memory, as there are VECTORS_MAX + 2 of them. */
 #define CACHE_TIMES (4.0 / 3)
 #define MEMORY_PART 128
 #define BYTES_MIN ((size_t)32 << 20)
 #define QUICK_BYTES ((size_t)1 << 20)
 
 #define VECTORS_MAX 8
-/* At least five, or two where five would take many times as long as there is time for. */
+/* At least five, or two if five would take many times the available time. */
 #define REPETITIONS_MIN 5
 #define REPETITIONS_LEAST 2
 #define OVER_BUDGET_MAX 4
@@ -47,7 +47,7 @@ typedef struct memory {
     uint32_t case_count;
     int thread_count;
     piece *pieces;         /* [thread_count] */
-    const memory_case *at; /* the present one; NULL: the end */
+    const memory_case *at; /* the current one; NULL: the end */
     dl_barrier between;    /* of all threads */
     int64_t start_ns, budget_ns;
 } memory;
@@ -100,7 +100,7 @@ static void triad(void *a, const void *b, const void *c, size_t count, dl_precis
     }
 }
 
-/* The same average vector by vector, which is what averaging without fusing costs. */
+/* The same average vector by vector: the cost of averaging without fusing. */
 static void average_in_passes(const memory *m, const piece *own, int n, size_t count)
 {
     const dl_precision precision = m->config->train.precision;
@@ -113,7 +113,7 @@ static void average_in_passes(const memory *m, const piece *own, int n, size_t c
     dl_exchange_average(own->result, one, 1, 0, count, precision);
 }
 
-/* A message of as many numbers as the thread has. */
+/* Plan of a message with as many numbers as the thread has. */
 static dl_quantise_plan *plan_of(piece *own, dl_quantise kind, size_t count)
 {
     dl_quantise_plan *plan = &own->plans[kind];
@@ -125,7 +125,7 @@ static dl_quantise_plan *plan_of(piece *own, dl_quantise kind, size_t count)
     return plan;
 }
 
-/* This thread's part of the present case. */
+/* Runs this thread's part of the current case. */
 static void run_part(memory *m, int index, const memory_case *at, size_t count)
 {
     const dl_precision precision = m->config->train.precision;
@@ -158,7 +158,7 @@ static void run_part(memory *m, int index, const memory_case *at, size_t count)
     }
 }
 
-/* All threads take part in each case; those that have nothing to do only wait. */
+/* All threads take part in each case; those without work only wait. */
 static void run_case(memory *m, int index)
 {
     const memory_case *at = m->at;
@@ -209,8 +209,8 @@ static void lead(memory *m)
     dl_barrier_wait(&m->between);
 }
 
-/* As large as the thread's part is where the fewest threads work that it is one of: with 16 of them
- * all pieces together are three times the vectors. */
+/* Makes a piece as large as the thread's part with the fewest threads that include it: for 16 of
+ * them all pieces together are three times the vectors. */
 static void make_piece(memory *m, int index)
 {
     piece *own = &m->pieces[index];
@@ -275,7 +275,7 @@ dl_status dl_bench_memory(dl_bench *bench, const dl_bench_config *config, int64_
     return status;
 }
 
-/* Bytes that an operation reads and writes a byte of its vector; 0: none of these. Single
+/* Bytes that an operation reads and writes per byte of its vector; 0 for other operations. Single
  * precision; a message of 1bit is a 32nd of it and 8 bytes per block. */
 static double traffic(const dl_bench_summary *b)
 {
@@ -314,7 +314,7 @@ static double rate_of(const dl_bench_summary *b)
     return traffic(b) * (double)b->bytes / dl_ns_to_s(b->duration_ns.p50);
 }
 
-/* The triad or copy beside which a row stands; NULL: there is none. */
+/* The triad or copy to compare a row with; NULL: there is none. */
 static const dl_bench_summary *reference_of(const dl_summary *summary, const dl_bench_summary *of)
 {
     const char *name = is_gpus(of) ? "gpu_copy" : "triad";

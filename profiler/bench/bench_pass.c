@@ -1,6 +1,6 @@
-/* What a forward and backward pass takes on the GPU itself: launched while it is held up, so that
- * it never waits for the host. In training its operations are timed from one's end to the next
- * one's, which for short ones is the time to launch them. */
+/* Time of a forward and backward pass on the GPU itself: launched while it is held up, so that it
+ * never waits for the host. Training times its operations from one's end to the next one's, which
+ * for short ones is their launch time. */
 #include "common/alloc.h"
 #include "common/units.h"
 #include "kernels/model.h"
@@ -15,7 +15,7 @@ typedef struct replica {
     dl_device *device;
     dl_model *model;
     int batch;
-    bool scaled; /* its loss */
+    bool scaled; /* its loss is scaled */
 } replica;
 
 static void launch_pass(const replica *r)
@@ -33,7 +33,7 @@ static dl_status open_replica(const dl_train_config *train, replica *r, dl_error
     status =
         dl_model_create_on(&r->model, train->model, r->type->backend, r->batch, train->seed, err);
     if (status != DL_OK) return status;
-    /* Its libraries choose their ways, and have all their kernels loaded. */
+    /* Its libraries choose algorithms and load all their kernels. */
     dl_model_upload(r->model, r->batch);
     launch_pass(r);
     return r->type->backend->wait(err);

@@ -20,7 +20,7 @@
 
 typedef struct line {
     int64_t at_ns, step;
-    bool anew; /* the numbers have begun again, or this is the first: no step ends here */
+    bool anew; /* the numbers have restarted, or this is the first: no step ends here */
 } line;
 
 typedef struct copy {
@@ -32,10 +32,10 @@ typedef struct copy {
     size_t count, repeated; /* lines; lines since the last of them with the same number */
     int status;             /* of waitpid, once ended */
     bool ended;
-    bool port_is_taken; /* it said so */
+    bool port_is_taken; /* reported by the program */
 } copy;
 
-/* In the child: which copy it is, and a port of its own where ranks are to meet at one. */
+/* In the child: sets its number, and a port of its own for ranks that meet at one. */
 static void set_number(int number)
 {
     char text[24];
@@ -48,7 +48,7 @@ static void set_number(int number)
     setenv("MASTER_PORT", text, 1);
 }
 
-/* In the child: everything that the program prints goes to the pipe; it ends with its parent. */
+/* In the child: all output of the program goes to the pipe; it ends with its parent. */
 static void become(char *const *argv, int output, int number)
 {
     const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -83,9 +83,9 @@ static dl_status start(copy *c, char *const *argv, int number, dl_error *err)
     return DL_OK;
 }
 
-/* A whole line of text. Where the number falls, as from one epoch to the next, the time since the
- * line before is that of no known number of steps. A number that comes again, as when a progress
- * bar is drawn anew, ended its step when it first came. */
+/* Takes a whole line of text. If the number falls, as from one epoch to the next, an unknown number
+ * of steps ended since the line before. A repeated number, as when a progress bar is redrawn, ended
+ * its step when it first came. */
 static void take_line(copy *c, const char *text, const regex_t *expression, int64_t now_ns)
 {
     regmatch_t groups[2];
@@ -106,7 +106,7 @@ static void take_line(copy *c, const char *text, const regex_t *expression, int6
     DL_APPEND(c->lines, c->count, "lines") = (line){now_ns, step, anew};
 }
 
-/* Reads what is there; progress bars end lines with '\r'. */
+/* Reads the available output; progress bars end lines with '\r'. */
 static void read_output(copy *c, const regex_t *expression)
 {
     const ssize_t got = read(c->output, c->text + c->used, sizeof c->text - 1 - c->used);
@@ -129,7 +129,7 @@ static void read_output(copy *c, const regex_t *expression)
     if (c->used == sizeof c->text - 1) c->used = 0; /* longer lines are no steps */
 }
 
-/* When the last copy printed its warm-up's last line; INT64_MAX before that. */
+/* Time when the last copy printed its warm-up's last line; INT64_MAX before that. */
 static int64_t common_start_ns(const copy *copies, int count, int warmup)
 {
     int64_t start_ns = INT64_MIN;
@@ -141,7 +141,7 @@ static int64_t common_start_ns(const copy *copies, int count, int warmup)
     return start_ns;
 }
 
-/* The first line at or after start_ns, or the count of all. */
+/* Index of the first line at or after start_ns, or the count of all. */
 static size_t first_since(const copy *c, int64_t start_ns)
 {
     size_t first = c->count;
@@ -150,7 +150,7 @@ static size_t first_since(const copy *c, int64_t start_ns)
     return first;
 }
 
-/* Pairs of successive lines since then between which steps ended. */
+/* Number of pairs of successive lines since then between which steps ended. */
 static size_t intervals_since(const copy *c, int64_t start_ns)
 {
     size_t count = 0;
@@ -159,7 +159,7 @@ static size_t intervals_since(const copy *c, int64_t start_ns)
     return count;
 }
 
-/* Whether each copy has printed its lines since all are at it. */
+/* Whether each copy has printed its lines since all were active. */
 static bool have_all(const copy *copies, int count, const dl_program_config *config)
 {
     const int64_t start_ns = common_start_ns(copies, count, config->warmup);
@@ -169,8 +169,8 @@ static bool have_all(const copy *copies, int count, const dl_program_config *con
     return start_ns != INT64_MAX;
 }
 
-/* Kills the children of this process, all that are listed; those that a program put into a session
- * of their own are in no group of a copy. Nothing where the kernel has no such list. */
+/* Kills all listed children of this process; those that a program put into a session of their own
+ * are in no group of a copy. Does nothing if the kernel has no such list. */
 static void kill_children(void)
 {
     char path[64];
@@ -182,8 +182,9 @@ static void kill_children(void)
     fclose(in);
 }
 
-/* Waits for what the copies, which have ended, have left: their processor time counts as that of
- * this process's children only then. A killed process's own children come to us in turn. */
+/* Waits for processes left behind by the copies, which have ended: only then does their processor
+ * time count as that of this process's children. A killed process's own children come to us in
+ * turn. */
 static void reap_orphans(void)
 {
     const int64_t until_ns = dl_clock_ns() + DL_PROGRAM_PATIENCE_S * INT64_C(1000000000);
@@ -206,7 +207,7 @@ static void stop_all(copy *copies, int count)
             if (dl_clock_ns() > until_ns) kill(-c->pid, SIGKILL);
             usleep(5000);
         }
-        if (c->pid > 0) kill(-c->pid, SIGKILL); /* what it has started itself */
+        if (c->pid > 0) kill(-c->pid, SIGKILL); /* processes that it has started */
         c->ended = true;
         if (c->output >= 0) close(c->output);
         c->output = -1;
@@ -214,7 +215,7 @@ static void stop_all(copy *copies, int count)
     reap_orphans();
 }
 
-/* Whether some copy has ended; its last words are read first. One that has closed its output may
+/* Whether some copy has ended; its last output is read first. A copy that has closed its output may
  * run on. */
 static bool has_ended(copy *copies, int count)
 {
@@ -248,7 +249,7 @@ static dl_status ended_early(const copy *copies, int count, const dl_program_con
                          : "");
 }
 
-/* Nothing new came from any copy. */
+/* Reports that no copy printed anything new. */
 static dl_status was_silent(const copy *copies, int count, const dl_program_config *config,
                             dl_error *err)
 {
@@ -267,7 +268,7 @@ static dl_status was_silent(const copy *copies, int count, const dl_program_conf
                         copies[0].last[0] != '\0' ? ", whose last line is " : "", copies[0].last);
 }
 
-/* Until all copies have printed their lines, or not. */
+/* Waits until all copies have printed their lines, or fail to. */
 static dl_status watch(copy *copies, int count, const dl_program_config *config, dl_error *err)
 {
     int64_t heard_ns = dl_clock_ns();
@@ -295,7 +296,7 @@ static dl_status watch(copy *copies, int count, const dl_program_config *config,
     return DL_OK;
 }
 
-/* The steps between lines that all copies printed side by side. */
+/* Adds the steps between lines that all copies printed side by side. */
 static void add_samples(dl_bench *bench, const copy *copies, int count,
                         const dl_program_config *config)
 {

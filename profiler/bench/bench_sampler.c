@@ -1,4 +1,4 @@
-/* What all parts of the micro-benchmarks take samples with. */
+/* Sampling shared by all parts of the micro-benchmarks. */
 #include <stdlib.h>
 
 #include "common/alloc.h"

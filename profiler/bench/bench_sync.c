@@ -10,22 +10,21 @@
 #include "profiler/bench/bench_internal.h"
 #include "profiler/run/run_meta.h"
 
-/* Length of a burst: what is aimed at, and at least. In the least time all threads of a burst must
- * have met several times, and for a slice burst, per thread, the scheduler must have taken several
- * turns. */
+/* Length of a burst: target and minimum. In the minimum all threads of a burst must meet several
+ * times, and for a slice burst, per thread, the scheduler must take several turns. */
 #define BURST_NS 120000000LL
 #define BURST_NS_MIN 20000000LL
 #define SLICE_NS_MIN 80000000LL
 #define REPETITIONS_MAX 20
 
 /* A case without a sample, whose threads missed one another on busy cores, is measured again in
- * bursts of so long and twice, four times ... as long, up to the last. */
+ * bursts of this length and twice, four times ... as long, up to the last. */
 #define LONGER_BURST_NS 250000000LL
 #define LONGEST_BURST_NS 4000000000LL
 #define SAMPLES_MAX 20000 /* of one thread in one burst */
-#define ROUNDS_MIN 4      /* of a burst, however short its time is */
+#define ROUNDS_MIN 4      /* of a burst, however short its time */
 
-/* A blocked thread sleeps so long, and up to the span longer, to be asleep for certain. */
+/* A blocked thread sleeps this long, and up to the span longer, to be asleep for certain. */
 #define SLEEP_NS_MIN 200000
 #define SLEEP_NS_SPAN 1800000
 
@@ -45,10 +44,10 @@ typedef struct sync_case {
     int threads;
     bool one_core;            /* all threads on the first core instead of one each */
     uint32_t vectors, in_use; /* fields `vectors` and `threads` of the records */
-    size_t samples;           /* that it has had */
+    size_t samples;           /* taken so far */
 } sync_case;
 
-/* What the threads of a burst share. */
+/* State shared by the threads of a burst. */
 struct sync_burst {
     const sync_case *at;
     sync_lane *lanes; /* [at->threads] */
@@ -74,9 +73,9 @@ static void add_sample(sync_burst *burst, int index, int64_t start_ns, int64_t e
                     .duration_ns = end_ns > start_ns ? end_ns - start_ns : 0};
 }
 
-/* Barrier: each passes over its working set, and meets the others. Kept is when each thread arrived
- * and left; make_barrier_samples makes samples of that. The second barrier of a round lets all
- * agree on when to stop. */
+/* Barrier: each thread passes over its working set, and meets the others. It keeps the times when
+ * it arrived and left, from which make_barrier_samples makes samples. The second barrier of a round
+ * lets all agree on when to stop. */
 static void run_barrier(sync_burst *burst, int index)
 {
     sync_lane *lane = &burst->lanes[index];
@@ -93,8 +92,8 @@ static void run_barrier(sync_burst *burst, int index)
     }
 }
 
-/* A sample counts from the last arrival. The thread that came last did not wait: it has no sample,
- * unless it is alone. */
+/* A sample counts from the last arrival. The last thread did not wait: it has no sample, unless it
+ * is alone. */
 static void make_barrier_samples(sync_burst *burst)
 {
     const int threads = burst->at->threads;
@@ -149,8 +148,8 @@ static void sleep_and_wake(sync_burst *burst)
     }
 }
 
-/* Wake-up: thread 0 computes for a while, wakes thread 1, and computes on, as a worker does that
- * came last to a blocking barrier. */
+/* Wake-up: thread 0 computes for a while, wakes thread 1, and computes on, like the last worker at
+ * a blocking barrier. */
 static void run_wakeup(sync_burst *burst, int index)
 {
     if (index == 1) {
@@ -177,8 +176,8 @@ static void run_wakeup(sync_burst *burst, int index)
     dl_barrier_wait(&burst->barrier);
 }
 
-/* Slice: each thread marks the core as its own and watches for another's mark: then it had been
- * descheduled. The length of its run is the CPU time between two such moments, which other
+/* Slice: each thread marks the core as its own and watches for another's mark, which shows that it
+ * was descheduled. The length of its run is the CPU time between two such moments, which other
  * processes do not lengthen. A thread's first run started before the others wanted the core, and
  * its last one ends with the burst: both are left out. */
 static void run_slice(sync_burst *burst, int index)
@@ -248,7 +247,7 @@ static void open_burst(sync_burst *burst, const sync_case *at, uint64_t seed, ui
     }
 }
 
-/* Hands the samples over and releases everything. Returns how many there were. */
+/* Hands over the samples and releases everything. Returns their number. */
 static size_t close_burst(sync_burst *burst, dl_bench *bench)
 {
     size_t samples = 0;
@@ -287,7 +286,7 @@ static dl_status run_burst(dl_bench *bench, const dl_bench_config *config, sync_
     return status;
 }
 
-/* A case without a sample so far. */
+/* Measures a case that has no sample so far. */
 static dl_status run_longer(dl_bench *bench, const dl_bench_config *config, sync_case *at,
                             uint32_t repetition, dl_error *err)
 {

@@ -36,26 +36,25 @@
 #define DL_CAPTURE_COST_ROUNDS 61
 #define DL_CAPTURE_COST_CALLS 1000
 
-/* Measuring in a child process, whether it is recorded or not, and a folder for what it writes
- * meanwhile. */
+/* Measuring in a child process, recorded or not, and a folder for its output. */
 
-/* What a child does. Both functions get `user` and the result's memory, zeroed before. */
+/* A child's task. Both functions get `user` and the result's memory, zeroed before. */
 typedef struct dl_child_task {
     void (*run)(void *user, void *result);
-    void (*finish)(void *user, void *result); /* after all exit handlers that `run` led to; NULL =
+    void (*finish)(void *user, void *result); /* after all exit handlers set up by `run`; NULL =
                                                  nothing */
     void *user;
 } dl_child_task;
 
-/* The activities of the trace that a recorded child left. */
+/* Activity counts in the trace of a recorded child. */
 typedef struct dl_child_recording {
     bool found; /* there is a trace */
     size_t count, of_kind[DL_ACTIVITY_KIND_END];
 } dl_child_recording;
 
-/* A child makes this many rounds of this many calls of each kind, and a round before that does not
- * count; its figure is the median round. A device's queue holds about a thousand launches before it
- * makes the host wait. */
+/* A child makes this many rounds of this many calls of each kind, after an uncounted first round;
+ * its figure is the median round. A device's queue holds about a thousand launches before it makes
+ * the host wait. */
 #define DL_LAUNCH_ROUNDS 41
 #define DL_LAUNCH_CALLS 250
 #define DL_LAUNCH_REPETITIONS_MAX 60
@@ -77,7 +76,7 @@ static void hand_over(void)
         if (bytes < 0) _exit(1);
         done += (size_t)bytes;
     }
-    _exit(0); /* the handlers that are left are the parent's */
+    _exit(0); /* the remaining handlers are the parent's */
 }
 
 /* Exit handlers run in the reverse order: this one runs after those of libraries that the work
@@ -106,7 +105,7 @@ static bool read_all(int from_child, char *result, size_t bytes)
     return true;
 }
 
-/* Forks; the child works, runs the exit handlers that its work led to, as a program does at its
+/* Forks; the child works, runs the exit handlers that its work set up, as a program does at its
  * end, and hands over result[bytes]. The calling process must have a single thread. DL_ERR_SYSTEM
  * if the child cannot be made, ends otherwise or hands nothing over; the result is undefined
  * then. */
@@ -126,9 +125,9 @@ static dl_status child_measure(const dl_child_task *task, void *result, size_t b
     return dl_error_set(err, DL_ERR_SYSTEM, "the process that was to be recorded failed");
 }
 
-/* In the child, before its first call: has NVTX, and with `cuda` the driver, load the library as
+/* In the child, before its first call: makes NVTX, and with `cuda` the driver, load the library as
  * dlprof run does, which then records by the settings. Library NULL: nothing is loaded, whatever
- * the environment said. */
+ * the environment contains. */
 static void child_inject(const dl_capture_settings *settings, const char *library, bool cuda)
 {
     unsetenv("CUDA_INJECTION64_PATH");
@@ -166,7 +165,7 @@ static char *child_folder_find(const char *folder, const char *ending)
     return found;
 }
 
-/* Counts them. Fails as dl_trace_read; no trace at all is no error. */
+/* Counts activities. Fails as dl_trace_read; a missing trace is no error. */
 static dl_status child_recording_count(const char *folder, dl_child_recording *recording,
                                        dl_error *err)
 {
@@ -207,28 +206,28 @@ static void child_folder_remove(char *folder)
 }
 
 #define CALL_KINDS DL_CAPTURE_PER_RECORD
-#define COPY_BYTES 4096 /* a batch's labels: the cost of a copy, not of its bytes */
+#define COPY_BYTES 4096 /* a batch's labels: the cost of the call, not of its bytes */
 
 const char *const dl_launch_variant_names[DL_LAUNCH_VARIANT_COUNT] = {"bare", "nvtx", "light",
                                                                       "default", "full"};
 
-/* What a child hands over. */
+/* A child's result. */
 typedef struct child_result {
-    char why[DL_ERROR_TEXT_BYTES]; /* nothing was measured; "" = all went well */
+    char why[DL_ERROR_TEXT_BYTES]; /* reason why nothing was measured; "" = success */
     char device[DL_DEVICE_NAME_BYTES];
     double call_ns[CALL_KINDS];
-    double background_ns; /* processor time of all threads but the launching one, to the end */
+    double background_ns;         /* processor time of all but the launching thread, to the end */
     double process_ns, thread_ns; /* clocks at the start of that time */
 } child_result;
 
-/* What a child is to do. */
+/* A child's order. */
 typedef struct child_order {
     const dl_launch_config *config;
     dl_launch_variant variant;
     const char *folder;
 } child_order;
 
-/* The device and what the calls need. */
+/* The device and the resources for its calls. */
 typedef struct launcher {
     const dl_device_type *type;
     dl_device *device;
@@ -294,8 +293,8 @@ static void call_once(const launcher *by, int kind)
     }
 }
 
-/* All kinds of calls, round by round, so that a drift of the machine touches all alike. The device
- * is idle when a round starts, and waiting for it is not timed. */
+/* Times all kinds of calls, round by round, so that a drift of the machine affects all alike. The
+ * device is idle when a round starts, and waiting for it is not timed. */
 static dl_status time_calls(const launcher *by, double call_ns[CALL_KINDS], dl_error *err)
 {
     static double rounds[CALL_KINDS][DL_LAUNCH_ROUNDS];
@@ -330,7 +329,7 @@ static void measure_in_child(void *user, void *memory)
     if (status != DL_OK) snprintf(result->why, sizeof result->why, "%s", err.text);
 }
 
-/* Here the recorder has written all it had. */
+/* The recorder has written everything by now. */
 static void finish_in_child(void *user, void *memory)
 {
     (void)user;
@@ -339,7 +338,7 @@ static void finish_in_child(void *user, void *memory)
                             (clock_of(CLOCK_THREAD_CPUTIME_ID) - result->thread_ns);
 }
 
-/* What the recorder says about its failure, or that it says nothing. */
+/* The recorder's own report of its failure, or that there is none. */
 static dl_status no_recording(const child_order *order, const char *what, dl_error *err)
 {
     char *path = child_folder_find(order->folder, ".log");
@@ -355,7 +354,7 @@ static dl_status no_recording(const child_order *order, const char *what, dl_err
     return status;
 }
 
-/* How many activities the trace holds, all of the loop's kernels and copies among them. */
+/* Number of activities in the trace; it must hold all of the loop's kernels and copies. */
 static dl_status count_records(const child_order *order, double *records, dl_error *err)
 {
     dl_child_recording recording;
@@ -373,7 +372,7 @@ static dl_status count_records(const child_order *order, double *records, dl_err
     return no_recording(order, what, err);
 }
 
-/* The device's library offers the processor instead, which is no help here. */
+/* The device's library offers the processor instead, which does not help here. */
 static dl_status no_device(char *why, dl_error *err)
 {
     char *offer = strstr(why, "; --device");
@@ -381,7 +380,7 @@ static dl_status no_device(char *why, dl_error *err)
     return dl_error_set(err, DL_ERR_UNSUPPORTED, "%s", why);
 }
 
-/* One child; *records is 0 where nothing of CUDA is recorded. */
+/* Runs one child; *records is 0 if nothing of CUDA is recorded. */
 static dl_status run_one(const child_order *order, child_result *result, double *records,
                          dl_error *err)
 {
@@ -399,7 +398,7 @@ static dl_status run_one(const child_order *order, child_result *result, double 
     return status;
 }
 
-/* [repetition] of all variants: what is added to the bare time of the same repetition. */
+/* [repetition] of all variants: time added to the bare time of the same repetition. */
 typedef struct cost_samples {
     double bare[CALL_KINDS][DL_LAUNCH_REPETITIONS_MAX];
     double added[DL_LAUNCH_VARIANT_COUNT][DL_CAPTURE_ITEM_COUNT][DL_LAUNCH_REPETITIONS_MAX];
@@ -407,7 +406,7 @@ typedef struct cost_samples {
     char device[DL_DEVICE_NAME_BYTES];
 } cost_samples;
 
-/* All variants once, forwards or backwards. */
+/* Runs all variants once, forwards or backwards. */
 static dl_status repeat(const dl_launch_config *config, const char *folder, int repetition,
                         cost_samples *samples, dl_error *err)
 {
@@ -477,7 +476,7 @@ static void sum_up(cost_samples *samples, int repetitions, dl_launch_cost *cost)
     }
 }
 
-/* As many repetitions as fit, by the time of the first. */
+/* Repeats as often as fits, judging by the time of the first. */
 static dl_status measure_into(const dl_launch_config *config, const char *folder,
                               cost_samples *samples, int *repetitions, dl_error *err)
 {
@@ -543,8 +542,8 @@ static void call_often(dl_capture_case which, nvtxDomainHandle_t domain,
     }
 }
 
-/* All cases, round by round, so that a drift of the machine touches all alike. One round more in
- * front, which is not counted, makes buffers and caches ready. */
+/* Times all cases, round by round, so that a drift of the machine affects all alike. An uncounted
+ * first round fills buffers and caches. */
 static void time_ranges(range_samples *samples)
 {
     nvtxDomainHandle_t domain = nvtxDomainCreateA("dlprof bench");
@@ -586,8 +585,8 @@ static dl_status time_in_child(const char *library, const dl_capture_settings *s
     return child_measure(&task, samples, sizeof *samples, err);
 }
 
-/* Whether the trace holds as many ranges and marks as were called: nothing was cheap because it was
- * lost. */
+/* Checks that the trace holds as many ranges and marks as were called: lost records never make it
+ * look cheap. */
 static dl_status check_trace(const char *folder, dl_error *err)
 {
     dl_child_recording recording;

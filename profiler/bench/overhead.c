@@ -28,7 +28,7 @@ char *dl_overhead_file_default(void)
     return NULL;
 }
 
-/* The file's text, whatever it is. */
+/* The file's text, not yet checked for this host. */
 static dl_status read_text(const char *path, int preset, char **text, dl_error *err)
 {
     dl_trace trace = {0};
@@ -53,7 +53,7 @@ static char *unknown(const char *path, const char *why)
     return dl_format(DL_CAPTURE_COST_UNKNOWN " (%s: %s)", path, why);
 }
 
-/* A text that is not good for this host becomes the reason. */
+/* Replaces a text that is not valid for this host by the reason. */
 static char *check_host(const char *path, char *text)
 {
     char host[HOST_NAME_MAX + 1] = "";
@@ -95,7 +95,7 @@ dl_status dl_overhead_file_cost(const char *given, int preset, char **text, dl_e
     return DL_OK;
 }
 
-/* Length of one run, aimed at: the shorter, the less the machine drifts within a pair. */
+/* Target length of one run: the shorter, the less the machine drifts within a pair. */
 #define RUN_S 0.05
 #define PAIRS_MAX 1000
 #define PROBE_STEPS 50
@@ -123,7 +123,7 @@ static dl_status run_once(const dl_overhead_config *config, int64_t steps, bool 
     return status;
 }
 
-/* Records of the last trace over its steps. */
+/* Number of records of the last trace, over its steps. */
 static dl_status count_records(const dl_overhead_config *config, dl_overhead *overhead,
                                dl_error *err)
 {

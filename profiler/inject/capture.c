@@ -26,7 +26,7 @@
 #include "trace/activity/step_marks.h"
 #include "trace/dlt/dlt.h"
 
-#define DL_CAPTURE_CLOCK_S 10     /* a CLOCK activity is recorded this often */
+#define DL_CAPTURE_CLOCK_S 10     /* interval of CLOCK activities */
 #define DL_CAPTURE_TEXT_MAX 65536 /* bytes; longer texts are cut */
 
 struct timespec dl_deadline(int64_t wait_ns)
@@ -44,12 +44,12 @@ void dl_deadline_cond_init(pthread_cond_t *condition)
     pthread_condattr_destroy(&monotonic);
 }
 
-/* A line that says more is cut. */
+/* Longer lines are cut. */
 #define LINE_BYTES 1024
 
 static _Atomic(char *) log_path; /* NULL = none yet: lines go to standard error */
 
-static atomic_bool silent; /* nothing is said any more: in a forked child */
+static atomic_bool silent; /* no more messages: in a forked child */
 static atomic_bool complained;
 
 static bool write_to_file(const char *line, size_t bytes)
@@ -81,7 +81,7 @@ void dl_capture_log(const char *format, ...)
 }
 
 /* The variables of each launcher, the most specific first: a program that torchrun starts in a
- * Slurm job has Slurm's numbers too, of the launcher and not of itself. */
+ * Slurm job also has Slurm's numbers, which are the launcher's, not its own. */
 static const struct launcher {
     const char *rank, *world_size, *local_rank;
 } launchers[] = {
@@ -128,8 +128,8 @@ static void write_command(dl_trace_writer *writer)
     free(text);
 }
 
-/* What a trace says about its process: meta keys program, version, kind, clock, host, pid, command,
- * preset, graphs, and where the launcher set them rank, world_size, local_rank. */
+/* A trace's description of its process: meta keys program, version, kind, clock, host, pid,
+ * command, preset, graphs, and if the launcher set them rank, world_size, local_rank. */
 
 /* Writes the keys of the calling process. */
 static void capture_meta_process(dl_trace_writer *writer, const dl_capture_settings *settings)
@@ -150,7 +150,7 @@ static void capture_meta_process(dl_trace_writer *writer, const dl_capture_setti
     write_rank(writer);
 }
 
-/* Texts of more kinds than any program marks its steps with are not counted. */
+/* Most kinds of texts that are counted, more than any program marks its steps with. */
 #define GROUPS_MAX 64
 
 typedef struct group {
@@ -227,8 +227,8 @@ bool dl_step_limit_reached(const dl_activity *activity)
     return reached;
 }
 
-/* A stream that threads use one after the other. Its lock is free but while another thread writes
- * what the stream holds. Never freed: threads may outlive the recording. */
+/* A stream that threads use one after the other. Its lock is free except while another thread
+ * writes the stream's content. Never freed: threads may outlive the recording. */
 typedef struct slot {
     pthread_mutex_t lock;
     dl_trace_stream *stream; /* NULL = closed */
@@ -240,7 +240,7 @@ static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER; /* never taken aft
 static dl_trace_writer *pool_writer;                          /* NULL = closed */
 static slot *slots;                                           /* grows at its head */
 static pthread_key_t thread_end;
-static atomic_bool forgotten; /* nothing is given back when a thread ends: in a forked child */
+static atomic_bool forgotten; /* threads give nothing back when they end: in a forked child */
 static __thread slot *own;
 
 static void give_back(void *taken)
@@ -254,10 +254,10 @@ static void give_back(void *taken)
 
 /* The streams of one trace writer, for threads that come and go: each thread appends through a
  * stream that no other thread uses meanwhile, and leaves it to the next one when it ends. Another
- * thread may write what they hold, or close them under the hands of those that append.
+ * thread may write their content, or close them while others append.
  *
- * One pool a process. In a forked child nothing of it may be used, since its locks are as the other
- * threads left them. */
+ * One pool per process. A forked child may use none of it, since its locks are as the other threads
+ * left them. */
 
 /* Starts with the writer, borrowed until stream_pool_flush(true). Once. */
 static void stream_pool_open(dl_trace_writer *writer)
@@ -305,7 +305,7 @@ static void stream_pool_append(const dl_activity *activity)
     pthread_mutex_unlock(&to->lock);
 }
 
-/* Writes what the calling thread has appended. */
+/* Writes the calling thread's activities. */
 static void stream_pool_flush_own(void)
 {
     if (own == NULL) return;
@@ -314,8 +314,8 @@ static void stream_pool_flush_own(void)
     pthread_mutex_unlock(&own->lock);
 }
 
-/* Writes what all streams hold; with `close` for the last time: appends do nothing from here on,
- * and the writer may be closed. Any thread. */
+/* Writes the content of all streams; with `close` for the last time: appends do nothing from here
+ * on, and the writer may be closed. Any thread. */
 static void stream_pool_flush(bool close)
 {
     pthread_mutex_lock(&pool_lock);
@@ -333,7 +333,7 @@ static void stream_pool_flush(bool close)
 #define AT_END_MAX 4
 #define FLUSH_NS (DL_CAPTURE_FLUSH_MS * (DL_NS_PER_S / 1000))
 
-/* Of the whole recording. ENDING still takes what the front ends have held back. */
+/* State of the recording. ENDING still accepts activities held back by the front ends. */
 enum { UNBORN, RECORDING, ENDING, OFF };
 
 static struct {
@@ -350,7 +350,7 @@ static struct {
     void (*at_end[AT_END_MAX])(void);
     size_t at_end_count;
 
-    /* The flush thread: it is ordered to end, and says that it has. */
+    /* The flush thread: it is ordered to end, and confirms its end. */
     pthread_mutex_t end_lock;
     pthread_cond_t end_signal;
     pthread_t thread;
@@ -456,7 +456,7 @@ static void append_clock(void)
     append(&activity);
 }
 
-/* Why the file takes no more. In the flush thread, or at exit. */
+/* The reason why the file takes no more. In the flush thread, or at exit. */
 static const char *full_reason(void)
 {
     static char text[128];
@@ -466,7 +466,7 @@ static const char *full_reason(void)
     return text;
 }
 
-/* Waits `limit_ns` at most; whether the end was ordered. */
+/* Waits at most `limit_ns`; returns whether the end was ordered. */
 static bool wait_for_order(int64_t limit_ns)
 {
     const struct timespec until = dl_deadline(limit_ns);
@@ -510,7 +510,7 @@ void dl_capture_meta_number(const char *key, uint64_t value)
     dl_capture_meta(key, text);
 }
 
-/* The program goes about with all descriptors: it should not be believed that nothing happened. */
+/* Logs that the program closed the trace's descriptor, and that nothing was lost. */
 static void say_reopened(void)
 {
     const uint32_t reopened = dl_trace_writer_look(capture.writer).reopened;

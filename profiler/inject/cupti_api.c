@@ -15,7 +15,7 @@ static const char *const sonames[] = {"libcupti.so.13", "libcupti.so.12", "libcu
 #define FIRST_OF_CUDA_12 1
 #define CUDA_13 13000
 
-/* Where toolkits keep it. DL_CUPTI_FOLDER is that of the toolkit that we were built with. */
+/* Folders used by toolkits. DL_CUPTI_FOLDER is that of the toolkit that we were built with. */
 static const char *const folders[] = {DL_CUPTI_FOLDER, "/usr/local/cuda/extras/CUPTI/lib64",
                                       "/usr/local/cuda/lib64"};
 #define FOLDER_COUNT (sizeof folders / sizeof folders[0])
@@ -34,7 +34,7 @@ dl_cuda_api dl_cuda_api_find(void)
     return cuda;
 }
 
-/* One that the process has already. */
+/* Finds a library that the process has already loaded. */
 static void *find_loaded(void)
 {
     void *library = NULL;

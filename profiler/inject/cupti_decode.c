@@ -20,11 +20,10 @@ typedef struct dl_launch_shape {
 typedef struct recorded_kind {
     CUpti_ActivityKind kind;
     const char *name;
-    dl_capture_preset preset; /* the smallest that holds it */
+    dl_capture_preset preset; /* the smallest that includes it */
 } recorded_kind;
 
-/* Without CONCURRENT_KERNEL the rest is worth nothing. Not KIND_KERNEL: it makes kernels run one
- * after the other. */
+/* Without CONCURRENT_KERNEL the rest is useless. Not KIND_KERNEL: it serialises kernels. */
 static const recorded_kind kinds[] = {
     {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, "kernel", DL_CAPTURE_LIGHT},
     {CUPTI_ACTIVITY_KIND_DEVICE, "device", DL_CAPTURE_LIGHT},
@@ -43,7 +42,7 @@ static const recorded_kind driver = {CUPTI_ACTIVITY_KIND_DRIVER, "driver", DL_CA
 
 #define KIND_COUNT (sizeof kinds / sizeof kinds[0])
 
-/* Frameworks ask these again and again; they say nothing about the time of a step. */
+/* Frameworks make these calls again and again; they say nothing about the time of a step. */
 static const CUpti_CallbackId idle_calls[] = {
     CUPTI_RUNTIME_TRACE_CBID_cudaGetDevice_v3020,
     CUPTI_RUNTIME_TRACE_CBID_cudaGetLastError_v3020,
@@ -51,15 +50,15 @@ static const CUpti_CallbackId idle_calls[] = {
     CUPTI_RUNTIME_TRACE_CBID_cudaStreamIsCapturing_v10000,
     CUPTI_RUNTIME_TRACE_CBID_cudaStreamIsCapturing_ptsz_v10000,
     CUPTI_RUNTIME_TRACE_CBID_cudaEventQuery_v3020,
-    CUPTI_RUNTIME_TRACE_CBID_cudaStreamQuery_v3020, /* asked without a pause while NCCL reduces */
+    CUPTI_RUNTIME_TRACE_CBID_cudaStreamQuery_v3020, /* polled without a pause while NCCL reduces */
     CUPTI_RUNTIME_TRACE_CBID_cudaStreamQuery_ptsz_v7000,
 };
 
-/* What starts device work or waits for it: libraries and programs that call the driver directly
- * (NCCL, Triton, XLA). */
+/* Calls that start device work or wait for it: by libraries and programs that use the driver
+ * directly (NCCL, Triton, XLA). */
 typedef struct driver_call {
     CUpti_CallbackId id;
-    dl_capture_preset preset; /* the smallest that holds it */
+    dl_capture_preset preset; /* the smallest that includes it */
 } driver_call;
 
 #define BOTH(name, preset)                                         \
@@ -105,8 +104,8 @@ static bool enable(const dl_cupti_api *api, const recorded_kind *one, char *refu
     return false;
 }
 
-/* The preset's calls only, or, where CUPTI (before 12.6) cannot choose, all of the driver's, of
- * which the decoder leaves out the others. */
+/* Enables only the preset's calls, or, if CUPTI (before 12.6) cannot choose, all of the driver's;
+ * the decoder then drops the others. */
 static void enable_driver(const dl_cupti_api *api, const dl_capture_settings *settings,
                           char *refused)
 {
@@ -135,7 +134,7 @@ bool dl_cupti_kinds_enable(const dl_cupti_api *api, const dl_capture_settings *s
         if (wants(settings, &kinds[i])) enable(api, &kinds[i], refused);
     if (settings->graphs == DL_CAPTURE_GRAPH_WHOLE) enable(api, &graph_trace, refused);
     if (wants(settings, &driver)) enable_driver(api, settings, refused);
-    /* After the kind, which switches all of them on. */
+    /* After the kind, which enables all of them. */
     if (settings->preset >= DL_CAPTURE_DEFAULT && api->ActivityEnableRuntimeApi != NULL) {
         for (size_t i = 0; i < COUNT(idle_calls); i++)
             (void)api->ActivityEnableRuntimeApi(idle_calls[i], 0);
@@ -180,7 +179,7 @@ static void device_uuid(dl_activity_sink sink, uint32_t device, const CUuuid *uu
     device_meta(sink, device, "uuid", text);
 }
 
-/* What CUPTI says about a device, as meta keys of the trace. */
+/* CUPTI's information on a device, as meta keys of the trace. */
 
 /* Writes device.N.name, uuid, pci (`cuda` may be NULL: not then), compute_capability, sm_count,
  * memory_bytes. */
@@ -209,7 +208,7 @@ static void cupti_device_meta(const CUpti_ActivityDevice5 *record, const dl_cuda
 #define CALLS_MAX 2048 /* callback ids of one domain; CUDA 13.0 has about 800 */
 #define CALL_NAME_BYTES 128
 
-/* Of a text at an address that CUPTI gave. */
+/* The text at an address given by CUPTI. */
 typedef struct name_slot {
     char *text; /* own copy; NULL = free */
     uint32_t id;
@@ -234,8 +233,8 @@ struct dl_cupti_decoder {
     dl_activity waiting[WAITING_MAX]; /* events without a time, oldest first */
     size_t waiting_count;
 
-    /* Ids of the texts that records name, before the sink's intern: nearly every record names what
-     * one shortly before it named. */
+    /* Cached ids of the texts that records name, before the sink's intern: nearly every record
+     * repeats a recent name. */
     name_slot names[SLOTS];
     shape_slot shapes[SLOTS];
     uint32_t runtime_calls[CALLS_MAX], driver_calls[CALLS_MAX]; /* by callback id; 0 = unknown */
@@ -248,7 +247,7 @@ static size_t slot_of(uint64_t key)
 }
 
 /* Id of a kernel's name, NULL or text of CUPTI's. The text counts, not the pointer: another module
- * may come to lie where one was unloaded. */
+ * may be loaded at the address of an unloaded one. */
 static uint32_t cupti_name_kernel(dl_cupti_decoder *decoder, const char *name)
 {
     if (name == NULL) return 0;
@@ -294,7 +293,7 @@ void dl_cupti_cut_call_name(char *name)
     if (at != NULL && (strcmp(at, "_ptsz") == 0 || strcmp(at, "_ptds") == 0)) *at = '\0';
 }
 
-/* Id of the function that a callback id stands for: "cudaLaunchKernel". */
+/* Id of the name of a callback id's function: "cudaLaunchKernel". */
 static uint32_t cupti_name_call(dl_cupti_decoder *decoder, CUpti_CallbackDomain domain,
                                 CUpti_CallbackId call)
 {
@@ -363,7 +362,7 @@ static uint64_t graph_object(uint32_t graph, uint64_t node)
     return (uint64_t)graph << 32 | (uint32_t)node;
 }
 
-/* An activity of a device, from what all of CUPTI's records of such have. */
+/* An activity of a device, from the fields common to all such records of CUPTI. */
 #define DEVICE_ACTIVITY(work_kind, record)                                               \
     {                                                                                    \
         .kind = (work_kind), .device = (record)->deviceId, .stream = (record)->streamId, \
@@ -414,7 +413,7 @@ static dl_host_memory host_memory(uint8_t kind)
     return kind < sizeof memories ? (dl_host_memory)memories[kind] : DL_MEMORY_UNKNOWN;
 }
 
-/* The host's side; from host to host the slower one. */
+/* Memory on the host's side; from host to host the slower one. */
 static dl_host_memory memory_of_copy(dl_copy_direction direction, uint8_t source, uint8_t target)
 {
     if (direction == DL_COPY_H2D) return host_memory(source);
@@ -471,7 +470,7 @@ static void append_waiting(dl_cupti_decoder *decoder, size_t i, int64_t start_ns
     memmove(event, event + 1, (decoder->waiting_count - i) * sizeof *event);
 }
 
-/* The call that recorded an event has its time. */
+/* An event gets the time of the call that recorded it. */
 static void find_waiting(dl_cupti_decoder *decoder, const dl_activity *call)
 {
     for (size_t i = decoder->waiting_count; i-- > 0;)
@@ -509,7 +508,7 @@ static void decode_call(dl_cupti_decoder *decoder, const CUpti_ActivityAPI *reco
     }
 }
 
-/* Which recording of an event is meant: events are used again and again. */
+/* Identifies one recording of an event: events are reused again and again. */
 static uint64_t event_object(const dl_cupti_decoder *decoder, uint32_t event,
                              const uint64_t *recording)
 {

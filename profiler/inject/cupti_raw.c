@@ -17,7 +17,7 @@ struct dl_raw_dump {
     const dl_cupti_api *api;
     dl_held_file file;
     char *path;
-    bool failed; /* a write has */
+    bool failed; /* a write failed */
     text_entry *texts;
     size_t text_count;
 };
@@ -78,7 +78,7 @@ static void write_text(dl_raw_dump *dump, const char *text)
     } else if (strcmp(dump->texts[i].text, text) == 0) {
         return;
     }
-    free(dump->texts[i].text); /* another one that lay there */
+    free(dump->texts[i].text); /* another text at that address */
     dump->texts[i].text = dl_strdup(text);
     uint8_t head[DL_RAW_ADDRESS_BYTES];
     dl_dlt_put_u32(head, (uint32_t)address);

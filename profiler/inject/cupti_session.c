@@ -33,7 +33,7 @@ struct dl_buffer_pool {
     size_t bytes, limit;
     pthread_mutex_t lock;
     dl_buffer *spare;
-    size_t count; /* that exist, taken or spare: they are kept until the end */
+    size_t count; /* in existence, taken or spare: kept until the end */
 };
 
 dl_buffer_pool *dl_buffer_pool_new(size_t bytes, size_t limit)
@@ -76,7 +76,7 @@ void dl_buffer_pool_give(dl_buffer_pool *pool, dl_buffer *buffer)
 {
     DL_ASSERT(buffer->used <= pool->bytes, "%zu used bytes of %zu", buffer->used, pool->bytes);
     memset(dl_buffer_data(buffer), 0,
-           pool->bytes); /* CUPTI may have written past the part it used */
+           pool->bytes); /* CUPTI may have written beyond the used part */
     buffer->used = 0;
     pthread_mutex_lock(&pool->lock);
     buffer->next = pool->spare;
@@ -110,18 +110,18 @@ void dl_buffer_pool_free(dl_buffer_pool *pool)
     free(pool);
 }
 
-/* Between CUPTI's clock and CLOCK_REALTIME, of which it is one reading: also a step of the system's
- * clock between the two is well below. */
+/* Between CUPTI's clock, itself a reading of CLOCK_REALTIME, and ours: even a step of the system's
+ * clock between the two is far smaller. */
 #define CLOCK_TOLERANCE_NS 1000000000LL
 
-/* Of silence, 5 s at 2 checks a second. A thread's buffer comes only when all kernels in it have
- * ended. */
+/* Longest silence, 5 s at 2 checks a second. A thread's buffer arrives only when all kernels in it
+ * have ended. */
 #define SILENT_MAX 10
 
 static void check_clock(dl_preemption *preemption, const dl_cupti_api *api)
 {
     uint64_t theirs_ns = 0;
-    const int64_t before_ns = dl_capture_now(); /* the system may take its time between readings */
+    const int64_t before_ns = dl_capture_now(); /* the system may delay us between readings */
     if (preemption->clock || api->GetTimestamp(&theirs_ns) != CUPTI_SUCCESS) return;
     const int64_t after_ns = dl_capture_now();
     if (theirs_ns <= INT64_MAX && (int64_t)theirs_ns > before_ns - CLOCK_TOLERANCE_NS &&
@@ -163,9 +163,9 @@ void dl_preemption_end(dl_preemption *preemption, unsigned calls, uint64_t recor
 
 /* CUPTI's guide advises 1 to 10 MB; each thread that calls CUDA holds one. */
 #define BUFFER_BYTES (4u << 20)
-#define BUFFERS_MAX 64 /* 256 MiB: more waits only if the disk cannot follow */
+#define BUFFERS_MAX 64 /* 256 MiB: more are pending only if the disk cannot follow */
 
-/* End of the session: records that CUPTI has not finished yet are asked for a few times. */
+/* At the end of the session, CUPTI is flushed this often for unfinished records. */
 #define END_FLUSHES 3
 
 static struct {
@@ -177,7 +177,7 @@ static struct {
     dl_cupti_decoder *decoder;
     dl_raw_dump *raw; /* NULL = none */
     dl_preemption preemption;
-    uint64_t dropped, checked; /* checked: records before the last look for another profiler */
+    uint64_t dropped, checked; /* checked: records at the last check for another profiler */
 
     /* Written by CUPTI's callbacks. */
     _Atomic(dl_buffer *) filled; /* the latest first */
@@ -187,14 +187,14 @@ static struct {
     atomic_bool forked;   /* in a child: CUPTI is never called again */
     atomic_bool dead;     /* CUPTI has given up */
 
-    /* The end, ordered by whoever comes first. */
+    /* The end, ordered by the first to come. */
     atomic_bool end_taken, end_ordered;
     pthread_t thread;
-    bool at_exit;      /* the program ends, not only the recording */
+    bool at_exit;      /* the program ends, not just the recording */
     CUcontext context; /* of the thread that ends the program; NULL = none */
     pthread_mutex_t end_lock;
     pthread_cond_t ended_signal;
-    bool ended, given_up; /* given_up: it took too long; nobody waits any more */
+    bool ended, given_up; /* given_up: it took too long, and no thread waits any more */
 } session = {.end_lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* CUPTI asks for an empty buffer, in a thread of the program. */
@@ -254,9 +254,10 @@ static void CUPTIAPI on_event(void *user, CUpti_CallbackDomain domain, CUpti_Cal
     if (id == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING) (void)session.api.ActivityFlushAll(0);
 }
 
-/* Alone: CUPTI 13.3 and later let several tools subscribe, if each asks for it, through functions
- * and callbacks of their own (..._v2 of all that is called here), with a driver (610) that no test
- * so far had. Who comes first has CUPTI, as with all other versions, and says so. */
+/* Subscribes alone: CUPTI 13.3 and later let several tools subscribe, if each asks for it, through
+ * functions and callbacks of their own (..._v2 of all those called here), with a driver (610) that
+ * no test so far had. The first tool gets CUPTI, as with all other versions; the log names another
+ * one. */
 static bool subscribe(const dl_cupti_api *api)
 {
     char other[CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN] = "";
@@ -280,7 +281,7 @@ static bool subscribe(const dl_cupti_api *api)
     return false;
 }
 
-/* These only make it cheaper or more exact: an older CUPTI that does not know one does without. */
+/* Optional settings that make it cheaper or more exact: an older CUPTI may lack one. */
 static void set_attributes(const dl_cupti_api *api, const dl_capture_settings *settings)
 {
     if (api->SetThreadIdType != NULL) {
@@ -295,7 +296,7 @@ static void set_attributes(const dl_cupti_api *api, const dl_capture_settings *s
     if (settings->latency && api->ActivityEnableLatencyTimestamps != NULL) {
         (void)api->ActivityEnableLatencyTimestamps(1);
     }
-    /* Not each query of an event that was not ready yet: allocators and watchdogs poll. */
+    /* Not each query of an event that is not ready yet: allocators and watchdogs poll. */
     if (api->ActivityEnableAllSyncRecords != NULL) (void)api->ActivityEnableAllSyncRecords(0);
 }
 
@@ -313,8 +314,8 @@ static void enable_callbacks(const dl_cupti_api *api, const dl_capture_settings 
         {CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING, DL_CAPTURE_LIGHT},
         {CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaDeviceReset_v3020,
          DL_CAPTURE_LIGHT},
-        /* Calls that come once or a few times a step, and are themselves recorded: whether records
-         * arrive is shown by them. */
+        /* Calls made once or a few times a step, and recorded themselves: they show whether records
+         * arrive. */
         {CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaStreamSynchronize_v3020,
          DL_CAPTURE_DEFAULT},
         {CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaStreamSynchronize_ptsz_v7000,
@@ -329,7 +330,7 @@ static void enable_callbacks(const dl_cupti_api *api, const dl_capture_settings 
             (void)api->EnableCallback(1, session.subscriber, wanted[i].domain, wanted[i].id);
 }
 
-/* Buffers and kinds. */
+/* Registers buffers and enables kinds. */
 static bool start_recording(const dl_cupti_api *api, const dl_capture_settings *settings)
 {
     const CUptiResult result = api->ActivityRegisterCallbacks(on_request, on_complete);
@@ -363,7 +364,7 @@ static bool cupti_set_up(const dl_capture_settings *settings)
     return true;
 }
 
-/* Decodes what CUPTI has given back, the oldest first. */
+/* Decodes the buffers that CUPTI has given back, the oldest first. */
 static void drain(void)
 {
     dl_buffer *buffer = atomic_exchange(&session.filled, NULL);
@@ -421,7 +422,7 @@ static void flush(uint32_t flag)
     count_dropped();
 }
 
-/* Those that have come since this was asked before. */
+/* Number of records since the last call. */
 static uint64_t new_records(void)
 {
     const uint64_t before = session.checked;
@@ -439,7 +440,7 @@ static void tick(void)
     write_counts();
 }
 
-/* The program's last kernels end first; a context that failed says so at once. */
+/* Lets the program's last kernels end first; a failed context reports that at once. */
 static void wait_for_device(void)
 {
     if (session.context == NULL || session.cuda.CtxSetCurrent == NULL) return;
@@ -449,8 +450,8 @@ static void wait_for_device(void)
     }
 }
 
-/* Takes what CUPTI still has. Where the program goes on, kernels may be running, whose records
- * would come without times: they are not asked for. */
+/* Takes CUPTI's remaining records. If the program goes on, kernels may be running, whose records
+ * would come without times: they are not requested. */
 static void take_rest(void)
 {
     if (session.at_exit) wait_for_device();
@@ -499,7 +500,7 @@ static void *run_session(void *unused)
     return NULL;
 }
 
-/* Orders the end and waits for it, but not forever: whether it has come. */
+/* Orders the end and waits for it, but not forever: returns whether it has come. */
 static bool end(bool at_exit)
 {
     if (atomic_load(&session.forked)) return false;
@@ -555,8 +556,8 @@ static void open_raw(void)
     free(path);
 }
 
-/* What CUPTI's callbacks use. A CUPTI that must not be refused a buffer gets as many as it wants.
- */
+/* Prepares the state used by CUPTI's callbacks. A CUPTI that must not be refused a buffer gets as
+ * many as it wants. */
 static void prepare(void)
 {
     const dl_activity_sink sink = {dl_capture_append, dl_capture_intern, dl_capture_meta};

@@ -1,4 +1,4 @@
-/* What the CUDA driver calls in the library that CUDA_INJECTION64_PATH names, in cuInit. */
+/* The CUDA driver calls this in cuInit, in the library that CUDA_INJECTION64_PATH names. */
 #include "profiler/inject/cupti_session.h"
 
 int InitializeInjection(void);

@@ -136,7 +136,7 @@ static bool has_role(uint32_t function, role wanted)
     return function > 0 && function <= FUNCTION_COUNT && functions[function - 1].role == wanted;
 }
 
-/* Id of a collective's name. The same for equal texts, so that two threads may both look it up. */
+/* Id of a collective's name. Equal texts have equal ids, so two threads may both look it up. */
 static uint32_t collective_name(uint32_t function)
 {
     static _Atomic uint32_t ids[FUNCTION_COUNT];
@@ -159,7 +159,7 @@ void dl_nccl_begin(dl_activity *range, uint32_t function, const dl_nccl_values *
     range->peer = (uint32_t)values->value[DL_NCCL_PEER];
 }
 
-/* Communicators that have been reported, one after the other. */
+/* List of the communicators reported so far. */
 typedef struct reported_comm {
     uint64_t object;
     uint32_t rank;
@@ -169,7 +169,7 @@ typedef struct reported_comm {
 static pthread_mutex_t reported_lock = PTHREAD_MUTEX_INITIALIZER;
 static reported_comm *reported_first;
 
-/* Whether it is the first time that this communicator is reported. */
+/* Whether this communicator is reported for the first time. */
 static bool is_new_comm(uint64_t object, uint32_t rank)
 {
     reported_comm *made = malloc(sizeof *made);
@@ -186,7 +186,7 @@ static bool is_new_comm(uint64_t object, uint32_t rank)
     return one == NULL;
 }
 
-/* Records the COMM, unless one of its communicator and rank is there already: NVTX and the plugin
+/* Records the COMM, unless one with its communicator and rank exists already: NVTX and the plugin
  * report the same one. */
 static void nccl_comm_made(const dl_activity *comm)
 {
@@ -219,10 +219,10 @@ void dl_nccl_end(const dl_activity *range, uint32_t function, const dl_nccl_valu
 
 /* Of one communicator. */
 typedef struct comm_context {
-    uint64_t comm; /* 0 where each event has it */
+    uint64_t comm; /* 0 if each event has it */
 } comm_context;
 
-/* Work that NCCL has planned, of whatever version. */
+/* Work planned by NCCL, in any version. */
 typedef struct planned {
     uint64_t comm, sequence;
     const char *function, *type, *algorithm, *protocol; /* the last two NULL for Send and Recv */
@@ -231,7 +231,7 @@ typedef struct planned {
     unsigned channels; /* 0 = not reported */
 } planned;
 
-/* Bytes of an element of a type by NCCL's name of it, 0 if it is not known. */
+/* Bytes of an element of a type by NCCL's name of it, 0 if unknown. */
 static size_t type_bytes(const char *type)
 {
     static const struct {

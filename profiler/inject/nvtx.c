@@ -25,7 +25,7 @@ typedef struct dl_nvtx_schema {
     struct dl_nvtx_schema *next;
 } dl_nvtx_schema;
 
-/* A text as ranges use it. */
+/* A text in the form that ranges use. */
 typedef struct dl_nvtx_message {
     uint32_t id;       /* of the text in the trace */
     uint32_t function; /* dl_nccl_function of it, in NCCL's domain; else 0 */
@@ -151,8 +151,8 @@ static bool find_type(void *user, uint64_t id, dl_payload_type *type)
     return true;
 }
 
-/* Publishes `made`, whose id is 0 if the program left the choice. Frees it if the domain is full.
- */
+/* Publishes `made`, whose id is 0 if the program leaves the choice. Frees it if the domain is
+ * full. */
 static uint64_t add(dl_nvtx_domain *domain, dl_nvtx_schema *made)
 {
     static _Atomic uint64_t next_id = NVTX_PAYLOAD_SCHEMA_ID_DYNAMIC_START;
@@ -172,8 +172,8 @@ static uint64_t add(dl_nvtx_domain *domain, dl_nvtx_schema *made)
     return id;
 }
 
-/* Registers; returns the id (the program's own, or a new one), 0 if it cannot be used. The latest
- * one of an id counts. */
+/* Registers a schema; returns its id (the program's own, or a new one), 0 if it cannot be used. The
+ * latest one of an id counts. */
 static uint64_t nvtx_schema_add(dl_nvtx_domain *domain, const nvtxPayloadSchemaAttr_t *attr)
 {
     dl_nvtx_schema *made = attr != NULL ? calloc(1, sizeof *made) : NULL;
@@ -204,9 +204,9 @@ static uint64_t nvtx_enum_add(dl_nvtx_domain *domain, const nvtxPayloadEnumAttr_
     return add(domain, made);
 }
 
-#define PAYLOADS_MAX 16 /* of one event; later ones are not looked at */
+#define PAYLOADS_MAX 16 /* of one event; later ones are ignored */
 
-/* Appends the UTF-8 bytes of a code point; U+FFFD for what is none. */
+/* Appends the UTF-8 bytes of a code point; U+FFFD if it is invalid. */
 static size_t put_utf8(char *to, uint32_t code)
 {
     if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) code = 0xfffd;
@@ -231,8 +231,8 @@ static const char *nvtx_narrow(const wchar_t *text, char buffer[DL_NVTX_WIDE_TEX
     return buffer;
 }
 
-/* The text of an event in `domain`, given in one of NVTX's ways. An event that has payloads only
- * has the text of an entry marked so, else its schema's name. */
+/* The text of an event in `domain`, given in one of NVTX's ways. An event with payloads only has
+ * the text of an entry marked so, else its schema's name. */
 static dl_nvtx_message nvtx_message_text(const dl_nvtx_domain *domain, const char *text)
 {
     const bool nccl = text != NULL && nvtx_domain_is_nccl(domain);
@@ -566,7 +566,8 @@ static uint8_t on_is_enabled(nvtxDomainHandle_t domain)
     return dl_capture_active();
 }
 
-/* Where each of our functions goes. The tables' types are not callable: NVTX casts them back. */
+/* The table entry for each of our functions. The tables' types are not callable: NVTX casts them
+ * back. */
 typedef struct table_entry {
     unsigned id;
     NvtxFunctionPointer function;
@@ -659,8 +660,8 @@ EXPORT int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get_export_table)
            fill_module(callbacks, NVTX_CB_MODULE_CORE2, core2_entries, COUNT(core2_entries));
 }
 
-/* Versions of the payload extension whose structures are those of our headers: compatId of NCCL
- * 2.28's copy and of CUDA 13.0's. Later ones only add functions. */
+/* Versions of the payload extension with the structures of our headers: compatId of NCCL 2.28's
+ * copy and of CUDA 13.0's. Later ones only add functions. */
 #define PAYLOAD_COMPATID_MIN 0x0103
 
 EXPORT int InitializeInjectionNvtxExtension(nvtxExtModuleInfo_t *module)

@@ -10,11 +10,11 @@
 
 #define DEPTH_FIRST 32      /* entries that a stack starts with */
 #define STARTED_FIRST 64    /* the same of the table */
-#define COLLECT_TRIES 10000 /* turns left to others while a thread is in a push or pop */
+#define COLLECT_TRIES 10000 /* times to yield while a thread is in a push or pop */
 #define TEXT_SLOTS 256      /* of the cache of texts, a power of 2 */
 #define TEXT_BYTES_MAX 1024 /* longer texts are not kept in it */
 
-/* Of the cache of texts: which id a text has. */
+/* A slot of the text cache: the id of a text. */
 typedef struct text_slot {
     uint64_t hash;
     uint32_t id; /* 0: empty */
@@ -23,10 +23,10 @@ typedef struct text_slot {
 } text_slot;
 
 typedef struct thread_state {
-    /* Taken by its thread, which finds it free at all times but the end, and by the end. */
+    /* Taken by its thread, which finds it free until the end, and by the end. */
     atomic_flag lock;
     size_t depth, capacity;
-    size_t lost; /* pushed above those, and not kept */
+    size_t lost; /* pushed above those, but not kept */
     dl_nvtx_open *stack;
     text_slot texts[TEXT_SLOTS];
     struct thread_state *previous, *next; /* in threads */
@@ -48,8 +48,8 @@ static void record_until(const dl_nvtx_open *open, int64_t end_ns)
     dl_capture_append(&activity);
 }
 
-/* Runs as its thread ends. Where nothing is recorded any more the state stays on the list: in a
- * forked child another thread may have held threads_lock at the fork. */
+/* Runs as its thread ends. If the recording has ended the state stays on the list: in a forked
+ * child another thread may have held threads_lock at the fork. */
 static void end_thread(void *data)
 {
     thread_state *state = data;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Places beyond this are as good as unknown; keeps sums of hostile offsets from wrapping. */
+/* Offsets beyond this count as unknown, so that sums of hostile ones do not wrap. */
 #define OFFSET_MAX ((uint64_t)1 << 40)
 
 #define ARRAY_FLAGS \
@@ -28,7 +28,7 @@
         bytes, bytes, DL_PAYLOAD_OTHER \
     }
 
-/* The predefined types, as they are in this process. */
+/* The predefined types in this process. */
 static const dl_payload_type predefined[] = {
     [NVTX_PAYLOAD_ENTRY_TYPE_CHAR] = SIGNED(char),
     [NVTX_PAYLOAD_ENTRY_TYPE_UCHAR] = UNSIGNED(unsigned char),
@@ -92,7 +92,7 @@ static size_t character_bytes(uint64_t type)
     }
 }
 
-/* An array in place, of a number of elements that the schema says. */
+/* An array in place, with the number of elements given by the schema. */
 static dl_payload_type array_of(dl_payload_type element, uint64_t count)
 {
     const bool known = element.bytes > 0 && count <= OFFSET_MAX / element.bytes;
@@ -100,7 +100,7 @@ static dl_payload_type array_of(dl_payload_type element, uint64_t count)
                              DL_PAYLOAD_OTHER};
 }
 
-/* What an entry takes in the payload; bytes 0 if that cannot be said. */
+/* The size and form of an entry in the payload; bytes 0 if unknown. */
 static dl_payload_type entry_type(const nvtxPayloadSchemaEntry_t *entry, dl_payload_find_type find,
                                   void *user)
 {
@@ -123,7 +123,7 @@ static dl_payload_type entry_type(const nvtxPayloadSchemaEntry_t *entry, dl_payl
     return array == 0 ? type : array_of(type, entry->arrayOrUnionDetail);
 }
 
-/* Where the next entry goes. */
+/* Place of the next entry. */
 typedef struct position {
     uint64_t next;
     size_t align; /* largest so far */
@@ -187,7 +187,7 @@ bool dl_payload_layout_make(dl_payload_layout *layout, const nvtxPayloadSchemaAt
     dl_payload_layout made = {.count = attr->numEntries < DL_PAYLOAD_ENTRIES_MAX
                                            ? attr->numEntries
                                            : DL_PAYLOAD_ENTRIES_MAX};
-    /* The members of a union lie on each other: which one is there is not looked at. */
+    /* The members of a union overlap, and are not distinguished. */
     if (is_union) made.count = 0;
     made.entries = calloc(made.count > 0 ? made.count : 1, sizeof *made.entries);
     if (made.entries == NULL) return false;

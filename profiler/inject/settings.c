@@ -11,7 +11,7 @@
 const char *const dl_capture_preset_names[] = {"light", "default", "full", NULL};
 const char *const dl_capture_graphs_names[] = {"node", "graph", NULL};
 
-/* The one list of settings: the options, then what dlprof run finds out itself. */
+/* The one list of settings: the options, then those that dlprof run determines itself. */
 static const dl_option rows[] = {
     DL_OPTION_ROW_CHOICE(
         "preset", 'p', dl_capture_settings, preset, dl_capture_preset_names, "PRESET",

@@ -51,7 +51,7 @@ static double lesser(double a, double b)
     return b > 0 && (a <= 0 || b < a) ? b : a;
 }
 
-/* Transfers a second of a lane, and the part of the bits that line code and framing leave: 8b/10b,
+/* Transfers a second of a lane, and the payload fraction after line code and framing: 8b/10b,
  * 128b/130b, FLITs with 236 of 256 bytes (PCI Express Base Specification 6.0, physical layer). */
 static const struct {
     double transfers_per_s, payload;
@@ -96,7 +96,7 @@ dl_pci_link dl_sysfs_pci_link(const char *root, const char *bus_id, const char *
         lanes = lesser(lanes, pci_number(root, port, "max_link_width"));
     }
     lanes = lesser(lanes, pci_number(root, bus_id, "current_link_width"));
-    /* A width that is not known is written as 255. */
+    /* An unknown width is written as 255. */
     dl_pci_link link = {.transfers_per_s = speed * 1e9, .lanes = lanes <= 32 ? (int)lanes : 0};
     dl_pci_link_set_wire(&link);
     return link;

@@ -1,4 +1,4 @@
-/* What copies and averages of a bench of GPUs say of a machine's links and memories. */
+/* Rates of a machine's links and memories from the copies and averages of a GPU bench. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,11 +8,11 @@
 #include "profiler/machine/machine_box.h"
 #include "trace/distribution.h"
 
-/* A limit is one where what should go side by side goes slower than this. */
+/* There is a limit if concurrent transfers run slower than this fraction. */
 #define FREE_FRAC 0.95
 
-/* Which samples: their name, the GPU, how many GPUs copied at once, and the other GPU of a copy or
- * the number of vectors. */
+/* Selects samples: their name, the GPU, how many GPUs copied at once, and the other GPU of a copy
+ * or the number of vectors. */
 typedef struct kind {
     const char *name;
     uint32_t worker, threads, vectors;
@@ -45,7 +45,7 @@ static double rate_of(const dl_trace *trace, kind of)
     return (double)bytes / median_ns * 1e9;
 }
 
-/* n vectors are read and one is written. */
+/* An average reads n vectors and writes one. */
 static double average_rate(const dl_trace *trace, uint32_t device)
 {
     double most = 0;
@@ -65,7 +65,7 @@ static bool same_link(const dl_pci_link *a, const dl_pci_link *b)
     return strcmp(name_a, name_b) == 0;
 }
 
-/* Of the first device's link, and all like it. */
+/* Takes the rates of the first device's link, and of all like it. */
 static void take_link(dl_box *box, const dl_trace *trace, int gpu, uint32_t device)
 {
     const double to = rate_of(trace, (kind){"h2d", device, .threads = 1});
@@ -82,7 +82,7 @@ static void take_link(dl_box *box, const dl_trace *trace, int gpu, uint32_t devi
     }
 }
 
-/* Of copies to all GPUs at once, where they have no link but their sockets' in common. */
+/* Takes the rate of copies to all GPUs at once, if they share no link but their sockets'. */
 static void take_root(dl_box *box, const dl_trace *trace, const int *devices)
 {
     const int count = box->gpu_count;
@@ -109,7 +109,7 @@ static int lanes_between(const dl_box *box, int a, int b)
     return 0;
 }
 
-/* Means over all pairs that have lanes, or a switch, between them. */
+/* Takes means over all pairs with lanes, or a switch, between them. */
 static void take_nvlinks(dl_box *box, const dl_trace *trace, const int *devices)
 {
     double lane = 0, crossbar = 0;

@@ -71,7 +71,7 @@ static int add_gpu(dl_box *box, const dl_nvml_pci *pci)
     return box->gpu_count - 1;
 }
 
-/* What an optional function that gives one number says; 0 if it is not there or fails. */
+/* The value of an optional function that gives one number; 0 if it is missing or fails. */
 static double ask(int (*function)(void *, unsigned *), void *device)
 {
     unsigned value = 0;
@@ -129,7 +129,7 @@ static double lane_rate(const dl_nvml *nvml, void *device, unsigned lane)
     return 0;
 }
 
-/* Where a lane leads to: the number of a GPU, -1 a switch, -2 nowhere that counts here. */
+/* The end of a lane: the number of a GPU, -1 a switch, -2 nothing that counts here. */
 static int lane_end(const dl_box *box, const dl_nvml *nvml, void *device, unsigned lane)
 {
     int active = 0, type = DL_NVML_REMOTE_GPU;
@@ -149,7 +149,7 @@ static int lane_end(const dl_box *box, const dl_nvml *nvml, void *device, unsign
     return typed ? -2 : -1; /* older drivers show a switch as another PCI device */
 }
 
-/* counts[a * gpus + b]: lanes that GPU a says it has to b. */
+/* counts[a * gpus + b]: lanes that GPU a reports to b. */
 static void add_nvlinks(dl_box *box, const int *counts)
 {
     const int n = box->gpu_count;
@@ -203,7 +203,7 @@ static dl_peer nearness(const dl_box *box, int a, int b)
                                                                         : DL_PEER_ALL;
 }
 
-/* The widest nearness at which, as at all narrower ones that occur, every pair may copy. */
+/* Finds the widest nearness at which, as at all narrower ones that occur, every pair may copy. */
 static void probe_peers(dl_box *box, const dl_nvml *nvml, void *const *devices)
 {
     int pairs[DL_PEER_ALL + 1] = {0}, good[DL_PEER_ALL + 1] = {0};
@@ -224,7 +224,7 @@ static void probe_peers(dl_box *box, const dl_nvml *nvml, void *const *devices)
     for (int near = DL_PEER_SWITCH; near <= DL_PEER_ALL; near++) {
         if (pairs[near] == 0) continue;
         const bool all = good[near] == pairs[near];
-        /* A refusal says nothing of nearer pairs, which may all have NVLink. */
+        /* A refusal says nothing about nearer pairs, which may all have NVLink. */
         box->peer_known = box->peer_known || all || near == DL_PEER_SWITCH;
         if (!all) return;
         box->peer = (dl_peer)near;
@@ -236,7 +236,7 @@ void dl_gpu_probe(dl_box *box, const dl_nvml *nvml)
     unsigned count = 0;
     if (nvml->DeviceGetCount_v2(&count) != DL_NVML_SUCCESS) return;
     if (count > DL_MACHINE_MAX_PARTS) count = DL_MACHINE_MAX_PARTS;
-    /* By the box's numbers; GPUs that the driver does not show to us have none. */
+    /* By the box's numbers; GPUs hidden by the driver have none. */
     void **devices = dl_calloc((size_t)box->gpu_count + count, sizeof *devices, "GPUs");
     for (unsigned i = 0; i < count; i++) {
         void *device = NULL;

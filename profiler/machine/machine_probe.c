@@ -10,9 +10,9 @@
 #define VENDOR_NVIDIA 0x10de
 #define CLASS_NETWORK 0x02 /* the upper byte of the class; PCI Code and ID Assignment */
 #define CLASS_DISPLAY 0x03
-#define CHAIN_MAX (2 * DL_MACHINE_MAX_DEPTH + 2) /* bridges above a device that are looked at */
+#define CHAIN_MAX (2 * DL_MACHINE_MAX_DEPTH + 2) /* most bridges above a device that are examined */
 
-/* What the functions below share. */
+/* State shared by the functions below. */
 typedef struct probe {
     dl_box *box;
     hwloc_topology_t topology;
@@ -37,7 +37,7 @@ static void set_bus_id(char bus_id[DL_BUS_ID_BYTES], const struct hwloc_obj *obj
              pci->dev & 0x1fU, pci->func & 0x7U);
 }
 
-/* The link of a device or an upstream port to what is above it. */
+/* The link of a device or an upstream port to the port above. */
 static dl_pci_link link_of(const probe *p, const struct hwloc_obj *obj)
 {
     dl_pci_link link = {0};
@@ -51,7 +51,7 @@ static dl_pci_link link_of(const probe *p, const struct hwloc_obj *obj)
     return link;
 }
 
-/* The only socket whose cores are near the device; 0 where there is no telling. */
+/* The only socket whose cores are near the device; 0 if unclear. */
 static int socket_of(const probe *p, hwloc_obj_t device)
 {
     hwloc_obj_t near = hwloc_get_non_io_ancestor_obj(p->topology, device);
@@ -66,7 +66,7 @@ static int socket_of(const probe *p, hwloc_obj_t device)
     return 0;
 }
 
-/* The place of the switch with this upstream port, which is made if it is new. */
+/* The place of the switch with this upstream port; makes the switch if it is new. */
 static int switch_place(const probe *p, const struct hwloc_obj *upstream, int parent)
 {
     dl_box *box = p->box;
@@ -175,8 +175,8 @@ static void copy_info(char text[DL_BOX_NAME_BYTES], hwloc_obj_t obj, const char 
     if (found != NULL && text[0] == '\0') snprintf(text, DL_BOX_NAME_BYTES, "%s", found);
 }
 
-/* What the nodes of memory say was less than a fifth of it in a virtual machine; what the kernel
- * says of the whole is without what it holds itself. */
+/* In a virtual machine the memory nodes' sum was less than a fifth of the memory; the kernel's
+ * total excludes memory that it holds itself. */
 static double memory_of(hwloc_topology_t topology)
 {
     const double nodes = (double)hwloc_get_root_obj(topology)->total_memory;

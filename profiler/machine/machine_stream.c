@@ -16,7 +16,7 @@
 #define CACHE_TIMES 4
 #define PASSES 10
 
-/* What the threads share; thread i writes item i of the arrays. */
+/* State shared by the threads; thread i writes item i of the arrays. */
 typedef struct stream {
     const dl_stream_config *config;
     size_t elements; /* of each thread's arrays */
@@ -54,7 +54,7 @@ static void triad(double *restrict a, const double *restrict b, const double *re
         a[i] = b[i] + 3.0 * c[i];
 }
 
-/* Whole numbers, whose sum the compiler may form in any order. */
+/* Sums whole numbers, which the compiler may do in any order. */
 static uint64_t sum(const uint64_t *block, size_t n)
 {
     uint64_t total = 0;
@@ -103,7 +103,7 @@ static int next_socket(const stream *s, int own)
     return higher > own ? higher : least;
 }
 
-/* How many of the threads 0 .. end-1 run on the socket. */
+/* Number of threads among 0 .. end-1 that run on the socket. */
 static int threads_of(const stream *s, int socket, int end)
 {
     int count = 0;
@@ -113,7 +113,7 @@ static int threads_of(const stream *s, int socket, int end)
 }
 
 /* The thread whose block thread `index` reads: of the next socket, the one with the same turn
- * there; -1 if there is but one socket. */
+ * there; -1 with only one socket. */
 static int partner_of(const stream *s, int index)
 {
     const int own = s->sockets[index], next = next_socket(s, own), threads = s->config->threads;
@@ -129,7 +129,7 @@ static void run_link(stream *s, int index)
 {
     const size_t n = s->elements;
     const int partner = partner_of(s, index);
-    if (partner < 0) return; /* then there is none for any thread */
+    if (partner < 0) return; /* then no thread has one */
     const uint64_t expected = (uint64_t)n * (n - 1) / 2;
     uint64_t total = expected;
     for (int pass = 0; pass < s->config->passes; pass++) {
@@ -154,7 +154,7 @@ static void run_thread(void *user, int index)
     s->sockets[index] = s->config->socket_of_cpu(sched_getcpu());
     pthread_barrier_wait(&s->barrier);
     run_link(s, index);
-    pthread_barrier_wait(&s->barrier); /* until here others read the block */
+    pthread_barrier_wait(&s->barrier); /* other threads read the block until here */
     free(block);
 }
 

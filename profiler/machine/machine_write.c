@@ -12,11 +12,11 @@
 #define DL_LINK_OF_NVLINK "nvlink" /* one lane */
 #define DL_LINK_OF_NVSWITCH "nvswitch"
 
-/* What copies get of the rate on the wire, and how long a link takes. Fractions: PCIe: 12.4
- * of 15.75 GB/s (PCIe 3.0 x16) and 26.2 of 31.5 (4.0), both superbenchmark tests/data.
- * NVLink: 18.31 of 20 GB/s (P100), 23.95 of 25 (V100, both Dell EMC, p2pBandwidthLatencyTest), 279
- * of 300 (A100, superbenchmark). Ethernet: 1448 bytes of a TCP segment in 1538 on the wire with
- * frames of 1500. InfiniBand and the latencies: typical figures, not measured here. */
+/* The fraction of the wire's rate that copies reach, and a link's latency. Fractions: PCIe: 12.4 of
+ * 15.75 GB/s (PCIe 3.0 x16) and 26.2 of 31.5 (4.0), both superbenchmark tests/data. NVLink: 18.31
+ * of 20 GB/s (P100), 23.95 of 25 (V100, both Dell EMC, p2pBandwidthLatencyTest), 279 of 300 (A100,
+ * superbenchmark). Ethernet: 1448 bytes of a TCP segment in 1538 on the wire with frames of 1500.
+ * InfiniBand and the latencies: typical figures, not measured here. */
 typedef struct link_kind {
     double fraction, latency_ns;
     const char *fraction_text;
@@ -57,7 +57,7 @@ static void add(dl_link_list *list, const dl_link_section *section)
     DL_APPEND(list->items, list->count, "links") = *section;
 }
 
-/* A link with this rate on the wire; `what` says whose it is. */
+/* Sets the rate of a link with this rate on the wire; `what` names its kind. */
 static void set_rate(dl_link_section *section, const link_kind *kind, double wire, const char *what)
 {
     section->bytes_per_s = wire * kind->fraction;
@@ -105,7 +105,7 @@ static void add_port(dl_link_list *list, const dl_box_nic *nic)
     add(list, &section);
 }
 
-/* `measured`: between two GPUs by all these lanes; 0: not. */
+/* `measured`: rate between two GPUs over all these lanes; 0: not measured. */
 static void add_nvlink(dl_link_list *list, const char *name, const link_kind *kind, int lanes,
                        double lane_bytes_per_s, double measured)
 {
@@ -184,7 +184,7 @@ void dl_link_list_free(dl_link_list *list)
 static const struct {
     int major, minor;
     double fp16, tf32, fp8; /* at equal clocks */
-    double geforce;         /* part of it */
+    double geforce;         /* fraction of it */
     double clock;           /* of tensor cores, over the highest of all */
 } ratios[] = {
     {6, 0, 2, 0, 0, 1, 1},
@@ -225,14 +225,14 @@ dl_gpu_rates dl_gpu_rates_find(const dl_box_gpu *gpu)
 
 #define NAME_MAX_BYTES 36 /* of a name in "[gpu_model NAME]" */
 
-/* What the functions below share. */
+/* State shared by the functions below. */
 typedef struct writer {
     const dl_box *box;
     FILE *out;
     dl_machine_gaps *gaps;
 } writer;
 
-/* A value with its unit; the factor is how many base units one is. */
+/* A unit of a value; `factor` is its size in base units. */
 typedef struct unit {
     const char *name;
     double factor;
@@ -273,7 +273,7 @@ static void put_text(const writer *w, const char *text)
 
 #define JSON_SCHEMA 1
 
-/* 0 and "" are what the system did not report. */
+/* 0 and "" mean that the system did not report. */
 static void number(dl_json *to, const char *name, double value)
 {
     if (value > 0) {
@@ -283,7 +283,7 @@ static void number(dl_json *to, const char *name, double value)
     }
 }
 
-/* Where a device or a switch is, and its link upwards. */
+/* The place of a device or a switch, and its link upwards. */
 static void place(dl_json *to, const dl_box *box, const char *bus_id, int parent,
                   const dl_pci_link *link)
 {
@@ -317,7 +317,7 @@ static void put_link(const writer *w, const dl_pci_link *link)
     fprintf(w->out, "link   = %s\n", name);
 }
 
-/* "NVIDIA A100-SXM4-40GB" becomes a100-sxm4-40gb; a GPU of which only the PCI number is known,
+/* "NVIDIA A100-SXM4-40GB" becomes a100-sxm4-40gb; a GPU known only by its PCI number,
  * nvidia_20b0. */
 static char *model_name(const dl_box_gpu *gpu)
 {

@@ -75,7 +75,8 @@ static void put_start(dl_trace_writer *writer)
     dl_trace_writer_metaf(writer, "clock_start_ns", "%" PRId64, dl_clock_ns());
 }
 
-/* Whether dlprof run records this process, and how; its own trace has the same host and pid. */
+/* Records whether dlprof run records this process, and how; its own trace has the same host and
+ * pid. */
 static void put_process(dl_trace_writer *writer, bool on_device)
 {
     char host[HOST_NAME_MAX + 1] = "";

@@ -22,11 +22,11 @@
 #define TOP_ROWS 10   /* of a printed table */
 #define LIST_INDENT 4 /* of a line's continuation */
 
-/* That of a trace's or log's name; NULL if it is neither. */
+/* The ending of a trace's or log's name; NULL if it is neither. */
 static const char *ending_of(const char *name)
 {
     static const char *const endings[] = {LOG_ENDING, OWN_ENDING, TORCH_ENDING};
-    if (name[0] == '.') return NULL; /* a trace that is not whole */
+    if (name[0] == '.') return NULL; /* an incomplete trace */
     for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
         if (strlen(name) > strlen(endings[i]) && dl_ends_with(name, endings[i])) return endings[i];
     }
@@ -68,7 +68,7 @@ static void split_name(dl_run_process *process, const char *name)
     process->host = host;
 }
 
-/* The process whose files have this name, new if there is none; names come in order. */
+/* The process whose files have this name, added if it is new; names come in order. */
 static dl_run_process *find_process(dl_run_traces *traces, const char *file)
 {
     char *name = dl_strndup(file, strlen(file) - strlen(ending_of(file)));
@@ -86,7 +86,7 @@ static dl_run_process *find_process(dl_run_traces *traces, const char *file)
     return last;
 }
 
-/* A count that the process left; 0 if there is none. */
+/* A count left by the process; 0 if there is none. */
 static uint64_t count_of(const dl_trace *trace, const char *key)
 {
     const char *text = dl_trace_meta(trace, key);
@@ -95,7 +95,7 @@ static uint64_t count_of(const dl_trace *trace, const char *key)
     return (uint64_t)count;
 }
 
-/* What `write` writes of the summary. */
+/* Writes the summary to a new string, as JSON or for people. */
 static void write_summary(const dl_activity_summary *summary, char **text, bool json)
 {
     size_t bytes = 0;
@@ -108,8 +108,8 @@ static void write_summary(const dl_activity_summary *summary, char **text, bool 
     fclose(out);
 }
 
-/* Sums the activities up and lets go of them: those of all ranks would fill the memory. Takes
- * *trace over. */
+/* Summarises the activities and releases them: those of all ranks would fill the memory. Takes over
+ * *trace. */
 static dl_status summarise(dl_run_process *process, dl_trace *trace)
 {
     const dl_step_hints none = {0};
@@ -131,7 +131,7 @@ static dl_status summarise(dl_run_process *process, dl_trace *trace)
     return DL_OK;
 }
 
-/* The one process of a trace of PyTorch's profiler. */
+/* Reads the one process of a trace of PyTorch's profiler. */
 static dl_status read_torch(dl_trace *trace, const char *path, dl_error *err)
 {
     dl_read_traces read = {0};
@@ -255,7 +255,7 @@ static int print_who(const dl_run_process *process, FILE *out)
     return columns + fprintf(out, "%s pid %" PRId64 ": ", process->host, process->pid);
 }
 
-/* Ends a line that has come to `column`; broken after commas where it would be too long. */
+/* Ends a line that has reached `column`, breaking it after commas if it would be too long. */
 static void print_list(const char *text, int column, FILE *out)
 {
     while (*text != '\0') {
@@ -274,7 +274,7 @@ static void print_list(const char *text, int column, FILE *out)
     fputc('\n', out);
 }
 
-/* What the trace holds, in one line. */
+/* Writes the content of the trace in one line. */
 static void write_contents(const dl_run_process *process, FILE *out)
 {
     fprintf(out, "%" PRIu64 " activities", process->activities);
@@ -323,7 +323,7 @@ static void print_log(const char *log, FILE *out)
     }
 }
 
-/* The devices of all processes, where there are several processes with some. */
+/* Prints the devices of all processes, if several processes have some. */
 static void print_comparison(const dl_run_traces *traces, FILE *out)
 {
     dl_activity_summary *summaries = dl_calloc(traces->count, sizeof *summaries, "summaries");

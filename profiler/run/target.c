@@ -21,9 +21,9 @@
 #include "profiler/inject/settings.h"
 #include "profiler/run/run_traces.h"
 
-#define DL_RUN_CLAIM ".dlprof-run" /* a folder within that of the traces, while a run has it */
+#define DL_RUN_CLAIM ".dlprof-run" /* folder within the traces', while a run has it */
 
-/* Runs of one command that start in the same second; more would be a mistake. */
+/* Most runs of one command that may start in the same second; more would be a mistake. */
 #define SAME_SECOND_MAX 1000
 
 /* The libraries that load ours: the driver at its start, NVTX in each library that holds it, NCCL.
@@ -77,7 +77,7 @@ dl_status dl_run_writable(const char *folder, dl_error *err)
     const int file = mkstemp(path);
     bool good = file >= 0;
     if (good) {
-        errno = ENOSPC; /* of a short write */
+        errno = ENOSPC; /* for a short write */
         good = write(file, text, sizeof text) == (ssize_t)sizeof text;
         const int error = errno;
         close(file);
@@ -96,7 +96,7 @@ static char *claim_of(const char *folder)
     return dl_format("%s/" DL_RUN_CLAIM, folder);
 }
 
-/* Of all that want the folder at once one makes the claim. */
+/* Of all runs that want the folder at once, one makes the claim. */
 static dl_status claim(const char *folder, dl_error *err)
 {
     char *path = claim_of(folder);
@@ -196,7 +196,8 @@ void dl_run_python_path(const char *folder)
     free(path);
 }
 
-/* What shells answer where a program cannot be run, and add to the signal that killed one. */
+/* Exit codes that shells return if a program cannot be run, and the offset for the signal that
+ * killed one. */
 #define EXIT_CANNOT_RUN 126
 #define EXIT_NOT_FOUND 127
 #define EXIT_SIGNAL 128
@@ -206,19 +207,19 @@ static const int forwarded_signals[] = {SIGINT,  SIGTERM, SIGHUP,    SIGQUIT, SI
 
 #define FORWARDED_COUNT (sizeof forwarded_signals / sizeof forwarded_signals[0])
 
-/* The target that signals are sent on to; 0 = none (yet). The handler, which may run on any thread,
- * has no other way to know. */
+/* The target to which signals are passed on; 0 = none (yet). The handler, which may run on any
+ * thread, has no other way to know. */
 static _Atomic pid_t target;
-static atomic_bool pending[FORWARDED_COUNT]; /* came and was not yet sent on */
+static atomic_bool pending[FORWARDED_COUNT]; /* received and not yet passed on */
 
-/* Sends a signal on, once for whoever comes here first; without a target it stays pending. */
+/* Passes a signal on, once for the first to come here; without a target it stays pending. */
 static void send_on(size_t index)
 {
     const pid_t pid = atomic_load(&target);
     if (pid > 0 && atomic_exchange(&pending[index], false)) kill(pid, forwarded_signals[index]);
 }
 
-/* Sends on what a process (si_code <= 0) sent to us; what the kernel sends, as for Ctrl-C, goes to
+/* Passes on signals that a process (si_code <= 0) sent to us; the kernel's, as for Ctrl-C, go to
  * the whole group. */
 static void forward(int number, siginfo_t *info, void *context)
 {
@@ -237,7 +238,7 @@ static const int timers[] = {ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF};
 
 #define TIMER_COUNT (sizeof timers / sizeof timers[0])
 
-/* Attributes that a program inherits when this process is replaced by it, and that the target is to
+/* Attributes that a program inherits when it replaces this process, and that the target is to
  * inherit as a child. */
 typedef struct inherited {
     struct sigaction forwarded[FORWARDED_COUNT], child;
@@ -245,9 +246,9 @@ typedef struct inherited {
     struct itimerval timers[TIMER_COUNT];
 } inherited;
 
-/* Takes the signals, an ignored one too: it stays so for the target (nohup), which may choose to
- * handle it. Where a parent made us ignore SIGCHLD, the kernel would throw the exit code away. Timers
- * that run, as a parent's alarm(), become the target's. */
+/* Takes the signals, also ignored ones: they stay ignored for the target (nohup), which may choose
+ * to handle them. If a parent made us ignore SIGCHLD, the kernel would discard the exit code.
+ * Running timers, as a parent's alarm(), become the target's. */
 static void take_signals(inherited *before)
 {
     const struct sigaction ours = {.sa_sigaction = forward, .sa_flags = SA_SIGINFO};
@@ -287,7 +288,7 @@ static void become_target(char *const *argv, const inherited *before, int report
     _exit(EXIT_CANNOT_RUN);
 }
 
-/* Starts the target; returns errno's reason, 0 if it runs. */
+/* Starts the target; returns errno on failure, 0 if it runs. */
 static int start_target(char *const *argv, const inherited *before, pid_t *pid)
 {
     int report[2], reason = 0;
@@ -305,8 +306,8 @@ static int start_target(char *const *argv, const inherited *before, pid_t *pid)
     return reason;
 }
 
-/* Waits for the end of the target, to which signals go from here on and until its number is free
- * for other processes; returns what waitpid says. */
+/* Waits for the end of the target, which gets the signals from here on and until its number is free
+ * for other processes; returns the result of waitpid. */
 static int wait_for_end(pid_t pid)
 {
     atomic_store(&target, pid);
