@@ -38,8 +38,8 @@ typedef struct dl_engine {
     int state_count;
     int64_t now_ns;        /* time of the current event */
     int64_t handled;       /* events so far */
-    bool too_long;         /* an event was due at DL_NS_MAX or later: it and all later ones never
-                        happen */
+    bool too_long;         /* an event was due at DL_NS_MAX or later: it and later ones never
+                              happen */
     bool stopped;          /* set by a handler: no further one is called */
     dl_engine_watch watch; /* may be set after dl_engine_init; goes_on NULL: none */
     int64_t watched;       /* events when it was last asked */

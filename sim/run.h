@@ -57,7 +57,7 @@ typedef struct dl_run_config {
     uint32_t draw;        /* of the costs */
     double compute_log;   /* of a factor on forward, backward and update; 0: none */
     bool by_spread;       /* the factor holds for the GPUs of largest spread_log (dl_model_costs);
-                           for others in proportion to theirs */
+                             for others in proportion to theirs */
     bool without_slow;    /* the baseline: its worker is not slow */
     bool on_policy;       /* the baseline with generators: both sides on all GPUs in turn */
     int64_t steady_after; /* > 0: the run ends once steps repeat, not before this many; no noise */

@@ -93,8 +93,7 @@ typedef struct dl_sweep {
     dl_influence *influences; /* [influence_count] one for each assumed value, the largest first */
     size_t influence_count;
     size_t influence_rows_skipped; /* rows that would have taken too long */
-    dl_journal *journal; /* to be ended (dl_sweep_end_journal) once the results are stored; or
-                            NULL */
+    dl_journal *journal; /* to be ended (dl_sweep_end_journal) once results are stored; or NULL */
 } dl_sweep;
 
 typedef struct dl_sweep_config {

@@ -72,21 +72,19 @@ typedef enum dl_exchange_kind {
     DL_AVERAGE,       /* all workers' vectors are averaged, in slices by as many workers */
     DL_SUM,           /* the server sums all workers' gradients and applies the sum, in slices */
     DL_OUTER_UPDATE,  /* after an average, in its slices: a momentum update with the difference of
-                        the average from the previous parameters (block momentum, DiLoCo's outer
-                        step) */
-    DL_APPLY,         /* the server sums `gradients` and applies the sum, for the one worker that
-                        asks */
-    DL_ADD,           /* the server adds the gradients of the one worker that asks to its sum of
-                        `gradients` */
-    DL_UPDATE,        /* the server applies its sum, for the one worker that asks */
-    DL_BLEND,         /* the elastic update of the server's vector with that of the worker that
-                        has the lock */
+                         the average from the previous parameters (block momentum, DiLoCo's outer
+                         step) */
+    DL_APPLY,         /* the server sums `gradients` and applies the sum, for the worker that
+                         asks */
+    DL_ADD,           /* the server adds the asking worker's gradients to its sum of `gradients` */
+    DL_UPDATE,        /* the server applies its sum, for the worker that asks */
+    DL_BLEND,         /* elastic update of the server's vector with that of the worker with the
+                         lock */
     DL_BLEND_OWN,     /* the same for the worker's own vector with one that it has pulled */
     DL_PUSH,          /* the worker's vectors to the server */
     DL_PULL,          /* the server's to the worker */
     DL_FETCH,         /* averaged parameters, from their holders to the worker */
-    DL_REDUCE_INSIDE, /* sum of the gradients of a site's workers, which all start it; on GPUs
-                         only */
+    DL_REDUCE_INSIDE, /* sum of the gradients of a site's workers, all of which start it; on GPUs */
     DL_GATHER         /* parts updated by workers, to all; on GPUs only */
 } dl_exchange_kind;
 
@@ -94,13 +92,13 @@ typedef struct dl_exchange {
     dl_exchange_kind kind;
     bool with_state;   /* push, pull, average: with the optimizer's state */
     bool as_learned;   /* push, average: messages carry the parameters' difference from those of
-                        the last average */
+                          the last average */
     bool as_upload;    /* push: the change since the last upload, to a syncer; the worker keeps the
-                        parameters it continues from */
+                          parameters it continues from */
     int slices;        /* average, sum, filter: 1 .. workers */
     int64_t gradients; /* apply, add */
     int servers;       /* push, pull: number of agents, the first ones, that each read, or have
-                      written, an equal part of it; 0: not given */
+                          written, an equal part of it; 0: not given */
     bool in_place;     /* pull: into the buffer they have read */
 } dl_exchange;
 
@@ -318,8 +316,8 @@ struct dl_team {
     bool spinning, stopping;
     bool is_direct;       /* computed directly (sim/platform/platform.h) */
     bool is_undecided;    /* computed directly, but depends on the order of events in one ns, or
-                         workers assumed equal were not: results are invalid, and the run must be
-                         repeated by events */
+                             workers assumed equal were not: results are invalid, and the run
+                             must be repeated by events */
     bool is_warm;         /* some worker has done the steps of the warm-up */
     int done;             /* workers that have done all their steps */
     int64_t steps_ended;  /* of all workers */

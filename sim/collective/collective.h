@@ -119,8 +119,8 @@ extern const dl_collective_algorithm dl_collective_ring, dl_collective_tree,
 typedef struct dl_collective {
     dl_plan plan;
     const dl_collective_algorithm *algorithm; /* NULL for one rank */
-    dl_collective_config config; /* only kind and bytes; all of it for a folded plan, which may
-                                    be rebuilt */
+    dl_collective_config config; /* kind and bytes only; all for a folded plan, which may be
+                                    rebuilt */
     dl_place *ranks;             /* for a folded plan; else NULL */
     const char *protocol;        /* name; NULL = the machine has none */
     int64_t launch_ns;

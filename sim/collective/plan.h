@@ -69,8 +69,7 @@ typedef struct dl_plan {
      * classes in the folded network have no flows of other plans. */
     dl_fold *fold;
     bool is_whole; /* never folded; set before transfers are added */
-    void (*make)(struct dl_plan *plan, const void *how); /* rebuilds the plan, unfolded if
-                                                            is_whole */
+    void (*make)(struct dl_plan *plan, const void *how); /* rebuilds it, unfolded if is_whole */
     const void *how;
     double *sent_bytes; /* [domains of the machine] to others, in a run; NULL: not yet any */
 
@@ -80,8 +79,7 @@ typedef struct dl_plan {
     int claim;         /* of this run; -1 = simulated transfer by transfer */
     int64_t since_ns;  /* the run's start */
     int event;         /* the run's end, while it has a claim */
-    int kept, broken;  /* claims kept and broken so far, of runs that are simulated again when
-                          broken */
+    int kept, broken;  /* claims kept and broken so far, of runs simulated again if broken */
     int64_t *start_ns; /* of this run, or a reason for having none; NULL: not noted */
     int *classes;      /* [class_count of another network] + 1: classes of the transfers in this
                           network; NULL: the same */

@@ -63,7 +63,7 @@ typedef struct dl_assumption {
     unsigned cause;    /* shared with all others of this number; 0: none */
     char source[DL_ASSUMPTION_SOURCE_BYTES];
     const char *measure;     /* how to measure it: a command line; for a setting, the text after
-                            "find out first" */
+                                "find out first" */
     double value, low, high; /* in the key's base unit; low == high: nothing to vary */
     dl_cost_need need;       /* of a cost */
     size_t number;           /* for a machine's number: index in the costs' machine_values, */

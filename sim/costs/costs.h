@@ -116,8 +116,7 @@ typedef enum dl_cost_need {
     DL_NEED_GLOO = 1 << 18,  /* [gloo], [rpc]: for processes whose exchange was not measured */
     DL_NEED_RPC = 1 << 19,
     DL_NEED_GPU_MEMORY = 1 << 16, /* no run needs it: unknown values are not checked */
-    DL_NEED_QUANTISE = 1 << 19,   /* shifted left by a dl_compress other than none: [quantise
-                                     KIND] */
+    DL_NEED_QUANTISE = 1 << 19,   /* shifted left by a dl_compress but none: [quantise KIND] */
     DL_NEED_LEARNED = DL_NEED_QUANTISE << DL_COMPRESS_KINDS,
     DL_NEED_OTHER_RANKS = DL_NEED_LEARNED << 1, /* exchanges of unmeasured numbers of processes */
     DL_NEED_GENERATOR = DL_NEED_OTHER_RANKS << 1,
@@ -163,10 +162,10 @@ typedef struct dl_cost_trace {
 /* Compute on the GPUs of one of the machine's models, where it has several. */
 typedef struct dl_model_costs {
     struct dl_costs *own; /* another cost file's, used for operations, linearity, batches and
-                          memory; owned; NULL: the costs' own operations */
+                             memory; owned; NULL: the costs' own operations */
     double *factors;      /* on their times; NULL: 1 */
     double spread_log;    /* uncertainty either way, as the logarithm of a factor, if scaled or
-                          estimated; 0: measured */
+                             estimated; 0: measured */
 } dl_model_costs;
 
 typedef struct dl_costs {
@@ -175,13 +174,12 @@ typedef struct dl_costs {
     int64_t parameter_bytes, state_bytes;            /* -1: not given */
     double parameter_error_bytes, state_error_bytes; /* of assumed ones; not in the file */
     int64_t batch_min, batch_max, cores;             /* 0: not given */
-    bool keeps_parameters; /* sharded ones are gathered once and kept until the end of the
-                              backward pass */
+    bool keeps_parameters; /* sharded ones, gathered once, until the backward pass has ended */
     dl_sharded sharded;    /* by the measured program */
     int64_t tensor_ranks;  /* GPUs that divide each layer (tensor parallelism); costs are per GPU;
-                           below 2: none */
+                              below 2: none */
     int64_t accumulate;    /* micro-batches of the program's step; costs are per micro-batch; below
-                           2: no accumulation */
+                              2: no accumulation */
     bool overlap;          /* the measured program exchanges during its backward pass */
     bool half_weights;     /* 16-bit weights; the optimizer keeps a copy of parameter_bytes */
     bool waits;            /* makes a batch, launches its step and waits for its end, in sequence */

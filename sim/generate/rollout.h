@@ -68,8 +68,7 @@ typedef struct dl_rollout_config {
     double bound;
     int64_t workers; /* largest number of groups in flight; 0: no limit */
     int64_t buffer;  /* largest queue of complete groups, for DL_RULE_WORKERS; 0: no limit */
-    double age_max;  /* older groups are discarded when the trainer looks for a batch; INFINITY:
-                        none */
+    double age_max;  /* older groups are discarded when the trainer seeks a batch; INFINITY: none */
     bool requeues;   /* a discarded group's prompt is answered again, before new ones */
     dl_taking taking;
     bool barrier; /* the trainer starts once all groups until the next copy are complete */
@@ -114,8 +113,7 @@ typedef struct dl_rollout_observer {
 
 /* Groups, or their tokens, in the whole run. */
 typedef struct dl_rollout_count {
-    double begun, used, discarded, left; /* left: complete groups; of tokens, all generated so
-                                            far */
+    double begun, used, discarded, left; /* left: complete groups; all tokens generated so far */
 } dl_rollout_count;
 
 /* Results of the counted updates; the two ledgers cover the whole run. Plain numbers only, so that
@@ -124,8 +122,7 @@ typedef struct dl_rollout_result {
     double span_s, update_s;
     double trainer_frac[DL_ROLLOUT_STATES];   /* of the span; sum 1 */
     double generator_frac[DL_ROLLOUT_STATES]; /* of the replicas' time; sum 1 */
-    double at_max_frac;                       /* of the replicas' time with in_flight_max
-                                                 requests */
+    double at_max_frac;                       /* of the replicas' time, at in_flight_max requests */
     double requests_mean;                     /* in flight on a replica */
     double in_flight_mean, queue_mean;        /* groups */
     double group_s, queue_s;                  /* mean time of a group in flight, in the queue */

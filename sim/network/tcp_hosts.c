@@ -59,8 +59,7 @@ typedef struct dl_tcp_socket {
     double window_max;            /* before the last loss */
     double reno_window;           /* of an additive increase (Reno) */
     int64_t loss_ns;              /* of the last loss; -1 = none */
-    int64_t epoch_ns;             /* start of CUBIC's growth, less pauses; -1 = none since the
-                                     loss */
+    int64_t epoch_ns;             /* start of CUBIC's growth, less pauses; -1 = none since a loss */
     double flat_s;                /* time at which CUBIC reaches window_max again */
     bool limited;                 /* the window was the limit at the last sending */
     int most_out, most_until;     /* most packets in flight, until most_until is acknowledged */

@@ -49,7 +49,7 @@ typedef struct dl_study {
     size_t variant_count;
     size_t point_count;  /* of all variants */
     double points_limit; /* 0: more than DL_STUDY_POINTS are an error. Else, if the lists make more,
-                         the study has only one of these points, and */
+                            the study has only one of these points, and */
     double listed;       /* this is their number; else 0 */
 } dl_study;
 

@@ -47,8 +47,8 @@ typedef enum dl_adopt {
                          steps since the upload are lost */
     DL_ADOPT_REBASE,  /* if there was none: the first one during the interval; the changes since
                          the upload are added to it */
-    DL_ADOPT_PREDICT  /* as rebase (on a predicted new version); the next upload waits for the
-                         real one */
+    DL_ADOPT_PREDICT  /* as rebase (on a predicted version); the next upload waits for the real
+                         one */
 } dl_adopt;
 
 /* "next", "replace", "rebase", "predict"; ends with NULL. */

@@ -1,7 +1,7 @@
 /* Summary of a trace: step times and their parts, operations, copies, staleness; for a trace of
  * micro-benchmarks a table of its samples.
  *
- * All of it is over the steps that are not warm-up (steps.h). A worker's samples a second are its
+ * All of it is over the steps that are not warm-up (see below). A worker's samples a second are its
  * samples over the sum of its step times. Those of all workers are their samples, from the end of
  * the last warm-up step of any of them, over the time in which at least one is in a step: as in the
  * simulator, instead of the sum of the workers' rates, which for workers that take turns on a core
