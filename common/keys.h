@@ -40,11 +40,11 @@ typedef struct dl_key {
     const char *help;
     const char
         *only;  /* "compress = topk", "kind = lognormal, gamma", "stages > 1", "scale_compute":
-                         * the key of the same section without which it means nothing */
+                   condition on another key of the section, without which it means nothing */
     char sweep; /* between the values of a list that makes variants: ',' or '|'; '.': a list
-                         * makes points; 0: no lists */
+                   makes points; 0: no lists */
     const char *column;       /* of the results where it is swept; NULL: its name */
-    int limits;               /* the table's own: what its default may limit */
+    int limits;               /* the table's own: parts of a result that its default may limit */
     bool bounds;              /* a quantity's number may have bounds: NUMBER (LOW to HIGH) */
     const dl_word *elsewhere; /* other programs' words for its choices; NULL: none */
 } dl_key;

@@ -403,9 +403,9 @@ int dl_machine_site(const dl_machine *machine, int node);
 int dl_machine_domains(const dl_machine *machine);
 int dl_machine_domain(const dl_machine *machine, int node);
 
-/* Checks that the switches between nodes have what their topology needs, and a slot for each of the
- * machine's nodes, whose number a caller may have changed. DL_ERR_DATA, DL_ERR_RANGE, without a
- * file. */
+/* Checks that the switches between nodes have everything that their topology needs, and a slot for
+ * each of the machine's nodes, whose number a caller may have changed. DL_ERR_DATA, DL_ERR_RANGE,
+ * without a file. */
 dl_status dl_machine_check_fabric(const dl_machine *machine, dl_error *err) DL_MUST_CHECK;
 
 /* Checks that GPUs can be numbered by ints, for the machine's nodes, whose number a caller may have

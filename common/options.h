@@ -154,7 +154,7 @@ dl_status dl_options_parse(const dl_command *command, int argc, char **argv,
                            dl_text_list *positional, dl_options_action *action,
                            dl_error *err) DL_MUST_CHECK;
 
-/* What a program or sub-command does once its command line is parsed; `user` is its settings. */
+/* The work of a program or sub-command after its command line is parsed; `user` is its settings. */
 typedef dl_status (*dl_command_fn)(const dl_text_list *positional, void *user, dl_error *err);
 
 /* DL_ERR_IO if the output to stdout was not all written (a full disk). */

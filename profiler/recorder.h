@@ -124,12 +124,12 @@ dl_status dl_measured_row_check(const char *path, dl_error *err) DL_MUST_CHECK;
  *   step_s, throughput_per_s                 without the warm-up, as recorder.h says
  *   staleness_mean, _sd, _p50, _p90          empty in synchronous modes
  *   staleness_mean_by_worker                 numbers separated by semicolons
- *   uploads_applied, _too_stale,             what became of them in async_average, else empty
+ *   uploads_applied, _too_stale,             counts of uploads in async_average, else empty
  *   _superseded, _unmerged, merges
  *   steps, seed                              steps of the worker that did the most: fewer than
- *                                            asked for if the run was stopped
- *   others_frac, steal_frac                  of the machine's processor time during the run, what
- *                                            other programs used and what the host took
+ *                                            requested if the run was stopped
+ *   others_frac, steal_frac                  shares of the machine's processor time during the
+ *                                            run used by other programs and taken by the host
  *   source                                   "dlprof train"
  *
  * DL_ERR_FORMAT if the file has other columns; DL_ERR_IO. */

@@ -15,12 +15,13 @@
  *              of a gradient = updates applied between this worker's pull and the application.
  *   softsync   as async, but an update applies the mean of workers / n gradients (rounded down;
  *              Gupta, Zhang & Wang 2016), and the others stay at the server. With a bound, an
- *              update that would make a gradient staler waits for it, and who comes meanwhile waits
- *              for the update. Gradients that wait for an update when the run ends are in none.
+ *              update that would make a gradient staler waits for it, and workers that come
+ *              meanwhile wait for the update. Gradients still waiting at the end of the run are in
+ *              no update.
  *   async_average
- *              every `interval` steps: upload what was learned since the last upload or the version
- *              that was taken, take a newer version if there is one (waiting at most merge.wait_s),
- *              go on. A syncer with a thread of its own merges uploads into new versions
+ *              every `interval` steps: upload the change since the last upload or the version
+ *              taken, take a newer version if there is one (waiting at most merge.wait_s), go on.
+ *              A syncer with a thread of its own merges uploads into new versions
  *              (kernels/train/merge.h); `outer` is then its optimizer. Staleness of an upload =
  *              versions made between the one that its worker had taken and the merge.
  *
@@ -153,13 +154,13 @@ typedef struct dl_train_config {
     dl_sync sync;
     int interval;           /* average, async_average: >= 1 */
     bool interval_by_speed; /* average on the processor: the fastest worker does `interval` local
-                               steps, one that is slower by a factor f, as `slow` says, the nearest
-                               whole number to interval / f, at least 1; steps is then a multiple of
+                               steps, one slower by a factor f, given by `slow`, the nearest whole
+                               number to interval / f, at least 1; steps is then a multiple of
                                interval. Not with fragments, a lag or sites */
     bool average_state;     /* average: the optimizer's state too; not with lag, nor quantised */
     int fragments; /* average on the processor: 1..DL_TRAIN_FRAGMENTS_MAX, divides interval */
     int lag;       /* average on the processor: steps, 0..interval - 1 */
-    double mixing; /* with lag: 0..1, what a worker keeps of its own parameters */
+    double mixing; /* with lag: 0..1, weight of a worker's own parameters */
     int sites;     /* average on the processor: 0, or two levels: 1..workers, divides workers; over
                   ranks a multiple of their number, without lag */
     dl_outer_config outer; /* average, not on a device's server or between devices; async_average */
@@ -167,17 +168,16 @@ typedef struct dl_train_config {
     int softsync_n;        /* softsync: 1..workers; an update needs workers / n gradients */
     int64_t bound;         /* softsync, async_average: largest staleness; -1 = none */
     dl_merge_config merge; /* async_average */
-    bool staleness_rate;   /* async, softsync: each gradient's learning rate is divided by its
-                            staleness, where that is above 1 (Zhang et al. 2016); sgd only */
+    bool staleness_rate;   /* async, softsync: divides each gradient's learning rate by its
+                              staleness, if above 1 (Zhang et al. 2016); sgd only */
     int workers;           /* 1..DL_TRAIN_WORKERS_MAX */
     int batch;             /* all workers together; a multiple of workers */
-    int64_t
-        steps; /* a worker, by speed the fastest: 1..2^32-1; in none, async and softsync the first
-                      worker to do them ends the run */
+    int64_t steps; /* of a worker, by speed the fastest: 1..2^32-1; in none, async and softsync the
+                      first worker to do them ends the run */
     uint64_t seed;
-    const double *slow; /* [workers] factor >= 1 by which a worker's forward and backward are
-                           prolonged, by running them again (on a device: whole
-                           passes, right on average over the steps); NULL = none */
+    const double *slow; /* [workers] factor >= 1 that prolongs a worker's forward and backward, by
+                           running them again (on a device: whole passes, right on average over the
+                           steps); NULL = none */
     dl_train_work work; /* on the processor */
     int threads;        /* of each worker, on the processor, which divide its loops: 1 or more */
     int first_core;     /* >= 0; thread t of worker w is pinned to allowed core
@@ -185,26 +185,26 @@ typedef struct dl_train_config {
     int cores;          /* cores to use; 0 = all allowed ones, which is also the most */
     dl_wait wait;
     const dl_device_type *device; /* NULL = the processor; precision must be float */
-    int first_device; /* worker w runs on device first_device + w mod their number: all that there
-                         are from the first on, at most `devices`; several workers may share one */
+    int first_device; /* worker w runs on device first_device + w mod their number: all devices from
+                         the first on, at most `devices`; several workers may share one */
     int devices;      /* 0 = all */
-    bool in_step;     /* none: the workers end each step together, so that they share a device for
-                         all of it */
+    bool in_step;     /* none: the workers end each step together, so that they share a device
+                         throughout */
     dl_device_settings device_settings;
     dl_dispatch dispatch;
     dl_train_where where;
     int where_device;
     dl_quantise quantise;  /* how gradients are sent: ps, allreduce (not between devices), async,
-                             softsync; or in average on the processor what was learned. int8, topk
-                             and fp4: on the processor */
-    double topk_frac;      /* topk: above 0, at most 1; the others do not use it */
+                              softsync; or in average on the processor changes of parameters. int8,
+                              topk and fp4: on the processor */
+    double topk_frac;      /* topk: above 0, at most 1; unused by the others */
     double drop_epochs;    /* after this many epochs the learning rate is a tenth; 0 = never */
-    double evaluate_every; /* steps of worker 0 between two points of the result, also broken
-                                numbers; 0 = none */
+    double evaluate_every; /* steps of worker 0 between two points of the result, may be fractional;
+                              0 = none */
     dl_rank_group
-        *ranks; /* processes that share the workers; NULL = this one has them all. What the
-                             other settings count is of all ranks together; cores and devices are
-                             taken after those of the ranks before on the same host */
+        *ranks; /* processes that share the workers; NULL = this one has them all. The other
+                   settings count all ranks together; cores and devices are taken after those of the
+                   ranks before on the same host */
     const atomic_bool *stop; /* once true, the run ends where no worker waits for another: after the
                                 step, in average after the interval; NULL = never */
 } dl_train_config;
@@ -239,10 +239,10 @@ typedef struct dl_train_observer {
  * worker 0 after a step, which (except in none, and between averages) are those of all workers or,
  * in async and softsync, the server's. */
 typedef struct dl_train_point {
-    int64_t update;     /* updates that are in it; in none and average steps of a worker (by
-                          speed: of the fastest) */
+    int64_t update;     /* updates contained; in none and average steps of a worker (by speed: of
+                           the fastest) */
     int64_t samples;    /* whose gradients are in it */
-    double simulated_s; /* of a replay: when the simulated run was there; else NaN */
+    double simulated_s; /* of a replay: time in the simulated run; else NaN */
     double loss;        /* mean of the batches that worker 0 (a replay: every worker) has trained on
                            since the last point */
     double *parameters; /* [parameter_count] */
@@ -252,21 +252,21 @@ typedef struct dl_train_point {
 typedef struct dl_train_result {
     int worker_count;
     int64_t **step_ns;    /* [worker_count][steps_done] duration of each step */
-    int64_t *steps_done;  /* [worker_count] how many of them the worker did: all but in none, async,
-                             softsync, and a stopped run */
+    int64_t *steps_done;  /* [worker_count] steps of each worker: all but in none, async, softsync,
+                             and a stopped run */
     double seconds;       /* wall time from the common start to the last worker's end */
     double samples_per_s; /* samples of all steps done / seconds; with work, those drawn */
     double first_loss, last_loss; /* of the first and last step, mean over workers */
     double *parameters; /* [parameter_count] final parameters (mean over workers; the server's for
                            ps, async and softsync; async_average: the last version), as double */
     size_t parameter_count;
-    int64_t updates, samples; /* that the final parameters have in them; as of a point; with work,
-                                 as many as there are on average */
+    int64_t updates, samples; /* contained in the final parameters, as for a point; with work, the
+                                 average number */
     dl_train_point *points;   /* [point_count], config.evaluate_every steps apart; in average the
                                  next averages after that */
     int point_count;
     dl_merge_counts uploads;      /* async_average, as the next */
-    dl_merge_event *merge_events; /* [merge_event_count] in their order; NULL: there are none */
+    dl_merge_event *merge_events; /* [merge_event_count] in order; NULL: there are none */
     size_t merge_event_count;
     size_t device_bytes; /* in use of the first worker's device at the end; 0 on the processor */
 } dl_train_result;
@@ -343,8 +343,7 @@ dl_status dl_train_check_replay(const dl_train_config *config, dl_error *err) DL
 
 /* Trains by a schedule: real gradients, applied in the order and against the versions of the
  * parameters of a simulated run, on one or more cores. A schedule of one worker gives the bits of
- * training with one worker; its points and updates are then counted in steps, as if nobody
- * averaged.
+ * training with one worker; its points and updates are then counted in steps, as without averages.
  *
  * It uses of the configuration: model, precision, optimizer, outer (of averages and merges; the
  * schedule of a bmuf needs it, DL_ERR_DATA without), seed, average_state (of averages; DL_ERR_DATA

@@ -66,7 +66,7 @@ void dl_capture_at_end(void (*function)(void));
  * can be written, only the process's first such line, on its standard error. */
 void dl_capture_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Timed waits: deadlines on the monotonic clock, which nobody sets while the program waits. */
+/* Timed waits with deadlines on the monotonic clock, which never jumps. */
 
 /* The moment `wait_ns` (at least 0) from now. */
 struct timespec dl_deadline(int64_t wait_ns);

@@ -52,9 +52,8 @@ void dl_cupti_decoder_free(dl_cupti_decoder *decoder);
  * decoder starts with DL_CAPTURE_FULL. */
 void dl_cupti_decoder_choose(dl_cupti_decoder *decoder, dl_capture_preset preset);
 
-/* Decodes the first `bytes` bytes of a buffer as CUPTI delivered it, and frees what its records
- * own.
- */
+/* Decodes the first `bytes` bytes of a buffer as CUPTI delivered it, and frees memory owned by its
+ * records. */
 void dl_cupti_decode(dl_cupti_decoder *decoder, uint8_t *buffer, size_t bytes);
 
 dl_decode_counts dl_cupti_decoder_counts(const dl_cupti_decoder *decoder);
