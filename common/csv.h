@@ -25,7 +25,7 @@ typedef struct dl_csv {
 } dl_csv;
 
 /* Reads `path`; zero `csv` before. DL_ERR_PARSE with the line for: no column names, an empty or
- * repeated name, a row that has not as many cells as there are names, a quote that is not closed or
+ * repeated name, a row with another number of cells than of names, a quote that is not closed or
  * stands inside an unquoted cell, text after a closing quote, a NUL byte. */
 dl_status dl_csv_read(dl_csv *csv, const char *path, dl_error *err) DL_MUST_CHECK;
 dl_status dl_csv_read_text(dl_csv *csv, const char *name, const char *text, size_t bytes,

@@ -12,9 +12,9 @@
  * need not exist. Never NULL; free() it. */
 char *dl_share_path(const char *name);
 
-/* *path is the absolute path of the readable library `name`: beside the running program, else in
- * the lib/dlscale of its installation; free() it. DL_ERR_UNSUPPORTED, naming the file beside the
- * program and the system's reason, if it is not there or not readable; DL_ERR_SYSTEM if the program
+/* Sets *path to the absolute path of the readable library `name`: beside the running program, else
+ * in the lib/dlscale of its installation; free() it. DL_ERR_UNSUPPORTED, naming the file beside the
+ * program and the system's reason, if it is missing or not readable; DL_ERR_SYSTEM if the program
  * cannot find its own file (no /proc, and it has been moved). */
 dl_status dl_library_path(const char *name, char **path, dl_error *err) DL_MUST_CHECK;
 

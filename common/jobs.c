@@ -49,13 +49,13 @@ typedef struct pool {
     dl_status status;    /* of the job at `limit` */
     dl_error error;
     int running; /* threads that have a job */
-    /* Of rank 0: */
+    /* On rank 0: */
     bool *done; /* [count] */
     int64_t next, done_count;
     bool recording;
     double busy_s; /* of all jobs of other ranks */
     int64_t busy_jobs;
-    /* Of the others: */
+    /* On the others: */
     range *queue;
     size_t queued, taken;
     bool no_more;

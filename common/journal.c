@@ -34,7 +34,7 @@ typedef struct record_head {
 
 static const char magic[8] = {'d', 'l', 'j', 'o', 'u', 'r', 'n', '1'};
 
-/* Of an earlier run. */
+/* A record of an earlier run. */
 typedef struct found {
     int64_t job;
     size_t at, bytes; /* in the file's text */

@@ -23,7 +23,7 @@ typedef enum dl_dimension {
     DL_DIMENSION_NS
 } dl_dimension;
 
-/* Where a number comes from, the least trustworthy first. */
+/* Origin of a number, the least trustworthy first. */
 typedef enum dl_origin {
     DL_ORIGIN_ASSUMED,
     DL_ORIGIN_CATALOGUE, /* a data sheet, a manual, a price list */

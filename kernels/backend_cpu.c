@@ -239,9 +239,9 @@ add_differences(double *restrict sum, double *restrict squares, const dl_real *r
     }
 }
 
-/* Of channels first .. last - 1, in one pass, with differences from the first row instead of the
- * mean: they add n (mean - first)^2 to the sum of squares, which in double loses no digit of a
- * float unless the first row is far outside of all others. */
+/* Statistics of channels first .. last - 1, in one pass, with differences from the first row
+ * instead of the mean: they add n (mean - first)^2 to the sum of squares, which in double loses no
+ * digit of a float unless the first row is far outside of all others. */
 DL_HOT static void batch_statistics_part(const void *loop, size_t first, size_t last)
 {
     const dl_norm *norm = loop;
@@ -348,7 +348,7 @@ add_gradients(double *restrict shift, double *restrict scale, const dl_real *res
     }
 }
 
-/* Of channels first .. last - 1: dshift, and dscale = sum of dy * normalised x over the rows. */
+/* Channels first .. last - 1: dshift, and dscale = sum of dy * normalised x over the rows. */
 DL_HOT static void norm_parameter_gradients_part(const void *loop, size_t first, size_t last)
 {
     const norm_backward *back = loop;

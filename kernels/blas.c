@@ -15,7 +15,7 @@
 #define THREADS "OPENBLAS_NUM_THREADS"
 
 static dl_blas blas;
-/* Not in its headers, but exported; NULL if a replacement of OpenBLAS lacks one. */
+/* Exported, but not in OpenBLAS's headers; NULL if a replacement lacks one. */
 static void *(*memory_alloc)(int unused);
 static void (*memory_free)(void *buffer);
 static char why[300]; /* reason why it could not be loaded; empty: it was */

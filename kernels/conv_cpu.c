@@ -289,7 +289,7 @@ static bool has_few_pixels(const dl_windows *conv)
     return has_panels(conv) && pixel_count(conv) <= FEW_PIXELS;
 }
 
-/* From that many pixels on the weights are copied once for all products, which on processors with
+/* From this many pixels on the weights are copied once for all products, which on processors with
  * AVX-512 then run faster without OpenBLAS, as it copies all operands. A core of an Intel Xeon,
  * 25,000 pixels, 64 channels, 256 filters: 145 against 101 GFLOP/s; 1568, 256 and 1024: 187, 178;
  * 392, 512 and 2048: 131, 162. */

@@ -13,7 +13,7 @@
 #define ADAM_DECAY2 0.999
 #define EPSILON 1e-8
 
-/* By dl_optimizer_names. */
+/* In the order of dl_optimizer_names. */
 typedef enum update_method { SGD, RMSPROP, ADAM, METHODS } update_method;
 
 struct dl_optimizer {

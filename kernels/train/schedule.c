@@ -15,7 +15,7 @@
 #define BATCH_MAX (1 << 20)
 #define SCHEDULE_BYTES_MAX ((size_t)1 << 30) /* 40 a gradient: 25 million of them */
 
-/* By dl_schedule_kind. */
+/* In the order of dl_schedule_kind. */
 static const char *const kind_names[] = {"gradient", "local",  "average", "upload", "merge",
                                          "replace",  "rebase", "send",    "receive"};
 #define KIND_COUNT (sizeof kind_names / sizeof kind_names[0])

@@ -370,7 +370,7 @@ void dl_train_free_running_end(dl_train_shared *shared);
 
 /* --- mode async_average (train_syncer.c) --- */
 
-/* Its phase. */
+/* The mode's phase. */
 void dl_train_exchange_syncer(dl_train_worker *worker);
 
 /* The syncer, if the mode has one; `model` as in dl_train_server_make. Its thread starts before

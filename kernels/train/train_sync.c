@@ -27,8 +27,8 @@ static void use_server(const dl_train_shared *shared)
     if (on_device(shared)) shared->config->device->use(shared->workers[0].server);
 }
 
-/* Memory of the server: on the host, or on a device (then zeroed). put and get
- * copy from and to the host's memory, before and after training. */
+/* Zeroed memory of the server, on the host or on a device. server_put and dl_train_server_get copy
+ * from and to the host's memory, before and after training. */
 static void *server_allocate(const dl_train_shared *shared, size_t bytes, const char *purpose)
 {
     use_server(shared);
@@ -149,7 +149,6 @@ static dl_record average_record(const dl_train_worker *worker, dl_phase phase, d
                        .bytes = bytes};
 }
 
-/* Records that arithmetic, by `threads` workers on `vectors` vectors of `bytes` each. */
 void dl_train_mark_average(dl_train_worker *worker, dl_phase phase, dl_train_name name, int vectors,
                            int threads, size_t bytes)
 {
@@ -414,7 +413,6 @@ void dl_train_ranks_barrier(dl_train_worker *worker)
     if (status != DL_OK) dl_train_end_by_loss(worker, status, &why);
 }
 
-/* In the same thread, after that: the mean of `vectors` of all ranks' senders, with its record. */
 void dl_train_ranks_average(dl_train_worker *worker, void *result, void *const *vectors,
                             size_t count, dl_train_name name)
 {

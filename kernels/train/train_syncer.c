@@ -252,7 +252,7 @@ static bool is_outdated(const dl_train_worker *worker)
     return worker->shared->syncer->merger.version > worker->read_version;
 }
 
-/* With the mutex, which is released meanwhile. */
+/* Waits for a version, with the mutex, which is released meanwhile. */
 static void wait_for_version(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;

@@ -59,7 +59,7 @@ typedef struct dl_child_recording {
 #define DL_LAUNCH_CALLS 250
 #define DL_LAUNCH_REPETITIONS_MAX 60
 
-/* Of the child; exit handlers get no argument. */
+/* State of the child; exit handlers get no argument. */
 static struct {
     const dl_child_task *task;
     int to_parent;

@@ -9,7 +9,7 @@
 
 #define PATH_BYTES 4096
 
-/* By CUDA's major version. */
+/* Library names by CUDA's major version. */
 static const char *const sonames[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8"};
 #define SONAME_COUNT (sizeof sonames / sizeof sonames[0])
 #define FIRST_OF_CUDA_12 1

@@ -134,7 +134,7 @@ bool dl_cupti_kinds_enable(const dl_cupti_api *api, const dl_capture_settings *s
         if (wants(settings, &kinds[i])) enable(api, &kinds[i], refused);
     if (settings->graphs == DL_CAPTURE_GRAPH_WHOLE) enable(api, &graph_trace, refused);
     if (wants(settings, &driver)) enable_driver(api, settings, refused);
-    /* After the kind, which enables all of them. */
+    /* Disabled after the kind, which enables all of them. */
     if (settings->preset >= DL_CAPTURE_DEFAULT && api->ActivityEnableRuntimeApi != NULL) {
         for (size_t i = 0; i < COUNT(idle_calls); i++)
             (void)api->ActivityEnableRuntimeApi(idle_calls[i], 0);

@@ -296,7 +296,7 @@ static void set_attributes(const dl_cupti_api *api, const dl_capture_settings *s
     if (settings->latency && api->ActivityEnableLatencyTimestamps != NULL) {
         (void)api->ActivityEnableLatencyTimestamps(1);
     }
-    /* Not each query of an event that is not ready yet: allocators and watchdogs poll. */
+    /* Skip queries of events that are not ready yet: allocators and watchdogs poll. */
     if (api->ActivityEnableAllSyncRecords != NULL) (void)api->ActivityEnableAllSyncRecords(0);
 }
 
@@ -395,7 +395,7 @@ static void write_count(const char *key, uint64_t value, uint64_t *written)
     dl_capture_meta_number(key, value);
 }
 
-/* At every flush, since the process may be killed. */
+/* Writes the counts at every flush, since the process may be killed. */
 static void write_counts(void)
 {
     static uint64_t dropped, lost, unknown, bytes;

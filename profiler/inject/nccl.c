@@ -217,7 +217,7 @@ void dl_nccl_end(const dl_activity *range, uint32_t function, const dl_nccl_valu
 #define TEXT_BYTES 128
 #define NCCL_SYSTEM_ERROR 2 /* ncclSystemError: NCCL goes on without us */
 
-/* Of one communicator. */
+/* Context of one communicator. */
 typedef struct comm_context {
     uint64_t comm; /* 0 if each event has it */
 } comm_context;
