@@ -3,7 +3,7 @@
  *   NUMBER [UNIT] [, ORIGIN]        484GB/s, catalogue     1.3us, measured     25e9
  *   NUMBER [UNIT] (LOW [UNIT] to HIGH [UNIT]) [, ORIGIN]   6GB/s (4GB/s to 9GB/s), assumed
  *
- * LOW to HIGH, both above 0, hold the number with a probability of 95 %.
+ * The interval LOW to HIGH, above 0, holds the number with a probability of 95 %.
  * Without a unit the number is in the base unit of its dimension (bytes, bytes per second, floating
  * point operations a second, ns), which the key names. Prefixes are decimal but for Ki, Mi, Gi; a
  * small b is a bit, a capital B a byte. Without an origin the number is assumed. */
