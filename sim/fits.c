@@ -13,6 +13,21 @@ bool dl_memory_fits(const dl_gpu_memory *memory)
     return !(memory->needs_bytes > memory->has_bytes);
 }
 
+double dl_memory_reserve_bytes(const dl_gpu_memory *memory)
+{
+    return DL_RESERVE_FRAC * (memory->needs_bytes - memory->content.workspace);
+}
+
+const char *const dl_fit_names[DL_FITS] = {"", "no", "without cache", "yes"};
+
+dl_fit dl_memory_fit(const dl_gpu_memory *memory)
+{
+    if (isnan(memory->needs_bytes) || isnan(memory->has_bytes)) return DL_FIT_UNKNOWN;
+    if (!dl_memory_fits(memory)) return DL_FIT_NO;
+    const double most_bytes = memory->needs_bytes + dl_memory_reserve_bytes(memory);
+    return most_bytes > memory->has_bytes ? DL_FIT_UNCACHED : DL_FIT_YES;
+}
+
 int64_t dl_largest_fitting(const dl_scenario *scenario, const dl_costs *costs,
                            const dl_point *point, int64_t unit)
 {

@@ -7,6 +7,20 @@
 
 bool dl_memory_fits(const dl_gpu_memory *memory); /* also true for unknown needs */
 
+/* What PyTorch's allocator may keep besides: DL_RESERVE_FRAC of what is allocated, in bytes. */
+double dl_memory_reserve_bytes(const dl_gpu_memory *memory);
+
+/* The verdict of --fits, and of advice. */
+typedef enum dl_fit {
+    DL_FIT_UNKNOWN,
+    DL_FIT_NO,
+    DL_FIT_UNCACHED, /* only if the allocator keeps next to nothing */
+    DL_FIT_YES,
+    DL_FITS
+} dl_fit;
+extern const char *const dl_fit_names[DL_FITS]; /* "", "no", "without cache", "yes" */
+dl_fit dl_memory_fit(const dl_gpu_memory *memory);
+
 /* The largest fitting batch up to the point's, a multiple of `unit`; 0: none. */
 int64_t dl_largest_fitting(const dl_scenario *scenario, const dl_costs *costs,
                            const dl_point *point, int64_t unit);

@@ -456,12 +456,13 @@ static dl_gpu_step gpu_step(const dl_run_config *config, const dl_costs *costs,
     };
 }
 
-double dl_run_least_ns(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
+double dl_run_least_ns(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
+                       bool with_tensors)
 {
     const dl_run_config run = {.scenario = scenario, .costs = costs, .point = point};
     if (scenario->gpu == NULL || costs->model_count > 0 || scenario->noise != DL_NOISE_NONE)
         return 0;
-    if (dl_point_is_split(point)) return dl_run_split_least_ns(&run);
+    if (dl_point_is_split(point)) return dl_run_split_least_ns(&run, with_tensors);
     const dl_gpu_step step =
         gpu_step(&run, costs, &(dl_run_share){0, point->batch / point->workers});
     return step.compute_ns + step.update_ns;

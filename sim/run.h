@@ -158,11 +158,12 @@ dl_gpu_memory dl_run_memory(const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point);
 
 /* A lower bound of step times at the undrawn costs, in ns (tests/sim/test_random_layouts.c): the
- * passes of the stage that sets the bound, with the collectives of GPUs that divide layers, plus
- * the first micro-batch's way to it, the last one's way back and the update; or its launches.
- * Excludes exchange between GPUs. No noise; 0 where GPUs differ. Without a flush, the slowest
- * stage's passes. */
-double dl_run_least_ns(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point);
+ * passes of the stage that sets the bound, plus the first micro-batch's way to it, the last one's
+ * way back and the update; or its launches. with_tensors: with the collectives of GPUs that divide
+ * layers, whose pricing takes half of the time of a call. Excludes exchange between GPUs. No noise;
+ * 0 where GPUs differ. Without a flush, the slowest stage's passes. */
+double dl_run_least_ns(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
+                       bool with_tensors);
 
 /* All cost needs of a point, its noise among them. */
 unsigned dl_run_needs(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point);

@@ -57,7 +57,7 @@ dl_status dl_run_create_island(const dl_run_config *run, const dl_costs *costs,
                                dl_islands **islands, dl_error *err) DL_MUST_CHECK;
 void dl_run_free_island(dl_run_island *island);
 void dl_run_measure_island(const dl_team *team, const dl_point *point, dl_run_result *result);
-double dl_run_split_least_ns(const dl_run_config *run);
+double dl_run_split_least_ns(const dl_run_config *run, bool with_tensors);
 dl_gpu_memory dl_run_split_memory(const dl_scenario *scenario, const dl_costs *costs,
                                   const dl_point *point);
 

@@ -630,6 +630,7 @@ static void set_row(dl_row *row, const part *p, size_t index, size_t variant)
     const bool has_base = p->baseline[index] != SIZE_MAX;
     const size_t base = has_base ? p->baseline[index] : index;
     *row = (dl_row){.variant = variant,
+                    .equal_layouts = (double)NAN,
                     .point = p->points[index],
                     .memory = dl_run_memory(p->scenario, p->costs, &p->points[index])};
     row->origin =

@@ -63,6 +63,7 @@ typedef struct dl_row {
     double trace_error_frac;  /* dl_traced_worst of the variant; NaN also with no_influences */
     bool contradicts_trace;   /* dl_traced_contradicts; false for one worker */
     dl_gpu_memory memory;     /* NaN if not known */
+    double equal_layouts;     /* others that the row of an advice stands for; NaN in other rows */
     char *error;              /* why the point was not run, else NULL; then all figures are NaN */
 } dl_row;
 

@@ -95,11 +95,12 @@ bool dl_island_shards_are_alike(const dl_islands_config *config, bool *lone)
 
 /* --- workers ----------------------------------------------------------------------------------- */
 
-/* All ways of a worker: between stages, and between neighbours on the rings of its shards. */
+/* All ways of a worker: between stages, and between neighbours on the rings of its shards; then, if there
+ * are any, those to the next worker, which gradients take beside them. */
 typedef struct ways {
-    dl_route *routes; /* [count] */
+    dl_route *routes; /* [count], of these its own first */
     int *users;       /* [links] of these routes */
-    int count;
+    int count, own;
 } ways;
 
 static void add_way(ways *w, const dl_gpu_options *options, int from, int to)
@@ -131,13 +132,19 @@ static void list_ways(ways *w, const dl_islands_config *config, int worker)
             add_way(w, options, to, from);
         }
     }
+    w->own = w->count;
+    const int next = (worker + 1) % config->gpus.workers * dl_split_gpus(split);
+    for (int g = 0; g < dl_split_gpus(split) && w->own > 0; g++) {
+        add_way(w, options, first + g, next + g);
+        add_way(w, options, next + g, first + g);
+    }
 }
 
-/* Whether each worker's ways are like the first one's, on links of their own. */
+/* Whether each worker's ways are like the first one's, its own on links of their own. */
 static bool go_alike(const dl_islands_config *config)
 {
     const dl_links *links = &config->gpus.options->links;
-    const size_t most = 4 * (size_t)dl_split_gpus(&config->shape.split);
+    const size_t most = 6 * (size_t)dl_split_gpus(&config->shape.split);
     ways first = {.routes = dl_calloc(most, sizeof *first.routes, "ways"),
                   .users = dl_calloc((size_t)links->count, sizeof *first.users, "links")};
     ways own = {.routes = dl_calloc(most, sizeof *own.routes, "ways"),
@@ -150,7 +157,7 @@ static bool go_alike(const dl_islands_config *config)
         for (int n = 0; n < own.count && alike; n++) {
             const dl_route *route = &own.routes[n];
             alike = is_like(links, route, own.users, &first.routes[n], first.users);
-            for (int l = 0; l < route->count; l++) {
+            for (int l = 0; l < route->count && n < own.own; l++) {
                 int *of = &owner[route->links[l]];
                 alike = alike && (*of == 0 || *of == w + 1);
                 *of = w + 1;
@@ -165,7 +172,8 @@ static bool go_alike(const dl_islands_config *config)
     return alike;
 }
 
-/* Whether a node has GPUs of one worker only, or all of the same number of workers. */
+/* Whether a node has GPUs of one worker only; or all of the same number of workers, whose GPUs have nothing
+ * to send to each other but what is priced before. */
 static bool nodes_are_alike(const dl_islands_config *config)
 {
     const dl_machine *machine = &config->gpus.options->machine;
@@ -173,7 +181,10 @@ static bool nodes_are_alike(const dl_islands_config *config)
     const int node = dl_machine_gpus(machine) / machine->nodes;
     for (int n = 1; n <= machine->nodes; n++)
         if (dl_machine_gpus_before(machine, n) != n * node) return false;
-    return dl_machine_domains(machine) == machine->nodes && (gpus % node == 0 || node % gpus == 0);
+    const dl_split *split = &config->shape.split;
+    const bool is_alone = split->stages == 1 && split->shards == 1;
+    return dl_machine_domains(machine) == machine->nodes &&
+           (gpus % node == 0 || (is_alone && node % gpus == 0));
 }
 
 bool dl_island_workers_are_alike(const dl_islands_config *config)

@@ -392,7 +392,7 @@ static least_passes passes_of(const dl_run_island *island, const dl_split *split
     return of;
 }
 
-double dl_run_split_least_ns(const dl_run_config *run)
+double dl_run_split_least_ns(const dl_run_config *run, bool with_tensors)
 {
     const dl_split split = dl_point_split(run->point);
     const dl_scenario_pipeline *pipeline = run->scenario->pipeline;
@@ -405,8 +405,9 @@ double dl_run_split_least_ns(const dl_run_config *run)
                             &at);
     take_workload(run, run->costs, island);
     if (take_stages(run, run->costs, island, NULL) == DL_OK &&
-        dl_island_price_tensors(&at, &island->workload, run->costs, &split, island->pieces, 1,
-                                &island->tensors, NULL) == DL_OK) {
+        (!with_tensors ||
+         dl_island_price_tensors(&at, &island->workload, run->costs, &split, island->pieces, 1,
+                                 &island->tensors, NULL) == DL_OK)) {
         const double launch_ns =
             island->workload.per_worker_ns + (split.stages > 1 ? island->workload.dispatch_ns : 0);
         for (int s = 0; s < split.stages; s++) {

@@ -22,6 +22,7 @@ typedef enum group {
     BY_WORKER, /* [scenario] per_worker = yes */
     ON_GPUS,
     SPLIT,     /* a [pipeline] */
+    ADVISED,   /* --advise layout */
     AVERAGING, /* a mode with an interval */
     SYNCER,
     FAILURES,
@@ -41,6 +42,7 @@ static const char *const group_titles[GROUPS] = {
     [BY_WORKER] = "With `[scenario] per_worker = yes`",
     [ON_GPUS] = "On GPUs",
     [SPLIT] = "With `[machine] layout` or `[pipeline]`",
+    [ADVISED] = "With `--advise layout`",
     [AVERAGING] = "With a mode that has an interval (`average`, `bmuf`, `easgd`, `async_average`); "
                   "empty in rows of other modes",
     [SYNCER] = "With a syncer (mode `async_average`); empty in rows of other modes",
@@ -454,6 +456,9 @@ static const dl_column columns[] = {
     BY(shards_of, SPLIT, "shards", NULL,
        "GPUs of a stage, or of the whole worker, that share its parameters ([machine] layout, fsdp)"),
     BY(tensor_of, SPLIT, "tensor", NULL, "GPUs that divide each layer ([machine] layout, tp)"),
+    OF(of_row, ADVISED, dl_row, "equal_layouts", NULL, equal_layouts,
+       "other layouts simulated that the row stands for: they differ in the order of the axes, the "
+       "schedule, its chunks or `sharded`, and less than 0.5 % in their steps", DL_PLAIN("equal", 0)),
     OF(of_averaging, AVERAGING, dl_averaging_result, "utilisation_frac", NULL, utilisation_frac,
        "of the workers' time, that in local steps: computing, its launches and input; the rest is "
        "exchange, also inside a site, and waiting", DL_PERCENT("local steps %", 1)),
@@ -683,6 +688,7 @@ const dl_column *dl_result_column(const char *heading)
     if (column == NULL) column = find(columns, DL_LENGTH(columns), heading);
     if (column == NULL) column = find(dl_generator_columns, dl_generator_column_count, heading);
     if (column == NULL) column = find(people, DL_LENGTH(people), heading);
+    if (column == NULL) column = find(dl_layout_columns, dl_layout_column_count, heading);
     DL_ASSERT(column != NULL, "no column '%s'", heading);
     return column;
 }
@@ -729,6 +735,7 @@ static void choose_groups(bool has[GROUPS], const dl_study *study, const dl_swee
     for (size_t i = 0; i < sweep->row_count; i++) {
         const dl_mode *mode = sweep->rows[i].point.mode;
         has[AVERAGING] |= dl_mode_takes(mode, DL_SYNC_INTERVAL);
+        has[ADVISED] |= !isnan(sweep->rows[i].equal_layouts);
         has[SYNCER] |= dl_mode_takes(mode, DL_SYNC_SYNCER);
         if (measured == NULL) continue;
         const dl_measured_use use = measured[i].use;

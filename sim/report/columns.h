@@ -44,6 +44,10 @@ const char *dl_result_bound(const dl_result *result, char text[DL_BOUND_TEXT_BYT
 double dl_result_target_s(const dl_result *result);
 double dl_result_target_usd(const dl_result *result);
 
+/* Of a layout, for people (layout_report.c). */
+extern const dl_column dl_layout_columns[];
+extern const size_t dl_layout_column_count;
+
 /* The results of a sweep as a table. */
 typedef struct dl_results {
     dl_result *results; /* [count] in the order of the sweep's rows */

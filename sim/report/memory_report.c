@@ -49,20 +49,6 @@ static char *label_of(const dl_study *study, const dl_variant *variant, const dl
     return label;
 }
 
-/* What the allocator may keep besides. */
-static double reserve_of(const dl_gpu_memory *memory)
-{
-    return DL_RESERVE_FRAC * (memory->needs_bytes - memory->content.workspace);
-}
-
-/* "yes", "without cache": only if the allocator keeps next to nothing, "no", "" where it is not known. */
-static const char *verdict_of(const dl_gpu_memory *memory)
-{
-    if (isnan(memory->needs_bytes) || isnan(memory->has_bytes)) return "";
-    if (!dl_memory_fits(memory)) return "no";
-    return memory->needs_bytes + reserve_of(memory) > memory->has_bytes ? "without cache" : "yes";
-}
-
 /* Samples of a rank's micro-batch with which the point fits, as many of them as it has. */
 static double largest_micro_batch(const dl_variant *variant, const dl_point *point)
 {
@@ -85,8 +71,8 @@ static void add_stage(dl_rows *rows, const char *label, const char *stage, doubl
                 "when=%-s",
                 label, stage, of->parameters, of->gradients, of->optimizer, of->gathered,
                 of->activations, of->working, of->logits, of->workspace, of->others,
-                memory->needs_bytes, reserve_of(memory), memory->has_bytes, verdict_of(memory),
-                micro_batch, largest, when);
+                memory->needs_bytes, dl_memory_reserve_bytes(memory), memory->has_bytes,
+                dl_fit_names[dl_memory_fit(memory)], micro_batch, largest, when);
 }
 
 static void add_point(dl_rows *rows, const dl_variant *variant, const dl_point *point,

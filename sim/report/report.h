@@ -28,10 +28,6 @@
 
 #define DL_RESULTS_SCHEMA 1
 
-/* Part of a GPU's allocations that PyTorch's allocator keeps besides in its cache, of layouts that are
- * advised: assumed; up to DL_RESERVE_FRAC of --fits. */
-#define DL_CACHE_FRAC 0.12
-
 /* Memory that each stage of the study's points needs of a GPU, by kind, whether it fits, the largest
  * micro-batch that does, and what would make it fit. Nothing is simulated. */
 void dl_report_memory(FILE *out, const dl_study *study);

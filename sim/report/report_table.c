@@ -117,7 +117,7 @@ static void view_add_options(view *v, const dl_results *results)
 /* Takes the columns that the rows have values in; v->folds is set before. */
 static void view_begin(view *v, const dl_results *results, const dl_view *of)
 {
-    static const char *const keys[] = {"cores", "batch", "sync"};
+    static const char *const keys[] = {"cores", "batch", "sync", "recompute"};
     const bool ran = any_ran(results);
     v->table = (dl_column_table){.rows = results->results,
                                  .row_count = results->count,

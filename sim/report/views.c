@@ -98,6 +98,24 @@ static const dl_view_column generators[] = {{"trainer GPUs", 2, 0},
                                             {"bound side", 1, 0},
                                             {"USD/update", 1, 0},
                                             {"tokens/s", 9, 0}};
+static const dl_view_column layouts[] = {{"layout", 0, 0},
+                                         {"micro", 0, 0},
+                                         {"recompute", 0, 0},
+                                         {"schedule", 0, 0},
+                                         {"ZeRO", 0, 0},
+                                         {"batch", 0, 0},
+                                         {"sync", 0, 0},
+                                         {"step", 0, 0},
+                                         {"samples/s", DL_VIEW_PAGE_ONLY, 0},
+                                         {"95 % interval", DL_VIEW_PAGE_ONLY, 0},
+                                         {"memory %", 1, 0},
+                                         {"hours", 2, 0},
+                                         {"USD", 2, 0},
+                                         {"MFU %", 3, 0},
+                                         {"equal", 4, 0},
+                                         {"tokens/s", 5, 0},
+                                         {"comm. %", 6, 0.0005},
+                                         {"bound by", 7, 0}};
 static const dl_view_column outer[] = {
     {"workers", 0, 0},    {"sync", 2, 0},          {"options", 0, 0},
     {"outer step", 0, 0}, {"p95", 3, 0},           {"exchange", 0, 0},
@@ -127,11 +145,13 @@ static const dl_view_column staleness[] = {
 
 const dl_view dl_view_points = VIEW("Points", NULL, points);
 static const dl_view of_generators = VIEW("Generators beside a trainer", NULL, generators);
+static const dl_view of_layouts = VIEW("Layouts", NULL, layouts);
 
 const dl_view *dl_view_main(const dl_results *results)
 {
     const bool generates =
         results->count > 0 && results->results[0].variant->scenario.generators != NULL;
+    if (results->count > 0 && !isnan(results->results[0].row->equal_layouts)) return &of_layouts;
     return generates ? &of_generators : &dl_view_points;
 }
 

@@ -21,8 +21,9 @@ typedef struct dl_view {
     size_t count;
 } dl_view;
 
-extern const dl_view dl_view_points;                    /* all rows; */
-const dl_view *dl_view_main(const dl_results *results); /* that, or one of rows with generators */
+extern const dl_view dl_view_points; /* all rows; */
+const dl_view *
+dl_view_main(const dl_results *results); /* that, or one of generators, or of layouts */
 
 /* Merges, uploads to the syncer, failures, absences. */
 #define DL_VIEWS_FURTHER 4

@@ -1,0 +1,181 @@
+/* Layouts that are advised, for people: the columns of their table, and what is said below it. */
+#include "sim/report/layout_advice.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/units.h"
+#include "common/wrap.h"
+#include "sim/fits.h"
+#include "sim/report/columns.h"
+
+/* --- columns ----------------------------------------------------------------------------------- */
+
+/* The row's value of the key that layouts set; NULL: it means nothing there. */
+static const char *text_of(const dl_result *r, const char *key)
+{
+    for (size_t k = 0; k < r->study->key_count; k++) {
+        if (strcmp(r->study->keys[k].key, key) != 0) continue;
+        const char *text = dl_study_text(r->study, r->variant, &r->row->point, k);
+        return text[0] != '\0' ? text : NULL;
+    }
+    return NULL;
+}
+
+static dl_datum axes_of(const void *row, const dl_column *column)
+{
+    (void)column;
+    return dl_datum_text(text_of(row, "layout"));
+}
+
+static dl_datum micro_batch_of(const void *row, const dl_column *column)
+{
+    (void)column;
+    return dl_datum_text(text_of(row, "micro_batch"));
+}
+
+static dl_datum recompute_of(const void *row, const dl_column *column)
+{
+    (void)column;
+    return dl_datum_text(text_of(row, "recompute"));
+}
+
+/* "1f1b", "6 chunks". */
+static dl_datum schedule_of(const void *row, const dl_column *column)
+{
+    const char *chunks = text_of(row, "chunks");
+    (void)column;
+    if (chunks != NULL) return dl_datum_owned_text(dl_format("%s chunks", chunks));
+    return dl_datum_text(text_of(row, "schedule"));
+}
+
+/* Stages of ZeRO (Rajbhandari et al. 2020): what workers share. */
+static dl_datum zero_of(const void *row, const dl_column *column)
+{
+    static const char *const stages[][2] = {
+        {"none", "0"}, {"optimizer", "1"}, {"gradients", "2"}, {"parameters", "3"}};
+    const char *sharded = text_of(row, "sharded");
+    (void)column;
+    for (size_t i = 0; sharded != NULL && i < DL_LENGTH(stages); i++)
+        if (strcmp(sharded, stages[i][0]) == 0) return dl_datum_text(stages[i][1]);
+    return dl_datum_none();
+}
+
+const dl_column dl_layout_columns[] = {
+    {DL_WORD("layout"), .get = axes_of},         {DL_WORD("micro"), .get = micro_batch_of},
+    {DL_WORD("recompute"), .get = recompute_of}, {DL_WORD("schedule"), .get = schedule_of},
+    {DL_WORD("ZeRO"), .get = zero_of},
+};
+const size_t dl_layout_column_count = DL_LENGTH(dl_layout_columns);
+
+/* --- words ------------------------------------------------------------------------------------- */
+
+static dl_advice_pair pair_of(const dl_layout_advice *advice, size_t other)
+{
+    const dl_row *rows = advice->sweep.rows;
+    return dl_advice_pair_of(rows[0].rates, rows[other].rates, rows[0].rate_count,
+                             rows[0].mean.throughput_per_s / rows[other].mean.throughput_per_s);
+}
+
+static void print_searched(FILE *out, const dl_layout_advice *advice)
+{
+    const size_t *counts = advice->counts;
+    char *uncached =
+        counts[DL_LAYOUT_UNCACHED] == 0
+            ? dl_strdup("")
+            : dl_format(" and %zu fit only without the allocator's cache (up to %.0f %%, --fits)",
+                        counts[DL_LAYOUT_UNCACHED], 100 * DL_RESERVE_FRAC);
+    char *text =
+        dl_format("Of %zu layouts with micro-batch, recomputation, schedule and sharding %zu need "
+                  "more memory "
+                  "than there is%s, %zu were simulated, %zu were not: %s%s%s%s",
+                  advice->count, counts[DL_LAYOUT_UNFIT], uncached, counts[DL_LAYOUT_RAN],
+                  counts[DL_LAYOUT_WAITS],
+                  advice->stopped
+                      ? "--max-points ended the search, a better one may be left."
+                      : "their passes, bubble or launches alone take longer than the steps shown.",
+                  counts[DL_LAYOUT_REFUSED] > 0 ? " Not possible: " : "",
+                  counts[DL_LAYOUT_REFUSED] > 0 && advice->refused != NULL ? advice->refused : "",
+                  counts[DL_LAYOUT_REFUSED] > 0 ? "." : "");
+    dl_wrap(out, text, 0, 2, dl_wrap_columns(out));
+    free(uncached);
+    free(text);
+    if (advice->is_uncached)
+        dl_wrap(out,
+                "None fits with the allocator's cache: these run out of memory where it keeps more "
+                "than next to nothing.",
+                0, 2, dl_wrap_columns(out));
+}
+
+/* "compute 9.51 s, communication 410 ms" of a step. */
+static char *parts_of(const dl_row *row)
+{
+    char *text = NULL;
+    for (int p = 0; p < DL_PART_COUNT; p++) {
+        if (row->mean.part_frac[p] < 0.005) continue;
+        char *part =
+            dl_format("%s %s", dl_part_names[p],
+                      DL_NS_TEXT(dl_s_to_ns(row->mean.part_frac[p] * row->mean.step_mean_s)));
+        dl_join(&text, ", ", part);
+        free(part);
+    }
+    return text;
+}
+
+static void print_usual(FILE *out, const dl_layout_advice *advice, dl_layout_usual usual)
+{
+    static const char *const names[] = {
+        [DL_LAYOUT_FSDP] = "All GPUs sharing all parameters",
+        [DL_LAYOUT_MEGATRON] =
+            "Megatron's rule (tp within a node as far as memory needs it, then pp)"};
+    const size_t row = advice->usual[usual];
+    const dl_row *rows = advice->sweep.rows;
+    char *text = NULL;
+    if (row >= advice->sweep.row_count) {
+        text = dl_format("%s: none fits.", names[usual]);
+    } else if (row == 0) {
+        text = dl_format("%s: that is the one advised.", names[usual]);
+    } else {
+        const dl_advice_pair pair = pair_of(advice, row);
+        char *own = parts_of(&rows[row]), *best = parts_of(&rows[0]);
+        text =
+            dl_format("%s, at best %s: the advised one is %.3g times as fast, ahead in %zu of %zu "
+                      "draws%s. A step has %s; the advised one's %s.",
+                      names[usual], advice->options[row], pair.ratio, pair.wins, pair.draws,
+                      pair.differ ? "" : ": cannot be told apart", own, best);
+        free(own);
+        free(best);
+    }
+    dl_wrap(out, text, 0, 2, dl_wrap_columns(out));
+    free(text);
+}
+
+static void print_rivals(FILE *out, const dl_layout_advice *advice)
+{
+    char *list = NULL;
+    for (size_t i = 1; i < advice->sweep.row_count; i++) {
+        const dl_advice_pair pair = pair_of(advice, i);
+        if (pair.differ) continue;
+        char *item = dl_format("row %zu (ahead in %zu of %zu draws)", i + 1, pair.wins, pair.draws);
+        dl_join(&list, ", ", item);
+        free(item);
+    }
+    char *text = !advice->varies ? dl_strdup("Nothing varies: small differences mean nothing.")
+                 : list == NULL  ? dl_strdup("All others are slower in 97.5 % of the draws.")
+                                 : dl_format("Cannot be told apart from the first: %s.", list);
+    dl_wrap(out, text, 0, 2, dl_wrap_columns(out));
+    free(text);
+    free(list);
+}
+
+void dl_layout_advice_print(FILE *out, const dl_layout_advice *advice)
+{
+    char *options = dl_format("Advised: %s", advice->options[0]);
+    dl_wrap(out, options, 0, 2, dl_wrap_columns(out));
+    free(options);
+    print_searched(out, advice);
+    print_rivals(out, advice);
+    for (int u = 0; u < DL_LAYOUT_USUALS; u++)
+        print_usual(out, advice, (dl_layout_usual)u);
+}
