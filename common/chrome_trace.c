@@ -106,6 +106,15 @@ static FILE *begin_on_track(dl_chrome_trace *trace, const char *phase, int pid, 
     return out;
 }
 
+void dl_chrome_trace_metadata(dl_chrome_trace *trace, int pid, const char *name,
+                              const dl_chrome_arg *args, int arg_count)
+{
+    FILE *out = begin_event(trace, "M", name);
+    fprintf(out, ",\"pid\":%d", pid);
+    write_args(out, args, arg_count);
+    end_event(out);
+}
+
 void dl_chrome_trace_slice(dl_chrome_trace *trace, int pid, int tid, const char *category,
                            const char *name, int64_t start_ns, int64_t duration_ns,
                            const dl_chrome_arg *args, int arg_count)

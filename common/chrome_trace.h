@@ -36,6 +36,10 @@ void dl_chrome_trace_finish(dl_chrome_trace *trace);
 void dl_chrome_trace_process(dl_chrome_trace *trace, int pid, const char *name);
 void dl_chrome_trace_thread(dl_chrome_trace *trace, int pid, int tid, const char *name);
 
+/* Metadata of any name, which viewers that do not know it leave out. */
+void dl_chrome_trace_metadata(dl_chrome_trace *trace, int pid, const char *name,
+                              const dl_chrome_arg *args, int arg_count);
+
 /* A complete event ("ph":"X"). duration_ns >= 0; args may be NULL where arg_count is 0. */
 void dl_chrome_trace_slice(dl_chrome_trace *trace, int pid, int tid, const char *category,
                            const char *name, int64_t start_ns, int64_t duration_ns,

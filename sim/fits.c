@@ -72,6 +72,19 @@ bool dl_fits_passes(const dl_scenario *scenario, const dl_costs *costs, const dl
     return !isnan(dl_gpu_content_bytes(&most));
 }
 
+dl_gpu_content *dl_fits_course(const dl_scenario *scenario, const dl_costs *costs,
+                               const dl_point *point, int stage, size_t *count)
+{
+    dl_run_ranks ranks;
+    dl_gpu_content *course = NULL;
+    if (dl_run_ranks_open(&ranks, scenario, costs, point) == DL_OK) {
+        const dl_memory_rank rank = dl_run_rank(&ranks, stage);
+        course = dl_memory_course(&rank, count);
+    }
+    dl_run_ranks_close(&ranks);
+    return course;
+}
+
 static void put_content(char **text, const dl_gpu_content *content)
 {
     const struct {

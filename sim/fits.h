@@ -30,6 +30,11 @@ int64_t dl_largest_fitting(const dl_scenario *scenario, const dl_costs *costs,
 char *dl_fits_when(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                    int stage, const dl_gpu_memory *memory);
 
+/* Memory by content of a GPU of the stage at each layer of each pass of a step, in their order, all
+ * but `others`; fills *count. NULL: unknown; else the caller frees it. */
+dl_gpu_content *dl_fits_course(const dl_scenario *scenario, const dl_costs *costs,
+                               const dl_point *point, int stage, size_t *count);
+
 /* Memory of a GPU of the stage in a step's passes, [2 x micro-batches x chunks]; false: unknown. */
 bool dl_fits_passes(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                     int stage, dl_memory_pass *passes);

@@ -30,6 +30,8 @@ typedef struct walk {
     dl_gpu_content most;
     double pass_bytes;        /* the most of this pass */
     bool has_most, by_layers; /* the latter: a bucket is a layer's parameters */
+    dl_gpu_content *course;   /* [course_count] all of them, if it is not NULL */
+    size_t course_count;
 } walk;
 
 /* --- layers ----------------------------------------------------------------------------------- */
@@ -177,6 +179,7 @@ static void look(walk *w, const dl_gpu_content *content)
 {
     const double bytes = dl_gpu_content_bytes(content);
     w->pass_bytes = fmax(w->pass_bytes, bytes);
+    if (w->course != NULL) w->course[w->course_count++] = *content;
     if (w->has_most && !(bytes > dl_gpu_content_bytes(&w->most) * (1 + 1e-12))) return;
     w->most = *content;
     w->has_most = true;
@@ -245,11 +248,13 @@ static int enough(const dl_memory_rank *rank)
     return all || split->micro_batches < steady ? split->micro_batches : steady;
 }
 
+/* Fills those of `passes` and `course` that are not NULL; *course_count grows. */
 static dl_gpu_content walk_over(const dl_memory_rank *rank, const dl_model_layers *model,
-                                dl_memory_pass *passes)
+                                dl_memory_pass *passes, dl_gpu_content *course,
+                                size_t *course_count)
 {
     dl_split split = rank->split;
-    walk w = {.rank = rank, .count = model->count, .gradient_part = 1};
+    walk w = {.rank = rank, .count = model->count, .gradient_part = 1, .course = course};
     w.layers = dl_calloc((size_t)model->count + 1, sizeof *w.layers, "layers");
     w.by_layers = buckets_are_layers(rank, model);
     take_layers(&w, model);
@@ -258,7 +263,7 @@ static dl_gpu_content walk_over(const dl_memory_rank *rank, const dl_model_layer
     /* The optimizer frees gradients with the step. */
     if (rank->sharers > 1 && rank->options->sharded == DL_SHARDED_PARAMETERS && w.by_layers)
         w.gradient_part = 0;
-    if (passes == NULL) split.micro_batches = enough(rank);
+    if (passes == NULL && course == NULL) split.micro_batches = enough(rank);
     int done[2] = {0, 0};
     for (int p = 0; p < 2 * split.micro_batches * split.chunks; p++) {
         const bool forward = dl_pipeline_is_forward(rank->schedule, &split, rank->stage, p);
@@ -272,6 +277,7 @@ static dl_gpu_content walk_over(const dl_memory_rank *rank, const dl_model_layer
         if (passes != NULL) passes[p] = (dl_memory_pass){w.pass_bytes, after(&w)};
     }
     free(w.layers);
+    if (course_count != NULL) *course_count = w.course_count;
     return w.most;
 }
 
@@ -279,9 +285,22 @@ dl_gpu_content dl_memory_of_rank(const dl_memory_rank *rank, dl_memory_pass *pas
 {
     dl_model_layers model = {0};
     if (rank->model == NULL) dl_model_layers_init(&model, rank->costs);
-    const dl_gpu_content most = walk_over(rank, rank->model != NULL ? rank->model : &model, passes);
+    const dl_gpu_content most =
+        walk_over(rank, rank->model != NULL ? rank->model : &model, passes, NULL, NULL);
     dl_model_layers_free(&model);
     return most;
+}
+
+dl_gpu_content *dl_memory_course(const dl_memory_rank *rank, size_t *count)
+{
+    dl_model_layers model;
+    dl_model_layers_init(&model, rank->costs);
+    const size_t passes = 2 * (size_t)(rank->split.micro_batches * rank->split.chunks);
+    dl_gpu_content *course =
+        dl_calloc(passes * (size_t)model.count + 1, sizeof *course, "contents of a step");
+    walk_over(rank, &model, NULL, course, count);
+    dl_model_layers_free(&model);
+    return course;
 }
 
 char *dl_memory_when(const dl_memory_rank *rank, const dl_gpu_moment *at)

@@ -52,6 +52,9 @@ typedef struct dl_memory_pass {
  * [2 x micro-batches x chunks], where it is not NULL. */
 dl_gpu_content dl_memory_of_rank(const dl_memory_rank *rank, dl_memory_pass *passes);
 
+/* Memory by content at each layer of each pass of a step, in their order; the caller's to free. Fills *count. */
+dl_gpu_content *dl_memory_course(const dl_memory_rank *rank, size_t *count);
+
 /* "in the loss of micro-batch 1", "in the backward pass of block31, micro-batch 1", "at the end of the
  * forward pass of micro-batch 3": the caller's to free. */
 char *dl_memory_when(const dl_memory_rank *rank, const dl_gpu_moment *at);

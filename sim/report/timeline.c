@@ -1,5 +1,7 @@
 #include "sim/report/timeline.h"
 
+#include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -268,6 +270,103 @@ static dl_status write_rollout(timeline *t, const dl_scenario *scenario, const d
     return status;
 }
 
+/* --- memory by kind ---------------------------------------------------------------------------- */
+
+/* Moments of a step that are written; of more the fullest of each few. */
+#define COURSE_MAX 240
+
+static const struct {
+    const char *name;
+    size_t offset;
+} kinds[] = {{"parameters", offsetof(dl_gpu_content, parameters)},
+             {"gradients", offsetof(dl_gpu_content, gradients)},
+             {"optimizer", offsetof(dl_gpu_content, optimizer)},
+             {"workspace", offsetof(dl_gpu_content, workspace)},
+             {"others", offsetof(dl_gpu_content, others)},
+             {"gathered", offsetof(dl_gpu_content, gathered)},
+             {"activations", offsetof(dl_gpu_content, activations)},
+             {"working", offsetof(dl_gpu_content, working)},
+             {"logits", offsetof(dl_gpu_content, logits)}};
+
+static double kind_of(const dl_gpu_content *content, size_t kind)
+{
+    return *(const double *)((const char *)content + kinds[kind].offset);
+}
+
+/* Leaves at most COURSE_MAX of course[count], each the fullest of its neighbours; their number. */
+static size_t thin(dl_gpu_content *course, size_t count)
+{
+    const size_t each = (count + COURSE_MAX - 1) / COURSE_MAX;
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (i % each == 0) {
+            course[kept++] = course[i];
+        } else if (dl_gpu_content_bytes(&course[i]) > dl_gpu_content_bytes(&course[kept - 1])) {
+            course[kept - 1] = course[i];
+        }
+    }
+    return kept;
+}
+
+/* A metadata event `memory`: kB of each kind at moments[count] of a step on the fullest stage, one number where it does not
+ * change, whether these are in a forward pass, what the GPU has, and when it is fullest. */
+static void put_course(dl_chrome_trace *trace, const dl_gpu_memory *memory, int stage,
+                       const dl_gpu_content *moments, size_t count, const char *when)
+{
+    uint32_t *numbers =
+                 dl_calloc((DL_LENGTH(kinds) + 1) * count, sizeof *numbers, "memory by kind"),
+             *forward = numbers + DL_LENGTH(kinds) * count;
+    dl_chrome_arg args[DL_LENGTH(kinds) + 5] = {
+        {.key = "stage", .number = stage},
+        {.key = "when", .text = when},
+        {.key = "has_kb", .number = isnan(memory->has_bytes) ? 0 : memory->has_bytes / 1e3},
+        {.key = "needs_kb", .number = memory->needs_bytes / 1e3},
+        {.key = "forward", .numbers = forward, .number_count = (int)count}};
+    int used = 5;
+    for (size_t i = 0; i < count; i++)
+        forward[i] = moments[i].at.forward;
+    for (size_t k = 0; k < DL_LENGTH(kinds); k++) {
+        uint32_t *of = numbers + k * count;
+        bool changes = false;
+        for (size_t i = 0; i < count; i++) {
+            of[i] = (uint32_t)lround(fmin(kind_of(&moments[i], k) / 1e3, UINT32_MAX));
+            changes = changes || of[i] != of[0];
+        }
+        if (!changes && of[0] == 0) continue;
+        args[used++] = (dl_chrome_arg){
+            .key = kinds[k].name, .numbers = of, .number_count = changes ? (int)count : 1};
+    }
+    dl_chrome_trace_metadata(trace, GPUS_PID, "memory", args, used);
+    free(numbers);
+}
+
+static void write_course(dl_chrome_trace *trace, const dl_scenario *scenario, const dl_costs *costs,
+                         const dl_point *point)
+{
+    const int stages = dl_point_split(point).stages;
+    dl_gpu_memory fullest = {.needs_bytes = (double)NAN};
+    int at = 0;
+    if (scenario->gpu == NULL) return;
+    for (int s = 0; s < stages; s++) {
+        const dl_gpu_memory memory = dl_point_is_split(point)
+                                         ? dl_run_stage_memory(scenario, costs, point, s)
+                                         : dl_run_memory(scenario, costs, point);
+        if (isnan(memory.needs_bytes)) return;
+        if (s > 0 && !(memory.needs_bytes > fullest.needs_bytes)) continue;
+        fullest = memory;
+        at = s;
+    }
+    size_t count = 0;
+    dl_gpu_content *course = dl_fits_course(scenario, costs, point, at, &count);
+    char *when = dl_fits_when(scenario, costs, point, at, &fullest);
+    for (size_t i = 0; i < count; i++)
+        course[i].others = fullest.content.others;
+    count = thin(course, count);
+    if (count > 0) put_course(trace, &fullest, at, course, count, when);
+    free(course);
+    free(when);
+}
+
 /* Chunks have passes of one micro-batch and direction that cannot be told apart. */
 static void take_memory(timeline *t, const dl_scenario *scenario, const dl_costs *costs,
                         const dl_point *point)
@@ -311,6 +410,7 @@ dl_status dl_timeline_put(FILE *out, int events_max, const dl_scenario *scenario
                                            .is_enough = &t.is_full};
         status = dl_run_observe(scenario, costs, point, &observer, err);
         name_processes(&t, scenario, point);
+        write_course(&t.trace, scenario, costs, point);
     }
     dl_chrome_trace_finish(&t.trace);
     free(t.pending);

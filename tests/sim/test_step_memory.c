@@ -157,6 +157,19 @@ static void the_most_is_at_a_moment(void **state)
     assert_near(passes[0].after_bytes, base + 2 * 600, 1e-12);
     assert_near(passes[1].most_bytes, base + 2 * 1000, 1e-12);
     assert_near(passes[3].after_bytes, base, 1e-12);
+    /* Three layers of two forward and two backward passes; c's loss is the fullest of both directions. */
+    size_t count = 0;
+    dl_gpu_content *course = dl_memory_course(&r.rank, &count);
+    assert_int_equal(count, 12);
+    assert_near(course[0].activations, 2 * 100, 1e-12);
+    assert_near(course[1].activations, 2 * 300, 1e-12);
+    assert_near(dl_gpu_content_bytes(&course[2]), base + 2 * 1000, 1e-12);
+    assert_near(dl_gpu_content_bytes(&course[3]), base + 2 * 1000, 1e-12); /* backward */
+    assert_near(course[5].working, 2 * 50, 1e-12);
+    assert_false(course[5].at.forward);
+    assert_true(course[6].at.forward);
+    assert_int_equal(course[6].at.micro_batch, 1);
+    free(course);
     dl_costs_free(&r.costs);
     open_rank(&r, HEAD LAYER("a", "1000", "100", "50") LAYER("b", "2000", "200", "900")
                       LAYER("c", "3000", "300", "400") WORKSPACE);

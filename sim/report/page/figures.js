@@ -520,7 +520,7 @@ function lanesOf(trace) {
     };
     for (const event of trace.traceEvents) {
         if (event.ph === "M" && event.name === "process_name") processes.set(event.pid, event.args.name);
-        else if (event.ph === "M") lane(event).name = event.args.name;
+        else if (event.ph === "M" && event.name !== "memory") lane(event).name = event.args.name;
         else if (event.ph === "X") lane(event).slices.push({ name: event.name, start: Math.round(event.ts * 1e3) / 1e9, end: Math.round((event.ts + event.dur) * 1e3) / 1e9, args: event.args || {} });
     }
     const found = [...lanes.values()].filter(l => l.slices.length > 0).sort((a, b) => a.id - b.id);
@@ -535,6 +535,37 @@ function lanesOf(trace) {
         if (!l.name) l.name = processes.get(l.pid) || "";
     }
     return found;
+}
+
+// Memory of a GPU over a step, by kind: what is there all the time below, what comes and goes on top. `of`: kB of each
+// kind at the moments of the step, one number where it does not change (dlsim --timeline, metadata `memory`).
+const memoryKinds = ["parameters", "gradients", "optimizer", "workspace", "others", "gathered", "activations", "working", "logits"];
+function courseFigure(of) {
+    const count = of.forward.length, kinds = memoryKinds.filter(name => of[name]), value = (name, i) => 1e3 * (of[name].length > 1 ? of[name][i] : of[name][0]);
+    const sums = [new Array(count).fill(0)];
+    for (const name of kinds) sums.push(sums.at(-1).map((sum, i) => sum + value(name, i)));
+    const totals = sums.at(-1), peak = totals.indexOf(Math.max(...totals)), has = 1e3 * of.has_kb;
+    const box = { left: 52, right: width - 96, top: 24, bottom: height - 40 }, most = 1.05 * Math.max(totals[peak], has);
+    const y = axis(0, most, box.bottom, box.top, false), x = i => box.left + (box.right - box.left) * i / count;
+    const svg = makeSvg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Memory at the peak, ${of.when}: ` + kinds.map(name => `${name} ${gigabytes(value(name, peak))}`).join(", ") + (has ? `, of ${gigabytes(has)}` : "") });
+    frame(svg, { at: v => v, marks: [] }, y, box, "passes of a step, in their order: f forward, b backward", "GB", digits, v => digits(v / 1e9));
+    const colours = [...palette, "#7a8794", "#b5bcc4"], edge = (sum, i) => [[x(i), y.at(sum[i])], [x(i + 1), y.at(sum[i])]];
+    kinds.forEach((name, k) => svg.append(makeSvg("path", { fill: colours[k], "fill-opacity": 0.75,
+        d: pathOf([...totals.flatMap((_, i) => edge(sums[k + 1], i)), ...totals.flatMap((_, i) => edge(sums[k], i)).reverse()], true) })));
+    endLabels(svg, kinds.map((name, k) => ({ y: y.at((sums[k][count - 1] + sums[k + 1][count - 1]) / 2), label: name, colour: colours[k] })).filter((end, k) => Math.max(...sums[k + 1].map((sum, i) => sum - sums[k][i])) > 0.01 * most), box);
+    let from = 0;
+    for (let i = 1; i <= count; i++) if (i === count || of.forward[i] !== of.forward[from]) {
+        if (x(i) - x(from) > 7) svg.append(makeSvg("text", { class: "soft", x: (x(from) + x(i)) / 2, y: box.bottom + 14, "text-anchor": "middle" }, of.forward[from] ? "f" : "b"));
+        from = i;
+    }
+    if (has) svg.append(makeSvg("path", { class: "capacity", stroke: "var(--ink)", "stroke-width": 1.6, "stroke-dasharray": "5 3", d: pathOf([[box.left, y.at(has)], [box.right, y.at(has)]]) }),
+        makeSvg("text", { x: box.right + 8, y: y.at(has) + 4 }, "a GPU has"));
+    svg.append(makeSvg("path", { class: "peak", stroke: "var(--ink)", d: pathOf([[x(peak + 0.5), y.at(totals[peak])], [x(peak + 0.5), y.at(totals[peak]) - 9]]) }));
+    hover(svg, event => {
+        const i = Math.floor((nearest(svg, event, []).x - box.left) / (box.right - box.left) * count);
+        return i < 0 || i >= count ? "" : `${of.forward[i] ? "forward" : "backward"}: ${gigabytes(totals[i])}` + kinds.map(name => `\n${name}: ${gigabytes(value(name, i))}`).reverse().join("");
+    });
+    return figureOf([svg], `Memory of a GPU over a step, by kind${of.stage > 0 ? `, on the fullest stage, ${of.stage}` : ""}: ${gigabytes(1e3 * of.needs_kb)} at most${of.when ? ", " + of.when : ""}${has ? `, of ${gigabytes(has)}` : ""}. The allocator may keep up to 30 % more.`);
 }
 
 const LANES_MOST = 48, ROW_PX = 17, NAME_PX = 120;
@@ -628,7 +659,8 @@ function timeline(box, trace, caption) {
     const button = (text, label, run) => make("button", { type: "button", "aria-label": label, on: { click: run } }, text);
     box.replaceChildren(make("figure", { class: "wide" }, make("div", { class: "zoom" }, button("+", "Zoom in", keys["+"]), button("\u2212", "Zoom out", keys["-"]),
         button("\u2190", "Earlier", keys.ArrowLeft), button("\u2192", "Later", keys.ArrowRight), button("All", "All of the time", keys[0]), said), canvas,
-        make("figcaption", {}, caption + (all.length > lanes.length ? ` The first ${lanes.length} of ${all.length} lanes.` : ""))));
+        make("figcaption", {}, caption + (all.length > lanes.length ? ` The first ${lanes.length} of ${all.length} lanes.` : ""))),
+        ...trace.traceEvents.filter(event => event.name === "memory" && event.ph === "M").map(event => courseFigure(event.args)));
     look(excerpt.start, excerpt.end);
     if (globalThis.ResizeObserver) new ResizeObserver(redraw).observe(canvas);
 }
