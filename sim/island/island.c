@@ -117,7 +117,8 @@ static void account(dl_islands *is, int worker, uint32_t task)
     }
     /* Time that collectives inside a node take from computing counts as communication. */
     if (is->slowdown > is->config.gpus.workload->overlap_slowdown) {
-        const int64_t full_ns = dl_ns_ceil(program->program.tasks[task].work_ns * lane->factor);
+        const dl_task *of = &program->program.tasks[task];
+        const int64_t full_ns = dl_ns_ceil(of->work_ns * (of->is_steady ? 1 : lane->factor));
         if (busy_ns > full_ns) {
             spend(i, DL_SPENT_COPIES, busy_ns - full_ns);
             busy_ns = full_ns;
@@ -295,7 +296,8 @@ static void task_has_ended(void *user, int worker, uint32_t task)
     const dl_island_program *program = dl_islands_program(is, worker);
     const dl_task *of = &program->program.tasks[task];
     const dl_team_observer *observer = is->team->config.observer;
-    if (of->kind > DL_ISLAND_TENSOR) return;
+    const bool is_beside = of->lane != dl_island_lane(program->rank[task], DL_ISLAND_COMPUTES);
+    if (of->kind > DL_ISLAND_TENSOR || (of->kind == DL_ISLAND_MESSAGE && is_beside)) return;
     account(is, worker, task);
     if (of->kind == DL_ISLAND_TENSOR) {
         const dl_island_tensor *whole = &is->config.shape.tensors[of->slot];

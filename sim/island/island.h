@@ -62,6 +62,7 @@ typedef enum dl_island_task {
     DL_ISLAND_FORWARD,
     DL_ISLAND_BACKWARD,
     DL_ISLAND_UPDATE,
+    DL_ISLAND_MESSAGE,  /* gradients become a smaller message ([exchange] compress) */
     DL_ISLAND_TENSOR,   /* collectives of the rank's own GPUs, in the pass of the next task */
     DL_ISLAND_INPUT,    /* owned: waits for the rank's batch */
     DL_ISLAND_CROSSING, /* owned; slot: the way, rank x 2 + (1: forward) */
@@ -89,11 +90,12 @@ typedef struct dl_island_shape {
     bool free_crossing;     /* crossings take no time */
     bool with_input;
     bool folded; /* the shards of a stage do the same at the same time: the first does it for all */
-    bool lone_crossings; /* folded, and only those of the first shard are simulated */
-    bool tells_ready;    /* DL_ISLAND_READY */
-    double launch_ns;    /* of all forward and backward passes of the whole model */
-    bool single_thread;  /* launches all workers' passes, in turn */
-    int workers;         /* that it does it for, each with the same program */
+    bool lone_crossings;      /* folded, and only those of the first shard are simulated */
+    bool tells_ready;         /* DL_ISLAND_READY */
+    const double *message_ns; /* [stages] to make messages of all gradients of a GPU; 0: none */
+    double launch_ns;         /* of all forward and backward passes of the whole model */
+    bool single_thread;       /* launches all workers' passes, in turn */
+    int workers;              /* that it does it for, each with the same program */
 } dl_island_shape;
 
 /* A collective of ranks of a worker: all shards of a stage. */

@@ -48,10 +48,10 @@ static dl_status init_planes(dl_islands *is, dl_error *err)
 {
     const size_t gpus = (size_t)is->plane_count;
     dl_status status = DL_OK;
-    /* Gradients that shards have reduced go on as the type in which they were. */
+    /* Gradients that shards have reduced go on as the type in which they were, or as messages. */
     const dl_gpu_options *all = is->config.gpus.options;
-    const bool halves =
-        is->config.overlaps && all->sharded == DL_SHARDED_NONE && dl_islands_split(is)->shards > 1;
+    const bool halves = is->config.overlaps && all->compression.kind == DL_COMPRESS_NONE &&
+                        all->sharded == DL_SHARDED_NONE && dl_islands_split(is)->shards > 1;
     const double sent = halves ? dl_dtype_frac(all->reduce_dtype) : 1;
     is->planes = dl_calloc(gpus, sizeof(dl_gpus *), "GPUs");
     is->plane_gpus = dl_calloc(gpus, sizeof(int *), "GPUs");

@@ -65,7 +65,8 @@ static uint32_t add(builder *b, int rank, int lane, dl_island_task kind, double 
                                                      .kind = (uint8_t)kind,
                                                      .work_ns = work_ns,
                                                      .slot = slot,
-                                                     .is_steady = kind == DL_ISLAND_TENSOR,
+                                                     .is_steady = kind == DL_ISLAND_TENSOR ||
+                                                                  kind == DL_ISLAND_MESSAGE,
                                                      .is_owned = kind > DL_ISLAND_TENSOR});
 }
 
@@ -184,6 +185,23 @@ static void gather(builder *b, int rank, int bucket, uint32_t before, uint32_t s
     after(b, first_of(b, segment), task);
 }
 
+/* Makes messages of a bucket's gradients, or of all (-1), which are there after `behind`: on the stream of
+ * the passes, or, of shards that have reduced them, beside it. Returns the task after which they are made. */
+static uint32_t make_message(builder *b, int rank, int bucket, uint32_t behind)
+{
+    const dl_island_shape *shape = b->shape;
+    const int stage = dl_split_stage(&shape->split, rank);
+    const bool is_beside = shape->split.shards > 1;
+    double ns = shape->message_ns[stage];
+    if (bucket >= 0) ns *= buckets_of(b, rank)->bytes_share[bucket];
+    if (!(ns > 0)) return behind;
+    const uint32_t task =
+        add(b, rank, is_beside ? DL_ISLAND_UPDATES : DL_ISLAND_COMPUTES, DL_ISLAND_MESSAGE, ns, 0);
+    after(b, task, behind);
+    if (!is_beside) b->segment[rank] = task;
+    return task;
+}
+
 static void tell_ready(builder *b, int rank, int bucket, uint32_t behind)
 {
     const uint32_t task = add(b, rank, DL_ISLAND_UPDATES, DL_ISLAND_READY, 0, bucket);
@@ -197,6 +215,7 @@ static void scatter(builder *b, int rank, int bucket, uint32_t segment, bool tel
         task = b->scattered[rank] = add(b, rank, DL_ISLAND_COMMUNICATES, DL_ISLAND_SCATTER, 0,
                                         collective_of(b, rank, bucket, false));
         after(b, task, segment);
+        if (tells) task = make_message(b, rank, bucket, task);
     }
     if (tells) tell_ready(b, rank, bucket, task);
 }
@@ -258,12 +277,15 @@ static void add_sharded_backward(builder *b, int rank, dl_pass_of k, bool is_las
     const dl_island_shape *shape = b->shape;
     const bool alone = shape->split.stages == 1;
     const uint32_t before = b->segment[rank];
+    const bool tells = shape->tells_ready && shape->exchanges_buckets && is_last;
     uint32_t *segment = dl_calloc((size_t)count, sizeof *segment, "segments");
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
         segment[i] = add_segment(b, rank, false, k, buckets->share[i], work_ns);
+        if (tells && shape->split.shards == 1) segment[i] = make_message(b, rank, i, segment[i]);
+    }
     if (buckets->share[count] > 0) add_segment(b, rank, false, k, buckets->share[count], work_ns);
     communicate_back(b, rank, segment, before, alone && !shape->keeps_parameters, alone || is_last,
-                     shape->tells_ready && shape->exchanges_buckets && is_last);
+                     tells);
     free(segment);
 }
 
@@ -348,7 +370,9 @@ static void add_rank(builder *b, int rank)
     const bool overlaps = shape->exchanges_buckets && buckets_of(b, rank) != NULL;
     const uint32_t last = b->segment[rank];
     if (shape->tells_ready && !overlaps) {
-        tell_ready(b, rank, -1, last);
+        const uint32_t made = make_message(b, rank, -1, last);
+        if (made != last) after(b, made, b->scattered[rank]);
+        tell_ready(b, rank, -1, made);
         after(b, (uint32_t)b->made->program.task_count - 1, b->scattered[rank]);
     }
     const uint32_t update =

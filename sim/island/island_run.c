@@ -165,7 +165,7 @@ char *dl_run_split_text(const dl_scenario *scenario, const dl_costs *costs, cons
 
 struct dl_run_island {
     dl_stage stages[DL_STAGES_MAX], pieces[DL_PIECES_MAX];
-    double held_share[DL_STAGES_MAX];
+    double held_share[DL_STAGES_MAX], message_ns[DL_STAGES_MAX];
     dl_buckets *buckets; /* [stages]; NULL: gradients are ready all at once */
     int stage_count;
     dl_island_tensor *tensors;
@@ -286,6 +286,23 @@ static void take_workload(const dl_run_config *run, const dl_costs *costs, dl_ru
     w->per_worker_ns *= 1 + w->contention_frac * (each - 1);
 }
 
+/* To make messages of what a GPU of each stage exchanges, in the slowest memory of all. */
+static void take_messages(const dl_run_config *run, const dl_gpu_options *options,
+                          dl_run_island *island)
+{
+    const dl_split split = dl_point_split(run->point);
+    double rate = INFINITY; /* bytes per ns */
+    for (int g = 0; g < run->point->workers * dl_split_gpus(&split); g++) {
+        const dl_place at = dl_gpu_options_place(options, g);
+        const dl_gpu_model *model = dl_machine_model(&options->machine, at.node, at.index);
+        rate = fmin(rate, model->memory_bytes_per_s.value / 1e9);
+    }
+    for (int s = 0; s < split.stages; s++) {
+        const double bytes = island->stages[s].parameter_bytes / split.shards;
+        island->message_ns[s] = dl_compress_gpu_bytes(&options->compression, bytes) / rate;
+    }
+}
+
 static dl_islands_config config_of(const dl_run_config *run, const dl_costs *costs,
                                    const dl_gpus_config *exchange, dl_run_island *island)
 {
@@ -313,6 +330,7 @@ static dl_islands_config config_of(const dl_run_config *run, const dl_costs *cos
                   .free_crossing = options->without_activations,
                   .with_input = dl_costs_have_input(costs),
                   .tells_ready = tells,
+                  .message_ns = island->message_ns,
                   .launch_ns = w->per_worker_ns + (split.stages > 1 ? w->dispatch_ns : 0),
                   .single_thread = scenario->gpu->dispatch == DL_DISPATCH_SINGLE,
                   .workers = point->workers},
@@ -363,6 +381,7 @@ dl_status dl_run_create_island(const dl_run_config *run, const dl_costs *costs,
     island->noise = (dl_noise_config){.kind = scenario->noise,
                                       .sigma = scenario->sigma,
                                       .set = dl_costs_noise(costs, samples, (size_t)gpus)};
+    take_messages(run, exchange->options, island);
     dl_islands_config config = config_of(run, costs, exchange, island);
     config.gpus.workload = &island->workload;
     return dl_islands_create(islands, &config, err);

@@ -259,7 +259,6 @@ static const refused_key refused_keys[] = {
 static dl_status check_keys(const dl_scenario *scenario, const dl_ini *ini,
                             const dl_sweep_lists *lists, dl_error *err)
 {
-    const dl_ini_entry *compress = dl_ini_find(ini, "exchange", "compress");
     for (size_t i = 0; i < sizeof refused_keys / sizeof *refused_keys; i++) {
         const refused_key *refused = &refused_keys[i];
         const dl_ini_entry *entry = dl_ini_find(ini, refused->section, refused->key);
@@ -278,14 +277,6 @@ static dl_status check_keys(const dl_scenario *scenario, const dl_ini *ini,
         return dl_ini_error(ini, overlap, DL_ERR_DATA, err,
                             "mode %s of workers of several GPUs pushes after the backward pass: "
                             "overlap = no",
-                            mode->name);
-    }
-    for (size_t m = 0; m < lists->mode.count && compress != NULL; m++) {
-        const dl_mode *mode = dl_modes[(int)lists->mode.values[m]];
-        if (strcmp(compress->value, "none") == 0 || !dl_mode_reduces_gradients(mode)) continue;
-        return dl_ini_error(ini, compress, DL_ERR_DATA, err,
-                            "gradients of workers of several GPUs are reduced as they are: mode %s "
-                            "goes with compress = none",
                             mode->name);
     }
     return DL_OK;

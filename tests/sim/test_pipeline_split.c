@@ -170,8 +170,6 @@ static void what_does_not_go_with_stages_is_refused(void **state)
     refuse_scenario("workers = 1\n", TWO "split = b, c\n", "first layers of stages 1 to 1");
     refuse_scenario("workers = 1\n", TWO "cut_bytes_per_sample = 1, 2\n", "each of the 1 cuts");
     refuse_scenario("workers = 1\n", TWO "[sync]\naccumulate = 2\n", "only accumulate = 1");
-    refuse_scenario("workers = 1\n", TWO "[sync]\nmode = allreduce\n[exchange]\ncompress = fp16\n",
-                    "compress = none");
     refuse_scenario("workers = 1\n", TWO "[exchange]\ncollectives = hosts\n",
                     "only collectives = gpus");
     refuse_scenario("workers = 2\n", TWO "[exchange]\noverlap = yes\n[sync]\nmode = ps\n",
