@@ -375,8 +375,7 @@ static void add_exchange(dl_costs *costs, const dl_step_costs *steps, size_t cou
             dl_notes_add(notes, "overlap = yes: the trace's all-reduces start during the backward "
                                 "pass");
         }
-    } else if (costs->parameter_bytes > 0 && set->gradients == GRADIENTS_DDP &&
-               (steps[0].framework == NULL || strcmp(steps[0].framework, "MXNet") != 0)) {
+    } else if (costs->parameter_bytes > 0 && set->gradients == GRADIENTS_DDP) {
         assume_buckets(costs, steps, count, notes);
     }
 }

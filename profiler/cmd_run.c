@@ -49,10 +49,9 @@ static const dl_option own_options[] = {
     DL_OPTION_ROW_FLAG("nccl-plugin", 0, run_options, nccl_plugin,
                        "Also record what NCCL reports to a profiler plugin.",
                        .group = "What to record"),
-    DL_OPTION_ROW_FLAG(
-        "no-torch", 0, run_options, no_torch,
-        "Do not record training with PyTorch or MXNet on processors (20 steps after 15, "
-        "unless --steps or --duration are given)."),
+    DL_OPTION_ROW_FLAG("no-torch", 0, run_options, no_torch,
+                       "Do not record training with PyTorch on processors (20 steps after 15, "
+                       "unless --steps or --duration are given)."),
     DL_OPTION_ROW_TEXT("overhead", 0, run_options, overhead, "FILE",
                        "Costs of recording, from dlprof bench overhead, to store in the traces "
                        "(default: ~/.local/share/dlprof/overhead.dlt, if it is of this machine)."),
@@ -198,8 +197,8 @@ static void say_no_trace(const profiled_run *run)
     if (run->torch != NULL) {
         fprintf(stderr,
                 "dlprof run: nor did PyTorch do a backward pass or an optimizer's update on "
-                "the processor, or MXNet's gluon.Trainer one; the steps of another loop can be "
-                "recorded with torch.profiler or mx.profiler, for dlcal costs\n");
+                "the processor; the steps of another loop can be recorded with torch.profiler, "
+                "for dlcal costs\n");
     }
 }
 

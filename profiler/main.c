@@ -42,7 +42,7 @@ int main(int argc, char **argv)
     static const dl_subcommand commands[] = {
         {"train", "Train a model for real, and record what its workers do.", dl_cmd_train},
         {"bench", "Measure what exchange and sharing cost on this machine.", dl_cmd_bench},
-        {"run", "Record an unchanged program: CUDA, NVTX, PyTorch, MXNet.", dl_cmd_run},
+        {"run", "Record an unchanged program: CUDA, NVTX, PyTorch.", dl_cmd_run},
         {"info", "Summarize traces: steps, their split, throughput, staleness.", dl_cmd_info},
         {"machine", "Write a machine file for dlsim from this machine's hardware.", dl_cmd_machine},
         {"export", "Write a trace as Chrome-trace JSON, for Perfetto.", dl_cmd_export},

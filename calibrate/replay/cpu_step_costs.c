@@ -228,7 +228,6 @@ static dl_step_op *find_op(dl_step_costs *costs, const char *name)
 static void take_off_profiler(dl_step_costs *costs, const dl_cpu_training *cpu,
                               const dl_trace *trace, dl_notes *notes)
 {
-    if (strcmp(dl_trace_meta_text(trace, "framework"), "MXNet") == 0) return; /* not measured */
     const double each_ns = dl_profiled_operator_ns(trace);
     const double traced_ns = costs->device_ns;
     double operators = 0, sum_ns = 0;

@@ -286,11 +286,7 @@ static void write_contents(const dl_run_process *process, FILE *out)
         between = ", ";
     }
     if (process->activities > 0) fputc(')', out);
-    if (process->by_torch) {
-        const char *framework =
-            process->trace != NULL ? dl_trace_meta(process->trace, "framework") : NULL;
-        fprintf(out, ", by %s's profiler", framework != NULL ? framework : "PyTorch");
-    }
+    if (process->by_torch) fputs(", by PyTorch's profiler", out);
     fprintf(out, ", %s", DL_BYTES_TEXT(process->trace_bytes));
     if (process->lost > 0) fprintf(out, ", %" PRIu64 " more lost", process->lost);
     if (!process->complete) fputs(", incomplete", out);

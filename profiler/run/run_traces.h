@@ -19,7 +19,7 @@ typedef struct dl_run_process {
     int64_t pid, start_ns;
     int64_t rank; /* meta key "rank"; -1 = not known */
 
-    bool has_trace, by_torch; /* the trace is of PyTorch's or MXNet's profiler */
+    bool has_trace, by_torch; /* the trace is of PyTorch's profiler */
     uint64_t trace_bytes;
     bool readable;  /* else `error` says why not */
     dl_error error; /* of reading the trace */

@@ -1,5 +1,4 @@
-"""Records some steps of a program that trains with PyTorch on processors, with PyTorch's profiler; and of
-one that trains with MXNet (dlprof_mxnet.py).
+"""Records some steps of a program that trains with PyTorch on processors, with PyTorch's profiler.
 
 `dlprof run` names this folder in PYTHONPATH, so Python runs this file when it starts, in the program
 and in the Python programs that it starts. When the program imports torch.optim, a hook is registered
@@ -54,8 +53,6 @@ def run_replaced_module():
 
 class Recorder:
     """One process's recording. All of it happens in the thread that the first step ended in."""
-
-    FRAMEWORK = "PyTorch"
 
     def __init__(self, folder):
         import socket
@@ -274,7 +271,7 @@ class Recorder:
         try:
             with open(self.stem + ".log", "a", encoding="utf-8") as log:
                 log.write(
-                    "no steps of %s on the processor were recorded: %s\n" % (self.FRAMEWORK, why)
+                    "no steps of PyTorch on the processor were recorded: %s\n" % why
                 )
         except OSError:
             pass
@@ -508,18 +505,6 @@ def restart(recorder):
     recorder.done = recording
 
 
-def register_mxnet(trainers):
-    """`trainers` is the module mxnet.gluon.trainer, just imported."""
-    import importlib.util
-
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "dlprof_mxnet.py")
-    spec = importlib.util.spec_from_file_location("dlprof_mxnet", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    recorder = module.register(trainers, Recorder, os.environ["DLPROF_OUTPUT"])
-    follow_process(recorder)
-
-
 class Watcher:
     """Finds a module as Python would have, and calls a function with it once it is run."""
 
@@ -558,4 +543,3 @@ run_replaced_module()
 if os.environ.get("DLPROF_OUTPUT"):
     quieten_kineto()
     sys.meta_path.insert(0, Watcher("torch.optim.optimizer", register))
-    sys.meta_path.insert(0, Watcher("mxnet.gluon.trainer", register_mxnet))

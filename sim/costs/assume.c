@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "common/alloc.h"
 #include "common/names.h"
@@ -370,9 +369,6 @@ static bool rpc_rate(const basis *b, guess *g)
     "dlprof bench --of PROGRAM ..., then dlcal costs TRACE --batch N --copies BENCH.dlt"
 #define EXCHANGE \
     "bench_gloo.py --ranks N -o CSV, then dlcal links CSV --costs FILE (docs/traces.md)"
-#define KVSTORE                                                                    \
-    "bench_kvstore.py --ranks N --tensors BYTES,... -o CSV, then dlcal links CSV " \
-    "--costs FILE (docs/traces.md)"
 #define TRACE \
     "dlcal costs TRACE --batch N, of a trace with launches (PyTorch's profiler, dlprof run)"
 #define TABLE "dlcal table MEASURED.csv --scenario SCENARIO: of throughputs with several workers"
@@ -495,9 +491,7 @@ static const char *how_to_measure(size_t rule, const dl_key *key, const basis *b
         if (is_sharing(key)) return BENCH_OF;
         if (strcmp(rules[rule].measure, BENCH) == 0) how = EXCHANGE;
     }
-    const char *framework = b->costs->framework;
-    const bool of_mxnet = framework != NULL && strcasecmp(framework, "MXNet") == 0;
-    return of_mxnet && strcmp(how, EXCHANGE) == 0 ? KVSTORE : how;
+    return how;
 }
 
 void dl_costs_assume_value(dl_costs *costs, const char *section, const char *key, double value,

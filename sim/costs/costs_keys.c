@@ -70,8 +70,7 @@ static const dl_key rows[] = {
     TEXT("precision", precision, "of its numbers: float, double, tf32, fp16"),
     TEXT("device", device, "what was measured; on GPUs its model's name is in it"),
     TEXT("framework", framework,
-        "of the processes that exchange: PyTorch, MXNet. It decides which benchmark dlsim "
-        "suggests"),
+        "of the program whose trace the costs are from: PyTorch"),
     HEAD("parameter_bytes", SIZES, parameter_bytes, "of the model"),
     HEAD("state_bytes", SIZES, state_bytes, "of the optimizer's state"),
     HEAD("batch_min", COUNTS(INT32_MAX), batch_min, "smallest batch of a worker that was measured"),

@@ -178,35 +178,4 @@ fi
 # Of four processes where two were measured: by their messages, and as wide.
 expect 0 "assumed [gloo] ranks_factor = 1 (0.5 to 2), samples/s +" --costs gloo.ini "${two[@]}" --workers 4
 
-# MXNet: a trace of dlprof run, with marks, batch and parameters of the Trainer (20 25 + 20 + 20 50 25 + 50
-# + 800 500 + 500 + 500 10 + 10 = 431,080 floats); the profiler's own one of a worker of dist_sync, whose
-# six pushes with their pulls are no part of what it computes.
-tested=$dlcal
-expect 0 "20 steps of 20, by marks" info "$traces/lenet_mxnet_b32.json.gz"
-expect 0 "32 samples, by the inputs of Trainer.step" info "$traces/lenet_mxnet_b32.json.gz"
-expect 0 "4 steps of 4, by period" info "$traces/mlp_mxnet_dist2.json.gz"
-expect 0 "PushPull     6.00" info "$traces/mlp_mxnet_dist2.json.gz"
-expect 0 "32 samples, 20 steps" costs "$traces/lenet_mxnet_b32.json.gz" --device "a processor" --cores 2 \
-    -o lenet.ini
-holds lenet.ini "parameter_bytes = 1724320"
-grep -q "DistributedDataParallel" lenet.ini && { echo "FAIL: PyTorch's buckets for MXNet"; failures=$((failures + 1)); }
-expect 0 "costs written" costs "$traces/mlp_mxnet_dist2.json.gz" --batch 32 -o dist2.ini
-grep -q "PyTorch" dist2.ini && { echo "FAIL: PyTorch's profiler for MXNet"; failures=$((failures + 1)); }
-# A synchronous server takes 10 ms of a step, and the update from it.
-printf '\n[sharing]\ncopies_2 = 1\n' >>lenet.ini
-printf 'collective,ranks,bytes,time_us\npushpull,2,862160,6000\npushpull,2,1724320,10000\n' >kvstore.csv
-expect 0 "pushpull 2 at once" links kvstore.csv --costs lenet.ini -o kvstore.ini
-holds kvstore.ini "[pushpull 2]"
-tested=$dlsim
-expect 0 "measure first: [rpc] latency_ns, by bench_kvstore.py --ranks N" --costs lenet.ini --set machine.cores=2 \
-    --workers 2 --mode async
-expect 0 "ps" --costs kvstore.ini --set machine.cores=2 --workers 2 --mode none,ps -o kvstore.results
-update_ns=$(awk -F'[= ]+' '/^\[/ { s = $0 } s == "[op step.update]" && $1 == "fixed_ns" { print $2 }' kvstore.ini)
-awk -F, -v update="$update_ns" '/^[^#]/ { if (!n) { for (i = 1; i <= NF; i++) if ($i == "step_mean_s") n = i }
-    else step[++rows] = 1e9 * $n }
-    END { exit !(rows == 2 && (step[2] - (step[1] - update + 1e7)) ^ 2 < (0.01 * step[1]) ^ 2) }' kvstore.results || {
-    echo "FAIL: not the step without its update and 10 ms: $update_ns, $(cat kvstore.results)"
-    failures=$((failures + 1))
-}
-
 exit $((failures > 0))

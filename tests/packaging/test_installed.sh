@@ -20,10 +20,8 @@ cd elsewhere || exit 1
 grep -rl --binary-files=text -F "$source" "$root/share/man" "$root/share/bash-completion" &&
     fail "the above name the source folder"
 
-# The benchmarks of PyTorch's and MXNet's processes, and what records MXNet.
-for file in bench_gloo.py bench_kvstore.py dlprof_mxnet.py; do
-    [ -f "$share/torch/$file" ] || fail "no $file"
-done
+# The benchmark of PyTorch's processes.
+[ -f "$share/torch/bench_gloo.py" ] || fail "no bench_gloo.py"
 
 # Machines by name, costs and plots of the installation.
 tested=$root/bin/dlsim

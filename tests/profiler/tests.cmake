@@ -37,11 +37,6 @@ if(TARGET dlcal)
                      $<TARGET_FILE:dlcal>
              WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     set_tests_properties(test_dlprof_torch PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
-    add_test(NAME test_dlprof_mxnet
-             COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlprof_mxnet.sh $<TARGET_FILE:dlprof>
-                     $<TARGET_FILE:dlcal>
-             WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-    set_tests_properties(test_dlprof_mxnet PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
 endif()
 dl_add_test(test_device_options unit LINK dl_profiler EXTRA doubles/fake_device.c)
 dl_add_test(test_run_meta unit LINK dl_profiler EXTRA doubles/fake_device.c)

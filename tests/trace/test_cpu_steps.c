@@ -337,75 +337,6 @@ static void models_in_turn_accumulate_nothing(void **state)
     dl_activity_steps_free(&steps);
 }
 
-static void add_engine(trace *t, int name, int64_t start, int64_t duration)
-{
-    t->activities[t->count++] = (dl_activity){.kind = DL_ACTIVITY_RANGE,
-                                              .name = (uint32_t)name,
-                                              .detail = 1,
-                                              .thread = TRAINER,
-                                              .start_ns = 1000 * start,
-                                              .duration_ns = 1000 * duration};
-}
-
-/* MXNet's engine updates the last layer before the backward pass of the first one: two updates a
- * step of 200 us, forward 50, backward 40, update 10, backward 60, update 40. A wait, of 30 us
- * before the last update, is no operator; neither is what frees memory. The other thread's pushes
- * last until 20 us into the next step, which waits for them as long as its first operator does. */
-static void engine_steps_end_with_the_last_update(void **state)
-{
-    (void)state;
-    char kept[][40] = {"",
-                       "operator",
-                       "FullyConnected",
-                       "WaitForVar",
-                       "DeleteVariable",
-                       "_backward_FullyConnected",
-                       "_backward_softmax",
-                       "multi_sgd_update",
-                       "PushPull"};
-    enum { FC = 2, WAIT, DELETE, FC_BACK, SOFT_BACK, SGD, PUSH, NAMES };
-    char *names[NAMES];
-    for (size_t i = 0; i < NAMES; i++)
-        names[i] = kept[i];
-    trace t = {0};
-    for (int s = 0; s < 5; s++) {
-        const int64_t at = 10000 + 200 * s;
-        for (int64_t d = 0; d < 5; d++)
-            add_engine(&t, DELETE, at + 2 * d, 1);
-        add_engine(&t, FC, at + 20, 30);
-        add_engine(&t, SOFT_BACK, at + 50, 20);
-        add_engine(&t, FC_BACK, at + 70, 20);
-        add_engine(&t, SGD, at + 90, 10);
-        add_engine(&t, FC_BACK, at + 100, 30);
-        add_engine(&t, WAIT, at + 130, 30);
-        add_engine(&t, SGD, at + 160, 40);
-        t.activities[t.count++] = (dl_activity){.kind = DL_ACTIVITY_COLLECTIVE,
-                                                .name = PUSH,
-                                                .thread = 8,
-                                                .start_ns = 1000 * (at + 130),
-                                                .duration_ns = 1000 * 80};
-    }
-    dl_activity_steps steps = {0};
-    dl_error err = {0};
-    assert_int_equal(dl_activity_steps_init(&steps, t.activities, t.count, names, NAMES,
-                                            &(dl_step_hints){0}, &err),
-                     DL_OK);
-    assert_int_equal(steps.lines[0].method, DL_STEPS_OPTIMIZER);
-    assert_int_equal(steps.lines[0].count, 4);
-    dl_cpu_training cpu = {0};
-    dl_cpu_training_find(&cpu, t.activities, t.count, names, NAMES, &steps.lines[0]);
-    assert_int_equal(cpu.regular_count, 4);
-    const dl_cpu_step *step = &cpu.steps[1];
-    assert_int_equal(step->duration_ns, 200000);
-    assert_int_equal(step->part_ns[DL_CPU_PART_WAIT], 10000);
-    assert_int_equal(step->part_ns[DL_CPU_PART_FORWARD], 40000);
-    assert_int_equal(step->part_ns[DL_CPU_PART_BACKWARD], 70000);
-    assert_int_equal(step->part_ns[DL_CPU_PART_UPDATE], 80000);
-    assert_string_equal(cpu.collectives[0].name, "PushPull");
-    dl_cpu_training_free(&cpu);
-    dl_activity_steps_free(&steps);
-}
-
 /* Work of a device, or no operators: nothing of all this. */
 static void others_are_left_alone(void **state)
 {
@@ -514,7 +445,6 @@ int main(void)
         cmocka_unit_test(gradients_are_accumulated),
         cmocka_unit_test(gradients_are_ready_one_by_one),
         cmocka_unit_test(models_in_turn_accumulate_nothing),
-        cmocka_unit_test(engine_steps_end_with_the_last_update),
         cmocka_unit_test(others_are_left_alone),
         cmocka_unit_test(lost_kernels_are_no_training_on_cores),
         cmocka_unit_test(copies_alone_are_not_all),

@@ -39,8 +39,7 @@ static dl_cpu_role role_of(const char *name)
     static const char *const backward[] = {"backward", "autograd::engine", "AccumulateGrad", NULL};
     if (holds(name, update)) return DL_CPU_UPDATE;
     if (holds(name, clear)) return DL_CPU_CLEAR;
-    if (strncmp(name, "c10d::", 6) == 0 || strncmp(name, "kvstore::", 9) == 0)
-        return DL_CPU_EXCHANGE;
+    if (strncmp(name, "c10d::", 6) == 0) return DL_CPU_EXCHANGE;
     if (holds(name, backward)) return DL_CPU_BACKWARD;
     return dl_cpu_is_input(name) ? DL_CPU_INPUT : DL_CPU_OTHER;
 }
@@ -50,24 +49,12 @@ static bool is_optimizers(dl_cpu_role role)
     return role == DL_CPU_UPDATE || role == DL_CPU_CLEAR;
 }
 
-/* Of operators of MXNet's engine. "sgd_mom_update", "multi_sgd_update", "adam_update",
- * "lamb_update_phase1", ...; a bulk has no other name, and is a backward pass's where those of the
- * others have theirs (`bulks_are_backward`). */
-static dl_cpu_role engine_role_of(const char *name, bool bulks_are_backward)
-{
-    if (strstr(name, "_update") != NULL) return DL_CPU_UPDATE;
-    if (strstr(name, "_backward") != NULL) return DL_CPU_BACKWARD;
-    return bulks_are_backward && strcmp(name, DL_MXNET_BULK) == 0 ? DL_CPU_BACKWARD : DL_CPU_OTHER;
-}
-
 /* What the strings of a trace are, by their index. */
 typedef struct texts {
     char *const *strings; /* [count], borrowed */
     size_t count;
-    bool *category;       /* of operators */
-    uint8_t *role;        /* dl_cpu_role */
-    uint8_t *engine_role; /* the same of operators of MXNet's engine */
-    bool *ignored;        /* of these, what the engine does for itself */
+    bool *category; /* of operators */
+    uint8_t *role;  /* dl_cpu_role */
 } texts;
 
 static texts look_at_texts(char *const *strings, size_t count)
@@ -75,19 +62,10 @@ static texts look_at_texts(char *const *strings, size_t count)
     texts t = {.strings = strings,
                .count = count,
                .category = dl_calloc(count, sizeof(bool), "categories"),
-               .role = dl_calloc(count, 1, "operators"),
-               .engine_role = dl_calloc(count, 1, "operators"),
-               .ignored = dl_calloc(count, sizeof(bool), "operators")};
-    bool named = false; /* some operator is of a backward pass by its name */
-    for (size_t i = 0; i < count; i++)
-        named = named || strncmp(strings[i], "_backward", strlen("_backward")) == 0;
+               .role = dl_calloc(count, 1, "operators")};
     for (size_t i = 0; i < count; i++) {
-        t.category[i] = strcmp(strings[i], "cpu_op") == 0 || strcmp(strings[i], "Operator") == 0 ||
-                        strcmp(strings[i], DL_MXNET_OPERATOR) == 0;
+        t.category[i] = strcmp(strings[i], "cpu_op") == 0 || strcmp(strings[i], "Operator") == 0;
         t.role[i] = (uint8_t)role_of(strings[i]);
-        t.engine_role[i] = (uint8_t)engine_role_of(strings[i], !named);
-        t.ignored[i] =
-            strcmp(strings[i], "DeleteVariable") == 0 || strcmp(strings[i], "WaitForVar") == 0;
     }
     return t;
 }
@@ -96,18 +74,6 @@ static void texts_free(texts *t)
 {
     free(t->category);
     free(t->role);
-    free(t->engine_role);
-    free(t->ignored);
-}
-
-static bool is_of_engine(const texts *t, const dl_activity *range)
-{
-    return strcmp(t->strings[range->detail], DL_MXNET_OPERATOR) == 0;
-}
-
-static dl_cpu_role role_in(const texts *t, const dl_activity *range)
-{
-    return (dl_cpu_role)(is_of_engine(t, range) ? t->engine_role : t->role)[range->name];
 }
 
 /* Whether the range is an operator, or an annotation whose role is known. PyTorch 1.8 calls
@@ -116,7 +82,6 @@ static bool counts(const texts *t, const dl_activity *range)
 {
     if (range->kind != DL_ACTIVITY_RANGE || range->name >= t->count || range->detail >= t->count)
         return false;
-    if (is_of_engine(t, range)) return !t->ignored[range->name];
     const dl_cpu_role role = (dl_cpu_role)t->role[range->name];
     if (is_optimizers(role) || role == DL_CPU_INPUT) return true;
     return t->category[range->detail] && strncmp(t->strings[range->name], "ProfilerStep", 12) != 0;
@@ -131,14 +96,13 @@ static dl_cpu_operators take_outermost(const dl_activity *ranges, size_t count, 
                                        int64_t *total_ns)
 {
     dl_cpu_operators found = {.thread = ranges[0].thread,
-                              .of_engine = is_of_engine(t, &ranges[0]),
                               .items = dl_calloc(count, sizeof *found.items, "operators"),
                               .calls = dl_calloc(count, sizeof *found.calls, "operators")};
     int64_t end_ns = INT64_MIN, call_end_ns = INT64_MIN;
     *total_ns = 0;
     for (size_t i = 0; i < count; i++) {
         const dl_activity *r = &ranges[i];
-        const dl_cpu_operator o = {r->name, role_in(t, r), r->start_ns,
+        const dl_cpu_operator o = {r->name, (dl_cpu_role)t->role[r->name], r->start_ns,
                                    r->start_ns + r->duration_ns};
         if (o.role == DL_CPU_EXCHANGE && o.start_ns >= call_end_ns) {
             found.calls[found.call_count++] = o;
@@ -318,33 +282,6 @@ static int64_t *cut_at_updates(const dl_cpu_operators *operators, size_t *count)
     return cuts;
 }
 
-/* How often the rarest backward operator is there, of those that are there STEPS_MIN times; 0
- * without any. */
-static size_t fewest_backward(const dl_cpu_operators *operators, size_t string_count)
-{
-    size_t *seen = dl_calloc(string_count, sizeof *seen, "operators"), fewest = 0;
-    for (size_t i = 0; i < operators->count; i++)
-        seen[operators->items[i].name] += operators->items[i].role == DL_CPU_BACKWARD;
-    for (size_t i = 0; i < string_count; i++) {
-        if (seen[i] >= STEPS_MIN && (fewest == 0 || seen[i] < fewest)) fewest = seen[i];
-    }
-    free(seen);
-    return fewest;
-}
-
-/* An engine that runs what is ready updates the last layers while the first ones' backward pass
- * runs: then a step has several runs of updates. No step is without one of any backward
- * operator. */
-static size_t merge_cuts(int64_t *cuts, size_t count, size_t fewest)
-{
-    const size_t runs = fewest > 0 ? (count + fewest / 2) / fewest : 1;
-    if (runs < 2) return count;
-    size_t kept = 0;
-    for (size_t i = runs - 1; i < count; i += runs)
-        cuts[kept++] = cuts[i];
-    return kept;
-}
-
 static int64_t *cut_at_units(const dl_cpu_operators *operators, size_t string_count, size_t *count)
 {
     uint32_t *symbols = dl_calloc(operators->count, sizeof *symbols, "operators");
@@ -384,8 +321,6 @@ int64_t *dl_cpu_operators_cuts(const dl_cpu_operators *operators, size_t string_
     *by_update = true;
     if (operators->count == 0) return NULL;
     int64_t *cuts = cut_at_updates(operators, count);
-    if (operators->of_engine)
-        *count = merge_cuts(cuts, *count, fewest_backward(operators, string_count));
     if (*count >= STEPS_MIN) return cuts;
     free(cuts);
     *by_update = false;

@@ -1,5 +1,5 @@
 /* Training on a processor's cores, by the operators that a framework's profiler recorded (PyTorch:
- * categories cpu_op and Operator; MXNet: operator) in a process that used no device.
+ * categories cpu_op and Operator) in a process that used no device.
  *
  * The training thread is the one whose outermost operators take most time. What such an operator is
  * in a step is known by its name:
@@ -10,13 +10,6 @@
  *   input      "enumerate(DataLoader)#...__next__"
  *   exchange   "c10d::allreduce_": the call of a collective, which other threads carry out
  *   other      all else
- *
- * Those of MXNet's engine (category DL_MXNET_OPERATOR), whose thread is the training one, are
- *
- *   update     "sgd_mom_update", "multi_sgd_update", "adam_update", ...
- *   backward   "_backward_FullyConnected", ...; and DL_MXNET_BULK where no operator has such a name
- *   exchange   none: a kvstore's pushes and pulls are collectives of other threads
- *   other      all else, but "DeleteVariable" and "WaitForVar", which count as no operators
  *
  * Others are forward up to the first backward one of a step. Behind it they are backward between
  * two backward ones, but forward again after input, or if they are DL_CPU_FORWARD_FEWEST or more
@@ -42,10 +35,6 @@
 
 #define DL_CPU_FORWARD_FEWEST 4
 
-/* Names of MXNet's profiler (threaded_engine.h, imperative.h). */
-#define DL_MXNET_OPERATOR "operator"
-#define DL_MXNET_BULK "ImperativeBulk"
-
 typedef enum dl_cpu_role {
     DL_CPU_OTHER,
     DL_CPU_BACKWARD,
@@ -65,7 +54,6 @@ typedef struct dl_cpu_operator {
  * dl_cpu_operators_free. */
 typedef struct dl_cpu_operators {
     uint32_t thread;
-    bool of_engine;         /* MXNet's */
     dl_cpu_operator *items; /* [count] by start */
     size_t count;           /* 0: the trace holds no operators, or work of a device, or calls and
                                operators of such work (dl_cpu_lost_device) */

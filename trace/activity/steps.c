@@ -609,9 +609,7 @@ static dl_activity *list_annotations(const step_search *search, size_t *count)
         if (a->kind != DL_ACTIVITY_RANGE && a->kind != DL_ACTIVITY_MARK) continue;
         if (a->name >= search->string_count || a->detail >= search->string_count) continue;
         const char *name = search->strings[a->name], *category = search->strings[a->detail];
-        if (strcmp(category, "cpu_op") == 0 || strcmp(category, DL_MXNET_OPERATOR) == 0 ||
-            strncmp(name, "Optimizer.", 10) == 0)
-            continue;
+        if (strcmp(category, "cpu_op") == 0 || strncmp(name, "Optimizer.", 10) == 0) continue;
         if (dl_cpu_is_input(name)) continue;
         kept[(*count)++] = *a;
     }

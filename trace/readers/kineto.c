@@ -100,9 +100,6 @@ static void kineto_member(void *context, dl_json_text key, dl_json_text value)
         add_positive(kineto, "operator_threads", value);
     } else if (is_key(key, "record_shapes")) {
         add_positive(kineto, "record_shapes", value);
-    } else if (is_key(key, "dlprof_batch")) {
-        add_positive(kineto, DL_META_SAMPLES, value);
-        dl_trace_builder_meta(&kineto->builder, DL_META_SAMPLES_OF, "Trainer.step");
     } else if (is_key(key, "dlprof_parameter_bytes")) {
         add_positive(kineto, DL_META_PARAMETER_BYTES, value);
     } else if (is_key(key, "traceName")) {
@@ -371,6 +368,14 @@ static void note_pid(dl_kineto *kineto, dl_json_text value)
     kineto->several_pids |= kineto->pid != pid;
 }
 
+/* Counts an event for the note. */
+static void leave_out(dl_kineto *kineto, const dl_json_text *values)
+{
+    if (kineto->other_events++ > 0) return;
+    const uint32_t id = dl_kineto_text(kineto, values[KEY_CAT]);
+    kineto->other_category = dl_strdup(kineto->builder.trace.strings[id]);
+}
+
 /* An event with start and duration. */
 static void add_complete(dl_kineto *kineto, const dl_json_text *values)
 {
@@ -382,10 +387,7 @@ static void add_complete(dl_kineto *kineto, const dl_json_text *values)
         return;
     }
     if (category == OTHER) {
-        if (kineto->other_events++ == 0) {
-            uint32_t id = dl_kineto_text(kineto, values[KEY_CAT]);
-            kineto->other_category = dl_strdup(kineto->builder.trace.strings[id]);
-        }
+        leave_out(kineto, values);
         return;
     }
     if (!dl_json_us_to_ns(values[KEY_TS], &activity.start_ns) ||
@@ -443,13 +445,7 @@ static void kineto_event(void *context, const dl_json_text *values)
     } else if (dl_json_is(values[KEY_PH], "M")) {
         add_meta(kineto, values);
     } else if (dl_json_is(values[KEY_PH], "B")) {
-        dl_kineto_open_pair(kineto, values, false);
-    } else if (dl_json_is(values[KEY_PH], "b")) {
-        dl_kineto_open_pair(kineto, values, true);
-    } else if (dl_json_is(values[KEY_PH], "E")) {
-        dl_kineto_close_pair(kineto, values, false);
-    } else if (dl_json_is(values[KEY_PH], "e")) {
-        dl_kineto_close_pair(kineto, values, true);
+        leave_out(kineto, values);
     }
 }
 
@@ -476,7 +472,6 @@ static void kineto_free(dl_kineto *kineto)
     free(kineto->copies);
     free(kineto->other_category);
     dl_kineto_free_samples(kineto);
-    dl_kineto_free_pairs(kineto);
 }
 
 /* Whether times are absolute, without a base that is still to come. */
@@ -552,5 +547,5 @@ static dl_status read_file(dl_read_traces *traces, const char *path, const dl_re
     return status;
 }
 
-const dl_trace_reader dl_kineto_reader = {
-    "kineto", "Chrome-trace JSON of PyTorch's and MXNet's profilers", recognises, read_file};
+const dl_trace_reader dl_kineto_reader = {"kineto", "Chrome-trace JSON of PyTorch's profiler",
+                                          recognises, read_file};

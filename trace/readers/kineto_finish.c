@@ -469,21 +469,6 @@ static void note_rest(dl_kineto *kineto)
         dl_read_note(kineto->item,
                      "times are whole microseconds: short kernels and gaps are inexact");
     }
-    if (kineto->unpaired > 0) {
-        dl_read_note(kineto->item,
-                     "%" PRIu64 " starts without their ends, or ends without starts, are left out",
-                     kineto->unpaired);
-    }
-    if (kineto->bulks > 0) {
-        dl_read_note(kineto->item,
-                     "%" PRIu64 " of MXNet's operators are bulks of several without their names: "
-                     "MXNET_EXEC_BULK_EXEC_TRAIN=0 records them one by one",
-                     kineto->bulks);
-    }
-    if (kineto->interface_calls > 0) {
-        dl_read_note(kineto->item, "%" PRIu64 " calls of MXNet's C interface are left out",
-                     kineto->interface_calls);
-    }
     if (kineto->python_functions > 0) {
         dl_read_note(kineto->item, "%" PRIu64 " Python functions are left out",
                      kineto->python_functions);
@@ -497,7 +482,6 @@ static void note_rest(dl_kineto *kineto)
 
 void dl_kineto_finish(dl_kineto *kineto)
 {
-    dl_kineto_end_pairs(kineto);
     tell_rank(kineto);
     tell_process(kineto);
     shift(kineto);
@@ -509,6 +493,5 @@ void dl_kineto_finish(dl_kineto *kineto)
     note_rest(kineto);
     dl_kineto_tell_samples(kineto);
     dl_trace_builder_meta(&kineto->builder, "clock", "realtime");
-    dl_trace_builder_meta(&kineto->builder, "framework", "%s",
-                          kineto->engine_operators > 0 ? "MXNet" : "PyTorch");
+    dl_trace_builder_meta(&kineto->builder, "framework", "PyTorch");
 }

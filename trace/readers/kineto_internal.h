@@ -93,23 +93,6 @@ typedef struct dl_kineto_sizes {
 
 #define DL_KINETO_SAMPLE_OPERATORS 5
 
-/* An event whose separate end has not come yet. */
-typedef struct dl_kineto_pair {
-    dl_activity activity;
-    uint32_t name; /* of the event */
-    bool kept;     /* becomes an activity */
-} dl_kineto_pair;
-
-/* A thread of such events, and its open ones: [0] "B", [1] "b". */
-typedef struct dl_kineto_thread {
-    int64_t pid; /* 0: unknown */
-    char *id;    /* [id_bytes], as the file has it */
-    size_t id_bytes;
-    uint32_t number;
-    dl_kineto_pair *open[2]; /* [open_count] the innermost last */
-    size_t open_count[2];
-} dl_kineto_thread;
-
 typedef struct dl_kineto {
     dl_trace_builder builder;
     dl_read_trace *item;
@@ -133,12 +116,6 @@ typedef struct dl_kineto {
     int64_t pid;         /* of the host's process, -1 = none yet */
     bool several_pids;
     uint64_t python_functions, other_events;
-    dl_kineto_thread *threads; /* [thread_count] of events with separate ends */
-    size_t thread_count;
-    uint32_t *thread_slots; /* [thread_slot_count] hash table of threads, + 1, or 0 */
-    size_t thread_slot_count;
-    uint64_t engine_operators, bulks, interface_calls; /* MXNet's; interface_calls are omitted */
-    uint64_t unpaired;    /* starts without ends and ends without starts */
     char *other_category; /* of the first of other_events */
 } dl_kineto;
 
@@ -162,14 +139,6 @@ static inline dl_json_text dl_kineto_input_dims(const dl_json_text *values)
 void dl_kineto_count_samples(dl_kineto *kineto, const char *name, const dl_json_text *values);
 void dl_kineto_tell_samples(dl_kineto *kineto);
 void dl_kineto_free_samples(dl_kineto *kineto);
-
-/* kineto_pairs.c: an event's start ("B", or async "b") and its end ("E", "e"), as MXNet's profiler
- * writes them: the last one of its thread that is open, if that has the end's name. */
-void dl_kineto_open_pair(dl_kineto *kineto, const dl_json_text *values, bool async);
-void dl_kineto_close_pair(dl_kineto *kineto, const dl_json_text *values, bool async);
-/* Counts the events still open; frees. */
-void dl_kineto_end_pairs(dl_kineto *kineto);
-void dl_kineto_free_pairs(dl_kineto *kineto);
 
 /* Steps that need the whole trace, and the notes. */
 void dl_kineto_finish(dl_kineto *kineto);

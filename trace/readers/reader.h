@@ -1,7 +1,7 @@
 /* Reads the traces of other profilers into dl_trace, so that summaries, step finding and export
  * work on them as on our own. A file's first bytes determine its reader, never its name.
  *
- *   kineto   PyTorch's and MXNet's profilers (Chrome-trace JSON), plain or gzipped
+ *   kineto   PyTorch's profiler (Chrome-trace JSON), plain or gzipped
  *   nsys     Nsight Systems' SQLite exports
  *   archive  .tar and .tar.gz of PyTorch's traces, several ranks in one
  *   dlt      our own .dlt                                                 trace/dlt/dlt.h
@@ -18,7 +18,7 @@
  * these, page faults of a step and its time in the kernel, threads that operators use; dlprof run
  * adds these to traces of PyTorch's profiler). If the trace has shapes: batch_samples, the first
  * dimension of most inputs of the operator batch_samples_of, which is the number of samples if they
- * are in rows. parameter_bytes: of the parameters that MXNet's optimizer updates. `notes` has one
+ * are in rows. parameter_bytes: of all parameters that the program updates. `notes` has one
  * sentence for each missing or guessed datum. */
 #ifndef DL_TRACE_READERS_READER_H
 #define DL_TRACE_READERS_READER_H

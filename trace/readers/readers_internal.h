@@ -43,9 +43,8 @@ void dl_trace_builder_finish(dl_trace_builder *builder, dl_trace *trace);
 dl_status dl_foreign_refuse(const char *path, const char *begin, size_t bytes,
                             dl_error *err) DL_MUST_CHECK;
 
-/* The reader of PyTorch's and MXNet's traces: Chrome-trace JSON as PyTorch's profiler (libkineto)
- * writes it since PyTorch 1.8, on NVIDIA and AMD GPUs, and MXNet's (mx.profiler) of processors;
- * also gzipped, or rewritten by other programs.
+/* The reader of PyTorch's traces: Chrome-trace JSON as its profiler (libkineto) writes it since
+ * PyTorch 1.8, on NVIDIA and AMD GPUs; also gzipped, or rewritten by other programs.
  *
  *   event                                    becomes
  *   kernel, Kernel                           KERNEL
@@ -59,14 +58,7 @@ dl_status dl_foreign_refuse(const char *path, const char *begin, size_t bytes,
  *   record_param_comms, nccl:* ranges,       COLLECTIVE: of the first of the three that the file
  *     args of collectives' kernels             has; and COMM for each process group
  *
- * MXNet's events have separate starts and ends (B and E; b and e of the program's own domains):
- *
- *   operator (B, E)                          RANGE, detail = "operator"; an operator of a kvstore
- *                                            COLLECTIVE: "Push", "Pull", "PushPull", without bytes
- *   cpu_op, user_annotation                  RANGE, detail = its category
- *   operator (b, e), MXNET_C_API             nothing: repeated; counted in a note
- *
- * Ignored: flows (they repeat correlations), gpu_user_annotation (repeats ranges), instants,
+ * Not taken: flows (they repeat correlations), gpu_user_annotation (repeats ranges), instants,
  * python_function (counted in a note).
  *
  * Times are microseconds whatever displayTimeUnit says, from baseTimeNanoseconds (0 if missing);

@@ -1,2 +1,0 @@
-from . import trainer
-from .trainer import Trainer  # noqa: F401
