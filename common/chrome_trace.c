@@ -162,12 +162,7 @@ void dl_chrome_trace_counter(dl_chrome_trace *trace, int pid, const char *name, 
 
 dl_status dl_chrome_trace_close(dl_chrome_trace *trace, dl_error *err)
 {
-    return dl_chrome_trace_end(trace, DL_OK, err);
-}
-
-dl_status dl_chrome_trace_end(dl_chrome_trace *trace, dl_status status, dl_error *err)
-{
-    if (status == DL_OK) dl_chrome_trace_finish(trace);
+    dl_chrome_trace_finish(trace);
     trace->events = 0;
-    return dl_output_end(&trace->file, status, err);
+    return dl_output_end(&trace->file, DL_OK, err);
 }

@@ -62,8 +62,4 @@ void dl_chrome_trace_counter(dl_chrome_trace *trace, int pid, const char *name, 
  * write. Always leaves the object closed. */
 dl_status dl_chrome_trace_close(dl_chrome_trace *trace, dl_error *err) DL_MUST_CHECK;
 
-/* The same if `status` is DL_OK; else abandons the file, as dl_output_end does. */
-dl_status dl_chrome_trace_end(dl_chrome_trace *trace, dl_status status,
-                              dl_error *err) DL_MUST_CHECK;
-
 #endif

@@ -241,7 +241,8 @@ int64_t dl_run_steps(const dl_scenario *scenario, const dl_point *point)
     return (scenario->steps + interval - 1) / interval * interval;
 }
 
-dl_status dl_run_check_time(const dl_engine *engine, const dl_run_config *config, dl_error *err)
+/* The errors of a finished run: it took no time, or more than DL_NS_MAX. */
+static dl_status check_time(const dl_engine *engine, const dl_run_config *config, dl_error *err)
 {
     char text[DL_POINT_TEXT_BYTES];
     if (engine->was_ended) {
@@ -543,7 +544,7 @@ static dl_status take_figures(dl_team *team, const dl_run_config *config,
                               const dl_run_share *shares, dl_run_result *result, dl_error *err)
 {
     if (dl_team_is_stuck(team)) return refuse_stuck(team, config, err);
-    dl_status status = dl_run_check_time(&team->engine, config, err);
+    dl_status status = check_time(&team->engine, config, err);
     if (status == DL_OK && !has_steps(team)) {
         status =
             dl_error_set_at(err, DL_ERR_DATA, config->scenario->path, 0,

@@ -31,9 +31,6 @@ typedef enum dl_part {
 /* "compute", "dispatch", "communication", "averaging", "waiting", "input". */
 extern const char *const dl_part_names[DL_PART_COUNT];
 
-/* The part that a worker's time in a state belongs to. */
-dl_part dl_part_of(dl_worker_state state);
-
 /* How a run is simulated; outside tests, the fastest way. The outcome is the same, except for
  * rounding where steps are not kept individually. */
 typedef enum dl_run_way {

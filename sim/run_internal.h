@@ -13,10 +13,6 @@ typedef struct dl_run_share {
     int64_t samples;
 } dl_run_share;
 
-/* The errors of a finished run: it took no time, or more than DL_NS_MAX. */
-dl_status dl_run_check_time(const dl_engine *engine, const dl_run_config *config,
-                            dl_error *err) DL_MUST_CHECK;
-
 /* Writes the figures of a team that has run to zeroed *result; takes over the counts of a team
  * without logs. shares[workers] of the point. */
 void dl_run_measure(dl_team *team, const dl_point *point, const dl_run_share *shares,

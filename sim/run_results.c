@@ -43,25 +43,6 @@ void dl_run_spread_of_steps(double *steps_s, size_t count, dl_run_result *result
     result->step_p99_s = quantile(steps_s, count, 0.99, count > 0 ? place_of(0.5, count) : 0);
 }
 
-dl_part dl_part_of(dl_worker_state state)
-{
-    switch (state) {
-    case DL_STATE_COMPUTE:
-    case DL_STATE_UPDATE: return DL_PART_COMPUTE;
-    case DL_STATE_DISPATCH: return DL_PART_DISPATCH;
-    case DL_STATE_INPUT: return DL_PART_INPUT;
-    case DL_STATE_PUSH:
-    case DL_STATE_PULL:
-    case DL_STATE_ALLREDUCE: return DL_PART_COMMUNICATION;
-    case DL_STATE_AVERAGE: return DL_PART_AVERAGING;
-    case DL_STATE_BARRIER:
-    case DL_STATE_LOCK:
-    case DL_STATE_WAIT:
-    case DL_STATE_COUNT: break;
-    }
-    return DL_PART_WAITING;
-}
-
 static bool are_equal(const dl_run_share *shares, int workers)
 {
     for (int w = 1; w < workers; w++)

@@ -24,7 +24,8 @@
 /* Bytes of one broadcast. */
 #define BROADCAST_BYTES ((size_t)1 << 30)
 
-int64_t dl_train_period(const dl_train_config *config)
+/* Local steps from one average to the next, of all parameters or of the next fragment. */
+static int64_t period_of(const dl_train_config *config)
 {
     return config->interval / config->fragments;
 }
@@ -34,7 +35,8 @@ int dl_train_senders(const dl_train_config *config)
     return config->sites > 0 ? config->sites : config->workers;
 }
 
-int dl_train_site_size(const dl_train_config *config)
+/* The workers that share a slot: those of a site, else 1. */
+static int site_size(const dl_train_config *config)
 {
     return config->workers / dl_train_senders(config);
 }
@@ -63,12 +65,12 @@ int64_t dl_train_run_steps(const dl_train_worker *worker, int64_t own_steps)
 
 static int site_of(const dl_train_worker *worker)
 {
-    return worker->index / dl_train_site_size(worker->shared->config);
+    return worker->index / site_size(worker->shared->config);
 }
 
 static bool sends(const dl_train_worker *worker)
 {
-    return worker->index % dl_train_site_size(worker->shared->config) == 0;
+    return worker->index % site_size(worker->shared->config) == 0;
 }
 
 bool dl_train_keeps_start(const dl_train_config *config)
@@ -141,7 +143,7 @@ static dl_fragment fragment_of_round(const dl_train_shared *shared, int64_t roun
 static dl_fragment due_fragment(const dl_train_worker *worker)
 {
     const int64_t done = worker->step + 1;
-    return fragment_of_round(worker->shared, done / dl_train_period(worker->shared->config) - 1);
+    return fragment_of_round(worker->shared, done / period_of(worker->shared->config) - 1);
 }
 
 /* Number of ranges of the optimizer's state that are averaged with a fragment: that fragment of
@@ -228,7 +230,7 @@ static void reduce_inside(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
     const dl_train_config *config = shared->config;
-    const int site = site_of(worker), size = dl_train_site_size(config);
+    const int site = site_of(worker), size = site_size(config);
     size_t first, count;
     wait_for_site(worker);
     dl_train_slice_of(shared->count, size, worker->index % size, &first, &count);
@@ -478,14 +480,14 @@ static int64_t rounds_due(const dl_train_worker *worker)
     const int64_t done = worker->step + 1, late = done - shared->config->lag;
     const bool last = done >= atomic_load_explicit(&shared->last_step, memory_order_relaxed);
     const int64_t until = last ? done : late > 0 ? late : 0;
-    return until / dl_train_period(shared->config);
+    return until / period_of(shared->config);
 }
 
 void dl_average_lagging(dl_train_worker *worker)
 {
     const int64_t done = worker->step + 1;
     update_locally(worker);
-    if (done % dl_train_period(worker->shared->config) == 0 && sends(worker)) {
+    if (done % period_of(worker->shared->config) == 0 && sends(worker)) {
         send_fragment(worker);
     }
     while (worker->merged < rounds_due(worker))
@@ -497,7 +499,7 @@ void dl_average_lagging(dl_train_worker *worker)
 int64_t dl_average_stop(const dl_train_config *config, int64_t done)
 {
     const int64_t interval = config->interval;
-    const int64_t ahead = config->lag > 0 ? dl_train_period(config) + config->lag : 0;
+    const int64_t ahead = config->lag > 0 ? period_of(config) + config->lag : 0;
     return ((done + ahead) / interval + 1) * interval;
 }
 
@@ -510,7 +512,7 @@ static void make_sites(dl_train_shared *shared)
     shared->site_means = dl_calloc(sites, sizeof *shared->site_means, "sites");
     shared->gradients = dl_calloc((size_t)config->workers, sizeof *shared->gradients, "gradients");
     for (size_t s = 0; s < sites; s++) {
-        dl_barrier_init(&shared->site_barriers[s], dl_train_site_size(config), shared->wait);
+        dl_barrier_init(&shared->site_barriers[s], site_size(config), shared->wait);
         shared->site_means[s] = dl_alloc_staggered(shared->bytes, "mean gradients");
     }
 }

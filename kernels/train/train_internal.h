@@ -294,10 +294,8 @@ void dl_train_free_message(dl_train_worker *worker);
  * is reported in worker->status. */
 void dl_train_ranks_barrier(dl_train_worker *worker);
 
-/* Number of senders for an average: all workers, or with sites the first of each. Number of workers
- * that share a slot: those of a site, else 1. */
+/* Number of senders for an average: all workers, or with sites the first of each. */
 int dl_train_senders(const dl_train_config *config);
-int dl_train_site_size(const dl_train_config *config);
 
 /* Local steps of worker `worker` of the whole run between two averages. */
 int dl_train_interval_of(const dl_train_config *whole, int worker);
@@ -306,9 +304,6 @@ int dl_train_interval_of(const dl_train_config *whole, int worker);
  * own; and the reverse. */
 int64_t dl_train_own_steps(const dl_train_worker *worker, int64_t steps);
 int64_t dl_train_run_steps(const dl_train_worker *worker, int64_t own_steps);
-
-/* Local steps from one average to the next, of all parameters or of the next fragment. */
-int64_t dl_train_period(const dl_train_config *config);
 
 /* Whether the workers keep the common parameters that they start from: the outer optimizer's, or
  * the base of the differences sent in messages. */

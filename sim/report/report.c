@@ -208,7 +208,7 @@ static void write_counts(dl_csv_writer *writer, const dl_results *results, const
     }
 }
 
-void dl_report_histogram_write(FILE *out, const dl_study *study, const dl_sweep *sweep)
+static void write_histogram(FILE *out, const dl_study *study, const dl_sweep *sweep)
 {
     dl_csv_writer writer = {.out = out};
     dl_results results;
@@ -232,6 +232,6 @@ dl_status dl_report_histogram(const char *path, const dl_study *study, const dl_
     dl_output output = {0};
     const dl_status status = dl_output_open(&output, path, err);
     if (status != DL_OK) return status;
-    dl_report_histogram_write(output.out, study, sweep);
+    write_histogram(output.out, study, sweep);
     return dl_output_close(&output, err);
 }

@@ -58,7 +58,6 @@ void dl_report_json_write(FILE *out, const dl_study *study, const dl_sweep *swee
  * worker's gradients) for all points whose mode has a staleness distribution. */
 dl_status dl_report_histogram(const char *path, const dl_study *study, const dl_sweep *sweep,
                               dl_error *err) DL_MUST_CHECK;
-void dl_report_histogram_write(FILE *out, const dl_study *study, const dl_sweep *sweep);
 
 /* What a user should know beside the figures, a line each: notes.h, the short note, defaults that
  * decided. */

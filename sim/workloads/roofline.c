@@ -310,7 +310,9 @@ double dl_roofline_update_ns(const dl_roofline *roofline, double parameters,
            roofline->bytes_per_s;
 }
 
-double dl_roofline_bucket_ns(const dl_roofline *roofline, double parameters, int tensors)
+/* Time to copy the gradients of that many tensors into the buckets of DistributedDataParallel and
+ * back: two copies each, at the reached memory rate. */
+static double bucket_ns(const dl_roofline *roofline, double parameters, int tensors)
 {
     const double passes = 4; /* a read and a write into the bucket, and the same back */
     return DL_NS_PER_S * parameters * PARAMETER_BYTES * passes / roofline->bytes_per_s +
@@ -493,8 +495,8 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
     };
     costs->ops[2 * layers + 1] = (dl_op_cost){
         .name = dl_strdup("network.bucket"),
-        .fixed_ns = assumed(dl_roofline_bucket_ns(&roofline, (double)parameters,
-                                                  dl_architecture_tensors(architecture))),
+        .fixed_ns = assumed(
+            bucket_ns(&roofline, (double)parameters, dl_architecture_tensors(architecture))),
         .per_sample_ns = assumed(0),
     };
     set_gradients(costs, architecture, &roofline, units);

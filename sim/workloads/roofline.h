@@ -99,10 +99,6 @@ dl_pass_time dl_roofline_pass(const dl_roofline *roofline, const dl_layer_pass *
 double dl_roofline_update_ns(const dl_roofline *roofline, double parameters,
                              dl_optimizer_kind optimizer);
 
-/* Time to copy the gradients of that many tensors into the buckets of DistributedDataParallel and
- * back: two copies each, at the reached memory rate. */
-double dl_roofline_bucket_ns(const dl_roofline *roofline, double parameters, int tensors);
-
 /* Time of forward, backward and update of `batch` samples, in sequence. */
 double dl_roofline_step_ns(const dl_roofline *roofline, const dl_architecture *architecture,
                            dl_optimizer_kind optimizer, double batch);
