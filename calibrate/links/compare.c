@@ -106,137 +106,103 @@ static char *find_assumed(dl_machine *machine, const probe *p, double time_ns)
 
 /* --- what would explain a time ---------------------------------------------------------------- */
 
-static bool without_nvlink(dl_machine *m, double rate)
+/* Changes of a kind of node; false: it stays as it is. */
+
+static bool without_nvlink(dl_node_kind *node, double rate)
 {
     (void)rate;
-    bool changed = false;
-    for (int k = 0; k < m->kind_count; k++) {
-        changed |= m->kinds[k].nvlink_count > 0 || m->kinds[k].nvswitch_link >= 0;
-        m->kinds[k].nvlink_count = 0;
-        m->kinds[k].nvswitch_link = -1;
-        m->kinds[k].nvswitch_sum_frac.known = false;
-    }
+    const bool changed = node->nvlink_count > 0 || node->nvswitch_link >= 0;
+    node->nvlink_count = 0;
+    node->nvswitch_link = -1;
+    node->nvswitch_sum_frac.known = false;
     return changed;
 }
 
-static bool without_peer(dl_machine *m, double rate)
+static bool without_peer(dl_node_kind *node, double rate)
+{
+    const bool changed = node->peer != DL_PEER_NONE;
+    node->peer = DL_PEER_NONE;
+    return without_nvlink(node, rate) || changed;
+}
+
+static bool without_sums(dl_node_kind *node, double rate)
 {
     (void)rate;
-    bool changed = without_nvlink(m, rate);
-    for (int k = 0; k < m->kind_count; k++) {
-        changed |= m->kinds[k].peer != DL_PEER_NONE;
-        m->kinds[k].peer = DL_PEER_NONE;
-    }
+    const bool changed = node->nvswitch_sum_frac.known;
+    node->nvswitch_sum_frac.known = false;
     return changed;
 }
 
-static bool without_sums(dl_machine *m, double rate)
+static bool without_gpudirect(dl_node_kind *node, double rate)
 {
     (void)rate;
-    bool changed = false;
-    for (int k = 0; k < m->kind_count; k++) {
-        changed |= m->kinds[k].nvswitch_sum_frac.known;
-        m->kinds[k].nvswitch_sum_frac.known = false;
-    }
+    const bool changed = node->gpudirect;
+    node->gpudirect = false;
     return changed;
 }
 
-static bool without_gpudirect(dl_machine *m, double rate)
+static bool with_one_nic(dl_node_kind *node, double rate)
 {
     (void)rate;
-    bool changed = false;
-    for (int k = 0; k < m->kind_count; k++) {
-        changed |= m->kinds[k].gpudirect;
-        m->kinds[k].gpudirect = false;
-    }
+    const bool changed = node->nic_count > 1;
+    if (changed) node->nic_count = 1;
     return changed;
-}
-
-static bool with_one_nic(dl_machine *m, double rate)
-{
-    (void)rate;
-    bool changed = false;
-    for (int k = 0; k < m->kind_count; k++) {
-        changed |= m->kinds[k].nic_count > 1;
-        if (m->kinds[k].nic_count > 1) m->kinds[k].nic_count = 1;
-    }
-    return changed;
-}
-
-static void slow_down(dl_link_class *class, double factor)
-{
-    class->bytes_per_s.value /= factor;
-    class->duplex_bytes_per_s.value /= factor;
-}
-
-static bool with_narrow_slots(dl_machine *m, double rate)
-{
-    (void)rate;
-    bool *slots = dl_calloc((size_t)m->class_count, sizeof *slots, "links");
-    for (int k = 0; k < m->kind_count; k++)
-        for (int g = 0; g < m->kinds[k].gpu_count; g++)
-            slots[m->kinds[k].gpus[g].link] = true;
-    for (int c = 0; c < m->class_count; c++)
-        if (slots[c]) slow_down(&m->classes[c], 2);
-    free(slots);
-    return true;
-}
-
-static bool slow_ports(dl_machine *m, double factor)
-{
-    bool *ports = dl_calloc((size_t)m->class_count, sizeof *ports, "links");
-    bool changed = false;
-    for (int k = 0; k < m->kind_count; k++)
-        for (int n = 0; n < m->kinds[k].nic_count; n++)
-            changed = ports[m->kinds[k].nics[n].port] = true;
-    for (int c = 0; c < m->class_count; c++)
-        if (ports[c]) slow_down(&m->classes[c], factor);
-    free(ports);
-    return changed;
-}
-
-static bool with_half_ports(dl_machine *m, double rate)
-{
-    (void)rate;
-    return slow_ports(m, 2);
-}
-
-static bool with_tenth_ports(dl_machine *m, double rate)
-{
-    (void)rate;
-    return slow_ports(m, 10);
 }
 
 /* Sets the bytes per second that a GPU sends and receives together through host memory. */
-static bool with_shared_memory(dl_machine *m, double rate)
+static bool with_shared_memory(dl_node_kind *node, double rate)
 {
-    for (int k = 0; k < m->kind_count; k++)
-        m->kinds[k].shm_bytes_per_s = (dl_quantity){.known = true, .value = rate};
+    node->shm_bytes_per_s = (dl_quantity){.known = true, .value = rate};
     return true;
 }
 
+/* Links of each node that a change slows down. */
+typedef enum slow_links { NO_LINKS, GPU_LINKS, NIC_PORTS } slow_links;
+
 typedef struct change {
-    bool (*apply)(dl_machine *m, double rate); /* false: it changes nothing */
     const char *text;
+    bool (*apply)(dl_node_kind *node, double rate); /* NULL: links alone */
+    slow_links links;
+    double slower;      /* factor of these links */
     bool between_nodes; /* matters there only */
     double rate;        /* NaN: it has none */
 } change;
 
 static const change changes[] = {
-    {without_sums, "sums by the NVSwitch are off (NVLS)", false, (double)NAN},
-    {without_nvlink, "NVLink is not used", false, (double)NAN},
-    {without_peer,
-     "copies between GPUs go through host memory (no peer access: ACS, "
-     "NCCL_P2P_DISABLE)",
-     false, (double)NAN},
-    {with_narrow_slots, "the GPUs' PCIe links run at half their rate (slots, generation)", false,
+    {"sums by the NVSwitch are off (NVLS)", without_sums, .rate = (double)NAN},
+    {"NVLink is not used", without_nvlink, .rate = (double)NAN},
+    {"copies between GPUs go through host memory (no peer access: ACS, NCCL_P2P_DISABLE)",
+     without_peer, .rate = (double)NAN},
+    {"the GPUs' PCIe links run at half their rate (slots, generation)", NULL, GPU_LINKS, 2, false,
      (double)NAN},
-    {without_gpudirect, "NICs copy through host memory (no GPUDirect)", true, (double)NAN},
-    {with_one_nic, "one NIC of each node is used", true, (double)NAN},
-    {with_half_ports, "the nodes' ports run at half their rate", true, (double)NAN},
-    {with_tenth_ports, "the nodes' ports run at a tenth of their rate (another interface)", true,
+    {"NICs copy through host memory (no GPUDirect)", without_gpudirect, NO_LINKS, 0, true,
+     (double)NAN},
+    {"one NIC of each node is used", with_one_nic, NO_LINKS, 0, true, (double)NAN},
+    {"the nodes' ports run at half their rate", NULL, NIC_PORTS, 2, true, (double)NAN},
+    {"the nodes' ports run at a tenth of their rate (another interface)", NULL, NIC_PORTS, 10, true,
      (double)NAN},
 };
+
+/* Changes each kind of node; false: it changes nothing. */
+static bool apply_change(const change *what, dl_machine *m)
+{
+    bool *slow = dl_calloc((size_t)m->class_count, sizeof *slow, "links"), changed = false;
+    for (int k = 0; k < m->kind_count; k++) {
+        dl_node_kind *node = &m->kinds[k];
+        if (what->apply != NULL) changed |= what->apply(node, what->rate);
+        for (int g = 0; g < node->gpu_count && what->links == GPU_LINKS; g++)
+            changed = slow[node->gpus[g].link] = true;
+        for (int n = 0; n < node->nic_count && what->links == NIC_PORTS; n++)
+            changed = slow[node->nics[n].port] = true;
+    }
+    for (int c = 0; c < m->class_count; c++) {
+        if (!slow[c]) continue;
+        m->classes[c].bytes_per_s.value /= what->slower;
+        m->classes[c].duplex_bytes_per_s.value /= what->slower;
+    }
+    free(slow);
+    return changed;
+}
 
 #define SAME_FRAC 0.01
 
@@ -303,7 +269,7 @@ static double changed_ns(const state *s, const change *what, const probe *p)
     double time_ns = (double)NAN;
     if (dl_machine_open(&machine, s->machine_name, NULL) != DL_OK) return time_ns;
     machine.nodes = s->machine.nodes;
-    if (what->apply(&machine, what->rate)) {
+    if (apply_change(what, &machine)) {
         dl_links links;
         dl_links_init(&links, &machine);
         time_ns = probe_ns(&links, p);
@@ -332,7 +298,7 @@ static bool is_within(const dl_link_part *part, double ratio)
 static double rate_for(const state *s, const judged *of)
 {
     double low = LEAST_SHARED, high = MOST_SHARED;
-    change what = {with_shared_memory, NULL, false, low};
+    change what = {.apply = with_shared_memory, .rate = low};
     if (!(changed_ratio(s, &what, of) > 1)) return (double)NAN;
     what.rate = high;
     if (!(changed_ratio(s, &what, of) < 1)) return (double)NAN;
@@ -406,7 +372,7 @@ static char *find_reasons(const state *s, const judged *of)
     double before = ratio;
     for (size_t c = 0; c < DL_LENGTH(changes) && ratio < 1; c++)
         try_change(s, &changes[c], of, &before, reasons, &count);
-    const change shared = {with_shared_memory, SHARED_TEXT, false, rate_for(s, of)};
+    const change shared = {SHARED_TEXT, with_shared_memory, .rate = rate_for(s, of)};
     before = ratio;
     if (!isnan(shared.rate)) try_change(s, &shared, of, &before, reasons, &count);
     for (size_t i = 0; i < count; i++)
