@@ -71,10 +71,6 @@ typedef struct train_command {
 static dl_status accuracy_options_apply(const train_options *options, size_t samples,
                                         dl_train_config *config, dl_error *err)
 {
-    config->softsync_n = (int)options->n;
-    config->bound = options->bound;
-    config->staleness_rate = options->staleness_rate;
-    config->drop_epochs = options->rate_drop;
     if (options->evaluate_every == NULL) return DL_OK;
     char *rest = NULL;
     const double number = strtod(options->evaluate_every, &rest);
@@ -93,59 +89,12 @@ static dl_status accuracy_options_apply(const train_options *options, size_t sam
     return DL_OK;
 }
 
-/* "async or softsync": the modes of a set of 1 << dl_sync. */
-static void list_modes(char *text, size_t bytes, unsigned modes)
+/* Refuses options that the mode does not take, before anything is made: DL_ERR_USAGE. */
+static dl_status check_mode_options(const train_options *options, const dl_train_config *config,
+                                    dl_error *err)
 {
-    size_t used = 0;
-    text[0] = '\0';
-    for (int m = 0; dl_sync_names[m] != NULL; m++) {
-        if (!(modes & 1u << m) || used >= bytes) continue;
-        used += (size_t)snprintf(text + used, bytes - used, "%s%s", used > 0 ? " or " : "",
-                                 dl_sync_names[m]);
-    }
-}
-
-/* Checks before anything is made. DL_ERR_USAGE for options that the mode does not take; for
- * settings that are impossible, or do not fit the training set; and for files that are given twice
- * or, also DL_ERR_IO and DL_ERR_FORMAT, cannot be written. */
-static dl_status check_mode_options(const train_options *options, dl_error *err)
-{
-    const dl_train_config config = dl_train_default_config();
-    const unsigned merges = 1u << DL_SYNC_ASYNC_AVERAGE;
-    const struct {
-        const char *name;
-        bool given; /* and differs from the default */
-        unsigned modes;
-    } taken[] = {
-        {"interval", options->interval != config.interval, 1u << DL_SYNC_AVERAGE | merges},
-        {"average-state", options->average_state, 1u << DL_SYNC_AVERAGE},
-        {"interval-by-speed", options->interval_by_speed, 1u << DL_SYNC_AVERAGE},
-        {"inside", options->inside != INSIDE_NONE, 1u << DL_SYNC_AVERAGE},
-        {"sites", options->sites != config.sites, 1u << DL_SYNC_AVERAGE},
-        {"fragments", options->fragments != config.fragments, 1u << DL_SYNC_AVERAGE},
-        {"lag", options->lag != config.lag, 1u << DL_SYNC_AVERAGE},
-        {"mixing", options->mixing != config.mixing, 1u << DL_SYNC_AVERAGE},
-        {"outer", options->outer != DL_OUTER_NONE, 1u << DL_SYNC_AVERAGE | merges},
-        {"server-threads", options->server_threads != config.server_threads,
-         1u << DL_SYNC_AVERAGE | 1u << DL_SYNC_PS},
-        {"n", options->n != config.softsync_n, 1u << DL_SYNC_SOFTSYNC},
-        {"bound", options->bound != config.bound, 1u << DL_SYNC_SOFTSYNC | merges},
-        {"quorum", options->quorum != config.merge.quorum, merges},
-        {"quorum-max", options->quorum_max != config.merge.quorum_max, merges},
-        {"grace-s", options->grace_s != config.merge.grace_s, merges},
-        {"grace", options->grace != config.merge.adaptive, merges},
-        {"scan-s", options->scan_s != config.merge.scan_s, merges},
-        {"weight-power", options->weight_power != config.merge.weight_power, merges},
-        {"wait-s", options->wait_s != config.merge.wait_s, merges},
-        {"staleness-rate", options->staleness_rate, 1u << DL_SYNC_ASYNC | 1u << DL_SYNC_SOFTSYNC},
-    };
-    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
-        if (!taken[i].given || taken[i].modes & 1u << options->sync) continue;
-        char modes[64];
-        list_modes(modes, sizeof modes, taken[i].modes);
-        return dl_error_set(err, DL_ERR_USAGE, "--%s needs --sync %s: %s does not take it",
-                            taken[i].name, modes, dl_sync_names[options->sync]);
-    }
+    const dl_status status = dl_workload_usage(dl_train_check_modes(config, true, err), err);
+    if (status != DL_OK) return status;
     if ((options->inside != INSIDE_NONE) != (options->sites > 0)) {
         return dl_error_set(err, DL_ERR_USAGE,
                             options->sites > 0
@@ -159,7 +108,7 @@ static dl_status check_mode_options(const train_options *options, dl_error *err)
                             "--threads %lld, but with one core each",
                             (long long)options->threads);
     }
-    if (options->mixing != config.mixing && options->lag == 0) {
+    if (options->mixing != dl_train_default_config().mixing && options->lag == 0) {
         return dl_error_set(err, DL_ERR_USAGE,
                             "--mixing needs --lag: an average without lag replaces parameters");
     }
@@ -603,6 +552,10 @@ static void apply_options(const train_options *options, dl_train_config *config)
                                       .weight_power = options->weight_power,
                                       .wait_s = options->wait_s};
     config->server_threads = (int)options->server_threads;
+    config->softsync_n = (int)options->n;
+    config->bound = options->bound;
+    config->staleness_rate = options->staleness_rate;
+    config->drop_epochs = options->rate_drop;
     config->workers = (int)options->workers;
     config->threads = (int)options->threads;
     config->batch = (int)options->batch;
@@ -683,7 +636,7 @@ static dl_status join_ranks(train_command *run, const char *command_text, dl_err
 {
     const train_options *options = run->options;
     apply_options(options, &run->config);
-    dl_status status = check_mode_options(options, err);
+    dl_status status = check_mode_options(options, &run->config, err);
     if (status == DL_OK) {
         status = dl_workload_usage(dl_ranks_check(&options->ranks, &run->config, err), err);
     }
@@ -779,30 +732,19 @@ static void print_error(const train_command *run, const dl_error *err, const cha
 }
 
 /* Refuses options that the schedule decides, and that would thus be ignored. */
-static dl_status check_options(const train_options *options, dl_error *err)
+static dl_status check_schedule_options(const train_options *options, dl_error *err)
 {
     const dl_train_config config = dl_train_default_config();
+    dl_train_config given;
+    apply_options(options, &given);
+    const char *setting = dl_train_scheduled_setting(&given);
     const struct {
         const char *name;
         bool given;
     } decided[] = {{"workers", options->workers != config.workers},
                    {"sync", options->sync != (int)config.sync},
-                   {"server-threads", options->server_threads != config.server_threads},
-                   {"interval", options->interval != config.interval},
-                   {"interval-by-speed", options->interval_by_speed},
+                   {setting, setting != NULL},
                    {"inside", options->inside != INSIDE_NONE},
-                   {"sites", options->sites != config.sites},
-                   {"fragments", options->fragments != config.fragments},
-                   {"lag", options->lag != config.lag},
-                   {"n", options->n != config.softsync_n},
-                   {"bound", options->bound != config.bound},
-                   {"quorum", options->quorum != config.merge.quorum},
-                   {"quorum-max", options->quorum_max != config.merge.quorum_max},
-                   {"grace-s", options->grace_s != config.merge.grace_s},
-                   {"grace", options->grace != config.merge.adaptive},
-                   {"scan-s", options->scan_s != config.merge.scan_s},
-                   {"weight-power", options->weight_power != config.merge.weight_power},
-                   {"wait-s", options->wait_s != config.merge.wait_s},
                    {"batch", options->batch != config.batch},
                    {"steps", options->steps != config.steps},
                    {"epochs", options->epochs != 0},
@@ -829,7 +771,7 @@ static dl_status check_options(const train_options *options, dl_error *err)
 static dl_status replay_run(train_command *run, dl_error *err)
 {
     train_options set = *run->options;
-    dl_status status = check_options(&set, err);
+    dl_status status = check_schedule_options(&set, err);
     if (status == DL_OK) status = dl_schedule_read(&run->schedule, set.schedule, err);
     if (status != DL_OK) return status;
     /* --evaluate-every counts its steps by the number of workers and the batch. */

@@ -1,5 +1,6 @@
 /* Settings of training: defaults, names and checks. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -141,6 +142,85 @@ dl_status dl_train_event_names(const dl_train_config *config, const char ***name
     memcpy(list + table->layer_count, own, sizeof own);
     *names = list;
     return DL_OK;
+}
+
+/* Other modes may have it, without effect; a replay has it too, as its schedule does not say it. */
+enum { FREE = 1, REPLAYED = 2 };
+
+/* A setting that only some modes take. */
+typedef struct mode_setting {
+    const char *name; /* of dlprof train's option */
+    unsigned modes;   /* 1 << dl_sync of those that take it */
+    bool given;       /* it is not the default */
+    int is;           /* FREE | REPLAYED */
+} mode_setting;
+
+#define MODE_SETTINGS 19
+
+static void list_mode_settings(const dl_train_config *c, mode_setting *settings)
+{
+    const dl_train_config usual = dl_train_default_config();
+    const dl_merge_config *merge = &c->merge;
+    const unsigned average = 1U << DL_SYNC_AVERAGE, merges = 1U << DL_SYNC_ASYNC_AVERAGE;
+    const unsigned soft = 1U << DL_SYNC_SOFTSYNC, served = average | 1U << DL_SYNC_PS;
+    const mode_setting all[MODE_SETTINGS] = {
+        {"interval", average | merges, c->interval != usual.interval, FREE},
+        {"average-state", average, c->average_state, FREE | REPLAYED},
+        {"interval-by-speed", average, c->interval_by_speed, 0},
+        {"sites", average, c->sites != usual.sites, 0},
+        {"fragments", average, c->fragments != usual.fragments, 0},
+        {"lag", average, c->lag != usual.lag, 0},
+        {"mixing", average, c->mixing != usual.mixing, FREE | REPLAYED},
+        {"outer", average | merges, c->outer.kind != DL_OUTER_NONE, REPLAYED},
+        {"server-threads", served, c->server_threads != usual.server_threads, FREE},
+        {"n", soft, c->softsync_n != usual.softsync_n, FREE},
+        {"bound", soft | merges, c->bound != usual.bound, 0},
+        {"quorum", merges, merge->quorum != usual.merge.quorum, FREE},
+        {"quorum-max", merges, merge->quorum_max != usual.merge.quorum_max, FREE},
+        {"grace-s", merges, merge->grace_s != usual.merge.grace_s, FREE},
+        {"grace", merges, merge->adaptive != usual.merge.adaptive, FREE},
+        {"scan-s", merges, merge->scan_s != usual.merge.scan_s, FREE},
+        {"weight-power", merges, merge->weight_power != usual.merge.weight_power, FREE},
+        {"wait-s", merges, merge->wait_s != usual.merge.wait_s, FREE},
+        {"staleness-rate", soft | 1U << DL_SYNC_ASYNC, c->staleness_rate, REPLAYED},
+    };
+    memcpy(settings, all, sizeof all);
+}
+
+/* "async or softsync": the modes of a set of 1 << dl_sync. */
+static void list_modes(char *text, size_t bytes, unsigned modes)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (int m = 0; dl_sync_names[m] != NULL; m++) {
+        if (!(modes & 1u << m) || used >= bytes) continue;
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s", used > 0 ? " or " : "",
+                                 dl_sync_names[m]);
+    }
+}
+
+dl_status dl_train_check_modes(const dl_train_config *config, bool all, dl_error *err)
+{
+    mode_setting settings[MODE_SETTINGS];
+    char modes[64];
+    list_mode_settings(config, settings);
+    for (size_t i = 0; i < MODE_SETTINGS; i++) {
+        const mode_setting *s = &settings[i];
+        if (!s->given || (s->is & FREE && !all) || s->modes & 1U << config->sync) continue;
+        list_modes(modes, sizeof modes, s->modes);
+        return dl_error_set(err, DL_ERR_UNSUPPORTED, "--%s needs --sync %s: %s does not take it",
+                            s->name, modes, dl_sync_names[config->sync]);
+    }
+    return DL_OK;
+}
+
+const char *dl_train_scheduled_setting(const dl_train_config *config)
+{
+    mode_setting settings[MODE_SETTINGS];
+    list_mode_settings(config, settings);
+    for (size_t i = 0; i < MODE_SETTINGS; i++)
+        if (settings[i].given && !(settings[i].is & REPLAYED)) return settings[i].name;
+    return NULL;
 }
 
 static dl_status check_workers(const dl_train_config *config, dl_error *err)
@@ -364,17 +444,7 @@ static dl_status check_server(const dl_train_config *config, dl_error *err)
         return dl_error_set(err, DL_ERR_RANGE, "bound %lld; must be 0 or more, or -1 for none",
                             (long long)config->bound);
     }
-    if (!bounded && config->bound >= 0) {
-        return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "a bound needs softsync or async_average: %s has none",
-                            dl_sync_names[config->sync]);
-    }
     if (!config->staleness_rate) return DL_OK;
-    if (!softsync && config->sync != DL_SYNC_ASYNC) {
-        return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "a learning rate by staleness needs async or softsync: %s has none",
-                            dl_sync_names[config->sync]);
-    }
     if (strcmp(config->optimizer.name, "sgd") != 0) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
                             "a learning rate by staleness needs sgd: %s takes no notice of the "
@@ -437,21 +507,12 @@ static dl_status check_average(const dl_train_config *config, dl_error *err)
 {
     const bool quantised = config->quantise != DL_QUANTISE_NONE, late = config->lag > 0;
     const bool divided = config->fragments > 1, two_levels = config->sites != 0;
-    const char *what = divided      ? "fragments need"
-                       : late       ? "a lag needs"
-                       : two_levels ? "sites need"
-                                    : "intervals by speed need";
-    const bool merged = config->sync == DL_SYNC_ASYNC_AVERAGE;
-    if ((merged || config->sync == DL_SYNC_AVERAGE) && config->interval < 1) {
+    if ((config->sync == DL_SYNC_ASYNC_AVERAGE || config->sync == DL_SYNC_AVERAGE) &&
+        config->interval < 1) {
         return dl_error_set(err, DL_ERR_RANGE, "averaging interval %d; must be 1 or more",
                             config->interval);
     }
-    if (config->sync != DL_SYNC_AVERAGE) {
-        if (!divided && !late && !two_levels && !config->interval_by_speed) return DL_OK;
-        return dl_error_set(err, DL_ERR_UNSUPPORTED, "%s average: %s %s", what,
-                            dl_sync_names[config->sync],
-                            merged ? "does not take them" : "averages no parameters");
-    }
+    if (config->sync != DL_SYNC_AVERAGE) return DL_OK;
     dl_status status = check_ranges(config, err);
     if (status == DL_OK && config->interval_by_speed) status = check_by_speed(config, err);
     if (status != DL_OK) return status;
@@ -495,12 +556,6 @@ static dl_status check_outer(const dl_train_config *config, dl_error *err)
 {
     const dl_outer_config *outer = &config->outer;
     if (outer->kind == DL_OUTER_NONE) return DL_OK;
-    if (config->sync != DL_SYNC_AVERAGE && config->sync != DL_SYNC_ASYNC_AVERAGE) {
-        return dl_error_set(err, DL_ERR_UNSUPPORTED,
-                            "an outer optimizer needs average or async_average: %s averages no "
-                            "parameters",
-                            dl_sync_names[config->sync]);
-    }
     if (dl_train_is_collective(config) || config->where == DL_TRAIN_WHERE_GPU) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
                             "an outer optimizer needs averages in the host's memory, where = cpu");
@@ -532,7 +587,8 @@ dl_status dl_train_check_config(const dl_train_config *config, dl_error *err)
         return dl_error_set(err, DL_ERR_RANGE, "%lld steps; must be 1 to %u",
                             (long long)config->steps, UINT32_MAX);
     }
-    status = check_average(config, err);
+    status = dl_train_check_modes(config, false, err);
+    if (status == DL_OK) status = check_average(config, err);
     if (status != DL_OK) return status;
     if ((config->sync == DL_SYNC_AVERAGE || config->sync == DL_SYNC_PS) &&
         (config->server_threads < 1 || config->server_threads > config->workers)) {

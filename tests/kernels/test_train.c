@@ -195,7 +195,7 @@ static void outer_settings_are_checked(void **state)
     config.sync = DL_SYNC_PS;
     config.outer.kind = DL_OUTER_NESTEROV;
     assert_int_equal(dl_train_run(&config, &data, NULL, &result, &err), DL_ERR_UNSUPPORTED);
-    assert_contains(err.text, "needs average");
+    assert_contains(err.text, "--outer needs --sync average or async_average: ps does");
 }
 
 /* The checks above can fail: without exchange, with a longer interval, and where Adam's moments are
@@ -481,11 +481,11 @@ static void bad_settings_are_errors(void **state)
     REFUSED(DL_ERR_RANGE, "softsync's n is 3; must be 1 to 2", bad.sync = DL_SYNC_SOFTSYNC,
             bad.softsync_n = 3);
     REFUSED(DL_ERR_RANGE, "softsync's n is 0", bad.sync = DL_SYNC_SOFTSYNC, bad.softsync_n = 0);
-    REFUSED(DL_ERR_UNSUPPORTED, "a bound needs softsync or async_average: async has none",
+    REFUSED(DL_ERR_UNSUPPORTED, "--bound needs --sync softsync or async_average: async does",
             bad.sync = DL_SYNC_ASYNC, bad.bound = 0);
     REFUSED(DL_ERR_RANGE, "bound -2", bad.sync = DL_SYNC_SOFTSYNC, bad.bound = -2);
-    REFUSED(DL_ERR_UNSUPPORTED, "allreduce has none", bad.sync = DL_SYNC_ALLREDUCE,
-            bad.staleness_rate = true);
+    REFUSED(DL_ERR_UNSUPPORTED, "--staleness-rate needs --sync async or softsync: allreduce does",
+            bad.sync = DL_SYNC_ALLREDUCE, bad.staleness_rate = true);
     REFUSED(DL_ERR_UNSUPPORTED, "needs sgd", bad.sync = DL_SYNC_ASYNC, bad.staleness_rate = true,
             bad.optimizer.name = "adam");
     REFUSED(DL_ERR_NAME, "unknown model 'lenot'", bad.model = "lenot");

@@ -252,8 +252,8 @@ static void bad_settings_are_refused(void **state)
     REFUSED(DL_ERR_RANGE, "averaging interval 0", bad.interval = 0);
     REFUSED(DL_ERR_UNSUPPORTED, "as they are, not as int8", bad.quantise = DL_QUANTISE_INT8);
     REFUSED(DL_ERR_UNSUPPORTED, "only its last version", bad.evaluate_every = 2);
-    REFUSED(DL_ERR_UNSUPPORTED, "async_average does not take them", bad.fragments = 2);
-    REFUSED(DL_ERR_UNSUPPORTED, "async_average does not take them", bad.interval_by_speed = true);
+    REFUSED(DL_ERR_UNSUPPORTED, "async_average does not take it", bad.fragments = 2);
+    REFUSED(DL_ERR_UNSUPPORTED, "async_average does not take it", bad.interval_by_speed = true);
 }
 
 int main(void)

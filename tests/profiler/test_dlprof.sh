@@ -44,7 +44,7 @@ expect 2 "the optimizer's state is averaged whole and at once: not with fp16" tr
 expect 2 "none sends nothing" train "${small[@]}" --compress int8
 expect 2 "--inside allreduce needs --sites" train "${small[@]}" --sync average --inside allreduce
 expect 2 "--sites needs --inside allreduce" train "${small[@]}" --sync average --sites 2
-expect 2 "--inside needs --sync average" train "${small[@]}" --sync ps --inside allreduce --sites 2
+expect 2 "--sites needs --sync average" train "${small[@]}" --sync ps --inside allreduce --sites 2
 expect 0 "average every 4 steps between 2 sites, allreduce inside" train "${small[@]}" --workers 4 --sync average \
     --interval 4 --inside allreduce --sites 2 --steps 8 --no-trace
 expect 2 "must be a multiple of the interval of 4" train "${small[@]}" --sync average --interval 4 --steps 10 \
