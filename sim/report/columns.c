@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "sim/fits.h"
 #include "sim/report/explain.h"
 #include "sim/report/report.h"
 #include "sim/workloads/architecture.h"
@@ -133,6 +134,23 @@ GETTER(note_of, dl_datum_text(r->measured->note))
 GETTER(left_out_of, dl_datum_number(r->measured->left_out_frac))
 GETTER(link_of, dl_datum_text(r->row->mean.usage.link))
 GETTER(memory_frac, dl_datum_number(r->row->memory.needs_bytes / r->row->memory.has_bytes))
+
+static dl_datum memory_by_kind(const void *row, const dl_column *column)
+{
+    const dl_gpu_memory *memory = &((const dl_result *)row)->row->memory;
+    const dl_gpu_content *of = &memory->content;
+    (void)column;
+    if (isnan(memory->needs_bytes)) return dl_datum_none();
+    const double kinds[] = {of->parameters,  of->gradients,
+                            of->optimizer,   of->gathered,
+                            of->activations, of->working,
+                            of->logits,      of->workspace,
+                            of->others,      dl_memory_reserve_bytes(memory)};
+    double *bytes = dl_calloc(DL_LENGTH(kinds), sizeof *bytes, "memory by kind");
+    memcpy(bytes, kinds, sizeof kinds);
+    return dl_datum_owned_list(bytes, DL_LENGTH(kinds));
+}
+
 GETTER(why_not, dl_datum_text(r->row->error))
 GETTER(dominant_of,
        dl_datum_text(r->row->error == NULL ? dl_part_names[dl_dominant_part(r->row)] : NULL))
@@ -431,6 +449,9 @@ static const dl_column columns[] = {
     OF(of_row, ON_GPUS, dl_row, "memory_bytes", "B", memory.needs_bytes,
        "needed on the fullest GPU; empty where the cost file does not say", DL_BYTES("memory")),
     BY(memory_frac, ON_GPUS, "memory_frac", NULL, "over what it has", DL_PERCENT("memory %", 1)),
+    BY(memory_by_kind, ON_GPUS, "memory_by_kind_bytes", "B",
+       "parameters; gradients; optimizer; gathered from other ranks; activations; working; logits; "
+       "workspace; others; and, beyond `memory_bytes`, what the allocator may keep. As in `--fits`"),
     BY(usd_per_hour, ON_GPUS, "usd_per_hour", "USD/h",
        "price of the nodes used, where the machine file has one", DL_PLAIN("USD/h", 2)),
     BY(epoch_s, ON_GPUS, "epoch_s", "s", "time per epoch, with `samples_per_epoch`", DL_TIME("epoch")),

@@ -17,6 +17,9 @@ const costs = "[costs]\nschema = 1\nworkload = made\nparameter_bytes = 1000\nsta
 
 function page(name, ...lines) {
     fs.writeFileSync(name + ".ini", ["[scenario]", "steps = 10", "[workload]", "costs = made.ini", "batch = 80", "[machine]", "cores = workers", ...lines, ""].join("\n"));
+    return draw(name);
+}
+function draw(name) {
     execFileSync(dlsim, [name + ".ini", "--html", name + ".html", "-o", name + ".csv", "--quiet", "--long"], { env: { ...process.env, PATH: "/" } });
     const html = fs.readFileSync(name + ".html", "utf8");
     assert.ok(!/<script>[^<]*alert/.test(html));
@@ -87,6 +90,21 @@ const areas = memory.all(child => child.tag === "path" && /Z$/.test(child.attrib
 const top = areas.at(-1).attributes.d.match(/[ML][-.\d]+ [-.\d]+/g).slice(0, 8).map(point => Number(point.split(" ")[1]));
 assert.ok(areas.length === 5 && top[0] === top[7] && top[2] === top[4] && top[0] >= top[2], top.join(" "));
 assert.ok(memory.find(child => child.attributes.class === "capacity") && memory.find(child => child.attributes.class === "peak"));
+
+// Memory by kind: 124,439,808 parameters of 4 bytes, as many gradients, twice as much of Adam; then what batches add. The
+// stroke is the capacity, 24 GiB, which the second point exceeds, and at twice of which the third one's bar ends.
+fs.writeFileSync("memory.ini", ["[scenario]", "steps = 4", "[workload]", "model = gpt2", "arithmetic = fp32", "batch = 2, 64, 512", "[machine]", "file = 2xrtx3090",
+    "workers = 2", "[sync]", "mode = allreduce", ""].join("\n"));
+const needs = figureOf(draw("memory"), "Memory of the fullest GPU by kind").find(child => child.tag === "svg");
+const told = needs.attributes["aria-label"].split("; ");
+assert.equal(told.length, 3);
+for (const text of told) assert.match(text, /parameters 0.4978 GB, gradients 0.4978 GB, optimizer 0.9955 GB, activations .* GB, logits .* GB, workspace 1 GB, reserve .* GB/);
+const bars = needs.all(child => child.tag === "rect" && child.attributes.height === "15"), strokes = needs.all(child => child.tag === "path");
+const ends = [0, 1, 2].map(i => Math.max(...bars.filter(bar => Number(bar.attributes.y) === Number(bars[0].attributes.y) + 20 * i).map(bar => Number(bar.attributes.x) + Number(bar.attributes.width))));
+const [from, capacity] = [Number(bars[0].attributes.x), Number(/^M([0-9.]+)/.exec(strokes[0].attributes.d)[1])];
+assert.ok(ends[0] < capacity && ends[1] > capacity);
+assert.ok(Math.abs(ends[2] - from - 2 * (capacity - from)) < 0.1);
+assert.ok(Math.abs(Number(bars[0].attributes.width) / (capacity - from) - 497759232 / (24 * 2 ** 30)) < 0.001);
 
 // A sweep of 1,008 points: panels of at most seven lines, bars of at most 24 rows, nothing that is not drawn.
 const many = page("many", "workers = 1, 2, 4, 5, 8, 10, 16, 20", "[sync]", "mode = average", "interval = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14",

@@ -100,8 +100,9 @@ function labelOf(row, keys) {
 // The settings that tell the rows apart, workers first: of one that follows from the others nothing is said.
 function tellingKeys(rows, keys) {
     const apart = keysOfLines(rows, keys, "workers") || [];
-    return [...(distinct(rows, "workers") > 1 || apart.length === 0 ? ["workers"] : []), ...keys.filter(key => apart.includes(key) ||
-        distinct(rows, key) > 1 && apart.length > 0 && linesOf(rows, apart, "workers").lines.every(line => distinct(line.rows, key) === 1))];
+    const varies = key => linesOf(rows, apart, "workers").lines.some(line => distinct(line.rows, key) > 1);
+    return [...(apart.length === 0 || varies("workers") ? ["workers"] : []), ...keys.filter(key => key !== "workers" && (apart.includes(key) ||
+        distinct(rows, key) > 1 && apart.length > 0 && !varies(key)))];
 }
 
 // {label, rows} of each line, in the order of the rows.
@@ -346,29 +347,32 @@ function barRows(all) {
 }
 
 function barLabels(rows, keys) {
-    const labels = rows.map(row => cut(labelOf(row, keys), 36));
-    return { labels, left: Math.min(236, 14 + 6.3 * Math.max(...labels.map(label => label.length))) };
+    const labels = rows.map(row => cut(labelOf(row, keys), 40));
+    return { labels, left: Math.min(262, 14 + 6.6 * Math.max(...labels.map(label => label.length))) };
 }
 
 function barFigure(all, keys, { parts, end, most, caption, mark }) {
     const { rows, said } = barRows(all);
     if (rows.length === 0) return null;
     const varied = tellingKeys(rows, keys), { labels, left: side } = barLabels(rows, varied), box = { left: side, right: width - 70, top: 24 };
-    const scale = (box.right - box.left) / most(rows), row_px = 20, tall = box.top + row_px * rows.length + 8;
-    const shown = parts.filter(part => rows.some(row => part.value(row) > 0.001 * most(rows)));
-    const svg = makeSvg("svg", { viewBox: `0 0 ${width} ${tall}`, role: "img", "aria-label": rows.slice(0, 8).map((row, i) =>
-        `${labels[i]}: ` + shown.filter(part => part.value(row) > 0).map(part => `${part.name} ${part.text(row)}`).join(", ")).join("; ") });
+    const shown = parts.filter(part => rows.some(row => part.value(row) > 0.001 * most(rows))), names = [];
     let left = 4;
-    for (const part of parts.length > 1 ? shown : []) {
-        svg.append(makeSvg("rect", { x: left, y: 5, width: 10, height: 10, fill: part.colour }), makeSvg("text", { x: left + 14, y: 14 }, part.name));
-        left += 26 + 6.6 * part.name.length;
+    for (const part of shown) {
+        const wide = 26 + 6.6 * part.name.length;
+        if (left + wide > width) [left, box.top] = [4, box.top + 16];
+        names.push(makeSvg("rect", { x: left, y: box.top - 19, width: 10, height: 10, fill: part.colour }), makeSvg("text", { x: left + 14, y: box.top - 10 }, part.name));
+        left += wide;
     }
+    const scale = (box.right - box.left) / most(rows), row_px = 20, tall = box.top + row_px * rows.length + 8;
+    const svg = makeSvg("svg", { viewBox: `0 0 ${width} ${tall}`, role: "img", "aria-label": rows.slice(0, 12).map((row, i) =>
+        `${labels[i]}: ` + shown.filter(part => part.value(row) > 0).map(part => `${part.name} ${part.text(row)}`).join(", ")).join("; ") });
+    svg.append(...names);
     rows.forEach((row, i) => {
         const y = box.top + i * row_px;
         let x = box.left;
         svg.append(makeSvg("text", { x: box.left - 6, y: y + 13, "text-anchor": "end" }, labels[i]));
         for (const part of shown) {
-            const long = Math.max(0, part.value(row) || 0) * scale;
+            const long = Math.min(box.right - x, Math.max(0, part.value(row) || 0) * scale);
             svg.append(makeSvg("rect", { x, y: y + 2, width: long.toFixed(2), height: row_px - 5, fill: part.colour }));
             x += long;
         }
@@ -391,13 +395,20 @@ function partFigure(all, keys) {
         caption: generate ? "The trainer's time, and the time of an update." : "Where a step's time goes, averaged over the workers, and its mean time." });
 }
 
+// Memory of the fullest GPU by kind, in the order of the column; the last is what the allocator may keep besides.
+const MEMORIES_MOST = 12, memoryColours = { parameters: "#2c5f8e", gradients: "#3f7fb5", optimizer: "#86b2d9", gathered: "#9169b5", activations: "#d0743c", working: "#e5aa7a", logits: "#c9a227",
+    workspace: "#93a4b8", others: "#6f9f4f", reserve: "var(--line)" };
 function memoryFigure(all, keys) {
-    const rows = all.filter(row => row.memory_bytes > 0);
-    if (rows.length < 2 || distinct(rows, "memory_bytes") < 2) return null;
-    const has = row => row.memory_frac > 0 ? row.memory_bytes / row.memory_frac : undefined;
-    return barFigure(rows, keys, { most: shown => Math.max(...shown.map(row => Math.max(row.memory_bytes, has(row) || 0))), end: row => gigabytes(row.memory_bytes), mark: has,
-        parts: [{ name: "memory", colour: partColours.compute, value: row => row.memory_bytes, text: row => gigabytes(row.memory_bytes) }],
-        caption: "Memory needed on the fullest GPU; the line is what it has." });
+    const bytes = row => String(row.memory_by_kind_bytes).split(";").map(Number), faster = (a, b) => (b.throughput_per_s || 0) - (a.throughput_per_s || 0);
+    const known = all.filter(row => row.memory_by_kind_bytes !== undefined), different = new Map();
+    for (const row of [...known].sort(faster)) if (!different.has(row.memory_by_kind_bytes)) different.set(row.memory_by_kind_bytes, row);
+    const rows = [...different.values()].slice(0, MEMORIES_MOST);
+    if (!rows.some(row => row.memory_frac > 0.1)) return null; // nothing is scarce
+    const has = row => row.memory_frac > 0 ? row.memory_bytes / row.memory_frac : 0, end = row => Math.max(row.memory_bytes + bytes(row).at(-1), has(row));
+    return barFigure(rows, keys, { most: shown => Math.min(Math.max(...shown.map(end)), 2 * Math.max(...shown.map(has))), end: row => gigabytes(row.memory_bytes), mark: has,
+        parts: Object.entries(memoryColours).map(([name, colour], i) => ({ name, colour, value: row => bytes(row)[i], text: row => gigabytes(bytes(row)[i]) })),
+        caption: "Memory of the fullest GPU by kind: what the point needs and, pale, what the allocator may keep besides. The red line is what the GPU has; bars end at twice that." +
+            (rows.length < known.length ? ` ${rows.length} of ${known.length} points: the fastest ones that need different amounts.` : "") });
 }
 
 // Percentiles of the staleness of applied gradients: a bar from the median to 90 %, a line to 99 % and the largest.
@@ -498,7 +509,7 @@ function withBatchPerWorker(rows) {
 // Draws all figures that the rows have something for into `box`. Their settings stand before the results.
 function draw(box, all) {
     const rows = withBatchPerWorker(all), keys = [...new Set(rows.flatMap(row => {
-        const names = Object.keys(row), results = names.indexOf("step_mean_s");
+        const names = Object.keys(row), results = names.findIndex(name => name === "step_mean_s" || name === "origin"); // the latter of points that do not fit
         return results < 0 ? [] : names.slice(0, results);
     }))];
     const drawn = [...lineFigures.map(figure => lineFigure(figure, rows, keys)), partFigure(rows, keys), stalenessFigure(rows, keys), priceFigure(rows, keys), memoryFigure(rows, keys)];
@@ -549,7 +560,7 @@ function courseFigure(of) {
     const y = axis(0, most, box.bottom, box.top, false), x = i => box.left + (box.right - box.left) * i / count;
     const svg = makeSvg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Memory at the peak, ${of.when}: ` + kinds.map(name => `${name} ${gigabytes(value(name, peak))}`).join(", ") + (has ? `, of ${gigabytes(has)}` : "") });
     frame(svg, { at: v => v, marks: [] }, y, box, "passes of a step, in their order: f forward, b backward", "GB", digits, v => digits(v / 1e9));
-    const colours = [...palette, "#7a8794", "#b5bcc4"], edge = (sum, i) => [[x(i), y.at(sum[i])], [x(i + 1), y.at(sum[i])]];
+    const colours = kinds.map(name => memoryColours[name]), edge = (sum, i) => [[x(i), y.at(sum[i])], [x(i + 1), y.at(sum[i])]];
     kinds.forEach((name, k) => svg.append(makeSvg("path", { fill: colours[k], "fill-opacity": 0.75,
         d: pathOf([...totals.flatMap((_, i) => edge(sums[k + 1], i)), ...totals.flatMap((_, i) => edge(sums[k], i)).reverse()], true) })));
     endLabels(svg, kinds.map((name, k) => ({ y: y.at((sums[k][count - 1] + sums[k + 1][count - 1]) / 2), label: name, colour: colours[k] })).filter((end, k) => Math.max(...sums[k + 1].map((sum, i) => sum - sums[k][i])) > 0.01 * most), box);
