@@ -6,6 +6,7 @@
 
 #include "common/alloc.h"
 #include "common/csv.h"
+#include "common/manual.h"
 #include "common/names.h"
 #include "sim/scenario/keys.h"
 
@@ -46,6 +47,12 @@ dl_status dl_generators_preset(const char *name, const char **keys, dl_error *er
     char hint[200];
     dl_names_hint(hint, sizeof hint, name, names, DL_LENGTH(presets));
     return dl_error_set(err, DL_ERR_USAGE, "--rules: no framework '%s' is known%s", name, hint);
+}
+
+void dl_generators_complete(FILE *out, const char *typed)
+{
+    for (size_t i = 0; i < DL_LENGTH(presets); i++)
+        dl_complete_word(out, typed, 0, presets[i].name);
 }
 
 /* --- reading --------------------------------------------------------------------------------- */

@@ -86,4 +86,7 @@ dl_rollout_config dl_generators_rollout(const dl_generators *generators, bool on
  * with the nearest name, for an unknown framework. */
 dl_status dl_generators_preset(const char *name, const char **keys, dl_error *err) DL_MUST_CHECK;
 
+/* The frameworks that `typed` may become (dl_complete_word). */
+void dl_generators_complete(FILE *out, const char *typed);
+
 #endif

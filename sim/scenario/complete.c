@@ -3,9 +3,11 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "sim/generate/generators.h"
 #include "sim/scenario/command.h"
 #include "sim/scenario/keys.h"
 #include "sim/scenario/machine_catalogue.h"
+#include "sim/scenario/scenario_internal.h"
 #include "sim/workloads/architecture.h"
 
 static bool is_key(const dl_key *key, const char *section, const char *name)
@@ -27,6 +29,8 @@ static bool complete_value(FILE *out, const dl_key *key, const char *typed, size
         dl_machines_complete(out, typed, kept);
     } else if (is_key(key, "workload", "model")) {
         dl_architectures_complete(out, typed, kept);
+    } else if (is_key(key, "machine", "layout")) {
+        dl_scenario_layout_complete(out, typed, kept);
     } else if (choices != NULL) {
         for (; *choices != NULL; choices++)
             dl_complete_word(out, typed, kept, *choices);
@@ -56,6 +60,10 @@ bool dl_scenario_complete(FILE *out, const char *option, const char *typed)
 {
     if (strcmp(option, "set") == 0) {
         complete_set(out, typed);
+        return true;
+    }
+    if (strcmp(option, "rules") == 0) {
+        dl_generators_complete(out, typed);
         return true;
     }
     for (size_t i = 0; i < dl_scenario_keys.count; i++) {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/manual.h"
 #include "common/names.h"
 #include "common/units.h"
 #include "sim/scenario/scenario_internal.h"
@@ -18,6 +19,17 @@ static int ranks_of(const dl_scenario_pipeline *p)
 static const char *const axes[] = {
     [DL_AXIS_TP] = "tp", [DL_AXIS_PP] = "pp", [DL_AXIS_FSDP] = "fsdp", "dp", NULL};
 enum { AXIS_DP = DL_AXES, AXES };
+
+void dl_scenario_layout_complete(FILE *out, const char *typed, size_t kept)
+{
+    const char *last = strrchr(typed + kept, ',');
+    if (last != NULL) kept = (size_t)(last + 1 - typed);
+    for (int a = 0; a < AXES; a++) {
+        char *word = dl_format("%s=", axes[a]);
+        dl_complete_word(out, typed, kept, word);
+        free(word);
+    }
+}
 
 typedef struct layout {
     int size[AXES]; /* 0: not given */

@@ -45,6 +45,9 @@ void dl_sweep_lists_free(dl_sweep_lists *lists);
 dl_status dl_scenario_read_sync(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *lists,
                                 dl_error *err) DL_MUST_CHECK;
 
+/* The axes, "tp=", that the last one of a layout may become (dl_complete_word). */
+void dl_scenario_layout_complete(FILE *out, const char *typed, size_t kept);
+
 /* The layout's value of the key sharded, or stages; NULL: none. */
 const char *dl_scenario_layout_says(const dl_ini *ini, const char *key);
 

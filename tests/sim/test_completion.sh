@@ -41,6 +41,17 @@ becomes exchange.overlap= --set = exchange.over
 becomes "no yes" --set exchange.overlap =
 becomes "no yes" --set = exchange.overlap =
 becomes none,optimizer --set exchange.sharded = none,o
+becomes "ring tree node_tree hierarchical auto" --set exchange.algorithm = ""
+becomes "pipedream" --set pipeline.schedule = pipe
 becomes "" --costs c
+
+# Axes of layouts, of the last layout and each word of it; rules of frameworks.
+becomes "tp= pp= fsdp= dp=" --layout ""
+becomes "8,pp=" --layout tp = 8,p
+becomes "4,fsdp=" --layout = tp = 8,pp = 4,f
+becomes "tp=8|pp=" --layout "tp=8|p"
+becomes "2,fsdp=" --set machine.layout = pp = 2,f
+becomes "verl trl areal nemo-rl" --rules ""
+becomes areal --rules = a
 
 [ "$failures" -eq 0 ]
