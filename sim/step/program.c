@@ -94,7 +94,7 @@ void dl_program_free(dl_program *program)
 static void on_start(void *user, int task);
 static void on_end(void *user, int task);
 
-/* The end of an event or of an owned task: after what follows from it. */
+/* Ends an event or an owned task, after its consequences have been handled. */
 static void settle(dl_program_run *run)
 {
     run->pending--;
@@ -103,7 +103,7 @@ static void settle(dl_program_run *run)
     if (run->owner != NULL && run->owner->done != NULL) run->owner->done(run->user, run->index);
 }
 
-/* Something that the task waits for has come, and lets it start at ready_ns. */
+/* Satisfies one of the task's dependencies, and lets it start at ready_ns. */
 static void satisfy(dl_program_run *run, uint32_t number, int64_t ready_ns, uint32_t edge)
 {
     const dl_task *task = &run->program->tasks[number];
@@ -142,7 +142,7 @@ static void end_task(dl_program_run *run, uint32_t task)
     follow_edges(run, task, false);
 }
 
-/* The end of the work at hand, as far as is known now. */
+/* Schedules the end of the current work, as known so far. */
 static void schedule_end(dl_program_run *run, dl_lane_state *lane)
 {
     const dl_task *task = &run->program->tasks[lane->at];
@@ -168,7 +168,7 @@ void dl_program_set_speed(dl_program_run *run, uint32_t number, double speed)
     lane->speed = speed;
 }
 
-/* A task of a group started; the last one ends all. */
+/* A task of a group has started; the last one to start sets the end of all. */
 static void join_group(dl_program_run *run, uint32_t task)
 {
     const uint32_t group = run->program->tasks[task].group;

@@ -3,13 +3,13 @@
  * A lane does one task at a time, in order: a stream of a GPU, a copy engine, a host thread. A task
  * starts when
  *
- *   its lane has begun, and the one before it on the lane has ended, spacing_ns ago;
- *   every edge to it is satisfied: lag_ns after the end, or the start, of the edge's task;
- *   issue_ns have passed since its lane began: a host thread launches it then.
+ *   its lane has begun, and the one before it on the lane ended at least spacing_ns ago; every edge
+ *   to it is satisfied: lag_ns after the end, or the start, of the edge's task; issue_ns have
+ *   passed since its lane began: a host thread launches it then.
  *
- * It ends when its work is done, at its lane's speed, and issued_ns have passed since its lane began
- * (its launch has ended). What an owned task does is up to the owner of the run, who says when it has
- * ended: a flow, a collective, a message to somebody else.
+ * It ends when its work is done at its lane's speed, and issued_ns have passed since its lane began
+ * (its launch has ended). The owner of the run carries out owned tasks (a flow, a collective, a
+ * message) and reports their ends.
  *
  * Tasks of a *group* start by themselves and end together, the group's time after the last start.
  *
@@ -35,7 +35,7 @@ typedef struct dl_task {
     int64_t issue_ns, issued_ns; /* >= 0 */
     uint32_t lane;
     uint32_t group; /* or DL_TASK_NONE; set by dl_program_add_group */
-    int32_t slot;   /* for the owner, as the next */
+    int32_t slot;   /* for the owner's use, like the next */
     uint8_t kind;
     bool is_owned;
     bool is_steady; /* its work does not depend on its lane's factor and speed */
@@ -64,53 +64,54 @@ typedef struct dl_program {
     dl_task_lane *lanes;
     dl_task_group *groups;
     size_t task_count, edge_count, lane_count, group_count;
-    /* Of dl_program_close. */
+    /* Set by dl_program_close. */
     uint32_t *first_edge; /* [task_count + 1] in edge_order, by the edges' `from` */
     uint32_t *edge_order; /* [edge_count] */
     uint32_t *awaited;    /* [task_count] edges to it, and the task before it, or its lane */
 } dl_program;
 
-/* Each returns the number of what it adds; a task comes after the last one of its lane. */
+/* Each returns the number of the added item; a task follows the last one added to its lane. */
 uint32_t dl_program_add_lane(dl_program *program);
 uint32_t dl_program_add(dl_program *program, const dl_task *task);
 void dl_program_add_edge(dl_program *program, const dl_task_edge *edge);
 
-/* The end of `from` before the start of `to`; DL_TASK_NONE as `from`: nothing. */
+/* `to` starts after the end of `from`; no effect where `from` is DL_TASK_NONE. */
 void dl_program_add_after(dl_program *program, uint32_t to, uint32_t from);
 
-/* Makes count tasks, of which none is in a group yet, one; it takes duration_ns >= 0. */
+/* Groups count tasks, none of which is in a group yet; the group takes duration_ns >= 0. */
 uint32_t dl_program_add_group(dl_program *program, const uint32_t *tasks, size_t count,
                               int64_t duration_ns);
 
-/* The program is whole: it may be run, and nothing added. */
+/* Completes the program: it can be run, and nothing can be added. */
 void dl_program_close(dl_program *program);
 void dl_program_free(dl_program *program);
 
-/* A task in a run. Before its start, ready_ns is the latest of what it has waited for so far. */
+/* State of a task in a run. Before its start, ready_ns is the latest of its satisfied
+ * dependencies. */
 typedef struct dl_task_state {
     int64_t ready_ns, start_ns, end_ns;
-    uint32_t awaited;      /* that are still to come */
-    uint32_t edge;         /* to it that was satisfied last; DL_TASK_NONE: it was its lane */
-    uint32_t last_arrival; /* of its group that started last; itself without group */
+    uint32_t awaited;      /* edges and predecessors still outstanding */
+    uint32_t edge;         /* the edge satisfied last; DL_TASK_NONE: its lane */
+    uint32_t last_arrival; /* task of its group that started last; itself without a group */
 } dl_task_state;
 
 typedef struct dl_lane_state {
-    double factor;     /* on the work of its tasks */
+    double factor;     /* multiplies the work of its tasks */
     double speed;      /* >= 0 */
-    double left_ns;    /* of the work at hand, at speed 1, */
-    int64_t since_ns;  /* at this time */
-    int64_t begun_ns;  /* as the caller of dl_program_begin_lane has it */
+    double left_ns;    /* remaining current work at speed 1, */
+    int64_t since_ns;  /* as of this time */
+    int64_t begun_ns;  /* as given to dl_program_begin_lane */
     int64_t worked_ns; /* when the work of its last task was done */
-    uint32_t at;       /* the task that works, or DL_TASK_NONE */
-    int event;         /* of its end; only at a speed above 0 */
+    uint32_t at;       /* the current task, or DL_TASK_NONE */
+    int event;         /* its end; only at a speed above 0 */
 } dl_lane_state;
 
-/* Who runs programs; any function may be NULL. */
+/* The user of a run; any function may be NULL. */
 typedef struct dl_program_owner {
-    /* An owned task starts: dl_program_end must follow, perhaps at once. */
+    /* An owned task starts: dl_program_end must follow, possibly from within this call. */
     void (*start)(void *user, int index, uint32_t task);
     void (*ended)(void *user, int index, uint32_t task); /* a task, of any kind */
-    /* All tasks have ended; or, after dl_program_cut, nothing of the run is left to happen. */
+    /* All tasks have ended; or, after dl_program_cut, nothing of the run is pending. */
     void (*done)(void *user, int index);
 } dl_program_owner;
 
@@ -135,23 +136,23 @@ void dl_program_run_init(dl_program_run *run, const dl_program *program, dl_engi
                          const dl_program_owner *owner, void *user, int index);
 void dl_program_run_free(dl_program_run *run);
 
-/* The step starts; nothing of the one before may be left. Lanes begin one by one. */
+/* Starts a step; the previous one must be idle. Lanes begin one by one. */
 void dl_program_start(dl_program_run *run);
 
-/* The lane begins at `ns`, which for the times of issue may have been before; else no task of it
- * starts before. */
+/* Begins the lane at `ns`, which may lie in the past for the launch times; otherwise no task of the
+ * lane starts earlier. */
 void dl_program_begin_lane(dl_program_run *run, uint32_t lane, int64_t ns);
 
-/* An owned task that has started ends now. */
+/* Ends an owned task that has started. */
 void dl_program_end(dl_program_run *run, uint32_t task);
 
-/* What the lane does from now on is this fast; at 0 it stands still. */
+/* Sets the speed of the lane's current and later work; at 0 it stands still. */
 void dl_program_set_speed(dl_program_run *run, uint32_t lane, double speed);
 
-/* Nothing more of the step starts, and work at hand falls away; owned tasks end as they do. */
+/* Starts nothing more of the step and drops current work; owned tasks still end as usual. */
 void dl_program_cut(dl_program_run *run);
 
-/* Whether nothing of a step is left to happen. */
+/* Whether nothing of a step is pending. */
 bool dl_program_is_idle(const dl_program_run *run);
 
 #endif
