@@ -17,7 +17,7 @@ static bool is_inside(const dl_row *row, double per_s)
     return per_s >= row->low_per_s && per_s <= row->high_per_s;
 }
 
-/* The distance of a point's measured runs from its simulated ones. */
+/* Distance between a point's measured and simulated runs. */
 static double distance_of(const dl_row *row, const dl_measured *measured)
 {
     double *rates = dl_calloc(row->rate_count, sizeof *rates, "simulated runs");
@@ -157,7 +157,7 @@ void dl_accuracy_print_scatter(FILE *out, const dl_accuracy *accuracy, const dl_
             100 * accuracy->spread_frac, dl_point_text(text, sizeof text, point));
 }
 
-/* --- errors by what the rows are to the prediction -------------------------------------------- */
+/* --- errors by use of the rows ---------------------------------------------------------------- */
 
 const char *const dl_verdict_names[DL_VERDICT_COUNT] = {"predicted", "too few rows", "reproduced",
                                                         "no measurement"};

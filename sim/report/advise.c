@@ -14,19 +14,19 @@
 #define FINAL_STEPS 200
 #define FINAL_DRAWS 40
 #define FINAL_DRAWS_LEAST 10
-#define FINAL_EVENTS 60000000 /* of all draws of the final points */
+#define FINAL_EVENTS 60000000 /* over all draws of the final points */
 #define COARSE_EVENTS 400000000
 #define BEAM 3
 #define ROUNDS 8
-#define GAINED 1.002 /* a change that is made */
+#define GAINED 1.002 /* least gain of an accepted change */
 #define BEYOND_GAIN 1.02
-#define WORKERS_NEAR 2 /* numbers of workers above and below that a round tries within limits */
+#define WORKERS_NEAR 2 /* numbers of workers above and below that a round tries */
 
 const char *const dl_goal_names[DL_GOALS + 1] = {"throughput", "cost", "deadline", NULL};
 
 /* --- simulating ------------------------------------------------------------------------------- */
 
-/* Reads the point's scenario and costs as a variant; false, and why, where it cannot be. */
+/* Reads the point's scenario and costs as a variant; false, and the reason, where that fails. */
 static bool read_point(const dl_advice_search *s, dl_advised *point, dl_variant *variant)
 {
     dl_study study = {0};
@@ -81,7 +81,7 @@ static double rate_score(const dl_advice *advice, const dl_advised *point, doubl
     return per_s;
 }
 
-/* What its row means for the goal and the limits. */
+/* Rates the point by the goal and the limits from its row. */
 static void judge(dl_advice_search *s, dl_advised *point, const dl_variant *variant)
 {
     const dl_advice *advice = s->advice;
@@ -126,7 +126,7 @@ static void judge(dl_advice_search *s, dl_advised *point, const dl_variant *vari
     }
 }
 
-/* Takes the row over, but for what nothing here reads. */
+/* Takes ownership of the row, except for the parts that nothing here reads. */
 static void take_row(dl_advised *point, dl_row *row)
 {
     free(point->row.rates);
@@ -157,7 +157,7 @@ static void show_points(void *user, int64_t done, int64_t runs)
                      config->max_points);
 }
 
-/* Simulates points[count] in one sweep: in full, or in a few steps at the costs as they are. */
+/* Simulates points[count] in one sweep: in full, or in a few steps at undrawn costs. */
 static dl_status simulate(dl_advice_search *s, const size_t *points, size_t count, bool final,
                           dl_error *err)
 {
@@ -211,7 +211,7 @@ static dl_status simulate(dl_advice_search *s, const size_t *points, size_t coun
     return status;
 }
 
-/* Those of wanted[count] settings that are new, as far as points are left. */
+/* The new ones of wanted[count] settings, as far as the limit on points allows. */
 typedef struct batch {
     size_t *points;
     size_t count;
@@ -258,7 +258,7 @@ static size_t *copy_of(const dl_advice *advice, const size_t *at)
     return copy;
 }
 
-/* Every number of workers with every mode, and of everything else that the scenario lists. */
+/* Every number of workers with every mode and all other values that the scenario lists. */
 static dl_status search_coarsely(dl_advice_search *s, dl_error *err)
 {
     const dl_advice *advice = s->advice;
@@ -286,7 +286,7 @@ static dl_status search_coarsely(dl_advice_search *s, dl_error *err)
     return run_batch(s, &b, err);
 }
 
-/* What a point is ordered by: the goal; beyond a limit, the speed that would bring it within. */
+/* Rank of a point: the goal; beyond a limit, the speed that would bring it within. */
 static double worth(const dl_advised *point)
 {
     switch (point->out) {
@@ -298,8 +298,8 @@ static double worth(const dl_advised *point)
     }
 }
 
-/* Whether a point counts: it is within the limits, or, relaxed, beyond one that other settings may
- * bring it within. */
+/* Whether a point counts: within the limits, or, relaxed, beyond one that other settings may
+ * meet. */
 static bool counts(const dl_advised *point, bool relaxed)
 {
     const bool near = point->out == DL_OUT_EFFICIENCY || point->out == DL_OUT_DEADLINE ||
@@ -308,7 +308,7 @@ static bool counts(const dl_advised *point, bool relaxed)
                    : point->out == DL_OUT_NOT && isfinite(point->score);
 }
 
-/* Changes of one setting of the point, and of overlap and buckets together. */
+/* Wants each change of one setting of the point, and of overlap and buckets together. */
 static void want_neighbours(dl_advice_search *s, batch *b, size_t number)
 {
     const dl_advice *advice = s->advice;
@@ -358,7 +358,7 @@ static size_t find_best(const dl_advice *advice, size_t *best, size_t most, unsi
         while (same < count && !same_choice(advice, best[same], p, how))
             same++;
         if (same < count && worth(&advice->points[best[same]]) >= worth(point)) continue;
-        if (same < count) { /* the other one leaves its place */
+        if (same < count) { /* the other one gives up its place */
             memmove(&best[same], &best[same + 1], (count - same - 1) * sizeof *best);
             count--;
         }
@@ -374,7 +374,7 @@ static size_t find_best(const dl_advice *advice, size_t *best, size_t most, unsi
     return count;
 }
 
-/* The best points: of each mode and machine first, then of other numbers of workers. */
+/* Lists the best points: of each mode and machine first, then of other numbers of workers. */
 static void list_best(dl_advice *advice, unsigned how)
 {
     size_t others[2 * DL_ADVICE_BEST];
@@ -414,8 +414,8 @@ static dl_status climb(dl_advice_search *s, dl_error *err)
     return status;
 }
 
-/* The point with settings back at their simplest value, as long as it keeps nearly all; its
- * workers and mode too, unless keep_choice. */
+/* Resets the point's settings to their simplest values as long as it keeps nearly all throughput;
+ * its workers and mode too, unless keep_choice. */
 static dl_status simplify(dl_advice_search *s, size_t *number, bool keep_choice, dl_error *err)
 {
     static const int order[] = {SHARDED,  COMPRESS, LAG,   BUCKET, OVERLAP, ACCUMULATE,
@@ -446,7 +446,8 @@ static dl_status simplify(dl_advice_search *s, size_t *number, bool keep_choice,
     return status;
 }
 
-/* --- the last points, in full ----------------------------------------------------------------- */
+/* --- the final points in full
+ * ------------------------------------------------------------------ */
 
 static dl_status simulate_finally(dl_advice_search *s, const size_t *points, size_t count,
                                   dl_error *err)
@@ -459,7 +460,7 @@ static dl_status simulate_finally(dl_advice_search *s, const size_t *points, siz
     return status;
 }
 
-/* How many draws are affordable, from the events of the searched points. */
+/* Sets the number of affordable draws, from the events of the searched points. */
 static void plan_draws(dl_advice_search *s)
 {
     dl_advice *advice = s->advice;
@@ -496,8 +497,8 @@ static void want_final(dl_advice_search *s, batch *b, size_t axis, size_t value)
     DL_APPEND(b->points, b->count, "points") = number;
 }
 
-/* The points beside the best one that say why it is the best: with each setting at its simplest,
- * then with fewer and with most workers; and what the limits cost. */
+/* Tries points that explain the best one: with each setting at its simplest, then with fewer and
+ * with most workers; and the price of the limits. */
 static dl_status explain_best(dl_advice_search *s, dl_error *err)
 {
     static const int simplest[] = {MODE,   WHERE,    INTERVAL,   LAG,     OVERLAP,
@@ -522,7 +523,8 @@ static dl_status explain_best(dl_advice_search *s, dl_error *err)
     return status;
 }
 
-/* Twice the batch, stale gradients, ten times the local steps: each beyond its limit only. */
+/* Tries twice the batch, stale gradients, ten times the local steps: each beyond its own limit
+ * only. */
 static dl_status try_beyond(dl_advice_search *s, dl_error *err)
 {
     dl_advice *advice = s->advice;
@@ -561,8 +563,8 @@ static dl_status try_beyond(dl_advice_search *s, dl_error *err)
     return status;
 }
 
-/* Finds the gains of a point, and, if `updates` is not NULL, in *updates its throughput if its
- * workers' updates and copies to buckets took no time. */
+/* Finds the gains of a point, and, if `updates` is not NULL, in *updates its throughput with its
+ * workers' updates and copies to buckets at no time. */
 static dl_status find_gains(const dl_advice_search *s, const dl_advised *best, dl_gains *gains,
                             double *updates, dl_error *err)
 {
@@ -588,9 +590,9 @@ static dl_status find_gains(const dl_advice_search *s, const dl_advised *best, d
     return status;
 }
 
-/* Moves the best all-reduce before servers of the same workers that are ahead by less than what
- * makes a choice less simple, or only since their copies are taken not to slow computing, nor, on a
- * GPU that computes, their sums and updates. */
+/* Moves the best all-reduce before servers with as many workers that lead by less than
+ * DL_ADVICE_SIMPLER_FRAC, or only because their copies, and on computing GPUs their sums and
+ * updates, are assumed not to slow computing. */
 static dl_status prefer_allreduce(dl_advice_search *s, dl_error *err)
 {
     dl_advice *advice = s->advice;
@@ -701,7 +703,7 @@ static dl_status search_all(dl_advice_search *s, dl_error *err)
         if (count > 0 && same_choice(advice, number, last[0], FIND_ANY)) continue;
         last[count] = number;
         status = simplify(s, &last[count++], i > 0, err);
-        /* The best one as it was is a rival where it was made simpler by another choice. */
+        /* The best point before simplification is a rival where that changed its choice. */
         if (i == 0 && !same_choice(advice, number, last[0], FIND_ANY)) last[count++] = number;
     }
     plan_draws(s);
@@ -709,7 +711,7 @@ static dl_status search_all(dl_advice_search *s, dl_error *err)
     if (status != DL_OK) return status;
     list_best(advice, FIND_FINAL);
     if (advice->best_count == 0) return DL_OK;
-    /* Within what does not matter, the simpler one stays the first. */
+    /* Within DL_ADVICE_SIMPLER_FRAC the simpler one stays first. */
     for (size_t i = 1; i < advice->best_count; i++) {
         if (advice->best[i] != last[0] ||
             advice->points[last[0]].score <
@@ -733,8 +735,8 @@ static dl_status search_all(dl_advice_search *s, dl_error *err)
     return status;
 }
 
-/* The error where nothing fits: how far the nearest point is from it, and with which batch it would
- * be there. */
+/* The error where nothing fits: the nearest point's distance from it, and the batch with which it
+ * would fit. */
 static dl_status refuse_unfit(const dl_advice_search *s, dl_advised *nearest, dl_error *err)
 {
     const dl_point *point = &nearest->row.point;

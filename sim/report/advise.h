@@ -1,20 +1,20 @@
-/* Advice: which number of workers, mode, batch, averaging interval and exchange to train with, of
- * those within some limits. The points are simulated; nothing is interpolated.
+/* Advice: the number of workers, mode, batch, averaging interval and exchange to train with, within
+ * given limits. The points are simulated; nothing is interpolated.
  *
- * The search: every number of workers with every mode at the scenario's other settings; from the
- * best of these, and from the fastest beyond a limit of time, price or efficiency, in rounds, every
- * change of one setting (of overlap and buckets together), as long as one gains; then each setting
- * of the best ones back to its simplest value where that costs less than DL_ADVICE_SIMPLER_FRAC.
- * What is left is simulated again with more steps, noise and costs drawn from their standard
- * errors, the same draws for all, so that two points are compared draw by draw. All-reduce comes
- * before a server of as many workers that is ahead by less than DL_ADVICE_SIMPLER_FRAC, or would be
- * if all-reduce did not slow the computing beside it, as copies to servers do not, and had its
- * updates and copies to buckets for nothing, as servers on GPUs have their sums and updates. Same
- * seed, same advice.
+ * The search: every number of workers with every mode at the scenario's other settings; then, in
+ * rounds from the best of these, and from the fastest beyond a limit of time, price or efficiency,
+ * every change of one setting (overlap and buckets together), until none gains; then each setting
+ * of the best points is reset to its simplest value where that costs less than
+ * DL_ADVICE_SIMPLER_FRAC. The remaining points are simulated again with more steps, noise and costs
+ * drawn from their standard errors, the same draws for all, so that two points are compared draw by
+ * draw. All-reduce ranks before a server with as many workers that leads by less than
+ * DL_ADVICE_SIMPLER_FRAC, or that would if all-reduce did not slow concurrent compute, as copies to
+ * servers do not, and its updates and copies to buckets took no time, like the sums and updates of
+ * servers on GPUs. Same seed, same advice.
  *
- * Speed, memory and price is all that is known here. A larger batch, staler gradients, more local
- * steps and compressed gradients change what is learnt by an epoch: so the limits on them are those
- * of the scenario unless the config says otherwise. */
+ * Only speed, memory and price are known here. A larger batch, staler gradients, more local steps
+ * and compressed gradients change the learning progress of an epoch, so their limits are the
+ * scenario's unless the config sets others. */
 #ifndef DL_SIM_ADVISE_H
 #define DL_SIM_ADVISE_H
 
@@ -34,38 +34,38 @@ extern const char *const dl_goal_names[DL_GOALS + 1];
 typedef struct dl_advice_config {
     dl_goal goal;
     double
-        max_staleness; /* mean, of applied gradients; NaN: 0, or any where the scenario has a mode
-                              with stale gradients */
+        max_staleness; /* mean, of applied gradients; NaN: 0, or any if the scenario has a mode with
+                        * stale gradients */
     int64_t max_batch; /* of all workers together; 0: the scenario's largest */
     int64_t max_interval;  /* local steps between two averages; 0: the scenario's largest, else 1 */
     double min_efficiency; /* speedup over GPUs or workers; 0: any */
     double samples;        /* of the whole training; NaN: not known */
     double deadline_h, budget_usd; /* of the whole training, which need samples; NaN: none */
-    int64_t max_points;            /* that are simulated in the search, >= 1 */
+    int64_t max_points;            /* limit on the points simulated in the search, >= 1 */
     int threads;
-    dl_pace *pace;           /* that all runs keep to; NULL: as long as they take */
+    dl_pace *pace;           /* limit on the time of all runs; NULL: none */
     dl_progress_fn progress; /* of points; may be NULL */
     void *user;
 } dl_advice_config;
 
 #define DL_ADVICE_SIMPLER_FRAC 0.01
-#define DL_ADVICE_BEST 5 /* that are shown */
+#define DL_ADVICE_BEST 5 /* points shown */
 
-/* A setting that is searched. */
+/* A setting to search. */
 typedef struct dl_advice_axis {
     char *section, *key;
     char **values; /* [count], the simplest first; "": the key is left out */
     size_t count;
-    size_t start; /* the scenario's own */
+    size_t start; /* the scenario's own value */
 } dl_advice_axis;
 
 /* Why a point is not advised. */
 typedef enum dl_out {
-    DL_OUT_NOT,       /* it is within all limits */
-    DL_OUT_REFUSED,   /* it cannot be: no such scenario, or it fails */
-    DL_OUT_COSTS,     /* the cost file lacks what it needs */
-    DL_OUT_MEMORY,    /* it does not fit into the GPUs */
-    DL_OUT_STALENESS, /* it is beyond a limit: the rest */
+    DL_OUT_NOT,       /* within all limits */
+    DL_OUT_REFUSED,   /* impossible: no such scenario, or it fails */
+    DL_OUT_COSTS,     /* the cost file lacks a cost that it needs */
+    DL_OUT_MEMORY,    /* does not fit into the GPUs */
+    DL_OUT_STALENESS, /* beyond a limit, as are the rest */
     DL_OUT_BATCH,
     DL_OUT_INTERVAL,
     DL_OUT_EFFICIENCY,
@@ -76,44 +76,43 @@ typedef enum dl_out {
 
 /* A simulated point. */
 typedef struct dl_advised {
-    size_t *at;     /* [axis_count] value of each axis; >= count: it means nothing here */
-    char *text;     /* the scenario of this point alone */
+    size_t *at;     /* [axis_count] value of each axis; >= count: it does not apply here */
+    char *text;     /* scenario of this point alone */
     char *settings; /* "overlap yes, bucket_bytes 25MB"; "" */
-    char *options;  /* those of the command line that make it of the scenario */
+    char *options;  /* command-line options that make the point from the scenario */
     dl_out out;
-    char *why; /* DL_OUT_REFUSED, DL_OUT_COSTS; else NULL */
-    dl_row
-        row; /* of its pointers only rates and error are set, and mode; NaN where it did not run */
+    char *why;  /* DL_OUT_REFUSED, DL_OUT_COSTS; else NULL */
+    dl_row row; /* of its pointers only rates, error and mode are set; NaN where it did not run */
     bool is_final; /* simulated with all steps and draws */
     int gpus;      /* or workers on cores */
-    double factor; /* on the samples of the training ([target]); 1: none is given; NaN: not known */
+    double factor; /* multiplies the training's samples ([target]); 1: none given; NaN: not known */
     double usd_per_hour, hours, usd; /* of its nodes; of the whole training; NaN: not known */
-    double deadline_frac;            /* draws in which the deadline is met; NaN: none is given */
-    double score;                    /* the goal; the higher, the better */
+    double deadline_frac;            /* fraction of draws that meet the deadline; NaN: none given */
+    double score;                    /* value of the goal; higher is better */
 } dl_advised;
 
-/* Two points, draw by draw. */
+/* Comparison of two points, draw by draw. */
 typedef struct dl_advice_pair {
     double ratio, low, high; /* of a's score over b's, with a 95 % interval; NaN without one */
     size_t wins, ties, draws;
     bool differ; /* a wins, or loses, at least 97.5 % of the draws */
 } dl_advice_pair;
 
-/* What ended the search before it had tried all that it wanted to. */
+/* Reason why the search ended before it had tried everything. */
 typedef enum dl_stopped {
     DL_STOPPED_NOT,
     DL_STOPPED_BY_POINTS, /* max_points */
-    DL_STOPPED_BY_TIME    /* that all of it would take */
+    DL_STOPPED_BY_TIME    /* the time that the rest would take */
 } dl_stopped;
 
 typedef struct dl_advice {
-    dl_advice_config config; /* with the limits that hold */
+    dl_advice_config config; /* with the limits in force */
     char *name;              /* of the scenario */
-    char *path;              /* that relative names in the points' texts belong to */
+    char *path;              /* base of relative names in the points' texts */
     bool on_gpus;
     bool by_target; /* rates and times are over [target] factor */
     dl_stopped stopped;
-    bool varies; /* there is anything to draw */
+    bool varies; /* some cost or noise is drawn */
     int64_t steps, draws;
     dl_advice_axis *axes;
     size_t axis_count;
@@ -124,28 +123,28 @@ typedef struct dl_advice {
                                 machine, then of other numbers of workers */
     size_t *simpler; /* [simpler_count] points that differ from the best one in one setting */
     size_t simpler_count;
-    size_t more;    /* the best one with most workers; point_count: it has these */
+    size_t more;    /* the best point with most workers; point_count: it has these */
     size_t *beyond; /* [beyond_count] points beyond a limit that would be better */
     size_t beyond_count;
     dl_gains gains, more_gains; /* of the best one, and of `more` */
-    double unslowed; /* of an all-reduce that is advised before a server: its throughput, if it did
-                        not slow down the computing beside it, over that as it is */
+    double unslowed; /* for an all-reduce advised before a server: its throughput without slowing
+                      * concurrent compute, over its actual one */
 } dl_advice;
 
 /* Searches from the study's scenario, whose costs are read. DL_ERR_USAGE for a scenario or a config
- * that this cannot search (the text says why), DL_ERR_DATA where no point can be simulated. If all
+ * that cannot be searched (the text says why), DL_ERR_DATA where no point can be simulated. If all
  * are beyond the limits, best_count is 0. Release with dl_advice_free. */
 dl_status dl_advise(dl_advice *advice, const dl_study *study, const dl_advice_config *config,
                     dl_error *err) DL_MUST_CHECK;
 void dl_advice_free(dl_advice *advice);
 
-/* Rates a[count] over b[count] of the same draws; `ratio` of the ones without. */
+/* Ratio of a[count] to b[count] over the same draws; `ratio` is the one without draws. */
 dl_advice_pair dl_advice_pair_of(const double *a, const double *b, size_t count, double ratio);
 
 /* Both are final. */
 dl_advice_pair dl_advice_compare(const dl_advice *advice, const dl_advised *a, const dl_advised *b);
 
-/* The advice for a terminal; all simulated points as a table (CSV). */
+/* Writes the advice for a terminal, or all simulated points as a table (CSV). */
 void dl_advice_print(FILE *out, const dl_advice *advice);
 dl_status dl_advice_write(const char *path, const dl_advice *advice, dl_error *err) DL_MUST_CHECK;
 

@@ -1,4 +1,4 @@
-/* What an advice says: for a terminal, and as a table. */
+/* Output of an advice: for a terminal, and as a table. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static const char *const out_words[DL_OUTS] = {
     [DL_OUT_BUDGET] = "budget",
 };
 
-/* Why a point is left out, in a sentence. */
+/* Reason why a point is left out, as a sentence. */
 static const char *const left_out_words[DL_OUTS] = {
     [DL_OUT_NOT] = "",
     [DL_OUT_REFUSED] = "as they cannot be simulated",
@@ -51,7 +51,7 @@ static const char *workers_word(const dl_advice *advice, int workers)
     return advice->on_gpus ? "GPUs" : "workers";
 }
 
-/* What the score counts. */
+/* Name of the score. */
 static const char *score_word(const dl_advice *advice)
 {
     switch (advice->config.goal) {
@@ -79,7 +79,7 @@ static const char *advised_text(char *text, size_t bytes, const dl_advice *advic
 
 /* --- the table ------------------------------------------------------------------------------- */
 
-/* A simulated point; what did not run has no figures. */
+/* A simulated point; without figures if it did not run. */
 typedef struct advice_row {
     const dl_advice *advice;
     const dl_advised *of;
@@ -173,7 +173,7 @@ static void fill_row(advice_row *r, const dl_advice *advice, const dl_advised *a
     r->draws = (double)pair.draws;
 }
 
-/* The best points, by rank, and with `all` the others; release the rows with free(). */
+/* The best points by rank, and with `all` also the others; release the rows with free(). */
 static advice_row *make_rows(const dl_advice *advice, bool all, size_t *count)
 {
     advice_row *rows = dl_calloc(advice->point_count, sizeof *rows, "rows of an advice");
@@ -189,7 +189,7 @@ static advice_row *make_rows(const dl_advice *advice, bool all, size_t *count)
     return rows;
 }
 
-/* The columns, those of the settings among them; release with free(). */
+/* The columns, including those of the settings; release with free(). */
 static dl_column *make_columns(const dl_advice *advice, size_t *count)
 {
     const size_t first = DL_LENGTH(first_columns), axes = advice->axis_count;
@@ -212,7 +212,7 @@ static const char *mark_of(const void *row)
     return ((const advice_row *)row)->marks;
 }
 
-/* Its settings, and why it is above 100 %. */
+/* The row's settings, and the reason if it is above 100 %. */
 static char *remark_of(const void *row)
 {
     const dl_advised *a = ((const advice_row *)row)->of;
@@ -266,7 +266,7 @@ static void print_limits(FILE *out, const dl_advice *advice)
     line_end(&l, out, 2);
 }
 
-/* Of a point that may not have run. */
+/* The mode of a point that may not have run. */
 static const char *mode_of(const dl_advice *advice, size_t number)
 {
     const size_t *at = advice->points[number].at;
@@ -324,7 +324,7 @@ static void print_searched(FILE *out, const dl_advice *advice)
     }
 }
 
-/* Leaves the column out for people. */
+/* Hides the column in the table for people. */
 static void hide(dl_column *all, size_t count, const char *name)
 {
     for (size_t c = 0; c < count; c++)
@@ -363,7 +363,7 @@ static void put_pair(FILE *out, const dl_advice *advice, const dl_advice_pair *p
     if (!pair->differ && pair->ties < pair->draws) fputs(": cannot be told apart", out);
 }
 
-/* Where b differs from a: as b has it. */
+/* Writes the settings of b that differ from a. */
 static void put_difference(FILE *out, const dl_advice *advice, const dl_advised *a,
                            const dl_advised *b)
 {
@@ -409,8 +409,8 @@ static void print_simpler(FILE *out, const dl_advice *advice, const dl_advised *
     }
 }
 
-/* " Halving A gives 1.47 times the throughput. Halving B ..."; inside a sentence the first is lower
- * case. */
+/* " Halving A gives 1.47 times the throughput. Halving B ..."; inside a sentence the first word is
+ * lower case. */
 static void put_gains(FILE *out, const dl_gains *gains, bool inside)
 {
     static const char *const words[2][2] = {{"Halving", "Without"}, {"halving", "without"}};
@@ -512,7 +512,7 @@ static void print_rivals(FILE *out, const dl_advice *advice, const dl_advised *b
     free(l.text);
 }
 
-/* Those that are better by less than what makes a choice less simple. */
+/* Writes the points that lead by less than DL_ADVICE_SIMPLER_FRAC. */
 static void print_passed(FILE *out, const dl_advice *advice, const dl_advised *best)
 {
     for (size_t i = 1; i < advice->best_count; i++) {
@@ -537,7 +537,7 @@ static void print_passed(FILE *out, const dl_advice *advice, const dl_advised *b
     }
 }
 
-/* In lines that a shell joins, each option with its value. */
+/* Writes one option and its value a line, joined for a shell. */
 static void print_options(FILE *out, const char *options)
 {
     int column = fprintf(out, "As options:");

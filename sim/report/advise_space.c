@@ -10,10 +10,10 @@
 #include "sim/scenario/keys.h"
 #include "sim/scenario/machine_catalogue.h"
 
-#define WORKERS_DENSE 16 /* up to here every number is tried */
-#define NOTHING SIZE_MAX /* value of a setting that means nothing in a point */
-#define SHARDED_FRAC 0.1 /* of the memory, below which sharding saves little */
-#define FILL "fill"      /* batch per worker: as much as the limit lets */
+#define WORKERS_DENSE 16 /* every number up to here is tried */
+#define NOTHING SIZE_MAX /* value of a setting that does not apply to a point */
+#define SHARDED_FRAC 0.1 /* of the memory; below it sharding saves little */
+#define FILL "fill"      /* batch per worker: the largest within the limit */
 
 /* --- axes ------------------------------------------------------------------------------------- */
 
@@ -50,7 +50,7 @@ static void sort_numbers(dl_advice_axis *axis)
     qsort(axis->values, axis->count, sizeof *axis->values, compare_numbers);
 }
 
-/* The scenario's values of the key, the first of which the axis starts at; the default if none. */
+/* Adds the scenario's values of the key, the first as the axis' start; the default if none. */
 static void add_given(const dl_advice_search *s, dl_advice_axis *axis, const char *fallback)
 {
     const dl_swept_key *list = dl_study_swept(s->study, axis->section, axis->key);
@@ -64,7 +64,7 @@ static void add_given(const dl_advice_search *s, dl_advice_axis *axis, const cha
     }
 }
 
-/* The scenario's values of an option of its points; the default if no mode of it takes it. */
+/* Adds the scenario's values of an option of its points; the default if no mode of it takes it. */
 static void add_option(const dl_advice_search *s, dl_advice_axis *axis, int option,
                        const char *fallback)
 {
@@ -105,7 +105,7 @@ static bool is_stale(const dl_point *point)
     return point->mode->staleness == DL_MODE_STALENESS_SOME || point->option[DL_SYNC_LAG] > 0;
 }
 
-/* The limits that the config leaves open become the scenario's. */
+/* Sets the limits that the config leaves open from the scenario. */
 static void set_limits(dl_advice_search *s)
 {
     dl_advice_config *config = &s->advice->config;
@@ -128,7 +128,7 @@ static void set_limits(dl_advice_search *s)
     if (isnan(config->max_staleness)) config->max_staleness = stale ? (double)INFINITY : 0;
 }
 
-/* The scenario's modes, then those that the limits allow. */
+/* Adds the scenario's modes, then those that the limits allow. */
 static void add_modes(const dl_advice_search *s, dl_advice_axis *axis)
 {
     const dl_advice_config *config = &s->advice->config;
@@ -157,7 +157,7 @@ static void add_intervals(const dl_advice_search *s, dl_advice_axis *axis)
     sort_numbers(axis);
 }
 
-/* The scenario's, twice these, and so on up to the limit. */
+/* Adds the scenario's batches, and their doubles up to the limit. */
 static void add_batches(const dl_advice_search *s, dl_advice_axis *axis)
 {
     const int64_t most = s->advice->config.max_batch;
@@ -176,7 +176,7 @@ static void add_batches(const dl_advice_search *s, dl_advice_axis *axis)
     axis->start = axis->count - 1;
 }
 
-/* Of the GPU with the least. */
+/* Memory of the GPU with the least. */
 static double least_memory(const dl_machine *m)
 {
     double least = INFINITY;
@@ -185,7 +185,7 @@ static double least_memory(const dl_machine *m)
     return least;
 }
 
-/* Where the vectors that can be divided among workers are a large part of a GPU's memory. */
+/* Where the vectors that can be sharded among workers take a large part of a GPU's memory. */
 static void add_sharded(const dl_advice_search *s)
 {
     dl_advice_axis *axis = &s->advice->axes[SHARDED];
@@ -236,7 +236,7 @@ static bool is_fixed(const dl_advice *advice, const dl_swept_key *key)
     return false;
 }
 
-/* On cores, whose numbers make points: those that the scenario lists. */
+/* On cores, whose number identifies points: the numbers that the scenario lists. */
 static void add_cores(const dl_advice_search *s)
 {
     const dl_ini_entry *entry = dl_ini_find(&s->base, "machine", "cores");
@@ -249,7 +249,7 @@ static void add_cores(const dl_advice_search *s)
     dl_ini_free_list(items, count);
 }
 
-/* Where GPUs differ: shares of the batch by their speed, if the scenario leaves that open. */
+/* Where GPUs differ: shares of the batch by their speed, unless the scenario sets them. */
 static void add_shares(const dl_advice_search *s)
 {
     if (s->study->variants[0].costs.model_count == 0 ||
@@ -325,7 +325,7 @@ const dl_mode *dl_advice_mode(const dl_advice *advice, const size_t *at)
     return found >= 0 ? dl_modes[found] : &dl_mode_none;
 }
 
-/* Averages can be all-reduced; what is applied on arrival, or summed, has a server. */
+/* Averages can be all-reduced; gradients applied on arrival, or summed, need a server. */
 static bool can_be_at(const dl_mode *mode, const char *where)
 {
     return strcmp(where, "allreduce") != 0 || mode->through & DL_THROUGH_COLLECTIVE;
@@ -384,17 +384,18 @@ static void set_value(const dl_advice *advice, size_t *at, size_t axis, const ch
     at[axis] = found >= 0 ? (size_t)found : 0;
 }
 
-/* Parameters are sharded with overlap only. */
+/* Parameters are sharded only with overlap. */
 static void allow_sharded(const dl_advice *advice, size_t *at)
 {
     if (strcmp(value_at(advice, at, SHARDED), "parameters") == 0)
         set_value(advice, at, OVERLAP, "yes");
 }
 
-/* Makes one of all points that are the same: settings that mean nothing in it have no value. */
+/* Clears settings that do not apply, so that equal points have equal values. */
 static void normalize(const dl_advice *advice, size_t *at)
 {
-    for (int pass = 0; pass < 2; pass++) { /* what applies depends on values that may be set here */
+    for (int pass = 0; pass < 2; pass++) { /* applicability depends on values that may be set
+                                            * here */
         for (size_t a = 0; a < advice->axis_count; a++) {
             const dl_advice_axis *axis = &advice->axes[a];
             if (!applies(advice, at, a)) {
@@ -422,7 +423,7 @@ int64_t dl_advice_batch(const dl_advice_search *s, const size_t *at)
     return batch - batch % shares;
 }
 
-/* Whether a key of the scenario stays as it is in the points. */
+/* Whether points keep this key of the scenario unchanged. */
 static bool stays(const dl_ini_entry *entry, const dl_mode *mode)
 {
     if (strcmp(entry->section, "measured") == 0) return false;
@@ -431,7 +432,7 @@ static bool stays(const dl_ini_entry *entry, const dl_mode *mode)
     return option < 0 || dl_mode_takes(mode, option);
 }
 
-/* The value of an axis as a scenario has it, of its own; NULL: the key is left out. */
+/* The axis' value as a scenario writes it, owned by the caller; NULL: the key is left out. */
 static char *point_value(const dl_advice_search *s, const size_t *at, size_t axis)
 {
     const char *value = value_at(s->advice, at, axis);
@@ -464,7 +465,7 @@ static char *point_text(const dl_advice_search *s, const size_t *at)
     return text;
 }
 
-/* A machine by its name where --machine knows it by that. */
+/* Writes a machine by its name where --machine knows that name, else its file. */
 static void put_machine(FILE *out, const char *file)
 {
     char *name = dl_machine_own_name(file);
@@ -472,7 +473,7 @@ static void put_machine(FILE *out, const char *file)
     free(name);
 }
 
-/* The options of a command line that make the point of the scenario. */
+/* The command-line options that make the point from the scenario. */
 static char *point_options(const dl_advice_search *s, const size_t *at)
 {
     char *text = NULL;
@@ -502,7 +503,7 @@ static char *point_options(const dl_advice_search *s, const size_t *at)
     return text;
 }
 
-/* "overlap yes, bucket_bytes 25 MB": what differs from the default. */
+/* The settings that differ from the default: "overlap yes, bucket_bytes 25 MB". */
 static char *settings_text(const dl_advice *advice, const size_t *at)
 {
     char *text = NULL;

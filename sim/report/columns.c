@@ -13,11 +13,11 @@
 
 #define SECONDS_PER_HOUR 3600.0
 #define HOURS_PER_DAY 24.0
-#define FITS_EXPLAINED 6 /* rows: finding what would fit takes as long as many checks */
-#define LOST_FRAC 0.05   /* of the work, which is not applied; below it is the steps' own scatter */
-#define DIFFERS 1.05     /* a worker's staleness over the mean, to be shown */
+#define FITS_EXPLAINED 6 /* rows: finding fitting settings costs many checks */
+#define LOST_FRAC 0.05   /* of the work, not applied; smaller losses are the scatter of the steps */
+#define DIFFERS 1.05     /* least ratio of a worker's staleness to the mean that is shown */
 
-/* Groups of results that have a column, in the order of the reference. */
+/* Groups of columns, in the order of the reference. */
 typedef enum group {
     ALL,
     BY_WORKER, /* [scenario] per_worker = yes */
@@ -30,9 +30,9 @@ typedef enum group {
     ABSENCES,
     TARGET, /* [target] */
     GENERATORS,
-    TOKENS,   /* [workload] model of samples that are sequences of tokens */
+    TOKENS,   /* [workload] model whose samples are token sequences */
     TRACED,   /* costs with [trace NUMBER] */
-    FITTED,   /* rows that are marked as fitted or contradictory */
+    FITTED,   /* rows marked as fitted or contradictory */
     LEFT_OUT, /* --left-out */
     EXPLAINED,
     GROUPS
@@ -183,9 +183,9 @@ static double tokens_per_s_of(const dl_result *r)
     return r->tokens > 0 ? (double)r->tokens * r->row->mean.throughput_per_s : (double)NAN;
 }
 
-/* Model FLOPs utilisation: the rate of the model's own FLOPs over the peaks, in the arithmetic of the
- * products, of the GPUs used; NaN where one is not known. Chowdhery et al., PaLM (2022), appendix B:
- * what is computed again (activation checkpointing, fused attention) does not count. */
+/* Model FLOPs utilisation: the rate of the model's own FLOPs over the peak rates of the GPUs used,
+ * in the arithmetic of the matrix products; NaN where one is unknown. Chowdhery et al., PaLM
+ * (2022), appendix B: recomputation (activation checkpointing, fused attention) does not count. */
 static double mfu_of(const dl_result *r)
 {
     const dl_scenario *scenario = &r->variant->scenario;
@@ -271,7 +271,7 @@ GETTER(stage_busy, split_of(r) != NULL ? dl_datum_list(split_of(r)->busy_frac, s
 
 /* --- failures */
 
-/* Whether the row's job fails; a syncer goes on without a worker that does. */
+/* Whether the row's job fails; a syncer goes on without a failed worker. */
 static bool may_fail(const dl_result *r)
 {
     return dl_failures_given(&r->variant->scenario.failures) && r->row->mean.step_mean_s > 0 &&
@@ -342,7 +342,7 @@ GETTER(target_usd, dl_datum_number(dl_result_target_usd(r)))
 
 /* --- the table ------------------------------------------------------------------------------- */
 
-/* The last argument is the help, which further members may follow. */
+/* The last argument is the help, which more members may follow. */
 #define OF(get_, group_, type, name_, unit_, member, ...)                                      \
     {                                                                                          \
         .name = (name_), .unit = (unit_), .group = (group_), .offset = offsetof(type, member), \
@@ -562,8 +562,8 @@ static const dl_column columns[] = {
 
 /* --- for people only ------------------------------------------------------------------------- */
 
-/* A link or another resource that is busy for less of the time that workers exchange and wait bounds
- * nothing: messages wait for one another. */
+/* A link or other resource that is busy for less than this part of the time in which workers
+ * exchange and wait is no bottleneck: messages wait for one another. */
 #define BOUND_FRAC 0.5
 
 static const char *bound_by_stage(const dl_result *r, char *text, size_t bytes)
@@ -627,7 +627,7 @@ GETTER(gpus_of_workers, dl_point_gpus(&r->row->point) != r->row->point.workers
                             ? dl_datum_count(dl_point_gpus(&r->row->point))
                             : dl_datum_none())
 
-/* The stalest worker's mean, where it differs from that of all. */
+/* The stalest worker's mean, where it differs from the mean of all. */
 static dl_datum stalest_of(const void *row, const dl_column *column)
 {
     const dl_result *r = row;
@@ -652,8 +652,8 @@ static dl_datum interval_of(const void *row, const dl_column *column)
     return dl_datum_owned_text(text);
 }
 
-/* A measured step may be the batch over the measured throughput, which is a worker's step only
- * where no work is lost: where it is in the simulation, there is none to show. */
+/* A measured step may be the batch over the measured throughput, which equals a worker's step only
+ * where no work is lost: none is shown where the simulation loses work. */
 static dl_datum measured_step_of(const void *row, const dl_column *column)
 {
     const dl_result *r = row;
@@ -665,8 +665,8 @@ static dl_datum measured_step_of(const void *row, const dl_column *column)
                                                         : r->measured->value[DL_MEASURE_STEP_S]);
 }
 
-/* Applied uploads by staleness 0, 1, ..., as means over the runs, as the other counts; the bins are
- * sums over them. */
+/* Applied uploads by staleness 0, 1, ..., as means over the runs like the other counts; the bins
+ * hold sums over the runs. */
 static dl_datum applied_by_staleness(const void *row, const dl_column *column)
 {
     const dl_run_result *mean = &((const dl_result *)row)->row->mean;
@@ -740,7 +740,8 @@ static dl_datum key_text_of(const void *row, const dl_column *column)
 static void choose_groups(bool has[GROUPS], const dl_study *study, const dl_sweep *sweep,
                           const dl_measured *measured, bool explained)
 {
-    const dl_scenario *first = &study->variants[0].scenario; /* all variants have GPUs, or none; */
+    const dl_scenario *first = &study->variants[0].scenario; /* either all variants have GPUs, or
+                                                              * none; */
     has[ALL] = true;
     has[BY_WORKER] = first->per_worker;
     has[ON_GPUS] = first->gpu != NULL;
@@ -770,7 +771,7 @@ static void add_column(dl_results *results, const dl_column *column)
     DL_APPEND(results->columns, results->column_count, "columns") = column;
 }
 
-/* The point's columns, the modes' options, the swept keys. */
+/* Adds the point's columns, the modes' options, the swept keys. */
 static void add_keys(dl_results *results, const dl_study *study)
 {
     const size_t count = DL_SYNC_SWEPT + study->key_count;
@@ -796,8 +797,8 @@ static void add_keys(dl_results *results, const dl_study *study)
     results->key_count = results->column_count;
 }
 
-/* Tokens of a sample, 0: it has none; and its model FLOPs: a backward pass has two products for
- * each of the forward pass. */
+/* Tokens of a sample, 0: none; and its model FLOPs: a backward pass has two matrix products for
+ * each one of the forward pass. */
 static int64_t tokens_of(const dl_variant *variant, double *model_flop)
 {
     dl_architecture network = {0};
@@ -807,7 +808,7 @@ static int64_t tokens_of(const dl_variant *variant, double *model_flop)
         return 0;
     }
     const int64_t tokens = network.sequence;
-    *model_flop = 0; /* of all GPUs that divide the layers */
+    *model_flop = 0; /* of all GPUs that share the layers */
     for (size_t l = 0; l < network.layer_count; l++)
         *model_flop += 3 * network.tensor * dl_pass_flop(&network.layers[l].forward);
     dl_architecture_free(&network);

@@ -1,5 +1,5 @@
-/* The columns of results: one table (columns.c) for the CSV and JSON files, the table of a terminal,
- * the page, and docs/columns.md. */
+/* The columns of results: one table (columns.c) for the CSV and JSON files, the table on a
+ * terminal, the page, and docs/columns.md. */
 #ifndef DL_SIM_COLUMNS_H
 #define DL_SIM_COLUMNS_H
 
@@ -8,27 +8,27 @@
 #include "sim/report/row_text.h"
 #include "sim/sweep.h"
 
-/* Result that the columns read. */
+/* The result that columns read. */
 typedef struct dl_result {
     const dl_study *study;
-    const dl_variant *variant; /* the row's */
+    const dl_variant *variant; /* variant of the row */
     const dl_row *row;
     const dl_measured *measured;
-    int64_t tokens;    /* of a sample of the variant's network; 0: it has none */
+    int64_t tokens;    /* of a sample of the variant's network; 0: none */
     double model_flop; /* of a sample's forward and backward pass; NaN without tokens */
     char marks[DL_MARKS_BYTES];
-    bool says_fit; /* of a row that does not fit: its table says what would */
+    bool says_fit; /* the table of a row that does not fit shows settings that would */
 } dl_result;
 
-/* The column with this heading for people, which must be one. */
+/* The column with this heading for people, which must exist. */
 const dl_column *dl_result_column(const char *heading);
 
-/* Columns of rows with [generators] (generator_columns.c), which columns.c adds to its own. */
+/* Columns of rows with [generators] (generator_columns.c), appended by columns.c. */
 #define DL_COLUMNS_OF_GENERATORS 0
 extern const dl_column dl_generator_columns[];
 extern const size_t dl_generator_column_count;
 
-/* The side that updates of a row with generators wait for, as column bound_side has it; and the answer,
+/* The side that updates of a row with generators wait for, as in column bound_side; and the answer,
  * "16 GPUs generate, 48 train, bound 1: 62.1 s an update, ...", which the caller frees. */
 const char *dl_generators_bound(const dl_row *row);
 char *dl_generators_answer(const dl_result *best, bool among_several);
@@ -36,15 +36,15 @@ char *dl_generators_answer(const dl_result *best, bool among_several);
 #define DL_BOUND_TEXT_BYTES 64
 
 /* The bound of a row that ran: the part that takes most of its time, or the link, resource or stage
- * that is busy then: "compute", "host", "input", "server", "slowest worker", "node0 gpu1 up",
+ * that is busy meanwhile: "compute", "host", "input", "server", "slowest worker", "node0 gpu1 up",
  * "stage 2". Written to `text`, or borrowed from the row. */
 const char *dl_result_bound(const dl_result *result, char text[DL_BOUND_TEXT_BYTES]);
 
-/* Time and price of the training until its target ([target]); NaN: not known. */
+/* Time and price of the training until its target ([target]); NaN: unknown. */
 double dl_result_target_s(const dl_result *result);
 double dl_result_target_usd(const dl_result *result);
 
-/* Of a layout, for people (layout_report.c). */
+/* Columns of a layout, for people (layout_report.c). */
 extern const dl_column dl_layout_columns[];
 extern const size_t dl_layout_column_count;
 
@@ -52,9 +52,9 @@ extern const size_t dl_layout_column_count;
 typedef struct dl_results {
     dl_result *results; /* [count] in the order of the sweep's rows */
     size_t count;
-    const dl_column **columns; /* [column_count], those that these results have */
+    const dl_column **columns; /* [column_count], the columns in use */
     size_t column_count;
-    size_t key_count;   /* of these the first ones, which say the point */
+    size_t key_count;   /* number of leading ones that identify the point */
     dl_column *of_keys; /* the point's options and the study's swept keys; */
     dl_column *options; /* [option_count] the same for people */
     size_t option_count;
@@ -67,7 +67,7 @@ void dl_results_make(dl_results *results, const dl_study *study, const dl_sweep 
                      const dl_measured *measured, bool explained);
 void dl_results_free(dl_results *results);
 
-/* The reference of all columns, as docs/columns.md has it. */
+/* Writes the reference of all columns, docs/columns.md. */
 void dl_columns_reference(FILE *out);
 
 #endif

@@ -24,8 +24,8 @@ static int most_on_a_node(const dl_gpu_options *gpu, int workers)
     return most;
 }
 
-/* Whether the cores that make batches have no time left; those that may start only when the host
- * has read what the forward passes made, none of what is left. */
+/* Whether the cores that make batches have no time left; cores that may start only once the host
+ * has read the forward passes' output count only the time after that. */
 static bool cores_are_busy(const dl_variant *variant, const dl_row *row)
 {
     const dl_gpu_options *gpu = variant->scenario.gpu;
@@ -39,7 +39,7 @@ static bool cores_are_busy(const dl_variant *variant, const dl_row *row)
     return make_ns * most_on_a_node(gpu, workers) >= 0.95 * has_ns;
 }
 
-/* Whether the storage of a node, or that of all nodes, is read all the time. */
+/* Whether the storage of a node, or the shared storage, is read all the time. */
 static bool storage_is_busy(const dl_variant *variant, const dl_row *row, int limits)
 {
     const dl_gpu_options *gpu = variant->scenario.gpu;
@@ -63,7 +63,7 @@ static bool any_storage_is_busy(const dl_variant *variant, const dl_row *row)
            storage_is_busy(variant, row, DL_LIMITS_SHARED_STORAGE);
 }
 
-/* Work of a worker's step on a core of its own; with `batch`, that of making its batch only. */
+/* Work of a worker's step on a core of its own; with `batch`, only that of making its batch. */
 static double work_ns(const dl_variant *variant, const dl_row *row, bool batch)
 {
     static const char *const phases[] = {"input", "forward", "backward", "update"};
@@ -81,7 +81,7 @@ static bool box_is_busy(const dl_variant *variant, const dl_row *row)
     return row->point.workers * work_ns(variant, row, false) >= 0.9 * has_ns;
 }
 
-/* Whether the loaders of a worker on cores have no time left, by what they do alone. */
+/* Whether the loaders of a worker on cores have no time left, by their own work alone. */
 static bool loaders_are_busy(const dl_variant *variant, const dl_row *row)
 {
     const dl_scenario_input *input = &variant->scenario.input;
@@ -100,7 +100,7 @@ static bool is_storage(int limits)
     return limits == DL_LIMITS_STORAGE || limits == DL_LIMITS_SHARED_STORAGE;
 }
 
-/* Whether input bounds a row of workers on GPUs by what `limits` says. */
+/* Whether input bounds a row of workers on GPUs through the key's limits. */
 static bool input_limits_gpus(int limits, const dl_variant *variant, const dl_row *row)
 {
     const dl_gpu_options *gpu = variant->scenario.gpu;
@@ -111,7 +111,7 @@ static bool input_limits_gpus(int limits, const dl_variant *variant, const dl_ro
     return cores_are_busy(variant, row) == (limits == DL_LIMITS_INPUT_CORES);
 }
 
-/* Whether input bounds a row of workers on cores by what `limits` says. */
+/* Whether input bounds a row of workers on cores through the key's limits. */
 static bool input_limits_cores(int limits, const dl_variant *variant, const dl_row *row)
 {
     const int loaders = variant->scenario.input.loaders;
@@ -125,8 +125,8 @@ static bool input_limits_cores(int limits, const dl_variant *variant, const dl_r
     return !busy && variant->scenario.given[prefetch - dl_scenario_keys.rows];
 }
 
-/* The part of a worker's time that input takes, less what it takes on cores to get a batch that is
- * there; 0: too little to count. */
+/* Fraction of a worker's time spent on input, on cores less the time to fetch a ready batch; 0: too
+ * little to count. */
 static double input_part(const dl_variant *variant, const dl_row *row)
 {
     const dl_value *take = &variant->costs.input_copy_ns;
@@ -136,7 +136,7 @@ static double input_part(const dl_variant *variant, const dl_row *row)
     return part >= DL_DECIDING_FRAC ? part : 0;
 }
 
-/* The effect of a default that decides. */
+/* Describes the effect of a deciding default. */
 static const char *effect_of(int limits, const dl_variant *variant, const dl_row *row, bool given)
 {
     static const char *const effects[] = {
@@ -178,8 +178,8 @@ static const char *effect_of(int limits, const dl_variant *variant, const dl_row
     return effects[limits];
 }
 
-/* The part of the row's time by which what `limits` says shows; 0: it does not hold here, NaN: it
- * holds and takes no time. */
+/* Fraction of the row's time that the limit accounts for; 0: it does not apply here, NaN: it
+ * applies and takes no time. */
 static double part_of(int limits, const dl_variant *variant, const dl_row *row, const char **column)
 {
     const dl_gpu_options *gpu = variant->scenario.gpu;

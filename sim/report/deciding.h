@@ -4,19 +4,19 @@
 
 #include "sim/sweep.h"
 
-/* A default that limited some rows, by the part of the workers' time that shows it. Of [input]
- * cores, loaders, prefetch and rates of storage also a value that the scenario gives. */
+/* A default that limited some rows, and the fraction of the workers' time that it accounts for. For
+ * [input] cores, loaders, prefetch and storage rates also a value given by the scenario. */
 typedef struct dl_deciding_default {
     const dl_key *key; /* of dl_scenario_keys */
-    bool given;        /* then it is this value that limits most */
+    bool given;        /* the scenario gives the value */
     double value;
-    const char *effect; /* what it does */
-    const char *column; /* of the results, which has that part; NULL: nothing takes time by it */
-    double most;        /* the largest part among the rows */
+    const char *effect;
+    const char *column; /* column of the results with that fraction; NULL: it takes no time */
+    double most;        /* largest fraction among the rows */
     size_t rows;
 } dl_deciding_default;
 
-/* Least part of the time that counts. */
+/* Least fraction of the time that counts. */
 #define DL_DECIDING_FRAC 0.01
 
 /* The defaults that decided the rows, in the order of the table of keys, and *count; free() it. */

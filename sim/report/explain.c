@@ -17,21 +17,22 @@
 #define SECONDS_PER_HOUR 3600.0
 #define DRAWN_WORKERS 8
 #define ENOUGH_FRAC 0.9
-#define CHANGED_FRAC 0.03 /* of a step: a part that has changed */
+#define CHANGED_FRAC 0.03 /* of a step: least change of a part that is mentioned */
 #define SPEEDUP_SHOWN 0.01
-#define GAIN_FRAC 0.01 /* a gain that is named */
+#define GAIN_FRAC 0.01 /* least gain that is named */
 #define GAINS_SHOWN 3  /* in the text */
 
 #define GAIN_STEPS 100
-#define GAIN_ROUNDS 4 /* of exchange, where a run takes long: with fewer steps */
+#define GAIN_ROUNDS 4 /* of exchange, for shortened runs */
 #define GAIN_REPLICATES 5
-#define GAIN_EVENTS 2000000     /* of all replicates */
-#define GAIN_EVENTS_ONE 1000000 /* of one with fewer steps */
-#define GAIN_EVENTS_MAX 5000000 /* of one with all: else nothing is simulated */
+#define GAIN_EVENTS 2000000     /* over all replicates */
+#define GAIN_EVENTS_ONE 1000000 /* of one shortened replicate */
+#define GAIN_EVENTS_MAX 5000000 /* of one full replicate; beyond it nothing is simulated */
 
 /* --- series ----------------------------------------------------------------------------------- */
 
-/* A sweep and, of each row, what all rows of its series have, in words; NULL if it did not run. */
+/* A sweep and, for each row, a text of the settings common to its series; NULL if it did not run.
+ * */
 typedef struct labelled {
     const dl_study *study;
     const dl_sweep *sweep;
@@ -81,7 +82,7 @@ static const char *choose(const labelled *l, const dl_measured *measured)
     return best;
 }
 
-/* The series' row with most workers that are at most `limit`, row_count if there is none. */
+/* The series' row with most workers up to `limit`, row_count if there is none. */
 static size_t most_up_to(const labelled *l, const char *label, int limit)
 {
     size_t best = l->sweep->row_count;
@@ -174,7 +175,7 @@ static dl_result result_of(const dl_explanation *x, size_t row)
     return (dl_result){.study = x->study, .variant = &x->study->variants[r->variant], .row = r};
 }
 
-/* The best of all points: the first at the target where there is one, else the fastest. */
+/* The best of all points: the first to reach the target where there is one, else the fastest. */
 static void put_first(FILE *out, const dl_explanation *x)
 {
     const dl_result best = result_of(x, x->first), above = result_of(x, x->row);
@@ -193,7 +194,7 @@ static void put_first(FILE *out, const dl_explanation *x)
     fprintf(out, " of the %d %s above.\n", row->point.workers, workers_text(row));
 }
 
-/* One a line, that both renderings have. */
+/* The sentences that both renderings share, one a line. */
 static char *sentences(const dl_explanation *x)
 {
     char *text = NULL;
@@ -218,11 +219,10 @@ static char *sentences(const dl_explanation *x)
     return text;
 }
 
-/* --- what would help -------------------------------------------------------------------------- */
+/* --- possible gains --------------------------------------------------------------------------- */
 
-/* What may be different: a cost that --without knows, NULL: compute; whether it is one of any
- * machine, of GPUs, of cores, of split models; and what a run must need for it to matter (0: any
- * does). */
+/* Possible changes: a cost known to --without, NULL: compute; whether it applies to any machine,
+ * GPUs, cores or split models; and what a run must use for it to matter (0: always). */
 static const struct {
     const char *cost, *what;
     enum { OF_ANY, OF_GPUS, OF_CORES, OF_SPLIT } of;
@@ -252,17 +252,17 @@ static const struct {
 #define CHANGES (sizeof changes / sizeof *changes)
 _Static_assert(CHANGES <= DL_GAINS_MAX, "more changes than gains have room for");
 
-/* A row that is run with other costs. */
+/* A row to run with other costs. */
 typedef struct trial {
     const dl_study *study;
     const dl_row *row;
-    size_t number; /* of the row */
+    size_t number; /* number of the row */
     int64_t steps, replicates;
-    int64_t events; /* of the first run */
+    int64_t events; /* events of the first run */
 } trial;
 
-/* The variant's point with the costs of `set` at `factor` of their time and compute at `compute`
- * of its own: median throughput, NaN if it cannot be run. */
+/* The variant's point with the costs of `set` scaled by `factor` and compute by `compute`: median
+ * throughput, NaN if it cannot be run. */
 static double run_changed(trial *t, dl_variant *variant, const dl_point *point, unsigned set,
                           double factor, double compute)
 {
@@ -290,7 +290,7 @@ static double run_changed(trial *t, dl_variant *variant, const dl_point *point, 
     return dl_quantile(values, (size_t)t->replicates, 0.5);
 }
 
-/* The same with the study as its files have it. */
+/* The same, with the study read from its files. */
 static double throughput(trial *t, unsigned set, double factor, double compute)
 {
     dl_study study = {0};
@@ -310,7 +310,7 @@ static double throughput(trial *t, unsigned set, double factor, double compute)
     return per_s;
 }
 
-/* Whether the point's runs differ by the cost at all. */
+/* Whether the cost can matter for the point's runs. */
 static bool is_needed(const trial *t, size_t change)
 {
     const dl_variant *variant = &t->study->variants[t->row->variant];
@@ -326,16 +326,16 @@ static bool is_needed(const trial *t, size_t change)
 
 static bool matters(double ratio)
 {
-    return fabs(ratio - 1) >= GAIN_FRAC; /* not of NaN */
+    return fabs(ratio - 1) >= GAIN_FRAC; /* false for NaN */
 }
 
-/* What a gain is ordered by: halving where it can be had. */
+/* Sort key of a gain: halving where it is possible. */
 double dl_gain_worth(const dl_gain *g)
 {
     return isnan(g->half) ? g->none : g->half;
 }
 
-/* gains[CHANGES], the largest first; returns their number. */
+/* Fills gains[CHANGES], the largest first; returns their number. */
 static size_t simulate_gains(trial *t, double now, dl_gain *gains)
 {
     const dl_variant *variant = &t->study->variants[t->row->variant];
@@ -355,7 +355,7 @@ static size_t simulate_gains(trial *t, double now, dl_gain *gains)
         } else if (dl_without_parse(changes[c].cost, &set, &ignored) == DL_OK) {
             g.none = throughput(t, set, 0, 1) / now;
             const bool graded = dl_without_graded(set) != 0;
-            /* Half of what does not matter does not, either. */
+            /* If removing a cost does not matter, halving it does not. */
             if (graded && matters(g.none)) g.half = throughput(t, set, 0.5, 1) / now;
         }
         if (!matters(g.half) && !matters(g.none)) continue;
@@ -367,8 +367,8 @@ static size_t simulate_gains(trial *t, double now, dl_gain *gains)
     return count;
 }
 
-/* Steps of a run that has as many as it may, or fewer if that is too long; and about how many
- * events it has with all of these. */
+/* Steps of a run: the usual number, or fewer if that takes too long; and the estimated number of
+ * events of the full run. */
 static int64_t steps_of_gains(const dl_variant *variant, const dl_row *row, double *events)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -416,9 +416,10 @@ void dl_gains_simulate(dl_gains *gains, const dl_study *study, const dl_row *row
     gains->count = simulate_gains(&t, gains->per_s, gains->all);
 }
 
-/* --- the finding ------------------------------------------------------------------------------ */
+/* --- finding ---------------------------------------------------------------------------------- */
 
-/* The best of the series of x->row, of all rows, and the fewest workers with most of the first. */
+/* Finds the best of the series of x->row, of all rows, and the fewest workers with most of the
+ * first. */
 static void find_best(dl_explanation *x)
 {
     const labelled l = {x->study, x->sweep, x->labels};

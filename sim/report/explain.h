@@ -1,30 +1,31 @@
-/* What a sweep says, in words: what takes a step's time, what grows with the workers, and what
- * would help most, which is simulated. The finding and its renderings, as text and as HTML, are
- * apart. */
+/* A sweep explained in words: the parts of a step's time, their growth with the workers, and the
+ * changes that would help most, which are simulated. The finding is separate from its renderings as
+ * text and HTML. */
 #ifndef DL_SIM_EXPLAIN_H
 #define DL_SIM_EXPLAIN_H
 
 #include "sim/report/measured.h"
 #include "sim/sweep.h"
 
-/* Throughput of a row with one cost different, over its throughput as it is. */
+/* Throughput of a row with one cost changed, over its unchanged throughput. */
 typedef struct dl_gain {
-    const char *cost;  /* as --without calls it, or "compute" */
+    const char *cost;  /* name for --without, or "compute" */
     const char *what;  /* the same in words */
-    double half, none; /* in half, in no time; NaN: it cannot be had in part, or a step would have
-                          nothing left */
+    double half, none; /* at half and at no time; NaN: it cannot be halved, or nothing of a step
+                        * would remain */
 } dl_gain;
 
 #define DL_GAINS_MAX 24
 
 typedef struct dl_gains {
-    dl_gain all[DL_GAINS_MAX]; /* [count] that change the throughput by 1 %, the largest first */
+    dl_gain all[DL_GAINS_MAX]; /* [count] changing the throughput by at least 1 %, the largest first
+                                * */
     size_t count;
-    double per_s;        /* throughput as it is, as it was simulated for these ratios */
-    const char *why_not; /* why nothing was simulated; NULL: it was */
+    double per_s;        /* unchanged throughput, simulated for these ratios */
+    const char *why_not; /* reason why nothing was simulated; NULL: it was */
 } dl_gains;
 
-/* What a gain is ordered by: halving, where it can be had. */
+/* Sort key of a gain: halving, where it is possible. */
 double dl_gain_worth(const dl_gain *gain);
 
 /* "1.47 times", "over 100 times"; a dash for NaN. In text[bytes] or constant. */
@@ -32,31 +33,32 @@ const char *dl_gain_text(char *text, size_t bytes, double ratio);
 
 /* Simulates row `number` of the study again with each cost at half and at none of its time, up to
  * five of the scenario's replicates of a hundred steps; the study's text and costs are read again
- * for each. Not where a run has over five million events. */
+ * for each. Does nothing where a run has over five million events. */
 void dl_gains_simulate(dl_gains *gains, const dl_study *study, const dl_row *row, size_t number);
 
-/* The same of a row with [generators], of the sides' times, copies and the lengths' spread; and what takes
- * its time, in sentences, one a line (generator_explain.c). */
+/* The same for a row with [generators]: the sides' times, copies and the lengths' spread; and
+ * sentences on where its time goes, one a line (generator_explain.c). */
 void dl_generators_gains(dl_gains *gains, const dl_variant *variant, const dl_row *row);
 void dl_generators_explain(FILE *out, const dl_variant *variant, const dl_row *row);
 
-/* What is found. Rows are numbers of the sweep's; row_count: there is none. */
+/* The finding. Rows are numbers of the sweep's; row_count: none. */
 typedef struct dl_explanation {
     const dl_study *study; /* borrowed, as sweep */
     const dl_sweep *sweep;
-    char **labels; /* [row_count] what all rows of the row's series have; NULL: it did not run */
-    size_t row;    /* that is explained */
-    size_t before; /* of its series, that with most workers of those with fewer */
-    size_t best, enough; /* of its series: the highest throughput, the fewest workers near it */
+    char **labels;       /* [row_count] settings common to the row's series; NULL: it did not run */
+    size_t row;          /* the explained row */
+    size_t before;       /* in its series, the row with the next fewer workers */
+    size_t best, enough; /* in its series: the highest throughput, the fewest workers near it */
     size_t first,
-        drawn; /* of all rows (dl_result_is_better); of the series, most workers up to 8 for a figure */
-    dl_gains gains; /* of row */
+        drawn; /* best of all rows (dl_result_is_better); in the series, most workers up to 8 for a
+                * figure */
+    dl_gains gains; /* of `row` */
 } dl_explanation;
 
-/* Finds it for row `row`, or for the one that is chosen where that is row_count: rows that
- * differ in nothing but workers (and, in weak scaling, in the batch as much) are a series; of
- * the series with most measured rows, of equal ones that with most workers, the row with most
- * workers. Release with dl_explanation_free. */
+/* Explains row `row`, or a chosen one if that is row_count. Rows that differ only in workers (and,
+ * in weak scaling, in the batch in proportion) form a series; the chosen row is the one with most
+ * workers in the series with most measured rows, or among equal ones with most workers. Release
+ * with dl_explanation_free. */
 void dl_explanation_find(dl_explanation *explanation, const dl_study *study, const dl_sweep *sweep,
                          const dl_measured *measured, size_t row);
 void dl_explanation_free(dl_explanation *explanation);

@@ -9,7 +9,7 @@
 #include "sim/report/columns.h"
 #include "sim/report/report.h"
 
-#define SPLITS 12     /* of the first look; then between the best one's neighbours */
+#define SPLITS 12     /* tried at first; later ones lie between the best split's neighbours */
 #define BOUND_MAX 8.0 /* tried, whatever the largest staleness is */
 #define NEAR 1.01     /* the least stale setting within 1 % of the fastest is advised */
 
@@ -29,8 +29,8 @@ static void free_trial(trial *t)
     *t = (trial){0};
 }
 
-/* The row with the most answers an hour whose mean age is at most `age`; of those within 1 % of it the
- * least stale. */
+/* The row with the most answers an hour whose mean age is at most `age`; among those within 1 % of
+ * it, the least stale. */
 static size_t best_of(const dl_sweep *sweep, double age)
 {
     size_t best = sweep->row_count;
@@ -51,7 +51,7 @@ static size_t best_of(const dl_sweep *sweep, double age)
     return best;
 }
 
-/* Takes `text` over. */
+/* Takes ownership of `text`. */
 static dl_status run_trial(trial *t, const dl_study *study, char *text,
                            const dl_advice_config *config, double age, dl_error *err)
 {
@@ -69,7 +69,7 @@ static dl_status run_trial(trial *t, const dl_study *study, char *text,
     return status;
 }
 
-/* GPUs that may be of either side: replicas are whole, and so are the trainer's workers. */
+/* Whether GPUs can be split: replicas are whole, and so are the trainer's workers. */
 static bool is_split(const dl_study *study, int generator_gpus)
 {
     const dl_scenario *scenario = &study->variants[0].scenario;
@@ -81,7 +81,7 @@ static bool is_split(const dl_study *study, int generator_gpus)
            trainer % ranks == 0;
 }
 
-/* "8, 16, 24": at most SPLITS of those between two, evenly. */
+/* "8, 16, 24": at most SPLITS values between the two, evenly spaced. */
 static char *splits_between(const dl_study *study, int low, int high)
 {
     int count = 0, last = 0;

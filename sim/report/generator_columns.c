@@ -1,4 +1,4 @@
-/* Columns of rows with [generators], and how a sentence says them. */
+/* Columns of rows with [generators], and their summary sentence. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -6,8 +6,8 @@
 #include "sim/report/columns.h"
 
 #define SECONDS_PER_HOUR 3600.0
-#define NEAR_FRAC 0.1  /* of a ratio, which predictions of it are off by */
-#define BUSY_FRAC 0.98 /* of its time: a side that is busy for more waits for nothing */
+#define NEAR_FRAC 0.1  /* of a ratio: the error of its prediction */
+#define BUSY_FRAC 0.98 /* of its time: a side busy for more than this waits for nothing */
 
 static const dl_rollout_result *rollout_of(const void *row)
 {
@@ -58,7 +58,7 @@ const char *dl_generators_bound(const dl_row *row)
     return trainer[DL_ROLLOUT_COPYING] > trainer[DL_ROLLOUT_WORKING] ? "copies" : "trainer";
 }
 
-/* Which of both is faster, beside or in turn, as far as a prediction can tell. */
+/* Which of side by side and in turn is faster, as far as a prediction can tell. */
 static const char *faster_of(double speedup)
 {
     return fabs(speedup - 1) < NEAR_FRAC ? "cannot tell" : speedup > 1 ? "this" : "on policy";

@@ -1,4 +1,4 @@
-/* Explanation of a row with [generators]: where its time goes, and changes that help, simulated. */
+/* Explanation of a row with [generators]: where its time goes, and simulated changes that help. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,11 +12,11 @@
 #define GAIN_FRAC 0.01
 #define SHOWN_FRAC 0.005
 
-/* A copy of a variant's run in which one thing is different. */
+/* A copy of a variant's run with one change. */
 typedef struct changed {
     dl_scenario scenario;
     dl_generators generators;
-    dl_costs costs; /* its pointers are the variant's */
+    dl_costs costs; /* pointers borrowed from the variant */
     double compute_log;
 } changed;
 
@@ -68,7 +68,7 @@ static const struct {
     {"validation", "validation", change_validation},
 };
 
-/* Throughput with one thing `factor` times as it is; change NULL: as it is. */
+/* Throughput with one quantity scaled by `factor`; change NULL: unchanged. */
 static double throughput(const dl_variant *variant, const dl_point *point,
                          void (*change)(changed *c, double factor), double factor)
 {

@@ -68,8 +68,8 @@ static const char style[] =
     "} "
     "figure, tr { break-inside: avoid; } pre { white-space: pre-wrap; } }\n";
 
-/* Tables of several rows are sorted by a click on a heading, once more the other way; those of many
- * have a field that leaves the rows with all its words. */
+/* A click on a heading sorts a table of several rows, a second click in reverse; tables of many
+ * rows have a field that filters the rows by all its words. */
 static const char script[] =
     "<script>\n"
     "'use strict';\n"
@@ -138,7 +138,8 @@ typedef struct arguments {
     va_list list;
 } arguments;
 
-/* Prints one conversion, whose text after the '%' is at `format`. Returns the rest of the format. */
+/* Prints one conversion, whose text after the '%' is at `format`. Returns the rest of the
+ * format. */
 static const char *convert(FILE *out, const char *format, arguments *args)
 {
     char spec[16] = "%";
@@ -258,7 +259,7 @@ void dl_html_show(FILE *out)
     fputs("<script>dlscale.show();</script>\n", out);
 }
 
-/* Wider than this a picture is not made smaller but scrolled. */
+/* Wider pictures scroll instead of shrinking. */
 #define WIDE_PX 500
 
 void dl_html_figure(FILE *out, const char *svg, size_t bytes, const char *alt, const char *caption)
@@ -288,7 +289,7 @@ static const char *failure_of(const dl_column_table *table, const void *row)
     return table->failed != NULL ? table->failed(row) : NULL;
 }
 
-/* "* 103 % each: REASON" of its own, "" for a row without a mark or a remark. */
+/* "* 103 % each: REASON", owned by the caller; "" for a row without a mark or a remark. */
 static char *row_end_text(const dl_column_table *table, const void *row)
 {
     char *remark = table->remark != NULL ? table->remark(row) : NULL;

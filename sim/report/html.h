@@ -1,5 +1,5 @@
-/* HTML pages that need nothing beside them: head with style, escaped text, tables, pictures. Write
- * errors stay in the stream (ferror) for whoever closes it. */
+/* Self-contained HTML pages: head with style, escaped text, tables, pictures. Write errors stay in
+ * the stream (ferror) for the caller that closes it. */
 #ifndef DL_SIM_HTML_H
 #define DL_SIM_HTML_H
 
@@ -10,35 +10,35 @@
 #include "common/columns.h"
 #include "common/status.h"
 
-/* Document type, head and the page's first heading; and the end of what that began. */
+/* Document type, head and the page's first heading; and the end of the page. */
 void dl_html_begin(FILE *out, const char *title);
 void dl_html_end(FILE *out);
 
-/* printf of HTML, in which the text of %s is escaped (& < > " ', control characters but line breaks
- * become blanks) and a number that is NaN is nothing. Conversions: %s, %.*s, %d, %lld, %zu, %f, %g
+/* printf of HTML, in which the text of %s is escaped (& < > " ', control characters except line
+ * breaks become spaces) and NaN prints as nothing. Conversions: %s, %.*s, %d, %lld, %zu, %f, %g
  * with flags, width and precision, and %%. */
 void dl_html(FILE *out, const char *format, ...) DL_PRINTF(2, 3);
 
 /* JSON as data of the page that scripts find by `id`; nothing in it ends the element. */
 void dl_html_data(FILE *out, const char *id, const char *json);
 
-/* A script of share/dlscale/page (common/install.h); false, and a remark in the page, where it is not
- * there. */
+/* A script of share/dlscale/page (common/install.h); false, and a remark in the page, where it is
+ * missing. */
 bool dl_html_script(FILE *out, const char *name);
 
-/* The place of the figures that figures.js draws from this JSON; and, after all of its data, the call
- * that draws them. */
+/* A placeholder for the figures that figures.js draws from this JSON; and the call that draws them,
+ * to follow all data. */
 void dl_html_figures(FILE *out, const char *json);
 void dl_html_show(FILE *out);
 
-/* An SVG picture inside the page; `alt` says what it shows to whom cannot see it. */
+/* An SVG picture inside the page; `alt` describes it for screen readers. */
 void dl_html_figure(FILE *out, const char *svg, size_t bytes, const char *alt, const char *caption);
 
-/* A text as it is, shown by a click on its title. */
+/* A verbatim text, shown on a click on its title. */
 void dl_html_details(FILE *out, const char *title, const char *text);
 
-/* The columns of the table that have a heading. The first cell of a row is its heading; a mark and a
- * remark have a column of their own after the others; the chosen row is of the class "best". */
+/* The table's columns with a heading. The first cell of a row is its heading; a mark and a remark
+ * have their own column after the others; the chosen row has the class "best". */
 void dl_html_table(FILE *out, const char *caption, const dl_column_table *table);
 
 #endif

@@ -19,12 +19,13 @@ typedef enum entry_kind { STUDY, FIGURE, TEXT } entry_kind;
 
 typedef struct entry {
     entry_kind kind;
-    const char *group, *file; /* of the list: borrowed */
-    char *title, *path;       /* path: to open */
-    char *folder, *name;      /* of a study: that of its file, and the file without ending */
+    const char *group, *file; /* borrowed from the list */
+    char *title, *path;       /* path: the file to open */
+    char *folder, *name;      /* of a study: its file's folder, and the file name without
+                               * extension */
     dl_csv results;           /* of a study */
     dl_errors errors;
-    char *why; /* the study failed; else NULL */
+    char *why; /* reason if the study failed; else NULL */
 } entry;
 
 typedef struct entries {
@@ -187,7 +188,7 @@ static void free_entries(entries *all)
 
 /* --- the table of all rows -------------------------------------------------------------------- */
 
-/* A row's settings that have no column of their own here: all before the first result. */
+/* A row's settings that have no column of their own here: all columns before the first result. */
 static char *options_of(const dl_csv *csv, size_t row)
 {
     static const char *const own[] = {"cores", "workers", "batch", "sync"};
@@ -205,7 +206,7 @@ static char *options_of(const dl_csv *csv, size_t row)
 
 static void write_rows(FILE *out, const entries *all)
 {
-    /* The first ones, with the columns of the results that they are. */
+    /* The first ones, with their columns in the results. */
     static const char *const names[][2] = {{"workers", "workers"},
                                            {"batch", "batch"},
                                            {"step_s", "step_mean_s"},
@@ -277,7 +278,7 @@ static totals count_all(const entries *all)
     return t;
 }
 
-/* The studies by verdict, in a sentence. */
+/* Writes the studies by verdict, in a sentence. */
 static void put_verdicts(FILE *out, const totals *t)
 {
     const int predicted = t->verdicts[DL_VERDICT_PREDICTED];
@@ -404,7 +405,7 @@ static dl_datum csv_of(const void *row, const dl_column *column)
     return dl_datum_text("CSV");
 }
 
-/* To its page, or to the text beside a study that failed. */
+/* Link to its page, or to the text beside a study that failed. */
 static char *study_link(const void *row)
 {
     const entry *e = ((const study_row *)row)->of;
@@ -441,7 +442,7 @@ static const dl_column study_columns[] = {
     {DL_WORD("results"), .get = csv_of, .link = csv_link},
 };
 
-/* The studies first[count]. */
+/* Writes the table of studies first[count]. */
 static void put_studies(FILE *out, const entry *first, size_t count)
 {
     study_row *rows = dl_calloc(count, sizeof *rows, "studies");
@@ -455,7 +456,7 @@ static void put_studies(FILE *out, const entry *first, size_t count)
     free(rows);
 }
 
-/* A figure or a text of the list. */
+/* Writes a figure or a text of the list. */
 static dl_status put_file(FILE *out, const entry *e, dl_error *err)
 {
     char *text = NULL;
@@ -471,7 +472,7 @@ static dl_status put_file(FILE *out, const entry *e, dl_error *err)
     return DL_OK;
 }
 
-/* Entry by entry, those of a group below its heading, and studies in a table. */
+/* Writes entry by entry, those of a group below its heading, and studies in a table. */
 static dl_status put_groups(FILE *out, const entries *all, dl_error *err)
 {
     dl_status status = DL_OK;
@@ -491,7 +492,7 @@ static dl_status put_groups(FILE *out, const entries *all, dl_error *err)
     return status;
 }
 
-/* The errors of all rows, which figures.js draws. */
+/* Writes the errors of all rows, which figures.js draws. */
 static void put_errors(FILE *out, const entries *all)
 {
     char *rows = NULL, *data = NULL;

@@ -1,4 +1,4 @@
-/* Layouts that are advised, for people: the columns of their table, and what is said below it. */
+/* Advised layouts for people: the columns of their table, and the text below it. */
 #include "sim/report/layout_advice.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 /* --- columns ----------------------------------------------------------------------------------- */
 
-/* The row's value of the key that layouts set; NULL: it means nothing there. */
+/* The row's value of a key that layouts set; NULL: it does not apply. */
 static const char *text_of(const dl_result *r, const char *key)
 {
     for (size_t k = 0; k < r->study->key_count; k++) {
@@ -50,7 +50,7 @@ static dl_datum schedule_of(const void *row, const dl_column *column)
     return dl_datum_text(text_of(row, "schedule"));
 }
 
-/* Stages of ZeRO (Rajbhandari et al. 2020): what workers share. */
+/* Stages of ZeRO (Rajbhandari et al. 2020): the state sharded among workers. */
 static dl_datum zero_of(const void *row, const dl_column *column)
 {
     static const char *const stages[][2] = {

@@ -20,7 +20,7 @@ const dl_layout_key dl_layout_keys[DL_LAYOUT_KEYS] = {
     [DL_KEY_SHARDED] = {"exchange", "sharded"},
 };
 
-/* Values tried where the scenario gives none. gpipe has the bubble of 1f1b and keeps more. */
+/* Values tried where the scenario gives none. gpipe has the bubble of 1f1b and stores more. */
 static const char *const tried[DL_LAYOUT_KEYS] = {
     [DL_KEY_MICRO_BATCH] = "1, 2, 4, 8, 16, 32, 64", [DL_KEY_RECOMPUTE] = "none, selective, full",
     [DL_KEY_SCHEDULE] = "1f1b, interleaved",         [DL_KEY_CHUNKS] = "2, 3, 4, 5, 6, 8",
@@ -31,7 +31,7 @@ static const char *const tried[DL_LAYOUT_KEYS] = {
 static const dl_axis orders[2][DL_AXES] = {{DL_AXIS_TP, DL_AXIS_PP, DL_AXIS_FSDP},
                                            {DL_AXIS_TP, DL_AXIS_FSDP, DL_AXIS_PP}};
 
-/* --- which layouts there are ------------------------------------------------------------------- */
+/* --- the layouts ------------------------------------------------------------------------------ */
 
 /* The scenario's values of the key, else those tried. */
 static dl_status list_values(dl_layout_space *s, const dl_ini *ini, int key, dl_error *err)
@@ -50,7 +50,7 @@ static dl_status list_values(dl_layout_space *s, const dl_ini *ini, int key, dl_
     return status;
 }
 
-/* tp and recomputation are those of a network that says nothing of them. */
+/* tp and recomputation apply to networks whose description does not fix them. */
 static bool is_free(const char *model, const char *key)
 {
     return model != NULL && dl_architecture_class(model) == DL_MODEL_TRANSFORMER &&
@@ -115,7 +115,7 @@ static dl_status check_study(const dl_layout_space *s, dl_error *err)
     return why == NULL ? DL_OK : dl_error_set(err, DL_ERR_USAGE, "--advise layout needs %s", why);
 }
 
-/* "tp=2,pp=4,fsdp=8,dp=2" of those that are not 1. */
+/* "tp=2,pp=4,fsdp=8,dp=2" of the axes other than 1. */
 static char *layout_text(const dl_point *point, int order)
 {
     static const char *const names[] = {
@@ -155,7 +155,7 @@ static bool same_family(const dl_layout *a, const dl_layout *b)
 static void add_layout(dl_layout_space *s, const dl_layout *made)
 {
     dl_layout l = *made;
-    size_t f = s->family_count; /* the last ones are the likeliest */
+    size_t f = s->family_count; /* the last ones are most likely to match */
     while (f > 0 && !same_family(&s->layouts[s->families[f - 1].first], &l))
         f--;
     if (f == 0) {
@@ -170,7 +170,7 @@ static void add_layout(dl_layout_space *s, const dl_layout *made)
     DL_APPEND(s->layouts, s->count, "layouts") = l;
 }
 
-/* With each way to divide among workers what the layout does not. */
+/* Adds each way to shard among workers what the layout leaves whole. */
 static void add_sharded(dl_layout_space *s, dl_layout *l)
 {
     const bool can = l->point.workers > 1 && l->point.shards == 1 &&
@@ -219,7 +219,7 @@ static void add_micro_batches(dl_layout_space *s, dl_layout *l, int layers)
     }
 }
 
-/* All divisors of the GPUs along all axes, with all settings. */
+/* Lists all divisors of the GPUs along all axes, with all settings. */
 static void list_layouts(dl_layout_space *s)
 {
     const dl_scenario *scenario = s->scenario;

@@ -13,7 +13,7 @@
 #include "sim/report/html.h"
 #include "sim/sync/mode.h"
 
-#define FILES_BYTES_MAX ((size_t)4 << 20) /* of a study's files in the page */
+#define FILES_BYTES_MAX ((size_t)4 << 20) /* files of a study in the page */
 
 /* The simulator, and the script that runs it. */
 typedef struct core {
@@ -36,7 +36,7 @@ static void core_free(core *c)
     *c = (core){0};
 }
 
-/* Reads the two files; DL_ERR_UNSUPPORTED where one is missing or is something else. */
+/* Reads the two files; DL_ERR_UNSUPPORTED where one is missing or of another kind. */
 static dl_status core_read(core *c, dl_error *err)
 {
     static const char magic[] = "dlscale-core 1 ";
@@ -74,7 +74,7 @@ typedef struct file_list {
     dl_json *to;
     const char **paths; /* [count], borrowed */
     size_t count, bytes;
-    char *shared; /* the folder of the machines that the simulator in the page has too */
+    char *shared; /* folder of the machines that the page's simulator has as well */
 } file_list;
 
 /* Adds a file's text, once. */
@@ -93,7 +93,7 @@ static void add_file(file_list *files, const char *path)
     free(text);
 }
 
-/* The texts of all files that the scenarios name; their bytes. */
+/* Writes the texts of all files that the scenarios name; returns their bytes. */
 static size_t put_files(dl_json *to, const dl_study *study)
 {
     file_list files = {.to = to, .shared = dl_share_path("scenarios/machines")};
@@ -134,7 +134,7 @@ static void put_points(dl_json *to, const dl_sweep *sweep)
     }
 }
 
-/* What the script is told; the bytes of the study's files. `study` NULL: there is none. */
+/* Writes the script's data; returns the bytes of the study's files. `study` NULL: there is none. */
 static size_t put_data(FILE *out, const core *c, const dl_study *study, const dl_sweep *sweep)
 {
     dl_json to = {.out = out};

@@ -1,18 +1,18 @@
-/* What makes a page live: in it, as WebAssembly, is the simulator itself (share/dlscale/page/dlsim.core,
- * which ./check --page builds), and a script (live.js beside it) with controls that runs it again with
- * other settings. All that comes from files is data in the page, never code. */
+/* Live pages: the page contains the simulator as WebAssembly (share/dlscale/page/dlsim.core, which
+ * ./check --page builds), and a script (live.js beside it) with controls that runs it again with
+ * other settings. All content of files is data in the page, never code. */
 #ifndef DL_SIM_LIVE_H
 #define DL_SIM_LIVE_H
 
 #include "sim/sweep.h"
 
 /* Writes the part of a page with the controls of a study and the rows of its points, with which the
- * script compares what the simulator in the page gives; without the files of the simulator, or where
- * the files of the study are too long, why there are none. */
+ * script compares the output of the page's simulator; without the simulator's files, or where the
+ * study's files are too long, the reason instead. */
 void dl_live_put(FILE *out, const dl_study *study, const dl_sweep *sweep);
 
-/* Writes the page of no study: choose a network and a machine. DL_ERR_UNSUPPORTED without the files
- * of the simulator. */
+/* Writes the page without a study, for choosing a network and a machine. DL_ERR_UNSUPPORTED without
+ * the files of the simulator. */
 dl_status dl_live_write(const char *path, dl_error *err) DL_MUST_CHECK;
 
 #endif

@@ -31,13 +31,13 @@ enum {
     BY_WORKER,
     COUNTS,
     UPLOADS,
-    STEPS = UPLOADS + 5, /* what became of them, and merges */
+    STEPS = UPLOADS + 5, /* their outcome, and merges */
     SEED,
     VALUES
 };
 
-/* The keys, what rows say of their run that the point must have too, the source, what only a reader
- * looks at, the values in the order of dl_measure. */
+/* The keys, settings of the run that the point must share, the source, columns for readers only,
+ * the values in the order of dl_measure. */
 const char *const dl_measured_columns[] = {
     "cores",
     "workers",
@@ -88,8 +88,8 @@ const char *const dl_measured_use_names[DL_USE_COUNT + 1] = {"unseen", "fitted",
                                                              "error", NULL};
 
 typedef struct measured_row {
-    size_t point; /* of all of the study's */
-    bool failed;  /* the source says `error` */
+    size_t point; /* among all points of the study */
+    bool failed;  /* the source contains `error` */
     dl_measured_use use;
     double value[DL_MEASURE_COUNT];
     double *worker_staleness; /* [workers of the point] or NULL */
@@ -97,14 +97,14 @@ typedef struct measured_row {
     int count_bins;
 } measured_row;
 
-/* Where each of dl_measured_columns is in the table, -1 = nowhere. */
+/* The position of each of dl_measured_columns in the table, -1 = absent. */
 typedef struct table {
     dl_csv csv;
     int at[COLUMNS];
-    int *swept; /* [study's keys] the same for these */
+    int *swept; /* [study's keys] the same for swept keys */
 } table;
 
-/* Other words for columns: those of options, of tables of results, of frameworks. */
+/* Synonyms of columns: names of options, of tables of results, of frameworks. */
 static const struct {
     const char *word, *column;
 } synonyms[] = {
@@ -117,7 +117,7 @@ static const struct {
     {"gpus", "workers"},
 };
 
-/* A column of a swept key is that, whatever else its name may mean. */
+/* The name of a swept key takes precedence over its other meanings. */
 static const char *column_name(const dl_study *study, const char *name)
 {
     for (size_t k = 0; k < study->key_count; k++)
@@ -166,13 +166,13 @@ static const char *cell(const table *t, size_t row, int column)
     return t->at[column] < 0 ? "" : dl_csv_cell(&t->csv, row, (size_t)t->at[column]);
 }
 
-/* Whether the row's cell for `key` fits the point; a column that is absent fits all. */
+/* Whether the row's cell for `key` fits the point; an absent column fits all. */
 static dl_status fits_key(const table *t, size_t row, int key, const dl_point *point, bool *fits,
                           dl_error *err)
 {
     *fits = true;
     if (t->at[key] < 0) return DL_OK;
-    /* GPUs have no cores, and those of their host are no key. */
+    /* GPUs have no cores, and the cores of their host are no key. */
     if (key == KEY_CORES && point->cores == DL_CORES_GPU) return DL_OK;
     if (key == KEY_SYNC) {
         *fits = strcmp(cell(t, row, key), point->mode->name) == 0;
@@ -233,8 +233,8 @@ static dl_status fits_point(const table *t, size_t row, const dl_study *study, s
     return DL_OK;
 }
 
-/* Columns that the table lacks and by which two points differ, "batch, sync"; of its own, NULL:
- * none. */
+/* Columns that the table lacks and by which two points differ: "batch, sync", owned by the caller;
+ * NULL: none. */
 static char *columns_between(const table *t, const dl_study *study, size_t first, size_t second)
 {
     size_t p = 0, q = 0;
@@ -286,9 +286,9 @@ static dl_status find_point(const table *t, size_t row, const dl_study *study, s
     return status;
 }
 
-/* --- what a row says of its run ------------------------------------------------------------- */
+/* --- a row's settings of its run -------------------------------------------------------------- */
 
-/* What the point has for a setting to text[bytes]; "": nothing is known. */
+/* Writes the point's value of a setting to text[bytes]; "": unknown. */
 static void point_setting(char *text, size_t bytes, const dl_variant *variant,
                           const dl_point *point, int setting)
 {
@@ -316,7 +316,7 @@ static void point_setting(char *text, size_t bytes, const dl_variant *variant,
     if (found != NULL) snprintf(text, bytes, "%s", found);
 }
 
-/* A column of a swept key has chosen the point already. */
+/* Whether a swept key's column has selected the point already. */
 static bool is_swept(const table *t, const dl_study *study, int setting)
 {
     for (size_t k = 0; k < study->key_count; k++)
@@ -324,7 +324,7 @@ static bool is_swept(const table *t, const dl_study *study, int setting)
     return false;
 }
 
-/* A run of another model, precision, ... says nothing of the point. */
+/* Checks that the row's model, precision, ... are the point's; other runs say nothing about it. */
 static dl_status check_settings(const table *t, size_t row, const dl_study *study, size_t number,
                                 dl_error *err)
 {
@@ -417,8 +417,8 @@ static dl_status read_use(const table *t, size_t row, dl_measured_use *use, dl_e
                            text, hint);
 }
 
-/* Sets the throughput from the step or the step from the throughput, and each error relative to its
- * value. */
+/* Sets the throughput from the step or the step from the throughput, and each error, relative to
+ * its value. */
 static void derive(double *value, double batch)
 {
     double per_s = value[DL_MEASURE_PER_S], step_s = value[DL_MEASURE_STEP_S];
@@ -449,7 +449,8 @@ static dl_status read_row(const table *t, size_t i, const dl_study *study, measu
     return DL_OK;
 }
 
-/* --- what the rows of one point come to ------------------------------------------------------- */
+/* --- summary of a point's rows
+ * ------------------------------------------------------------------ */
 
 /* Median of the numbers among values[count], NaN if there are none; sorts them to the front. */
 static double median(double *values, size_t count, size_t *numbers)
@@ -473,7 +474,7 @@ static double count_quantile(const double *counts, int bins, double total, doubl
     return s;
 }
 
-/* Adds up the counts of all runs, if all have them, and takes the statistics of the sum. */
+/* Adds up the counts of all runs, if all have them, and computes the statistics of the sum. */
 static void pool_counts(dl_measured *measured, const measured_row *const *rows, size_t runs)
 {
     int bins = 0;
@@ -509,7 +510,7 @@ static bool is_disturbed(const measured_row *row)
     return (isnan(others) ? 0 : others) + (isnan(steal) ? 0 : steal) > DL_MEASURED_DISTURBED_FRAC;
 }
 
-/* Moves the rows that were not disturbed to the front of rows[runs] and returns how many those are;
+/* Moves the rows that were not disturbed to the front of rows[runs] and returns their number;
  * changes nothing and returns `runs` where fewer than a quarter would be left. */
 static size_t keep_undisturbed(const measured_row **rows, size_t runs)
 {
@@ -523,7 +524,7 @@ static size_t keep_undisturbed(const measured_row **rows, size_t runs)
     return kept;
 }
 
-/* Puts the figures of a point with `workers` together from rows[runs], none of which has failed. */
+/* Summarises a point with `workers` from rows[runs], none of which has failed. */
 static void summarise(dl_measured *measured, const measured_row *const *rows, size_t runs,
                       int workers)
 {
@@ -564,7 +565,7 @@ static void summarise(dl_measured *measured, const measured_row *const *rows, si
     free(column);
 }
 
-/* A copy of the row's text with blanks for line breaks: results have a row a line. */
+/* A copy of the row's text with spaces for line breaks, as results have one line a row. */
 static char *line_of(const table *t, size_t row, int column)
 {
     char *text = dl_strdup(cell(t, row, column));
@@ -574,7 +575,7 @@ static char *line_of(const table *t, size_t row, int column)
     return text;
 }
 
-/* Adds to what is known of its point where row i is from and what it is for. */
+/* Adds row i's origin and use to its point's description. */
 static dl_status describe(dl_measured *point, const table *t, size_t i, const measured_row *row,
                           dl_error *err)
 {
@@ -644,7 +645,7 @@ static dl_status read_table(dl_measured *measured, const dl_study *study, const 
     return status;
 }
 
-/* A point that no table has, and that is a trace's own, has the step of that. */
+/* A point that is a trace's own and in no table takes the trace's step. */
 static void take_traced(dl_measured *point, const dl_variant *variant, const dl_point *of)
 {
     const dl_cost_trace *trace =
@@ -670,7 +671,8 @@ dl_status dl_measured_read(dl_measured **measured, const dl_study *study, dl_err
         all[p].left_out_frac = (double)NAN;
     }
     dl_status status = DL_OK;
-    const char *path = study->variants[0].scenario.measured_path; /* of all: it cannot be swept */
+    const char *path = study->variants[0].scenario.measured_path; /* the same for all variants: it
+                                                                   * cannot be swept */
     if (path != NULL) status = read_table(all, study, path, err);
     for (size_t p = 0; p < study->point_count && status == DL_OK; p++) {
         size_t at = 0;

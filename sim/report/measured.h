@@ -5,23 +5,22 @@
  *
  * Key columns: cores, workers, batch (all workers together), sync, and its
  * options interval, n, bound, k, moving_rate, block_momentum, accumulate, lag
- * (empty: none), and those of the scenario's other swept keys (sim/scenario/study.h; `machine` and
- * `costs` by the file's name without folder and .ini); those
- * given must name exactly one point of the scenario, else the row is an error; cores do not count
- * on GPUs. model, precision, gpu_count, where, compress and host_memory, where a row gives them,
- * must be those of its point too, as far as costs and scenario say. Values:
- * throughput_per_s or step_s (of a worker; throughput = batch / step; the word `error` where the
- * source has no result: such a row is shown and not compared), each with its standard error in
- * throughput_per_s_err or step_s_err; staleness_mean, _sd, _p50, _p90; staleness_mean_by_worker (a
- * number for each worker, separated by semicolons); staleness_counts (applied gradients of
- * staleness 0, 1, 2, ..., semicolons); source. Columns steps and seed, and uploads_applied,
- * _too_stale, _superseded, _unmerged and merges, say how a run was made or went and are not used;
- * others_frac and steal_frac what other programs and the host of a virtual machine took of the
- * processors meanwhile. `use` says what a row is to the prediction: `fitted` where costs were
- * fitted to it, `contradiction` where it contradicts other rows or its source, which `note`
- * explains, `unseen` or empty else. Several rows for one point are several runs: the median of each
+ * (empty: none), and the scenario's other swept keys (sim/scenario/study.h; `machine` and `costs`
+ * by the file's name without folder and .ini). The given ones must identify exactly one point of
+ * the scenario, else the row is an error; cores are ignored on GPUs. model, precision, gpu_count,
+ * where, compress and host_memory, where given, must match the point too, as far as costs and
+ * scenario define them. Values: throughput_per_s or step_s (of a worker; throughput = batch / step;
+ * the word `error` where the source has no result: such a row is shown but not compared), each with
+ * its standard error in throughput_per_s_err or step_s_err; staleness_mean, _sd, _p50, _p90;
+ * staleness_mean_by_worker (a number for each worker, separated by semicolons); staleness_counts
+ * (applied gradients of staleness 0, 1, 2, ..., semicolons); source. Columns steps and seed, and
+ * uploads_applied, _too_stale, _superseded, _unmerged and merges, describe the run and are not
+ * used; others_frac and steal_frac are the shares of the processors that other programs and a
+ * virtual machine's host took meanwhile. `use` is the row's role in the prediction: `fitted` where
+ * costs were fitted to it, `contradiction` where it contradicts other rows or its source, as `note`
+ * explains, else `unseen` or empty. Several rows for one point are several runs: the median of each
  * column counts, and where no error is given the standard deviation over the runs. Staleness counts
- * are added up over the runs instead, as dlsim adds up its replicates, and the statistics taken of
+ * are instead summed over the runs, as dlsim sums its replicates, and the statistics computed from
  * the sum.
  */
 #ifndef DL_SIM_MEASURED_H
@@ -29,14 +28,14 @@
 
 #include "sim/scenario/study.h"
 
-/* The columns of measured rows, but for those of a scenario's other swept keys; NULL at the end. */
+/* The columns of measured rows, except a scenario's other swept keys; NULL at the end. */
 extern const char *const dl_measured_columns[];
 
-/* What a measured point is to the prediction. */
+/* Role of a measured point in the prediction. */
 typedef enum dl_measured_use {
     DL_USE_UNSEEN, /* no cost was fitted to it: it judges the prediction */
     DL_USE_FITTED,
-    DL_USE_CONTRADICTION, /* shown, and counted apart */
+    DL_USE_CONTRADICTION, /* shown, and counted separately */
     DL_USE_ERROR,         /* the source has no value */
     DL_USE_COUNT
 } dl_measured_use;
@@ -59,16 +58,16 @@ typedef enum dl_measure {
 } dl_measure;
 
 /* Runs during which other programs and the host took more of the processors than this are left out,
- * unless fewer than a quarter of a point's runs would be left (as dlcal does with traces). */
+ * unless fewer than a quarter of a point's runs would remain (like dlcal with traces). */
 #define DL_MEASURED_DISTURBED_FRAC 0.1
 
-/* Runs of a point from which on their scatter is looked at. */
+/* Least number of a point's runs for statistics of their scatter. */
 #define DL_MEASURED_REPEATED_MIN 5
 
-/* What was measured at one point. */
+/* Measurements of one point. */
 typedef struct dl_measured {
     int runs;                       /* rows of this point with values; 0: none, all values NaN */
-    int failed_runs;                /* rows that say `error` */
+    int failed_runs;                /* rows with the word `error` */
     int disturbed_runs;             /* rows left out: others took over DL_MEASURED_DISTURBED_FRAC */
     double value[DL_MEASURE_COUNT]; /* NaN: not given */
     double *runs_per_s;       /* [runs] throughput of each, ascending; NULL if there are none */
@@ -76,20 +75,21 @@ typedef struct dl_measured {
     char *source, *note;      /* of the first row that has one, or NULL */
     dl_measured_use use;
     int line;             /* of the first row, in the table */
-    double left_out_frac; /* error of the prediction with costs fitted to the other rows; NaN: not
-                          known */
+    double left_out_frac; /* error of the prediction with costs fitted to the other rows; NaN:
+                           * unknown */
 } dl_measured;
 
-/* Reads the study's table into *measured, an array [study->point_count]. A point that it has no
- * row of and that is the own one of a trace of the costs (sim/traced.h) has the trace's step, as a
- * fitted row; others have runs = 0. Errors name file:line: DL_ERR_NAME (unknown column, a row without a point),
+/* Reads the study's table into *measured, an array [study->point_count]. A point without a row that
+ * is the point of a trace in the costs (sim/traced.h) gets the trace's step, as a fitted row;
+ * others have runs = 0. Errors name file:line: DL_ERR_NAME (unknown column, a row without a point),
  * DL_ERR_DATA (no value, several points, rows of one point with several uses), DL_ERR_PARSE,
  * DL_ERR_RANGE. */
 dl_status dl_measured_read(dl_measured **measured, const dl_study *study,
                            dl_error *err) DL_MUST_CHECK;
 
 /* Sets left_out_frac of measured[count] from columns line and left_out_error_frac of the table at
- * `path`, as dlcal table --rows writes it: of points with one row, whose line it names. */
+ * `path`, as written by dlcal table --rows, for points with a single row, identified by its line.
+ * */
 dl_status dl_measured_read_left_out(dl_measured *measured, size_t count, const char *path,
                                     dl_error *err) DL_MUST_CHECK;
 

@@ -1,4 +1,4 @@
-/* Memory of the points of a study, by kind and stage, and what fits: dlsim --fits. */
+/* Memory of the points of a study, by kind and stage, and the settings that fit: dlsim --fits. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,10 +11,10 @@
 #include "sim/fits.h"
 #include "sim/report/report.h"
 
-/* Most samples of a micro-batch that are tried. */
+/* Largest micro-batch tried, in samples. */
 #define MICRO_BATCH_MAX 65536
 
-/* Whether workers and batch tell points from one another. */
+/* Whether points differ in workers or batch. */
 static bool differ(const dl_study *study)
 {
     const dl_point *first = &study->variants[0].scenario.points[0];
@@ -28,7 +28,7 @@ static bool differ(const dl_study *study)
     return false;
 }
 
-/* "tp=8,pp=2, recompute full": what is swept. */
+/* "tp=8,pp=2, recompute full": the swept settings. */
 static char *label_of(const dl_study *study, const dl_variant *variant, const dl_point *point)
 {
     char *label = NULL;
@@ -49,7 +49,7 @@ static char *label_of(const dl_study *study, const dl_variant *variant, const dl
     return label;
 }
 
-/* Samples of a rank's micro-batch with which the point fits, as many of them as it has. */
+/* Samples of a rank's micro-batch with which the point fits, at its number of micro-batches. */
 static double largest_micro_batch(const dl_variant *variant, const dl_point *point)
 {
     const dl_split split = dl_point_split(point);

@@ -21,7 +21,7 @@ typedef struct note_list {
     size_t count;
 } note_list;
 
-/* Takes `note` over. */
+/* Takes ownership of `note`. */
 static void add(note_list *list, char *note)
 {
     for (size_t i = 0; i < list->count; i++) {
@@ -33,14 +33,14 @@ static void add(note_list *list, char *note)
     list->notes[list->count++] = note;
 }
 
-/* Without its folder: what is written is the same from wherever the file is read. */
+/* Without its folder, so that the output does not depend on where the file is read from. */
 static const char *file_of(const dl_costs *costs)
 {
     const char *slash = strrchr(costs->path, '/');
     return slash != NULL ? slash + 1 : costs->path;
 }
 
-/* On GPUs, what no run needs is simulated without. */
+/* On GPUs, unknown costs that no run needs are left out of the simulation. */
 static void add_unknown(note_list *list, const dl_costs *costs)
 {
     char *missing =
@@ -101,7 +101,7 @@ static void add_turns(note_list *list, const dl_variant *variant)
                         file_of(&variant->costs)));
 }
 
-/* Time that no number of GPUs changes, of which the trace does not give the cause. */
+/* Time that does not depend on the number of GPUs, whose cause the trace does not show. */
 static void add_external(note_list *list, const dl_variant *variant)
 {
     const dl_value *wait = &variant->costs.dispatch.external_ns;
@@ -113,7 +113,7 @@ static void add_external(note_list *list, const dl_variant *variant)
                         DL_NS_TEXT(wait->value), file_of(&variant->costs)));
 }
 
-/* What a GPU computes for in a step of the point, of `samples` a worker. */
+/* Compute time of a GPU in a step of the point with `samples` a worker. */
 static double computed_ns(const dl_costs *costs, const dl_point *point, double samples)
 {
     const double micro_batches = point->option[DL_SYNC_ACCUMULATE], each = samples / micro_batches;
@@ -122,8 +122,8 @@ static double computed_ns(const dl_costs *costs, const dl_point *point, double s
            dl_costs_step_ns(costs, each, "update");
 }
 
-/* Where the host's launches, which no other machine's GPU makes shorter, take longer than the GPU.
- * Each micro-batch is launched. */
+/* Notes launches on the host, which a faster GPU does not shorten, that take longer than the GPU's
+ * work. Each micro-batch is launched. */
 static void add_host(note_list *list, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -153,7 +153,7 @@ static void add_host(note_list *list, const dl_variant *variant)
                         DL_NS_TEXT(gpu_ns), samples));
 }
 
-/* What was made of one number. */
+/* Notes the costs derived from a single measured throughput. */
 static void add_throughput(note_list *list, const dl_scenario *scenario)
 {
     if (scenario->samples_per_s <= 0) return;
@@ -212,7 +212,7 @@ static void add_scaling(note_list *list, const dl_variant *variant)
     free(interval);
 }
 
-/* What was done for the machine's other models. */
+/* Notes the treatment of the machine's other models. */
 static void add_models(note_list *list, const dl_variant *variant)
 {
     const dl_costs *costs = &variant->costs;
@@ -236,7 +236,7 @@ static void add_models(note_list *list, const dl_variant *variant)
     }
 }
 
-/* Of the point with most workers, the last of several. */
+/* The point with most workers, the last of several. */
 static const dl_point *largest_point(const dl_scenario *scenario)
 {
     const dl_point *largest = &scenario->points[0];
@@ -281,7 +281,7 @@ static void add_shares(note_list *list, const dl_variant *variant)
     free(models);
 }
 
-/* The sizes of what is exchanged do not follow from the arithmetic. */
+/* The sizes of exchanged data do not follow from the arithmetic. */
 static void add_arithmetic(note_list *list, dl_arithmetic arithmetic, dl_sharded sharded)
 {
     if (arithmetic < DL_FP16) return;
@@ -295,7 +295,7 @@ static void add_arithmetic(note_list *list, dl_arithmetic arithmetic, dl_sharded
                             : "; what is exchanged has [exchange] param_dtype and reduce_dtype"));
 }
 
-/* ", ..." where the estimate is of kernels that were measured one by one; the caller frees it. */
+/* ", ..." where the estimate comes from kernels measured one by one; the caller frees it. */
 static char *sustained_of(const dl_variant *variant, const dl_efficiency *efficiency)
 {
     const double measured = variant->calibrated.factor;
@@ -355,7 +355,7 @@ static void add_buffers(note_list *list, const dl_variant *variant)
     }
 }
 
-/* Costs of a program that the scenario makes threads of. */
+/* Notes costs of a program whose workers the scenario makes threads. */
 static void add_shared_memory(note_list *list, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -371,7 +371,7 @@ static void add_shared_memory(note_list *list, const dl_variant *variant)
     }
 }
 
-/* Loaders without anything to do. */
+/* Notes loaders that have nothing to do. */
 static void add_loaders(note_list *list, const dl_variant *variant)
 {
     const dl_costs *costs = &variant->costs;
@@ -382,8 +382,8 @@ static void add_loaders(note_list *list, const dl_variant *variant)
                         file_of(costs)));
 }
 
-/* Collectives between GPUs in slots, of a machine file that says nothing of host memory's way. Files of
- * the program's own say what their studies need. */
+/* Collectives between GPUs in slots, for a machine file that does not describe the path through
+ * host memory. The program's own files give what their studies need. */
 static void add_slots(note_list *list, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -472,7 +472,7 @@ static char *name_recording(const dl_cost_trace *trace)
                      DL_NS_TEXT(trace->recording_ns.value));
 }
 
-/* The steps of traces of several ranks that the variant cannot be compared with. */
+/* Notes steps of multi-rank traces that the variant cannot be compared with. */
 static void add_other_step(note_list *list, const dl_variant *variant)
 {
     for (size_t i = 0; i < variant->costs.trace_count; i++) {
@@ -516,8 +516,8 @@ static void add_own_step(note_list *list, const dl_variant *variant)
     free(recording);
 }
 
-/* "7 AlltoAll (80.5 MB, 21.0 ms)": the collectives that a prediction of the row leaves out, or has;
- * NULL: none. */
+/* "7 AlltoAll (80.5 MB, 21.0 ms)": the collectives that a prediction of the row leaves out, or
+ * includes; NULL: none. */
 static char *list_collectives(const dl_variant *variant, const dl_row *row,
                               const dl_cost_trace *trace, bool left_out, double *ns)
 {

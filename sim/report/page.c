@@ -17,7 +17,7 @@
 #include "sim/report/views.h"
 #include "sim/scenario/without.h"
 
-#define ROWS_OPEN 24            /* more rows that were not measured are shown by a click */
+#define ROWS_OPEN 24            /* more unmeasured rows are shown on a click */
 #define CSV_BYTES_MAX (4 << 20) /* of the results in the page */
 #define TIMELINE_EVENTS 2000    /* about 220 kB */
 #define LANES_MAX 256           /* GPUs of a time line */
@@ -31,7 +31,7 @@ typedef struct page {
     dl_results results;
 } page;
 
-/* Text that a function writes, and what is done with it. */
+/* Memory stream for a function's text. */
 typedef struct memory {
     char *text;
     size_t bytes;
@@ -45,7 +45,7 @@ static FILE *memory_begin(memory *m)
     return m->out;
 }
 
-/* Ends the text and writes each line of it as an item of a list. */
+/* Completes the text and writes each line of it as an item of a list. */
 static void memory_list(memory *m, FILE *out)
 {
     fclose(m->out);
@@ -83,7 +83,7 @@ static void put_answer(const page *p)
     free(answer);
 }
 
-/* The comment at the head of the scenario: its first paragraph, and the others by a click. */
+/* The comment at the head of the scenario: its first paragraph, and the others on a click. */
 static void put_description(FILE *out, const char *text)
 {
     int paragraphs = 0;
@@ -109,7 +109,7 @@ static void put_description(FILE *out, const char *text)
 
 /* --- figures ---------------------------------------------------------------------------------- */
 
-/* The time line of the point that is explained. */
+/* Writes the time line of the explained point. */
 static void put_timeline(const page *p)
 {
     const size_t row = p->explanation->drawn;
@@ -126,7 +126,7 @@ static void put_timeline(const page *p)
     free(m.text);
 }
 
-/* What figures.js draws from, and the file of results: the same text. */
+/* Writes the data of figures.js, which is also the results file: the same text. */
 static void put_figures(const page *p, const char *csv)
 {
     char of[DL_POINT_TEXT_BYTES] = "";
@@ -176,7 +176,7 @@ static void put_results(const page *p)
 
 /* --- predicted beside measured ---------------------------------------------------------------- */
 
-/* Errors of the rows that are the same to the prediction. */
+/* Errors of the rows with one use. */
 typedef struct error_line {
     const char *what;
     int number;
@@ -265,7 +265,7 @@ static void put_comparison(const page *p, const dl_errors *errors)
     put_remarks(p);
 }
 
-/* --- what was assumed ------------------------------------------------------------------------- */
+/* --- assumptions ------------------------------------------------------------------------------ */
 
 static void put_assumptions(const page *p)
 {

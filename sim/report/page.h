@@ -1,6 +1,6 @@
-/* A study's results as one HTML page that needs nothing beside it: tables, figures, what takes the
- * time and what would help most, predicted beside measured, what was assumed, and the results as a
- * table to save. */
+/* A study's results as one self-contained HTML page: tables, figures, the parts of the time and the
+ * largest gains, predictions beside measurements, assumptions, and the results as a table to save.
+ * */
 #ifndef DL_SIM_PAGE_H
 #define DL_SIM_PAGE_H
 
@@ -8,13 +8,14 @@
 #include "sim/report/explain.h"
 
 /* Writes the page of an explained sweep (rows of the study's points) and measured [row_count] to
- * `path`; `results` is how the table to save is called, which has what --explain adds where
- * explain_results is set. A figure that cannot be drawn is no error: the page says why. */
+ * `path`; `results` is the name of the table to save, which includes the additions of --explain
+ * where explain_results is set. A figure that cannot be drawn is no error: the page gives the
+ * reason. */
 dl_status dl_page_write(const char *path, const char *results, const dl_explanation *explanation,
                         bool explain_results, const dl_measured *measured,
                         dl_error *err) DL_MUST_CHECK;
 
-/* The errors of measured rows by what they are to the prediction, as a table of HTML. */
+/* Writes the errors of measured rows, by use, as an HTML table. */
 void dl_page_errors(FILE *out, const dl_errors *errors);
 
 #endif

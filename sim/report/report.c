@@ -19,7 +19,7 @@
 /* Columns of the histogram, after those of the point. */
 static const char *const histogram_columns[] = {"worker", "staleness", "count", "frac"};
 
-/* Settings are those of the first variant; a line names those that are swept. */
+/* Settings are those of the first variant; a line names the swept ones. */
 static void write_head(dl_csv_writer *writer, const char *kind, const dl_study *study,
                        const dl_sweep *sweep)
 {
@@ -72,7 +72,7 @@ static void write_head(dl_csv_writer *writer, const char *kind, const dl_study *
     free(deciding);
 }
 
-/* As accuracy.h names them; nothing where no point was measured. */
+/* Writes the names of accuracy.h; nothing where no point was measured. */
 static void write_accuracy(dl_csv_writer *writer, const dl_accuracy *accuracy)
 {
     if (accuracy->points == 0) return;
@@ -88,7 +88,7 @@ static void write_accuracy(dl_csv_writer *writer, const dl_accuracy *accuracy)
                    accuracy->repeats_half_width_frac);
 }
 
-/* A comment with the machine and the settings. */
+/* Writes a comment with the machine and the settings. */
 static void write_gpu_head(dl_csv_writer *writer, const dl_gpu_options *options)
 {
     static const char *const places[] = {"auto", "cpu", "gpu:", "allreduce"};
@@ -142,7 +142,7 @@ static void write_results(dl_csv_writer *writer, const dl_study *study, const dl
                           const dl_measured *measured, const dl_explanation *explanation)
 {
     const dl_gpu_options *gpu =
-        study->variants[0].scenario.gpu; /* all variants have GPUs, or none */
+        study->variants[0].scenario.gpu; /* either all variants have GPUs, or none */
     const dl_accuracy accuracy = dl_accuracy_of(sweep, measured);
     dl_results results;
     write_head(writer, "results", study, sweep);
@@ -184,7 +184,7 @@ dl_status dl_report_results(const char *path, const dl_study *study, const dl_sw
     return dl_output_close(&output, err);
 }
 
-/* Counts of one worker, or of all together. */
+/* Writes the counts of one worker, or of all together. */
 static void write_counts(dl_csv_writer *writer, const dl_results *results, const dl_result *result,
                          int worker)
 {

@@ -1,20 +1,19 @@
-/* What a sweep found, written: the results table (CSV), the staleness histogram (CSV), and a table
+/* Output of a sweep's results: the results table (CSV), the staleness histogram (CSV), and a table
  * for people.
  *
  * Results: '#' lines (schema, program, scenario, seed, settings; "default: [section] key=value
- * rows=N COLUMN=X": a default that decided N rows, where X is the largest part of their time that
- * shows it), then one row a point. Columns are
- * in SI units; a cell that does not apply is empty. origin is the least trustworthy one of the
- * costs used; extrapolated is 1 where the point (or its baseline) lies outside what the costs were
- * measured at. applied_frac is the part of all gradients that an update has in it.
- * measured_low_per_s and measured_high_per_s are one standard error below and above. error_frac is
- * predicted over measured throughput, minus 1. Where the measured table says which rows costs were
- * fitted to, measured_use and measured_note (measured.h) follow; where it is known,
- * left_out_error_frac: the error with costs fitted to the other rows. The columns *_by_worker hold
- * one number a worker, separated by semicolons. With an explanation: "gain: cost=dispatch
- * half=1.471 none=2.234 sync=ps workers=8 batch=128" for each cost of the explained row, and at
- * last the columns dominant and dominant_frac. Nothing in the file depends on the clock or on the
- * number of threads.
+ * rows=N COLUMN=X": a default that decided N rows, where X is the largest fraction of their time
+ * that it accounts for), then one row a point. Columns are in SI units; a cell that does not apply
+ * is empty. origin is the least trustworthy origin of the costs used; extrapolated is 1 where the
+ * point (or its baseline) lies outside the costs' measured range. applied_frac is the fraction of
+ * all gradients that were applied in an update. measured_low_per_s and measured_high_per_s are one
+ * standard error below and above. error_frac is predicted over measured throughput, minus 1. Where
+ * the measured table marks the rows that costs were fitted to, measured_use and measured_note
+ * (measured.h) follow, and, where known, left_out_error_frac: the error with costs fitted to the
+ * other rows. The columns *_by_worker hold one number a worker, separated by semicolons. With an
+ * explanation: "gain: cost=dispatch half=1.471 none=2.234 sync=ps workers=8 batch=128" for each
+ * cost of the explained row, and finally the columns dominant and dominant_frac. Nothing in the
+ * file depends on the clock or on the number of threads.
  */
 #ifndef DL_SIM_REPORT_H
 #define DL_SIM_REPORT_H
@@ -28,8 +27,8 @@
 
 #define DL_RESULTS_SCHEMA 1
 
-/* Memory that each stage of the study's points needs of a GPU, by kind, whether it fits, the largest
- * micro-batch that does, and what would make it fit. Nothing is simulated. */
+/* Writes the GPU memory that each stage of the study's points needs, by kind, whether it fits, the
+ * largest micro-batch that fits, and changes that would make it fit. Nothing is simulated. */
 void dl_report_memory(FILE *out, const dl_study *study);
 
 /* Writes the results of sweep (rows of the study's points) and measured [sweep->row_count]; with an
@@ -46,8 +45,8 @@ void dl_report_results_write(FILE *out, const dl_study *study, const dl_sweep *s
 void dl_report_results_table(dl_cell_table *table, const dl_study *study, const dl_sweep *sweep,
                              const dl_measured *measured, const dl_explanation *explanation);
 
-/* The same as one JSON document (docs/formats.md): what the '#' lines say as members, "columns" and
- * "rows". To `path`, or a stream, in which write errors stay. */
+/* The same as one JSON document (docs/formats.md): the '#' lines as members, "columns" and "rows".
+ * To `path`, or a stream, in which write errors stay. */
 dl_status dl_report_json(const char *path, const dl_study *study, const dl_sweep *sweep,
                          const dl_measured *measured, const dl_explanation *explanation,
                          dl_error *err) DL_MUST_CHECK;
@@ -59,12 +58,12 @@ void dl_report_json_write(FILE *out, const dl_study *study, const dl_sweep *swee
 dl_status dl_report_histogram(const char *path, const dl_study *study, const dl_sweep *sweep,
                               dl_error *err) DL_MUST_CHECK;
 
-/* What a user should know beside the figures, a line each: notes.h, the short note, defaults that
+/* Writes the notes for a user, a line each: those of notes.h, the short note, defaults that
  * decided. */
 void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep);
 
-/* Writes a note for a terminal: "note: ", then its text in lines of dl_wrap_columns; and each line
- * of `text` so, which is cut into these. */
+/* Writes a note for a terminal: "note: ", then its text wrapped to dl_wrap_columns.
+ * dl_report_notes_print does so for each line of `text`, which it splits in place. */
 void dl_report_note_print(FILE *out, const char *note);
 void dl_report_notes_print(FILE *out, char *text);
 

@@ -6,14 +6,14 @@
 
 #include "common/alloc.h"
 
-/* A throughput that moves by less is not worth a measurement. */
+/* A smaller change of throughput is not worth a measurement. */
 #define MOVES_FRAC 0.005
 
 /* --- lists ----------------------------------------------------------------------------------- */
 
 typedef struct assumed_item {
     const dl_assumption *a;
-    const dl_variant *variant; /* the first that has it */
+    const dl_variant *variant; /* first variant that has it */
 } assumed_item;
 
 /* The assumptions of all variants that still hold, each once. */
@@ -36,7 +36,7 @@ static bool has(const dl_variant *variant, const dl_assumption *a)
     return false;
 }
 
-/* Its influence, with all others of its cause, in whichever variant it was tried; NULL: none. */
+/* Its influence, with all others of its cause, in any variant that tried it; NULL: none. */
 static const dl_influence *influence_of(const dl_study *study, const dl_sweep *sweep,
                                         const dl_assumption *a)
 {
@@ -51,7 +51,7 @@ static const dl_influence *influence_of(const dl_study *study, const dl_sweep *s
     return NULL;
 }
 
-/* Whether each variant that has the assumption has a row that ran, and so was tried. */
+/* Whether each variant with the assumption has a row that ran, so that it was tried. */
 static bool was_tried(const dl_study *study, const dl_sweep *sweep, const dl_assumption *a)
 {
     for (size_t v = 0; v < study->variant_count; v++) {
@@ -101,9 +101,10 @@ static bool is_told(const assumed_list *list, size_t number)
     return false;
 }
 
-/* --- what is not determined ------------------------------------------------------------------ */
+/* --- undetermined values
+ * ----------------------------------------------------------------------- */
 
-/* Values that a fit gives bounds of only, of all variants; each section, key and value once. */
+/* Values for which a fit gives only bounds, of all variants; each section, key and value once. */
 typedef struct bounded {
     char *section, *key;
     dl_dimension dimension;
@@ -226,7 +227,7 @@ static void put_one(FILE *out, const dl_study *study, const dl_sweep *sweep,
 }
 
 /* Whether the row with most workers hardly moves within the interval, or does not depend on it. A
- * setting always matters: what it is may be wrong, not only inaccurate. */
+ * setting always matters: it may be wrong, not only inaccurate. */
 static bool is_of_no_matter(const dl_study *study, const dl_sweep *sweep, const dl_assumption *a)
 {
     const dl_influence *influence = influence_of(study, sweep, a);
@@ -235,7 +236,7 @@ static bool is_of_no_matter(const dl_study *study, const dl_sweep *sweep, const 
     return influence == NULL || dl_influence_size(influence) < MOVES_FRAC;
 }
 
-/* Those in one line; where they come from is in the results' head. */
+/* Writes those in one line; their sources are in the results' head. */
 static void put_others(FILE *out, const assumed_list *list, const dl_study *study,
                        const dl_sweep *sweep)
 {
@@ -254,7 +255,7 @@ static void put_others(FILE *out, const assumed_list *list, const dl_study *stud
     if (between[0] != '\0') fputc('\n', out);
 }
 
-/* What was scaled: for the first GPU, else for the first of the other models; NULL: nothing. */
+/* The scaling of the first GPU, else of the first other scaled model; NULL: none. */
 static const dl_scaling *scaled(const dl_variant *variant)
 {
     if (variant->scaling.scaled) return &variant->scaling;
@@ -263,7 +264,7 @@ static const dl_scaling *scaled(const dl_variant *variant)
     return NULL;
 }
 
-/* Which assumption to measure first. */
+/* Writes the assumption to measure first. */
 static void put_most(FILE *out, const dl_study *study, const dl_sweep *sweep)
 {
     if (sweep->influence_rows_skipped > 0) {
@@ -274,7 +275,7 @@ static void put_most(FILE *out, const dl_study *study, const dl_sweep *sweep)
     const dl_influence *most = &sweep->influences[0];
     if (dl_influence_size(most) < MOVES_FRAC) return;
     const dl_variant *variant = &study->variants[sweep->rows[most->row].variant];
-    if (most->kind == DL_INFLUENCE_ASSUMPTION) { /* its own note says what it does */
+    if (most->kind == DL_INFLUENCE_ASSUMPTION) { /* its own note describes its effect */
         const dl_assumption *a = most->assumption;
         if (a->of == DL_ASSUMED_SETTING) {
             fprintf(out, "find out first %s\n", a->measure);
@@ -344,7 +345,7 @@ void dl_report_assumed_head(dl_csv_writer *writer, const dl_study *study, const 
     free_bounded(&rest);
 }
 
-/* The number, its interval and its influence; of a setting the values as texts. */
+/* The number, its interval and its influence; for a setting the values as texts. */
 static void put_json_value(dl_json *to, const dl_assumption *a, const dl_influence *influence)
 {
     if (a->of == DL_ASSUMED_SETTING) {

@@ -1,4 +1,4 @@
-/* What was assumed for the costs of a study, and what it does to the results. */
+/* The assumed costs of a study, and their influence on the results. */
 #ifndef DL_SIM_REPORT_ASSUMED_H
 #define DL_SIM_REPORT_ASSUMED_H
 
@@ -6,13 +6,13 @@
 #include "common/json.h"
 #include "sim/sweep.h"
 
-/* For people, a line each: every assumption that moves the throughput, with
- * value, interval, source and by how much; the others in one line; and which one moves it most,
- * with how to measure it. `sweep`: NULL before a simulation.
- * Returns how many values were assumed. */
+/* Writes for people, a line each: every assumption that moves the throughput, with its value,
+ * interval, source and influence; the others in one line; and the one that moves it most, with a
+ * way to measure it. `sweep`: NULL before a simulation. Returns the number of assumed values. */
 size_t dl_report_assumed(FILE *out, const dl_study *study, const dl_sweep *sweep);
 
-/* For programs, "assumed: [section] key=value low=... high=...; source", a comment line each. */
+/* Writes for programs, "assumed: [section] key=value low=... high=...; source", a comment line
+ * each. */
 void dl_report_assumed_head(dl_csv_writer *writer, const dl_study *study, const dl_sweep *sweep);
 
 /* The same as a member "assumed" of a JSON object: a list of objects. */

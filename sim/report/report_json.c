@@ -1,4 +1,4 @@
-/* Results as one JSON document, made from the table that the CSV file is made from as well. */
+/* Results as one JSON document, made from the same table as the CSV file. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,8 +36,8 @@ static void write_pairs(dl_json *to, const char *name, const char *text)
     free(copy);
 }
 
-/* "settings: steps=200 ...", "scenario: LeNet" as members; those that may come several times are
- * lists, written elsewhere, and the first line is the head's. */
+/* "settings: steps=200 ...", "scenario: LeNet" as members. Repeatable ones are lists, written
+ * elsewhere; the first line belongs to the head. */
 static void write_comments(dl_json *to, const dl_cell_table *table)
 {
     static const char *const lists[] = {"assumed", "note", "default", "swept", "gain"};
@@ -78,7 +78,7 @@ static void write_notes(dl_json *to, const dl_cell_table *table)
     dl_json_end(to, ']');
 }
 
-/* What --explain found, a line each. */
+/* Writes the findings of --explain, a line each. */
 static void write_gains(dl_json *to, const dl_cell_table *table)
 {
     static const char gain[] = "gain: ";
@@ -97,7 +97,7 @@ static void write_defaults(dl_json *to, const dl_study *study, const dl_sweep *s
     dl_json_begin(to, "defaults", '[');
     for (size_t i = 0; i < count; i++) {
         const dl_deciding_default *d = &deciding[i];
-        if (d->given) continue; /* it is among the notes */
+        if (d->given) continue; /* its note is among the notes */
         dl_json_begin(to, NULL, '{');
         dl_json_members(to, "section=%s key=%s value=%s rows=%zu", d->key->section, d->key->name,
                         d->key->fallback, d->rows);

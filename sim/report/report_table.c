@@ -20,17 +20,17 @@
 
 /* --- tables ---------------------------------------------------------------------------------- */
 
-/* A table that is being fitted to the width of a terminal. */
+/* A table while it is fitted to the width of a terminal. */
 typedef struct view {
     dl_column_table table;
     const dl_column **columns; /* [table.column_count], as the next two */
     int *ranks;
     size_t *widths;
-    bool folds;   /* values of the point that all rows have are in `common`, not in a column */
+    bool folds;   /* point values shared by all rows are in `common`, not in a column */
     char *common; /* "2 cores, batch 128, allreduce"; NULL: none */
 } view;
 
-/* Whether it is one of the columns that say the point; a row that did not run has them too. */
+/* Whether the column identifies the point; a row that did not run has it too. */
 static bool is_key(const dl_column *column)
 {
     static const char *const keys[] = {"workers", "GPUs", "cores", "batch", "sync", "options"};
@@ -58,9 +58,8 @@ static void view_add(view *v, const dl_column *column, int rank)
     v->table.columns = v->columns;
 }
 
-/* The value of a column that says the point, where all rows have it in common: "2 cores",
- * "batch 128", "batch 32 a worker", "allreduce", "interval 10". The caller frees it; NULL: they
- * differ. */
+/* The value of a column that identifies the point, where all rows share it: "2 cores", "batch 128",
+ * "batch 32 a worker", "allreduce", "interval 10". The caller frees it; NULL: they differ. */
 static char *common_text(const view *v, const dl_results *results, const dl_column *column)
 {
     if (!v->folds || (results->count == 1 && results->results[0].row->error != NULL)) return NULL;
@@ -80,7 +79,7 @@ static char *common_text(const view *v, const dl_results *results, const dl_colu
     return text;
 }
 
-/* Adds a column that says the point, or its value to v->common. */
+/* Adds a column that identifies the point, or its value to v->common. */
 static void view_add_key(view *v, const dl_results *results, const dl_column *column, int rank)
 {
     char *text = common_text(v, results, column);
@@ -92,7 +91,7 @@ static void view_add_key(view *v, const dl_results *results, const dl_column *co
     free(text);
 }
 
-/* The options in a column each, or in one together, whichever is narrower. */
+/* Adds one column per option, or one for all, whichever is narrower. */
 static void view_add_options(view *v, const dl_results *results)
 {
     const dl_column *together = dl_result_column("options");
@@ -114,7 +113,7 @@ static void view_add_options(view *v, const dl_results *results)
             view_add_key(v, results, &results->options[o], 0);
 }
 
-/* Takes the columns that the rows have values in; v->folds is set before. */
+/* Takes the columns in which the rows have values; v->folds must be set before. */
 static void view_begin(view *v, const dl_results *results, const dl_view *of)
 {
     static const char *const keys[] = {"cores", "batch", "sync", "recompute"};
@@ -156,8 +155,8 @@ static void view_remove(view *v, size_t column)
     memmove(v->widths + column, v->widths + column + 1, after * sizeof *v->widths);
 }
 
-/* Keeps the columns of rank 0, and of the others as many as lines of `width` characters have room
- * for, those of the lowest ranks first; appends the headings of the rest to *left_out. */
+/* Keeps the columns of rank 0, and as many others as fit into `width` characters, lowest ranks
+ * first; appends the headings of the rest to *left_out. */
 static void view_fit(view *v, size_t width, char **left_out)
 {
     bool *kept = dl_calloc(v->table.column_count, sizeof *kept, "columns");
@@ -188,7 +187,7 @@ static void print_view(FILE *out, const dl_results *all, const dl_view *of)
 {
     dl_results some;
     dl_view_rows(&some, all, of);
-    view v = {.folds = some.count == all->count}; /* the first table says what all rows have */
+    view v = {.folds = some.count == all->count}; /* the first table states what all rows share */
     if (some.count > 0) {
         char *left_out = NULL;
         fprintf(out, "%s:\n", of->title);
@@ -222,7 +221,7 @@ static void put_point(FILE *out, const dl_result *r)
     fprintf(out, ", %s%s%s", r->row->point.mode->name, options[0] != '\0' ? ", " : "", options);
 }
 
-/* What the trace that the costs are from says against the answer. */
+/* Compares the answer with the trace that the costs come from. */
 static void put_trace(FILE *line, const dl_row *row)
 {
     char marks[DL_MARKS_BYTES];
@@ -237,7 +236,7 @@ static void put_trace(FILE *line, const dl_row *row)
     if (strchr(marks, '+') != NULL) fputs(" Collectives of the traced step are left out.", line);
 }
 
-#define SPEEDUP_SHOWN 0.01 /* a scenario that is nearly all exchange has none */
+#define SPEEDUP_SHOWN 0.01 /* a scenario dominated by exchange shows none */
 
 char *dl_report_answer(const dl_results *results)
 {
@@ -368,11 +367,12 @@ static void print_stages(FILE *out, const dl_variant *variant, const dl_row *row
     free(layers);
 }
 
-/* A line for each stage of each point with stages, if there are few; nothing if there is none. */
+/* Writes a line for each stage of each point with stages, if there are few; nothing if there is
+ * none. */
 static void print_splits(FILE *out, const dl_study *study, const dl_sweep *sweep)
 {
     int points = 0;
-    if (study->variants[0].scenario.generators != NULL) return; /* the trainer's */
+    if (study->variants[0].scenario.generators != NULL) return; /* they belong to the trainer */
     for (size_t r = 0; r < sweep->row_count; r++)
         points += sweep->rows[r].point.stages > 1;
     if (points > SPLITS_SHOWN) {
@@ -397,8 +397,8 @@ static void put_deciding(FILE *out, const dl_deciding_default *all, size_t count
 
 #define ALONE_FRAC 0.97
 
-/* Where one worker with an exchange is slower than one without, the slowest one: what takes the time,
- * which no column shows or not all of them do. */
+/* Where one worker with an exchange is slower than one without: the slowest such row and what takes
+ * its time, of which the columns show nothing or only a part. */
 static void put_alone(FILE *out, const dl_study *study, const dl_sweep *sweep)
 {
     const dl_row *slowest = NULL;
@@ -428,7 +428,7 @@ static void put_alone(FILE *out, const dl_study *study, const dl_sweep *sweep)
     }
 }
 
-/* Rows whose averaging interval or staleness no [target] factor is given for. */
+/* Notes rows whose averaging interval or staleness has no [target] factor. */
 static void put_no_target(FILE *out, const dl_study *study, const dl_sweep *sweep)
 {
     const dl_row *first = NULL;
@@ -454,7 +454,7 @@ static void put_no_target(FILE *out, const dl_study *study, const dl_sweep *swee
             isnan(first->staleness_mean) ? 0 : first->staleness_mean);
 }
 
-/* Those that change most come first. */
+/* Notes on the largest changes come first. */
 void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep)
 {
     size_t traced_count = 0, count = 0, leading = 0, deciding_count = 0;
@@ -495,7 +495,7 @@ void dl_report_notes_print(FILE *out, char *text)
     }
 }
 
-/* The first of them, unless `all` is set. */
+/* Prints the first of them, or all. */
 static void print_notes(FILE *out, const dl_study *study, const dl_sweep *sweep, bool all)
 {
     char *text = NULL, *rest = NULL;

@@ -7,11 +7,11 @@
 #include "sim/report/measured.h"
 #include "sim/sweep.h"
 
-/* The largest dl_run_result.tail_frac that needs no note. */
+/* Largest dl_run_result.tail_frac without a note. */
 #define DL_REPORT_TAIL_FRAC 0.05
 
-/* Names the points that ran too few steps for a steady throughput; NULL if none did. Release with
- * free(). */
+/* A note naming the points that ran too few steps for a steady throughput; NULL if none. Release
+ * with free(). */
 char *dl_report_short_note(const dl_sweep *sweep);
 
 /* Predicted over measured throughput, minus 1; NaN without a measurement. */
@@ -19,8 +19,8 @@ double dl_report_error_frac(const dl_row *row, const dl_measured *measured);
 
 #define DL_REPORT_OPTIONS_BYTES 1024
 
-/* "where gpu:0, interval 10": what a row has of the swept keys beside cores, workers, batch and
- * mode; "" if nothing. In text[bytes]. */
+/* "where gpu:0, interval 10": the row's values of the swept keys except cores, workers, batch and
+ * mode; "" if none. In text[bytes]. */
 void dl_report_options(char *text, size_t bytes, const dl_study *study, const dl_row *row);
 
 /* Marks of the row in tables: '*' if it is extrapolated, '+' if it leaves out collectives of the
@@ -31,23 +31,23 @@ const char *dl_report_marks(char text[DL_MARKS_BYTES], const dl_row *row);
 /* "103.0 % each: REASON" if the row's efficiency is above 1, else NULL; the caller frees it. */
 char *dl_report_above(const dl_row *row);
 
-/* Adds the row's marks to those that are used. */
+/* Adds the row's marks to `used`. */
 void dl_report_marks_of(char used[DL_MARKS_BYTES], const dl_row *row);
 
-/* Prints what the marks that are used mean, a line each between `before` and `after`. */
+/* Prints the meanings of the marks used, a line each between `before` and `after`. */
 void dl_report_marks_explain(FILE *out, const char *used, const char *before, const char *after);
 
 /* Parts of a row's time below this are left out of texts. */
-#define DL_PART_SHOWN_FRAC 0.005 /* of a step: a part that is named */
+#define DL_PART_SHOWN_FRAC 0.005 /* of a step: smallest part that is named */
 
-/* Parts by falling size[DL_PART_COUNT], into order[DL_PART_COUNT]. */
+/* Sorts the parts by falling size[DL_PART_COUNT] into order[DL_PART_COUNT]. */
 void dl_parts_sort(const double *size, dl_part *order);
 
-/* The part that most of a row's time goes to. */
+/* The largest part of a row's time. */
 dl_part dl_dominant_part(const dl_row *row);
 
-/* "averaging 61 %, compute 28 %": the parts of a row's time from the first-th largest on (0: all), as
- * far as they are half a percent or more. */
+/* "averaging 61 %, compute 28 %": the parts of a row's time from the first-th largest on (0: all),
+ * down to DL_PART_SHOWN_FRAC. */
 void dl_parts_put(FILE *out, const dl_row *row, int first);
 
 #endif

@@ -20,14 +20,14 @@
 
 #define FIRST_FACTOR 4.0 /* of the search for a bracket; each further one is four times as large */
 #define SHOWN_DIGITS 4   /* of a value (dl_amount_text) */
-#define STAIR_KEY 1e-3   /* two values are next to each other */
-#define STAIR_FRAC 1e-3  /* of the target, that columns of such two differ by */
-#define ROUNDS_MAX 200   /* of Brent's method, which takes about ten */
+#define STAIR_KEY 1e-3   /* relative distance of two neighbouring values */
+#define STAIR_FRAC 1e-3  /* of the target: least difference of the columns there */
+#define ROUNDS_MAX 200   /* of Brent's method; about ten are usual */
 
-/* A value of the key that was tried. */
+/* A tried value of the key. */
 typedef struct trial {
     double key,
-        found; /* found: of the column; NaN: the point does not run there, or has no value */
+        found; /* found: the column's value; NaN: the point does not run there, or has no value */
     dl_cell_table table;
 } trial;
 
@@ -36,13 +36,13 @@ typedef struct search {
     dl_solution *solution;
     const dl_solve_config *config;
     const dl_study *study;
-    const char *text; /* of the scenario, without the key */
+    const char *text; /* the scenario without the key */
     size_t row;
-    dl_solved about; /* the point: what all its solutions have in common */
+    dl_solved about; /* the parts common to all solutions of the point */
     trial *trials;   /* [count] ascending, those that ran */
     size_t count;
     double fails_below, fails_above; /* nearest keys tried that did not run; infinite: none */
-    trial failed;                    /* the last that did not run */
+    trial failed;                    /* the last one that did not run */
     dl_status status;
     dl_error *err;
 } search;
@@ -57,7 +57,7 @@ static bool is_number(const dl_key *key)
     return is_whole(key) || key->type == DL_KEY_REAL || key->type == DL_KEY_QUANTITY;
 }
 
-/* --- what is asked for ----------------------------------------------------------------------- */
+/* --- targets ---------------------------------------------------------------------------------- */
 
 static bool is_solved(const dl_key *key)
 {
@@ -84,7 +84,7 @@ static dl_status find_key(const dl_key **found, const char *text, dl_error *err)
                         "--solve %s: only keys that are one number and can be swept", text);
 }
 
-/* "COLUMN=VALUE,VALUE,...": the column, of its own, and the values. */
+/* "COLUMN=VALUE,VALUE,...": the column, owned by the caller, and the values. */
 static dl_status read_targets(const char *text, char **column, double *values, size_t *count,
                               dl_error *err)
 {
@@ -136,7 +136,7 @@ static dl_status check_column(const dl_cell_table *table, const char *column, dl
                         "--target: the results of this point have no column '%s'%s", column, hint);
 }
 
-/* The study in which the key has this value; costs are read. */
+/* Reads the study with this value of the key, and its costs. */
 static dl_status read_study(const search *s, dl_study *study, double key, dl_error *err)
 {
     char value[DL_DOUBLE_TEXT_BYTES], *text = dl_strdup(s->text);
@@ -153,7 +153,7 @@ static dl_status read_study(const search *s, dl_study *study, double key, dl_err
     return status;
 }
 
-/* Takes "KEY VALUE" out of "KEY VALUE, lag 8": it is what is solved for. */
+/* Removes "KEY VALUE" from "KEY VALUE, lag 8", as the key is solved for. */
 static void drop_key(char *options, const char *key)
 {
     const size_t bytes = strlen(key);
@@ -170,7 +170,7 @@ static void drop_key(char *options, const char *key)
     }
 }
 
-/* What the first trial of a point shows of it. */
+/* Records the point's properties from the first trial. */
 static void note_point(search *s, const dl_study *study, const dl_row *row)
 {
     char options[DL_REPORT_OPTIONS_BYTES];
@@ -214,7 +214,7 @@ static dl_status simulate(search *s, dl_study *study, trial *tried, dl_error *er
     return status;
 }
 
-/* The trial at this value, made if there is none yet; NULL, and s->status, if it fails. */
+/* The trial at this value, run if it is new; NULL, and s->status, if it fails. */
 static const trial *try(search *s, double key)
 {
     size_t i = 0;
@@ -283,7 +283,7 @@ static bool is_bracketed(const search *s, double target, size_t *low)
     return false;
 }
 
-/* The end of the key's range, as far as it runs, that comes nearest to the target. */
+/* The end of the key's runnable range nearest to the target. */
 static const trial *nearest_end(const search *s, double target)
 {
     if (s->count == 0) return &s->failed;
@@ -291,8 +291,8 @@ static const trial *nearest_end(const search *s, double target)
     return fabs(low->found - target) < fabs(high->found - target) ? low : high;
 }
 
-/* From a key that runs towards one that does not, until the target is bracketed; false at the last one
- * that runs. */
+/* Searches from a key that runs towards one that does not, until the target is bracketed; false at
+ * the last one that runs. */
 static bool approach(search *s, double target, double runs, double fails, size_t *low)
 {
     const bool whole = is_whole(s->solution->key);
@@ -307,8 +307,8 @@ static bool approach(search *s, double target, double runs, double fails, size_t
     return s->status == DL_OK;
 }
 
-/* Goes on from the largest or the least trial by growing factors until the target is bracketed;
- * false at the end of the key's range, or of what runs. */
+/* Extends the search from the largest or least trial by growing factors until the target is
+ * bracketed; false at the end of the key's range, or of the keys that run. */
 static bool go(search *s, double target, bool up, size_t *low)
 {
     const dl_key *key = s->solution->key;
@@ -362,7 +362,7 @@ typedef struct equation {
 static double difference(double log_key, void *user)
 {
     const equation *e = user;
-    /* What is asked for at the ends of the bracket has been tried at these very values. */
+    /* The bracket's ends have been tried at exactly these values. */
     for (size_t i = 0; i < e->s->count; i++) {
         if (log(e->s->trials[i].key) == log_key) return e->s->trials[i].found - e->target;
     }
@@ -370,15 +370,15 @@ static double difference(double log_key, void *user)
     return t != NULL ? t->found - e->target : (double)NAN;
 }
 
-/* Whether the column jumps over the target between two trials that are next to each other. */
+/* Whether the column jumps over the target between two neighbouring trials. */
 static bool is_stair(const search *s, double target, size_t low)
 {
     const trial *a = &s->trials[low], *b = a + 1;
     return b->key / a->key - 1 < STAIR_KEY && fabs(b->found - a->found) > STAIR_FRAC * fabs(target);
 }
 
-/* The trial at the side of the jump whose column is not below the target, at a value of the digits that
- * are printed: who takes these is not at the other side. */
+/* The trial at the side of the jump whose column is not below the target, at a value of the printed
+ * digits, so that the printed value is on this side. */
 static const trial *beyond_stair(search *s, size_t low)
 {
     const bool up = s->trials[low + 1].found > s->trials[low].found;
@@ -387,7 +387,7 @@ static const trial *beyond_stair(search *s, size_t low)
     return try(s, digit * (up ? ceil(key / digit) : floor(key / digit)));
 }
 
-/* By Brent's method between two trials with keys > 0. */
+/* Closes in by Brent's method between two trials with keys > 0. */
 static const trial *close_in(search *s, double target, size_t low)
 {
     equation e = {s, target};
@@ -515,7 +515,7 @@ void dl_solution_free(dl_solution *solution)
 
 /* --- writing --------------------------------------------------------------------------------- */
 
-/* Columns of all rows, in the order in which they first come. */
+/* Adds the columns of all rows, in order of first appearance. */
 static void add_names(dl_cell_table *table, const dl_solution *solution)
 {
     for (size_t i = 0; i < solution->count; i++) {
@@ -528,7 +528,7 @@ static void add_names(dl_cell_table *table, const dl_solution *solution)
     }
 }
 
-/* Why a target is not reached, of its own; NULL: it is. */
+/* The reason why a target is not reached, owned by the caller; NULL: it is reached. */
 static char *solved_note(const dl_solution *solution, const dl_solved *s)
 {
     const char *name = solution->key->name;
@@ -645,7 +645,7 @@ dl_status dl_solution_json(const char *path, const dl_solution *solution, const 
     return dl_output_close(&output, err);
 }
 
-/* "1.25 GB/s, 10 Gb/s": rates of networks are usually told in bits. */
+/* "1.25 GB/s, 10 Gb/s": network rates are usually given in bits. */
 static void print_value(char *text, size_t bytes, const dl_key *key, double value)
 {
     const int used = (int)strlen(dl_amount_text(text, bytes, value, key->dimension));
@@ -661,7 +661,7 @@ static void print_value(char *text, size_t bytes, const dl_key *key, double valu
 /* A solution for people. */
 typedef struct solved_row {
     dl_solved of;
-    char value[128]; /* of the key */
+    char value[128]; /* value of the key */
 } solved_row;
 
 /* "With interval 38, utilisation_frac is 0.9002: 4 workers, batch 32, average. 2 of 3 targets are

@@ -1,16 +1,16 @@
-/* What a key must be for a column of the results to have a wanted value: the rate of ports that
- * lets workers compute for nine tenths of the time, the averaging interval that a slow network
- * needs.
+/* Solves for the value of a key at which a column of the results has a wanted value: the rate of
+ * ports that lets workers compute for nine tenths of the time, the averaging interval that a slow
+ * network needs.
  *
- * Each point is solved for itself and for each target. The column must rise or fall with the key,
- * not necessarily by the same amount everywhere. From the scenario's own value (or one in the
- * middle of the key's range) the search goes by growing factors in the direction of the target
- * until it is passed, at most to the ends of the key's range, or to the last value with which the point
- * fits into memory; then Brent's method (GSL) on the
- * logarithm of the key closes in until the ends are DL_SOLVE_TOLERANCE apart. A whole number is
- * bisected; of the two neighbours that the target lies between it is the one with the larger value
- * in the column; so is a value at which the column jumps over the target, in the digits that are
- * printed. Noise and draws of costs are the same at each value tried. */
+ * Each point is solved separately for each target. The column must rise or fall with the key, not
+ * necessarily by the same amount everywhere. From the scenario's own value (or one in the middle of
+ * the key's range) the search goes by growing factors in the direction of the target until it is
+ * passed, at most to the ends of the key's range, or to the last value at which the point fits into
+ * memory; then Brent's method (GSL) on the logarithm of the key closes in until the ends are
+ * DL_SOLVE_TOLERANCE apart. A whole number is bisected; of the two neighbours around the target the
+ * result is the one with the larger value in the column. The same holds for a value at which the
+ * column jumps over the target, in the printed digits. Noise and draws of costs are the same at
+ * each value tried. */
 #ifndef DL_SIM_SOLVE_H
 #define DL_SIM_SOLVE_H
 
@@ -28,11 +28,11 @@ typedef struct dl_solve_config {
     unsigned without;    /* costs that are switched off (sim/scenario/without.h) */
     int64_t seed;        /* -1: the scenario's */
     int threads;         /* >= 1 */
-    dl_pace *pace;       /* that all runs keep to; NULL: as long as they take */
+    dl_pace *pace;       /* limit on the time of all runs; NULL: none */
 } dl_solve_config;
 
 typedef struct dl_solved {
-    size_t row;    /* of all points of the scenario, without the key's own list */
+    size_t row;    /* among all points of the scenario, without the key's own list */
     char *options; /* dl_report_options, without the key */
     int workers;
     const char *sync;
@@ -40,10 +40,9 @@ typedef struct dl_solved {
     double per_s; /* samples; NaN: the point does not run */
     double target;
     double value; /* of the key; NaN: it is not reached */
-    double found; /* in the column at `value`; else at the end of the range that is nearest; NaN: no
-                        value runs */
+    double found; /* column at `value`; else at the nearest end of the range; NaN: no value runs */
     double at_limit;     /* that end; NaN where the target is reached */
-    bool is_last;        /* beyond that end the point does not run: it does not fit into memory */
+    bool is_last;        /* the point does not run beyond that end: it does not fit into memory */
     dl_cell_table table; /* one row: the results there */
 } dl_solved;
 
@@ -56,21 +55,21 @@ typedef struct dl_solution {
 } dl_solution;
 
 /* DL_ERR_USAGE for a key that no scenario has or that is not a number, for invalid targets;
- * DL_ERR_NAME for a column that the results do not have. Zero *solution before; release with
+ * DL_ERR_NAME for a column missing in the results. Zero *solution before; release with
  * dl_solution_free. */
 dl_status dl_solve(dl_solution *solution, const dl_study *study, const dl_solve_config *config,
                    dl_error *err) DL_MUST_CHECK;
 void dl_solution_free(dl_solution *solution);
 
-/* The keys, SECTION.KEY, that `typed` may become (dl_complete_word). */
+/* Writes the keys, SECTION.KEY, that `typed` may complete to (dl_complete_word). */
 void dl_solve_complete(FILE *out, const char *typed);
 
-/* DL_ERR_DATA, with the first target and how near it came, where none is reached; else DL_OK. */
+/* DL_ERR_DATA, with the first target and the nearest result, where none is reached; else DL_OK. */
 dl_status dl_solution_check(const dl_solution *solution, const dl_study *study,
                             dl_error *err) DL_MUST_CHECK;
 
 /* One row each: target, solved_KEY (empty: not reached), and the results' columns at that value, or
- * at the end of the key's range that is nearest to the target. */
+ * at the end of the key's range nearest to the target. */
 dl_status dl_solution_write(const char *path, const dl_solution *solution, const dl_study *study,
                             dl_error *err) DL_MUST_CHECK;
 dl_status dl_solution_json(const char *path, const dl_solution *solution, const dl_study *study,

@@ -20,7 +20,7 @@
 /* About 2 MB, which browsers open at once. */
 #define EVENTS_MAX 18000
 
-/* A gradient that no update has in it yet. */
+/* A gradient that no update has applied yet. */
 typedef struct gradient {
     int worker;
     int64_t given_ns;
@@ -28,11 +28,11 @@ typedef struct gradient {
 
 typedef struct timeline {
     dl_chrome_trace trace;
-    int64_t steps; /* of the worker that has ended most */
+    int64_t steps; /* of the worker with the most completed steps */
     uint64_t flows;
     gradient *pending; /* [pending_count] */
     size_t pending_count;
-    dl_split split;              /* of workers of several GPUs */
+    dl_split split;              /* split of workers with several GPUs */
     dl_memory_pass *memory;      /* [stages x passes] of a step; NULL: not known */
     int *pass_number, *pass_key; /* [GPUs] of the step; its micro-batch and direction */
     int64_t *passed_ns; /* [GPUs x micro-batches x 2] end of the backward, of the forward pass */
@@ -40,7 +40,7 @@ typedef struct timeline {
     bool is_full, has_collectives;
 } timeline;
 
-/* An arrow from a time at the end of a slice to the start of another one, or its end. */
+/* Adds an arrow from a time at the end of a slice to the start, or the end, of another. */
 static void add_flow(timeline *t, int from_pid, int from, int64_t from_ns, int to_pid, int to,
                      int64_t to_ns, const char *name)
 {
@@ -80,7 +80,7 @@ static void on_contribute(void *user, int worker, int64_t step, int64_t read, in
     DL_APPEND(t->pending, t->pending_count, "gradients") = (gradient){worker, now_ns};
 }
 
-/* Draws an update on the server's track, from the first gradient in it; an arrow from each. */
+/* Draws an update on the server's track, from its first gradient on, with an arrow from each. */
 static void put_gradients(timeline *t, int64_t now_ns)
 {
     const dl_chrome_arg args[] = {{.key = "gradients", .number = (double)t->pending_count}};
@@ -116,8 +116,8 @@ static void on_collective(void *user, const char *kind, int bucket, double bytes
     dl_chrome_trace_counter(&t->trace, NETWORK_PID, "GB/s", end_ns, 0);
 }
 
-/* An arrow from the pass of the stage before, or after, whose output this one had; without a flush that is
- * another step's. */
+/* Draws an arrow from the pass of the previous or next stage whose output this one used; without a
+ * flush that is another step's. */
 static void follow_crossing(timeline *t, int gpu, bool forward, int micro_batch, int64_t start_ns,
                             int64_t end_ns)
 {
@@ -137,7 +137,7 @@ static void follow_crossing(timeline *t, int gpu, bool forward, int micro_batch,
                  forward ? "activations" : "gradients");
 }
 
-/* Passes of a step come in their order, each in one part or several. */
+/* Passes of a step come in order, each in one part or several. */
 static void count_memory(timeline *t, int gpu, bool forward, int micro_batch, int64_t start_ns,
                          int64_t end_ns)
 {
@@ -272,7 +272,7 @@ static dl_status write_rollout(timeline *t, const dl_scenario *scenario, const d
 
 /* --- memory by kind ---------------------------------------------------------------------------- */
 
-/* Moments of a step that are written; of more the fullest of each few. */
+/* Most moments of a step that are written; beyond it the fullest of each few. */
 #define COURSE_MAX 240
 
 static const struct {
@@ -293,7 +293,8 @@ static double kind_of(const dl_gpu_content *content, size_t kind)
     return *(const double *)((const char *)content + kinds[kind].offset);
 }
 
-/* Leaves at most COURSE_MAX of course[count], each the fullest of its neighbours; their number. */
+/* Leaves at most COURSE_MAX of course[count], each the fullest of its neighbours; returns their
+ * number. */
 static size_t thin(dl_gpu_content *course, size_t count)
 {
     const size_t each = (count + COURSE_MAX - 1) / COURSE_MAX;
@@ -308,8 +309,9 @@ static size_t thin(dl_gpu_content *course, size_t count)
     return kept;
 }
 
-/* A metadata event `memory`: kB of each kind at moments[count] of a step on the fullest stage, one number where it does not
- * change, whether these are in a forward pass, what the GPU has, and when it is fullest. */
+/* A metadata event `memory`: kB of each kind at moments[count] of a step on the fullest stage, one
+ * number where it is constant, whether each moment is in a forward pass, the GPU's capacity, and
+ * the fullest moment. */
 static void put_course(dl_chrome_trace *trace, const dl_gpu_memory *memory, int stage,
                        const dl_gpu_content *moments, size_t count, const char *when)
 {
@@ -367,7 +369,7 @@ static void write_course(dl_chrome_trace *trace, const dl_scenario *scenario, co
     free(when);
 }
 
-/* Chunks have passes of one micro-batch and direction that cannot be told apart. */
+/* Passes of different chunks with one micro-batch and direction cannot be told apart. */
 static void take_memory(timeline *t, const dl_scenario *scenario, const dl_costs *costs,
                         const dl_point *point)
 {

@@ -1,8 +1,8 @@
 /* One simulated run as Chrome-trace JSON: a track for each worker with its activities and, above
- * them, its steps; one for the collectives of the workers' GPUs; one for a server's updates, with an arrow
- * from each worker's gradient that an update has in it; of workers of several GPUs one for the passes of
- * each GPU, with an arrow from each stage's pass to that of the next; counters of staleness, of
- * updates, and of the bytes that collectives reduce or gather in a second. */
+ * them, its steps; one for the collectives of the workers' GPUs; one for a server's updates, with
+ * an arrow from each gradient that an update applies; for workers with several GPUs one for the
+ * passes of each GPU, with an arrow from each stage's pass to the next stage's; counters of
+ * staleness, of updates, and of the bytes that collectives reduce or gather in a second. */
 #ifndef DL_SIM_TIMELINE_H
 #define DL_SIM_TIMELINE_H
 
@@ -10,12 +10,12 @@
 
 #include "sim/run.h"
 
-/* Runs replicate 0 of `point` (one of the scenario's) once more and writes what happens to `path`:
- * the first steps, of which the file has about 2 MB; all steps of a split model. */
+/* Runs replicate 0 of `point` (one of the scenario's) once more and writes its activities to
+ * `path`: the first steps, about 2 MB; all steps of a split model. */
 dl_status dl_timeline_write(const char *path, const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point, dl_error *err) DL_MUST_CHECK;
 
-/* The same to a stream, of about `events_max` events, 110 bytes each; whole JSON also where the run
+/* The same to a stream, about `events_max` events of 110 bytes each; valid JSON even if the run
  * fails. */
 dl_status dl_timeline_put(FILE *out, int events_max, const dl_scenario *scenario,
                           const dl_costs *costs, const dl_point *point,

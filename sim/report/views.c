@@ -164,7 +164,8 @@ const dl_view dl_views_further[DL_VIEWS_FURTHER] = {
 const dl_view dl_view_staleness =
     VIEW("staleness, predicted and measured", staleness_is_measured, staleness);
 
-/* --- what the tables need -------------------------------------------------------------------- */
+/* --- inputs of the tables
+ * ---------------------------------------------------------------------- */
 
 static bool reaches(const dl_results *results, const dl_column *column, double least)
 {

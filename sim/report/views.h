@@ -6,12 +6,12 @@
 
 #define DL_VIEW_PAGE_ONLY (-1)
 
-/* A column of a table. Where lines are too long, columns of the highest rank are left out first, and
+/* A column of a table. Where lines are too long, columns of the highest rank are dropped first,
  * those of rank 0 never. DL_VIEW_PAGE_ONLY: not on a terminal. */
 typedef struct dl_view_column {
     const char *heading;
     int rank;
-    double least; /* shown only where some row has this much */
+    double least; /* shown only where some row has at least this value */
 } dl_view_column;
 
 typedef struct dl_view {
@@ -31,11 +31,10 @@ extern const dl_view dl_views_further[DL_VIEWS_FURTHER];
 
 extern const dl_view dl_view_staleness; /* predicted beside measured */
 
-/* Whether the table of these results shows the column. */
+/* Whether the table of these results has the column. */
 bool dl_view_shows(const dl_results *results, const dl_view_column *column);
 
-/* The rows that the table has, in *some, which borrows from `all`; release some->results with
- * free(). */
+/* Puts the table's rows into *some, which borrows from `all`; release some->results with free(). */
 void dl_view_rows(dl_results *some, const dl_results *all, const dl_view *view);
 
 /* Writes the table as HTML; nothing where it has no rows. A row's class is the use of its measurement
@@ -47,9 +46,10 @@ const char *dl_result_failure(const void *row);
 const char *dl_result_mark(const void *row);
 char *dl_result_remark(const void *row);
 
-/* The row that is at the target first, else the one with the highest throughput, one without exchange
- * only where there is no other; NULL: none ran. */
-/* Whether `a` comes before `b`: with an exchange, sooner at the target, with more samples a second. */
+/* The row that reaches the target first, else the one with the highest throughput; a row without
+ * exchange only where there is no other; NULL: none ran. */
+/* Whether `a` ranks before `b`: with an exchange, at the target sooner, with more samples a
+ * second. */
 bool dl_result_is_better(const dl_result *a, const dl_result *b);
 
 const dl_result *dl_results_best(const dl_results *results);
