@@ -32,9 +32,10 @@
  * run, on links that all ranks of the same nodes use at the same time for theirs, and added to each part
  * of the pass. The GPUs with the same part of the layers exchange parameters, gradients and activations.
  *
- * Gradients that all workers sum are exchanged as soon as a rank has them: with [exchange] overlap
- * bucket by bucket where they are sharded or there is one stage, else after its last backward pass. The ranks of a worker
- * end a step together, as where the norm of all gradients is clipped.
+ * Gradients that all workers sum are exchanged as soon as a rank has them, through a server only with
+ * [exchange] overlap: then bucket by bucket where they are sharded, there is one stage or bucket_bytes are
+ * given, else after its last backward pass. The ranks of a worker end a step together, as where the norm
+ * of all gradients is clipped.
  *
  * Time of a GPU is computing, dispatch (the host has not launched what comes next), communication (a
  * collective of the worker's own ranks, a crossing that it waits for; the exchange between workers),

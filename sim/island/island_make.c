@@ -29,7 +29,7 @@ static void make_plane(dl_islands *is, int number)
     *workload = *config->gpus.workload;
     workload->parameter_bytes *= share;
     workload->state_bytes *= share;
-    const bool as_ready = config->overlaps && split->shards == 1;
+    const bool as_ready = config->overlaps && split->shards == 1 && split->stages == 1;
     if (!as_ready) workload->gradient_count = 0;
     for (int w = 0; w < is->workers; w++) {
         const int gpu = (w * is->gpus + number) % count;
@@ -50,7 +50,8 @@ static dl_status init_planes(dl_islands *is, dl_error *err)
     dl_status status = DL_OK;
     /* Gradients that shards have reduced go on as the type in which they were, or as messages. */
     const dl_gpu_options *all = is->config.gpus.options;
-    const bool halves = is->config.overlaps && all->compression.kind == DL_COMPRESS_NONE &&
+    const bool halves = is->config.overlaps && is->config.gpus.collective &&
+                        all->compression.kind == DL_COMPRESS_NONE &&
                         all->sharded == DL_SHARDED_NONE && dl_islands_split(is)->shards > 1;
     const double sent = halves ? dl_dtype_frac(all->reduce_dtype) : 1;
     is->planes = dl_calloc(gpus, sizeof(dl_gpus *), "GPUs");

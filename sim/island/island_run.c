@@ -260,7 +260,8 @@ static dl_status take_buckets(const dl_run_config *run, dl_run_island *island, d
     dl_gpu_options options = *run->scenario->gpu;
     dl_workload workload = island->workload;
     dl_status status = DL_OK;
-    if (split.shards == 1 && split.stages > 1) return DL_OK;
+    const bool is_cut = options.overlap && options.bucket_bytes > 0 && split.chunks == 1;
+    if (split.shards == 1 && split.stages > 1 && !is_cut) return DL_OK;
     if (split.stages > 1) {
         options.own_buckets = false;
         workload.gradient_count = 0;
@@ -312,8 +313,9 @@ static dl_islands_config config_of(const dl_run_config *run, const dl_costs *cos
     const dl_split split = dl_point_split(point);
     const dl_pipeline_options *options = &scenario->pipeline->options;
     const double batch = split.samples * split.micro_batches;
-    const bool tells = dl_mode_reduces_gradients(point->mode) && point->workers > 1 &&
-                       !(point->option[DL_SYNC_LAG] > 0);
+    const bool reduces = dl_mode_reduces_gradients(point->mode) && point->workers > 1;
+    const bool pushes = dl_mode_serves_gradients(point->mode) && scenario->gpu->overlap;
+    const bool tells = (reduces || pushes) && !(point->option[DL_SYNC_LAG] > 0);
     const bool overlaps =
         tells && split.chunks == 1 && island->buckets != NULL && scenario->gpu->overlap;
     dl_islands_config config = {
@@ -350,7 +352,7 @@ static dl_islands_config config_of(const dl_run_config *run, const dl_costs *cos
     config.shape.folded =
         folds && dl_island_shards_are_alike(&config, &config.shape.lone_crossings);
     config.lone_worker =
-        folds && tells && run->observer == NULL && dl_island_workers_are_alike(&config);
+        folds && tells && reduces && run->observer == NULL && dl_island_workers_are_alike(&config);
     return config;
 }
 

@@ -254,42 +254,34 @@ static dl_status check_gpus(const dl_scenario *scenario, const dl_ini *ini,
  * with which it may be given. */
 typedef struct refused_key {
     const char *section, *key, *plain;
-    bool of_stages; /* only where there are stages */
+    int stages, chunks; /* only where there are as many, or more */
 } refused_key;
 
 static const refused_key refused_keys[] = {
-    {"exchange", "bucket_bytes", "0", true},     {"sync", "accumulate", "1", true},
-    {"exchange", "staged", "beside", false},     {"exchange", "collectives", "gpus", false},
-    {"exchange", "fetch", "summed", false},      {"exchange", "tensors", "split", false},
-    {"exchange", "slice_bytes", "0", false},     {"exchange", "order", "ready", false},
-    {"exchange", "node_sum", "no", false},       {"sync", "interval_by_speed", "no", false},
-    {"exchange", "slows", "transfers", false},   {"exchange", "buckets", "copies", false},
-    {"machine", "reads", "nothing", false},      {"input", "made", "ahead", false},
-    {"input", "storage_bytes_per_s", "", false}, {"input", "shared_storage_bytes_per_s", "", false},
+    {"exchange", "bucket_bytes", "0", 2, 2},    {"sync", "accumulate", "1", 2, 1},
+    {"exchange", "staged", "beside", 1, 1},     {"exchange", "collectives", "gpus", 1, 1},
+    {"exchange", "fetch", "summed", 1, 1},      {"exchange", "tensors", "split", 1, 1},
+    {"exchange", "slice_bytes", "0", 1, 1},     {"exchange", "order", "ready", 1, 1},
+    {"exchange", "node_sum", "no", 1, 1},       {"sync", "interval_by_speed", "no", 1, 1},
+    {"exchange", "slows", "transfers", 1, 1},   {"exchange", "buckets", "copies", 1, 1},
+    {"machine", "reads", "nothing", 1, 1},      {"input", "made", "ahead", 1, 1},
+    {"input", "storage_bytes_per_s", "", 1, 1}, {"input", "shared_storage_bytes_per_s", "", 1, 1},
 };
 
-static dl_status check_keys(const dl_scenario *scenario, const dl_ini *ini,
-                            const dl_sweep_lists *lists, dl_error *err)
+static dl_status check_keys(const dl_scenario *scenario, const dl_ini *ini, dl_error *err)
 {
     for (size_t i = 0; i < sizeof refused_keys / sizeof *refused_keys; i++) {
         const refused_key *refused = &refused_keys[i];
         const dl_ini_entry *entry = dl_ini_find(ini, refused->section, refused->key);
         if (entry == NULL || strcmp(entry->value, refused->plain) == 0) continue;
-        if (refused->of_stages && scenario->pipeline->stages == 1) continue;
+        if (scenario->pipeline->stages < refused->stages ||
+            scenario->pipeline->chunks < refused->chunks)
+            continue;
         return dl_ini_error(ini, entry, DL_ERR_DATA, err,
                             "this does not go with workers of several GPUs%s%s%s%s",
                             refused->plain[0] != '\0' ? ", only " : "",
                             refused->plain[0] != '\0' ? refused->key : "",
                             refused->plain[0] != '\0' ? " = " : "", refused->plain);
-    }
-    const dl_ini_entry *overlap = dl_ini_find(ini, "exchange", "overlap");
-    for (size_t m = 0; m < lists->mode.count && overlap != NULL; m++) {
-        const dl_mode *mode = dl_modes[(int)lists->mode.values[m]];
-        if (strcmp(overlap->value, "no") == 0 || !dl_mode_serves_gradients(mode)) continue;
-        return dl_ini_error(ini, overlap, DL_ERR_DATA, err,
-                            "mode %s of workers of several GPUs pushes after the backward pass: "
-                            "overlap = no",
-                            mode->name);
     }
     return DL_OK;
 }
@@ -358,6 +350,6 @@ dl_status dl_scenario_read_layout(dl_scenario *scenario, const dl_ini *ini, dl_s
         return status;
     }
     if ((status = check_schedule(p, ini, err)) != DL_OK) return status;
-    if (ranks_of(p) > 1 && (status = check_keys(scenario, ini, lists, err))) return status;
+    if (ranks_of(p) > 1 && (status = check_keys(scenario, ini, err))) return status;
     return p->stages > 1 ? DL_OK : accumulate(p, ini, lists, err);
 }

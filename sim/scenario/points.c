@@ -687,13 +687,13 @@ static bool is_by_tensor(const dl_scenario *scenario, const dl_point *point)
 static bool is_in_each_step(const dl_scenario *scenario, const dl_point *point)
 {
     (void)scenario;
-    return point->mode->exchange == DL_EXCHANGES_GRADIENTS || dl_point_is_split(point);
+    return point->mode->exchange == DL_EXCHANGES_GRADIENTS || point->shards > 1;
 }
 
 static bool has_collectives(const dl_scenario *scenario, const dl_point *point)
 {
     return dl_scenario_is_collective(scenario, point) || scenario->inside != 0 ||
-           dl_point_is_split(point);
+           point->shards > 1 || point->tensor > 1;
 }
 
 static bool has_server(const dl_scenario *scenario, const dl_point *point)

@@ -152,16 +152,18 @@ static void all_modes_go_with_all_layouts(void **state)
             const dl_mode *mode = dl_modes[m];
             char machine[96], rest[320];
             snprintf(machine, sizeof machine, "layout = %s\n", layouts[l]);
-            size_t used = (size_t)snprintf(rest, sizeof rest,
-                                           "[exchange]\noverlap = %s\n[noise]\nkind = gamma\n"
-                                           "sigma = 0.3\n[pipeline]\n%s"
-                                           "micro_batches = 2\n[sync]\nmode = %s\n",
-                                           dl_mode_serves_gradients(mode) ? "no" : "yes",
-                                           strstr(layouts[l], "pp=2") != NULL
-                                               ? "schedule = interleaved\nchunks = 2\n"
-                                           : strstr(layouts[l], "pp") != NULL ? "schedule = 1f1b\n"
-                                                                              : "",
-                                           mode->name);
+            size_t used = (size_t)snprintf(
+                rest, sizeof rest,
+                "[exchange]\noverlap = %s\n[noise]\nkind = gamma\n"
+                "sigma = 0.3\n[pipeline]\n%s"
+                "micro_batches = 2\n[sync]\nmode = %s\n",
+                mode->exchange == DL_EXCHANGES_GRADIENTS || strstr(layouts[l], "fsdp") != NULL
+                    ? "yes"
+                    : "no",
+                strstr(layouts[l], "pp=2") != NULL ? "schedule = interleaved\nchunks = 2\n"
+                : strstr(layouts[l], "pp") != NULL ? "schedule = 1f1b\n"
+                                                   : "",
+                mode->name);
             for (int o = 0; o < DL_SYNC_OPTIONS; o++) {
                 if (options[o] != NULL && dl_mode_takes(mode, (dl_sync_option)o))
                     used += (size_t)snprintf(rest + used, sizeof rest - used, "%s", options[o]);
@@ -269,27 +271,54 @@ static void folded_shards_are_whole_ones(void **state)
     }
 }
 
-/* Likewise with stages, on machines where the ways of all shards to the next stage are alike. */
-static void folded_shards_of_stages_are_whole_ones(void **state)
+/* Axes of one to eight GPUs in any order, on as many nodes of eight as they need or more. */
+static void draw_layout(char *text, size_t bytes, int *nodes, unsigned *seed)
+{
+    static const char *const names[] = {"tp", "pp", "fsdp"};
+    int size[3], gpus = 1, used = 0;
+    *seed = *seed * 1103515245u + 12345u;
+    for (int a = 0; a < 3; a++) {
+        size[a] = 1 << (*seed >> (8 + 4 * a)) % (a == 2 ? 4 : 3);
+        gpus *= size[a];
+    }
+    for (int a = 0, first = (int)((*seed >> 22) % 3); a < 3; a++) {
+        const int at = (*seed >> 25) % 2 > 0 ? (first + a) % 3 : (first + 3 - a) % 3;
+        used += snprintf(text + used, bytes - (size_t)used, "%s%s=%d", a > 0 ? "," : "", names[at],
+                         size[at]);
+    }
+    *nodes = (gpus + 7) / 8 << (*seed >> 27) % 2;
+    if (gpus == 1) snprintf(text, bytes, "pp=2");
+}
+
+/* Likewise with stages, where the ways of all shards, or of all workers, are alike. LAYOUTS in the
+ * environment: as many layouts in place of 120. */
+static void folded_layouts_are_whole_ones(void **state)
 {
     (void)state;
-    static const char *const layouts[] = {
-        "fsdp=2,pp=2", "pp=2,fsdp=2", "pp=4,fsdp=2",      "fsdp=4,pp=2", "tp=2,fsdp=2,pp=2",
-        "pp=2,fsdp=4", "fsdp=2,pp=4", "tp=2,pp=2,fsdp=2", "tp=2,fsdp=4", "fsdp=2,tp=4"};
-    static const char *const modes[] = {"none", "allreduce", "average\ninterval = 3", "async"};
+    static const char *const modes[] = {"none",  "allreduce", "allreduce", "average\ninterval = 3",
+                                        "async", "ps"};
+    const char *given = getenv("LAYOUTS");
+    const int count = given != NULL ? atoi(given) : 120;
     dl_costs costs = fixture_costs(sharing);
     unsigned seed = 11;
     int folds = 0;
-    for (int i = 0; i < 160; i++) {
-        const int nodes = 1 + (int)((seed >> 9) % 2);
-        const int micro_batches = 1 << (seed >> 12) % 3;
+    for (int i = 0; i < count; i++) {
+        char layout[64];
+        int nodes = 1;
+        draw_layout(layout, sizeof layout, &nodes, &seed);
+        const unsigned draw = seed = seed * 1103515245u + 12345u;
+        const char *mode = modes[(draw >> 20) % 6];
+        const bool sums = strcmp(mode, "allreduce") == 0 || strcmp(mode, "ps") == 0;
         dl_scenario s = fixture_scenario(
             "[scenario]\nsteps = 8\n[machine]\nfile = %dxdgx_h100\nlayout = %s\n[workload]\n"
-            "costs = c\nbatch_per_worker = 16\n[pipeline]\nmicro_batches = %d\nschedule = %s\n"
-            "[exchange]\noverlap = %s\n[sync]\nmode = %s\n%s",
-            nodes, layouts[(seed >> 16) % 10], micro_batches,
-            (seed >> 14) % 2 > 0 ? "1f1b" : "gpipe", (seed >> 19) % 2 > 0 ? "yes" : "no",
-            modes[(seed >> 20) % 4], (seed >> 23) % 4 == 0 ? "[noise]\nslow = 0:1.2\n" : "");
+            "costs = c\nbatch_per_worker = 32\n[pipeline]\nmicro_batches = %d\n%s[exchange]\n"
+            "overlap = %s\n%scompress = %s\n[sync]\nmode = %s\n%s",
+            nodes, layout, 1 << (draw >> 12) % 3,
+            strstr(layout, "pp=1") == NULL && (draw >> 14) % 2 > 0 ? "schedule = 1f1b\n" : "",
+            sums && (draw >> 19) % 2 > 0 ? "yes" : "no",
+            sums && (draw >> 17) % 2 > 0 ? "bucket_bytes = 6000\n" : "",
+            (draw >> 16) % 3 == 0 ? "fp16" : "none", mode,
+            (draw >> 23) % 4 == 0 ? "[noise]\nslow = 0:1.2\n" : "");
         dl_run_result results[2];
         dl_error err = {0};
         for (int way = 0; way < 2; way++) {
@@ -300,6 +329,8 @@ static void folded_shards_of_stages_are_whole_ones(void **state)
             results[way] = (dl_run_result){0};
             if (dl_run(&config, &results[way], &err) != DL_OK) fail_msg("%s", err.text);
         }
+        if (fabs(results[0].step_mean_s / results[1].step_mean_s - 1) > 1e-9)
+            print_message("%d nodes, %s, %s, draw %u\n", nodes, layout, mode, draw);
         assert_same(&results[0], &results[1]);
         assert_near(results[0].split->bubble_frac, results[1].split->bubble_frac, 1e-9);
         for (int p = 0; p < results[0].split->stages; p++)
@@ -308,10 +339,60 @@ static void folded_shards_of_stages_are_whole_ones(void **state)
         dl_run_result_free(&results[0]);
         dl_run_result_free(&results[1]);
         dl_scenario_free(&s);
-        seed = seed * 1103515245u + 12345u;
     }
-    assert_true(folds > 80);
+    assert_true(folds > count / 4);
     dl_costs_free(&costs);
+}
+
+/* With overlap the first buckets of a stage are on their way while the last ones' gradients are computed:
+ * the same bytes, and the step ends earlier, through servers as by collectives. */
+static void buckets_of_stages_start_early(void **state)
+{
+    (void)state;
+    static const char *const modes[] = {"allreduce", "ps"};
+    for (int m = 0; m < 2; m++) {
+        dl_run_result r[2];
+        for (int overlap = 0; overlap < 2; overlap++) {
+            char rest[160];
+            snprintf(rest, sizeof rest,
+                     "[pipeline]\nmicro_batches = 2\n[exchange]\noverlap = %s\n"
+                     "bucket_bytes = 10000\n[sync]\nmode = %s\n",
+                     overlap > 0 ? "yes" : "no", modes[m]);
+            r[overlap] = run(sharing, "layout = pp=2,dp=4\n", 16, rest);
+        }
+        assert_near(r[1].usage.traffic_bytes, r[0].usage.traffic_bytes, 1e-9);
+        assert_true(r[1].step_mean_s < r[0].step_mean_s);
+        dl_run_result_free(&r[0]);
+        dl_run_result_free(&r[1]);
+    }
+}
+
+/* A layout of one GPU changes nothing, whatever else is said. */
+static void layouts_of_one_gpu_are_none(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {
+        "[exchange]\nshards = 2\ntensors = round_robin\nbucket_bytes = 30000\n[sync]\nmode = ps\n",
+        "[exchange]\nslice_bytes = 7000\noverlap = yes\norder = forward\n[sync]\nmode = ps\n",
+        "[exchange]\nfetch = layers\noverlap = yes\ncopies = gpu\n[sync]\nmode = ps\n",
+        "[exchange]\nnode_sum = yes\n[sync]\nmode = ps\n",
+        "[exchange]\nsum = on_arrival\n[sync]\nmode = softsync\nn = 2\n",
+        "[exchange]\nserver_bytes_per_s = 300MB/s\n[sync]\nmode = async\n",
+        "[exchange]\nalgorithm = tree\nfidelity = chunk\n[sync]\nmode = allreduce\n",
+        "[exchange]\noverlap = yes\nbuckets = views\nslows = exchange\n[sync]\nmode = allreduce\n",
+        "[exchange]\nsharded = optimizer\nreduce_dtype = bf16\n[sync]\nmode = allreduce\n",
+        "[exchange]\nsharded = parameters\nreshard_after_forward = no\n[sync]\nmode = allreduce\n",
+        "[exchange]\ncompress = topk\ntopk_frac = 0.01\n[sync]\nmode = allreduce\naccumulate = 2\n",
+        "[sync]\nmode = allreduce\nlag = 1\n",
+        "[sync]\nmode = average\ninterval = 4\nfragments = 2\nlag = 1\nwhere = allreduce\n",
+    };
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        dl_run_result plain = run(sharing, "workers = 4\n", 16, settings[i]);
+        dl_run_result one = run(sharing, "layout = fsdp=1,tp=1,dp=4\n", 16, settings[i]);
+        assert_same(&one, &plain);
+        dl_run_result_free(&one);
+        dl_run_result_free(&plain);
+    }
 }
 
 /* s stages of v equal chunks, m micro-batches: m (f + b) and a bubble of (s - 1) / v (f + b), (s - 1) / (v m) of
@@ -379,7 +460,9 @@ int main(void)
         cmocka_unit_test(all_modes_go_with_all_layouts),
         cmocka_unit_test(gradients_are_sent_as_messages),
         cmocka_unit_test(folded_shards_are_whole_ones),
-        cmocka_unit_test(folded_shards_of_stages_are_whole_ones),
+        cmocka_unit_test(folded_layouts_are_whole_ones),
+        cmocka_unit_test(buckets_of_stages_start_early),
+        cmocka_unit_test(layouts_of_one_gpu_are_none),
         cmocka_unit_test(chunks_shorten_the_bubble),
         cmocka_unit_test(without_a_flush_nobody_waits),
     };

@@ -172,8 +172,10 @@ static void what_does_not_go_with_stages_is_refused(void **state)
     refuse_scenario("workers = 1\n", TWO "[sync]\naccumulate = 2\n", "only accumulate = 1");
     refuse_scenario("workers = 1\n", TWO "[exchange]\ncollectives = hosts\n",
                     "only collectives = gpus");
-    refuse_scenario("workers = 2\n", TWO "[exchange]\noverlap = yes\n[sync]\nmode = ps\n",
-                    "pushes after the backward pass");
+    refuse_scenario("workers = 2\n", TWO "[exchange]\noverlap = yes\n[sync]\nmode = async\n",
+                    "mode async has no use for it");
+    refuse_scenario("workers = 2\n", TWO "[exchange]\nalgorithm = ring\n[sync]\nmode = async\n",
+                    "exchange through a server has none");
     refuse_scenario("workers = 1\nlayout = pp=2\n", TWO, "only one of both");
     refuse_scenario("workers = 1\nlayout = dp=2\n", "", "workers is given too");
     refuse_scenario("layout = dp=2,pp=2\n", "", "dp, the workers, comes last");
