@@ -281,18 +281,24 @@ static void add_shares(note_list *list, const dl_variant *variant)
     free(models);
 }
 
-/* The sizes of exchanged data do not follow from the arithmetic. */
-static void add_arithmetic(note_list *list, dl_arithmetic arithmetic, dl_sharded sharded)
+/* The sizes of weights, and of what is exchanged, do not follow from the arithmetic. */
+static void add_arithmetic(note_list *list, dl_arithmetic arithmetic, dl_sharded sharded,
+                           bool half_weights)
 {
     if (arithmetic < DL_FP16) return;
-    add(list, dl_format("arithmetic %s is PyTorch's autocast%s: parameters, gradients and the "
-                        "optimizer's state stay fp32%s",
-                        dl_arithmetic_names[arithmetic],
-                        arithmetic == DL_FP8 ? " with Transformer Engine's linear layers" : "",
-                        sharded == DL_SHARDED_NONE
-                            ? ", and so is what is exchanged ([exchange] compress = fp16: half of "
-                              "the bytes)"
-                            : "; what is exchanged has [exchange] param_dtype and reduce_dtype"));
+    const bool halves = half_weights && sharded != DL_SHARDED_PARAMETERS;
+    add(list,
+        dl_format("arithmetic %s is %s%s: %s%s", dl_arithmetic_names[arithmetic],
+                  halves ? "as in Megatron-LM" : "PyTorch's autocast",
+                  arithmetic == DL_FP8 ? " with Transformer Engine's linear layers" : "",
+                  halves ? "weights have 16 bits, the optimizer keeps them in fp32 too, and "
+                           "gradients are summed in fp32"
+                         : "parameters, gradients and the optimizer's state stay fp32",
+                  sharded != DL_SHARDED_NONE
+                      ? "; what is exchanged has [exchange] param_dtype and reduce_dtype"
+                  : halves ? ", in which they are exchanged"
+                           : ", and so is what is exchanged ([exchange] compress = fp16: half of "
+                             "the bytes)"));
 }
 
 /* ", ..." where the estimate comes from kernels measured one by one; the caller frees it. */
@@ -335,7 +341,7 @@ static void add_estimate(note_list *list, const dl_variant *variant)
                       : ""));
     free(interval);
     free(sustained);
-    add_arithmetic(list, arithmetic, dl_scenario_sharded(scenario));
+    add_arithmetic(list, arithmetic, dl_scenario_sharded(scenario), variant->costs.half_weights);
     dl_architecture_free(&network);
 }
 

@@ -48,6 +48,9 @@ column mfu.csv mfu_frac | paste - <(column mfu.csv tokens_per_s) <(column mfu.cs
 one=(--workers 1 --batch-per-worker 16 --steps 5)
 expect 0 "assumed [workload] arithmetic = bf16 (fp32: samples/s -" --workload gpt2 --machine 1xh100 "${one[@]}"
 expect 0 "gradients and the optimizer's state stay fp32" --workload gpt2 --machine 1xmi250 "${one[@]}"
+expect 0 "weights have 16 bits, the optimizer keeps them in fp32" --workload gpt2:fused=yes --machine 2xh100 \
+    --batch-per-worker 8 --steps 5
+expect 0 "parameters, gradients and the" --workload gpt2:fused=yes --machine 2xh100 --layout fsdp=2 --batch 16 --steps 5
 expect 0 "assumed [workload] arithmetic = tf32 (fp16: samples/s +" --workload resnet50 --machine 1xh100 --workers 1 --batch-per-worker 256 --steps 5
 expect 0 "assumed [workload] arithmetic = fp32 (fp16: samples/s +" --workload gpt2 --machine 1xv100_32gb "${one[@]}"
 expect 0 "times of resnet50, fp32, momentum" --workload resnet50 --machine 1xrtx3090+1xgtx1080ti "${one[@]}"
