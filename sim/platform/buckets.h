@@ -1,5 +1,5 @@
-/* Buckets of a vector of gradients: which bytes are exchanged together, and when in the backward pass
- * they are ready. As [gradients] of the costs says, else evenly over the pass. */
+/* Buckets of a gradient vector: the bytes exchanged together, and the times in the backward pass
+ * when they are ready, given by [gradients] of the costs, else evenly spread over the pass. */
 #ifndef DL_SIM_BUCKETS_H
 #define DL_SIM_BUCKETS_H
 
@@ -7,13 +7,14 @@
 
 typedef struct dl_buckets {
     int count;           /* >= 1 */
-    bool differ;         /* they are those of the costs: else all are alike but the last one */
+    bool differ;         /* taken from the costs; else all buckets but the last are equal */
     double *bytes;       /* [count] */
     double *bytes_share; /* [count] of all bytes */
     double *share;       /* [count + 1] of the backward pass from one to the next, and the rest */
 } dl_buckets;
 
-/* Those of bytes >= 0. DL_ERR_RANGE: too many. dl_buckets_free accepts a zeroed object. */
+/* Makes the buckets of bytes >= 0. DL_ERR_RANGE: too many. dl_buckets_free accepts a zeroed
+ * object. */
 dl_status dl_buckets_init(dl_buckets *buckets, const dl_gpu_options *options,
                           const dl_workload *workload, double bytes, dl_error *err) DL_MUST_CHECK;
 void dl_buckets_free(dl_buckets *buckets);

@@ -1,12 +1,12 @@
 /* A CPU box: workers are threads pinned to cores, the server is memory, and copies and averages
- * are done by the workers' own threads, or their communication threads (sim/workload.h says what
- * they cost, sim/platform/host.h how they slow each other). Or workers are processes, whose
- * all-reduces and round trips to a server were measured by what they add to a step of as many
- * (sim/collective/collective_cost.h): an all-reduce, and what a synchronous server does, is a
- * time that passes for all; a round trip keeps its worker's core busy, as its communication
- * threads do. Beside the workers: a syncer, one thread on any core; and loaders
- * (sim/platform/loaders.h), processes that compete for cores. With loaders an all-reduce keeps a
- * core of each worker busy, so that they delay it. */
+ * are done by the workers' own threads, or their communication threads (sim/workload.h has their
+ * costs, sim/platform/host.h their mutual slowdown). Or workers are processes, whose all-reduces
+ * and round trips to a server were measured as the time that they add to a step of as many
+ * processes (sim/collective/collective_cost.h): an all-reduce, or the work of a synchronous server,
+ * is a delay for all; a round trip keeps its worker's core busy, like its communication threads.
+ * Beside the workers: a syncer, one thread on any core; and loaders (sim/platform/loaders.h),
+ * processes that compete for cores. With loaders an all-reduce keeps one core per worker busy, so
+ * that loaders delay it. */
 #include "sim/platform/platform.h"
 #include "sim/sync/members.h"
 
@@ -62,8 +62,8 @@ static void on_thread_done(void *user, int thread)
     }
 }
 
-/* The run starts anywhere between two timer ticks, which come at the same time on all cores;
- * without noise, at a tick. The stream is none of a worker's. */
+/* The run starts at a random time between two timer ticks, which are simultaneous on all cores;
+ * without noise, at a tick. The random stream is not one of a worker's. */
 static double first_tick_ns(const dl_team_config *config)
 {
     double slice_ns = config->workload->slice_ns;
@@ -83,21 +83,21 @@ static void start_step(dl_team *team, int worker)
     const dl_worker *w = &team->workers[worker];
     const dl_workload *workload = team->config.workload;
     const double compute_ns = dl_team_compute_ns(team, worker);
-    /* More data also take longer to be made a batch. */
+    /* More data also take longer to prepare as a batch. */
     const double data_ns = compute_ns - workload->dispatch_ns;
     double work_ns = compute_ns + (w->work_factor - 1) * data_ns +
                      (w->updates_at_once ? workload->update_ns : 0);
     dl_host_compute(host_of(team), worker, work_ns * w->noise_factor);
 }
 
-/* Of a batch that the worker makes itself. */
+/* Effort factor of a batch that the worker makes itself. */
 static double effort(void *user, int worker)
 {
     const dl_worker *w = &((const dl_team *)user)->workers[worker];
     return w->work_factor * w->noise_factor;
 }
 
-/* The batch that the worker has waited for is there. */
+/* The batch that the worker has waited for is ready. */
 static void on_batch(void *user, int worker)
 {
     dl_team *team = user;
@@ -140,7 +140,7 @@ static int init(dl_team *team)
         .came = on_batch,
         .user = team};
     dl_loaders_init(&own->loaders, &loaders);
-    /* The host's timer, ends of all-reduces and of what is cut, the syncer's start. */
+    /* The host's timer, ends of all-reduces and of cut work, the syncer's start. */
     return 1 + first_loader(team) + dl_loaders_events(&loaders);
 }
 
@@ -165,7 +165,7 @@ static void compute(dl_team *team, int worker)
     }
 }
 
-/* Whether the syncer ran last on another core than the worker's. */
+/* Whether the syncer last ran on a core other than the worker's. */
 static bool is_syncer_elsewhere(const dl_team *team, int worker)
 {
     return host_of(team)->threads[syncer_of(team)].core != worker % team->config.cores;
@@ -177,8 +177,9 @@ static void update(dl_team *team, int worker)
                     team->config.workload->update_ns * team->workers[worker].noise_factor);
 }
 
-/* A push of `bytes`. What was learned is a copy of the parameters, and a pass that subtracts those
- * of the last average, or upload, after which the worker copies those that it goes on from. */
+/* Work of a push of `bytes`. An upload or a compressed parameter change takes a copy of the
+ * parameters and a pass that subtracts those of the last average or upload; after an upload the
+ * worker also copies the parameters that it continues from. */
 static dl_work push_work(const dl_workload *workload, const dl_exchange *exchange, double bytes)
 {
     const dl_work copy = dl_byte_work(&workload->copy, bytes, 1);
@@ -190,8 +191,8 @@ static dl_work push_work(const dl_workload *workload, const dl_exchange *exchang
     return dl_work_add(dl_learned_work(workload, bytes, true), message);
 }
 
-/* An average of `bytes`. That of what was learned is added to the parameters of the last average,
- * and kept for the next one, which an outer update does by itself. */
+/* Work of an average of `bytes`. An average of parameter changes is added to the parameters of the
+ * last average, and kept for the next one, which an outer update includes already. */
 static dl_work average_work(const dl_team *team, const dl_exchange *exchange, double bytes)
 {
     const dl_workload *workload = team->config.workload;
@@ -200,9 +201,9 @@ static dl_work average_work(const dl_team *team, const dl_exchange *exchange, do
     return dl_work_add(mean, dl_learned_work(workload, bytes, !team->config.outer_update));
 }
 
-/* `bytes` of a piece of the exchange. An outer update: the momentum of what it was, the average,
- * and the parameters before; then the parameters of what they were and the momentum: averages of 3
- * and of 2 vectors. */
+/* Work of a piece of the exchange of `bytes`. An outer update computes the momentum from the old
+ * momentum, the average and the old parameters, then the parameters from the old ones and the
+ * momentum: averages of 3 and of 2 vectors. */
 static dl_work work_of(const dl_team *team, const dl_exchange *exchange, double bytes)
 {
     const dl_workload *workload = team->config.workload;
@@ -226,7 +227,7 @@ static dl_work work_of(const dl_team *team, const dl_exchange *exchange, double 
     return dl_byte_work(&workload->copy, bytes, 1);
 }
 
-/* Of a vector, the part that agents on other cores than this one's have read or written. */
+/* Fraction of a vector last read or written by agents on other cores than this one's. */
 static double part_elsewhere(const dl_team *team, int agent, int servers)
 {
     const int cores = team->config.cores, workers = team->config.workers;
@@ -242,7 +243,7 @@ static bool is_alone(const dl_team *team)
     return team->config.cores == 1 || team->config.workers == 1;
 }
 
-/* What a core waits longer to move `bytes`, as those are in others' caches. */
+/* Extra time of a core to move `bytes` that are in other cores' caches. */
 static double shared_ns(const dl_team *team, int agent, const dl_exchange *exchange, double bytes)
 {
     const dl_workload *w = team->config.workload;
@@ -281,9 +282,9 @@ static void exchange(dl_team *team, int agent, dl_exchange exchange)
     dl_host_move(host_of(team), agent, work);
 }
 
-/* The sum is written over a version that all have pulled. It starts from nothing; each upload, and
- * then the parameters, are added in a pass that takes as long as an average of two vectors; in
- * between the sum is divided. */
+/* The sum overwrites a version that all have pulled. It starts at zero; each upload, and then the
+ * parameters, are added in a pass as long as an average of two vectors; in between the sum is
+ * divided. */
 static dl_work merge_work(const dl_team *team, int uploads)
 {
     const dl_workload *workload = team->config.workload;
@@ -312,8 +313,8 @@ static void merge(dl_team *team, int uploads)
     }
 }
 
-/* All start it at once, and it ends for all at once; with loaders, for each when it has had its
- * core for as long as the exchange keeps that busy, and all wait for the last one. */
+/* All start and end it together; with loaders, each ends when it has had its core for the busy time
+ * of the exchange, and all wait for the last one. */
 static void reduce(dl_team *team, int agent, const dl_exchange *exchange)
 {
     const dl_team_config *config = &team->config;
@@ -329,9 +330,8 @@ static void reduce(dl_team *team, int agent, const dl_exchange *exchange)
     }
 }
 
-/* There and back are taken to be equally long. The time is that of as many workers who all keep
- * cores busy, as they do here: what a core has to do for it is less by what they slow each
- * other. */
+/* Both directions are assumed equally long. The time was measured with as many workers, all keeping
+ * cores busy as here, so that the core's work for it is divided by their mutual slowdown. */
 static void call_server(dl_team *team, int agent, const dl_exchange *exchange)
 {
     const dl_team_config *config = &team->config;
@@ -342,7 +342,7 @@ static void call_server(dl_team *team, int agent, const dl_exchange *exchange)
     dl_host_compute(host_of(team), agent, ns / config->side_by_side);
 }
 
-/* The server is a process of its own, whose update takes as long while the workers compute. */
+/* The server is a separate process, whose update takes equally long while the workers compute. */
 static void update_server(dl_team *team, int agent, const dl_exchange *what)
 {
     dl_work work = work_of(team, what, team->config.workload->parameter_bytes);

@@ -48,7 +48,7 @@ static void try_step(const dl_dispatch *dispatch, dl_launch_thread *t, int64_t n
     t->next_ns = later(now_ns, t->serial_ns);
 }
 
-/* Sets out for the step after the one that has been launched. */
+/* Prepares the step after the launched one. */
 static void next_step(const dl_dispatch *dispatch, dl_launch_thread *t)
 {
     t->busy = false;
@@ -60,7 +60,7 @@ static void next_step(const dl_dispatch *dispatch, dl_launch_thread *t)
     try_step(dispatch, t, t->next_ns);
 }
 
-/* A piece of the thread's work is over: the serial part, or the launch of a worker's step. */
+/* A piece of the thread's work has ended: the serial part, or the launch of a worker's step. */
 static void go_on(const dl_dispatch *dispatch, dl_launch_thread *t)
 {
     dl_launches *launches = &dispatch->launches[t->first];
@@ -75,7 +75,7 @@ static void go_on(const dl_dispatch *dispatch, dl_launch_thread *t)
     }
 }
 
-/* Does what the thread has done up to until_ns, of which nobody waited for anything. */
+/* Catches up with the thread's work until until_ns, for which nobody waited. */
 static void catch_up(const dl_dispatch *dispatch, dl_launch_thread *t, int64_t until_ns)
 {
     for (; t->busy && t->next_ns <= until_ns; dispatch->config.engine->handled++)
@@ -84,7 +84,7 @@ static void catch_up(const dl_dispatch *dispatch, dl_launch_thread *t, int64_t u
 
 static void on_piece(void *user, int thread);
 
-/* An event for the thread's next piece, where somebody waits. */
+/* Schedules an event for the thread's next piece, where somebody waits. */
 static void watch(dl_dispatch *dispatch, int thread)
 {
     dl_launch_thread *t = &dispatch->threads[thread];
@@ -94,7 +94,7 @@ static void watch(dl_dispatch *dispatch, int thread)
     dl_engine_after_about(engine, t->next_ns - engine->now_ns, on_piece, dispatch, thread, thread);
 }
 
-/* Whether the worker, with this number among the thread's, is to be told. */
+/* Whether worker `number` of the thread is to be notified. */
 static bool is_told(const dl_dispatch *dispatch, dl_launch_thread *t, int number)
 {
     if (number < 0 || number >= t->count) return false;
@@ -132,7 +132,7 @@ static int thread_of(const dl_dispatch *dispatch, int worker)
     return dispatch->config.kind == DL_DISPATCH_SINGLE ? 0 : worker;
 }
 
-/* The worker's launches as they are now. */
+/* The worker's launches, brought up to date. */
 static dl_launches *launches_now(dl_dispatch *dispatch, int worker)
 {
     dl_launch_thread *t = &dispatch->threads[thread_of(dispatch, worker)];

@@ -8,20 +8,20 @@
  *   gpu0             [step 0       ]     [step 1       ]       starts when its launch starts,
  *   gpu1                   [step 0       ]     [step 1  ]      ends no earlier than its launch ends
  *
- * A thread launches a step when all of its GPUs have ended the one `ahead` + 1 steps before. So
- * with ahead = 0 (every step ends with a read-back) serial part and launching come on top of the
- * GPU's time; with ahead >= 1 a step of n GPUs takes, in the steady state,
+ * A thread launches a step when all of its GPUs have ended the step `ahead` + 1 before it. So with
+ * ahead = 0 (every step ends with a read-back) the serial part and the launches add to the GPU's
+ * time; with ahead >= 1 a step of n GPUs takes, in the steady state,
  *
  *   max(time on the GPU with its exchange, serial_ns + n per_worker_ns)
  *
  * Frameworks whose one call launches all GPUs' operations from a thread for each GPU (TensorFlow's
- * session.run) are `single`, too: CUDA's driver has a lock for all GPUs of a process, so that their
- * launches are one after another. The more threads wait for a simple lock, the longer it takes to
- * hand it over, in proportion to their number (Boyd-Wickizer et al. 2012, "Non-scalable locks are
- * dangerous", section 3): that is contention_frac of the costs, which per_worker_ns holds already.
+ * session.run) are `single`, too: CUDA's driver has one lock for all GPUs of a process, so that
+ * their launches are serialized. The hand-over time of a simple lock grows in proportion to the
+ * number of waiting threads (Boyd-Wickizer et al. 2012, "Non-scalable locks are dangerous", section
+ * 3): contention_frac of the costs, which per_worker_ns includes already.
  *
- * What it leaves out: threads that have no separate core, locks between them (Python's), noise.
- * One thread for all GPUs makes asynchronous workers wait for each other, as it does in life.
+ * Not modelled: threads without a core of their own, locks between them (Python's), noise. One
+ * thread for all GPUs makes asynchronous workers wait for each other, as in reality.
  */
 #ifndef DL_SIM_DISPATCH_H
 #define DL_SIM_DISPATCH_H
@@ -37,44 +37,45 @@ typedef enum dl_dispatch_kind { DL_DISPATCH_SINGLE, DL_DISPATCH_PER_GPU } dl_dis
 extern const char *const dl_dispatch_names[3];
 
 typedef struct dl_dispatch_config {
-    dl_engine *engine; /* borrowed until free; room for an event a thread, at time 0 */
+    dl_engine *engine; /* borrowed until free; with room for one event a thread, at time 0 */
     dl_dispatch_kind kind;
     int workers;
     int ahead;                       /* steps, >= 0 */
-    int64_t steps;                   /* that it launches for each worker */
+    int64_t steps;                   /* launched for each worker */
     double serial_ns, per_worker_ns; /* >= 0 */
-    const double *own_serial_ns;     /* [workers] >= 0: more of the serial part for each worker of a
-                                        thread; NULL: none; read by init only */
-    const double *own_launch_ns;     /* [workers] in place of per_worker_ns; NULL: none; borrowed */
-    dl_event_fn progress; /* progress(user, worker): a launch of the worker, which waits for that,
-                             has started or ended */
-    bool tells_all;       /* so for all workers, whether they wait or not */
+    const double *own_serial_ns;     /* [workers] >= 0: added to the serial part of each worker's
+                                      * thread; NULL: none; read by init only */
+    const double *own_launch_ns;     /* [workers] replaces per_worker_ns; NULL: none; borrowed */
+    dl_event_fn progress; /* progress(user, worker): a launch of a waiting worker has started or
+                           * ended */
+    bool tells_all;       /* calls progress for all workers, waiting or not */
     void *user;
 } dl_dispatch_config;
 
 typedef struct dl_launch_thread {
-    double serial_ns; /* for all of its workers */
-    int first, count; /* these */
-    int at;           /* worker whose launch it is at, counted from first; -1 = serial part */
-    int step;         /* that it launches now or next */
-    int awaited;      /* workers that must end a step before that one is launched */
-    int waiting;      /* workers that wait for its launches */
-    int64_t next_ns;  /* end of the piece of work that it is at, or was at last */
-    bool busy;        /* else it waits for its GPUs */
-    bool has_event;   /* at next_ns: only where somebody waits; else it is brought up to date when
-                         it is looked at */
+    double serial_ns; /* total of all its workers */
+    int first, count; /* range of its workers */
+    int at;           /* worker being launched, counted from first; -1 = serial part */
+    int step;         /* the one launched now or next */
+    int awaited;      /* workers that must end a step before that launch */
+    int waiting;      /* workers waiting for its launches */
+    int64_t next_ns;  /* end of the current or last piece of work */
+    bool busy;        /* else waiting for its GPUs */
+    bool has_event;   /* at next_ns: only where somebody waits; else it is brought up to date on
+                       * access */
 } dl_launch_thread;
 
-/* Steps of a worker whose launch has started, and ended; that it has ended. */
+/* Numbers of a worker's steps whose launch has started, whose launch has ended, and that have
+ * ended. */
 typedef struct dl_launches {
     int started, launched, ended;
-    bool waits; /* for a launch to start or to end */
+    bool waits; /* waits for a launch to start or end */
 } dl_launches;
 
 typedef struct dl_dispatch {
     dl_dispatch_config config;
     dl_launch_thread *threads; /* [thread_count] */
-    int thread_count;          /* = events pending at most */
+    int thread_count;          /* = the most pending events */
     dl_launches *launches;     /* [workers] */
 } dl_dispatch;
 
@@ -82,19 +83,19 @@ typedef struct dl_dispatch {
 void dl_dispatch_init(dl_dispatch *dispatch, const dl_dispatch_config *config);
 void dl_dispatch_free(dl_dispatch *dispatch);
 
-/* The threads start to launch step 0 now. */
+/* The threads start launching step 0 now. */
 void dl_dispatch_start(dl_dispatch *dispatch);
 
-/* Whether the launch of the worker's step (counted from 0) has started, or ended. If not, progress is
- * called when the worker's launches go on. */
+/* Whether the launch of the worker's step (counted from 0) has started, or ended. If not, progress
+ * is called at the worker's next launch start or end. */
 bool dl_dispatch_has_started(dl_dispatch *dispatch, int worker, int64_t step);
 bool dl_dispatch_has_launched(dl_dispatch *dispatch, int worker, int64_t step);
 
 /* The worker has ended its next step. */
 void dl_dispatch_step_ended(dl_dispatch *dispatch, int worker);
 
-/* The engine has handled all events: the threads do what they can still do, and its time is the end of
- * that if it is later. Of a run that was stopped, up to its end. */
+/* Call when the engine has handled all events: the threads finish their possible work, and the
+ * engine's time advances to its end if later. In a stopped run they only work up to its end. */
 void dl_dispatch_end(dl_dispatch *dispatch);
 
 #endif

@@ -38,7 +38,7 @@ static void init_input(dl_gpus *gpus)
                                 });
 }
 
-/* As sim/platform/host.c has it for cores. */
+/* The same as for cores in sim/platform/host.c. */
 static void init_sharing(dl_gpus *gpus)
 {
     const dl_gpu_options *options = gpus->config.options;
@@ -165,8 +165,8 @@ static double speed_now(const dl_gpus *gpus, const dl_gpu_worker *w)
     return (r->running || throughout) && gpus->slows ? 1 / gpus->slowdown : 1;
 }
 
-/* The worker starts to compute, or has ended it; then those it shares its GPU with change their
- * speed. Its own end must not be scheduled meanwhile. */
+/* The worker starts or ends computing, which changes the speed of the others on its GPU. Its own
+ * end must not be scheduled at this time. */
 static void set_computing(dl_gpus *gpus, int worker, bool computes)
 {
     dl_gpu_worker *w = &gpus->workers[worker];
@@ -178,8 +178,8 @@ static void set_computing(dl_gpus *gpus, int worker, bool computes)
     if (computes) w->phase = DL_GPU_COMPUTES;
 }
 
-/* Segments of the forward pass: of none is it part of the first one of the backward pass, one is
- * all of it, else the first is that of what comes before the first layer with parameters, and one
+/* Segments of the forward pass. 0: it belongs to the first segment of the backward pass; 1: the
+ * whole pass; else the first covers the operations before the first layer with parameters, and one
  * follows for each bucket. */
 static int forward_segments(const dl_gpus *gpus)
 {
@@ -193,15 +193,15 @@ static bool has_segments(const dl_gpus *gpus)
     return gpus->config.overlap || forward_segments(gpus) > 0;
 }
 
-/* The bucket that a segment of the forward pass needs: the first layers' is the last one; -1: it
- * needs none. */
+/* The bucket needed by a segment of the forward pass (the first layers' bucket is the last one);
+ * -1: none. */
 static int needed_bucket(const dl_gpus *gpus, int segment)
 {
     const bool needs = segment > 0 && segment < forward_segments(gpus);
     return needs ? gpus->reduction.buckets - segment : -1;
 }
 
-/* The use of sharded parameters (dl_reduction_has) that a segment is; -1: of none. */
+/* The use of sharded parameters (dl_reduction_has) of a segment; -1: none. */
 static int use_of(const dl_gpus *gpus, int segment)
 {
     const int buckets = gpus->reduction.buckets;
@@ -209,8 +209,8 @@ static int use_of(const dl_gpus *gpus, int segment)
     return segment <= 2 * buckets ? segment - 1 : -1;
 }
 
-/* Whether the parameters that the segment needs are there; sharded ones only after the end of the
- * previous pass. */
+/* Whether the segment's parameters have arrived; sharded ones only after the end of the previous
+ * pass. */
 static bool has_parameters(const dl_gpus *gpus, int worker, int segment)
 {
     if (dl_gpus_sharded(gpus) == DL_SHARDED_PARAMETERS) {
@@ -222,7 +222,7 @@ static bool has_parameters(const dl_gpus *gpus, int worker, int segment)
     return bucket < 0 || dl_server_has(gpus, worker, bucket);
 }
 
-/* What making messages of all that a step exchanges takes the worker's GPU. */
+/* Time of the worker's GPU to compress the data of a step's exchange. */
 static double compress_ns(const dl_gpus *gpus, int worker)
 {
     const dl_gpu_options *options = gpus->config.options;
@@ -232,17 +232,17 @@ static double compress_ns(const dl_gpus *gpus, int worker)
            (model->memory_bytes_per_s.value / 1e9);
 }
 
-/* All of the work; with overlap, the backward pass up to the next bucket that is ready, and what is
- * left after the last one: the last layers' gradients are the first. */
+/* Time of the segment: all of the work; with overlap, the backward pass up to the next ready
+ * bucket, and the rest after the last one. The last layers' gradients are ready first. */
 static double segment_ns(const dl_gpus *gpus, const dl_gpu_worker *w)
 {
     const dl_reduction *r = &gpus->reduction;
     if (!has_segments(gpus)) return w->work_ns;
     const double forward_ns = fmax(0, w->work_ns - w->backward_ns); /* rounding */
     const int before = forward_segments(gpus), segment = w->segment - before;
-    /* What the host reads is there before the update. */
+    /* The data read by the host are ready before the update. */
     const double update_ns = before == 1 ? w->update_ns : 0;
-    /* A layer has the share of the forward pass that it has of the backward pass. */
+    /* A layer's share of the forward pass equals its share of the backward pass. */
     if (segment < 0 && before == 1) return fmax(0, forward_ns - update_ns);
     if (segment < 0) return r->share[w->segment == 0 ? r->buckets : -segment - 1] * forward_ns;
     if (!gpus->config.overlap) return w->backward_ns + update_ns;
@@ -253,7 +253,7 @@ static double segment_ns(const dl_gpus *gpus, const dl_gpu_worker *w)
     return ns;
 }
 
-/* Goes on with the step: computes, or waits for parameters. */
+/* Continues the step: computes, or waits for parameters. */
 static void start_segment(dl_gpus *gpus, int worker)
 {
     dl_gpu_worker *w = &gpus->workers[worker];
@@ -334,7 +334,7 @@ static void speed_changed(dl_gpus *gpus, int worker)
     }
 }
 
-/* Of the step at hand. */
+/* Whether the current step's launch has started. */
 static bool launch_has_started(dl_gpus *gpus, int worker)
 {
     return dl_dispatch_has_started(&gpus->dispatch, worker, gpus->team->workers[worker].steps_done);
@@ -382,7 +382,7 @@ static bool take_batch(dl_gpus *gpus, int worker)
     return dl_input_take(&gpus->input, worker, gpus->team->workers[worker].steps_done);
 }
 
-/* What was launched: the copy of the batch first, where it was not done before. */
+/* Starts the launched step, copying the batch first unless that is done. */
 static void start_launched(dl_gpus *gpus, int worker)
 {
     if (gpus->config.with_input && gpus->config.options->in_turn && !take_batch(gpus, worker)) {
@@ -418,7 +418,7 @@ static void wait_for_launch(dl_gpus *gpus, int worker)
     }
 }
 
-/* A batch is there for a step that may wait for it. */
+/* A batch is ready for a step that may wait for it. */
 static void on_input(void *user, int worker)
 {
     dl_gpus *gpus = user;
@@ -433,7 +433,7 @@ static void on_input(void *user, int worker)
     }
 }
 
-/* The batch first, where it is not there before the launch. */
+/* Gets the batch first, where the launch depends on it. */
 static void start_step(dl_gpus *gpus, int worker)
 {
     if (gpus->config.with_input && !gpus->config.options->in_turn && !take_batch(gpus, worker)) {
@@ -483,7 +483,7 @@ static void on_done(void *user, int worker)
     dl_team_done(user, worker);
 }
 
-/* What is launched stays so: the host goes on with it before it comes to the next step. */
+/* Launched work stays launched: the host finishes it before it gets to the next step. */
 static void cut(dl_team *team, int worker)
 {
     dl_gpus *gpus = dl_gpus_of(team);
@@ -497,8 +497,8 @@ static void cut(dl_team *team, int worker)
     dl_engine_after(&team->engine, 0, on_done, team, worker);
 }
 
-/* The update's launch is part of the step's, which has ended. Only workers update apart from their
- * passes that have exchanged by a collective, each on its own GPU. */
+/* The update's launch is part of the step's, which has ended. Only workers that have exchanged by a
+ * collective update separately from their passes, each on its own GPU. */
 static void update(dl_team *team, int worker)
 {
     const double update_ns = dl_gpu_step_of(dl_gpus_of(team)->config.steps, worker)->update_ns;
@@ -569,7 +569,7 @@ static int init(dl_team *team)
            2 * gpus->network->flow_room + 2;
 }
 
-/* Events about agents come first in the engine's numbers, then those about flows. */
+/* The engine numbers events of agents first, then those of flows. */
 static void add_states(dl_team *team, dl_gpus *gpus)
 {
     dl_network *network = gpus->network;

@@ -3,58 +3,55 @@
  *
  *   compute     fixed + per-sample time of the cost file times noise and slow factor; starts when
  *               its launch has started, and ends no earlier than its launch
- *               (sim/platform/dispatch.h); the operation "dispatch" is the host's
- *               time before, on top of both. Of k workers that compute on one GPU each has the
- *               speed 1 / (k copies_k), [sharing] of the costs, as on a core: 1 where kernels take
- *               turns, 1 / k where they do not disturb each other (sim/platform/host.h)
+ *               (sim/platform/dispatch.h); the operation "dispatch" is host time before both. Each
+ *               of k workers that compute on one GPU has the speed 1 / (k copies_k), [sharing] of
+ *               the costs, as on a core: 1 where kernels take turns, 1 / k where they do not
+ *               disturb each other (sim/platform/host.h)
  *   push, pull  a flow from the worker's GPU to each shard of the server and back, `bytes / shards`
- *               each; a copy between a GPU and pageable host memory also goes through a staging
- *               copy with a rate of its own, and crosses the host's memory three times
- *   average     server in host memory: each of its threads a slice of each shard, at the cost
- *               file's rates, (n + 1) x bytes of traffic through the socket's memory, which it
+ *               each; a copy between a GPU and pageable host memory also takes a staging copy with
+ *               its own rate, and crosses the host's memory three times
+ *   average     server in host memory: each of its threads processes a slice of each shard at the
+ *               cost file's rates, (n + 1) x bytes of traffic through the socket's memory, which it
  *               shares with all copies; on a GPU: (n + 1) x bytes over its memory's bandwidth
- *   sum, apply  the same: all n gradients summed and applied, or one; the server goes on to the
- *               next gradient while those that it has served pull what it has for them
- *               With `overlap`, ps does all of this bucket by bucket, one after another on each
- *               worker's links and on the server: a bucket is pushed when the worker has its
- *               gradients ready, summed when all have pushed it, and then pulled; a step ends
- *               with its last pull. Messages to a shard go one after another
- *               (sim/platform/gpu_server.c, with where tensors are, what waits for a fetch, sums on
- *               arrival, sums in a node before the push, the order of messages)
+ *   sum, apply  the same: all n gradients summed and applied, or one; the server continues with the
+ *               next gradient while served workers pull With `overlap`, ps works bucket by bucket,
+ *               one after another on each worker's links and on the server: a bucket is pushed when
+ *               its gradients are ready, summed when all have pushed it, and then pulled; a step
+ *               ends with its last pull. Messages to a shard go one after another
+ *               (sim/platform/gpu_server.c, also for the placement of tensors, the dependencies of
+ *               fetches, sums on arrival, sums in a node before the push, the order of messages)
  *   allreduce   a collective of the workers' GPUs in place of push, average, pull: in buckets, one
  *               after another on one stream; with `overlap` each starts when all workers have its
- *               gradients ready (as [gradients] of the costs says; else evenly over the backward
- *               pass)
- *               With collectives = hosts each worker copies its vectors to host memory when they
- *               are ready, the hosts reduce them, and each copies the result back; what adding
- *               takes there is left out
- *               Before each step of allreduce come the collectives of sim/step_collectives.h: a
- *               broadcast of buffers from the first worker's GPU, those that a trace showed
- *   compress    what is pushed or reduced; pulled parameters are not. topk's messages are gathered
- *               in place of reduced. Costs what it moves in the memory of the worker's own GPU; a
- *               server is charged as if it summed whole vectors
- *   input       batches are read from the node's storage, where that has a rate, all workers of the
- *               node together, made by cores of the GPU's node ([op input]), `prefetch` of them
- *               ahead (0: when the step asks for one), and copied to the GPU from pinned memory;
- *               with `in_turn` by the host thread before it launches the step, which the copy is
- *               part of; with `made_at_launch` in host memory from when the host launches the step
+ *               gradients ready (times of [gradients] of the costs; else evenly over the backward
+ *               pass) With collectives = hosts each worker copies its vectors to host memory when
+ *               they are ready, the hosts reduce them, and each copies the result back; the
+ *               additions on the hosts take no time Before each step of allreduce the collectives
+ *               of sim/step_collectives.h run: a broadcast of buffers from the first worker's GPU,
+ *               and those found in a trace
+ *   compress    pushed or reduced data; not pulled parameters. topk's messages are gathered instead
+ *   of reduced. Costs its traffic in the memory of the worker's GPU; a server is charged as if it
+ *   summed whole vectors input       batches are read from the node's storage, if that has a rate,
+ *   shared by all workers of the node, made by cores of the GPU's node ([op input]), `prefetch` of
+ *   them ahead (0: when the step asks for one), and copied to the GPU from pinned memory; with
+ *   `in_turn` they are made by the host thread before it launches the step, which includes the
+ *   copy; with `made_at_launch` they are made in host memory once the host launches the step
  *
  * Where vectors are sharded (dl_sharded), the collectives of a step are reduce-scatters of the
  * buckets and all-gathers, on one stream: of all parameters after the update, or of each bucket's
- * before either pass of it, or before the forward pass only. That of a bucket is launched when the
- * pass of the bucket before starts, so that at most two are there (FSDP's limit on gathers in flight,
- * backward prefetch). Of accumulated micro-batches each has all of these, and the next one starts
- * when they have ended, as FSDP does without no_sync. A worker updates 1 / n.
+ * before either pass of it, or before the forward pass only. A bucket's all-gather is launched when
+ * the previous bucket's pass starts, so that at most two buckets are gathered at a time (FSDP's
+ * limit on gathers in flight, backward prefetch). Each accumulated micro-batch has all of these,
+ * and the next one starts when they have ended, like FSDP without no_sync. A worker updates 1 / n.
  *
  * Shards in host memory lie on the nodes in turn, then on their sockets; on GPUs, on consecutive
  * ones. A barrier costs [sync] barrier_ns and the lock's hand-over lock_ns where the server is in
- * host memory; between GPUs both are the order of streams, which is free beside the launch.
+ * host memory; between GPUs both are stream order, which costs nothing beyond the launch.
  *
- * GPUs may differ: each worker has times of its own GPU's model and, if the scenario says so,
- * another share of the batch (sim/shares.h); whoever waits for all waits for the slowest.
+ * GPUs may differ: each worker has the times of its GPU's model and, if the scenario sets it, its
+ * own share of the batch (sim/shares.h); waiting for all means waiting for the slowest.
  *
- * What it leaves out: copies and servers that slow kernels down but for `overlap`, copies within a
- * GPU to and from a server on it (a framework whose worker reads the server's own vectors makes
+ * Not modelled: the slowdown of kernels by copies and servers except with `overlap`, copies within
+ * a GPU to and from a server on it (a framework whose worker reads the server's vectors makes
  * none); in the check of GPU memory, shards of unequal size.
  */
 #ifndef DL_SIM_GPU_H
@@ -68,8 +65,8 @@
 
 extern const dl_platform dl_platform_gpu;
 
-/* Auto: average and bmuf by all-reduces, as PyTorch's local SGD has it, where no workers share a GPU; all
- * else with the first node's host. */
+/* Auto: average and bmuf by all-reduces, like PyTorch's local SGD, where no workers share a GPU;
+ * all other modes on the first node's host. */
 typedef enum dl_where { DL_WHERE_AUTO, DL_WHERE_CPU, DL_WHERE_GPU, DL_WHERE_ALLREDUCE } dl_where;
 
 #define DL_SHARDS_MAX 64
@@ -77,31 +74,32 @@ typedef enum dl_where { DL_WHERE_AUTO, DL_WHERE_CPU, DL_WHERE_GPU, DL_WHERE_ALLR
 #define DL_PREFETCH_MAX 64
 #define DL_LOADERS_MAX 64
 
-/* Where a server's shards have the tensors, which are the buckets of ps. */
+/* Placement of tensors, which are the buckets of ps, on a server's shards. */
 typedef enum dl_tensors {
     DL_TENSORS_SPLIT,        /* each evenly over all shards */
     DL_TENSORS_ROUND_ROBIN,  /* whole, in turn, from the first layer on */
-    DL_TENSORS_LEAST_LOADED, /* whole, the largest first, each where fewest bytes are */
-    DL_TENSORS_LARGE_SPLIT   /* from large_bytes on evenly over all shards, the others in turn */
+    DL_TENSORS_LEAST_LOADED, /* whole, the largest first, each on the shard with fewest bytes */
+    DL_TENSORS_LARGE_SPLIT   /* at least large_bytes: evenly over all shards, the others in turn */
 } dl_tensors;
 
-/* When ps fetches a tensor, and what waits for it. */
+/* When ps fetches a tensor, and the computation that waits for it. */
 typedef enum dl_fetch {
     DL_FETCH_SUMMED,    /* once it is summed; the step's end waits for all of them */
     DL_FETCH_AFTER,     /* once all are summed; the step's end waits */
     DL_FETCH_LAYERS,    /* once it is summed; its layer's next forward pass waits */
     DL_FETCH_NEXT_STEP, /* once all are summed, when the next step starts; its layer waits */
-    DL_FETCH_PUSHED     /* once it is summed, and the sender has pushed its last; the end waits */
+    DL_FETCH_PUSHED     /* once it is summed and the sender has pushed its last one; the step's end
+                         * waits */
 } dl_fetch;
 
-/* Which of the messages that wait for a connection is next. */
+/* Next message to send of those that wait for a connection. */
 typedef enum dl_order {
     DL_ORDER_READY,   /* the one that has waited longest */
-    DL_ORDER_FORWARD, /* that of the layer which the forward pass needs first */
+    DL_ORDER_FORWARD, /* the layer that the forward pass needs first */
     DL_ORDER_TOGETHER /* none waits: all share the links */
 } dl_order;
 
-/* Which messages of ps wait for one another. */
+/* Which messages of ps are serialized. */
 typedef enum dl_copies {
     DL_COPIES_CONNECTION, /* those of a connection */
     DL_COPIES_GPU         /* all that a GPU sends, and all between it and host memory */
@@ -111,30 +109,29 @@ typedef enum dl_copies {
 extern const char *const dl_tensors_names[], *const dl_fetch_names[], *const dl_order_names[],
                                                                           *const dl_copies_names[];
 
-/* Type in which numbers are sent, else as 4 bytes: param_dtype and reduce_dtype of
- * MixedPrecision. */
+/* Data type of sent numbers, by default 4 bytes: param_dtype and reduce_dtype of MixedPrecision. */
 typedef enum dl_dtype { DL_DTYPE_AUTO, DL_DTYPE_FP32, DL_DTYPE_BF16 } dl_dtype;
 
 extern const char *const dl_dtype_names[]; /* "auto", "fp32", "bf16", NULL */
 
-/* Bytes that numbers of 4 are sent as, over those. */
+/* Bytes sent for a number of 4 bytes, over 4. */
 double dl_dtype_frac(dl_dtype dtype);
 
-/* What a scenario says about its machine and its exchange. */
+/* A scenario's options of its machine and exchange. */
 typedef struct dl_gpu_options {
     dl_machine machine; /* owned, as links */
     dl_links links;
-    dl_links own_links; /* at a point, of a machine with numbers of the costs; else zero */
-    bool copies_scaled; /* dl_gpu_options_scale_copies was called; by: */
+    dl_links own_links; /* at a point whose costs replace machine figures; else zero */
+    bool copies_scaled; /* dl_gpu_options_scale_copies was called, with */
     double copies_factor;
     int *gpus; /* [gpu_count] ascending numbers over all nodes; NULL = from 0 on */
     int gpu_count;
     dl_dispatch_kind dispatch;
     int ahead;          /* steps */
-    bool reads_forward; /* a thread launches a step when its GPUs' forward passes of the one before
-                           are over, however far ahead it may be */
+    bool reads_forward; /* a thread launches a step when its GPUs' forward passes of the previous
+                         * step have ended, whatever `ahead` is */
     bool in_turn; /* a thread makes a batch, launches its step, waits for its end: then ahead and
-                     prefetch are 0 and input_cores do not count */
+                   * prefetch are 0 and input_cores is ignored */
     bool pageable;
     dl_where where;
     int where_gpu; /* over all nodes */
@@ -147,64 +144,62 @@ typedef struct dl_gpu_options {
     dl_fetch fetch;
     dl_order order;
     dl_copies copies;
-    int copy_threads;  /* of each GPU, with DL_COPIES_GPU: copies that it makes at once */
-    bool staged_stops; /* ps: of a copy that the driver stages, neither GPU computes meanwhile */
+    int copy_threads;  /* of each GPU, with DL_COPIES_GPU: its simultaneous copies */
+    bool staged_stops; /* ps: neither GPU of a copy staged by the driver computes meanwhile */
     bool node_sum;     /* ps: a node pushes the sum of its GPUs' gradients */
     const char *algorithm;
     dl_fidelity fidelity;
     int64_t bucket_bytes; /* 0 = one bucket */
-    bool own_buckets;     /* those of the costs, if they tell; then bucket_bytes is 0 */
+    bool own_buckets;     /* the costs' buckets, if given; then bucket_bytes is 0 */
     bool overlap;
     dl_sharded sharded;
     dl_dtype param_dtype, reduce_dtype; /* of gathers and of sums, where vectors are sharded; auto
                                            counts as fp32 */
-    bool keeps_parameters; /* sharded ones, from the forward to the end of the backward pass
-                              (SHARD_GRAD_OP): gathered once */
-    bool on_hosts;         /* collectives are of the hosts, GPUs copy to and from these */
+    bool keeps_parameters; /* keeps sharded parameters from the forward to the end of the backward
+                            * pass (SHARD_GRAD_OP): gathered once */
+    bool on_hosts;         /* collectives run on the hosts, with copies from and to the GPUs */
     bool bucket_views;     /* gradients need not be copied back: half of dl_workload's bucket_ns */
-    bool slows_throughout; /* from the first bucket's start to the last one's end, not only while
-                              one is on its way */
+    bool slows_throughout; /* collectives slow computing from the first bucket's start to the last
+                            * one's end, not only while one runs */
     dl_compression compression; /* the scenario's */
     int input_cores;            /* of each node */
     int prefetch;               /* batches of a worker */
     bool made_at_launch;        /* in place of prefetch: a batch is made in host memory when its
-                                        step's launch starts, copied when the GPU comes to the
-                                        step */
-    bool input_varies;          /* the making of batches, exponentially */
-    dl_quantity storage_bytes_per_s;        /* of each node; unknown: it limits nothing */
+                                 * step's launch starts, copied when the GPU gets to the step */
+    bool input_varies;          /* the time to make a batch varies, exponentially */
+    dl_quantity storage_bytes_per_s;        /* of each node; unknown: no limit */
     dl_quantity shared_storage_bytes_per_s; /* of all nodes together, likewise */
     dl_quantity server_bytes_per_s; /* of a server's process on a node, both ways; likewise */
-    double cached_frac;             /* of the samples, that are not read */
-    dl_quantity price_usd_per_hour; /* of a node; unknown: as the machine says */
-    dl_quantity port_bytes_per_s;   /* of each NIC; unknown: as costs or machine say */
-    dl_quantity site_bytes_per_s;   /* of each way between sites; unknown: as the machine says */
-    double message_ns;              /* of the point's costs: on top of the links' latency */
-    bool without_contention;        /* links and memories serve each flow as if it were alone */
+    double cached_frac;             /* fraction of the samples that need no read */
+    dl_quantity price_usd_per_hour; /* of a node; unknown: the machine's */
+    dl_quantity port_bytes_per_s;   /* of each NIC; unknown: that of the costs or machine */
+    dl_quantity site_bytes_per_s;   /* of each link between sites; unknown: the machine's */
+    double message_ns;              /* from the point's costs, added to the links' latency */
+    bool without_contention;        /* links and memories serve each flow as if alone */
 } dl_gpu_options;
 
-/* A zeroed object is fine. */
+/* Accepts a zeroed object. */
 void dl_gpu_options_free(dl_gpu_options *options);
 
-/* Makes all links, TCP on them and GPU memories so fast that copies take `factor` of their time,
- * 0 <= factor. */
+/* Speeds up all links, their TCP and GPU memories so that copies take `factor` of their time, 0 <=
+ * factor. */
 void dl_gpu_options_scale_copies(dl_gpu_options *options, double factor);
 
-/* Makes *at the options of one point: with the network and the numbers of the machine that `costs`
- * give, the shards of `workers`
- * workers, and these on GPUs gpus[] (NULL: as the options say). It borrows everything else: release
- * with dl_gpu_options_free_at_point, while `options` and `gpus` still exist; it
- * must stay where it is. */
+/* Makes *at the options of one point: with the network and machine figures given by `costs`, the
+ * shards for `workers` workers, and these on GPUs gpus[] (NULL: those of the options). It borrows
+ * everything else: release with dl_gpu_options_free_at_point, while `options` and `gpus` still
+ * exist; it must stay where it is. */
 void dl_gpu_options_at_point(const dl_gpu_options *options, const dl_costs *costs, int workers,
                              const int *gpus, dl_gpu_options *at);
 void dl_gpu_options_free_at_point(dl_gpu_options *at);
 
-/* Multiplies slow[workers] by what [spread] gpu_frac of the costs makes of `gpus` GPUs, which they
- * have in turn: each one has the mean of its rank among them, from fast to slow, and their mean is
- * 1. So a mode that waits for the slowest pays for more GPUs, and one GPU alone is the average
- * one. */
+/* Multiplies slow[workers] by the spread of `gpus` GPUs, assigned in turn, that [spread] gpu_frac
+ * of the costs gives: each GPU has the expected factor of its rank, from fast to slow, and their
+ * mean is 1. So a mode that waits for the slowest gets slower with more GPUs, and a single GPU is
+ * average. */
 void dl_gpus_spread(const dl_costs *costs, int workers, int gpus, double *slow);
 
-/* Multiplies slow[workers] of those that share their PCIe switch by [spread] board_slowdown. */
+/* Multiplies slow[workers] of workers that share their PCIe switch by [spread] board_slowdown. */
 void dl_gpus_boards(const dl_gpu_options *options, const dl_costs *costs, int workers,
                     double *slow);
 
@@ -212,13 +207,13 @@ void dl_gpus_boards(const dl_gpu_options *options, const dl_costs *costs, int wo
 void dl_gpus_clocks(const dl_gpu_options *options, const dl_costs *costs, int workers,
                     double *slow);
 
-/* GPUs that a scenario may use; those of all nodes unless it lists them. */
+/* Number of GPUs that a scenario may use: all nodes' unless it lists them. */
 int dl_gpu_options_count(const dl_gpu_options *options);
 
-/* The GPU of a worker: they take the GPUs in turn. */
+/* The GPU of a worker: workers take the GPUs in turn. */
 dl_place dl_gpu_options_place(const dl_gpu_options *options, int worker);
 
-/* Where a shard of the server is. */
+/* Place of a shard of the server. */
 dl_place dl_gpu_options_server(const dl_gpu_options *options, int shard);
 
 /* A moment of a step: in a pass, at a layer. */
@@ -228,13 +223,13 @@ typedef struct dl_gpu_moment {
     int layer; /* of the model's; -1: the end of the pass */
 } dl_gpu_moment;
 
-/* Bytes of a GPU's memory by what they hold, when they are the most. */
+/* Bytes of a GPU's memory by content, at the moment of largest use. */
 typedef struct dl_gpu_content {
     double parameters, gradients, optimizer;
-    double gathered;    /* of other ranks' parameters, and gradients that are not yet reduced */
+    double gathered;    /* other ranks' parameters, and gradients not yet reduced */
     double activations; /* kept for backward passes */
-    double working;     /* of one layer: gradients, what is computed again */
-    double logits;      /* of the model's last layer, both of these */
+    double working;     /* of one layer: gradients, recomputed activations */
+    double logits;      /* activations and gradients of the model's last layer */
     double workspace;   /* context of the driver, libraries, communicators */
     double others;      /* a server's vectors, workers that share the GPU */
     dl_gpu_moment at;
@@ -247,17 +242,16 @@ static inline double dl_gpu_content_bytes(const dl_gpu_content *content)
            content->others;
 }
 
-/* A point, as far as memory goes. */
+/* A point as needed to check memory. */
 typedef struct dl_gpu_point {
     int workers;
-    int first, stride;         /* worker w is on GPU first + w x stride of those of the options */
-    const dl_gpu_content *own; /* [workers] that each of them needs; NaN: not known */
-    double
-        served_bytes; /* of a vector, of which a server keeps one of each worker and the result; 0:
-                            there is no server */
+    int first, stride;         /* worker w is on GPU first + w x stride of the options' GPUs */
+    const dl_gpu_content *own; /* [workers] needs of each; NaN: unknown */
+    double served_bytes; /* size of a vector; a server keeps one per worker and the result; 0: no
+                       * server */
 } dl_gpu_point;
 
-/* Of the fullest GPU. NaN if its needs are not known. */
+/* Memory of the fullest GPU. NaN if its needs are unknown. */
 typedef struct dl_gpu_memory {
     double needs_bytes, has_bytes;
     dl_gpu_content content; /* of the needs */
@@ -265,28 +259,28 @@ typedef struct dl_gpu_memory {
 
 dl_gpu_memory dl_gpu_options_memory(const dl_gpu_options *options, const dl_gpu_point *point);
 
-/* A collective among ranks[count] as the options say: by their algorithm where it can do this kind,
- * else by a ring; between GPUs, as it was measured where the workload has that. What else it needs
- * (equal ranks, a pause, the most transfers) is the caller's to add; `ranks` is borrowed. */
+/* Config of a collective among ranks[count]: by the options' algorithm where it supports this kind,
+ * else by a ring; between GPUs, by measured times where the workload has them. The caller adds
+ * further members (equal ranks, a pause, the most transfers); `ranks` is borrowed. */
 dl_collective_config dl_gpu_options_collective(const dl_gpu_options *options,
                                                const dl_workload *workload, dl_collective_kind kind,
                                                const dl_place *ranks, int count, double bytes);
 
-/* Price of the nodes that `gpus` GPUs are on; NaN if the machine file does not say. */
+/* Price of the nodes that `gpus` GPUs are on; NaN if not in the machine file. */
 double dl_gpu_options_usd_per_hour(const dl_gpu_options *options, int gpus);
 
 /* The least trustworthy origin among the machine's figures that transfers depend on. */
 dl_origin dl_gpu_options_origin(const dl_gpu_options *options);
 
-/* A step of one worker. */
+/* Costs of a step of one worker. */
 typedef struct dl_gpu_step {
-    double compute_ns, backward_ns, update_ns; /* as a dl_workload's */
+    double compute_ns, backward_ns, update_ns; /* like those of a dl_workload */
     double input_ns, input_bytes;              /* of its batch */
     double input_copy_ns;                      /* of its copy to the GPU, beside the bytes */
-    double stored_bytes;                       /* that it is read from */
+    double stored_bytes;                       /* read for the batch */
 } dl_gpu_step;
 
-/* Of all workers. */
+/* Steps of all workers. */
 typedef struct dl_gpu_steps {
     const dl_gpu_step *of; /* [workers] if their GPUs or shares of the batch differ, else one */
     bool differ;
@@ -306,45 +300,46 @@ typedef struct dl_gpus_config {
     int workers;
     int server_threads; /* of each shard in host memory, >= 1 */
     dl_exchanges exchange;
-    bool collective;      /* the exchange is one, as above */
-    bool lags;            /* it runs beside the next step */
+    bool collective;      /* the exchange is a collective, see above */
+    bool lags;            /* the exchange runs beside the next step */
     bool overlap;         /* exchange starts during the backward pass: collectives, else ps */
-    double content_bytes; /* what collectives reduce */
+    double content_bytes; /* reduced by collectives */
     double
-        inside_bytes; /* > 0: gradients that workers of a site, or node, reduce after each step */
+        inside_bytes; /* > 0: bytes of gradients reduced within each site, or node, after each step
+                       * */
     const dl_step_collective *before; /* [before_count] collectives before each step */
     int before_count;
-    double pause_ns;  /* for which nothing is sent before an exchange by collectives starts */
+    double pause_ns;  /* silence on the links before an exchange by collectives starts */
     bool elastic;     /* workers come and go (sim/sync/members.h) */
-    double exchanges; /* that each worker has in the run, at most */
+    double exchanges; /* most of a worker in the run */
     bool with_input;  /* batches are made and copied */
-    int passes;       /* of a step, each with all its collectives: micro-batches, with sharded
-                           parameters; else 1 */
-    uint64_t seed;    /* of varying input, as the next */
+    int passes;       /* of a step, each with all collectives: micro-batches with sharded
+                       * parameters; else 1 */
+    uint64_t seed;    /* for varying input, like the next */
     uint32_t replicate;
-    /* Of GPUs that only exchange, beside others on the same network, for workers of several GPUs
+    /* For GPUs that only exchange, sharing the network with others, in workers of several GPUs
      * (sim/island/island.h); else NULL. */
     dl_network *network;                      /* with the machine's links; borrowed */
-    void (*exchanged)(void *user, int agent); /* in place of dl_team_done */
+    void (*exchanged)(void *user, int agent); /* replaces dl_team_done */
     void *user;
 } dl_gpus_config;
 
-/* Notes the busiest link over span_s seconds; if it is none of the machine's, which have names, its
- * number among those after them is returned, else -1. */
+/* Notes the busiest link over span_s seconds. Returns -1 if it is one of the machine's, which have
+ * names, else its number among the links after them. */
 int dl_usage_note_links(dl_usage *usage, const dl_network *network, const dl_links *links,
                         double span_s);
 
 /* The GPUs of a run's workers, with their exchange. */
 typedef struct dl_gpus dl_gpus;
 
-/* Makes the machine of a team of config->workers, whose config.machine it then is, into *gpus.
+/* Creates the GPUs of a team of config->workers in *gpus, to be set as the team's config.machine.
  * DL_ERR_* of dl_collective_init; then *gpus is NULL. dl_gpus_free accepts NULL. */
 dl_status dl_gpus_create(dl_gpus **gpus, const dl_gpus_config *config, dl_error *err) DL_MUST_CHECK;
 void dl_gpus_free(dl_gpus *gpus);
 
-/* What the platform does, for GPUs that only exchange: of this team, from now on; an agent's exchange;
- * a worker that comes or goes; other jobs start to send; flows at a time at most; the worker's site,
- * or node. */
+/* The platform's functions for GPUs that only exchange: join this team; run an agent's exchange; a
+ * worker comes or goes; start other jobs' traffic; most flows at a time; the worker's site, or
+ * node. */
 void dl_gpus_join(dl_gpus *gpus, dl_team *team);
 void dl_gpus_exchange(dl_gpus *gpus, int agent, dl_exchange exchange);
 void dl_gpus_members_changed(dl_gpus *gpus, int worker);
@@ -352,11 +347,11 @@ void dl_gpus_traffic_start(dl_gpus *gpus);
 int dl_gpus_flows(const dl_gpus *gpus);
 int dl_gpus_domain(const dl_gpus *gpus, int worker);
 
-/* The worker has the gradients of this bucket ready, with overlap; of how many. */
+/* With overlap: the worker's gradients of this bucket are ready; the number of buckets. */
 void dl_gpus_bucket_ready(dl_gpus *gpus, int worker, int bucket);
 int dl_gpus_buckets(const dl_gpus *gpus);
 
-/* Bytes that have moved from place to place; to other domains, [domains of the machine]. */
+/* Bytes moved between places; bytes sent to other domains, [domains of the machine]. */
 double dl_gpus_moved_bytes(const dl_gpus *gpus);
 const double *dl_gpus_sent_bytes(const dl_gpus *gpus);
 
@@ -366,8 +361,8 @@ const double *dl_gpus_sent_bytes(const dl_gpus *gpus);
 double dl_gpus_slowdown(const dl_gpu_options *options, const dl_workload *workload,
                         const dl_place *places, int count, int stride);
 
-/* The name of the number-th link that was added to the machine's for these GPUs; NULL: they are fewer,
- * and *number is less by as many. */
+/* Name of the number-th link added to the machine's links for these GPUs; NULL if there are fewer,
+ * whose count is then subtracted from *number. */
 const char *dl_gpus_link_name(const dl_gpus *gpus, int *number);
 
 #endif

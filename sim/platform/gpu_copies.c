@@ -1,5 +1,5 @@
-/* Resources of the exchange of GPUs and servers: links and classes of flows, copies, and the threads
- * and memories that serve. */
+/* Resources of the exchange of GPUs and servers: links and classes of flows, copies, and the
+ * serving threads and memories. */
 #include "sim/platform/gpu_internal.h"
 
 #include <math.h>
@@ -49,10 +49,10 @@ static int memory_link(const dl_links *links, dl_place host)
     return host.node * links->per_node + dl_links_node(links, host.node)->memory[host.index];
 }
 
-/* Bytes that a server reads and writes for a byte of its slice, at a cost. An optimizer that
- * passes over its vectors after the sum adds its own ([update] optimizer_reads, optimizer_writes);
- * so does an outer one, which else makes the difference and the momentum in one pass and the
- * parameters in another. */
+/* Bytes that a server reads and writes per byte of its slice, and their cost. An optimizer that
+ * passes over its vectors after the sum adds its own ([update] optimizer_reads, optimizer_writes),
+ * and so does an outer one, which otherwise computes the difference and the momentum in one pass
+ * and the parameters in another. */
 typedef struct serving {
     const char *name;
     const dl_byte_cost *cost;
@@ -103,7 +103,7 @@ static serving serving_of(const dl_gpus *gpus, dl_exchange_kind kind, int64_t gr
     return (serving){"blending thread", &w->average, 2, 1};
 }
 
-/* Bytes read and written a second by a thread that has no other limit. */
+/* Bytes read and written a second by an otherwise unlimited thread. */
 static double thread_rate(const serving *s)
 {
     double ns = s->reads * s->cost->read_ns_per_byte + s->writes * s->cost->write_ns_per_byte;
@@ -119,8 +119,8 @@ static int class_over(dl_gpus *gpus, int first, int second)
     return dl_network_route_class(gpus->network, &route);
 }
 
-/* Class of flows over the memory of a GPU, which is a separate link, made when it is first asked for,
- * as most runs never do. */
+/* Class of flows over the memory of a GPU, a separate link created on first use, as most runs never
+ * need it. */
 static int memory_class(dl_gpus *gpus, dl_place gpu)
 {
     const dl_machine *m = &gpus->config.options->machine;
@@ -133,8 +133,8 @@ static int memory_class(dl_gpus *gpus, dl_place gpu)
     return *number - 1;
 }
 
-/* Class of flows of a server's thread: in host memory over the memory and, in place of a cap, a link of
- * its own; else over the memory of the server's GPU. Made when it is first asked for, too. */
+/* Class of flows of a server's thread: in host memory over the memory and, in place of a cap, a
+ * link of its own; else over the memory of the server's GPU. Also created on first use. */
 static int serving_class(dl_gpus *gpus, dl_exchange_kind kind, int index, int shard)
 {
     const int shards = gpus->config.options->shards;
@@ -166,7 +166,7 @@ void dl_gpus_add_storage(dl_gpus *gpus)
     }
 }
 
-/* Link that limits the copies which the driver makes through host memory from one GPU; -1: none. */
+/* Link that limits the driver's copies through host memory from one GPU; -1: none. */
 static int driver_link(dl_gpus *gpus, dl_place gpu)
 {
     const dl_machine *m = &gpus->config.options->machine;
@@ -181,8 +181,8 @@ static int driver_link(dl_gpus *gpus, dl_place gpu)
     return *number - 1;
 }
 
-/* Link that limits what the server's process on the host's node sends and receives, all its shards
- * together; -1: none. */
+/* Link that limits the total traffic of the server's process, with all its shards, on the host's
+ * node; -1: none. */
 static int process_link(dl_gpus *gpus, dl_place host)
 {
     if (gpus->processes == NULL || host.kind != DL_PLACE_HOST) return -1;
@@ -205,9 +205,9 @@ double dl_gpus_launched_ns(const dl_gpus *gpus, int worker, dl_place gpu)
     return (w->launch_ns + w->dispatch_ns) * dl_gpus_slowed_by_others(gpus, worker, gpu);
 }
 
-/* A copy from place to place. With a staging link, a pageable one where one end is host memory: it
- * is made twice, by the host thread to or from pinned memory (a read and a write more), and by the
- * GPU. */
+/* A copy from place to place. With a staging link, the copy is pageable where one end is host
+ * memory: it is done twice, by the host thread to or from pinned memory (one more read and write),
+ * and by the GPU. */
 dl_gpu_copy dl_gpus_route(dl_gpus *gpus, dl_place from, dl_place to, int staging, dl_route *route)
 {
     const dl_gpu_options *options = gpus->config.options;

@@ -1,6 +1,6 @@
-/* Crowds of workers whose copies to and from a server differ only in links that each uses alone: one
- * class of flows each way serves them all (sim/network/network.h). A worker keeps classes of its own
- * if others use its links. */
+/* Crowds of workers whose copies to and from a server differ only in unshared links: one class of
+ * flows each way serves them all (sim/network/network.h). A worker whose links others use keeps its
+ * own classes. */
 #include "sim/platform/gpu_internal.h"
 
 #include <math.h>
@@ -9,16 +9,16 @@
 #include "common/alloc.h"
 
 #define KINDS_MOST 16
-#define SEVERAL (-1) /* workers use the link */
+#define SEVERAL (-1) /* several workers use the link */
 
 enum { PUSH, PULL, WAYS };
 
-/* The links that all copies of a crowd have in common, in their order. */
+/* The links common to all copies of a crowd, in order. */
 typedef struct way {
-    dl_gpu_copy copy; /* but for its class */
+    dl_gpu_copy copy; /* except its class */
     dl_route shared;
-    double own_rate; /* of the narrowest link that each has to itself */
-    int own_at;      /* where it stands among the others: first or last */
+    double own_rate; /* of each worker's narrowest unshared link */
+    int own_at;      /* its position relative to the others: first or last */
 } way;
 
 /* Workers that are alike. */
@@ -29,8 +29,8 @@ typedef struct kind {
 
 struct dl_gpu_crowds {
     dl_gpus *gpus;
-    int *user; /* [links of the machine] the one worker whose copies use it, + 1; 0: nobody's; or
-                  SEVERAL */
+    int *user; /* [links of the machine] the only worker whose copies use it, + 1; 0: none; or
+                * SEVERAL */
     kind kinds[KINDS_MOST];
     int kind_count;
 };
@@ -56,7 +56,7 @@ static void note_users(dl_gpu_crowds *crowds)
     }
 }
 
-/* NULL where a worker's links may carry anything beside these copies, or two of them at once. */
+/* NULL where a worker's links may carry other traffic, or two of these copies at once. */
 dl_gpu_crowds *dl_gpu_crowds_new(dl_gpus *gpus)
 {
     const dl_gpus_config *config = &gpus->config;
@@ -79,7 +79,7 @@ void dl_gpu_crowds_free(dl_gpu_crowds *crowds)
     free(crowds);
 }
 
-/* Parts a route into the links that it shares and its own; false if its copies need a class. */
+/* Divides a route into shared and unshared links; false if its copies need a class. */
 static bool part_route(const dl_gpu_crowds *crowds, const dl_route *route, way *w)
 {
     const dl_links *links = &crowds->gpus->config.options->links;
@@ -87,7 +87,7 @@ static bool part_route(const dl_gpu_crowds *crowds, const dl_route *route, way *
     w->own_rate = INFINITY;
     for (int i = 0; i < route->count; i++) {
         const int link = route->links[i];
-        if (link >= links->count) return false; /* what staged copies go over */
+        if (link >= links->count) return false; /* links of staged copies */
         if (crowds->user[link] != SEVERAL) {
             w->own_rate = fmin(w->own_rate, dl_links_capacity(links, link) / route->uses[i]);
             continue;
@@ -143,7 +143,7 @@ int dl_gpu_crowds_find(dl_gpu_crowds *crowds, int worker)
     for (int which = 0; which < WAYS; which++) {
         dl_gpu_copy copy = own->ways[which].copy;
         copy.class = crowd_class(gpus, &own->ways[which]);
-        if (which == PUSH) copy.domain = -1; /* that of each worker, which is noted after the run */
+        if (which == PUSH) copy.domain = -1; /* each worker's is noted after the run */
         copy.is_crowd = true;
         const int number = dl_gpus_add_copy(gpus, copy);
         if (which == PUSH) own->copies = number;

@@ -1,15 +1,15 @@
-/* Runs of GPUs that need no event for each worker. Where nothing couples workers but a collective
- * for which all wait, a worker's time between two of them follows from its own steps alone: with
- * the noise factor f of step k, launches that take a (serial part) and b,
+/* Runs of GPUs without an event for each worker. Where only a collective for which all wait couples
+ * the workers, a worker's time between two collectives depends only on its own steps: with the
+ * noise factor f of step k, and launch times a (serial part) and b,
  *
  *   launch of step k   from l(k) = max(end of the launch before, end of step k - ahead - 1)
  *   start              s(k) = max(end of step k - 1, l(k) + a)
  *   computed           c(k) = max(s(k) + f work, l(k) + a + b)
  *
- * and the collective starts at the latest c(k) of all workers. It runs on the network as ever, so
- * that a step costs O(workers) and no queue. Times are rounded where events would be. What is left
- * to the order of events at one and the same ns makes the run undecided: it is then to be run by
- * events. */
+ * and the collective starts at the latest c(k) of all workers. It runs on the network as usual, so
+ * that a step costs O(workers) without a queue. Times are rounded like those of events. If a result
+ * depends on the order of events at the same ns, the run is undecided and must be run with events.
+ * */
 #include "sim/platform/gpu_internal.h"
 
 #include <stdlib.h>
@@ -18,25 +18,25 @@
 #include "common/alloc.h"
 #include "common/units.h"
 
-#define AHEAD_MOST 64        /* steps whose ends are remembered of each worker */
-#define STEPS_MOST (1 << 20) /* of a worker, among several */
+#define AHEAD_MOST 64        /* steps of each worker whose ends are stored */
+#define STEPS_MOST (1 << 20) /* of a worker, among several workers */
 #define NEVER INT64_MAX
 
 /* The host thread of one worker. */
 typedef struct launcher {
     int64_t launched_ns; /* end of its last launch */
-    int64_t *ends;       /* [slots] of the worker's last steps, by their numbers modulo slots */
+    int64_t *ends;       /* [slots] ends of the worker's last steps, by step number modulo slots */
 } launcher;
 
 typedef struct direct {
     dl_team *team;
     dl_gpus *gpus;
     int64_t steps, warmup;
-    bool launches; /* launching takes time; else there are no launchers */
+    bool launches; /* launches take time; else no launchers */
     int slots;     /* ahead + 1, or all steps if they are fewer */
     int64_t launch_ns;
-    /* For the clocks: [steps + 1] each; NULL for one worker. When the first worker starts the step
-     * of this number, after the warm-up; when the last one has done as many. */
+    /* For the clocks: [steps + 1] each; NULL for one worker. Time when the first worker starts this
+     * step, after the warm-up; time when the last one has done as many. */
     int64_t *first_start_ns, *all_done_ns;
     int64_t end_ns; /* of the latest event so far */
 } direct;
@@ -64,7 +64,7 @@ static bool can_launch(const dl_gpus *gpus)
            !gpus->config.with_input && !gpus->shared && gpus->held == NULL;
 }
 
-/* Whether the exchange is nothing but one collective for which all workers wait. */
+/* Whether the exchange is only one collective for which all workers wait. */
 static bool is_collective(const dl_team_config *config, const dl_gpus *gpus)
 {
     const dl_gpu_options *options = gpus->config.options;
@@ -84,7 +84,7 @@ static bool is_possible(const dl_team *team, const dl_gpus *gpus)
         return false;
     }
     switch (config->exchanges) {
-    case DL_EXCHANGES_NOTHING: /* without noise, all happens at the same ns */
+    case DL_EXCHANGES_NOTHING: /* without noise, everything happens at the same ns */
         return config->workers == 1 || config->noise->kind != DL_NOISE_NONE;
     case DL_EXCHANGES_GRADIENTS: return is_collective(config, gpus);
     case DL_EXCHANGES_PARAMETERS:
@@ -105,7 +105,7 @@ static int64_t launch(const direct *d, int worker, launcher *l, int64_t step)
     return started_ns;
 }
 
-/* Computes the step that starts at start_ns. */
+/* Computes the step starting at start_ns. */
 static computed compute(const direct *d, int worker, dl_noise *noise, launcher *l, int64_t step,
                         int64_t start_ns, bool with_update)
 {
@@ -129,7 +129,7 @@ static void note_computed(dl_worker *w, const computed *c)
     w->spent_ns[DL_SPENT_DISPATCH] += c->dispatch_ns;
 }
 
-/* The worker's step ends; `warms` is whether its warm-up ends with it, if it has not before. */
+/* The worker's step ends; `warms`: its warm-up ends with this step at the latest. */
 static void end_step(direct *d, int worker, int64_t start_ns, int64_t end_ns, bool warms)
 {
     dl_team *team = d->team;
@@ -156,8 +156,8 @@ static void note_start(direct *d, int64_t step, int64_t start_ns)
         d->first_start_ns[step] = start_ns;
 }
 
-/* The largest number of steps that a worker which starts one is ahead of the slowest. Undecided if
- * the slowest ends a step at that very ns. */
+/* Finds the most steps by which a worker starting one is ahead of the slowest. Undecided if the
+ * slowest ends a step at the same ns. */
 static void find_clock_lag(direct *d)
 {
     dl_team *team = d->team;
@@ -178,7 +178,8 @@ static void find_clock_lag(direct *d)
 
 /* --- workers that wait for nobody ------------------------------------------------------------ */
 
-/* When the first worker has done all its steps, and when the first one has those of the warm-up. */
+/* Times when the first worker has done all its steps, and when the first one has done its warm-up.
+ * */
 static void find_bounds(const direct *d, int64_t *ends, int64_t *stop_ns, int64_t *warm_ns)
 {
     *stop_ns = *warm_ns = NEVER;
@@ -196,8 +197,8 @@ static void find_bounds(const direct *d, int64_t *ends, int64_t *stop_ns, int64_
     if (d->warmup == 0) *warm_ns = 0;
 }
 
-/* The steps of one worker until the first one has done all of its own, and the launches that follow
- * them. */
+/* Runs the steps of one worker until the first worker has done all of its own, and the launches
+ * after them. */
 static void run_alone(direct *d, int worker, int64_t *ends, int64_t stop_ns, int64_t warm_ns)
 {
     dl_team *team = d->team;
@@ -245,11 +246,11 @@ static int64_t reduce(direct *d, int64_t start_ns)
     dl_engine *engine = &d->team->engine;
     dl_engine_after(engine, start_ns - engine->now_ns, dl_gpus_reduce_all, d->gpus, 0);
     dl_engine_run(engine);
-    engine->handled--; /* the last worker's arrival, which is another's event */
+    engine->handled--; /* the last worker's arrival belongs to another event */
     return d->gpus->reduction.ended_ns;
 }
 
-/* All meet, average, meet again. Since when a worker waits is its state_start_ns. */
+/* All meet, average, meet again. A worker's state_start_ns is the start of its wait. */
 static int64_t exchange(direct *d, int64_t last_ns)
 {
     dl_team *team = d->team;
@@ -267,7 +268,7 @@ static int64_t exchange(direct *d, int64_t last_ns)
     return end_ns;
 }
 
-/* Of the gradients' exchange, what each worker does with them. */
+/* Time of a worker's own work in the exchange of gradients. */
 static int64_t update_ns(const direct *d, int worker, int64_t from_ns)
 {
     dl_worker *w = &d->team->workers[worker];
@@ -278,7 +279,7 @@ static int64_t update_ns(const direct *d, int worker, int64_t from_ns)
     return end_ns;
 }
 
-/* All workers compute step k; returns when the last one has. */
+/* All workers compute step k; returns when the last one is done. */
 static int64_t compute_all(direct *d, launcher *launchers, int64_t step, bool with_update)
 {
     int64_t last_ns = 0;

@@ -1,4 +1,4 @@
-/* Exchange between GPUs and servers as flows: what a team asks for. */
+/* Exchange between GPUs and servers as flows, as requested by a team. */
 #include "sim/platform/gpu_internal.h"
 
 #include <math.h>
@@ -61,7 +61,7 @@ static void on_flow_done(void *user, int worker)
     if (--gpus->workers[worker].flows == 0) exchanged(gpus, worker);
 }
 
-/* What one shard has of `bytes`. */
+/* A shard's part of `bytes`. */
 static double shard_part(const dl_gpus *gpus, int shard, double bytes)
 {
     const dl_gpu_options *options = gpus->config.options;
@@ -69,8 +69,8 @@ static double shard_part(const dl_gpus *gpus, int shard, double bytes)
                                                 : bytes * gpus->shard_share[shard];
 }
 
-/* Copies `bytes` between the worker and all shards; returns how many copies they are. Of what is
- * pushed, messages are made. */
+/* Copies `bytes` between the worker and all shards; returns the number of copies. Pushed data are
+ * compressed to messages first. */
 static int start_copies(dl_gpus *gpus, int worker, double bytes, bool push, dl_event_fn done)
 {
     const dl_gpu_options *options = gpus->config.options;
@@ -94,8 +94,8 @@ static int start_copies(dl_gpus *gpus, int worker, double bytes, bool push, dl_e
     return count;
 }
 
-/* Starts slice `index` of every shard, `bytes` of them in all, on the server; returns how many
- * flows these are. */
+/* Starts slice `index` of every shard, `bytes` of them in all, on the server; returns the number of
+ * flows. */
 static int start_serving(dl_gpus *gpus, int worker, const dl_exchange *exchange, int index,
                          double bytes, dl_event_fn done)
 {
@@ -120,7 +120,7 @@ static void serve_slices(dl_gpus *gpus, int worker, const dl_exchange *exchange,
     if (rank >= slices) exchanged(gpus, worker);
 }
 
-/* --- what the platform asks for ------------------------------------------------------------- */
+/* --- the platform's requests ------------------------------------------------------------------ */
 
 static void push_bytes(dl_gpus *gpus, int worker, double bytes)
 {
@@ -159,7 +159,7 @@ static void pull(dl_gpus *gpus, int worker, double bytes)
     }
 }
 
-/* From the server, or from the first GPU that has the parameters. */
+/* Fetches parameters from the server, or from the first GPU that has them. */
 static void fetch(dl_gpus *gpus, int worker, double bytes)
 {
     int source = 0;
@@ -176,9 +176,8 @@ static void fetch(dl_gpus *gpus, int worker, double bytes)
     dl_network_start(gpus->network, copy.class, bytes, copy.latency_ns, exchanged, gpus, worker);
 }
 
-/* The server's threads are the host's, however many slices there are. More gradients than workers
- * cost what as many as workers do. After a collective, every GPU makes the outer update for
- * itself. */
+/* The server has the host's threads, whatever the number of slices. More gradients than workers
+ * cost the same as one per worker. After a collective, every GPU makes the outer update itself. */
 void dl_gpus_exchange(dl_gpus *gpus, int agent, dl_exchange exchange)
 {
     const int worker = dl_team_worker(gpus->team, agent), most = gpus->config.workers;

@@ -5,12 +5,12 @@
 #include "common/alloc.h"
 #include "common/units.h"
 
-/* Streams of batches, beside those of the steps of a million workers; those of more have others. */
+/* First random stream of batches, after those of the steps of a million workers. */
 #define FIRST_STREAM (1u << 20)
 #define MORE_STREAMS (1u << 31)
 
-/* Batches of a worker that may wait, and be in the making, at once. Made at launch: one is copied
- * while the next is made. */
+/* Most batches of a worker that wait or are being made at once. Made at launch: one is copied while
+ * the next is made. */
 static int depth(const dl_input_config *config)
 {
     if (config->options->made_at_launch) return 2;
@@ -99,7 +99,7 @@ static void start_copy(dl_input *input, int worker)
                      w->latency_ns + dl_ns_ceil(slowed * w->copy_ns), on_copied, input, worker);
 }
 
-/* The batch in host memory, if there is one that the worker waits for. */
+/* Copies the batch in host memory, if there is one and the worker waits for it. */
 static void copy_if_wanted(dl_input *input, int worker)
 {
     dl_input_worker *w = &input->workers[worker];
@@ -123,7 +123,7 @@ static void on_made(void *user, int worker)
     start_queued(input, node);
 }
 
-/* Batches of a node are made in the order of asking. */
+/* Starts queued batches; those of a node are made in order of request. */
 static void start_queued(dl_input *input, dl_input_node *node)
 {
     while (node->queued > 0 && node->idle_cores > 0) {
@@ -150,7 +150,7 @@ static void on_read(void *user, int worker)
     start_queued(input, node_of(input, worker));
 }
 
-/* Has batches made while there is room for them, and steps that want them. */
+/* Orders batches while there is room for them and steps need them. */
 static void order(dl_input *input, int worker)
 {
     dl_input_worker *w = &input->workers[worker];

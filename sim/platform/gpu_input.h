@@ -1,12 +1,11 @@
-/* Batches for GPUs: read from the node's storage, which all of its workers share, if that has a
- * rate; then made by cores of the GPU's node, first come first served, then copied to it
- * from the memory of its socket.
+/* Batches for GPUs: read from the node's storage, shared by all of its workers, if that has a rate;
+ * then made by cores of the GPU's node, first come first served, then copied to it from the memory
+ * of its socket.
  *
- * A worker may have `prefetch` batches waiting or in the making; with 0, one is made when it asks.
- * With options->made_at_launch it is made once dl_input_allow says so, waits in host memory, and is
- * copied when the worker asks.
- * The time to make one may vary exponentially, as that of reading it from a file system that others
- * use. */
+ * A worker may have `prefetch` batches waiting or being made; with 0, one is made on request. With
+ * options->made_at_launch it is made once dl_input_allow permits it, waits in host memory, and is
+ * copied on request. The time to make one may vary exponentially, like reads from a file system
+ * that others use. */
 #ifndef DL_SIM_GPU_INPUT_H
 #define DL_SIM_GPU_INPUT_H
 
@@ -14,17 +13,17 @@
 #include "sim/platform/gpu.h"
 
 typedef struct dl_input_config {
-    dl_engine *engine; /* borrowed, as all pointers here */
+    dl_engine *engine; /* borrowed, like all pointers here */
     dl_network *network;
     const dl_gpu_options *options; /* cores of each node, prefetch, whether making a batch varies */
-    const dl_place *places;        /* [workers] GPUs that the batches go to */
+    const dl_place *places;        /* [workers] destination GPUs of the batches */
     int workers;
     dl_gpu_steps steps; /* time and bytes of their batches; read by init only */
     uint64_t seed;
     uint32_t replicate;
-    const int *storage; /* [nodes] classes of flows from their storage; NULL: it limits nothing */
-    dl_event_fn came;   /* came(user, worker): a batch is there */
-    /* The factor on the fixed time of a copy to the worker's GPU now; NULL: 1. */
+    const int *storage; /* [nodes] classes of flows from their storage; NULL: no limit */
+    dl_event_fn came;   /* came(user, worker): a batch has arrived */
+    /* Current factor on the fixed time of a copy to the worker's GPU; NULL: 1. */
     double (*slowed)(const void *user, int worker);
     void *user;
 } dl_input_config;
@@ -35,16 +34,16 @@ typedef struct dl_input_worker {
     double copy_ns;         /* of the copy, beside its bytes and the link's latency */
     double make_ns, bytes;  /* of a batch */
     double stored_bytes;    /* to read before it is made */
-    int ready, making;      /* batches; making: until they are copied */
-    int made;               /* of those, in host memory; only with made_at_launch */
+    int ready, making;      /* numbers of batches; making: until copied */
+    int made;               /* of `making`, those in host memory; only with made_at_launch */
     bool wanted;            /* the worker waits for one; likewise */
     int64_t ordered, taken; /* since the start */
-    int64_t allowed;        /* ordered at most, for steps that are done once */
-    int64_t again;          /* more, of steps that were cut and are done anew */
-    dl_noise noise;         /* of its batches' making */
+    int64_t allowed;        /* limit on ordered batches, for steps done once */
+    int64_t again;          /* further ones, for steps that were cut and are repeated */
+    dl_noise noise;         /* of making its batches */
 } dl_input_worker;
 
-/* Batches that have been read and wait for a core of the node, by their workers: a ring. */
+/* Workers whose batches have been read and wait for a core of the node: a ring. */
 typedef struct dl_input_node {
     int idle_cores;
     int *queue; /* [room] */
@@ -60,11 +59,12 @@ typedef struct dl_input {
     int *queues; /* [workers x depth] of all nodes */
 } dl_input;
 
-/* After all links of the network. dl_input_free and dl_input_most accept a zeroed object. */
+/* Call after adding all links of the network. dl_input_free and dl_input_most accept a zeroed
+ * object. */
 void dl_input_init(dl_input *input, const dl_input_config *config);
 void dl_input_free(dl_input *input);
 
-/* Batches in the making at once at most = flows, and events beside those of the flows. */
+/* Most batches being made at once = most flows, and events beside those of the flows. */
 int dl_input_most(const dl_input *input);
 
 /* The run starts: each worker will take `steps` batches. */
@@ -73,8 +73,8 @@ void dl_input_start(dl_input *input, int64_t steps);
 /* With made_at_launch: the worker's first `count` batches may be made from now on. */
 void dl_input_allow(dl_input *input, int worker, int64_t count);
 
-/* Takes a batch for the worker's step (0, 1, ...), which may have had one before it was cut; false if
- * there is none: then `came` says when there is. */
+/* Takes a batch for the worker's step (0, 1, ...), which may have had one before it was cut; false
+ * if there is none: `came` is then called when there is. */
 bool dl_input_take(dl_input *input, int worker, int64_t step);
 
 #endif

@@ -40,7 +40,7 @@ static void scale_links(dl_links *links, double factor)
     }
 }
 
-/* The GPUs' memories, the network's core, and ways between sites. */
+/* The GPUs' memories, the network's core, and links between sites. */
 static void scale_memories(dl_machine *m, double factor)
 {
     if (m->network_bytes_per_s.known) quicken(&m->network_bytes_per_s.value, factor);
@@ -94,7 +94,8 @@ static int shards_of(const dl_gpu_options *options, int workers)
     if (options->shards == DL_SHARDS_NODES) {
         int last = -1;
         count = 0;
-        for (int w = 0; w < workers; w++) { /* GPUs ascend, so nodes do, until they are shared */
+        for (int w = 0; w < workers; w++) { /* GPUs ascend, hence nodes too, until GPUs are
+                                             * shared */
             const int node = dl_gpu_options_place(options, w).node;
             count += node > last;
             last = node > last ? node : last;
@@ -118,7 +119,7 @@ dl_collective_config dl_gpu_options_collective(const dl_gpu_options *options,
                                                const dl_place *ranks, int count, double bytes)
 {
     const bool on_gpus = ranks[0].kind == DL_PLACE_GPU;
-    /* All algorithms that may be named but these are for sums of whole vectors alone. */
+    /* All other algorithms that can be named support only sums of whole vectors. */
     const bool rings = kind == DL_BROADCAST || !on_gpus ||
                        (kind != DL_ALLREDUCE && strcmp(options->algorithm, "auto") != 0);
     return (dl_collective_config){
@@ -168,7 +169,7 @@ dl_origin dl_gpu_options_origin(const dl_gpu_options *options)
     return origin;
 }
 
-/* --- what a cost file says in place of the machine file ------------------------------------- */
+/* --- figures of a cost file that replace the machine file's ----------------------------------- */
 
 static void *copy_parts(const void *parts, int count, size_t size)
 {
@@ -186,7 +187,7 @@ static bool gives_machine(const dl_costs *costs)
     return false;
 }
 
-/* Sets the numbers of the machine that the costs give, and makes its links anew. */
+/* Sets the machine figures that the costs give, and rebuilds its links. */
 static void take_machine(const dl_costs *costs, dl_gpu_options *at)
 {
     dl_machine *m = &at->machine;
@@ -194,7 +195,7 @@ static void take_machine(const dl_costs *costs, dl_gpu_options *at)
     m->classes = copy_parts(m->classes, m->class_count, sizeof *m->classes);
     m->protocols = copy_parts(m->protocols, m->protocol_count, sizeof *m->protocols);
     m->kinds = copy_parts(m->kinds, m->kind_count, sizeof *m->kinds);
-    /* What scale_copies made of the machine file's numbers is undone, and then made of all. */
+    /* The scaling of the machine file's figures by scale_copies is undone, then applied to all. */
     if (at->copies_scaled && at->copies_factor > 0) scale_memories(m, 1 / at->copies_factor);
     dl_costs_set_machine(costs, m);
     dl_links_init(&at->own_links, m);
@@ -251,7 +252,7 @@ static double normal_score(int i, int n)
 void dl_gpus_spread(const dl_costs *costs, int workers, int gpus, double *slow)
 {
     if (!costs->gpu_spread_frac.known) return;
-    /* Over the slowest one's, so that no spread overflows. */
+    /* Relative to the slowest one's, so that no spread overflows. */
     const double sigma = costs->gpu_spread_frac.value, last = normal_score(gpus - 1, gpus);
     double mean = 0;
     for (int g = 0; g < gpus; g++)
@@ -348,13 +349,13 @@ dl_gpu_memory dl_gpu_options_memory(const dl_gpu_options *options, const dl_gpu_
     return most;
 }
 
-/* Of the first GPUs of the options, those on nodes of one kind. */
+/* Price of the nodes of one kind among the options' first GPUs. */
 static double usd_of_kind(const dl_gpu_options *options, int gpus, int kind)
 {
     const dl_node_kind *node = &options->machine.kinds[kind];
     const dl_quantity *each = &node->gpu_price_usd_per_hour, *all = &node->price_usd_per_hour;
     int nodes = 0, used = 0, last = -1;
-    for (int g = 0; g < gpus; g++) { /* GPUs ascend, so nodes do */
+    for (int g = 0; g < gpus; g++) { /* GPUs ascend, hence nodes too */
         const int at = dl_gpu_options_place(options, g).node;
         if (dl_machine_kind(&options->machine, at) != kind) continue;
         used++;

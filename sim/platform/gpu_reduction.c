@@ -1,5 +1,5 @@
-/* All-reduce of the workers' vectors in buckets, one after another: from what is ready when to the
- * collectives that run it; collectives inside sites, and before each step. */
+/* All-reduce of the workers' vectors in buckets, one after another: from the buckets' ready times
+ * to the collectives that reduce them; collectives inside sites, and before each step. */
 #include "sim/platform/gpu_internal.h"
 
 #include <math.h>
@@ -13,13 +13,13 @@
 static void try_next(dl_gpus *gpus);
 static void make_collectives_again(dl_gpus *gpus);
 
-/* The memory that the GPU is attached to. */
+/* The host memory to which the GPU is attached. */
 static dl_place host_of(const dl_gpus *gpus, dl_place gpu)
 {
     return (dl_place){DL_PLACE_HOST, gpu.node, dl_links_socket(&gpus->config.options->links, gpu)};
 }
 
-/* Copies of a worker to and from its host; made twice where the memory is pageable. */
+/* Adds a worker's copies to and from its host; doubled where the memory is pageable. */
 static void add_host_copies(dl_gpus *gpus)
 {
     const size_t workers = (size_t)gpus->config.workers;
@@ -36,7 +36,7 @@ static void add_host_copies(dl_gpus *gpus)
     }
 }
 
-/* What a worker's GPU copies for a collective of the hosts. */
+/* Bytes that a worker's GPU copies for a collective of the hosts. */
 static double staged_bytes(const dl_gpus *gpus)
 {
     return dl_compress_bytes(&gpus->config.options->compression, gpus->config.content_bytes);
@@ -47,7 +47,7 @@ static void exchanged(void *user, int worker)
     dl_gpus_exchanged(user, worker);
 }
 
-/* Makes vectors of the messages, if they are any. */
+/* Decompresses messages to vectors, if there are any. */
 static void unpack(void *user, int worker)
 {
     dl_gpus *gpus = user;
@@ -56,7 +56,7 @@ static void unpack(void *user, int worker)
         exchanged(gpus, worker);
         return;
     }
-    /* Of topk each has all workers' messages, whose places differ; else their sum. */
+    /* With topk each worker has all workers' messages, whose indices differ; else their sum. */
     const bool gathers = options->compression.kind == DL_COMPRESS_TOPK;
     const int messages = gathers ? dl_gpus_present(gpus) : 1;
     dl_gpus_touch(
@@ -77,7 +77,7 @@ static void leave_reduction(dl_gpus *gpus, int worker)
                      gpus->down[worker].latency_ns, unpack, gpus, worker);
 }
 
-/* The collective has run. */
+/* Counts the bytes sent by a collective that has run. */
 static void note_sent(dl_gpus *gpus, const dl_collective *collective)
 {
     const double *sent_bytes = collective->plan.sent_bytes;
@@ -86,7 +86,7 @@ static void note_sent(dl_gpus *gpus, const dl_collective *collective)
         gpus->sent_bytes[d] += sent_bytes[d];
 }
 
-/* Of the collectives from first to before end. */
+/* Ends the collectives first .. end - 1. */
 static void end_collectives(dl_gpus *gpus, int first, int end)
 {
     dl_reduction *r = &gpus->reduction;
@@ -124,10 +124,10 @@ static void end_round(dl_gpus *gpus, int first, int end)
 
 /* --- the order of a step's collectives ------------------------------------------------------ */
 
-/* With sharded parameters they are those of PyTorch's FSDP: the gathers of the forward
- * pass, then, as the next layers' parameters are asked for before the gradients of a layer are
- * there, gather 0, gather 1, sum 0, gather 2, sum 1, ..., sum B - 1; or, where parameters are kept,
- * the sums alone. */
+/* With sharded parameters it is the order of PyTorch's FSDP: the gathers of the forward pass, then,
+ * as the next layers' parameters are requested before a layer's gradients are ready, gather 0,
+ * gather 1, sum 0, gather 2, sum 1, ..., sum B - 1; or, where parameters are kept, the sums alone.
+ * */
 
 /* Whether all parameters are gathered at once, after the update. */
 static bool gathers_after(const dl_gpus *gpus)
@@ -142,7 +142,7 @@ static int gathers_of_bucket(const dl_gpus *gpus)
     return gpus->config.options->keeps_parameters ? 1 : 2;
 }
 
-/* The place of a bucket's sum. */
+/* Position of a bucket's sum in the order. */
 static int place_of_sum(const dl_gpus *gpus, int bucket)
 {
     const int buckets = gpus->reduction.buckets;
@@ -151,7 +151,7 @@ static int place_of_sum(const dl_gpus *gpus, int bucket)
     return buckets + (bucket < buckets - 1 ? 2 * bucket + 2 : 2 * buckets - 1);
 }
 
-/* That of the gather for a use. */
+/* Position of the gather for a use. */
 static int place_of_gather(const dl_gpus *gpus, int use)
 {
     const int buckets = gpus->reduction.buckets, back = use - buckets;
@@ -172,7 +172,7 @@ static bool is_sum(const dl_gpus *gpus, int place)
     return true;
 }
 
-/* A worker starts to use parameters, or the step: those of the next use may come. */
+/* A worker starts to use parameters, or the step: those of the next use may be gathered. */
 void dl_reduction_uses(dl_gpus *gpus, int use)
 {
     dl_reduction *r = &gpus->reduction;
@@ -232,7 +232,7 @@ static void start_next(void *user, int unused)
         dl_collective_arrive(&r->collectives[r->collective[r->next]]);
 }
 
-/* Starts the next collective if all workers have come so far and the stream is free. */
+/* Starts the next collective if all workers have reached it and the stream is free. */
 static void try_next(dl_gpus *gpus)
 {
     dl_reduction *r = &gpus->reduction;
@@ -269,7 +269,7 @@ void dl_gpus_reduce_all(void *user, int unused)
     try_next(gpus);
 }
 
-/* The worker's messages are made. */
+/* The worker's messages are compressed. */
 static void on_made(void *user, int worker)
 {
     dl_gpus *gpus = user;
@@ -317,7 +317,7 @@ void dl_reduction_join(dl_gpus *gpus, int worker)
     }
 }
 
-/* Among `count` GPUs, of which each `equal` have the same, if that is not 0. */
+/* Plans a collective among `count` GPUs; groups of `equal` have the same data, if it is not 0. */
 static dl_status init_collective(dl_gpus *gpus, dl_collective *collective, dl_collective_kind kind,
                                  const dl_place *ranks, int count, int equal, double bytes,
                                  double pause_ns, dl_error *err)
@@ -337,7 +337,7 @@ static dl_status init_collective(dl_gpus *gpus, dl_collective *collective, dl_co
 }
 
 /* Workers of a site if they reduce gradients among themselves, so that they have equal parameters,
- * and all of several sites have as many; else 0. Sites are there as a whole. */
+ * and there are several sites, all of that size; else 0. Sites are present as a whole. */
 static int equal_workers(const dl_gpus *gpus)
 {
     if (gpus->inside_count > 0 && gpus->reduction.present <= gpus->inside[0].count) return 0;
@@ -378,7 +378,7 @@ static void on_inside_done(void *user, int number)
 void dl_reduction_inside(dl_gpus *gpus, int worker)
 {
     int number = 0;
-    if (gpus->inside_count == 0) { /* these GPUs hold nothing */
+    if (gpus->inside_count == 0) { /* GPUs of these only exchange */
         dl_gpus_ended(gpus, worker);
         return;
     }
@@ -388,7 +388,7 @@ void dl_reduction_inside(dl_gpus *gpus, int worker)
     dl_collective_arrive(&gpus->inside[number].collective);
 }
 
-/* Where a worker is: its site, or its node. */
+/* The domain of a worker: its site, or its node. */
 static int inside_of(const dl_gpus *gpus, int worker)
 {
     return dl_machine_domain(&gpus->config.options->machine, gpus->places[worker].node);
@@ -407,7 +407,7 @@ static void group_workers(dl_gpus *gpus)
     }
 }
 
-/* All of them may run at once. */
+/* Collectives inside sites may all run at once. */
 static dl_status init_inside(dl_gpus *gpus, dl_error *err)
 {
     dl_status status = DL_OK;
@@ -439,7 +439,7 @@ void dl_reduction_before(dl_gpus *gpus, int worker)
     dl_collective_arrive(&first->collectives[worker / first->group]);
 }
 
-/* The next call, of all workers, which wait for one another. */
+/* Starts the next call, of all workers, which wait for one another. */
 static void start_before(dl_gpus *gpus)
 {
     dl_reduction *r = &gpus->reduction;
@@ -499,20 +499,20 @@ static dl_status init_before(dl_gpus *gpus, dl_error *err)
     return status;
 }
 
-/* What the different collectives are told apart by. */
+/* Key by which collectives are distinguished. */
 typedef struct one_kind {
-    double bytes; /* NaN: of the first one after a pause, which is not like any other */
+    double bytes; /* NaN: for the first one after a pause, which equals no other */
     bool sums;
 } one_kind;
 
 /* The collective at a place of the step's order: an earlier one like it, or a new one. `kinds` has
- * as many. */
+ * one key for each. */
 static dl_status add_collective(dl_gpus *gpus, int place, one_kind like, one_kind *kinds,
                                 dl_error *err)
 {
     dl_reduction *r = &gpus->reduction;
     int i = r->collective_count - 1;
-    /* Exactly: all buckets but the last one are alike. */
+    /* Exact comparison: all buckets but the last one are equal. */
     const double pause_ns = place == 0 ? gpus->config.pause_ns : 0;
     while (i >= 0 && (pause_ns > 0 || kinds[i].bytes != like.bytes || kinds[i].sums != like.sums))
         i--;
@@ -535,7 +535,7 @@ static dl_status add_collective(dl_gpus *gpus, int place, one_kind like, one_kin
     return DL_OK;
 }
 
-/* Those of a bucket: its sum, and the gathers of its parameters for both passes. */
+/* Adds a bucket's collectives: its sum, and the gathers of its parameters for both passes. */
 static dl_status add_bucket(dl_gpus *gpus, int bucket, double bytes, one_kind *kinds, dl_error *err)
 {
     const int buckets = gpus->reduction.buckets;
@@ -558,7 +558,7 @@ void dl_reduction_ready(dl_gpus *gpus, int bucket)
 
 /* --- setting up ----------------------------------------------------------------------------- */
 
-/* The collectives are of all workers that take part, or of their hosts. */
+/* Sets the ranks of the collectives: all present workers, or their hosts. */
 static void set_ranks(dl_gpus *gpus)
 {
     dl_reduction *r = &gpus->reduction;
@@ -571,7 +571,7 @@ static void set_ranks(dl_gpus *gpus)
     }
 }
 
-/* Among other workers than before, whose collectives may have more transfers where those of all workers
+/* Plans collectives for changed workers; they may have more transfers where those of all workers
  * were folded. */
 static void make_collectives_again(dl_gpus *gpus)
 {
@@ -654,7 +654,7 @@ dl_status dl_reduction_init(dl_gpus *gpus, dl_error *err)
         status = init_buckets(gpus, err);
     }
     if (status == DL_OK && config->collective) status = init_before(gpus, err);
-    gpus->config.before = NULL; /* it is the caller's, and not kept */
+    gpus->config.before = NULL; /* it belongs to the caller and is not kept */
     if (status == DL_OK && config->inside_bytes > 0) status = init_inside(gpus, err);
     if (status == DL_OK && config->collective && config->options->on_hosts) add_host_copies(gpus);
     return status;

@@ -1,44 +1,44 @@
-/* A synchronous parameter server tensor by tensor: what ps does when it overlaps, and with the keys
- * of [exchange] that say how.
+/* A synchronous parameter server tensor by tensor: ps with overlap, or with the keys of [exchange]
+ * for its details.
  *
  * Tensors are the buckets, numbered from the last layer, whose gradients are ready first, to the
- * first one. A message is a tensor or a part of it, and lies on one shard: `split` cuts tensors
- * evenly over all shards, and slice_bytes into slices that are sent, summed and fetched by
- * themselves. Each step has these stations:
+ * first one. A message is a tensor or a part of it on one shard: `split` divides tensors evenly
+ * among all shards, and slice_bytes cuts them into slices that are sent, summed and fetched
+ * separately. Each step has these stations:
  *
  *   node sum    with node_sum: the tensor of each GPU of a node is copied to one of them, in turn
  *               over the tensors, which sums them in its memory: n reads and a write
  *   push        one message after another on each connection of a sender (a worker, or a node) to a
- *               shard, in `order`; or all at once. With copies = gpu, copy_threads at a time of all
- *               that a GPU sends, whoever to, and of all between it and host memory (MXNet's
- *               engine has two copy threads for each GPU: threaded_engine_perdevice.cc)
- *   sum         on the shard, one message after another. at_once: when all senders' are there, at n
- *               reads and a write, the update's. on_arrival: each is added when it comes (a read
- *               and a write for the first one, two reads and a write for the others), and after
- *               the last one the update reads the sum and writes the parameters
- *   fetch       as pushes, from the shard to the sender; with node_sum then from the tensor's GPU
- *               to the others of the node. What starts it and what waits for it: dl_fetch
+ *               shard, in `order`; or all at once. With copies = gpu, copy_threads messages at a
+ *               time of all that a GPU sends, to any receiver, and of all between it and host
+ *               memory (MXNet's engine has two copy threads for each GPU:
+ *               threaded_engine_perdevice.cc)
+ *   sum         on the shard, one message after another. at_once: when all senders' have arrived,
+ *               at n reads and a write, those of the update. on_arrival: each is added when it
+ *               arrives (a read and a write for the first one, two reads and a write for the
+ *               others), and after the last one the update reads the sum and writes the parameters
+ *   fetch       like pushes, from the shard to the sender; with node_sum then from the tensor's GPU
+ *   to the others of the node. Its start and the work that waits for it: dl_fetch
  *
- * Where layers wait, the forward pass has a part for each tensor, as long a share of it as the
- * tensor's part of the backward pass has of that.
+ * Where layers wait, the forward pass has a part for each tensor, with the same share of the pass
+ * as the tensor's part of the backward pass.
  *
- * Who does which: TensorFlow's variables lie whole on the servers, and each step reads them when it
- * starts (round_robin or least_loaded, next_step, together: tf.train.replica_device_setter,
+ * Frameworks: TensorFlow keeps variables whole on the servers, and each step reads them at its
+ * start (round_robin or least_loaded, next_step, together: tf.train.replica_device_setter,
  * tf.contrib.training.GreedyLoadBalancingStrategy; tf_cnn_benchmarks' variable_mgr.py has both, and
  * node sums with a barrier and a fetch of each variable in distributed_replicated). MXNet splits
- * arrays of 1e6 numbers on, adds them as they come, and the engine runs what has its inputs, by the
- * layer's number (large_split, on_arrival, layers, forward; dist_device_sync: node_sum;
+ * arrays of at least 1e6 numbers, adds them on arrival, and its engine runs ready operations in the
+ * layers' order (large_split, on_arrival, layers, forward; dist_device_sync: node_sum;
  * src/kvstore/kvstore_dist.h, kvstore_dist_server.h). BytePS and P3 cut tensors into slices, in
  * turn over the servers (round_robin, slice_bytes, layers, forward; Jayarajan et al. 2019,
  * "Priority-based Parameter Propagation"; Peng et al. 2019, "A Generic Communication Scheduler").
  *
  * Copies between GPUs of a node without peer access are made by the driver through host memory;
- * with staged = alone neither GPU computes meanwhile. That nothing overlaps them is an inference
- * from MXNet's tables (scenarios/mxnet/vgg_titanx_device.ini), for which drivers' documents have no
- * word.
+ * with staged = alone neither GPU computes meanwhile. That nothing overlaps them is inferred from
+ * MXNet's tables (scenarios/mxnet/vgg_titanx_device.ini); drivers' documents do not mention it.
  *
- * A slow sender cannot mix two steps: a message of the next step is pushed after this one's has
- * come back. */
+ * A slow sender cannot mix two steps: a message of the next step is pushed only after this step's
+ * has come back. */
 #include "sim/platform/gpu_internal.h"
 
 #include <math.h>
@@ -56,7 +56,7 @@ typedef struct message {
     int64_t sums;       /* since the start */
 } message;
 
-/* What waits for a connection or for a shard, the next one first. */
+/* Items waiting for a connection or a shard, in order. */
 typedef struct queue {
     int *items;
     int count, room;
@@ -66,8 +66,8 @@ typedef struct queue {
 /* The workers of a node, or one worker. */
 typedef struct group {
     int first, count;
-    int64_t fetches; /* started, where they wait for the step */
-    int64_t pushes;  /* of its workers that were over, since the start */
+    int64_t fetches; /* started, where the step waits for them */
+    int64_t pushes;  /* ended pushes of its workers, since the start */
 } group;
 
 struct dl_server {
@@ -79,19 +79,19 @@ struct dl_server {
     group *groups;      /* [group_count] */
     int group_count;    /* senders */
     int *group_of;      /* [workers] */
-    int *gathered;      /* [groups x buckets] workers whose gradients are there */
-    int *fetched;       /* [groups x buckets] messages of this step that have come */
-    int64_t *has;       /* [workers x buckets] steps whose parameters have come */
-    int64_t *came;      /* [workers] buckets that have, since the start */
-    queue *lanes;       /* [lane_count] copies that go one after another, by their numbers */
+    int *gathered;      /* [groups x buckets] workers whose gradients have arrived */
+    int *fetched;       /* [groups x buckets] messages of this step that have arrived */
+    int64_t *has;       /* [workers x buckets] steps whose parameters have arrived */
+    int64_t *came;      /* [workers] buckets that have arrived, since the start */
+    queue *lanes;       /* [lane_count] serialized copies, by their numbers */
     int lane_count;     /* connections, or GPUs */
-    queue *serving;     /* [shards] twice the message, and 1 more where it is an update */
-    int *threads;       /* [shards] of them that serve what is at hand */
-    dl_gpu_copy *local; /* [workers x most of a node] copies to the others of its node */
+    queue *serving;     /* [shards] twice the message, plus 1 for an update */
+    int *threads;       /* [shards] threads serving the current item */
+    dl_gpu_copy *local; /* [workers x most of a node] copies to the other workers of its node */
     int local_room;
 };
 
-/* A push, a fetch, or within a node to or from the GPU that sums. */
+/* A push, a fetch, or a copy within a node to or from the summing GPU. */
 typedef enum sending_kind { PUSH, FETCH, GATHER, SPREAD } sending_kind;
 
 typedef struct sending {
@@ -116,7 +116,7 @@ static void queues_free(queue *queues, int count)
     free(queues);
 }
 
-/* Puts an item into the queue: at its end or, by layers, after those of the same urgency. */
+/* Puts an item into the queue: at its end or, by layers, after items of equal urgency. */
 static void put(const dl_gpus *gpus, queue *q, int item, int (*urgency)(const dl_gpus *, int))
 {
     int at = q->count++;
@@ -129,7 +129,7 @@ static void put(const dl_gpus *gpus, queue *q, int item, int (*urgency)(const dl
     q->items[at] = item;
 }
 
-/* The next one, whose turn it is; -1: there is none, or another one is at it. */
+/* Takes the next item; -1: none, or the queue is busy. */
 static int take(const dl_gpus *gpus, queue *q)
 {
     const bool waits = gpus->config.options->order != DL_ORDER_TOGETHER;
@@ -165,13 +165,13 @@ static void leave(dl_gpus *gpus, int worker)
     dl_gpus_exchanged(gpus, worker);
 }
 
-/* A run ends when the parameters of its last step have come: no forward pass waits for them. */
+/* A run ends when the parameters of its last step have arrived: no forward pass waits for them. */
 static bool is_last_step(const dl_gpus *gpus, int worker)
 {
     return gpus->team->workers[worker].steps_done + 1 == gpus->team->config.steps;
 }
 
-/* Whether the worker's push is over. */
+/* Whether the worker's push has ended. */
 static bool is_over(const dl_gpus *gpus, int worker)
 {
     const dl_server *s = gpus->server;
@@ -207,7 +207,7 @@ static void bucket_came(dl_gpus *gpus, int worker, int bucket)
 
 /* --- copies ---------------------------------------------------------------------------------- */
 
-/* Each possible copy of a step has a number: pushes, fetches, then what stays in a node. */
+/* Each possible copy of a step has a number: pushes, fetches, then copies within nodes. */
 static int sending_number(const dl_server *s, sending one)
 {
     const int pushes = s->group_count * s->count;
@@ -245,7 +245,7 @@ static int sending_urgency(const dl_gpus *gpus, int number)
     return bucket_of(gpus->server, sending_of(gpus->server, number));
 }
 
-/* The worker on whose GPU's side the copy is: the node's that sums, or its own. */
+/* The worker at the copy's GPU end: the summing one of the node, or its own. */
 static int worker_of(const dl_server *s, sending one)
 {
     if (one.kind == GATHER) return one.from;
@@ -253,8 +253,8 @@ static int worker_of(const dl_server *s, sending one)
     return leader_of(s, g, bucket_of(s, one));
 }
 
-/* Which copies a copy waits for: those of its connection, or of the GPU whose copy threads make it,
- * the sending one's or, to and from host memory, the only one. */
+/* The queue of a copy: its connection, or the GPU whose copy threads execute it, which is the
+ * sender or, to and from host memory, the only GPU. */
 static int lane_of(const dl_gpus *gpus, sending one)
 {
     const dl_server *s = gpus->server;
@@ -303,7 +303,7 @@ static void arrive(dl_gpus *gpus, int m);
 static void gather(dl_gpus *gpus, int g, int bucket);
 static void send_within(dl_gpus *gpus, sending_kind kind, int worker, int bucket);
 
-/* The node's GPU that sums this tensor has one more message of it. */
+/* One more message of this tensor has arrived at the node's summing GPU. */
 static void fetched(dl_gpus *gpus, int g, int m)
 {
     dl_server *s = gpus->server;
@@ -367,7 +367,7 @@ static void fetch(dl_gpus *gpus, int g, int m)
     send_copy(gpus, (sending){FETCH, g, m});
 }
 
-/* All of a step: in the order of the layers. */
+/* Fetches everything of a step, in layer order. */
 static void fetch_all(dl_gpus *gpus, int g)
 {
     dl_server *s = gpus->server;
@@ -383,7 +383,7 @@ static bool has_pushed(const dl_server *s, int g, int64_t step)
     return s->groups[g].pushes >= step * s->groups[g].count;
 }
 
-/* The worker has pushed its last tensor: what is summed already waited for that. */
+/* The worker has pushed its last tensor: already summed tensors waited for that. */
 static void pushed_last(dl_gpus *gpus, int worker)
 {
     dl_server *s = gpus->server;
@@ -480,7 +480,7 @@ static void on_node_summed(void *user, int number)
     send_bucket(gpus, number / gpus->server->buckets, number % gpus->server->buckets);
 }
 
-/* One more GPU's gradients of the bucket are where its node sums them. */
+/* One more GPU's gradients of the bucket have arrived at its node's summing GPU. */
 static void gather(dl_gpus *gpus, int g, int bucket)
 {
     dl_server *s = gpus->server;
@@ -578,14 +578,14 @@ bool dl_server_is_wanted(const dl_gpus *gpus)
             o->copies != DL_COPIES_CONNECTION || o->staged_stops);
 }
 
-/* Whether a bucket of `bytes` is cut over all shards. */
+/* Whether a bucket of `bytes` is divided among all shards. */
 static bool is_split(const dl_gpu_options *options, double bytes)
 {
     return options->tensors == DL_TENSORS_SPLIT ||
            (options->tensors == DL_TENSORS_LARGE_SPLIT && bytes >= (double)options->large_bytes);
 }
 
-/* Messages of a bucket of `bytes`. */
+/* Number of messages of a bucket of `bytes`. */
 static double messages_of(const dl_gpus *gpus, double bytes)
 {
     const dl_gpu_options *options = gpus->config.options;
@@ -629,10 +629,10 @@ static int by_size(const void *a, const void *b)
 {
     const message *first = *(message *const *)a, *second = *(message *const *)b;
     if (first->bytes != second->bytes) return first->bytes > second->bytes ? -1 : 1;
-    return first < second ? -1 : first > second; /* they lie in one array */
+    return first < second ? -1 : first > second; /* both point into one array */
 }
 
-/* Whole messages go to shards; adds up the bytes of each into load[shards]. */
+/* Assigns whole messages to shards; sums the bytes of each shard in load[shards]. */
 static void place_messages(const dl_gpus *gpus, dl_server *s, double *load)
 {
     const bool in_turn = gpus->config.options->tensors != DL_TENSORS_LEAST_LOADED;
@@ -669,8 +669,8 @@ static dl_status check_messages(const dl_gpus *gpus, double *count, dl_error *er
 
 /* --- setting up ------------------------------------------------------------------------------ */
 
-/* Workers of one node stand together: they have the GPUs in ascending order, unless they share
- * them; then each is a group of its own, as without sums in nodes. */
+/* Workers of one node are contiguous, as they have the GPUs in ascending order, unless they share
+ * GPUs; then each is its own group, as without sums in nodes. */
 static void make_groups(dl_gpus *gpus, dl_server *s)
 {
     const bool joins = gpus->config.options->node_sum && !gpus->shared;
@@ -702,7 +702,7 @@ static bool is_sent_within(const dl_server *s, int worker, int bucket)
     return leader_of(s, s->group_of[worker], bucket) != worker;
 }
 
-/* Calls for every copy that a step may have. */
+/* Calculates the queues' sizes for every copy that a step may have. */
 static void count_lanes(const dl_gpus *gpus, int *rooms)
 {
     const dl_server *s = gpus->server;
@@ -715,7 +715,7 @@ static void count_lanes(const dl_gpus *gpus, int *rooms)
     }
 }
 
-/* Copies of a lane at once. */
+/* Most simultaneous copies of a lane. */
 static int lane_copies(const dl_gpus *gpus)
 {
     const dl_gpu_options *options = gpus->config.options;

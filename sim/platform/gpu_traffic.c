@@ -1,6 +1,6 @@
-/* What other jobs send over the links between the nodes ([traffic] of the machine file): flows
- * beside those of the run, which share the links with them, from its start until the run stops:
- * when all workers are done, or the first one where none waits for others. */
+/* Traffic of other jobs on the links between the nodes ([traffic] of the machine file): flows that
+ * share the links with the run's, from its start until it stops, when all workers are done, or the
+ * first one where none waits for others. */
 #include "sim/platform/gpu_internal.h"
 
 #include <stdlib.h>
@@ -8,11 +8,11 @@
 #include "common/alloc.h"
 #include "common/units.h"
 
-/* From one GPU to another. */
+/* Sends from one GPU to another. */
 typedef struct sender {
     int class;
     int64_t latency_ns, every_ns, start_ns;
-    int64_t next_ns; /* when it is to send again */
+    int64_t next_ns; /* time of its next transfer */
     double bytes;
 } sender;
 
@@ -67,7 +67,7 @@ void dl_gpus_traffic_free(dl_gpus *gpus)
 
 static void has_sent(void *user, int number);
 
-/* Nothing but other jobs is left to happen: the run's workers wait for one another forever. */
+/* Whether only other jobs' events are pending: the run's workers wait for one another forever. */
 static bool is_left_alone(const dl_gpus *gpus)
 {
     const dl_gpu_traffic *traffic = gpus->traffic;

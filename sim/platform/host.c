@@ -7,9 +7,9 @@
 #include "common/status.h"
 #include "common/units.h"
 
-/* Longer slices than any run are as good as endless, and do not overflow the clock. */
+/* Longer than any run, so effectively endless, without overflowing the clock. */
 #define SLICE_MAX_NS 1e18
-/* Rates that would be reached this close to one another are taken as reached together. */
+/* Rates this close to each other are treated as reached together. */
 #define RELATIVE_TOLERANCE 1e-12
 
 static int64_t bounded_ns(double ns)
@@ -106,8 +106,8 @@ static void join(dl_host *host, int thread)
     host->sharers += thread < host->config.sharers;
 }
 
-/* How many threads wait for the core; *before: the one in its queue after which the first comes
- * that migrates, -1 = none does. */
+/* Number of threads waiting for the core; *before: the predecessor in its queue of the first
+ * migrating one, -1 = none migrates. */
 static int waiting_on(const dl_host *host, const dl_core *core, int *before)
 {
     int count = 0;
@@ -119,7 +119,7 @@ static int waiting_on(const dl_host *host, const dl_core *core, int *before)
     return count;
 }
 
-/* The idle core takes the thread over that migrates and runs next where most wait. */
+/* The idle core takes over the next migrating thread of the core where most wait. */
 static void take_over(dl_host *host, dl_core *idle)
 {
     dl_core *from = NULL;
@@ -171,8 +171,8 @@ static void progress(dl_host *host)
 }
 
 /* Max-min fair shares of the memory's bandwidth, as speeds: the rates of all running threads that
- * move bytes grow together until the memory is full or a thread is at its full speed, which fixes
- * those concerned; the others grow on. */
+ * move bytes grow together until the memory is saturated or a thread is at full speed, which fixes
+ * the threads concerned; the others continue to grow. */
 static void share_memory(dl_host *host, int open)
 {
     while (open > 0) {
@@ -211,7 +211,7 @@ static void set_speeds(dl_host *host)
 
 static void on_timer(void *user, int index);
 
-/* Sets the speeds of who runs now and the timer to the next end of work or slice. */
+/* Sets the speeds of the running threads and the timer to the next end of work or slice. */
 static void reschedule(dl_host *host)
 {
     const dl_host_config *config = &host->config;

@@ -1,5 +1,5 @@
-/* A CPU box: threads on cores, one at a time on each, in time slices, and how fast they are by what
- * they do.
+/* A CPU box: threads on cores, one at a time on each, in time slices, and their speeds by kind of
+ * work.
  *
  *   core 0   [thread 0: runs] <- [thread 2] <- [thread 4]     its runnable threads
  *   core 1   [thread 1: runs] <- [thread 3]
@@ -7,18 +7,18 @@
  * A thread with work is runnable. A core runs the first of its queue. If others wait, the first
  * goes to the end of the queue at the timer's next tick, and ticks come every `slice_ns` on all
  * cores at once. A thread that wakes up (is given work while it has none) takes its core at once:
- * it has slept, so it has had less than the one that ran, which goes on after it (one that has not
- * started to run is not disturbed: threads that wake up together run in that order). That is what
- * Linux was seen to do with two threads a core and a 4 ms tick. A thread whose work is done and
+ * it has slept, so it has had less time than the running one, which continues after it (one that
+ * has not started to run is not preempted: threads that wake up together run in that order). Linux
+ * was observed to do this with two threads a core and a 4 ms tick. A thread whose work is done and
  * that is given new work in the same instant keeps its place and its slice.
  *
  * A thread is pinned to its core, or migrates: when it wakes up it goes to an idle core if its own
- * is busy, and a core that has nothing left to run takes over the next such thread that waits on
- * the core where most do. So no core is idle while a thread waits that may run on it. That is
- * Linux' choice of a core at wake-up and its balancing of a core that becomes idle; its balancing
- * of busy cores at intervals is left out.
+ * is busy, and a core with nothing left to run takes over the next such thread from the core where
+ * most wait. So no core is idle while a thread that may run on it waits. This models Linux' choice
+ * of a core at wake-up and its balancing of a core that becomes idle, not its periodic balancing of
+ * busy cores.
  *
- * Work is in ns at full speed. Speeds change whenever who runs or who is runnable changes; in
+ * Work is in ns at full speed. Speeds change whenever the running or runnable threads change; in
  * between, progress is linear.
  *
  *   compute    speed 1 / sharing[k], k = sharers that have work at that moment (running or waiting
@@ -27,10 +27,10 @@
  *   bytes      copies and averages share the memory's total bandwidth max-min fairly; each alone
  *              moves its traffic in its full-speed time, which is its cap
  *
- * What it leaves out: what threads that are no sharers do to caches and memory; compute's own
- * memory traffic does not take from the bytes' bandwidth (what it costs the others is in sharing,
- * which counts threads of both kinds), NUMA, priorities, the cost of a switch or a migration
- * itself, and that a thread had less than its share in the longer run is preferred.
+ * Not modelled: effects of threads that are no sharers on caches and memory; compute's own memory
+ * traffic, which does not reduce the bytes' bandwidth (its cost to others is in sharing, which
+ * counts threads of both kinds); NUMA; priorities; the cost of a switch or a migration itself; and
+ * the preference for threads that had less than their share in the longer run.
  */
 #ifndef DL_SIM_HOST_H
 #define DL_SIM_HOST_H
@@ -57,10 +57,10 @@ typedef struct dl_thread {
     int next; /* in the core's queue, -1 = last */
     bool has_work;
     double left_ns;      /* work left, at full speed */
-    double bytes_per_ns; /* that it moves at full speed; 0 = it computes */
-    double rate;         /* bytes per ns while it runs; < 0 while shares are worked out */
+    double bytes_per_ns; /* moved at full speed; 0 = it computes */
+    double rate;         /* bytes per ns while it runs; < 0 while shares are computed */
     double speed;        /* > 0, while it runs */
-    int64_t end_ns;      /* when it will be done at this speed */
+    int64_t end_ns;      /* end of its work at this speed */
     int64_t ran_ns;      /* time it has had its core, up to the last change: exact when done is
  called for it */
 } dl_thread;
@@ -79,7 +79,7 @@ typedef struct dl_host {
     int *running;       /* [cores] heads, in the order of cores */
     double *sharing;    /* [threads + 1] */
     int running_count, runnable;
-    int sharers; /* that are runnable */
+    int sharers; /* number of runnable ones */
     int64_t slice_ns, tick_ns;
     int64_t updated_ns;   /* progress is accounted for up to here */
     int timer;            /* pending event, -1 = none */
@@ -90,16 +90,16 @@ typedef struct dl_host {
 void dl_host_init(dl_host *host, const dl_host_config *config);
 void dl_host_free(dl_host *host);
 
-/* Gives `thread`, which must have none, `work_ns` >= 0 of computing, or a piece of moving bytes. It
+/* Gives `thread`, which must be without work, `work_ns` >= 0 of computing, or bytes to move. It
  * takes its core, or keeps its place when called from its own done callback. O(cores). */
 void dl_host_compute(dl_host *host, int thread, double work_ns);
 void dl_host_move(dl_host *host, int thread, dl_work work);
 
-/* It is the thread's own done callback that runs: it may be given work at once. */
+/* Whether the thread's own done callback is running: it may be given work at once. */
 bool dl_host_is_ending(const dl_host *host, int thread);
 
-/* Lets what is left of the thread's work, if it has any, fall away: done is called as soon as it
- * has its core (at this very time if it runs). O(cores). */
+/* Drops the rest of the thread's work, if any: done is called as soon as it has its core (at this
+ * very time if it runs). O(cores). */
 void dl_host_cut(dl_host *host, int thread);
 
 /* Time in ns, up to now, during which the core had a thread to run. */

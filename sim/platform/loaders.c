@@ -7,19 +7,19 @@
 #include "common/status.h"
 #include "common/units.h"
 
-/* Batches of a worker that its loaders have at most. */
+/* Most batches of a worker in its loaders. */
 static int depth(const dl_loaders_config *config)
 {
     return config->prefetch > 0 ? config->prefetch : 1;
 }
 
-/* Of a sample, while nobody else reads. */
+/* Time to read a sample while nobody else reads. */
 static double read_ns(const dl_loaders_config *config)
 {
     return config->read_bytes / (double)config->samples / config->storage_bytes_per_ns;
 }
 
-/* Processes that make a worker's batches: without loaders itself. */
+/* Processes that make a worker's batches: without loaders, the worker itself. */
 static int makers_of(const dl_loaders_config *config)
 {
     return config->loaders > 0 ? config->loaders : 1;
@@ -84,8 +84,8 @@ static int64_t ask_storage(dl_loaders *loaders)
     return loaders->storage_free_ns > now_ns ? loaders->storage_free_ns - now_ns : 0;
 }
 
-/* The maker's sample that is there, or, where storage limits nothing, its whole batch. From an
- * event, or at the end of the maker's own work: so the host asks for it. */
+/* Makes the maker's sample that has arrived, or, without a storage limit, its whole batch. Must be
+ * called from an event or at the end of the maker's own work, as the host requires. */
 static void make(dl_loaders *loaders, int maker)
 {
     const dl_loaders_config *config = &loaders->config;
@@ -96,7 +96,7 @@ static void make(dl_loaders *loaders, int maker)
     dl_host_compute(config->host, thread, effort * config->make_ns / parts);
 }
 
-/* A worker may have given up waiting for its batch, and sleeps no more. */
+/* A worker may have stopped waiting for its batch and be awake. */
 static void on_read(void *user, int maker)
 {
     dl_loaders *loaders = user;
@@ -106,7 +106,7 @@ static void on_read(void *user, int maker)
     if (!makes_its_own(loaders) || loaders->workers[maker].wanted) make(loaders, maker);
 }
 
-/* Goes on with the maker's batch. `at_end`: of its own work. */
+/* Continues the maker's batch. `at_end`: at the end of its own work. */
 static void go_on(dl_loaders *loaders, int maker, bool at_end)
 {
     dl_maker *m = &loaders->makers[maker];
@@ -122,7 +122,7 @@ static void go_on(dl_loaders *loaders, int maker, bool at_end)
     dl_engine_after(loaders->config.engine, ns, on_read, loaders, maker);
 }
 
-/* Begins the maker's next batch if one has been asked for. `at_end`: of its own work. */
+/* Begins the maker's next batch if one has been asked for. `at_end`: at the end of its own work. */
 static void begin(dl_loaders *loaders, int maker, bool at_end)
 {
     dl_maker *m = &loaders->makers[maker];
@@ -133,7 +133,8 @@ static void begin(dl_loaders *loaders, int maker, bool at_end)
     go_on(loaders, maker, at_end);
 }
 
-/* Whether a batch is asked for: one that the worker waits for, however many it took, or one ahead. */
+/* Whether a batch is asked for: one that the worker waits for, whatever the number taken, or one
+ * ahead. */
 static bool needs_another(const dl_loaders *loaders, const dl_loaded_worker *w)
 {
     return w->ordered < loaders->config.steps || (w->wanted && w->ordered == w->taken);
@@ -170,7 +171,7 @@ static bool take_made(dl_loaders *loaders, int worker)
     return true;
 }
 
-/* What the worker waits for may be there: it may have given up since. */
+/* The worker's batch may be ready; the worker may have given up since. */
 static void on_made(void *user, int worker)
 {
     dl_loaders *loaders = user;
