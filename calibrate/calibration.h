@@ -9,16 +9,16 @@
 #include "calibrate/notes.h"
 #include "sim/costs/costs.h"
 
-/* What an operation costs: fixed + per_sample batch, from runs at two or more batch sizes.
+/* Cost of an operation: fixed + per_sample batch, from runs at two or more batch sizes.
  *
  * Each run gives one point, the robust location estimate of the operation's time over its steps.
  * The line goes through the points by their relative deviation, so small batches count as much as
- * large ones. With one batch size only, how cost divides is assumed: input, forward and backward
- * in proportion to the batch, everything else independent of it.
+ * large ones. With one batch size only, the division of the cost is assumed: input, forward and
+ * backward in proportion to the batch, everything else independent of it.
  *
  * Cost that is not linear in the batch (caches, a GEMM's efficiency) is kept for all operations
  * together, as their time over that of their lines at each batch size ([linearity], with three
- * batch sizes or more). What that leaves out: that it is not the same for all operations. */
+ * batch sizes or more). Differences of this factor between operations are not modelled. */
 
 /* Observed and fitted time of an operation, or of all together, at one batch size. */
 typedef struct dl_op_point {
@@ -33,9 +33,9 @@ typedef struct dl_op_fit {
     dl_op_point *points; /* [batch_count] ascending */
 } dl_op_fit;
 
-/* The whole step at one batch size. A preemption hits one operation of a step, so the location
- * estimates of the operations know less of them than the location estimate of the steps does: on a
- * busy machine `step_ns` exceeds the sum. That part is not lost, the noise factors hold it. */
+/* The whole step at one batch size. A preemption hits one operation of a step, so the operations'
+ * location estimates reflect preemptions less than that of the steps: on a busy machine `step_ns`
+ * exceeds the sum. The difference is not lost, as the noise factors include it. */
 typedef struct dl_step_point {
     dl_op_point sum; /* of the operations' location estimates */
     double step_ns, step_error_ns;
@@ -53,13 +53,13 @@ typedef struct dl_operations {
 double dl_op_residual_frac(const dl_op_point *point);
 
 /* Fits all operations of the data set (at least one run) into costs->ops, batch_min and batch_max;
- * notes what was assumed, held at zero, or deviates. Zero `operations` before; release with
+ * notes values that were assumed, held at zero, or deviate. Zero `operations` before; release with
  * dl_operations_free. */
 dl_status dl_operations_fit(const dl_dataset *dataset, dl_operations *operations, dl_costs *costs,
                             dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 void dl_operations_free(dl_operations *operations);
 
-/* What this machine charges for moving, averaging and waiting, from bench traces.
+/* Costs of moving, averaging and waiting on this machine, from bench traces.
  *
  *   copy             latency + bytes / bandwidth                  one thread at once
  *   average, update  latency + bytes (vectors / read + 1 / write)     one thread
@@ -70,15 +70,15 @@ void dl_operations_free(dl_operations *operations);
  *   quantise         median of the rates of each kind of message, and back; of what was learned
  *
  * Samples of one case (bytes, vectors, direction) give one point, their robust location estimate.
- * The lines are there for what the model exchanges, so what a point may deviate from its line
- * beyond its own standard error (dl_fit_problem.scale) grows with
+ * The lines serve the model's exchange, so the allowed deviation of a point from its line beyond
+ * its own standard error (dl_fit_problem.scale) grows with
  *
  *   distance = ratio^2 (1 + |log2(vectors / usual)|)
  *
- * ratio >= 1 being that of its bytes to the model's parameters, and usual vectors 2 for averages, 1
- * for updates (asynchronous modes apply one gradient at a time). So another cache regime far away
- * does not bend the line where it is used. Where a size or a number of vectors does not vary,
- * latency is taken as 0 or read = write, and a note says so. */
+ * where ratio >= 1 is that of its bytes to the model's parameters, and the usual vectors are 2 for
+ * averages, 1 for updates (asynchronous modes apply one gradient at a time). So another cache
+ * regime far away does not bend the line where it is used. Where a size or a number of vectors does
+ * not vary, latency is assumed 0 or read = write, with a note. */
 
 #define DL_COMM_VECTORS_AVERAGE 2
 #define DL_COMM_VECTORS_UPDATE 1
@@ -89,7 +89,7 @@ typedef struct dl_comm_point {
     uint32_t vectors, threads;
     dl_phase phase; /* of copies */
     dl_estimate time_ns;
-    double fitted_ns; /* NaN where the line is not for it: threads > 1 */
+    double fitted_ns; /* NaN where the line does not apply: threads > 1 */
 } dl_comm_point;
 
 /* Points of one kind of sample. */
@@ -99,73 +99,73 @@ typedef struct dl_comm_line {
     size_t count;
 } dl_comm_line;
 
-/* Places of the lines in a dl_comm_fit. */
+/* Indices of the lines in a dl_comm_fit. */
 enum { DL_COMM_COPY, DL_COMM_AVERAGE, DL_COMM_UPDATE, DL_COMM_LINES };
 
 typedef struct dl_comm_fit {
     dl_comm_line lines[DL_COMM_LINES];
 } dl_comm_fit;
 
-/* Fills costs->copy, average, update and the four numbers of [sync] from what the bench traces
- * hold; the rest stays unknown. costs->parameter_bytes and cores are used. Zero `fit` before;
- * release with dl_comm_fit_free. */
+/* Fills costs->copy, average, update and the four numbers of [sync] from the bench traces; costs
+ * without samples stay unknown. Uses costs->parameter_bytes and cores. Zero `fit` before; release
+ * with dl_comm_fit_free. */
 dl_status dl_comm_costs_fit(const dl_dataset *dataset, dl_comm_fit *fit, dl_costs *costs,
                             dl_notes *notes, dl_error *err) DL_MUST_CHECK;
-/* [dispatch] of traces of training on a GPU: per_worker_ns is a launch as dlprof bench measured it
- * for each operation of a step. serial_ns is 0, since the host's time that does not overlap with
- * the GPU's, the operation "dispatch", is charged beside it. Of a processor's traces nothing. */
+/* Fits [dispatch] from traces of training on a GPU: per_worker_ns is a launch measured by dlprof
+ * bench for each operation of a step. serial_ns is 0, since the host's time that does not overlap
+ * with the GPU's, the operation "dispatch", is charged separately. Traces of a processor give
+ * nothing. */
 void dl_dispatch_costs_fit(const dl_dataset *dataset, dl_costs *costs, dl_notes *notes);
 
 void dl_comm_fit_free(dl_comm_fit *fit);
 
-/* How long launching takes where a GPU waits for it.
+/* Launch time where a GPU waits for launches.
  *
- * Training times an operation from the end of the one before to its own, so that where the host
- * launches more slowly than the GPU computes, an operation is as long as its launching. dlprof
- * bench times passes without such gaps ("pass"). Where one takes over 5 % less than as trained,
- * launching a step takes longer than its launches one by one, and no longer than the shortest pass
- * of all batch sizes that were trained: that is [dispatch] per_worker_ns, which goes beside the
+ * Training times an operation from the end of the previous one to its own end, so that where the
+ * host launches more slowly than the GPU computes, an operation is as long as its launch. dlprof
+ * bench times passes without such gaps ("pass"). Where one takes over 5 % less than in training,
+ * launching a step takes longer than the sum of its single launches, and no longer than the
+ * shortest pass of all trained batch sizes: that is [dispatch] per_worker_ns, which runs beside the
  * operations. These and [sharing] stay as measured, with their gaps: gaps lie between short
- * operations, and time that is lost there is not made up for while the GPU works on long ones. A
- * note says so, or that there are no gaps. Without such samples nothing changes. */
+ * operations, and time lost there is not regained while the GPU works on long ones. A note says so,
+ * or that there are no gaps. Without such samples nothing changes. */
 dl_status dl_launch_gaps_fit(const dl_dataset *dataset, dl_costs *costs, dl_notes *notes,
                              dl_error *err) DL_MUST_CHECK;
 
-/* How exchange varies from run to run: each bench trace's copies, averages and updates over the
- * lines that were fitted to all of them.
+/* Variation of the exchange from run to run: each bench trace's copies, averages and updates over
+ * the lines fitted to all traces.
  *
- * What one core has written and another reads costs several times more while the two are far apart,
- * and where threads run a host may change every few seconds. A robust line through all runs shows
- * the usual state; these factors keep the others. Taken are the samples of the model's size that
- * one thread works on: copies, averages of DL_COMM_VECTORS_AVERAGE vectors, updates by
- * DL_COMM_VECTORS_UPDATE; of each case the mean without the least and greatest tenth of them
- * (preemptions), then the mean over cases.
+ * Data written by one core and read by another cost several times more while the two are far apart,
+ * and a host may move threads every few seconds. A robust line through all runs shows the usual
+ * state; these factors keep the others. They use samples of the model's size by one thread: copies,
+ * averages of DL_COMM_VECTORS_AVERAGE vectors, updates by DL_COMM_VECTORS_UPDATE; of each case the
+ * mean without the least and greatest tenth of them (preemptions), then the mean over cases.
  *
- * Where traces have copies of vectors that another core's cache has ("shared_write",
- * "shared_read"), what these take longer, and averages of two vectors longer than of one by more
- * than a third vector, is costs->shared: means over the traces, and a factor of each. The averages'
- * line is then without it. */
+ * Where traces have copies of vectors in another core's cache ("shared_write", "shared_read"), the
+ * extra time of these, and of averages of two vectors over one beyond the cost of a third vector,
+ * becomes costs->shared: means over the traces, and a factor for each. The averages' line then
+ * excludes it. */
 
-/* Fills costs->exchange_runs from the bench traces and the fitted `charges`. Where a trace has no
+/* Fills costs->exchange_runs from the bench traces and the fitted `charges`. Where a trace lacks
  * such samples of a kind, its factor is 1; with fewer than two bench traces nothing is filled in.
  */
 void dl_exchange_runs_fit(const dl_dataset *dataset, const dl_comm_fit *comm, dl_costs *costs);
 
-/* The traffic that this machine's memory carries at most: bytes read and written a second by all
- * cores together. It is the highest that k >= 2 threads reached together in the bench, at the size
- * nearest to the model's parameters (2 bytes per byte copied, vectors + 1 averaged).
+/* The most traffic of this machine's memory: bytes read and written a second by all cores together.
+ * It is the highest total of k >= 2 threads in the bench, at the size nearest to the model's
+ * parameters (2 bytes per byte copied, vectors + 1 averaged).
  *
- * Where k threads moved about k times what one did, the limit was not reached: the value is then a
- * lower bound, its origin is "assumed" and a note says so. */
+ * Where k threads moved about k times as much as one, the limit was not reached: the value is then
+ * a lower bound with origin "assumed" and a note. */
 
-/* What k threads moved together in one case. */
+/* Traffic of k threads together in one case. */
 typedef struct dl_memory_point {
     const char *name; /* "copy", "average" */
     dl_phase phase;   /* of copies */
     uint64_t bytes;
     uint32_t vectors, threads;
     dl_estimate bytes_per_s;
-    double speedup; /* over one thread in the same case; NaN if that was not measured */
+    double speedup; /* over one thread in the same case; NaN if not measured */
 } dl_memory_point;
 
 typedef struct dl_memory_fit {
@@ -179,15 +179,15 @@ void dl_memory_fit_total(const dl_comm_fit *comm, dl_memory_fit *fit, dl_costs *
                          dl_notes *notes);
 void dl_memory_fit_free(dl_memory_fit *fit);
 
-/* What sharing the machine costs: a step's time with k copies at once, over its time alone per turn
- * on a core, time(k) / (time(1) max(1, k / cores)). Of copies that share a GPU the same with one
- * GPU in place of the cores and a step's time there: 1 where kernels take turns, 1 / k where copies
- * do not disturb one another.
+/* Cost of sharing the machine: a step's time with k copies at once, over its time alone per turn on
+ * a core, time(k) / (time(1) max(1, k / cores)). For copies that share a GPU the same with one GPU
+ * in place of the cores and a step's time there: 1 where kernels take turns, 1 / k where copies do
+ * not disturb one another.
  *
- * The bench runs all k in every round, so times are compared within a round, where the machine's
- * speed is the same. As long as every copy has its core, a run's time is its robust location
- * estimate; beyond that copies take turns, most steps of a short-stepped model see no turn at all,
- * and only the mean says what a step takes (of both k and 1, then). */
+ * The bench runs all k in every round, so times are compared within a round, at equal machine
+ * speed. As long as every copy has its core, a run's time is its robust location estimate; beyond
+ * that copies take turns, most steps of a short-stepped model see no turn at all, and only the mean
+ * (then for both k and 1) gives a step's time. */
 
 /* One k and batch size. */
 typedef struct dl_contention_point {
@@ -210,14 +210,14 @@ typedef struct dl_copies_run {
 } dl_copies_run;
 
 /* The runs of a bench trace in order; a new one starts where k or the batch changes, or where a
- * copy's step count starts anew. free() it; the samples are borrowed from `bench`. */
+ * copy's step count restarts. free() it; the samples are borrowed from `bench`. */
 dl_copies_run *dl_contention_runs(const dl_bench_trace *bench, size_t *count);
 
-/* Fills costs->sharing from the bench traces: batch sizes are combined, by their errors and what
- * they differ by beyond. Alone, a step takes what the bench's one copy took in the same round; on a
- * GPU what training took on it, at batch sizes that were trained. Without "step" samples nothing is
- * filled in. Zero `fit` before; release with dl_contention_fit_free. DL_ERR_DATA: k copies were
- * measured, but never one alone. */
+/* Fills costs->sharing from the bench traces: batch sizes are combined, weighted by their errors
+ * and their further scatter. The time alone is that of the bench's single copy in the same round;
+ * on a GPU that of training, at trained batch sizes. Does nothing without "step" samples. Zero
+ * `fit` before; release with dl_contention_fit_free. DL_ERR_DATA: k copies were measured, but never
+ * a single one. */
 dl_status dl_contention_fit_factors(const dl_dataset *dataset, dl_contention_fit *fit,
                                     dl_costs *costs, dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 void dl_contention_fit_free(dl_contention_fit *fit);
@@ -226,17 +226,16 @@ void dl_contention_fit_free(dl_contention_fit *fit);
  *
  *   1 copy     step time over fitted step time: the train runs of each batch size, and the bench's
  *              steps of one copy (not on a GPU) at the same batch size; the latter are left out
- *              where their mean factor is off the train runs' by more than
- *              DL_STEP_NOISE_AGREE_FRAC: then they measure something else
+ *              where their mean factor deviates from the train runs' by more than
+ *              DL_STEP_NOISE_AGREE_FRAC, as they then measure something else
  *   k copies   step time over fitted step time times sharing: the bench's steps of k copies at
- *              once, 2 <= k <= cores, for each batch size: there cores differ, for whole runs, from
- *              one another, and disturb each other. A bench trace is one run. Of k copies on a GPU,
- *              the time of their operations there over their fitted time times k times sharing:
- *              some streams are served better than others, for many steps
+ *              once, 2 <= k <= cores, for each batch size: cores differ from one another for whole
+ *              runs, and disturb each other. A bench trace is one run. For k copies on a GPU, the
+ *              time of their operations there over their fitted time times k times sharing: some
+ *              streams are served better than others for many steps
  *
- * Whoever resamples them needs runs to be runs and neighbours to be neighbours, so what is kept is
- * of each copy of each run the same number of consecutive steps, from its middle, where there are
- * too many. */
+ * Resampling requires intact runs and neighbours, so the same number of consecutive steps is kept
+ * of each copy of each run, from its middle if there are too many. */
 
 #define DL_STEP_NOISE_AGREE_FRAC 0.02
 
@@ -245,12 +244,12 @@ typedef struct dl_step_noise_set {
     size_t copies;
     dl_fit_shape shape; /* of the kept factors; lag1 within series */
     double run_sd;      /* standard deviation of the series' mean factors; 0 for one */
-    size_t steps;       /* that there were */
+    size_t steps;       /* number before thinning */
     size_t kept;
     size_t runs;
 } dl_step_noise_set;
 
-/* By copies, then batch: as the sets of the costs. */
+/* By copies, then batch, like the sets of the costs. */
 typedef struct dl_step_noise {
     dl_step_noise_set *sets;
     size_t count;
@@ -263,9 +262,9 @@ void dl_step_noise_fit_factors(const dl_dataset *dataset, dl_costs *costs, dl_st
                                dl_notes *notes);
 void dl_step_noise_free(dl_step_noise *fit);
 
-/* Makes costs->work_steps of the numbers of samples that steps drew, if there are any, and a note:
- * the times that these take by the fitted lines, so that what disturbed those steps does not count.
- * costs->ops and linearity must be fitted, as far as there are data for them. */
+/* Makes costs->work_steps from the drawn sample counts of steps, if any, and a note: their times by
+ * the fitted lines, so that disturbances of those steps do not count. costs->ops and linearity must
+ * be fitted, as far as there are data for them. */
 void dl_work_fit(const dl_dataset *dataset, dl_costs *costs, dl_notes *notes);
 
 /* Owns everything; zero before use, release with dl_calibration_free. */
@@ -280,20 +279,20 @@ typedef struct dl_calibration {
     dl_notes notes;
 } dl_calibration;
 
-/* Reads the traces paths[count], count >= 1, and fits what they allow; what they lack stays unknown
- * in the costs, and a note says so. Fails as dl_dataset_add and the fits do. */
+/* Reads the traces paths[count], count >= 1, and fits all costs that they determine; the others
+ * stay unknown, with a note. Fails like dl_dataset_add and the fits. */
 dl_status dl_calibration_fit(dl_calibration *calibration, const char *const *paths, size_t count,
                              dl_error *err) DL_MUST_CHECK;
 
-/* Writes the cost file, with where it comes from (program, date, names of the traces without their
- * folders) and all notes as its first lines. */
+/* Writes the cost file, with its origin (program, date, names of the traces without their folders)
+ * and all notes as its first lines. */
 dl_status dl_calibration_write(const dl_calibration *calibration, const char *path,
                                dl_error *err) DL_MUST_CHECK;
 void dl_calibration_free(dl_calibration *calibration);
 
-/* Prints the quality of a calibration for people, at most 80 columns wide but for longer words:
- * what was read, every fit with its errors and residuals, fitted against observed step times, and
- * the notes. */
+/* Prints the quality of a calibration for people, at most 80 columns wide except for longer words:
+ * the inputs, every fit with its errors and residuals, fitted against observed step times, and the
+ * notes. */
 void dl_fit_report_print(const dl_calibration *calibration, FILE *out);
 
 /* Writes the quality of a calibration as JSON: the same content as the printed report, in ns,

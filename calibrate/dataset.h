@@ -1,10 +1,10 @@
 /* The input of a calibration: `train` traces of one worker and `bench` traces, all of one workload
- * on one device, what recording costs there (`overhead`, of any workload), and the traces that
- * dlprof run made of the training processes meanwhile (`run`), reduced to what the fits need.
+ * on one device, the cost of recording there (`overhead`, of any workload), and the traces that
+ * dlprof run recorded of the training processes meanwhile (`run`), reduced to the data of the fits.
  *
  * A step's time is its duration without exchange (copies, averages, waiting) and without time lost
- * on purpose. What its operations leave uncovered is the host's own time, operation "dispatch", so
- * that the operations of a step always add up to its time. */
+ * on purpose. Its time outside operations is the host's own, operation "dispatch", so that the
+ * operations of a step always add up to its time. */
 #ifndef DL_CALIBRATE_DATASET_H
 #define DL_CALIBRATE_DATASET_H
 
@@ -18,35 +18,33 @@
 #include "trace/dlt/dlt.h"
 #include "trace/record.h"
 
-/* What traces of training on a GPU say beside the times of operations: what it takes of the GPU's
- * memory, and what is copied to it of each sample.
+/* Data of training traces on a GPU beside the times of operations: the use of GPU memory, and the
+ * bytes copied to it per sample.
  *
- *   activation_bytes_per_sample  of the model, as the trace's meta key activation_bytes has it
- *   workspace_bytes              what the GPU's driver counts as used (device_memory_bytes) beyond
- *                                parameters, gradients, optimizer state and activations: libraries'
- *                                scratch memory, contexts, and what other programs hold. The
- *                                largest of all traces, as it grows with the batch
- *   input_bytes_per_sample       of the copy after the host's part of a step's input
- *   input_copy_ns                where the line through the times of such copies of several batch
- *                                sizes meets no bytes
+ *   activation_bytes_per_sample  of the model, from the trace's meta key activation_bytes
+ *   workspace_bytes              memory used according to the GPU's driver (device_memory_bytes)
+ *   beyond parameters, gradients, optimizer state and activations: libraries' scratch memory,
+ *   contexts, and other programs' memory. The largest of all traces, as it grows with the batch
+ *   input_bytes_per_sample       of the copy after the host's part of a step's input input_copy_ns
+ *   time at 0 bytes on the line through the times of such copies of several batch sizes
  *
- * On a GPU a step has two INPUT records, the host's part and the copy. The copy goes over a link,
- * which dlsim charges by the machine, so it is no part of the operation "input" (dataset.c). */
+ * On a GPU a step has two INPUT records, the host's part and the copy. dlsim charges the copy to
+ * the machine's link, so it is no part of the operation "input" (dataset.c). */
 
-/* Those of one trace: their bytes, and their median time (0: not known). */
+/* Copies of one trace: their bytes, and their median time (0: unknown). */
 typedef struct dl_gpu_copies {
     double bytes, ns;
 } dl_gpu_copies;
 
 typedef struct dl_gpu_facts {
-    bool gpu; /* some trace is of a GPU; without one nothing below is known */
+    bool gpu; /* some trace is of a GPU; else all below is unknown */
     dl_value activation_bytes_per_sample, workspace_bytes, input_bytes_per_sample;
     dl_gpu_copies *copies; /* [copy_count] */
     size_t copy_count;
 } dl_gpu_facts;
 
 /* input_copy_ns of `copies` with a time; unknown where their bytes do not differ, or where more
- * bytes take less time: the line would meet no bytes above all that was measured. */
+ * bytes take less time: the line's value at 0 bytes would then exceed all measured times. */
 dl_value dl_gpu_facts_copy_ns(const dl_gpu_facts *facts);
 
 /* The steps of one train trace after its warm-up, in order. */
@@ -56,22 +54,22 @@ typedef struct dl_step_run {
     size_t steps;      /* >= 1 */
     double *step_ns;   /* [steps] */
     double *op_ns;     /* [steps x op_count] */
-    double *records;   /* [steps] records that the step was written with */
-    char *process;     /* "host:pid"; NULL: the trace does not say */
-    char *captured;    /* preset of dlprof run, which recorded its CUDA calls; NULL: nobody did */
+    double *records;   /* [steps] records written for the step */
+    char *process;     /* "host:pid"; NULL: not in the trace */
+    char *captured;    /* preset of the dlprof run that recorded its CUDA calls; NULL: none */
     int64_t disturbed; /* thousandths of the machine's processors that other programs and the host
-                        * of a virtual machine took meanwhile; 0 where the trace does not say */
+                        * of a virtual machine took meanwhile; 0 if not in the trace */
 } dl_step_run;
 
-/* What recording its CUDA calls added to a step of a process, by the trace of dlprof run. */
+/* Time that recording its CUDA calls added to a step of a process, from the trace of dlprof run. */
 typedef struct dl_captured_process {
     char *process;                   /* "host:pid" */
-    char *unknown;                   /* why the cost is not known; NULL = it is */
+    char *unknown;                   /* reason why the cost is unknown; NULL = it is known */
     double step_ns, low_ns, high_ns; /* mean over its steps, with its interval of 95 % */
-    double launches;                 /* kernels, copies, events and waits of a step */
+    double launches;                 /* kernels, copies, events and waits per step */
 } dl_captured_process;
 
-/* What a sample of a bench trace is of. */
+/* Operation measured by a sample of a bench trace. */
 typedef enum dl_sample_kind {
     DL_SAMPLE_COPY,
     DL_SAMPLE_AVERAGE,
@@ -85,7 +83,7 @@ typedef enum dl_sample_kind {
     DL_SAMPLE_LAUNCH,
     DL_SAMPLE_H2D_PAGEABLE,
     DL_SAMPLE_D2H_PAGEABLE,
-    DL_SAMPLE_QUANTISE, /* by dl_compress from its first kind on; then back */
+    DL_SAMPLE_QUANTISE, /* one per dl_compress kind; then back */
     DL_SAMPLE_DEQUANTISE = DL_SAMPLE_QUANTISE + DL_COMPRESS_KINDS - 1,
     DL_SAMPLE_LEARNED = DL_SAMPLE_DEQUANTISE + DL_COMPRESS_KINDS - 1,
     DL_SAMPLE_SHARED_WRITE,
@@ -101,18 +99,18 @@ typedef struct dl_bench_trace {
     char *path;
     dl_record *samples; /* [count]; `name` is a dl_sample_kind */
     size_t count;
-    bool gpu;          /* of GPUs: its steps are of copies that share one */
-    bool snapshot;     /* of the state of the machine alone (dlprof bench --snapshot) */
-    int64_t disturbed; /* as dl_step_run's */
+    bool gpu;          /* of a GPU: its steps are of copies that share it */
+    bool snapshot;     /* only of the machine's state (dlprof bench --snapshot) */
+    int64_t disturbed; /* like dl_step_run's */
 } dl_bench_trace;
 
 /* Owns everything; zero before the first dl_dataset_add, release with dl_dataset_free. */
 typedef struct dl_dataset {
     char *workload, *device;
-    char *precision;                      /* NULL: the traces do not say */
-    char *path;                           /* the trace that they come from */
-    int64_t parameter_bytes, state_bytes; /* -1: the traces do not say */
-    int64_t cores;                        /* of the bench traces, else of the first; 0: not said */
+    char *precision;                      /* NULL: not in the traces */
+    char *path;                           /* the trace of these members */
+    int64_t parameter_bytes, state_bytes; /* -1: not in the traces */
+    int64_t cores;                        /* of the bench traces, else of the first; 0: unknown */
     char **ops;                           /* [op_count] "conv1.forward", in the order of a step */
     size_t op_count;                      /* 0 without train traces; else "dispatch" is the last */
     dl_step_run *runs;
@@ -123,17 +121,17 @@ typedef struct dl_dataset {
     dl_gpu_facts gpu;
     dl_bench_trace *benches;
     size_t bench_count;
-    double record_ns, record_error_ns; /* what writing a record adds to a step; 0 where not known */
-    int64_t record_pairs;              /* pairs of runs that say so; 0: none */
+    double record_ns, record_error_ns; /* time that writing a record adds to a step; 0: unknown */
+    int64_t record_pairs;              /* pairs of runs that it was measured in; 0: none */
     dl_captured_process *captures;     /* of traces of dlprof run */
     size_t capture_count;
 } dl_dataset;
 
 /* Reads the trace `path` and adds it, without the steps of the warm-up (trace/training/summary.h).
- * Notes say what was left out, and if the trace is incomplete. DL_ERR_DATA: neither kind of trace,
- * no samples, more than one worker, another workload, device, size or list of operations than the
- * traces before (both files are named); DL_ERR_NAME: an unknown micro-benchmark; and the errors of
- * dl_trace_read. On failure the data set is only good for dl_dataset_free. */
+ * Notes name omissions, and an incomplete trace. DL_ERR_DATA: neither kind of trace, no samples,
+ * more than one worker, another workload, device, size or list of operations than the traces before
+ * (both files are named); DL_ERR_NAME: an unknown micro-benchmark; and the errors of dl_trace_read.
+ * On failure the data set is only good for dl_dataset_free. */
 dl_status dl_dataset_add(dl_dataset *dataset, const char *path, dl_notes *notes,
                          dl_error *err) DL_MUST_CHECK;
 void dl_dataset_free(dl_dataset *dataset);
@@ -142,46 +140,46 @@ void dl_dataset_leave_out_disturbed(dl_dataset *dataset, dl_notes *notes);
 /* The different batch sizes of the runs, ascending; free() it. */
 int64_t *dl_dataset_batches(const dl_dataset *dataset, size_t *count);
 
-/* Adds the steps of a train trace after its warm-up as a run; the first one says which operations
- * the data set has. Takes the facts of its GPU too. Steps of another batch size than the first, or
- * that lack an operation, are left out with a note. The steps of a trace whose meta key `work` says
- * that their numbers of samples were drawn are no run: only these numbers are taken, as `drawn`.
+/* Adds the steps of a train trace after its warm-up as a run; the first one defines the operations
+ * of the data set. Takes the data of its GPU too. Steps of another batch size than the first, or
+ * without some operation, are left out with a note. The steps of a trace whose meta key `work`
+ * marks their sample counts as drawn are no run: only these counts are taken, as `drawn`.
  *
- * DL_ERR_DATA: more than one worker, no step, no count of samples, an operation that the data set
- * has not, or more steps left out than taken; DL_ERR_PARSE: meta keys that are no numbers. On
- * failure the data set is only good for dl_dataset_free. */
+ * DL_ERR_DATA: more than one worker, no step, no count of samples, an operation missing in the data
+ * set, or more steps left out than taken; DL_ERR_PARSE: meta keys that are no numbers. On failure
+ * the data set is only good for dl_dataset_free. */
 dl_status dl_step_run_add(dl_dataset *dataset, const dl_trace *trace, dl_notes *notes,
                           dl_error *err) DL_MUST_CHECK;
 
-/* What recording itself adds to the steps of train traces, and taking it off them.
+/* The time that recording adds to the steps of train traces, and its subtraction.
  *
  * dlprof bench overhead measures it in pairs of runs with and without a trace: ns per record. A
- * step that was written with k records is k times that too long. It is taken off the step's
- * dispatch, which is where records are written; what dispatch has not is taken off the operations
- * in proportion to their time.
+ * step with k written records is k times that too long. It is subtracted from the step's dispatch,
+ * where records are written; any excess over dispatch is subtracted from the operations in
+ * proportion to their time.
  *
- * A training process that dlprof run recorded meanwhile was delayed at each launch. */
+ * A training process recorded by dlprof run meanwhile was delayed at each launch. */
 
 /* Takes the numbers of a trace of kind overhead. DL_ERR_PARSE: not numbers; DL_ERR_DATA: they are
- * missing, of another device than the data set's, or it has some already. */
+ * missing, of another device than the data set's, or already present. */
 dl_status dl_recording_cost_take(dl_dataset *dataset, const dl_trace *trace,
                                  dl_error *err) DL_MUST_CHECK;
 
-/* "host:pid" of the process that made the trace, or NULL where it does not say. free() it. */
+/* "host:pid" of the process that made the trace, or NULL if unknown. free() it. */
 char *dl_recording_process(const dl_trace *trace);
 
-/* Takes what a trace of kind run says about its process: the cost of recording a step, from the
- * numbers that it carries (trace/activity/capture_cost.h) and the launches of its steps. Without
- * numbers or steps, why there is no cost. DL_ERR_DATA if it does not say of which process it is. */
+/* Takes the cost of recording a step of its process from a trace of kind run, given by its figures
+ * (trace/activity/capture_cost.h) and the launches of its steps; without figures or steps, the
+ * reason why there is no cost. DL_ERR_DATA if it does not name its process. */
 dl_status dl_recording_cost_take_run(dl_dataset *dataset, const dl_trace *trace,
                                      dl_error *err) DL_MUST_CHECK;
 
-/* Takes the costs off all steps of all runs, once all traces are in; does nothing where one is not
- * known or its interval has 0 in it. Notes say what was done, and which runs were recorded by
- * dlprof run at an unknown cost.
+/* Subtracts the costs from all steps of all runs, once all traces are in; does nothing where a cost
+ * is unknown or its interval contains 0. Notes say what was done, and name runs recorded by dlprof
+ * run at an unknown cost.
  *
- * Recording CUDA's calls delays the thread that launches: it comes off dispatch alone, and no more
- * than that is, since the device is at work meanwhile. */
+ * Recording CUDA's calls delays the thread that launches: its cost is subtracted from dispatch
+ * only, and at most down to 0, since the device works meanwhile. */
 void dl_recording_cost_subtract(dl_dataset *dataset, dl_notes *notes);
 
 #endif

@@ -13,8 +13,8 @@
  *              shape (latencies)
  *   mean       where every part of the distribution counts (threads that share a core)
  *
- * What a robust location estimate leaves out, the tail and so the mean, has to be kept beside it:
- * the noise factors of a cost file do that. */
+ * A robust location estimate ignores the tail and so the mean, which must be kept separately: in
+ * the noise factors of a cost file. */
 #ifndef DL_CALIBRATE_FIT_H
 #define DL_CALIBRATE_FIT_H
 
@@ -33,8 +33,8 @@
 /* A number with its standard error, in the unit of the number. */
 typedef struct dl_estimate {
     double value;
-    double error;  /* 0 where one value cannot give */
-    int64_t count; /* values that it comes from */
+    double error;  /* 0 for a single value */
+    int64_t count; /* values used */
 } dl_estimate;
 
 /* Robust location estimate of values[n] in the order of time, n >= 1. DL_ERR_DATA if the estimator
@@ -45,7 +45,7 @@ dl_status dl_fit_location(const double *values, size_t n, dl_estimate *location,
 /* Median of values[n], n >= 1, in any order. */
 dl_estimate dl_fit_median(const double *values, size_t n);
 
-/* Arithmetic mean of values[n], n >= 1; standard error as of independent values. */
+/* Arithmetic mean of values[n], n >= 1; standard error for independent values. */
 dl_estimate dl_fit_mean(const double *values, size_t n);
 
 /* The shape of a sample in the order of time. */
@@ -59,12 +59,12 @@ dl_fit_shape dl_fit_shape_of(const double *values, size_t n);
 
 /* y = sum of coefficient[j] * term[j], no coefficient below 0.
  *
- * A point's variance is error^2 + (tau scale)^2: its own standard error, and what points differ
- * from the line beyond that (another run, another cache regime), tau being as large as makes chi^2
- * equal its degrees of freedom and 0 if it is below them anyway (Mandel & Paule 1970, Analytical
- * Chemistry 42, 1194). With error = 0 and scale = 1 this is ordinary least squares; with scale = y
- * all points count by their relative deviation. Where an unbounded fit gives a coefficient < 0, it
- * is held at 0 and the others are fitted again. */
+ * A point's variance is error^2 + (tau scale)^2: its own standard error, and the further scatter of
+ * points around the line (another run, another cache regime). tau makes chi^2 equal its degrees of
+ * freedom, and is 0 if chi^2 is below them anyway (Mandel & Paule 1970, Analytical Chemistry 42,
+ * 1194). With error = 0 and scale = 1 this is ordinary least squares; with scale = y all points
+ * count by their relative deviation. A coefficient that an unbounded fit makes < 0 is held at 0,
+ * and the others are refitted. */
 typedef struct dl_fit_problem {
     size_t n, p;         /* n >= p, 1 <= p <= DL_FIT_TERMS_MAX */
     const double *terms; /* [n x p], row by row */
@@ -80,8 +80,8 @@ typedef struct dl_fit_line {
     double tau;
 } dl_fit_line;
 
-/* Fits a constant to y[n], n >= 1, with these standard errors and scales: the same as with one term
- * that is 1 everywhere. */
+/* Fits a constant to y[n], n >= 1, with these standard errors and scales: the same as with a single
+ * term of 1. */
 dl_status dl_fit_constant(const double *y, const double *error, const double *scale, size_t n,
                           dl_estimate *constant, dl_error *err) DL_MUST_CHECK;
 

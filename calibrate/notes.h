@@ -7,23 +7,22 @@
 #include "sim/costs/costs.h"
 #include "trace/print.h"
 
-/* Cost files as dlcal writes them: their first lines say where the values come from, and all that
- * was noted. */
+/* Cost files written by dlcal: their first lines have the origin of the values, and all notes. */
 
-/* Now in UTC, as "2026-01-31T12:00:00Z". */
+/* The current time in UTC, as "2026-01-31T12:00:00Z". */
 #define DL_DATE_BYTES 32
 
 const char *dl_date_text(char text[DL_DATE_BYTES]);
 
-/* dl_costs_write with the lines of `from` (program, date, inputs), then those of `notes`, as the
- * comment. */
+/* dl_costs_write with the lines of `from` (program, date, inputs) and then `notes` as the comment.
+ * */
 dl_status dl_cost_file_write(const dl_costs *costs, const char *path, const dl_notes *from,
                              const dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 
-/* The JSON file of a report of dlcal: one object with schema, program and version, what the report
- * is of, and all notes. */
+/* The JSON file of a report of dlcal: one object with schema, program and version, the report's own
+ * members, and all notes. */
 
-/* Writes the members that `report` has of its own. */
+/* Writes the report's own members. */
 typedef void (*dl_json_members_fn)(dl_json *to, const void *report);
 
 /* Writes `path`. Errors of dl_output_open and dl_output_close. */

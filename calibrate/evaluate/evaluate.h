@@ -1,11 +1,10 @@
-/* What simpler models than the simulator make of a measured table, to set its errors beside theirs.
- * All give the time of a step of a row with n workers on k nodes, b samples each.
+/* Predictions of a measured table by models simpler than the simulator, to compare its errors with
+ * theirs. All give the step time of a row with n workers on k nodes, b samples each.
  *
- *   linear       the time that one worker takes for b samples, of the rows of one worker (a line
- *                between neighbours in b, and on through the outer two): speedup n
- *   bytes        that, and 2 (n - 1) / n x parameter bytes over the rate of the slowest way
- *                between neighbours, as the machine file has it
- *   pollux       the form that Pollux fits online (Qiao et al. 2021, OSDI, section 3.2; its
+ *   linear       time of one worker for b samples, from the rows of one worker (linear between
+ *   neighbours in b, extrapolated from the outer two): speedup n bytes        the same, plus 2 (n -
+ *   1) / n x parameter bytes over the rate of the slowest link between neighbours in the machine
+ *   file pollux       the form that Pollux fits online (Qiao et al. 2021, OSDI, section 3.2; its
  *                code names the same terms): (G^c + S^c)^(1/c), 1 <= c <= 10, with
  *                  G = a1 + b1 b                   gradients
  *                  S = 0                           n = 1
@@ -25,7 +24,7 @@
 #define DL_TABLE_POLLUX_COSTS 7
 #define DL_TABLE_POLLUX_STARTS 64
 
-/* A row as these models see it. */
+/* A row as input of these models. */
 typedef struct dl_table_shape {
     double workers, nodes, batch; /* batch: of a worker */
     double step_s;
@@ -33,20 +32,20 @@ typedef struct dl_table_shape {
 
 dl_table_shape dl_table_shape_of(const dl_table_row *row, const dl_scenario *scenario);
 
-/* NAN if fewer than two batches of one worker are among rows[count]. */
+/* NAN if rows[count] have fewer than two batches of one worker. */
 double dl_table_linear_step_s(const dl_table_shape *rows, size_t count, double batch);
 
-/* Seconds of exchange of a row; 0 for one worker. `row` is one of the scenario's machine. */
+/* Seconds of exchange of a row; 0 for one worker. `row` is on the scenario's machine. */
 double dl_table_bytes_s(const dl_table_row *row, const dl_scenario *scenario,
                         double parameter_bytes);
 
 /* a1, b1, a2, b2, a3, b3 in seconds, c. */
 typedef struct dl_table_pollux {
     double value[DL_TABLE_POLLUX_COSTS];
-    double rms; /* of ln(fitted / measured); NAN if it was not fitted */
+    double rms; /* of ln(fitted / measured); NAN if not fitted */
 } dl_table_pollux;
 
-/* With fewer rows than costs there is no fit, and rms is NAN. */
+/* With fewer rows than costs nothing is fitted and rms is NAN. */
 void dl_table_pollux_fit(dl_table_pollux *form, const dl_table_shape *rows, size_t count);
 double dl_table_pollux_step_s(const dl_table_pollux *form, const dl_table_shape *row);
 
@@ -61,7 +60,7 @@ typedef enum dl_table_method {
     DL_TABLE_METHODS
 } dl_table_method;
 
-/* Of |predicted step / measured step - 1| over the rows that a method can predict. */
+/* Statistics of |predicted step / measured step - 1| over the rows that a method can predict. */
 typedef struct dl_table_errors {
     size_t rows;
     double median_frac, mean_frac, max_frac; /* NAN if there are no rows */
@@ -78,32 +77,32 @@ typedef struct dl_table_evaluation {
     size_t fitted_rows;
 } dl_table_evaluation;
 
-/* Predicts the rows of the table at `path`, which the fit of `config` has not seen, in the scenario of
- * `part`, whose rows the simpler models are fitted to. Errors as dl_table_fit_run. */
+/* Predicts the rows of the table at `path`, not used by the fit of `config`, in the scenario of
+ * `part`, to whose rows the simpler models are fitted. Errors as dl_table_fit_run. */
 dl_status dl_table_evaluate(dl_table_evaluation *evaluation, const dl_table_fit *fit,
                             const dl_table_fit_config *config, size_t part, const char *path,
                             dl_error *err) DL_MUST_CHECK;
 void dl_table_evaluation_free(dl_table_evaluation *evaluation);
 void dl_table_evaluation_print(const dl_table_evaluation *evaluation, FILE *out);
 
-/* How well a fit predicts sizes that it has not seen: fitted to every second size, evaluated on the
- * others; and the same of the usual formula latency + bytes / bandwidth, by least squares. */
+/* How well a fit predicts unseen sizes: fitted to every second size, evaluated on the others; and
+ * the same for the usual formula latency + bytes / bandwidth, by least squares. */
 
-/* Relative errors without sign. */
+/* Absolute relative errors. */
 typedef struct dl_link_errors {
     double mean_frac, max_frac;
-    double max_bytes; /* size of the largest */
+    double max_bytes; /* size with the largest error */
     size_t count;
 } dl_link_errors;
 
 typedef struct dl_link_evaluation {
-    dl_link_errors fit;   /* all sizes that were left out */
-    dl_link_errors usual; /* of the usual formula, the same sizes */
-    dl_link_errors rest; /* of the fit, without sizes that say nothing of it: outliers of the fit to
-                           * all sizes, times printed to fewer digits than DL_LINK_COARSE_FRAC */
-    dl_link_errors even; /* of the fit, at the even sizes: those where the line through the sizes
-                          * beside them, in logarithms, is off by at most DL_LINK_EVEN_FRAC. What
-                          * lies further off, no method that sees every second size can know. */
+    dl_link_errors fit;   /* at all sizes left out */
+    dl_link_errors usual; /* of the usual formula, at the same sizes */
+    dl_link_errors rest;  /* of the fit, without uninformative sizes: outliers of the fit to all
+                          * sizes, times printed to fewer digits than DL_LINK_COARSE_FRAC */
+    dl_link_errors even;  /* of the fit, at the even sizes: those where the line through the
+                          * neighbouring sizes, in logarithms, is off by at most DL_LINK_EVEN_FRAC.
+                          * No method that sees every second size can predict the others. */
     size_t regimes;
     double *error_frac;  /* [n] fitted over measured - 1; NaN: the fit has seen the size */
     double *beside_frac; /* [n] that line over measured - 1; NaN also at both ends */
@@ -111,7 +110,7 @@ typedef struct dl_link_evaluation {
 
 #define DL_LINK_EVEN_FRAC 0.1
 
-/* Times with a larger relative error of their digits count for nothing. */
+/* Times with a larger relative rounding error are ignored. */
 #define DL_LINK_COARSE_FRAC 0.02
 
 /* Fits to points start, start + 2, ... (start 0 or 1) and evaluates on the others. `all` is the

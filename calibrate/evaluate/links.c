@@ -14,7 +14,7 @@ static void add(dl_link_errors *errors, double bytes, double frac)
     errors->max_bytes = bytes;
 }
 
-/* Least squares of the times themselves, as it is done everywhere. */
+/* Least squares of the times themselves, the usual practice. */
 static void fit_usual(const dl_link_point *points, size_t n, double *latency, double *slope)
 {
     double *bytes = dl_calloc(2 * n, sizeof *bytes, "sizes and times"), *time = bytes + n;

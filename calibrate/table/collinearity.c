@@ -7,10 +7,10 @@
 
 #include "common/alloc.h"
 
-/* Belsley, Kuh & Welsch: parameters that have this part of their variance in one singular value. */
+/* Belsley, Kuh & Welsch: least share of a parameter's variance in one singular value. */
 #define VARIANCE_SHARE 0.5
-/* A singular value is 0 below the largest over this: what the simulator rounds. Its vector is then
- * rounded too, by so much of a parameter. */
+/* A singular value below the largest over this counts as 0: rounding by the simulator. Its vector
+ * is then rounded too, by as much of a parameter. */
 #define SINGULAR 1e4
 #define ROUNDED 0.01
 
@@ -53,7 +53,7 @@ size_t dl_collinearity_rank(const dl_collinearity *c)
     return rank;
 }
 
-/* Part of the variance of scaled parameter j, over that of the rows, that singular value k brings.
+/* Contribution of singular value k to the variance of scaled parameter j, over that of the rows.
  */
 static double variance_part(const dl_collinearity *c, size_t j, size_t k)
 {

@@ -10,11 +10,11 @@
 #include <gsl/gsl_matrix.h>
 #include <stddef.h>
 
-/* Condition index, the largest over a singular value, from which on estimates suffer (Belsley et
+/* Condition index (largest over this singular value) from which on estimates suffer (Belsley et
  * al.). */
 #define DL_COLLINEARITY_CONDITION 30.0
 
-/* Owns its arrays; release with dl_collinearity_free. A zeroed one is of no parameters. */
+/* Owns its arrays; release with dl_collinearity_free. A zeroed one has no parameters. */
 typedef struct dl_collinearity {
     size_t n, p;
     double *length; /* [p] of the columns; columns of length 0 stay 0 */
@@ -29,16 +29,16 @@ void dl_collinearity_free(dl_collinearity *c);
 /* Largest over least singular value; 1 without parameters. */
 double dl_collinearity_condition(const dl_collinearity *c);
 
-/* Combinations of the parameters that the rows determine: a singular value below 1e-4 of the
- * largest counts as 0, as residuals are rounded. */
+/* Number of combinations of the parameters that the rows determine: a singular value below 1e-4 of
+ * the largest counts as 0, as residuals are rounded. */
 size_t dl_collinearity_rank(const dl_collinearity *c);
 
-/* Standard error of parameter j over that of the rows. */
+/* Standard error of parameter j over the rows' standard error. */
 double dl_collinearity_error(const dl_collinearity *c, size_t j);
 
-/* Into group[p]: parameters with the same number > 0 cannot be distinguished, as each has more than
- * half of its variance in one singular value of a condition index of DL_COLLINEARITY_CONDITION and
- * more; 0 = with none. */
+/* Fills group[p]: parameters with the same number > 0 cannot be distinguished, as each has more
+ * than half of its variance in one singular value with a condition index of at least
+ * DL_COLLINEARITY_CONDITION; 0 = distinguished from all. */
 void dl_collinearity_groups(const dl_collinearity *c, int *group);
 
 #endif

@@ -16,7 +16,7 @@ typedef struct candidate {
     char *name; /* "dispatch.serial_ns", "machine link nvlink2.bytes_per_s" */
     dl_value *value;
     const dl_key *key;
-    double machine_value; /* the machine file's; 0: it gives none, or the costs do */
+    double machine_value; /* the machine file's; 0: none, or replaced by the costs */
 } candidate;
 
 /* All numbers that times depend on. */
@@ -91,8 +91,8 @@ static void free_candidates(candidates *all)
     free(all->items);
 }
 
-/* The next item of a list with commas, as "section.key" or "key" of its own; *rest moves on and
- * becomes NULL after the last. "[section] key" is brought into that form. */
+/* The next item of a list with commas, as "section.key" or "key" of its own; *rest advances and
+ * becomes NULL after the last. "[section] key" is converted to that form. */
 static char *next_name(const char **rest)
 {
     const char *end = strchrnul(*rest, ',');
@@ -106,7 +106,7 @@ static char *next_name(const char **rest)
     return joined;
 }
 
-/* Whether the names are the same, a space as good as a dot: "link.nvlink2", "link nvlink2". */
+/* Whether the names are the same, treating spaces as dots: "link.nvlink2", "link nvlink2". */
 static bool same_name(const char *a, const char *b)
 {
     for (; *a != '\0' && *b != '\0'; a++, b++) {
@@ -115,8 +115,8 @@ static bool same_name(const char *a, const char *b)
     return *a == *b;
 }
 
-/* How the name fits the candidate, the best first: section and key; those of the machine file; the
- * key alone, of the costs; the key alone, of the machine. */
+/* Kinds of match, best first: section and key; those of the machine file; only the key, of the
+ * costs; only the key, of the machine. */
 enum { WHOLE, OF_MACHINE_FILE, KEY_OF_COSTS, KEY_OF_MACHINE, FITS };
 
 static int fits(const candidate *c, const char *name)
@@ -130,7 +130,7 @@ static int fits(const candidate *c, const char *name)
     return FITS;
 }
 
-/* Index of the candidate that fits best; *matches: how many fit so. */
+/* Index of the candidate that fits best; *matches: the number of equally good ones. */
 static size_t find(const candidates *all, const char *name, int *matches)
 {
     size_t found = 0;
@@ -154,8 +154,7 @@ static char *full_name(const char *name)
     return dl_format("[%.*s] %s", (int)(dot - name), name, dot + 1);
 }
 
-/* Where to look for a rate that the machine file gives no limit to: that of a GPU's link, which
- * bounds two of them. */
+/* Start of the search for a rate without a limit in the machine file: that of a GPU's link. */
 static double link_rate(const dl_scenario *scenario)
 {
     const dl_machine *m = &scenario->gpu->machine;
@@ -238,7 +237,7 @@ static dl_status add_list(listing *to, const char *names, bool shared, dl_error 
     return status;
 }
 
-/* Adds the operation `name` unless it is there, or cannot be one. */
+/* Adds the operation `name` unless it exists or the name is invalid. */
 static void add_operation(dl_costs *costs, const char *name)
 {
     if (!dl_costs_is_op_name(name)) return;
@@ -249,7 +248,7 @@ static void add_operation(dl_costs *costs, const char *name)
     costs->ops[costs->op_count++] = (dl_op_cost){.name = dl_strdup(name)};
 }
 
-/* Adds the operations that "op NAME.key" are of. */
+/* Adds the operations named in "op NAME.key". */
 static void add_named_operations(dl_costs *costs, const char *names)
 {
     for (const char *rest = names; rest != NULL;) {
@@ -278,7 +277,7 @@ static dl_status lacks(const dl_costs *costs, const char *name, const char *why,
     return dl_error_set_at(err, DL_ERR_DATA, costs->path, 0, "lacks %s, which %s", name, why);
 }
 
-/* Of the missing costs: those are added that are not in the list, or are an error if `complete`. */
+/* Adds the missing costs that are not in the list, or fails on them if `complete`. */
 static dl_status add_missing(listing *to, const char *missing, bool complete, dl_error *err)
 {
     const dl_costs *costs = &to->part->costs;
@@ -298,7 +297,7 @@ static dl_status add_missing(listing *to, const char *missing, bool complete, dl
     return status;
 }
 
-/* Makes one of the two passes' costs of the same key. */
+/* Joins the two passes' costs with the same key to one. */
 static void join_passes(dl_table_costs *list)
 {
     const char *forward = "[op network.forward] ", *backward = "[op network.backward] ";
@@ -347,7 +346,7 @@ void dl_table_cost_set(const dl_table_cost *cost, const dl_value *value)
     }
 }
 
-/* Puts dlsim's defaults in for what the points need, the file lacks, and the list does not have. */
+/* Sets dlsim's defaults for costs that the points need, and neither the file nor the list has. */
 static void assume(listing *to)
 {
     dl_value own[DL_TABLE_COSTS_MAX];
@@ -370,7 +369,7 @@ static void assume(listing *to)
     dl_assumptions_free(&made);
 }
 
-/* The costs that the part's points need and its cost file lacks. */
+/* Lists the costs that the part's points need and its cost file lacks. */
 static dl_status list_missing(listing *to, const char *share, dl_error *err)
 {
     dl_costs *costs = &to->part->costs;

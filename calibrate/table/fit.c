@@ -16,7 +16,7 @@
 #include "common/file.h"
 #include "sim/scenario/study.h"
 
-#define DL_TABLE_NO_EFFECT 1e-3 /* of a cost that is left with the other rows */
+#define DL_TABLE_NO_EFFECT 1e-3 /* remaining effect of a cost with the other rows */
 
 /* Normal distribution: sd over median absolute deviation. */
 #define MAD_TO_SD 1.4826
@@ -37,7 +37,7 @@ double dl_table_sigma(const dl_table_model *model, size_t part)
     for (size_t j = 0; j < model->unknown->count; j++)
         p += model->active[j] && model->unknown->items[j].value[part] != NULL;
     gsl_sort(size, 1, n);
-    /* A fit of p costs can make p - 1 residuals small beside the one that it always can. */
+    /* A fit of p costs can make p - 1 more residuals small than the one that is always small. */
     const size_t skipped = p > 1 && p <= n ? p - 1 : 0;
     const double median = gsl_stats_median_from_sorted_data(size + skipped, 1, n - skipped);
     free(size);
@@ -97,8 +97,8 @@ static dl_status iterate(dl_table_model *model, double *x, double (*weight)(doub
     return status;
 }
 
-/* Sets model->weight and moves x to the costs that belong to them; x must be a least sum of squares
- * already. With fewer rows than DL_TABLE_ROWS_A_COST a cost nothing changes. */
+/* Sets model->weight and moves x to the matching costs; x must already minimize the sum of squares.
+ * Changes nothing with fewer than DL_TABLE_ROWS_A_COST rows per cost. */
 static dl_status table_reweigh(dl_table_model *model, double *x)
 {
     if (!dl_table_model_has_rows(model, DL_TABLE_ROWS_A_COST)) return DL_OK;
@@ -106,7 +106,7 @@ static dl_status table_reweigh(dl_table_model *model, double *x)
     return status == DL_OK ? iterate(model, x, weight_bisquare) : status;
 }
 
-/* The rows that count, linearised at the end of the search: of row k of `at`, J and r, both times
+/* The rows that count, linearised at the end of the search: J and r of row k of `at`, both times
  * the root of its weight. */
 typedef struct linear {
     size_t n, p;
@@ -148,7 +148,7 @@ static void linear_free(linear *l)
     gsl_vector_free(l->gradient);
 }
 
-/* The step that the rows but the point's take; false if they do not determine the costs. */
+/* The step of the fit without the point's rows; false if the others do not determine the costs. */
 static bool step_without(const linear *l, const dl_table_model *model, size_t point,
                          gsl_matrix *normal, gsl_vector *step)
 {
@@ -167,14 +167,14 @@ static bool step_without(const linear *l, const dl_table_model *model, size_t po
     return solved;
 }
 
-/* dr/dx of a row without its weight, times per step; of a row of no weight it is not known. */
+/* Unweighted dr/dx of a row times `step`; unknown for a row without weight. */
 static double moved(const linear *l, const dl_table_model *model, size_t k, const gsl_vector *step)
 {
     const double weight = model->weight[l->row[k]];
     double change = 0;
     gsl_vector_view row = gsl_matrix_row(l->jacobian, k);
     gsl_blas_ddot(&row.vector, step, &change);
-    return weight > 0 ? change / sqrt(weight) : 0; /* without weight it moved nothing */
+    return weight > 0 ? change / sqrt(weight) : 0; /* without weight it had no influence */
 }
 
 static dl_table_residual *residual_of(const dl_table_fit *fit, const dl_table_model *model,
@@ -236,8 +236,8 @@ static double squares_without(dl_table_model *model, const double *x, size_t j)
     return dl_table_model_squares(model, at);
 }
 
-/* Takes out the costs that the rows do not ask for, one after another: what does nothing beside a
- * large one may do something alone. */
+/* Removes needless costs one by one: a cost without effect beside a large one may have an effect
+ * alone. */
 static dl_status drop_needless(dl_table_model *model, double *x)
 {
     const double rows = (double)dl_table_model_rows(model);
@@ -263,8 +263,8 @@ static dl_status drop_needless(dl_table_model *model, double *x)
     return model->status;
 }
 
-/* Where the sum of squares has grown by `growth` over that at x, when cost j goes from x[j] to the
- * other end of its range; NaN if it does not grow so far. */
+/* Value of cost j, going from x[j] to the other end of its range, at which the sum of squares has
+ * grown by `growth` over that at x; NaN if it does not grow that much. */
 static double find_bound(dl_table_model *model, const double *x, size_t j, double growth)
 {
     double at[DL_TABLE_COSTS_MAX];
@@ -286,7 +286,7 @@ static double find_bound(dl_table_model *model, const double *x, size_t j, doubl
     return exp(inside);
 }
 
-/* Costs of which only a combination is determined have no errors of their own. */
+/* Removes the errors of costs of which only a combination is determined. */
 static void forget_errors(dl_table_fit *fit)
 {
     for (size_t j = 0; j < fit->unknown.count && fit->rank < fit->determined; j++) {
@@ -356,7 +356,7 @@ static dl_status estimate(dl_table_fit *fit, dl_table_model *model, const double
     return status != DL_OK ? status : model->status;
 }
 
-/* Fitted throughputs and the rows that stick out; the costs must be set to x. */
+/* Sets fitted throughputs and marks outlying rows; the costs must be set to x. */
 static void evaluate_rows(dl_table_fit *fit, const dl_table_model *model)
 {
     const double nan = (double)NAN;
@@ -400,7 +400,7 @@ static bool all_determined(const dl_table_fit *fit, const dl_table_model *model)
     return determined;
 }
 
-/* Fits without the rows of a point, and says how far off they are. */
+/* Fits without the rows of a point, and sets their errors. */
 static void leave_out(dl_table_fit *fit, dl_table_model *model, const double *x, size_t point)
 {
     double moved[DL_TABLE_COSTS_MAX];
@@ -420,7 +420,7 @@ static void leave_out(dl_table_fit *fit, dl_table_model *model, const double *x,
     }
 }
 
-/* Errors of rows left out of the fit, over the parts begin..end - 1. */
+/* Sums up the errors of rows left out of the fit, over the parts begin..end - 1. */
 static void sum_left_out(const dl_table_fit *fit, size_t begin, size_t end,
                          dl_table_quality *quality)
 {
@@ -448,7 +448,7 @@ static dl_status leave_each_out(dl_table_fit *fit, dl_table_model *model, const 
         if (status != DL_OK) return status;
     } else {
         for (size_t p = 0; p < points; p++) {
-            /* The same for each point, and known from the estimate. */
+            /* Identical for each point, and known from the estimate. */
             const dl_status status = dl_table_model_differentiate(model, x, true);
             if (status != DL_OK) return status;
             dl_table_show(model, "of %lld points left out", p, points);
@@ -461,16 +461,15 @@ static dl_status leave_each_out(dl_table_fit *fit, dl_table_model *model, const 
     return model->status;
 }
 
-/* Rows that a cost was fitted to. */
+/* Number of rows that a cost was fitted to. */
 static int64_t rows_of(const dl_table_fit *fit, size_t cost)
 {
     const dl_table_cost *item = &fit->unknown.items[cost];
     return (int64_t)(item->shared ? fit->quality.used : fit->parts[item->part].quality.used);
 }
 
-/* What the rows say of a cost that they do not determine: a time from 0, or the least that its key
- * may have, up to the bound; a rate from the bound on. What the fit took is its end that does
- * least.
+/* Interval of a cost that the rows do not determine: a time from 0, or its key's minimum, up to the
+ * bound; a rate from the bound on. The fit used the end with the least effect.
  */
 static dl_value bounded_value(const dl_table_fit *fit, const dl_table_model *model, size_t j)
 {
@@ -488,13 +487,13 @@ static dl_value bounded_value(const dl_table_fit *fit, const dl_table_model *mod
     };
 }
 
-/* The fitted values into the costs; what is not determined gets its bounds, or becomes unknown. */
+/* Sets the fitted values in the costs; undetermined costs get their bounds, or become unknown. */
 static void set_values(dl_table_fit *fit, const dl_table_model *model)
 {
     for (size_t j = 0; j < fit->unknown.count; j++) {
         const dl_table_estimate *e = &fit->estimates[j];
         const dl_value bounded = bounded_value(fit, model, j);
-        /* Whether the rows say what of a combination of costs is this one's. */
+        /* Whether the rows determine this cost's share of a combination. */
         const bool split_known = e->confused == 0 || fit->rank == fit->determined;
         const dl_value value = {
             .known = true,
@@ -507,7 +506,7 @@ static void set_values(dl_table_fit *fit, const dl_table_model *model)
     }
 }
 
-/* Range of the workers' batches, unless the cost file says what was measured. */
+/* Sets the range of the workers' batches, unless the cost file has it. */
 static void set_batches(dl_table_part *part)
 {
     dl_costs *costs = &part->costs;
@@ -529,7 +528,7 @@ static dl_status check_rows(const dl_table_part *part, size_t rows, size_t costs
                            rows, costs);
 }
 
-/* Whether each part's rows are enough for its own costs, and all rows for all. */
+/* Checks that each part has enough rows for its own costs, and all parts for all costs. */
 static dl_status check_all_rows(const dl_table_fit *fit, dl_error *err)
 {
     dl_status status = DL_OK;
@@ -659,7 +658,7 @@ static dl_status open_journal(dl_table_fit *fit, const dl_table_fit_config *conf
     return config->cluster != NULL ? dl_cluster_agree(config->cluster, status, err) : status;
 }
 
-/* What was simulated before a failure is kept too; the failure is what counts. */
+/* Results simulated before a failure are kept too; the failure's status takes precedence. */
 static dl_status flush_journal(dl_table_fit *fit, dl_status status, dl_error *err)
 {
     dl_error why = {0};

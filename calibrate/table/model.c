@@ -21,19 +21,20 @@
 /* The points as jobs. */
 typedef struct simulated {
     const dl_table_simulation *simulation;
-    size_t *points; /* those wanted */
-    double *per_s;  /* of all */
+    size_t *points; /* the wanted ones */
+    double *per_s;  /* [all points] */
 } simulated;
 
-/* What a job leaves. A search that comes to other costs than the one that wrote a journal must not
- * take what it finds there. */
+/* Result of a job. A search that reaches other costs than the one that wrote a journal must not use
+ * its records. */
 typedef struct outcome {
     uint64_t key;
     int64_t point;
     double per_s;
 } outcome;
 
-/* Steps until the host is as far ahead of the GPUs, and as many batches are in stock, as can be. */
+/* Steps until the host is as far ahead of the GPUs as possible, and all prefetched batches are in
+ * stock. */
 static int64_t filling_steps(const dl_table_simulation *simulation)
 {
     const dl_scenario *scenario = simulation->scenario;
@@ -65,7 +66,7 @@ static dl_status simulate_point(const dl_table_simulation *simulation, size_t po
                                 dl_error *err)
 {
     const int64_t steps = steps_of(simulation, &simulation->scenario->points[point]);
-    /* A stock of batches can last for many steps that are all alike. */
+    /* Prefetched batches can last for many equal steps. */
     const bool from_stock = dl_costs_have_input(simulation->costs);
     const int64_t steady_after = 1 + (from_stock ? steps : filling_steps(simulation));
     dl_run_result half = {0}, whole = {0};
@@ -107,7 +108,7 @@ static bool decode_job(void *user, int64_t job, const void *data, size_t bytes)
     return true;
 }
 
-/* Whether the journal has all jobs, so that no other rank is needed. */
+/* Whether the journal has all jobs, so that other ranks are not needed. */
 static bool recall_all(const dl_jobs *jobs)
 {
     const void *data;
@@ -151,7 +152,7 @@ bool dl_table_is_rate(const dl_table_cost *cost)
            dl_ends_with(cost->name, "sum_frac");
 }
 
-/* Median over the rows of the step's time in ns, over its samples or workers if asked for. */
+/* Median over the rows of the step's time in ns, divided by its samples or workers on request. */
 static double median_step_ns(const dl_table_rows *rows, bool per_sample, bool per_worker)
 {
     double *steps = dl_calloc(rows->used, sizeof *steps, "steps of rows");
@@ -170,7 +171,7 @@ static double median_step_ns(const dl_table_rows *rows, bool per_sample, bool pe
     return median;
 }
 
-/* Where to look for a cost of which nothing is known: a part of the step. */
+/* Start of the search for an unknown cost: a part of the step. */
 static double guess(const dl_table_model *model, const dl_table_cost *cost)
 {
     const dl_table_rows *rows = &model->parts[cost->part].rows;
@@ -189,11 +190,10 @@ static double guess(const dl_table_model *model, const dl_table_cost *cost)
     return dl_ends_with(cost->name, "bytes_per_sample") ? 1e4 : 1.1; /* a small picture; a factor */
 }
 
-/* --- what was simulated ---------------------------------------------------------------------- */
+/* --- simulated results ------------------------------------------------------------------------ */
 
-/* The search comes back to the same costs: to the end of a descent, to its differences, and, when
- * rows are left out one after another, to those of each point. Nothing is kept beyond
- * MEMORY_MAX. */
+/* The search returns to the same costs: to the end of a descent, to its differences, and, when rows
+ * are left out one by one, to those of each point. Nothing is kept beyond MEMORY_MAX. */
 #define MEMORY_MAX 16384
 
 typedef struct dl_table_memory {
@@ -227,7 +227,8 @@ static void grow(memory *m)
         *find_slot(m, &m->keys[e * m->width]) = e + 1;
 }
 
-/* Throughputs of the points at these costs, a new entry where there is none; NULL if it is full. */
+/* Throughputs of the points at these costs, with a new entry if needed; NULL if the memory is full.
+ * */
 static double *recall(memory *m, const double *key)
 {
     if (2 * (m->count + 1) > m->slots) grow(m);
@@ -396,7 +397,7 @@ size_t dl_table_points_most(const dl_table_part *parts, size_t count)
     return most;
 }
 
-/* Simulates the part's wanted points that were not at these costs. */
+/* Simulates the part's wanted points not yet simulated at these costs. */
 static dl_status simulate_new(dl_table_model *model, size_t part, const double *x)
 {
     memory *m = &model->memory[part];
@@ -474,7 +475,7 @@ double dl_table_model_squares(dl_table_model *model, const double *x)
     return squares;
 }
 
-/* r of the rows that count with x[cost] = at. */
+/* Residuals r of the rows that count, with x[cost] = at. */
 static dl_status residuals_beside(dl_table_model *model, const double *x, size_t cost, double at,
                                   double *r)
 {

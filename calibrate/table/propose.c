@@ -1,4 +1,4 @@
-/* Which rate, shared by the GPUs of a node, the rows ask for though it was not fitted. */
+/* Finds an unfitted rate, shared by the GPUs of a node, that would explain the rows. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,10 +6,10 @@
 #include "calibrate/table/table_internal.h"
 #include "common/alloc.h"
 
-/* Of the host: what all devices of a socket get together, and its memory. */
+/* Host keys: the total rate of a socket's devices, and its memory. */
 static const char *const shared[] = {"root_bytes_per_s", "memory_bytes_per_s"};
 
-/* The number in the costs, if it is not fitted already. */
+/* The figure in the costs, if it is not fitted already. */
 static dl_machine_value *find_value(const dl_table_model *model, const char *key)
 {
     dl_costs *costs = &model->parts->costs;
@@ -23,7 +23,7 @@ static dl_machine_value *find_value(const dl_table_model *model, const char *key
     return NULL;
 }
 
-/* A second model with all rows weighing 1: that of `from`, and one rate more. */
+/* A second model with all rows weighing 1: that of `from` plus one rate. */
 static void extend(dl_table_model *model, dl_table_costs *list, const dl_table_model *from,
                    dl_machine_value *extra, double guess)
 {
@@ -45,7 +45,8 @@ static void extend(dl_table_model *model, dl_table_costs *list, const dl_table_m
     model->steps = from->steps;
 }
 
-/* Root mean square of r of the fit with `extra` (NULL: as it is), whose value goes into *value. */
+/* Root mean square of r of the fit with `extra` (NULL: unchanged), whose value is stored in *value.
+ * */
 static double fit_with(dl_table_model *from, const double *x, dl_machine_value *extra,
                        double *value)
 {
@@ -59,7 +60,7 @@ static double fit_with(dl_table_model *from, const double *x, dl_machine_value *
     memcpy(at, x, from->unknown->count * sizeof *at);
     memcpy(best, at, sizeof at);
     double squares = (double)INFINITY;
-    /* From four links' rate, which hardly bounds anything, down to a quarter of one. */
+    /* From four times a link's rate, which hardly limits anything, down to a quarter. */
     for (double rate = 4; rate >= 0.25 && extra != NULL; rate /= 2) {
         at[last] = log(rate * link);
         const double here = dl_table_model_squares(&model, at);

@@ -1,7 +1,6 @@
-/* Fits on several ranks (common/cluster.h). Rank 0 searches; where it simulates, it tells the
- * others the costs that it has come to, and all share the points. So the search is that of one
- * process, bit for bit, and every simulation of it, those of leaving rows out too, has all
- * ranks. */
+/* Fits on several ranks (common/cluster.h). Rank 0 searches; to simulate, it sends the others its
+ * current costs, and all share the points. So the search equals that of one process bit for bit,
+ * and every simulation, including those for rows left out, uses all ranks. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,13 +8,13 @@
 #include "common/alloc.h"
 #include "common/bytes.h"
 
-/* What rank 0 says; `wanted` of each point follows. */
+/* Request of rank 0, followed by `wanted` of each point. */
 typedef struct request {
-    int64_t ends; /* 1: there is nothing more to simulate */
+    int64_t ends; /* 1: nothing more to simulate */
     int64_t part, steps;
     uint64_t key;
     int64_t
-        extra; /* of costs->machine_values: the cost beyond those of the fit; -1: there is none */
+        extra; /* index in costs->machine_values of the cost beyond those of the fit; -1: none */
     dl_value value[DL_TABLE_COSTS_MAX + 1], rest[DL_TABLE_COSTS_MAX + 1]; /* of the part's */
 } request;
 
@@ -68,7 +67,7 @@ void dl_table_ranks_end(const dl_table_fit *fit, dl_cluster *cluster)
     free(message);
 }
 
-/* The points at rank 0's costs. What fails, fails there too. */
+/* Simulates the points at rank 0's costs. Failures occur on rank 0 too. */
 static void simulate(dl_table_fit *fit, const request *asked, dl_table_simulation *simulation,
                      double *per_s)
 {

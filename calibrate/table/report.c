@@ -16,7 +16,7 @@
 
 #define DL_TABLE_VALUE_BYTES 48
 
-/* A standard error above this part of the value: the cost is known by its size only. */
+/* With a standard error above this part of the value only the cost's magnitude is known. */
 #define VAGUE_FRAC 0.5
 
 /* A cost with its unit for people, by its name: "1.82 ms", "9.1 GB/s", "1.04"; returns text. */
@@ -34,20 +34,20 @@ static const char *table_value_text(char text[DL_TABLE_VALUE_BYTES], const char 
     return text;
 }
 
-/* A scenario's name where there are several. */
+/* The scenario's name if there are several. */
 static const char *label(const dl_table_fit *fit, size_t part)
 {
     return fit->part_count > 1 ? dl_base_name(fit->parts[part].scenario.path) : "";
 }
 
-/* Adds a note on a part to all, after its name. */
+/* Adds a note on a part to all notes, after its name. */
 static void name_note(dl_table_fit *fit, size_t part, const char *text)
 {
     const char *name = label(fit, part);
     dl_notes_add(&fit->notes, "%s%s%s", name, name[0] != '\0' ? ": " : "", text);
 }
 
-/* Adds a note on a part, to its own ones and, after its name, to all. */
+/* Adds a note on a part to its own notes and, after its name, to all notes. */
 static void DL_PRINTF(3, 4) add_note(dl_table_fit *fit, size_t part, const char *format, ...)
 {
     va_list args;
@@ -93,7 +93,7 @@ static void note_cost(dl_table_fit *fit, size_t j)
     }
 }
 
-/* Of costs that are the sum of two passes. */
+/* Notes costs that are the sum of two passes. */
 static void note_passes(dl_table_fit *fit)
 {
     for (size_t p = 0; p < fit->part_count; p++) {
@@ -107,7 +107,7 @@ static void note_passes(dl_table_fit *fit)
     }
 }
 
-/* "A, B and C cannot be distinguished": one note per group. */
+/* "A, B and C cannot be distinguished": one note for each group. */
 static void note_groups(dl_table_fit *fit)
 {
     for (int group = 1;; group++) {
@@ -150,7 +150,7 @@ static void note_row(dl_table_fit *fit, size_t p, size_t i)
     }
 }
 
-/* Rows of which the workers cannot share the batch. */
+/* Notes rows whose batch the workers cannot share evenly. */
 static void note_shares(dl_table_fit *fit, size_t p)
 {
     const dl_table_rows *rows = &fit->parts[p].rows;
@@ -203,7 +203,7 @@ void dl_table_notes_add(dl_table_fit *fit)
     }
 }
 
-/* Each source once, in the order of the rows. */
+/* Adds each source once, in the order of the rows. */
 static void add_sources(dl_notes *from, const dl_table_rows *rows)
 {
     for (size_t i = 0; i < rows->count; i++) {
@@ -384,7 +384,7 @@ static void write_names(dl_json *to, const dl_table_part *part)
                     dl_base_name(part->scenario.path));
 }
 
-/* The costs, rows and errors that each of several parts has of its own. */
+/* Writes the costs, rows and errors of each of several parts. */
 static void write_parts(dl_json *to, const dl_table_fit *fit)
 {
     DL_JSON_LIST (to, "tables", p, fit->part_count) {

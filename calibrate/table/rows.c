@@ -34,7 +34,7 @@ static dl_status row_error(const dl_csv *csv, size_t row, dl_status code, dl_err
 
 #define COLUMNS_MAX 64
 
-/* Those of measured rows, and placement. */
+/* Accepts the columns of measured rows, and placement. */
 static dl_status check_columns(const dl_csv *csv, dl_error *err)
 {
     const char *names[COLUMNS_MAX] = {"placement"};
@@ -72,11 +72,11 @@ static dl_status read_placement(const dl_csv *csv, size_t row, const dl_scenario
     return status == DL_OK ? DL_OK : row_error(csv, row, status, err, inner.text);
 }
 
-/* What a row says of its point. */
+/* A row's keys of its point. */
 typedef struct row_keys {
-    double cores, workers, batch; /* NaN: not said */
+    double cores, workers, batch; /* NaN: not given */
     double option[DL_SYNC_SWEPT];
-    const char *sync; /* "": not said */
+    const char *sync; /* "": not given */
 } row_keys;
 
 static dl_status read_keys(const dl_csv *csv, size_t row, const dl_table_row *to, row_keys *keys,
@@ -106,7 +106,7 @@ static dl_status read_keys(const dl_csv *csv, size_t row, const dl_table_row *to
     return DL_OK;
 }
 
-/* Whether the point has what the row says of it, workers and batch aside. */
+/* Whether the point matches the row's keys, apart from workers and batch. */
 static bool is_like(const dl_point *point, const row_keys *keys)
 {
     if (keys->sync[0] != '\0' && strcmp(keys->sync, point->mode->name) != 0) return false;
@@ -118,7 +118,7 @@ static bool is_like(const dl_point *point, const row_keys *keys)
     return true;
 }
 
-/* Whether two points differ in nothing but workers and batch. */
+/* Whether two points differ only in workers and batch. */
 static bool same_kind(const dl_point *a, const dl_point *b)
 {
     if (a->cores != b->cores || a->mode != b->mode) return false;
@@ -128,8 +128,8 @@ static bool same_kind(const dl_point *a, const dl_point *b)
     return true;
 }
 
-/* The scenario's point that the row is like; those with its number of workers come first, because
- * cores may follow the workers. */
+/* Finds the scenario's point that matches the row, preferring its number of workers, because cores
+ * may follow the workers. */
 static dl_status find_kind(const dl_csv *csv, size_t row, const dl_scenario *scenario,
                            const row_keys *keys, dl_point *kind, dl_error *err)
 {
@@ -231,7 +231,7 @@ static bool same_point(const dl_point *a, const dl_point *b)
     return a->workers == b->workers && a->batch == b->batch && same_kind(a, b) && same_gpus(a, b);
 }
 
-/* Makes the rows' points those of the scenario. */
+/* Makes the rows' points the scenario's points. */
 static void set_points(dl_table_rows *rows, dl_scenario *scenario)
 {
     dl_point *points = dl_calloc(rows->used, sizeof *points, "points of rows");
@@ -288,7 +288,8 @@ dl_status dl_table_scenario_read(dl_scenario *scenario, const char *path, const 
     scenario->sigma = 0;
     if (scenario->gpu != NULL) {
         scenario->gpu->input_varies = false;
-        /* Costs of averaging in host memory are in the file or sought, and then in the file. */
+        /* Costs of averaging in host memory are in the file, or sought and then written to the
+         * file. */
         if (scenario->gpu->where == DL_WHERE_AUTO) scenario->gpu->where = DL_WHERE_CPU;
     }
     return DL_OK;

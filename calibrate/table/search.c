@@ -1,9 +1,9 @@
-/* The search for the costs at which the simulator says what was measured.
+/* The search for the costs at which the simulator reproduces the measurements.
  *
- * A descent is Levenberg and Marquardt's, on ln(cost). What it costs is simulations, and most of
- * these would go into the derivatives: so J is differenced anew only where it has led astray, and
- * otherwise corrected by what each step shows (C. G. Broyden 1965, Mathematics of Computation 19,
- * 577), from one descent to the next where these are close together. */
+ * A descent is Levenberg and Marquardt's, on ln(cost). Its cost is simulations, most of which would
+ * go into the derivatives: so J is differenced again only where it has misled, and otherwise
+ * corrected by the result of each step (C. G. Broyden 1965, Mathematics of Computation 19, 577),
+ * also from one descent to the next if these are close. */
 #include <gsl/gsl_blas.h>
 #include <gsl/gsl_errno.h>
 #include <gsl/gsl_linalg.h>
@@ -16,23 +16,23 @@
 #include "common/alloc.h"
 #include "common/sort.h"
 
-#define SEARCH_STEPS 6 /* of runs, while it looks for the place to go down from */
-#define NEAR_STEPS 6   /* with `near`, which is for many rows; half of them at first */
+#define SEARCH_STEPS 6 /* of runs, while it looks for a start */
+#define NEAR_STEPS 6   /* with `near`, meant for many rows; half as many at first */
 
-/* A descent ends where a step promises less than this part of the sum of squares, */
-#define COARSE 1e-3 /* while it looks for the place */
+/* A descent ends where a step promises to reduce the sum of squares by less than this fraction, */
+#define COARSE 1e-3 /* while it looks for a start */
 #define FINE 1e-7
-/* where it has come to this root mean square of r, */
+/* where it has reached this root mean square of r, */
 #define ROUNDED 1e-7
-/* where no step but so short a one leads down, */
+/* where only steps this short lead down, */
 #define SHORT 1e-5
 /* or after this many trial steps. */
 #define TRIALS 60
 /* Longest step of ln(cost): twentyfold. */
 #define LONGEST 3.0
-/* J of a descent holds for another one that starts as near as this. */
+/* J of a descent is reused by another one that starts within this distance. */
 #define CLOSE 0.3
-/* Ends of two descents that are as near as this are the same. */
+/* Ends of two descents within this distance are the same. */
 #define SAME_END 0.01
 
 /* One descent. Letters of table.h; A = J'WJ, g = J'Wr, d the step. */
@@ -41,11 +41,11 @@ typedef struct descent {
     bool coarse;
     size_t p, index[DL_TABLE_COSTS_MAX]; /* the active costs */
     double x[DL_TABLE_COSTS_MAX], trial[DL_TABLE_COSTS_MAX];
-    double *r, *trial_r; /* [row_count] of those that count */
+    double *r, *trial_r; /* [row_count] of the rows that count */
     double squares;
     double damping, scale[DL_TABLE_COSTS_MAX];
     double d[DL_TABLE_COSTS_MAX];
-    double promised; /* part of the squares that J says the step takes away */
+    double promised; /* fraction of the squares that the step removes according to J */
     bool fresh;      /* J was differenced here */
 } descent;
 
@@ -106,7 +106,8 @@ static void linear_problem(descent *down, gsl_matrix *normal, gsl_vector *d)
     }
 }
 
-/* The step from x, into d and trial, and what J promises of it; false if there is none. */
+/* Computes the step from x into d and trial, and the reduction that J promises; false if there is
+ * none. */
 static bool propose(descent *down)
 {
     dl_table_model *model = down->model;
@@ -150,7 +151,7 @@ static double longest_step(const descent *down)
     return longest;
 }
 
-/* Broyden's correction of J by the step that was tried: J d becomes what r did. */
+/* Broyden's correction of J by the tried step: J d becomes the change of r. */
 static void correct(descent *down)
 {
     const dl_table_model *model = down->model;
@@ -168,7 +169,7 @@ static void correct(descent *down)
     down->fresh = false;
 }
 
-/* Tries one step; false where the descent has come to its end. */
+/* Tries one step; false at the end of the descent. */
 static bool step(descent *down)
 {
     dl_table_model *model = down->model;
@@ -183,7 +184,7 @@ static bool step(descent *down)
     const double got = (1 - squares / down->squares) / down->promised;
     const bool was_fresh = down->fresh;
     if (got <= 0) {
-        /* J knows nothing of what lies there: a kink, or it is worn out. */
+        /* J is not valid there: a kink, or it is outdated. */
         if (!was_fresh) return difference(down) == DL_OK;
         down->damping = fmax(8 * down->damping, 1e-3);
         return true;
@@ -195,7 +196,7 @@ static bool step(descent *down)
     down->squares = squares;
     if (got < 0.25) down->damping = fmax(4 * down->damping, 1e-4);
     if (got > 0.75) down->damping /= 8;
-    /* Less than half of what was promised: the correction is of one direction only. */
+    /* Less than half of the promised reduction: the correction is of one direction only. */
     if (got < 0.5 && !was_fresh) return difference(down) == DL_OK;
     return true;
 }
@@ -256,7 +257,7 @@ typedef struct start {
 
 DL_ORDER(by_squares, start, DL_BY(squares));
 
-/* `count` starts, the best first. */
+/* Lists `count` starts, the best first. */
 static void list_starts(dl_table_model *model, start *starts, size_t count)
 {
     const size_t p = model->unknown->count;
@@ -278,7 +279,7 @@ static bool is_exact(const dl_table_model *model, double squares)
     return squares <= DL_TABLE_EXACT * DL_TABLE_EXACT * (double)dl_table_model_rows(model);
 }
 
-/* Goes down from `from`, and keeps the end in *best if it is lower. */
+/* Descends from `from`, and keeps the end in *best if it is lower. */
 static void try_from(dl_table_model *model, const start *from, ends *known, start *best)
 {
     if (is_exact(model, best->squares)) return;
