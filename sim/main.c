@@ -1,4 +1,4 @@
-/* dlsim: simulates the points of a scenario and writes what they predict. */
+/* dlsim: simulates the points of a scenario and writes the predictions. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@
 #include "sim/workloads/architecture.h"
 
 #define PROBE_STEPS 10
-#define LIMIT_POINTS_MAX 1e8 /* 10,000 in each of 10,000 variants, which is all that is read */
+#define LIMIT_POINTS_MAX 1e8 /* 10,000 in each of 10,000 variants, the most that are read */
 
 static const char default_advice[] = "advice.csv", default_solved[] = "solved.csv";
 const char dl_default_output[] = "results.csv";
@@ -45,7 +45,7 @@ static void free_inputs(dl_inputs *in)
     dl_study_free(&in->study);
 }
 
-/* The scenario `path` (NULL: none) with what the command line says. */
+/* Reads the scenario `path` (NULL: none) with the keys of the command line. */
 static dl_status read_study(dl_study *study, const char *path, const dl_settings *set,
                             dl_error *err)
 {
@@ -69,7 +69,8 @@ int dl_settings_threads(const dl_settings *set)
     return set->threads > 0 ? (int)set->threads : set->cluster->cpu_count;
 }
 
-/* A sweep that is too large says how long it would take, from a few steps of one of its points. */
+/* Refuses a sweep that is too large, with its time estimated from a few steps of one of its points.
+ * */
 static dl_status refuse_size(const dl_study *study, const dl_settings *set, dl_error *err)
 {
     const dl_variant *variant = &study->variants[0];
@@ -142,7 +143,7 @@ bool dl_settings_json_to_stdout(const dl_settings *set)
     return set->json != NULL && strcmp(set->json, "-") == 0;
 }
 
-/* Before the simulation, and before anything is written. */
+/* Called before the simulation, and before anything is written. */
 static dl_status check_outputs(const dl_inputs *in, const dl_settings *set, dl_error *err)
 {
     const dl_file_role outputs[] = {
@@ -177,14 +178,14 @@ static dl_status check_outputs(const dl_inputs *in, const dl_settings *set, dl_e
     return status;
 }
 
-/* The variant and the point that --point means. */
+/* The variant and the point chosen by --point. */
 static const dl_variant *chosen(const dl_inputs *in, const dl_settings *set, size_t *point)
 {
     size_t row = set->point > 0 ? (size_t)set->point - 1 : in->study.point_count - 1;
     return dl_study_variant(&in->study, row, point);
 }
 
-/* Lists what is missing, one a line: the list may be longer than an error text. */
+/* Lists missing costs, one a line, as the list may be longer than an error text. */
 static dl_status check(const dl_inputs *in, dl_error *err)
 {
     const char *path = NULL;
@@ -246,8 +247,8 @@ static dl_status write_schedule(const dl_inputs *in, const dl_settings *set, dl_
                              &variant->scenario.points[point], err);
 }
 
-/* --batch is that of all workers: who means one worker's would read another answer than they asked
- * for. */
+/* --batch counts all workers: users who mean one worker's batch would get the answer to another
+ * question. */
 static void print_shared_batch(const dl_study *study)
 {
     const dl_scenario *scenario = &study->variants[0].scenario;
@@ -348,7 +349,7 @@ static dl_status draw_machine(const dl_inputs *in, const dl_settings *set, dl_er
                            "--draw-machine needs a machine file: [machine] file is not given");
 }
 
-/* Beside the first output that is a file, of its own; NULL: there is none. */
+/* Path beside the first output file, owned by the caller; NULL: no output is a file. */
 static dl_status find_journal(char **journal, const dl_settings *set, dl_error *err)
 {
     const char *beside = set->output != NULL ? set->output
@@ -359,8 +360,8 @@ static dl_status find_journal(char **journal, const dl_settings *set, dl_error *
     return dl_journal_beside(journal, is_file ? beside : NULL, (dl_journal_mode)set->journal, err);
 }
 
-/* All ranks simulate; rank 0 writes. The journal stays where the same command may do better next
- * time. */
+/* All ranks simulate; rank 0 writes. The journal is kept if the same command may succeed next time.
+ * */
 static dl_status simulate(const dl_inputs *in, const dl_settings *set, dl_error *err)
 {
     dl_progress progress;
@@ -441,7 +442,7 @@ static const dl_manual manual = {
                 "gnuplot(1)",
 };
 
-/* The options of this program; those that stand for keys of the scenario come before them. */
+/* The program's own options; the options for keys of the scenario precede them. */
 static const dl_option own_options[] = {
     DL_OPTION_ROW_NUMBER(INT, "seed", 0, dl_settings, seed, -1, 9e18, "SEED",
                          "Seed (default: the scenario's).", .group = "Runs"),
@@ -595,7 +596,7 @@ static dl_status print_rules(const dl_scenario_command *command, dl_error *err)
     return status;
 }
 
-/* What is only listed, or made of other results: *done says whether it was that. */
+/* Runs options that only list, or use other results: *done says whether there was one. */
 static dl_status run_listing(const dl_settings *set, const dl_text_list *positional, bool *done,
                              dl_error *err)
 {
@@ -621,7 +622,7 @@ static dl_status run_listing(const dl_settings *set, const dl_text_list *positio
     return dl_error_set(err, DL_ERR_USAGE, "--index takes no SCENARIO, but '%s' is given", first);
 }
 
-/* What rank 0 does before the simulation. */
+/* Rank 0's work before the simulation. */
 static dl_status prepare(const dl_inputs *in, const dl_settings *set, dl_error *err)
 {
     dl_status status = check_outputs(in, set, err);
@@ -631,13 +632,13 @@ static dl_status prepare(const dl_inputs *in, const dl_settings *set, dl_error *
     return status;
 }
 
-/* Of a run that takes a while, --quiet or not. */
+/* Prints the time of a long run, even with --quiet. */
 static void say_time(const char *text)
 {
     fprintf(stderr, "dlsim: this takes %s\n", text);
 }
 
-/* Which keys --rules has set, unless the scenario has them. */
+/* Prints the keys set by --rules that the scenario does not have. */
 static void say_rules(const dl_settings *set)
 {
     const char *keys = NULL;
@@ -656,8 +657,8 @@ static void say_rules(const dl_settings *set)
     free(line);
 }
 
-/* The scenario `path` (NULL: made from the command line alone) is checked, and simulated or
- * searched for the best. */
+/* Checks the scenario `path` (NULL: made only from the command line), and simulates it or searches
+ * its best settings. */
 static dl_status run_scenario(const char *path, dl_settings *set, dl_error *err)
 {
     dl_inputs in = {0};

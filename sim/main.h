@@ -1,5 +1,5 @@
-/* What the sources of dlsim's main program share: the command line, what is read for it, and its
- * searches (main_search.c). */
+/* Shared by the sources of dlsim's main program: the command line, its inputs, and its searches
+ * (main_search.c). */
 #ifndef DL_SIM_MAIN_H
 #define DL_SIM_MAIN_H
 
@@ -18,7 +18,7 @@
 enum { ADVISE_SETTINGS = 1, ADVISE_LAYOUT };
 
 typedef struct dl_settings {
-    bool replaces; /* the results' default name is that of a file */
+    bool replaces; /* the results go to the default name, which is an existing file */
     bool workloads;
     const char *save_costs;
     const char *output, *timeline, *schedule, *histogram, *without, *draw;
@@ -27,9 +27,9 @@ typedef struct dl_settings {
     bool check, fits, quiet, keys, columns, markdown, machines, explain, notes;
     const char *save;
     const char *solve, *target;
-    int advise; /* of advice_kinds; 0: none */
+    int advise; /* one of advice_kinds; 0: none */
     int goal;
-    /* For the advice; not given: max_staleness -1, the others 0. */
+    /* For the advice; if not given, max_staleness is -1, the others 0. */
     double max_staleness, min_efficiency, deadline_h, budget_usd, epochs, tokens;
     int64_t max_batch, max_interval, samples, max_points;
     dl_scenario_command command;
@@ -39,7 +39,7 @@ typedef struct dl_settings {
     dl_cluster *cluster;
 } dl_settings;
 
-/* All that is read before the simulation. */
+/* All inputs of the simulation. */
 typedef struct dl_inputs {
     dl_study study;
     dl_measured *measured;
@@ -50,24 +50,24 @@ extern const char dl_default_output[]; /* of --output, unless it is a search's *
 /* The file of the results; NULL: none. */
 const char *dl_settings_output(const dl_settings *set);
 
-/* A text to print behind the name of that file: whether it took the place of another one without
- * being told to. */
+/* A text to print after the name of that file, which says whether it replaced another one by
+ * default. */
 const char *dl_settings_replaced(const dl_settings *set);
 
 bool dl_settings_json_to_stdout(const dl_settings *set);
 
-/* Threads that simulate, >= 1. */
+/* Number of simulating threads, >= 1. */
 int dl_settings_threads(const dl_settings *set);
 
-/* Writes and prints the results of a sweep of `in`, as the options say. */
+/* Writes and prints the results of a sweep of `in` according to the options. */
 dl_status dl_inputs_write(const dl_inputs *in, const dl_sweep *sweep, const dl_settings *set,
                           dl_error *err);
 
-/* DL_ERR_USAGE for options that mean nothing with --advise or --solve, or only with them. */
+/* DL_ERR_USAGE for options that do not apply with --advise or --solve, or apply only with them. */
 dl_status dl_settings_check_search(const dl_settings *set, dl_error *err);
 
 /* --advise: searches for the best settings, layout, or split between generators and trainer, and
- * writes and prints what it finds. */
+ * writes and prints the result. */
 dl_status dl_inputs_advise(const dl_inputs *in, const dl_settings *set, dl_error *err);
 
 /* --solve: finds the value of a key with which a column has the value of --target. */

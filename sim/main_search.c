@@ -49,7 +49,7 @@ static dl_status samples_of_tokens(const dl_inputs *in, const dl_settings *set, 
     return DL_OK;
 }
 
-/* Samples of the whole training, NaN if that is not given. */
+/* Samples of the whole training, NaN if not given. */
 static dl_status training_samples(const dl_inputs *in, const dl_settings *set, double *samples,
                                   dl_error *err)
 {
@@ -140,7 +140,7 @@ dl_status dl_inputs_advise(const dl_inputs *in, const dl_settings *set, dl_error
     return status;
 }
 
-/* Options that only mean something with --advise, or nothing with it. */
+/* Refuses options that apply only with --advise, or not with it. */
 static dl_status check_advise(const dl_settings *set, dl_error *err)
 {
     const struct {
@@ -165,7 +165,7 @@ static dl_status check_advise(const dl_settings *set, dl_error *err)
                  {"html", set->html != NULL},
                  {"json", set->json != NULL}};
     const bool layout = set->advise == ADVISE_LAYOUT;
-    enum { LIMITS = 7, NEVER_OF_LAYOUTS = 6 }; /* of them the first ones */
+    enum { LIMITS = 7, NEVER_OF_LAYOUTS = 6 }; /* leading items */
     for (size_t i = 0; i < sizeof only / sizeof *only && !set->advise; i++) {
         if (!only[i].given) continue;
         return dl_error_set(err, DL_ERR_USAGE, "--%s needs --advise", only[i].name);
@@ -185,7 +185,7 @@ static dl_status check_advise(const dl_settings *set, dl_error *err)
     return DL_OK;
 }
 
-/* Options that mean nothing with --solve; --target means something only there. */
+/* Refuses options that do not apply with --solve, and --target without it. */
 static dl_status check_solve(const dl_settings *set, dl_error *err)
 {
     const struct {
