@@ -29,10 +29,10 @@ typedef struct settings {
     const char *output, *batches, *workload;
     const char *overlap_trace;            /* NULL: the traces' own slowdown */
     dl_text_list copies;                  /* traces of dlprof bench --of */
-    const char *device;                   /* NULL: as the traces say */
-    int64_t state_bytes, parameter_bytes; /* -1 = unknown, as the traces say */
-    const char *parameters;               /* their number; NULL: not given */
-    int64_t cores;                        /* 0: as the traces say */
+    const char *device;                   /* NULL: the traces' device */
+    int64_t state_bytes, parameter_bytes; /* -1 = unknown or from the traces */
+    const char *parameters;               /* their count; NULL: not given */
+    int64_t cores;                        /* 0: from the traces */
     int gradients;                        /* index in gradient_kinds */
     int external;                         /* dl_external */
     bool incomplete;                      /* steps may lack a pass or an update */
@@ -74,8 +74,8 @@ static dl_status parse_batches(const char *text, int64_t *batches, size_t count,
     return DL_OK;
 }
 
-/* How many images of a usual size, each with its label of 8 bytes, are exactly the `bytes` that a
- * step copies to its GPU; what they are goes to text[size]. 0: none are. */
+/* Number of images of a usual size, each with its label of 8 bytes, that are exactly the `bytes`
+ * that a step copies to its GPU, described in text[size]; 0: no match. */
 static int64_t images_of(double bytes, char *text, size_t size)
 {
     static const struct {
@@ -118,7 +118,8 @@ static dl_status check_batch(const dl_step_costs *costs, const dl_trace *trace, 
                            "profiler), or none of a convolution, embedding or linear layer");
 }
 
-/* Takes the samples of a step from the shapes in the trace, unless `given` by the user. */
+/* Takes the number of samples of a step from the shapes in the trace, unless `given` by the user.
+ * */
 static void take_batch(dl_step_costs *costs, const dl_trace *trace, int64_t given, dl_notes *notes)
 {
     const int64_t shown = dl_trace_meta_int(trace, DL_META_SAMPLES, 1, INT32_MAX, 0);
@@ -150,10 +151,10 @@ static void take_batch(dl_step_costs *costs, const dl_trace *trace, int64_t give
     }
 }
 
-/* Nearly all of a step in one pass, or its update. */
+/* Least fraction of a step that counts as nearly all of it in one pass or its update. */
 #define PASS_FRAC_MAX 0.99
 
-/* Time of a phase's operations that compute. */
+/* Time of a phase's compute operations. */
 static double computing_ns(const dl_step_costs *costs, const char *phase)
 {
     double sum_ns = 0;
@@ -166,7 +167,7 @@ static double computing_ns(const dl_step_costs *costs, const char *phase)
     return sum_ns;
 }
 
-/* Whether a step is one of training: it has a forward pass, a backward pass and an update. */
+/* Checks that a step is one of training, with a forward pass, a backward pass and an update. */
 static dl_status check_step(const dl_step_costs *costs, const char *path, dl_error *err)
 {
     static const char *const names[] = {"forward pass", "backward pass", "update"};
@@ -202,7 +203,7 @@ static dl_status check_step(const dl_step_costs *costs, const char *path, dl_err
     return status;
 }
 
-/* The cost file is of one of a step's passes. */
+/* Checks that the cost file is for one of a step's passes. */
 static dl_status check_passes(const dl_step_costs *costs, const char *path, dl_error *err)
 {
     const int64_t passes = (int64_t)costs->passes;
@@ -213,7 +214,7 @@ static dl_status check_passes(const dl_step_costs *costs, const char *path, dl_e
                            (long long)costs->batch, (long long)passes);
 }
 
-/* Whether each process has a value of the key, and each later one another than the first. */
+/* Whether each process has a value of the key, and every later one differs from the first. */
 static bool tells_apart(const dl_trace_inputs *in, const char *key)
 {
     const char *first = dl_trace_meta(in->traces[0], key);
@@ -224,7 +225,7 @@ static bool tells_apart(const dl_trace_inputs *in, const char *key)
     return first != NULL;
 }
 
-/* Costs are those of one process; several are named, so that one can be chosen. */
+/* Costs come from one process; the error names several, so that one can be chosen. */
 static dl_status check_process(const dl_trace_inputs *in, const char *path, dl_error *err)
 {
     if (in->count == 0) {
@@ -279,7 +280,7 @@ static dl_status take_file(dl_step_costs *costs, const char *path, int64_t batch
     return status;
 }
 
-/* The slowdown of another trace, of the same sort of device. */
+/* Finds the slowdown in another trace, of the same kind of device. */
 static dl_status find_slowdown(dl_overlap_slowdown *slowdown, const settings *set, dl_notes *notes,
                                dl_error *err)
 {
@@ -340,7 +341,7 @@ static void print(const char *path, const dl_step_costs *c)
 }
 
 /* Buckets of PyTorch's DistributedDataParallel from each parameter's gradients, where a trace of
- * all of them shows these; else from their sum. */
+ * all of them has these; else from their sum. */
 static void assume_buckets(dl_costs *costs, const dl_step_costs *steps, size_t count,
                            dl_notes *notes)
 {
@@ -360,7 +361,7 @@ static void assume_buckets(dl_costs *costs, const dl_step_costs *steps, size_t c
                  when);
 }
 
-/* When the gradients are exchanged. */
+/* Adds the times when the gradients are exchanged. */
 static void add_exchange(dl_costs *costs, const dl_step_costs *steps, size_t count,
                          const settings *set, dl_notes *notes)
 {
@@ -419,7 +420,7 @@ static void scale_value(dl_value *value, double factor)
     value->error *= factor;
 }
 
-/* Makes the operations' step at the batch of the benchmark what it takes there alone. */
+/* Scales the operations' step at the benchmark's batch to its time alone there. */
 static dl_status scale_to_alone(dl_costs *costs, const dl_dataset *data, dl_notes *notes,
                                 dl_error *err)
 {
@@ -452,7 +453,7 @@ static dl_status scale_to_alone(dl_costs *costs, const dl_dataset *data, dl_note
     return DL_OK;
 }
 
-/* [sharing] of copies of the program itself, and its step without a profiler. */
+/* Takes [sharing] from copies of the program itself, and its step without a profiler. */
 static dl_status take_copies(dl_costs *costs, const dl_text_list *paths, dl_notes *notes,
                              dl_error *err)
 {
@@ -493,7 +494,7 @@ static void print_next(const dl_costs *costs, bool by_loaders, const char *file)
     dl_gpu_model known = {0};
     const int64_t ranks = costs->trace_count > 0 ? costs->traces[0].ranks : 1;
     if (costs->device != NULL) dl_known_gpu(costs->device, &known);
-    /* More GPUs than a box has are in several, whose network is not known. */
+    /* More GPUs than a box has are in several boxes, whose network is unknown. */
     const char *network = ranks > USUAL_BOX ? "@NETWORK" : "";
     char *usual = known.name != NULL ? dl_machine_usual(known.name, USUAL_BOX) : NULL;
     char *machine = costs->cores > 0 ? dl_strdup("")
@@ -512,7 +513,7 @@ static void print_next(const dl_costs *costs, bool by_loaders, const char *file)
     free(known.name);
 }
 
-/* --parameters as bytes. */
+/* Converts --parameters to bytes. */
 static dl_status take_count(settings *set, dl_error *err)
 {
     double count = 0;

@@ -20,8 +20,8 @@ typedef struct settings {
 
 /* A part of the table: y = fixed + each x. */
 typedef struct line {
-    const char *x, *per, *y; /* columns; per: x is divided by it; NULL: by nothing */
-    bool is_rate;            /* y is x over what takes the time */
+    const char *x, *per, *y; /* columns; per: divisor of x; NULL: none */
+    bool is_rate;            /* y is x over the time */
     double *terms, *values;  /* [2 count], [count] */
     size_t count;
     dl_fit_line fit;
@@ -39,7 +39,7 @@ static dl_status cell(const dl_csv *csv, size_t row, const char *name, double *v
                            dl_csv_cell(csv, row, (size_t)column));
 }
 
-/* Takes the rows that have all of the part's columns. */
+/* Reads the rows that have all columns of the part. */
 static dl_status read_part(line *part, const dl_csv *csv, dl_error *err)
 {
     part->terms = dl_calloc(2 * csv->rows + 1, sizeof *part->terms, "rows");

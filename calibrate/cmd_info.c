@@ -15,7 +15,7 @@
 
 typedef struct settings {
     dl_info_settings info;
-    bool clocks; /* compare those of the ranks */
+    bool clocks; /* compare the ranks' clocks */
     dl_read_options read;
 } settings;
 
@@ -111,8 +111,8 @@ static dl_status show_clocks(const info *all, dl_error *err)
     return status;
 }
 
-/* JSON is an array, as a file may hold several processes; after a failure it ends with those
- * before. */
+/* JSON is an array, as a file may hold several processes; after a failure it ends with the earlier
+ * ones. */
 static dl_status summarise(const dl_text_list *paths, void *user, dl_error *err)
 {
     const settings *set = user;

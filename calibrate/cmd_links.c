@@ -16,7 +16,7 @@ typedef struct settings {
     const char *nodes; /* counts with commas, or NULL */
 } settings;
 
-/* The counts of nodes of the option, for each of which curves are wanted. */
+/* Parses the option's counts of nodes, for each of which curves are wanted. */
 static dl_status parse_nodes(const char *text, int **nodes, size_t *count, dl_error *err)
 {
     char *copy = dl_strdup(text != NULL ? text : ""), *rest = NULL;
@@ -36,7 +36,7 @@ static dl_status parse_nodes(const char *text, int **nodes, size_t *count, dl_er
     return status;
 }
 
-/* --output may be the file of --costs: it keeps that one's values. */
+/* --output may be the file of --costs: it then keeps that file's values. */
 static dl_status check_outputs(const dl_text_list *paths, const settings *set, dl_error *err)
 {
     const dl_file_role outputs[] = {

@@ -22,7 +22,7 @@ typedef struct settings {
 
 /* --- ranks one by one ------------------------------------------------------------------------- */
 
-/* The error of a time, as a part of the recorded one. */
+/* Error of a time, relative to the recorded one. */
 static double missed(double ns, const dl_prediction *s)
 {
     return ns / s->recorded_ns - 1;
@@ -68,7 +68,7 @@ static dl_status predict_trace(const dl_trace *trace, const settings *set, dl_ro
         dl_prediction prediction;
         status = dl_predict_steps(&prediction, &run, &instances, &transfer, &steps.lines[i], err);
         if (status == DL_ERR_DATA) {
-            /* One that cannot be predicted keeps nothing from the others. */
+            /* A rank that cannot be predicted does not stop the others. */
             dl_error_print(err, PROGRAM, stderr);
             status = DL_OK;
             continue;
@@ -147,7 +147,8 @@ static void write_ranks(const dl_multi_rank *multi, size_t ranks)
     putchar('\n');
 }
 
-/* Says so where the ranks' clocks differ: a collective cannot end on one before another has come.
+/* Reports differing clocks of the ranks: a collective cannot end on one rank before another has
+ * joined.
  */
 static void warn_of_clocks(const dl_trace_inputs *in)
 {

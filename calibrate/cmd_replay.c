@@ -41,7 +41,7 @@ static void replay_free(replay *r)
     *r = (replay){0};
 }
 
-/* Scales one sort; where the run has none of it, that is said. */
+/* Scales one kind of task; reports it if the run has none. */
 static dl_status scale(dl_replay_run *run, const char *what, double factor, dl_error *err)
 {
     size_t changed = 0;
@@ -68,7 +68,7 @@ static dl_status scale_all(dl_replay_run *run, const settings *set, dl_error *er
     return status;
 }
 
-/* Replays the run unchanged, then as the settings want it changed. */
+/* Replays the run unchanged, then with the settings' changes. */
 static dl_status run_replay(replay *r, const settings *set, dl_error *err)
 {
     r->times = dl_calloc(r->run.graph.node_count, sizeof *r->times, "replay");
@@ -94,8 +94,8 @@ static dl_status find_steps(replay *r, const settings *set, dl_error *err)
     return status;
 }
 
-/* Has the collectives that all ranks carry out end together: a collective takes as long as it did
- * from its last rank's start to its end. */
+/* Makes the collectives of all ranks end together: a collective takes its recorded time from its
+ * last rank's start to its end. */
 static void join_collectives(dl_replay_run *run)
 {
     dl_instances instances = {0};
@@ -108,7 +108,7 @@ static void join_collectives(dl_replay_run *run)
     dl_instances_free(&instances);
 }
 
-/* Says where steps accumulate the gradients of several passes, per device. */
+/* Reports steps that accumulate the gradients of several passes, for each device. */
 static void print_passes(const dl_trace *trace, const dl_activity_steps *steps)
 {
     for (size_t i = 0; i < steps->count; i++) {
@@ -212,7 +212,7 @@ static dl_status replay_files(const dl_text_list *paths, void *user, dl_error *e
     if (set->together) status = replay_together(paths, set, &follows, err);
     for (size_t i = 0; i < paths->count && status == DL_OK && !set->together; i++)
         status = replay_one_by_one(paths->items[i], set, &follows, err);
-    if (set->json) printf("\n]\n"); /* after a failure, of the replays before it */
+    if (set->json) printf("\n]\n"); /* after a failure, it closes the earlier replays */
     if (!follows && status == DL_OK)
         status = dl_error_set(err, DL_ERR_DATA, "no trace has operations of a GPU");
     return status;

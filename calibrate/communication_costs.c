@@ -11,12 +11,12 @@
 #include "common/sort.h"
 #include "common/units.h"
 
-/* From this speed-up over one thread on, as a fraction of k, no limit is seen. */
+/* Least speed-up over one thread, as a fraction of k, that shows no limit. */
 #define DL_MEMORY_FREE_FRAC 0.9
 
 #define TRIM_FRAC 0.1 /* of the samples of a case, at each end */
 
-/* The most that a cost file takes: where vectors in others' caches cost nothing. */
+/* The cost file's maximum, used where vectors in others' caches cost nothing. */
 #define SHARED_RATE_MAX 1e15
 #define SHARED_FACTOR_MIN 1e-3 /* a factor of a run is above 0 */
 
@@ -29,13 +29,13 @@ static const struct {
     [DL_COMM_UPDATE] = {"update", DL_SAMPLE_UPDATE},
 };
 
-/* A sample with the case that it belongs to. */
+/* A sample with its case. */
 typedef struct case_sample {
     uint64_t bytes;
     uint32_t vectors, threads;
     dl_phase phase;
-    size_t bench; /* of the dataset */
-    size_t order; /* as they were taken, which the location estimate needs */
+    size_t bench; /* number of its trace in the dataset */
+    size_t order; /* order of measurement, which the location estimate needs */
     double duration_ns;
 } case_sample;
 
@@ -87,14 +87,14 @@ static dl_status add_point(dl_comm_line *line, const case_sample *samples, size_
     return DL_OK;
 }
 
-/* What pushes, averages and pulls of the model's size take longer in one trace since another core's
- * cache has the vector, ns. */
+/* Extra time in ns of pushes, averages and pulls of the model's size in one trace, as another
+ * core's cache has the vector. */
 typedef struct shared_times {
     bool known;
     double push_ns, average_ns, pull_ns;
 } shared_times;
 
-/* The trimmed mean of the samples of that kind and of the model's size, by one thread, of `vectors`
+/* Trimmed mean of the samples of that kind and the model's size, by one thread, of `vectors`
  * vectors (0: any number), in the benches from `from` up to `to`; 0 if there are none. */
 static double model_time_ns(const dl_dataset *dataset, dl_sample_kind kind, uint32_t vectors,
                             size_t from, size_t to)
@@ -120,9 +120,9 @@ static double model_time_ns(const dl_dataset *dataset, dl_sample_kind kind, uint
     return mean;
 }
 
-/* Of every bench trace, [bench_count]; NULL where none has samples, or a vector was never averaged
- * alone. An average of two vectors is longer than one of one vector, on which no other core works,
- * by half: three vectors are read and written in place of two. */
+/* Finds the times of every bench trace, [bench_count]; NULL where none has samples, or a single
+ * vector was never averaged. An average of two vectors takes half as much again as that of one
+ * vector, which no other core uses: three vectors are read and written instead of two. */
 static shared_times *find_shared(const dl_dataset *dataset, const dl_costs *costs)
 {
     const size_t benches = dataset->bench_count;
@@ -150,7 +150,7 @@ static shared_times *find_shared(const dl_dataset *dataset, const dl_costs *cost
     return NULL;
 }
 
-/* The mean over the traces, as a rate. */
+/* Mean over the traces, as a rate. */
 static dl_value shared_rate(const dl_dataset *dataset, const shared_times *all, size_t offset)
 {
     double *times = dl_calloc(dataset->bench_count, sizeof *times, "shared vectors");
@@ -179,7 +179,8 @@ static void set_shared(const dl_dataset *dataset, const shared_times *all, dl_co
     costs->shared.pull_bytes_per_s = shared_rate(dataset, all, offsetof(shared_times, pull_ns));
 }
 
-/* Takes off averages of several vectors, which several threads made and take, what that costs. */
+/* Subtracts the cost of others' caches from averages of several vectors, which several threads
+ * wrote and read. */
 static void take_off_shared(const dl_dataset *dataset, const shared_times *all,
                             case_sample *samples, size_t count)
 {
@@ -191,7 +192,7 @@ static void take_off_shared(const dl_dataset *dataset, const shared_times *all,
     }
 }
 
-/* `shared`: of averages; NULL: not known. */
+/* `shared`: times of averages; NULL: unknown. */
 static dl_status find_points(const dl_dataset *dataset, dl_sample_kind kind,
                              const shared_times *shared, dl_comm_line *line, dl_error *err)
 {
@@ -206,7 +207,7 @@ static dl_status find_points(const dl_dataset *dataset, dl_sample_kind kind,
     return status;
 }
 
-/* What the one-thread points of a line can distinguish. They come first in the line. */
+/* Quantities that the one-thread points of a line, which come first, can distinguish. */
 typedef struct line_data {
     size_t n;
     bool sizes_vary, vectors_vary;
@@ -240,7 +241,7 @@ static double distance(const dl_comm_point *point, int which, int64_t parameter_
     return ratio * ratio * (1 + steps);
 }
 
-/* Terms of the lines, in this order, so that any of them may be left out. */
+/* Terms of the lines, in this order; any of them may be left out. */
 enum { LATENCY, READ, WRITE, TERMS };
 
 /* ns, ns per byte, with standard errors. merged: read and write are one coefficient. */
@@ -249,7 +250,7 @@ typedef struct line_fit {
     bool latency_assumed, merged;
 } line_fit;
 
-/* One attempt. A copy is read and write in one (`merged` from the start): bytes once. */
+/* One attempt. A copy has read and write merged (from the start): its bytes count once. */
 static dl_status solve(const dl_comm_line *line, const line_data *data, int64_t parameter_bytes,
                        int which, bool merged, line_fit *fit, dl_fit_line *found, dl_error *err)
 {
@@ -297,7 +298,7 @@ static dl_status fit_line(dl_comm_line *line, int which, int64_t parameter_bytes
     const bool copy = which == DL_COMM_COPY;
     bool merged = copy || !data.vectors_vary;
     dl_status status = solve(line, &data, parameter_bytes, which, merged, fit, &found, err);
-    /* Reading or writing for nothing is no cost: the points cannot distinguish them. */
+    /* A zero cost of reading or writing means that the points cannot distinguish them. */
     if (status == DL_OK && !merged &&
         (fit->coefficient[READ] <= 0 || fit->coefficient[WRITE] <= 0)) {
         merged = true;
@@ -376,7 +377,7 @@ static dl_status fit_lines(const dl_dataset *dataset, dl_comm_fit *all, dl_costs
     return status;
 }
 
-/* Unknown without values. */
+/* Median of the values; unknown without values. */
 static dl_value measured_median(const double *values, size_t count)
 {
     if (count == 0) return (dl_value){0};
@@ -388,7 +389,7 @@ static dl_value measured_median(const double *values, size_t count)
                       .origin = DL_ORIGIN_MEASURED};
 }
 
-/* Median of the samples with low .. high threads, of all where there are none of these. */
+/* Median of the samples with low .. high threads, or of all if there are none. */
 static dl_value median_value(const dl_dataset *dataset, dl_sample_kind kind, uint32_t low,
                              uint32_t high)
 {
@@ -409,7 +410,7 @@ static dl_value median_value(const dl_dataset *dataset, dl_sample_kind kind, uin
     return value;
 }
 
-/* Median of bytes over time of one kind of sample; unknown without. */
+/* Median of bytes over time of one kind of sample; unknown without samples. */
 static dl_value message_rate(const dl_dataset *dataset, int kind)
 {
     size_t count, chosen = 0;
@@ -442,15 +443,15 @@ static double distance_of(uint64_t bytes, int64_t parameter_bytes)
     return fabs(log2((double)bytes / (double)parameter_bytes));
 }
 
-/* What copies between a GPU and pageable memory reach, both directions together, at the size that
- * is nearest to the parameters. */
+/* Rate of copies between a GPU and pageable memory, both directions together, at the size nearest
+ * to the parameters. */
 static dl_value pageable_rate(const dl_dataset *dataset, int64_t parameter_bytes)
 {
     static const dl_sample_kind kinds[] = {DL_SAMPLE_H2D_PAGEABLE, DL_SAMPLE_D2H_PAGEABLE};
     uint64_t nearest = 0;
     double *rates = NULL;
     size_t chosen = 0;
-    for (int pass = 0; pass < 2; pass++) { /* which size; its samples */
+    for (int pass = 0; pass < 2; pass++) { /* find the size; collect its samples */
         for (int k = 0; k < 2; k++) {
             size_t count;
             case_sample *samples = list_samples(dataset, kinds[k], &count);
@@ -493,7 +494,7 @@ dl_status dl_comm_costs_fit(const dl_dataset *dataset, dl_comm_fit *fit, dl_cost
 void dl_dispatch_costs_fit(const dl_dataset *dataset, dl_costs *costs, dl_notes *notes)
 {
     if (!dataset->gpu.gpu || dataset->op_count == 0) return;
-    /* What operations leave uncovered of a step is on top of them: [op dispatch]. */
+    /* A step's time outside operations is added to them: [op dispatch]. */
     costs->dispatch.serial_ns =
         (dl_value){.known = true, .value = 0, .error = 0, .count = 0, .origin = DL_ORIGIN_ASSUMED};
     const dl_value launch = median_value(dataset, DL_SAMPLE_LAUNCH, 0, UINT32_MAX);
@@ -531,7 +532,7 @@ static bool is_of(const dl_record *sample, dl_sample_kind kind, const dl_comm_po
            (sample->threads > 0 ? sample->threads : 1) == point->threads;
 }
 
-/* The trimmed mean of a case's samples in one trace; 0 if there are none. */
+/* Trimmed mean of a case's samples in one trace; 0 if none. */
 static double case_time_ns(const dl_bench_trace *bench, dl_sample_kind kind,
                            const dl_comm_point *point)
 {
@@ -566,7 +567,7 @@ static float run_factor(const dl_bench_trace *bench, dl_sample_kind kind, const 
     return cases > 0 ? (float)(sum / cases) : 1;
 }
 
-/* Of all that sharing costs. */
+/* Total extra time due to others' caches. */
 static double shared_ns(const dl_dataset *dataset, const dl_costs *costs)
 {
     const double bytes = 1e9 * (double)dataset->parameter_bytes;
@@ -608,7 +609,7 @@ void dl_exchange_runs_fit(const dl_dataset *dataset, const dl_comm_fit *comm, dl
     free(shared);
 }
 
-/* Size with samples of several threads that is nearest to the parameters; 0: there is none. */
+/* Size nearest to the parameters that has samples of several threads; 0: none. */
 static uint64_t nearest_size(const dl_comm_line *line, int64_t parameter_bytes)
 {
     uint64_t nearest = 0;
@@ -635,7 +636,7 @@ static const dl_comm_point *find_alone(const dl_comm_line *line, const dl_comm_p
     return NULL;
 }
 
-/* Copies: each of the threads moves `bytes`. Averages: they share one of n vectors. */
+/* Copies: each of the threads moves `bytes`. Averages: they share one average of n vectors. */
 static void add_memory_point(dl_memory_fit *fit, const dl_comm_line *line,
                              const dl_comm_point *many, bool copies)
 {

@@ -6,7 +6,7 @@
 #include "common/alloc.h"
 #include "common/sort.h"
 
-/* A factor's difference between batch sizes that is worth a note, if it is over 3 standard errors.
+/* A factor's difference between batch sizes that is worth a note if over 3 standard errors.
  */
 #define CONTENTION_AGREE 0.05
 
@@ -61,7 +61,7 @@ static dl_status run_time(const dl_copies_run *run, bool mean, double *time_ns, 
     return status;
 }
 
-/* Where run number `round` of k copies lies among the runs of one trace; NULL if there is none. */
+/* Finds run number `round` of k copies among the runs of one trace; NULL if none. */
 static const dl_copies_run *find_round(const dl_copies_run *runs, size_t count, int copies,
                                        int64_t batch, size_t round)
 {
@@ -72,14 +72,14 @@ static const dl_copies_run *find_round(const dl_copies_run *runs, size_t count, 
     return NULL;
 }
 
-/* Ratios of all rounds of one k and batch, over the bench traces. */
+/* Ratios in all rounds of one k and batch, over the bench traces. */
 typedef struct ratios {
     double *values;
     size_t count;
 } ratios;
 
-/* `slices`: copies take turns in long time slices, as cores do it and GPUs do not. `trained_ns`: of
- * the step alone, where it is known; 0: that of the same round. */
+/* `slices`: copies take turns in long time slices, as on cores but not on GPUs. `trained_ns`: time
+ * of the step alone, if known; 0: that of the same round. */
 static dl_status add_rounds(const dl_copies_run *runs, size_t count, bool slices, double trained_ns,
                             const dl_contention_point *point, ratios *all, dl_error *err)
 {
@@ -98,9 +98,9 @@ static dl_status add_rounds(const dl_copies_run *runs, size_t count, bool slices
     }
 }
 
-/* The operations of a step on a GPU, which the bench times likewise, of that batch size in
- * training; 0: none was trained. What dlsim makes of their costs and of the factor is then the time
- * of k copies itself, whatever the bench's short run of one copy met. */
+/* Time of a step's operations on a GPU in training at that batch size, timed like in the bench; 0:
+ * not trained. Their costs times the factor then give dlsim the time of k copies itself, whatever
+ * happened in the bench's short run of one copy. */
 static double trained_on_gpu_ns(const dl_dataset *dataset, const dl_costs *costs, int64_t batch)
 {
     const double samples = (double)batch;
@@ -139,7 +139,7 @@ static dl_status fit_point(const dl_dataset *dataset, const dl_costs *costs,
 
 DL_ORDER(by_copies_and_batch, dl_contention_point, DL_BY(copies), DL_BY(batch));
 
-/* One point for every k >= 2 and batch that was measured. */
+/* Lists a point for every measured k >= 2 and batch. */
 static void list_points(const dl_dataset *dataset, dl_contention_fit *fit)
 {
     for (size_t b = 0; b < dataset->bench_count; b++) {
@@ -159,7 +159,7 @@ static void list_points(const dl_dataset *dataset, dl_contention_fit *fit)
     dl_sort(fit->points, fit->count, sizeof *fit->points, by_copies_and_batch);
 }
 
-/* Batch sizes of one k, points[n], into one number: a fit of a constant. */
+/* Combines the batch sizes of one k, points[n], into one number: a fit of a constant. */
 static dl_status combine(const dl_contention_point *points, size_t n, dl_value *value,
                          dl_error *err)
 {
@@ -191,7 +191,7 @@ static dl_status combine(const dl_contention_point *points, size_t n, dl_value *
     return status;
 }
 
-/* Smallest against largest batch size of one k: differences that are clear and that matter. */
+/* Notes clear and relevant differences between the smallest and largest batch size of one k. */
 static void note_disagreement(const dl_contention_point *small, const dl_contention_point *large,
                               dl_notes *notes)
 {

@@ -14,12 +14,12 @@
 
 /* Leaves out the traces during which others took more than DL_DATASET_DISTURBED of the processors,
  * of each kind (train runs of a batch size, whole benches, snapshots) unless fewer than a quarter
- * of them would be left: then others belong to the machine as it is. A note says either. */
+ * of them would remain: then others belong to the machine. A note reports both cases. */
 #define DL_DATASET_DISTURBED 100 /* thousandths */
 
 static int64_t dataset_disturbed(const dl_trace *trace);
 
-/* Bytes of a sample that the second INPUT record of a step copied; 0: there is none. */
+/* Bytes of a sample copied by a step's second INPUT record; 0: none. */
 static double copied_bytes_per_sample(const dl_trace *trace)
 {
     int64_t step = -1;
@@ -34,7 +34,7 @@ static double copied_bytes_per_sample(const dl_trace *trace)
     return 0;
 }
 
-/* Samples of a step; 0: the trace does not say. */
+/* Samples of a step; 0: not in the trace. */
 static double batch_of(const dl_trace *trace)
 {
     for (size_t i = 0; i < trace->record_count; i++) {
@@ -43,7 +43,7 @@ static double batch_of(const dl_trace *trace)
     return 0;
 }
 
-/* Median time of these copies in steps after the first; 0: there is none. */
+/* Median time of these copies in steps after the first; 0: none. */
 static double median_copy_ns(const dl_trace *trace)
 {
     double *times = NULL;
@@ -62,8 +62,8 @@ static double median_copy_ns(const dl_trace *trace)
     return median;
 }
 
-/* Least squares, a trace each; never below 0. Sums are divided once: the mean of equal numbers is
- * that number, and a line through equal times is level. */
+/* Least squares with one point per trace; never below 0. Sums are divided once, so that the mean of
+ * equal numbers is exact, and a line through equal times is level. */
 dl_value dl_gpu_facts_copy_ns(const dl_gpu_facts *facts)
 {
     double n = 0, bytes = 0, ns = 0, both = 0, squares = 0;
@@ -133,8 +133,8 @@ static dl_status take_memory(dl_gpu_facts *facts, const dl_trace *trace, dl_note
     return DL_OK;
 }
 
-/* Adds what a train trace of one worker says; of a processor's nothing. DL_ERR_PARSE for a meta key
- * that is not a number. */
+/* Adds the data of a train trace of one worker; nothing from a processor's. DL_ERR_PARSE for a meta
+ * key that is not a number. */
 static dl_status gpu_facts_take(dl_gpu_facts *facts, const dl_trace *trace, dl_notes *notes,
                                 dl_error *err)
 {
@@ -150,8 +150,8 @@ static dl_status gpu_facts_take(dl_gpu_facts *facts, const dl_trace *trace, dl_n
     return take_memory(facts, trace, notes, err);
 }
 
-/* The numbers are medians with a distribution-free interval of 95 %; as for a normal one, its half
- * is 1.96 standard errors. */
+/* The numbers are medians with a distribution-free interval of 95 %; as for a normal distribution,
+ * half of it is 1.96 standard errors. */
 #define STANDARD_ERRORS_OF_INTERVAL 1.96
 
 static dl_status meta_figure(const dl_trace *trace, const char *key, double *figure, dl_error *err)
@@ -190,12 +190,12 @@ dl_status dl_recording_cost_take(dl_dataset *dataset, const dl_trace *trace, dl_
     return DL_OK;
 }
 
-/* Off one step: op_ns[op_count], the last one dispatch. */
+/* Subtracts the cost from one step: op_ns[op_count], the last one dispatch. */
 static void subtract(double *op_ns, size_t op_count, double *step_ns, double cost_ns)
 {
     double *dispatch_ns = &op_ns[op_count - 1];
     const double operations_ns = *step_ns - *dispatch_ns;
-    if (cost_ns >= *step_ns) return; /* no step takes less than nothing */
+    if (cost_ns >= *step_ns) return; /* a step cannot take less than no time */
     *step_ns -= cost_ns;
     const double off_dispatch_ns = cost_ns < *dispatch_ns ? cost_ns : *dispatch_ns;
     *dispatch_ns -= off_dispatch_ns;
@@ -204,7 +204,7 @@ static void subtract(double *op_ns, size_t op_count, double *step_ns, double cos
         op_ns[op] *= 1 - left_ns / operations_ns;
 }
 
-/* Of what dlprof train itself wrote. */
+/* Subtracts the cost of dlprof train's own records. */
 static void subtract_records(dl_dataset *dataset, dl_notes *notes)
 {
     if (dataset->record_pairs == 0 || dataset->run_count == 0) return;
@@ -240,7 +240,7 @@ char *dl_recording_process(const dl_trace *trace)
     return host != NULL && pid != NULL ? dl_format("%s:%s", host, pid) : NULL;
 }
 
-/* Sums the devices up: one thread may feed them all. */
+/* Sums over the devices, as one thread may feed them all. */
 static dl_status estimate(dl_captured_process *made, const dl_capture_figures *figures,
                           const dl_trace *trace, dl_error *err)
 {
@@ -296,7 +296,7 @@ static const dl_captured_process *find_capture(const dl_dataset *dataset, const 
     return NULL;
 }
 
-/* Off the dispatch of each step. */
+/* Subtracts the cost from the dispatch of each step. */
 static void subtract_capture(const dl_dataset *dataset, dl_step_run *run,
                              const dl_captured_process *capture, dl_notes *notes)
 {
@@ -348,7 +348,7 @@ void dl_recording_cost_subtract(dl_dataset *dataset, dl_notes *notes)
     subtract_records(dataset, notes);
 }
 
-/* Name of the operation that a record is time of, NULL if of none; the text is the caller's. */
+/* Name of the operation that a record times, NULL if none; the caller frees it. */
 static char *op_name(const dl_trace *trace, const dl_record *record)
 {
     if (record->kind == DL_RECORD_INPUT) return dl_strdup("input");
@@ -365,7 +365,7 @@ static size_t find_op(const dl_dataset *dataset, const char *name)
     return found >= 0 ? (size_t)found : dataset->op_count;
 }
 
-/* The operations of the first step of the first train trace, in their order. */
+/* Lists the operations of the first step of the first train trace, in order. */
 static void list_ops(dl_dataset *dataset, const dl_trace *trace, const dl_steps *steps,
                      const dl_step *step)
 {
@@ -382,8 +382,8 @@ static void list_ops(dl_dataset *dataset, const dl_trace *trace, const dl_steps 
 
 #define PHASES (DL_PHASE_PULL + 1)
 
-/* Looks operations up by a record's (name, phase) only once: table[string_count x PHASES] has their
- * indices; op_count = other, op_count + 1 = not looked up. */
+/* Looks an operation up once for each (name, phase) of records: table[string_count x PHASES] has
+ * the indices; op_count = other, op_count + 1 = not looked up. */
 static size_t op_of(size_t *table, const dl_dataset *dataset, const dl_trace *trace,
                     const dl_record *record)
 {
@@ -400,8 +400,8 @@ static size_t op_of(size_t *table, const dl_dataset *dataset, const dl_trace *tr
     return *index;
 }
 
-/* Time of each operation of a step into op_ns[op_count]; *step_ns without exchange. False if an
- * operation is missing; *unknown is a record of one that the list does not have. */
+/* Sums the time of each operation of a step into op_ns[op_count]; *step_ns without exchange. False
+ * if an operation is missing; *unknown is a record of an unlisted operation. */
 static bool sum_ops(const dl_dataset *dataset, size_t *table, const dl_trace *trace,
                     const dl_steps *steps, const dl_step *step, double *op_ns, double *step_ns,
                     const dl_record **unknown)
@@ -443,7 +443,7 @@ static dl_status refuse_op(const dl_dataset *dataset, const dl_trace *trace,
     return status;
 }
 
-/* Steps that count: after the warm-up, of the run's batch size, with every operation. */
+/* Takes the steps that count: after the warm-up, of the run's batch size, with every operation. */
 static dl_status take_steps(const dl_dataset *dataset, const dl_trace *trace, const dl_steps *steps,
                             dl_step_run *run, size_t *dropped, dl_error *err)
 {
@@ -579,8 +579,8 @@ const char *const dl_sample_kind_names[DL_SAMPLE_KINDS] = {
 };
 
 /* Samples of dlprof bench that no cost is fitted to: of links and GPUs' memories (dlcal links and
- * dlprof machine --measure take them), and of what averages and messages reach of the memory's
- * bandwidth. */
+ * dlprof machine --measure take them), and of the memory bandwidth reached by averages and
+ * messages. */
 static const char *const other_samples[] = {"h2d",
                                             "d2h",
                                             "h2d_with_d2h",
@@ -610,7 +610,7 @@ static dl_status differ(const dl_dataset *dataset, const dl_trace *trace, const 
                            there, dataset->path);
 }
 
-/* What all traces have to agree on. */
+/* Checks the properties that all traces must share. */
 static dl_status check_head(dl_dataset *dataset, const dl_trace *trace, dl_error *err)
 {
     const char *model = dl_trace_meta(trace, "model");
@@ -663,7 +663,7 @@ static dl_status check_head(dl_dataset *dataset, const dl_trace *trace, dl_error
     return DL_OK;
 }
 
-/* What a trace says of others' share of the processors (dl_step_run's `disturbed`). */
+/* Others' share of the processors, from the trace (`disturbed` of dl_step_run). */
 static int64_t dataset_disturbed(const dl_trace *trace)
 {
     return dl_trace_meta_int(trace, "others_permille", 0, 1000, 0) +
@@ -713,8 +713,8 @@ static dl_status add_bench(dl_dataset *dataset, const dl_trace *trace, dl_error 
     return DL_OK;
 }
 
-/* Bench traces say how many cores the machine has for training; a train trace of one worker may
- * have been restricted to one. */
+/* Takes the machine's number of cores for training from bench traces; a train trace of one worker
+ * may have been restricted to one. */
 static dl_status take_cores(dl_dataset *dataset, const dl_trace *trace, bool bench, dl_error *err)
 {
     int64_t cores;
@@ -812,7 +812,7 @@ void dl_dataset_free(dl_dataset *dataset)
     *dataset = (dl_dataset){0};
 }
 
-/* How many of a kind are disturbed, and whether to leave these out; says so. */
+/* Whether to leave out the disturbed ones of a kind; notes their number. */
 static bool leaves_out(size_t disturbed, size_t count, const char *kind, dl_notes *notes)
 {
     if (disturbed == 0) return false;

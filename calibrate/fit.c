@@ -58,7 +58,7 @@ static int bisquare(const double *values, size_t n, dl_estimate *location)
         gsl_matrix_set_all(ones, 1);
         const gsl_vector_const_view y = gsl_vector_const_view_array(values, n);
         code = gsl_multifit_robust(ones, &y.vector, constant, covariance, work);
-        /* Where the iteration goes back and forth between two location estimates, either will do.
+        /* If the iteration alternates between two location estimates, either will do.
          */
         if (code == GSL_EMAXITER) code = GSL_SUCCESS;
     }
@@ -73,8 +73,8 @@ static int bisquare(const double *values, size_t n, dl_estimate *location)
     return code;
 }
 
-/* Whether half of the values or more equal their median, as those of an operation of a few ns do on
- * a clock of whole ns: the robust scale is 0 then, and the weights would be 0/0. */
+/* Whether at least half of the values equal their median, as for an operation of a few ns on a
+ * clock of whole ns: the robust scale is then 0, and the weights would be 0/0. */
 static bool most_are_equal(const double *values, size_t n)
 {
     double *sorted = sorted_copy(values, n);
@@ -117,7 +117,7 @@ dl_estimate dl_fit_median(const double *values, size_t n)
     double *sorted = sorted_copy(values, n);
     dl_estimate median = {gsl_stats_median_from_sorted_data(sorted, 1, n), 0, (int64_t)n};
     /* The number of values below the true median has the standard deviation sqrt(n) / 2, so the
-     * order statistics that far to either side lie one standard error away. */
+     * order statistics at this distance on either side lie one standard error away. */
     const double half = sqrt((double)n) / 2;
     const double middle = (double)(n - 1) / 2;
     const size_t low = (size_t)fmax(0, floor(middle - half));
@@ -139,7 +139,7 @@ dl_fit_shape dl_fit_shape_of(const double *values, size_t n)
     return shape;
 }
 
-/* Workspace of one problem; only the terms with active[j] take part. */
+/* Workspace of one problem; it uses only the terms with active[j]. */
 typedef struct solver {
     const dl_fit_problem *problem;
     bool active[DL_FIT_TERMS_MAX];
@@ -187,7 +187,7 @@ static int solver_init(solver *s, const dl_fit_problem *problem, const bool *act
     return GSL_SUCCESS;
 }
 
-/* Weighted least squares with the variances that `tau` gives. */
+/* Weighted least squares with the variances given by `tau`. */
 static int solve_at(solver *s, double tau)
 {
     const dl_fit_problem *problem = s->problem;
@@ -230,7 +230,7 @@ static int solve_for_tau(solver *s, double *tau)
     return code;
 }
 
-/* Takes the most clearly negative coefficient out of `active`; false if there is none. */
+/* Removes the most significantly negative coefficient from `active`; false if there is none. */
 static bool hold_negative(const solver *s, bool *active)
 {
     double worst = 0;

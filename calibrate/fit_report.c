@@ -110,7 +110,7 @@ static void add_value(dl_rows *to, const char *name, const dl_value *value, bool
                 (long long)value->count, dl_origin_name(value->origin));
 }
 
-/* For people: a number that is given, a phase of one. */
+/* A number for display; none for 0. */
 static double some(unsigned count)
 {
     return count > 0 ? (double)count : (double)NAN;

@@ -1,4 +1,4 @@
-/* Operations that were timed while the GPU waited for their launch. */
+/* Operations timed while the GPU waited for their launch. */
 #include "calibrate/calibration.h"
 
 #include <math.h>
@@ -6,13 +6,13 @@
 
 #include "common/alloc.h"
 
-/* A part of forward and backward that is no gap but the scatter of both measurements, and the marks
- * between operations. */
+/* Fraction of forward and backward below which a difference is no gap but the scatter of both
+ * measurements, and the marks between operations. */
 #define GAP_MATTERS_FRAC 0.05
 
 #define BATCHES_MAX 32
 
-/* Of one batch size: a pass as training has it, and on the GPU itself. */
+/* A pass at one batch size: as in training, and on the GPU itself. */
 typedef struct pass {
     int64_t batch;
     double trained_ns, own_ns, error_ns;
@@ -46,7 +46,7 @@ static dl_status find_pass(const dl_dataset *dataset, const dl_costs *costs, pas
     return status;
 }
 
-/* All batch sizes that have samples, at most BATCHES_MAX. */
+/* Finds all batch sizes that have samples, at most BATCHES_MAX. */
 static dl_status find_passes(const dl_dataset *dataset, const dl_costs *costs, pass *passes,
                              size_t *count, dl_error *err)
 {
@@ -68,8 +68,8 @@ static dl_status find_passes(const dl_dataset *dataset, const dl_costs *costs, p
     return status;
 }
 
-/* The shortest pass of all batch sizes that were trained: launching it takes no longer, and it does
- * not depend on the batch. */
+/* The shortest pass of all trained batch sizes: the launch takes no longer, and does not depend on
+ * the batch. */
 static double shortest_pass_ns(const dl_dataset *dataset, const dl_costs *costs)
 {
     size_t count;

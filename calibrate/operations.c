@@ -7,10 +7,10 @@
 #include "common/alloc.h"
 #include "common/names.h"
 
-/* Residuals beyond this are warned of. */
+/* Larger residuals cause a warning. */
 #define DL_LINEARITY_LIMIT_FRAC 0.02
 
-/* One operation's location estimates, a run each. */
+/* Location estimates of one operation, one for each run. */
 typedef struct centers {
     double *terms; /* [runs x 2]: 1, batch */
     double *value_ns, *error_ns, *scale_ns;
@@ -26,7 +26,7 @@ static void centers_init(centers *c, size_t runs)
     c->count = 0;
 }
 
-/* Centre of run `r`'s times[i * stride]. */
+/* Adds the location estimate of run `r`'s times[i * stride]. */
 static dl_status add_center(centers *c, const dl_step_run *run, size_t r, const double *times,
                             size_t stride, dl_error *err)
 {
@@ -46,7 +46,7 @@ static dl_status add_center(centers *c, const dl_step_run *run, size_t r, const 
     return DL_OK;
 }
 
-/* Operation `op` of all runs; op == op_count: the whole step. */
+/* Centres of operation `op` over all runs; op == op_count: the whole step. */
 static dl_status find_centers(const dl_dataset *dataset, size_t op, centers *c, dl_error *err)
 {
     dl_status status = DL_OK;
@@ -65,7 +65,7 @@ static bool grows_with_batch(const char *op)
            dl_ends_with(op, ".backward");
 }
 
-/* One batch size: the mean of the runs, divided by assumption. */
+/* Single batch size: the mean of the runs, divided by assumption. */
 static dl_status fit_one_batch(const centers *c, size_t runs, double batch, dl_op_cost *cost,
                                dl_error *err)
 {
@@ -169,7 +169,7 @@ double dl_op_residual_frac(const dl_op_point *point)
     return point->fitted_ns > 0 ? point->observed_ns / point->fitted_ns - 1 : 0;
 }
 
-/* The whole step at each batch size. */
+/* Adds the whole step at each batch size. */
 static dl_status add_steps(const dl_dataset *dataset, const int64_t *batches, dl_operations *all,
                            dl_error *err)
 {
@@ -199,8 +199,8 @@ static dl_status add_steps(const dl_dataset *dataset, const int64_t *batches, dl
     return status;
 }
 
-/* What lines cannot say: how much longer or shorter the operations together took at each batch size
- * than their lines. Two batch sizes leave nothing over. */
+/* Sets the deviation from the lines: the time of all operations at each batch size over that of
+ * their lines. Two batch sizes leave no deviation. */
 static void set_linearity(const dl_operations *all, dl_costs *costs, dl_notes *notes)
 {
     if (all->batch_count < 3) return;
@@ -222,8 +222,8 @@ static void set_linearity(const dl_operations *all, dl_costs *costs, dl_notes *n
     costs->linearity_count = all->batch_count;
 }
 
-/* A note of each batch size at which the step is off its line, and of the operations that matter
- * there: by more than half of the limit, as part of the step. */
+/* Notes each batch size at which the step deviates from its line, and the operations that matter
+ * there: by more than half of the limit, as a fraction of the step. */
 static void note_deviations(const dl_operations *all, dl_notes *notes)
 {
     for (size_t b = 0; b < all->batch_count; b++) {

@@ -11,13 +11,13 @@
 
 #define DL_STEP_NOISE_FACTORS_MAX 4096 /* of one batch size and number of copies */
 
-/* A set in the making: whole series, run by run. */
+/* A set while it is gathered: whole series, run by run. */
 typedef struct gathered {
     dl_noise_set set;
-    size_t train_runs; /* the first ones */
+    size_t train_runs; /* number of these, which come first */
 } gathered;
 
-/* The series of one more run, empty. */
+/* Adds an empty series for one more run. */
 static dl_noise_series *add_run(gathered *all)
 {
     dl_noise_set *set = &all->set;
@@ -55,8 +55,8 @@ static bool is_whole(const dl_copies_run *run)
     return seen == (size_t)run->copies;
 }
 
-/* One run for a bench trace, whatever the number of its rounds, so that runs of the noise and of
- * dl_exchange_runs_fit that were measured together have the same number. */
+/* Adds one run for a bench trace, whatever its number of rounds, so that runs of the noise and of
+ * dl_exchange_runs_fit measured together have the same number. */
 static void add_bench(gathered *all, const dl_bench_trace *bench, double expected_ns)
 {
     size_t count;
@@ -89,7 +89,7 @@ static double mean_of(const dl_noise_series *series, size_t count)
     return steps > 0 ? sum / (double)steps : 0;
 }
 
-/* Leaves the bench's steps of one copy out if they are not like the train runs'. */
+/* Leaves out the bench's steps of one copy if they differ from the train runs'. */
 static void check_bench(gathered *all, dl_notes *notes)
 {
     dl_noise_set *set = &all->set;
@@ -105,8 +105,7 @@ static void check_bench(gathered *all, dl_notes *notes)
         free(set->series[--set->run_count].factors);
 }
 
-/* The largest number of steps that every series may give, so that all together give at most
- * DL_STEP_NOISE_FACTORS_MAX. */
+/* The most steps to keep of each series, so that the total is at most DL_STEP_NOISE_FACTORS_MAX. */
 static size_t share_of_each(const dl_noise_set *set)
 {
     size_t share = DL_STEP_NOISE_FACTORS_MAX, total;
@@ -119,8 +118,8 @@ static size_t share_of_each(const dl_noise_set *set)
     return share;
 }
 
-/* Keeps the middle `share` of each series, and finds the shape of what is kept: the correlation of
- * neighbours as the mean over the series, because they do not continue one another. */
+/* Keeps the middle `share` of each series, and finds the shape of the kept factors: the correlation
+ * of neighbours is the mean over the series, which do not continue one another. */
 static void keep(dl_noise_set *set, dl_step_noise_set *fit)
 {
     const size_t share = share_of_each(set), count = set->run_count * set->copies;
@@ -155,7 +154,7 @@ static double gpu_step_ns(const dl_costs *costs, double batch)
            dl_costs_step_ns(costs, batch, "update");
 }
 
-/* The set of one number of copies and batch size, if there are runs of it. */
+/* Adds the set of one number of copies and batch size, if it has runs. */
 static void add_set(const dl_dataset *dataset, size_t copies, int64_t batch, dl_costs *costs,
                     dl_step_noise *fit, dl_notes *notes)
 {
@@ -164,7 +163,8 @@ static void add_set(const dl_dataset *dataset, size_t copies, int64_t batch, dl_
     const double expected_ns = dl_costs_step_ns(costs, (double)batch, NULL) * shared;
     if (copies == 1) add_train(&all, dataset, expected_ns);
     for (size_t b = 0; b < dataset->bench_count; b++) {
-        /* Of copies on a GPU, the time of their operations there; of one, training says it. */
+        /* For copies on a GPU, the time of their operations there; for one copy, training has it.
+         * */
         const bool gpu = dataset->benches[b].gpu;
         if (gpu && copies == 1) continue;
         add_bench(&all, &dataset->benches[b],
@@ -194,10 +194,10 @@ void dl_step_noise_fit_factors(const dl_dataset *dataset, dl_costs *costs, dl_st
     free(batches);
 }
 
-/* Values of [work] at most: each is the mean of as many drawn steps. */
+/* Most values of [work]; each is the mean of equally many drawn steps. */
 #define WORK_GROUPS_MAX 64
 
-/* Time of what depends on a step's data, by the fitted lines; without any, one for each sample. */
+/* Data-dependent time of a step by the fitted lines; without lines, the number of samples. */
 static double data_ns(const dl_costs *costs, double samples)
 {
     const double ns = dl_costs_step_ns(costs, samples, "input") +
@@ -228,7 +228,7 @@ void dl_work_fit(const dl_dataset *dataset, dl_costs *costs, dl_notes *notes)
         costs->work_steps[g] = (float)(group_ns / mean_ns);
         sum += (double)costs->work_steps[g];
     }
-    for (size_t g = 0; g < groups; g++) /* groups differ by a step where they do not divide all */
+    for (size_t g = 0; g < groups; g++) /* groups differ by a step if the count is no multiple */
         costs->work_steps[g] *= (float)((double)groups / sum);
     free(times_ns);
     dl_notes_add(notes,

@@ -17,7 +17,7 @@ static bool has_work(const dl_trace *trace)
     return false;
 }
 
-/* Whether a framework's operators ran, on cores alone. */
+/* Whether a framework's operators ran only on cores. */
 static bool has_operators(const dl_trace *trace)
 {
     dl_cpu_operators operators = {0};
@@ -95,10 +95,10 @@ dl_status dl_trace_inputs_align(dl_trace_inputs *in, dl_error *err)
     return status;
 }
 
-/* A command with what is given of patterns. */
+/* A command with its pattern options. */
 typedef struct trace_command {
     dl_command_fn run;
-    void *user; /* of run */
+    void *user; /* argument of run */
     dl_read_options *read;
     dl_text_list collectives; /* "TEXT=COLLECTIVE" */
     const char *path;         /* file of patterns (trace/readers/reader.h), or NULL */

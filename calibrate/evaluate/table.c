@@ -10,7 +10,7 @@
 #include "calibrate/table/table_internal.h"
 #include "common/alloc.h"
 
-/* Limit for GSL's driver, like in calibrate/table/model.c. */
+/* Limits of GSL's driver. */
 #define ITERATIONS 100
 #define STEP_TOLERANCE 1e-8
 #define GRADIENT_TOLERANCE 1e-12

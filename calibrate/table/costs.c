@@ -154,7 +154,8 @@ static char *full_name(const char *name)
     return dl_format("[%.*s] %s", (int)(dot - name), name, dot + 1);
 }
 
-/* Start of the search for a rate without a limit in the machine file: that of a GPU's link. */
+/* Start of the search for a rate without a limit in the machine file: that of a GPU's link, which
+ * limits two of them. */
 static double link_rate(const dl_scenario *scenario)
 {
     const dl_machine *m = &scenario->gpu->machine;
