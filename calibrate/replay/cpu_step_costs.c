@@ -97,64 +97,29 @@ static void take_parts(dl_step_costs *costs, const dl_cpu_training *cpu)
     free(values);
 }
 
-/* All-reduces of gradients that a step calls during its backward pass; their number and bytes. */
-static size_t gradients_of(const dl_cpu_training *cpu, const dl_cpu_step *step,
-                           const dl_cpu_collective **list)
-{
-    size_t count = 0;
-    for (size_t c = step->first; c < step->first + step->count; c++) {
-        const dl_cpu_collective *collective = &cpu->collectives[c];
-        const bool ready = collective->ready_frac >= 0 && collective->bytes > 0;
-        if (ready && strcmp(collective->name, "AllReduce") == 0) list[count++] = collective;
-    }
-    return count;
-}
-
-static bool same_buckets(const dl_cpu_collective *const *a, size_t a_count,
-                         const dl_cpu_collective *const *b, size_t b_count)
-{
-    for (size_t i = 0; i < a_count && a_count == b_count; i++) {
-        if (a[i]->bytes != b[i]->bytes) return false;
-    }
-    return a_count == b_count;
-}
-
-/* The buckets that most regular steps have: frameworks choose them anew after the first step. */
+/* The all-reduces that the regular steps call during their backward passes. */
 static void take_gradients(dl_step_costs *costs, const dl_cpu_training *cpu)
 {
-    const dl_cpu_collective **own =
-        dl_calloc(cpu->collective_count, sizeof(dl_cpu_collective *), "gradients");
-    const dl_cpu_collective **other =
-        dl_calloc(cpu->collective_count, sizeof(dl_cpu_collective *), "gradients");
-    size_t most = 0;
+    dl_reduce *reduces = dl_calloc(cpu->collective_count, sizeof *reduces, "gradients");
+    dl_step_reduces *steps = dl_calloc(cpu->step_count, sizeof *steps, "gradients");
+    size_t count = 0, step_count = 0;
     for (size_t s = 0; s < cpu->step_count; s++) {
-        const size_t count = gradients_of(cpu, &cpu->steps[s], own);
-        if (cpu->steps[s].label != DL_STEP_REGULAR || count == 0) continue;
-        double *shares = dl_calloc(count, sizeof *shares, "gradients");
-        size_t alike = 0;
-        for (size_t k = 0; k < cpu->step_count; k++) {
-            const size_t there = gradients_of(cpu, &cpu->steps[k], other);
-            if (cpu->steps[k].label != DL_STEP_REGULAR || !same_buckets(own, count, other, there))
-                continue;
-            alike++;
-            for (size_t i = 0; i < count; i++)
-                shares[i] += other[i]->ready_frac;
+        const dl_cpu_step *step = &cpu->steps[s];
+        if (step->label != DL_STEP_REGULAR) continue;
+        dl_step_reduces *taken = &steps[step_count++];
+        *taken = (dl_step_reduces){.first = count};
+        for (size_t c = step->first; c < step->first + step->count; c++) {
+            const dl_cpu_collective *of = &cpu->collectives[c];
+            const bool ready = of->ready_frac >= 0 && of->bytes > 0;
+            if (!ready || strcmp(of->name, "AllReduce") != 0) continue;
+            reduces[count++] = (dl_reduce){of->ready_frac, (double)of->bytes};
+            taken->count++;
+            taken->bytes += (double)of->bytes;
         }
-        if (alike > most) {
-            double bytes = 0;
-            most = alike;
-            free(costs->gradients);
-            costs->gradients = dl_calloc(count, sizeof *costs->gradients, "gradients");
-            costs->gradient_count = count;
-            for (size_t i = 0; i < count; i++) {
-                bytes += (double)own[i]->bytes;
-                costs->gradients[i] = (dl_gradients_ready){shares[i] / (double)alike, bytes};
-            }
-        }
-        free(shares);
     }
-    free(own);
-    free(other);
+    costs->gradients = dl_gradients_usual(steps, step_count, reduces, &costs->gradient_count);
+    free(reduces);
+    free(steps);
 }
 
 static void take_added(dl_step_costs *costs, const dl_cpu_training *cpu)

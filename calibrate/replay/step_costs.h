@@ -98,6 +98,23 @@ dl_gradient_exchange dl_gradients_find(const dl_gradient_source *source);
 /* Whether the time is in one of the steps of `line` that are marked in timed[line->count]. */
 bool dl_is_in_timed_step(const dl_step_line *line, const uint8_t *timed, int64_t time_ns);
 
+/* An all-reduce or reduce-scatter of gradients: after which share of the backward pass, its bytes. */
+typedef struct dl_reduce {
+    double share, bytes;
+} dl_reduce;
+
+/* Those of one regular step: reduces[first] to before reduces[first + count]. */
+typedef struct dl_step_reduces {
+    size_t first, count;
+    double bytes;
+} dl_step_reduces;
+
+/* The gradients [*count] of the most usual of the steps by number and bytes, cumulative, their shares
+ * the means over these; owned by the caller. NULL, and *count as it was: no step has any. Sorts the
+ * steps. */
+dl_gradients_ready *dl_gradients_usual(dl_step_reduces *steps, size_t step_count,
+                                       const dl_reduce *reduces, size_t *count);
+
 /* Keeps, of the gradients ready[*count] of a step with several passes, those of the last pass, with
  * shares of its backward pass: earlier passes only accumulate. *count becomes their number. If each
  * pass exchanged the same gradients, one exchange is kept, and true is returned. */

@@ -182,17 +182,6 @@ void dl_step_phases_free(dl_step_phases *phases)
     *phases = (dl_step_phases){0};
 }
 
-/* An all-reduce, or reduce-scatter, of a step. */
-typedef struct reduce {
-    double share, bytes; /* its own bytes */
-} reduce;
-
-/* Those of one regular step: reduces[first] to before reduces[first + count]. */
-typedef struct step_reduces {
-    size_t first, count;
-    double bytes;
-} step_reduces;
-
 /* The collectives of one communicator; of sums that are of activations as many bytes are called in
  * forward passes as in backward ones. */
 typedef struct group_calls {
@@ -208,9 +197,9 @@ typedef struct search {
     size_t group_count;
     size_t call_count, next; /* next: the first that may belong to the step at hand */
     uint8_t *classes;
-    uint32_t ranks;      /* of the communicator of the first call taken */
-    reduce *reduces;     /* [call_count] */
-    step_reduces *steps; /* [step_count] */
+    uint32_t ranks;         /* of the communicator of the first call taken */
+    dl_reduce *reduces;     /* [call_count] */
+    dl_step_reduces *steps; /* [step_count] */
     size_t reduce_count, step_count;
 } search;
 
@@ -322,8 +311,8 @@ static void take_step(search *s, const dl_activity_step *step)
     for (size_t w = step->first; w < end; w++)
         all_ns += backward_ns(s, w);
     if (all_ns <= 0) return;
-    step_reduces *taken = &s->steps[s->step_count++];
-    *taken = (step_reduces){.first = s->reduce_count};
+    dl_step_reduces *taken = &s->steps[s->step_count++];
+    *taken = (dl_step_reduces){.first = s->reduce_count};
     for (size_t w = step->first; w < end; w++) {
         const dl_activity *call = dl_launches_find(s->source->launches, work_of(s, w)->correlation);
         while (call != NULL && s->next < s->call_count &&
@@ -332,7 +321,7 @@ static void take_step(search *s, const dl_activity_step *step)
             if (done_ns <= 0 || updated || is_of_activations(s, of)) continue;
             const double bytes = summed_bytes(s, of);
             if (s->ranks == 0) s->ranks = ranks_of(s, of);
-            s->reduces[s->reduce_count++] = (reduce){done_ns / all_ns, bytes};
+            s->reduces[s->reduce_count++] = (dl_reduce){done_ns / all_ns, bytes};
             taken->count++;
             taken->bytes += bytes;
         }
@@ -341,35 +330,35 @@ static void take_step(search *s, const dl_activity_step *step)
     }
 }
 
-DL_ORDER(by_number_and_bytes, step_reduces, DL_BY(count), DL_BY(bytes), DL_BY(first));
+DL_ORDER(by_number_and_bytes, dl_step_reduces, DL_BY(count), DL_BY(bytes), DL_BY(first));
 
 /* Sorts the steps; the most usual ones are steps[*first] to before the returned place. */
-static size_t most_usual(search *s, size_t *first)
+static size_t most_usual(dl_step_reduces *steps, size_t count, size_t *first)
 {
     size_t best = 0;
     *first = 0;
-    dl_sort(s->steps, s->step_count, sizeof *s->steps, by_number_and_bytes);
-    DL_GROUPS (i, end, s->step_count,
-               s->steps[end].count == s->steps[i].count &&
-                   s->steps[end].bytes == s->steps[i].bytes) {
-        if (s->steps[i].count == 0 || end - i < best) continue;
+    dl_sort(steps, count, sizeof *steps, by_number_and_bytes);
+    DL_GROUPS (i, end, count,
+               steps[end].count == steps[i].count && steps[end].bytes == steps[i].bytes) {
+        if (steps[i].count == 0 || end - i < best) continue;
         best = end - i;
         *first = i;
     }
     return *first + best;
 }
 
-static dl_gradients_ready *take_means(search *s, size_t *count)
+dl_gradients_ready *dl_gradients_usual(dl_step_reduces *steps, size_t step_count,
+                                       const dl_reduce *reduces, size_t *count)
 {
     size_t first;
-    const size_t end = most_usual(s, &first);
+    const size_t end = most_usual(steps, step_count, &first);
     if (end == first) return NULL;
-    *count = s->steps[first].count;
+    *count = steps[first].count;
     dl_gradients_ready *ready = dl_calloc(*count, sizeof *ready, "gradients");
     for (size_t i = first; i < end; i++) {
         double bytes = 0;
         for (size_t k = 0; k < *count; k++) {
-            const reduce *r = &s->reduces[s->steps[i].first + k];
+            const dl_reduce *r = &reduces[steps[i].first + k];
             bytes += r->bytes;
             ready[k].share += r->share / (double)(end - first);
             ready[k].bytes = bytes;
@@ -399,7 +388,7 @@ static dl_gradient_exchange find_of_kind(const dl_gradient_source *source, const
     s.next = 0;
     for (size_t i = 0; i < line->count; i++)
         if (line->steps[i].label == DL_STEP_REGULAR) take_step(&s, &line->steps[i]);
-    found.ready = take_means(&s, &found.count);
+    found.ready = dl_gradients_usual(s.steps, s.step_count, s.reduces, &found.count);
     found.ranks = s.ranks;
     free(s.calls);
     free(s.groups);
