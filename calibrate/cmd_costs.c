@@ -118,8 +118,8 @@ static dl_status check_batch(const dl_step_costs *costs, const dl_trace *trace, 
                            "profiler), or none of a convolution, embedding or linear layer");
 }
 
-/* Takes the number of samples of a step from the shapes in the trace, unless `given` by the user.
- * */
+/* Takes the number of samples of a step from the shapes in the trace, unless `given` by the
+ * user. */
 static void take_batch(dl_step_costs *costs, const dl_trace *trace, int64_t given, dl_notes *notes)
 {
     const int64_t shown = dl_trace_meta_int(trace, DL_META_SAMPLES, 1, INT32_MAX, 0);

@@ -23,10 +23,12 @@
  *
  *   activation_bytes_per_sample  of the model, from the trace's meta key activation_bytes
  *   workspace_bytes              memory used according to the GPU's driver (device_memory_bytes)
- *   beyond parameters, gradients, optimizer state and activations: libraries' scratch memory,
- *   contexts, and other programs' memory. The largest of all traces, as it grows with the batch
- *   input_bytes_per_sample       of the copy after the host's part of a step's input input_copy_ns
- *   time at 0 bytes on the line through the times of such copies of several batch sizes
+ *                                beyond parameters, gradients, optimizer state and activations:
+ *                                libraries' scratch memory, contexts, and other programs' memory.
+ *                                The largest of all traces, as it grows with the batch
+ *   input_bytes_per_sample       of the copy after the host's part of a step's input
+ *   input_copy_ns                time at 0 bytes on the line through the times of such copies of
+ *                                several batch sizes
  *
  * On a GPU a step has two INPUT records, the host's part and the copy. dlsim charges the copy to
  * the machine's link, so it is no part of the operation "input" (dataset.c). */

@@ -14,8 +14,8 @@
 
 const char *dl_date_text(char text[DL_DATE_BYTES]);
 
-/* dl_costs_write with the lines of `from` (program, date, inputs) and then `notes` as the comment.
- * */
+/* dl_costs_write with the lines of `from` (program, date, inputs) and then `notes` as the
+ * comment. */
 dl_status dl_cost_file_write(const dl_costs *costs, const char *path, const dl_notes *from,
                              const dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 

@@ -163,8 +163,8 @@ static void add_set(const dl_dataset *dataset, size_t copies, int64_t batch, dl_
     const double expected_ns = dl_costs_step_ns(costs, (double)batch, NULL) * shared;
     if (copies == 1) add_train(&all, dataset, expected_ns);
     for (size_t b = 0; b < dataset->bench_count; b++) {
-        /* For copies on a GPU, the time of their operations there; for one copy, training has it.
-         * */
+        /* For copies on a GPU, the time of their operations there; for one copy, training has
+         * it. */
         const bool gpu = dataset->benches[b].gpu;
         if (gpu && copies == 1) continue;
         add_bench(&all, &dataset->benches[b],

@@ -69,8 +69,8 @@ int dl_settings_threads(const dl_settings *set)
     return set->threads > 0 ? (int)set->threads : set->cluster->cpu_count;
 }
 
-/* Refuses a sweep that is too large, with its time estimated from a few steps of one of its points.
- * */
+/* Refuses a sweep that is too large, with its time estimated from a few steps of one of its
+ * points. */
 static dl_status refuse_size(const dl_study *study, const dl_settings *set, dl_error *err)
 {
     const dl_variant *variant = &study->variants[0];
@@ -360,8 +360,8 @@ static dl_status find_journal(char **journal, const dl_settings *set, dl_error *
     return dl_journal_beside(journal, is_file ? beside : NULL, (dl_journal_mode)set->journal, err);
 }
 
-/* All ranks simulate; rank 0 writes. The journal is kept if the same command may succeed next time.
- * */
+/* All ranks simulate; rank 0 writes. The journal is kept if the same command may succeed next
+ * time. */
 static dl_status simulate(const dl_inputs *in, const dl_settings *set, dl_error *err)
 {
     dl_progress progress;
@@ -632,13 +632,13 @@ static dl_status prepare(const dl_inputs *in, const dl_settings *set, dl_error *
     return status;
 }
 
-/* Prints the time of a long run, even with --quiet. */
+/* Prints the expected time of a long run, even with --quiet. */
 static void say_time(const char *text)
 {
     fprintf(stderr, "dlsim: this takes %s\n", text);
 }
 
-/* Prints the keys set by --rules that the scenario does not have. */
+/* Prints the keys of --rules, which the scenario's own keys override. */
 static void say_rules(const dl_settings *set)
 {
     const char *keys = NULL;

@@ -2,9 +2,10 @@
  * theirs. All give the step time of a row with n workers on k nodes, b samples each.
  *
  *   linear       time of one worker for b samples, from the rows of one worker (linear between
- *   neighbours in b, extrapolated from the outer two): speedup n bytes        the same, plus 2 (n -
- *   1) / n x parameter bytes over the rate of the slowest link between neighbours in the machine
- *   file pollux       the form that Pollux fits online (Qiao et al. 2021, OSDI, section 3.2; its
+ *                neighbours in b, extrapolated from the outer two): speedup n
+ *   bytes        the same, plus 2 (n - 1) / n x parameter bytes over the rate of the slowest link
+ *                between neighbours in the machine file
+ *   pollux       the form that Pollux fits online (Qiao et al. 2021, OSDI, section 3.2; its
  *                code names the same terms): (G^c + S^c)^(1/c), 1 <= c <= 10, with
  *                  G = a1 + b1 b                   gradients
  *                  S = 0                           n = 1

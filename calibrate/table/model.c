@@ -227,8 +227,8 @@ static void grow(memory *m)
         *find_slot(m, &m->keys[e * m->width]) = e + 1;
 }
 
-/* Throughputs of the points at these costs, with a new entry if needed; NULL if the memory is full.
- * */
+/* Throughputs of the points at these costs, with a new entry if needed; NULL if the memory is
+ * full. */
 static double *recall(memory *m, const double *key)
 {
     if (2 * (m->count + 1) > m->slots) grow(m);

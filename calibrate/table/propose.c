@@ -45,8 +45,8 @@ static void extend(dl_table_model *model, dl_table_costs *list, const dl_table_m
     model->steps = from->steps;
 }
 
-/* Root mean square of r of the fit with `extra` (NULL: unchanged), whose value is stored in *value.
- * */
+/* Root mean square of r of the fit with `extra` (NULL: unchanged), whose value is stored in
+ * *value. */
 static double fit_with(dl_table_model *from, const double *x, dl_machine_value *extra,
                        double *value)
 {

@@ -27,13 +27,12 @@ typedef struct dl_table_model {
     const dl_table_costs *unknown;
     dl_table_model_row *rows; /* [row_count] of the parts, in order */
     size_t row_count;
-    size_t
-        first_point[DL_TABLE_PARTS_MAX + 1]; /* of each part; [part_count]: the number of all points
-                                              * */
-    double guess[DL_TABLE_COSTS_MAX];        /* > 0 */
-    bool active[DL_TABLE_COSTS_MAX];         /* costs changed by the search; all at first */
-    bool *use;                               /* [row_count] rows that count; all except failed ones
-                                              * */
+    size_t first_point[DL_TABLE_PARTS_MAX + 1]; /* of each part; [part_count]: the number of all
+                                              * points */
+    double guess[DL_TABLE_COSTS_MAX];           /* > 0 */
+    bool active[DL_TABLE_COSTS_MAX];            /* costs changed by the search; all at first */
+    bool *use;                                  /* [row_count] rows that count; all except failed
+                                              * ones */
     double *weight; /* [row_count] of r^2 in the sum, including scale^2, 0..1; 1 at first */
     double scale[DL_TABLE_PARTS_MAX]; /* of r: the least sigma over the part's; 1 at first */
     bool *wanted;                     /* [points] of rows that count */
@@ -113,8 +112,8 @@ typedef struct dl_table_simulation {
                                    * the next two */
     const dl_table_costs *sought; /* costs in which other ranks' may differ, of which the */
     size_t fitted;                /* first ones are also in their lists */
-    uint64_t key;                 /* of these costs and steps, which must match a journal's record
-                                   * */
+    uint64_t key;                 /* of these costs and steps, which must match a journal's
+                                   * record */
     dl_journal *journal;          /* NULL: none */
     int64_t *next;                /* number of the next point in the journal */
 } dl_table_simulation;

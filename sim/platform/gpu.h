@@ -14,27 +14,31 @@
  *               cost file's rates, (n + 1) x bytes of traffic through the socket's memory, which it
  *               shares with all copies; on a GPU: (n + 1) x bytes over its memory's bandwidth
  *   sum, apply  the same: all n gradients summed and applied, or one; the server continues with the
- *               next gradient while served workers pull With `overlap`, ps works bucket by bucket,
- *               one after another on each worker's links and on the server: a bucket is pushed when
- *               its gradients are ready, summed when all have pushed it, and then pulled; a step
- *               ends with its last pull. Messages to a shard go one after another
- *               (sim/platform/gpu_server.c, also for the placement of tensors, the dependencies of
- *               fetches, sums on arrival, sums in a node before the push, the order of messages)
+ *               next gradient while served workers pull
+ *               With `overlap`, ps works bucket by bucket, one after another on each worker's links
+ *               and on the server: a bucket is pushed when its gradients are ready, summed when all
+ *               have pushed it, and then pulled; a step ends with its last pull. Messages to a
+ *               shard go one after another (sim/platform/gpu_server.c, also for the placement of
+ *               tensors, the dependencies of fetches, sums on arrival, sums in a node before the
+ *               push, the order of messages)
  *   allreduce   a collective of the workers' GPUs in place of push, average, pull: in buckets, one
  *               after another on one stream; with `overlap` each starts when all workers have its
  *               gradients ready (times of [gradients] of the costs; else evenly over the backward
- *               pass) With collectives = hosts each worker copies its vectors to host memory when
- *               they are ready, the hosts reduce them, and each copies the result back; the
- *               additions on the hosts take no time Before each step of allreduce the collectives
- *               of sim/step_collectives.h run: a broadcast of buffers from the first worker's GPU,
- *               and those found in a trace
+ *               pass)
+ *               With collectives = hosts each worker copies its vectors to host memory when they
+ *               are ready, the hosts reduce them, and each copies the result back; the additions on
+ *               the hosts take no time
+ *               Before each step of allreduce the collectives of sim/step_collectives.h run: a
+ *               broadcast of buffers from the first worker's GPU, and those found in a trace
  *   compress    pushed or reduced data; not pulled parameters. topk's messages are gathered instead
- *   of reduced. Costs its traffic in the memory of the worker's GPU; a server is charged as if it
- *   summed whole vectors input       batches are read from the node's storage, if that has a rate,
- *   shared by all workers of the node, made by cores of the GPU's node ([op input]), `prefetch` of
- *   them ahead (0: when the step asks for one), and copied to the GPU from pinned memory; with
- *   `in_turn` they are made by the host thread before it launches the step, which includes the
- *   copy; with `made_at_launch` they are made in host memory once the host launches the step
+ *               of reduced. Costs its traffic in the memory of the worker's GPU; a server is
+ *               charged as if it summed whole vectors
+ *   input       batches are read from the node's storage, if that has a rate, shared by all workers
+ *               of the node, made by cores of the GPU's node ([op input]), `prefetch` of them ahead
+ *               (0: when the step asks for one), and copied to the GPU from pinned memory; with
+ *               `in_turn` they are made by the host thread before it launches the step, which
+ *               includes the copy; with `made_at_launch` they are made in host memory once the host
+ *               launches the step
  *
  * Where vectors are sharded (dl_sharded), the collectives of a step are reduce-scatters of the
  * buckets and all-gathers, on one stream: of all parameters after the update, or of each bucket's
@@ -304,9 +308,8 @@ typedef struct dl_gpus_config {
     bool lags;            /* the exchange runs beside the next step */
     bool overlap;         /* exchange starts during the backward pass: collectives, else ps */
     double content_bytes; /* reduced by collectives */
-    double
-        inside_bytes; /* > 0: bytes of gradients reduced within each site, or node, after each step
-                       * */
+    double inside_bytes;  /* > 0: bytes of gradients reduced within each site, or node, after each
+                       * step */
     const dl_step_collective *before; /* [before_count] collectives before each step */
     int before_count;
     double pause_ns;  /* silence on the links before an exchange by collectives starts */

@@ -8,8 +8,8 @@
  *
  * and the collective starts at the latest c(k) of all workers. It runs on the network as usual, so
  * that a step costs O(workers) without a queue. Times are rounded like those of events. If a result
- * depends on the order of events at the same ns, the run is undecided and must be run with events.
- * */
+ * depends on the order of events at the same ns, the run is undecided and must be run with
+ * events. */
 #include "sim/platform/gpu_internal.h"
 
 #include <stdlib.h>
@@ -178,8 +178,8 @@ static void find_clock_lag(direct *d)
 
 /* --- workers that wait for nobody ------------------------------------------------------------ */
 
-/* Times when the first worker has done all its steps, and when the first one has done its warm-up.
- * */
+/* Times when the first worker has done all its steps, and when the first one has done its
+ * warm-up. */
 static void find_bounds(const direct *d, int64_t *ends, int64_t *stop_ns, int64_t *warm_ns)
 {
     *stop_ns = *warm_ns = NEVER;

@@ -162,8 +162,8 @@ struct dl_gpus {
     int *staging;      /* [all GPUs] links of the driver's staged copies from it, + 1; 0: not yet
                      * created */
     int *computing;    /* [all GPUs] workers computing there now; only if shared */
-    double *share; /* [workers + 1] speed of each of k workers computing on a GPU: 1 / (k copies_k)
-                     * */
+    double *share;     /* [workers + 1] speed of each of k workers computing on a GPU: 1 / (k
+                     * copies_k) */
     char (*own_names)[DL_LINK_NAME_BYTES]; /* of links added to the machine's */
     int own_links;
     double moved_bytes; /* between places, by exchange */
@@ -273,8 +273,8 @@ dl_gpu_copy dl_gpus_route(dl_gpus *gpus, dl_place from, dl_place to, int staging
 int dl_gpus_add_copy(dl_gpus *gpus, dl_gpu_copy copy);
 
 /* Crowds of alike workers; NULL where there can be none. dl_gpu_crowds_find returns the number of
- * the worker's push, followed by its pull, which alike workers share; -1: it needs its own copies.
- * */
+ * the worker's push, followed by its pull, which alike workers share; -1: it needs its own
+ * copies. */
 dl_gpu_crowds *dl_gpu_crowds_new(dl_gpus *gpus);
 void dl_gpu_crowds_free(dl_gpu_crowds *crowds); /* NULL is fine */
 int dl_gpu_crowds_find(dl_gpu_crowds *crowds, int worker);

@@ -126,8 +126,8 @@ static void end_round(dl_gpus *gpus, int first, int end)
 
 /* With sharded parameters it is the order of PyTorch's FSDP: the gathers of the forward pass, then,
  * as the next layers' parameters are requested before a layer's gradients are ready, gather 0,
- * gather 1, sum 0, gather 2, sum 1, ..., sum B - 1; or, where parameters are kept, the sums alone.
- * */
+ * gather 1, sum 0, gather 2, sum 1, ..., sum B - 1; or, where parameters are kept, the sums
+ * alone. */
 
 /* Whether all parameters are gathered at once, after the update. */
 static bool gathers_after(const dl_gpus *gpus)

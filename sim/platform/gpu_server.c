@@ -18,7 +18,7 @@
  *               arrives (a read and a write for the first one, two reads and a write for the
  *               others), and after the last one the update reads the sum and writes the parameters
  *   fetch       like pushes, from the shard to the sender; with node_sum then from the tensor's GPU
- *   to the others of the node. Its start and the work that waits for it: dl_fetch
+ *               to the others of the node. Its start and the work that waits for it: dl_fetch
  *
  * Where layers wait, the forward pass has a part for each tensor, with the same share of the pass
  * as the tensor's part of the backward pass.

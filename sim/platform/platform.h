@@ -56,8 +56,8 @@ typedef struct dl_platform {
     void (*take_core)(dl_team *team, int worker);
     /* The worker has ended a step; NULL: nothing to do. */
     void (*step_ended)(dl_team *team, int worker);
-    /* The worker starts or stops taking part in averages (sim/sync/members.h); NULL: nothing to do.
-     * */
+    /* The worker starts or stops taking part in averages (sim/sync/members.h); NULL: nothing to
+     * do. */
     void (*members_changed)(dl_team *team, int worker);
     /* The worker's site, or its node where there are no sites; NULL: they have none. */
     int (*domain)(const dl_team *team, int worker);

@@ -31,8 +31,8 @@
 
 /* --- series ----------------------------------------------------------------------------------- */
 
-/* A sweep and, for each row, a text of the settings common to its series; NULL if it did not run.
- * */
+/* A sweep and, for each row, a text of the settings common to its series; NULL if it did not
+ * run. */
 typedef struct labelled {
     const dl_study *study;
     const dl_sweep *sweep;

@@ -18,8 +18,8 @@ typedef struct dl_gain {
 #define DL_GAINS_MAX 24
 
 typedef struct dl_gains {
-    dl_gain all[DL_GAINS_MAX]; /* [count] changing the throughput by at least 1 %, the largest first
-                                * */
+    dl_gain all[DL_GAINS_MAX]; /* [count] changing the throughput by at least 1 %, the largest
+                                * first */
     size_t count;
     double per_s;        /* unchanged throughput, simulated for these ratios */
     const char *why_not; /* reason why nothing was simulated; NULL: it was */

@@ -1,5 +1,5 @@
-/* The index of many studies' pages: one HTML page from the results (CSV) that dlsim wrote for each.
- * */
+/* The index of many studies' pages: one HTML page from the results (CSV) that dlsim wrote for
+ * each. */
 #ifndef DL_SIM_INDEX_H
 #define DL_SIM_INDEX_H
 
@@ -11,8 +11,8 @@
  * list's folder, where the page, `path`, belongs too:
  *
  *   NAME.csv   results of dlsim: a row of the group's table, with a link to NAME.html. If it is
- *   missing the study failed; the last line of NAME.txt then says why NAME.svg   a figure
- *   NAME.txt   a text shown verbatim on a click
+ *              missing the study failed; the last line of NAME.txt then says why
+ *   NAME.svg   a figure                  NAME.txt   a text shown verbatim on a click
  *
  * The title is used for the latter two, and for a study without results. Writes the page to `path`,
  * to `rows` (NULL: not) a table of all measured rows, and to `summary` (NULL: not) a few lines: the

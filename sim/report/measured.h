@@ -88,8 +88,8 @@ dl_status dl_measured_read(dl_measured **measured, const dl_study *study,
                            dl_error *err) DL_MUST_CHECK;
 
 /* Sets left_out_frac of measured[count] from columns line and left_out_error_frac of the table at
- * `path`, as written by dlcal table --rows, for points with a single row, identified by its line.
- * */
+ * `path`, as written by dlcal table --rows, for points with a single row, identified by its
+ * line. */
 dl_status dl_measured_read_left_out(dl_measured *measured, size_t count, const char *path,
                                     dl_error *err) DL_MUST_CHECK;
 

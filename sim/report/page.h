@@ -1,6 +1,6 @@
 /* A study's results as one self-contained HTML page: tables, figures, the parts of the time and the
- * largest gains, predictions beside measurements, assumptions, and the results as a table to save.
- * */
+ * largest gains, predictions beside measurements, assumptions, and the results as a table to
+ * save. */
 #ifndef DL_SIM_PAGE_H
 #define DL_SIM_PAGE_H
 

@@ -3,9 +3,9 @@
  * A lane does one task at a time, in order: a stream of a GPU, a copy engine, a host thread. A task
  * starts when
  *
- *   its lane has begun, and the one before it on the lane ended at least spacing_ns ago; every edge
- *   to it is satisfied: lag_ns after the end, or the start, of the edge's task; issue_ns have
- *   passed since its lane began: a host thread launches it then.
+ *   its lane has begun, and the one before it on the lane ended at least spacing_ns ago;
+ *   every edge to it is satisfied: lag_ns after the end, or the start, of the edge's task;
+ *   issue_ns have passed since its lane began: a host thread launches it then.
  *
  * It ends when its work is done at its lane's speed, and issued_ns have passed since its lane began
  * (its launch has ended). The owner of the run carries out owned tasks (a flow, a collective, a
