@@ -1,4 +1,4 @@
-/* The platform of workers of several GPUs: runs their programs, and has their ranks exchange. */
+/* The platform of workers of several GPUs: runs their programs and their ranks' exchange. */
 #include "sim/island/island_internal.h"
 
 #include <math.h>
@@ -9,19 +9,19 @@
 #include "common/alloc.h"
 #include "common/units.h"
 
-/* Whether the rank does something itself, and none does it for it. */
+/* Whether the rank has tasks itself, rather than being represented by another. */
 static bool has_tasks(const dl_islands *is, int rank)
 {
     return !is->config.shape.folded || dl_split_shard(dl_islands_split(is), rank) == 0;
 }
 
-/* Ranks that come to a collective of a stage. */
+/* Number of ranks that join a collective of a stage. */
 static int joiners(const dl_islands *is)
 {
     return is->config.shape.folded ? 1 : dl_islands_split(is)->shards;
 }
 
-/* Shards that the rank does something for, itself the first. */
+/* Number of shards represented by the rank, itself the first. */
 static int shards_of(const dl_islands *is, int rank)
 {
     return is->config.shape.folded && dl_split_shard(dl_islands_split(is), rank) == 0
@@ -36,8 +36,8 @@ static int thread_of(const dl_islands *is, int worker, int rank)
 
 /* --- accounting ------------------------------------------------------------------------------- */
 
-/* A step's time of a rank is divided as it passes; at the step's end the team, for which all of it is
- * computing, is told. */
+/* A rank's time is divided into kinds during the step; the team, which counts all of it as
+ * computing, is told at the step's end. */
 
 static void spend(dl_island *i, dl_spent spent, int64_t ns)
 {
@@ -55,8 +55,8 @@ static int64_t later(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* From since_ns to until_ns a rank waited for `from`: since that was on its way; before that for another
- * rank. */
+/* From since_ns to until_ns a rank waited for `from`: for communication since that had started,
+ * before that for another rank. */
 static void account_wait_for(dl_islands *is, int worker, uint32_t from, int64_t since_ns,
                              int64_t until_ns)
 {
@@ -76,8 +76,8 @@ static void account_wait_for(dl_islands *is, int worker, uint32_t from, int64_t 
     }
 }
 
-/* Before `task` started its rank waited from since_ns on: for what the task needs, then for its
- * launch. The first one of a step may have had what it needs before its launch started. */
+/* Before `task` started its rank waited from since_ns on: for the task's dependencies, then for its
+ * launch. The first task of a step may have had its dependencies before its launch started. */
 static void account_wait(dl_islands *is, int worker, uint32_t task, int64_t since_ns)
 {
     dl_island *i = &is->islands[worker];
@@ -115,7 +115,7 @@ static void account(dl_islands *is, int worker, uint32_t task)
         spend(i, DL_SPENT_COPIES, state->end_ns - state->start_ns);
         return;
     }
-    /* Time that collectives inside a node take from computing counts as communication. */
+    /* The slowdown of computing by collectives inside a node counts as communication. */
     if (is->slowdown > is->config.gpus.workload->overlap_slowdown) {
         const dl_task *of = &program->program.tasks[task];
         const int64_t full_ns = dl_ns_ceil(of->work_ns * (of->is_steady ? 1 : lane->factor));
@@ -131,7 +131,7 @@ static void account(dl_islands *is, int worker, uint32_t task)
             busy_ns * i->weight * dl_islands_copies(is);
 }
 
-/* What is left of the worker's step until end_ns its ranks were idle. */
+/* The worker's ranks were idle for the rest of its step until end_ns. */
 static void end_accounts(dl_islands *is, int worker, int64_t end_ns)
 {
     dl_island *i = &is->islands[worker];
@@ -139,7 +139,8 @@ static void end_accounts(dl_islands *is, int worker, int64_t end_ns)
         if (has_tasks(is, r)) idle(i, end_ns - i->free_ns[r]);
 }
 
-/* Moves of what the team holds for computing of the worker what the ranks of `i`, together, did else. */
+/* Moves the other activities of all ranks of `i` out of the time that the team counts as
+ * computing. */
 static void tell_team(dl_islands *is, int worker, const dl_island *i)
 {
     int64_t *spent_ns = is->team->workers[worker].spent_ns;
@@ -218,7 +219,7 @@ static void on_done(void *user, int worker)
     dl_team_done(user, worker);
 }
 
-/* Gathers and reductions that not all ranks have come to are given up; what moves ends by itself. */
+/* Gathers and reductions that not all ranks have joined are dropped; running flows end normally. */
 static void cut(dl_team *team, int worker)
 {
     dl_islands *is = dl_islands_of(team);
@@ -266,7 +267,7 @@ static void on_updated(void *user, int worker)
     dl_team_done(is->team, worker);
 }
 
-/* Each rank what it holds; the worker goes on with the last of them. */
+/* Each rank updates its part; the worker continues after the last of them. */
 static void update(dl_team *team, int worker)
 {
     dl_islands *is = dl_islands_of(team);
@@ -319,7 +320,7 @@ static void note_sent(dl_islands *is, const dl_collective *of)
         is->sent_bytes[d] += of->plan.sent_bytes[d];
 }
 
-/* Flows of a crossing, those of them that are simulated, and the way of one. */
+/* Flows of a crossing, the number of them simulated, and the route of one. */
 static int flows_of(const dl_islands *is, int slot)
 {
     return shards_of(is, slot / 2) * dl_islands_split(is)->tensor;
@@ -415,7 +416,7 @@ static void join_collective(dl_islands *is, int worker, int number, uint32_t tas
             dl_collective_arrive(&c->of[part]);
 }
 
-/* The rank has the gradients of one of its buckets, or of all (-1). */
+/* The rank's gradients of one bucket, or of all (-1), are ready. */
 static void is_ready(dl_islands *is, int worker, int rank, int bucket)
 {
     const dl_split *split = dl_islands_split(is);
@@ -446,8 +447,8 @@ static bool takes(dl_islands *is, int worker, int shard)
     return has;
 }
 
-/* Whether the loaders of the shards that `rank` does something for, of all workers that `worker` does it
- * for, fulfil the condition, which is asked of each. */
+/* Whether the loaders of all shards represented by `rank`, in all workers represented by `worker`,
+ * meet the condition, which is called for each. */
 static bool all_loaders(dl_islands *is, int worker, int rank,
                         bool (*fulfils)(dl_islands *is, int worker, int shard))
 {
@@ -554,7 +555,7 @@ static void init_dispatch(dl_islands *is)
     dl_dispatch_init(&is->dispatch, &dispatch);
 }
 
-/* The one thread of all goes on when the last of them has ended the step. */
+/* The single thread of all workers continues when the last of them has ended the step. */
 static void step_ended(dl_team *team, int worker)
 {
     dl_islands *is = dl_islands_of(team);
@@ -571,7 +572,7 @@ static void step_ended(dl_team *team, int worker)
 
 /* --- exchange between workers ------------------------------------------------------------------ */
 
-/* GPUs that have exchanged before the last one of their worker wait for it. */
+/* GPUs that have exchanged wait for the last one of their worker. */
 void dl_islands_exchanged(void *user, int agent)
 {
     dl_islands *is = user;

@@ -1,52 +1,53 @@
-/* Workers of several GPUs, which hold a model together: its layers in stages (sim/island/split.h),
- * each of them sharded over `shards` ranks. What the GPUs do in a step is a program
- * (sim/step/program.h); what the workers do to each other is the sync mode's, as of workers that are
- * one GPU each: rank r of each worker exchanges what it holds with rank r of the others, all ranks
- * beside each other on the machine's links.
+/* Workers of several GPUs that hold a model together: its layers in stages (sim/island/split.h),
+ * each of them sharded over `shards` ranks. The GPUs' work in a step is a program
+ * (sim/step/program.h); the exchange between workers follows the sync mode, as with one GPU per
+ * worker: rank r of each worker exchanges its part with rank r of the others, all ranks
+ * concurrently on the machine's links.
  *
  *   gpipe, 2 stages, 3 micro-batches            1f1b
  *   stage 0  F0 F1 F2 .  .  B0 B1 B2              F0 F1 .  B0 F2 B1 .  B2
  *   stage 1     F0 F1 F2 B0 B1 B2                    F0 B0 F1 B1 F2 B2
  *
- * Stages. One starts with a forward pass when the one before has computed it and its activations
- * have crossed, with a backward pass when the gradients of the next one have; crossings are flows,
- * one after another on each way, while the stages compute on. With s equal stages, m micro-batches of
- * (f, b) and nothing else, a step takes (m + s - 1)(f + b) in either schedule, the bubble is
- * (s - 1) / (m + s - 1).
+ * Stages. A stage starts a forward pass when the activations of the previous stage have crossed, a
+ * backward pass when the gradients of the next one have; crossings are flows, one after another on
+ * each route, while the stages continue computing. With s equal stages, m micro-batches of (f, b)
+ * and nothing else, a step takes (m + s - 1)(f + b) in either schedule; the bubble is (s - 1) / (m
+ * + s - 1).
  *
- * Interleaved, each stage has v chunks of layers, and activations of the last stage go on to the
- * first one's next chunk: the bubble is (s - 1) / v micro-batches' passes long.
+ * Interleaved, each stage has v chunks of layers, and activations of the last stage go to the first
+ * one's next chunk: the bubble is (s - 1) / v micro-batches' passes long.
  *
- * Without a flush (pipedream, 2bw) a stage goes on with the next step's passes: simulated is the steady
- * state, in which each stage has what it needs and a step takes as long as the slowest stage, or
- * crossing, m (f + b) of equal stages. The first step, which fills the pipeline, is left out.
+ * Without a flush (pipedream, 2bw) a stage continues with the next step's passes. The steady state
+ * is simulated, in which each stage has its inputs and a step takes as long as the slowest stage or
+ * crossing, m (f + b) with equal stages. The first step, which fills the pipeline, is not modelled.
  *
  * Shards. Each rank has a part of its stage's parameters, gradients and optimizer state, and of each
  * micro-batch. Parameters are gathered bucket by bucket before each use, the next bucket's while
- * this one's are used, and gradients reduce-scattered after the backward pass of each bucket: FSDP. With
- * stages they are gathered in the first forward pass of a step and kept, and reduced in the last
- * backward pass, as PyTorch's schedules of pipelines have it.
+ * this one's are used, and gradients reduce-scattered after the backward pass of each bucket: FSDP.
+ * With stages parameters are gathered in the first forward pass of a step and kept, and gradients
+ * reduced in the last backward pass, as in PyTorch's pipeline schedules.
  *
- * Layers that several GPUs divide: a rank is these GPUs (tp), which gather and reduce activations in each
- * layer and so keep step with the slowest of them. What a pass's collectives take is found before the
- * run, on links that all ranks of the same nodes use at the same time for theirs, and added to each part
- * of the pass. The GPUs with the same part of the layers exchange parameters, gradients and activations.
+ * Layers divided among GPUs: a rank is these GPUs (tp), which gather and reduce activations in each
+ * layer and so wait for the slowest of them. The time of a pass's collectives is computed before
+ * the run, on links that all ranks of the same nodes use at the same time, and added to each part
+ * of the pass. The GPUs with the same part of the layers exchange parameters, gradients and
+ * activations.
  *
  * Gradients that all workers sum are exchanged as soon as a rank has them, through a server only with
- * [exchange] overlap: then bucket by bucket where they are sharded, there is one stage or bucket_bytes are
- * given, else after its last backward pass. The ranks of a worker end a step together, as where the norm
- * of all gradients is clipped.
+ * [exchange] overlap: then bucket by bucket where they are sharded, there is one stage or
+ * bucket_bytes is given, else after its last backward pass. The ranks of a worker end a step
+ * together, as when the norm of all gradients is clipped.
  *
- * Time of a GPU is computing, dispatch (the host has not launched what comes next), communication (a
- * collective of the worker's own ranks, a crossing that it waits for; the exchange between workers),
+ * Time of a GPU is computing, dispatch (the host has not launched the next task), communication
+ * (waiting for a collective of the worker's own ranks or a crossing; the exchange between workers),
  * input, or waiting: for other workers, or for a rank that has not computed yet (the bubble).
  *
  * Host threads (sim/platform/dispatch.h) launch each forward and backward pass: the serial part
  * once per step, then pass by pass, one thread for all taking the GPUs in turn. Ranks of the first
  * stage have a batch each. Noise is drawn for each GPU and step; a slow worker is slow in all ranks.
  *
- * It leaves out work that differs by data; labels sent to the last stage; launches of crossing copies
- * and collectives; computing slowed by crossings, and by exchange between workers.
+ * Not modelled: data-dependent work; labels sent to the last stage; launches of crossing copies and
+ * collectives; slowdown of computing by crossings and by the exchange between workers.
  */
 #ifndef DL_SIM_ISLAND_H
 #define DL_SIM_ISLAND_H
@@ -63,40 +64,40 @@ typedef enum dl_island_task {
     DL_ISLAND_FORWARD,
     DL_ISLAND_BACKWARD,
     DL_ISLAND_UPDATE,
-    DL_ISLAND_MESSAGE,  /* gradients become a smaller message ([exchange] compress) */
+    DL_ISLAND_MESSAGE,  /* gradients are compressed to a message ([exchange] compress) */
     DL_ISLAND_TENSOR,   /* collectives of the rank's own GPUs, in the pass of the next task */
     DL_ISLAND_INPUT,    /* owned: waits for the rank's batch */
-    DL_ISLAND_CROSSING, /* owned; slot: the way, rank x 2 + (1: forward) */
-    DL_ISLAND_GATHER,   /* owned, as the next; slot: collective */
+    DL_ISLAND_CROSSING, /* owned; slot: the route, rank x 2 + (1: forward) */
+    DL_ISLAND_GATHER,   /* owned, like the next; slot: collective */
     DL_ISLAND_SCATTER,
-    DL_ISLAND_READY /* owned, takes no time: the rank has the gradients of bucket `slot` */
+    DL_ISLAND_READY /* owned, takes no time: the rank's gradients of bucket `slot` are ready */
 } dl_island_task;
 
 /* Collectives among the GPUs of a rank in a pass. */
 typedef struct dl_island_tensor {
-    double ns, sent_bytes; /* by all of them */
+    double ns, sent_bytes; /* of all of them */
 } dl_island_tensor;
 
 typedef struct dl_island_shape {
     dl_split split;
     dl_schedule schedule;
     const dl_stage *stages;    /* [split.stages] */
-    const dl_stage *pieces;    /* [split.stages x split.chunks] that they are the sums of */
+    const dl_stage *pieces;    /* [split.stages x split.chunks], whose sums are the stages */
     const dl_buckets *buckets; /* [split.stages] NULL: all gradients of a rank are ready at once */
     const dl_island_tensor
-        *tensors;           /* [ranks x chunks x 2]: back, forward; NULL: none are divided */
+        *tensors;           /* [ranks x chunks x 2]: back, forward; NULL: no divided layers */
     bool exchanges_buckets; /* the exchange between workers starts with each bucket, not at once */
     bool keeps_parameters;  /* from the forward to the backward pass */
     bool without_waits;     /* stages do not wait for each other */
     bool free_crossing;     /* crossings take no time */
     bool with_input;
-    bool folded; /* the shards of a stage do the same at the same time: the first does it for all */
-    bool lone_crossings;      /* folded, and only those of the first shard are simulated */
-    bool tells_ready;         /* DL_ISLAND_READY */
-    const double *message_ns; /* [stages] to make messages of all gradients of a GPU; 0: none */
+    bool folded;              /* the shards of a stage work in lockstep: the first stands for all */
+    bool lone_crossings;      /* folded, and only the first shard's crossings are simulated */
+    bool tells_ready;         /* adds DL_ISLAND_READY tasks */
+    const double *message_ns; /* [stages] to compress all gradients of a GPU; 0: no compression */
     double launch_ns;         /* of all forward and backward passes of the whole model */
-    bool single_thread;       /* launches all workers' passes, in turn */
-    int workers;              /* that it does it for, each with the same program */
+    bool single_thread;       /* one thread launches all workers' passes, in turn */
+    int workers;              /* number served by that thread, each with the same program */
 } dl_island_shape;
 
 /* A collective of ranks of a worker: all shards of a stage. */
@@ -107,19 +108,19 @@ typedef struct dl_island_collective {
 
 typedef struct dl_island_program {
     dl_program program;
-    int *rank; /* [task_count] that a task is of */
-    int *pass; /* [task_count] micro-batch of a pass; the task that a crossing follows */
+    int *rank; /* [task_count] rank of each task */
+    int *pass; /* [task_count] of a pass its micro-batch; of a crossing the task it follows */
     double *crossing_bytes;            /* [task_count] of a crossing, from one GPU */
     dl_island_collective *collectives; /* [collective_count] */
     int collective_count;
-    uint32_t *needed; /* [ranks] what the first pass of one needs of another; DL_TASK_NONE */
+    uint32_t *needed; /* [ranks] task of another rank that the first pass needs; or DL_TASK_NONE */
     int ranks;
     double thread_ns; /* to launch a step of all workers, by a single thread */
     double *rank_ns;  /* [ranks] by its own thread, else NULL */
 } dl_island_program;
 
-/* Lanes of a rank: what it computes, its update, its batch, the stream of its collectives, crossings
- * back and forward. */
+/* Lanes of a rank: its compute stream, its update, its batch, the stream of its collectives,
+ * crossings back and forward. */
 enum {
     DL_ISLAND_COMPUTES,
     DL_ISLAND_UPDATES,
@@ -134,15 +135,15 @@ static inline uint32_t dl_island_lane(int rank, int lane)
     return (uint32_t)(rank * DL_ISLAND_LANES + lane);
 }
 
-/* When the host launches the passes is part of the tasks: of worker `worker` of a single thread. */
+/* The tasks include the host's launch times: those of worker `worker` with a single thread. */
 void dl_island_program_make(dl_island_program *made, const dl_island_shape *shape, int worker);
 void dl_island_program_free(dl_island_program *made);
 
 /* --- collectives within layers (island_tensor.c) ------------------------------------------------ */
 
-/* Prices the collectives of each rank's passes over layers in these pieces, in the worker in which they
- * take longest. *made: [ranks x chunks x 2], the caller's to free; NULL where layers are not divided.
- * Errors as dl_collective_init. */
+/* Computes the times of the collectives in each rank's passes over these pieces, in the worker
+ * where they take longest. *made: [ranks x chunks x 2], which the caller frees; NULL where layers
+ * are not divided. Errors as dl_collective_init. */
 dl_status dl_island_price_tensors(const dl_gpu_options *options, const dl_workload *workload,
                                   const dl_costs *costs, const dl_split *split,
                                   const dl_stage *pieces, int workers, dl_island_tensor **made,
@@ -151,17 +152,18 @@ dl_status dl_island_price_tensors(const dl_gpu_options *options, const dl_worklo
 /* --- the platform (island.c) ------------------------------------------------------------------ */
 
 typedef struct dl_islands_config {
-    dl_island_shape shape;    /* its arrays are borrowed until free, as all pointers here */
-    dl_gpus_config gpus;      /* of the exchange between workers, but for what it is of */
-    const double *held_share; /* [stages] of the exchanged bytes that a stage has, all its shards */
+    dl_island_shape shape;    /* its arrays are borrowed until free, like all pointers here */
+    dl_gpus_config gpus;      /* for the exchange between workers, except its content */
+    const double *held_share; /* [stages] share of the exchanged bytes in a stage, over all its
+                               * shards */
     const double *slow;       /* [GPUs] factor on passes */
     const dl_noise_config *noise;
     double input_ns, input_bytes, input_copy_ns; /* of a rank's batch */
-    bool overlaps;                               /* exchange of gradients that are sharded */
-    bool exchanges; /* workers do, or one with a server: else one plane stands for all */
+    bool overlaps;                               /* exchange of sharded gradients overlaps */
+    bool exchanges; /* workers exchange, or one with a server: else one plane stands for all */
     bool
-        lone_worker; /* all do the same at the same time: the first one's steps are those of all. Where
-                         they do not start at the same time, the team is undecided. */
+        lone_worker; /* workers run in lockstep: the first one's steps stand for all. If they do not
+                      * start at the same time, the team is undecided. */
 } dl_islands_config;
 
 typedef struct dl_islands dl_islands;
@@ -171,18 +173,18 @@ dl_status dl_islands_create(dl_islands **islands, const dl_islands_config *confi
                             dl_error *err) DL_MUST_CHECK;
 void dl_islands_free(dl_islands *islands);
 
-/* Whether the shards of each stage do the same at the same time, as far as the machine and what the
- * shape holds go: none is slower, waits for a batch that is being made, or has other ways to the next
- * stage (island_fold.c). *lone: the crossings of two shards never share a link. */
+/* Whether the shards of each stage work in lockstep according to the machine and the shape: none is
+ * slower, waits for a batch being made, or has different routes to the next stage (island_fold.c).
+ * *lone: the crossings of two shards never share a link. */
 bool dl_island_shards_are_alike(const dl_islands_config *config, bool *lone);
 
-/* Whether the workers' steps are alike as far as the machine and what the shape holds go: none is slower,
- * waits for batches, or has other ways between its GPUs or shares a link of these. */
+/* Whether the workers' steps are alike according to the machine and the shape: none is slower,
+ * waits for batches, or has different routes between its GPUs or shares a link of these. */
 bool dl_island_workers_are_alike(const dl_islands_config *config);
 
-/* After the run: of all GPUs' time the part that they wait for other ranks of their worker, and of a
- * stage's that they compute, [stages]; bytes that crossed between stages, that shards gathered and
- * reduced, that workers exchanged. */
+/* After the run: the fraction of all GPUs' time spent waiting for other ranks of their worker, and
+ * of each stage's time spent computing, [stages]; bytes that crossed between stages, that shards
+ * gathered and reduced, that workers exchanged. */
 typedef struct dl_islands_figures {
     double bubble_frac, *busy_frac;
     double crossed_bytes, sharded_bytes, exchanged_bytes;

@@ -1,5 +1,5 @@
-/* Ranks that may stand for others: all shards of a stage, or all ranks of a worker for those of the other
- * workers, if they do the same at the same time. */
+/* Ranks that may stand for others working in lockstep with them: one shard for all of a stage, or
+ * the ranks of one worker for those of the others. */
 #include "sim/island/island.h"
 
 #include <stdlib.h>
@@ -15,13 +15,13 @@ static bool are_as_fast(const dl_islands_config *config)
     return true;
 }
 
-/* The ways of one stage's activations of a worker, all shards and parts. */
+/* The routes of one stage's activations in a worker, all shards and parts. */
 typedef struct crossing {
     const dl_islands_config *config;
     dl_route *routes; /* [shards x tensor] */
     int *users;       /* [links] of these routes */
     int *owner;       /* [links] the shard of all workers whose crossings use it, + 1; 0: none */
-    bool lone;        /* no two shards use the same link, as far as was seen */
+    bool lone;        /* no two shards seen so far use the same link */
 } crossing;
 
 static void find_routes(crossing *c, int worker, int stage)
@@ -47,7 +47,7 @@ static void find_routes(crossing *c, int worker, int stage)
     }
 }
 
-/* Whether both take as long while all are used: each link by so many. */
+/* Whether both take equally long while all are in use, with the links' numbers of users. */
 static bool is_like(const dl_links *links, const dl_route *a, const int *users_of_a,
                     const dl_route *b, const int *users_of_b)
 {
@@ -95,10 +95,10 @@ bool dl_island_shards_are_alike(const dl_islands_config *config, bool *lone)
 
 /* --- workers ----------------------------------------------------------------------------------- */
 
-/* All ways of a worker: between stages, and between neighbours on the rings of its shards; then, if there
- * are any, those to the next worker, which gradients take beside them. */
+/* All routes of a worker: between stages, and between neighbours on the rings of its shards; then
+ * any routes to the next worker, which gradients take at the same time. */
 typedef struct ways {
-    dl_route *routes; /* [count], of these its own first */
+    dl_route *routes; /* [count], the worker's own first */
     int *users;       /* [links] of these routes */
     int count, own;
 } ways;
@@ -140,7 +140,7 @@ static void list_ways(ways *w, const dl_islands_config *config, int worker)
     }
 }
 
-/* Whether each worker's ways are like the first one's, its own on links of their own. */
+/* Whether each worker's routes are like the first one's, with its own routes on unshared links. */
 static bool go_alike(const dl_islands_config *config)
 {
     const dl_links *links = &config->gpus.options->links;
@@ -172,8 +172,8 @@ static bool go_alike(const dl_islands_config *config)
     return alike;
 }
 
-/* Whether a node has GPUs of one worker only; or all of the same number of workers, whose GPUs have nothing
- * to send to each other but what is priced before. */
+/* Whether each node has GPUs of only one worker; or all nodes have equally many workers, whose GPUs
+ * send each other only the data of collectives priced before the run. */
 static bool nodes_are_alike(const dl_islands_config *config)
 {
     const dl_machine *machine = &config->gpus.options->machine;

@@ -1,25 +1,25 @@
-/* Workers of several GPUs, for their steps (island.c) and their making (island_make.c). A *plane* is the
- * GPUs that have the same number in all workers: they exchange with one another. */
+/* Workers of several GPUs, for their steps (island.c) and their making (island_make.c). A *plane*
+ * is the GPUs with the same number in all workers: they exchange with one another. */
 #ifndef DL_SIM_ISLAND_INTERNAL_H
 #define DL_SIM_ISLAND_INTERNAL_H
 
 #include "sim/island/island.h"
 #include "sim/platform/gpu_input.h"
 
-/* From a rank to the one of a stage before or after it. */
+/* Route from a rank to that of the previous or next stage. */
 typedef struct dl_island_way {
     int class;
     int64_t latency_ns;
-    int domain; /* that the bytes leave; -1: they stay */
-    int left;   /* of the first GPU's: flows of all GPUs of the rank that have not ended */
+    int domain; /* domain that the bytes leave; -1: they stay inside */
+    int left;   /* only of the first GPU's: unfinished flows of all GPUs of the rank */
 } dl_island_way;
 
 typedef struct dl_island_reduction {
     dl_collective *of;  /* [parts] of the GPUs with the same part of the layers */
-    int parts;          /* that are simulated: the first stands for others on links of their own */
-    int left;           /* of these that have not ended */
-    double moved_bytes; /* by all */
-    int64_t arrived_ns; /* at which the last rank did */
+    int parts;          /* number simulated: the first stands for others on separate links */
+    int left;           /* unfinished ones of these */
+    double moved_bytes; /* by all parts */
+    int64_t arrived_ns; /* arrival of the last rank */
     uint32_t *joined;   /* [shards] tasks */
     int joined_count;
 } dl_island_reduction;
@@ -29,17 +29,17 @@ typedef struct dl_island {
     dl_island_way *ways;              /* [ranks x 2 (back, forward) x tensor] */
     dl_island_reduction *collectives; /* [collective_count of its program] */
     dl_noise *noise;                  /* [GPUs] */
-    double *factor;                   /* [ranks] of this step's noise, of the slowest GPU */
-    int64_t *free_ns;                 /* [ranks] end of what it has computed last */
-    int weight;                       /* ranks that one with tasks stands for */
+    double *factor;                   /* [ranks] this step's noise factor of the slowest GPU */
+    int64_t *free_ns;                 /* [ranks] end of its last computation */
+    int weight;                       /* ranks represented by one with tasks */
     int64_t spent_ns[DL_SPENT_COUNT]; /* of this step so far, all ranks together */
     int64_t bubble_ns;
-    int64_t began_ns; /* its step; -1: none yet */
-    bool works;       /* at a step */
+    int64_t began_ns; /* start of its step; -1: none yet */
+    bool works;       /* in a step */
     bool waits;       /* for the rest of a step that was cut to drain */
 } dl_island;
 
-/* Steps of a host thread whose launch has started: when. */
+/* Start times of a host thread's launches of steps. */
 typedef struct dl_island_launches {
     int64_t *start_ns; /* [room] of the step modulo room */
     int room, started;
@@ -47,7 +47,7 @@ typedef struct dl_island_launches {
 
 /* An agent's exchange on all planes. */
 typedef struct dl_island_exchange {
-    int left;                    /* planes that it has not ended on */
+    int left;                    /* planes on which it has not ended */
     int64_t since_ns, waited_ns; /* by all ranks that had exchanged before, up to since_ns */
 } dl_island_exchange;
 
@@ -55,29 +55,30 @@ struct dl_islands {
     dl_islands_config config;
     dl_team *team;
     dl_network network;
-    dl_island_program *programs; /* [program_count] of all workers, or of each */
+    dl_island_program *programs; /* [program_count] one for all workers, or one each */
     int program_count, workers;
     int ranks, gpus;    /* of a worker */
     dl_island *islands; /* [workers] */
-    dl_gpus **planes;   /* [plane_count] those with one number in all workers, for their exchange */
+    dl_gpus **planes;   /* [plane_count] GPUs with the same number in all workers, for their
+                         * exchange */
     int plane_count;
     int **plane_gpus; /* [plane_count][workers] */
     dl_workload *plane_workloads;
     dl_gpu_options *plane_options;
     dl_place *places;  /* [workers x gpus] */
-    dl_place *loading; /* [workers x shards] those that take batches */
-    bool *wants;       /* [workers x shards] they wait for one */
+    dl_place *loading; /* [workers x shards] ranks that take batches */
+    bool *wants;       /* [workers x shards] they wait for a batch */
     dl_input input;
     dl_gpu_step batch;
     dl_dispatch dispatch;
     dl_island_launches *launches; /* [thread_count] */
     double *launch_ns;            /* [thread_count] of a step */
-    int64_t *ended; /* [thread_count] steps that all workers of the thread have ended */
+    int64_t *ended;               /* [thread_count] steps ended by all workers of the thread */
     dl_noise_source noise;
     dl_island_exchange *exchanging; /* [agents] */
     double slowdown;                /* of computing beside the worker's own collectives, >= 1 */
     double crossed_bytes, sharded_bytes;
-    double tensor_bytes;         /* by GPUs that divide layers */
+    double tensor_bytes;         /* between GPUs that divide layers */
     double *sent_bytes;          /* [domains] by crossings and shards */
     int64_t bubble_ns, *busy_ns; /* [stages] since the warm-up */
 };
@@ -97,7 +98,7 @@ static inline const dl_split *dl_islands_split(const dl_islands *is)
     return &is->config.shape.split;
 }
 
-/* Workers whose steps worker 0's stands for, itself included; else 1. */
+/* Number of workers represented by worker 0, including itself; else 1. */
 static inline int dl_islands_copies(const dl_islands *is)
 {
     return is->config.lone_worker ? is->workers : 1;
@@ -111,8 +112,8 @@ static inline int dl_islands_gpu(const dl_islands *is, int worker, int rank, int
 /* Runs the tasks of a worker's step. */
 extern const dl_program_owner dl_islands_owner;
 
-/* Handlers, of `islands` and an agent that has exchanged on one more plane; of a dl_island and the number
- * of its collective that has ended; of `islands` and a loader that has a batch. */
+/* Event handlers: an agent has exchanged on one more plane; a dl_island's collective of this number
+ * has ended; a loader has a batch. */
 void dl_islands_exchanged(void *islands, int agent);
 void dl_islands_reduced(void *island, int number);
 void dl_islands_came(void *islands, int loader);

@@ -1,4 +1,4 @@
-/* Makes the workers of several GPUs: planes, ways between stages, collectives, loaders. */
+/* Makes the workers of several GPUs: planes, routes between stages, collectives, loaders. */
 #include "sim/island/island_internal.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 #include "common/alloc.h"
 #include "common/units.h"
 
-/* Share of the vectors that a GPU has: what its stage has, over its shards. */
+/* A GPU's share of the vectors: its stage's share, over its shards. */
 static double share_of(const dl_islands *is, int number)
 {
     const dl_split *split = dl_islands_split(is);
@@ -41,14 +41,14 @@ static void make_plane(dl_islands *is, int number)
     options->own_buckets = as_ready && all->own_buckets;
     options->bucket_bytes =
         config->overlaps ? (int64_t)ceil((double)all->bucket_bytes / split->shards) : 0;
-    if (number > 0) options->machine.fabric.traffic_count = 0; /* of others, once */
+    if (number > 0) options->machine.fabric.traffic_count = 0; /* other jobs' traffic only once */
 }
 
 static dl_status init_planes(dl_islands *is, dl_error *err)
 {
     const size_t gpus = (size_t)is->plane_count;
     dl_status status = DL_OK;
-    /* Gradients that shards have reduced go on as the type in which they were, or as messages. */
+    /* Gradients reduced by shards are sent on in their reduction type, or as messages. */
     const dl_gpu_options *all = is->config.gpus.options;
     const bool halves = is->config.overlaps && is->config.gpus.collective &&
                         all->compression.kind == DL_COMPRESS_NONE &&
@@ -141,8 +141,9 @@ static void mark_links(const dl_islands *is, dl_place a, dl_place b, int part, i
     }
 }
 
-/* Whether no way between two shards shares a link with one between those of other parts, whose GPUs are in
- * the same nodes: then the collectives of all parts take as long as that of the first, and send as much. */
+/* Whether no route between two shards shares a link with one between those of other parts, whose
+ * GPUs are in the same nodes: then the collectives of all parts take the time of the first and send
+ * as many bytes. */
 static bool parts_are_apart(const dl_islands *is, int worker, int number)
 {
     const dl_split *split = dl_islands_split(is);
@@ -165,7 +166,7 @@ static bool parts_are_apart(const dl_islands *is, int worker, int number)
     return apart;
 }
 
-/* `held`: transfers of all of them so far. */
+/* `held`: total transfers of all collectives so far. */
 static dl_status init_collective(dl_islands *is, int worker, int number, int *held, dl_error *err)
 {
     const dl_split *split = dl_islands_split(is);

@@ -18,11 +18,11 @@ typedef struct builder {
     dl_island_program *made;
     segments passes;
     double *issue_ns, *issued_ns; /* [ranks x passes] */
-    uint32_t *segment;            /* [ranks] the last one that was added */
-    uint32_t *scattered;          /* [ranks] after the backward pass; DL_TASK_NONE */
+    uint32_t *segment;            /* [ranks] the last one added */
+    uint32_t *scattered;          /* [ranks] last scatter of the backward pass; or DL_TASK_NONE */
 } builder;
 
-/* Passes of one direction. */
+/* Number of passes of one direction. */
 static int half_count(const dl_split *split)
 {
     return split->micro_batches * split->chunks;
@@ -94,7 +94,7 @@ static void set_launch(builder *b, int rank, int pass, double *at_ns)
     b->issued_ns[i] = *at_ns;
 }
 
-/* Passes of stages one by one; else the step as a whole. */
+/* With stages launches the passes one by one; else the step as a whole. */
 static void launch_alone(builder *b, int rank)
 {
     const int passes = pass_count(b->shape);
@@ -104,7 +104,7 @@ static void launch_alone(builder *b, int rank)
     b->made->rank_ns[rank] = at_ns;
 }
 
-/* A thread for all takes their GPUs in turn, a pass each. */
+/* A thread for all GPUs takes them in turn, a pass each. */
 static void launch_in_turn(builder *b, int worker)
 {
     const int ranks = b->made->ranks, passes = pass_count(b->shape);
@@ -147,7 +147,7 @@ static void launch(builder *b, int worker)
 
 /* --- shards ----------------------------------------------------------------------------------- */
 
-/* Buckets of as many bytes, but for rounding, have one collective: a rank has one at a time. */
+/* Buckets of equal bytes, up to rounding, share a collective: a rank runs one at a time. */
 static int collective_of(builder *b, int rank, int bucket, bool gathers)
 {
     dl_island_program *made = b->made;
@@ -173,7 +173,7 @@ static uint32_t first_of(const builder *b, uint32_t segment)
     return has ? segment - 1 : segment;
 }
 
-/* The parameters of `segment` are gathered once `before` has started. */
+/* Gathers the parameters of `segment` once `before` has started. */
 static void gather(builder *b, int rank, int bucket, uint32_t before, uint32_t segment)
 {
     if (b->shape->split.shards == 1) return;
@@ -185,8 +185,9 @@ static void gather(builder *b, int rank, int bucket, uint32_t before, uint32_t s
     after(b, first_of(b, segment), task);
 }
 
-/* Makes messages of a bucket's gradients, or of all (-1), which are there after `behind`: on the stream of
- * the passes, or, of shards that have reduced them, beside it. Returns the task after which they are made. */
+/* Compresses a bucket's gradients, or all (-1), ready after `behind`: on the stream of the passes,
+ * or beside it for shards that have reduced them. Returns the task after which the messages are
+ * ready. */
 static uint32_t make_message(builder *b, int rank, int bucket, uint32_t behind)
 {
     const dl_island_shape *shape = b->shape;
@@ -220,8 +221,8 @@ static void scatter(builder *b, int rank, int bucket, uint32_t segment, bool tel
     if (tells) tell_ready(b, rank, bucket, task);
 }
 
-/* Gathers and scatters after a backward pass of segments segment[count], in the order of the one
- * stream: the next layers' parameters are asked for before the gradients of a layer are there. */
+/* Adds gathers and scatters of a backward pass of segments segment[count], in the order of their
+ * single stream: the next layers' parameters are requested before a layer's gradients are ready. */
 static void communicate_back(builder *b, int rank, const uint32_t *segment, uint32_t before,
                              bool gathers, bool scatters, bool tells)
 {
@@ -254,7 +255,7 @@ static uint32_t add_segment(builder *b, int rank, bool forward, dl_pass_of of, d
     return task;
 }
 
-/* A forward pass: what comes before the first layer with parameters, then the buckets from the last
+/* A forward pass: the part before the first layer with parameters, then the buckets from the last
  * to the first. */
 static void add_sharded_forward(builder *b, int rank, dl_pass_of k, bool is_first, double work_ns)
 {
@@ -262,7 +263,7 @@ static void add_sharded_forward(builder *b, int rank, dl_pass_of k, bool is_firs
     const int count = buckets->count;
     const bool gathers = b->shape->split.stages == 1 || is_first;
     uint32_t before = add_segment(b, rank, true, k, buckets->share[count], work_ns);
-    after(b, first_of(b, before), b->scattered[rank]); /* of the pass before */
+    after(b, first_of(b, before), b->scattered[rank]); /* of the previous pass */
     for (int i = count - 1; i >= 0; i--) {
         const uint32_t segment = add_segment(b, rank, true, k, buckets->share[i], work_ns);
         if (gathers) gather(b, rank, i, before, segment);
@@ -289,8 +290,8 @@ static void add_sharded_backward(builder *b, int rank, dl_pass_of k, bool is_las
     free(segment);
 }
 
-/* Whether something happens between the buckets of the pass: shards gather or reduce, of stages in the first
- * and last pass only, or the gradients of each are exchanged. */
+/* Whether the buckets of the pass are handled one by one: shards gather or reduce (with stages only
+ * in the first and last pass), or the gradients of each bucket are exchanged. */
 static bool has_buckets(const builder *b, int rank, bool forward, bool is_first, bool is_last)
 {
     const dl_island_shape *shape = b->shape;
@@ -324,8 +325,8 @@ static void add_pass(builder *b, int rank, int pass, bool forward, int number)
     tasks[b->segment[rank]].issued_ns = dl_ns_ceil(b->issued_ns[launch]);
 }
 
-/* Crossings from the rank to the next stage, or back to the one before: of the last stage to the first
- * one's next chunk, and back. */
+/* Adds crossings from the rank to the next stage, or back to the previous one: from the last stage
+ * to the first one's next chunk, and back. */
 static void add_crossing(builder *b, int rank, bool forward)
 {
     const dl_split *split = &b->shape->split;
@@ -343,7 +344,7 @@ static void add_crossing(builder *b, int rank, bool forward)
             b->made->pass[crossing] = (int)sent;
             b->made->crossing_bytes[crossing] =
                 b->shape->pieces[forward ? piece : to_piece].crossing_bytes * split->samples;
-            /* Without a flush what crosses is of another step's pass. */
+            /* Without a flush the crossing data belong to another step's pass. */
             if (dl_schedule_flushes(b->shape->schedule)) after(b, crossing, sent);
             sent = crossing;
         }

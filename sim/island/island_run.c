@@ -6,7 +6,8 @@
 #include "common/alloc.h"
 #include "sim/run_internal.h"
 
-/* --- what a point needs --------------------------------------------------------------------- */
+/* --- requirements of a point
+ * -------------------------------------------------------------------- */
 
 static bool split_exchanges(const dl_point *point)
 {
@@ -24,7 +25,7 @@ char *dl_run_split_missing(const dl_scenario *scenario, const dl_costs *costs,
                                split_exchanges(point));
 }
 
-/* A stage is its pieces together. */
+/* Adds a piece to its stage. */
 static void add_piece(dl_stage *stage, const dl_stage *piece)
 {
     if (stage->count == 0) stage->first = piece->first;
@@ -38,8 +39,8 @@ static void add_piece(dl_stage *stage, const dl_stage *piece)
     stage->state_bytes += piece->state_bytes;
 }
 
-/* The pieces, and the stages that they make, with the times of `costs`, cut as `undisturbed` costs say:
- * first[pieces + 1]. */
+/* Finds the pieces, and the stages made of them, with the times of `costs`, cut by `undisturbed`
+ * costs: first[pieces + 1]. */
 static dl_status find_stages(const dl_scenario *scenario, const dl_costs *undisturbed,
                              const dl_costs *costs, const dl_point *point, int *first,
                              dl_stage *pieces, dl_stage *stages, dl_error *err)
@@ -174,15 +175,15 @@ struct dl_run_island {
     dl_noise_config noise;
 };
 
-/* The GPU model that a whole model's times are of: the first GPU's. */
+/* The GPU model whose times the whole network has: the first GPU's. */
 static int first_model(const dl_run_config *run)
 {
     const dl_place place = dl_gpu_options_place(run->scenario->gpu, 0);
     return dl_machine_model_number(&run->scenario->gpu->machine, place.node, place.index);
 }
 
-/* Stages have the times of the costs: those of GPUs of other models are as much slower as theirs
- * are for the micro-batch. */
+/* Stages have the times of the costs; GPUs of other models are slower by the ratio of their times
+ * for the micro-batch. */
 static void slow_by_model(const dl_run_config *run, const dl_costs *costs, double *slow)
 {
     const dl_scenario *scenario = run->scenario;
@@ -205,7 +206,7 @@ static void slow_by_model(const dl_run_config *run, const dl_costs *costs, doubl
     }
 }
 
-/* The whole model, as of a worker that is one GPU; its shards have a part of the update each. */
+/* The whole model, like a worker of one GPU; each shard has a part of the update. */
 static void take_whole(const dl_run_config *run, const dl_costs *costs, dl_run_island *island)
 {
     const dl_gpu_options *gpu = run->scenario->gpu;
@@ -226,7 +227,7 @@ static dl_status take_stages(const dl_run_config *run, const dl_costs *costs, dl
 {
     const dl_scenario *scenario = run->scenario;
     const dl_split split = dl_point_split(run->point);
-    const double factor = exp(run->compute_log); /* slow_by_model takes some of it back */
+    const double factor = exp(run->compute_log); /* slow_by_model reverts part of it */
     dl_status status = DL_OK;
     if (split.stages == 1) {
         take_whole(run, costs, island);
@@ -252,8 +253,8 @@ static dl_status take_stages(const dl_run_config *run, const dl_costs *costs, dl
     return status;
 }
 
-/* Buckets of what is sharded, or reduced while the backward pass goes on; a whole model has its
- * gradients ready as the costs say. */
+/* Buckets of sharded data, or of gradients reduced during the backward pass; a whole model's
+ * gradients are ready at the costs' times. */
 static dl_status take_buckets(const dl_run_config *run, dl_run_island *island, dl_error *err)
 {
     const dl_split split = dl_point_split(run->point);
@@ -287,7 +288,7 @@ static void take_workload(const dl_run_config *run, const dl_costs *costs, dl_ru
     w->per_worker_ns *= 1 + w->contention_frac * (each - 1);
 }
 
-/* To make messages of what a GPU of each stage exchanges, in the slowest memory of all. */
+/* Time to compress the exchanged data of a GPU of each stage, in the slowest GPU memory. */
 static void take_messages(const dl_run_config *run, const dl_gpu_options *options,
                           dl_run_island *island)
 {
@@ -389,8 +390,8 @@ dl_status dl_run_create_island(const dl_run_config *run, const dl_costs *costs,
     return dl_islands_create(islands, &config, err);
 }
 
-/* Of a stage and micro-batch, with the collectives of GPUs that divide layers: both passes of all pieces,
- * and each of the first one. */
+/* Times of a stage and micro-batch, with the collectives of GPUs that divide layers: both passes of
+ * all pieces, and each pass of the first piece. */
 typedef struct least_passes {
     double all_ns, first_ns[2]; /* backward, forward */
 } least_passes;
@@ -435,7 +436,8 @@ double dl_run_split_least_ns(const dl_run_config *run, bool with_tensors)
             const dl_stage *stage = &island->stages[s];
             const least_passes passes = passes_of(island, &split, s);
             const double launches_ns = launch_ns * (stage->launch_forward + stage->launch_backward);
-            /* After the last pass: the update, or the way back to a stage before and its update. */
+            /* After the last pass: the update, or the way back to a previous stage and its
+             * update. */
             back_ns = fmax(stage->update_ns, flushes ? back_ns : 0);
             least_ns = fmax(least_ns, split.micro_batches * launches_ns);
             least_ns = fmax(least_ns, there_ns + split.micro_batches * passes.all_ns + back_ns);

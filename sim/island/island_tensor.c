@@ -1,5 +1,5 @@
-/* Collectives of the GPUs that divide layers (tensor parallelism): priced before the run, as a pass of a
- * layer waits for them and nothing else of its GPUs goes on meanwhile. */
+/* Collectives of the GPUs that divide layers (tensor parallelism): priced before the run, as a pass
+ * of a layer waits for them and its GPUs do nothing else meanwhile. */
 #include "sim/island/island.h"
 
 #include <math.h>
@@ -9,8 +9,8 @@
 #include "common/alloc.h"
 #include "common/units.h"
 
-/* Ranks of workers whose GPUs are on the same nodes, the one that is priced first: they have collectives
- * at the same time. */
+/* Ranks of workers whose GPUs are on the same nodes, starting with the priced one: their
+ * collectives run at the same time. */
 typedef struct neighbours {
     dl_place *places; /* [count x size] */
     int count, size;
@@ -20,7 +20,7 @@ typedef struct price {
     int *likeness; /* [likeness_count] see likeness_of */
     int likeness_count;
     double bytes;
-    double ns, sent_bytes; /* of one of the ranks, its GPUs together */
+    double ns, sent_bytes; /* of one rank, all its GPUs together */
 } price;
 
 typedef struct pricing {
@@ -30,8 +30,8 @@ typedef struct pricing {
     const dl_place *places; /* [workers x GPUs of a worker], rank by rank */
     int ranks;              /* of all workers */
     int *of_node, *next;    /* [nodes], [GPUs]: list of a node's places; -1: its end */
-    int *seen, search;      /* [ranks] the search in which it was found last */
-    price *prices;          /* [price_count] found so far */
+    int *seen, search;      /* [ranks] number of the last search that found it */
+    price *prices;          /* [price_count] computed so far */
     int price_count;
 } pricing;
 
@@ -43,7 +43,8 @@ static void note_end(void *user, int index)
     *end_ns = engine->now_ns;
 }
 
-/* One collective of all neighbours at once on idle links: until that of the first one has ended. */
+/* Time of one collective of all neighbours at once on idle links, until that of the first one
+ * ends. */
 static dl_status time_of(const pricing *p, const neighbours *of, dl_collective_kind kind, price *to,
                          dl_error *err)
 {
@@ -122,7 +123,7 @@ static neighbours neighbours_of(pricing *p, int rank)
     return of;
 }
 
-/* The key that equal prices share: the order of nodes, their kinds, the indices of GPUs in them. */
+/* The key shared by equal prices: the order of nodes, their kinds, the indices of GPUs in them. */
 static int *likeness_of(const pricing *p, const neighbours *of, int *count)
 {
     const int places = of->count * of->size;
@@ -142,7 +143,8 @@ static int *likeness_of(const pricing *p, const neighbours *of, int *count)
     return likeness;
 }
 
-/* An all-gather and a reduce-scatter of `bytes`, or an all-reduce, which takes as long on a ring. */
+/* An all-gather and a reduce-scatter of `bytes`, or an all-reduce, which takes equally long on a
+ * ring. */
 static dl_status pair_of(pricing *p, int rank, double bytes, const price **found, dl_error *err)
 {
     neighbours of = neighbours_of(p, rank);
@@ -172,7 +174,7 @@ static dl_status price_rank(pricing *p, const dl_model_layers *model, const dl_s
                             int worker, int rank, dl_island_tensor *to, dl_error *err)
 {
     dl_island_tensor sum[2] = {{0}};
-    const price *pair = NULL; /* of the layer before: most layers are alike */
+    const price *pair = NULL; /* of the previous layer: most layers are alike */
     const int number = worker * dl_split_ranks(p->split) + rank;
     const int end = p->split->stages > 1 ? stage->first + stage->count : model->count;
     for (int l = stage->first; l < end; l++) {

@@ -7,12 +7,12 @@
 
 /* A layer for a micro-batch. */
 typedef struct layer {
-    double bucket_bytes; /* of parameters that are gathered with it */
+    double bucket_bytes; /* of the parameters gathered with it */
     double kept, working;
     bool is_last; /* of the model, with the loss */
 } layer;
 
-/* A run of layers that a pass goes through. */
+/* A run of layers processed by a pass. */
 typedef struct piece {
     int first, count;
     double kept, logits_kept; /* the latter is part of the former */
@@ -23,14 +23,13 @@ typedef struct walk {
     layer *layers; /* [count] of the model */
     int count;
     piece pieces[DL_STAGE_CHUNKS_MAX];
-    dl_gpu_content base; /* at all times */
-    double kept, logits; /* in flight */
-    double
-        gradient_part; /* of its part of the gradients, before the first backward pass has ended */
+    dl_gpu_content base;  /* at all times */
+    double kept, logits;  /* in flight */
+    double gradient_part; /* of its part of the gradients, before the first backward pass ends */
     dl_gpu_content most;
-    double pass_bytes;        /* the most of this pass */
+    double pass_bytes;        /* maximum of this pass */
     bool has_most, by_layers; /* the latter: a bucket is a layer's parameters */
-    dl_gpu_content *course;   /* [course_count] all of them, if it is not NULL */
+    dl_gpu_content *course;   /* [course_count] all moments, if not NULL */
     size_t course_count;
 } walk;
 
@@ -61,8 +60,8 @@ static bool buckets_are_layers(const dl_memory_rank *rank, const dl_model_layers
            rank->costs->gradient_count == with;
 }
 
-/* Layers keep the bytes that their costs give, or else their part of all outputs, since kept activations
- * are about as large as those handed on. */
+/* Layers keep the bytes given by their costs, or else their part of all outputs, since kept
+ * activations are about as large as outputs. */
 static void take_layers(walk *w, const dl_model_layers *model)
 {
     const dl_memory_rank *rank = w->rank;
@@ -108,7 +107,7 @@ static void take_pieces(walk *w)
 
 /* --- at all times ------------------------------------------------------------------------------ */
 
-/* Gradients of 16 bits of the largest block: of a layer that is not the first and not the last. */
+/* 16-bit gradients of the largest block: a layer that is neither the first nor the last. */
 static double block_gradients(const walk *w, const dl_model_layers *model)
 {
     double most = 0;
@@ -159,8 +158,8 @@ static double bucket_at(const walk *w, const piece *p, int l)
     return l >= p->first && l < p->first + p->count ? w->layers[l].bucket_bytes : 0;
 }
 
-/* FSDP: parameters of the layer and the next one; backward also the layer's gradients, and those of the
- * one before, which are being reduced. */
+/* FSDP: parameters of the layer and the next one; in the backward pass also the layer's gradients,
+ * and the previous layer's, which are being reduced. */
 static double gathered_at(const walk *w, const piece *p, int l, bool forward)
 {
     const dl_memory_rank *rank = w->rank;
@@ -185,7 +184,7 @@ static void look(walk *w, const dl_gpu_content *content)
     w->has_most = true;
 }
 
-/* Layer `l` of the pass computes when it and those before it in the piece keep `kept`. */
+/* Layer `l` of the pass computes while it and the earlier layers of the piece keep `kept`. */
 static void look_at(walk *w, dl_pass_of of, bool forward, int l, double kept)
 {
     const piece *p = &w->pieces[of.chunk];
@@ -238,7 +237,7 @@ static double after(const walk *w)
     return dl_gpu_content_bytes(&w->base) - (1 - w->gradient_part) * w->base.gradients + w->kept;
 }
 
-/* Passes repeat: these many micro-batches show what more of them do. */
+/* Passes repeat: this many micro-batches stand for any larger number. */
 static int enough(const dl_memory_rank *rank)
 {
     const dl_split *split = &rank->split;
@@ -248,7 +247,7 @@ static int enough(const dl_memory_rank *rank)
     return all || split->micro_batches < steady ? split->micro_batches : steady;
 }
 
-/* Fills those of `passes` and `course` that are not NULL; *course_count grows. */
+/* Fills `passes` and `course` unless NULL; *course_count grows. */
 static dl_gpu_content walk_over(const dl_memory_rank *rank, const dl_model_layers *model,
                                 dl_memory_pass *passes, dl_gpu_content *course,
                                 size_t *course_count)

@@ -29,7 +29,7 @@ static size_t layer_length(const char *name, const char *phase)
     return length > tail && strcmp(name + length - tail, phase) == 0 ? length - tail : 0;
 }
 
-/* Looks at the layer of number `near` first: most lists have the same order. */
+/* Tries layer number `near` first: most lists have the same order. */
 static int find_layer_near(const dl_model_layers *model, int near, const char *name, size_t length)
 {
     for (int n = 0; n < model->count; n++) {
@@ -112,7 +112,7 @@ static double op_ns(const dl_costs *costs, int op, double batch)
 
 /* --- places ----------------------------------------------------------------------------------- */
 
-/* GPUs from one to the next along an axis. */
+/* Number of GPUs between neighbours along an axis. */
 static int stride_of(const dl_split *split, dl_axis axis)
 {
     const int sizes[DL_AXES] = {
@@ -144,8 +144,8 @@ static double span(const double *before, int from, int to)
     return fmax(0, before[to] - before[from]);
 }
 
-/* least[s][i]: of the longest of s + 1 stages over the first i layers; from[s][i]: where its last
- * one starts. */
+/* least[s][i]: least time of the longest of s + 1 stages over the first i layers; from[s][i]: start
+ * of its last stage. */
 static void cut_evenly(const double *before, int layers, int stages, int *first)
 {
     const size_t width = (size_t)layers + 1;
@@ -158,8 +158,7 @@ static void cut_evenly(const double *before, int layers, int stages, int *first)
     }
     for (int s = 1; s < stages; s++) {
         const double *shorter = &least[(size_t)(s - 1) * width];
-        int most =
-            s; /* if times of layers are not below zero, it pays for no last stage to start later */
+        int most = s; /* if no layer's time is below zero, no last stage gains by starting later */
         for (int i = s + 1; i <= layers; i++) {
             double *best = &least[(size_t)s * width + (size_t)i];
             *best = (double)INFINITY;
@@ -274,7 +273,7 @@ static double share_of(double part, double all)
     return all > 0 ? part / all : part; /* 0 of 0, or NaN */
 }
 
-/* Updates that belong to no layer, of a step. */
+/* Time of updates that belong to no layer, of a step. */
 static double common_update_ns(const dl_costs *costs, const dl_model_layers *model, double batch)
 {
     double sum_ns = 0;
@@ -360,7 +359,8 @@ void dl_pipeline_stages(const dl_pipeline_options *options, const dl_costs *cost
     dl_model_layers_free(&model);
 }
 
-/* --- what is not known, and how well --------------------------------------------------------- */
+/* --- unknown bytes, and origins
+ * ---------------------------------------------------------------- */
 
 static void list(char **names, const char *layer, const char *key)
 {

@@ -1,25 +1,25 @@
-/* A model split over GPUs, layer by layer: which layers a stage has, and what a micro-batch costs
+/* A model split over GPUs, layer by layer: the layers of a stage, and the cost of a micro-batch
  * there.
  *
- * A layer is what the operations NAME.forward, NAME.backward and NAME.update of the cost file have
- * in common; layers come in the order of their forward operations, and each hands its output to the
- * next one only. A stage is a run of layers:
+ * A layer is defined by the operations NAME.forward, NAME.backward and NAME.update of the cost
+ * file; layers are in the order of their forward operations, and each passes its output only to the
+ * next one. A stage is a run of layers:
  *
  *   forward, backward    sum over its operations of fixed + per_sample x micro-batch: each
  *                        micro-batch pays the fixed part again
- *   update               its layers'; of operations that belong to no layer ("network.update") its
- *                        share of the parameters
- *   crossing             what the layer before the cut hands on, and as much gradient back
- *   launch               of [dispatch] per_worker_ns, which is for the whole model, the stage's
- *                        share of the forward and backward operations
+ *   update               those of its layers; of operations outside layers ("network.update") by
+ *                        its share of the parameters
+ *   crossing             the output of the layer before the cut, and an equal gradient back
+ *   launch               the stage's share of [dispatch] per_worker_ns, which is for the whole
+ *                        model, by its forward and backward operations
  *
- * `balanced` cuts so that the longest stage's forward and backward are as short as can be (exact,
- * dynamic programming); `split = NAME, ...` names the first layer of each stage but the first.
+ * `balanced` minimizes the longest stage's forward and backward time (exact, dynamic programming);
+ * `split = NAME, ...` names the first layer of each stage but the first.
  *
  * Tensor parallelism: costs with tensor_ranks = t are those of one of t GPUs that divide each layer.
- * In each pass of a layer they gather and reduce activations, and compute nothing meanwhile.
+ * In each pass of a layer they gather and reduce activations, without computing meanwhile.
  *
- * What it leaves out: connections that skip over a cut (make one layer of what they span).
+ * Not modelled: connections that skip over a cut (make the layers that they span one layer).
  */
 #ifndef DL_SIM_ISLAND_SPLIT_H
 #define DL_SIM_ISLAND_SPLIT_H
@@ -34,12 +34,13 @@ typedef enum dl_schedule {
     DL_SCHEDULE_GPIPE, /* all forwards, then all backwards (Huang et al. 2019) */
     DL_SCHEDULE_1F1B,  /* one forward, one backward as soon as there is one (Narayanan et al. 2019,
                           with a flush at each step's end) */
-    DL_SCHEDULE_INTERLEAVED, /* 1f1b of stages that have several runs of layers each, chunks; in turn,
-                                stages' number of micro-batches through each (Narayanan et al. 2021,
-                                "Efficient large-scale language model training", section 2.2) */
-    DL_SCHEDULE_PIPEDREAM,   /* without a flush: each stage updates after each batch, and computes a
-                              batch backward with the weights of its forward pass (Narayanan et al.
-                              2019) */
+    DL_SCHEDULE_INTERLEAVED, /* 1f1b of stages that have several runs of layers each, chunks; in
+                              * turn, as many micro-batches as stages through each (Narayanan et al.
+                              * 2021, "Efficient large-scale language model training", section 2.2)
+                              */
+    DL_SCHEDULE_PIPEDREAM,   /* without a flush: each stage updates after each batch, and uses the
+                              * weights of a batch's forward pass in its backward pass (Narayanan et
+                              * al. 2019) */
     DL_SCHEDULE_2BW, /* without a flush: all stages update after the micro-batches of a step, to
                               weights one update older than the newest (Narayanan et al. 2021) */
     DL_SCHEDULES
@@ -48,12 +49,12 @@ typedef enum dl_schedule {
 /* "gpipe", "1f1b", "interleaved", "pipedream", "2bw". */
 extern const char *const dl_schedule_names[DL_SCHEDULES + 1];
 
-/* What a scenario says about the split; the rest stands in its points. */
+/* A scenario's options of the split; the others are in its points. */
 typedef struct dl_pipeline_options {
     char **cuts; /* [cut_count] first layers of stages 1, 2, ...; none: balanced */
     size_t cut_count;
     double
-        *cut_bytes; /* [cut_bytes_count] a sample, in place of the cost file's; one: of all cuts */
+        *cut_bytes; /* [cut_bytes_count] a sample, replacing the cost file's; one: for all cuts */
     size_t cut_bytes_count;
     bool without_activations;   /* crossing takes no time */
     bool without_micro_batches; /* fixed costs come once a step */
@@ -63,13 +64,13 @@ typedef struct dl_pipeline_options {
 
 void dl_pipeline_options_free(dl_pipeline_options *options); /* a zeroed object is fine */
 
-/* Times in ns of one micro-batch (update: of a step). NaN: the costs do not say. */
+/* Times in ns of one micro-batch (update: of a step). NaN: not in the costs. */
 typedef struct dl_stage {
     int first, count; /* layers */
     double forward_ns, backward_ns, update_ns;
     double launch_forward, launch_backward; /* shares of per_worker_ns */
     double parameter_bytes, state_bytes;
-    double crossing_bytes; /* a sample, to the next stage; 0 of the last one */
+    double crossing_bytes; /* a sample, to the next stage; 0 for the last one */
 } dl_stage;
 
 typedef struct dl_model_layer {
@@ -78,7 +79,8 @@ typedef struct dl_model_layer {
     dl_value output_bytes, parameter_bytes, activation_bytes;
     double working_bytes;
     double tensor_bytes, tensor_calls[2]; /* a sample; of a backward, forward pass */
-    double beside_calls, beside_ns; /* of a backward pass besides, beside so much of a sample */
+    double beside_calls, beside_ns;       /* further ones of a backward pass, beside so much of a
+                                     * sample */
 } dl_model_layer;
 
 typedef struct dl_model_layers {
@@ -92,8 +94,8 @@ void dl_model_layers_free(dl_model_layers *model);
 /* Axes of a worker's GPUs: those that divide each layer, stages, those that shard a stage. */
 typedef enum dl_axis { DL_AXIS_TP, DL_AXIS_PP, DL_AXIS_FSDP, DL_AXES } dl_axis;
 
-/* A split as a point has it. A *rank* is the GPUs that have the same stage and shard: one, or `tensor` of
- * them, which divide its layers and do the same at the same time. */
+/* A point's split. A *rank* is the GPUs with the same stage and shard: one, or `tensor` of them,
+ * which divide its layers and work in lockstep. */
 typedef struct dl_split {
     int stages;            /* >= 1 */
     int shards;            /* ranks of a stage, >= 1 */
@@ -146,8 +148,7 @@ static inline dl_split dl_split_of_pieces(const dl_split *split)
     return pieces;
 }
 
-/* Number in the worker of the GPU of a rank that has part `part` of its layers; and of a GPU its
- * rank. */
+/* Number in the worker of a rank's GPU with part `part` of its layers; and the rank of a GPU. */
 int dl_split_gpu(const dl_split *split, int rank, int part);
 int dl_split_rank_of(const dl_split *split, int gpu);
 
@@ -157,12 +158,12 @@ int dl_split_rank_of(const dl_split *split, int gpu);
 dl_status dl_pipeline_cut(const dl_pipeline_options *options, const dl_costs *costs,
                           const dl_split *split, int *first, dl_error *err) DL_MUST_CHECK;
 
-/* The stages between these cuts, with these costs, to stage[stages]. */
+/* Writes the stages between these cuts, with these costs, to stage[stages]. */
 void dl_pipeline_stages(const dl_pipeline_options *options, const dl_costs *costs,
                         const dl_split *split, const int *first, dl_stage *stage);
 
-/* Which bytes the costs lack for the cuts and, with `exchanges`, for the parameters, as
- * "[layer NAME] KEY, ..." in a string that is the caller's to free; NULL if none. */
+/* The bytes missing in the costs for the cuts and, with `exchanges`, for the parameters, as "[layer
+ * NAME] KEY, ..." in a string that the caller frees; NULL if none. */
 char *dl_pipeline_missing(const dl_pipeline_options *options, const dl_costs *costs,
                           const dl_split *split, const int *first, bool exchanges);
 
@@ -170,24 +171,25 @@ char *dl_pipeline_missing(const dl_pipeline_options *options, const dl_costs *co
 dl_origin dl_pipeline_origin(const dl_pipeline_options *options, const dl_costs *costs,
                              dl_origin others);
 
-/* Whether a step ends with all of its passes done: else stages go on with the next one, and in the
- * steady state nobody waits for another. */
+/* Whether a step ends with all of its passes done: else stages continue with the next step, and in
+ * the steady state no stage waits for another. */
 bool dl_schedule_flushes(dl_schedule schedule);
 
-/* Updates by which the weights of a stage's gradient are old, and versions of them that it keeps. */
+/* Age of the weights of a stage's gradient in updates, and the number of versions of them that it
+ * keeps. */
 int dl_pipeline_staleness(dl_schedule schedule, const dl_split *split, int stage);
 int dl_pipeline_versions(dl_schedule schedule, const dl_split *split, int stage);
 
-/* Whether pass `pass` of a stage's step is a forward one, of 2 x micro-batches x chunks. Without stages
- * each micro-batch is done at once. */
+/* Whether pass `pass` of a stage's step is a forward one, of 2 x micro-batches x chunks. Without
+ * stages each micro-batch's backward pass follows its forward pass. */
 bool dl_pipeline_is_forward(dl_schedule schedule, const dl_split *split, int stage, int pass);
 
 typedef struct dl_pass_of {
     int chunk, micro_batch;
 } dl_pass_of;
 
-/* The number-th pass of a direction: of as many micro-batches as there are stages through each chunk in
- * turn, backward from the last one. */
+/* The number-th pass of a direction: as many micro-batches as stages through each chunk in turn,
+ * backward from the last chunk. */
 dl_pass_of dl_pipeline_find_pass(const dl_split *split, bool forward, int number);
 
 #endif
