@@ -37,10 +37,10 @@
  *   error        of x, from s^2 (J'WJ)^-1 with s^2 = sum of w r^2 / (sum of w - p), J = dr/dx; the
  *                cost's error is this times the cost. Unknown with n = p.
  *   determined   no: without the cost, the others unchanged, the sum of squares is no larger (by a
- *                tenth of s^2). Either it never limits a step, or the rows imply 0. Such a cost has no value, only a bound:
- *                the largest time (least rate) by which the sum of squares grows by 4 s^2, two
- *                standard errors. The cost file has it with both bounds (sim/value.h), or not at
- *                all where no row depends on it.
+ *                tenth of s^2). Either it never limits a step, or the rows imply 0. Such
+ *                a cost has no value, only a bound: the largest time (least rate) by which the sum
+ *                of squares grows by 4 s^2, two standard errors. The cost file has it with both
+ *                bounds (sim/value.h), or not at all where no row depends on it.
  *   condition    largest over least singular value of J with columns of length 1, and which costs
  *                cannot be distinguished: see calibrate/table/collinearity.h. Where a singular
  *                value is 0 but for rounding, their split is arbitrary: they have no errors and

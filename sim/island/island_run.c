@@ -6,8 +6,7 @@
 #include "common/alloc.h"
 #include "sim/run_internal.h"
 
-/* --- requirements of a point
- * -------------------------------------------------------------------- */
+/* --- requirements of a point ----------------------------------------------------------------- */
 
 static bool split_exchanges(const dl_point *point)
 {

@@ -359,8 +359,7 @@ void dl_pipeline_stages(const dl_pipeline_options *options, const dl_costs *cost
     dl_model_layers_free(&model);
 }
 
-/* --- unknown bytes, and origins
- * ---------------------------------------------------------------- */
+/* --- unknown bytes, and origins -------------------------------------------------------------- */
 
 static void list(char **names, const char *layer, const char *key)
 {

@@ -446,8 +446,7 @@ static dl_status simplify(dl_advice_search *s, size_t *number, bool keep_choice,
     return status;
 }
 
-/* --- the final points in full
- * ------------------------------------------------------------------ */
+/* --- the final points in full ---------------------------------------------------------------- */
 
 static dl_status simulate_finally(dl_advice_search *s, const size_t *points, size_t count,
                                   dl_error *err)

@@ -449,8 +449,7 @@ static dl_status read_row(const table *t, size_t i, const dl_study *study, measu
     return DL_OK;
 }
 
-/* --- summary of a point's rows
- * ------------------------------------------------------------------ */
+/* --- summary of a point's rows --------------------------------------------------------------- */
 
 /* Median of the numbers among values[count], NaN if there are none; sorts them to the front. */
 static double median(double *values, size_t count, size_t *numbers)

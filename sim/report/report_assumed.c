@@ -101,8 +101,7 @@ static bool is_told(const assumed_list *list, size_t number)
     return false;
 }
 
-/* --- undetermined values
- * ----------------------------------------------------------------------- */
+/* --- undetermined values --------------------------------------------------------------------- */
 
 /* Values for which a fit gives only bounds, of all variants; each section, key and value once. */
 typedef struct bounded {

@@ -164,8 +164,7 @@ const dl_view dl_views_further[DL_VIEWS_FURTHER] = {
 const dl_view dl_view_staleness =
     VIEW("staleness, predicted and measured", staleness_is_measured, staleness);
 
-/* --- inputs of the tables
- * ---------------------------------------------------------------------- */
+/* --- inputs of the tables -------------------------------------------------------------------- */
 
 static bool reaches(const dl_results *results, const dl_column *column, double least)
 {
