@@ -73,7 +73,7 @@ static void put_capitals(FILE *out, const char *name)
         put_character(out, *name >= 'a' && *name <= 'z' ? (char)(*name - 'a' + 'A') : *name);
 }
 
-static void write_head(FILE *out, const char *name, int section, const char *title)
+void dl_man_head(FILE *out, const char *name, int section, const char *title)
 {
     fputs(".TH ", out);
     put_capitals(out, name);
@@ -86,14 +86,14 @@ static void write_head(FILE *out, const char *name, int section, const char *tit
     fputc('\n', out);
 }
 
-static void write_heading(FILE *out, const char *title)
+void dl_man_heading(FILE *out, const char *title)
 {
     fputs(".SH ", out);
     put_capitals(out, title);
     fputc('\n', out);
 }
 
-static void write_items(FILE *out, const dl_manual_item *items)
+void dl_man_items(FILE *out, const dl_manual_item *items)
 {
     for (; items != NULL && items->name != NULL; items++) {
         fputs(".TP\n\\fB", out);
@@ -103,9 +103,9 @@ static void write_items(FILE *out, const dl_manual_item *items)
     }
 }
 
-static void write_see_also(FILE *out, const char *names)
+void dl_man_see_also(FILE *out, const char *names)
 {
-    write_heading(out, "see also");
+    dl_man_heading(out, "see also");
     while (*names != '\0') {
         const size_t bytes = strcspn(names, "("), rest = strcspn(names + bytes, " ");
         fputs(".BR ", out);
@@ -186,29 +186,29 @@ static const dl_manual_item common_exit_codes[] = {
 
 static void put_tail(FILE *out, const dl_manual *manual)
 {
-    write_heading(out, "exit status");
-    write_items(out, common_exit_codes);
-    write_items(out, manual->exit_codes);
-    if (manual->environment != NULL) write_heading(out, "environment");
-    write_items(out, manual->environment);
-    if (manual->files != NULL) write_heading(out, "files");
-    write_items(out, manual->files);
-    write_see_also(out, manual->see_also);
+    dl_man_heading(out, "exit status");
+    dl_man_items(out, common_exit_codes);
+    dl_man_items(out, manual->exit_codes);
+    if (manual->environment != NULL) dl_man_heading(out, "environment");
+    dl_man_items(out, manual->environment);
+    if (manual->files != NULL) dl_man_heading(out, "files");
+    dl_man_items(out, manual->files);
+    dl_man_see_also(out, manual->see_also);
 }
 
 static void print_page(FILE *out, const dl_command *command)
 {
     const dl_manual *manual = command->manual;
-    write_head(out, command->program, 1, manual->title);
-    write_heading(out, "synopsis");
+    dl_man_head(out, command->program, 1, manual->title);
+    dl_man_heading(out, "synopsis");
     put_synopsis(out, command);
-    write_heading(out, "description");
+    dl_man_heading(out, "description");
     dl_man_text(out, command->summary);
     fputs(".PP\n", out);
     dl_man_text(out, manual->description);
-    write_heading(out, "options");
+    dl_man_heading(out, "options");
     if (put_options(out, command)) put_group(out, "Help");
-    write_items(out, common_options);
+    dl_man_items(out, common_options);
     put_tail(out, manual);
 }
 
@@ -380,21 +380,21 @@ bool dl_manual_print_program(const char *program, const char *summary,
 {
     if (argc != 2 || manual == NULL) return false;
     if (strcmp(argv[1], print_man) == 0) {
-        write_head(stdout, program, 1, manual->title);
-        write_heading(stdout, "synopsis");
+        dl_man_head(stdout, program, 1, manual->title);
+        dl_man_heading(stdout, "synopsis");
         printf("\\fB%s\\fR \\fICOMMAND\\fR [\\fIOPTION\\fR...] [\\fIARGUMENT\\fR...]\n", program);
-        write_heading(stdout, "description");
+        dl_man_heading(stdout, "description");
         dl_man_text(stdout, summary);
         fputs(".PP\n", stdout);
         dl_man_text(stdout, manual->description);
-        write_heading(stdout, "commands");
+        dl_man_heading(stdout, "commands");
         for (size_t i = 0; i < count; i++) {
             const dl_manual_item item[] = {{commands[i].name, commands[i].summary}, {NULL, NULL}};
-            write_items(stdout, item);
+            dl_man_items(stdout, item);
         }
-        write_heading(stdout, "options of all commands");
-        write_items(stdout, common_options);
-        write_heading(stdout, "options by command");
+        dl_man_heading(stdout, "options of all commands");
+        dl_man_items(stdout, common_options);
+        dl_man_heading(stdout, "options by command");
         run_all(program, commands, count, argv);
         put_tail(stdout, manual);
         return true;

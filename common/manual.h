@@ -21,6 +21,13 @@ typedef struct dl_manual {
     const char *see_also; /* "dlsim(1), dlscale-costs(5)" */
 } dl_manual;
 
+/* The page's head, up to the heading of its description. */
+void dl_man_head(FILE *out, const char *name, int section, const char *title);
+
+void dl_man_heading(FILE *out, const char *title);
+void dl_man_items(FILE *out, const dl_manual_item *items);
+void dl_man_see_also(FILE *out, const char *names);
+
 /* Writes the text in lines and escapes anything that would be a request; an empty line starts a
  * paragraph. */
 void dl_man_text(FILE *out, const char *text);

@@ -610,9 +610,7 @@ const dl_key *dl_option_key(int option)
     return &rows[i];
 }
 
-/* Writes the workers or modes that the key applies to, in words, to text[bytes]:
- * dl_key_takes_fn. */
-static void tell_takers(const dl_key *key, char *text, size_t bytes)
+void dl_scenario_key_takes(const dl_key *key, char *text, size_t bytes)
 {
     const int option = dl_key_option(key);
     const unsigned platforms = key->group & (DL_TAKE_CORES | DL_TAKE_GPUS);
@@ -635,7 +633,7 @@ dl_status dl_keys_reference(FILE *out, const char *section, bool markdown, dl_er
         const dl_keys *keys;
         dl_key_takes_fn takes;
     } files[] = {
-        {"Scenario", &dl_scenario_keys, tell_takers},
+        {"Scenario", &dl_scenario_keys, dl_scenario_key_takes},
         {"Machine file", &dl_machine_keys, NULL},
         {"Cost file", &dl_cost_keys, NULL},
     };

@@ -48,6 +48,10 @@ extern const dl_word dl_scenario_words[], dl_arithmetic_words[], dl_sharded_word
 const dl_key *dl_option_key(int option);
 int dl_key_option(const dl_key *key);
 
+/* Writes the workers or modes that the key applies to, in words, to text[bytes]:
+ * dl_key_takes_fn. */
+void dl_scenario_key_takes(const dl_key *key, char *text, size_t bytes);
+
 /* Prints the reference of the keys of scenarios, machines and costs, or of one section; NULL: all.
  * `markdown`: as docs/keys.md. DL_ERR_USAGE, with the nearest name, for an unknown section. */
 dl_status dl_keys_reference(FILE *out, const char *section, bool markdown,
