@@ -4,11 +4,13 @@
 
 #include "calibrate/replay/collectives.h"
 #include "calibrate/replay/external.h"
+#include "calibrate/replay/recorded_step.h"
 #include "calibrate/replay/report.h"
 #include "calibrate/replay/step_costs.h"
 #include "calibrate/trace_inputs.h"
 #include "common/alloc.h"
 #include "common/output.h"
+#include "common/units.h"
 
 #define PROGRAM "dlcal replay"
 
@@ -17,7 +19,8 @@ typedef struct settings {
     int64_t steps; /* rows to print */
     dl_text_list without, scale;
     int external; /* dl_external */
-    const char *timeline;
+    const char *timeline, *step;
+    int64_t batch; /* of the step; 0: not given */
     dl_step_hints hints;
     dl_read_options read;
 } settings;
@@ -142,6 +145,29 @@ static void show(const replay *r, const settings *set, bool *follows)
     }
 }
 
+/* Writes the step without collectives, as another simulation's step. */
+static dl_status write_step(replay *r, const settings *set, dl_error *err)
+{
+    const dl_trace *trace = r->run.ranks[0].trace;
+    const int64_t shown = dl_trace_meta_int(trace, DL_META_SAMPLES, 1, INT32_MAX, 0);
+    const int64_t batch = set->batch > 0 ? set->batch : shown;
+    dl_replay_report replayed = {0};
+    double step_ns;
+    if (batch == 0)
+        return dl_error_set_at(err, DL_ERR_USAGE, trace->path, 0,
+                               "--step: the trace does not show the samples of a step: --batch");
+    dl_status status = dl_replay_scale(&r->run, "collective", 0, NULL, err);
+    if (status == DL_OK) status = dl_replay_simulate(&r->run.graph, r->times, err);
+    if (status != DL_OK) return status;
+    dl_replay_report_init(&replayed, &r->run, r->steps, r->times);
+    status = dl_recorded_step_write(set->step, &r->run, &r->steps[0], &replayed.steps, r->times,
+                                    batch, &step_ns, err);
+    dl_replay_report_free(&replayed);
+    if (status == DL_OK && !set->json)
+        printf("%s: a step of %s without collectives\n", set->step, DL_NS_TEXT(step_ns));
+    return status;
+}
+
 /* Replays the traces as one run. */
 static dl_status replay_traces(const dl_trace *const *traces, size_t count, const settings *set,
                                bool *follows, dl_error *err)
@@ -155,6 +181,7 @@ static dl_status replay_traces(const dl_trace *const *traces, size_t count, cons
     if (status == DL_OK) show(&r, set, follows);
     if (status == DL_OK && set->timeline != NULL)
         status = dl_replay_timeline_write(set->timeline, &r.run, r.times, err);
+    if (status == DL_OK && set->step != NULL) status = write_step(&r, set, err);
     replay_free(&r);
     return status;
 }
@@ -180,10 +207,10 @@ static dl_status replay_one_by_one(const char *path, const settings *set, bool *
 {
     dl_trace_inputs in = {0};
     dl_status status = dl_trace_inputs_read(&in, path, &set->read, PROGRAM, err);
-    if (status == DL_OK && set->timeline != NULL && in.count > 1)
-        status =
-            dl_error_set_at(err, DL_ERR_USAGE, path, 0,
-                            "--timeline writes one replay, the file holds %zu processes", in.count);
+    if (status == DL_OK && (set->timeline != NULL || set->step != NULL) && in.count > 1)
+        status = dl_error_set_at(err, DL_ERR_USAGE, path, 0,
+                                 "%s writes one replay, the file holds %zu processes",
+                                 set->timeline != NULL ? "--timeline" : "--step", in.count);
     for (size_t i = 0; i < in.count && status == DL_OK; i++) {
         const dl_trace *trace = in.traces[i];
         status = replay_traces(&trace, 1, set, follows, err);
@@ -197,9 +224,13 @@ static dl_status check(const dl_text_list *paths, const settings *set, dl_error 
     if (set->timeline != NULL && paths->count > 1 && !set->together)
         return dl_error_set(err, DL_ERR_USAGE, "--timeline writes one replay, not %zu",
                             paths->count);
+    if (set->step != NULL && (paths->count > 1 || set->together))
+        return dl_error_set(err, DL_ERR_USAGE, "--step writes a step of one trace");
+    if (set->step == NULL && set->batch > 0)
+        return dl_error_set(err, DL_ERR_USAGE, "--batch is of --step");
     if (set->brief && set->json) return dl_error_set(err, DL_ERR_USAGE, "--brief has no JSON");
-    const dl_file_role timeline = {"--timeline", set->timeline};
-    return dl_outputs_check_paths(&timeline, 1, "a trace", paths->items, paths->count, err);
+    const dl_file_role outputs[] = {{"--timeline", set->timeline}, {"--step", set->step}};
+    return dl_outputs_check_paths(outputs, 2, "a trace", paths->items, paths->count, err);
 }
 
 static dl_status replay_files(const dl_text_list *paths, void *user, dl_error *err)
@@ -236,6 +267,11 @@ int dl_calibrate_replay(int argc, char **argv)
         DL_OPT_TEXT("timeline", 0, &set.timeline, "FILE",
                     "Write the replay, with the changes asked for, as Chrome-trace JSON.",
                     .group = "Output"),
+        DL_OPT_TEXT(
+            "step", 0, &set.step, "FILE",
+            "Write the median step, without its collectives, for dlsim's [workload] trace."),
+        DL_OPT_INT("batch", 0, &set.batch, 1, INT32_MAX, "SAMPLES",
+                   "Of that step; without it, as the trace shows."),
         DL_OPT_FLAG("json", 0, &set.json, "Print an array of JSON objects, one per process."),
         DL_OPT_FLAG("brief", 0, &set.brief,
                     "Print one line per process: error, critical path, what is not explained."),

@@ -165,6 +165,7 @@ static dl_status check_outputs(const dl_inputs *in, const dl_settings *set, dl_e
             {"the cost file", scenario->costs_path},
             {"the machine file", scenario->gpu != NULL ? scenario->gpu->machine.path : NULL},
             {"the machine file of scale_compute", scenario->scale_path},
+            {"the recorded step", scenario->trace_path},
             {"the measured file", scenario->measured_path},
             {"the table of --left-out", set->left_out},
         };

@@ -138,9 +138,15 @@ static dl_gpu_content model_content(const dl_scenario *scenario, const dl_costs 
     return content;
 }
 
+/* Whether workers run programs: of a split model, or of a recorded step. */
+static bool runs_programs(const dl_scenario *scenario, const dl_point *point)
+{
+    return dl_point_is_split(point) || scenario->recorded != NULL;
+}
+
 static const dl_platform *platform_of(const dl_scenario *scenario, const dl_point *point)
 {
-    if (dl_point_is_split(point)) return &dl_platform_islands;
+    if (runs_programs(scenario, point)) return &dl_platform_islands;
     if (scenario->gpu != NULL) return &dl_platform_gpu;
     return dl_run_is_of_processes(scenario) ? &dl_platform_processes : &dl_platform_cpu;
 }
@@ -282,7 +288,7 @@ static double pause_ns(const dl_scenario *scenario, const dl_point *point, dl_gp
 bool dl_run_starts_with_collectives(const dl_scenario *scenario, const dl_point *point)
 {
     return scenario->gpu != NULL && dl_mode_reduces_gradients(point->mode) && point->workers > 1 &&
-           !lags(point) && !dl_point_is_split(point);
+           !lags(point) && !runs_programs(scenario, point);
 }
 
 /* The GPUs of a run, with one or several GPUs per worker; NULL: none of this kind. */
@@ -349,7 +355,7 @@ static dl_status create_gpus(run_gpus *gpus, const dl_gpu_options *options,
         .content_bytes = workload->parameter_bytes + (with_state ? workload->state_bytes : 0),
     };
     const dl_status status =
-        dl_point_is_split(config->point)
+        runs_programs(scenario, config->point)
             ? dl_run_create_island(config, costs, &gpus_config, &gpus->island, &gpus->islands, err)
             : dl_gpus_create(&gpus->single, &gpus_config, err);
     free(before);
@@ -461,7 +467,8 @@ double dl_run_least_ns(const dl_scenario *scenario, const dl_costs *costs, const
                        bool with_tensors)
 {
     const dl_run_config run = {.scenario = scenario, .costs = costs, .point = point};
-    if (scenario->gpu == NULL || costs->model_count > 0 || scenario->noise != DL_NOISE_NONE)
+    if (scenario->gpu == NULL || costs->model_count > 0 || scenario->noise != DL_NOISE_NONE ||
+        scenario->recorded != NULL)
         return 0;
     if (dl_point_is_split(point)) return dl_run_split_least_ns(&run, with_tensors);
     const dl_gpu_step step =
@@ -652,7 +659,7 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
     const dl_syncer_config *syncer = syncer_of(scenario, point);
     /* GPUs of one worker vary, and are slow, individually. */
     static const dl_noise_config none = {.kind = DL_NOISE_NONE};
-    const bool is_split = dl_point_is_split(point);
+    const bool is_split = runs_programs(scenario, point);
     const double log_steps = (double)(config->log_steps > 0 ? config->log_steps : DL_LOG_STEPS);
     /* Work dealt in turn repeats only after as many steps as there are workers. */
     const dl_absences absences = absences_of(scenario, point);

@@ -131,10 +131,28 @@ static void account(dl_islands *is, int worker, uint32_t task)
             busy_ns * i->weight * dl_islands_copies(is);
 }
 
+/* Of a recorded step, the GPU computes for as long as it did when recorded; for the rest its host has
+ * not launched the next task. */
+static void account_recorded(dl_islands *is, int worker, int64_t end_ns)
+{
+    dl_island *i = &is->islands[worker];
+    const dl_recorded *recorded = is->config.shape.recorded;
+    const double factor = i->run.lanes[DL_ISLAND_LANES].factor;
+    const int64_t idle_ns = dl_ns_ceil((recorded->done_ns - recorded->busy_ns) * factor);
+    const int64_t span_ns = end_ns - i->free_ns[0];
+    const int64_t dispatch_ns = idle_ns < span_ns ? idle_ns : span_ns;
+    spend(i, DL_SPENT_DISPATCH, dispatch_ns);
+    if (is_measured(is, worker)) is->busy_ns[0] += (span_ns - dispatch_ns) * dl_islands_copies(is);
+}
+
 /* The worker's ranks were idle for the rest of its step until end_ns. */
 static void end_accounts(dl_islands *is, int worker, int64_t end_ns)
 {
     dl_island *i = &is->islands[worker];
+    if (is->config.shape.recorded != NULL) {
+        account_recorded(is, worker, end_ns);
+        return;
+    }
     for (int r = 0; r < is->ranks; r++)
         if (has_tasks(is, r)) idle(i, end_ns - i->free_ns[r]);
 }
@@ -198,6 +216,10 @@ static void begin_step(dl_islands *is, int worker)
         for (int lane = DL_ISLAND_UPDATES; lane < DL_ISLAND_LANES; lane++)
             dl_program_begin_lane(&i->run, dl_island_lane(r, lane), is->team->engine.now_ns);
         begin_rank(is, worker, r);
+    }
+    for (size_t l = (size_t)is->ranks * DL_ISLAND_LANES; l < i->run.program->lane_count; l++) {
+        i->run.lanes[l].factor = i->run.lanes[DL_ISLAND_COMPUTES].factor;
+        dl_program_begin_lane(&i->run, (uint32_t)l, is->team->engine.now_ns);
     }
 }
 
@@ -298,7 +320,9 @@ static void task_has_ended(void *user, int worker, uint32_t task)
     const dl_task *of = &program->program.tasks[task];
     const dl_team_observer *observer = is->team->config.observer;
     const bool is_beside = of->lane != dl_island_lane(program->rank[task], DL_ISLAND_COMPUTES);
-    if (of->kind > DL_ISLAND_TENSOR || (of->kind == DL_ISLAND_MESSAGE && is_beside)) return;
+    if (is->config.shape.recorded != NULL || of->kind > DL_ISLAND_TENSOR ||
+        (of->kind == DL_ISLAND_MESSAGE && is_beside))
+        return;
     account(is, worker, task);
     if (of->kind == DL_ISLAND_TENSOR) {
         const dl_island_tensor *whole = &is->config.shape.tensors[of->slot];

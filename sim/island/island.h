@@ -55,6 +55,7 @@
 #include "sim/island/split.h"
 #include "sim/platform/buckets.h"
 #include "sim/step/program.h"
+#include "sim/step/recorded.h"
 
 extern const dl_platform dl_platform_islands;
 
@@ -65,6 +66,7 @@ typedef enum dl_island_task {
     DL_ISLAND_BACKWARD,
     DL_ISLAND_UPDATE,
     DL_ISLAND_MESSAGE,  /* gradients are compressed to a message ([exchange] compress) */
+    DL_ISLAND_RECORDED, /* of a recorded step */
     DL_ISLAND_TENSOR,   /* collectives of the rank's own GPUs, in the pass of the next task */
     DL_ISLAND_INPUT,    /* owned: waits for the rank's batch */
     DL_ISLAND_CROSSING, /* owned; slot: the route, rank x 2 + (1: forward) */
@@ -98,6 +100,7 @@ typedef struct dl_island_shape {
     double launch_ns;         /* of all forward and backward passes of the whole model */
     bool single_thread;       /* one thread launches all workers' passes, in turn */
     int workers;              /* number served by that thread, each with the same program */
+    const dl_recorded *recorded; /* of the only rank, in place of passes; NULL: passes */
 } dl_island_shape;
 
 /* A collective of ranks of a worker: all shards of a stage. */

@@ -51,7 +51,8 @@ static const dl_buckets *buckets_of(const builder *b, int rank)
     return shape->buckets != NULL ? &shape->buckets[dl_split_stage(&shape->split, rank)] : NULL;
 }
 
-static uint32_t add(builder *b, int rank, int lane, dl_island_task kind, double work_ns, int slot)
+/* Adds the task, of `rank`. */
+static uint32_t add_task(builder *b, int rank, const dl_task *task)
 {
     dl_island_program *made = b->made;
     const size_t n = made->program.task_count;
@@ -61,13 +62,18 @@ static uint32_t add(builder *b, int rank, int lane, dl_island_task kind, double 
     made->crossing_bytes[n] = 0;
     made->rank[n] = rank;
     made->pass[n] = 0;
-    return dl_program_add(&made->program, &(dl_task){.lane = dl_island_lane(rank, lane),
-                                                     .kind = (uint8_t)kind,
-                                                     .work_ns = work_ns,
-                                                     .slot = slot,
-                                                     .is_steady = kind == DL_ISLAND_TENSOR ||
-                                                                  kind == DL_ISLAND_MESSAGE,
-                                                     .is_owned = kind > DL_ISLAND_TENSOR});
+    return dl_program_add(&made->program, task);
+}
+
+static uint32_t add(builder *b, int rank, int lane, dl_island_task kind, double work_ns, int slot)
+{
+    return add_task(b, rank,
+                    &(dl_task){.lane = dl_island_lane(rank, lane),
+                               .kind = (uint8_t)kind,
+                               .work_ns = work_ns,
+                               .slot = slot,
+                               .is_steady = kind == DL_ISLAND_TENSOR || kind == DL_ISLAND_MESSAGE,
+                               .is_owned = kind > DL_ISLAND_TENSOR});
 }
 
 static void after(builder *b, uint32_t to, uint32_t from)
@@ -382,6 +388,62 @@ static void add_rank(builder *b, int rank)
     after(b, update, b->scattered[rank]);
 }
 
+/* --- a recorded step -------------------------------------------------------------------------- */
+
+/* The last task of each recorded lane, before what comes after the whole step. */
+static void after_recorded(builder *b, uint32_t to, uint32_t first_lane)
+{
+    const dl_program *program = &b->made->program;
+    for (size_t l = first_lane; l < program->lane_count; l++)
+        after(b, to, program->lanes[l].last);
+}
+
+/* Buckets of gradients are ready after the task at which as many bytes were recorded to be. */
+static void tell_recorded(builder *b, uint32_t first, uint32_t first_lane)
+{
+    const dl_island_shape *shape = b->shape;
+    const dl_buckets *buckets = shape->exchanges_buckets ? buckets_of(b, 0) : NULL;
+    const int count = buckets != NULL ? buckets->count : 1;
+    double sum = 0, ready = 0;
+    for (int i = 0; i < count && buckets != NULL; i++)
+        sum += buckets->bytes[i];
+    for (int i = 0; i < count; i++) {
+        if (buckets != NULL) ready += buckets->bytes[i];
+        const uint32_t at = buckets != NULL && i + 1 < count
+                                ? dl_recorded_ready_at(shape->recorded, ready / sum)
+                                : DL_TASK_NONE;
+        tell_ready(b, 0, buckets != NULL ? i : -1, at != DL_TASK_NONE ? first + at : DL_TASK_NONE);
+        if (at == DL_TASK_NONE)
+            after_recorded(b, (uint32_t)b->made->program.task_count - 1, first_lane);
+    }
+}
+
+/* The recorded lanes come after the rank's. */
+static void add_recorded(builder *b)
+{
+    const dl_program *of = &b->shape->recorded->program;
+    dl_program *program = &b->made->program;
+    const uint32_t first = (uint32_t)program->task_count, lanes = (uint32_t)program->lane_count;
+    for (size_t l = 0; l < of->lane_count; l++)
+        dl_program_add_lane(program);
+    for (size_t t = 0; t < of->task_count; t++) {
+        dl_task task = of->tasks[t];
+        task.lane += lanes;
+        task.kind = DL_ISLAND_RECORDED;
+        add_task(b, 0, &task);
+    }
+    for (size_t e = 0; e < of->edge_count; e++) {
+        const dl_task_edge *edge = &of->edges[e];
+        dl_program_add_edge(program, &(dl_task_edge){edge->from + first, edge->to + first,
+                                                     edge->lag_ns, edge->from_start});
+    }
+    if (b->shape->tells_ready) tell_recorded(b, first, lanes);
+    const uint32_t update =
+        add(b, 0, DL_ISLAND_UPDATES, DL_ISLAND_UPDATE, b->shape->stages[0].update_ns, 0);
+    after_recorded(b, update, lanes);
+    b->made->rank_ns = dl_calloc(1, sizeof *b->made->rank_ns, "launches");
+}
+
 void dl_island_program_make(dl_island_program *made, const dl_island_shape *shape, int worker)
 {
     const int ranks = dl_split_ranks(&shape->split);
@@ -400,10 +462,14 @@ void dl_island_program_make(dl_island_program *made, const dl_island_shape *shap
         for (int l = 0; l < DL_ISLAND_LANES; l++)
             dl_program_add_lane(&made->program);
     }
-    launch(&b, worker);
-    for (int r = 0; r < ranks; r++)
+    if (shape->recorded != NULL) {
+        add_recorded(&b);
+    } else {
+        launch(&b, worker);
+    }
+    for (int r = 0; r < ranks && shape->recorded == NULL; r++)
         if (!shape->folded || dl_split_shard(&shape->split, r) == 0) add_rank(&b, r);
-    for (int r = 0; r < ranks; r++) {
+    for (int r = 0; r < ranks && shape->recorded == NULL; r++) {
         if (shape->folded && dl_split_shard(&shape->split, r) > 0) continue;
         add_crossing(&b, r, false);
         add_crossing(&b, r, true);

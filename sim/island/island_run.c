@@ -211,6 +211,13 @@ static void take_whole(const dl_run_config *run, const dl_costs *costs, dl_run_i
     const dl_gpu_options *gpu = run->scenario->gpu;
     const dl_workload *w = &island->workload;
     const double bucket_ns = gpu->overlap ? w->bucket_ns / 2 : 0;
+    const dl_recorded *recorded = run->scenario->recorded;
+    if (recorded != NULL) {
+        island->stages[0] = (dl_stage){.backward_ns = recorded->done_ns,
+                                       .update_ns = recorded->update_ns,
+                                       .parameter_bytes = fmax(0, (double)costs->parameter_bytes)};
+        return;
+    }
     island->stages[0] = (dl_stage){
         .forward_ns = fmax(0, w->compute_ns - w->backward_ns),
         .backward_ns = w->backward_ns + bucket_ns,
@@ -285,6 +292,7 @@ static void take_workload(const dl_run_config *run, const dl_costs *costs, dl_ru
         dl_workload_set_model(w, costs, first_model(run), split.samples);
     if (split.stages == 1) w->serial_ns += each * split.micro_batches * w->dispatch_ns;
     w->per_worker_ns *= 1 + w->contention_frac * (each - 1);
+    if (run->scenario->recorded != NULL) w->serial_ns = w->per_worker_ns = 0;
 }
 
 /* Time to compress the exchanged data of a GPU of each stage, in the slowest GPU memory. */
@@ -311,7 +319,10 @@ static dl_islands_config config_of(const dl_run_config *run, const dl_costs *cos
     const dl_point *point = run->point;
     const dl_workload *w = &island->workload;
     const dl_split split = dl_point_split(point);
-    const dl_pipeline_options *options = &scenario->pipeline->options;
+    static const dl_scenario_pipeline undivided = {.schedule = DL_SCHEDULE_1F1B};
+    const dl_scenario_pipeline *pipeline =
+        scenario->pipeline != NULL ? scenario->pipeline : &undivided;
+    const dl_pipeline_options *options = &pipeline->options;
     const double batch = split.samples * split.micro_batches;
     const bool reduces = dl_mode_reduces_gradients(point->mode) && point->workers > 1;
     const bool pushes = dl_mode_serves_gradients(point->mode) && scenario->gpu->overlap;
@@ -320,7 +331,7 @@ static dl_islands_config config_of(const dl_run_config *run, const dl_costs *cos
         tells && split.chunks == 1 && island->buckets != NULL && scenario->gpu->overlap;
     dl_islands_config config = {
         .shape = {.split = split,
-                  .schedule = scenario->pipeline->schedule,
+                  .schedule = pipeline->schedule,
                   .stages = island->stages,
                   .pieces = island->pieces,
                   .buckets = island->buckets,
@@ -328,14 +339,16 @@ static dl_islands_config config_of(const dl_run_config *run, const dl_costs *cos
                   .exchanges_buckets = overlaps,
                   .keeps_parameters = scenario->gpu->keeps_parameters,
                   .without_waits =
-                      options->without_bubble || !dl_schedule_flushes(scenario->pipeline->schedule),
+                      options->without_bubble || !dl_schedule_flushes(pipeline->schedule),
                   .free_crossing = options->without_activations,
-                  .with_input = dl_costs_have_input(costs),
+                  .with_input = scenario->recorded == NULL && dl_costs_have_input(costs),
                   .tells_ready = tells,
                   .message_ns = island->message_ns,
                   .launch_ns = w->per_worker_ns + (split.stages > 1 ? w->dispatch_ns : 0),
-                  .single_thread = scenario->gpu->dispatch == DL_DISPATCH_SINGLE,
-                  .workers = point->workers},
+                  .single_thread =
+                      scenario->gpu->dispatch == DL_DISPATCH_SINGLE && scenario->recorded == NULL,
+                  .workers = point->workers,
+                  .recorded = scenario->recorded},
         .gpus = *exchange,
         .held_share = island->held_share,
         .slow = island->slow,

@@ -102,6 +102,7 @@ static size_t put_files(dl_json *to, const dl_study *study)
         const dl_scenario *scenario = &study->variants[v].scenario;
         add_file(&files, scenario->costs_path);
         add_file(&files, scenario->scale_path);
+        add_file(&files, scenario->trace_path);
         add_file(&files, scenario->measured_path);
         if (scenario->gpu != NULL) add_file(&files, scenario->gpu->machine.path);
         for (size_t f = 0; f < scenario->gpu_costs_count; f++)

@@ -342,6 +342,9 @@ static const dl_key rows[] = {
              "one factor, so that this step is predicted; default workers: the fewest of the "
              "scenario. A number without unit is the factor. Of several variants the first was "
              "measured"},
+    {"workload", "trace", OWN, .form = "file", .group = DL_TAKE_GPUS, .only = "costs",
+     .help = "a recorded step, of dlcal replay --step: workers run its launches, gaps and streams, "
+             "in place of the costs' times; batch_per_worker is the recorded one"},
     {"workload", "missing", CHOICE(missings), .fallback = "assume", SCENARIO(missing),
      .help = "costs that a run needs and the cost file does not give: assume a default, which the "
              "results name with its interval and source, or refuse to run"},

@@ -695,7 +695,8 @@ static bool trains_by_keys(const dl_ini *ini)
 
 static dl_status read_texts(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
 {
-    const char *name = NULL, *costs = NULL, *measured = NULL, *scale = NULL, *model = NULL;
+    const char *name = NULL, *costs = NULL, *measured = NULL, *scale = NULL, *model = NULL,
+               *trace = NULL;
     const dl_ini_entry *number = dl_ini_find(ini, "workload", "samples_per_s");
     if (number != NULL && (dl_ini_find(ini, "workload", "costs") != NULL ||
                            dl_ini_find(ini, "workload", "model") != NULL)) {
@@ -710,6 +711,7 @@ static dl_status read_texts(dl_scenario *scenario, const dl_ini *ini, dl_error *
              ini, "workload", "costs",
              model[0] != '\0' || number != NULL || trains_by_keys(ini) ? "" : NULL, &costs, err)) ||
         (status = dl_ini_get_string(ini, "workload", "scale_compute", "", &scale, err)) ||
+        (status = dl_ini_get_string(ini, "workload", "trace", "", &trace, err)) ||
         (status = dl_ini_get_string(ini, "measured", "file", "", &measured, err))) {
         return status;
     }
@@ -719,6 +721,7 @@ static dl_status read_texts(dl_scenario *scenario, const dl_ini *ini, dl_error *
     if (model[0] != '\0') scenario->model = dl_strdup(model);
     if (measured[0] != '\0') scenario->measured_path = beside(ini->path, measured);
     if (scale[0] != '\0') scenario->scale_path = beside(ini->path, scale);
+    if (trace[0] != '\0') scenario->trace_path = beside(ini->path, trace);
     return DL_OK;
 }
 
@@ -795,6 +798,43 @@ static void set_updates(dl_scenario *scenario, const dl_ini *ini)
     if (dl_ini_find(ini, "scenario", "warmup") == NULL) scenario->warmup = UPDATES_BEFORE;
 }
 
+/* Why a point cannot run a recorded step; NULL: it can. */
+static const char *why_not_recorded(const dl_scenario *scenario, const dl_point *point)
+{
+    const int64_t each = point->batch / point->workers;
+    if (dl_point_is_split(point))
+        return "the step is of one GPU: stages, shards and tp take the costs' operations";
+    if (scenario->gpu->sharded != DL_SHARDED_NONE)
+        return "[exchange] sharded: the recorded step's gathers are not in it";
+    if (dl_point_workers_per_gpu(point) > 1) return "several workers share a GPU";
+    if (point->option[DL_SYNC_ACCUMULATE] > 1)
+        return "accumulate > 1: the step is recorded with its micro-batches";
+    if (each != scenario->recorded->batch || each * point->workers != point->batch)
+        return "its batch is as recorded: [workload] batch_per_worker has to be that";
+    return NULL;
+}
+
+/* Reads the recorded step. Its times are those of the GPU that it was recorded on. */
+static dl_status read_trace(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
+{
+    const dl_ini_entry *entry = dl_ini_find(ini, "workload", "trace");
+    if (scenario->trace_path == NULL) return DL_OK;
+    if (scenario->gpu == NULL || scenario->scale_path != NULL || scenario->shares != 0)
+        return dl_ini_error(ini, entry, DL_ERR_DATA, err,
+                            "a recorded step is of a GPU, without scale_compute and shares");
+    scenario->recorded = dl_calloc(1, sizeof *scenario->recorded, "recorded step");
+    const dl_status status = dl_recorded_read(scenario->recorded, scenario->trace_path, err);
+    if (status != DL_OK) return status;
+    scenario->scale = DL_SCALE_NO;
+    for (size_t i = 0; i < scenario->point_count; i++) {
+        const char *why = why_not_recorded(scenario, &scenario->points[i]);
+        if (why == NULL) continue;
+        return dl_ini_error(ini, entry, DL_ERR_DATA, err, "%s (%lld samples)", why,
+                            (long long)scenario->recorded->batch);
+    }
+    return DL_OK;
+}
+
 dl_status dl_scenario_read_ini(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
 {
     dl_scenario parsed = {0};
@@ -809,7 +849,8 @@ dl_status dl_scenario_read_ini(dl_scenario *scenario, const dl_ini *ini, dl_erro
         (status = read_calibrate(&parsed, ini, err)) ||
         (status = read_absences(&parsed, ini, &all, err)) ||
         (status = check_drawn(&parsed, ini, err)) || (status = read_failures(&parsed, ini, err)) ||
-        (status = dl_scenario_add_points(&parsed, ini, &all, err))) {
+        (status = dl_scenario_add_points(&parsed, ini, &all, err)) ||
+        (status = read_trace(&parsed, ini, err))) {
         dl_scenario_free(&parsed);
     } else {
         set_prefetch(&parsed, ini);
@@ -850,6 +891,9 @@ void dl_scenario_free(dl_scenario *scenario)
     free(scenario->device);
     free(scenario->measured_path);
     free(scenario->scale_path);
+    free(scenario->trace_path);
+    if (scenario->recorded != NULL) dl_recorded_free(scenario->recorded);
+    free(scenario->recorded);
     for (size_t i = 0; i < scenario->gpu_costs_count; i++)
         free(scenario->gpu_costs[i].path);
     free(scenario->gpu_costs);

@@ -15,12 +15,13 @@
 #include "sim/generate/generators.h"
 #include "sim/island/split.h"
 #include "sim/noise.h"
+#include "sim/step/recorded.h"
 #include "sim/sync/mode.h"
 #include "sim/sync/syncer.h"
 #include "sim/target.h"
 
 #define DL_WORKERS_MAX 10000000 /* about 1.5 KB of memory each */
-#define DL_SCENARIO_KEYS_MAX 192
+#define DL_SCENARIO_KEYS_MAX 200
 #define DL_MICRO_BATCHES_MAX 4096
 #define DL_CORES_MEASURED (-1)
 #define DL_CORES_GPU 0 /* workers are GPUs */
@@ -106,6 +107,8 @@ typedef struct dl_scenario {
     int optimizer;                    /* of the model: 0 auto, else 1 + dl_optimizer_kind */
     int recompute;                    /* of the model: dl_recompute_names */
     char *scale_path;                 /* sim/scenario/scaling.h; NULL: not given */
+    char *trace_path;      /* of a recorded step, in place of the costs' times; NULL: not given */
+    dl_recorded *recorded; /* it; NULL: not given */
     dl_scale scale;
     int scale_arithmetic; /* dl_arithmetic */
     dl_missing missing;   /* treatment of needed costs that the cost file lacks */

@@ -41,6 +41,7 @@ dl_status dl_scenario_add_files(uint64_t *hash, const dl_scenario *scenario, dl_
     const char *const paths[] = {
         scenario->costs_path,
         scenario->scale_path,
+        scenario->trace_path,
         scenario->measured_path,
         scenario->generators != NULL ? scenario->generators->lengths_path : NULL,
     };

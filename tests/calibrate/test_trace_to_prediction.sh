@@ -100,6 +100,25 @@ predict "the host bounds steps: launching one takes it 9.00 ms" host.ini
 host=$("$dlsim" --costs host.ini --machine dgx_h100 --workers 8 --without dispatch -o host.csv)
 [[ $host == *"host bounds"* ]] && fail "a host that takes no time bounds steps: $host"
 
+# The step as it is: 7.1 ms with its launches and waits, at any number of workers, without any exchange,
+# and to the nanosecond what replay makes of it; with one, the sum of 102.4 MB comes on top.
+tested=$dlcal expect 0 "step.csv: a step of 7.10 ms without collectives" replay --step step.csv --batch 32 v100.json
+as_is() { tested=$dlsim expect "$1" "$2" --costs ddp.ini --machine dgx1_v100 --set workload.trace=step.csv "${@:3}"; }
+as_is 0 "points" --workers 1,8 --batch-per-worker 32 --mode none,allreduce,ps,average,async -o as_is.csv
+for workers in 1 8; do
+    [ "$(step as_is.csv $workers none)" = 7.1000 ] ||
+        fail "$workers workers: a recorded step takes $(step as_is.csv $workers none) ms, not 7.1"
+done
+for mode in allreduce ps average async; do
+    awk -v step="$(step as_is.csv 8 $mode)" 'BEGIN { exit !(step > 7.1) }' ||
+        fail "$mode: a step of 8 workers takes $(step as_is.csv 8 $mode) ms"
+done
+as_is 1 "batch_per_worker has to be that (32 samples)" --workers 1,8 --batch-per-worker 64 -o as_is.csv
+as_is 1 "the step is of one GPU" --layout pp=2 --workers 1 --batch-per-worker 32 -o as_is.csv
+head -n -1 step.csv >cut.csv
+tested=$dlsim expect 1 "no end: the file is cut short" --costs ddp.ini --machine dgx1_v100 --set workload.trace=cut.csv \
+    --workers 1 --batch-per-worker 32 -o as_is.csv
+
 # One step that nothing marks is one if the user says so; several that marks or updates show are not.
 { head -n 10 v100.json | grep -v ProfilerStep; tail -n 1 v100.json; } >one.json
 tested=$dlcal expect 1 "--one-step that the trace is of one" costs one.json --batch 32 -o one.ini

@@ -1,4 +1,4 @@
-foreach(module value costs costs_layers costs_gradients costs_traces traced calibrate step_collectives costs_work costs_noise event_queue engine program
+foreach(module value costs costs_layers costs_gradients costs_traces traced calibrate step_collectives costs_work costs_noise event_queue engine program recorded
         workload host noise tally links machine_graph collective_cost scenario
         scenario_machine without run scaling study pace sweep measured accuracy report timeline schedule
         html explain advise)
@@ -82,6 +82,7 @@ foreach(scenario ${study_scenarios})
 endforeach()
 dl_add_test(machine_figures model LINK dl_sim)
 dl_add_fuzzer(fuzz_config INPUTS 3000 LINK dl_sim)
+dl_add_fuzzer(fuzz_recorded INPUTS 3000 LINK dl_sim)
 dl_add_fuzzer(fuzz_costs LINK dl_sim)
 dl_add_fuzzer(fuzz_scenario LINK dl_sim)
 dl_add_fuzzer(fuzz_journal INPUTS 3000 LINK dl_sim)
