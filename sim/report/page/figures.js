@@ -399,9 +399,9 @@ function partFigure(all, keys) {
 const MEMORIES_MOST = 12, memoryColours = { parameters: "#2c5f8e", gradients: "#3f7fb5", optimizer: "#86b2d9", gathered: "#9169b5", activations: "#d0743c", working: "#e5aa7a", logits: "#c9a227",
     workspace: "#93a4b8", others: "#6f9f4f", reserve: "var(--line)" };
 function memoryFigure(all, keys) {
-    const bytes = row => String(row.memory_by_kind_bytes).split(";").map(Number), faster = (a, b) => (b.throughput_per_s || 0) - (a.throughput_per_s || 0);
+    const bytes = row => String(row.memory_by_kind_bytes).split(/[;,]/).map(Number), faster = (a, b) => (b.throughput_per_s || 0) - (a.throughput_per_s || 0);
     const known = all.filter(row => row.memory_by_kind_bytes !== undefined), different = new Map();
-    for (const row of [...known].sort(faster)) if (!different.has(row.memory_by_kind_bytes)) different.set(row.memory_by_kind_bytes, row);
+    for (const row of [...known].sort(faster)) if (!different.has(String(row.memory_by_kind_bytes))) different.set(String(row.memory_by_kind_bytes), row);
     const rows = [...different.values()].slice(0, MEMORIES_MOST);
     if (!rows.some(row => row.memory_frac > 0.1)) return null; // nothing is scarce
     const has = row => row.memory_frac > 0 ? row.memory_bytes / row.memory_frac : 0, end = row => Math.max(row.memory_bytes + bytes(row).at(-1), has(row));
