@@ -45,13 +45,14 @@ expect 0 "with workers that are away" away.ini -o away.results.csv
 { cat lenet.ini; printf '[target]\nsamples = 1000000\n'; } >target.ini
 expect 0 "at the target" target.ini -o target.results.csv
 expect 0 "MFU %" --workload gpt2 --machine dgx_h100 --workers 1 --batch-per-worker 8 --mode none -o tokens.results.csv
+expect 0 "equal" --workload gpt2 --machine 2xrtx4090 --batch 8 --advise layout -o advised.results.csv
 printf '[scenario]\nsteps = 9\n[generators]\ngpus = 8\ngenerator_gpus = 2\nprompts = 8\nlength_mean = 99\ntoken_s = 0.01\ntrain_token_gpu_s = 1e-3\n' >generators.ini
 expect 0 "6 train" generators.ini -o generators.results.csv
 
 # The columns: those of the point and the fixed ones, of all three kinds; the swept ones apart.
 columns() { grep -v '^#' "$1" | head -n 1 | tr , '\n'; }
-written=$(for kind in lenet vgg split syncer failures target away explained short tokens generators; do columns $kind.results.csv; done |
-    grep -vx -e overlap -e stages | sort -u)
+written=$(for kind in lenet vgg split syncer failures target away explained short tokens advised generators; do columns $kind.results.csv; done |
+    grep -vx -e overlap -e stages -e chunks -e layout -e micro_batch -e recompute -e schedule -e sharded | sort -u)
 reference=$(dirname "$page")/columns.md
 options='interval n bound k moving_rate block_momentum accumulate lag'
 same "columns of the results" \
