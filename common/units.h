@@ -59,13 +59,13 @@ static inline int64_t dl_ns_ceil(double ns)
 dl_status dl_parse_bytes(const char *text, uint64_t *bytes, dl_error *err) DL_MUST_CHECK;
 
 /* Reads a whole decimal number, nothing around it; one with an exponent (25.6e6) has at most 53
- * bits. DL_ERR_PARSE if the text is no number, DL_ERR_RANGE outside low <= value <= high. */
+ * bits. DL_ERR_PARSE if the text is not a number, DL_ERR_RANGE outside low <= value <= high. */
 dl_status dl_parse_int(const char *text, int64_t low, int64_t high, int64_t *value,
                        dl_error *err) DL_MUST_CHECK;
 
 /* Reads a finite decimal number, nothing around it (no "inf", no "nan", no hexadecimal). low and
- * high may be infinite. DL_ERR_PARSE if the text is no number, DL_ERR_RANGE outside low <= value <=
- * high or over the largest double. */
+ * high may be infinite. DL_ERR_PARSE if the text is not a number, DL_ERR_RANGE outside low <= value
+ * <= high or over the largest double. */
 dl_status dl_parse_double(const char *text, double low, double high, double *value,
                           dl_error *err) DL_MUST_CHECK;
 

@@ -51,7 +51,7 @@ static bool is_inside(const cut *c, const dl_replay_edge *edge)
                             : !is_before(c, edge->from);
 }
 
-/* What the node waited for is taken too, or its time where that was before the step. */
+/* Takes the nodes that this one waited for, or their times if they were before the step. */
 static void take_reasons(cut *c, uint32_t node)
 {
     const dl_replay_graph *g = &c->run->graph;
@@ -87,8 +87,8 @@ static void sort_edges(cut *c)
         c->order[c->first[g->edges[e].to + 1]++] = (uint32_t)e;
 }
 
-/* From the first operation of the update to the end of the last one; of a step whose phases are not known,
- * all that follows the passes. */
+/* The time from the first operation of the update to the end of its last one; all time after the
+ * passes if the step's phases are not known. */
 static int64_t update_of(const cut *c, const dl_step_line *line, const dl_activity_step *step,
                          const dl_step_phases *phases)
 {
@@ -246,23 +246,12 @@ static bool find_median(const dl_step_line *line, const dl_replay_steps *replaye
     return count > 0;
 }
 
-static const dl_step_line *busiest(const dl_activity_steps *steps)
-{
-    const dl_step_line *best = NULL;
-    for (size_t i = 0; i < steps->count; i++) {
-        const dl_step_line *line = &steps->lines[i];
-        if (line->device == DL_NO_DEVICE) continue;
-        if (best == NULL || line->work_count > best->work_count) best = line;
-    }
-    return best;
-}
-
 dl_status dl_recorded_step_write(const char *path, const dl_replay_run *run,
                                  const dl_activity_steps *steps, const dl_replay_steps *replayed,
                                  const dl_replay_time *times, int64_t batch, double *step_ns,
                                  dl_error *err)
 {
-    const dl_step_line *line = busiest(steps);
+    const dl_step_line *line = dl_step_line_busiest(steps);
     dl_replay_step step;
     if (line == NULL || !find_median(line, replayed, &step))
         return dl_error_set_at(err, DL_ERR_DATA, run->ranks[0].trace->path, 0,

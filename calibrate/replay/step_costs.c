@@ -43,7 +43,7 @@ typedef struct taking {
     dl_notes *notes;
 } taking;
 
-static const dl_step_line *busiest(const dl_activity_steps *steps)
+const dl_step_line *dl_step_line_busiest(const dl_activity_steps *steps)
 {
     const dl_step_line *best = NULL;
     for (size_t i = 0; i < steps->count; i++) {
@@ -787,7 +787,7 @@ dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_
     dl_trace_find_rank(trace, &costs->rank, &costs->ranks);
     dl_status status = dl_activity_steps_init(&steps, trace->activities, trace->activity_count,
                                               trace->strings, trace->string_count, hints, err);
-    taking t = {.trace = trace, .line = busiest(&steps), .notes = notes};
+    taking t = {.trace = trace, .line = dl_step_line_busiest(&steps), .notes = notes};
     if (status == DL_OK && t.line == NULL && steps.count > 0) {
         status = dl_step_costs_take_cores(costs, trace, &steps.lines[0], notes, err);
         if (status == DL_OK) take_last_pass(costs, notes);

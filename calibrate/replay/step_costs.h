@@ -103,7 +103,7 @@ typedef struct dl_reduce {
     double share, bytes;
 } dl_reduce;
 
-/* Those of one regular step: reduces[first] to before reduces[first + count]. */
+/* The all-reduces of one regular step: reduces[first] to before reduces[first + count]. */
 typedef struct dl_step_reduces {
     size_t first, count;
     double bytes;
@@ -261,5 +261,8 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
  * dl_costs_free. DL_ERR_DATA if traces do not fit together. */
 dl_status dl_step_costs_combine(dl_costs *costs, const dl_step_costs *steps, size_t count,
                                 dl_notes *notes, dl_error *err) DL_MUST_CHECK;
+
+/* The steps of the device with most operations; NULL without a device. Borrowed. */
+const dl_step_line *dl_step_line_busiest(const dl_activity_steps *steps);
 
 #endif

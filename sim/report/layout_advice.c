@@ -365,7 +365,7 @@ static dl_status add_variant(search *s, const dl_layout *l, dl_error *err)
     return status;
 }
 
-/* Steps and draws of each: as many as are affordable after runs of so many events. */
+/* Sets the steps and draws of each layout to what the event budget allows, given events a run. */
 static void plan(search *s, double events)
 {
     dl_study *all = &s->advice->study;
