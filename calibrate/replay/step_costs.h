@@ -103,7 +103,7 @@ typedef struct dl_reduce {
     double share, bytes;
 } dl_reduce;
 
-/* The all-reduces of one regular step: reduces[first] to before reduces[first + count]. */
+/* The reductions of one regular step: reduces[first] to before reduces[first + count]. */
 typedef struct dl_step_reduces {
     size_t first, count;
     double bytes;
