@@ -193,14 +193,6 @@ static dl_status check_rule(const dl_generators *g, const dl_ini *ini, dl_error 
 
 static dl_status check_copy(dl_generators *g, const dl_ini *ini, dl_error *err)
 {
-    const bool by_bytes = !isnan(g->copy_bytes) || !isnan(g->copy_bytes_per_s);
-    if (by_bytes && !isnan(g->copy_s))
-        return wrong(ini, "copy_s", "copy_bytes is given too: only one of both", err);
-    if (by_bytes && (isnan(g->copy_bytes) || isnan(g->copy_bytes_per_s)))
-        return need(ini, isnan(g->copy_bytes) ? "copy_bytes" : "copy_bytes_per_s", false,
-                    ": a copy takes copy_bytes / copy_bytes_per_s", err);
-    if (by_bytes) g->copy_s = g->copy_bytes / g->copy_bytes_per_s;
-    if (isnan(g->copy_s)) g->copy_s = 0;
     if (isnan(g->pause_s)) g->pause_s = g->in_turn ? 0 : g->copy_s;
     if (g->pause_s > g->copy_s)
         return wrong(ini, "pause_s", "generation stands still for longer than the copy takes", err);
@@ -260,9 +252,6 @@ dl_status dl_generators_read(dl_generators **generators, const dl_ini *ini, int 
         .on_policy_generation_frac = nan,
         .on_policy_length = nan,
         .train_fixed_frac = nan,
-        .copy_s = nan,
-        .copy_bytes = nan,
-        .copy_bytes_per_s = nan,
         .pause_s = nan,
         .usd_per_gpu_hour = nan,
     };

@@ -49,7 +49,7 @@ typedef struct dl_generators {
     double train_fixed_frac; /* share of the rest of it that does not scale */
     int log_probs;           /* dl_log_probs */
     double log_prob_frac;
-    double copy_s, copy_bytes, copy_bytes_per_s, pause_s;
+    double copy_s, pause_s;
     bool in_turn, drains;
     double prefill_token_s, switch_s, tool_s, tool_cv, validation_s;
     int64_t validation_every;

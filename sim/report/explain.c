@@ -589,10 +589,7 @@ static void put_epoch(FILE *out, const dl_explanation *x)
     const dl_scenario *scenario = &x->study->variants[row->variant].scenario;
     if (scenario->samples_per_epoch == 0) return;
     const double epoch_s = (double)scenario->samples_per_epoch / row->mean.throughput_per_s;
-    const double usd_per_hour =
-        scenario->gpu != NULL
-            ? dl_gpu_options_usd_per_hour(scenario->gpu, dl_point_gpus(&row->point))
-            : (double)NAN;
+    const double usd_per_hour = dl_row_usd_per_hour(scenario, row);
     fprintf(out, "An epoch takes %s", DL_NS_TEXT(dl_s_to_ns(epoch_s)));
     if (!isnan(usd_per_hour)) fprintf(out, " and costs %.3g USD", usd_per_hour * epoch_s / 3600);
     fputs(".\n", out);

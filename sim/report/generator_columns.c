@@ -35,6 +35,11 @@ static double over(double part, double whole)
     return whole > 0 ? part / whole : 0;
 }
 
+static double usd_per_hour_of(const dl_result *result)
+{
+    return dl_row_usd_per_hour(&result->variant->scenario, result->row);
+}
+
 GETTER(trainer_gpus, dl_generators_trainer_gpus(KEYS))
 GETTER(generator_gpus, KEYS->generator_gpus)
 GETTER(on_policy_s, r->update_s *((const dl_result *)row)->row->speedup)
@@ -45,7 +50,7 @@ GETTER(generators_idle,
 GETTER(discarded, over(r->tokens.discarded, r->tokens.used + r->tokens.discarded))
 GETTER(samples_per_hour, r->samples / r->span_s * SECONDS_PER_HOUR)
 GETTER(useful_per_hour, r->useful_tokens_per_s *SECONDS_PER_HOUR)
-GETTER(usd_of_update, KEYS->usd_per_gpu_hour * KEYS->gpus * r->update_s / SECONDS_PER_HOUR)
+GETTER(usd_of_update, usd_per_hour_of(row) * r->update_s / SECONDS_PER_HOUR)
 GETTER(discarded_age, r->groups.discarded > 0 ? r->discarded_age_mean : (double)NAN)
 
 const char *dl_generators_bound(const dl_row *row)
@@ -101,7 +106,7 @@ const dl_column dl_generator_columns[] = {
     BY(samples_per_hour, "samples_per_hour", "answers/h", "that updates used", DL_RATE("answers/h")),
     BY(useful_per_hour, "useful_tokens_per_hour", "tokens/h", "generated, that updates used", DL_RATE("useful tokens/h")),
     AT("generated_tokens_per_s", "tokens/s", tokens_per_s, "of all replicas", DL_RATE("tokens/s")),
-    BY(usd_of_update, "usd_per_update", "USD", "price of `gpus` in an update, with `usd_per_gpu_hour`", DL_PLAIN("USD/update", 3)),
+    BY(usd_of_update, "usd_per_update", "USD", "price of `gpus` in an update, by `usd_per_gpu_hour` or the machine's price", DL_PLAIN("USD/update", 3)),
     BY(bound_of, "bound_side", NULL,
        "what an update waits for: `trainer` or `copies`, which are busy all the time; `generators`, for "
        "which the trainer waits; `rule`: generators wait too, at least half as long", DL_WORD("bound side")),

@@ -557,13 +557,8 @@ static const dl_key rows[] = {
      .help = "when the trainer computes log-probabilities again"},
     {"generators", "log_prob_frac", GENERATORS(log_prob_frac), REAL(0, 100), .fallback = "0.3333",
      .help = "what that adds to a token of an update: a forward pass is a third of it"},
-    {"generators", "copy_s", GENERATORS(copy_s), REAL(0, 1e9),
-     .help = "seconds of a copy of the weights, in which the trainer does nothing else. Default: "
-             "copy_bytes / copy_bytes_per_s, else 0"},
-    {"generators", "copy_bytes", GENERATORS(copy_bytes), REAL(0, 1e15),
-     .dimension = DL_DIMENSION_BYTES, .help = "of the weights"},
-    {"generators", "copy_bytes_per_s", GENERATORS(copy_bytes_per_s), REAL(1, 1e15),
-     .dimension = DL_DIMENSION_BYTES_PER_S, .help = "at which they are copied"},
+    {"generators", "copy_s", GENERATORS(copy_s), REAL(0, 1e9), .fallback = "0",
+     .help = "seconds of a copy of the weights, in which the trainer does nothing else"},
     {"generators", "pause_s", GENERATORS(pause_s), REAL(0, 1e9),
      .help = "for which a replica stands still, at the end of its copy. Default: copy_s, 0 with copies = "
              "in_turn"},
@@ -591,7 +586,7 @@ static const dl_key rows[] = {
      .help = "samples of a worker's pass, where the trainer is the scenario's own step: packed "
              "sequences of the model's length"},
     {"generators", "usd_per_gpu_hour", GENERATORS(usd_per_gpu_hour), REAL(0, 1e6),
-     .help = "price of one of gpus"},
+     .help = "price of one of gpus. Default: by [machine] price_usd_per_hour"},
 
     {"measured", "file", OWN, .form = "file", .help = "measured rows to compare with"},
 };

@@ -77,4 +77,47 @@ expect 0 "Age 3.00 updates" own.ini --rules trl --set generators.partial=yes -o 
 expect 0 "Age 2.00 updates" own.ini --rules trl --set generators.bound=2 -o s.csv
 expect 2 "did you mean 'verl'" --rules vrl
 
+# Answers of 300 tokens each and prompts of 100: the trainer, which bounds it, takes 9 + 64 x 400 x 6e-4 / 4 s
+# an update, and 0.5 s for the copy. In turn 8 replicas with 8 requests each take 300 x 0.0116 s, 8 GPUs 10.92 s.
+cat >alike.ini <<'END'
+[scenario]
+steps = 20
+[generators]
+gpus = 8
+generator_gpus = 4
+prompts = 16
+answers = 4
+length_mean = 300
+length_cv = 0
+token_s = 0.01
+request_token_s = 0.0002
+train_fixed_s = 9
+train_token_gpu_s = 0.0006
+copy_s = 0.5
+bound = 4
+END
+column_is() { # COLUMN VALUE KEY=VALUE...
+    local column=$1 value=$2
+    shift 2
+    "$tested" alike.ini -q -o alike.csv $(printf ' --set %s' "$@") || failures=$((failures + 1))
+    awk -F, -v name="$column" -v value="$value" '/^#/ { next }
+        !n { for (i = 1; i <= NF; i++) if ($i == name) n = i; next }
+        { is = $n; exit } END { exit !((is / value - 1) ^ 2 < 1e-18) }' alike.csv && return
+    echo "FAIL: $column is not $value with $*"
+    failures=$((failures + 1))
+}
+column_is update_s 13.34 generators.bound=4
+column_is usd_per_update 0.0592888888888888 generators.usd_per_gpu_hour=2 # 8 GPUs
+validations=(generators.validation_s=5 generators.validation_every=5)
+column_is update_s 14.34 "${validations[@]}"
+column_is update_s 14.34 "${validations[@]}" generators.validation_stops=trainer
+column_is update_s 13.34 "${validations[@]}" generators.validation_stops=generators
+column_is update_s 14.4 generators.place=colocated
+column_is update_s 16.4 generators.place=colocated generators.tool_s=2 generators.tool_cv=0
+# The updates 10 to 29 are counted, of which each is a hundredth longer than the one before.
+column_is length_mean_used 358.5 generators.place=colocated generators.growth=1
+# Both nodes are paid for, though one of them trains.
+column_is usd_per_hour 72 machine.file=dgx_h100 machine.nodes=2 machine.price_usd_per_hour=36 \
+    generators.gpus=16 generators.generator_gpus=8 workload.model=gpt2
+
 [ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }

@@ -44,7 +44,6 @@ static void settings_that_cannot_run_are_refused(void **state)
         {KEYS "rule = workers\n", DL_ERR_DATA, 4, "in_flight is missing"},
         {KEYS "rule = workers\nin_flight = 9\nbuffer = 3\n", DL_ERR_RANGE, 18, "fewer complete"},
         {KEYS "pause_s = 0.6\n", DL_ERR_RANGE, 16, "longer than the copy"},
-        {KEYS "copy_bytes = 1GB\n", DL_ERR_RANGE, 15, "only one of both"},
         {KEYS "requeue = yes\n", DL_ERR_RANGE, 16, "nothing is discarded"},
         {KEYS "rates = 1:9, 1:10\n", DL_ERR_DATA, 16, "token_s is given too"},
         {KEYS "[workload]\nbatch = 4\n", DL_ERR_DATA, 17, "prompts times answers"},

@@ -475,6 +475,10 @@ static void over_tcp_headers_and_acknowledgements_count(void **state)
     const double ms = step_ms("[tcp]\nsockets = 4\n", "", "steps = 8\n", "", AVERAGE RING);
     assert_true(ms > STEP_MS + RING_MS * 1514 / 1448);
     assert_near(ms, STEP_MS + RING_MS * (1514.0 + 66) / 1448, 0.02);
+    /* Two sockets of a quarter of the port's rate. */
+    const char *slow = "[tcp]\nsockets = 1\nchannels = 2\nsocket_bytes_per_s = 250MB/s\n";
+    assert_near(step_ms(slow, "", "steps = 8\n", "", AVERAGE RING),
+                STEP_MS + 2 * RING_MS * (1514.0 + 66) / 1448, 0.02);
 }
 
 /* A ring's phases wait for all of their hops, TCP's slices for part of them; but no byte is faster than its
