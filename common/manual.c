@@ -93,7 +93,7 @@ void dl_man_heading(FILE *out, const char *title)
     fputc('\n', out);
 }
 
-void dl_man_items(FILE *out, const dl_manual_item *items)
+static void put_items(FILE *out, const dl_manual_item *items)
 {
     for (; items != NULL && items->name != NULL; items++) {
         fputs(".TP\n\\fB", out);
@@ -187,12 +187,12 @@ static const dl_manual_item common_exit_codes[] = {
 static void put_tail(FILE *out, const dl_manual *manual)
 {
     dl_man_heading(out, "exit status");
-    dl_man_items(out, common_exit_codes);
-    dl_man_items(out, manual->exit_codes);
+    put_items(out, common_exit_codes);
+    put_items(out, manual->exit_codes);
     if (manual->environment != NULL) dl_man_heading(out, "environment");
-    dl_man_items(out, manual->environment);
+    put_items(out, manual->environment);
     if (manual->files != NULL) dl_man_heading(out, "files");
-    dl_man_items(out, manual->files);
+    put_items(out, manual->files);
     dl_man_see_also(out, manual->see_also);
 }
 
@@ -208,7 +208,7 @@ static void print_page(FILE *out, const dl_command *command)
     dl_man_text(out, manual->description);
     dl_man_heading(out, "options");
     if (put_options(out, command)) put_group(out, "Help");
-    dl_man_items(out, common_options);
+    put_items(out, common_options);
     put_tail(out, manual);
 }
 
@@ -390,10 +390,10 @@ bool dl_manual_print_program(const char *program, const char *summary,
         dl_man_heading(stdout, "commands");
         for (size_t i = 0; i < count; i++) {
             const dl_manual_item item[] = {{commands[i].name, commands[i].summary}, {NULL, NULL}};
-            dl_man_items(stdout, item);
+            put_items(stdout, item);
         }
         dl_man_heading(stdout, "options of all commands");
-        dl_man_items(stdout, common_options);
+        put_items(stdout, common_options);
         dl_man_heading(stdout, "options by command");
         run_all(program, commands, count, argv);
         put_tail(stdout, manual);

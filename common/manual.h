@@ -25,7 +25,6 @@ typedef struct dl_manual {
 void dl_man_head(FILE *out, const char *name, int section, const char *title);
 
 void dl_man_heading(FILE *out, const char *title);
-void dl_man_items(FILE *out, const dl_manual_item *items);
 void dl_man_see_also(FILE *out, const char *names);
 
 /* Writes the text in lines and escapes anything that would be a request; an empty line starts a

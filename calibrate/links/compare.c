@@ -1,7 +1,5 @@
 #include "calibrate/links/compare.h"
 
-#include <gsl/gsl_sort.h>
-#include <gsl/gsl_statistics_double.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,6 +65,16 @@ static double probe_ns(const dl_links *links, const probe *p)
     return dl_collective_idle_ns(links, &config, &time_ns, NULL) == DL_OK ? time_ns : (double)NAN;
 }
 
+/* The same on idle links of a machine. */
+static double machine_ns(const dl_machine *machine, const probe *p)
+{
+    dl_links links;
+    dl_links_init(&links, machine);
+    const double time_ns = probe_ns(&links, p);
+    dl_links_free(&links);
+    return time_ns;
+}
+
 /* --- values that are assumed ------------------------------------------------------------------ */
 
 /* A time rests on a value if a change of the value by 10 % changes it by 2 % or more. */
@@ -85,11 +93,8 @@ static void try_value(void *user, const char *section, const dl_key *key, dl_qua
     assumption *a = user;
     if (!quantity->known || quantity->origin != DL_ORIGIN_ASSUMED || quantity->value <= 0) return;
     const double value = quantity->value;
-    dl_links links;
     quantity->value = value / CHANGE; /* a part of a rate stays below 1 */
-    dl_links_init(&links, a->machine);
-    const double time_ns = probe_ns(&links, a->probe);
-    dl_links_free(&links);
+    const double time_ns = machine_ns(a->machine, a->probe);
     quantity->value = value;
     if (!(fabs(log(time_ns / a->time_ns)) >= MATTERS * log(CHANGE))) return;
     char *name = dl_format("[%s] %s", section, key->name);
@@ -269,12 +274,7 @@ static double changed_ns(const state *s, const change *what, const probe *p)
     double time_ns = (double)NAN;
     if (dl_machine_open(&machine, s->machine_name, NULL) != DL_OK) return time_ns;
     machine.nodes = s->machine.nodes;
-    if (apply_change(what, &machine)) {
-        dl_links links;
-        dl_links_init(&links, &machine);
-        time_ns = probe_ns(&links, p);
-        dl_links_free(&links);
-    }
+    if (apply_change(what, &machine)) time_ns = machine_ns(&machine, p);
     dl_machine_free(&machine);
     return time_ns;
 }
@@ -285,10 +285,10 @@ static double changed_ns(const state *s, const change *what, const probe *p)
 static double changed_ratio(const state *s, const change *what, const judged *of)
 {
     if (what->between_nodes && !of->leaves_node) return (double)NAN;
-    return part_of(s, of)->ratio * changed_ns(s, what, &of->probe) / of->machine_ns;
+    return part_of(s, of)->ratio.median * changed_ns(s, what, &of->probe) / of->machine_ns;
 }
 
-static bool is_within(const dl_link_part *part, double ratio)
+bool dl_link_is_expected(const dl_link_part *part, double ratio)
 {
     return fabs(ratio - 1) <= part->bound;
 }
@@ -322,12 +322,12 @@ static bool is_refuted(const state *s, const change *what, const judged *of, boo
         const judged *other = &s->judged[i];
         const dl_link_part *part = part_of(s, other);
         double ratio = changed_ratio(s, what, other);
-        if (isnan(ratio)) ratio = part->ratio;
-        if (is_within(part, ratio)) continue;
+        if (isnan(ratio)) ratio = part->ratio.median;
+        if (dl_link_is_expected(part, ratio)) continue;
         *all = false;
         if (other == of) continue;
-        const bool was_expected = is_within(part, part->ratio);
-        if (was_expected || fabs(log(ratio)) > fabs(log(part->ratio)) * (1 + SAME_FRAC))
+        const bool was_expected = dl_link_is_expected(part, part->ratio.median);
+        if (was_expected || fabs(log(ratio)) > fabs(log(part->ratio.median)) * (1 + SAME_FRAC))
             return true;
     }
     return false;
@@ -346,8 +346,8 @@ static void try_change(const state *s, const change *what, const judged *of, dou
 {
     const dl_link_part *part = part_of(s, of);
     const double ratio = changed_ratio(s, what, of);
-    const bool fits =
-        is_within(part, ratio) && fabs(log(ratio)) + log1p(part->bound) < fabs(log(part->ratio));
+    const bool fits = dl_link_is_expected(part, ratio) &&
+                      fabs(log(ratio)) + log1p(part->bound) < fabs(log(part->ratio.median));
     bool all = false;
     if (fits && !(fabs(ratio / *before - 1) < SAME_FRAC) && !is_refuted(s, what, of, &all)) {
         char *text = isnan(what->rate)
@@ -368,7 +368,7 @@ static char *find_reasons(const state *s, const judged *of)
     size_t count = 0;
     bool any = false;
     char *text = NULL;
-    const double ratio = part_of(s, of)->ratio;
+    const double ratio = part_of(s, of)->ratio.median;
     double before = ratio;
     for (size_t c = 0; c < DL_LENGTH(changes) && ratio < 1; c++)
         try_change(s, &changes[c], of, &before, reasons, &count);
@@ -406,7 +406,8 @@ static void explain(state *s)
     s->to->shared_bytes_per_s = shared_rate(s);
     for (size_t i = 0; i < s->judged_count; i++) {
         dl_link_part *part = part_of(s, &s->judged[i]);
-        if (!is_within(part, part->ratio)) part->reasons = find_reasons(s, &s->judged[i]);
+        if (!dl_link_is_expected(part, part->ratio.median))
+            part->reasons = find_reasons(s, &s->judged[i]);
     }
 }
 
@@ -440,20 +441,20 @@ static double known_error(dl_collective_kind kind, int nodes, int part)
     return nodes > 1 ? KNOWN_NODES : one_node[part][kind];
 }
 
-/* Ratios of the sizes of a part that are no outliers. */
-static void find_ratios(const dl_link_comparison *c, dl_link_part *part)
+double dl_link_ratio(const dl_link_compared *size)
 {
-    double *ratios = dl_calloc(part->count, sizeof *ratios, "ratios");
-    size_t n = 0;
-    for (size_t i = part->first; i < part->first + part->count; i++) {
-        if (c->sizes[i].outlier) continue;
-        ratios[n++] = c->sizes[i].machine_ns / c->sizes[i].point->time_ns;
-    }
-    gsl_sort(ratios, 1, n);
-    part->ratio = n > 0 ? gsl_stats_median_from_sorted_data(ratios, 1, n) : (double)NAN;
-    part->least = n > 0 ? ratios[0] : (double)NAN;
-    part->most = n > 0 ? ratios[n - 1] : (double)NAN;
+    return size->machine_ns / size->point->time_ns;
+}
+
+dl_link_range dl_link_ratios(const dl_link_compared *sizes, size_t n)
+{
+    double *ratios = dl_calloc(n, sizeof *ratios, "ratios");
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        if (!sizes[i].outlier) ratios[count++] = dl_link_ratio(&sizes[i]);
+    const dl_link_range range = dl_link_range_of(ratios, count);
     free(ratios);
+    return range;
 }
 
 /* Whether a GPU of the machine may be what the log calls its device. */
@@ -481,7 +482,7 @@ static void judge(state *s, int number, double known, const dl_link_result *resu
     part->assumed = find_assumed(&s->machine, p, machine_ns);
     if (part->assumed != NULL) known = fmax(known, KNOWN_ASSUMED);
     part->bound = hypot(known, 2 * error);
-    if (isnan(part->ratio)) return;
+    if (isnan(part->ratio.median)) return;
     judged *of = &DL_APPEND(s->judged, s->judged_count, "verdicts");
     *of = (judged){s->to->count - 1, number, *p, {0}, machine_ns, leaves_node};
     if (p->config == NULL) return;
@@ -607,7 +608,7 @@ static dl_status compare_collective(state *s, const dl_link_result *result, dl_e
         /* The middle of the small sizes, the largest of the large ones. */
         const size_t at = k == DL_LINK_SMALL ? part->first + part->count / 2 : c->count - 1;
         const probe p = {.config = &config, .bytes = c->sizes[at].point->bytes};
-        find_ratios(c, part);
+        part->ratio = dl_link_ratios(&c->sizes[part->first], part->count);
         judge(s, k, known_error(config.kind, nodes, k), result, &p, nodes > 1);
     }
     free(ranks);
@@ -660,7 +661,7 @@ static void compare_copies(state *s, const dl_link_result *result)
     }
     dl_link_part *part = &c->parts[DL_LINK_LARGE];
     part->count = c->count;
-    find_ratios(c, part);
+    part->ratio = dl_link_ratios(c->sizes, c->count);
     judge(s, DL_LINK_LARGE, KNOWN_COPY, result, &p, false);
 }
 
@@ -772,15 +773,10 @@ static void compare_test(state *s, const dl_link_data *data, size_t first)
         dl_link_comparison *c = &DL_APPEND(s->to->items, s->to->count, "comparisons");
         *c = (dl_link_comparison){.test = of->name, .path = of->path, .ranks = 1, .nodes = 1};
         dl_link_part *part = &c->parts[DL_LINK_LARGE];
-        gsl_sort(rates, 1, n);
-        gsl_sort(machine, 1, n);
-        gsl_sort(ratios, 1, n);
         c->rate_count = part->count = n;
-        c->rate_bytes_per_s = gsl_stats_median_from_sorted_data(rates, 1, n);
-        c->machine_rate = gsl_stats_median_from_sorted_data(machine, 1, n);
-        part->ratio = gsl_stats_median_from_sorted_data(ratios, 1, n);
-        part->least = ratios[0];
-        part->most = ratios[n - 1];
+        c->rate_bytes_per_s = dl_link_range_of(rates, n).median;
+        c->machine_rate = dl_link_range_of(machine, n).median;
+        part->ratio = dl_link_range_of(ratios, n);
         judge(s, DL_LINK_LARGE, KNOWN_COPY, NULL, &p, false);
     }
     free(rates);
@@ -790,11 +786,9 @@ static void compare_rates(state *s, const dl_link_data *data)
 {
     size_t left_out = 0;
     for (size_t i = 0; i < data->rate_count; i++) {
-        bool again = false;
-        left_out += find_test(s, &data->rates[i]) == NULL;
-        for (size_t before = 0; before < i && !again; before++)
-            again = dl_link_same_test(&data->rates[before], &data->rates[i]);
-        if (!again && find_test(s, &data->rates[i]) != NULL) compare_test(s, data, i);
+        const bool compared = find_test(s, &data->rates[i]) != NULL;
+        left_out += !compared;
+        if (compared && dl_link_is_first(data, i)) compare_test(s, data, i);
     }
     if (left_out > 0) {
         dl_notes_add(

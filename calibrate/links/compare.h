@@ -26,11 +26,11 @@ typedef struct dl_link_compared {
 
 /* Sizes whose time is mostly latency, or mostly that of their bytes; or the copies of a test. */
 typedef struct dl_link_part {
-    size_t first, count;       /* of the sizes */
-    double ratio, least, most; /* median, lowest, highest */
-    double bound;              /* of the ratio's distance from 1 */
-    char *assumed;             /* values of the machine file, with commas; NULL: none that matter */
-    char *reasons;             /* what would explain it; NULL: it is as expected */
+    size_t first, count; /* of the sizes */
+    dl_link_range ratio;
+    double bound;  /* of the ratio's distance from 1 */
+    char *assumed; /* values of the machine file, with commas; NULL: none that matter */
+    char *reasons; /* what would explain it; NULL: it is as expected */
 } dl_link_part;
 
 enum { DL_LINK_SMALL, DL_LINK_LARGE, DL_LINK_PARTS };
@@ -65,6 +65,15 @@ typedef struct dl_link_comparisons {
 dl_status dl_link_compare(dl_link_comparisons *to, const dl_link_results *links,
                           dl_link_place place, const char *name, dl_error *err) DL_MUST_CHECK;
 void dl_link_comparisons_free(dl_link_comparisons *comparisons);
+
+/* The machine's time over the measured one. */
+double dl_link_ratio(const dl_link_compared *size);
+
+/* Range of the ratios of sizes[n] that are no outliers. */
+dl_link_range dl_link_ratios(const dl_link_compared *sizes, size_t n);
+
+/* Whether a ratio is within the part's bound of 1. */
+bool dl_link_is_expected(const dl_link_part *part, double ratio);
 
 void dl_link_comparisons_print(const dl_link_comparisons *comparisons, FILE *out);
 

@@ -1,6 +1,4 @@
 /* Measured times beside those of a machine: for people, and as CSV. */
-#include <gsl/gsl_sort.h>
-#include <gsl/gsl_statistics_double.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,20 +15,15 @@
 
 #define ROWS 8 /* sizes of a series that are printed */
 
-static bool is_expected(const dl_link_part *part)
-{
-    return fabs(part->ratio - 1) <= part->bound;
-}
-
 /* Verdicts, 1 added. */
 enum { SLOWER = -1, EXPECTED, FASTER, NOT_JUDGED };
 
 static const char *const verdicts[] = {"slower", "as expected", "faster", "not judged"};
 
-static int side_of(double ratio, double bound)
+static int side_of(const dl_link_part *part, double ratio)
 {
     if (isnan(ratio)) return NOT_JUDGED;
-    return fabs(ratio - 1) <= bound ? EXPECTED : ratio < 1 ? SLOWER : FASTER;
+    return dl_link_is_expected(part, ratio) ? EXPECTED : ratio < 1 ? SLOWER : FASTER;
 }
 
 /* Takes over `text`. */
@@ -46,7 +39,7 @@ static void print_line(char *text, int indent, FILE *out)
 static bool waits_for_host(const dl_link_comparison *c, const dl_link_part *part)
 {
     return c->result != NULL && c->result->series->thread_gpus > 1 &&
-           part == &c->parts[DL_LINK_SMALL] && part->ratio < 1;
+           part == &c->parts[DL_LINK_SMALL] && part->ratio.median < 1;
 }
 
 /* Why a part may be out of the bound, or what was tried in vain; to be freed. */
@@ -62,16 +55,12 @@ static char *explanation(const dl_link_comparison *c, const dl_link_part *part)
             c->result->series->thread_gpus);
     }
     if (part->reasons != NULL) return dl_format("as expected if %s", part->reasons);
-    return dl_strdup(part->ratio < 1 ? "no single change of the machine that was tried gives this"
-                                     : "the machine is another one, or its file has too low rates");
+    return dl_strdup(part->ratio.median < 1
+                         ? "no single change of the machine that was tried gives this"
+                         : "the machine is another one, or its file has too low rates");
 }
 
 /* --- ranges of sizes with one verdict ----------------------------------------------------------- */
-
-static double ratio_of(const dl_link_compared *size)
-{
-    return size->machine_ns / size->point->time_ns;
-}
 
 /* The verdict on each of the part's sizes, in side[part->count]: that of the size by itself, or that
  * of the sizes beside it where these agree, as one size that is off is chance; of outliers that of
@@ -80,7 +69,7 @@ static void find_sides(const dl_link_comparison *c, const dl_link_part *part, in
 {
     const dl_link_compared *sizes = &c->sizes[part->first];
     for (size_t i = 0; i < part->count; i++) {
-        side[i] = side_of(ratio_of(&sizes[i]), part->bound);
+        side[i] = side_of(part, dl_link_ratio(&sizes[i]));
         if (sizes[i].outlier) side[i] = i > 0 ? side[i - 1] : EXPECTED;
     }
     for (size_t i = 1; i + 1 < part->count; i++)
@@ -92,7 +81,7 @@ static void find_sides(const dl_link_comparison *c, const dl_link_part *part, in
 
 static const char *verdict_of(const dl_link_comparison *c, const dl_link_part *part, size_t index)
 {
-    int verdict = side_of(part->ratio, part->bound);
+    int verdict = side_of(part, part->ratio.median);
     if (c->result != NULL && verdict != NOT_JUDGED) {
         int *side = dl_calloc(part->count, sizeof *side, "verdicts");
         find_sides(c, part, side);
@@ -103,32 +92,26 @@ static const char *verdict_of(const dl_link_comparison *c, const dl_link_part *p
 }
 
 /* "0.45 (0.41 to 0.52), slower by more than 10 %" */
-static void print_ratio(char *of, double ratio, double least, double most, double bound, int indent,
+static void print_ratio(const char *of, dl_link_range ratio, const dl_link_part *part, int indent,
                         FILE *out)
 {
-    const int verdict = side_of(ratio, bound);
-    print_line(dl_format("%s: %.2f (%.2f to %.2f), %s%s %.0f %%", of, ratio, least, most,
-                         verdicts[verdict + 1], verdict == EXPECTED ? " within" : " by more than",
-                         100 * bound),
+    const int verdict = side_of(part, ratio.median);
+    print_line(dl_format("%s: %.2f (%.2f to %.2f), %s%s %.0f %%", of, ratio.median, ratio.least,
+                         ratio.most, verdicts[verdict + 1],
+                         verdict == EXPECTED ? " within" : " by more than", 100 * part->bound),
                indent, out);
-    free(of);
 }
 
-/* "33.6 MB to 1.07 GB: ..." of sizes[n] with one verdict. */
-static void print_range(const dl_link_compared *sizes, size_t n, double bound, FILE *out)
+/* "33.6 MB to 1.07 GB: ..." of sizes[n] of a part with one verdict. */
+static void print_range(const dl_link_compared *sizes, size_t n, const dl_link_part *part,
+                        FILE *out)
 {
-    double *ratios = dl_calloc(n, sizeof *ratios, "ratios");
-    size_t count = 0;
-    for (size_t i = 0; i < n; i++)
-        if (!sizes[i].outlier) ratios[count++] = ratio_of(&sizes[i]);
-    gsl_sort(ratios, 1, count);
-    if (count > 0) {
-        print_ratio(dl_format("%s to %s", DL_BYTES_TEXT(sizes[0].point->bytes),
-                              DL_BYTES_TEXT(sizes[n - 1].point->bytes)),
-                    gsl_stats_median_from_sorted_data(ratios, 1, count), ratios[0],
-                    ratios[count - 1], bound, 4, out);
-    }
-    free(ratios);
+    const dl_link_range ratio = dl_link_ratios(sizes, n);
+    if (isnan(ratio.median)) return; /* all are outliers */
+    char *of = dl_format("%s to %s", DL_BYTES_TEXT(sizes[0].point->bytes),
+                         DL_BYTES_TEXT(sizes[n - 1].point->bytes));
+    print_ratio(of, ratio, part, 4, out);
+    free(of);
 }
 
 /* The ranges of a part's sizes, each with its verdict; none if all have the same. */
@@ -143,7 +126,7 @@ static size_t print_ranges(const dl_link_comparison *c, const dl_link_part *part
             continue;
         if (end - first == part->count) break;
         if (ranges++ == 0) fprintf(out, "  %s, by range:\n", of);
-        print_range(&c->sizes[part->first + first], end - first, part->bound, out);
+        print_range(&c->sizes[part->first + first], end - first, part, out);
     }
     free(side);
     return ranges;
@@ -152,12 +135,10 @@ static size_t print_ranges(const dl_link_comparison *c, const dl_link_part *part
 static void print_part(const dl_link_comparison *c, const dl_link_part *part, const char *of,
                        FILE *out)
 {
-    if (part->count == 0 || isnan(part->ratio)) return;
+    if (part->count == 0 || isnan(part->ratio.median)) return;
     const size_t ranges = c->result != NULL ? print_ranges(c, part, of, out) : 0;
-    if (ranges == 0) {
-        print_ratio(dl_strdup(of), part->ratio, part->least, part->most, part->bound, 2, out);
-    }
-    if (!is_expected(part)) {
+    if (ranges == 0) print_ratio(of, part->ratio, part, 2, out);
+    if (!dl_link_is_expected(part, part->ratio.median)) {
         print_line(explanation(c, part), 4, out);
     } else if (ranges > 0) {
         print_line(dl_strdup("most sizes are as expected, so the machine's links are: what differs "
@@ -193,7 +174,7 @@ static void put_row(dl_rows *to, const dl_link_comparison *c, size_t index)
         dl_base_name(s != NULL ? s->path : c->path), s != NULL ? s->name : c->test,
         s != NULL ? dl_link_place_names[s->place] : "", c->ranks, c->nodes, bytes, time_ns,
         machine_ns, rate, machine, rate * alone, machine * alone, 1e-9 * rate * factor,
-        1e-9 * machine * factor, size != NULL ? ratio_of(size) : part->ratio,
+        1e-9 * machine * factor, size != NULL ? dl_link_ratio(size) : part->ratio.median,
         size != NULL ? size->algorithm : NULL, size != NULL ? size->protocol : NULL,
         size == NULL ? "rate"
         : outlier    ? "outlier"
@@ -206,7 +187,6 @@ static void put_row(dl_rows *to, const dl_link_comparison *c, size_t index)
 static void print_series(const dl_link_comparison *c, FILE *out)
 {
     char name[128];
-    const dl_link_part *parts = c->parts;
     fprintf(out, "\n%.60s", dl_link_series_text(name, sizeof name, c->result->series));
     if (c->nodes > 1) fprintf(out, ", %d nodes", c->nodes);
     fprintf(out, "\n  %.60s\n", dl_base_name(c->result->series->path));
@@ -218,16 +198,14 @@ static void print_series(const dl_link_comparison *c, FILE *out)
         before = i;
     }
     dl_rows_end(&to, 0);
-    if (parts[DL_LINK_SMALL].count > 0) {
-        char *of = dl_format("small sizes, up to %s",
-                             DL_BYTES_TEXT(c->sizes[parts[DL_LINK_SMALL].count - 1].point->bytes));
-        print_part(c, &parts[DL_LINK_SMALL], of, out);
-        free(of);
-    }
-    if (parts[DL_LINK_LARGE].count > 0) {
-        char *of = dl_format("large sizes, from %s",
-                             DL_BYTES_TEXT(c->sizes[parts[DL_LINK_LARGE].first].point->bytes));
-        print_part(c, &parts[DL_LINK_LARGE], of, out);
+    for (int k = 0; k < DL_LINK_PARTS; k++) {
+        const dl_link_part *part = &c->parts[k];
+        if (part->count == 0) continue;
+        const bool small = k == DL_LINK_SMALL;
+        const dl_link_compared *end = &c->sizes[small ? part->count - 1 : part->first];
+        char *of = dl_format("%s %s", small ? "small sizes, up to" : "large sizes, from",
+                             DL_BYTES_TEXT(end->point->bytes));
+        print_part(c, part, of, out);
         free(of);
     }
 }

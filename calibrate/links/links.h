@@ -56,6 +56,10 @@ typedef struct dl_link_series {
     bool one_start;          /* all points are of one start, whose number is given */
 } dl_link_series;
 
+typedef struct dl_link_range {
+    double median, least, most;
+} dl_link_range;
+
 /* A rate or a latency that was measured at one size only (nvbandwidth, bandwidthTest by default). */
 typedef struct dl_link_rate {
     char *path, *name; /* "host_to_device_memcpy_ce", "cpu_to_gpuN_by_dma_under_numaN" */

@@ -101,6 +101,12 @@ double dl_link_busbw_factor(const dl_link_series *series);
 /* Whether rates are of one test of one file. */
 bool dl_link_same_test(const dl_link_rate *a, const dl_link_rate *b);
 
+/* Whether rate `index` is the first of its test and file. */
+bool dl_link_is_first(const dl_link_data *data, size_t index);
+
+/* The range of values[n], which are sorted; NaN: there is none. */
+dl_link_range dl_link_range_of(double *values, size_t n);
+
 /* Whether the series is the one of its group that counts where times of one place are wanted: in that
  * place, or in any if its group has no other. */
 bool dl_link_is_chosen(const dl_link_results *links, const dl_link_series *series,

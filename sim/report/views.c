@@ -143,7 +143,7 @@ static const dl_view_column staleness[] = {
         (title), (has), (columns), DL_LENGTH(columns) \
     }
 
-const dl_view dl_view_points = VIEW("Points", NULL, points);
+static const dl_view all_points = VIEW("Points", NULL, points);
 static const dl_view of_generators = VIEW("Generators beside a trainer", NULL, generators);
 static const dl_view of_layouts = VIEW("Layouts", NULL, layouts);
 
@@ -152,7 +152,7 @@ const dl_view *dl_view_main(const dl_results *results)
     const bool generates =
         results->count > 0 && results->results[0].variant->scenario.generators != NULL;
     if (results->count > 0 && !isnan(results->results[0].row->equal_layouts)) return &of_layouts;
-    return generates ? &of_generators : &dl_view_points;
+    return generates ? &of_generators : &all_points;
 }
 
 const dl_view dl_views_further[DL_VIEWS_FURTHER] = {

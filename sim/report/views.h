@@ -21,9 +21,8 @@ typedef struct dl_view {
     size_t count;
 } dl_view;
 
-extern const dl_view dl_view_points; /* all rows; */
-const dl_view *
-dl_view_main(const dl_results *results); /* that, or one of generators, or of layouts */
+/* All rows, of generators or of layouts where they are of these. */
+const dl_view *dl_view_main(const dl_results *results);
 
 /* Merges, uploads to the syncer, failures, absences. */
 #define DL_VIEWS_FURTHER 4

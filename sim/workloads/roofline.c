@@ -14,7 +14,7 @@
 #define PARAMETER_BYTES 4
 #define WORKSPACE_BYTES 1e9 /* of the driver and of libraries: assumed */
 
-const char *const dl_optimizer_kind_names[] = {"sgd", "momentum", "adam", NULL};
+static const char *const optimizer_names[] = {"sgd", "momentum", "adam"};
 
 static const int state_numbers[] = {0, 1, 2};
 static const int moved_numbers[] = {3, 5, 7};
@@ -472,7 +472,7 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
     *costs = (dl_costs){
         .path = dl_format("(%s)", architecture->name),
         .workload = dl_format("%s, %s, %s", architecture->name, dl_arithmetic_names[arithmetic],
-                              dl_optimizer_kind_names[optimizer]),
+                              optimizer_names[optimizer]),
         .device = dl_strdup(gpu->name),
         .parameter_bytes = parameters * PARAMETER_BYTES,
         .state_bytes = parameters * PARAMETER_BYTES * state_numbers[optimizer],

@@ -61,7 +61,6 @@ dl_arithmetic dl_arithmetic_usual(const dl_machine *machine, dl_model_class clas
  * 7 (gradient, parameter and state read, parameter and state written), of 4 bytes each: in fp16,
  * bf16 and fp8 only activations and products have lower precision, not parameters and gradients. */
 typedef enum dl_optimizer_kind { DL_SGD, DL_MOMENTUM, DL_ADAM } dl_optimizer_kind;
-extern const char *const dl_optimizer_kind_names[]; /* "sgd", "momentum", "adam", NULL */
 
 typedef struct dl_efficiency {
     double arithmetic_frac, memory_frac; /* of the data sheet's rates */
