@@ -238,6 +238,28 @@ void dl_ini_free_list(char **items, size_t count)
     free(items);
 }
 
+dl_status dl_ini_each(const dl_ini *ini, const dl_ini_entry *entry, dl_ini_item_fn take, void *user,
+                      dl_error *err)
+{
+    char **items = NULL;
+    size_t count = 0;
+    dl_status status = dl_ini_split(ini, entry, &items, &count, err);
+    for (size_t i = 0; i < count && status == DL_OK; i++) {
+        dl_error inner = {0};
+        status = take(user, items[i], &inner);
+        if (status != DL_OK) dl_ini_error(ini, entry, status, err, "%s", inner.text);
+    }
+    dl_ini_free_list(items, count);
+    return status;
+}
+
+char *dl_ini_beside(const dl_ini *ini, const char *path)
+{
+    const char *slash = strrchr(ini->path, '/');
+    if (path[0] == '/' || slash == NULL) return dl_strdup(path);
+    return dl_format("%.*s%s", (int)(slash - ini->path + 1), ini->path, path);
+}
+
 /* --- the text itself -------------------------------------------------------------------------- */
 
 typedef struct span {

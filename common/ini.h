@@ -65,6 +65,15 @@ dl_status dl_ini_split(const dl_ini *ini, const dl_ini_entry *entry, char ***ite
                        dl_error *err) DL_MUST_CHECK;
 void dl_ini_free_list(char **items, size_t count);
 
+/* Calls take(user, item) for each item of "a, b, c", in order, until one fails, whose error gets
+ * the entry's place. `item` is a copy, which may be changed. */
+typedef dl_status (*dl_ini_item_fn)(void *user, char *item, dl_error *err);
+dl_status dl_ini_each(const dl_ini *ini, const dl_ini_entry *entry, dl_ini_item_fn take, void *user,
+                      dl_error *err) DL_MUST_CHECK;
+
+/* A path in the file: relative to the file's folder. The caller frees it. */
+char *dl_ini_beside(const dl_ini *ini, const char *path);
+
 /* --- the text itself, kept with its comments ---
  * The caller owns *text, a string from malloc that dl_ini_text_set and _remove replace. The first
  * [section] and the first line of the key count. */

@@ -49,24 +49,22 @@ static bool same_factor(const dl_target_factor *a, const dl_target_factor *b)
     return a->by == b->by && a->mode == b->mode && a->at == b->at;
 }
 
+static dl_status take_factor(void *user, char *item, dl_error *err)
+{
+    dl_target *target = user;
+    dl_target_factor factor = {0};
+    const dl_status status = dl_target_read_factor(&factor, item, err);
+    for (size_t i = 0; i < target->count && status == DL_OK; i++)
+        if (same_factor(&target->factors[i], &factor))
+            return dl_error_set(err, DL_ERR_RANGE, "'%s' is given twice", item);
+    DL_APPEND(target->factors, target->count, "factors") = factor;
+    return status;
+}
+
 dl_status dl_target_read(dl_target *target, const dl_ini *ini, dl_error *err)
 {
     const dl_ini_entry *entry = dl_ini_find(ini, "target", "factor");
-    if (entry == NULL) return DL_OK;
-    char **items = NULL;
-    dl_status status = dl_ini_split(ini, entry, &items, &target->count, err);
-    if (status != DL_OK) return status;
-    target->factors = dl_calloc(target->count, sizeof *target->factors, "factors");
-    for (size_t i = 0; i < target->count && status == DL_OK; i++) {
-        dl_error inner = {0};
-        status = dl_target_read_factor(&target->factors[i], items[i], &inner);
-        for (size_t j = 0; j < i && status == DL_OK; j++)
-            if (same_factor(&target->factors[i], &target->factors[j]))
-                status = dl_error_set(&inner, DL_ERR_RANGE, "'%s' is given twice", items[i]);
-        if (status != DL_OK) dl_ini_error(ini, entry, status, err, "%s", inner.text);
-    }
-    dl_ini_free_list(items, target->count);
-    return status;
+    return entry != NULL ? dl_ini_each(ini, entry, take_factor, target, err) : DL_OK;
 }
 
 void dl_target_free(dl_target *target)

@@ -331,23 +331,12 @@ static dl_status add_time(dl_collective_cost *cost, const dl_ini *ini, const dl_
     return DL_OK;
 }
 
-static dl_status append_factors(dl_noise_series *series, const dl_ini *ini,
-                                const dl_ini_entry *entry, dl_error *err)
+static dl_status take_noise_factor(void *user, char *item, dl_error *err)
 {
-    char **items = NULL;
-    size_t count = 0;
-    dl_status status = dl_ini_split(ini, entry, &items, &count, err);
-    if (status != DL_OK) return status;
-    series->factors =
-        dl_realloc(series->factors, series->count + count, sizeof *series->factors, "noise");
-    for (size_t i = 0; i < count && status == DL_OK; i++) {
-        dl_error inner = {0};
-        double factor = 0;
-        status = dl_parse_double(items[i], 1e-6, 1e6, &factor, &inner);
-        if (status != DL_OK) dl_ini_error(ini, entry, status, err, "%s", inner.text);
-        series->factors[series->count++] = (float)factor;
-    }
-    dl_ini_free_list(items, count);
+    dl_noise_series *series = user;
+    double factor = 0;
+    const dl_status status = dl_parse_double(item, 1e-6, 1e6, &factor, err);
+    DL_APPEND(series->factors, series->count, "noise") = (float)factor;
     return status;
 }
 
@@ -355,7 +344,7 @@ static dl_status read_starts(dl_collective_cost *cost, const dl_ini *ini, const 
                              dl_error *err)
 {
     dl_noise_series factors = {0};
-    const dl_status status = append_factors(&factors, ini, entry, err);
+    const dl_status status = dl_ini_each(ini, entry, take_noise_factor, &factors, err);
     cost->starts = factors.factors;
     cost->start_count = factors.count;
     return status;
@@ -467,7 +456,7 @@ static dl_status take_line(dl_noise_set *set, const dl_ini *ini, const dl_ini_en
     key_text next = make_key(set, at->series, at->line + 1);
     if (at->line > 0 && strcmp(entry->key, next.text) == 0) {
         at->line++;
-        return append_factors(&set->series[at->series], ini, entry, err);
+        return dl_ini_each(ini, entry, take_noise_factor, &set->series[at->series], err);
     }
     const size_t first = at->line > 0 ? at->series + 1 : at->series;
     key_text other = make_key(set, first, 1);
@@ -483,7 +472,7 @@ static dl_status take_line(dl_noise_set *set, const dl_ini *ini, const dl_ini_en
         set->run_count++;
     }
     *at = (noise_reading){first, 1};
-    return append_factors(&set->series[first], ini, entry, err);
+    return dl_ini_each(ini, entry, take_noise_factor, &set->series[first], err);
 }
 
 static dl_status read_noise(dl_costs *costs, const dl_ini *ini, const dl_ini_entry *entry,
@@ -512,7 +501,7 @@ static dl_status read_exchange_run(dl_costs *costs, const dl_ini *ini, const dl_
     const int64_t next = (int64_t)costs->exchange_run_count + 1;
     dl_status status = numbered_key(ini, entry, "run_", next, next, &number, err);
     dl_noise_series factors = {0};
-    if (status == DL_OK) status = append_factors(&factors, ini, entry, err);
+    if (status == DL_OK) status = dl_ini_each(ini, entry, take_noise_factor, &factors, err);
     if (status == DL_OK && factors.count != 3 && factors.count != 4) {
         status = dl_ini_error(ini, entry, DL_ERR_DATA, err,
                               "expected three factors, of copies, averages, updates, or a fourth, "
@@ -537,7 +526,7 @@ static dl_status read_work(dl_costs *costs, const dl_ini *ini, const dl_ini_entr
                            dl_error *err)
 {
     dl_noise_series steps = {0};
-    const dl_status status = append_factors(&steps, ini, entry, err);
+    const dl_status status = dl_ini_each(ini, entry, take_noise_factor, &steps, err);
     costs->work_steps = steps.factors;
     costs->work_step_count = steps.count;
     if (status != DL_OK) return status;

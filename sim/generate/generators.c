@@ -103,11 +103,7 @@ static dl_status read_lengths(dl_generators *g, const dl_ini *ini, dl_error *err
 {
     const dl_ini_entry *entry = entry_of(ini, "lengths");
     if (entry == NULL) return DL_OK;
-    const char *slash = strrchr(ini->path, '/');
-    const bool beside = entry->value[0] != '/' && slash != NULL;
-    g->lengths_path =
-        beside ? dl_format("%.*s%s", (int)(slash - ini->path + 1), ini->path, entry->value)
-               : dl_strdup(entry->value);
+    g->lengths_path = dl_ini_beside(ini, entry->value);
     dl_csv csv = {0};
     dl_status status = dl_csv_read(&csv, g->lengths_path, err);
     if (status != DL_OK) return status;

@@ -13,6 +13,76 @@
 #define ROUNDS_MAX 60
 #define PRECISION 1e-7 /* of the factor's logarithm */
 
+/* --- the key ------------------------------------------------------------------------------------ */
+
+#define STEP_MAX_NS 3.6e12 /* an hour */
+
+static dl_status check_factor(double factor, dl_error *err)
+{
+    const double most = DL_CALIBRATE_FACTOR_MAX;
+    if (factor >= 1 / most && factor <= most) return DL_OK;
+    return dl_error_set(err, DL_ERR_RANGE,
+                        "a number without a unit is a factor, from %g to %g; a measured step has "
+                        "a unit, as 212ms",
+                        1 / most, most);
+}
+
+/* "212 ms". */
+static dl_status parse_step(const char *text, double *step_ns, dl_error *err)
+{
+    const size_t number = strspn(text, "0123456789.eE+-");
+    if (number == 0 || text[number] == '\0') {
+        return dl_error_set(err, DL_ERR_PARSE,
+                            "expected a measured step, as 212ms, 212ms@8 (of 8 workers) or "
+                            "212ms@8x32 (with 32 samples each)");
+    }
+    const dl_status status = dl_amount_parse(text, DL_DIMENSION_NS, step_ns, err);
+    if (status != DL_OK || (*step_ns > 0 && *step_ns <= STEP_MAX_NS)) return status;
+    return dl_error_set(err, DL_ERR_RANGE, "a step takes more than 0 s and %s at most",
+                        DL_NS_TEXT(STEP_MAX_NS));
+}
+
+/* "8" or "8x32", after the '@'. */
+static dl_status parse_calibrated_point(const char *text, dl_calibrate *calibrate, dl_error *err)
+{
+    const size_t bytes = strcspn(text, "x");
+    int64_t workers = 0;
+    char *number = dl_strndup_trimmed(text, bytes);
+    dl_status status = dl_parse_int(number, 1, DL_WORKERS_MAX, &workers, err);
+    free(number);
+    calibrate->workers = (int)workers;
+    if (status == DL_OK && text[bytes] == 'x')
+        status = dl_parse_int(text + bytes + 1, 1, INT32_MAX, &calibrate->samples, err);
+    return status;
+}
+
+static dl_status parse_calibrate(const char *text, dl_calibrate *calibrate, dl_error *err)
+{
+    *calibrate = (dl_calibrate){0};
+    char *end = NULL;
+    const double factor = strtod(text, &end);
+    if (end != text && *end == '\0') {
+        calibrate->factor = factor;
+        return check_factor(factor, err);
+    }
+    const size_t bytes = strcspn(text, "@");
+    char *step = dl_strndup_trimmed(text, bytes);
+    dl_status status = parse_step(step, &calibrate->step_ns, err);
+    free(step);
+    if (status == DL_OK && text[bytes] == '@')
+        status = parse_calibrated_point(text + bytes + 1, calibrate, err);
+    return status;
+}
+
+dl_status dl_calibrate_read(dl_calibrate *calibrate, const dl_ini *ini, dl_error *err)
+{
+    const dl_ini_entry *entry = dl_ini_find(ini, "workload", "calibrate");
+    dl_error inner = {0};
+    if (entry == NULL) return DL_OK;
+    const dl_status status = parse_calibrate(entry->value, calibrate, &inner);
+    return status == DL_OK ? DL_OK : dl_ini_error(ini, entry, status, err, "%s", inner.text);
+}
+
 /* --- the measured point ---------------------------------------------------------------------- */
 
 static int64_t samples_of(const dl_point *point)

@@ -15,7 +15,13 @@
 #ifndef DL_SIM_CALIBRATE_H
 #define DL_SIM_CALIBRATE_H
 
+#include "common/ini.h"
 #include "sim/scenario/scenario.h"
+
+/* Reads the key into zeroed *calibrate, which stays zero without it. DL_ERR_PARSE, DL_ERR_RANGE
+ * with file:line. */
+dl_status dl_calibrate_read(dl_calibrate *calibrate, const dl_ini *ini,
+                            dl_error *err) DL_MUST_CHECK;
 
 /* Finds the factor for the scenario and its costs, before any assumptions about these, and
  * completes *calibrate: factor, workers, batch. DL_ERR_RANGE if no factor within

@@ -37,8 +37,9 @@ typedef struct layout {
 } layout;
 
 /* An item "AXIS=SIZE". */
-static dl_status read_axis(layout *to, char *item, dl_error *err)
+static dl_status take_axis(void *user, char *item, dl_error *err)
 {
+    layout *to = user;
     char *size = strchr(item, '=');
     int64_t number = 0;
     int found = 0;
@@ -65,15 +66,7 @@ static dl_status read_axis(layout *to, char *item, dl_error *err)
 
 static dl_status read_axes(layout *to, const dl_ini *ini, const dl_ini_entry *entry, dl_error *err)
 {
-    char **items = NULL;
-    size_t count = 0;
-    dl_status status = dl_ini_split(ini, entry, &items, &count, err);
-    for (size_t i = 0; i < count && status == DL_OK; i++) {
-        dl_error inner = {0};
-        status = read_axis(to, items[i], &inner);
-        if (status != DL_OK) dl_ini_error(ini, entry, status, err, "%s", inner.text);
-    }
-    dl_ini_free_list(items, count);
+    const dl_status status = dl_ini_each(ini, entry, take_axis, to, err);
     if (status == DL_OK && to->size[AXIS_DP] > 0 && to->order[to->count - 1] != AXIS_DP) {
         return dl_ini_error(ini, entry, DL_ERR_UNSUPPORTED, err,
                             "dp, the workers, comes last: the GPUs of a worker are neighbours");
@@ -149,7 +142,7 @@ static layout axes_of(const char *text, size_t bytes)
     for (const char *at = text; at < text + bytes;) {
         const size_t left = (size_t)(text + bytes - at), comma = strcspn(at, ",");
         char *item = dl_strndup_trimmed(at, comma < left ? comma : left);
-        (void)(read_axis(&of, item, NULL) == DL_OK);
+        (void)(take_axis(&of, item, NULL) == DL_OK);
         free(item);
         at += (comma < left ? comma : left) + 1;
     }

@@ -153,25 +153,20 @@ static bool contains(const dl_sweep_list *list, double value)
     return false;
 }
 
-static dl_status read_items(dl_sweep_list *list, const dl_ini *ini, const dl_key *key,
-                            dl_sweep_item_fn item, dl_error *err)
+typedef struct list_reader {
+    dl_sweep_list *list;
+    const dl_key *key;
+    dl_sweep_item_fn item;
+} list_reader;
+
+static dl_status take_item(void *user, char *text, dl_error *err)
 {
-    char **items = NULL;
-    size_t count = 0;
-    dl_status status = dl_ini_split(ini, list->entry, &items, &count, err);
-    if (status != DL_OK) return status;
-    list->values = dl_calloc(count, sizeof *list->values, "swept values");
-    for (size_t i = 0; i < count && status == DL_OK; i++) {
-        dl_error inner = {0};
-        double value = 0;
-        status = item(items[i], key, &value, &inner);
-        if (status == DL_OK && contains(list, value)) {
-            status = dl_error_set(&inner, DL_ERR_RANGE, "'%s' is given twice", items[i]);
-        }
-        if (status != DL_OK) dl_ini_error(ini, list->entry, status, err, "%s", inner.text);
-        list->values[list->count++] = value;
-    }
-    dl_ini_free_list(items, count);
+    const list_reader *r = user;
+    double value = 0;
+    const dl_status status = r->item(text, r->key, &value, err);
+    if (status == DL_OK && contains(r->list, value))
+        return dl_error_set(err, DL_ERR_RANGE, "'%s' is given twice", text);
+    DL_APPEND(r->list->values, r->list->count, "swept values") = value;
     return status;
 }
 
@@ -179,7 +174,8 @@ dl_status dl_sweep_list_read(dl_sweep_list *list, const dl_ini *ini, const dl_ke
                              dl_sweep_item_fn item, const double *fallback, dl_error *err)
 {
     list->entry = dl_ini_find(ini, key->section, key->name);
-    if (list->entry != NULL) return read_items(list, ini, key, item, err);
+    if (list->entry != NULL)
+        return dl_ini_each(ini, list->entry, take_item, &(list_reader){list, key, item}, err);
     if (fallback == NULL) {
         return dl_error_set_at(err, DL_ERR_DATA, ini->path, 0, "[%s] %s is missing", key->section,
                                key->name);

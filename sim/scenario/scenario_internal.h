@@ -1,4 +1,4 @@
-/* Shared by the reader of scenarios (scenario.c), points.c and study.c. */
+/* Shared by the readers of a scenario's parts and of studies. */
 #ifndef DL_SIM_SCENARIO_INTERNAL_H
 #define DL_SIM_SCENARIO_INTERNAL_H
 
@@ -39,6 +39,28 @@ void dl_sweep_lists_free(dl_sweep_lists *lists);
 
 /* Stands for as many cores as the point has workers. */
 #define DL_CORES_AS_WORKERS (-2)
+
+/* Reads [machine], and [exchange] of GPUs, with the lists of cores and workers; for workers from
+ * [machine] placement or layout the list is a preliminary 1. */
+dl_status dl_scenario_read_workers(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *lists,
+                                   dl_error *err) DL_MUST_CHECK;
+
+/* Sets points of the trainer beside [generators]: its GPUs, and as many micro-batches as an
+ * update's tokens fill. To be called after all else that gives points. */
+dl_status dl_scenario_take_trainer(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *all,
+                                   dl_error *err) DL_MUST_CHECK;
+
+/* Sets the default numbers of updates of a run with [generators]. */
+void dl_scenario_set_updates(dl_scenario *scenario, const dl_ini *ini);
+
+/* Reads the recorded step of [workload] trace, and checks that all points can run it. Its times are
+ * those of the GPU that it was recorded on. */
+dl_status dl_scenario_read_trace(dl_scenario *scenario, const dl_ini *ini,
+                                 dl_error *err) DL_MUST_CHECK;
+
+/* Reads [noise] slow and the lists of [failures], and checks the rest of that section. */
+dl_status dl_scenario_read_failures(dl_scenario *scenario, const dl_ini *ini,
+                                    const dl_sweep_list *workers, dl_error *err) DL_MUST_CHECK;
 
 /* Reads [sync]: the modes and their options; an option that none of the modes takes is an error. To
  * be called after reading [machine]. */

@@ -238,6 +238,42 @@ static void lists_are_split_and_trimmed(void **state)
     dl_ini_free(&ini);
 }
 
+static dl_status take_digit(void *user, char *item, dl_error *err)
+{
+    int *sum = user;
+    if (item[1] != '\0') return dl_error_set(err, DL_ERR_RANGE, "'%s' is no digit", item);
+    *sum = 10 * *sum + item[0] - '0';
+    return DL_OK;
+}
+
+static void items_are_taken_until_one_fails(void **state)
+{
+    (void)state;
+    static const char text[] = "[s]\ngood = 1, 2,3\nbad = 4, 56, 7\n";
+    dl_ini ini = {0};
+    dl_error err = {0};
+    int digits = 0;
+    assert_int_equal(dl_ini_read_text(&ini, "at/x.ini", text, strlen(text), &err), DL_OK);
+    assert_int_equal(dl_ini_each(&ini, &ini.entries[0], take_digit, &digits, &err), DL_OK);
+    assert_int_equal(digits, 123);
+    assert_int_equal(dl_ini_each(&ini, &ini.entries[1], take_digit, &digits, &err), DL_ERR_RANGE);
+    assert_int_equal(digits, 1234);
+    assert_string_equal(err.text, "[s] bad = 4, 56, 7: '56' is no digit");
+    dl_ini_free(&ini);
+}
+
+static void paths_are_beside_the_file(void **state)
+{
+    (void)state;
+    static const char *const cases[][3] = {
+        {"at/x.ini", "y", "at/y"}, {"at/x.ini", "/y", "/y"}, {"x.ini", "a/y", "a/y"}};
+    for (size_t i = 0; i < 3; i++) {
+        char *path = dl_ini_beside(&(dl_ini){.path = (char *)cases[i][0]}, cases[i][1]);
+        assert_string_equal(path, cases[i][2]);
+        free(path);
+    }
+}
+
 static void files_are_read_and_missing_ones_named(void **state)
 {
     (void)state;
@@ -318,6 +354,8 @@ int main(void)
         cmocka_unit_test(getters_read_and_fall_back),
         cmocka_unit_test(getters_refuse_with_file_line_key_value),
         cmocka_unit_test(lists_are_split_and_trimmed),
+        cmocka_unit_test(items_are_taken_until_one_fails),
+        cmocka_unit_test(paths_are_beside_the_file),
         cmocka_unit_test(files_are_read_and_missing_ones_named),
         cmocka_unit_test(keys_are_set_in_place),
         cmocka_unit_test(keys_are_removed_from_a_text),
