@@ -141,30 +141,11 @@ typedef struct dl_gpu_options {
     int where_gpu; /* over all nodes */
     int shards;    /* 1 .. DL_SHARDS_MAX; 0 = as many as workers, DL_SHARDS_NODES = as many as nodes
                       with workers, both at most DL_SHARDS_MAX */
-    dl_tensors tensors;
-    int64_t large_bytes;
-    int64_t slice_bytes; /* 0 = tensors are not cut */
-    bool sums_on_arrival;
-    dl_fetch fetch;
-    dl_order order;
-    dl_copies copies;
-    int copy_threads;  /* of each GPU, with DL_COPIES_GPU: its simultaneous copies */
-    bool staged_stops; /* ps: neither GPU of a copy staged by the driver computes meanwhile */
-    bool node_sum;     /* ps: a node pushes the sum of its GPUs' gradients */
-    const char *algorithm;
-    dl_fidelity fidelity;
-    int64_t bucket_bytes; /* 0 = one bucket */
-    bool own_buckets;     /* the costs' buckets, if given; then bucket_bytes is 0 */
-    bool overlap;
-    dl_sharded sharded;
-    dl_dtype param_dtype, reduce_dtype; /* of gathers and of sums, where vectors are sharded; auto
-                                           counts as fp32 */
-    bool keeps_parameters; /* keeps sharded parameters from the forward to the end of the backward
-                            * pass (SHARD_GRAD_OP): gathered once */
-    bool on_hosts;         /* collectives run on the hosts, with copies from and to the GPUs */
-    bool bucket_views;     /* gradients need not be copied back: half of dl_workload's bucket_ns */
-    bool slows_throughout; /* collectives slow computing from the first bucket's start to the last
-                            * one's end, not only while one runs */
+#define KEY(type, member, ...) type member;
+#include "sim/platform/exchange_keys.h"
+#undef KEY
+    const char *algorithm; /* of collectives */
+    bool own_buckets;           /* the costs' buckets, if given; then bucket_bytes is 0 */
     dl_compression compression; /* the scenario's */
     int input_cores;            /* of each node */
     int prefetch;               /* batches of a worker */
@@ -173,13 +154,12 @@ typedef struct dl_gpu_options {
     bool input_varies;          /* the time to make a batch varies, exponentially */
     dl_quantity storage_bytes_per_s;        /* of each node; unknown: no limit */
     dl_quantity shared_storage_bytes_per_s; /* of all nodes together, likewise */
-    dl_quantity server_bytes_per_s; /* of a server's process on a node, both ways; likewise */
-    double cached_frac;             /* fraction of the samples that need no read */
-    dl_quantity price_usd_per_hour; /* of a node; unknown: the machine's */
-    dl_quantity port_bytes_per_s;   /* of each NIC; unknown: that of the costs or machine */
-    dl_quantity site_bytes_per_s;   /* of each link between sites; unknown: the machine's */
-    double message_ns;              /* from the point's costs, added to the links' latency */
-    bool without_contention;        /* links and memories serve each flow as if alone */
+    double cached_frac;                     /* fraction of the samples that need no read */
+    dl_quantity price_usd_per_hour;         /* of a node; unknown: the machine's */
+    dl_quantity port_bytes_per_s;           /* of each NIC; unknown: that of the costs or machine */
+    dl_quantity site_bytes_per_s;           /* of each link between sites; unknown: the machine's */
+    double message_ns;       /* from the point's costs, added to the links' latency */
+    bool without_contention; /* links and memories serve each flow as if alone */
 } dl_gpu_options;
 
 /* Accepts a zeroed object. */

@@ -13,8 +13,11 @@
 #define SECONDS_MAX 1e6
 
 #define SCENARIO(member) .owner = DL_OF_SCENARIO, .offset = offsetof(dl_scenario, member)
-#define GPU(member) \
-    .owner = DL_OF_GPU, .offset = offsetof(dl_gpu_options, member), .group = DL_TAKE_GPUS
+#define OF_GPU(member) .owner = DL_OF_GPU, .offset = offsetof(dl_gpu_options, member)
+#define GPU(member) OF_GPU(member), .group = DL_TAKE_GPUS
+#define USED(by) .group = DL_TAKE_GPUS | DL_TAKE_USE(DL_USE_##by)
+#define KEY(type, member, key, use, ...) \
+    {"exchange", key, OF_GPU(member), USED(use), .sweep = ',', __VA_ARGS__},
 #define FABRIC(member) GPU(machine.fabric.member)
 #define PIPELINE(member) \
     .owner = DL_OF_PIPELINE, .offset = offsetof(dl_scenario_pipeline, member), .group = DL_TAKE_GPUS
@@ -28,6 +31,9 @@
 #define OWN .type = DL_KEY_OWN, .owner = DL_OF_NOBODY
 #define WHOLE(l, h) .type = DL_KEY_INT, .low = l, .high = h
 #define WHOLE64(l, h) .type = DL_KEY_INT64, .low = l, .high = h
+#define BYTES(l) WHOLE64(l, 1e15), .dimension = DL_DIMENSION_BYTES
+#define RATE \
+    .type = DL_KEY_QUANTITY, .dimension = DL_DIMENSION_BYTES_PER_S, .low = 1e3, .high = 1e15
 #define REAL(l, h) .type = DL_KEY_REAL, .low = l, .high = h
 #define CHOICE(names) .type = DL_KEY_CHOICE, .choices = names
 #define FLAG .type = DL_KEY_FLAG
@@ -107,11 +113,9 @@ static const dl_key rows[] = {
     {"machine", "price_usd_per_hour", .type = DL_KEY_QUANTITY, .dimension = DL_DIMENSION_PURE,
      .high = 1e5, GPU(price_usd_per_hour),
      .help = "of a node, in place of the machine file's"},
-    {"machine", "port_bytes_per_s", .type = DL_KEY_QUANTITY, .dimension = DL_DIMENSION_BYTES_PER_S,
-     .low = 1e3, .high = 1e15, GPU(port_bytes_per_s), .sweep = ',',
+    {"machine", "port_bytes_per_s", RATE, GPU(port_bytes_per_s), .sweep = ',',
      .help = "of each NIC to the network, each direction, in place of the machine file's"},
-    {"machine", "site_bytes_per_s", .type = DL_KEY_QUANTITY, .dimension = DL_DIMENSION_BYTES_PER_S,
-     .low = 1e3, .high = 1e15, GPU(site_bytes_per_s), .sweep = ',',
+    {"machine", "site_bytes_per_s", RATE, GPU(site_bytes_per_s), .sweep = ',',
      .help = "of each way between sites that the machine file limits, in place of its rates"},
     DL_FABRIC_ROWS(FABRIC, ','),
     {"machine", "gpus", OWN, .form = "list of numbers", .group = DL_TAKE_GPUS, .sweep = '|',
@@ -135,94 +139,15 @@ static const dl_key rows[] = {
      .help = "host memory of copies is not pinned"},
 
     {"exchange", "shards", OWN, .form = "whole number from 1 to 64, workers or nodes",
-     .low = 1, .high = DL_SHARDS_MAX, .fallback = "1", .group = DL_TAKE_GPUS, .sweep = ',',
+     .low = 1, .high = DL_SHARDS_MAX, .fallback = "1", USED(SERVER), .sweep = ',',
      .help = "shards of the server; workers, nodes: one for each of them (nodes that have "
              "workers), at most 64"},
-    {"exchange", "tensors", CHOICE(dl_tensors_names), .fallback = "split", GPU(tensors),
-     .sweep = ',',
-     .help = "how tensors are placed on shards: split: each evenly over all; round_robin: whole, "
-             "in turn from the first layer on; least_loaded: whole, the largest first, on the "
-             "shard with the fewest bytes; large_split: those of large_bytes or more split, the "
-             "others in turn. Tensors are the buckets (bucket_bytes)"},
-    {"exchange", "large_bytes", WHOLE64(1, 1e15), .dimension = DL_DIMENSION_BYTES,
-     .fallback = "4MB", GPU(large_bytes), .sweep = ',', .only = "tensors = large_split",
-     .help = "tensors of at least this size are split; the default is MXNet's"},
-    {"exchange", "slice_bytes", WHOLE64(0, 1e15), .dimension = DL_DIMENSION_BYTES, .fallback = "0",
-     GPU(slice_bytes), .sweep = ',',
-     .help = "ps: tensors are sent, summed and fetched in slices of at most this size; 0: whole"},
-    {"exchange", "sum", EITHER(sums), .fallback = "at_once", GPU(sums_on_arrival), .sweep = ',',
-     .help = "ps, softsync: the server sums once all gradients of an update have arrived, or adds "
-             "each as it arrives"},
-    {"exchange", "fetch", CHOICE(dl_fetch_names), .fallback = "summed", GPU(fetch), .sweep = ',',
-     .help = "ps: when a tensor is fetched: once it is summed (summed, layers), once it is summed "
-             "and the last one pushed (pushed) or once all are summed (after, next_step); and what "
-             "waits for it: the end of the step (summed, pushed, after) or its layer in the next "
-             "forward pass (layers, next_step)"},
-    {"exchange", "order", CHOICE(dl_order_names), .fallback = "ready", GPU(order), .sweep = ',',
-     .help = "ps: which message a connection sends next: the one that was ready first, or that of "
-             "the layer needed first; together: no order, all share the links"},
-    {"exchange", "copies", CHOICE(dl_copies_names), .fallback = "connection", GPU(copies),
-     .sweep = ',',
-     .help = "ps: messages that are sent one after another: those of a connection; gpu: all that a "
-             "GPU sends, and all between it and host memory (copy_threads at once)"},
-    {"exchange", "copy_threads", WHOLE(1, 64), .fallback = "1", GPU(copy_threads), .sweep = ',',
-     .help = "with copies = gpu: copies of a GPU at once; MXNet has two threads for each GPU"},
-    {"exchange", "staged", EITHER(stagings), .fallback = "beside", GPU(staged_stops), .sweep = ',',
-     .help = "ps: a copy between GPUs that the driver makes through host memory ([machine] peer): "
-             "beside kernels, or alone, while neither of the two GPUs computes"},
-    {"exchange", "node_sum", FLAG, .fallback = "no", GPU(node_sum), .sweep = ',',
-     .help = "ps: each node sums the gradients of its GPUs, then pushes and fetches once"},
-    {"exchange", "server_bytes_per_s", .type = DL_KEY_QUANTITY,
-     .dimension = DL_DIMENSION_BYTES_PER_S, .low = 1e3, .high = 1e15, GPU(server_bytes_per_s),
-     .sweep = ',',
-     .help = "that the server's process on a node sends and receives together, as the host's copies "
-             "limit gRPC and BytePS over TCP: 0.3 to 2 GB/s; of shards in host memory. Default: no "
-             "limit but the links'"},
-    {"exchange", "algorithm", OWN, .choices = algorithms, .fallback = "auto", .group = DL_TAKE_GPUS,
+    {"exchange", "algorithm", OWN, .choices = algorithms, .fallback = "auto", USED(COLLECTIVES),
      .sweep = ',', .help = "of collectives"},
-    {"exchange", "nccl", CHOICE(dl_nccl_versions), GPU(machine.nccl), .sweep = ',',
+    {"exchange", "nccl", CHOICE(dl_nccl_versions), OF_GPU(machine.nccl), USED(COLLECTIVES),
+     .sweep = ',',
      .help = "version of NCCL, in place of the machine file's"},
-    {"exchange", "fidelity", CHOICE(dl_fidelity_names), .fallback = "phase", GPU(fidelity),
-     .sweep = ',', .help = "of collectives: flows of a phase, or of each chunk"},
-    {"exchange", "bucket_bytes", WHOLE64(0, 1e15), .dimension = DL_DIMENSION_BYTES, .fallback = "0",
-     GPU(bucket_bytes), .sweep = ',', .limits = DL_LIMITS_BUCKETS,
-     .help = "of collectives, and of ps with overlap; 0: all in one, at most 65536 buckets. "
-             "Default: those of [gradients] in the cost file, else 0"},
-    {"exchange", "overlap", FLAG, .fallback = "no", GPU(overlap), .sweep = ',',
-     .limits = DL_LIMITS_OVERLAP,
-     .help = "allreduce, ps: buckets start during the backward pass. Default: as [costs] overlap "
-             "of the cost file says"},
-    {"exchange", "sharded", CHOICE(dl_sharded_names), .fallback = "none", GPU(sharded),
-     .sweep = ',', .elsewhere = dl_sharded_words,
-     .help = "allreduce on GPUs: what workers divide among themselves in place of each having all "
-             "of it: the optimizer's state (ZeRO stage 1; gradients are reduce-scattered, each "
-             "updates its part, parameters are gathered), gradients too (stage 2), parameters too "
-             "(stage 3, FSDP: those of a bucket are gathered before its forward and its backward "
-             "pass; overlap is then the default; accumulated micro-batches each exchange)"},
-    {"exchange", "reshard_after_forward", EITHER(reshards), .fallback = "yes",
-     GPU(keeps_parameters), .sweep = ',', .only = "sharded = parameters",
-     .help = "no: parameters are gathered before the forward pass only, and stay whole until the "
-             "backward pass has ended (SHARD_GRAD_OP); yes: FULL_SHARD"},
-    {"exchange", "param_dtype", CHOICE(dl_dtype_names), .fallback = "auto", GPU(param_dtype),
-     .sweep = ',', .only = "sharded = optimizer, gradients, parameters",
-     .help = "what gathers send; whole parameters are then kept as that. auto: bf16 for a network "
-             "([workload] model) in fp16, bf16 or fp8, else fp32"},
-    {"exchange", "reduce_dtype", CHOICE(dl_dtype_names), .fallback = "auto", GPU(reduce_dtype),
-     .sweep = ',', .only = "sharded = optimizer, gradients, parameters",
-     .help = "what reduce-scatters send. auto: as param_dtype with sharded = parameters (FSDP's "
-             "MixedPrecision), else fp32"},
-    {"exchange", "collectives", EITHER(reducers), .fallback = "gpus", GPU(on_hosts), .sweep = ',',
-     .help = "who reduces; hosts (gloo, torchft): GPUs copy to host memory, the hosts reduce in a "
-             "ring, GPUs copy back; one worker on each node, not with overlap"},
-    {"exchange", "slows", EITHER(slows), .fallback = "transfers", GPU(slows_throughout),
-     .sweep = ',',
-     .help = "when [overlap] slowdown of the costs holds: while a bucket is on its way, or from "
-             "the start of the first one to the end of the last"},
-    {"exchange", "buckets", EITHER(bucket_kinds), .fallback = "copies", GPU(bucket_views),
-     .sweep = ',',
-     .help = "allreduce that overlaps the backward pass: gradients are copied into buckets and "
-             "back ([op NAME.bucket] of the costs), or are views of the buckets "
-             "(gradient_as_bucket_view): half of that time"},
+#include "sim/platform/exchange_keys.h"
     {"exchange", "compress", CHOICE(dl_compress_names), .fallback = "none",
      SCENARIO(compression.kind), .sweep = ',',
      .help = "of what is pushed or reduced; on cores in modes that push to a server"},
@@ -245,18 +170,16 @@ static const dl_key rows[] = {
              "step, to be copied when the GPU comes to that step"},
     {"input", "noise", EITHER(input_noises), .fallback = "none", GPU(input_varies), .sweep = ',',
      .help = "of the time to make a batch"},
-    {"input", "storage_bytes_per_s", .type = DL_KEY_QUANTITY, .dimension = DL_DIMENSION_BYTES_PER_S,
-     .low = 1e3, .high = 1e15, SCENARIO(input.storage_bytes_per_s), .sweep = ',',
+    {"input", "storage_bytes_per_s", RATE, SCENARIO(input.storage_bytes_per_s), .sweep = ',',
      .limits = DL_LIMITS_STORAGE,
      .help = "that a node reads of its storage, all workers together: [input] "
              "stored_bytes_per_sample of the cost file, before a batch is made. Default: no limit. "
              "Not where models are split"},
-    {"input", "shared_storage_bytes_per_s", .type = DL_KEY_QUANTITY,
-     .dimension = DL_DIMENSION_BYTES_PER_S, .low = 1e3, .high = 1e15,
+    {"input", "shared_storage_bytes_per_s", RATE,
      GPU(shared_storage_bytes_per_s), .sweep = ',', .limits = DL_LIMITS_SHARED_STORAGE,
      .help = "that all nodes together read of a file server, as by NFS, in place of or beside each "
              "node's storage_bytes_per_s. What it takes of the network is not simulated"},
-    {"input", "storage_ahead_bytes", WHOLE64(0, 1e15), .dimension = DL_DIMENSION_BYTES,
+    {"input", "storage_ahead_bytes", BYTES(0),
      .fallback = "0", SCENARIO(input.storage_ahead_bytes), .group = DL_TAKE_CORES, .sweep = ',',
      .help = "that storage reads on while nothing is asked of it, then there at once: what the "
              "operating system reads ahead, or what a disk with a limited rate lets through after "

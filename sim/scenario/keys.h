@@ -1,5 +1,6 @@
 /* All keys of a scenario in one table (common/keys.h), from which sim/scenario reads, sweeps and
- * checks, and dlsim --keys prints. A new key is a row here, a field, and the code that uses it. */
+ * checks, and dlsim --keys prints. A key of [exchange] is a row that is also a field
+ * (sim/platform/exchange_keys.h). */
 #ifndef DL_SIM_SCENARIO_KEYS_H
 #define DL_SIM_SCENARIO_KEYS_H
 
@@ -18,10 +19,33 @@ enum {
     DL_OF_NOBODY      /* read by separate code */
 };
 
-/* Which workers a key applies to, in its group; and its option of [sync]. */
+/* Which workers a key applies to, in its group; its use and its option of [sync]. */
 #define DL_TAKE_CORES 1u /* workers on cores only */
 #define DL_TAKE_GPUS 2u  /* workers on GPUs only */
+#define DL_TAKE_USE(use) ((unsigned)(use) << 2)
 #define DL_TAKE_OPTION(option) (((unsigned)(option) + 1) << 8)
+
+/* What uses a key of [exchange]: a file is refused if none of its points does, with the reason that
+ * points.c has beside the condition. */
+typedef enum dl_key_use {
+    DL_USE_ANY,
+    DL_USE_BY_TENSOR,
+    DL_USE_NODE_SUM,
+    DL_USE_OVERLAP,
+    DL_USE_SLOWS,
+    DL_USE_COLLECTIVES,
+    DL_USE_BUCKETS,
+    DL_USE_REDUCED,
+    DL_USE_SERVER,
+    DL_USE_SUMS,
+    DL_USE_HOST_SERVER,
+    DL_USES
+} dl_key_use;
+
+static inline dl_key_use dl_use_of(const dl_key *key)
+{
+    return (dl_key_use)(key->group >> 2 & 63);
+}
 
 /* Limits on the results that a default may impose: a note names those that did (sim/report). */
 enum {

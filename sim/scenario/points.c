@@ -720,54 +720,48 @@ static bool has_host_server(const dl_scenario *scenario, const dl_point *point)
     return !has_collectives(scenario, point) && scenario->gpu->where != DL_WHERE_GPU;
 }
 
-#define NO_COLLECTIVE "exchange through a server has none"
-#define BY_TENSOR "only ps sends tensor by tensor, whole vectors are sent here"
-
 static const struct {
-    const char *key;
     bool (*is_used)(const dl_scenario *scenario, const dl_point *point);
     const char *why_not;
-} exchange_keys[] = {
-    {"fetch", is_by_tensor, BY_TENSOR},
-    {"order", is_by_tensor, BY_TENSOR},
-    {"slice_bytes", is_by_tensor, BY_TENSOR},
-    {"copies", is_by_tensor, BY_TENSOR},
-    {"copy_threads", is_by_tensor, BY_TENSOR},
-    {"staged", is_by_tensor, BY_TENSOR},
-    {"node_sum", is_by_tensor, "only ps sums the gradients of a node before they are pushed"},
-    {"overlap", is_in_each_step,
-     "only gradients that all workers sum in each step are sent during the backward pass"},
-    {"slows", is_in_each_step, "only collectives of gradients run beside computing"},
-    {"algorithm", has_collectives, NO_COLLECTIVE},
-    {"nccl", has_collectives, NO_COLLECTIVE},
-    {"fidelity", has_collectives, NO_COLLECTIVE},
-    {"bucket_bytes", has_buckets, "whole vectors are sent to its server"},
-    {"buckets", has_reduced_buckets, "only gradients that a collective sums are copied to buckets"},
-    {"shards", has_server, "collectives have no server"},
-    {"tensors", has_server, "collectives have no server"},
-    {"large_bytes", has_server, "collectives have no server"},
-    {"sum", is_summed_on_arrival,
-     "only servers of ps, softsync, kasync and kbatchasync can add gradients as they come"},
-    {"server_bytes_per_s", has_host_server, "it limits servers in host memory"},
+} uses[DL_USES] = {
+    [DL_USE_BY_TENSOR] = {is_by_tensor,
+                          "only ps sends tensor by tensor, whole vectors are sent here"},
+    [DL_USE_NODE_SUM] = {is_by_tensor,
+                         "only ps sums the gradients of a node before they are pushed"},
+    [DL_USE_OVERLAP] =
+        {is_in_each_step,
+         "only gradients that all workers sum in each step are sent during the backward pass"},
+    [DL_USE_SLOWS] = {is_in_each_step, "only collectives of gradients run beside computing"},
+    [DL_USE_COLLECTIVES] = {has_collectives, "exchange through a server has none"},
+    [DL_USE_BUCKETS] = {has_buckets, "whole vectors are sent to its server"},
+    [DL_USE_REDUCED] = {has_reduced_buckets,
+                        "only gradients that a collective sums are copied to buckets"},
+    [DL_USE_SERVER] = {has_server, "collectives have no server"},
+    [DL_USE_SUMS] =
+        {is_summed_on_arrival,
+         "only servers of ps, softsync, kasync and kbatchasync can add gradients as they come"},
+    [DL_USE_HOST_SERVER] = {has_host_server, "it limits servers in host memory"},
 };
 
 /* A key that no point has a use for is refused, so that nobody takes the results to have it in. */
 static dl_status check_used(const dl_scenario *scenario, const dl_ini *ini, dl_error *err)
 {
-    for (size_t k = 0; k < DL_LENGTH(exchange_keys); k++) {
-        const dl_ini_entry *entry = changed(ini, exchange_keys[k].key);
-        if (entry == NULL || scenario->gpu == NULL) continue;
+    for (size_t k = 0; k < dl_scenario_keys.count && scenario->gpu != NULL; k++) {
+        const dl_key *key = &dl_scenario_keys.rows[k];
+        const dl_key_use use = dl_use_of(key);
+        const dl_ini_entry *entry = use != DL_USE_ANY ? changed(ini, key->name) : NULL;
+        if (entry == NULL) continue;
         const dl_mode *without = NULL;
         bool used = false;
         for (size_t p = 0; p < scenario->point_count && !used; p++) {
             const dl_point *point = &scenario->points[p];
             if (point->mode->exchange == DL_EXCHANGES_NOTHING) continue;
-            used = exchange_keys[k].is_used(scenario, point);
+            used = uses[use].is_used(scenario, point);
             without = point->mode;
         }
         if (used || without == NULL) continue;
         return dl_ini_error(ini, entry, DL_ERR_DATA, err, "mode %s has no use for it: %s",
-                            without->name, exchange_keys[k].why_not);
+                            without->name, uses[use].why_not);
     }
     return DL_OK;
 }
