@@ -17,7 +17,6 @@
 #include "sim/costs/assume.h"
 #include "sim/scenario/known_gpus.h"
 #include "sim/scenario/machine_catalogue.h"
-#include "trace/activity/cpu_steps.h"
 
 #define PROGRAM "dlcal costs"
 #define PARAMETER_NUMBER_BYTES 4 /* of --parameters: fp32 */

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "common/alloc.h"
-#include "trace/activity/cpu_steps.h"
 #include "trace/activity/kernel_class.h"
+#include "trace/activity/operators.h"
 #include "trace/activity/rank_clock.h"
 
 static bool has_work(const dl_trace *trace)

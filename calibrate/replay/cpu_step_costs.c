@@ -422,8 +422,7 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
 {
     dl_cpu_training cpu = {0};
     const int64_t children_ns = dl_trace_meta_int(trace, "children_step_ns", 1, INT64_MAX, 0);
-    dl_cpu_training_find(&cpu, trace->activities, trace->activity_count, trace->strings,
-                         trace->string_count, line);
+    dl_cpu_training_find(&cpu, trace, line);
     dl_status status = DL_OK;
     if (cpu.regular_count < (line->method == DL_STEPS_GIVEN_ONE ? 1u : 2u)) {
         status = dl_error_set_at(

@@ -32,34 +32,10 @@
 #include "sim/costs/costs.h"
 #include "trace/activity/activity.h"
 #include "trace/activity/phases.h"
+#include "trace/activity/step_phases.h"
 #include "trace/activity/steps.h"
 #include "trace/dlt/dlt.h"
 #include "trace/record.h"
-
-/* The phases of a step: which of its operations belong to the forward pass, the backward pass, and
- * the update, by what their ranges and
- * kernels show (trace/activity/phases.h).
- *
- * A step's operations, in the order of their launches, are forward up to the first backward one, or
- * to the loss where only names tell and the loss is the last one named as of a forward pass.
- * Behind it, operations that neither names lie between two that one does: before another backward
- * one they are backward; forward if they are four or more, or named as a forward pass, at least half
- * as many as the first forward pass, and of the same kernels (accumulated gradients), or of any
- * after an update (two models in turn); before an update and at the step's end they belong to the update. In a step
- * without any backward work the phases are not distinguished. */
-
-/* Owns its array; release with dl_step_phases_free. */
-typedef struct dl_step_phases {
-    uint8_t *phases;    /* [line.work_count] dl_phase; NONE outside of regular steps and in those
-                        whose phases are not distinguished */
-    size_t known_steps; /* regular steps that they are distinguished in */
-    size_t passes;      /* forward passes in the usual one of these: micro-batches whose gradients
-                           are accumulated; 1 where an update lies between two, or unknown */
-} dl_step_phases;
-
-/* Finds the phases of the operations of `line`; zero `phases` before. O(n log n). */
-void dl_step_phases_find(dl_step_phases *phases, const dl_trace *trace, const dl_step_line *line);
-void dl_step_phases_free(dl_step_phases *phases);
 
 /* When gradients are ready for exchange: the all-reduces that the host calls during a backward
  * pass, in their order. Each has its gradients when the operations launched before its call are

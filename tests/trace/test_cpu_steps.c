@@ -1,4 +1,5 @@
 #include "trace/activity/cpu_steps.h"
+#include "trace/activity/operators.h"
 
 #include <stdlib.h>
 
@@ -109,6 +110,15 @@ static dl_activity_steps find(const trace *t)
     return steps;
 }
 
+static void split(dl_cpu_training *cpu, trace *t, const dl_activity_steps *steps)
+{
+    const dl_trace whole = {.activities = t->activities,
+                            .activity_count = t->count,
+                            .strings = (char **)texts,
+                            .string_count = TEXTS + 1};
+    dl_cpu_training_find(cpu, &whole, &steps->lines[0]);
+}
+
 static void check_step(const dl_cpu_step *step)
 {
     assert_int_equal(step->part_ns[DL_CPU_PART_INPUT], 50000);
@@ -136,7 +146,7 @@ static void marked_steps_are_split(void **state)
     assert_int_equal(steps.lines[0].device, DL_NO_DEVICE);
     assert_int_equal(steps.lines[0].method, DL_STEPS_MARKS);
     dl_cpu_training cpu = {0};
-    dl_cpu_training_find(&cpu, t.activities, t.count, texts, TEXTS + 1, &steps.lines[0]);
+    split(&cpu, &t, &steps);
     assert_int_equal(cpu.thread, TRAINER);
     assert_int_equal(cpu.step_count, 4);
     assert_int_equal(cpu.regular_count, 4);
@@ -211,7 +221,7 @@ static void validation_is_set_apart(void **state)
     for (size_t s = 0; s < 5; s++)
         assert_int_equal(steps.lines[0].steps[s].label, s == 2 ? DL_STEP_OTHER : DL_STEP_REGULAR);
     dl_cpu_training cpu = {0};
-    dl_cpu_training_find(&cpu, t.activities, t.count, texts, TEXTS + 1, &steps.lines[0]);
+    split(&cpu, &t, &steps);
     assert_int_equal(cpu.regular_count, 4);
     assert_int_equal(cpu.passes, 1);
     dl_cpu_training_free(&cpu);
@@ -239,7 +249,7 @@ static void clearing_gradients_is_no_update(void **state)
         }
         dl_activity_steps steps = find(&t);
         dl_cpu_training cpu = {0};
-        dl_cpu_training_find(&cpu, t.activities, t.count, texts, TEXTS + 1, &steps.lines[0]);
+        split(&cpu, &t, &steps);
         const dl_cpu_step *step = &cpu.steps[1];
         assert_int_equal(step->part_ns[DL_CPU_PART_FORWARD], updates ? 190000 : 100000);
         assert_int_equal(step->part_ns[DL_CPU_PART_BACKWARD], updates ? 60000 : 100000);
@@ -269,7 +279,7 @@ static void gradients_are_accumulated(void **state)
     }
     dl_activity_steps steps = find(&t);
     dl_cpu_training cpu = {0};
-    dl_cpu_training_find(&cpu, t.activities, t.count, texts, TEXTS + 1, &steps.lines[0]);
+    split(&cpu, &t, &steps);
     assert_int_equal(cpu.steps[1].part_ns[DL_CPU_PART_FORWARD], 80000);
     assert_int_equal(cpu.steps[1].part_ns[DL_CPU_PART_BACKWARD], 80000);
     assert_int_equal(cpu.steps[1].part_ns[DL_CPU_PART_UPDATE], 40000);
@@ -302,7 +312,7 @@ static void gradients_are_ready_one_by_one(void **state)
     }
     dl_activity_steps steps = find(&t);
     dl_cpu_training cpu = {0};
-    dl_cpu_training_find(&cpu, t.activities, t.count, texts, TEXTS + 1, &steps.lines[0]);
+    split(&cpu, &t, &steps);
     assert_int_equal(cpu.gradient_count, 2);
     assert_float_equal(cpu.gradients[0].bytes, 1200, 0);
     assert_float_equal(cpu.gradients[0].ready_frac, 0.4, 1e-12);
@@ -330,7 +340,7 @@ static void models_in_turn_accumulate_nothing(void **state)
     }
     dl_activity_steps steps = find(&t);
     dl_cpu_training cpu = {0};
-    dl_cpu_training_find(&cpu, t.activities, t.count, texts, TEXTS + 1, &steps.lines[0]);
+    split(&cpu, &t, &steps);
     assert_int_equal(cpu.steps[1].part_ns[DL_CPU_PART_FORWARD], 80000);
     assert_int_equal(cpu.passes, 1);
     dl_cpu_training_free(&cpu);

@@ -1,23 +1,9 @@
-/* Training on a processor's cores, by the operators that a framework's profiler recorded (PyTorch:
- * categories cpu_op and Operator) in a process that used no device.
+/* Training on a processor's cores: the parts of its steps and its collectives, by the operators of
+ * the training thread (operators.h).
  *
- * The training thread is the one whose outermost operators take most time. What such an operator is
- * in a step is known by its name:
- *
- *   update     "Optimizer.step#SGD.step"
- *   clear      "Optimizer.zero_grad#...", which separates passes as an update does
- *   backward   "autograd::engine::evaluate_function: ...", "...Backward0"
- *   input      "enumerate(DataLoader)#...__next__"
- *   exchange   "c10d::allreduce_": the call of a collective, which other threads carry out
- *   other      all else
- *
- * Others are forward up to the first backward one of a step. Behind it they are backward between
- * two backward ones, but forward again after input, or if they are DL_CPU_FORWARD_FEWEST or more
- * and at least half as many as the first time (accumulated gradients); and update before an update
- * (what DistributedDataParallel copies back) and at the step's end. Clearing gradients counts as
- * forward, wherever it is: a worker whose update a server makes does it too. The time before an
- * operator, in which the host's language runs, counts with it, and at a step's end with the last
- * one.
+ * Operators have the phases of step_phases.h; clearing gradients counts as forward, wherever it is:
+ * a worker whose update a server makes does it too. The time before an operator, in which the
+ * host's language runs, counts with it, and at a step's end with the last one.
  *
  * Waiting. The training thread waits for a collective from the end of an operator to the end of
  * the last collective that ends before the next operator starts; calls of collectives count as
@@ -32,60 +18,6 @@
 #include "trace/activity/steps.h"
 #include "trace/distribution.h"
 #include "trace/dlt/dlt.h"
-
-#define DL_CPU_FORWARD_FEWEST 4
-
-typedef enum dl_cpu_role {
-    DL_CPU_OTHER,
-    DL_CPU_BACKWARD,
-    DL_CPU_UPDATE,
-    DL_CPU_CLEAR,
-    DL_CPU_INPUT,
-    DL_CPU_EXCHANGE
-} dl_cpu_role;
-
-typedef struct dl_cpu_operator {
-    uint32_t name; /* index in the trace's strings */
-    dl_cpu_role role;
-    int64_t start_ns, end_ns;
-} dl_cpu_operator;
-
-/* The outermost operators of the training thread. Owns its arrays; release with
- * dl_cpu_operators_free. */
-typedef struct dl_cpu_operators {
-    uint32_t thread;
-    dl_cpu_operator *items; /* [count] by start */
-    size_t count;           /* 0: the trace holds no operators, or work of a device, or calls and
-                               operators of such work (dl_cpu_lost_device) */
-    dl_cpu_operator *calls; /* [call_count] calls of collectives by start, also those within others
-                             */
-    size_t call_count;
-    int64_t *starts_ns; /* [start_count] ascending, of all operators of the thread */
-    size_t start_count;
-} dl_cpu_operators;
-
-/* Whether the range, by its name, is a data loader's. */
-bool dl_cpu_is_input(const char *name);
-
-/* Finds them among activities[count] with the texts strings[string_count]; zero `operators`
- * before. O(n log n). */
-void dl_cpu_operators_find(dl_cpu_operators *operators, const dl_activity *activities, size_t count,
-                           char *const *strings, size_t string_count);
-void dl_cpu_operators_free(dl_cpu_operators *operators);
-
-/* Ends of the steps that the operators show: of each run of updates that a backward pass precedes,
- * else, where there are fewer than three, of the units that repeat (dl_period_find). Owned by the
- * caller, *count of them, ascending; the first one ends what may be a part of a step. NULL without
- * any. *by_update: whether updates ended them. */
-int64_t *dl_cpu_operators_cuts(const dl_cpu_operators *operators, size_t string_count,
-                               size_t *count, bool *by_update);
-
-/* Makes OTHER what has more than DL_CPU_EVALUATION times as many forward operators, for each
- * backward one, as the median of regular steps[count]: a validation, of forward passes alone, lies
- * in it. Of sequences of unequal length both change. */
-#define DL_CPU_EVALUATION 1.5
-void dl_cpu_operators_set_apart(const dl_cpu_operators *operators, dl_activity_step *steps,
-                                size_t count);
 
 /* The parts of a step; they add up to its duration. */
 typedef enum dl_cpu_part {
@@ -121,7 +53,6 @@ typedef struct dl_cpu_step {
     int64_t start_ns, duration_ns;
     int64_t part_ns[DL_CPU_PARTS];
     size_t part_operators[DL_CPU_PARTS]; /* recorded in it, within others too */
-    size_t passes;                       /* forward passes that a backward one follows */
     size_t first, count;                 /* its collectives, those called in it */
     int64_t collectives_ns;              /* time in which some collective ran */
 } dl_cpu_step;
@@ -143,18 +74,11 @@ typedef struct dl_cpu_training {
     size_t gradient_count;
 } dl_cpu_training;
 
-/* The parts of the steps of a trace's `line` that stands for DL_NO_DEVICE; zero `training` before.
- * Without operators nothing is found. O(n log n). */
-void dl_cpu_training_find(dl_cpu_training *training, const dl_activity *activities, size_t count,
-                          char *const *strings, size_t string_count, const dl_step_line *line);
+/* Finds the parts of the steps of a trace's `line` that stands for DL_NO_DEVICE; zero `training`
+ * before. Without operators nothing is found. O(n log n). */
+void dl_cpu_training_find(dl_cpu_training *training, const dl_trace *trace,
+                          const dl_step_line *line);
 void dl_cpu_training_free(dl_cpu_training *training);
-
-/* Why a trace without a kernel is of a program that used a device all the same, and what to do: calls
- * that launch, copy or wait for such (beside copies: that launch), or operators of a device's
- * libraries. In a
- * trace that was cut a device's name or any call is enough: PyTorch's profiler writes kernels last.
- * NULL: nothing shows that. Owned by the caller. */
-char *dl_cpu_lost_device(const dl_trace *trace);
 
 /* A part over the regular steps. */
 dl_distribution dl_cpu_training_part(const dl_cpu_training *training, dl_cpu_part part);

@@ -222,21 +222,15 @@ bool dl_period_is_whole(const dl_period *period, const dl_sequence *sequence)
     return missing == 0;
 }
 
-/* An update: symbols first to before end. */
-typedef struct update {
-    size_t first, end;
-} update;
-
 /* Symbols of other work that end an update if no kernel shows the forward pass. */
 #define UPDATE_GAP 8
 
-/* Lists the updates that follow a backward pass; the caller frees the *count entries. */
-static update *list_updates(const dl_sequence *sequence, size_t *count)
+dl_update *dl_updates_find(const dl_sequence *sequence, size_t *count)
 {
     const uint8_t shown = shown_phases(sequence);
     const bool forward_shown = (shown & DL_ROLE_FORWARD) != 0;
     const uint8_t others = DL_ROLE_FORWARD | DL_ROLE_BACKWARD | DL_ROLE_INPUT;
-    update *updates = NULL;
+    dl_update *updates = NULL;
     bool backward = (shown & DL_ROLE_BACKWARD) == 0, inside = false;
     *count = 0;
     for (size_t i = 0; i < sequence->count; i++) {
@@ -247,7 +241,7 @@ static update *list_updates(const dl_sequence *sequence, size_t *count)
         if (inside && (forward_shown || i - updates[*count - 1].end < UPDATE_GAP)) {
             updates[*count - 1].end = i + 1;
         } else if (backward) {
-            DL_APPEND(updates, *count, "updates") = (update){i, i + 1};
+            DL_APPEND(updates, *count, "updates") = (dl_update){i, i + 1};
             inside = true;
             backward = (shown & DL_ROLE_BACKWARD) == 0;
         }
@@ -286,7 +280,7 @@ static size_t usual_distance(const update_kind *places, size_t count, size_t all
 
 /* Number of updates that end one step, and the first that ends one: from the kernel that is in the
  * fewest updates, at equal distances; of several such kernels, the one that comes last. */
-static size_t updates_of_step(const dl_sequence *sequence, const update *updates, size_t count,
+static size_t updates_of_step(const dl_sequence *sequence, const dl_update *updates, size_t count,
                               size_t *first)
 {
     update_kind *list = NULL;
@@ -374,7 +368,7 @@ bool dl_period_find_updates(dl_period *period, const dl_sequence *sequence)
 {
     size_t count = 0, first = 0, kept = 0;
     *period = (dl_period){.reason = "fewer than two updates of an optimizer end a step"};
-    update *updates = list_updates(sequence, &count);
+    dl_update *updates = dl_updates_find(sequence, &count);
     const size_t each = updates_of_step(sequence, updates, count, &first);
     size_t *cuts = dl_calloc(count + 1, sizeof *cuts, "units");
     cuts[kept++] = 0;

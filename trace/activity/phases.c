@@ -73,24 +73,27 @@ static bool holds(const char *text, const char *const *parts)
     return false;
 }
 
-static dl_phase phase_of_range(const char *name)
+uint8_t dl_range_roles(const char *name)
 {
     static const char *const update[] = {"optimizer.step", "optimizer ##", "optimizer_step",
                                          "OptimizerStep", NULL};
     static const char *const backward[] = {"backward", "autograd::engine", "AccumulateGrad", NULL};
-    if (holds(name, update) || strcasecmp(name, "optimizer") == 0) return DL_PHASE_UPDATE;
-    return holds(name, backward) ? DL_PHASE_BACKWARD : DL_PHASE_NONE;
+    if (holds(name, update) || strcasecmp(name, "optimizer") == 0) return DL_ROLE_UPDATE;
+    if (strcasestr(name, "optimizer.zero_grad") != NULL) return DL_ROLE_CLEAR;
+    if (strncmp(name, "c10d::", 6) == 0) return DL_ROLE_EXCHANGE;
+    if (holds(name, backward)) return DL_ROLE_BACKWARD;
+    const bool input = strstr(name, "DataLoader") != NULL && strstr(name, "__next__") != NULL;
+    return input ? DL_ROLE_INPUT : 0;
 }
 
-/* Times of threads inside ranges of the phase. */
-static dl_spans take_spans(const dl_activity *activities, size_t count, size_t string_count,
-                           const uint8_t *phase_by_name, dl_phase phase)
+/* Times of threads inside ranges of the role. */
+static dl_spans take_spans(const dl_phase_hints *hints, const dl_activity *activities, size_t count,
+                           uint8_t role)
 {
     dl_spans spans = {0};
     for (size_t i = 0; i < count; i++) {
         const dl_activity *a = &activities[i];
-        if (a->kind != DL_ACTIVITY_RANGE || a->name >= string_count) continue;
-        if (phase_by_name[a->name] != phase) continue;
+        if (a->kind != DL_ACTIVITY_RANGE || dl_work_roles(hints, a) != role) continue;
         dl_spans_add(&spans, a->thread, a->start_ns, a->start_ns + a->duration_ns);
     }
     dl_spans_join(&spans);
@@ -102,15 +105,15 @@ void dl_phase_hints_init(dl_phase_hints *hints, const dl_activity *activities, s
 {
     *hints = (dl_phase_hints){.launches = launches,
                               .kernel_phase = dl_calloc(string_count, 1, "phases"),
+                              .range_roles = dl_calloc(string_count, 1, "phases"),
                               .string_count = string_count};
-    uint8_t *by_name = dl_calloc(string_count, 1, "phases");
     uint8_t *seen = dl_calloc(string_count, 1, "phases");
     for (size_t i = 0; i < count; i++) {
         const dl_activity *a = &activities[i];
         if (a->name >= string_count || seen[a->name]) continue;
         dl_phase phase = DL_PHASE_NONE;
         if (a->kind == DL_ACTIVITY_RANGE) {
-            by_name[a->name] = (uint8_t)phase_of_range(strings[a->name]);
+            hints->range_roles[a->name] = dl_range_roles(strings[a->name]);
         } else if (a->kind == DL_ACTIVITY_KERNEL) {
             dl_kernel_classify(strings[a->name], &phase);
             hints->kernel_phase[a->name] = (uint8_t)phase;
@@ -119,9 +122,8 @@ void dl_phase_hints_init(dl_phase_hints *hints, const dl_activity *activities, s
         }
         seen[a->name] = 1;
     }
-    hints->backward = take_spans(activities, count, string_count, by_name, DL_PHASE_BACKWARD);
-    hints->update = take_spans(activities, count, string_count, by_name, DL_PHASE_UPDATE);
-    free(by_name);
+    hints->backward = take_spans(hints, activities, count, DL_ROLE_BACKWARD);
+    hints->update = take_spans(hints, activities, count, DL_ROLE_UPDATE);
     free(seen);
 }
 
@@ -139,10 +141,21 @@ dl_phase dl_phase_hint(const dl_phase_hints *hints, const dl_activity *work)
     return by_name ? (dl_phase)hints->kernel_phase[work->name] : DL_PHASE_NONE;
 }
 
+uint8_t dl_work_roles(const dl_phase_hints *hints, const dl_activity *work)
+{
+    static const uint8_t roles[] = {[DL_PHASE_FORWARD] = DL_ROLE_FORWARD,
+                                    [DL_PHASE_BACKWARD] = DL_ROLE_BACKWARD,
+                                    [DL_PHASE_UPDATE] = DL_ROLE_UPDATE};
+    if (work->kind == DL_ACTIVITY_RANGE)
+        return work->name < hints->string_count ? hints->range_roles[work->name] : 0;
+    return roles[dl_phase_hint(hints, work)];
+}
+
 void dl_phase_hints_free(dl_phase_hints *hints)
 {
     dl_spans_free(&hints->backward);
     dl_spans_free(&hints->update);
     free(hints->kernel_phase);
+    free(hints->range_roles);
     *hints = (dl_phase_hints){0};
 }

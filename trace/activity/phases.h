@@ -1,9 +1,12 @@
-/* The phase of a training step that work of a device belongs to, as far as the work shows it by
- * itself: by the framework's range in which it was launched, else by its kernel's name.
+/* The role in a training step that work shows by itself: a framework's range by its own name, work
+ * of a device by the range in which it was launched, else by its kernel's name.
  *
  *   update     ranges that name an optimizer's step ("Optimizer.step#SGD.step", "optimizer")
  *   backward   ranges that name a backward pass ("CudnnBatchNormBackward0",
  *              "autograd::engine::...", "AccumulateGrad", "backward")
+ *   clearing   "Optimizer.zero_grad#...": separates passes as an update does, and counts as forward
+ *   input      "enumerate(DataLoader)#...__next__"
+ *   exchange   "c10d::allreduce_": the call of a collective, which other threads carry out
  *
  * Where no range names a backward pass, kernels whose names give the phase stand for all three. */
 #ifndef DL_TRACE_ACTIVITY_PHASES_H
@@ -15,6 +18,26 @@
 
 #include "trace/activity/activity.h"
 #include "trace/activity/kernel_class.h"
+
+typedef enum dl_work_role {
+    DL_ROLE_INPUT = 1,   /* a data loader's range; a copy from the host that brings a batch: of
+                            DL_INPUT_BYTES at least or unknown size, and not half as many of its
+                            size go back */
+    DL_ROLE_UPDATE = 2,  /* an optimizer's kernel or range, or launched in one */
+    DL_ROLE_GRAPH = 4,   /* a graph's launch */
+    DL_ROLE_FORWARD = 8, /* nearly always part of that pass; where ranges name backward passes, work
+                            that no range names. With UPDATE: clears gradients. */
+    DL_ROLE_BACKWARD = 16,
+    DL_ROLE_EXCHANGE = 32 /* the call of a collective */
+} dl_work_role;
+
+/* Phases that a training step contains, if the trace shows them. */
+#define DL_ROLE_PHASES (DL_ROLE_FORWARD | DL_ROLE_BACKWARD | DL_ROLE_UPDATE)
+
+#define DL_ROLE_CLEAR (DL_ROLE_FORWARD | DL_ROLE_UPDATE)
+
+/* Roles that the name of a range gives, or-ed. */
+uint8_t dl_range_roles(const char *name);
 
 /* Times when something was so on a thread or a device: sets of intervals that do not overlap. */
 
@@ -46,6 +69,7 @@ typedef struct dl_phase_hints {
     const dl_launches *launches;
     dl_spans backward, update;
     uint8_t *kernel_phase; /* [string_count] dl_phase by the kernel's name */
+    uint8_t *range_roles;  /* [string_count] by the range's name */
     size_t string_count;
 } dl_phase_hints;
 
@@ -55,7 +79,10 @@ void dl_phase_hints_init(dl_phase_hints *hints, const dl_activity *activities, s
                          char *const *strings, size_t string_count, const dl_launches *launches);
 void dl_phase_hints_free(dl_phase_hints *hints);
 
-/* Phase of the work as its range or kernel shows it; NONE if nothing does. O(log n). */
+/* Phase of a device's work as its range or kernel shows it; NONE if nothing does. O(log n). */
 dl_phase dl_phase_hint(const dl_phase_hints *hints, const dl_activity *work);
+
+/* Roles of a device's work by dl_phase_hint, or of a range by its name. */
+uint8_t dl_work_roles(const dl_phase_hints *hints, const dl_activity *work);
 
 #endif

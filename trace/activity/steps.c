@@ -8,7 +8,7 @@
 #include "common/alloc.h"
 #include "common/sort.h"
 #include "trace/activity/activity.h"
-#include "trace/activity/cpu_steps.h"
+#include "trace/activity/operators.h"
 #include "trace/activity/step_marks.h"
 #include "trace/activity/steps_internal.h"
 #include "trace/distribution.h"
@@ -16,17 +16,6 @@
 /* As steps.h says of warm-up. */
 #define WARMUP_FACTOR 1.25
 #define WARMUP_STEPS_MAX 10
-
-/* The sequence of a device's symbols; borrows from them. */
-static dl_sequence symbol_sequence(const dl_symbol_line *symbols)
-{
-    return (dl_sequence){.symbols = symbols->symbols,
-                         .idle_ns = symbols->idle_ns,
-                         .start_ns = symbols->start_ns,
-                         .roles = symbols->kind_roles,
-                         .count = symbols->count,
-                         .kind_count = symbols->kind_count};
-}
 
 static int by_number(const void *a, const void *b)
 {
@@ -153,7 +142,7 @@ static void step_line_finish(dl_step_line *line, const dl_activity *activities,
                              const dl_symbol_line *symbols, dl_step_part *parts,
                              const dl_period *period)
 {
-    dl_sequence sequence = symbol_sequence(symbols);
+    dl_sequence sequence = dl_symbols_sequence(symbols);
     for (size_t i = 0; i < line->count; i++) {
         size_t end = i + 1 < line->count ? parts[i + 1].first : symbols->count;
         for (size_t s = parts[i].first; s < end; s++)
@@ -211,7 +200,7 @@ static bool take_period(dl_step_line *line, const step_search *search,
                         const dl_symbol_line *symbols, const dl_period *period,
                         dl_step_method method)
 {
-    dl_sequence sequence = symbol_sequence(symbols);
+    dl_sequence sequence = dl_symbols_sequence(symbols);
     dl_step_part *parts = dl_step_parts(period, &sequence, &line->count);
     line->steps = dl_calloc(line->count, sizeof *line->steps, "steps");
     for (size_t i = 0; i < line->count; i++) {
@@ -279,7 +268,7 @@ static bool find_by_graph(dl_step_line *line, const step_search *search,
         if (symbols->symbols[s] == graph) cuts[count++] = s;
     }
     dl_period period = {0};
-    dl_sequence sequence = symbol_sequence(symbols);
+    dl_sequence sequence = dl_symbols_sequence(symbols);
     bool found = false;
     if (count >= GRAPH_COUNT_MIN) {
         dl_period_of_cuts(&period, &sequence, cuts, count);
@@ -320,7 +309,7 @@ static bool find_by_period(dl_step_line *line, const step_search *search,
                            const dl_symbol_line *symbols, dl_step_method method, bool late)
 {
     dl_period period = {0};
-    dl_sequence sequence = symbol_sequence(symbols);
+    dl_sequence sequence = dl_symbols_sequence(symbols);
     const size_t given = method == DL_STEPS_GIVEN_PERIOD ? (size_t)search->hints->period : 0;
     if (late) {
         dl_period_find_late(&period, &sequence, given);
@@ -406,7 +395,7 @@ static bool find_by_marks(dl_step_line *line, const step_search *search,
         cuts[i] = symbol;
     }
     dl_period period = {0};
-    dl_sequence sequence = symbol_sequence(symbols);
+    dl_sequence sequence = dl_symbols_sequence(symbols);
     dl_period_of_cuts(&period, &sequence, cuts, line->count);
     const bool taken = !whole || dl_period_is_whole(&period, &sequence);
     if (taken && search->hints->marks == NULL) {
@@ -435,7 +424,7 @@ static void take_one_step(dl_step_line *line, const step_search *search,
 {
     const size_t begin = 0;
     dl_period period = {0};
-    dl_sequence sequence = symbol_sequence(symbols);
+    dl_sequence sequence = dl_symbols_sequence(symbols);
     drop_steps(line);
     dl_period_of_cuts(&period, &sequence, &begin, symbols->count > 0);
     if (symbols->count > 0) take_period(line, search, symbols, &period, DL_STEPS_GIVEN_ONE);
@@ -487,80 +476,78 @@ static void find_line(dl_step_line *line, const step_search *search, dl_symbol_l
     }
 }
 
-/* Steps between the ends that operators show. What precedes the first one may be a part. */
-static void take_operator_steps(dl_activity_steps *steps, const step_search *search)
+/* Makes steps from starts_ns[count] to ends_ns[count], each with the operators that start in it.
+ * Steps that hold a validation are set apart unless the caller marked them. */
+static void take_host_steps(dl_step_line *line, const step_search *search, dl_step_method method,
+                            const int64_t *starts_ns, const int64_t *ends_ns, size_t count)
 {
-    size_t count = 0;
-    bool by_update = false;
-    int64_t *cuts =
-        dl_cpu_operators_cuts(&search->operators, search->string_count, &count, &by_update);
-    steps->lines = dl_calloc(1, sizeof *steps->lines, "steps");
-    steps->count = 1;
-    dl_step_line *line = steps->lines;
-    *line = (dl_step_line){.device = DL_NO_DEVICE};
-    if (count == 0) {
-        line->reason = "no marks, no optimizer's updates and no operators that repeat";
-        return;
+    const dl_cpu_operators *operators = &search->operators;
+    line->method = method;
+    line->count = count;
+    line->steps = dl_calloc(count, sizeof *line->steps, "steps");
+    for (size_t i = 0, item = 0; i < count; i++) {
+        dl_activity_step *step = &line->steps[i];
+        *step = (dl_activity_step){.start_ns = starts_ns[i],
+                                   .duration_ns = ends_ns[i] - starts_ns[i],
+                                   .work_end_ns = ends_ns[i]};
+        while (item < line->work_count && operators->items[item]->start_ns < starts_ns[i])
+            item++;
+        step->first = item;
+        while (item < line->work_count && operators->items[item]->start_ns < ends_ns[i])
+            item++;
+        step->count = item - step->first;
     }
-    line->method = by_update ? DL_STEPS_OPTIMIZER : DL_STEPS_PERIOD;
-    line->count = count - 1;
-    line->steps = dl_calloc(line->count, sizeof *line->steps, "steps");
-    for (size_t i = 0; i < line->count; i++) {
-        line->steps[i] = (dl_activity_step){
-            .start_ns = cuts[i], .duration_ns = cuts[i + 1] - cuts[i], .work_end_ns = cuts[i + 1]};
-    }
-    free(cuts);
-    dl_cpu_operators_set_apart(&search->operators, line->steps, line->count);
+    if (search->hints->marks == NULL) dl_cpu_operators_set_apart(operators, line->steps, count);
     step_line_flag_warmup(line);
     step_line_measure(line, NULL);
 }
 
-/* Marks without device work: a process of the host alone. */
-static void take_host_steps(dl_activity_steps *steps, const step_search *search)
+/* The steps of a process without a device: its marks, else what operators show. */
+static void find_host_line(dl_step_line *line, const step_search *search)
 {
-    steps->lines = dl_calloc(1, sizeof *steps->lines, "steps");
-    steps->count = 1;
-    dl_step_line *line = steps->lines;
+    const dl_cpu_operators *operators = &search->operators;
+    const dl_step_marks *marks = &search->marks;
     *line = (dl_step_line){.device = DL_NO_DEVICE,
-                           .count = search->marks.count,
-                           .method =
-                               search->hints->marks != NULL ? DL_STEPS_GIVEN_MARKS : DL_STEPS_MARKS,
-                           .marks = dl_strdup(search->marks.text)};
-    line->steps = dl_calloc(line->count, sizeof *line->steps, "steps");
-    int64_t last_ns = 0; /* ends the last instant */
-    for (size_t i = 0; i < search->count; i++) {
-        int64_t end_ns = search->activities[i].start_ns + search->activities[i].duration_ns;
-        if (end_ns > last_ns) last_ns = end_ns;
+                           .work = dl_calloc(operators->count, sizeof *line->work, "operators"),
+                           .work_count = operators->count};
+    for (size_t i = 0; i < operators->count; i++)
+        line->work[i] = (size_t)(operators->items[i] - search->activities);
+    if (marks->count > 0) {
+        int64_t last_ns = 0, *end_ns = &marks->ends_ns[marks->count - 1]; /* of an instant: none */
+        for (size_t i = 0; i < search->count; i++) {
+            const dl_activity *a = &search->activities[i];
+            last_ns =
+                a->start_ns + a->duration_ns > last_ns ? a->start_ns + a->duration_ns : last_ns;
+        }
+        *end_ns = *end_ns < last_ns ? *end_ns : last_ns;
+        const bool given = search->hints->marks != NULL;
+        take_host_steps(line, search, given ? DL_STEPS_GIVEN_MARKS : DL_STEPS_MARKS,
+                        marks->starts_ns, marks->ends_ns, marks->count);
+        line->marks = dl_strdup(marks->text);
+        return;
     }
-    for (size_t i = 0; i < line->count; i++) {
-        int64_t start_ns = search->marks.starts_ns[i], end_ns = search->marks.ends_ns[i];
-        if (end_ns > last_ns) end_ns = last_ns;
-        line->steps[i] = (dl_activity_step){
-            .start_ns = start_ns, .duration_ns = end_ns - start_ns, .work_end_ns = end_ns};
+    size_t count = 0;
+    bool by_update = false;
+    int64_t *cuts = dl_cpu_operators_cuts(operators, &count, &by_update);
+    /* The work before the first cut may be part of a step. */
+    if (count > 0) {
+        take_host_steps(line, search, by_update ? DL_STEPS_OPTIMIZER : DL_STEPS_PERIOD, cuts,
+                        cuts + 1, count - 1);
+    } else {
+        line->reason = "no marks, no optimizer's updates and no operators that repeat";
     }
-    if (search->hints->marks == NULL)
-        dl_cpu_operators_set_apart(&search->operators, line->steps, line->count);
-    step_line_flag_warmup(line);
-    step_line_measure(line, NULL);
+    free(cuts);
 }
 
 /* All that a process without a device did as one step. */
 static void take_one_host_step(dl_step_line *line, const step_search *search)
 {
-    int64_t start_ns = INT64_MAX, end_ns = 0;
-    for (size_t i = 0; i < search->operators.count; i++) {
-        const dl_cpu_operator *o = &search->operators.items[i];
-        if (o->start_ns < start_ns) start_ns = o->start_ns;
-        if (o->end_ns > end_ns) end_ns = o->end_ns;
-    }
+    const dl_cpu_operators *operators = &search->operators;
     drop_steps(line);
-    if (end_ns <= start_ns) return;
-    line->steps = dl_calloc(1, sizeof *line->steps, "steps");
-    line->steps[0] = (dl_activity_step){
-        .start_ns = start_ns, .duration_ns = end_ns - start_ns, .work_end_ns = end_ns};
-    line->count = 1;
-    line->method = DL_STEPS_GIVEN_ONE;
-    step_line_measure(line, NULL);
+    if (operators->count == 0) return;
+    const int64_t start_ns = operators->items[0]->start_ns;
+    const int64_t end_ns = dl_cpu_operators_end_ns(operators, operators->count - 1);
+    if (end_ns > start_ns) take_host_steps(line, search, DL_STEPS_GIVEN_ONE, &start_ns, &end_ns, 1);
 }
 
 /* Makes each line one step. */
@@ -610,7 +597,7 @@ static dl_activity *list_annotations(const step_search *search, size_t *count)
         if (a->name >= search->string_count || a->detail >= search->string_count) continue;
         const char *name = search->strings[a->name], *category = search->strings[a->detail];
         if (strcmp(category, "cpu_op") == 0 || strncmp(name, "Optimizer.", 10) == 0) continue;
-        if (dl_cpu_is_input(name)) continue;
+        if (search->operators.roles[a->name] & (DL_ROLE_UPDATE | DL_ROLE_INPUT)) continue;
         kept[(*count)++] = *a;
     }
     return kept;
@@ -652,17 +639,14 @@ static dl_status find_all(dl_activity_steps *steps, step_search *search, dl_symb
     dl_symbols_init(symbols, search->activities, search->count, search->strings,
                     search->string_count, &search->phases, DL_SYMBOL_SHAPES);
     *steps = (dl_activity_steps){.count = symbols->count};
-    steps->lines = dl_calloc(symbols->count, sizeof *steps->lines, "steps");
+    steps->lines = dl_calloc(symbols->count + 1, sizeof *steps->lines, "steps");
     for (size_t i = 0; i < symbols->count; i++) {
         find_line(&steps->lines[i], search, &symbols->lines[i], &plain, i);
         symbols->lines[i].work = NULL; /* the line owns it now */
     }
-    if (symbols->count == 0 && search->marks.count > 0) {
-        free(steps->lines);
-        take_host_steps(steps, search);
-    } else if (symbols->count == 0 && search->operators.count > 0) {
-        free(steps->lines);
-        take_operator_steps(steps, search);
+    if (symbols->count == 0 && (search->marks.count > 0 || search->operators.count > 0)) {
+        find_host_line(steps->lines, search);
+        steps->count = 1;
     }
     dl_symbols_free(&plain);
     return DL_OK;

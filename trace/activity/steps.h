@@ -17,8 +17,8 @@
  *      repeats three times, steps end with the updates that a backward pass precedes.
  *
  * A process that used no device has one line, DL_NO_DEVICE, if it has marks, or a framework's
- * operators (cpu_steps.h): these stand for launches in 2; without marks steps end with the
- * optimizer's updates, else they are the units of operators that repeat.
+ * operators (operators.h), which are then the line's work: they stand for launches in 2; without
+ * marks steps end with the optimizer's updates, else they are the units of operators that repeat.
  *
  * Labels. By the caller's marks, what is launched inside one is a step. By marks that were found
  * too, unless it shares less than DL_STEP_SIMILARITY of what marks usually share with the usual

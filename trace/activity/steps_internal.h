@@ -51,20 +51,6 @@ typedef enum dl_symbol_detail {
     DL_SYMBOL_NAMES   /* without launch shapes and sizes: for steps whose shapes vary */
 } dl_symbol_detail;
 
-/* What a kind of work is in a step, beside itself. */
-typedef enum dl_symbol_role {
-    DL_ROLE_INPUT = 1,   /* a copy from the host that brings a batch: of DL_INPUT_BYTES at
-                          least or unknown size, and not half as many of its size go back */
-    DL_ROLE_UPDATE = 2,  /* an optimizer's kernel, or launched in its range */
-    DL_ROLE_GRAPH = 4,   /* a graph's launch */
-    DL_ROLE_FORWARD = 8, /* nearly always part of that pass (phases.h); where ranges name backward
-                            passes, what no range names */
-    DL_ROLE_BACKWARD = 16
-} dl_symbol_role;
-
-/* Phases that a training step contains, if the trace shows them. */
-#define DL_ROLE_PHASES (DL_ROLE_FORWARD | DL_ROLE_BACKWARD | DL_ROLE_UPDATE)
-
 /* Smaller copies from the host are scalars, as a learning rate is. */
 #define DL_INPUT_BYTES 64
 
@@ -79,7 +65,7 @@ typedef struct dl_symbol_line {
     int64_t *start_ns; /* [count] of the symbol's first work */
     uint32_t kind_count;
     uint64_t *kind_hash; /* [kind_count] the same for the same kind in every process */
-    uint8_t *kind_roles; /* [kind_count] of dl_symbol_role, or-ed */
+    uint8_t *kind_roles; /* [kind_count] of dl_work_role, or-ed */
 } dl_symbol_line;
 
 /* Owns its arrays; release with dl_symbols_free. */
@@ -131,10 +117,13 @@ typedef struct dl_sequence {
     const uint32_t *symbols; /* [count], each below kind_count */
     const int64_t *idle_ns;  /* [count] before each symbol */
     const int64_t *start_ns; /* [count] */
-    const uint8_t *roles;    /* [kind_count] of dl_symbol_role */
+    const uint8_t *roles;    /* [kind_count] of dl_work_role */
     size_t count;
     uint32_t kind_count;
 } dl_sequence;
+
+/* The sequence of the line's symbols, which it borrows. */
+dl_sequence dl_symbols_sequence(const dl_symbol_line *line);
 
 /* Its part from place number `first` on, borrowed too. */
 dl_sequence dl_sequence_from(const dl_sequence *sequence, size_t first);
@@ -177,11 +166,19 @@ void dl_period_measure(dl_period *period, const dl_sequence *sequence);
  * forward and a backward pass of which it has 1 % of its symbols, an update that it has twice. */
 bool dl_period_is_whole(const dl_period *period, const dl_sequence *sequence);
 
-/* Cuts behind each update that a backward pass precedes, where those are shown; zero `period`
- * before. An update's kernel that only every k-th such place has, k >= 2, ends a step of k of them
- * (optimizers in turn, gradients accumulated in between). What is no content of a unit and precedes
- * it is left to the unit before. False, with period->reason, if fewer than two whole units come
- * out, or they differ. */
+/* An update: symbols first to before end. */
+typedef struct dl_update {
+    size_t first, end;
+} dl_update;
+
+/* Finds the updates that a backward pass precedes, where such are shown: each from its first symbol
+ * to its last one before other work of a step. Owned by the caller, *count of them. */
+dl_update *dl_updates_find(const dl_sequence *sequence, size_t *count);
+
+/* Cuts behind each update of dl_updates_find; zero `period` before. An update's kernel that only
+ * every k-th of them has, k >= 2, ends a step of k of them (optimizers in turn, gradients
+ * accumulated in between). Symbols that are no content of a unit and precede it are left to the unit
+ * before. False, with period->reason, if fewer than two whole units come out, or they differ. */
 bool dl_period_find_updates(dl_period *period, const dl_sequence *sequence);
 
 /* Cuts every `given` symbols, within a quarter, from the first one on, at the distance at which most

@@ -8,6 +8,7 @@
 #include "common/sort.h"
 #include "common/units.h"
 #include "trace/activity/demangle.h"
+#include "trace/activity/operators.h"
 #include "trace/dlt/dlt.h"
 
 /* A share of the device's work that lacks its launch call, from which on a warning is due. */
@@ -369,8 +370,7 @@ void dl_activity_summary_init(dl_activity_summary *summary, const dl_trace *trac
     sum_devices(summary, classes, &launches, steps);
     const dl_step_line *on_cores = find_line(steps, DL_NO_DEVICE);
     if (on_cores != NULL) {
-        dl_cpu_training_find(&summary->cpu, trace->activities, trace->activity_count,
-                             trace->strings, trace->string_count, on_cores);
+        dl_cpu_training_find(&summary->cpu, trace, on_cores);
         summary->cpu_method = on_cores->method;
     }
     if (summary->cpu.step_count == 0) sum_host_steps(summary, steps);

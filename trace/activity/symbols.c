@@ -304,6 +304,16 @@ void dl_symbols_init(dl_symbols *symbols, const dl_activity *activities, size_t 
     free(keys);
 }
 
+dl_sequence dl_symbols_sequence(const dl_symbol_line *line)
+{
+    return (dl_sequence){.symbols = line->symbols,
+                         .idle_ns = line->idle_ns,
+                         .start_ns = line->start_ns,
+                         .roles = line->kind_roles,
+                         .count = line->count,
+                         .kind_count = line->kind_count};
+}
+
 void dl_symbols_free(dl_symbols *symbols)
 {
     for (size_t i = 0; i < symbols->count; i++) {

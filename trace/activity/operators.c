@@ -1,0 +1,284 @@
+/* A framework's operators on cores, and where they show steps to end. See the header. */
+#include "trace/activity/operators.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/alloc.h"
+#include "common/sort.h"
+#include "trace/activity/steps_internal.h"
+#include "trace/distribution.h"
+
+#define STEPS_MIN 3
+
+static bool holds(const char *text, const char *const *parts)
+{
+    for (; *parts != NULL; parts++) {
+        if (strcasestr(text, *parts) != NULL) return true;
+    }
+    return false;
+}
+
+/* Calls that give a device something to do, or wait for what it was given: not those that ask how
+ * many devices there are, nor the profiler's own cudaDeviceSynchronize. */
+static bool calls_device(const char *name)
+{
+    static const char *const runtimes[] = {"cuda", "cu", "hip"};
+    static const char *const acts[] = {"Launch", "Memcpy", "Memset", "StreamSynchronize", NULL};
+    for (size_t i = 0; i < DL_LENGTH(runtimes); i++) {
+        const size_t length = strlen(runtimes[i]);
+        if (strncmp(name, runtimes[i], length) == 0 && isupper((unsigned char)name[length]))
+            return holds(name, acts);
+    }
+    return false;
+}
+
+/* Operators and collectives of libraries for devices. */
+static bool is_of_device(const char *name)
+{
+    static const char *const libraries[] = {"cudnn", "miopen", "nccl:", NULL};
+    return holds(name, libraries) && strstr(name, "is_acceptable") == NULL;
+}
+
+static bool launches_kernels(const char *name)
+{
+    static const char *const launches[] = {"LaunchKernel", "LaunchCooperative", "GraphLaunch",
+                                           NULL};
+    return calls_device(name) && holds(name, launches);
+}
+
+static bool is_computing(const dl_activity *activity)
+{
+    return activity->kind == DL_ACTIVITY_KERNEL || activity->kind == DL_ACTIVITY_GRAPH;
+}
+
+/* Number of ranges and calls whose work no device is said to have done, of kernels' launches alone
+ * where one copied; 0 where one computed. */
+static size_t lost_work(const dl_activity *activities, size_t count, char *const *strings,
+                        size_t string_count)
+{
+    size_t launches = 0, others = 0;
+    bool copied = false, computed = false;
+    uint8_t *calls = dl_calloc(string_count, 1, "calls");
+    bool *ranges = dl_calloc(string_count, sizeof *ranges, "ranges");
+    for (size_t i = 0; i < string_count; i++) {
+        calls[i] = launches_kernels(strings[i]) ? 2 : calls_device(strings[i]);
+        ranges[i] = is_of_device(strings[i]);
+    }
+    for (size_t i = 0; i < count && !computed; i++) {
+        const dl_activity *a = &activities[i];
+        computed = is_computing(a);
+        copied = copied || dl_activity_is_device_work(a);
+        if (a->name >= string_count) continue;
+        launches += a->kind == DL_ACTIVITY_CALL && calls[a->name] == 2;
+        others += (a->kind == DL_ACTIVITY_CALL && calls[a->name] == 1) ||
+                  (a->kind == DL_ACTIVITY_RANGE && ranges[a->name]);
+    }
+    free(calls);
+    free(ranges);
+    if (computed) return 0;
+    return copied ? launches : launches + others;
+}
+
+char *dl_cpu_lost_device(const dl_trace *trace)
+{
+    const size_t lost =
+        lost_work(trace->activities, trace->activity_count, trace->strings, trace->string_count);
+    bool of_device = lost > 0 || dl_trace_meta(trace, "device.0.name") != NULL;
+    for (size_t i = 0; i < trace->activity_count; i++) {
+        if (is_computing(&trace->activities[i])) return NULL;
+        of_device = of_device || trace->activities[i].kind == DL_ACTIVITY_CALL;
+    }
+    if (!trace->complete && of_device) {
+        return dl_strdup("the file is truncated: it lacks the GPU's operations, which PyTorch "
+                         "writes last; record it again, with fewer steps if the disk was full or "
+                         "time ran out");
+    }
+    if (lost == 0) return NULL;
+    return dl_format(
+        "the program used a GPU (%zu of its calls and operators), but the profiler recorded no "
+        "kernels. PyTorch records them with activities=[ProfilerActivity.CPU, "
+        "ProfilerActivity.CUDA]; if they are still missing, CUPTI may not record: that takes the "
+        "right to profile (root, CAP_SYS_ADMIN, or NVreg_RestrictProfilingToAdminUsers=0 of the "
+        "driver), in WSL a driver that supports it, and no other profiler beside it",
+        lost);
+}
+
+/* Whether the activity is of the category of operators. PyTorch 1.8 puts annotations there too,
+ * those of steps among them. */
+static bool is_operator(const dl_activity *a, char *const *strings, size_t string_count)
+{
+    if (a->kind != DL_ACTIVITY_RANGE || a->name >= string_count || a->detail >= string_count)
+        return false;
+    const char *category = strings[a->detail];
+    return (strcmp(category, "cpu_op") == 0 || strcmp(category, "Operator") == 0) &&
+           strncmp(strings[a->name], "ProfilerStep", 12) != 0;
+}
+
+/* Whether the activity is a range of an optimizer or a data loader, mostly an annotation. */
+static bool is_told(const dl_activity *a, const uint8_t *roles, size_t string_count)
+{
+    return a->kind == DL_ACTIVITY_RANGE && a->name < string_count &&
+           roles[a->name] & (DL_ROLE_UPDATE | DL_ROLE_INPUT);
+}
+
+DL_ORDER_OF_POINTERS(by_thread_and_start, dl_activity, DL_BY(thread), DL_BY(start_ns),
+                     DL_BY_DESCENDING(duration_ns), DL_COMPARE(a, b));
+
+/* The outermost of sorted ranges[count] of one thread, and all calls of collectives; the former's
+ * total time into *total_ns. */
+static dl_cpu_operators take_outermost(const dl_activity *const *ranges, size_t count,
+                                       const uint8_t *roles, int64_t *total_ns)
+{
+    dl_cpu_operators found = {.thread = ranges[0]->thread,
+                              .items = dl_calloc(count, sizeof *found.items, "operators"),
+                              .calls = dl_calloc(count, sizeof *found.calls, "operators"),
+                              .starts_ns = dl_calloc(count, sizeof(int64_t), "operators"),
+                              .start_count = count};
+    int64_t end_ns = INT64_MIN, call_end_ns = INT64_MIN;
+    *total_ns = 0;
+    for (size_t i = 0; i < count; i++) {
+        const dl_activity *r = ranges[i];
+        found.starts_ns[i] = r->start_ns;
+        if (roles[r->name] == DL_ROLE_EXCHANGE && r->start_ns >= call_end_ns) {
+            found.calls[found.call_count++] = r;
+            call_end_ns = r->start_ns + r->duration_ns;
+        }
+        if (r->start_ns < end_ns) continue;
+        end_ns = r->start_ns + r->duration_ns;
+        *total_ns += r->duration_ns;
+        found.items[found.count++] = r;
+    }
+    return found;
+}
+
+void dl_cpu_operators_find(dl_cpu_operators *operators, const dl_activity *activities, size_t count,
+                           char *const *strings, size_t string_count)
+{
+    size_t kept = 0;
+    int64_t best_ns = -1;
+    for (size_t i = 0; i < count; i++) {
+        if (dl_activity_is_device_work(&activities[i])) return;
+    }
+    if (lost_work(activities, count, strings, string_count) > 0) return;
+    uint8_t *roles = dl_calloc(string_count, 1, "operators");
+    for (size_t i = 0; i < string_count; i++)
+        roles[i] = dl_range_roles(strings[i]);
+    const dl_activity **ranges = dl_calloc(count, sizeof *ranges, "operators");
+    bool any = false; /* beside annotations */
+    for (size_t i = 0; i < count; i++) {
+        const bool is = is_operator(&activities[i], strings, string_count);
+        any = any || is;
+        if (is || is_told(&activities[i], roles, string_count)) ranges[kept++] = &activities[i];
+    }
+    if (!any) kept = 0;
+    dl_sort(ranges, kept, sizeof *ranges, by_thread_and_start);
+    DL_GROUPS (first, end, kept, ranges[end]->thread == ranges[first]->thread) {
+        int64_t total_ns;
+        dl_cpu_operators found = take_outermost(ranges + first, end - first, roles, &total_ns);
+        if (total_ns > best_ns) {
+            const dl_cpu_operators before = *operators;
+            best_ns = total_ns;
+            *operators = found;
+            found = before;
+        }
+        dl_cpu_operators_free(&found);
+    }
+    if (kept > 0) {
+        operators->roles = roles;
+        operators->string_count = string_count;
+    } else {
+        free(roles);
+    }
+    free(ranges);
+}
+
+void dl_cpu_operators_free(dl_cpu_operators *operators)
+{
+    free(operators->items);
+    free(operators->calls);
+    free(operators->starts_ns);
+    free(operators->roles);
+    *operators = (dl_cpu_operators){0};
+}
+
+int64_t dl_cpu_operators_end_ns(const dl_cpu_operators *operators, size_t item)
+{
+    return operators->items[item]->start_ns + operators->items[item]->duration_ns;
+}
+
+/* The outermost operators as symbols, of a kind for each name. Input and the clearing of gradients
+ * come at either end of a step: they end no update. */
+static dl_symbols symbols_of(const dl_cpu_operators *operators)
+{
+    const size_t count = operators->count;
+    dl_symbol_line *line = dl_calloc(1, sizeof *line, "operators");
+    *line = (dl_symbol_line){
+        .device = DL_NO_DEVICE,
+        .count = count,
+        .symbols = dl_calloc(count, sizeof *line->symbols, "operators"),
+        .idle_ns = dl_calloc(count, sizeof *line->idle_ns, "operators"),
+        .start_ns = dl_calloc(count, sizeof *line->start_ns, "operators"),
+        .kind_count = (uint32_t)operators->string_count,
+        .kind_roles = dl_calloc(operators->string_count, 1, "operators"),
+    };
+    for (size_t i = 0; i < count; i++) {
+        const dl_activity *o = operators->items[i];
+        line->symbols[i] = o->name;
+        line->start_ns[i] = o->start_ns;
+        line->idle_ns[i] = i > 0 ? o->start_ns - dl_cpu_operators_end_ns(operators, i - 1) : 0;
+        line->kind_roles[o->name] = operators->roles[o->name] & (DL_ROLE_BACKWARD | DL_ROLE_UPDATE);
+    }
+    return (dl_symbols){line, 1};
+}
+
+int64_t *dl_cpu_operators_cuts(const dl_cpu_operators *operators, size_t *count, bool *by_update)
+{
+    dl_symbols symbols = symbols_of(operators);
+    const dl_sequence sequence = dl_symbols_sequence(&symbols.lines[0]);
+    dl_update *updates = dl_updates_find(&sequence, count);
+    int64_t *cuts = dl_calloc(operators->count, sizeof *cuts, "steps");
+    *by_update = *count >= STEPS_MIN;
+    for (size_t i = 0; i < *count; i++)
+        cuts[i] = dl_cpu_operators_end_ns(operators, updates[i].end - 1);
+    if (!*by_update) {
+        dl_period period = {0};
+        dl_period_find(&period, &sequence, 0);
+        *count = period.cut_count >= STEPS_MIN ? period.cut_count : 0;
+        for (size_t i = 0; i < *count; i++)
+            cuts[i] = operators->items[period.cuts[i]]->start_ns;
+        dl_period_free(&period);
+    }
+    free(updates);
+    dl_symbols_free(&symbols);
+    return cuts;
+}
+
+/* Forward operators of a step for each backward one; 0 without any of the latter. */
+static double forward_share(const dl_cpu_operators *operators, const dl_activity_step *step)
+{
+    double forward = 0, backward = 0;
+    for (size_t i = step->first; i < step->first + step->count; i++) {
+        const uint8_t roles = operators->roles[operators->items[i]->name];
+        forward += roles == 0;
+        backward += roles == DL_ROLE_BACKWARD;
+    }
+    return backward > 0 ? forward / backward : 0;
+}
+
+void dl_cpu_operators_set_apart(const dl_cpu_operators *operators, dl_activity_step *steps,
+                                size_t count)
+{
+    double *shares = dl_calloc(count, sizeof *shares, "steps");
+    double *sorted = dl_calloc(count, sizeof *sorted, "steps");
+    for (size_t s = 0; s < count; s++)
+        sorted[s] = shares[s] = forward_share(operators, &steps[s]);
+    const double most = DL_CPU_EVALUATION * dl_distribution_of(sorted, count).p50;
+    for (size_t s = 0; s < count && most > 0; s++) {
+        if (shares[s] > most) steps[s].label = DL_STEP_OTHER;
+    }
+    free(shares);
+    free(sorted);
+}

@@ -1,0 +1,193 @@
+#include "trace/activity/step_phases.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "common/sort.h"
+#include "trace/activity/kernel_class.h"
+#include "trace/activity/phases.h"
+#include "trace/distribution.h"
+
+/* Shares of the first forward pass's length and of its names that a repeated one has. Fewer works
+ * than FORWARD_FEWEST can be anything. */
+#define FORWARD_FEWEST 4
+#define FORWARD_LENGTH 0.5
+#define FORWARD_ALIKE 0.8
+
+/* Roles that end a run of work. */
+#define TELLING (DL_ROLE_BACKWARD | DL_ROLE_UPDATE | DL_ROLE_INPUT)
+
+/* The search in one step. */
+typedef struct search {
+    const dl_trace *trace;
+    const dl_step_line *line;
+    uint8_t *classes;  /* [string_count] dl_kernel_class by kernel's name */
+    uint8_t *phases;   /* [line.work_count] */
+    uint8_t *roles;    /* [line.work_count] */
+    uint32_t *in_step; /* [string_count] number of the step, 1.., whose first forward pass has the
+                          name */
+    uint32_t step;
+    size_t forward; /* works of its first forward pass */
+    bool by_ranges; /* ranges name backward passes */
+} search;
+
+static const dl_activity *work_of(const search *s, size_t w)
+{
+    return &s->trace->activities[s->line->work[w]];
+}
+
+/* Whether the names of most of works [first, end) are of a forward pass. */
+static bool is_named_forward(const search *s, size_t first, size_t end)
+{
+    size_t named = 0;
+    for (size_t w = first; w < end; w++)
+        named += (s->roles[w] & DL_ROLE_FORWARD) != 0;
+    return 2 * named > end - first;
+}
+
+static bool is_long(const search *s, size_t first, size_t end)
+{
+    return (end - first >= FORWARD_FEWEST || is_named_forward(s, first, end)) &&
+           (double)(end - first) >= FORWARD_LENGTH * (double)s->forward;
+}
+
+/* Whether works [first, end) hold a forward pass again, or, where `only`, nothing but one. */
+static bool repeats_forward(const search *s, size_t first, size_t end, bool only)
+{
+    const size_t length = end - first;
+    size_t known = 0;
+    for (size_t w = first; w < end; w++)
+        known += s->in_step[work_of(s, w)->name] == s->step;
+    return is_long(s, first, end) &&
+           (double)known >=
+               FORWARD_ALIKE * (double)(only || length < s->forward ? length : s->forward);
+}
+
+/* The phase of the run [first, end) between works of the roles `before` and `after`; after = 0: the
+ * step's end. */
+static dl_phase between(const search *s, size_t first, size_t end, uint8_t before, uint8_t after)
+{
+    const bool begins = (before & (DL_ROLE_INPUT | DL_ROLE_UPDATE)) != 0;
+    if (after == 0 && !(before & DL_ROLE_UPDATE) && repeats_forward(s, first, end, true))
+        return DL_PHASE_FORWARD;
+    if (!(after & DL_ROLE_BACKWARD)) return DL_PHASE_UPDATE;
+    const bool forward =
+        begins ? s->by_ranges || is_long(s, first, end) : repeats_forward(s, first, end, false);
+    return forward ? DL_PHASE_FORWARD : DL_PHASE_BACKWARD;
+}
+
+/* End of the forward pass that starts works [first, end): after its loss, if the phases come from
+ * kernels' names alone and no later work is named as forward. The products of both passes have the
+ * same names. */
+static size_t forward_end(const search *s, size_t first, size_t end)
+{
+    for (size_t w = end; w-- > first && !s->by_ranges;) {
+        if (!(s->roles[w] & DL_ROLE_FORWARD)) continue;
+        return s->classes[work_of(s, w)->name] == DL_KERNEL_SOFTMAX ? w + 1 : end;
+    }
+    return end;
+}
+
+static dl_phase phase_of(uint8_t roles)
+{
+    if (roles & DL_ROLE_BACKWARD) return DL_PHASE_BACKWARD;
+    if (roles & DL_ROLE_INPUT) return DL_PHASE_NONE;
+    return roles & DL_ROLE_FORWARD ? DL_PHASE_FORWARD : DL_PHASE_UPDATE;
+}
+
+static bool find_phases(search *s, const dl_activity_step *step)
+{
+    const size_t end = step->first + step->count;
+    size_t backward = step->first;
+    while (backward < end && !(s->roles[backward] & DL_ROLE_BACKWARD))
+        backward++;
+    if (backward == end) return false;
+    backward = forward_end(s, step->first, backward);
+    s->forward = backward - step->first;
+    s->step++;
+    for (size_t w = step->first; w < backward; w++) {
+        /* Without ranges, an optimizer's kernels before the backward pass set gradients to zero. */
+        const bool told = s->by_ranges && s->roles[w] & TELLING;
+        s->phases[w] = (uint8_t)(told ? phase_of(s->roles[w]) : DL_PHASE_FORWARD);
+        s->in_step[work_of(s, w)->name] = s->step;
+    }
+    for (size_t w = backward, next; w < end; w = next) {
+        for (next = w; next < end && !(s->roles[next] & TELLING);)
+            next++;
+        if (next == w) {
+            s->phases[w] = (uint8_t)phase_of(s->roles[w]);
+            next = w + 1;
+            continue;
+        }
+        const uint8_t before = w > step->first ? s->roles[w - 1] : 0;
+        const dl_phase phase = between(s, w, next, before, next < end ? s->roles[next] : 0);
+        const size_t split = phase == DL_PHASE_FORWARD ? forward_end(s, w, next) : next;
+        memset(s->phases + w, (int)phase, split - w);
+        memset(s->phases + split, DL_PHASE_BACKWARD, next - split);
+    }
+    return true;
+}
+
+/* Forward passes of a step that a backward one follows; 1 where an update lies between two, which
+ * are of models in turn. */
+static size_t count_passes(const search *s, const dl_activity_step *step)
+{
+    size_t passes = 0;
+    bool updated = false;
+    dl_phase before = DL_PHASE_NONE;
+    for (size_t w = step->first; w < step->first + step->count; w++) {
+        const dl_phase phase = (dl_phase)s->phases[w];
+        updated = updated || (s->roles[w] & DL_ROLE_UPDATE && passes > 0);
+        if (phase == DL_PHASE_BACKWARD && before == DL_PHASE_FORWARD) {
+            if (updated) return 1;
+            passes++;
+        }
+        if (phase != DL_PHASE_NONE) before = phase;
+    }
+    return passes;
+}
+
+void dl_step_phases_find(dl_step_phases *phases, const dl_trace *trace, const dl_step_line *line)
+{
+    dl_launches launches = {0};
+    dl_phase_hints hints = {0};
+    dl_launches_init(&launches, trace->activities, trace->activity_count);
+    dl_phase_hints_init(&hints, trace->activities, trace->activity_count, trace->strings,
+                        trace->string_count, &launches);
+    phases->phases = dl_calloc(line->work_count, 1, "phases");
+    phases->roles = dl_calloc(line->work_count, 1, "phases");
+    search s = {.trace = trace,
+                .line = line,
+                .phases = phases->phases,
+                .roles = phases->roles,
+                .classes = dl_kernel_classes(trace->activities, trace->activity_count,
+                                             trace->strings, trace->string_count),
+                .in_step = dl_calloc(trace->string_count, sizeof *s.in_step, "phases"),
+                .by_ranges = hints.backward.count > 0};
+    size_t *passes = dl_calloc(line->count, sizeof *passes, "phases"), kept = 0;
+    for (size_t i = 0; i < line->count; i++) {
+        const dl_activity_step *step = &line->steps[i];
+        if (step->label != DL_STEP_REGULAR) continue;
+        for (size_t w = step->first; w < step->first + step->count; w++)
+            s.roles[w] = dl_work_roles(&hints, work_of(&s, w));
+        if (!find_phases(&s, step)) continue;
+        phases->known_steps++;
+        passes[kept] = count_passes(&s, step);
+        kept += passes[kept] > 0;
+    }
+    phases->passes = kept > 0 ? dl_most_usual(passes, kept) : 1;
+    free(passes);
+    free(s.in_step);
+    free(s.classes);
+    dl_phase_hints_free(&hints);
+    dl_launches_free(&launches);
+}
+
+void dl_step_phases_free(dl_step_phases *phases)
+{
+    free(phases->phases);
+    free(phases->roles);
+    *phases = (dl_step_phases){0};
+}

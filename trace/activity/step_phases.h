@@ -1,0 +1,42 @@
+/* The phases of the steps of a line: forward passes, backward passes and the update, by the roles
+ * that the work shows (phases.h). Operators are work of a thread as kernels are of a device.
+ *
+ * A step's work, in its order, is forward up to the first backward work, or up to the loss where
+ * only kernels' names tell and the loss is the last work named as forward. Behind it, each run of
+ * work without a role lies between two works that have one:
+ *
+ *   after input or an update          forward if a backward pass follows; where only kernels' names
+ *                                     tell, if it is also as long as below
+ *   before any other backward work    backward, unless it repeats a forward pass
+ *   at the step's end                 update, unless it is nothing but a forward pass again: the
+ *                                     step was cut within one
+ *   before an update or input         update
+ *
+ * A run repeats a forward pass (accumulated gradients) if it has four works or more, or is named as
+ * forward, has at least half as many as the first forward pass, and if 0.8 of the shorter of the
+ * two have names of the first one. Calls of collectives belong to the run around them. In a step
+ * without backward work phases are not distinguished. */
+#ifndef DL_TRACE_ACTIVITY_STEP_PHASES_H
+#define DL_TRACE_ACTIVITY_STEP_PHASES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "trace/activity/steps.h"
+#include "trace/dlt/dlt.h"
+
+/* Owns its array; release with dl_step_phases_free. */
+typedef struct dl_step_phases {
+    uint8_t *phases;    /* [line.work_count] dl_phase; NONE for input, outside of regular steps and
+                           in those whose phases are not distinguished */
+    uint8_t *roles;     /* [line.work_count] of dl_work_role, or-ed; 0 outside of regular steps */
+    size_t known_steps; /* regular steps in which phases are distinguished */
+    size_t passes;      /* forward passes in the usual one of these: micro-batches whose gradients
+                           are accumulated; 1 where an update lies between two, or unknown */
+} dl_step_phases;
+
+/* Finds the phases of the work of `line`; zero `phases` before. O(n log n). */
+void dl_step_phases_find(dl_step_phases *phases, const dl_trace *trace, const dl_step_line *line);
+void dl_step_phases_free(dl_step_phases *phases);
+
+#endif
