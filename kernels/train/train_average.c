@@ -79,49 +79,6 @@ bool dl_train_keeps_start(const dl_train_config *config)
            (config->outer.kind != DL_OUTER_NONE || config->quantise != DL_QUANTISE_NONE);
 }
 
-dl_fragment dl_fragment_of(size_t count, int fragments, int index)
-{
-    dl_fragment made = {.index = index};
-    dl_train_slice_of(count, fragments, index, &made.first, &made.count);
-    return made;
-}
-
-/* Numbers of the layer first ... first + count - 1 that are in the fragment. */
-static size_t common_count(const dl_fragment *fragment, size_t first, size_t count)
-{
-    const size_t end = first + count, fragment_end = fragment->first + fragment->count;
-    const size_t from = first > fragment->first ? first : fragment->first;
-    const size_t to = end < fragment_end ? end : fragment_end;
-    return to > from ? to - from : 0;
-}
-
-dl_quantise_plan *dl_fragment_plans(const dl_model *model, const dl_train_config *config,
-                                    int fragments)
-{
-    const size_t all = dl_model_parameter_count(model);
-    dl_quantise_plan *plans = dl_calloc((size_t)fragments, sizeof *plans, "plans of messages");
-    for (int f = 0; f < fragments; f++) {
-        const dl_fragment fragment = dl_fragment_of(all, fragments, f);
-        dl_quantise_plan_init(&plans[f], config->quantise);
-        plans[f].kept_frac = config->topk_frac;
-        for (int op = 0; op < dl_model_operation_count(model); op++) {
-            size_t first, count;
-            dl_model_operation_parameters(model, op, &first, &count);
-            dl_quantise_plan_add(&plans[f], common_count(&fragment, first, count));
-        }
-        DL_ASSERT(plans[f].count == fragment.count, "%zu of %zu numbers", plans[f].count,
-                  fragment.count);
-    }
-    return plans;
-}
-
-void dl_fragment_plans_free(dl_quantise_plan *plans, int fragments)
-{
-    for (int f = 0; plans != NULL && f < fragments; f++)
-        dl_quantise_plan_free(&plans[f]);
-    free(plans);
-}
-
 static size_t bytes_of(const dl_train_shared *shared, size_t count)
 {
     return count * dl_precision_bytes(shared->config->precision);
@@ -183,10 +140,8 @@ static void push_learned(dl_train_worker *worker, const dl_fragment *fragment)
     void *residual = worker->residual != NULL ? from(shared, worker->residual, first) : NULL;
     char *own = (char *)worker->message + offset;
     char *message = (char *)shared->messages[site_of(worker)] + offset;
-    memcpy(learned, from(shared, dl_model_parameters(worker->model), first), bytes);
-    dl_exchange_add(learned, from(shared, shared->parameters, first), -1, fragment->count,
-                    precision);
-    dl_quantise_encode(plan, learned, residual, own, precision);
+    dl_train_encode_change(plan, learned, from(shared, dl_model_parameters(worker->model), first),
+                           from(shared, shared->parameters, first), residual, own, precision);
     dl_train_mark_average(worker, DL_PHASE_NONE, DL_TRAIN_NAME_QUANTISE, 1, 1, bytes);
     dl_train_push(worker, message, own, plan->message_bytes, DL_TRAIN_NAME_PARAMETERS);
     if (shared->ranks != NULL) return;
@@ -258,24 +213,15 @@ void dl_average_push(dl_train_worker *worker)
     push_fragment(worker, &fragment);
 }
 
-/* Once the result has the mean of the values sent, for numbers first ... first + count - 1, shared
- * by `parts` workers: makes the average of the parameters, and the parameters that all start from.
- * The outer optimizer's arithmetic is recorded as the three vectors that it reads. */
+/* dl_train_end_average, shared by `parts` workers, recorded as the three vectors that the outer
+ * optimizer reads. */
 static void end_average(dl_train_worker *worker, size_t first, size_t count, int parts,
                         size_t recorded)
 {
     const dl_train_shared *shared = worker->shared;
-    const dl_train_config *config = shared->config;
-    void *result = from(shared, shared->result, first);
-    if (!dl_train_keeps_start(config)) return;
-    void *start = from(shared, shared->parameters, first);
-    if (shared->plans != NULL) dl_exchange_add(result, start, 1, count, config->precision);
-    if (config->outer.kind != DL_OUTER_NONE) {
-        dl_exchange_outer(shared->parameters, shared->result, shared->velocity, &config->outer,
-                          first, count, config->precision);
-    } else {
-        memcpy(start, result, bytes_of(shared, count));
-    }
+    if (!dl_train_keeps_start(shared->config)) return;
+    dl_train_end_average(shared->config, shared->result, shared->parameters, shared->velocity,
+                         first, count);
     dl_train_mark_average(worker, DL_PHASE_UPDATE, DL_TRAIN_NAME_PARAMETERS, 3, parts, recorded);
 }
 

@@ -422,16 +422,6 @@ static dl_status check_where(const dl_train_config *config, dl_error *err)
     return DL_OK;
 }
 
-/* MXNet's train_mnist.py has lr_factor 0.1 where it lowers the rate. */
-#define DROP_FACTOR 0.1
-
-double dl_train_rate_factor(const dl_train_config *config, size_t count, int64_t samples)
-{
-    const bool dropped =
-        config->drop_epochs > 0 && (double)samples >= config->drop_epochs * (double)count;
-    return dropped ? DROP_FACTOR : 1;
-}
-
 static dl_status check_server(const dl_train_config *config, dl_error *err)
 {
     const bool softsync = config->sync == DL_SYNC_SOFTSYNC;
@@ -703,11 +693,6 @@ dl_status dl_train_check_ranks(const dl_train_config *config, int ranks, dl_erro
 int dl_train_gradients_per_update(const dl_train_config *config)
 {
     return config->sync == DL_SYNC_SOFTSYNC ? config->workers / config->softsync_n : 1;
-}
-
-double dl_train_staleness_rate(int64_t staleness)
-{
-    return staleness > 1 ? 1.0 / (double)staleness : 1;
 }
 
 void dl_train_shuffle(uint64_t seed, int64_t epoch, uint32_t *order, uint32_t count)

@@ -90,22 +90,6 @@ void dl_train_reader_free(dl_train_reader *reader);
 /* Fills in positions first ... first + count - 1 of the sequence; count is at most the share. */
 void dl_train_reader_fill(dl_train_reader *reader, dl_model *model, int64_t first, int count);
 
-/* A part of a vector of parameters. */
-typedef struct dl_fragment {
-    int index; /* 0..fragments - 1 */
-    size_t first, count;
-} dl_fragment;
-
-/* Part `index` of `fragments` equal parts of a vector of `count` numbers, to a cache line. */
-dl_fragment dl_fragment_of(size_t count, int fragments, int index);
-
-/* Message plans by config->quantise and topk_frac for each of the `fragments` of the model's
- * parameters, whose blocks mix no layers: plans[fragments], each with numbers counted from its
- * fragment's first; released with dl_fragment_plans_free. */
-dl_quantise_plan *dl_fragment_plans(const dl_model *model, const dl_train_config *config,
-                                    int fragments);
-void dl_fragment_plans_free(dl_quantise_plan *plans, int fragments);
-
 /* State shared by all workers. Everything is set before the threads start; afterwards the barrier
  * or the lock orders accesses to vectors, as train_sync.c says. */
 struct dl_train_shared {
@@ -228,9 +212,6 @@ const dl_sync_mode *dl_sync_mode_of(const dl_train_config *config);
 
 /* Number of phases of step `worker->step`; between intervals there is no averaging. */
 int dl_sync_phases(const dl_train_worker *worker);
-
-/* vector[count] *= factor. */
-void dl_train_scale(void *vector, size_t count, dl_precision precision, double factor);
 
 /* Checks that a run can have these settings (over ranks, see also dl_train_check_ranks), and that
  * the set has the model's shape. */
@@ -418,9 +399,50 @@ double *dl_train_as_double(const void *values, size_t count, dl_precision precis
 /* Makes order[count] the permutation of `epoch` that every worker of a run with that seed draws. */
 void dl_train_shuffle(uint64_t seed, int64_t epoch, uint32_t *order, uint32_t count);
 
-/* Factor on the learning rate after gradients of `samples` samples, of a set of `count`, have been
- * applied (config.drop_epochs); and for a gradient that is that many updates stale. */
-double dl_train_rate_factor(const dl_train_config *config, size_t count, int64_t samples);
+/* --- update rules (train_rules.c): of runs on the processor and of replays ------------------------ */
+
+/* vector[count] *= factor. */
+void dl_train_scale(void *vector, size_t count, dl_precision precision, double factor);
+
+/* Factor on the learning rate of a gradient that is `staleness` updates stale. */
 double dl_train_staleness_rate(int64_t staleness);
+
+/* Begins an update after gradients of `samples` samples, of a set of data_count, have been applied:
+ * sets the learning rate (config.drop_epochs) and the optimizer's step. */
+void dl_train_begin_update(dl_optimizer *optimizer, const dl_train_config *config,
+                           size_t data_count, int64_t samples);
+
+/* A part of a vector of parameters. */
+typedef struct dl_fragment {
+    int index; /* 0..fragments - 1 */
+    size_t first, count;
+} dl_fragment;
+
+/* Part `index` of `fragments` equal parts of a vector of `count` numbers, to a cache line. */
+dl_fragment dl_fragment_of(size_t count, int fragments, int index);
+
+/* Message plans by config->quantise and topk_frac for each of the `fragments` of the model's
+ * parameters, whose blocks mix no layers: plans[fragments], each with numbers counted from its
+ * fragment's first; released with dl_fragment_plans_free. */
+dl_quantise_plan *dl_fragment_plans(const dl_model *model, const dl_train_config *config,
+                                    int fragments);
+void dl_fragment_plans_free(dl_quantise_plan *plans, int fragments);
+
+/* Makes the message of a fragment's change from `start` to `parameters`; all vectors begin with its
+ * first number. `residual`: NULL, or what earlier messages left out. Overwrites change[]. */
+void dl_train_encode_change(const dl_quantise_plan *plan, void *change, const void *parameters,
+                            const void *start, void *residual, void *message,
+                            dl_precision precision);
+
+/* Ends an average of parameters, numbers first ... first + count - 1: sets `start`, from which all
+ * workers go on, by the mean of their parameters or, quantised, of their changes, which becomes that
+ * of their parameters; through the outer optimizer if there is one. */
+void dl_train_end_average(const dl_train_config *config, void *average, void *start, void *velocity,
+                          size_t first, size_t count);
+
+/* Makes a syncer's version in sum[count], the sum of weight x change over its uploads: the version
+ * before plus their mean; `outer`, if not NULL, takes an outer step to that, and is the version. */
+void dl_train_end_merge(const dl_train_config *config, void *sum, int uploads, const void *before,
+                        void *outer, void *velocity, size_t count);
 
 #endif

@@ -9,14 +9,9 @@
  * With sites, a local step's gradient is stored until all of the site have theirs; then each of
  * them is updated with the mean. Averages are of the first worker of each site.
  *
- * The values of quantised averages are encoded and decoded as in training, fragment by fragment.
  * With a lag, a worker's fragment is stored when it is sent, and averages are of the stored
- * fragments.
- *
- * With a syncer, a worker's change is the difference of its parameters from those that it started
- * from: at its last upload, or the version that it took. A version is the one before, plus the mean
- * of weight x change over its merge's uploads; to the outer optimizer that is the average. The last
- * two versions are kept, since workers take the one before while the next one is being merged. */
+ * fragments. With a syncer the last two versions are kept, since workers take the one before while
+ * the next one is being merged. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,28 +73,10 @@ static bool is_local(const replay *r)
     return r->schedule->events[0].kind != DL_SCHEDULE_GRADIENT;
 }
 
-/* y += a x. */
-static void add_scaled(const replay *r, void *y, const void *x, double a)
-{
-    if (r->config->precision == DL_FLOAT) {
-        float *restrict sum = y;
-        const float *restrict added = x;
-        for (size_t i = 0; i < r->count; i++)
-            sum[i] += (float)a * added[i];
-    } else {
-        double *restrict sum = y;
-        const double *restrict added = x;
-        for (size_t i = 0; i < r->count; i++)
-            sum[i] += a * added[i];
-    }
-}
-
 static void update(replay *r, dl_optimizer *optimizer, void *parameters, const void *gradients,
                    int64_t applied)
 {
-    dl_optimizer_scale_rate(optimizer,
-                            dl_train_rate_factor(r->config, r->data->count, applied * r->share));
-    dl_optimizer_begin(optimizer);
+    dl_train_begin_update(optimizer, r->config, r->data->count, applied * r->share);
     dl_optimizer_apply(optimizer, parameters, gradients, 0, r->count);
 }
 
@@ -122,6 +99,12 @@ static void note_point(replay *r, const dl_schedule_event *event, const void *pa
                                                                            r->config->precision)});
 }
 
+/* to += factor x from. */
+static void add(const replay *r, void *to, const void *from, double factor)
+{
+    dl_exchange_add(to, from, factor, r->count, r->config->precision);
+}
+
 static void apply_gradient(replay *r, size_t row, void *gradient)
 {
     const dl_schedule_event *event = &r->schedule->events[row];
@@ -130,13 +113,11 @@ static void apply_gradient(replay *r, size_t row, void *gradient)
     const int64_t staleness = event->update - 1 - event->read;
     const double factor = r->config->staleness_rate ? dl_train_staleness_rate(staleness) : 1;
     size_t together = 1;
-    if (first && last) {
-        dl_train_scale(gradient, r->count, r->config->precision, factor);
-    } else if (first) {
+    dl_train_scale(gradient, r->count, r->config->precision, factor);
+    if (!first) {
+        add(r, r->sum, gradient, 1);
+    } else if (!last) {
         memcpy(r->sum, gradient, r->bytes);
-        dl_train_scale(r->sum, r->count, r->config->precision, factor);
-    } else {
-        add_scaled(r, r->sum, gradient, factor);
     }
     r->gradients++;
     if (!last) return;
@@ -195,41 +176,36 @@ static dl_fragment fragment_of(const replay *r, const dl_schedule_event *event)
 static void put_aside(const replay *r, int worker, const dl_fragment *fragment)
 {
     const dl_precision precision = r->config->precision;
-    const size_t bytes = fragment->count * dl_precision_bytes(precision);
+    const size_t first = fragment->first;
     if (worker % site_size(r) != 0) return;
-    void *to = from(r, r->uploads[worker], fragment->first);
-    memcpy(to, from(r, r->versions[worker], fragment->first), bytes);
-    if (r->plans == NULL) return;
+    void *to = from(r, r->uploads[worker], first);
+    const void *parameters = from(r, r->versions[worker], first);
+    if (r->plans == NULL) {
+        memcpy(to, parameters, fragment->count * dl_precision_bytes(precision));
+        return;
+    }
     const dl_quantise_plan *plan = &r->plans[fragment->index];
-    void *residual = r->residuals != NULL ? from(r, r->residuals[worker], fragment->first) : NULL;
-    dl_exchange_add(to, from(r, r->start, fragment->first), -1, fragment->count, precision);
-    dl_quantise_encode(plan, to, residual, r->message, precision);
+    void *residual = r->residuals != NULL ? from(r, r->residuals[worker], first) : NULL;
+    dl_train_encode_change(plan, to, parameters, from(r, r->start, first), residual, r->message,
+                           precision);
     dl_quantise_decode(plan, r->message, to, precision);
 }
 
-/* Computes the average of the stored fragments into r->average, and the parameters that all start
- * from. */
+/* Makes the average of the stored fragments. */
 static void average_aside(const replay *r, const dl_fragment *fragment)
 {
-    const dl_precision precision = r->config->precision;
-    const size_t first = fragment->first, count = fragment->count;
-    void *average = from(r, r->average, first);
-    average_of(r, r->average, r->uploads, first, count);
-    if (r->plans != NULL) dl_exchange_add(average, from(r, r->start, first), 1, count, precision);
-    if (r->outer != NULL) {
-        dl_exchange_outer(r->outer, r->average, r->velocity, &r->config->outer, first, count,
-                          precision);
-        memcpy(average, from(r, r->outer, first), count * dl_precision_bytes(precision));
-    } else if (r->start != NULL) {
-        memcpy(from(r, r->start, first), average, count * dl_precision_bytes(precision));
-    }
+    average_of(r, r->average, r->uploads, fragment->first, fragment->count);
+    if (r->start == NULL) return;
+    dl_train_end_average(r->config, r->average, r->start, r->velocity, fragment->first,
+                         fragment->count);
 }
 
 /* The worker takes the average of the fragment, keeping own_frac of its own parameters. */
 static void receive(const replay *r, int worker, const dl_fragment *fragment, double own_frac)
 {
+    const void *average = r->start != NULL ? r->start : r->average;
     dl_exchange_mix(from(r, r->versions[worker], fragment->first),
-                    from(r, r->average, fragment->first), own_frac, fragment->count,
+                    from(r, average, fragment->first), own_frac, fragment->count,
                     r->config->precision);
 }
 
@@ -257,11 +233,6 @@ static void apply_average(replay *r, const dl_schedule_event *event)
         receive(r, w, &fragment, 0);
     if (r->config->average_state) average_states(r, &fragment);
     note_point(r, event, r->versions[0]);
-}
-
-static void add(const replay *r, void *to, const void *from, double factor)
-{
-    dl_exchange_add(to, from, factor, r->count, r->config->precision);
 }
 
 static void apply_upload(replay *r, int worker)
@@ -303,13 +274,8 @@ static void apply_merge(replay *r, size_t row)
     add(r, r->sum, r->uploads[event->worker], event->weight);
     if (is_merge_of(r, row + 1, event->update)) return;
     void *version = r->merged[event->update % 2], *before = r->merged[(event->update + 1) % 2];
-    dl_train_scale(r->sum, r->count, r->config->precision, 1.0 / (double)uploads);
-    add(r, r->sum, before, 1);
-    if (r->outer != NULL) {
-        dl_exchange_outer(r->outer, r->sum, r->velocity, &r->config->outer, 0, r->count,
-                          r->config->precision);
-    }
-    memcpy(version, r->outer != NULL ? r->outer : r->sum, r->bytes);
+    dl_train_end_merge(r->config, r->sum, (int)uploads, before, r->outer, r->velocity, r->count);
+    memcpy(version, r->sum, r->bytes);
     r->updates = event->update;
     note_point(r, event, version);
 }

@@ -53,20 +53,6 @@ void dl_train_points_free(dl_train_points *points)
     *points = (dl_train_points){0};
 }
 
-void dl_train_scale(void *vector, size_t count, dl_precision precision, double factor)
-{
-    if (factor == 1) return;
-    if (precision == DL_FLOAT) {
-        float *scaled = vector;
-        for (size_t i = 0; i < count; i++)
-            scaled[i] *= (float)factor;
-    } else {
-        double *scaled = vector;
-        for (size_t i = 0; i < count; i++)
-            scaled[i] *= factor;
-    }
-}
-
 double *dl_train_as_double(const void *values, size_t count, dl_precision precision)
 {
     double *made = dl_calloc(count, sizeof *made, "parameters of a point");

@@ -59,11 +59,9 @@ static void update(dl_train_worker *worker)
         dl_train_average_vectors(shared, shared->result, shared->pending, count, 0, shared->count);
         gradient = shared->result;
     }
-    dl_optimizer_scale_rate(shared->optimizer,
-                            dl_train_rate_factor(shared->config, shared->data->count,
-                                                 dl_train_gradients_per_update(shared->config) *
-                                                     shared->version * shared->batch_per_worker));
-    dl_optimizer_begin(shared->optimizer);
+    dl_train_begin_update(shared->optimizer, shared->config, shared->data->count,
+                          dl_train_gradients_per_update(shared->config) * shared->version *
+                              shared->batch_per_worker);
     dl_optimizer_apply(shared->optimizer, shared->parameters, gradient, 0, shared->count);
     shared->version++;
     for (int i = 0; i < count; i++)

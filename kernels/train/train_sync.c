@@ -503,10 +503,8 @@ static void average_gradients(dl_train_worker *worker)
 void dl_train_update_replica(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
-    dl_optimizer_scale_rate(worker->optimizer,
-                            dl_train_rate_factor(shared->config, shared->data->count,
-                                                 worker->step * shared->whole->batch));
-    dl_optimizer_begin(worker->optimizer);
+    dl_train_begin_update(worker->optimizer, shared->config, shared->data->count,
+                          worker->step * shared->whole->batch);
     dl_train_launch(worker);
     for (int op = 0; op < worker->shared->operations; op++) {
         size_t first, count;
@@ -578,10 +576,8 @@ static void push_to_server(dl_train_worker *worker)
     /* One worker counts the update, while none applies: all do that after the barrier. */
     const dl_train_shared *shared = worker->shared;
     if (worker->index != 0) return;
-    dl_optimizer_scale_rate(shared->optimizer,
-                            dl_train_rate_factor(shared->config, shared->data->count,
-                                                 worker->step * shared->config->batch));
-    dl_optimizer_begin(shared->optimizer);
+    dl_train_begin_update(shared->optimizer, shared->config, shared->data->count,
+                          worker->step * shared->config->batch);
 }
 
 static void update_server(dl_train_worker *worker)

@@ -3,9 +3,7 @@
  * the holder of shared->mutex; a version is taken under it, so that no worker reads half of one.
  *
  * A worker's change is the difference of its parameters from those that it started from: at its
- * last upload, or the version that it took. A version is the one before, plus the mean of weight x
- * change over its merge's uploads; to the outer optimizer that is the average. train_replay.c does
- * the same arithmetic in the same order, so a replay of a run's events has its bits.
+ * last upload, or the version that it took.
  *
  * Each worker has three vectors for uploads: one is waiting, one is being merged, and one is free
  * to be written. */
@@ -125,12 +123,8 @@ static void merge(const dl_train_shared *shared, int count)
         dl_exchange_add(sum, l->buffers[l->merging], m->weights[i], shared->count,
                         config->precision);
     }
-    dl_train_scale(sum, shared->count, config->precision, 1.0 / count);
-    dl_exchange_add(sum, shared->parameters, 1, shared->count, config->precision);
-    if (s->outer == NULL) return;
-    dl_exchange_outer(s->outer, sum, shared->velocity, &config->outer, 0, shared->count,
-                      config->precision);
-    memcpy(sum, s->outer, shared->bytes);
+    dl_train_end_merge(config, sum, count, shared->parameters, s->outer, shared->velocity,
+                       shared->count);
 }
 
 /* With the mutex: reserves the merge's uploads, so that learners do not write into them. */
