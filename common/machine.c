@@ -346,6 +346,9 @@ static const dl_key rows[] = {
           "of a socket, reads and writes together"),
     TIMED("host", "root_bytes_per_s", OF_KIND, dl_node_kind, root_bytes_per_s, RATES, false,
           "all devices of a socket, each direction; without it there is no such limit"),
+    TIMED("host", "server_bytes_per_s", OF_KIND, dl_node_kind, server_bytes_per_s, RATES, false,
+          "of a process that serves workers on several nodes, sent and received together; without "
+          "it there is no such limit"),
     OWN("host", "socket_link", "name of a [link]", false,
         "between sockets; needed where there are several"),
     SOURCE("host"),

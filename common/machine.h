@@ -102,9 +102,11 @@ typedef struct dl_node_kind {
     int cores;                      /* 0 = not given */
     dl_quantity memory_bytes;       /* of the host */
     dl_quantity memory_bytes_per_s; /* of a socket, reads and writes together */
-    dl_quantity root_bytes_per_s;  /* all devices of a socket, each direction; unknown = no limit */
-    int socket_link;               /* class; -1 with one socket */
-    int nvswitch_link;             /* class; -1 = no NVSwitch */
+    dl_quantity root_bytes_per_s; /* all devices of a socket, each direction; unknown = no limit */
+    dl_quantity server_bytes_per_s; /* of a process that serves workers on other nodes too, sent and
+                                       received together; unknown = no limit but the links */
+    int socket_link;                /* class; -1 with one socket */
+    int nvswitch_link;              /* class; -1 = no NVSwitch */
     dl_quantity nvswitch_sum_frac; /* fraction of the link's rate for sums made by the NVSwitch, 0 <
                                       frac <= 1; unknown = it cannot sum */
     dl_pcie_switch *switches;

@@ -542,34 +542,42 @@ void dl_costs_assume(dl_costs *costs, unsigned needs, const dl_machine *machine,
 
 /* --- numbers of the machine ------------------------------------------------------------------ */
 
-/* How to measure the values of a machine file's section, by the start of its name. */
+/* How to measure the values of a machine file's section, by the start of its name, and of one of
+ * its keys; NULL: of all. */
 static const struct {
-    const char *section, *measure;
+    const char *section, *key, *measure;
 } measured_by[] = {
-    {"host", "nvbandwidth or bandwidthTest, host to device on all GPUs at once, into the machine "
-             "file"},
-    {"overlap",
+    {"host", "server_bytes_per_s",
+     "a server and workers that push and fetch without computing; bytes a second of the process, "
+     "both ways, into [exchange] server_bytes_per_s"},
+    {"host", NULL,
+     "nvbandwidth or bandwidthTest, host to device on all GPUs at once, into the machine "
+     "file"},
+    {"overlap", NULL,
      "a trace of two ranks on these GPUs, beside one of one: dlcal costs TRACE --batch N "
      "--overlap-trace OTHER; its [overlap] slowdown is that of a machine file"},
-    {"gpu_model",
+    {"gpu_model", NULL,
      "nvidia-smi --query-gpu=clocks.sm during a run, over the boost clock; nvbandwidth, "
      "device to device; into the machine file"},
-    {"", "nccl-tests on these GPUs, then dlcal links LOG --machine NAME -o FILE"},
+    {"", NULL, "nccl-tests on these GPUs, then dlcal links LOG --machine NAME -o FILE"},
 };
 
-static const char *how_to_measure_machine(const char *section)
+static const char *how_to_measure_machine(const char *section, const dl_key *key)
 {
     size_t i = 0;
-    while (strncmp(section, measured_by[i].section, strlen(measured_by[i].section)) != 0)
+    while (strncmp(section, measured_by[i].section, strlen(measured_by[i].section)) != 0 ||
+           (measured_by[i].key != NULL && strcmp(key->name, measured_by[i].key) != 0))
         i++;
     return measured_by[i].measure;
 }
 
-/* One cause for all rates of a section and one for all its times; numbered above the causes of
- * costs. */
+/* One cause for all rates of a section and one for all its times, but one for each of a host's
+ * values; numbered above the causes of costs. */
 static unsigned cause_of(const char *section, const dl_key *key)
 {
-    const unsigned even = (unsigned)dl_hash_text(section) | CAUSES << 1;
+    const bool is_host = strncmp(section, "host", strlen("host")) == 0;
+    const uint64_t hash = dl_hash_text(section) ^ (is_host ? dl_hash_text(key->name) : 0);
+    const unsigned even = (unsigned)hash | CAUSES << 1;
     return (even | 1) - (key->dimension == DL_DIMENSION_NS);
 }
 
@@ -593,7 +601,7 @@ static void assume_of_machine(void *user, const char *section, const dl_key *key
     dl_assumption a = {.of = DL_ASSUMED_MACHINE,
                        .key = key,
                        .cause = b->costs->machine_values[number].value.cause,
-                       .measure = how_to_measure_machine(section),
+                       .measure = how_to_measure_machine(section, key),
                        .value = quantity->value,
                        .low = quantity->low,
                        .high = quantity->high,

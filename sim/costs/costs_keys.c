@@ -310,6 +310,8 @@ static const dl_key rows[] = {
         "likewise: of a socket's memory, or [machine gpu_model NAME]: of a GPU's"),
     SERIES("machine *", "root_bytes_per_s", DL_DIMENSION_BYTES_PER_S, 1e3, 1e15, NULL,
         "likewise: all devices of a socket"),
+    SERIES("machine *", "server_bytes_per_s", DL_DIMENSION_BYTES_PER_S, 1e3, 1e15, NULL,
+        "likewise: of a process that serves several nodes"),
     SERIES("machine *", "sum_frac", DL_DIMENSION_PURE, 0, 1, NULL,
         "[machine nvswitch]: part of the link's rate at which it sums"),
     SERIES("machine *", "launch_ns", DL_DIMENSION_NS, 0, 3.6e12, NULL,

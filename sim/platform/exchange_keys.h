@@ -38,7 +38,7 @@ KEY(bool, node_sum, "node_sum", NODE_SUM, FLAG, .fallback = "no",
 KEY(dl_quantity, server_bytes_per_s, "server_bytes_per_s", HOST_SERVER, RATE,
     .help = "that the server's process on a node sends and receives together, as the host's "
             "copies limit gRPC and BytePS over TCP: 0.3 to 2 GB/s; of shards in host memory. "
-            "Default: no limit but the links'")
+            "Default: the machine's [host] server_bytes_per_s where it serves several nodes")
 KEY(dl_fidelity, fidelity, "fidelity", COLLECTIVES, CHOICE(dl_fidelity_names), .fallback = "phase",
     .help = "of collectives: flows of a phase, or of each chunk")
 KEY(int64_t, bucket_bytes, "bucket_bytes", BUCKETS, BYTES(0), .fallback = "0",

@@ -182,18 +182,21 @@ static int driver_link(dl_gpus *gpus, dl_place gpu)
 }
 
 /* Link that limits the total traffic of the server's process, with all its shards, on the host's
- * node; -1: none. */
+ * node: by the scenario, else by the machine; -1: none. */
 static int process_link(dl_gpus *gpus, dl_place host)
 {
     if (gpus->processes == NULL || host.kind != DL_PLACE_HOST) return -1;
     const dl_gpu_options *options = gpus->config.options;
+    const dl_quantity *rate = &options->server_bytes_per_s;
+    if (!rate->known) rate = &dl_machine_node(&options->machine, host.node)->server_bytes_per_s;
+    if (!rate->known) return -1;
     int shard = 0;
     while (shard < options->shards && gpus->servers[shard].node != host.node)
         shard++;
     if (shard == options->shards) return -1;
     if (gpus->processes[shard] == 0) {
-        gpus->processes[shard] = 1 + dl_gpus_add_own_link(gpus, options->server_bytes_per_s.value,
-                                                          "server's process on node%d", host.node);
+        gpus->processes[shard] =
+            1 + dl_gpus_add_own_link(gpus, rate->value, "server's process on node%d", host.node);
     }
     return gpus->processes[shard] - 1;
 }

@@ -243,6 +243,15 @@ static void make_held(dl_gpus *gpus, size_t gpu_count)
         gpus->held[dl_gpus_number(gpus, w)].worker = w;
 }
 
+/* Whether the server is on another node than some worker. */
+static bool serves_other_nodes(const dl_gpus *gpus)
+{
+    bool serves = false;
+    for (int w = 0; w < gpus->config.workers; w++)
+        serves |= gpus->places[w].node != gpus->servers[0].node;
+    return serves;
+}
+
 dl_status dl_gpus_exchange_init(dl_gpus *gpus, dl_error *err)
 {
     const dl_gpus_config *config = &gpus->config;
@@ -260,7 +269,7 @@ dl_status dl_gpus_exchange_init(dl_gpus *gpus, dl_error *err)
     gpus->servers = dl_calloc((size_t)config->options->shards, sizeof *gpus->servers, "shards");
     for (int s = 0; s < config->options->shards; s++)
         gpus->servers[s] = dl_gpu_options_server(config->options, s);
-    if (config->options->server_bytes_per_s.known)
+    if (config->options->server_bytes_per_s.known || serves_other_nodes(gpus))
         gpus->processes = dl_calloc((size_t)config->options->shards, sizeof(int), "processes");
     status = dl_server_create(gpus, err);
     if (status == DL_OK) add_servers(gpus);

@@ -45,8 +45,9 @@ static void scale_memories(dl_machine *m, double factor)
 {
     if (m->network_bytes_per_s.known) quicken(&m->network_bytes_per_s.value, factor);
     for (int k = 0; k < m->kind_count; k++) {
-        dl_quantity *rate = &m->kinds[k].staged_bytes_per_s;
-        if (rate->known) quicken(&rate->value, factor);
+        dl_quantity *rates[] = {&m->kinds[k].staged_bytes_per_s, &m->kinds[k].server_bytes_per_s};
+        for (size_t r = 0; r < DL_LENGTH(rates); r++)
+            if (rates[r]->known) quicken(&rates[r]->value, factor);
     }
     for (int i = 0; i < m->model_count; i++)
         quicken(&m->models[i].memory_bytes_per_s.value, factor);

@@ -24,6 +24,12 @@
     "from the base to the boost clock; a T4 fell from 1590 to 900 MHz under load on EC2's G4 " \
     "(mlcommons/inference_results_v0.5 20)"
 
+/* What a parameter server's process sends and receives over TCP (docs/studies/frameworks.md). */
+#define SERVER_RATE "1.5GB/s (0.5GB/s to 4.5GB/s), assumed"
+#define SERVER_SOURCE                                                                            \
+    "servers over TCP: TensorFlow on 16 P100 1.0 (VGG16) and 1.8 to 2.3 GB/s (ResNet-101), one " \
+    "worker and one server 0.3 to 0.8, by RDMA 3.4"
+
 static void write_rate(FILE *out, const char *key, const char *value, const char *origin)
 {
     if (value[0] != '\0') fprintf(out, "%s = %s, %s\n", key, value, origin);
@@ -430,6 +436,8 @@ static void write_kind(writer *to)
     }
     fprintf(to->out, "\n[host%s]\nsockets = %d\nmemory_bytes_per_s = %s\n", to->of, sockets,
             bus->memory_rate);
+    if (!to->kind->infiniband && port_count(to) > 0)
+        fputs("server_bytes_per_s = " SERVER_RATE "\nsource = " SERVER_SOURCE "\n", to->out);
     if (sockets > 1) fprintf(to->out, "socket_link = %s\n", socket_link);
     if (!made && dl_machine_cell(instances, row, "cores")[0] != '\0') {
         fprintf(to->out, "cores = %s\n", dl_machine_cell(instances, row, "cores"));
@@ -535,6 +543,7 @@ static dl_status write_file_nodes(const dl_machine_tables *t, const dl_wanted_ma
     free(*text);
     *text = kind->infiniband ? without_sections(kept, "tcp]") : dl_strdup(kept);
     free(kept);
+    if (!kind->infiniband) dl_ini_text_set(text, "host", "server_bytes_per_s", SERVER_RATE);
     dl_ini_text_set(text, "machine", "name", title);
     free(title);
     out = dl_text_stream(&added, &bytes);

@@ -5,6 +5,11 @@
  * 200 + 0.1 b ns between a GPU and its host, 10400 + b ns to the other node's. */
 #include "tests/gpu_fixture.h"
 
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "common/ini.h"
+
 #define PCIE_NS(bytes) (200 + 0.1 * (bytes))
 #define WIRE_NS(bytes) (10400 + (double)(bytes))
 
@@ -67,6 +72,25 @@ static void a_process_serves_all_its_connections(void **state)
         1e6 + latency_ns + 2 * 4 * 800e3 + (4 + 1) * 80e3, 1e-5);
     assert_near(step_ns(80e3, 20e3, 1, "", 4, PS "shards = 4\n" SLOW_PROCESS),
                 1e6 + latency_ns + 2 * 4 * 500e3 + (4 + 1) * 25e3, 1e-5);
+}
+
+/* A machine's own rate holds where some worker is on another node than the server's first shard, and the
+ * scenario's comes before it. */
+static void a_machine_limits_servers_of_several_nodes(void **state)
+{
+    (void)state;
+    char *limited = dl_strdup(FIXTURE_GPUS);
+    dl_ini_text_set(&limited, "host", "server_bytes_per_s", "100MB/s");
+    const char *four = PS "shards = 1\n", *fast = PS "shards = 1\nserver_bytes_per_s = 1TB/s\n";
+    assert_near(step_on_ns(limited, 80e3, 20e3, 1, "", 4, four),
+                step_ns(80e3, 20e3, 1, "", 4, four), 1e-9);
+    assert_near(step_on_ns(limited, 80e3, 20e3, 1, "", 8, four),
+                step_ns(80e3, 20e3, 1, "", 8, PS "shards = 1\n" SLOW_PROCESS), 1e-9);
+    assert_near(step_on_ns(limited, 80e3, 20e3, 1, "", 8, fast),
+                step_ns(80e3, 20e3, 1, "", 8, fast), 1e-9);
+    assert_true(step_on_ns(limited, 80e3, 20e3, 1, "", 8, four) >
+                1e6 + 2 * 8 * 10 * 100e3); /* 10 ns a byte, there and back */
+    free(limited);
 }
 
 /* More shards than tensors: those without any do nothing. */
@@ -399,6 +423,7 @@ int main(void)
         cmocka_unit_test(every_copy_thread_may_be_busy),
         cmocka_unit_test(shards_have_whole_tensors),
         cmocka_unit_test(a_process_serves_all_its_connections),
+        cmocka_unit_test(a_machine_limits_servers_of_several_nodes),
         cmocka_unit_test(a_shard_may_have_no_tensor),
         cmocka_unit_test(connections_do_not_wait_for_one_another),
         cmocka_unit_test(gradients_are_added_as_they_come),
