@@ -473,7 +473,7 @@ static const dl_option own_options[] = {
     DL_OPTION_ROW_TEXT(
         "timeline", 0, dl_settings, timeline, "FILE",
         "One simulated run as Chrome-trace JSON, for ui.perfetto.dev: workers, collectives, "
-        "staleness, updates; its first steps, of which the file has 2 MB."),
+        "staleness, updates; its first steps, 2 MB at most, of fewer workers if a step is more."),
     DL_OPTION_ROW_TEXT("schedule", 0, dl_settings, schedule, "FILE",
                        "Order of a run's updates (CSV), for dlprof train --schedule."),
     DL_OPTION_ROW_TEXT("draw-machine", 0, dl_settings, draw, "FILE",

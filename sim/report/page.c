@@ -19,8 +19,8 @@
 
 #define ROWS_OPEN 24            /* more unmeasured rows are shown on a click */
 #define CSV_BYTES_MAX (4 << 20) /* of the results in the page */
-#define TIMELINE_EVENTS 2000    /* about 220 kB */
-#define LANES_MAX 256           /* GPUs of a time line */
+#define TIMELINE_BYTES 220000
+#define LANES_MAX 256 /* GPUs of a time line */
 
 typedef struct page {
     FILE *out;
@@ -118,7 +118,7 @@ static void put_timeline(const page *p)
     const dl_variant *variant = dl_study_variant(p->study, row, &point);
     memory m;
     const dl_status status =
-        dl_timeline_put(memory_begin(&m), TIMELINE_EVENTS, &variant->scenario, &variant->costs,
+        dl_timeline_put(memory_begin(&m), TIMELINE_BYTES, &variant->scenario, &variant->costs,
                         &variant->scenario.points[point], NULL);
     fclose(m.out);
     fputs("<div class=\"figures\" id=\"timeline\"></div>\n", p->out);

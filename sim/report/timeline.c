@@ -17,8 +17,8 @@
 #define GPUS_PID 3 /* of workers of several */
 #define SERVER_PID 4
 
-/* About 2 MB, which browsers open at once. */
-#define EVENTS_MAX 18000
+/* With the memory's course below 2 MB, which browsers open at once. */
+#define BYTES_MAX 1900000
 
 /* A gradient that no update has applied yet. */
 typedef struct gradient {
@@ -28,7 +28,10 @@ typedef struct gradient {
 
 typedef struct timeline {
     dl_chrome_trace trace;
-    int64_t steps; /* of the worker with the most completed steps */
+    int64_t bytes_max;
+    int all_workers, workers; /* of the point; drawn: the first ones */
+    int started;              /* drawn workers that have completed a step */
+    int64_t steps;            /* of the drawn worker with the most completed steps */
     uint64_t flows;
     gradient *pending; /* [pending_count] */
     size_t pending_count;
@@ -36,9 +39,19 @@ typedef struct timeline {
     dl_memory_pass *memory;      /* [stages x passes] of a step; NULL: not known */
     int *pass_number, *pass_key; /* [GPUs] of the step; its micro-batch and direction */
     int64_t *passed_ns; /* [GPUs x micro-batches x 2] end of the backward, of the forward pass */
-    int events_max;
     bool is_full, has_collectives;
 } timeline;
+
+static void look_whether_full(timeline *t)
+{
+    t->is_full = t->is_full || ftell(t->trace.file.out) >= t->bytes_max;
+}
+
+/* Whether a worker's track is drawn; those of communication threads follow those of all workers. */
+static bool is_drawn(const timeline *t, int track)
+{
+    return track % t->all_workers < t->workers;
+}
 
 /* Adds an arrow from a time at the end of a slice to the start, or the end, of another. */
 static void add_flow(timeline *t, int from_pid, int from, int64_t from_ns, int to_pid, int to,
@@ -53,8 +66,10 @@ static void on_state(void *user, int worker, dl_worker_state state, int64_t star
                      int64_t end_ns)
 {
     timeline *t = user;
+    if (t->is_full || !is_drawn(t, worker)) return;
     dl_chrome_trace_slice(&t->trace, WORKERS_PID, worker, "activity", dl_worker_state_names[state],
                           start_ns, end_ns - start_ns, NULL, 0);
+    look_whether_full(t);
 }
 
 static void on_step(void *user, int worker, int64_t step, int64_t start_ns, int64_t end_ns,
@@ -62,14 +77,16 @@ static void on_step(void *user, int worker, int64_t step, int64_t start_ns, int6
 {
     timeline *t = user;
     const bool has_staleness = staleness != DL_NO_STALENESS_YET;
+    if (t->is_full || !is_drawn(t, worker)) return;
     const dl_chrome_arg args[] = {{.key = "step", .number = (double)step},
                                   {.key = "staleness", .number = staleness}};
     dl_chrome_trace_slice(&t->trace, WORKERS_PID, worker, "step", "step", start_ns,
                           end_ns - start_ns, args, has_staleness ? 2 : 1);
     if (has_staleness)
         dl_chrome_trace_counter(&t->trace, WORKERS_PID, "staleness", end_ns, staleness);
+    t->started += step == 0;
     if (step >= t->steps) t->steps = step + 1;
-    t->is_full = t->trace.events >= t->events_max;
+    look_whether_full(t);
 }
 
 static void on_contribute(void *user, int worker, int64_t step, int64_t read, int64_t now_ns)
@@ -77,28 +94,36 @@ static void on_contribute(void *user, int worker, int64_t step, int64_t read, in
     (void)step;
     (void)read;
     timeline *t = user;
-    DL_APPEND(t->pending, t->pending_count, "gradients") = (gradient){worker, now_ns};
+    if (!t->is_full)
+        DL_APPEND(t->pending, t->pending_count, "gradients") = (gradient){worker, now_ns};
 }
 
-/* Draws an update on the server's track, from its first gradient on, with an arrow from each. */
+/* Draws an update on the server's track, from its first gradient on, with an arrow from each of the
+ * workers that are drawn. */
 static void put_gradients(timeline *t, int64_t now_ns)
 {
     const dl_chrome_arg args[] = {{.key = "gradients", .number = (double)t->pending_count}};
-    if (t->pending_count == 0) return;
     const int64_t since_ns = t->pending[0].given_ns;
     dl_chrome_trace_slice(&t->trace, SERVER_PID, 0, "server", "update", since_ns,
                           now_ns > since_ns ? now_ns - since_ns : 1, args, 1);
     for (size_t i = 0; i < t->pending_count; i++)
-        add_flow(t, WORKERS_PID, t->pending[i].worker, t->pending[i].given_ns, SERVER_PID, 0,
-                 t->pending[i].given_ns, "gradient");
-    t->pending_count = 0;
+        if (t->pending[i].worker < t->workers)
+            add_flow(t, WORKERS_PID, t->pending[i].worker, t->pending[i].given_ns, SERVER_PID, 0,
+                     t->pending[i].given_ns, "gradient");
 }
 
 static void on_update(void *user, int64_t version, int64_t now_ns)
 {
     timeline *t = user;
-    put_gradients(t, now_ns);
-    dl_chrome_trace_counter(&t->trace, WORKERS_PID, "updates", now_ns, (double)version);
+    bool is_of_drawn = t->pending_count == 0;
+    for (size_t i = 0; i < t->pending_count; i++)
+        is_of_drawn = is_of_drawn || t->pending[i].worker < t->workers;
+    if (!t->is_full && is_of_drawn) {
+        if (t->pending_count > 0) put_gradients(t, now_ns);
+        dl_chrome_trace_counter(&t->trace, WORKERS_PID, "updates", now_ns, (double)version);
+        look_whether_full(t);
+    }
+    t->pending_count = 0;
 }
 
 static void on_collective(void *user, const char *kind, int bucket, double bytes, int64_t start_ns,
@@ -109,11 +134,13 @@ static void on_collective(void *user, const char *kind, int bucket, double bytes
     const dl_chrome_arg args[] = {{.key = "bucket", .number = bucket},
                                   {.key = "bytes", .number = bytes},
                                   {.key = "GB/s", .number = rate}};
+    if (t->is_full) return;
     t->has_collectives = true;
     dl_chrome_trace_slice(&t->trace, NETWORK_PID, 0, "collective", kind, start_ns,
                           end_ns - start_ns, args, 3);
     dl_chrome_trace_counter(&t->trace, NETWORK_PID, "GB/s", start_ns, rate);
     dl_chrome_trace_counter(&t->trace, NETWORK_PID, "GB/s", end_ns, 0);
+    look_whether_full(t);
 }
 
 /* Draws an arrow from the pass of the previous or next stage whose output this one used; without a
@@ -121,15 +148,15 @@ static void on_collective(void *user, const char *kind, int bucket, double bytes
 static void follow_crossing(timeline *t, int gpu, bool forward, int micro_batch, int64_t start_ns,
                             int64_t end_ns)
 {
-    const int ranks = dl_split_ranks(&t->split), rank = gpu % ranks;
+    const int rank = dl_split_rank_of(&t->split, gpu % dl_split_gpus(&t->split));
     const int stage = dl_split_stage(&t->split, rank), from_stage = forward ? stage - 1 : stage + 1;
     if (t->split.stages == 1) return;
     int64_t *own_ns = &t->passed_ns[2 * (gpu * t->split.micro_batches + micro_batch) + forward];
     const int64_t before_ns = *own_ns;
     *own_ns = end_ns;
     if (from_stage < 0 || from_stage >= t->split.stages) return;
-    const int from =
-        gpu - rank + dl_split_rank(&t->split, from_stage, dl_split_shard(&t->split, rank));
+    const int from_rank = dl_split_rank(&t->split, from_stage, dl_split_shard(&t->split, rank));
+    const int from = gpu + dl_split_gpu(&t->split, from_rank, 0) - dl_split_gpu(&t->split, rank, 0);
     const int64_t passed_ns =
         t->passed_ns[2 * (from * t->split.micro_batches + micro_batch) + forward];
     if (passed_ns > before_ns && passed_ns <= start_ns) /* a pass may have several parts */
@@ -160,55 +187,60 @@ static void on_pass(void *user, int gpu, bool forward, int micro_batch, int64_t 
 {
     timeline *t = user;
     const dl_chrome_arg args[] = {{.key = "micro-batch", .number = micro_batch}};
+    if (t->is_full || !is_drawn(t, gpu / dl_split_gpus(&t->split))) return;
     dl_chrome_trace_slice(&t->trace, GPUS_PID, gpu, "pass", forward ? "forward" : "backward",
                           start_ns, end_ns - start_ns, args, 1);
     count_memory(t, gpu, forward, micro_batch, start_ns, end_ns);
     follow_crossing(t, gpu, forward, micro_batch, start_ns, end_ns);
+    look_whether_full(t);
 }
 
-static void name_tracks(dl_chrome_trace *trace, const dl_point *point)
+static void name_tracks(timeline *t, const dl_point *point)
 {
     char text[DL_POINT_TEXT_BYTES];
-    for (int t = 0; t < point->workers; t++) {
-        snprintf(text, sizeof text, "worker %d", t);
-        dl_chrome_trace_thread(trace, WORKERS_PID, t, text);
+    for (int w = 0; w < t->workers; w++) {
+        snprintf(text, sizeof text, "worker %d", w);
+        dl_chrome_trace_thread(&t->trace, WORKERS_PID, w, text);
         if (point->option[DL_SYNC_LAG] > 0) {
-            snprintf(text, sizeof text, "communication thread of worker %d", t);
-            dl_chrome_trace_thread(trace, WORKERS_PID, point->workers + t, text);
+            snprintf(text, sizeof text, "communication thread of worker %d", w);
+            dl_chrome_trace_thread(&t->trace, WORKERS_PID, point->workers + w, text);
         }
     }
 }
 
-static void name_gpus(dl_chrome_trace *trace, const dl_point *point)
+static void name_gpus(timeline *t)
 {
-    const dl_split split = dl_point_split(point);
-    const int gpus = dl_split_gpus(&split);
+    const int gpus = dl_split_gpus(&t->split);
     char text[96];
-    dl_chrome_trace_process(trace, GPUS_PID, "GPUs");
-    for (int g = 0; g < point->workers * gpus; g++) {
-        const int rank = dl_split_rank_of(&split, g % gpus);
+    dl_chrome_trace_process(&t->trace, GPUS_PID, "GPUs");
+    for (int g = 0; g < t->workers * gpus; g++) {
+        const int rank = dl_split_rank_of(&t->split, g % gpus);
         size_t used = (size_t)snprintf(text, sizeof text, "worker %d", g / gpus);
-        if (split.stages > 1)
+        if (t->split.stages > 1)
             used += (size_t)snprintf(text + used, sizeof text - used, " stage %d",
-                                     dl_split_stage(&split, rank));
-        if (split.shards > 1)
-            snprintf(text + used, sizeof text - used, " shard %d", dl_split_shard(&split, rank));
-        dl_chrome_trace_thread(trace, GPUS_PID, g, text);
+                                     dl_split_stage(&t->split, rank));
+        if (t->split.shards > 1)
+            snprintf(text + used, sizeof text - used, " shard %d", dl_split_shard(&t->split, rank));
+        dl_chrome_trace_thread(&t->trace, GPUS_PID, g, text);
     }
 }
 
+/* The name of the first process is the point's text, and which of its steps and tracks are here. */
 static void name_processes(timeline *t, const dl_scenario *scenario, const dl_point *point)
 {
-    char text[DL_POINT_TEXT_BYTES + 64];
+    char text[DL_POINT_TEXT_BYTES + 160];
     const int64_t steps = dl_run_steps(scenario, point);
     dl_point_text(text, DL_POINT_TEXT_BYTES, point);
-    if (t->is_full && t->steps < steps) {
-        const size_t length = strlen(text);
-        snprintf(text + length, sizeof text - length, " (first %lld of %lld steps)",
-                 (long long)t->steps, (long long)steps);
-    }
+    size_t used = strlen(text);
+    if (t->is_full && t->started < t->workers)
+        used += (size_t)snprintf(text + used, sizeof text - used, " (part of the first step)");
+    else if (t->is_full && t->steps < steps)
+        used += (size_t)snprintf(text + used, sizeof text - used, " (first %lld of %lld steps)",
+                                 (long long)t->steps, (long long)steps);
+    if (t->workers < point->workers)
+        used += (size_t)snprintf(text + used, sizeof text - used, " (first %d of %d workers)",
+                                 t->workers, point->workers);
     dl_chrome_trace_process(&t->trace, WORKERS_PID, text);
-    if (dl_point_is_split(point)) name_gpus(&t->trace, point);
     if (t->pending != NULL) {
         dl_chrome_trace_process(&t->trace, SERVER_PID, "server");
         dl_chrome_trace_thread(&t->trace, SERVER_PID, 0, "updates");
@@ -234,7 +266,7 @@ static void on_rollout_state(void *user, int who, dl_rollout_state state, double
     dl_chrome_trace_slice(&t->trace, WORKERS_PID, who == DL_ROLLOUT_TRAINER ? 0 : 1 + who,
                           "activity", dl_rollout_state_names[state], ns_of(start_s),
                           ns_of(end_s) - ns_of(start_s), NULL, 0);
-    t->is_full = t->trace.events >= t->events_max;
+    look_whether_full(t);
 }
 
 static void on_rollout_update(void *user, int64_t update, double now_s, int64_t queued,
@@ -388,38 +420,76 @@ static void take_memory(timeline *t, const dl_scenario *scenario, const dl_costs
     t->memory = NULL;
 }
 
-dl_status dl_timeline_put(FILE *out, int events_max, const dl_scenario *scenario,
+/* Releases the state of a run, and zeroes it. */
+static void forget_run(timeline *t)
+{
+    free(t->pending);
+    free(t->passed_ns);
+    free(t->memory);
+    free(t->pass_number);
+    free(t->pass_key);
+    t->pending = NULL;
+    t->passed_ns = NULL;
+    t->memory = NULL;
+    t->pass_number = t->pass_key = NULL;
+    t->pending_count = 0;
+    t->started = 0;
+    t->steps = 0;
+    t->is_full = t->has_collectives = false;
+}
+
+/* Runs the point; *text[*bytes] is the trace's head and the events of the tracks that are drawn. */
+static dl_status take_run(timeline *t, char **text, size_t *bytes, const dl_scenario *scenario,
                           const dl_costs *costs, const dl_point *point, dl_error *err)
 {
-    timeline t = {.split = dl_point_split(point), .events_max = events_max};
+    const size_t passes = (size_t)dl_point_gpus(point) * 2 * (size_t)t->split.micro_batches;
+    const dl_team_observer observer = {.user = t,
+                                       .state = on_state,
+                                       .step = on_step,
+                                       .contribute = on_contribute,
+                                       .update = on_update,
+                                       .collective = on_collective,
+                                       .pass = on_pass,
+                                       .is_enough = &t->is_full};
+    forget_run(t);
+    t->passed_ns = dl_calloc(dl_point_is_split(point) ? passes : 0, sizeof *t->passed_ns, "passes");
+    take_memory(t, scenario, costs, point);
+    dl_chrome_trace_begin(&t->trace, dl_text_stream(text, bytes));
+    name_tracks(t, point);
+    if (dl_point_is_split(point)) name_gpus(t);
+    const dl_status status = dl_run_observe(scenario, costs, point, &observer, err);
+    fclose(t->trace.file.out);
+    return status;
+}
+
+dl_status dl_timeline_put(FILE *out, int64_t bytes_max, const dl_scenario *scenario,
+                          const dl_costs *costs, const dl_point *point, dl_error *err)
+{
+    timeline t = {.split = dl_point_split(point),
+                  .bytes_max = bytes_max,
+                  .all_workers = point->workers,
+                  .workers = point->workers};
     dl_status status = DL_OK;
-    dl_chrome_trace_begin(&t.trace, out);
     if (scenario->generators != NULL) {
+        dl_chrome_trace_begin(&t.trace, out);
         status = write_rollout(&t, scenario, costs, point, err);
     } else {
-        const size_t passes = (size_t)dl_point_gpus(point) * 2 * (size_t)t.split.micro_batches;
-        t.passed_ns =
-            dl_calloc(dl_point_is_split(point) ? passes : 0, sizeof *t.passed_ns, "passes");
-        take_memory(&t, scenario, costs, point);
-        name_tracks(&t.trace, point);
-        const dl_team_observer observer = {.user = &t,
-                                           .state = on_state,
-                                           .step = on_step,
-                                           .contribute = on_contribute,
-                                           .update = on_update,
-                                           .collective = on_collective,
-                                           .pass = on_pass,
-                                           .is_enough = &t.is_full};
-        status = dl_run_observe(scenario, costs, point, &observer, err);
+        char *text = NULL;
+        size_t bytes = 0;
+        status = take_run(&t, &text, &bytes, scenario, costs, point, err);
+        while (status == DL_OK && t.is_full && t.started < t.workers && t.workers > 1) {
+            free(text);
+            t.workers /= 2;
+            status = take_run(&t, &text, &bytes, scenario, costs, point, err);
+        }
+        fwrite(text, 1, bytes, out);
+        free(text);
+        t.trace.file.out = out;
         name_processes(&t, scenario, point);
         write_course(&t.trace, scenario, costs, point);
     }
     dl_chrome_trace_finish(&t.trace);
-    free(t.pending);
-    free(t.passed_ns);
-    free(t.memory);
-    free(t.pass_number);
-    free(t.pass_key);
+    forget_run(&t);
     return status;
 }
 
@@ -429,6 +499,6 @@ dl_status dl_timeline_write(const char *path, const dl_scenario *scenario, const
     dl_output output = {0};
     dl_status status = dl_output_open(&output, path, err);
     if (status == DL_OK)
-        status = dl_timeline_put(output.out, EVENTS_MAX, scenario, costs, point, err);
+        status = dl_timeline_put(output.out, BYTES_MAX, scenario, costs, point, err);
     return dl_output_end(&output, status, err);
 }

@@ -11,13 +11,14 @@
 #include "sim/run.h"
 
 /* Runs replicate 0 of `point` (one of the scenario's) once more and writes its activities to
- * `path`: the first steps, about 2 MB; all steps of a split model. */
+ * `path`: the first steps, below 2 MB. Where one step is more, only the first half of the workers
+ * is drawn, a quarter, and so on; the name of the first process says so. */
 dl_status dl_timeline_write(const char *path, const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point, dl_error *err) DL_MUST_CHECK;
 
-/* The same to a stream, about `events_max` events of 110 bytes each; valid JSON even if the run
- * fails. */
-dl_status dl_timeline_put(FILE *out, int events_max, const dl_scenario *scenario,
+/* The same to a stream, about `bytes_max` bytes and the course of memory in a step, 30 kB at most;
+ * valid JSON even if the run fails. */
+dl_status dl_timeline_put(FILE *out, int64_t bytes_max, const dl_scenario *scenario,
                           const dl_costs *costs, const dl_point *point,
                           dl_error *err) DL_MUST_CHECK;
 

@@ -91,6 +91,12 @@ const top = areas.at(-1).attributes.d.match(/[ML][-.\d]+ [-.\d]+/g).slice(0, 8).
 assert.ok(areas.length === 5 && top[0] === top[7] && top[2] === top[4] && top[0] >= top[2], top.join(" "));
 assert.ok(memory.find(child => child.attributes.class === "capacity") && memory.find(child => child.attributes.class === "peak"));
 
+// 64 workers of 2 stages with 32 micro-batches have more passes in a step than a page holds: some are drawn.
+execFileSync(dlsim, ["--costs", "layers.ini", "--machine", "16x8xa100@400ib", "--layout", "pp=2", "--workers", "64", "--batch-per-worker", "32", "--micro-batches", "32",
+    "--mode", "none", "--steps", "4", "--html", "crowd.html", "-o", "crowd.csv", "--quiet"]);
+const crowd = runPage(fs.readFileSync("crowd.html", "utf8").replace(/<script type="text.plain"[^]*?<.script>\n<script>[^]*?<.script>/, "")).byId.timeline;
+assert.match(captionOf(crowd.children[0]), /none \(first \d+ of 4 steps\) \(first \d+ of 64 workers\)$/);
+
 // Memory by kind: 124,439,808 parameters of 4 bytes, as many gradients, twice as much of Adam; then what batches add. The
 // stroke is the capacity, 24 GiB, which the second point exceeds, and at twice of which the third one's bar ends.
 fs.writeFileSync("memory.ini", ["[scenario]", "steps = 4", "[workload]", "model = gpt2", "arithmetic = fp32", "batch = 2, 64, 512", "[machine]", "file = 2xrtx3090",

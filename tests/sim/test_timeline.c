@@ -79,6 +79,14 @@ static void collectives_have_a_track(void **state)
     dl_costs_free(&costs);
 }
 
+/* How many steps of all the text says that it has. */
+static int steps_said(const char *text)
+{
+    const char *said = strstr(text, " (first ");
+    assert_non_null(said);
+    return atoi(said + strlen(" (first "));
+}
+
 /* A run of 20,000 steps: the file has about 2 MB, says how many steps it has, and has no track of a
  * network. */
 static void long_runs_have_their_first_steps(void **state)
@@ -89,35 +97,49 @@ static void long_runs_have_their_first_steps(void **state)
                                      "workers = 1\n[workload]\ncosts = c\nbatch = 1\n[sync]\n"
                                      "mode = none\n");
     char *text = written(&s, &costs);
-    assert_in_range(strlen(text), 1000000, 2000000);
-    assert_contains(text, "none (first 9000 of 20000 steps)");
-    assert_int_equal(count_of(text, "\"name\":\"step\""), 9000);
+    assert_in_range(strlen(text), 1800000, 2000000);
+    assert_int_equal(steps_said(text), count_of(text, "\"name\":\"step\""));
     assert_int_equal(count_of(text, "\"network\""), 0);
     free(text);
     dl_scenario_free(&s);
     dl_costs_free(&costs);
 }
 
-/* 2 workers without exchange, 20 steps, two events a step and worker: of eight events and two names of
- * workers the run ends after the step in which it has them. */
-static void a_page_has_the_first_events(void **state)
+/* What 1000 bytes hold of 20 steps of that many workers without exchange: after the head of 43 bytes
+ * and a name of 76 for each, steps of 88 + 98 bytes each, or a little more with longer times. */
+static char *brief(int workers)
 {
-    (void)state;
     dl_costs costs = fixture_costs(FIXTURE_COSTS);
-    dl_scenario s = fixture_scenario("[scenario]\nsteps = 20\n[machine]\ncores = 2\n"
-                                     "workers = 2\n[workload]\ncosts = c\nbatch = 2\n[sync]\n"
-                                     "mode = none\n");
+    dl_scenario s = fixture_scenario("[scenario]\nsteps = 20\n[machine]\ncores = 16\n"
+                                     "workers = %d\n[workload]\ncosts = c\n"
+                                     "batch_per_worker = 1\n[sync]\nmode = none\n",
+                                     workers);
     char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
-    assert_int_equal(dl_timeline_put(out, 10, &s, &costs, &s.points[0], NULL), DL_OK);
+    assert_int_equal(dl_timeline_put(out, 1000, &s, &costs, &s.points[0], NULL), DL_OK);
     fclose(out);
-    assert_contains(text, "none (first 2 of 20 steps)");
-    assert_in_range(count_of(text, "\"name\":\"step\""), 3, 4);
+    assert_in_range(bytes, 1000, 1300);
     assert_contains(text, "\n]}\n");
-    free(text);
     dl_scenario_free(&s);
     dl_costs_free(&costs);
+    return text;
+}
+
+/* Two workers: 43 + 2 x 76 + 5 x 186 = 1125, so the second step of one or both. 16 and 8 workers'
+ * first step takes 43 + 8 x (76 + 186) = 2139 and more, that of four begins its last event at 993. */
+static void a_step_beyond_the_limit_has_fewer_workers(void **state)
+{
+    (void)state;
+    char *text = brief(2);
+    assert_contains(text, "none (first 2 of 20 steps)\"");
+    assert_contains(text, "\"worker 1\"");
+    free(text);
+    text = brief(16);
+    assert_contains(text, "none (first 1 of 20 steps) (first 4 of 16 workers)\"");
+    assert_int_equal(count_of(text, "\"thread_name\""), 4);
+    assert_int_equal(count_of(text, "\"tid\":4"), 0);
+    free(text);
 }
 
 typedef struct count {
@@ -157,7 +179,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_step_and_activity_is_there),
                                        cmocka_unit_test(collectives_have_a_track),
                                        cmocka_unit_test(long_runs_have_their_first_steps),
-                                       cmocka_unit_test(a_page_has_the_first_events),
+                                       cmocka_unit_test(a_step_beyond_the_limit_has_fewer_workers),
                                        cmocka_unit_test(a_run_ends_when_enough_is_seen)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -595,6 +595,8 @@ function timeline(box, trace, caption) {
     const tall = top + 20, canvas = make("canvas", { tabindex: 0, role: "img", height: tall,
         "aria-label": `Time line of ${lanes.length} lanes, ${seconds(whole.end - whole.start)}; keys + and - zoom, arrows move, 0 shows all` });
     const said = make("span", { role: "status" });
+    const named = trace.traceEvents.find(event => event.name === "process_name" && event.pid === 1);
+    const notes = named ? (named.args.name.match(/ \((first \d+ of \d+ \w+|part of the first step)\)/g) || []).join("") : "";
     const wide = () => (canvas.clientWidth || 960) - NAME_PX;
     const at = s => NAME_PX + (s - view.start) / (view.end - view.start) * wide();
     function redraw() {
@@ -670,7 +672,7 @@ function timeline(box, trace, caption) {
     const button = (text, label, run) => make("button", { type: "button", "aria-label": label, on: { click: run } }, text);
     box.replaceChildren(make("figure", { class: "wide" }, make("div", { class: "zoom" }, button("+", "Zoom in", keys["+"]), button("\u2212", "Zoom out", keys["-"]),
         button("\u2190", "Earlier", keys.ArrowLeft), button("\u2192", "Later", keys.ArrowRight), button("All", "All of the time", keys[0]), said), canvas,
-        make("figcaption", {}, caption + (all.length > lanes.length ? ` The first ${lanes.length} of ${all.length} lanes.` : ""))),
+        make("figcaption", {}, caption + notes + (all.length > lanes.length ? ` The first ${lanes.length} of ${all.length} lanes.` : ""))),
         ...trace.traceEvents.filter(event => event.name === "memory" && event.ph === "M").map(event => courseFigure(event.args)));
     look(excerpt.start, excerpt.end);
     if (globalThis.ResizeObserver) new ResizeObserver(redraw).observe(canvas);
