@@ -293,8 +293,8 @@ bool dl_key_holds(const dl_key *key, const char *value)
 /* --- the reference -----------------------------------------------------------------------------
  */
 
-/* "one of a, b", "number in ns, us, ms, s, from 0 ns to 1 s", ... */
-static void describe_value(const dl_key *key, char *text, size_t bytes)
+/* "a, b", "number of ns, us, ms, s, 0 ns to 1 s", in brief without the units; ... */
+static void describe_value(const dl_key *key, bool brief, char *text, size_t bytes)
 {
     const char *const *choices =
         key->type == DL_KEY_FLAG && key->choices == NULL ? no_yes : key->choices;
@@ -316,6 +316,7 @@ static void describe_value(const dl_key *key, char *text, size_t bytes)
             dl_amount_text(low, sizeof low, key->low, key->dimension);
             dl_amount_text(high, sizeof high, key->high, key->dimension);
         }
+        if (brief) units[0] = '\0';
         snprintf(text, bytes, "%s%s%s, %s to %s%s", whole ? "whole number" : "number",
                  units[0] != '\0' ? " of " : "", units, low, high, key->bounds ? "; bounds" : "");
     }
@@ -330,8 +331,11 @@ static void print_markdown(FILE *out, const dl_key *key, const char *value, cons
                            const char *takes)
 {
     fprintf(out, "| `%s` | %s | %s |", key->name, value, fallback);
-    fprintf(out, " %s | %s%s%s%s%s |\n", describe_sweep(key), key->help,
-            key->only != NULL ? "; with " : "", key->only != NULL ? key->only : "",
+    fprintf(out, " %s | %s%s%s%s%s |\n",
+            key->sweep == '\0'  ? ""
+            : key->sweep == '|' ? "bars"
+                                : "yes",
+            key->help, key->only != NULL ? "; with " : "", key->only != NULL ? key->only : "",
             takes[0] != '\0' ? "; " : "", takes);
 }
 
@@ -375,7 +379,7 @@ static void print_key(FILE *out, const dl_key *key, dl_keys_form form, const cha
         [DL_KEYS_MAN] = print_man,
     };
     char value[200], fallback[80];
-    describe_value(key, value, sizeof value);
+    describe_value(key, form == DL_KEYS_MARKDOWN, value, sizeof value);
     snprintf(fallback, sizeof fallback, "%s",
              key->required           ? "required"
              : key->fallback != NULL ? key->fallback
@@ -383,35 +387,71 @@ static void print_key(FILE *out, const dl_key *key, dl_keys_form form, const cha
     print[form](out, key, value, fallback, takes);
 }
 
-static void print_section_head(FILE *out, const char *section, dl_keys_form form, bool first)
+/* The rows from `from` on that are of its section. */
+static size_t section_length(const dl_keys *keys, size_t from)
 {
-    switch (form) {
-    case DL_KEYS_TERMINAL: fprintf(out, "%s[%s]\n", first ? "" : "\n", section); break;
-    case DL_KEYS_MARKDOWN:
-        fprintf(out, "\n### [%s]\n\n| key | value | default | swept | |\n|---|---|---|---|---|\n",
-                section);
-        break;
-    case DL_KEYS_MAN: fprintf(out, ".SS [%s]\n", section); break;
+    size_t to = from;
+    while (to < keys->count && strcmp(keys->rows[to].section, keys->rows[from].section) == 0)
+        to++;
+    return to - from;
+}
+
+static bool are_alike(const dl_key *a, const dl_key *b)
+{
+    return strcmp(a->name, b->name) == 0 && strcmp(a->help, b->help) == 0 && a->low == b->low &&
+           a->high == b->high && a->type == b->type && a->form == b->form &&
+           a->choices == b->choices;
+}
+
+/* The rows after the section at `from` that are sections with the same keys. */
+static size_t alike_length(const dl_keys *keys, size_t from)
+{
+    const size_t length = section_length(keys, from);
+    size_t to = from + length;
+    while (to < keys->count && section_length(keys, to) == length) {
+        for (size_t i = 0; i < length; i++)
+            if (!are_alike(&keys->rows[from + i], &keys->rows[to + i])) return to - from - length;
+        to += length;
     }
+    return to - from - length;
+}
+
+/* The names of `count` rows' sections. */
+static void print_section_head(FILE *out, const dl_key *rows, size_t count, dl_keys_form form,
+                               bool first)
+{
+    static const char *const before[] = {"", "\n### ", ".SS "};
+    static const char *const after[] = {
+        "\n", "\n\n| key | value | default | list | |\n|---|---|---|---|---|\n", "\n"};
+    const char *last = "";
+    fputs(form == DL_KEYS_TERMINAL && !first ? "\n" : before[form], out);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(rows[i].section, last) == 0) continue;
+        fprintf(out, "%s[%s]", i > 0 ? ", " : "", rows[i].section);
+        last = rows[i].section;
+    }
+    fputs(after[form], out);
 }
 
 bool dl_keys_print(FILE *out, const dl_keys *keys, const char *section, dl_keys_form form,
                    dl_key_takes_fn takes)
 {
-    const char *last = NULL;
-    for (size_t i = 0; i < keys->count; i++) {
-        const dl_key *key = &keys->rows[i];
-        if (section != NULL && !admits(key->section, section) &&
-            strcmp(key->section, section) != 0) {
+    bool any = false;
+    for (size_t i = 0, length, alike; i < keys->count; i += length + alike) {
+        const dl_key *rows = &keys->rows[i];
+        length = section_length(keys, i);
+        alike = section == NULL ? alike_length(keys, i) : 0;
+        if (section != NULL && !admits(rows->section, section) &&
+            strcmp(rows->section, section) != 0) {
             continue;
         }
-        if (last == NULL || strcmp(last, key->section) != 0) {
-            print_section_head(out, key->section, form, last == NULL);
+        print_section_head(out, rows, length + alike, form, !any);
+        any = true;
+        for (size_t k = 0; k < length; k++) {
+            char who[200] = "";
+            if (takes != NULL) takes(&rows[k], who, sizeof who);
+            print_key(out, &rows[k], form, who);
         }
-        last = key->section;
-        char who[200] = "";
-        if (takes != NULL) takes(key, who, sizeof who);
-        print_key(out, key, form, who);
     }
-    return last != NULL;
+    return any;
 }

@@ -91,8 +91,9 @@ bool dl_key_holds(const dl_key *key, const char *value);
 /* How the table is printed: for a terminal, as Markdown tables, as part of a manual page. */
 typedef enum dl_keys_form { DL_KEYS_TERMINAL, DL_KEYS_MARKDOWN, DL_KEYS_MAN } dl_keys_form;
 
-/* Prints one section of the table, or all (NULL). False if there is no such section. `takes` writes
- * who takes a key into text[bytes], "" for all; may be NULL. */
+/* Prints one section of the table, or all (NULL), neighbouring sections with the same keys as one.
+ * False if there is no such section. `takes` writes who takes a key into text[bytes], "" for all;
+ * may be NULL. */
 typedef void (*dl_key_takes_fn)(const dl_key *key, char *text, size_t bytes);
 
 bool dl_keys_print(FILE *out, const dl_keys *keys, const char *section, dl_keys_form form,

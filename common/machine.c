@@ -291,21 +291,19 @@ static const dl_key rows[] = {
      .offset = offsetof(dl_node_kind, peer),
      .help = "GPUs of a node between which copies need not go through host memory"},
     TIMED("machine", "staged_bytes_per_s", OF_KIND, dl_node_kind, staged_bytes_per_s, RATES, false,
-          "of one copy between GPUs that goes through host memory, at most; default: what its "
-          "links let through"),
+          "of one copy between GPUs through host memory, at most; default: what its links let "
+          "through"),
     {"machine", "gpudirect", DL_KEY_FLAG, .fallback = "no", .owner = OF_KIND,
      .offset = offsetof(dl_node_kind, gpudirect), .help = "NICs and GPUs copy without host memory"},
     {"machine", "collectives", DL_KEY_CHOICE, .choices = libraries, .fallback = "other",
      .owner = OF_MACHINE, .offset = offsetof(dl_machine, library),
-     .help =
-         "library for them: with nccl, `algorithm = auto` is what NCCL's tuning model chooses, and "
-         "its constants take the place of [protocol]s ll, ll128 and simple that are not given; "
-         "with other, what is fastest by the [protocol]s"},
+     .help = "nccl: `algorithm = auto` is what NCCL's tuning model chooses, with its constants for "
+             "[protocol]s that are not given; other: the fastest by the [protocol]s"},
     {"machine", "nccl", DL_KEY_CHOICE, .choices = dl_nccl_versions, .fallback = "default",
      .owner = OF_MACHINE, .offset = offsetof(dl_machine, nccl),
-     .help = "version of NCCL, whose constants choose; a number means collectives = nccl. default: "
-             "2.26. PyTorch before 1.7 has 2.4, before 1.10 2.7, before 1.13 2.10, 2.0 2.14, 2.1 "
-             "2.18, 2.3 2.20, 2.5 2.21, 2.7 2.26"},
+     .help = "version of NCCL; a number means collectives = nccl. default: 2.26. PyTorch before "
+             "1.7 has 2.4, before 1.10 2.7, before 1.13 2.10, 2.0 2.14, 2.1 2.18, 2.3 2.20, 2.5 "
+             "2.21, 2.7 2.26"},
     SOURCE("machine"),
     QUANTITY("gpu_model *", "memory_bytes", OF_MODEL, dl_gpu_model, memory_bytes, SIZES, true,
              "of the GPU"),
@@ -321,13 +319,10 @@ static const dl_key rows[] = {
              false, "peak rate; default: that of fp16, where tf32 has one"),
     QUANTITY("gpu_model *", "fp8_flop_per_s", OF_MODEL, dl_gpu_model, fp8_flop_per_s, FLOPS, false,
              "peak rate"),
-    QUANTITY(
-        "gpu_model *", "compute_capability", OF_MODEL, dl_gpu_model, compute_capability, CAPABILITY,
-        false,
-        "by which NCCL takes its constants, and the protocol LL128 with 7.0, 8.0 and from 9.0 on"),
+    QUANTITY("gpu_model *", "compute_capability", OF_MODEL, dl_gpu_model, compute_capability,
+             CAPABILITY, false, "by which NCCL takes its constants and protocols"),
     TIMED("gpu_model *", "clock_frac", OF_MODEL, dl_gpu_model, clock_frac, SHARE, false,
-          "clock under load over that of the peak rates, where a low limit of power takes some of "
-          "it; only estimated times depend on it; default: 1"),
+          "clock under load over that of the peak rates; only for estimated times; default: 1"),
     SOURCE("gpu_model *"),
     TIMED("link *", "bytes_per_s", OF_CLASS, dl_link_class, bytes_per_s, RATES, true,
           "each direction: what programs get"),
@@ -360,7 +355,7 @@ static const dl_key rows[] = {
     OWN("gpus *", "parent", "socketN, or name of a [switch]", true, "what is above them"),
     OWN("gpus *", "link", "name of a [link]", true, "to the parent"),
     OWN("nodes *", "kind", "name", false,
-        "kind of these nodes ([nodes 0, 2-3], from 0), described by sections such as [gpus 0-3 of "
+        "of these nodes ([nodes 0, 2-3], from 0), described by sections such as [gpus 0-3 of "
         "NAME]; or give model"),
     OWN("nodes *", "model", "name of a [gpu_model]", false,
         "of all their GPUs, where nothing else is different about these nodes"),
@@ -377,19 +372,17 @@ static const dl_key rows[] = {
         "part of the link's rate at which the crossbar sums (NVLink SHARP); without it, it cannot"),
     SOURCE("nvswitch"),
     TIMED("shm", "bytes_per_s", OF_KIND, dl_node_kind, shm_bytes_per_s, RATES, false,
-          "of a GPU, what it sends and receives together in collectives through host memory: as "
-          "NCCL does between GPUs that no NVLink and no PCIe switch joins, or without peer access; "
-          "default: as `peer` says, over what links let through"),
+          "of a GPU, both directions together, in collectives through host memory (NCCL without "
+          "NVLink, PCIe switch or peer access); default: by `peer` and the links"),
     SOURCE("shm"),
     TIMED("overlap", "inside_slowdown", OF_KIND, dl_node_kind, overlap_slowdown, SLOWDOWN, false,
-          "of computing while collectives run inside the node, where it is more than that of the "
-          "costs"),
+          "of computing beside collectives inside the node, where more than the costs'"),
     SOURCE("overlap"),
     TIMED("network", "bytes_per_s", OF_NETWORK, dl_machine, network_bytes_per_s, RATES, false,
           "of the core that joins the nodes; without it, it never limits"),
     TIMED("network", "first_use_ns", OF_NETWORK, dl_machine, first_use_ns, LONG_TIMES, false,
-          "added to the first average of a run: the collectives library connects, allocates "
-          "buffers and loads kernels; allreduce does so before its first step"),
+          "of the first average of a run, or before the first step of allreduce: the library "
+          "connects"),
     SOURCE("network"),
     DL_FABRIC_ROWS(FABRIC, 0),
     OWN("netswitch *", "parent", "name of a [netswitch]", false,
@@ -400,14 +393,13 @@ static const dl_key rows[] = {
         "netswitch *", "bytes_per_s", OF_NET_SWITCH, dl_net_switch, uplink_bytes_per_s, RATES,
         false,
         "of its uplinks together, each direction; default: what is below it over oversubscription"),
-    QUANTITY(
-        "netswitch *", "oversubscription", OF_NET_SWITCH, dl_net_switch, oversubscription,
-        OVERSUBSCRIPTION, false,
-        "rate of its nodes' ports and of the uplinks below it over that of its own; default: 1"),
+    QUANTITY("netswitch *", "oversubscription", OF_NET_SWITCH, dl_net_switch, oversubscription,
+             OVERSUBSCRIPTION, false,
+             "rate of what is below it over that of its uplinks; default: 1"),
     {"netswitch *", "uplinks", DL_FABRIC_WHOLE(1, 4096), .owner = OF_NET_SWITCH,
      .offset = offsetof(dl_net_switch, uplinks),
-     .help = "that spreading = ecmp tells apart; default: as many as carry their rate at that of a "
-             "port, with bytes_per_s one"},
+     .help = "that spreading = ecmp tells apart; default: as many as carry their rate at a "
+             "port's, 1 with bytes_per_s"},
     QUANTITY("netswitch *", "background_frac", OF_NET_SWITCH, dl_net_switch, background_frac, TAKEN,
              false, "of its uplinks that other jobs take; default: that of [fabric]"),
     OWN("traffic *", "from", "a, b-c, ...", true,
@@ -416,7 +408,7 @@ static const dl_key rows[] = {
     QUANTITY("traffic *", "bytes", OF_TRAFFIC, dl_traffic, bytes, SENT, true,
              "that a node sends each time"),
     QUANTITY("traffic *", "every_ns", OF_TRAFFIC, dl_traffic, every_ns, PERIODS, true,
-             "from one start to the next; one that takes longer is followed at once"),
+             "from one start to the next, or to the end of one that takes longer"),
     QUANTITY("traffic *", "start_ns", OF_TRAFFIC, dl_traffic, start_ns, LONG_TIMES, false,
              "of the first time; default: 0"),
     QUANTITY(
@@ -426,13 +418,13 @@ static const dl_key rows[] = {
     QUANTITY("site *", "latency_ns", OF_SITE, dl_site, latency_ns, TIMES, false,
              "of that way; default: 0"),
     QUANTITY("between *", "bytes_per_s", OF_SITE_PAIR, dl_site_pair, bytes_per_s, RATES, false,
-             "of the two sites that the section names ([between paris tokyo]), each direction, in "
-             "addition to the sites' own limits; default: no limit"),
+             "of the two sites that the section names ([between paris tokyo]), each direction, "
+             "beside the sites' own limits; default: no limit"),
     QUANTITY("between *", "latency_ns", OF_SITE_PAIR, dl_site_pair, latency_ns, TIMES, false,
              "one way; default: 0"),
     WHOLE("tcp", "sockets", OF_NETWORK, dl_machine, tcp.sockets, 1, 64, "1", false,
-          "in parallel, of a channel between two nodes; with this section the nodes exchange over "
-          "TCP, and the rates of ports are those of the wire"),
+          "of a channel, in parallel; with this section nodes exchange over TCP, and port rates "
+          "are those of the wire"),
     WHOLE("tcp", "channels", OF_NETWORK, dl_machine, tcp.channels, 1, 32, "1", false,
           "that share the bytes of a collective, each with its sockets"),
     QUANTITY("tcp", "mtu_bytes", OF_NETWORK, dl_machine, tcp.mtu_bytes, PACKET, false,
@@ -440,11 +432,11 @@ static const dl_key rows[] = {
     QUANTITY("tcp", "window_bytes", OF_NETWORK, dl_machine, tcp.window_bytes, WINDOW, false,
              "that a socket may have in flight; default: no limit"),
     TIMED("tcp", "socket_bytes_per_s", OF_NETWORK, dl_machine, tcp.socket_bytes_per_s, RATES, false,
-          "that a socket gets at most (5 Gb/s between EC2 instances outside of a placement group); "
-          "default: no limit"),
+          "of a socket at most (5 Gb/s between EC2 instances outside a placement group); default: "
+          "no limit"),
     TIMED("tcp", "queue_ns", OF_NETWORK, dl_machine, tcp.queue_ns, TIMES, false,
-          "what the queue before a port holds, as time at the port's rate (latency of tc's token "
-          "bucket), one packet at least; without queue_ns and queue_bytes there is no limit"),
+          "what the queue before a port holds, as time at its rate (latency of tc's token "
+          "bucket); without this and queue_bytes no limit"),
     QUANTITY("tcp", "queue_bytes", OF_NETWORK, dl_machine, tcp.queue_bytes, WINDOW, false,
              "what it holds in addition (burst of tc's token bucket)"),
     SOURCE("tcp"),

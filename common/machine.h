@@ -241,111 +241,110 @@ extern const char *const dl_fabric_orders[];     /* "nodes", "switches", NULL */
 
 /* The rows of [fabric] in machine files and in scenarios, whose values override the machine file's.
  * FIELD(member) gives a row's owner and offset. */
-#define DL_FABRIC_ROWS(FIELD, SWEEP)                                                              \
-    {"fabric",                                                                                    \
-     "topology",                                                                                  \
-     DL_KEY_CHOICE,                                                                               \
-     .choices = dl_fabric_kind_names,                                                             \
-     FIELD(kind),                                                                                 \
-     .sweep = SWEEP,                                                                              \
-     .help = "switches between the nodes' ports; none, the default: only [network] bytes_per_s "  \
-             "limits"},                                                                           \
-        {"fabric",                                                                                \
-         "group_nodes",                                                                           \
-         DL_FABRIC_WHOLE(1, 4096),                                                                \
-         FIELD(group_nodes),                                                                      \
-         .sweep = SWEEP,                                                                          \
-         .help = "nodes under a leaf (fat_tree), under the leaves of a group (rail), of a group " \
-                 "(dragonfly); needed by these"},                                                 \
-        {"fabric",                                                                                \
-         "oversubscription",                                                                      \
-         DL_FABRIC_PURE(1, 1e3),                                                                  \
-         FIELD(oversubscription),                                                                 \
-         .sweep = SWEEP,                                                                          \
-         .help = "rate of a leaf's ports over that of its uplinks (trees); default: 1"},          \
-        {"fabric",                                                                                \
-         "pod_groups",                                                                            \
-         DL_FABRIC_WHOLE(0, 4096),                                                                \
-         FIELD(pod_groups),                                                                       \
-         .sweep = SWEEP,                                                                          \
-         .help = "groups of a pod, where the tree has a third level; default: 0, it has none"},   \
-        {"fabric",                                                                                \
-         "pod_oversubscription",                                                                  \
-         DL_FABRIC_PURE(1, 1e3),                                                                  \
-         FIELD(pod_oversubscription),                                                             \
-         .sweep = SWEEP,                                                                          \
-         .help = "rate of the uplinks of a pod's leaves over that of its own; default: 1"},       \
-        {"fabric",                                                                                \
-         "spreading",                                                                             \
-         DL_KEY_CHOICE,                                                                           \
-         .choices = dl_fabric_spreadings,                                                         \
-         FIELD(spreading),                                                                        \
-         .sweep = SWEEP,                                                                          \
-         .help = "of flows over a switch's uplinks (trees): ideal, the default, as over one "     \
-                 "link of their sum; ecmp, each flow over one by a hash"},                        \
-        {"fabric",                                                                                \
-         "placement",                                                                             \
-         DL_KEY_CHOICE,                                                                           \
-         .choices = dl_fabric_placements,                                                         \
-         FIELD(placement),                                                                        \
-         .sweep = SWEEP,                                                                          \
-         .help = "of the nodes: packed, the default, group by group; scattered, dealt over all "  \
-                 "groups (switches: over those with nodes) in turn"},                             \
-        {"fabric", "slots", DL_KEY_OWN, .form = "a, b-c, ...",                                    \
-         .help = "of the nodes, in the order of their numbers, as a scheduler gave them, in "     \
-                 "place of placement; from 0, group by group"},                                   \
-        {"fabric",                                                                                \
-         "rank_order",                                                                            \
-         DL_KEY_CHOICE,                                                                           \
-         .choices = dl_fabric_orders,                                                             \
-         FIELD(rank_order),                                                                       \
-         .sweep = SWEEP,                                                                          \
-         .help = "of the nodes: nodes, the default, that of their numbers, as a launcher gives "  \
-                 "ranks; switches, that of their slots"},                                         \
-        {"fabric",                                                                                \
-         "router_nodes",                                                                          \
-         DL_FABRIC_WHOLE(1, 4096),                                                                \
-         FIELD(router_nodes),                                                                     \
-         .sweep = SWEEP,                                                                          \
-         .help = "nodes at a router (dragonfly); default: 1"},                                    \
-        {"fabric",                                                                                \
-         "global_links",                                                                          \
-         DL_FABRIC_WHOLE(1, 4096),                                                                \
-         FIELD(global_links),                                                                     \
-         .sweep = SWEEP,                                                                          \
-         .help = "between every two groups, each direction (dragonfly); default: 1"},             \
-        {"fabric",                                                                                \
-         "size_x",                                                                                \
-         DL_FABRIC_WHOLE(1, DL_FABRIC_SIZE_MAX),                                                  \
-         FIELD(size[0]),                                                                          \
-         .sweep = SWEEP,                                                                          \
-         .help = "of a torus, with a node at each switch; needed by it"},                         \
-        {"fabric",       "size_y",       DL_FABRIC_WHOLE(1, DL_FABRIC_SIZE_MAX),                  \
-         FIELD(size[1]), .sweep = SWEEP, .help = "default: 1"},                                   \
-        {"fabric",       "size_z",       DL_FABRIC_WHOLE(1, DL_FABRIC_SIZE_MAX),                  \
-         FIELD(size[2]), .sweep = SWEEP, .help = "default: 1"},                                   \
-        {"fabric",                                                                                \
-         "link_bytes_per_s",                                                                      \
-         .type = DL_KEY_QUANTITY,                                                                 \
-         .dimension = DL_DIMENSION_BYTES_PER_S,                                                   \
-         .low = 1e3,                                                                              \
-         .high = 1e15,                                                                            \
-         FIELD(link_bytes_per_s),                                                                 \
-         .sweep = SWEEP,                                                                          \
-         .help = "of a link between switches (torus, dragonfly); default: the ports' rate"},      \
-        {"fabric",                                                                                \
-         "hop_ns",                                                                                \
-         .type = DL_KEY_QUANTITY,                                                                 \
-         .dimension = DL_DIMENSION_NS,                                                            \
-         .low = 0,                                                                                \
-         .high = 1e9,                                                                             \
-         FIELD(hop_ns),                                                                           \
-         .sweep = SWEEP,                                                                          \
-         .help = "of each switch beyond the first on the way; default: 0"},                       \
-    {                                                                                             \
-        "fabric", "background_frac", DL_FABRIC_PURE(0, 0.99), FIELD(background_frac),             \
-            .sweep = SWEEP,                                                                       \
-            .help = "of every link between switches that other jobs take; default: 0"             \
+#define DL_FABRIC_ROWS(FIELD, SWEEP)                                                             \
+    {"fabric",                                                                                   \
+     "topology",                                                                                 \
+     DL_KEY_CHOICE,                                                                              \
+     .choices = dl_fabric_kind_names,                                                            \
+     FIELD(kind),                                                                                \
+     .sweep = SWEEP,                                                                             \
+     .help = "switches between the nodes' ports; none, the default: only [network] bytes_per_s " \
+             "limits"},                                                                          \
+        {"fabric",                                                                               \
+         "group_nodes",                                                                          \
+         DL_FABRIC_WHOLE(1, 4096),                                                               \
+         FIELD(group_nodes),                                                                     \
+         .sweep = SWEEP,                                                                         \
+         .help = "nodes under a leaf (fat_tree), or of a group (rail, dragonfly); "              \
+                 "required there"},                                                              \
+        {"fabric",                                                                               \
+         "oversubscription",                                                                     \
+         DL_FABRIC_PURE(1, 1e3),                                                                 \
+         FIELD(oversubscription),                                                                \
+         .sweep = SWEEP,                                                                         \
+         .help = "rate of a leaf's ports over that of its uplinks (trees); default: 1"},         \
+        {"fabric",                                                                               \
+         "pod_groups",                                                                           \
+         DL_FABRIC_WHOLE(0, 4096),                                                               \
+         FIELD(pod_groups),                                                                      \
+         .sweep = SWEEP,                                                                         \
+         .help = "groups of a pod, for a third level; default: 0, none"},                        \
+        {"fabric",                                                                               \
+         "pod_oversubscription",                                                                 \
+         DL_FABRIC_PURE(1, 1e3),                                                                 \
+         FIELD(pod_oversubscription),                                                            \
+         .sweep = SWEEP,                                                                         \
+         .help = "rate of the uplinks of a pod's leaves over that of its own; default: 1"},      \
+        {"fabric",                                                                               \
+         "spreading",                                                                            \
+         DL_KEY_CHOICE,                                                                          \
+         .choices = dl_fabric_spreadings,                                                        \
+         FIELD(spreading),                                                                       \
+         .sweep = SWEEP,                                                                         \
+         .help = "of flows over uplinks (trees): ideal, the default, as over one link "          \
+                 "of their sum; ecmp, each over one by a hash"},                                 \
+        {"fabric",                                                                               \
+         "placement",                                                                            \
+         DL_KEY_CHOICE,                                                                          \
+         .choices = dl_fabric_placements,                                                        \
+         FIELD(placement),                                                                       \
+         .sweep = SWEEP,                                                                         \
+         .help = "of the nodes: packed, the default, group by group; scattered, over "           \
+                 "all groups (switches: with nodes) in turn"},                                   \
+        {"fabric", "slots", DL_KEY_OWN, .form = "a, b-c, ...",                                   \
+         .help = "of the nodes, as a scheduler gave them, in place of placement; from "          \
+                 "0, group by group"},                                                           \
+        {"fabric",                                                                               \
+         "rank_order",                                                                           \
+         DL_KEY_CHOICE,                                                                          \
+         .choices = dl_fabric_orders,                                                            \
+         FIELD(rank_order),                                                                      \
+         .sweep = SWEEP,                                                                         \
+         .help = "of the nodes: nodes, the default, by number; switches, by slot"},              \
+        {"fabric",                                                                               \
+         "router_nodes",                                                                         \
+         DL_FABRIC_WHOLE(1, 4096),                                                               \
+         FIELD(router_nodes),                                                                    \
+         .sweep = SWEEP,                                                                         \
+         .help = "nodes at a router (dragonfly); default: 1"},                                   \
+        {"fabric",                                                                               \
+         "global_links",                                                                         \
+         DL_FABRIC_WHOLE(1, 4096),                                                               \
+         FIELD(global_links),                                                                    \
+         .sweep = SWEEP,                                                                         \
+         .help = "between every two groups, each direction (dragonfly); default: 1"},            \
+        {"fabric",                                                                               \
+         "size_x",                                                                               \
+         DL_FABRIC_WHOLE(1, DL_FABRIC_SIZE_MAX),                                                 \
+         FIELD(size[0]),                                                                         \
+         .sweep = SWEEP,                                                                         \
+         .help = "of a torus, with a node at each switch; needed by it"},                        \
+        {"fabric",       "size_y",       DL_FABRIC_WHOLE(1, DL_FABRIC_SIZE_MAX),                 \
+         FIELD(size[1]), .sweep = SWEEP, .help = "default: 1"},                                  \
+        {"fabric",       "size_z",       DL_FABRIC_WHOLE(1, DL_FABRIC_SIZE_MAX),                 \
+         FIELD(size[2]), .sweep = SWEEP, .help = "default: 1"},                                  \
+        {"fabric",                                                                               \
+         "link_bytes_per_s",                                                                     \
+         .type = DL_KEY_QUANTITY,                                                                \
+         .dimension = DL_DIMENSION_BYTES_PER_S,                                                  \
+         .low = 1e3,                                                                             \
+         .high = 1e15,                                                                           \
+         FIELD(link_bytes_per_s),                                                                \
+         .sweep = SWEEP,                                                                         \
+         .help = "of a link between switches (torus, dragonfly); default: the ports' rate"},     \
+        {"fabric",                                                                               \
+         "hop_ns",                                                                               \
+         .type = DL_KEY_QUANTITY,                                                                \
+         .dimension = DL_DIMENSION_NS,                                                           \
+         .low = 0,                                                                               \
+         .high = 1e9,                                                                            \
+         FIELD(hop_ns),                                                                          \
+         .sweep = SWEEP,                                                                         \
+         .help = "of each switch beyond the first on the way; default: 0"},                      \
+    {                                                                                            \
+        "fabric", "background_frac", DL_FABRIC_PURE(0, 0.99), FIELD(background_frac),            \
+            .sweep = SWEEP,                                                                      \
+            .help = "of every link between switches that other jobs take; default: 0"            \
     }
 #define DL_FABRIC_WHOLE(low_, high_) .type = DL_KEY_INT, .low = low_, .high = high_
 #define DL_FABRIC_PURE(low_, high_) \

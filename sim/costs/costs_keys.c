@@ -50,12 +50,11 @@ const char *const dl_sharded_names[] = {"none", "optimizer", "gradients", "param
     }
 #define TRACE(key, kind, member, words) \
     KEY("trace *", key, kind, DL_COST_TRACE, offsetof(dl_cost_trace, member), words)
-#define QUANTISE(name, kind)                                                            \
-    SINGLE("quantise " name, "encode_bytes_per_s", RATES, DL_NEED_QUANTISE << kind,     \
-           quantise[kind].encode_bytes_per_s,                                           \
-           "of the vector that a core makes such a message of; workers on cores"),      \
-        SINGLE("quantise " name, "decode_bytes_per_s", RATES, DL_NEED_QUANTISE << kind, \
-               quantise[kind].decode_bytes_per_s, "of the vector that it makes of a message")
+#define QUANTISE(name, kind)                                                                \
+    SINGLE("quantise " name, "encode_bytes_per_s", RATES, DL_NEED_QUANTISE << kind,         \
+           quantise[kind].encode_bytes_per_s, "of the vector that becomes such a message"), \
+        SINGLE("quantise " name, "decode_bytes_per_s", RATES, DL_NEED_QUANTISE << kind,     \
+               quantise[kind].decode_bytes_per_s, "of the vector that it becomes")
 #define SERIES(in, key, unit, least, most, looks, words)                                     \
     {                                                                                        \
         KEY(in, key, DL_KEY_OWN, DL_COST_SERIES, 0, words), .dimension = unit, .low = least, \
@@ -76,31 +75,29 @@ static const dl_key rows[] = {
     HEAD("batch_min", COUNTS(INT32_MAX), batch_min, "smallest batch of a worker that was measured"),
     HEAD("batch_max", COUNTS(INT32_MAX), batch_max, "largest one"),
     HEAD("accumulate", COUNTS(1000000), accumulate,
-         "micro-batches whose gradients the program accumulates in a step; batches and times are "
-         "those of one of them, but updates and [dispatch] external_ns: dlsim takes as many, unless "
-         "[sync] accumulate says otherwise"),
+         "micro-batches that the program accumulates in a step; batches and times are of one of "
+         "them, but for updates and [dispatch] external_ns. Default of [sync] accumulate"),
     HEAD("tensor_ranks", COUNTS(1024), tensor_ranks,
-         "GPUs that divide each layer (tensor parallelism): times, parameters and activations are "
-         "those of one of them, and tp in [machine] layout must be as many"),
+         "GPUs that divide each layer: times, parameters and activations are of one of them; tp "
+         "in [machine] layout must be as many"),
     HEAD("cores", COUNTS(1024), cores, "of the machine that was measured"),
     {KEY("costs", "overlap", DL_KEY_FLAG, DL_COST_HEAD, offsetof(dl_costs, overlap),
-         "the program exchanges gradients during its backward pass: so does dlsim on GPUs, unless "
-         "[exchange] overlap says otherwise"), .fallback = "no"},
+         "the program exchanges gradients during its backward pass: default of [exchange] overlap"),
+         .fallback = "no"},
     {KEY("costs", "sharded", DL_KEY_CHOICE, DL_COST_HEAD, offsetof(dl_costs, sharded),
-         "what the program divides among its workers: so does dlsim in mode allreduce on GPUs, "
-         "unless [exchange] sharded says otherwise"), .choices = dl_sharded_names,
+         "what the program's workers divide: default of [exchange] sharded"),
+         .choices = dl_sharded_names,
      .fallback = "none"},
     {KEY("costs", "reshard_after_forward", DL_KEY_FLAG, DL_COST_HEAD,
-         offsetof(dl_costs, keeps_parameters), "likewise: no, it gathers parameters once and keeps "
-         "them until the backward pass has ended"), .choices = reshards, .fallback = "yes",
+         offsetof(dl_costs, keeps_parameters), "likewise"), .choices = reshards, .fallback = "yes",
      .only = "sharded = parameters"},
     {KEY("costs", "half_weights", DL_KEY_FLAG, DL_COST_HEAD, offsetof(dl_costs, half_weights),
-         "the model's weights have 16 bits, and the optimizer a copy of parameter_bytes (Megatron); "
-         "no: they are the parameters"), .fallback = "no"},
+         "weights have 16 bits, and the optimizer a copy of parameter_bytes (Megatron)"),
+         .fallback = "no"},
     {KEY("costs", "waits", DL_KEY_FLAG, DL_COST_HEAD, offsetof(dl_costs, waits),
          "the program makes a batch, launches its step and waits for its end, in turn: so does "
-         "dlsim on GPUs, unless [machine] ahead, [input] cores or prefetch are "
-         "given"), .fallback = "no"},
+         "dlsim unless [machine] ahead, [input] cores or prefetch are given"),
+         .fallback = "no"},
     OP("fixed_ns", INTERCEPT, DL_NEED_OPS, fixed_ns, "of the operation, whatever the batch"),
     OP("per_sample_ns", TIMES, DL_NEED_OPS, per_sample_ns, "and for each sample"),
     OP("flop_per_sample", FLOPS, 0, flop_per_sample,
@@ -113,13 +110,12 @@ static const dl_key rows[] = {
     LAYER("activation_bytes_per_sample", SIZES, activation_bytes_per_sample,
         "kept for the backward pass, in place of its share of [gpu_memory]'s"),
     LAYER("working_bytes_per_sample", SIZES, working_bytes_per_sample,
-        "at the busiest moment of its passes, beside what layers keep: gradients, what is computed "
-        "again; unknown: 0"),
+        "at the busiest moment of its passes, beside what is kept; unknown: 0"),
     LAYER("tensor_bytes_per_sample", SIZES, tensor_bytes_per_sample,
         "with tensor_ranks: the whole activation that a collective among them carries"),
     LAYER("tensor_collectives_forward", VECTORS, tensor_collectives_forward,
         "with tensor_ranks: all-reduces of it in a forward pass, or pairs of all-gather and "
-        "reduce-scatter, which carry as much"),
+        "reduce-scatter"),
     LAYER("tensor_collectives_backward", VECTORS, tensor_collectives_backward,
         "and in a backward pass, waited for"),
     LAYER("tensor_collectives_beside", VECTORS, tensor_collectives_beside,
@@ -143,25 +139,21 @@ static const dl_key rows[] = {
     SINGLE("update", "read_bytes_per_s", RATES, DL_NEED_UPDATE, update.read_bytes_per_s, "of it"),
     SINGLE("update", "write_bytes_per_s", RATES, DL_NEED_UPDATE, update.write_bytes_per_s, "of it"),
     SINGLE("update", "optimizer_reads", VECTORS, 0, optimizer_reads,
-        "vectors that the server's optimizer reads in passes after the sum (3 with momentum in one "
-        "pass: the sum, parameters, momentum); default: the sum is the update; also those of an "
-        "outer optimizer (bmuf, [sync] outer), default 5; workers on GPUs"),
+        "vectors that the server's optimizer reads after the sum (momentum in one pass: 3); "
+        "default: the sum is the update; of an outer optimizer 5"),
     SINGLE("update", "optimizer_writes", VECTORS, 0, optimizer_writes,
-        "vectors that it writes (2 with momentum in one pass); an outer one by default 2"),
+        "vectors that it writes (momentum: 2); of an outer one 2"),
     QUANTISE("fp16", DL_COMPRESS_FP16),
     QUANTISE("1bit", DL_COMPRESS_1BIT),
     QUANTISE("topk", DL_COMPRESS_TOPK),
     QUANTISE("int8", DL_COMPRESS_INT8),
     QUANTISE("fp4", DL_COMPRESS_FP4),
     SINGLE("quantise", "learned_bytes_per_s", RATES, DL_NEED_LEARNED, learned_bytes_per_s,
-        "of parameters that a core copies, to subtract those of the last average from them; "
-        "workers on cores"),
+        "of parameters that a core copies, to subtract the last average"),
     SINGLE("shared", "push_bytes_per_s", RATES, 0, shared.push_bytes_per_s,
-        "what a push takes longer, as a rate, onto a vector that another core's cache holds: "
-        "workers on cores"),
+        "what a push takes longer onto a vector in another core's cache"),
     SINGLE("shared", "average_bytes_per_s", RATES, 0, shared.average_bytes_per_s,
-        "likewise an average whose result others' caches hold; where this is given, it is not "
-        "part of [average]"),
+        "likewise an average, then no part of [average]"),
     SINGLE("shared", "pull_bytes_per_s", RATES, 0, shared.pull_bytes_per_s,
         "likewise a pull of what another core has written"),
     SINGLE("memory", "total_bytes_per_s", RATES, DL_NEED_MEMORY, memory_total_bytes_per_s,
@@ -178,18 +170,18 @@ static const dl_key rows[] = {
     SINGLE("dispatch", "per_worker_ns", ISSUE, DL_NEED_DISPATCH, dispatch.per_worker_ns,
         "to issue one GPU's step"),
     SINGLE("dispatch", "contention_frac", SHARE, 0, dispatch.contention_frac,
-        "by which each further GPU of a process makes per_worker_ns longer: threads that launch "
-        "the GPUs' operations wait for one lock; unknown: 0. With [machine] dispatch = single"),
+        "by which each further GPU of a process makes per_worker_ns longer: launches wait for one "
+        "lock; unknown: 0. With [machine] dispatch = single"),
     SINGLE("dispatch", "external_ns", ISSUE, 0, dispatch.external_ns,
-        "time of a step in which a host thread waits for what its trace does not show (input from "
-        "other processes, peers): the same for any number of GPUs; unknown: 0"),
+        "in a step, that a host thread waits for what its trace does not show, the same for any "
+        "number of GPUs; unknown: 0"),
     SINGLE("dispatch", "launch_ns", WAITS, 0, dispatch.launch_ns,
-        "of one operation on an idle stream, such as a copy of an exchange, in a program that "
-        "waits for the end of each step; unknown: 0"),
+        "of one operation on an idle stream, where the program waits for each step's end; "
+        "unknown: 0"),
     SINGLE("overlap", "slowdown", FACTOR, DL_NEED_OVERLAP, overlap_slowdown,
         "factor on a GPU's compute while collectives run beside it"),
     SINGLE("generator", "token_ns", TIMES, DL_NEED_GENERATOR, generator.token_ns,
-        "a of a replica of the generator: with c requests in flight each gets a token every a + b c"),
+        "a of a replica: with c requests each gets a token every a + b c"),
     SINGLE("generator", "request_token_ns", TIMES, DL_NEED_GENERATOR, generator.request_token_ns,
         "b of that"),
     SINGLE("trainer", "fixed_ns", TIMES, 0, trainer.fixed_ns,
@@ -197,50 +189,45 @@ static const dl_key rows[] = {
     SINGLE("trainer", "token_gpu_ns", TIMES, 0, trainer.token_gpu_ns,
         "for each of its tokens, on one GPU, in place of simulating the trainer's step"),
     SINGLE("trainer", "fixed_frac", SHARE, DL_NEED_SPLIT, trainer.fixed_frac,
-        "of a measured update on policy ([generators] on_policy_s), without generation: what more GPUs do "
-        "not make shorter"),
+        "as [generators] train_fixed_frac"),
     SINGLE("network", "bytes_per_s", RATES, 0, network.bytes_per_s,
         "of a node's port, each direction, in place of the machine file's"),
     SINGLE("network", "pair_bytes_per_s", RATES, 0, network.pair_bytes_per_s,
-        "between two nodes, both directions together: where one core or one tunnel serves all "
-        "packets of a pair"),
+        "between two nodes, both directions together"),
     SINGLE("network", "latency_ns", WAITS, 0, network.latency_ns,
         "of a message between two nodes, beside their own links'"),
     SINGLE("network", "slice_ns", WAITS, 0, network.slice_ns,
-        "of each slice (1 MiB at most) of a collective's message between two nodes, while which its "
-        "sender sends nothing else: sockets"),
+        "of each slice (1 MiB) of a collective's message between nodes, its sender's time: "
+        "sockets"),
     SINGLE("message", "host_ns", WAITS, 0, message_host_ns,
         "of a message of exchange anywhere, beside the links': staging, MPI"),
     SINGLE("spread", "gpu_frac", SHARE, 0, gpu_spread_frac,
-        "standard deviation of the logarithm of the compute times of GPUs of one model"),
+        "standard deviation of the logarithm of compute times of GPUs of one model"),
     SINGLE("spread", "work_frac", SHARE, 0, work_frac,
-        "coefficient of variation of a worker's work in a step, another one in each step: data of "
-        "several lengths or sizes; not where a model is split"),
+        "coefficient of variation of a worker's work in a step: unlike samples; not where a model "
+        "is split"),
     SINGLE("spread", "work_max", FACTOR, 0, work_max,
-        "most that a worker's work in a step is over the mean; unknown: lognormal"),
+        "most work of a step over the mean; unknown: lognormal"),
     SINGLE("spread", "work_samples", COUNTS(1e9), 0, work_samples,
-        "samples of the steps whose work differs so: that of b times as many, a sum, differs by "
-        "1/sqrt(b) as much; unknown: any batch differs alike"),
+        "samples of these steps: work of b times as many differs by 1/sqrt(b) as much; unknown: "
+        "any batch alike"),
     SINGLE("spread", "board_slowdown", FACTOR, 0, gpu_board_slowdown,
-        "factor on the compute of a GPU when another one below its PCIe switch is used too"),
+        "factor on compute when another GPU below its PCIe switch is used too"),
     SINGLE("spread", "compute_frac", SHARE, 0, compute_spread_frac,
-        "standard deviation of the logarithm of the factor on all compute, where it is estimated"),
+        "standard deviation of the logarithm of a factor on all compute, of estimates"),
     SINGLE("broadcast", "bytes", SIZES, 0, broadcast_bytes,
-        "of the buffers that DistributedDataParallel broadcasts before each forward pass; "
-        "processes on cores or GPUs"),
+        "of buffers that DistributedDataParallel broadcasts before each forward pass"),
     SINGLE("broadcast", "calls", FACTOR, 0, broadcast_calls,
-        "broadcasts that the buffers take, one for each of their number types; processes on cores "
-        "only; unknown: 1"),
+        "broadcasts of these, one for each number type; processes on cores; unknown: 1"),
     SINGLE("gloo", "latency_ns", WAITS, DL_NEED_GLOO, gloo.latency_ns,
-        "processes on cores, where the file has neither [collective allreduce N] nor [roundtrip "
-        "N]: an all-reduce of N adds 2 (N - 1) (latency + bytes / bytes_per_s) to a step, a "
-        "broadcast log2 N of these"),
+        "processes on cores, without [collective allreduce N]: an all-reduce of N adds 2 (N - 1) "
+        "(latency + bytes / bytes_per_s) to a step, a broadcast log2 N of these"),
     SINGLE("gloo", "bytes_per_s", RATES, DL_NEED_GLOO, gloo.bytes_per_s, "of it"),
     SINGLE("gloo", "beside_frac", SHARE, DL_NEED_GLOO, gloo.beside_frac,
-        "share of an all-reduce's time that it adds to a backward pass which it lies within"),
+        "share of its time that an all-reduce adds to a backward pass around it"),
     SINGLE("gloo", "ranks_factor", ANY_FACTOR, DL_NEED_OTHER_RANKS, gloo.ranks_factor,
-        "on exchanges of N processes, where the file has times of other numbers only: all-reduces "
-        "grow with 2 (N - 1), broadcasts with log2 N, calls of a server with N"),
+        "on exchanges of N processes, where the file has other numbers only: all-reduces grow "
+        "with 2 (N - 1), broadcasts with log2 N, calls with N"),
     SINGLE("rpc", "latency_ns", WAITS, DL_NEED_RPC, rpc.latency_ns,
         "likewise: a call of a parameter server by each of N processes adds "
         "N (latency + bytes / bytes_per_s)"),
@@ -249,8 +236,8 @@ static const dl_key rows[] = {
     SINGLE("input", "bytes_per_sample", SIZES, DL_NEED_INPUT, input_bytes_per_sample,
         "copied to the GPU; needed if there is an [op input]"),
     SINGLE("input", "copy_ns", WAITS, 0, input_copy_ns,
-        "of copying a step's batch to the GPU, in addition to its bytes at the link's rate; on "
-        "cores, of taking it from the process that made it; unknown: 0"),
+        "of copying a step's batch to the GPU, beside its bytes; on cores, of taking it from the "
+        "process that made it; unknown: 0"),
     SINGLE("input", "stored_bytes_per_sample", SIZES, 0, stored_bytes_per_sample,
         "of a sample in storage, as a compressed image; counts with [input] storage_bytes_per_s of "
         "the scenario"),
@@ -259,13 +246,13 @@ static const dl_key rows[] = {
     SINGLE("gpu_memory", "workspace_bytes", SIZES, DL_NEED_GPU_MEMORY, gpu_memory.workspace_bytes,
         "of libraries and the driver"),
     SERIES("sharing", "copies_*", DL_DIMENSION_PURE, 1e-3, 1e3, NULL,
-        "copies_K: a step's time with K co-running instances over its time alone, per time slice; "
-        "of K workers that share a GPU, of its time there: 1 where they take turns"),
+        "copies_K: a step's time with K copies at once over its time alone; of K workers on a "
+        "GPU, over their time in turn"),
     SERIES("linearity", "batch_*", DL_DIMENSION_PURE, 1e-3, 1e3, NULL,
         "batch_B: time of all operations at batch B over that of their lines"),
     SERIES("work", "steps", DL_DIMENSION_PURE, 0, 0, "list of factors",
-        "a worker's work in a step over the mean, ascending and equally likely, in place of "
-        "[spread] work_frac: dlcal takes it from runs with dlprof train --work"),
+        "a worker's work in a step over the mean, equally likely, in place of [spread] work_frac "
+        "(dlcal fit)"),
     SERIES("gradients", "ready_*", DL_DIMENSION_PURE, 0, 0, "SHARE, BYTES",
         "ready_1, ready_2, ...: share of the backward pass, and the bytes of gradients "
         "ready by then"),
@@ -274,20 +261,20 @@ static const dl_key rows[] = {
     SERIES("collective *", "nodes", DL_DIMENSION_PURE, 0, 0, "whole number",
         "that the ranks are on"),
     SERIES("roundtrip *", "bytes_*", DL_DIMENSION_NS, 0, DL_COLLECTIVE_TIME_MAX_NS, NULL,
-        "bytes_SIZE of [roundtrip CALLERS]: time that a call to a parameter server, with that many "
-        "bytes each way, adds to a step"),
+        "bytes_SIZE of [roundtrip CALLERS]: what a call to a parameter server, so many bytes each "
+        "way, adds to a step"),
     SERIES("pushpull *", "bytes_*", DL_DIMENSION_NS, 0, DL_COLLECTIVE_TIME_MAX_NS, NULL,
-        "bytes_SIZE of [pushpull RANKS]: time that a push of that many bytes to a synchronous "
-        "server, its update and the pull after it add to a step of processes (ps)"),
+        "bytes_SIZE of [pushpull RANKS]: what a push to a synchronous server, its update and the "
+        "pull add to a step of processes (ps)"),
     SERIES("allreduce_pair *", "bytes_*", DL_DIMENSION_NS, 0, DL_COLLECTIVE_TIME_MAX_NS, NULL,
-        "bytes_SIZE of [allreduce_pair RANKS]: time that two all-reduces in flight at once, of "
-        "that many bytes in total, add to a step of processes"),
+        "bytes_SIZE of [allreduce_pair RANKS]: what two all-reduces at once, of so many bytes in "
+        "total, add to a step"),
     SERIES("allreduce_beside *", "bytes_*", DL_DIMENSION_NS, 0, DL_COLLECTIVE_TIME_MAX_NS, NULL,
-        "bytes_SIZE of [allreduce_beside RANKS]: time that an all-reduce during the backward pass "
-        "adds to a step of processes"),
+        "bytes_SIZE of [allreduce_beside RANKS]: what an all-reduce during the backward pass adds "
+        "to a step"),
     SERIES("allreduce_late *", "bytes_*", DL_DIMENSION_NS, 0, DL_COLLECTIVE_TIME_MAX_NS, NULL,
-        "bytes_SIZE of [allreduce_late RANKS]: time that an all-reduce takes from the last process "
-        "on, where all others have waited for it"),
+        "bytes_SIZE of [allreduce_late RANKS]: an all-reduce from the last process on, where the "
+        "others wait"),
     SERIES("collective *", "starts", DL_DIMENSION_PURE, 0, 0, "list of factors",
         "on its times, one for each start of the benchmark's processes"),
     SERIES("roundtrip *", "starts", DL_DIMENSION_PURE, 0, 0, "list of factors",
@@ -302,7 +289,7 @@ static const dl_key rows[] = {
         "on its times, one for each start of the benchmark's processes"),
     SERIES("machine *", "bytes_per_s", DL_DIMENSION_BYTES_PER_S, 1e3, 1e15, NULL,
         "in place of the machine file's: [machine link nvlink2] of its [link nvlink2], [machine "
-        "host] of its [host]; each direction of a link, or [machine network]: the network's core"),
+        "host] of its [host], [machine network] of its [network]"),
     SERIES("machine *", "duplex_bytes_per_s", DL_DIMENSION_BYTES_PER_S, 1e3, 1e15, NULL,
         "likewise: both directions of a link together"),
     SERIES("machine *", "latency_ns", DL_DIMENSION_NS, 0, 3.6e12, NULL, "likewise: of a link"),
@@ -333,17 +320,17 @@ static const dl_key rows[] = {
     {TRACE("batch", DL_KEY_INT64, batch, "samples of a step of that rank"), COUNTS(INT32_MAX),
          .required = true},
     {TRACE("allreduces", DL_KEY_FLAG, allreduces, "its ranks exchange gradients in each step, as "
-         "mode allreduce does"), .fallback = "no"},
-    {TRACE("step_ns", DL_KEY_OWN, step_ns, "its mean step, which dlsim shows beside the one that "
-         "it predicts for as many workers"), TIMES},
-    {TRACE("recording_ns", DL_KEY_OWN, recording_ns, "that recording is taken to have added to the "
-         "host's part of it, and the costs are without; unknown: nothing"), TIMES},
+         "mode allreduce does"),
+         .fallback = "no"},
+    {TRACE("step_ns", DL_KEY_OWN, step_ns, "its mean step, which dlsim shows beside its "
+                                           "prediction"), TIMES},
+    {TRACE("recording_ns", DL_KEY_OWN, recording_ns, "that recording added to the host's part, "
+         "and the costs are without; unknown: nothing"), TIMES},
     SERIES("trace *", "collective_*", DL_DIMENSION_PURE, 0, 0, "NAME, CALLS, BYTES, NS, RANKS",
         "collective_1, ...: collectives of a step beside the exchange of gradients: calls, bytes "
-        "of one rank as NCCL counts them (0: not known), time on the device with waits for other "
-        "ranks, ranks of their group (0: not known)"),
+        "of a rank as NCCL counts them, time on the device with waits, ranks; 0: not known"),
     SERIES("notes", "note_*", DL_DIMENSION_PURE, 0, 0, "text",
-        "note_1, ...: what the program that wrote the file noted; results repeat it"),
+        "note_1, ...: of the program that wrote the file; results repeat it"),
     SERIES("noise", "factors_*", DL_DIMENSION_PURE, 0, 0, "list of factors",
         "factors_RUN_COPY_LINE: step times over the expected ones, in order"),
     SERIES("noise *", "factors_*", DL_DIMENSION_PURE, 0, 0, "list of factors",

@@ -80,32 +80,30 @@ static const dl_key rows[] = {
     {"scenario", "name", OWN, .form = "text", .help = "as results call it; default: the file"},
     {"scenario", "steps", WHOLE64(1, DL_STEPS_MAX), .fallback = "200", SCENARIO(steps),
      .sweep = ',',
-     .help = "of a worker; rounded up to whole intervals. With [generators] updates, 60 by default"},
+     .help = "of a worker, rounded up to whole intervals. With [generators]: updates, 60 by "
+             "default"},
     {"scenario", "warmup", WHOLE64(0, DL_STEPS_MAX), .fallback = "0", SCENARIO(warmup),
      .sweep = ',',
-     .help = "steps of the fastest worker that are not counted, before those that are; with any, "
-             "steps is not rounded up. With [generators] 10 by default"},
+     .help = "first steps of the fastest worker, not counted; steps is then not rounded up. With "
+             "[generators] 10 by default"},
     {"scenario", "seed", WHOLE64(0, 9e18), .fallback = "1", SCENARIO(seed), .sweep = ',',
      .help = "of all random numbers"},
     {"scenario", "replicates", WHOLE64(1, REPLICATES_MAX), .fallback = "1", SCENARIO(replicates),
-     .sweep = ',', .help = "runs of each point, with costs drawn from their standard errors"},
+     .sweep = ',', .help = "runs of each point, for its 95 % interval"},
 
     {"scenario", "per_worker", FLAG, .fallback = "no", SCENARIO(per_worker),
-     .help = "results also have a number for each worker: mean step and staleness"},
+     .help = "also write each worker's mean step and staleness"},
 
     {"machine", "cores", OWN, .form = "whole number from 1 on, workers, measured",
      .group = DL_TAKE_CORES, .sweep = '.',
-     .help = "that the workers share; required without file. workers: one each; measured: as many "
-             "as the cost file says"},
+     .help = "required without file. workers: one each; measured: the cost file's"},
     {"machine", "workers", OWN, .form = "whole number from 1 on, or all", .low = 1,
      .high = DL_WORKERS_MAX, .sweep = '.',
-     .help = "required without placement, layout and [pipeline] gpus. all: every GPU of the machine "
-             "file"},
+     .help = "required without placement, layout and [pipeline] gpus. all: the machine's GPUs"},
     {"machine", "processes", CHOICE(processes), .fallback = "auto", SCENARIO(processes),
      .group = DL_TAKE_CORES, .sweep = ',',
-     .help = "workers on cores are processes, which exchange by the cost file's [collective ...]s, "
-             "not threads with one memory; auto: if it has an allreduce, or is of a program other "
-             "than dlprof train"},
+     .help = "workers are processes, which exchange by the cost file's [collective ...]s, not "
+             "threads; auto: if it has an allreduce, or is not of dlprof train"},
     {"machine", "file", OWN, .form = "file", .sweep = ',', .column = "machine",
      .help = "machine file: workers are its GPUs"},
     {"machine", "nodes", WHOLE(1, DL_WORKERS_MAX), .owner = DL_OF_NOBODY, .group = DL_TAKE_GPUS,
@@ -120,28 +118,26 @@ static const dl_key rows[] = {
     DL_FABRIC_ROWS(FABRIC, ','),
     {"machine", "gpus", OWN, .form = "list of numbers", .group = DL_TAKE_GPUS, .sweep = '|',
      .help = "GPUs of workers 0, 1, ..., ascending, counted over all nodes; more workers share "
-             "them in turn, by [sharing] of the costs. Default: worker w has GPU w"},
+             "them in turn. Default: worker w has GPU w"},
     {"machine", "placement", OWN, .form = "digits", .group = DL_TAKE_GPUS, .sweep = ',',
      .help = "in place of gpus and workers: workers of each node (431: 4, 3, 1)"},
     {"machine", "layout", OWN, .form = "AXIS=SIZE, ...", .group = DL_TAKE_GPUS, .sweep = '|',
-     .help = "GPUs of a worker, which hold one replica of the model: tp=COUNT that divide each layer, "
-             "pp=COUNT stages of its layers, fsdp=COUNT ranks that share parameters, gradients and "
-             "optimizer state; the first axis is of neighbours. dp=COUNT, last: the workers. "
-             "Default: each worker is one GPU"},
+     .help = "GPUs of a worker (one replica), neighbours first: tp=COUNT divide each layer, "
+             "pp=COUNT are stages of its layers, fsdp=COUNT share parameters, gradients and "
+             "optimizer state; dp=COUNT, last: the workers. Default: one GPU"},
     {"machine", "dispatch", CHOICE(dl_dispatch_names), .fallback = "per_gpu", GPU(dispatch),
-     .sweep = ',', .help = "host threads that issue the steps: one for all GPUs, or one each"},
+     .sweep = ',', .help = "host threads that launch the steps: one for all GPUs, or one each"},
     {"machine", "ahead", WHOLE(0, DL_STEPS_MAX), .fallback = "1", GPU(ahead), .sweep = ',',
      .help = "steps that the host may be ahead of the GPUs"},
     {"machine", "reads", EITHER(reads), .fallback = "nothing", GPU(reads_forward), .sweep = ',',
-     .help = "of a step, before the host launches the next one; forward: what the forward passes "
-             "of its GPUs made (a loss or a metric), while the backward passes run (MXNet)"},
+     .help = "what the host reads before it launches the next step; forward: a result of the "
+             "forward pass, as a loss"},
     {"machine", "pageable", FLAG, .fallback = "no", GPU(pageable), .sweep = ',',
      .help = "host memory of copies is not pinned"},
 
     {"exchange", "shards", OWN, .form = "whole number from 1 to 64, workers or nodes",
      .low = 1, .high = DL_SHARDS_MAX, .fallback = "1", USED(SERVER), .sweep = ',',
-     .help = "shards of the server; workers, nodes: one for each of them (nodes that have "
-             "workers), at most 64"},
+     .help = "of the server; workers, nodes: one for each"},
     {"exchange", "algorithm", OWN, .choices = algorithms, .fallback = "auto", USED(COLLECTIVES),
      .sweep = ',', .help = "of collectives"},
     {"exchange", "nccl", CHOICE(dl_nccl_versions), OF_GPU(machine.nccl), USED(COLLECTIVES),
@@ -150,62 +146,58 @@ static const dl_key rows[] = {
 #include "sim/platform/exchange_keys.h"
     {"exchange", "compress", CHOICE(dl_compress_names), .fallback = "none",
      SCENARIO(compression.kind), .sweep = ',',
-     .help = "of what is pushed or reduced; on cores in modes that push to a server"},
+     .help = "of what is pushed or reduced; on cores only with a server"},
     {"exchange", "topk_frac", .type = DL_KEY_REAL, .low = 1e-9, .high = 1,
      SCENARIO(compression.kept_frac), .sweep = ',', .only = "compress = topk",
      .help = "of the parameters; required there"},
 
     {"input", "cores", WHOLE(1, DL_WORKERS_MAX), .fallback = "1", GPU(input_cores), .sweep = ',',
      .column = "input_cores", .limits = DL_LIMITS_INPUT_CORES,
-     .help = "of each node that make batches, if the cost file has [op input]"},
+     .help = "of a node that make batches, if the cost file has [op input]"},
     {"input", "loaders", WHOLE(0, DL_LOADERS_MAX), .fallback = "0", SCENARIO(input.loaders),
      .group = DL_TAKE_CORES, .sweep = ',', .limits = DL_LIMITS_LOADERS,
-     .help = "processes of each worker that make its batches ([op input]) beside training, on the "
-             "same cores, in turn (num_workers of PyTorch's DataLoader); 0: it makes them itself"},
+     .help = "processes of a worker that make its batches, on the same cores (num_workers of "
+             "PyTorch's DataLoader); 0: it makes them itself"},
     {"input", "prefetch", WHOLE(0, DL_PREFETCH_MAX), .fallback = "1", SCENARIO(input.prefetch),
      .sweep = ',', .limits = DL_LIMITS_PREFETCH,
      .help = "batches of a worker made ahead. Default on cores: 2 for each of its loaders"},
     {"input", "made", EITHER(makings), .fallback = "ahead", GPU(made_at_launch), .sweep = ',',
-     .help = "when a batch is made: as prefetch says, or in host memory when the host launches its "
-             "step, to be copied when the GPU comes to that step"},
+     .help = "as prefetch says, or in host memory when the step is launched, to be copied when it "
+             "begins"},
     {"input", "noise", EITHER(input_noises), .fallback = "none", GPU(input_varies), .sweep = ',',
      .help = "of the time to make a batch"},
     {"input", "storage_bytes_per_s", RATE, SCENARIO(input.storage_bytes_per_s), .sweep = ',',
      .limits = DL_LIMITS_STORAGE,
-     .help = "that a node reads of its storage, all workers together: [input] "
-             "stored_bytes_per_sample of the cost file, before a batch is made. Default: no limit. "
-             "Not where models are split"},
+     .help = "of a node's storage, for [input] stored_bytes_per_sample of the costs. Default: no "
+             "limit. Not where models are split"},
     {"input", "shared_storage_bytes_per_s", RATE,
      GPU(shared_storage_bytes_per_s), .sweep = ',', .limits = DL_LIMITS_SHARED_STORAGE,
-     .help = "that all nodes together read of a file server, as by NFS, in place of or beside each "
-             "node's storage_bytes_per_s. What it takes of the network is not simulated"},
+     .help = "of a file server for all nodes, beside their own storage; its share of the network "
+             "is not simulated"},
     {"input", "storage_ahead_bytes", BYTES(0),
      .fallback = "0", SCENARIO(input.storage_ahead_bytes), .group = DL_TAKE_CORES, .sweep = ',',
-     .help = "that storage reads on while nothing is asked of it, then there at once: what the "
-             "operating system reads ahead, or what a disk with a limited rate lets through after "
-             "a pause (its burst)"},
+     .help = "that storage reads on while idle: read-ahead, or the burst of a disk with a limited "
+             "rate"},
     {"input", "cached_frac", .type = DL_KEY_REAL, .low = 0, .high = 1, .fallback = "0",
      SCENARIO(input.cached_frac), .sweep = ',',
-     .help = "of the samples that are in the host's memory and need not be read"},
+     .help = "of the samples, which need not be read"},
 
     {"pipeline", "stages", WHOLE(1, DL_STAGES_MAX), .fallback = "1", PIPELINE(stages),
      .sweep = ',',
-     .help = "GPUs that the model's layers are split over; 1: not split. As pp in [machine] layout"},
+     .help = "GPUs that share the model's layers: pp of [machine] layout"},
     {"pipeline", "micro_batches", WHOLE(1, DL_MICRO_BATCHES_MAX), .fallback = "1",
      PIPELINE(micro_batches), .sweep = ',',
-     .help = "of a worker's batch; 1: one stage works at a time. With stages = 1 as [sync] "
-             "accumulate"},
+     .help = "of a worker's batch. With stages = 1: [sync] accumulate"},
     {"pipeline", "micro_batch", WHOLE(0, INT32_MAX), .fallback = "0", PIPELINE(micro_batch),
      .sweep = ',',
-     .help = "samples of a rank's micro-batch, in place of micro_batches, which are then as many as "
-             "the batch has; 0: as micro_batches says"},
+     .help = "samples of a rank's micro-batch, in place of their number; 0: as micro_batches says"},
     {"pipeline", "schedule", CHOICE(dl_schedule_names), .fallback = "gpipe", PIPELINE(schedule),
      .sweep = ',', .only = "stages > 1",
-     .help = "order of a stage's micro-batches; without a flush at the step's end: pipedream (with "
-             "micro_batches = 1), 2bw (with as many as stages, or more)"},
+     .help = "order of micro-batches; without a flush: pipedream (micro_batches = 1), 2bw (as "
+             "many as stages, or more)"},
     {"pipeline", "chunks", WHOLE(1, DL_STAGE_CHUNKS_MAX), .fallback = "1", PIPELINE(chunks),
      .sweep = ',', .only = "stages > 1",
-     .help = "runs of layers of each stage, with schedule = interleaved: virtual stages"},
+     .help = "runs of layers of a stage (virtual stages), with schedule = interleaved"},
     {"pipeline", "split", OWN, .form = "balanced, or names of layers", .fallback = "balanced",
      .group = DL_TAKE_GPUS, .sweep = '|', .only = "stages > 1",
      .help = "first layers of stages 1, 2, ...; balanced: by compute time"},
@@ -214,36 +206,34 @@ static const dl_key rows[] = {
      .only = "stages > 1", .help = "that cross each cut; default: of the cost file"},
     {"pipeline", "gpus", WHOLE(1, DL_WORKERS_MAX), .owner = DL_OF_NOBODY, .group = DL_TAKE_GPUS,
      .sweep = '.',
-     .help = "of all workers, in place of [machine] workers; those that stages do not divide are "
-             "left out"},
+     .help = "of all workers, in place of [machine] workers"},
 
     {"workload", "costs", OWN, .form = "file", .sweep = ',',
      .help = "cost file; this, model or samples_per_s is required"},
     {"workload", "gpu_costs", OWN, .form = "GPU:FILE, ...", .group = DL_TAKE_GPUS, .sweep = '|',
-     .help = "cost files for some of the machine's GPU models, by name; only their operations and "
-             "memory are used. Default: costs, scaled by data-sheet rates"},
+     .help = "cost files of some GPU models of the machine: their operations and memory. Default: "
+             "costs, scaled by data sheets"},
     {"workload", "model", OWN, .form = "NAME or NAME:KEY=VALUE,...", .group = DL_TAKE_GPUS,
      .sweep = '|',
-     .help = "in place of costs: a network that dlsim --workloads lists, whose times are estimated "
-             "from its operations and the GPU's data sheet"},
+     .help = "in place of costs: a network of dlsim --workloads, estimated from its operations "
+             "and the GPU's data sheet"},
     {"workload", "arithmetic", CHOICE(arithmetics), .fallback = "auto", SCENARIO(arithmetic),
      .sweep = ',', .only = "model", .elsewhere = dl_arithmetic_words,
-     .help = "of its products; fp16, bf16: of its activations too, as under PyTorch's autocast; "
-             "fp8: of the products of linear layers in a transformer's blocks, all else in bf16 "
-             "(Transformer Engine); auto: bf16 for transformers, tf32 for convolutions where all "
-             "GPUs have it (tf32: of NVIDIA), else fp32. Parameters, gradients and what is "
-             "exchanged are fp32 in all"},
+     .help = "of products; with fp16, bf16 of activations too (autocast); fp8: of linear layers "
+             "in a transformer's blocks, the rest in bf16 (Transformer Engine); auto: bf16 for "
+             "transformers, tf32 for convolutions, where all GPUs have it, else fp32. Exchanged "
+             "is fp32 in all"},
     {"workload", "optimizer", CHOICE(optimizers), .fallback = "auto", SCENARIO(optimizer),
      .sweep = ',', .only = "model", .help = "auto: momentum for images, adam for transformers"},
     {"workload", "recompute", CHOICE(dl_recompute_names), .fallback = "auto", SCENARIO(recompute),
      .sweep = ',', .only = "model",
-     .help = "activations of a transformer that are computed again in the backward pass: none; "
-             "selective, the core of attention; full, all but the inputs of blocks; auto: as the "
-             "model's own key recompute says, none without it"},
+     .help = "activations of a transformer computed again in the backward pass: selective: the "
+             "core of attention; full: all but the inputs of blocks; auto: the model's own key "
+             "recompute"},
     {"workload", "samples_per_s", .type = DL_KEY_REAL, .low = 1e-6, .high = 1e9,
      SCENARIO(samples_per_s), .sweep = ',',
-     .help = "throughput of one worker, in place of a cost file: a third of its step is taken to "
-             "be forward, two thirds backward, and everything else is assumed"},
+     .help = "throughput of one worker, in place of a cost file: a third of its step is forward, "
+             "two thirds backward, all else assumed"},
     {"workload", "device", .type = DL_KEY_TEXT, SCENARIO(device), .form = "text",
      .only = "samples_per_s",
      .help = "GPU that it was measured on; default: the machine's"},
@@ -253,30 +243,27 @@ static const dl_key rows[] = {
      .help = "for weak scaling"},
     {"workload", "shares", CHOICE(shares), .fallback = "equal", SCENARIO(shares),
      .group = DL_TAKE_GPUS, .sweep = ',',
-     .help = "how GPUs of several models divide a batch: the same number of samples each, or so "
-             "that all compute for the same time"},
+     .help = "of a batch over unlike GPUs: equal, or so that all compute for the same time"},
     {"workload", "samples_per_epoch", WHOLE64(1, 1e18), SCENARIO(samples_per_epoch), .sweep = ',',
      .help = "for the time and, on GPUs, the price of an epoch"},
     {"workload", "parameter_bytes", WHOLE64(1, 1e15), .dimension = DL_DIMENSION_BYTES,
      SCENARIO(parameter_bytes), .sweep = ',', .help = "of the model, in place of the cost file's"},
     {"workload", "calibrate", OWN, .form = "STEP, STEP@WORKERS, STEP@WORKERSxSAMPLES or FACTOR",
      .sweep = ',',
-     .help = "a measured step, as 212ms@8x32 of 8 workers with 32 samples each: all compute times "
-             "one factor, so that this step is predicted; default workers: the fewest of the "
-             "scenario. A number without unit is the factor. Of several variants the first was "
-             "measured"},
+     .help = "a measured step, as 212ms@8x32 of 8 workers with 32 samples each: all compute is "
+             "scaled to it. Default: of the fewest workers. A number without unit is the factor. "
+             "Of several variants the first was measured"},
     {"workload", "trace", OWN, .form = "file", .group = DL_TAKE_GPUS, .only = "costs",
-     .help = "a recorded step, of dlcal replay --step: workers run its launches, gaps and streams, "
-             "in place of the costs' times; batch_per_worker is the recorded one"},
+     .help = "a step of dlcal replay --step: workers run its launches, gaps and streams in place "
+             "of the costs' times; batch_per_worker is the recorded one"},
     {"workload", "missing", CHOICE(missings), .fallback = "assume", SCENARIO(missing),
-     .help = "costs that a run needs and the cost file does not give: assume a default, which the "
-             "results name with its interval and source, or refuse to run"},
+     .help = "a cost that the cost file lacks: assume a default, named with interval and source, "
+             "or refuse to run"},
     {"workload", "scale", CHOICE(scales), .fallback = "auto", SCENARIO(scale),
      .group = DL_TAKE_GPUS, .sweep = ',',
-     .help = "compute of another GPU than the machine's: auto scales it by data-sheet rates where "
-             "the costs' device is known, or as scale_compute says; no leaves it"},
+     .help = "costs of another GPU: auto scales them by data sheets, or as scale_compute says"},
     {"workload", "scale_compute", OWN, .form = "file", .group = DL_TAKE_GPUS, .sweep = ',',
-     .help = "the costs are of a GPU of this machine file: scale them to the machine's"},
+     .help = "machine file of the GPU that the costs are of"},
     {"workload", "scale_arithmetic", CHOICE(dl_arithmetic_names), .fallback = "fp32",
      SCENARIO(scale_arithmetic), .sweep = ',', .only = "scale_compute", .help = "by these rates"},
 
@@ -288,85 +275,80 @@ static const dl_key rows[] = {
      .help = "the optimizer's state too"},
     {"sync", "outer", CHOICE(outers), .fallback = "none", SCENARIO(outer),
      .group = DL_TAKE_OPTION(DL_SYNC_OUTER), .sweep = ',',
-     .help = "nesterov: an outer optimizer, whose gradient is the parameters of the last average "
-             "minus the new average (DiLoCo); the workers' own optimizers keep their state"},
+     .help = "nesterov: an outer optimizer, whose gradient is what the average has moved by "
+             "(DiLoCo); the workers keep their state"},
     {"sync", "inside", CHOICE(insides), .fallback = "none", SCENARIO(inside),
      .group = DL_TAKE_OPTION(DL_SYNC_INSIDE), .sweep = ',',
-     .help = "allreduce: the workers of a site of the machine file, or of a node where it has "
-             "none, average their gradients in each step; workers on GPUs only"},
+     .help = "allreduce: the workers of a site, or of a node, average their gradients in each "
+             "step; on GPUs"},
     {"sync", "fragments", WHOLE(1, DL_WORKERS_MAX), .fallback = "1", SCENARIO(fragments),
      .group = DL_TAKE_OPTION(DL_SYNC_FRAGMENTS), .sweep = ',',
-     .help = "of the parameters: each is averaged every interval steps, one after another "
-             "(Streaming DiLoCo); at most interval"},
+     .help = "of the parameters, averaged in turn, each every interval steps (Streaming DiLoCo)"},
     {"sync", "server_threads", WHOLE(1, DL_WORKERS_MAX), .fallback = "1", SCENARIO(server_threads),
      .group = DL_TAKE_OPTION(DL_SYNC_SERVER_THREADS), .sweep = ',', .limits = DL_LIMITS_SERVER,
-     .help = "of each shard; on cores at most all workers of a point"},
+     .help = "of each shard"},
     {"sync", "where", OWN, .form = "auto, cpu, gpu:K, allreduce", .fallback = "auto",
      .group = DL_TAKE_OPTION(DL_SYNC_WHERE), .sweep = ',', .limits = DL_LIMITS_PLACE,
-     .help = "of the server; on GPUs also gpu:K (K over all nodes) and, for averages, allreduce; "
-             "auto: average and bmuf by allreduce where no workers share a GPU, server_threads and "
-             "[exchange] shards are not given, and the costs have no [average] of host memory; else "
-             "cpu"},
+     .help = "of the server: cpu, or GPU K of all; of averages also allreduce. auto: allreduce "
+             "for average and bmuf unless workers share a GPU, server_threads or [exchange] "
+             "shards are given, or the costs have [average]; else cpu"},
     {"sync", "interval_by_speed", FLAG, .fallback = "no", SCENARIO(interval_by_speed),
      .group = DL_TAKE_OPTION(DL_SYNC_BY_SPEED), .sweep = ',',
-     .help = "the fastest worker does interval local steps, every other one as many as it can in "
-             "the same time (dynamic local updates)"},
+     .help = "the fastest worker does interval local steps, the others as many as fit into that "
+             "time"},
 
     {"syncer", "quorum", SYNCER(quorum), WHOLE(1, DL_WORKERS_MAX), .fallback = "1",
-     .help = "uploads that a merge needs; at most the number of workers"},
+     .help = "uploads that a merge needs"},
     {"syncer", "quorum_max", SYNCER(quorum_max), WHOLE(1, DL_WORKERS_MAX),
      .help = "most uploads in one merge; default: the number of workers"},
     {"syncer", "grace_s", SYNCER(grace_s), .type = DL_KEY_REAL, .low = 0, .high = SECONDS_MAX,
      .fallback = "0", .help = "seconds to wait for more uploads once there is a quorum"},
     {"syncer", "grace", SYNCER(adaptive), CHOICE(dl_grace_names), .fallback = "fixed",
-     .help = "fixed: all of grace_s; adaptive: only until a learner of the quorum is expected to "
+     .help = "fixed: all of grace_s; adaptive: until a learner of the quorum is expected to "
              "upload again"},
     {"syncer", "scan_s", SYNCER(scan_s), .type = DL_KEY_REAL, .low = 0, .high = SECONDS_MAX,
      .fallback = "0", .help = "seconds between scans for uploads; 0: each is seen at once"},
     {"syncer", "weight_power", SYNCER(weight_power), .type = DL_KEY_REAL, .low = 0, .high = 100,
      .fallback = "0",
-     .help = "a merge weights an upload that is s versions stale by (1 + s)^-weight_power; 0: all "
-             "alike"},
+     .help = "an upload that is s versions stale weighs (1 + s)^-weight_power"},
     {"syncer", "merge_s", SYNCER(merge_s), .type = DL_KEY_REAL, .low = 1e-9, .high = SECONDS_MAX,
-     .help = "seconds to read, merge and publish, on a machine of its own; default: an [update] of "
-             "the cost file, on cores the work of a thread beside the workers"},
+     .help = "seconds to read, merge and publish, on a machine of its own. Default: [update] of "
+             "the cost file; on cores the work of a thread beside the workers"},
     {"syncer", "adopt", SYNCER(adopt), CHOICE(dl_adopt_names), .fallback = "next",
-     .help = "when a learner takes a new version: next: after an upload; replace: after a local step "
-             "too, losing those since the upload; rebase: as replace, but adding what it learned "
-             "since the upload; predict: as rebase, and it uploads only then"},
+     .help = "when a learner takes a new version: next: after an upload; replace: after a local "
+             "step too, losing those since the upload; rebase: keeping them; predict: as rebase, "
+             "and it uploads only then"},
     {"syncer", "end", SYNCER(each_ends), CHOICE(dl_end_names), .fallback = "first",
-     .help = "first: the run ends when the fastest learner has done its steps; each: every learner "
-             "does its steps, and after one more grace time what is eligible is merged"},
+     .help = "first: the run ends with the fastest learner's last step; each: with the last "
+             "learner's, and after one more grace time a last merge"},
     {"syncer", "wait_s", SYNCER(wait_s), .type = DL_KEY_REAL, .low = 0, .high = SECONDS_MAX,
      .fallback = "0", .help = "longest wait of a learner for a new version after an upload, in "
                               "seconds"},
 
     {"failures", "away", OWN, .form = "worker:from-to, ...", .low = 0, .high = SECONDS_MAX,
      .group = DL_TAKE_OPTION(DL_SYNC_AWAY), .sweep = '|',
-     .help = "seconds in which a worker is absent (it fails, leaves or joins late) while the "
-             "others go on, as 3:100-160; 5:200-: it does not return. average: not with inside, "
-             "which takes worker_mtbf_s of whole sites"},
+     .help = "seconds in which a worker is absent, the others go on, as 3:100-160; 5:200-: for "
+             "good. Not with inside, which takes worker_mtbf_s of whole sites"},
     {"failures", "worker_mtbf_s", ABSENCES(mtbf_s), .type = DL_KEY_REAL, .low = 1e-3, .high = 1e12,
-     .help = "in place of away: mean time in seconds from a worker's start or return to its next "
-             "failure, drawn from an exponential distribution; the others go on"},
+     .help = "in place of away: mean seconds from a worker's start or return to its next failure "
+             "(exponential); the others go on"},
     {"failures", "worker_away_s", ABSENCES(away_s), .type = DL_KEY_REAL, .low = 1e-3,
      .high = SECONDS_MAX,
      .help = "seconds from such a failure until the worker is back; required with worker_mtbf_s"},
     {"failures", "together", ABSENCES(together), CHOICE(dl_together_names), .fallback = "worker",
-     .help = "what fails at once, and what worker_mtbf_s and worker_away_s are of: a worker, or "
-             "all workers of a site (node, where the machine has no sites)"},
+     .help = "what fails at once: a worker, or all of a site (a node, where the machine has no "
+             "sites)"},
     {"failures", "mtbf_s", FAILURES(mtbf_s), .type = DL_KEY_REAL, .low = 1e-3, .high = 1e12,
-     .help = "mean time in seconds between failures of one worker, each of which stops all: the "
-             "results have the expected goodput, and the best checkpoint_steps"},
+     .help = "mean seconds between failures of one worker, each of which stops all: results have "
+             "goodput and the best checkpoint_steps"},
     {"failures", "node_mtbf_s", FAILURES(node_mtbf_s), .type = DL_KEY_REAL, .low = 1e-3,
      .high = 1e12,
-     .help = "the same of one node, which stops all too (a node that fails once a day: 86400); "
-             "beside mtbf_s both fail"},
+     .help = "the same of one node (one failure a day: 86400); beside mtbf_s both fail"},
     {"failures", "at_s", OWN, .form = "list of seconds", .low = 0, .high = 1e12, .sweep = '|',
      .help = "in place of mtbf_s: times of the failures of one job, from its start"},
     {"failures", "restart_s", FAILURES(restart_s), .type = DL_KEY_REAL, .low = 0,
      .high = SECONDS_MAX, .fallback = "0",
-     .help = "seconds from a failure until the job resumes from its last checkpoint"},
+     .help = "seconds from a failure until the job resumes from its checkpoint"},
     {"failures", "checkpoint_steps", FAILURES(checkpoint_steps), WHOLE64(1, 1e12),
      .help = "steps between checkpoints; default: no checkpoints, the job starts over"},
     {"failures", "checkpoint_s", FAILURES(checkpoint_s), .type = DL_KEY_REAL, .low = 0,
@@ -375,18 +357,18 @@ static const dl_key rows[] = {
      .help = "steps of the job; default: [scenario] steps"},
 
     {"target", "samples", WHOLE64(1, 1e18), SCENARIO(target.samples), .sweep = ',',
-     .help = "of the training until its target, in synchronous steps of this batch: results have time "
-             "and price of it, and the best row is the first there"},
+     .help = "of the training until its target, in synchronous steps of this batch: results have "
+             "its time and price"},
     {"target", "factor", OWN, .form = "WHERE:FACTOR, ...", .low = DL_TARGET_FACTOR_MIN,
      .high = DL_TARGET_FACTOR_MAX, .sweep = '|', .only = "samples",
-     .help = "on these samples, WHERE is interval NUMBER, staleness NUMBER or a mode; a mode's takes "
-             "the place of the others. Between numbers it is interpolated (over the logarithm of "
-             "the interval); beyond the largest one a row has no time to the target"},
+     .help = "on these samples; WHERE is interval NUMBER, staleness NUMBER or a mode, which takes "
+             "the place of the others. Between numbers it is interpolated (logarithm of the "
+             "interval), beyond the largest a row has no time"},
 
     {"noise", "kind", CHOICE(dl_noise_names), .fallback = "none", SCENARIO(noise), .sweep = ',',
      .column = "noise", .limits = DL_LIMITS_NOISE,
-     .help = "how steps vary; trace: as profiled; work: only as the costs' [work] or [spread] "
-             "work_frac says; none: nothing is drawn, work counts as expected"},
+     .help = "how steps vary; trace: as profiled; work: by [work] or [spread] work_frac of the "
+             "costs; none: these count as expected"},
     {"noise", "sigma", .type = DL_KEY_REAL, .low = 1e-6, .high = 100, SCENARIO(sigma), .sweep = ',',
      .only = "kind = lognormal, gamma", .help = "coefficient of variation; required there"},
     {"noise", "slow", OWN, .form = "worker:factor, ...", .low = 1e-6, .high = 1e6, .sweep = '|',
@@ -409,9 +391,9 @@ static const dl_key rows[] = {
      .help = "updates from one copy of the weights to the next"},
     {"generators", "rule", GENERATORS(rule), CHOICE(dl_rule_names), .fallback = "ahead",
      .help = "which groups may begin. ahead: begun, less discarded, < (updates + bound + 1) x "
-             "prompts; installed: the same, counted from the update copied last; window: begun since "
-             "the last copy, and outstanding at it, < (1 + bound) x copy_every x prompts; workers: "
-             "in_flight groups at a time"},
+             "prompts; installed: the same, from the update copied last; window: begun since the "
+             "last copy, and outstanding at it, < (1 + bound) x copy_every x prompts; workers: "
+             "in_flight groups"},
     {"generators", "bound", GENERATORS(bound), REAL(0, 1e6), .fallback = "1",
      .column = "staleness_bound",
      .help = "on staleness, in updates (in windows for rule = window)"},
@@ -422,13 +404,13 @@ static const dl_key rows[] = {
     {"generators", "buffer", GENERATORS(buffer), WHOLE64(1, 1e9), .only = "rule = workers",
      .help = "complete groups with which no more begin; default: no limit"},
     {"generators", "age_max", GENERATORS(age_max), REAL(0, 1e6),
-     .help = "groups older than this, in updates, are discarded when the trainer looks for a batch; "
-             "default: none is, and the rule makes generators wait"},
+     .help = "groups older than this, in updates, are discarded. Default: none is, generators "
+             "wait by the rule"},
     {"generators", "requeue", GENERATORS(requeue), FLAG, .fallback = "no",
      .help = "prompts of discarded groups are answered again, before new ones"},
     {"generators", "order", GENERATORS(taking), CHOICE(dl_taking_names), .fallback = "completion",
-     .help = "of the groups that the trainer takes: as they were completed; oldest: of those that are complete, "
-             "as they were begun; in_order: as they were begun, and it waits for those that are not complete"},
+     .help = "of the groups that the trainer takes: as completed; oldest: of the complete ones as "
+             "begun; in_order: as begun, waiting for those not complete"},
     {"generators", "length_mean", GENERATORS(length_mean), REAL(1, 1e9),
      .help = "tokens of an answer, cut off at length_cap; this or lengths is required"},
     {"generators", "length_cv", GENERATORS(length_cv), REAL(0, 10), .fallback = "0.8",
@@ -446,57 +428,53 @@ static const dl_key rows[] = {
     {"generators", "prompt_tokens", GENERATORS(prompt_tokens), REAL(0, 1e9), .fallback = "100",
      .help = "of a prompt, which the trainer computes with each answer"},
     {"generators", "token_s", GENERATORS(token_s), REAL(1e-12, 1e6),
-     .help = "a of a replica's curve: with c requests in flight each gets 1 / (a + b c) tokens a "
-             "second. What reading the weights, and latency, take. Default: [generator] of the cost "
-             "file, else estimated for [workload] model on the machine's GPU"},
+     .help = "a of a replica's curve: with c requests each gets 1 / (a + b c) tokens a second. "
+             "Default: [generator] of the cost file, else estimated for [workload] model"},
     {"generators", "request_token_s", GENERATORS(request_token_s), REAL(0, 1e6), .fallback = "0",
-     .help = "b of that: what a request's own cache and arithmetic take"},
+     .help = "b of that"},
     {"generators", "rates", .type = DL_KEY_OWN, .owner = DL_OF_NOBODY,
      .form = "REQUESTS:TOKENS, ...", .sweep = '|',
      .help = "in place of token_s: tokens a second of a replica by its requests in flight"},
     {"generators", "requests_max", GENERATORS(requests_max), WHOLE(1, 10000000),
-     .help = "requests in flight on a replica at most, by the memory of its cache; others wait. Default: 256, "
-             "fewer where the memory of a model's GPUs holds fewer"},
+     .help = "requests in flight on a replica at most. Default: 256, or what fits into its memory"},
     {"generators", "train_fixed_s", GENERATORS(train_fixed_s), REAL(0, 1e9), .fallback = "0",
      .help = "seconds of an update, whatever its tokens and GPUs"},
     {"generators", "train_token_gpu_s", GENERATORS(train_token_gpu_s), REAL(0, 1e6),
-     .help = "GPU seconds of an update for each of its tokens, which the trainer's GPUs share. Default: "
-             "[trainer] of the cost file, else the scenario's own step is simulated"},
+     .help = "GPU seconds of an update for each of its tokens. Default: [trainer] of the cost "
+             "file, else the scenario's step is simulated"},
     {"generators", "on_policy_s", GENERATORS(on_policy_s), REAL(1e-9, 1e9),
-     .help = "measured seconds of an update on policy, in place of the trainer's keys: what generation leaves "
-             "of it is the trainer's"},
+     .help = "measured seconds of an update on policy, in place of the trainer's keys"},
     {"generators", "on_policy_generation_frac", GENERATORS(on_policy_generation_frac), REAL(0.001, 0.999),
-     .help = "of that update, less switch_s, generation, to which a replica's curve is scaled. Default: as the "
-             "curve has it"},
+     .help = "of that update, less switch_s, generation. Default: by the replica's curve"},
     {"generators", "on_policy_gpus", GENERATORS(on_policy_gpus), WHOLE(1, 10000000),
      .help = "of that update. Default: gpus"},
     {"generators", "on_policy_length", GENERATORS(on_policy_length), REAL(1, 1e9),
      .help = "tokens of an answer in that update. Default: length_mean"},
     {"generators", "train_fixed_frac", GENERATORS(train_fixed_frac), REAL(0, 1),
-     .help = "of the trainer's part of on_policy_s, what more GPUs do not make shorter. Default: 0.5, with "
-             "0.25 to 1 as its interval"},
+     .help = "of the trainer's part of on_policy_s, not divided by its GPUs. Default: 0.5, with "
+             "0.25 to 1 as interval"},
     {"generators", "log_probs", GENERATORS(log_probs), CHOICE(dl_log_probs_names),
      .fallback = "never",
      .help = "when the trainer computes log-probabilities again"},
     {"generators", "log_prob_frac", GENERATORS(log_prob_frac), REAL(0, 100), .fallback = "0.3333",
      .help = "what that adds to a token of an update: a forward pass is a third of it"},
     {"generators", "copy_s", GENERATORS(copy_s), REAL(0, 1e9), .fallback = "0",
-     .help = "seconds of a copy of the weights, in which the trainer does nothing else"},
+     .help = "seconds of a copy of the weights, which stops the trainer"},
     {"generators", "pause_s", GENERATORS(pause_s), REAL(0, 1e9),
-     .help = "for which a replica stands still, at the end of its copy. Default: copy_s, 0 with copies = "
+     .help = "for which a replica stops at the end of its copy. Default: copy_s, 0 with copies = "
              "in_turn"},
     {"generators", "copies", GENERATORS(in_turn), EITHER(copyings), .fallback = "at_once",
-     .help = "to all replicas together, or to one after another in equal parts of copy_s"},
+     .help = "to all replicas together, or one after another"},
     {"generators", "partial", GENERATORS(drains), EITHER(partials), .fallback = "yes",
-     .help = "partial rollouts: answers in flight go on with the new weights; no: they end before the "
-             "copy"},
+     .help = "answers in flight go on with the new weights (partial rollouts); no: they end "
+             "before the copy"},
     {"generators", "prefill_token_s", GENERATORS(prefill_token_s), REAL(0, 1e6), .fallback = "0",
-     .help = "for which a replica stands still after a copy, for each token of what it has in "
-             "flight, whose cache it makes again"},
+     .help = "for which a replica stops after a copy, for each token in flight, whose cache it "
+             "makes again"},
     {"generators", "switch_s", GENERATORS(switch_s), REAL(0, 1e9), .fallback = "0",
-     .help = "for both changes of sides of a colocated step: waking, resharding"},
+     .help = "for both changes of sides of a colocated step"},
     {"generators", "tool_s", GENERATORS(tool_s), REAL(0, 1e9), .fallback = "0",
-     .help = "mean wait of a group for tools or rewards, after its answers, on no replica"},
+     .help = "mean wait of a group for tools or rewards, after its answers"},
     {"generators", "tool_cv", GENERATORS(tool_cv), REAL(0, 10), .fallback = "1",
      .help = "its standard deviation over mean; log-normal; 0: all alike"},
     {"generators", "validation_s", GENERATORS(validation_s), REAL(0, 1e9), .fallback = "0",
@@ -506,8 +484,7 @@ static const dl_key rows[] = {
     {"generators", "validation_stops", GENERATORS(validation_stops), CHOICE(stops),
      .fallback = "both", .help = "who waits for it"},
     {"generators", "micro_batch", GENERATORS(micro_batch), WHOLE(1, 100000), .fallback = "1",
-     .help = "samples of a worker's pass, where the trainer is the scenario's own step: packed "
-             "sequences of the model's length"},
+     .help = "samples of a worker's pass, where the scenario's own step is simulated"},
     {"generators", "usd_per_gpu_hour", GENERATORS(usd_per_gpu_hour), REAL(0, 1e6),
      .help = "price of one of gpus. Default: by [machine] price_usd_per_hour"},
 
@@ -536,8 +513,8 @@ void dl_scenario_key_takes(const dl_key *key, char *text, size_t bytes)
     const int option = dl_key_option(key);
     const unsigned platforms = key->group & (DL_TAKE_CORES | DL_TAKE_GPUS);
     size_t used = (size_t)snprintf(text, bytes, "%s",
-                                   platforms == DL_TAKE_CORES  ? "workers on cores"
-                                   : platforms == DL_TAKE_GPUS ? "workers on GPUs"
+                                   platforms == DL_TAKE_CORES  ? "on cores"
+                                   : platforms == DL_TAKE_GPUS ? "on GPUs"
                                                                : "");
     if (option < 0 || DL_SYNC_ANY & 1u << option) return;
     used += (size_t)snprintf(text + used, bytes - used, "modes");
@@ -561,9 +538,11 @@ dl_status dl_keys_reference(FILE *out, const char *section, bool markdown, dl_er
     bool found = false;
     if (markdown) {
         fputs(
-            "# Keys of all files\n\nMade by `dlsim --keys --markdown`. Numbers take the units that "
-            "are named; without one they are in\nthe first. Values outside of the range are "
-            "refused.\n",
+            "# Keys of all files\n\nMade by `dlsim --keys --markdown`. Numbers take units: ns, us, "
+            "ms, s; B, kB, MB, GB, TB, KiB, MiB,\nGiB; these per second, also b (bits); flop/s to "
+            "Tflop/s. Without one they are in ns, B, B/s and\nflop/s. Values outside the range are "
+            "refused. *list*: several values make several points, with\ncommas between them (yes) or "
+            "`|` (bars). *bounds*: the value may be followed by `(LOW to HIGH)`.\n",
             out);
     }
     for (size_t f = 0; f < sizeof files / sizeof *files; f++) {

@@ -63,7 +63,7 @@ typedef enum dl_sync_option {
         "local steps between two exchanges")                                                      \
     ROW(DL_SYNC_N, "n", 1, 10000000, "1", 1, true, "updates after workers / n gradients")         \
     ROW(DL_SYNC_BOUND, "bound", 0, DL_STEPS_MAX, NULL, (double)INFINITY, true,                    \
-        "ssp, which needs it: clocks ahead of the slowest worker; softsync, async_average: "      \
+        "ssp (required): steps ahead of the slowest worker; softsync, async_average: "            \
         "largest staleness")                                                                      \
     ROW(DL_SYNC_K, "k", 1, 1000000, NULL, 1, true, "gradients of an update; these modes need it") \
     ROW(DL_SYNC_MOVING_RATE, "moving_rate", 0, 1, NULL, (double)NAN, false,                       \
@@ -71,11 +71,11 @@ typedef enum dl_sync_option {
     ROW(DL_SYNC_BLOCK_MOMENTUM, "block_momentum", 0, 1, NULL, (double)NAN, false,                 \
         "does not matter for time")                                                               \
     ROW(DL_SYNC_ACCUMULATE, "accumulate", 1, 1000000, "1", 1, true,                               \
-        "micro-batches of a worker's share of the batch, after which there is one exchange")      \
+        "micro-batches of a worker between two exchanges")                                        \
     ROW(DL_SYNC_LAG, "lag", 0, DL_STEPS_MAX, "0", 0, true,                                        \
-        "ps, allreduce: 1: exchange during the next step, whose parameters are then one step "    \
-        "old; average: local steps between sending parameters and merging their average, fewer "  \
-        "than interval")
+        "ps, allreduce: 1: exchange during the next step, whose parameters are one step "         \
+        "old; average: local steps between sending parameters and merging their "                 \
+        "average, fewer than interval")
 
 typedef struct dl_sync_option_spec {
     const char *name;
