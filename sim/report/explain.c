@@ -39,12 +39,22 @@ typedef struct labelled {
     char **labels;
 } labelled;
 
+/* Whether the scenario's workers are on a given number of cores, not on one each. */
+static bool shares_cores(const dl_scenario *scenario)
+{
+    for (size_t p = 0; p < scenario->point_count; p++) {
+        const dl_point *point = &scenario->points[p];
+        if (point->cores != DL_CORES_GPU && point->cores != point->workers) return true;
+    }
+    return false;
+}
+
 /* "batch 128, ps, where gpu:0". */
 static char *label_of(const dl_study *study, const dl_row *row)
 {
     const dl_point *point = &row->point;
     const bool weak = study->variants[row->variant].scenario.batch_per_worker;
-    const bool shared = point->cores != DL_CORES_GPU && point->cores != point->workers;
+    const bool shared = shares_cores(&study->variants[row->variant].scenario);
     char options[DL_REPORT_OPTIONS_BYTES], cores[32] = "";
     if (shared)
         snprintf(cores, sizeof cores, "%d core%s, ", point->cores, point->cores == 1 ? "" : "s");

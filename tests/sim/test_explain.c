@@ -23,6 +23,8 @@ typedef struct explained {
     dl_explanation x;
 } explained;
 
+static const char *cores = "workers";
+
 /* One and two workers that do not exchange; row as dl_explanation_find takes it. */
 static void explain(explained *e, const char *more, size_t row)
 {
@@ -33,9 +35,9 @@ static void explain(explained *e, const char *more, size_t row)
     fclose(file);
     *e = (explained){0};
     snprintf(text, sizeof text,
-             "[scenario]\nsteps = 20\n[machine]\ncores = workers\nworkers = 1, 2\n[workload]\n"
+             "[scenario]\nsteps = 20\n[machine]\ncores = %s\nworkers = 1, 2\n[workload]\n"
              "costs = %s\nbatch = 2\n%s",
-             COSTS, more);
+             cores, COSTS, more);
     const dl_sweep_config config = {.threads = 1};
     if (dl_study_read_text(&e->study, "s.ini", text, strlen(text), &err) ||
         dl_study_read_costs(&e->study, &err) || dl_measured_read(&e->measured, &e->study, &err) ||
@@ -74,6 +76,20 @@ static void gains_are_those_of_the_step_s_sum(void **state)
     assert_near(gains->all[1].half, 8.0 / 7, 1e-9);
     assert_near(gains->all[1].none, 4.0 / 3, 1e-9);
     assert_near(gains->per_s, 500, 1e-9);
+    forget(&e);
+}
+
+/* One worker on two cores and two on them are a series. */
+static void workers_that_share_cores_are_a_series(void **state)
+{
+    (void)state;
+    explained e;
+    cores = "2";
+    explain(&e, "", 2);
+    cores = "workers";
+    assert_int_equal(e.x.row, 1);
+    assert_int_equal(e.x.before, 0);
+    assert_string_equal(e.x.labels[0], e.x.labels[1]);
     forget(&e);
 }
 
@@ -164,6 +180,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gains_are_those_of_the_step_s_sum),
+        cmocka_unit_test(workers_that_share_cores_are_a_series),
         cmocka_unit_test(a_row_can_be_chosen),
         cmocka_unit_test(both_renderings_say_the_same),
         cmocka_unit_test(results_have_the_dominant_part),
