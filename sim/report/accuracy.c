@@ -110,8 +110,9 @@ dl_accuracy dl_accuracy_of(const dl_sweep *sweep, const dl_measured *measured)
 
 void dl_accuracy_print(FILE *out, const dl_accuracy *accuracy, const dl_sweep *sweep)
 {
-    fprintf(out, "error over %d measured points: mean %.1f %%, largest %.1f %%\n", accuracy->points,
-            100 * accuracy->mean_frac, 100 * accuracy->max_frac);
+    fprintf(out, "error over %d measured point%s: mean %.1f %%, largest %.1f %%\n",
+            accuracy->points, accuracy->points == 1 ? "" : "s", 100 * accuracy->mean_frac,
+            100 * accuracy->max_frac);
     dl_accuracy_print_scatter(out, accuracy, sweep);
 }
 

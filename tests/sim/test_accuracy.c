@@ -59,7 +59,7 @@ static void scatter_and_coverage(void **state)
     assert_near(accuracy.half_width_frac, 0.1, 1e-12);
     assert_near(accuracy.repeats_half_width_frac, 1.96 * 0.07906, 1e-3);
     char *text = print(&accuracy, &sweep);
-    assert_contains(text, "error over 1 measured points: mean 2.0 %, largest 2.0 %");
+    assert_contains(text, "error over 1 measured point: mean 2.0 %, largest 2.0 %");
     assert_contains(text, "noise floor: 4.4 %");
     assert_contains(text, "+-10.0 %, holds 4 of 5 measured runs and 1 of 1 medians");
     assert_null(strstr(text, "varies too much"));
@@ -161,7 +161,7 @@ static void single_runs_have_errors_only(void **state)
     assert_int_equal(accuracy.points, 1);
     assert_int_equal(accuracy.repeated, 0);
     char *text = print(&accuracy, &sweep);
-    assert_string_equal(text, "error over 1 measured points: mean 25.0 %, largest 25.0 %\n");
+    assert_string_equal(text, "error over 1 measured point: mean 25.0 %, largest 25.0 %\n");
     free(text);
     free(measured[0].runs_per_s);
 }

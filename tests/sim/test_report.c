@@ -138,7 +138,7 @@ static void the_table_tells_the_errors(void **state)
     fclose(out);
     assert_contains(text, "measured/s");
     assert_contains(text, "-9.1");
-    assert_contains(text, "error over 1 measured points: mean 9.1 %, largest 9.1 %");
+    assert_contains(text, "error over 1 measured point: mean 9.1 %, largest 9.1 %");
     free(text);
     s.measured[0].runs = 0;
     s.measured[0].value[DL_MEASURE_PER_S] = (double)NAN;
@@ -203,7 +203,7 @@ static void errors_of_the_source_are_shown(void **state)
     dl_report_table(out, &s.study, &s.sweep, s.measured, true);
     fclose(out);
     assert_contains(text, "    error       -");
-    assert_contains(text, "error over 1 measured points");
+    assert_contains(text, "error over 1 measured point");
     free(text);
     assert_int_equal(dl_report_results(RESULTS, &s.study, &s.sweep, s.measured, NULL, NULL), DL_OK);
     dl_csv csv = read_back(RESULTS);
