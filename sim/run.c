@@ -305,63 +305,6 @@ static void free_gpus(run_gpus *gpus)
     dl_run_free_island(gpus->island);
 }
 
-/* The GPUs of a point, for the team whose engine it is; none for workers on cores. */
-static dl_status create_gpus(run_gpus *gpus, const dl_gpu_options *options,
-                             const dl_run_config *config, const dl_costs *costs,
-                             const dl_workload *workload, dl_gpu_steps steps, dl_engine *engine,
-                             dl_error *err)
-{
-    const dl_scenario *scenario = config->scenario;
-    const dl_mode *mode = config->point->mode;
-    *gpus = (run_gpus){0};
-    if (scenario->gpu == NULL) return DL_OK;
-    const bool with_state = averages_state(scenario, config->point);
-    const dl_absences absences = absences_of(scenario, config->point);
-    const double samples = (double)config->point->batch / config->point->workers;
-    dl_step_collective *before = NULL;
-    const int before_count =
-        dl_run_starts_with_collectives(scenario, config->point)
-            ? dl_step_collectives_list(costs, config->point->workers, samples, &before)
-            : 0;
-    const dl_gpus_config gpus_config = {
-        .options = options,
-        .workload = workload,
-        .steps = steps,
-        .costs = costs,
-        .engine = engine,
-        .workers = config->point->workers,
-        .server_threads = scenario->server_threads,
-        .exchange = mode->exchange,
-        .collective = dl_scenario_is_collective(scenario, config->point) &&
-                      mode->exchange != DL_EXCHANGES_NOTHING,
-        .overlap = scenario->gpu->overlap && mode->exchange == DL_EXCHANGES_GRADIENTS,
-        .lags = lags(config->point),
-        .passes = scenario->gpu->sharded == DL_SHARDED_PARAMETERS && config->point->workers > 1
-                      ? (int)config->point->option[DL_SYNC_ACCUMULATE]
-                      : 1,
-        .with_input = dl_costs_have_input(costs),
-        .seed = (uint64_t)scenario->seed,
-        .replicate = config->replicate,
-        .before = before,
-        .before_count = before_count,
-        .inside_bytes = reduces_inside(scenario, config->point) && costs->parameter_bytes > 0
-                            ? (double)costs->parameter_bytes
-                            : 0,
-        .elastic = dl_absences_given(&absences),
-        .pause_ns = pause_ns(scenario, config->point, steps),
-        .exchanges = (double)dl_run_steps(scenario, config->point) *
-                     dl_run_fragments(scenario, config->point) /
-                     fmax(1, config->point->option[DL_SYNC_INTERVAL]),
-        .content_bytes = workload->parameter_bytes + (with_state ? workload->state_bytes : 0),
-    };
-    const dl_status status =
-        runs_programs(scenario, config->point)
-            ? dl_run_create_island(config, costs, &gpus_config, &gpus->island, &gpus->islands, err)
-            : dl_gpus_create(&gpus->single, &gpus_config, err);
-    free(before);
-    return status;
-}
-
 /* DistributedDataParallel copies gradients into buckets and back, with any number of workers: half
  * of it is part of the backward pass, half comes after the last bucket's exchange. Gradients that
  * are views of their buckets need no copy back, nor do those of which a worker needs only its part
@@ -650,8 +593,8 @@ static bool gathers(const dl_scenario *scenario, const dl_point *point)
            (sharded == DL_SHARDED_OPTIMIZER || sharded == DL_SHARDED_GRADIENTS);
 }
 
-static dl_team_config team_config(const dl_run_config *config, const run_inputs *in,
-                                  const run_gpus *gpus)
+/* Without the machine. */
+static dl_team_config team_config(const dl_run_config *config, const run_inputs *in)
 {
     const dl_scenario *scenario = config->scenario;
     const dl_point *point = config->point;
@@ -675,7 +618,6 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
                                                                     ? &dl_syncer_companion
                                                                 : elastic ? &dl_members_companion
                                                                           : NULL},
-        .machine = gpus->islands != NULL ? (void *)gpus->islands : gpus->single,
         .costs = in->costs,
         .workload = &in->workload,
         .reduces = dl_run_reduces(scenario, in->costs, point),
@@ -721,6 +663,53 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
     };
 }
 
+/* The GPUs of a point, for a team of this configuration and its engine; none for workers on
+ * cores. */
+static dl_status create_gpus(run_gpus *gpus, const dl_run_config *config, const run_inputs *in,
+                             const dl_team_config *team, dl_engine *engine, dl_error *err)
+{
+    const dl_scenario *scenario = config->scenario;
+    const dl_point *point = config->point;
+    *gpus = (run_gpus){0};
+    if (scenario->gpu == NULL) return DL_OK;
+    const double samples = (double)point->batch / point->workers;
+    dl_step_collective *before = NULL;
+    const int before_count =
+        dl_run_starts_with_collectives(scenario, point)
+            ? dl_step_collectives_list(in->costs, point->workers, samples, &before)
+            : 0;
+    const dl_gpus_config gpus_config = {
+        .team = team,
+        .options = &in->gpu,
+        .workload = &in->workload,
+        .steps = in->steps,
+        .engine = engine,
+        .workers = point->workers,
+        .server_threads = scenario->server_threads,
+        .collective =
+            dl_scenario_is_collective(scenario, point) && team->exchanges != DL_EXCHANGES_NOTHING,
+        .overlap = scenario->gpu->overlap && team->exchanges == DL_EXCHANGES_GRADIENTS,
+        .passes = scenario->gpu->sharded == DL_SHARDED_PARAMETERS && point->workers > 1
+                      ? (int)point->option[DL_SYNC_ACCUMULATE]
+                      : 1,
+        .with_input = dl_costs_have_input(in->costs),
+        .before = before,
+        .before_count = before_count,
+        .inside_bytes = team->reduces_inside && in->costs->parameter_bytes > 0
+                            ? (double)in->costs->parameter_bytes
+                            : 0,
+        .pause_ns = pause_ns(scenario, point, in->steps),
+        .content_bytes =
+            in->workload.parameter_bytes + (team->average_state ? in->workload.state_bytes : 0),
+    };
+    const dl_status status = runs_programs(scenario, point)
+                                 ? dl_run_create_island(config, in->costs, &gpus_config,
+                                                        &gpus->island, &gpus->islands, err)
+                                 : dl_gpus_create(&gpus->single, &gpus_config, err);
+    free(before);
+    return status;
+}
+
 typedef struct watched_team {
     const dl_team *team;
     const dl_run_watch *watch;
@@ -739,10 +728,10 @@ static dl_status attempt(const dl_run_config *config, const run_inputs *in, bool
 {
     dl_team team = {0};
     run_gpus gpus;
-    dl_status status = create_gpus(&gpus, &in->gpu, config, in->costs, &in->workload, in->steps,
-                                   &team.engine, err);
+    dl_team_config of_team = team_config(config, in);
+    dl_status status = create_gpus(&gpus, config, in, &of_team, &team.engine, err);
     if (status == DL_OK) {
-        const dl_team_config of_team = team_config(config, in, &gpus);
+        of_team.machine = gpus.islands != NULL ? (void *)gpus.islands : gpus.single;
         watched_team watched = {&team, config->watch};
         dl_team_init(&team, &of_team);
         if (config->watch != NULL) team.engine.watch = (dl_engine_watch){team_goes_on, &watched};

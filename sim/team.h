@@ -236,6 +236,12 @@ typedef struct dl_team_config {
     const dl_team_observer *observer; /* NULL = none */
 } dl_team_config;
 
+/* Largest number of exchanges of a worker in the run. */
+static inline double dl_team_exchanges(const dl_team_config *config)
+{
+    return (double)config->steps * config->fragments / (double)config->interval;
+}
+
 /* 192 bytes, one per worker; data that only some runs need is elsewhere. Three cache lines, the
  * first two with the data of every step. */
 typedef struct dl_worker {

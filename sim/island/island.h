@@ -162,7 +162,6 @@ typedef struct dl_islands_config {
     const double *slow;       /* [GPUs] factor on passes */
     const dl_noise_config *noise;
     double input_ns, input_bytes, input_copy_ns; /* of a rank's batch */
-    bool overlaps;                               /* exchange of sharded gradients overlaps */
     bool exchanges; /* workers exchange, or one with a server: else one plane stands for all */
     bool
         lone_worker; /* workers run in lockstep: the first one's steps stand for all. If they do not

@@ -29,7 +29,8 @@ static void make_plane(dl_islands *is, int number)
     *workload = *config->gpus.workload;
     workload->parameter_bytes *= share;
     workload->state_bytes *= share;
-    const bool as_ready = config->overlaps && split->shards == 1 && split->stages == 1;
+    const bool is_cut = config->shape.exchanges_buckets;
+    const bool as_ready = is_cut && split->shards == 1 && split->stages == 1;
     if (!as_ready) workload->gradient_count = 0;
     for (int w = 0; w < is->workers; w++) {
         const int gpu = (w * is->gpus + number) % count;
@@ -39,8 +40,7 @@ static void make_plane(dl_islands *is, int number)
     options->gpus = gpus;
     options->gpu_count = is->workers;
     options->own_buckets = as_ready && all->own_buckets;
-    options->bucket_bytes =
-        config->overlaps ? (int64_t)ceil((double)all->bucket_bytes / split->shards) : 0;
+    options->bucket_bytes = is_cut ? (int64_t)ceil((double)all->bucket_bytes / split->shards) : 0;
     if (number > 0) options->machine.fabric.traffic_count = 0; /* other jobs' traffic only once */
 }
 
@@ -50,7 +50,7 @@ static dl_status init_planes(dl_islands *is, dl_error *err)
     dl_status status = DL_OK;
     /* Gradients reduced by shards are sent on in their reduction type, or as messages. */
     const dl_gpu_options *all = is->config.gpus.options;
-    const bool halves = is->config.overlaps && is->config.gpus.collective &&
+    const bool halves = is->config.shape.exchanges_buckets && is->config.gpus.collective &&
                         all->compression.kind == DL_COMPRESS_NONE &&
                         all->sharded == DL_SHARDED_NONE && dl_islands_split(is)->shards > 1;
     const double sent = halves ? dl_dtype_frac(all->reduce_dtype) : 1;
@@ -226,8 +226,8 @@ static void init_input(dl_islands *is)
                                   .options = config->gpus.options,
                                   .places = is->loading,
                                   .workers = is->workers * split->shards,
-                                  .seed = config->gpus.seed,
-                                  .replicate = config->gpus.replicate,
+                                  .seed = config->gpus.team->seed,
+                                  .replicate = config->gpus.team->replicate,
                                   .steps = {.of = &is->batch},
                                   .came = dl_islands_came,
                                   .user = is,
@@ -257,8 +257,9 @@ static dl_status init_all(dl_islands *is, dl_error *err)
         is->slowdown =
             dl_gpus_slowdown(config->gpus.options, config->gpus.workload, is->places, split->shards,
                              dl_split_gpu(split, dl_split_rank(split, 0, 1), 0));
-    return dl_collective_check_run(config->gpus.options->fidelity, held,
-                                   config->gpus.exchanges * config->shape.split.micro_batches, err);
+    return dl_collective_check_run(
+        config->gpus.options->fidelity, held,
+        dl_team_exchanges(config->gpus.team) * config->shape.split.micro_batches, err);
 }
 
 dl_status dl_islands_create(dl_islands **made, const dl_islands_config *config, dl_error *err)
@@ -282,7 +283,8 @@ dl_status dl_islands_create(dl_islands **made, const dl_islands_config *config, 
                                sizeof *is->sent_bytes, "bytes of sites");
     for (int g = 0; g < workers * gpus; g++)
         is->places[g] = dl_gpu_options_place(options, g);
-    dl_noise_source_init(&is->noise, config->noise, config->gpus.seed, config->gpus.replicate);
+    dl_noise_source_init(&is->noise, config->noise, config->gpus.team->seed,
+                         config->gpus.team->replicate);
     dl_network_init(&is->network, config->gpus.engine, 1);
     is->network.is_uncontended = options->without_contention;
     dl_network_add_links(&is->network, &options->links);

@@ -356,7 +356,6 @@ static dl_islands_config config_of(const dl_run_config *run, const dl_costs *cos
         .input_ns = fmax(0, dl_costs_step_ns(costs, batch, "input")),
         .input_bytes = costs->input_bytes_per_sample.value * batch,
         .input_copy_ns = costs->input_copy_ns.known ? costs->input_copy_ns.value : 0,
-        .overlaps = overlaps,
         .exchanges = point->mode->needs & DL_NEED_PARAMETERS &&
                      (point->workers > 1 || !dl_scenario_is_collective(scenario, point)),
     };

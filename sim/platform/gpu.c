@@ -28,8 +28,8 @@ static void init_input(dl_gpus *gpus)
                                     .options = gpus->config.options,
                                     .places = gpus->places,
                                     .workers = gpus->config.workers,
-                                    .seed = gpus->config.seed,
-                                    .replicate = gpus->config.replicate,
+                                    .seed = gpus->config.team->seed,
+                                    .replicate = gpus->config.team->replicate,
                                     .steps = gpus->config.steps,
                                     .storage = gpus->storage,
                                     .came = on_input,
@@ -48,7 +48,7 @@ static void init_sharing(dl_gpus *gpus)
     gpus->computing = dl_calloc((size_t)dl_machine_gpus(m), sizeof(int), "workers of GPUs");
     gpus->share = dl_calloc((size_t)gpus->config.workers + 1, sizeof(double), "shares of GPUs");
     for (int k = 1; k <= gpus->config.workers; k++)
-        gpus->share[k] = 1 / (k * dl_sharing(gpus->config.costs, k));
+        gpus->share[k] = 1 / (k * dl_sharing(gpus->config.team->costs, k));
 }
 
 double dl_gpus_slowdown(const dl_gpu_options *options, const dl_workload *workload,
@@ -65,7 +65,7 @@ double dl_gpus_slowdown(const dl_gpu_options *options, const dl_workload *worklo
 dl_status dl_gpus_create(dl_gpus **made, const dl_gpus_config *config, dl_error *err)
 {
     const size_t workers = (size_t)config->workers;
-    const bool alone = config->exchange == DL_EXCHANGES_NOTHING;
+    const bool alone = config->team->exchanges == DL_EXCHANGES_NOTHING;
     dl_gpus *gpus = *made = dl_calloc(1, sizeof *gpus, "GPUs");
     *gpus = (dl_gpus){
         .config = *config,
@@ -89,8 +89,8 @@ dl_status dl_gpus_create(dl_gpus **made, const dl_gpus_config *config, dl_error 
     }
     gpus->slowdown =
         dl_gpus_slowdown(config->options, config->workload, gpus->places, config->workers, 1);
-    gpus->slows =
-        dl_gpus_reduce_gradients(gpus) && config->workers > 1 && (config->overlap || config->lags);
+    gpus->slows = dl_gpus_reduce_gradients(gpus) && config->workers > 1 &&
+                  (config->overlap || config->team->comm_threads);
     init_sharing(gpus);
     dl_status status = dl_gpus_exchange_init(gpus, err);
     if (status != DL_OK) {
@@ -111,10 +111,10 @@ int dl_gpus_flows(const dl_gpus *gpus)
 {
     const dl_gpus_config *config = &gpus->config;
     const int input = dl_input_most(&gpus->input);
-    if (config->exchange == DL_EXCHANGES_NOTHING) return 1 + input;
+    const bool elastic = dl_absences_given(&config->team->absences);
+    if (config->team->exchanges == DL_EXCHANGES_NOTHING) return 1 + input;
     return (2 * config->workers + gpus->serving_threads) * config->options->shards +
-           (config->elastic ? 4 : 1) * gpus->reduction.flows +
-           (config->elastic ? config->workers : 0) +
+           (elastic ? 4 : 1) * gpus->reduction.flows + (elastic ? config->workers : 0) +
            (config->options->on_hosts ? config->workers : 0) + dl_server_most_flows(gpus) + input +
            2 * dl_gpus_traffic_flows(gpus);
 }

@@ -144,7 +144,7 @@ typedef struct dl_gpu_options {
 #define KEY(type, member, ...) type member;
 #include "sim/platform/exchange_keys.h"
 #undef KEY
-    const char *algorithm; /* of collectives */
+    const char *algorithm;      /* of collectives */
     bool own_buckets;           /* the costs' buckets, if given; then bucket_bytes is 0 */
     dl_compression compression; /* the scenario's */
     int input_cores;            /* of each node */
@@ -276,30 +276,24 @@ static inline const dl_gpu_step *dl_gpu_step_of(dl_gpu_steps steps, int worker)
 }
 
 typedef struct dl_gpus_config {
-    const dl_gpu_options *options; /* borrowed, as the next three */
+    const dl_team_config *team; /* borrowed until free, as the next three */
+    const dl_gpu_options *options;
     const dl_workload *workload;
     dl_gpu_steps steps;
-    const dl_costs *costs; /* for their sharing; read by create only */
-    dl_engine *engine;     /* the team's: used when the team runs */
+    dl_engine *engine; /* the team's: used when the team runs */
     int workers;
-    int server_threads; /* of each shard in host memory, >= 1 */
-    dl_exchanges exchange;
+    int server_threads;   /* of each shard in host memory, >= 1 */
     bool collective;      /* the exchange is a collective, see above */
-    bool lags;            /* the exchange runs beside the next step */
     bool overlap;         /* exchange starts during the backward pass: collectives, else ps */
     double content_bytes; /* reduced by collectives */
     double inside_bytes;  /* > 0: bytes of gradients reduced within each site, or node, after each
                        * step */
     const dl_step_collective *before; /* [before_count] collectives before each step */
     int before_count;
-    double pause_ns;  /* silence on the links before an exchange by collectives starts */
-    bool elastic;     /* workers come and go (sim/sync/members.h) */
-    double exchanges; /* most of a worker in the run */
-    bool with_input;  /* batches are made and copied */
-    int passes;       /* of a step, each with all collectives: micro-batches with sharded
+    double pause_ns; /* silence on the links before an exchange by collectives starts */
+    bool with_input; /* batches are made and copied */
+    int passes;      /* of a step, each with all collectives: micro-batches with sharded
                        * parameters; else 1 */
-    uint64_t seed;    /* for varying input, like the next */
-    uint32_t replicate;
     /* For GPUs that only exchange, sharing the network with others, in workers of several GPUs
      * (sim/island/island.h); else NULL. */
     dl_network *network;                      /* with the machine's links; borrowed */

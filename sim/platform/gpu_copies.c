@@ -61,13 +61,13 @@ typedef struct serving {
 
 bool dl_gpus_reduce_gradients(const dl_gpus *gpus)
 {
-    return gpus->config.exchange == DL_EXCHANGES_GRADIENTS && gpus->config.collective;
+    return gpus->config.team->exchanges == DL_EXCHANGES_GRADIENTS && gpus->config.collective;
 }
 
 bool dl_gpus_serve_gradients(const dl_gpus *gpus)
 {
-    return gpus->config.exchange == DL_EXCHANGES_GRADIENTS && !gpus->config.collective &&
-           !gpus->config.lags;
+    return gpus->config.team->exchanges == DL_EXCHANGES_GRADIENTS && !gpus->config.collective &&
+           !gpus->config.team->comm_threads;
 }
 
 int dl_gpus_present(const dl_gpus *gpus)

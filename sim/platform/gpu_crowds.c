@@ -61,8 +61,9 @@ dl_gpu_crowds *dl_gpu_crowds_new(dl_gpus *gpus)
 {
     const dl_gpus_config *config = &gpus->config;
     const dl_gpu_options *options = config->options;
-    if (options->shards > 1 || gpus->server != NULL || config->with_input || config->elastic ||
-        config->inside_bytes > 0 || options->pageable || options->without_contention ||
+    if (options->shards > 1 || gpus->server != NULL || config->with_input ||
+        dl_absences_given(&config->team->absences) || config->inside_bytes > 0 ||
+        options->pageable || options->without_contention ||
         options->machine.fabric.traffic_count > 0)
         return NULL;
     dl_gpu_crowds *crowds = dl_calloc(1, sizeof *crowds, "crowds");

@@ -264,7 +264,7 @@ dl_status dl_gpus_exchange_init(dl_gpus *gpus, dl_error *err)
     if (config->options->staged_stops && dl_gpus_serve_gradients(gpus)) make_held(gpus, gpu_count);
     gpus->senders = config->workers;
     dl_status status = dl_reduction_init(gpus, err);
-    if (status != DL_OK || config->collective || config->exchange == DL_EXCHANGES_NOTHING)
+    if (status != DL_OK || config->collective || config->team->exchanges == DL_EXCHANGES_NOTHING)
         return status;
     gpus->servers = dl_calloc((size_t)config->options->shards, sizeof *gpus->servers, "shards");
     for (int s = 0; s < config->options->shards; s++)

@@ -637,7 +637,7 @@ static dl_status init_buckets(dl_gpus *gpus, dl_error *err)
     free(kinds);
     if (status != DL_OK) return status;
     return dl_collective_check_run(gpus->config.options->fidelity, r->transfers,
-                                   gpus->config.exchanges * gpus->config.passes, err);
+                                   dl_team_exchanges(gpus->config.team) * gpus->config.passes, err);
 }
 
 dl_status dl_reduction_init(dl_gpus *gpus, dl_error *err)
