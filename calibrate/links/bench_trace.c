@@ -5,7 +5,7 @@
 #include "calibrate/links/links_internal.h"
 #include "trace/dlt/dlt.h"
 
-/* Names of the trace and of the series; the others are no copies. */
+/* Names in the trace and of the series; other names are no copies. */
 static const struct {
     const char *record, *series;
     bool collective;

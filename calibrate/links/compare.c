@@ -14,13 +14,13 @@
 
 /* --- what the machine gives ------------------------------------------------------------------- */
 
-/* A copy, or the copy back at the same time too. */
+/* A copy; with both_ways also the copy back at the same time. */
 typedef struct copy {
     dl_place from, to;
     bool both_ways;
 } copy;
 
-/* Something that takes time on a machine: a collective, or else a copy of `bytes`. */
+/* What is timed on the machine: a collective, or a copy of `bytes`. */
 typedef struct probe {
     const dl_collective_config *config; /* NULL: a copy */
     copy copy;
@@ -65,7 +65,7 @@ static double probe_ns(const dl_links *links, const probe *p)
     return dl_collective_idle_ns(links, &config, &time_ns, NULL) == DL_OK ? time_ns : (double)NAN;
 }
 
-/* The same on idle links of a machine. */
+/* probe_ns on idle links of a machine. */
 static double machine_ns(const dl_machine *machine, const probe *p)
 {
     dl_links links;
@@ -77,7 +77,7 @@ static double machine_ns(const dl_machine *machine, const probe *p)
 
 /* --- values that are assumed ------------------------------------------------------------------ */
 
-/* A time rests on a value if a change of the value by 10 % changes it by 2 % or more. */
+/* A time rests on a value if changing the value by 10 % changes the time by 2 % or more. */
 #define CHANGE 1.1
 #define MATTERS 0.2
 
@@ -93,7 +93,7 @@ static void try_value(void *user, const char *section, const dl_key *key, dl_qua
     assumption *a = user;
     if (!quantity->known || quantity->origin != DL_ORIGIN_ASSUMED || quantity->value <= 0) return;
     const double value = quantity->value;
-    quantity->value = value / CHANGE; /* a part of a rate stays below 1 */
+    quantity->value = value / CHANGE; /* a fraction stays below 1 */
     const double time_ns = machine_ns(a->machine, a->probe);
     quantity->value = value;
     if (!(fabs(log(time_ns / a->time_ns)) >= MATTERS * log(CHANGE))) return;
@@ -111,7 +111,7 @@ static char *find_assumed(dl_machine *machine, const probe *p, double time_ns)
 
 /* --- what would explain a time ---------------------------------------------------------------- */
 
-/* Changes of a kind of node; false: it stays as it is. */
+/* Each changes a kind of node; false: there is nothing to change. */
 
 static bool without_nvlink(dl_node_kind *node, double rate)
 {
@@ -188,7 +188,7 @@ static const change changes[] = {
      (double)NAN},
 };
 
-/* Changes each kind of node; false: it changes nothing. */
+/* Changes each kind of node; false: there is nothing to change. */
 static bool apply_change(const change *what, dl_machine *m)
 {
     bool *slow = dl_calloc((size_t)m->class_count, sizeof *slow, "links"), changed = false;
@@ -217,7 +217,7 @@ static bool apply_change(const change *what, dl_machine *m)
 
 /* --- a comparison in the making --------------------------------------------------------------- */
 
-/* A part with a verdict, and what it was of. */
+/* A part with a verdict, and the probe that it is of. */
 typedef struct judged {
     size_t item; /* of the comparisons */
     int part;
@@ -249,7 +249,7 @@ static dl_status open_machine(state *s, dl_error *err)
     return status;
 }
 
-/* So many nodes; false with a reason where the machine cannot have them. */
+/* Gives the machine `nodes` nodes or more; false, with a reason, if it cannot have them. */
 static bool grow(state *s, int nodes, dl_error *err)
 {
     if (nodes <= s->machine.nodes) return true;
@@ -267,7 +267,7 @@ static bool grow(state *s, int nodes, dl_error *err)
     return fits;
 }
 
-/* The time of the probe on the machine with a change; NaN: it changes nothing. */
+/* Time of the probe on the changed machine; NaN: the change changes nothing. */
 static double changed_ns(const state *s, const change *what, const probe *p)
 {
     dl_machine machine = {0};
@@ -279,9 +279,10 @@ static double changed_ns(const state *s, const change *what, const probe *p)
     return time_ns;
 }
 
-/* --- what would explain the logs --------------------------------------------------------------- */
+/* --- what would explain the logs
+ * --------------------------------------------------------------- */
 
-/* The ratio with a change; NaN: it changes nothing. */
+/* Ratio on the changed machine; NaN: the change changes nothing. */
 static double changed_ratio(const state *s, const change *what, const judged *of)
 {
     if (what->between_nodes && !of->leaves_node) return (double)NAN;
@@ -293,8 +294,8 @@ bool dl_link_is_expected(const dl_link_part *part, double ratio)
     return fabs(ratio - 1) <= part->bound;
 }
 
-/* Bytes per second that the GPUs would have to send and receive together for the part's time to be
- * as measured; NaN: no rate gives that time. Times fall with the rate. */
+/* Rate at which a GPU would have to send and receive together for the part's time to be as
+ * measured; NaN: no rate gives that time. Times fall as the rate rises. */
 static double rate_for(const state *s, const judged *of)
 {
     double low = LEAST_SHARED, high = MOST_SHARED;
@@ -313,8 +314,8 @@ static double rate_for(const state *s, const judged *of)
     return sqrt(low * high);
 }
 
-/* Whether another part of this call speaks against the change: with it that is no more as expected,
- * or further off. *all: with it all are as expected. */
+/* Whether another part of this call refutes the change: with it, that part is no longer as
+ * expected, or is further off. *all: with the change, all parts are as expected. */
 static bool is_refuted(const state *s, const change *what, const judged *of, bool *all)
 {
     *all = true;
@@ -339,8 +340,8 @@ typedef struct reason {
     bool all; /* and all other parts of the call */
 } reason;
 
-/* Adds the change if with it the part is as expected, and it is no more than the one before, whose
- * ratio is *before. */
+/* Adds the change if the part is as expected with it, and if it differs from the change before,
+ * whose ratio is *before. */
 static void try_change(const state *s, const change *what, const judged *of, double *before,
                        reason *reasons, size_t *count)
 {
@@ -359,9 +360,9 @@ static void try_change(const state *s, const change *what, const judged *of, dou
     if (!isnan(ratio)) *before = ratio;
 }
 
-/* "NVLink is not used (then 1.04)", with semicolons: each change of the machine with which the part
- * would be within its bound, without those that change nothing more than the one before, and those
- * that another part of the call refutes; where one explains all parts only such. */
+/* The changes with which the part would be within its bound, joined by semicolons: "NVLink is not
+ * used (then 1.04)". Leaves out changes that are equal to the one before and those that another
+ * part of the call refutes; if some explain all parts, only these are named. */
 static char *find_reasons(const state *s, const judged *of)
 {
     reason reasons[DL_LENGTH(changes) + 1];
@@ -386,7 +387,7 @@ static char *find_reasons(const state *s, const judged *of)
 
 #define ALIKE_FRAC 0.1
 
-/* The rate that all parts have whose time rests on it. */
+/* The rate on which all parts that rest on [shm] agree; NaN: they do not, or there is none. */
 static double shared_rate(const state *s)
 {
     double low = INFINITY, high = 0;
@@ -413,11 +414,10 @@ static void explain(state *s)
 
 /* --- collectives ------------------------------------------------------------------------------ */
 
-/* The largest errors of single sizes that are known, beside nccl-tests
- * (docs/studies/collectives.md): in one node, of the kind, of 8 A100 and of 4 and 8 H100, the small
- * sizes of A100 without the time of their host; of 16 to 64 H100 on several nodes. Of copies the
- * bound that tests/sim/machine_figures.c holds machines to. Where rates are assumed, those of
- * all-reduces between T4 (docs/accuracy.md). */
+/* Largest known errors of single sizes, compared with nccl-tests (docs/studies/collectives.md). In
+ * one node, by kind: 8 A100, and 4 and 8 H100, small sizes on A100 without the host's time. On
+ * several nodes: 16 to 64 H100. For copies, the bound that tests/sim/machine_figures.c holds
+ * machines to. Where rates are assumed, the errors of all-reduces between T4 (docs/accuracy.md). */
 #define KNOWN_NODES 0.24
 #define KNOWN_COPY 0.1
 #define KNOWN_ASSUMED 0.4
@@ -457,7 +457,7 @@ dl_link_range dl_link_ratios(const dl_link_compared *sizes, size_t n)
     return range;
 }
 
-/* Whether a GPU of the machine may be what the log calls its device. */
+/* Whether the machine has a GPU that the log's device name may mean. */
 static bool has_device(const dl_machine *m, const char *device)
 {
     bool found = device == NULL;
@@ -466,9 +466,9 @@ static bool has_device(const dl_machine *m, const char *device)
     return found;
 }
 
-/* The verdict on a part of the last comparison, whose time is that of the probe. Its median scatters
- * by sqrt(pi / (2 n)) of what n times do (normal values, many of them); what starts differ by it has
- * in full. */
+/* Judges part `number` of the last comparison, whose time is that of the probe. The median of n
+ * times scatters by sqrt(pi / (2 n)) of their scatter (for many normal values); differences between
+ * starts do not average out. */
 static void judge(state *s, int number, double known, const dl_link_result *result, const probe *p,
                   bool leaves_node)
 {
@@ -493,7 +493,7 @@ static void judge(state *s, int number, double known, const dl_link_result *resu
     of->config.ranks = own;
 }
 
-/* Of n ranks on some nodes the GPUs with the lowest numbers of each. */
+/* Places the ranks on the lowest-numbered GPUs of each node. */
 static dl_place *place_ranks(const dl_machine *m, int ranks, int nodes)
 {
     dl_place *places = dl_calloc((size_t)ranks, sizeof *places, "ranks");
@@ -506,7 +506,7 @@ static dl_place *place_ranks(const dl_machine *m, int ranks, int nodes)
     return places;
 }
 
-/* The number of nodes that the series is of; 0 with a note if the machine cannot have it. */
+/* The series' number of nodes; 0, with a note, if the machine cannot have it. */
 static int find_nodes(state *s, const dl_link_series *series, const char *name)
 {
     dl_error err = {0};
@@ -533,7 +533,7 @@ static int find_nodes(state *s, const dl_link_series *series, const char *name)
     return nodes;
 }
 
-/* What a byte more costs at large sizes: from 256 MiB, or the largest that was measured, on. */
+/* Marginal time per byte at large sizes: from 256 MiB, or from the largest measured size, on. */
 #define LARGE_BYTES 268435456.0
 
 static double slope_of(const dl_links *links, const dl_collective_config *config, double bytes)
@@ -544,7 +544,7 @@ static double slope_of(const dl_links *links, const dl_collective_config *config
     return (probe_ns(links, &p) - from_ns) / (p.bytes / 2);
 }
 
-/* Fills in sizes and where the small ones end: at half of the time by bytes. */
+/* Times all sizes, and finds where the small ones end: where the bytes take half of the time. */
 static dl_status time_sizes(state *s, dl_link_comparison *c, dl_collective_config *config,
                             dl_error *err)
 {
@@ -622,14 +622,14 @@ static dl_place gpu_place(int index)
     return (dl_place){DL_PLACE_GPU, 0, index};
 }
 
-/* The memory of the GPU's own socket. */
+/* Memory of the GPU's own socket. */
 static dl_place host_of(const state *s, int gpu)
 {
     return (dl_place){DL_PLACE_HOST, 0, dl_links_socket(&s->links, gpu_place(gpu))};
 }
 
-/* "h2d" and "d2h" of pinned memory: those sizes whose time grows with the bytes, as what a call
- * takes is the host's. */
+/* Compares "h2d" and "d2h" copies of pinned memory, for sizes whose time grows with the bytes:
+ * below these the host's call takes the time. */
 static void compare_copies(state *s, const dl_link_result *result)
 {
     const dl_link_series *series = result->series;
@@ -665,13 +665,13 @@ static void compare_copies(state *s, const dl_link_result *result)
     judge(s, DL_LINK_LARGE, KNOWN_COPY, result, &p, false);
 }
 
-/* Tests of single copies by DMA, of nvbandwidth by name with the pair "row column", of gpu_copy_bw
- * by the pair's text. Others are not compared. */
+/* Tests of single copies by DMA. nvbandwidth gives a pair as "row column", gpu_copy_bw within a
+ * text. Other tests are not compared. */
 typedef enum rate_kind { TO_GPU, FROM_GPU, HOST_BOTH_WAYS, GPU_TO_GPU, GPUS_BOTH_WAYS } rate_kind;
 
 static const struct rate_test {
     const char *name;   /* as dl_link_rate has it */
-    const char *format; /* of the pair; NULL: "row column" */
+    const char *format; /* scanf's, of the pair; NULL: "row column" */
     rate_kind kind;
     bool peers; /* of GPUs that access each other's memory */
 } rate_tests[] = {
@@ -698,8 +698,8 @@ static bool has_peers(const dl_machine *m)
     return node->peer != DL_PEER_NONE || node->nvlink_count > 0 || node->nvswitch_link >= 0;
 }
 
-/* NULL: it is not compared, such as copies of the driver's through host memory, of which a machine
- * file says nothing. */
+/* NULL: not compared, for example copies by the driver through host memory, of which a machine file
+ * says nothing. */
 static const struct rate_test *find_test(const state *s, const dl_link_rate *rate)
 {
     for (size_t t = 0; t < DL_LENGTH(rate_tests); t++) {
@@ -709,9 +709,9 @@ static const struct rate_test *find_test(const state *s, const dl_link_rate *rat
     return NULL;
 }
 
-#define NUMBER_MAX 65535 /* of a GPU or NUMA node; greater ones are no pair */
+#define NUMBER_MAX 65535 /* of a GPU or NUMA node; greater numbers are no pair */
 
-/* The numbers of the pair: GPUs, or a GPU and a NUMA node; false: no such pair. */
+/* Reads the pair's numbers, two GPUs or a GPU and a NUMA node; false: it is no such pair. */
 static bool parse_pair(const struct rate_test *test, const dl_link_rate *rate, int *gpu, int *other)
 {
     const bool two = test->kind == GPU_TO_GPU || test->kind == GPUS_BOTH_WAYS;
@@ -737,7 +737,7 @@ static copy copy_of(const state *s, const struct rate_test *test, int gpu, int o
     return (copy){gpu_place(gpu), gpu_place(other), true};
 }
 
-/* Of the rates from `first` on those of its test and file: medians, and the verdict on them. */
+/* Compares all rates of the test and file of rate `first`: their medians, and a verdict on them. */
 static void compare_test(state *s, const dl_link_data *data, size_t first)
 {
     const dl_link_rate *of = &data->rates[first];
@@ -820,7 +820,7 @@ dl_status dl_link_compare(dl_link_comparisons *to, const dl_link_results *links,
         }
     }
     if (status == DL_OK) compare_rates(&s, links->data);
-    for (size_t i = 0; i < s.judged_count; i++) /* which no more grow */
+    for (size_t i = 0; i < s.judged_count; i++) /* the array grows no more */
         if (s.judged[i].probe.config != NULL) s.judged[i].probe.config = &s.judged[i].config;
     if (status == DL_OK) explain(&s);
     if (status == DL_OK && to->count == 0) {

@@ -8,8 +8,8 @@
  * The bound is the largest error that is known of such times (compare.c), beside the scatter of the
  * log. Where the machine's time rests on values that its file assumes, these are named, and the
  * bound is that of such a machine. A time that is out of the bound is compared with that of the
- * same machine with one thing changed (NVLink not used, one NIC, ...), to say what would explain it,
- * unless a log of the same call refutes that. */
+ * same machine with one thing changed (NVLink not used, one NIC, ...), to say what would explain
+ * it, unless a log of the same call refutes that. */
 #ifndef DL_CALIBRATE_LINKS_COMPARE_H
 #define DL_CALIBRATE_LINKS_COMPARE_H
 
@@ -19,9 +19,9 @@
 typedef struct dl_link_compared {
     const dl_link_point *point;
     double machine_ns;
-    const char *algorithm; /* NULL: of a copy */
+    const char *algorithm; /* NULL: a copy */
     char *protocol;        /* NULL: likewise, or the machine has none */
-    bool outlier;          /* of the fit: does not count */
+    bool outlier;          /* in the fit; does not count */
 } dl_link_compared;
 
 /* Sizes whose time is mostly latency, or mostly that of their bytes; or the copies of a test. */
@@ -39,29 +39,29 @@ typedef struct dl_link_comparison {
     const dl_link_result *result; /* borrowed; NULL: single rates */
     const char *test, *path;      /* borrowed; of single rates */
     int ranks, nodes;
-    bool other_device;       /* the log's GPU is none of the machine's */
+    bool other_device;       /* the machine has no GPU of the log's model */
     dl_link_compared *sizes; /* [count] ascending */
     size_t count;
     size_t rate_count;                     /* single rates of this test */
     double rate_bytes_per_s, machine_rate; /* medians of them */
-    dl_link_part parts[DL_LINK_PARTS];     /* of rates the second only */
+    dl_link_part parts[DL_LINK_PARTS];     /* single rates have the second only */
 } dl_link_comparison;
 
 /* Owns its arrays; zero before use, release with dl_link_comparisons_free. */
 typedef struct dl_link_comparisons {
-    char *machine, *title; /* as it was given; its name in full */
+    char *machine, *title; /* as given; its full name */
     dl_link_comparison *items;
     size_t count;
     /* Bytes per second that a GPU sends and receives together through host memory, by all logs
-     * whose time rests on that value of the machine file; NaN: none does, or they differ by more
+     * whose time rests on that value of the machine file; NaN: no log does, or they differ by more
      * than a tenth */
     double shared_bytes_per_s;
-    dl_notes notes; /* what was not compared */
+    dl_notes notes; /* what was not compared, and why */
 } dl_link_comparisons;
 
-/* Compares with the machine `name` (sim/scenario/machine_catalogue.h), of nccl-tests the times in
- * place or out of place, whichever `place` says. Nodes are added to a machine with NICs. Errors of
- * dl_machine_open; DL_ERR_DATA if there is nothing that the machine has too. */
+/* Compares with the machine `name` (sim/scenario/machine_catalogue.h). `place` selects the in-place
+ * or out-of-place times of nccl-tests. A machine with NICs gets as many nodes as a log has. Errors
+ * of dl_machine_open; DL_ERR_DATA if the machine has nothing that the logs measured. */
 dl_status dl_link_compare(dl_link_comparisons *to, const dl_link_results *links,
                           dl_link_place place, const char *name, dl_error *err) DL_MUST_CHECK;
 void dl_link_comparisons_free(dl_link_comparisons *comparisons);

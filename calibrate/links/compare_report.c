@@ -1,4 +1,4 @@
-/* Measured times beside those of a machine: for people, and as CSV. */
+/* Report of measured times beside a machine's, for people and as CSV. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 #define ROWS 8 /* sizes of a series that are printed */
 
-/* Verdicts, 1 added. */
+/* Indices into verdicts[], less 1. */
 enum { SLOWER = -1, EXPECTED, FASTER, NOT_JUDGED };
 
 static const char *const verdicts[] = {"slower", "as expected", "faster", "not judged"};
@@ -34,7 +34,7 @@ static void print_line(char *text, int indent, FILE *out)
     free(text);
 }
 
-/* One thread that calls for several GPUs takes its time for each, which small sizes wait for
+/* A thread that calls NCCL for several GPUs takes time for each, which delays small sizes
  * (docs/studies/collectives.md). */
 static bool waits_for_host(const dl_link_comparison *c, const dl_link_part *part)
 {
@@ -42,7 +42,8 @@ static bool waits_for_host(const dl_link_comparison *c, const dl_link_part *part
            part == &c->parts[DL_LINK_SMALL] && part->ratio.median < 1;
 }
 
-/* Why a part may be out of the bound, or what was tried in vain; to be freed. */
+/* Explains why the part is out of its bound, or says that no change was found that does; the caller
+ * frees it. */
 static char *explanation(const dl_link_comparison *c, const dl_link_part *part)
 {
     if (c->other_device) {
@@ -60,11 +61,12 @@ static char *explanation(const dl_link_comparison *c, const dl_link_part *part)
                          : "the machine is another one, or its file has too low rates");
 }
 
-/* --- ranges of sizes with one verdict ----------------------------------------------------------- */
+/* --- ranges of sizes with one verdict
+ * ----------------------------------------------------------- */
 
-/* The verdict on each of the part's sizes, in side[part->count]: that of the size by itself, or that
- * of the sizes beside it where these agree, as one size that is off is chance; of outliers that of
- * the size before. */
+/* Finds the verdict on each of the part's sizes, side[part->count]: its own, or that of its two
+ * neighbours if they agree, since a single deviating size is chance. An outlier takes the verdict
+ * of the size before it. */
 static void find_sides(const dl_link_comparison *c, const dl_link_part *part, int *side)
 {
     const dl_link_compared *sizes = &c->sizes[part->first];
@@ -114,7 +116,8 @@ static void print_range(const dl_link_compared *sizes, size_t n, const dl_link_p
     free(of);
 }
 
-/* The ranges of a part's sizes, each with its verdict; none if all have the same. */
+/* Prints the ranges of the part's sizes that have one verdict each; nothing if all have the same.
+ * Returns the number of ranges. */
 static size_t print_ranges(const dl_link_comparison *c, const dl_link_part *part, const char *of,
                            FILE *out)
 {
@@ -149,8 +152,8 @@ static void print_part(const dl_link_comparison *c, const dl_link_part *part, co
     if (part->assumed != NULL) print_line(dl_format("rests on assumed %s", part->assumed), 4, out);
 }
 
-/* The row of a size, or of a test's rates; for people only of sizes, in GB/s as nccl-tests has them:
- * busbw of a collective. */
+/* Adds the row of a size, or of a test's rates (these in files only). People get GB/s as nccl-tests
+ * prints them: busbw for collectives. */
 static void put_row(dl_rows *to, const dl_link_comparison *c, size_t index)
 {
     const dl_link_series *s = c->result != NULL ? c->result->series : NULL;
@@ -164,7 +167,7 @@ static void put_row(dl_rows *to, const dl_link_comparison *c, size_t index)
     const double machine_ns = size != NULL ? size->machine_ns : none;
     const double rate = size != NULL ? bytes / time_ns * DL_NS_PER_S : c->rate_bytes_per_s;
     const double machine = size != NULL ? bytes / machine_ns * DL_NS_PER_S : c->machine_rate;
-    const double alone = isnan(factor) ? 1e-9 : none; /* where there is no busbw */
+    const double alone = isnan(factor) ? 1e-9 : none; /* for tests that have no busbw */
     dl_rows_add(
         to,
         "file|=%s name|=%s place|=%s ranks|=%d nodes|=%d bytes|size=%gB measured_ns|measured=%gns "

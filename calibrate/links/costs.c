@@ -1,4 +1,5 @@
-/* Fits of logs as costs: collectives, exchanges of processes, updates, pageable copies. */
+/* The fits of logs as a cost file: collectives, exchanges of processes, updates, pageable
+ * copies. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,8 +45,8 @@ static dl_collective_cost *add(dl_costs *costs)
     return cost;
 }
 
-/* The curve, of which each corner rests on the sizes of its regime; its error is that of the line
- * and that of the starts. */
+/* Takes the fit's curve. Each corner's number of samples is that of its regime; its error combines
+ * those of the line and of the starts. */
 static void take_curve(dl_collective_cost *cost, const dl_link_result *result)
 {
     const dl_link_fit *fit = &result->fit;
@@ -104,7 +105,7 @@ static dl_status take_collective(dl_costs *costs, dl_link_results *links, size_t
     return DL_OK;
 }
 
-/* Whether the scaling is the one of its collective that is written. */
+/* Whether this is the scaling of its collective that is written. */
 static bool is_chosen_scaling(const dl_link_results *links, const dl_link_scaling *s,
                               dl_link_place place)
 {
@@ -118,7 +119,7 @@ static bool is_chosen_scaling(const dl_link_results *links, const dl_link_scalin
     return true;
 }
 
-/* A curve of nodes that were not measured, from the scaling over nodes. */
+/* Adds the curve for a number of nodes that was not measured, from the scaling over nodes. */
 static bool take_scaling(dl_costs *costs, dl_link_results *links, const dl_link_scaling *s,
                          int nodes)
 {
@@ -170,7 +171,7 @@ static dl_status take_scalings(dl_costs *costs, dl_link_results *links, dl_link_
                         DL_LINK_COUNTS_MIN);
 }
 
-/* Pageable copies: the slower direction's rate at large sizes. */
+/* Takes pageable copies: the slower direction's rate at large sizes. */
 static bool take_pageable(dl_costs *costs, const dl_link_result *result)
 {
     const dl_link_regime *last = &result->fit.regimes[result->fit.regime_count - 1];
@@ -190,7 +191,7 @@ static bool take_pageable(dl_costs *costs, const dl_link_result *result)
     return true;
 }
 
-/* The line that holds for the parameters' size, or for the largest sizes if that is not known. */
+/* The line that holds at the parameters' size, or at the largest sizes if that is unknown. */
 static const dl_link_regime *line_for(const dl_link_fit *fit, int64_t parameter_bytes)
 {
     size_t k = 0;
@@ -200,7 +201,7 @@ static const dl_link_regime *line_for(const dl_link_fit *fit, int64_t parameter_
     return &fit->regimes[k];
 }
 
-/* Exchanges of processes that are no collectives of the simulator's. */
+/* Takes exchanges between processes that are not among the simulator's collectives. */
 static bool take_exchange(dl_costs *costs, const dl_link_result *result)
 {
     static const char *const names[] = {"roundtrip", "allreduce_pair", "allreduce_beside",
@@ -219,9 +220,9 @@ static bool take_exchange(dl_costs *costs, const dl_link_result *result)
     return true;
 }
 
-/* A server's update reads a gradient and writes the parameters, which it is charged for as twice
- * the bytes at one rate. A line with a latency below 0 becomes one through 0 and the time at the
- * parameters' size. */
+/* Takes a server's update. It reads a gradient and writes the parameters, and is charged twice the
+ * bytes at one rate. A line with a negative latency is replaced by one through 0 and the time at
+ * the parameters' size. */
 static bool take_update(dl_costs *costs, const dl_link_result *result)
 {
     const dl_link_regime *line = line_for(&result->fit, costs->parameter_bytes);
@@ -255,7 +256,7 @@ static bool take_update(dl_costs *costs, const dl_link_result *result)
     return true;
 }
 
-/* Names the measurements, when no cost file takes any of them. */
+/* Refuses, naming the measurements, as a cost file can hold none of them. */
 static dl_status refuse_all(const dl_link_results *links, dl_error *err)
 {
     char *names = NULL, name[128];

@@ -8,21 +8,21 @@
 
 #include "common/alloc.h"
 
-/* A parameter below that many standard errors is not determined. */
+/* A parameter is determined from this many standard errors on. */
 #define DL_LINK_DETERMINED 2.0
 
 #define TUNING 4.685
-#define ROUNDS 20       /* of weights, at most */
-#define SETTLED 1e-3    /* change of a weight that ends them */
-#define ROBUST_MIN 4    /* points that a line with weights needs: two more than parameters */
+#define ROUNDS 20       /* of reweighing, at most */
+#define SETTLED 1e-3    /* largest change of a weight after which reweighing ends */
+#define ROBUST_MIN 4    /* fewest points of a reweighed line: two more than parameters */
 #define REGIME_POINTS 2 /* least */
 
-#define NOISES 6          /* that are tried: DL_LINK_REPEAT_FRAC times 1, 2, 4, ..., 32 */
-#define SIZES_TO_CHOOSE 4 /* fewer say nothing about the noise */
-#define FOLDS 8           /* fits that leave sizes out, at most */
-#define MANY_SIZES 64     /* of more sizes every second one is left out, which takes less time */
+#define NOISES 6          /* tried: DL_LINK_REPEAT_FRAC times 1, 2, 4, ..., 32 */
+#define SIZES_TO_CHOOSE 4 /* fewer sizes do not determine the noise */
+#define FOLDS 8           /* most fits that leave sizes out */
+#define MANY_SIZES 64     /* from more sizes on, only every second is left out, to save time */
 
-/* A line through some of the points, on the scale of the largest of them. */
+/* A line through some of the points, scaled by the largest of them. */
 typedef struct line {
     double c0, c1; /* ns, ns per byte */
     double cov00, cov01, cov11;
@@ -56,8 +56,8 @@ static double residual(const problem *p, const line *l, size_t i)
     return (p->time[i] - l->c0 - l->c1 * p->bytes[i]) / p->sd[i];
 }
 
-/* Least squares with the weights; neither a slope below 0 nor a first latency below 0 means
- * anything, so they are held there. */
+/* Weighted least squares. Neither a negative slope nor a negative first latency has a meaning, so
+ * these are held at 0. */
 static void solve(const problem *p, size_t first, size_t count, line *l)
 {
     const double *x = p->bytes + first, *w = p->weight + first, *y = p->time + first;
@@ -76,8 +76,8 @@ static void solve(const problem *p, size_t first, size_t count, line *l)
     }
 }
 
-/* Sets the weights by the residuals; false where that is of no use: the line would have less than
- * three points left, or nothing changes. */
+/* Sets the weights by the residuals; false if that is of no use, as the line would keep fewer than
+ * three points or no weight changes. */
 static bool reweigh(problem *p, size_t first, size_t count, const line *l)
 {
     double change = 0;
@@ -107,8 +107,8 @@ static void fit_line(problem *p, size_t first, size_t count, line *l)
         l->loss += loss_of(residual(p, l, i));
 }
 
-/* Cuts the points into regimes; before[j] is where the last one of the best cut of 0..j-1 starts.
- */
+/* Cuts the points into regimes; before[j] is the start of the last regime of the best cut of
+ * 0..j-1. */
 static void cut(const problem *p, size_t *before)
 {
     const double border = 3 * log((double)p->n);
@@ -167,7 +167,8 @@ static void add_vertex(dl_link_fit *fit, const problem *p, const dl_link_regime 
     *v = (dl_link_vertex){bytes, fmax(0, line_at(r, bytes)), error_at(p, r, bytes)};
 }
 
-/* Where the lines of two neighbours meet between their sizes, or both ends of what joins them. */
+/* Finds where the lines of two neighbouring regimes meet between their sizes, or else both ends of
+ * the piece that connects them. */
 static void join(dl_link_fit *fit, const problem *p, dl_link_regime *low, dl_link_regime *high)
 {
     const double from = p->bytes[low->last], to = p->bytes[high->first];
@@ -197,7 +198,7 @@ static void add_curve(dl_link_fit *fit, const problem *p)
         add_vertex(fit, p, last, p->bytes[p->n - 1]);
 }
 
-/* Slower than the next size by more than both could be by noise. */
+/* Whether a size is slower than the next one by more than noise explains. */
 static bool falls(const problem *p, size_t i)
 {
     if (i + 1 == p->n) return false;
@@ -252,8 +253,8 @@ static void problem_init(problem *p, const dl_link_point *points, size_t n, doub
     }
 }
 
-/* The scatter of the times around the lines of a cut: the median of their relative residuals
- * without sign, as a standard deviation of normal ones, for what the lines' parameters take up. */
+/* Scatter of the times around the lines of a cut: the median of their absolute relative residuals
+ * as a standard deviation of normal ones, corrected for the lines' parameters. */
 static double scatter(const problem *p, const size_t *before, size_t regimes)
 {
     double *off = dl_calloc(p->n, sizeof *off, "residuals");
@@ -269,8 +270,8 @@ static double scatter(const problem *p, const size_t *before, size_t regimes)
     return fmax(DL_LINK_REPEAT_FRAC, 1.4826 * median * sqrt((double)p->n / free_points));
 }
 
-/* The fit with the regimes that earn themselves at this noise; their lines are those at the scatter
- * that is left around them. */
+/* Fits with the number of regimes that this noise justifies; the lines' errors are those of the
+ * scatter that is left around them. */
 static void fit_at(dl_link_fit *fit, const dl_link_point *points, size_t n, double noise_frac)
 {
     problem p;
@@ -298,12 +299,12 @@ static void fit_at(dl_link_fit *fit, const dl_link_point *points, size_t n, doub
     free(p.lines);
 }
 
-/* Errors of left-out sizes without sign, at most 1 each, at a noise. */
+/* Absolute errors of left-out sizes, each at most 1, at one noise. */
 typedef struct left_out {
     double mean, error; /* of the mean */
 } left_out;
 
-/* Leaves out every size but the first and the last once, FOLDS at a time at most. */
+/* Leaves out each size once, except for the first and the last, in at most FOLDS fits. */
 static left_out left_out_at(const dl_link_point *points, size_t n, double noise_frac)
 {
     const size_t folds = n > MANY_SIZES ? 2 : n - 2 < FOLDS ? n - 2 : FOLDS;
@@ -331,8 +332,8 @@ static left_out left_out_at(const dl_link_point *points, size_t n, double noise_
     return result;
 }
 
-/* The noise at which left-out sizes are missed least; of those that miss them by no more than one
- * standard error of that more, the largest, as its regimes are fewest. */
+/* The noise with the least error of left-out sizes; of those within one standard error of it the
+ * largest, which has the fewest regimes. */
 static double choose_noise(const dl_link_point *points, size_t n)
 {
     left_out at[NOISES];

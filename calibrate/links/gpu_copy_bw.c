@@ -17,7 +17,7 @@ static bool is_copy(const dl_link_log *log)
            (strstr(name, "_by_dma") != NULL || strstr(name, "_by_sm") != NULL);
 }
 
-/* The devices' numbers make the pair, what is left the name. */
+/* The devices' numbers become the pair, the rest the name. */
 static dl_status take_copy(dl_link_data *data, const dl_link_log *log, dl_error *err)
 {
     char name[DL_LINK_LINE_BYTES];

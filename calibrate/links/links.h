@@ -1,8 +1,9 @@
-/* What logs say about links: times of copies and collectives by size, and single rates.
+/* Measurements of links in logs: times of copies and collectives by size, and single rates.
  *
  * A series is one operation on one group of devices at several sizes: "allreduce" of 8 ranks in
  * place, "h2d" pinned. Sizes are bytes as nccl-tests counts them (sim/collective/collective.h):
- * of a rank's buffer, for all-gather and reduce-scatter of all ranks' parts together. */
+ * those of a rank's buffer; for all-gather and reduce-scatter those of all ranks' parts
+ * together. */
 #ifndef DL_CALIBRATE_LINKS_LINKS_H
 #define DL_CALIBRATE_LINKS_LINKS_H
 
@@ -19,12 +20,12 @@
 typedef struct dl_link_point {
     double bytes;   /* >= 0 */
     double time_ns; /* > 0 */
-    /* Relative standard error that is known beforehand: digits printed, spread of samples; 0 =
-     * none. */
+    /* Relative standard error known beforehand, from the digits printed or the spread of samples;
+     * 0: none. */
     double error_frac;
-    int64_t count; /* samples that it is the median of */
+    int64_t count; /* number of samples, of which the time is the median */
     int line;      /* of the log; 0 = none (a trace) */
-    int start;     /* of the benchmark's processes that it was measured in, >= 1; 0 = not said */
+    int start;     /* number of the start of the benchmark's processes, >= 1; 0 = not said */
 } dl_link_point;
 
 typedef enum dl_link_place {
@@ -37,22 +38,22 @@ typedef enum dl_link_place {
 extern const char *const dl_link_place_names[3];
 
 typedef struct dl_link_series {
-    char *path;            /* file that it comes from */
+    char *path;            /* source file */
     char *name;            /* "allreduce", ... (dl_collective_kind_names, "gather", "scatter",
                           * "sendrecv", "hypercube"), "h2d", "d2h", "h2d pageable", ... */
     char *device;          /* model name; NULL = not said */
     bool collective;       /* of `ranks` ranks on `nodes` nodes; else a copy */
     bool copy;             /* bytes over time are the rate of a link */
-    int ranks, nodes;      /* 0 = not said; a copy: how many at once */
-    int thread_gpus;       /* that one thread of the benchmark calls for; 0 = not said */
+    int ranks, nodes;      /* 0 = not said; of copies: how many at once */
+    int thread_gpus;       /* served by one thread of the benchmark; 0 = not said */
     dl_link_place place;   /* of a collective */
-    dl_link_point *points; /* [count] ascending bytes after dl_link_data_finish, all different */
+    dl_link_point *points; /* [count]; after dl_link_data_finish bytes ascend and differ */
     size_t count;
-    /* Of points measured in several starts: how much longer all sizes of a start took than the points
-     * above, in the order of the starts' numbers; none if there is one start, or not said. */
+    /* Of points measured in several starts: the factor by which a start's times exceed the points
+     * above, in the order of the starts; none if there is one start, or none is said. */
     double *starts;
     size_t start_count;
-    double start_error_frac; /* relative standard error of their median; 0: no starts */
+    double start_error_frac; /* relative standard error of the factors' median; 0: no starts */
     bool one_start;          /* all points are of one start, whose number is given */
 } dl_link_series;
 
@@ -60,7 +61,8 @@ typedef struct dl_link_range {
     double median, least, most;
 } dl_link_range;
 
-/* A rate or a latency that was measured at one size only (nvbandwidth, bandwidthTest by default). */
+/* A rate or a latency that was measured at one size only (nvbandwidth, bandwidthTest by
+ * default). */
 typedef struct dl_link_rate {
     char *path, *name; /* "host_to_device_memcpy_ce", "cpu_to_gpuN_by_dma_under_numaN" */
     char *pair;        /* "0 1": row and column of a matrix; "cpu_to_gpu0_..." */
@@ -78,18 +80,19 @@ typedef struct dl_link_data {
     int peers, peerless; /* pairs of GPUs that can access each other's memory, and that cannot */
 } dl_link_data;
 
-/* Of more than DL_LINK_SIZES_MAX sizes, equally many neighbours each become one, their means, which
- * lie on the same line. Makes copies of one size rates, of the pair "0 0". Sorts the points of all series by size. Several of one size become one: their median, with
- * standard error from their spread where there are three or more.
+/* Completes the series: sorts their points by size and merges those of one size into their median,
+ * with a standard error from their spread if there are three or more. If there are more than
+ * DL_LINK_SIZES_MAX sizes, groups of equally many neighbours become their means, which lie on the
+ * same line. A copy of one size becomes a rate, of the pair "0 0".
  *
- * Where points are of several starts of the benchmark's processes, a time is taken as
+ * Points of several starts of the benchmark's processes follow
  *
  *   time(size, start) = median(size) factor(start) + scatter
  *
  * with factors from the sums over a start's sizes. All sizes share the factors' standard error,
- * sd(ln factor) sqrt(pi / (2 n)) for n starts, so it is no part of that of a point, which is of the
- * scatter: its standard deviation over all sizes and starts, with (sizes - 1) (starts - 1) degrees of
- * freedom, times the same root. */
+ * sd(ln factor) sqrt(pi / (2 n)) for n starts, so it is not part of a point's error. That is the
+ * standard deviation of the scatter over all sizes and starts, with (sizes - 1) (starts - 1)
+ * degrees of freedom, times the same root. */
 void dl_link_data_finish(dl_link_data *data);
 void dl_link_data_free(dl_link_data *data);
 
@@ -114,17 +117,17 @@ void dl_link_data_free(dl_link_data *data);
  * The content decides which one it is. Lines of other programs in between (NCCL INFO, MPI) are
  * skipped. */
 
-/* Adds a point to the series of data that equals *key in all but points. */
+/* Adds a point to the series that equals *key in all but its points. */
 void dl_link_data_add(dl_link_data *data, const dl_link_series *key, dl_link_point point);
 
-/* Whether text[bytes] starts as such a table; and adds it. Errors as dl_link_data_read. */
+/* Whether text[bytes] starts like such a table; and adds it. Errors as dl_link_data_read. */
 bool dl_link_table_recognized(const char *text, size_t bytes);
 dl_status dl_link_table_read(dl_link_data *data, const char *name, const char *text, size_t bytes,
                              dl_error *err) DL_MUST_CHECK;
 
-/* Adds what `path` holds to *data (call dl_link_data_finish after the last file). DL_ERR_IO;
- * DL_ERR_PARSE with the line of a table that is malformed; DL_ERR_DATA if there is no table. On
- * failure what was read before the error is in *data. */
+/* Adds the measurements in `path` to *data (call dl_link_data_finish after the last file).
+ * DL_ERR_IO; DL_ERR_PARSE with the line of a malformed table; DL_ERR_DATA if there is no table. On
+ * failure *data keeps all that was read before the error. */
 dl_status dl_link_data_read(dl_link_data *data, const char *path, dl_error *err) DL_MUST_CHECK;
 
 /* The same from memory, logs only; `name` stands for the path. `text` may hold any bytes. */
@@ -161,21 +164,21 @@ dl_status dl_link_data_read_text(dl_link_data *data, const char *name, const cha
  * at the scatter that is left around them. Standard errors are those of weighted least squares
  * (GSL), times the square root of the reduced chi^2 where that is above 1. */
 
-/* Relative standard deviation of a printed mean of 20 calls when it is measured again, the least
- * that is assumed.
- * Ten logs' columns of nccl-tests (8 A100) have one size, 0 bytes, two or five times; it is 0.2 to
- * 1.8 % in the four with five, 0.4 to 5.4 % in the six with two. */
+/* Least relative standard deviation that is assumed for a printed mean of 20 calls when it is
+ * measured again. Ten logs' columns of nccl-tests (8 A100) have one size, 0 bytes, two or five
+ * times; it is 0.2 to 1.8 % in the four with five, 0.4 to 5.4 % in the six with two. */
 #define DL_LINK_REPEAT_FRAC 0.01
 
-/* Most sizes of a series: the search takes their square of line fits. */
+/* Most sizes of a series; the search fits as many lines as the square of their number. */
 #define DL_LINK_SIZES_MAX 512
 
 typedef struct dl_link_regime {
-    size_t first, last;           /* points, inclusive */
-    dl_estimate latency_ns;       /* of the line at size 0; count = points */
-    dl_estimate ns_per_byte;      /* >= 0; 0 with error 0: held there */
-    double low_bytes, high_bytes; /* where its line holds: joins with the neighbours; of the first
-                                   * from 0, of the last to INFINITY */
+    size_t first, last;      /* points, inclusive */
+    dl_estimate latency_ns;  /* of the line at size 0; count = points */
+    dl_estimate ns_per_byte; /* >= 0; 0 with error 0: held there */
+    /* Where its line holds, up to the joins with its neighbours; the first from 0, the last to
+     * INFINITY. */
+    double low_bytes, high_bytes;
     bool latency_determined, bandwidth_determined;
 } dl_link_regime;
 
@@ -187,16 +190,18 @@ typedef struct dl_link_vertex {
 typedef struct dl_link_fit {
     dl_link_regime *regimes; /* [regime_count] */
     size_t regime_count;
-    /* [vertex_count] 2 or more, ascending, first at 0 bytes: T is straight between them, and beyond
-     * the last as between the last two. */
+    /* [vertex_count] 2 or more, ascending, the first at 0 bytes. T is straight between them, and
+     * continues beyond the last. */
     dl_link_vertex *vertices;
     size_t vertex_count;
-    bool *outlier; /* [points] weight 0, or slower than a larger size beyond what noise explains */
-    double *residual;  /* [points] fitted / measured - 1 */
-    size_t count;      /* points */
-    double rms_frac;   /* of the residuals that are no outliers */
-    double noise_frac; /* of all residuals, by their median, at least DL_LINK_REPEAT_FRAC: what the
-                        * lines were fitted at */
+    bool *outlier; /* [points] weight 0, or slower than a larger size by more than noise explains */
+    double *residual; /* [points] fitted / measured - 1 */
+    size_t count;     /* points */
+    double rms_frac;  /* of the residuals without outliers */
+    double
+        /* noise that the lines were fitted at: of all residuals, by their median, at least
+         * DL_LINK_REPEAT_FRAC */
+        noise_frac;
 } dl_link_fit;
 
 /* Fits points[n], ascending sizes, all different. Zero *fit before. DL_ERR_DATA: fewer than two
@@ -212,8 +217,8 @@ double dl_link_fit_time_ns(const dl_link_fit *fit, double bytes);
 typedef struct dl_link_result {
     const dl_link_series *series; /* borrowed */
     dl_link_fit fit;
-    struct dl_link_evaluation *evaluation; /* [2] fitted to the first, third, ... size; second,
-                                            * fourth, ...; NULL: too few sizes */
+    struct dl_link_evaluation
+        *evaluation; /* [2] fits to every odd size, and to every even one; NULL: too few sizes */
 } dl_link_result;
 
 /* Times of a collective over the number of nodes, where logs have it at three counts or more (or of
@@ -240,12 +245,13 @@ typedef struct dl_link_scaling {
     size_t sizes;
     double *times_ns; /* [sizes x count], row by row */
     int *law;         /* [sizes] */
-    /* Errors without sign of counts that were left out: of all, and of the largest. */
+    /* Absolute errors of left-out counts: mean and largest of all, and mean at the largest
+     * count. */
     double left_out_mean, left_out_max, last_mean;
 } dl_link_scaling;
 
-/* Time at a count, and what it may be off by: the error of the largest count, left out, for each
- * step beyond it as large as that from the one before it. size < sizes, count >= 1. */
+/* Time at a count with its error. Beyond the largest count the error grows with each step by that
+ * of the largest count when left out. size < sizes, count >= 1. */
 dl_link_vertex dl_link_scaling_at(const dl_link_scaling *scaling, size_t size, int count);
 const char *dl_link_law_name(int law);
 void dl_link_scaling_free(dl_link_scaling *scaling);
@@ -271,10 +277,10 @@ void dl_link_results_free(dl_link_results *links);
 /* Tables of regimes, rates, notes. */
 void dl_link_results_print(const dl_link_results *links, FILE *out);
 
-/* One line per series: errors at sizes that were left out, beside those of the usual formula. */
+/* One line per series: errors at left-out sizes, and those of the usual formula. */
 void dl_link_results_print_evaluations(const dl_link_results *links, FILE *out);
 
-/* The same content as JSON to the file `path`. Errors of dl_output_open and dl_output_close. */
+/* Writes the same content as JSON. Errors of dl_output_open and dl_output_close. */
 dl_status dl_link_results_json_write(const dl_link_results *links, const char *path,
                                      dl_error *err) DL_MUST_CHECK;
 

@@ -1,5 +1,5 @@
-/* Reading logs: lines of words, and a reader for each program that writes them; and what reports of
- * series have in common. */
+/* Reading of logs: lines of words, and a reader for each program that writes them; and what the
+ * reports of series share. */
 #ifndef DL_CALIBRATE_LINKS_LINKS_INTERNAL_H
 #define DL_CALIBRATE_LINKS_LINKS_INTERNAL_H
 
@@ -13,7 +13,7 @@
 #define DL_LINK_LINE_BYTES 1024
 #define DL_LINK_WORDS_MAX 96
 
-/* Least and greatest time that is believed, in ns: 1 ps, 11 days. */
+/* Least and greatest credible time, in ns: 1 ps, 11 days. */
 #define DL_LINK_TIME_MIN_NS 1e-3
 #define DL_LINK_TIME_MAX_NS 1e15
 
@@ -23,16 +23,16 @@
 /* A log that is read line by line; zero but for path, at and end before the first line. */
 typedef struct dl_link_log {
     const char *path;
-    const char *at, *end;          /* what is still to be read */
-    int line;                      /* number of the present one */
+    const char *at, *end;          /* the rest, still to be read */
+    int line;                      /* number of the present line */
     char text[DL_LINK_LINE_BYTES]; /* the present line, without its end */
     char words_text[DL_LINK_LINE_BYTES];
     char *words[DL_LINK_WORDS_MAX]; /* [word_count] borrowed from words_text */
     size_t word_count;
 } dl_link_log;
 
-/* Goes to the next line, without what others put around a program's own: colours, marks of quotes,
- * time stamps, labels of mpirun, srun, torchrun, kubectl, docker compose and Ray (log.c), bars of a
+/* Goes to the next line, without what other programs put around it: colours, quotation marks, time
+ * stamps, labels of mpirun, srun, torchrun, kubectl, docker compose and Ray (log.c), bars of a
  * Markdown table; false at the end. A NUL counts as a blank. */
 bool dl_link_log_next(dl_link_log *log);
 
@@ -41,14 +41,14 @@ bool dl_link_log_next(dl_link_log *log);
  * words. */
 void dl_link_log_unwrap(dl_link_log *log, size_t words);
 
-/* The first word that is a program whose name begins with `prefix`; word_count: there is none. */
+/* The first word that names a program whose name begins with `prefix`; word_count: none does. */
 size_t dl_link_log_program(const dl_link_log *log, const char *prefix);
 
-/* Number of processes that the command before the word `program` starts: mpirun -np 8, srun -n 8;
- * 1: the command does not say. */
+/* Number of processes that the command before the word `program` starts: mpirun -np 8, srun -n 8; 1
+ * if the command does not say. */
 int dl_link_log_processes(const dl_link_log *log, size_t program);
 
-/* The word as a count from 1 to 65535; 1 where it is none. NULL: none. */
+/* Parses the word as a count of 1 to 65535; 1 if it is NULL or no such number. */
 int dl_link_log_count(const char *word);
 
 /* Error about the present line. */
@@ -59,8 +59,8 @@ int dl_link_log_count(const char *word);
 dl_status dl_link_log_number(const dl_link_log *log, const char *word, double low, double high,
                              double *number, dl_error *err) DL_MUST_CHECK;
 
-/* Half a unit of the last digit of `word` (a number > 0), over its value, as a standard error (that
- * of equal chances between both ends). */
+/* Relative standard error of rounding to the last digit of `word` (a number > 0): half a unit of
+ * that digit, all errors within it equally likely. */
 double dl_link_digits_error(const char *word, double value);
 
 /* A rate of the present line. */
@@ -75,8 +75,8 @@ typedef struct dl_link_rate_text {
 dl_status dl_link_data_add_rate(dl_link_data *data, const dl_link_log *log,
                                 const dl_link_rate_text *rate, dl_error *err) DL_MUST_CHECK;
 
-/* A program whose output is read. `read` takes the lines that are its own, skips all others, and
- * adds to *tables how many tables or rows it found. */
+/* A program whose output is read. `read` takes its own lines, skips all others, and adds to *tables
+ * the number of tables or rows that it found. */
 typedef struct dl_link_reader {
     const char *name;
     dl_status (*read)(dl_link_data *data, dl_link_log *log, size_t *tables, dl_error *err);
@@ -88,27 +88,28 @@ extern const dl_link_reader dl_link_nccl_tests, dl_link_bandwidth_test, dl_link_
 /* Adds the samples of a trace of dlprof bench. DL_ERR_DATA if it has none. */
 dl_status dl_link_bench_read(dl_link_data *data, const char *path, dl_error *err) DL_MUST_CHECK;
 
-/* The table that nccl-tests prints beside this JSON file, of its own; NULL: it is none of nccl-tests. */
+/* The table that nccl-tests would print beside this JSON file, a new string; NULL: the file is not
+ * of nccl-tests. */
 char *dl_nccl_json_table(const char *text, size_t bytes);
 
 /* A series as "allreduce 8 ranks in place" into text[bytes]; returns text. */
 const char *dl_link_series_text(char *text, size_t bytes, const dl_link_series *series);
 
-/* busbw over algbw of nccl-tests, by which rates of different numbers of ranks compare with that of a
- * link; NaN: unknown, or of no collective. */
+/* Ratio of busbw to algbw in nccl-tests: busbw is comparable with a link's rate for any number of
+ * ranks. NaN: unknown, or not a collective. */
 double dl_link_busbw_factor(const dl_link_series *series);
 
-/* Whether rates are of one test of one file. */
+/* Whether both rates are of the same test and file. */
 bool dl_link_same_test(const dl_link_rate *a, const dl_link_rate *b);
 
 /* Whether rate `index` is the first of its test and file. */
 bool dl_link_is_first(const dl_link_data *data, size_t index);
 
-/* The range of values[n], which are sorted; NaN: there is none. */
+/* Sorts values[n] and returns their range; NaN if n is 0. */
 dl_link_range dl_link_range_of(double *values, size_t n);
 
-/* Whether the series is the one of its group that counts where times of one place are wanted: in that
- * place, or in any if its group has no other. */
+/* Whether the series counts where times of `place` are wanted: it has that place, or its group has
+ * none of that place. */
 bool dl_link_is_chosen(const dl_link_results *links, const dl_link_series *series,
                        dl_link_place place);
 

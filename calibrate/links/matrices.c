@@ -27,10 +27,10 @@
 
 typedef struct matrix {
     char test[96];
-    const char *diagonal; /* test of cells from a GPU to itself; NULL: the same */
+    const char *diagonal; /* test of the cells from a GPU to itself; NULL: the same test */
     bool is_latency;
-    double unit;       /* 0 = none is open */
-    bool columns_next; /* the line with the columns' numbers comes */
+    double unit;       /* 0 = no matrix is open */
+    bool columns_next; /* the next line has the columns' numbers */
     size_t columns;    /* 0 = not inside a matrix */
     char column[DL_LINK_WORDS_MAX][16];
 } matrix;
@@ -139,7 +139,7 @@ static dl_status take_p2p(dl_link_data *data, matrix *m, const dl_link_log *log,
     if (strstr(log->text, " Access Peer Device=") != NULL)
         *(strstr(log->text, " CANNOT ") != NULL ? &data->peerless : &data->peers) += 1;
     if (take_title(m, log)) return DL_OK;
-    /* The host's times of the same calls. */
+    /* The host's times of the same calls follow. */
     if (m->is_latency && log->word_count > 0 && strcmp(log->words[0], "CPU") == 0) m->unit = 0;
     return m->unit > 0 ? take_matrix_line(data, m, log, err) : DL_OK;
 }

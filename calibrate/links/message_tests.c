@@ -11,9 +11,9 @@
  *
  *   [SUM]   0.00-10.00  sec  31.9 GBytes  27.4 Gbits/sec                  receiver
  *
- * MB of perftest are 2^20 bytes (its message rate agrees), those of OSU 10^6. OSU counts what a rank
- * sends to all or to another one, so all-gathers and the like move as many times more bytes as
- * there are ranks, which the command above the table tells. */
+ * MB of perftest are 2^20 bytes (its message rate agrees), those of OSU 10^6. OSU counts what a
+ * rank sends to all or to another one, so all-gathers and the like move as many times more bytes
+ * as there are ranks, which the command above the table tells. */
 #include <ctype.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -28,11 +28,11 @@
 #define MIB 1048576.0
 #define GBIT 1.25e8
 
-/* Tests by the text of their table's title, or of the command where there is no title. */
+/* Tests by the title of their table, or by the command if there is no title. */
 static const struct test {
     const char *text, *name;
     bool collective;
-    bool parts; /* sizes are of one rank's part */
+    bool parts; /* a size is one rank's part */
 } tests[] = {
     {"RDMA_Write", "rdma write", false, false},
     {"ib_write_", "rdma write", false, false},
@@ -83,8 +83,8 @@ static void take_title(table *t, const dl_link_log *log)
     }
 }
 
-/* Whether the line is the head of a table of sizes; sets column and unit of its values. Words "BW"
- * belong to the next one. */
+/* Whether the line is the head of a table of sizes; sets the column and the unit of its values. A
+ * word "BW" belongs to the word after it. */
 static bool take_head(table *t, const dl_link_log *log)
 {
     size_t column = 0;
@@ -188,7 +188,7 @@ static double bit_unit(const char *word)
     return strcasecmp(rest, "bits/sec") == 0 ? factor / 8 : 0;
 }
 
-/* The summary of what was received: of all streams where there are several. */
+/* Reads the receivers' summary, of all streams if there are several. */
 static dl_status read_iperf3(dl_link_data *data, dl_link_log *log, size_t *tables, dl_error *err)
 {
     dl_status status = DL_OK;

@@ -10,11 +10,11 @@
  *
  * Columns redop and root are missing where older versions have no use for them; the first group of
  * times is out of place. Sizes are bytes, times microseconds of a call; of NCCL 1 milliseconds,
- * whose heads say "bytes N type op". A group may lack its time or a rate, and one of both groups may
- * be missing, as in what people copy: a rate then gives the time. The '#' of all these lines
- * may be gone, and so may all lines but the rows: what the columns are follows from the row then,
- * and how many ranks there are from busbw / algbw. A row of 0 bytes is no call: its size was too
- * small to be cut among the ranks. */
+ * whose heads say "bytes N type op". A group may lack its time or a rate, and one of both groups
+ * may be missing, as in what people copy: a rate then gives the time. The '#' of all these lines
+ * may be gone, and so may all lines but the rows: what the columns are follows from the row
+ * then, and how many ranks there are from busbw / algbw. A row of 0 bytes is no call: its size
+ * was too small to be cut among the ranks. */
 #include <ctype.h>
 #include <math.h>
 #include <stdbool.h>
@@ -31,13 +31,13 @@
 #define NS_PER_US 1e3
 #define NS_PER_MS 1e6
 #define HOSTS_MAX 1024
-#define NAMED_MAX 16 /* programs of commands that no table has followed yet */
+#define NAMED_MAX 16 /* programs of commands that no table has followed */
 #define PLACES 2
 #define FACTOR_MARGIN 0.05 /* relative; of two rates printed to three digits */
 
 static const struct {
     const char *program, *name; /* program without "_perf" */
-    bool redop, root;           /* columns that say something */
+    bool redop, root;           /* columns that have a use */
     double others, constant;    /* busbw / algbw = others x (n - 1) / n + constant, of n ranks
                                  * (nccl-tests, doc/PERFORMANCE.md); NaN = unknown */
 } collectives[] = {
@@ -75,17 +75,17 @@ typedef struct nccl_state {
     char *hosts[HOSTS_MAX];
     int ranks, nodes;
     int thread_gpus;                   /* nGpus */
-    bool listed;                       /* ranks one by one */
+    bool listed;                       /* ranks were listed one by one */
     int collective;                    /* index, -1 = not said */
     bool has_rows;                     /* of this collective */
     int named[NAMED_MAX], named_count; /* collectives of commands above, in their order */
-    int processes;                     /* that the last command starts */
-    bool headless;                     /* the columns are those of a row, without a head */
+    int processes;                     /* started by the last command */
+    bool headless;                     /* columns found from a row, as there was no head */
     double bytes;                      /* of the row before */
     /* Of the head: columns; count 0 = there was none. */
     size_t columns, redop, root; /* 0 = there is none */
     bool counted;                /* the second column is the count of elements */
-    bool typed;                  /* has the type, so that none of redop and root was cut off */
+    bool typed;                  /* there is a type column, so redop and root were not cut off */
     size_t value[PLACES][VALUES];
     int places;     /* groups of values */
     double unit_ns; /* of a time */
@@ -160,8 +160,8 @@ static int program_of(const char *word)
     return find_program(word, program, names);
 }
 
-/* A command line with a program of nccl-tests, which is told from other mention of it by a path or
- * options. What stands at a prompt is what ran next; lines of a script run in their order. */
+/* Takes a command line with a program of nccl-tests; a path or options tell it from a mere mention.
+ * A command at a prompt is the one that ran next; those of a script ran in their order. */
 static void take_command(nccl_state *s, const dl_link_log *log)
 {
     size_t at = 0;
@@ -190,7 +190,7 @@ static void take_command(nccl_state *s, const dl_link_log *log)
     s->ranks = (int)fmin((double)s->processes * ranks, 1 << 16);
 }
 
-/* Takes the '#' of a comment off its first word, or that word out. */
+/* Removes the '#' of a comment from its first word, or as a word. */
 static void drop_hash(dl_link_log *log)
 {
     if (log->word_count == 0 || log->words[0][0] != '#' || strcmp(log->words[0], "#wrong") == 0)
@@ -208,7 +208,7 @@ static bool is_name(const char *word, const char *name)
     return strncasecmp(word, name, length) == 0 && (word[length] == '\0' || word[length] == '(');
 }
 
-/* Takes the units that stand by themselves, "(us)", out of a head. */
+/* Removes units that stand alone, "(us)", from a head. */
 static void drop_units(dl_link_log *log)
 {
     size_t kept = 0;
@@ -225,7 +225,7 @@ static bool is_head(const dl_link_log *log)
            !isdigit((unsigned char)log->words[1][0]);
 }
 
-/* Puts the column into its group of values, or a new one where the group has it. */
+/* Adds the column to the last group of values, or to a new group if that already has one. */
 static void take_value_column(nccl_state *s, int value, size_t column, const char *word)
 {
     if (s->places == 0 || s->value[s->places - 1][value] > 0) s->places++;
@@ -263,13 +263,13 @@ static bool is_number(const char *word)
     return word[0] != '\0' && strspn(word, "0123456789") == strlen(word);
 }
 
-/* Starts as a row with a count of elements. */
+/* Whether the line starts like a row with a count of elements. */
 static bool is_row(const dl_link_log *log)
 {
     return log->word_count > 2 && is_number(log->words[0]) && is_number(log->words[1]);
 }
 
-/* Is one of the present table. */
+/* Whether the line is a row of the present table. */
 static bool is_row_of(const nccl_state *s, const dl_link_log *log)
 {
     if (s->counted) return is_row(log);
@@ -283,8 +283,8 @@ static bool is_measured(const char *word)
     return isdigit((unsigned char)word[0]) && (strtod(word, &end), *end == '\0');
 }
 
-/* Whether the row is one of nccl-tests by itself: size, count, a type, maybe redop and root, and
- * two groups of time, algbw, busbw, #wrong. Sets the columns then. */
+/* Whether the row is recognizable without a head: size, count, a type, perhaps redop and root, and
+ * two groups of time, algbw, busbw, #wrong. If so, sets the columns. */
 static bool take_row_as_head(nccl_state *s, const dl_link_log *log)
 {
     const size_t n = log->word_count;
@@ -309,7 +309,7 @@ static bool take_row_as_head(nccl_state *s, const dl_link_log *log)
     return true;
 }
 
-/* "none" and -1 stand where a newer version has a column without use. */
+/* "none" and -1 fill columns that newer versions print without a use. */
 static bool says_something(const dl_link_log *row, size_t column)
 {
     return column > 0 && strcmp(row->words[column], "none") != 0 &&
@@ -329,14 +329,14 @@ static bool named_in(const char *path, size_t collective)
     return strstr(simple, collectives[collective].name) != NULL;
 }
 
-/* Whether the row's columns and busbw over algbw (NaN: not known) may be of the collective. */
+/* Whether the row's columns, and busbw over algbw (NaN: unknown), fit the collective. */
 static bool may_be(const nccl_state *s, const dl_link_log *row, size_t i, double ratio)
 {
     const double others = collectives[i].others;
     const double expected =
         others != 0 ? others * (s->ranks > 1 ? (s->ranks - 1.0) / s->ranks : (double)NAN)
                     : collectives[i].constant;
-    /* Without the number of ranks, n ranks >= 2 give 1/2 to 1 times `others`. */
+    /* If the number of ranks is unknown, the factor of n >= 2 ranks is 1/2 to 1 times `others`. */
     const bool is_share = s->ranks <= 1 && others != 0 && ratio / others < 1 &&
                           ratio / others > 0.5 * (1 - FACTOR_MARGIN);
     if (s->typed && (collectives[i].redop != says_something(row, s->redop) ||
@@ -345,8 +345,8 @@ static bool may_be(const nccl_state *s, const dl_link_log *row, size_t i, double
     return isnan(ratio) || is_share || fabs(ratio / expected - 1) < FACTOR_MARGIN;
 }
 
-/* Finds the collective of a table without an announcement: that of the next command that fits; else
- * from the row's columns and busbw over algbw, and if several fit, from the file's name. */
+/* Finds the collective of a table that no line announces: that of the next command that fits, else
+ * by the row's columns and busbw over algbw, and if several fit, by the file's name. */
 static dl_status guess(nccl_state *s, const dl_link_log *row, double ratio, dl_error *err)
 {
     int fits = 0, fits_by_name = 0, found = -1, found_by_name = -1;
@@ -399,8 +399,8 @@ static double find_ratio(const nccl_state *s, const dl_link_log *first)
     return ratio;
 }
 
-/* How many ranks the ratio of two rates of three digits gives: 0 = it does not, above RANKS_KNOWN
- * or for collectives whose busbw is algbw. */
+/* Number of ranks by the ratio of two rates of three digits; 0: it is not determined, above
+ * RANKS_KNOWN or for collectives whose busbw is algbw. */
 static int ranks_of(int collective, double ratio)
 {
     enum { RANKS_KNOWN = 16 };
@@ -410,8 +410,8 @@ static int ranks_of(int collective, double ratio)
     return ranks >= 1.5 && ranks < RANKS_KNOWN + 0.5 ? (int)lround(ranks) : 0;
 }
 
-/* The time of a call from the row's time, or else from one of its rates (GB/s). Nothing where it was
- * not measured. */
+/* The time of a call by the row's time or else by one of its rates (GB/s). Adds nothing where it
+ * was not measured. */
 static dl_status parse_time(const nccl_state *s, const dl_link_log *row, int place,
                             dl_link_point *point, dl_error *err)
 {
@@ -450,7 +450,7 @@ static dl_status take_time(dl_link_data *data, const nccl_state *s, const dl_lin
     dl_link_point point = {.count = 1, .line = row->line};
     dl_status status =
         dl_link_log_number(row, row->words[0], 0, DL_LINK_BYTES_MAX, &point.bytes, err);
-    if (status != DL_OK || point.bytes <= 0) return status; /* no call */
+    if (status != DL_OK || point.bytes <= 0) return status; /* no bytes: no call */
     status = parse_time(s, row, place, &point, err);
     if (status != DL_OK || point.time_ns <= 0) return status;
     const dl_link_series key = {
@@ -528,7 +528,7 @@ static dl_status take_line(dl_link_data *data, nccl_state *s, dl_link_log *log, 
             take_rank(s, log);
     }
     if (is_head(log)) {
-        if (s->has_rows) s->collective = -1; /* without its settings */
+        if (s->has_rows) s->collective = -1; /* whose settings are unknown */
         s->has_rows = false;
         take_head(s, log);
         return DL_OK;

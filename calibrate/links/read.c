@@ -1,4 +1,4 @@
-/* Which program wrote a log: each reader takes its own lines. */
+/* Reads a log with every reader: each takes only the lines of its own program. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Fits of logs, and what is said of them: for people, and as JSON. */
+/* Fits of logs and their report, for people and as JSON. */
 #include "calibrate/links/links.h"
 
 #include <gsl/gsl_sort.h>
@@ -30,7 +30,7 @@ const char *dl_link_series_text(char *text, size_t bytes, const dl_link_series *
     return text;
 }
 
-/* What a series' sizes leave open. */
+/* Notes what the series' sizes leave undetermined. */
 static void note_series(dl_link_results *links, const dl_link_result *result)
 {
     char name[128], size[32];
@@ -285,7 +285,7 @@ static char *rate_text(double value, bool is_latency)
     return is_latency ? dl_strdup(DL_NS_TEXT(value)) : dl_format("%s/s", DL_BYTES_TEXT(value));
 }
 
-/* Rates of the first one's test: lowest, median, highest. */
+/* Adds the lowest, median and highest rate of the test of rate `first`. */
 static void put_rates(dl_rows *to, const dl_link_data *data, size_t first)
 {
     const dl_link_rate *rates = data->rates;
@@ -332,7 +332,7 @@ static void print_evaluation(const dl_link_result *result, size_t begin, FILE *o
             100 * j->usual.mean_frac, 100 * j->usual.max_frac);
 }
 
-/* Sizes that are off by more than MISS_FRAC though they are no outliers. */
+/* Prints sizes that are off by more than MISS_FRAC and are no outliers. */
 static void print_misses(const dl_link_result *result, size_t begin, FILE *out)
 {
     for (size_t i = 0; i < result->fit.count; i++) {
@@ -349,7 +349,7 @@ static void print_misses(const dl_link_result *result, size_t begin, FILE *out)
     }
 }
 
-/* Mean over all sizes that were left out, and the largest. */
+/* Adds to the mean over all left-out sizes and to the largest error. */
 static void add_errors(dl_link_errors *sum, const dl_link_errors *errors)
 {
     if (errors->count == 0) return;

@@ -1,4 +1,4 @@
-/* Times of a collective over the number of nodes: see links.h. */
+/* Growth of a collective's time with the number of nodes or ranks: see links.h. */
 #include <gsl/gsl_fit.h>
 #include <gsl/gsl_statistics_double.h>
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "common/alloc.h"
 #include "common/sort.h"
 
-/* What time grows with. */
+/* The laws: quantities that the time may grow with. */
 static double hops(double count)
 {
     return count - 1;
@@ -40,8 +40,8 @@ typedef struct growth {
     double c0, c1;
 } growth;
 
-/* Least squares of relative residuals over all counts but number `without`; more nodes never take
- * less time, so what looks so does not depend on them. */
+/* Fits relative residuals by least squares, leaving out count number `without`. More nodes never
+ * take less time, so a falling line becomes a constant. */
 static growth fit_growth(const dl_link_scaling *s, const double *times, int law, size_t without)
 {
     double x[DL_LINK_COUNTS_MAX], y[DL_LINK_COUNTS_MAX], w[DL_LINK_COUNTS_MAX];
@@ -71,7 +71,7 @@ static double left_out_frac(const dl_link_scaling *s, const double *times, int l
     return fabs(growth_at(&g, law, s->counts[without]) / times[without] - 1);
 }
 
-/* The law by which the sizes first .. end-1 are missed least when counts are left out. */
+/* The law with the least error at left-out counts, over the sizes first .. end-1. */
 static int choose_law(const dl_link_scaling *s, size_t first, size_t end)
 {
     int best = 0;
@@ -104,7 +104,7 @@ static void judge(dl_link_scaling *s)
     s->last_mean = last / (double)s->sizes;
 }
 
-/* Whether two series differ in nothing but how many nodes there are, or ranks on one node. */
+/* Whether two series differ only in the number of nodes, or of ranks on one node. */
 static bool same_but_count(const dl_link_series *a, const dl_link_series *b)
 {
     if (!a->collective || !b->collective || strcmp(a->name, b->name) != 0 || a->place != b->place ||
@@ -121,7 +121,8 @@ typedef struct member {
 
 DL_ORDER(by_count, member, DL_BY(count));
 
-/* The sizes of the first member that all others' sizes reach around, and their times. */
+/* Takes those sizes of the first member that are within the range of all other members, and all
+ * members' times at them. */
 static void take_sizes(dl_link_scaling *s, const member *members)
 {
     const dl_link_series *first = members[0].result->series;
@@ -146,7 +147,7 @@ static void take_sizes(dl_link_scaling *s, const member *members)
     }
 }
 
-/* Sizes of one regime of the member with the most nodes have one law. */
+/* Chooses one law for the sizes of each regime of the member with the most nodes. */
 static void take_laws(dl_link_scaling *s, const dl_link_fit *largest)
 {
     s->law = dl_calloc(s->sizes, sizeof *s->law, "laws");
@@ -163,7 +164,7 @@ static void take_laws(dl_link_scaling *s, const dl_link_fit *largest)
     }
 }
 
-/* Adds the scaling of the members[count], of which no two have the same count. */
+/* Adds the scaling of members[count], whose counts all differ. */
 static void add_scaling(dl_link_results *links, member *members, size_t count)
 {
     dl_sort(members, count, sizeof *members, by_count);
@@ -218,7 +219,8 @@ dl_link_vertex dl_link_scaling_at(const dl_link_scaling *s, size_t size, int cou
 {
     const growth g = fit_growth(s, &s->times_ns[size * s->count], s->law[size], s->count);
     const double time_ns = growth_at(&g, s->law[size], count);
-    /* The largest count was missed by last_mean from that below it: as much for each such step. */
+    /* Beyond the largest count the error grows by last_mean for each such step: by as much the
+     * largest count was missed from those below it. */
     const double most = s->counts[s->count - 1], before = s->counts[s->count - 2];
     const double steps = fmax(1, log(count / most) / log(most / before));
     return (dl_link_vertex){s->bytes[size], time_ns, time_ns * steps * s->last_mean};

@@ -1,4 +1,4 @@
-/* What logs say, put together: points by series, starts of a benchmark, single rates. */
+/* Collects the logs' data: points by series, starts of a benchmark, single rates. */
 #include <gsl/gsl_statistics_double.h>
 #include <math.h>
 #include <stdbool.h>
@@ -75,7 +75,7 @@ dl_status dl_link_data_add_rate(dl_link_data *data, const dl_link_log *log,
 
 DL_ORDER(by_size, dl_link_point, DL_BY(bytes), DL_BY(line));
 
-/* Points of one size as one. */
+/* Merges points of one size. */
 static dl_link_point merged(const dl_link_point *points, size_t n)
 {
     if (n == 1) return points[0];
@@ -103,14 +103,14 @@ static double time_of_size(const dl_link_series *series, double bytes)
     return series->points[i].time_ns;
 }
 
-/* Standard error of a median of n values, over their standard deviation: that of a mean times
- * sqrt(pi / 2) (normal values, many of them); of two it is their mean. */
+/* Standard error of the median of n values over their standard deviation: that of a mean times
+ * sqrt(pi / 2) (for many normal values); the median of two is their mean. */
 static double median_error(int64_t n)
 {
     return sqrt((n > 2 ? M_PI / 2 : 1) / (double)n);
 }
 
-/* How much the starts differ: the standard error of their median. */
+/* Finds the standard error of the median over starts. */
 static void find_start_error(dl_link_series *series)
 {
     double *logs = dl_calloc(series->start_count, sizeof *logs, "starts");
@@ -121,8 +121,9 @@ static void find_start_error(dl_link_series *series)
     free(logs);
 }
 
-/* What the sizes of a start scatter by besides, in ns: of all[n] in the order of the starts. The
- * same for all sizes, as each time is a difference of two steps that are much longer. */
+/* Finds, in ns, how much the sizes of a start scatter besides; all[n] are in the order of the
+ * starts. It is the same for all sizes, since each time is a difference of two steps that are much
+ * longer. */
 static void find_scatter(dl_link_series *series, const dl_link_point *all, size_t n)
 {
     const double free_points = (double)n - (double)(series->count + series->start_count) + 1;
@@ -141,8 +142,8 @@ static void find_scatter(dl_link_series *series, const dl_link_point *all, size_
     }
 }
 
-/* Of all[n], which the series' points were merged from: each start's times over those of the same
- * sizes, and errors. */
+/* Finds each start's factor, its times over those of the same sizes, and the errors; the series'
+ * points were merged from all[n]. */
 static void find_starts(dl_link_series *series, dl_link_point *all, size_t n)
 {
     dl_sort(all, n, sizeof *all, by_start);
@@ -160,7 +161,7 @@ static void find_starts(dl_link_series *series, dl_link_point *all, size_t n)
     find_scatter(series, all, n);
 }
 
-/* Means of neighbours, where there are more sizes than a fit takes. */
+/* Merges neighbours if there are more sizes than a fit takes. */
 static void join_neighbours(dl_link_series *series)
 {
     const size_t each = (series->count + DL_LINK_SIZES_MAX - 1) / DL_LINK_SIZES_MAX;
@@ -215,7 +216,7 @@ static void free_series(dl_link_series *series)
     free(series->starts);
 }
 
-/* The rate of a copy of one size. */
+/* Adds the rate of a copy that was measured at one size. */
 static void add_rate_of(dl_link_data *data, const dl_link_series *series)
 {
     const dl_link_point *point = &series->points[0];

@@ -16,11 +16,11 @@
 
 enum { COLLECTIVE, RANKS, BYTES, TIME, NODES, START, COLUMNS };
 
-/* Names that the columns have, of any capitals; of times with their unit. */
+/* Names of columns, in any case; those of times imply a unit. */
 static const struct {
     int column;
     const char *name;
-    double ns; /* of a unit of a time */
+    double ns; /* of the time's unit */
 } names[] = {
     {COLLECTIVE, "collective", 0}, {COLLECTIVE, "operation", 0},
     {COLLECTIVE, "op", 0},         {COLLECTIVE, "test", 0},
@@ -37,7 +37,7 @@ static const struct {
 static const char *const column_names[COLUMNS] = {"collective", "ranks", "bytes",
                                                   "time_us",    "nodes", "start"};
 
-/* The column that text[length] names, or -1; *ns becomes the unit of a time. */
+/* The column named text[length], or -1; *ns becomes the unit of a time column. */
 static int column_of(const char *text, size_t length, double *ns)
 {
     while (length > 0 && strchr(" \t\r\"", text[0]) != NULL)
@@ -74,7 +74,8 @@ bool dl_link_table_recognized(const char *text, size_t bytes)
     return has[COLLECTIVE] && has[RANKS] && has[BYTES] && has[TIME];
 }
 
-/* "all_reduce_perf", "AllReduce": the name of the simulator's collective, or the text itself. */
+/* The simulator's name of a collective such as "all_reduce_perf" or "AllReduce", or else the text
+ * itself. */
 static const char *plain_name(const char *text)
 {
     char plain[32];
