@@ -27,37 +27,39 @@
 #include "common/status.h"
 #include "trace/dlt/dlt.h"
 
-/* Operations of one stream that overlap by no more than this follow one another: times of some
- * traces are whole microseconds. */
+/* Operations of one stream that overlap by no more than this count as consecutive: some traces have
+ * times in whole microseconds. */
 #define DL_REPLAY_OVERLAP_NS 2000
 
-/* Shortest external wait of a thread: calls of an interpreter and its collections of garbage are
+/* Shortest external wait of a thread; an interpreter's calls and garbage collections are
  * shorter. */
 #define DL_REPLAY_EXTERNAL_NS 1000000
 
-/* What became of one trace. */
+/* One trace's part of the graph. */
 typedef struct dl_replay_rank {
     const dl_trace *trace; /* borrowed */
-    uint32_t *node_of;     /* [activity_count] node that is the activity or (call within a call)
-                              holds it, or DL_REPLAY_NONE */
+    /* [activity_count] node of the activity, or of the call around it; or DL_REPLAY_NONE */
+    uint32_t *node_of;
     size_t work_count;
     size_t unlaunched;       /* operations whose launch was not recorded */
     size_t launches_without; /* calls that launch but have no work in the trace */
     size_t launch_calls;     /* calls that launch */
-    size_t queue_depth; /* operations launched and not started at most; 0 = never at the limit */
+    /* most operations launched and not yet started; 0 = the limit was never reached */
+    size_t queue_depth;
 } dl_replay_rank;
 
-/* What threads or devices wait for what is not in the trace (external.h). */
+/* External waits of threads or of devices (external.h). */
 typedef struct dl_external_waits {
     size_t count;
     int64_t total_ns; /* over all threads, or streams */
     int64_t longest_ns;
-    uint32_t longest;  /* node of the longest, or that it holds back */
-    const char *where; /* of the longest: the range around it, or the operation after it; NULL =
-                          unknown. Borrowed from the trace */
-    double share;      /* of devices: of the time from the first work to the last end, of each
-                          stream; 0..1 */
-    bool removed;      /* a replay leaves them out */
+    uint32_t longest; /* node of the longest wait, or the node that it holds back */
+    /* of the longest: the range around it, or the operation after it; NULL = unknown. Borrowed
+     * from the trace */
+    const char *where;
+    /* of devices: fraction, 0..1, of each stream's time from its first work to its last end */
+    double share;
+    bool removed; /* a replay leaves them out */
 } dl_external_waits;
 
 /* Owns all but the traces; release with dl_replay_run_free. */
@@ -65,7 +67,8 @@ typedef struct dl_replay_run {
     dl_replay_graph graph;
     dl_replay_rank *ranks; /* [rank_count] */
     size_t rank_count;
-    dl_external_waits waits_of_threads, waits_of_devices; /* the latter removed at first */
+    dl_external_waits waits_of_threads;
+    dl_external_waits waits_of_devices; /* removed at first */
 } dl_replay_run;
 
 /* Builds the graph of traces[count], whose activities stay in memory; zero `run` before. Several

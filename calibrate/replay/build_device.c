@@ -34,9 +34,9 @@ static device_work *list_works(const dl_trace *trace, size_t *count)
     return works;
 }
 
-/* Gives each of works[count], of one stream, the first lane that is free when it starts. The lanes
- * are the leaves of a tree, from `leaves` on: the end of a lane's last work, and above it the least
- * of both children. */
+/* Gives each of works[count] of one stream the first lane that is free when it starts. The lanes
+ * are the leaves of a tree, from `leaves` on; a leaf holds the end of its lane's last work, an
+ * inner node the lesser end of its children. */
 static void share_out(device_work *works, size_t count)
 {
     size_t leaves = 1;
@@ -109,9 +109,9 @@ static int64_t first_start(const replay_builder *b, const stream_works *works)
     return b->graph->nodes[works->nodes[0]].recorded_ns;
 }
 
-/* What a device did before the trace is unknown, so its first work starts as recorded, and so do
- * streams whose first launch is not recorded. The first work of any other stream is held back by
- * its launch and by edges alone. Streams lie device by device. */
+/* The state of a device before the trace is unknown. So its first work starts as recorded, and so
+ * does the first work of a stream whose first launch is not recorded; that of any other stream is
+ * held back by its launch and by edges only. Streams are sorted by device. */
 static void free_begins(replay_builder *b)
 {
     DL_GROUPS (first, end, b->stream_count, b->streams[end].device == b->streams[first].device) {
@@ -159,24 +159,24 @@ size_t replay_launched_before(const stream_works *works, int64_t time_ns)
 
 /* Launch edges, launch latencies and the spacing of operations. */
 
-/* Operations start this long after the one before at most if they only waited for it; longer gaps
- * have another reason. Of traces of PyTorch on V100, A100 and MI300X the median is 0.5 to 2 us. */
+/* Longest time between operations of which the second only waited for the first; longer gaps have
+ * another reason. In traces of PyTorch on V100, A100 and MI300X the median is 0.5 to 2 us. */
 #define LONGEST_SPACING_NS 20000
 
-/* A launch on an idle stream starts its work this long after at most; later ones waited for
- * something else. */
+/* Longest time from a launch on an idle stream to the start of its work; if it is longer, the work
+ * waited for something else. */
 #define LONGEST_LATENCY_NS 100000
 
-/* Spacing varies with the device's clock and load, so it is typical for a part of the trace, if
- * that has enough operations of the sort. */
+/* Spacing varies with the device's clock and load, so a typical value is taken for each such part
+ * of the trace that has enough operations of the sort. */
 #define WINDOW_NS 50000000
 #define FEWEST_IN_WINDOW 16
 
-/* What operations are alike; all ids are below 2^32, kinds below 16. */
+/* What makes operations alike; all ids are below 2^32, kinds below 16. */
 typedef struct sort_key {
     uint32_t call;   /* name of the call that launched it */
-    uint32_t what;   /* of a kernel its name, of others their size in powers of two */
-    uint32_t kinds;  /* its own, its direction and memory, the one's before */
+    uint32_t what;   /* of a kernel its name, of others their size as a power of two */
+    uint32_t kinds;  /* its own, its direction and memory, and that of the operation before */
     uint32_t window; /* 1.. = part of the trace; 0 = all of it */
 } sort_key;
 
@@ -187,7 +187,7 @@ typedef struct sample {
 } sample;
 
 typedef struct samples {
-    sample *items; /* [count], sorted by sort and value once all are there */
+    sample *items; /* [count], finally sorted by sort and value */
     size_t count;
 } samples;
 
@@ -200,7 +200,7 @@ static void add_sample(samples *to, sort_key sort, int64_t value_ns)
     to->items[to->count++] = (sample){sort, value_ns > 0 ? value_ns : 0};
 }
 
-/* The mean of the sorted items[count] up to three medians. */
+/* Mean of those of the sorted items[count] that are at most three medians. */
 static int64_t trimmed_mean(const sample *items, size_t count)
 {
     int64_t limit_ns = 3 * items[count / 2].value_ns + 1000, sum_ns = 0;
@@ -210,7 +210,7 @@ static int64_t trimmed_mean(const sample *items, size_t count)
     return sum_ns / (int64_t)summed;
 }
 
-/* Replaces the samples by one of each sort, its typical value. */
+/* Replaces the samples of each sort by one, its typical value. */
 static void condense(samples *s)
 {
     qsort(s->items, s->count, sizeof *s->items, by_sort_and_value);
@@ -225,8 +225,8 @@ static void condense(samples *s)
     s->count = kept;
 }
 
-/* Value of `sort` in its window, or in all of the trace, or of the sort nearest to it in order;
- * 0 without any. */
+/* Typical value of `sort` in its window, else in the whole trace, else of the sort nearest to it in
+ * order; 0 if there is none. */
 static int64_t typical(const samples *s, sort_key sort)
 {
     size_t i; /* the first sample of `sort` or later */
@@ -249,8 +249,8 @@ static sort_key latency_sort(const dl_activity *work, const dl_activity *call)
     return (sort_key){.call = call->name, .kinds = kinds_of_work(work)};
 }
 
-/* Operations of a launched graph follow one another faster than operations launched one by one;
- * kernels differ by their parameters, copies by their sizes. */
+/* Sort of a spacing. Operations of a launched graph follow one another faster than those launched
+ * one by one; kernels differ by their parameters, copies by their sizes. */
 static sort_key spacing_sort(const replay_builder *b, const dl_activity *before,
                              const dl_activity *work, const dl_activity *call)
 {
@@ -283,7 +283,7 @@ int64_t replay_work_end(const replay_builder *b, uint32_t node)
     return work->start_ns + work->duration_ns;
 }
 
-/* Takes latency or spacing from one work, whichever held it back. */
+/* Samples the latency or the spacing of one work, whichever held it back. */
 static void sample_work(const replay_builder *b, uint32_t before, uint32_t node, samples *latency,
                         samples *spacing)
 {
@@ -304,9 +304,9 @@ static void sample_work(const replay_builder *b, uint32_t before, uint32_t node,
     add_sample(spacing, sort, value_ns);
 }
 
-/* Whether the host held the work back: it copied pageable memory to memory of its own before, or
- * its call took long (the first launch of a kernel loads its code), and the stream was idle. The
- * time until the device starts is the host's then, and kept as it is. */
+/* Whether the host held the work back on an idle stream: the host first copied pageable memory into
+ * a buffer of its own, or the call took long (the first launch of a kernel loads its code). The
+ * time until the device starts is then the host's, and is kept as recorded. */
 static bool host_held(const replay_builder *b, uint32_t node, const dl_activity *call)
 {
     const dl_activity *work = work_of(b, node);
@@ -331,7 +331,7 @@ static void add_launch(replay_builder *b, uint32_t node, const samples *latency)
                            .from_start = 1};
     if (host_held(b, node, call)) {
         edge.lag_ns = work->start_ns - call->start_ns;
-        /* A longer call would hold it back longer. Calls of copies may wait for their own end. */
+        /* A longer call would delay the work. Calls of copies may wait for their own end. */
         if (edge.lag_ns >= call->duration_ns && b->roles[call->name] == CALL_LAUNCH) {
             edge.lag_ns -= call->duration_ns;
             edge.from_start = 0;
@@ -393,13 +393,13 @@ void replay_build_launches(replay_builder *b)
 
 /* Launches take 3 to 10 us; one of 60 us waited for something. */
 #define SLOW_LAUNCH_NS 60000
-/* and returns this long after the end that it waited for at most: 5 to 7 us on V100. */
+/* and returns at most this long after the end that it waited for: 5 to 7 us on V100. */
 #define LONGEST_RETURN_NS 15000
 #define FEWEST_BLOCKED 10
 #define SHALLOWEST_QUEUE 64
 #define AGREEMENT 4
 
-/* Operations of the stream before place `place` + 1 that had not ended at `time_ns`. */
+/* Number of the stream's operations up to `place` that had not ended at `time_ns`. */
 static size_t outstanding(const replay_builder *b, const stream_works *works, size_t place,
                           int64_t time_ns)
 {
@@ -408,8 +408,8 @@ static size_t outstanding(const replay_builder *b, const stream_works *works, si
     return place + 1 - ended;
 }
 
-/* Whether the call can have returned because the work at end_place, the last that had ended then
- * (SIZE_MAX: none), did. */
+/* Whether the call may have returned because of the work at end_place, the last to have ended by
+ * then (SIZE_MAX: none). */
 static bool just_ended(const replay_builder *b, const stream_works *works, size_t end_place,
                        const dl_activity *call)
 {
@@ -442,7 +442,7 @@ static size_t find_depth(const replay_builder *b, const stream_works *works)
     return best >= FEWEST_BLOCKED && 2 * best >= slow ? depth : 0;
 }
 
-/* Has the launch wait for the last of works[.. place] that had ended when it returned. */
+/* Makes the launch wait for the last of works[.. place] that had ended when it returned. */
 static void wait_in_queue(replay_builder *b, const stream_works *works, size_t place,
                           const dl_activity *call)
 {
@@ -456,7 +456,7 @@ static void wait_in_queue(replay_builder *b, const stream_works *works, size_t p
                                                              .to = node,
                                                              .kind = DL_REPLAY_QUEUE,
                                                              .origin = DL_REPLAY_INFERRED});
-        /* The call's own time lies in its last node; the first of a copy's two takes none. */
+        /* The call's own time is in its last node; the first of a copy's two nodes takes none. */
         uint32_t own = b->graph->nodes[node].duration_ns > 0 ? node : b->graph->next[node];
         if (end_ns <= call->start_ns || own == DL_REPLAY_NONE) return;
         if (b->graph->nodes[own].duration_ns > return_ns - end_ns)

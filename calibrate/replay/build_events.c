@@ -1,4 +1,5 @@
-/* Waits for operations of a device: of other streams, by events, and of the host's threads. */
+/* Waits for operations of a device: by other streams, through events, and by threads of the
+ * host. */
 #include "calibrate/replay/build_internal.h"
 
 #include <stdlib.h>
@@ -54,7 +55,8 @@ static const dl_activity *replay_events_find(const replay_events *events, uint64
  *                        one, and no edge is made; what it explains is left to the edges
  *                        that only the times give. */
 
-/* Clocks of traces with whole microseconds: an end may seem this much later than what waited. */
+/* In traces with whole microseconds an end may seem this much later than the work that waited for
+ * it. */
 #define ROUNDING_NS 2000
 
 #define NO_STREAM SIZE_MAX
@@ -64,10 +66,10 @@ typedef struct pending_wait {
     int64_t time_ns;
 } pending_wait;
 
-/* What a thread did last. */
+/* A thread's latest calls. */
 typedef struct thread_state {
     size_t launched; /* stream of its last launch, or NO_STREAM */
-    bool recorded;   /* an event since its last wait */
+    bool recorded;   /* it recorded an event since its last wait */
     pending_wait record;
     pending_wait *waits; /* [wait_count] since its last launch */
     size_t wait_count;
@@ -76,7 +78,7 @@ typedef struct thread_state {
 typedef struct event_walk {
     replay_builder *b;
     thread_state *threads; /* [thread_count] */
-    uint8_t *known;        /* [activity_count] the wait's both ends are recorded */
+    uint8_t *known;        /* [activity_count] both ends of the wait are recorded */
 } event_walk;
 
 static void add_event(replay_builder *b, uint32_t from, uint32_t to, dl_replay_origin origin)
@@ -134,7 +136,7 @@ static void walk_calls(event_walk *walk)
     }
 }
 
-/* The edge of a recorded wait of one stream for an event of another. */
+/* Adds the edge of a recorded wait of one stream for an event of another. */
 static bool add_known(replay_builder *b, const dl_activity *event, const dl_activity *sync,
                       const dl_activity *call)
 {
@@ -206,7 +208,7 @@ void replay_build_events(replay_builder *b, const replay_events *events)
 /* Clocks of host and device differ, and times of some traces are whole microseconds. */
 #define RETURN_SLACK_NS 2000
 
-/* Calls in order of time. */
+/* A walk over calls in order of time. */
 typedef struct wait_walk {
     replay_builder *b;
     const replay_events *events;
@@ -214,7 +216,7 @@ typedef struct wait_walk {
                                  NULL */
 } wait_walk;
 
-/* Adds the edge unless the times refute it; *until_ns becomes the latest end waited for. */
+/* Adds the edge unless the times refute it; sets *until_ns to the latest end waited for. */
 static void wait_for_work(replay_builder *b, const replay_call *call, uint32_t work,
                           dl_replay_origin origin, int64_t *until_ns)
 {
@@ -250,7 +252,7 @@ static void wait_for_all(replay_builder *b, const replay_call *call, dl_replay_o
     }
 }
 
-/* Waits for one stream: that of `sync`, or else the thread's own. */
+/* Waits for one stream, that of `sync` or else the thread's own. */
 static void wait_for_some_stream(const wait_walk *walk, const replay_call *call,
                                  const dl_activity *sync, int64_t *until_ns)
 {
@@ -265,7 +267,7 @@ static void wait_for_some_stream(const wait_walk *walk, const replay_call *call,
                     until_ns);
 }
 
-/* Waits for the event that `sync` names, or as for a stream. */
+/* Waits for the event that `sync` names, or else as for a stream. */
 static void wait_for_event(const wait_walk *walk, const replay_call *call, const dl_activity *sync,
                            int64_t *until_ns)
 {
@@ -279,7 +281,7 @@ static void wait_for_event(const wait_walk *walk, const replay_call *call, const
                     DL_REPLAY_RECORDED, until_ns);
 }
 
-/* The last end of the operations launched before the call, on all streams. */
+/* Latest end of the operations launched before the call, on all streams. */
 static int64_t last_end_before(const replay_builder *b, const replay_call *call)
 {
     int64_t last_ns = INT64_MIN;
@@ -315,7 +317,7 @@ static void add_waits(const wait_walk *walk, const replay_call *call, const dl_a
     b->graph->nodes[call->returns].recorded_ns = until_ns;
 }
 
-/* What the trace says of each synchronising call: [node_count] activity of its SYNC, or NONE. */
+/* Finds the SYNC activity of each synchronizing call: [node_count], or NONE. */
 static uint32_t *find_syncs(const replay_builder *b)
 {
     const dl_trace *trace = b->trace;
@@ -377,7 +379,7 @@ static int64_t distance(const replay_builder *b, uint32_t work, int64_t start_ns
     return late_ns < 0 ? -late_ns : late_ns;
 }
 
-/* The work of another stream of the device whose end lies nearest to the start, or NONE. */
+/* The work of another stream of the device whose end is nearest to the start, or NONE. */
 static uint32_t find_holder(const replay_builder *b, const stream_works *of, int64_t start_ns)
 {
     uint32_t best = DL_REPLAY_NONE;
@@ -385,7 +387,7 @@ static uint32_t find_holder(const replay_builder *b, const stream_works *of, int
     for (size_t s = 0; s < b->stream_count; s++) {
         const stream_works *works = &b->streams[s];
         if (works == of || works->device != of->device) continue;
-        size_t place; /* of the first that started then or after */
+        size_t place; /* of the first work that started then or later */
         DL_BISECT(place, works->count, b->graph->nodes[works->nodes[place]].recorded_ns < start_ns);
         for (size_t back = 1; back <= 2 && back <= place; back++) {
             int64_t ns = distance(b, works->nodes[place - back], start_ns);

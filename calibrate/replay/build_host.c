@@ -7,16 +7,16 @@
 #include "common/alloc.h"
 #include "common/sort.h"
 
-/* A time between two calls of a thread in which nothing is recorded of it: it computes, or waits
- * for another thread. */
+/* A gap between two calls of a thread without any record of the thread: it computes, or waits for
+ * another thread. */
 #define UNTRACED_NS 20000
 
 typedef struct role_rule {
-    const char *part; /* of the function's name, of CUDA's runtime and driver and of HIP's */
+    const char *part; /* part of a function's name in CUDA's runtime or driver or in HIP */
     call_role role;
 } role_rule;
 
-/* The first that occurs in the name decides. */
+/* The first rule whose part occurs in the name decides. */
 static const role_rule role_rules[] = {
     {"DeviceSynchronize", CALL_SYNC_DEVICE},
     {"CtxSynchronize", CALL_SYNC_DEVICE},
@@ -99,8 +99,8 @@ static uint32_t add_piece(replay_builder *b, uint32_t lane, int64_t from_ns, int
                                                  .duration_ns = to_ns - from_ns});
 }
 
-/* Adds the thread's time from *at_ns to `to_ns`, boundaries[count] of ranges in between; a span in
- * which nothing is recorded for long is a node of its own. */
+/* Adds the thread's time from *at_ns to `to_ns`, which boundaries[count] of ranges divide; a long
+ * span without any record becomes a node of its own. */
 static void add_time(replay_builder *b, uint32_t lane, int64_t at_ns, int64_t to_ns,
                      const moment *borders, size_t count)
 {
@@ -151,13 +151,13 @@ static uint32_t add_call(replay_builder *b, uint32_t lane, const moment *m)
     return call->node;
 }
 
-/* The lane of one thread with moments[count]. */
+/* Adds the lane of one thread with moments[count]. */
 static void add_thread(replay_builder *b, const moment *moments, size_t count)
 {
     uint32_t lane = dl_replay_graph_add_lane(
         b->graph, &(dl_replay_lane){.rank = b->rank_number, .thread = moments[0].thread});
     uint32_t outer = DL_REPLAY_NONE;
-    size_t next = 0; /* first moment after the call before */
+    size_t next = 0; /* first moment after the previous call */
     int64_t at_ns = b->begin_ns, last_ns = at_ns;
     for (size_t i = 0; i < count; i++) {
         const moment *m = &moments[i];
@@ -220,7 +220,7 @@ static size_t find_untraced(const replay_untraced *untraced, size_t count, int64
     return next;
 }
 
-/* The span of the other thread with which its burst within `span` ends, or NULL. */
+/* The other thread's span that ends its burst within `span`, or NULL. */
 static const replay_untraced *burst_end(const replay_untraced *others, size_t count,
                                         const replay_untraced *span, int64_t begin_ns)
 {
@@ -234,15 +234,15 @@ static const replay_untraced *burst_end(const replay_untraced *others, size_t co
     return span->to_ns - end->from_ns <= end->from_ns - span->from_ns ? end : NULL;
 }
 
-/* Those of one thread. */
+/* The untraced spans of one thread. */
 typedef struct thread_untraced {
     const replay_untraced *untraced;
     size_t count;
     bool launches; /* operations of a device */
 } thread_untraced;
 
-/* When the last operation of a device that started before `to_ns` has ended; operations are sorted
- * by their starts, with the latest end up to each. */
+/* For each time, the latest end of the device's operations that started before it; operations are
+ * sorted by start, with the latest end up to each. */
 typedef struct device_times {
     int64_t *starts_ns, *ends_ns; /* [count] */
     size_t count;
@@ -275,8 +275,8 @@ static device_times device_times_of(const replay_builder *b)
     return times;
 }
 
-/* When all that the trace holds came to rest within the span, to its end; the span's end if it
- * never did. */
+/* The time within the span from which on all of the trace is at rest until the span's end; the
+ * span's end if there is none. */
 static int64_t at_rest_ns(const device_times *device, const thread_untraced *threads, size_t count,
                           const replay_untraced *span)
 {
@@ -287,8 +287,8 @@ static int64_t at_rest_ns(const device_times *device, const thread_untraced *thr
     for (size_t i = 0; i < count; i++) {
         const replay_untraced *others = threads[i].untraced;
         if (others->lane == span->lane || !threads[i].launches) continue;
-        /* The span of the other thread that goes on to this one's end; before its first and after
-         * its last call it is not there. */
+        /* The other thread's span that reaches to this one's end; before its first call and after
+         * its last the thread does not exist. */
         const size_t at = find_untraced(others, threads[i].count, span->to_ns - 1);
         if (at == 0) continue;
         if (others[at - 1].to_ns < span->to_ns) return span->to_ns;
@@ -297,8 +297,8 @@ static int64_t at_rest_ns(const device_times *device, const thread_untraced *thr
     return rest_ns < span->to_ns ? rest_ns : span->to_ns;
 }
 
-/* Cuts the external wait off the end of the span's node, which becomes a node of its own: the
- * node keeps the wait, and what the thread did before it goes to a new one in front. */
+/* Splits the external wait off the end of the span's node. The node keeps the wait; a new node in
+ * front of it gets what the thread did before. */
 static void name_wait(replay_builder *b, uint32_t node, int64_t rest_ns, int64_t to_ns)
 {
     dl_replay_graph *graph = b->graph;

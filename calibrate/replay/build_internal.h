@@ -1,25 +1,25 @@
-/* What the parts of the builder share: for calibrate/replay only. */
+/* Declarations that the builder's sources share, for calibrate/replay only. */
 #ifndef DL_CALIBRATE_REPLAY_BUILD_INTERNAL_H
 #define DL_CALIBRATE_REPLAY_BUILD_INTERNAL_H
 
 #include "calibrate/replay/build.h"
 #include "trace/activity/activity.h"
 
-/* What a call does, by its name. */
+/* Effect of a call, by its name. */
 typedef enum call_role {
     CALL_OTHER,
     CALL_LAUNCH,       /* kernel, graph, memset */
-    CALL_COPY,         /* a copy: launches, and may wait for it */
+    CALL_COPY,         /* launches a copy, and may wait for it */
     CALL_SYNC_DEVICE,  /* waits for all work of the device */
     CALL_SYNC_STREAM,  /* for one stream */
     CALL_SYNC_EVENT,   /* for one event */
-    CALL_EVENT_RECORD, /* marks the end of what was launched to a stream */
-    CALL_STREAM_WAIT,  /* has a stream wait for an event */
+    CALL_EVENT_RECORD, /* marks the end of the work launched to a stream */
+    CALL_STREAM_WAIT,  /* makes a stream wait for an event */
     CALL_MEMORY        /* allocates or frees, which may wait for the device */
 } call_role;
 
-/* An outermost call of a thread. Calls that may wait for operations are two nodes: the first takes
- * no time and launches, the second holds the call's own time. Others are one. */
+/* An outermost call of a thread. A call that may wait for operations has two nodes: the first
+ * launches and takes no time, the second has the call's own time. Other calls have one. */
 typedef struct replay_call {
     int64_t start_ns, end_ns;
     uint32_t activity;
@@ -30,17 +30,17 @@ typedef struct replay_call {
 
 typedef struct replay_untraced {
     uint32_t lane;
-    uint32_t before; /* node that ends where the span starts; the next one of the lane starts with
-                        the span */
+    /* node that ends where the span starts; the lane's next node starts with the span */
+    uint32_t before;
     int64_t from_ns, to_ns;
 } replay_untraced;
 
 /* The operations of one stream's lane in order. */
 typedef struct stream_works {
     uint32_t lane, device, stream;
-    uint32_t *nodes;    /* [count], in the builder's stream_nodes */
-    int64_t *launch_ns; /* [count] start of the launching call, never falling; where it is unknown
-                           that of the work before */
+    uint32_t *nodes; /* [count], in the builder's stream_nodes */
+    /* [count] start of the launching call, never decreasing; if unknown, that of the work before */
+    int64_t *launch_ns;
     size_t count;
 } stream_works;
 
@@ -64,7 +64,7 @@ typedef struct replay_builder {
     int64_t begin_ns;   /* earliest time in the trace */
     replay_call *calls; /* [call_count] of all threads by start */
     size_t call_count;
-    size_t thread_count;       /* that call */
+    size_t thread_count;       /* threads with calls */
     replay_untraced *untraced; /* [untraced_count] lane by lane, in order */
     size_t untraced_count;
     uint32_t first_node;   /* of this trace: its operations, stream by stream */
@@ -89,9 +89,9 @@ void replay_build_threads(replay_builder *b);  /* threads that wait for one anot
 void replay_build_waits(replay_builder *b, const replay_events *events);
 void replay_build_events(replay_builder *b, const replay_events *events);
 void replay_build_queues(replay_builder *b); /* launches that wait for room */
-void replay_build_timed(replay_builder *b);  /* what only the times give */
+void replay_build_timed(replay_builder *b);  /* edges that only the times show */
 
-/* Recorded end of a work's node. */
+/* Recorded end of a work. */
 int64_t replay_work_end(const replay_builder *b, uint32_t node);
 
 /* Place in `works` of the last one that was launched before `time_ns`, plus 1; 0 = none. */

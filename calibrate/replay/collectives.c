@@ -9,7 +9,7 @@
 #include "common/sort.h"
 #include "trace/activity/collectives.h"
 
-/* Most other steps whose latenesses are tried. */
+/* Most other steps whose latenesses are used. */
 #define MOST_TURNS 16
 
 static dl_collective_kernels kernels_of(const dl_trace *trace)
@@ -32,7 +32,7 @@ DL_ORDER(by_name_and_start, dl_collective_kernel, DL_BY_TEXT(name), DL_BY(start_
 
 DL_ORDER(by_last_start, dl_instance, DL_BY(last_ns), DL_BY(nodes[0]));
 
-/* Where the kernels of `name` start, and how many they are. */
+/* Finds the first kernel of `name` and the number of them. */
 static size_t find_name(const dl_collective_kernels *list, const char *name, size_t *count)
 {
     size_t first;
@@ -43,7 +43,7 @@ static size_t find_name(const dl_collective_kernels *list, const char *name, siz
     return first;
 }
 
-/* kernels[rank] belong together. */
+/* Adds an instance of kernels[rank], one for each rank. */
 static void add(dl_instances *instances, const dl_replay_run *run,
                 const dl_collective_kernel *const *kernels)
 {
@@ -64,7 +64,7 @@ static void add(dl_instances *instances, const dl_replay_run *run,
     instances->instances[instances->count++] = m;
 }
 
-/* The kernels of one name, count of them from `first` on of the first rank. */
+/* Adds the instances of one name, whose `count` kernels on the first rank start at `first`. */
 static void add_name(dl_instances *instances, const dl_replay_run *run,
                      const dl_collective_kernels *ranks, size_t first, size_t count)
 {
@@ -119,12 +119,12 @@ void dl_instances_free(dl_instances *instances)
     *instances = (dl_instances){0};
 }
 
-/* Sizes that differ by less than rounding are one. */
+/* Relative difference below which sizes count as equal: rounding. */
 #define SAME_SIZE 1e-12
 
 DL_ORDER_OF_POINTERS(by_kind_name, dl_instance, DL_BY_TEXT(name), DL_COMPARE(a, b));
 
-/* From the last rank's start to the end; of one rank the whole kernel. */
+/* Time from the last rank's start to the end; of one rank, the whole kernel. */
 static double time_of(const dl_instance *instance, const dl_replay_run *run)
 {
     const int64_t ns = run->rank_count > 1 ? instance->end_ns - instance->last_ns
@@ -132,7 +132,7 @@ static double time_of(const dl_instance *instance, const dl_replay_run *run)
     return ns > 0 ? (double)ns : 0;
 }
 
-/* Adds a point as the count-th. */
+/* Adds point number `count`, from 1 on. */
 static void add_point(dl_transfer_sums *s, size_t count, double x, double y)
 {
     const double dx = x - s->mean_x, dy = y - s->mean_y, n = (double)count;
@@ -143,7 +143,7 @@ static void add_point(dl_transfer_sums *s, size_t count, double x, double y)
     s->yy += dy * (y - s->mean_y);
 }
 
-/* The sums of the others of `count` >= 2 points. */
+/* The sums without one of `count` >= 2 points. */
 static dl_transfer_sums without_point(const dl_transfer_sums *s, size_t count, double x, double y)
 {
     const double n = (double)count;
@@ -156,7 +156,8 @@ static dl_transfer_sums without_point(const dl_transfer_sums *s, size_t count, d
     return rest;
 }
 
-/* Of the least-squares line; if one of its numbers is negative, of the best line without it. */
+/* Fits the least-squares line; if one of its numbers is negative, the best line with that number
+ * 0. */
 static void fit_line(dl_transfer_line *line, const dl_transfer_sums *s, size_t count)
 {
     const double n = (double)count;
@@ -174,7 +175,7 @@ static void fit_line(dl_transfer_line *line, const dl_transfer_sums *s, size_t c
     line->error_ns = sqrt(fmax(0, squares) / n);
 }
 
-/* The line of instances[count] of one name; false if none has a known size. */
+/* Fits the line of instances[count] of one name; false if none has a known size. */
 static bool make_line(dl_transfer_line *line, dl_instance *const *instances, size_t count,
                       const dl_replay_run *run)
 {
@@ -277,7 +278,7 @@ static double recorded_step_ns(const dl_step_line *line)
     return sum_ns / (double)line->regular_count;
 }
 
-/* The regular step that each activity is work of, from 1 on; 0 = none. */
+/* The regular step, from 1 on, to which each activity belongs; 0 = none. */
 static uint32_t *number_steps(const dl_trace *trace, const dl_step_line *line)
 {
     uint32_t *step_of = dl_calloc(trace->activity_count, sizeof *step_of, "steps");
@@ -324,7 +325,7 @@ static parts take_parts(const dl_replay_run *run, const dl_instances *instances,
     return p;
 }
 
-/* How late the peers were at the collective of that name, `number`th of its step. */
+/* How late the peers were at the collective of that name with `number` in its step. */
 static int64_t lateness(const parts *p, size_t step, size_t number, const char *name)
 {
     const size_t i = p->first[step] + number;
@@ -333,8 +334,8 @@ static int64_t lateness(const parts *p, size_t step, size_t number, const char *
     return ns > 0 ? ns : 0;
 }
 
-/* Sets the durations of all parts: with the latenesses of the step `turn` later; 0 = none and no
- * transfers either. */
+/* Sets the durations of all parts, with the latenesses of the step `turn` later; turn 0: neither
+ * latenesses nor transfers. */
 static void put_in(dl_replay_graph *graph, const parts *p, size_t turn)
 {
     for (size_t s = 0; s < p->steps; s++) {
@@ -355,7 +356,8 @@ static dl_status time_steps(const dl_replay_run *run, const dl_step_line *line,
     return status;
 }
 
-/* Every other step in turn, or as many of them as there are turns, evenly. */
+/* Averages over the latenesses of all other steps, or of evenly spaced ones if there are more than
+ * turns. */
 static dl_status take_turns(dl_prediction *prediction, dl_replay_run *run, const parts *p,
                             const dl_step_line *line, dl_replay_time *times, dl_error *err)
 {
@@ -371,7 +373,7 @@ static dl_status take_turns(dl_prediction *prediction, dl_replay_run *run, const
     return status;
 }
 
-/* The nodes get their durations back. */
+/* Restores the nodes' durations and sums up. */
 static void sum_up(dl_prediction *prediction, const parts *p, dl_replay_node *nodes)
 {
     double transfers_ns = 0;
@@ -410,7 +412,7 @@ dl_status dl_predict_steps(dl_prediction *prediction, dl_replay_run *run,
     return status;
 }
 
-/* Makes all instances groups that take modelled times, where there is a model. */
+/* Makes each instance a group that takes its modelled time, if it has one. */
 static void add_groups(dl_multi_rank *multi, dl_replay_run *run, const dl_instances *instances)
 {
     dl_transfer transfer = {0};

@@ -25,7 +25,7 @@ typedef struct dl_instance {
 typedef struct dl_instances {
     dl_instance *instances; /* [count] by last_ns */
     size_t count;
-    size_t left_alone; /* kernels of names that the ranks have different numbers of */
+    size_t left_alone; /* kernels whose name does not occur equally often on all ranks */
 } dl_instances;
 
 /* Finds the instances of all ranks of `run`; zero `instances` before. O(n log n). */
@@ -52,11 +52,12 @@ typedef struct dl_transfer_sums {
 typedef struct dl_transfer_line {
     const char *name; /* of the collective; borrowed from the instances */
     double latency_ns, ns_per_byte;
-    size_t instances;      /* of known size that it is made from */
-    double error_ns;       /* root mean square of what it misses; 0 of one rank's */
+    size_t instances;      /* number of instances of known size behind the line */
+    double error_ns;       /* root mean square error; 0 with one rank */
     dl_transfer_sums sums; /* of several ranks */
-    double second;         /* of one rank: the second lowest ns per byte, for the line without the
-                              lowest one; infinite if there is none */
+    /* of one rank: the second lowest ns per byte, for the line without the lowest; infinite if
+     * there is none */
+    double second;
 } dl_transfer_line;
 
 /* Owns its array; release with dl_transfer_free. */
@@ -65,16 +66,16 @@ typedef struct dl_transfer {
     size_t count;
 } dl_transfer;
 
-/* Finds the lines of all names of instances that have at least one of known size; zero `transfer`
- * before. `run` has the durations. O(n log n). */
+/* Fits the lines of all names with at least one instance of known size; zero `transfer` before.
+ * `run` has the durations. O(n log n). */
 void dl_transfer_fit(dl_transfer *transfer, const dl_instances *instances,
                      const dl_replay_run *run);
 
 /* Time of an instance by its line, in ns; NaN if there is none. */
 double dl_transfer_ns(const dl_transfer *transfer, const dl_instance *instance);
 
-/* The same by the line of the others, without this one of the instances that the lines were fitted
- * to; NaN if it is alone. O(log n). */
+/* The same by the line without this instance, which must be one of those fitted; NaN if it is the
+ * only one. O(log n). */
 double dl_transfer_ns_without(const dl_transfer *transfer, const dl_instance *instance,
                               const dl_replay_run *run);
 void dl_transfer_free(dl_transfer *transfer);
@@ -96,12 +97,12 @@ void dl_transfer_free(dl_transfer *transfer);
 typedef struct dl_prediction {
     size_t steps;       /* regular */
     size_t collectives; /* of a step, the mean */
-    size_t unknown;     /* of all those in regular steps: of unknown size */
+    size_t unknown;     /* collectives of unknown size in all regular steps */
     double recorded_ns;
-    double replayed_ns;  /* nothing changed */
-    double empty_ns;     /* collectives take no time: nothing put back, linear speedup */
-    double added_ns;     /* empty_ns and the sum of the transfers: nothing overlaps */
-    double predicted_ns; /* transfers and latenesses put back */
+    double replayed_ns;  /* unchanged graph */
+    double empty_ns;     /* collectives take no time: linear speedup */
+    double added_ns;     /* empty_ns plus all transfers: nothing overlaps */
+    double predicted_ns; /* with transfers and latenesses */
 } dl_prediction;
 
 /* Predicts the steps of `line`, found in the run's one rank. The graph is changed and restored.
@@ -120,14 +121,14 @@ typedef struct dl_multi_rank_instance {
     const dl_instance *instance; /* borrowed */
     double transfer_ns;          /* modelled; NaN = size or line unknown, recorded time kept */
     int64_t recorded_ns;         /* from the last start to the mean end */
-    int64_t worst_end_ns; /* replayed end - recorded end, of the rank where that is farthest */
+    int64_t worst_end_ns;        /* replayed - recorded end, on the rank where they differ most */
 } dl_multi_rank_instance;
 
 /* Owns its array; release with dl_multi_rank_free. */
 typedef struct dl_multi_rank {
-    dl_multi_rank_instance *instances; /* [count] as those given */
+    dl_multi_rank_instance *instances; /* [count] in the order of those given */
     size_t count;
-    int64_t worst_end_ns; /* of all, without sign */
+    int64_t worst_end_ns; /* largest of all, absolute */
 } dl_multi_rank;
 
 /* Makes the instances groups of the run's graph, times it, and compares; zero `multi` before. The

@@ -36,7 +36,7 @@ static size_t all_steps(const dl_step_costs *steps, size_t count)
     return sum;
 }
 
-/* What the operation takes in one trace's step; nothing if it does not occur. */
+/* The operation's costs in one trace's step; zero if it does not occur. */
 static dl_step_op op_of(const dl_step_costs *step, const char *name)
 {
     for (size_t i = 0; i < step->op_count; i++) {
@@ -45,8 +45,9 @@ static dl_step_op op_of(const dl_step_costs *step, const char *name)
     return (dl_step_op){0};
 }
 
-/* An update does not depend on the batch; nor do starts, ends and gaps of the passes' operations.
- * The rest of the passes of one batch size is taken per sample. */
+/* Sets an operation from traces of one batch size. An update does not depend on the batch; nor do
+ * the starts, ends and gaps of the passes' operations. The rest of the passes is taken as per
+ * sample. */
 static void set_of_one_batch(dl_op_cost *op, const dl_step_costs *steps, size_t count)
 {
     double sum = 0, starts = 0, squares = 0;
@@ -80,7 +81,7 @@ static void fit_op(dl_op_cost *op, const dl_step_costs *steps, size_t count)
     }
     gsl_fit_linear(x, 1, y, 1, count, &fixed, &slope, &cov00, &cov01, &cov11, &squares);
     const size_t n = all_steps(steps, count);
-    if (slope < 0) { /* more samples never take less time: what looks so does not depend on them */
+    if (slope < 0) { /* more samples never take less time, so a falling line is constant */
         fixed = gsl_stats_mean(y, 1, count);
         slope = cov11 = 0;
         cov00 = gsl_stats_variance_m(y, 1, count, fixed) / (double)count;
@@ -91,7 +92,7 @@ static void fit_op(dl_op_cost *op, const dl_step_costs *steps, size_t count)
     free(y);
 }
 
-/* The operations of all traces, in the order of the first that has them. */
+/* Adds the operations of all traces, in order of their first occurrence. */
 static void add_ops(dl_costs *costs, const dl_step_costs *steps, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -115,8 +116,8 @@ static void add_ops(dl_costs *costs, const dl_step_costs *steps, size_t count)
     }
 }
 
-/* The host's time to launch a step, and what of it are external waits, of the traces that give
- * it. */
+/* Adds the host's time to launch a step, and the external waits in it, from the traces that have
+ * them. */
 static void add_dispatch(dl_costs *costs, const dl_step_costs *steps, size_t count, dl_notes *notes)
 {
     double sum = 0, error = 0, waits = 0, known = 0;
@@ -124,7 +125,7 @@ static void add_dispatch(dl_costs *costs, const dl_step_costs *steps, size_t cou
     for (size_t i = 0; i < count; i++) {
         if (isnan(steps[i].host_ns)) continue;
         sum += steps[i].host_ns - steps[i].waits_ns;
-        error += steps[i].host_error_ns; /* the same recorder's: not independent */
+        error += steps[i].host_error_ns; /* of the same recorder, so not independent */
         waits += steps[i].waits_ns;
         known++;
         counted += steps[i].steps;
@@ -152,12 +153,12 @@ static void add_copies(dl_costs *costs, const dl_step_costs *steps, size_t count
                                                     steps[i].pageable_copies, DL_ORIGIN_MEASURED);
         break;
     }
-    if (input <= 0) return; /* made on the device, or by copies that the trace lacks */
+    if (input <= 0) return; /* made on the device, or copied without a record */
     costs->input_bytes_per_sample = value_of(input, 0, all_steps(steps, count), DL_ORIGIN_MEASURED);
     dl_notes_add(notes, "copies to the device count as input, not as operations");
 }
 
-/* Of batches that other processes make: the least that any trace shows. */
+/* Adds the time to take a batch that other processes made: the least of all traces. */
 static void add_taking(dl_costs *costs, const dl_step_costs *steps, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -244,7 +245,8 @@ static void add_traces(dl_costs *costs, const dl_step_costs *steps, size_t count
             squares += pow((double)s->factors[k] - 1, 2);
         const double error =
             s->steps > 1 ? sqrt(squares / ((double)s->steps * (double)(s->steps - 1))) : 0;
-        /* On cores the step lacks the recording's time, but the trace's own step includes it. */
+        /* On cores the step is without the recording's time, which the trace's own step
+         * includes. */
         const double step_ns = s->step_ns + (s->on_cores ? s->recording_ns : 0);
         trace.step_ns = value_of(step_ns, error * step_ns, s->steps, DL_ORIGIN_MEASURED);
         if (s->recording_ns > 0)

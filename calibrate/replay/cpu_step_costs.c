@@ -1,4 +1,4 @@
-/* What a step costs on a processor's cores, from the operators that a framework's profiler recorded
+/* Costs of a step on a processor's cores, from the operators that a framework's profiler recorded
  * (trace/activity/cpu_steps.h). */
 #include <inttypes.h>
 #include <math.h>
@@ -13,10 +13,10 @@
 #include "trace/activity/cpu_steps.h"
 #include "trace/readers/reader.h"
 
-/* Of a median of normal samples over that of their mean. */
+/* Standard error of the median of normal samples over that of their mean. */
 #define MEDIAN_ERROR 1.2533
 
-/* For collectives, and for processes of a data loader. */
+/* Time that a step waits for collectives and for processes of a data loader. */
 static int64_t waiting_ns(const dl_cpu_training *cpu, const dl_cpu_step *step)
 {
     return step->part_ns[DL_CPU_PART_WAIT] +
@@ -28,11 +28,11 @@ static int64_t without_waiting_ns(const dl_cpu_training *cpu, const dl_cpu_step 
     return step->duration_ns - waiting_ns(cpu, step);
 }
 
-/* Steps beyond this many medians say nothing of how a usual one is split: a single one of ten times
- * the median, interrupted in its update, would give the update half of all time. */
+/* Steps beyond this many medians say nothing about the usual split: one step of ten medians,
+ * interrupted in its update, would give the update half of all time. */
 #define OUTLIER_FACTOR 2
 
-/* The part over the regular steps without outliers. */
+/* Distribution of a part over the regular steps without outliers. */
 static dl_distribution usual_part(const dl_cpu_training *cpu, dl_cpu_part part, double median_ns)
 {
     double *values = dl_calloc(cpu->step_count, sizeof *values, "steps");
@@ -48,7 +48,7 @@ static dl_distribution usual_part(const dl_cpu_training *cpu, dl_cpu_part part, 
     return usual;
 }
 
-/* What the parts of a step are called as operations; NULL: they are none. */
+/* Names of a step's parts as operations; NULL: the part is none. */
 static const char *const op_names[DL_CPU_PARTS] = {[DL_CPU_PART_INPUT] = "input",
                                                    [DL_CPU_PART_FORWARD] = "step.forward",
                                                    [DL_CPU_PART_BACKWARD] = "step.backward",
@@ -59,7 +59,8 @@ static const char *op_name(const dl_cpu_training *cpu, int part)
     return cpu->waits_for_loaders && part == DL_CPU_PART_INPUT ? NULL : op_names[part];
 }
 
-/* The median step without its waiting, split as the parts' means are; and the noise. */
+/* Takes the median step without its waits, split in proportion to the parts' means; and the
+ * noise. */
 static void take_parts(dl_step_costs *costs, const dl_cpu_training *cpu)
 {
     const size_t count = cpu->regular_count;
@@ -97,7 +98,7 @@ static void take_parts(dl_step_costs *costs, const dl_cpu_training *cpu)
     free(values);
 }
 
-/* The all-reduces that the regular steps call during their backward passes. */
+/* Takes the all-reduces that regular steps call in their backward passes. */
 static void take_gradients(dl_step_costs *costs, const dl_cpu_training *cpu)
 {
     dl_reduce *reduces = dl_calloc(cpu->collective_count, sizeof *reduces, "gradients");
@@ -132,8 +133,8 @@ static void take_added(dl_step_costs *costs, const dl_cpu_training *cpu)
     }
 }
 
-/* Bytes of the parameters where no step exchanges its gradients: of the largest all-reduce (of
- * parameters that are averaged), else of the gradients that are added up. */
+/* Takes the parameters' bytes when no step exchanges gradients: those of the largest all-reduce
+ * (parameters are averaged), else of the gradients that are accumulated. */
 static void take_parameters(dl_step_costs *costs, const dl_cpu_training *cpu, const dl_trace *trace,
                             dl_notes *notes)
 {
@@ -159,8 +160,8 @@ static void take_parameters(dl_step_costs *costs, const dl_cpu_training *cpu, co
     }
 }
 
-/* Collectives beside all-reduces: broadcasts outside of backward passes, which are of buffers; and
- * the others, which the cost file does not hold. */
+/* Takes collectives other than all-reduces: broadcasts outside of backward passes, which are of
+ * buffers, and the rest, which cost files do not hold. */
 static void take_others(dl_step_costs *costs, const dl_cpu_training *cpu, dl_notes *notes)
 {
     size_t count;
@@ -180,7 +181,7 @@ static void take_others(dl_step_costs *costs, const dl_cpu_training *cpu, dl_not
     free(groups);
 }
 
-#define PROFILED_MAX 0.5 /* of a part: at least half of it is the program's */
+#define PROFILED_MAX 0.5 /* of a part: at least half of its time is the program's */
 
 static dl_step_op *find_op(dl_step_costs *costs, const char *name)
 {
@@ -189,7 +190,7 @@ static dl_step_op *find_op(dl_step_costs *costs, const char *name)
     return NULL;
 }
 
-/* Takes from the operations what the profiler is assumed to have added to each operator. */
+/* Subtracts from the operations what the profiler is assumed to have added to each operator. */
 static void take_off_profiler(dl_step_costs *costs, const dl_cpu_training *cpu,
                               const dl_trace *trace, dl_notes *notes)
 {
@@ -219,12 +220,13 @@ static void take_off_profiler(dl_step_costs *costs, const dl_cpu_training *cpu,
                  operators, each_ns / 1e3, DL_NS_TEXT(sum_ns), 100 * sum_ns / traced_ns);
 }
 
-/* Of steps that wait longer than this part of them for others, what the profiler adds cannot be
- * told from the waiting. */
+/* Where steps wait for others for more than this part of their time, the profiler's overhead cannot
+ * be told from the waits. */
 #define WAITING_FRAC_MAX 0.05
 
-/* Steps without the profiler over those with it, beyond which other programs must have changed the
- * times in between: the profiler makes no step shorter, and doubles one of very small operators. */
+/* Ratio of steps without the profiler to steps with it, above which other programs must have
+ * changed the times in between: a profiler makes no step shorter; it doubles one of very small
+ * operators. */
 #define PROFILED_FASTER_MAX 1.1
 #define PROFILED_SLOWER_MAX 0.4
 
@@ -235,8 +237,8 @@ static double mean_waiting_ns(const dl_cpu_training *cpu)
     return dl_cpu_training_part(cpu, DL_CPU_PART_WAIT).mean + of_loader;
 }
 
-/* Makes the operations' step what it took without the profiler, where the trace says that:
- * PyTorch's profiler makes every operator a few microseconds longer. */
+/* Scales the operations to the step's time without the profiler, if the trace has it: PyTorch's
+ * profiler makes every operator a few microseconds longer. */
 static void scale_to_unprofiled(dl_step_costs *costs, const dl_cpu_training *cpu,
                                 const dl_trace *trace, dl_notes *notes)
 {
@@ -266,7 +268,7 @@ static void scale_to_unprofiled(dl_step_costs *costs, const dl_cpu_training *cpu
     }
 }
 
-/* The phases, of which each is one operation. */
+/* Takes the phases: each is one operation. */
 static void take_phases(dl_step_costs *costs)
 {
     dl_step_mean *const means[DL_CPU_PARTS] = {[DL_CPU_PART_FORWARD] = &costs->forward_ns,
@@ -278,10 +280,10 @@ static void take_phases(dl_step_costs *costs)
     }
 }
 
-/* Processor time of child processes that is worth a note, of a step. */
+/* Least part of a step's time that child processes must compute to be noted. */
 #define CHILDREN_FRAC_MIN 0.01
 
-/* What other processes do for a step is in no trace of the one that trains. */
+/* Notes child processes, whose work the training process's trace lacks. */
 static void take_children(const dl_step_costs *costs, int64_t ns, dl_notes *notes)
 {
     if ((double)ns <= CHILDREN_FRAC_MIN * costs->step_ns) return;
@@ -293,7 +295,7 @@ static void take_children(const dl_step_costs *costs, int64_t ns, dl_notes *note
         DL_NS_TEXT(ns));
 }
 
-/* The shortest input of a regular step that has one. */
+/* Shortest input of the regular steps that have one. */
 static double least_input_ns(const dl_cpu_training *cpu)
 {
     double least = INFINITY;
@@ -304,13 +306,13 @@ static double least_input_ns(const dl_cpu_training *cpu)
     return least;
 }
 
-/* Of taking a batch that is there, at least this part is processor time of the thread that takes
- * it; the rest is the other process handing it over. It was 0.7 with PyTorch 2.15 and batches of
- * two tensors, which come as files of shared memory through a socket, on 2 virtual cores of an
- * AMD EPYC, 2026-11-26. */
+/* Least part of taking a finished batch that is processor time of the thread that takes it; in the
+ * rest the other process hands it over. It was 0.7 with PyTorch 2.15 and batches of two tensors,
+ * which come as files of shared memory through a socket, on 2 virtual cores of an AMD EPYC,
+ * 2026-11-26. */
 #define TAKE_PROCESSOR_FRAC 0.5
 
-/* What taking a batch that is there takes, NaN = unknown; `text` says whence. */
+/* Time to take a finished batch, NaN = unknown; `text` names its source. */
 static double take_ns(const dl_step_costs *costs, const dl_cpu_training *cpu, const dl_trace *trace,
                       char *text, size_t capacity)
 {
@@ -337,8 +339,8 @@ static double take_ns(const dl_step_costs *costs, const dl_cpu_training *cpu, co
     return ns;
 }
 
-/* Puts "input", which processes of a data loader make, before the step's own operations: its time
- * is part of none of the step's. */
+/* Puts "input", which processes of a data loader make, before the step's operations; its time is
+ * not part of theirs. */
 static void take_loaders(dl_step_costs *costs, const dl_cpu_training *cpu, const dl_trace *trace,
                          int64_t ns, dl_notes *notes)
 {
@@ -369,12 +371,13 @@ static void take_loaders(dl_step_costs *costs, const dl_cpu_training *cpu, const
     }
 }
 
-/* Page faults of a step, and their part of it, that are worth a note. A fault of new memory took
- * 2 us on a virtual core of an AMD EPYC, 2026-11-26. */
+/* Page faults in a step, and their part of its time, from which on they are noted. A fault of new
+ * memory took 2 us on a virtual core of an AMD EPYC, 2026-11-26. */
 #define FAULTS_MIN 200
 #define KERNEL_FRAC_MIN 0.05
 
-/* Memory that the C library gives back and takes anew in each step. */
+/* Notes page faults of memory that the C library returns to the system and takes anew in each
+ * step. */
 static void note_faults(const dl_step_costs *costs, const dl_trace *trace, dl_notes *notes)
 {
     const int64_t faults = dl_trace_meta_int(trace, "step_faults", 1, INT64_MAX, 0);
@@ -389,7 +392,7 @@ static void note_faults(const dl_step_costs *costs, const dl_trace *trace, dl_no
         faults, DL_NS_TEXT(ns), 100 * (double)ns / costs->step_ns);
 }
 
-/* Operators that use several cores: workers beside one another would have fewer. */
+/* Notes operators that use several cores: workers beside one another would have fewer. */
 static void note_threads(const dl_trace *trace, dl_notes *notes)
 {
     const int64_t threads = dl_trace_meta_int(trace, "operator_threads", 1, INT64_MAX, 1);
@@ -401,7 +404,7 @@ static void note_threads(const dl_trace *trace, dl_notes *notes)
                  threads);
 }
 
-/* The processor of a trace that was recorded on this host; else its name is not known. */
+/* Takes this host's processor if the trace was recorded on this host; else its name is unknown. */
 static void take_processor(dl_step_costs *costs, const dl_trace *trace, dl_notes *notes)
 {
     char host[256] = "", name[256];

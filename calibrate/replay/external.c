@@ -23,7 +23,7 @@ static void add(dl_external_waits *waits, int64_t ns, uint32_t node)
     waits->longest = node;
 }
 
-/* Makes waits[node] those of devices, 0 for nodes that do not wait: [node_count]. */
+/* Finds the devices' waits before each node, 0 if there is none: [node_count]. */
 static int64_t *find_gaps(const dl_replay_graph *graph)
 {
     int64_t *waits_ns = dl_calloc(graph->node_count, sizeof *waits_ns, "replay gaps");
@@ -36,7 +36,7 @@ static int64_t *find_gaps(const dl_replay_graph *graph)
     return waits_ns;
 }
 
-/* Of the time from the first work to the last end, of each stream. */
+/* Part of each stream's time from its first work to its last end. */
 static double share_of_streams(const dl_replay_graph *graph, int64_t ns)
 {
     double span_ns = 0;
@@ -49,7 +49,7 @@ static double share_of_streams(const dl_replay_graph *graph, int64_t ns)
     return span_ns > 0 ? (double)ns / span_ns : 0;
 }
 
-/* The name of the innermost range of the wait's thread around it; NULL without any. */
+/* Name of the innermost range around the thread's wait; NULL if there is none. */
 static const char *range_around(const dl_replay_run *run, const dl_replay_node *wait)
 {
     const dl_trace *trace = run->ranks[wait->rank].trace;
@@ -84,8 +84,8 @@ void dl_external_find(dl_replay_run *run)
     devices->where = trace->strings[trace->activities[late->activity].name];
 }
 
-/* Makes each wait of a device a node of its stream before the work, which what the work waited for
- * now holds back. */
+/* Puts each wait of a device into its stream as a node before the work; whatever held the work back
+ * now holds back that node. */
 static void keep_gaps(dl_replay_graph *graph)
 {
     const size_t count = graph->node_count;

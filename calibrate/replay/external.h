@@ -13,9 +13,9 @@
 
 #include "calibrate/replay/build.h"
 
-/* Which ones a replay keeps. */
+/* The external waits that a replay keeps. */
 typedef enum dl_external {
-    DL_EXTERNAL_THREADS, /* those of threads: what devices wait shows as error of the replay */
+    DL_EXTERNAL_THREADS, /* of threads; those of devices appear as error of the replay */
     DL_EXTERNAL_KEEP,    /* all */
     DL_EXTERNAL_REMOVE   /* none */
 } dl_external;
@@ -26,7 +26,7 @@ extern const char *const dl_external_names[4];
 /* Finds the waits of a run that was just built; part of dl_replay_build. */
 void dl_external_find(dl_replay_run *run);
 
-/* Keeps or removes them, once for a run. O(nodes + edges). */
+/* Keeps or removes the waits, once for a run. O(nodes + edges). */
 void dl_external_use(dl_replay_run *run, dl_external kind);
 
 /* Whether the node is a kept wait of a stream. */

@@ -139,8 +139,8 @@ void dl_replay_earliest_starts(const dl_replay_graph *graph, int64_t *earliest_n
     }
 }
 
-/* Whether all times together are whole numbers that a double can hold, so that no sum of some is
- * rounded: 2^53 ns. */
+/* Whether the sum of all times is below 2^53 ns, so that a double holds each partial sum
+ * exactly. */
 static bool times_fit(const dl_replay_graph *g)
 {
     double sum_ns = 0;
@@ -157,7 +157,7 @@ static bool times_fit(const dl_replay_graph *g)
     return sum_ns < 9007199254740992.0;
 }
 
-/* The graph as a program, of which tasks, edges, groups and lanes have the same numbers. */
+/* Makes the graph a program, whose tasks, edges, groups and lanes keep their numbers. */
 static void make_program(const dl_replay_graph *g, dl_program *program)
 {
     *program = (dl_program){

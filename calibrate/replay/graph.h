@@ -24,8 +24,8 @@
 
 typedef enum dl_replay_kind {
     DL_REPLAY_HOST,     /* a thread computes, between two calls */
-    DL_REPLAY_CALL,     /* a thread is in a call; what it waits for there is an edge, not time */
-    DL_REPLAY_EXTERNAL, /* a thread, or a stream, waits for what is not in the trace */
+    DL_REPLAY_CALL,     /* a thread is in a call; its waits there are edges, not time */
+    DL_REPLAY_EXTERNAL, /* a thread or a stream waits for something that the trace does not hold */
     DL_REPLAY_KERNEL,
     DL_REPLAY_COLLECTIVE, /* a kernel that is one */
     DL_REPLAY_GRAPH,      /* a whole CUDA graph whose kernels are not recorded */
@@ -35,13 +35,14 @@ typedef enum dl_replay_kind {
 } dl_replay_kind;
 
 typedef enum dl_replay_edge_kind {
-    DL_REPLAY_LAUNCH,   /* start of a call -> work that it launches; lag = launch latency */
-    DL_REPLAY_EVENT,    /* work -> work of another stream that waits for it */
-    DL_REPLAY_SYNC,     /* work -> call that waits for it */
-    DL_REPLAY_QUEUE,    /* work -> launch that found the queue of launches full */
-    DL_REPLAY_ROOM,     /* start of a work -> work of another stream that it left no room for; lag =
-                           the part of it after which there was room */
-    DL_REPLAY_HANDOVER, /* end of a thread's burst -> thread that went on then */
+    DL_REPLAY_LAUNCH, /* start of a call -> work that it launches; lag = launch latency */
+    DL_REPLAY_EVENT,  /* work -> work of another stream that waits for it */
+    DL_REPLAY_SYNC,   /* work -> call that waits for it */
+    DL_REPLAY_QUEUE,  /* work -> launch that found the queue of launches full */
+    /* start of a work -> work of another stream that had no room beside it; lag = the part of
+     * the former after which there was room */
+    DL_REPLAY_ROOM,
+    DL_REPLAY_HANDOVER, /* end of a thread's burst -> thread that went on after it */
     DL_REPLAY_OTHER,    /* added by a caller */
     DL_REPLAY_EDGE_KIND_END
 } dl_replay_edge_kind;
@@ -62,7 +63,7 @@ typedef struct dl_replay_node {
     uint32_t activity;   /* index in the trace's activities, or DL_REPLAY_NONE (HOST) */
     uint32_t group;      /* or DL_REPLAY_NONE */
     int64_t recorded_ns; /* start in the trace, on the common clock */
-    int64_t duration_ns; /* >= 0, without what edges explain */
+    int64_t duration_ns; /* >= 0, without time that edges explain */
     int64_t spacing_ns;  /* >= 0 after its predecessor on the lane */
 } dl_replay_node;
 
@@ -77,8 +78,8 @@ typedef struct dl_replay_edge {
 typedef struct dl_replay_lane {
     bool is_stream;
     uint16_t rank;
-    uint32_t thread;         /* of the host's */
-    uint32_t device, stream; /* of a device's */
+    uint32_t thread;         /* of a lane of the host */
+    uint32_t device, stream; /* of a lane of a device */
     int64_t begin_ns; /* nothing on it starts before; set by the first node to its recorded start */
     uint32_t first, last; /* its nodes; DL_REPLAY_NONE if it has none */
 } dl_replay_lane;
@@ -143,12 +144,12 @@ typedef struct dl_replay_time {
     int64_t start_ns, end_ns; /* since graph.origin_ns */
     uint8_t cause;            /* dl_replay_cause */
     uint32_t edge;            /* of BY_EDGE */
-    uint32_t last_arrival;    /* node of the group that started last, itself without group */
+    uint32_t last_arrival;    /* its group's node that started last; itself without a group */
 } dl_replay_time;
 
 /* Times of all nodes: times[node_count], given by the caller. DL_ERR_DATA if nodes wait for one
- * another in a circle, DL_ERR_RANGE if all times together exceed 2^53 ns (104 days). O((nodes + edges)
- * log lanes). */
+ * another in a circle, DL_ERR_RANGE if all times together exceed 2^53 ns (104 days). O((nodes +
+ * edges) log lanes). */
 dl_status dl_replay_simulate(const dl_replay_graph *graph, dl_replay_time *times,
                              dl_error *err) DL_MUST_CHECK;
 
@@ -156,11 +157,12 @@ dl_status dl_replay_simulate(const dl_replay_graph *graph, dl_replay_time *times
  * after everything that the graph knows to hold it back. Replay leaves these times out; they are
  * found from the recorded times alone, so that a gap stays where it arose. */
 
-/* Gaps up to this are the spread of launch latency and spacing, which are typical values. */
+/* Gaps up to this are the spread of launch latencies and spacings, for which typical values are
+ * used. */
 #define DL_REPLAY_SPREAD_NS 10000
 
-/* For each node the time at which by recorded times all that it waits for is over: earliest[
- * node_count], given by the caller. */
+/* Finds for each node when, by recorded times, all that it waits for has ended:
+ * earliest[node_count], given by the caller. */
 void dl_replay_earliest_starts(const dl_replay_graph *graph, int64_t *earliest_ns);
 
 #endif

@@ -15,16 +15,15 @@ typedef struct cut {
     const dl_replay_run *run;
     const dl_replay_time *times;
     int64_t start_ns, end_ns; /* of the step */
-    int64_t done_ns;          /* of its passes */
-    int64_t
-        update_ns;  /* of the optimizer's update; the rest until end_ns is before the next step */
-    uint8_t *taken; /* [nodes] */
-    int64_t *issue_ns; /* [nodes] since the start */
-    uint32_t *number;  /* [nodes] of its task */
-    uint32_t *lane;    /* [lanes of the graph] or DL_REPLAY_NONE */
-    uint32_t *stack;   /* nodes whose reasons are to be taken */
+    int64_t done_ns;          /* end of its passes */
+    int64_t update_ns;        /* of the update; the rest until end_ns is before the next step */
+    uint8_t *taken;           /* [nodes] */
+    int64_t *issue_ns;        /* [nodes] since the start */
+    uint32_t *number;         /* [nodes] of its task */
+    uint32_t *lane;           /* [lanes of the graph] or DL_REPLAY_NONE */
+    uint32_t *stack;          /* nodes whose reasons are still to be taken */
     size_t stacked;
-    uint32_t *first, *order; /* edges by the node that they are to */
+    uint32_t *first, *order; /* edges by their target node */
 } cut;
 
 static bool is_before(const cut *c, uint32_t node)
@@ -44,7 +43,7 @@ static void delay(cut *c, uint32_t node, int64_t ns)
     if (ns - c->start_ns > c->issue_ns[node]) c->issue_ns[node] = ns - c->start_ns;
 }
 
-/* Whether the edge can be kept: what it counts from happens in the step. */
+/* Whether the edge can be kept: the event that it starts from is in the step. */
 static bool is_inside(const cut *c, const dl_replay_edge *edge)
 {
     return edge->from_start ? c->times[edge->from].start_ns >= c->start_ns
@@ -87,8 +86,8 @@ static void sort_edges(cut *c)
         c->order[c->first[g->edges[e].to + 1]++] = (uint32_t)e;
 }
 
-/* The time from the first operation of the update to the end of its last one; all time after the
- * passes if the step's phases are not known. */
+/* Time from the first operation of the update to the end of its last; if the step's phases are
+ * unknown, all time after the passes. */
 static int64_t update_of(const cut *c, const dl_step_line *line, const dl_activity_step *step,
                          const dl_step_phases *phases)
 {
@@ -105,7 +104,7 @@ static int64_t update_of(const cut *c, const dl_step_line *line, const dl_activi
     return phases->known_steps == 0 ? rest_ns : last_ns > first_ns ? last_ns - first_ns : 0;
 }
 
-/* The forward and backward passes' operations, and collectives of gradients. */
+/* Takes the operations of the forward and backward passes, and collectives of gradients. */
 static void take_step(cut *c, const dl_step_line *line, const dl_activity_step *step,
                       const dl_step_phases *phases)
 {
@@ -129,7 +128,7 @@ typedef struct writer {
     int64_t rows;
 } writer;
 
-/* Cells of a row after its name; a negative one is empty. */
+/* Writes a row: its name, then cells; a negative cell stays empty. */
 static void row(writer *w, const char *name, const int64_t cells[8])
 {
     dl_csv_text(&w->csv, name);
@@ -188,7 +187,7 @@ static void write_edges(writer *w)
     }
 }
 
-/* Collectives that sum gradients, in the order in which they start. */
+/* Writes the collectives that sum gradients, in order of their starts. */
 static void write_ready(writer *w)
 {
     const cut *c = w->cut;
@@ -228,7 +227,7 @@ static dl_status write_step(const char *path, const cut *c, int64_t batch, dl_er
 
 DL_ORDER(by_duration, dl_replay_step, DL_BY(replayed_ns), DL_BY(number));
 
-/* The median of the line's regular steps that a regular one follows; NULL: there is none. */
+/* Finds the median of the line's regular steps that a regular one follows; false: there is none. */
 static bool find_median(const dl_step_line *line, const dl_replay_steps *replayed,
                         dl_replay_step *found)
 {

@@ -18,7 +18,7 @@
 /* A boundary between steps: the earliest start of operations, or the latest end. */
 typedef struct border {
     int64_t recorded_ns, replayed_ns;
-    uint32_t node; /* that of the replayed one */
+    uint32_t node; /* of the replayed boundary */
 } border;
 
 static border step_begin(const dl_replay_run *run, const dl_replay_rank *rank,
@@ -60,7 +60,7 @@ static void replay_steps_free(dl_replay_steps *steps)
     *steps = (dl_replay_steps){0};
 }
 
-/* Adds one line with operations: as many items as it has steps, or one. */
+/* Adds a line with operations: an item for each of its steps, or a single one. */
 static void replay_line_add(dl_replay_steps *steps, const dl_replay_run *run, size_t number,
                             const dl_step_line *line, const dl_replay_time *times)
 {
@@ -152,9 +152,9 @@ const char *dl_path_name(uint32_t what)
                                  : dl_kernel_class_name((dl_kernel_class)(what - DL_PATH_KERNEL));
 }
 
-/* What the path is being followed for. */
+/* A walk along the critical path. */
 typedef struct walk {
-    double *path_ns; /* [DL_PATH_END] by what, added to */
+    double *path_ns; /* [DL_PATH_END] by kind, added to */
     const dl_replay_graph *graph;
     const dl_replay_time *times;
     int64_t begin_ns, end_ns; /* of the step */
@@ -177,7 +177,7 @@ static uint32_t pass_node(walk *w, uint32_t node)
     return last;
 }
 
-/* Follows what made the node start; returns the node from whose start to go on, or NONE. */
+/* Follows the cause of the node's start; returns the node from whose start to go on, or NONE. */
 static uint32_t follow(walk *w, uint32_t node)
 {
     const dl_replay_time *time = &w->times[node];
@@ -201,7 +201,7 @@ static uint32_t follow(walk *w, uint32_t node)
     return pass_node(w, edge->from);
 }
 
-/* Adds the critical path of `step` to path_ns[DL_PATH_END]: together the step's time. O(its
+/* Adds the critical path of `step` to path_ns[DL_PATH_END]; the parts sum to the step's time. O(its
  * length). */
 static void add_critical_path(double *path_ns, const dl_replay_graph *graph,
                               const dl_replay_time *times, const dl_replay_step *step)
@@ -322,7 +322,7 @@ static double path_sum(const dl_replay_report *report)
     return sum_ns;
 }
 
-/* The one that `place` others go before: the longest first, equal ones by number. */
+/* The kind at `place` of the path's kinds, longest first, equal ones by number. */
 static uint32_t path_at(const dl_replay_report *report, uint32_t place)
 {
     for (uint32_t what = 0; what < DL_PATH_END; what++) {
@@ -349,7 +349,7 @@ static void print_path(const dl_replay_report *report, FILE *out)
     dl_rows_end(&to, 0);
 }
 
-/* Waits for what is not in the trace: of threads, then of devices. */
+/* Notes external waits, of threads, then of devices. */
 static void note_waits(dl_notes *notes, const dl_replay_run *run)
 {
     const dl_external_waits *threads = &run->waits_of_threads, *devices = &run->waits_of_devices;

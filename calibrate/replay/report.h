@@ -1,4 +1,4 @@
-/* What a replay shows: steps as recorded and replayed, the critical path, what is not explained. */
+/* Report of a replay: steps as recorded and replayed, the critical path, and unexplained gaps. */
 #ifndef DL_CALIBRATE_REPLAY_REPORT_H
 #define DL_CALIBRATE_REPLAY_REPORT_H
 
@@ -8,22 +8,22 @@
 #include "calibrate/replay/graph.h"
 #include "trace/activity/steps.h"
 
-/* How long the steps of a run take, as recorded and as simulated. Steps are delimited on the
- * device: a step starts with the earliest start of its operations, but not before the step before
- * it, and lasts until the next one starts, the last one until the last of its operations has
- * ended. A device on which no steps were found counts as one step. */
+/* Durations of a run's steps, recorded and simulated. Steps are delimited on the device: a step
+ * starts with the earliest of its operations, but not before the step before, and lasts until the
+ * next one starts; the last one lasts until its last operation ends. A device on which no steps
+ * were found counts as one step. */
 
 typedef struct dl_replay_step {
     uint16_t rank;
     uint32_t device;
     size_t number;       /* on its device */
-    dl_step_label label; /* OTHER if none were found, `whole` then */
+    dl_step_label label; /* OTHER, with `whole`, if none were found */
     bool whole;          /* all of the device's work */
     int64_t recorded_ns; /* durations */
     int64_t replayed_ns;
     int64_t start_ns, end_ns; /* replayed, since the graph's origin */
-    uint32_t ends_with;       /* node whose start, or of the last step whose end, is end_ns */
-    bool at_end;              /* it is the end of ends_with */
+    uint32_t ends_with;       /* node whose start is end_ns; of the last step, whose end is */
+    bool at_end;              /* end_ns is the end of ends_with */
 } dl_replay_step;
 
 /* Owns its array; free() it. */
@@ -32,17 +32,17 @@ typedef struct dl_replay_steps {
     size_t count;
 } dl_replay_steps;
 
-/* Mean replayed duration of the regular steps of a line of the first rank; 0 without any.
- * *recorded_ns (may be NULL) becomes the mean of the same steps as recorded. */
+/* Mean replayed duration of the regular steps of a line of the first rank; 0 if there are none.
+ * *recorded_ns (may be NULL) becomes the recorded mean of the same steps. */
 double dl_replay_mean_step_ns(const dl_replay_run *run, const dl_step_line *line,
                               const dl_replay_time *times, double *recorded_ns);
 
-/* The critical path: from the end of a step back through what each node waited for last, to the
- * step's start. Shortening anything on it shortens the step; what is not on it has slack. */
+/* The critical path: from the end of a step back to its start, through what each node waited for
+ * last. Only shortening something on it shortens the step; all else has slack. */
 
-/* What time on the path is spent on. */
+/* Kinds of time on the path. */
 enum {
-    DL_PATH_HOST,     /* threads, between calls; waking up after another thread too */
+    DL_PATH_HOST,     /* threads between calls, and waking up after another thread */
     DL_PATH_CALL,     /* threads in calls, without waits */
     DL_PATH_EXTERNAL, /* waits for what is not in the trace (external.h) */
     DL_PATH_LAUNCH,   /* from a call to the start of its work */
@@ -50,12 +50,12 @@ enum {
     DL_PATH_COPY,
     DL_PATH_MEMSET,
     DL_PATH_GRAPH,  /* whole graphs, whose kernels are not recorded */
-    DL_PATH_BEGIN,  /* before the first node of a lane: what the trace does not hold */
+    DL_PATH_BEGIN,  /* before the first node of a lane, of which the trace knows nothing */
     DL_PATH_KERNEL, /* + dl_kernel_class */
     DL_PATH_END = DL_PATH_KERNEL + DL_KERNEL_CLASS_END
 };
 
-/* What the time of a node is. */
+/* Kind of a node's time. */
 uint32_t dl_path_what(const dl_replay_node *node);
 
 /* "host", "call", ..., "gemm", "collective"; never NULL. */
@@ -67,10 +67,10 @@ typedef struct dl_replay_report {
     dl_replay_steps steps;
     size_t regular;                 /* steps that count below: regular ones, or `whole` ones */
     double mean_error, worst_error; /* of their |errors|, as fractions */
-    double total_error;             /* of the sum of their times, with sign */
+    double total_error;             /* of the sum of their times, signed */
     double path_ns[DL_PATH_END];    /* mean critical path of a step that counts */
     size_t edges[DL_REPLAY_EDGE_KIND_END][DL_REPLAY_ORIGIN_END];
-    dl_replay_steps changed; /* what-if: the same steps; count 0 = none was asked for */
+    dl_replay_steps changed; /* the same steps after a change; count 0 = none was asked for */
 } dl_replay_report;
 
 /* Sums up a replay of `run` at `times`; steps[run->rank_count] are those of its ranks. Zero
@@ -78,7 +78,7 @@ typedef struct dl_replay_report {
 void dl_replay_report_init(dl_replay_report *report, const dl_replay_run *run,
                            const dl_activity_steps *steps, const dl_replay_time *times);
 
-/* Adds the replay of the same run after a change. */
+/* Adds a replay of the same run after a change. */
 void dl_replay_report_change(dl_replay_report *report, const dl_activity_steps *steps,
                              const dl_replay_time *times);
 void dl_replay_report_free(dl_replay_report *report);
@@ -86,14 +86,14 @@ void dl_replay_report_free(dl_replay_report *report);
 /* Whether the step counts in the means: regular, or the only one of a device without steps. */
 bool dl_replay_step_counts(const dl_replay_step *step);
 
-/* Prints it for people, at most `rows` steps. Write errors: ferror(out). */
+/* Prints the report for people, with at most `rows` steps. Write errors: ferror(out). */
 void dl_replay_report_print(const dl_replay_report *report, size_t rows, FILE *out);
 
-/* Prints a line of its most important numbers, and the heading of such lines. */
+/* Prints a line of the most important numbers, or the heading of such lines. */
 void dl_replay_report_print_line(const dl_replay_report *report, FILE *out);
 void dl_replay_report_print_heading(FILE *out);
 
-/* Writes all of it as one JSON object; units are in the names of the members. */
+/* Writes the whole report as one JSON object; members' names have their units. */
 void dl_replay_report_write_json(const dl_replay_report *report, FILE *out);
 
 /* Writes all nodes that take time to `path` (overwritten), at their replayed times, with their
@@ -101,7 +101,7 @@ void dl_replay_report_write_json(const dl_replay_report *report, FILE *out);
 dl_status dl_replay_timeline_write(const char *path, const dl_replay_run *run,
                                    const dl_replay_time *times, dl_error *err) DL_MUST_CHECK;
 
-/* Changes of a replay graph: what if a sort of work took another time, or none. */
+/* Changes of a replay graph: what if some kind of work took another time, or none? */
 
 /* Multiplies the time of all that `what` names by factor >= 0:
  *

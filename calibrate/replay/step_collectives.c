@@ -1,5 +1,5 @@
 /* Collectives of a step other than the exchange of gradients: those of sharded states, and those
- * that nothing else in a cost file accounts for. */
+ * that no other key of a cost file covers. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ typedef struct marked {
     size_t count;
 } marked;
 
-/* Collectives of a step, each kind and size of group once. */
+/* Collectives of a step, one entry for each kind and size of group. */
 typedef struct list {
     dl_traced_collective *items; /* [count] names borrowed from the instances */
     size_t count;
@@ -46,8 +46,7 @@ static dl_traced_collective mean_of(const marked *m, const dl_instance *instance
     return c;
 }
 
-/* Adds collectives whose ranks are not known to the next entry of the same name: they sort
- * first. */
+/* Joins entries whose ranks are unknown, which sort first, to the next entry of the same name. */
 static void join_unknown(list *all)
 {
     size_t kept = 0;
@@ -104,15 +103,15 @@ static void take_gradients_out(const list *all, const dl_step_costs *costs,
     c->bytes *= left;
 }
 
-/* Gathers of all parameters for either pass of a step are more calls than this times the
- * reduce-scatters, even where the first or last layers' are gathered once; once a step they are as
- * many, or one. */
+/* If all parameters are gathered for each pass, there are more than this many gathers to a reduce-
+ * scatter, even if the first or last layers are gathered once; if they are gathered once a step,
+ * there are as many, or one. */
 #define BOTH_PASSES 1.4
-/* Gathers of less than this part of the parameters are of something else. */
+/* Gathers of less than this part of the parameters have another purpose. */
 #define GATHERED_MIN 0.2
 
-/* The part of all gathers among the ranks that come in a marked step before the first gradients are
- * scattered in it. */
+/* Part of all gathers among the ranks that comes before a marked step's first scatter of
+ * gradients. */
 static double gathered_before(const marked *m, const dl_instances *found, uint32_t ranks)
 {
     int64_t *scatters_ns = dl_calloc(m->line->count, sizeof *scatters_ns, "steps");
@@ -137,8 +136,9 @@ static double gathered_before(const marked *m, const dl_instances *found, uint32
     return count > 0 ? (double)before / (double)count : 0;
 }
 
-/* Gradients that are scattered are summed for ranks that each update a part: gathers bring the
- * parameters together again, before the passes or after the update, and are taken out too. */
+/* Takes sharded states: scattered gradients are summed for ranks that each update a part, and
+ * gathers bring the parameters together again, before the passes or after the update. These
+ * collectives are taken out too. */
 static void take_sharded(const marked *m, const dl_instances *found, const list *all,
                          dl_step_costs *costs, const dl_gradient_exchange *gradients,
                          dl_notes *notes)
@@ -176,7 +176,8 @@ static void take_sharded(const marked *m, const dl_instances *found, const list 
     }
 }
 
-/* A rank updates only its part: the bytes become those of all parts, the starts of kernels stay. */
+/* Scales the update of one part to all parts; the starts of kernels stay, as a rank updates its
+ * part only. */
 static void scale_update(dl_step_costs *costs, double ranks)
 {
     for (size_t i = 0; i < costs->op_count; i++) {

@@ -13,8 +13,8 @@
 #include "trace/activity/kernel_class.h"
 #include "trace/distribution.h"
 
-/* The collectives of one communicator; of sums that are of activations as many bytes are called in
- * forward passes as in backward ones. */
+/* The collectives of one communicator. If they sum activations, the forward passes call as many
+ * bytes as the backward passes. */
 typedef struct group_calls {
     uint64_t object;
     double forward_bytes, backward_bytes;
@@ -26,7 +26,7 @@ typedef struct search {
     const dl_activity **calls; /* [call_count] of that kind by start */
     group_calls *groups;       /* [group_count] */
     size_t group_count;
-    size_t call_count, next; /* next: the first that may belong to the step at hand */
+    size_t call_count, next; /* next: the first call that may belong to the present step */
     uint8_t *classes;
     uint32_t ranks;         /* of the communicator of the first call taken */
     dl_reduce *reduces;     /* [call_count] */
@@ -86,8 +86,8 @@ static bool is_of_activations(search *s, const dl_activity *call)
     return group->forward_bytes > ACTIVATIONS_FRAC * group->backward_bytes;
 }
 
-/* Leaves out the calls before the first launch of the step: they are of steps before, as of one that
- * is not regular. */
+/* Skips calls before the step's first launch: they belong to earlier steps, such as irregular
+ * ones. */
 static void skip_earlier(search *s, const dl_activity_step *step)
 {
     const dl_activity *first = NULL;
@@ -98,7 +98,7 @@ static void skip_earlier(search *s, const dl_activity_step *step)
         s->next++;
 }
 
-/* Sums up what each communicator does in either pass of the step. */
+/* Adds up the bytes that each communicator moves in either pass of the step. */
 static void count_step(search *s, const dl_activity_step *step)
 {
     double done_ns = 0;
@@ -115,7 +115,7 @@ static void count_step(search *s, const dl_activity_step *step)
     }
 }
 
-/* Number of ranks in the call's communicator; 0: not known. */
+/* Number of ranks in the call's communicator; 0: unknown. */
 static uint32_t ranks_of(const search *s, const dl_activity *call)
 {
     const dl_trace *trace = s->source->trace;
@@ -133,7 +133,7 @@ static double summed_bytes(const search *s, const dl_activity *call)
     return (double)call->bytes * (scatters ? fmax(1, ranks_of(s, call)) : 1);
 }
 
-/* Lists the sums called while the step's operations are launched, from its backward pass on. */
+/* Lists the sums called from the step's backward pass on, while its operations are launched. */
 static void take_step(search *s, const dl_activity_step *step)
 {
     const size_t end = step->first + step->count;
@@ -163,7 +163,8 @@ static void take_step(search *s, const dl_activity_step *step)
 
 DL_ORDER(by_number_and_bytes, dl_step_reduces, DL_BY(count), DL_BY(bytes), DL_BY(first));
 
-/* Sorts the steps; the most usual ones are steps[*first] to before the returned place. */
+/* Sorts the steps; the most usual are steps[*first] up to, but not including, the returned
+ * place. */
 static size_t most_usual(dl_step_reduces *steps, size_t count, size_t *first)
 {
     size_t best = 0;
@@ -204,7 +205,7 @@ static uint8_t *classify(const dl_trace *trace)
                              trace->string_count);
 }
 
-/* Gradients that the collectives of one kind sum in a step. */
+/* Finds the gradients that collectives of one kind sum in a step. */
 static dl_gradient_exchange find_of_kind(const dl_gradient_source *source, const char *kind)
 {
     const dl_step_line *line = source->line;
@@ -253,7 +254,7 @@ static bool repeats_each_pass(const dl_gradients_ready *ready, size_t count, siz
         const double first = i - own > 0 ? ready[i - own - 1].bytes : 0;
         if (ready[i].bytes - before != ready[i - own].bytes - first) return false;
     }
-    return ready[own - 1].share * (double)passes < 1.001; /* of the first pass */
+    return ready[own - 1].share * (double)passes < 1.001; /* in the first pass */
 }
 
 bool dl_gradients_of_last_pass(dl_gradients_ready *ready, size_t *count, size_t passes)
@@ -271,7 +272,8 @@ bool dl_gradients_of_last_pass(dl_gradients_ready *ready, size_t *count, size_t 
 }
 
 #define RESAMPLINGS 400
-/* A work ran beside collectives if they cover so much of it; alone if nothing does. */
+/* A work ran beside collectives if they cover at least this part of it, and alone if they cover
+ * none. */
 #define BESIDE 0.95
 
 dl_spans dl_collective_spans(const dl_trace *trace)
@@ -293,10 +295,10 @@ typedef enum situation { ALONE, WITH_COLLECTIVES, PARTLY } situation;
 /* A work of a regular step. */
 typedef struct work {
     uint32_t name, detail;
-    uint32_t occurrence; /* of these in its step */
+    uint32_t occurrence; /* number among equal ones in its step */
     uint32_t step;       /* number among the regular ones */
     situation situation;
-    double ns; /* later over the step's pace */
+    double ns; /* later divided by the step's pace */
 } work;
 
 DL_ORDER(by_kernel, work, DL_BY(name), DL_BY(detail));
@@ -329,7 +331,7 @@ static work make_work(const dl_activity *a, uint32_t step, const dl_spans *colle
                   .ns = (double)a->duration_ns};
 }
 
-/* The kernels of all regular steps, equal ones of different steps side by side. */
+/* The kernels of all regular steps, sorted so that equal ones of different steps are neighbours. */
 static work *take_works(const dl_trace *trace, const dl_step_line *line,
                         const dl_spans *collectives, size_t *count)
 {
@@ -362,12 +364,12 @@ static double mean_ns(const work *works, size_t count)
     return sum / (double)count;
 }
 
-/* What one work gives: times as long, with a weight. */
+/* Result of one work: a ratio of times, with a weight. */
 typedef struct ratio {
     double value, weight;
-    uint32_t step; /* of a pace */
-    double open; /* of a slowdown: 1 / number alone + 1 / number beside, to which its variance is in
-                      proportion */
+    uint32_t step; /* of paces */
+    /* of slowdowns: 1 / number alone + 1 / number beside, to which the variance is proportional */
+    double open;
 } ratio;
 
 DL_ORDER(by_value, ratio, DL_BY(value));
@@ -385,7 +387,8 @@ static double weighted_median(ratio *ratios, size_t count)
     return 1;
 }
 
-/* Ratios of the operations that always ran alone to their means, by step; returns how many. */
+/* Lists, by step, ratios of the operations that always ran alone to their means; returns their
+ * number. */
 static size_t list_paces(const work *works, size_t count, ratio *ratios)
 {
     size_t found = 0;
@@ -402,8 +405,8 @@ static size_t list_paces(const work *works, size_t count, ratio *ratios)
 
 DL_ORDER(by_step, ratio, DL_BY(step));
 
-/* Takes all times over the pace of their step: the weighted median of the ratios of what always ran
- * alone to its means. */
+/* Divides all times by their step's pace: the weighted median of the ratios to their means of
+ * operations that always ran alone. */
 static void take_pace_out(work *works, size_t count, size_t steps)
 {
     ratio *ratios = dl_calloc(count, sizeof *ratios, "paces");
@@ -419,13 +422,13 @@ static void take_pace_out(work *works, size_t count, size_t steps)
     free(paces);
 }
 
-/* How equal operations of one situation deviate from their mean, without sign and relative. */
+/* Absolute relative deviations of equal operations of one situation from their mean. */
 typedef struct scatter {
     double *deviations; /* [count] */
     size_t count, means;
 } scatter;
 
-/* The ratio of equal works[count], if they were seen both ways. */
+/* Finds the ratio of equal works[count]; false if they were not seen both ways. */
 static bool compare(const work *works, size_t count, ratio *found, scatter *within)
 {
     double sums[2] = {0}, counts[2] = {0};
@@ -462,8 +465,8 @@ static double resampled_error(const ratio *ratios, size_t count)
     return gsl_stats_sd(medians, 1, RESAMPLINGS);
 }
 
-/* Error of the weighted mean by the scatter of equal operations: their median deviation, which for
- * a normal distribution is 0.6745 of the standard one, corrected for the means that were taken.
+/* Error of the weighted mean from the scatter of equal operations: their median deviation, which
+ * for a normal distribution is 0.6745 of the standard deviation, corrected for the means taken.
  * Infinite if no work was seen twice. */
 static double scatter_error(const ratio *ratios, size_t count, const scatter *within)
 {

@@ -10,10 +10,11 @@
 /* Highest factor of dl_replay_parse_scale. */
 #define DL_REPLAY_MOST 1000.0
 
-/* Of what can be scaled, beside DL_PATH_...: kernels of any class, and what holds a text. */
+/* Kinds that can be scaled besides DL_PATH_...: kernels of any class, and nodes whose name holds a
+ * text. */
 enum { ALL_KERNELS = DL_PATH_END, BY_NAME, NAME_COUNT = BY_NAME };
 
-/* Names of all that can be scaled, by what; the last is "kernel". */
+/* Names of all kinds that can be scaled; the last is "kernel". */
 static void list_names(const char **names)
 {
     for (uint32_t i = 0; i < DL_PATH_END; i++)
@@ -39,7 +40,7 @@ static bool hits(const dl_replay_run *run, uint32_t what, const char *text,
     return strstr(trace->strings[trace->activities[node->activity].name], text) != NULL;
 }
 
-/* Too long times are cut; simulation refuses what does not add up to 64 bits. */
+/* Times that are too long are cut; the simulation refuses sums beyond 64 bits. */
 static int64_t scaled(int64_t ns, double factor)
 {
     double result = (double)ns * factor;
@@ -82,7 +83,7 @@ static size_t scale_nodes(dl_replay_run *run, uint32_t what, const char *text, d
     return changed;
 }
 
-/* Each group once, if any of its nodes was hit. */
+/* Scales each group of which any node was hit, once. */
 static void scale_groups(dl_replay_graph *graph, double factor, const uint8_t *hit)
 {
     uint8_t *group_hit = dl_calloc(graph->group_count, 1, "replay groups");
@@ -115,7 +116,7 @@ dl_status dl_replay_scale(dl_replay_run *run, const char *text, double factor, s
 
 dl_status dl_replay_parse_scale(const char *text, char **what, double *factor, dl_error *err)
 {
-    /* Names of kernels hold '=' nowhere, but to be safe the last one counts. */
+    /* No name of a kernel holds '=', but to be safe the last one counts. */
     const char *equals = strrchr(text, '=');
     char *end = NULL;
     double value = equals == NULL ? NAN : strtod(equals + 1, &end);
