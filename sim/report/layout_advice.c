@@ -13,27 +13,28 @@
 #include "sim/scenario/without.h"
 
 #define FINALS 20
-#define AT_ONCE 16         /* runs before the best ones are looked at again */
-#define REFINED_AT_ONCE 64 /* least steps that are refined before these are in order again */
+#define AT_ONCE 16         /* runs between two looks at the best */
+#define REFINED_AT_ONCE 64 /* least steps that are refined before they are ordered again */
 #define EQUAL_FRAC 5e-3    /* steps that differ by less are equal */
 #define STEPS 1            /* without noise, after a step of warm-up */
 #define STEPS_OF_NOISE 20
 #define DRAWS_LEAST 10
 #define DRAWS_MOST 200
-#define DRAWN_EVENTS 4e7    /* of all runs with draws */
-#define EVENTS_OF_A_GPU 100 /* that making its part of a run takes as long as */
+#define DRAWN_EVENTS 4e7    /* in all runs with draws */
+#define EVENTS_OF_A_GPU 100 /* take as long as setting up a GPU */
 
 typedef struct search {
     dl_layout_space space;
     const dl_advice_config *config;
     dl_layout_advice *advice;
-    size_t *order; /* [order_count] of layouts that wait, by their least steps */
+    size_t *order; /* [order_count] waiting layouts by their least steps */
     size_t order_count, ran;
     int tensor, stages; /* of Megatron's layout */
-    const size_t *jobs; /* those that a job is about now */
+    const size_t *jobs; /* layouts that the jobs are about to handle */
 } search;
 
-/* --- jobs --------------------------------------------------------------------------------------- */
+/* --- jobs
+ * --------------------------------------------------------------------------------------- */
 
 static dl_status read_family_job(void *user, int64_t job, dl_error *err)
 {
@@ -122,7 +123,8 @@ static dl_status simulate(search *s, const size_t *layouts, size_t count, dl_err
     return status;
 }
 
-/* --- orders ------------------------------------------------------------------------------------- */
+/* --- orders
+ * ------------------------------------------------------------------------------------- */
 
 typedef struct ordered {
     double value;
@@ -131,7 +133,8 @@ typedef struct ordered {
 
 DL_ORDER(by_value, ordered, DL_COMPARE(a->value, b->value), DL_BY(layout));
 
-/* Layouts of this fate in the order of their least or simulated steps; [*count], the caller's to free. */
+/* Layouts with this fate in order of their least or simulated steps, [*count]; the caller frees
+ * them. */
 static size_t *in_order(const search *s, dl_layout_fate fate, size_t *count)
 {
     ordered *all = dl_calloc(s->space.count, sizeof *all, "layouts");
@@ -149,8 +152,8 @@ static size_t *in_order(const search *s, dl_layout_fate fate, size_t *count)
     return order;
 }
 
-/* Whether both are the same but for the order of the axes, the schedule or what workers share, and take
- * as long: one of them is enough to choose from. */
+/* Whether both differ only in the order of the axes, the schedule or what workers share, and take
+ * equally long, so that one is enough to choose from. */
 static bool are_equal(const dl_layout *a, const dl_layout *b)
 {
     const dl_point *p = &a->point, *q = &b->point;
@@ -160,8 +163,8 @@ static bool are_equal(const dl_layout *a, const dl_layout *b)
            fabs(a->step_s - b->step_s) <= EQUAL_FRAC * a->step_s;
 }
 
-/* The fastest of those that ran, up to `most` that are not equal to a faster one: layouts[most], and how
- * many of those that ran each stands for besides itself; their number. */
+/* Finds layouts[most], the fastest that ran without those equal to a faster one, and how many
+ * others each stands for; returns their number. */
 static size_t find_best(const search *s, size_t *layouts, size_t *equal, size_t most)
 {
     size_t ran_count = 0, count = 0;
@@ -182,7 +185,7 @@ static size_t find_best(const search *s, size_t *layouts, size_t *equal, size_t 
     return count;
 }
 
-/* The step of the last of the best ones so far; INFINITY: they are too few. */
+/* Step of the slowest of the best so far; INFINITY if these are too few. */
 static double worst_of_best(const search *s)
 {
     size_t best[FINALS], equal[FINALS];
@@ -190,21 +193,23 @@ static double worst_of_best(const search *s)
     return count >= FINALS ? s->space.layouts[best[FINALS - 1]].step_s : (double)INFINITY;
 }
 
-/* Makes the order of those that wait anew. */
+/* Orders the waiting layouts anew. */
 static void put_in_order(search *s)
 {
     free(s->order);
     s->order = in_order(s, DL_LAYOUT_WAITS, &s->order_count);
 }
 
-/* --- usual layouts ----------------------------------------------------------------------------- */
+/* --- usual layouts
+ * ----------------------------------------------------------------------------- */
 
 static bool divides_optimizer(const dl_layout *l)
 {
     return l->values[DL_KEY_SHARDED] == NULL || strcmp(l->values[DL_KEY_SHARDED], "optimizer") == 0;
 }
 
-/* GPUs that divide layers and stages of Megatron's layout: as few as fit, stages only between nodes. */
+/* Finds tensor and pipeline sizes of Megatron's layout: as few GPUs as fit, stages only between
+ * nodes. */
 static void find_megatron(search *s)
 {
     const int node = dl_machine_gpus_before(&s->space.scenario->gpu->machine, 1);
@@ -232,7 +237,7 @@ static bool is_usual(const search *s, const dl_layout *l, dl_layout_usual usual)
            divides_optimizer(l);
 }
 
-/* The best of those that ran; count: none. */
+/* The fastest of the usual layouts that ran; count: none. */
 static size_t best_usual(const search *s, dl_layout_usual usual)
 {
     const size_t none = s->space.count;
@@ -245,10 +250,11 @@ static size_t best_usual(const search *s, dl_layout_usual usual)
     return best;
 }
 
-/* --- the search --------------------------------------------------------------------------------- */
+/* --- the search
+ * --------------------------------------------------------------------------------- */
 
-/* Refines the least steps at the head of the order, until those of `count` layouts are or none that is not
- * can be faster than `worst_s`. */
+/* Refines least steps at the head of the order, until those of `count` layouts are refined or no
+ * other can be faster than `worst_s`. */
 static dl_status refine(search *s, size_t count, double worst_s, dl_error *err)
 {
     dl_status status = DL_OK;
@@ -266,14 +272,14 @@ static dl_status refine(search *s, size_t count, double worst_s, dl_error *err)
     return status;
 }
 
-/* Runs that --max-points leaves. */
+/* Number of runs that --max-points still allows. */
 static size_t left(const search *s)
 {
     const size_t most = (size_t)s->config->max_points;
     return most > s->ran ? most - s->ran : 0;
 }
 
-/* The best of the usual ones, or enough of them to know it. */
+/* Searches the usual layouts until the fastest is known. */
 static dl_status search_usual(search *s, dl_layout_usual usual, dl_error *err)
 {
     dl_status status = DL_OK;
@@ -294,7 +300,7 @@ static dl_status search_usual(search *s, dl_layout_usual usual, dl_error *err)
     return status;
 }
 
-/* The usual ones, then the others, as long as one may be among the best. */
+/* Searches the usual layouts, then the others as long as one may be among the best. */
 static dl_status search_layouts(search *s, dl_error *err)
 {
     dl_status status = DL_OK;
@@ -322,7 +328,8 @@ static dl_status search_layouts(search *s, dl_error *err)
     return status;
 }
 
-/* --- with draws -------------------------------------------------------------------------------- */
+/* --- with draws
+ * -------------------------------------------------------------------------------- */
 
 static size_t value_number(dl_swept_key *key, const char *value)
 {
@@ -336,7 +343,7 @@ static size_t value_number(dl_swept_key *key, const char *value)
     return key->count - 1;
 }
 
-/* The layout as a variant of the study of all of them. */
+/* Adds the layout to the study as a variant. */
 static dl_status add_variant(search *s, const dl_layout *l, dl_error *err)
 {
     dl_study *all = &s->advice->study, one = {0};
@@ -387,7 +394,7 @@ static void plan(search *s, double events)
         all->variants[v].scenario.replicates = s->advice->varies ? (int64_t)draws : 1;
 }
 
-/* Rows in the order of their throughput, each of the variant of its number. */
+/* Sorts the rows, with their variants, options and places among the usual ones, by throughput. */
 static void sort_rows(dl_layout_advice *advice)
 {
     dl_study *study = &advice->study;
@@ -412,7 +419,7 @@ static void sort_rows(dl_layout_advice *advice)
         }
 }
 
-/* The usual ones besides, where none of the best stands for them. */
+/* Adds the usual layouts that no chosen one stands for. */
 static size_t add_usual(const search *s, size_t *chosen, size_t *equal, size_t count)
 {
     for (int u = 0; u < DL_LAYOUT_USUALS; u++) {
@@ -474,9 +481,10 @@ static dl_status draw(search *s, dl_error *err)
     return DL_OK;
 }
 
-/* --- the whole --------------------------------------------------------------------------------- */
+/* --- the whole
+ * --------------------------------------------------------------------------------- */
 
-/* The layout that is nearest to fitting, and what would make it fit. */
+/* Refuses, naming the layout that is nearest to fitting and what would make it fit. */
 static dl_status refuse_unfit(const search *s, dl_error *err)
 {
     const dl_layout_space *space = &s->space;
@@ -504,7 +512,7 @@ static dl_status refuse_unfit(const search *s, dl_error *err)
     return status;
 }
 
-/* Where none fits with the allocator's cache, those that fit without it are searched. */
+/* If no layout fits with the allocator's cache, takes those that fit without it. */
 static void take_uncached(search *s)
 {
     for (size_t i = 0; i < s->space.count; i++)

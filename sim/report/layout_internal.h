@@ -1,5 +1,5 @@
-/* The search for a layout, of the sources of --advise layout: which layouts there are (layout_space.c), and
- * their search (layout_advice.c). */
+/* Shared by the sources of --advise layout: the set of layouts (layout_space.c), and the search
+ * (layout_advice.c). */
 #ifndef DL_SIM_LAYOUT_INTERNAL_H
 #define DL_SIM_LAYOUT_INTERNAL_H
 
@@ -22,19 +22,19 @@ typedef struct dl_layout_key {
 } dl_layout_key;
 extern const dl_layout_key dl_layout_keys[DL_LAYOUT_KEYS];
 
-/* Layouts with the same costs and settings but for [pipeline]: read once. */
+/* Layouts that differ only in [pipeline], whose costs and settings are read once. */
 typedef struct dl_layout_family {
     dl_study study;
     dl_point *points;    /* [count] of its layouts, until the study has them */
     size_t count, first; /* the first is layout `first` */
-    char *why;           /* it cannot be read; NULL: it can */
+    char *why;           /* why it cannot be read; NULL: it can */
 } dl_layout_family;
 
 typedef struct dl_layout {
     size_t family, at;            /* its point there */
     dl_point point;               /* its axes, workers, micro-batches */
     int order;                    /* 0: stages of neighbours, 1: shards of neighbours */
-    char *values[DL_LAYOUT_KEYS]; /* borrowed but for the first; NULL: the key means nothing here */
+    char *values[DL_LAYOUT_KEYS]; /* all but the first borrowed; NULL: the key does not apply */
     dl_schedule schedule;
     dl_layout_fate fate;
     double least_s, step_s;
@@ -47,7 +47,7 @@ typedef struct dl_layout {
 typedef struct dl_layout_space {
     const dl_study *study;
     const dl_scenario *scenario;
-    char *text; /* of the scenario without what layouts set */
+    char *text; /* the scenario without the keys that layouts set */
     char *values[DL_LAYOUT_KEYS][DL_LAYOUT_VALUES_MAX];
     size_t value_count[DL_LAYOUT_KEYS];
     dl_layout_family *families;
@@ -56,9 +56,9 @@ typedef struct dl_layout_space {
     size_t count;
 } dl_layout_space;
 
-/* Lists all divisors of the GPUs along all axes, with all settings: the scenario's values of a key, else
- * those tried. `samples` of the whole training; NaN: not known. DL_ERR_USAGE for a scenario that is not
- * searched. Release with dl_layout_space_free, also after an error. */
+/* Lists all divisors of the GPUs along all axes, with all settings: the scenario's values of a
+ * key, else those tried. `samples` of the whole training; NaN: not known. DL_ERR_USAGE for a
+ * scenario that is not searched. Release with dl_layout_space_free, also after an error. */
 dl_status dl_layout_space_init(dl_layout_space *space, const dl_study *study, double samples,
                                dl_error *err) DL_MUST_CHECK;
 void dl_layout_space_free(dl_layout_space *space);
@@ -66,7 +66,8 @@ void dl_layout_space_free(dl_layout_space *space);
 /* Reads the costs of a family's layouts; its `why` where they cannot be read. */
 void dl_layout_read_family(dl_layout_space *space, dl_layout_family *family);
 
-/* The scenario of one layout borrows all but [pipeline] from its family; must stay where it is. */
+/* The scenario of one layout. It borrows all but [pipeline] from its family, and must not be
+ * moved. */
 typedef struct dl_layout_scenario {
     dl_scenario scenario;
     dl_scenario_pipeline pipeline;
@@ -75,7 +76,8 @@ typedef struct dl_layout_scenario {
 const dl_costs *dl_layout_set_up(const dl_layout_space *space, const dl_layout *layout,
                                  dl_layout_scenario *own);
 
-/* The scenario of the layout alone, and the options that make it of the study's; the caller's to free. */
+/* The layout's scenario as text, and the options that make it from the study's; the caller frees
+ * both. */
 char *dl_layout_text(const dl_layout_space *space, const dl_layout *layout);
 char *dl_layout_options(const dl_layout *layout);
 

@@ -170,7 +170,7 @@ static void add_layout(dl_layout_space *s, const dl_layout *made)
     DL_APPEND(s->layouts, s->count, "layouts") = l;
 }
 
-/* Adds each way to shard among workers what the layout leaves whole. */
+/* Adds the layout once for each way to shard among workers what it leaves whole. */
 static void add_sharded(dl_layout_space *s, dl_layout *l)
 {
     const bool can = l->point.workers > 1 && l->point.shards == 1 &&
@@ -267,7 +267,8 @@ char *dl_layout_options(const dl_layout *l)
     return text;
 }
 
-/* --- their scenarios ---------------------------------------------------------------------------- */
+/* --- their scenarios
+ * ---------------------------------------------------------------------------- */
 
 /* Reads the costs of the family's layouts once, with a point for each. */
 static dl_status read_family(dl_layout_space *s, dl_layout_family *f, dl_error *err)
@@ -329,7 +330,8 @@ const dl_costs *dl_layout_set_up(const dl_layout_space *s, const dl_layout *l,
     return &variant->costs;
 }
 
-/* --- the whole --------------------------------------------------------------------------------- */
+/* --- the whole
+ * --------------------------------------------------------------------------------- */
 
 dl_status dl_layout_space_init(dl_layout_space *space, const dl_study *study, double samples,
                                dl_error *err)

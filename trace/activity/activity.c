@@ -42,8 +42,9 @@ size_t dl_activities_cut_late_ends(dl_activity *activities, size_t count, int64_
     }
     qsort(works, work_count, sizeof(dl_activity *), compare_on_stream);
     *worst_ns = 0;
-    /* Of what comes after a work on its stream, backwards: `later` is the first with another start,
-     * `other` the first with another correlation, and `beyond` is `other` as seen from `later`. */
+    /* Works after this one on its stream, found from the end backwards: `later` is the first with
+     * another start, `other` the first with another correlation, `beyond` is `other` as seen from
+     * `later`. */
     const dl_activity *later = NULL, *other = NULL, *beyond = NULL;
     for (size_t i = work_count; i-- > 0;) {
         dl_activity *copy = works[i];
@@ -104,7 +105,7 @@ const char *dl_host_memory_name(dl_host_memory memory)
     return (unsigned)memory < DL_HOST_MEMORY_END ? names[memory] : "unknown";
 }
 
-/* The slot of `correlation`, or the empty one where it would be. */
+/* Slot of `correlation`, or the empty slot where it belongs. */
 static uint32_t *find_slot(const dl_launches *launches, uint32_t correlation)
 {
     /* Fibonacci hashing: correlations count upwards, 2^32 / golden ratio spreads neighbours. */

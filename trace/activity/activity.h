@@ -90,7 +90,7 @@ typedef struct dl_activity {
     int64_t start_ns, duration_ns; /* both >= 0, and their sum <= INT64_MAX */
 } dl_activity;
 
-/* Whether every field lies in its range. */
+/* Whether every field is in its range. */
 bool dl_activity_valid(const dl_activity *activity);
 
 /* Whether it is work of a device (KERNEL, MEMCPY, MEMSET, GRAPH), and so fills a stream's time. */
@@ -108,7 +108,8 @@ const char *dl_activity_kind_name(dl_activity_kind kind);
 const char *dl_copy_direction_name(dl_copy_direction direction);
 const char *dl_host_memory_name(dl_host_memory memory);
 
-/* Which call of the host launched which work of a device: the CALLs of a trace by correlation. */
+/* Maps work of a device to the host's call that launched it: the CALLs of a trace by
+ * correlation. */
 
 /* Owns its table; release with dl_launches_free. Borrows the activities. */
 typedef struct dl_launches {
@@ -118,9 +119,9 @@ typedef struct dl_launches {
     size_t call_count;
 } dl_launches;
 
-/* Takes all CALLs with a correlation of activities[count], count < 2^32; zero `launches` before.
- * Of several with the same one (a runtime call and the driver call within it) the one that starts
- * first counts. */
+/* Takes all CALLs among activities[count] that have a correlation, count < 2^32; zero `launches`
+ * before. Of several with the same one (a runtime call and the driver call within it) the one that
+ * starts first counts. */
 void dl_launches_init(dl_launches *launches, const dl_activity *activities, size_t count);
 void dl_launches_free(dl_launches *launches);
 

@@ -11,7 +11,7 @@
 const char *const dl_capture_item_names[DL_CAPTURE_ITEM_COUNT] = {"kernel", "copy", "event", "sync",
                                                                   "record"};
 
-/* No cost of a call comes near a second. */
+/* Upper limit of a credible cost of a call: a second. */
 #define FIGURE_MAX_NS 1e9
 #define REPETITIONS_MAX 1000000
 
@@ -31,8 +31,8 @@ char *dl_capture_figures_text(const dl_capture_figures *figures)
     return whole;
 }
 
-/* Takes what stands before the next "; " (all of it if none comes) off *text and returns what
- * follows its name in it, or NULL if another name stands there. Changes the text. */
+/* Takes the part before the next "; " (all of it if there is none) off *text. Returns the text
+ * after `name` in that part, or NULL if it has another name. Changes the text. */
 static char *take_part(char **text, const char *name)
 {
     char *part = *text;
@@ -89,11 +89,11 @@ dl_status dl_capture_figures_parse(const char *text, dl_capture_figures *figures
     return DL_OK;
 }
 
-/* What was launched by calls for the operations of one regular step. */
+/* Counts launches by calls for the operations of one regular step. */
 static void count_step(const dl_trace *trace, const dl_step_line *line,
                        const dl_activity_step *step, double counts[DL_CAPTURE_PER_RECORD])
 {
-    uint32_t graph_launch = 0; /* correlation of the graph before; its nodes follow one another */
+    uint32_t graph_launch = 0; /* correlation of the previous graph, whose nodes are consecutive */
     for (size_t i = step->first; i < step->first + step->count; i++) {
         const dl_activity *work = &trace->activities[line->work[i]];
         const bool node = work->kind != DL_ACTIVITY_GRAPH && work->object >> 32 != 0;
@@ -114,7 +114,8 @@ static bool in_regular_step(const dl_step_line *line, int64_t at_ns)
     return step->label == DL_STEP_REGULAR && at_ns < step->start_ns + step->duration_ns;
 }
 
-/* Events and waits are no work of a device; they belong to the step in whose time they fall. */
+/* Counts events and waits, which are not work of a device: they belong to the step in whose time
+ * they fall. */
 static void count_calls(const dl_trace *trace, const dl_step_line *line,
                         double counts[DL_CAPTURE_PER_RECORD])
 {

@@ -23,9 +23,9 @@
 #define DL_CAPTURE_COST_UNKNOWN "unknown"
 
 typedef enum dl_capture_item {
-    DL_CAPTURE_PER_KERNEL, /* launching one, on the launching thread */
+    DL_CAPTURE_PER_KERNEL, /* launching a kernel, on the launching thread */
     DL_CAPTURE_PER_COPY,   /* the same for a copy or memset */
-    DL_CAPTURE_PER_EVENT,  /* recording an event, on the thread that does */
+    DL_CAPTURE_PER_EVENT,  /* recording an event, on the recording thread */
     DL_CAPTURE_PER_SYNC,   /* a driver call that waits for the device and finds it idle */
     DL_CAPTURE_PER_RECORD, /* flush, decoding, writing: processor time of the recorder's threads */
     DL_CAPTURE_ITEM_COUNT
@@ -51,21 +51,22 @@ typedef struct dl_capture_figures {
 char *dl_capture_figures_text(const dl_capture_figures *figures);
 
 /* Reads such a text. DL_ERR_DATA for "unknown" (the error's text then has the reason), DL_ERR_PARSE
- * where it is no such text; *numbers is untouched then. */
+ * for any other text that does not fit; both leave *numbers untouched. */
 dl_status dl_capture_figures_parse(const char *text, dl_capture_figures *figures,
                                    dl_error *err) DL_MUST_CHECK;
 
-/* What recording added to the threads that feed one device, over its regular steps. It lengthens
- * the steps by that much where the host bounds them, and by less where it does not. */
+/* Time that recording added to the threads that feed one device, over its regular steps. It
+ * lengthens the steps by as much where the host bounds them, and by less elsewhere. */
 typedef struct dl_capture_estimate {
-    size_t steps;                              /* regular; 0 = no estimate, the rest is 0 then */
-    double per_step[DL_CAPTURE_PER_RECORD];    /* launches and so on of a step: mean */
-    double step_ns, step_low_ns, step_high_ns; /* cost of a step: mean, with the numbers' ends */
-    double share_frac;                         /* of the steps' time */
+    size_t steps;                           /* regular; 0 = no estimate, the rest is 0 then */
+    double per_step[DL_CAPTURE_PER_RECORD]; /* launches and so on of a step: mean */
+    double step_ns, step_low_ns,
+        step_high_ns;  /* mean cost of a step, and by the ends of the figures' intervals */
+    double share_frac; /* of the steps' time */
 } dl_capture_estimate;
 
-/* Of the device of `line`, whose steps lie in `trace`. Nodes of a CUDA graph are launched together,
- * for which the graph counts as one kernel. */
+/* Estimate for the device of `line`, whose steps are in `trace`. The nodes of a CUDA graph are
+ * launched together, so a graph counts as one kernel. */
 dl_capture_estimate dl_capture_estimate_of(const dl_capture_figures *figures, const dl_trace *trace,
                                            const dl_step_line *line);
 

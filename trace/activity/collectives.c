@@ -1,4 +1,4 @@
-/* Which call of the host each kernel of a collective carries out: see the header. */
+/* Matches each kernel of a collective with the host's call: see the header. */
 #include "trace/activity/collectives.h"
 
 #include <stdbool.h>
@@ -12,7 +12,7 @@
 #include "common/units.h"
 #include "trace/activity/kernel_class.h"
 
-/* A call (COLLECTIVE) or a kernel's launch, in the order in which the host did them. */
+/* A call (COLLECTIVE) or a kernel's launch, in the host's order. */
 typedef struct event {
     uint32_t thread;
     int64_t at_ns;
@@ -20,7 +20,7 @@ typedef struct event {
     bool launch;
 } event;
 
-/* What matching needs of the trace. */
+/* The trace's data that matching needs. */
 typedef struct matching {
     const dl_activity *activities;
     char *const *strings;
@@ -32,7 +32,7 @@ DL_ORDER(by_thread_and_time, event, DL_BY(thread), DL_BY(at_ns), DL_BY(launch), 
 
 DL_ORDER(by_start, dl_collective_kernel, DL_BY(start_ns), DL_BY(activity));
 
-/* What the kernel's own name gives. */
+/* A collective known by its kernel's name alone. */
 static dl_collective_kernel kernel_alone(const matching *m, uint32_t activity)
 {
     const dl_activity *kernel = &m->activities[activity];
@@ -143,7 +143,7 @@ void dl_collective_kernels_free(dl_collective_kernels *list)
     *list = (dl_collective_kernels){0};
 }
 
-/* Kernels that carry out the same lie together. */
+/* Brings kernels of the same collective together. */
 DL_ORDER(by_content, dl_collective_kernel, DL_BY(device), DL_BY_TEXT(name), DL_BY_TEXT(algorithm),
          DL_BY(bytes), DL_BY(ranks), DL_BY(calls));
 

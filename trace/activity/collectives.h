@@ -24,10 +24,10 @@ typedef struct dl_collective_kernel {
     uint32_t activity; /* index of the KERNEL */
     uint32_t device;
     uint32_t ranks;   /* 0 = unknown */
-    uint32_t calls;   /* that it carries; 0 = unknown */
+    uint32_t calls;   /* calls that it carries out; 0 = unknown */
     const char *name; /* "AllReduce", ...; "group" = several different ones; "" = unknown. Borrowed
                           from the trace or constant */
-    const char *algorithm; /* that a rule of the user's gives the kernel (kernel_class.h), or "" */
+    const char *algorithm; /* given to the kernel by a rule of the user's (kernel_class.h), or "" */
     uint64_t bytes;        /* of one rank, as NCCL counts them; 0 = unknown */
     int64_t start_ns, duration_ns;
 } dl_collective_kernel;
@@ -38,8 +38,8 @@ typedef struct dl_collective_kernels {
     size_t count;
 } dl_collective_kernels;
 
-/* Finds those among activities[count] (count < 2^32); zero `list` before. `classes` is by name id,
- * as dl_kernel_classes makes it. O(n log n). */
+/* Finds the kernels of collectives among activities[count] (count < 2^32); zero `list` before.
+ * `classes` is by name id, as dl_kernel_classes makes it. O(n log n). */
 void dl_collective_kernels_find(dl_collective_kernels *list, const dl_activity *activities,
                                 size_t count, char *const *strings, const uint8_t *classes,
                                 const dl_launches *launches);
@@ -64,7 +64,7 @@ typedef struct dl_collective_summary {
     const char *algorithm;       /* of a rule of the user's (kernel_class.h), or "" */
     uint64_t bytes;              /* of one rank, as NCCL counts them; 0 = unknown */
     uint32_t ranks;              /* 0 = unknown */
-    uint32_t calls;              /* calls that one kernel carries; 0 = unknown */
+    uint32_t calls;              /* calls that one kernel carries out; 0 = unknown */
     dl_distribution duration_ns; /* of the kernels; mean * count is their sum */
     double algorithm_bytes_per_s, bus_bytes_per_s; /* of the median duration; 0 = unknown */
     double best_bus_bytes_per_s;                   /* of the shortest */
@@ -82,8 +82,8 @@ void dl_collectives_init(dl_collectives *collectives, const dl_activity *activit
                          char *const *strings, const uint8_t *classes, const dl_launches *launches);
 void dl_collectives_free(dl_collectives *collectives);
 
-/* Bytes that a link carries per byte of one rank: S / bytes times the factor above. 0 without
- * ranks, or with one, where nothing is carried. */
+/* Bytes that a link carries per byte of one rank: S / bytes times the factor above. 0 if the ranks
+ * are unknown or one, which moves nothing. */
 double dl_collective_bus_factor(const char *name, uint32_t ranks);
 
 #endif

@@ -7,10 +7,11 @@
 
 #include "common/alloc.h"
 
-/* <cxxabi.h> is C++ only; as the Itanium C++ ABI (section 3.4) declares it. Status 0 = done. */
+/* Declared by the Itanium C++ ABI (section 3.4), as <cxxabi.h> is C++ only. Status 0 = done. */
 extern char *__cxa_demangle(const char *mangled, char *buffer, size_t *length, int *status);
 
-/* Kernels that run what they are instantiated with: PyTorch, CUTLASS, CUB, apex, MXNet, Eigen. */
+/* Generic kernels, which run a functor of their template arguments: PyTorch, CUTLASS, CUB, apex,
+ * MXNet, Eigen. */
 static const char *const frames[] = {"vectorized_elementwise_kernel",
                                      "unrolled_elementwise_kernel",
                                      "elementwise_kernel",
@@ -30,7 +31,7 @@ static const char *const frames[] = {"vectorized_elementwise_kernel",
                                      "par_ranged2d_kernel",
                                      "par_reduce_kernel"};
 
-/* Template arguments that only wrap the one that gives, and built-in types. */
+/* Template arguments that only wrap the telling one, and built-in types. */
 static const char *const wrappers[] = {"gpu_kernel_impl",
                                        "gpu_kernel_impl_nocast",
                                        "gpu_index_kernel",
@@ -76,7 +77,8 @@ static bool is_word(char c)
     return isalnum((unsigned char)c) || c == '_' || c == '$' || c == '~';
 }
 
-/* Length of the bracket that starts at text, its end included; all that is left if it is open. */
+/* Length of the bracket that starts at text, including its end; of an open bracket, the rest of the
+ * text. */
 static size_t bracket_length(const char *text)
 {
     size_t depth = 0, i = 0;
@@ -89,16 +91,16 @@ static size_t bracket_length(const char *text)
     return i;
 }
 
-/* Whether the bracket at text is a namespace without a name or stands for one. */
+/* Whether the bracket at text is an unnamed namespace or stands for one. */
 static bool is_unnamed_scope(const char *text)
 {
     return strncmp(text, "(anonymous namespace)::", 23) == 0 ||
            strncmp(text, "<unnamed>::", 11) == 0 || strncmp(text, "{anonymous}::", 13) == 0;
 }
 
-/* Copies the name's own words: leaves out brackets; a space outside of them ends what was the
- * return type. The first '(' after a word starts the arguments, the end of it all. *inner becomes
- * the place after the '<' of the last bracket of template arguments, or NULL. */
+/* Copies the name without its brackets. A space outside of them ends the return type; the first '('
+ * after a word starts the arguments and ends the name. *inner becomes the place after the '<' of
+ * the last template arguments, or NULL. */
 static char *strip_brackets(const char *text, const char **inner)
 {
     char *name = dl_calloc(strlen(text) + 1, 1, "name");
@@ -135,8 +137,8 @@ static const char *last_component(const char *name)
     return last;
 }
 
-/* The first word of the template arguments at `text` that gives what the frame runs; *length is 0
- * if none does. A word before "::" is a namespace. */
+/* The first of the template arguments at `text` that tells what the frame runs; *length is 0 if
+ * none does. A word before "::" is a namespace. */
 static const char *find_telling(const char *text, size_t *length)
 {
     for (size_t depth = 1; *text != '\0';) {

@@ -1,15 +1,14 @@
-/* Names of C++ functions made readable.
+/* Readable names of C++ functions.
  *
- * The only user of the C++ run-time library (for __cxa_demangle of the Itanium C++ ABI): a module
- * and object file of its own, so that what does not ask for names, as the library that is loaded
- * into other programs, does not need libstdc++.
- */
+ * The only user of the C++ run-time library (for __cxa_demangle of the Itanium C++ ABI), in a
+ * module and object file of its own, so that programs which need no names, such as the library that
+ * is loaded into other programs, do not need libstdc++. */
 #ifndef DL_TRACE_ACTIVITY_DEMANGLE_H
 #define DL_TRACE_ACTIVITY_DEMANGLE_H
 
 #include <stddef.h>
 
-/* Characters of a short name at most. */
+/* Most characters of a short name. */
 #define DL_SHORT_NAME_CHARS 80
 
 /* The function's name without return type, template arguments and arguments: of a mangled name, of
@@ -19,7 +18,7 @@
  * Longer names lose their namespaces, then their middle (".." there). free() it. */
 char *dl_demangle_short(const char *name);
 
-/* Cuts `text` to at most `chars` (>= 4) characters in place: ".." for its middle. */
+/* Cuts `text` in place to at most `chars` (>= 4) characters, with ".." for its middle. */
 void dl_cut_middle(char *text, size_t chars);
 
 #endif

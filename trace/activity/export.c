@@ -186,7 +186,7 @@ void dl_activity_label_init(dl_activity_label *label, const dl_activity *activit
     }
 }
 
-/* An activity with what it is sorted by. `line` is its stream or thread. */
+/* An activity with its sort key. `line` is its stream or thread. */
 typedef struct slot {
     uint64_t line;
     int64_t start_ns, end_ns;
@@ -197,7 +197,7 @@ typedef struct slot {
 typedef struct layout {
     dl_activity_tracks *tracks;
     slot *slots;
-    size_t *stack; /* slots that are open at a moment, each within the one before */
+    size_t *stack; /* open slots, each within the one before */
     size_t placed;
 } layout;
 
@@ -224,17 +224,18 @@ static slot slot_of(const dl_activity *activity, uint32_t index, const dl_launch
     return s;
 }
 
-/* A call and what says more of it may have the same times: the call is outside. */
+/* A call and its details may have equal times; the call is the outer one. */
 DL_ORDER(by_track_and_time, slot, DL_BY(is_stream), DL_BY(line), DL_BY(start_ns),
          DL_BY_DESCENDING(end_ns), DL_BY_DESCENDING(is_firm), DL_BY(activity));
 
-/* Opens slots[i] on the stack, or has it make way, or has those make way that it crosses. */
+/* Opens slots[i] on the stack, or moves it to a further lane, or moves those there that it
+ * crosses. */
 static size_t open_slot(slot *slots, size_t i, size_t *stack, size_t depth)
 {
     slot *opened = &slots[i];
     while (depth > 0 && slots[stack[depth - 1]].end_ns <= opened->start_ns)
         depth--;
-    /* The ends fall towards the top, so those that it crosses lie at the top together. */
+    /* Ends decrease towards the top, so the crossed slots are at the top. */
     size_t held = depth;
     for (; held > 0 && slots[stack[held - 1]].end_ns < opened->end_ns; held--) {
         if (!opened->is_firm || slots[stack[held - 1]].is_firm) {
@@ -262,8 +263,8 @@ static dl_track *add_track(layout *to, const slot *s, uint32_t lane)
     return track;
 }
 
-/* One lane of slots[count], which are of one line and sorted: what makes way stays at the front of
- * slots, still sorted; returns its number. */
+/* Places one lane of the sorted slots[count] of one line. Slots that are moved to further lanes
+ * stay, sorted, at the front; returns their number. */
 static size_t place_lane(layout *to, slot *slots, size_t count, uint32_t lane)
 {
     size_t depth = 0, left = 0;
@@ -325,7 +326,7 @@ enum { THREAD_LIMIT = 1 << 22, STREAM_BITS = 24, OTHER_TIDS = 1 << 30, NAME_BYTE
 typedef struct exporter {
     dl_chrome_trace out;
     int64_t origin_ns;
-    uint64_t flows; /* ids given so far */
+    uint64_t flows; /* ids assigned so far */
 } exporter;
 
 /* One trace while it is written. */
@@ -335,7 +336,7 @@ typedef struct process {
     dl_launches launches;
     dl_activity_tracks tracks;
     int *tids;      /* of the tracks */
-    int other_tids; /* given so far */
+    int other_tids; /* number assigned so far */
     char **titles;  /* by name id: readable names of kernels; NULL until used */
 } process;
 
@@ -387,7 +388,7 @@ static dl_status check_clocks(const dl_export_process *processes, size_t count, 
     return DL_OK;
 }
 
-/* "rank 0: host pid 1234", of what is known. */
+/* Names the process by all that is known, "rank 0: host pid 1234". */
 static void name_process(exporter *to, const process *from)
 {
     const char *host = dl_trace_meta(from->trace, "host"), *pid = dl_trace_meta(from->trace, "pid");
@@ -444,8 +445,9 @@ static const char *kernel_title(process *from, uint32_t name)
     return from->titles[name];
 }
 
-/* From the call's start to the work's; clocks of host and device differ by microseconds, so a work
- * may seem to start before its call: the arrow then ends within the work, not before it starts. */
+/* Writes an arrow from the call's start to the work's. Clocks of host and device differ by
+ * microseconds, so a work may seem to start before its call; the arrow then ends within the
+ * work. */
 static void write_arrow(exporter *to, const process *from, const dl_activity *work, int work_tid)
 {
     const dl_activity *call = dl_launches_find(&from->launches, work->correlation);
@@ -475,7 +477,7 @@ static void write_activity(exporter *to, process *from, const dl_activity *activ
     }
 }
 
-/* Threads come before streams, so that an arrow's slices are there before it. */
+/* Threads come before streams, so that both slices of an arrow exist before it. */
 static void write_tracks(exporter *to, process *from)
 {
     const dl_activity_tracks *tracks = &from->tracks;
@@ -494,7 +496,7 @@ static void write_tracks(exporter *to, process *from)
     }
 }
 
-/* Steps that overlap are laid on several tracks as ranges are. */
+/* Overlapping steps are laid out on several tracks, like ranges. */
 static void write_line(exporter *to, process *from, const dl_export_line *line)
 {
     dl_activity *ranges = dl_calloc(line->count, sizeof *ranges, "steps");

@@ -41,7 +41,7 @@
 #include "trace/activity/activity.h"
 #include "trace/dlt/dlt.h"
 
-/* One training step, or another interval to be shown above the tracks. */
+/* One training step, or another interval that is shown above the tracks. */
 typedef struct dl_export_step {
     int64_t start_ns, duration_ns; /* as of an activity */
     const char *label;
@@ -67,12 +67,11 @@ typedef struct dl_export_process {
 dl_status dl_activity_export(const dl_export_process *processes, size_t count, const char *path,
                              dl_error *err) DL_MUST_CHECK;
 
-/* What a Chrome trace says of an activity: category, title and args, as listed above
- * them. */
+/* A Chrome trace's text about an activity: category, title and args, as listed above. */
 
 enum { DL_LABEL_TITLE_BYTES = 80, DL_LABEL_ARGS_MAX = 10 };
 
-/* Points into itself and into what it was made from: not to be copied. */
+/* Points into itself and into its sources: not to be copied. */
 typedef struct dl_activity_label {
     const char *category, *title;
     dl_chrome_arg args[DL_LABEL_ARGS_MAX];
@@ -104,17 +103,19 @@ typedef struct dl_track {
     bool is_stream;          /* of a device; otherwise a thread of the host */
     uint32_t thread;         /* of the host's */
     uint32_t device, stream; /* of a device's */
-    uint32_t lane;           /* 0 = the track itself, 1.. = what had to make way */
+    uint32_t lane;           /* 0 = the track itself, 1.. = further lanes of slices that cross */
     size_t first, count;     /* its activities: order[first] .. order[first + count - 1] */
 } dl_track;
 
 /* Owns its arrays; release with dl_activity_tracks_free. */
 typedef struct dl_activity_tracks {
-    dl_track *tracks; /* [count]: threads by number, then streams by device and number; lanes of one
-                         after one another */
+    /* [count]: threads by number, then streams by device and number; lanes of one track are
+     * consecutive */
+    dl_track *tracks;
     size_t count;
-    uint32_t *order;    /* indices of activities, track by track; on a track by start, of equal
-                           starts the longer first, so that what holds comes before what is held */
+    /* indices of activities, track by track; within one by start, of equal starts the longer
+     * first, so that an outer slice comes before the inner ones */
+    uint32_t *order;
     uint32_t *track_of; /* track of each activity, or DL_NO_TRACK */
 } dl_activity_tracks;
 

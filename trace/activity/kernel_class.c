@@ -75,7 +75,7 @@ static const kernel_rule kernel_rules[] = {
      "trmm|symm_|matmul|MatMul|cublasSplitK|splitk_reduce|fused_mm",
      DL_KERNEL_GEMM},
 
-    /* PyTorch's and CUB's frames first: what they are instantiated with may name anything. */
+    /* PyTorch's and CUB's frames come first: their functors may have any name. */
     {"reduce_kernel|ReduceOp|DeviceReduce|DeviceScan|DeviceRadixSort|DeviceSegmented|"
      "DeviceHistogram|DeviceSelect|DeviceCompact|DeviceUnique|DeviceMerge",
      DL_KERNEL_REDUCTION},
@@ -98,7 +98,7 @@ static const kernel_rule kernel_rules[] = {
      "gelu|sigmoid|"
      "tanh|silu|swiglu|mxnet_generic_kernel|quantize|rowwise_to_float|qparam|bias_|Bias",
      DL_KERNEL_ELEMENTWISE},
-    /* XLA names fusions by what lies at their root. */
+    /* XLA names fusions by their root. */
     {"^input_concatenate|^concatenate|^wrapped_slice|^wrapped_broadcast|^wrapped_convert",
      DL_KERNEL_LAYOUT},
     {"reduce|Reduce", DL_KERNEL_REDUCTION},
@@ -160,8 +160,8 @@ const char *dl_kernel_class_name(dl_kernel_class class)
     return (unsigned)class < DL_KERNEL_CLASS_END ? names[class] : "unknown";
 }
 
-/* Whether the pattern, the text up to `end`, occurs in `name`: its parts between '*' one after the
- * other. Each part is taken at its first place, which leaves most room for the rest. */
+/* Whether the pattern, the text up to `end`, occurs in `name`: its parts between '*' in their
+ * order. Each part matches at its first place, which leaves most room for the rest. */
 static bool pattern_matches(const char *pattern, const char *end, const char *name)
 {
     bool at_begin = pattern < end && *pattern == '^';
@@ -250,7 +250,8 @@ typedef struct written_type {
     const char *written, *type;
 } written_type;
 
-/* As the kernels of NCCL since 2.7 and of RCCL write types; a longer one before its start. */
+/* Types as written by kernels of NCCL since 2.7 and of RCCL; a longer one stands before its
+ * prefix. */
 static const written_type written_types[] = {
     {"f8e4m3", "float8e4m3"},
     {"f8e5m2", "float8e5m2"},
@@ -280,7 +281,7 @@ static const written_type written_types[] = {
     {"i64", "int64"},
 };
 
-/* The type stands after the reduction in all versions: "..._Sum_f32", "..._sum_float". */
+/* Finds the type, which all versions write after the reduction: "..._Sum_f32", "..._sum_float". */
 static const char *find_type(const char *name)
 {
     static const char *const reductions[] = {"_SumPostDiv_", "_PreMulSum_", "_MinMax_", "_Sum_",
@@ -297,7 +298,7 @@ static const char *find_type(const char *name)
     return "";
 }
 
-/* DeepEP's dispatch and combine; what announces them ("notify_dispatch") carries no data. */
+/* DeepEP's dispatch and combine; their announcements ("notify_dispatch") carry no data. */
 static const char *tell_deep_ep(const char *name)
 {
     if (strstr(name, "notify") != NULL || strstr(name, "clean") != NULL) return "";

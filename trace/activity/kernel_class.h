@@ -18,15 +18,15 @@
 #include "trace/activity/activity.h"
 #include "trace/record.h"
 
-/* A rule of the user's: kernels whose name matches one of the patterns carry out a collective. */
+/* A user's rule: kernels whose name matches one of the patterns carry out a collective. */
 typedef struct dl_kernel_rule {
     const char *patterns; /* as in kernel_class.c: '|' between them, '*' = any text, '^' = start */
     const char *collective; /* "AllReduce", ... */
     const char *algorithm;  /* "ring", ...; "" = not said */
 } dl_kernel_rule;
 
-/* From now on rules[count] (borrowed; 0 = none again) go before those built in, in the whole
- * process: a program calls it before it reads traces, never while threads classify. */
+/* Puts rules[count] (borrowed; 0 = none again) before the built-in ones, in the whole process: to
+ * be called before traces are read, never while threads classify. */
 void dl_kernel_use_rules(const dl_kernel_rule *rules, size_t count);
 
 /* Whether one of the patterns matches the text. */
@@ -38,13 +38,13 @@ typedef enum dl_kernel_class {
     DL_KERNEL_GEMM, /* matrix products, with vectors too */
     DL_KERNEL_ATTENTION,
     DL_KERNEL_NORMALISATION,
-    DL_KERNEL_SOFTMAX, /* and losses */
+    DL_KERNEL_SOFTMAX, /* softmax and losses */
     DL_KERNEL_POOLING,
     DL_KERNEL_EMBEDDING, /* tables of embeddings: lookup, gradient, their indices */
     DL_KERNEL_OPTIMIZER,
-    DL_KERNEL_COLLECTIVE, /* and point-to-point transfers by kernels */
+    DL_KERNEL_COLLECTIVE, /* collectives, and point-to-point transfers by kernels */
     DL_KERNEL_ELEMENTWISE,
-    DL_KERNEL_REDUCTION, /* and scans, sorts */
+    DL_KERNEL_REDUCTION, /* reductions, scans, sorts */
     DL_KERNEL_LAYOUT,    /* copies, fills, transposes, gathers and scatters, casts */
     DL_KERNEL_CLASS_END
 } dl_kernel_class;
@@ -53,21 +53,23 @@ typedef enum dl_kernel_class {
 const char *dl_kernel_class_name(dl_kernel_class class);
 
 /* Class of the kernel `name`. *phase (may be NULL) becomes FORWARD, BACKWARD, UPDATE (an optimizer)
- * or, where the name does not say, NONE. */
+ * or, if the name does not tell, NONE. */
 dl_kernel_class dl_kernel_classify(const char *name, dl_phase *phase);
 
-/* Class by name id: [string_count] dl_kernel_class, right for all ids that a KERNEL of
+/* Classes by name id: [string_count] dl_kernel_class, valid for all ids that a KERNEL of
  * activities[count] uses (others are OTHER). free() it. */
 uint8_t *dl_kernel_classes(const dl_activity *activities, size_t count, char *const *strings,
                            size_t string_count);
 
-/* What the name of a collective's kernel gives. Texts are constant, or the user's rule's. */
+/* What a collective's kernel's name tells. Texts are constant, or of the user's rule. */
 typedef struct dl_kernel_collective {
-    const char *collective; /* "AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce",
-                               "SendRecv", ...; "" = it does not give (generic kernels) */
-    const char *type;       /* "float32", "bfloat16", "int8", ... of a reduction; "" otherwise: the
-                               others move bytes, whatever type their name holds */
-    const char *algorithm;  /* of a rule of the user's; "" otherwise */
+    /* "AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce", "SendRecv", ...; "" =
+     * not told (generic kernels) */
+    const char *collective;
+    /* "float32", "bfloat16", "int8", ... of a reduction; "" otherwise, as the others move bytes
+     * whatever type they name */
+    const char *type;
+    const char *algorithm; /* of a rule of the user's; "" otherwise */
 } dl_kernel_collective;
 
 /* Takes collective and type into *told from the name of a kernel that a rule of the user's

@@ -1,4 +1,4 @@
-/* A framework's operators on cores, and where they show steps to end. See the header. */
+/* A framework's operators on cores, and the ends of steps that they show. See the header. */
 #include "trace/activity/operators.h"
 
 #include <ctype.h>
@@ -21,8 +21,8 @@ static bool holds(const char *text, const char *const *parts)
     return false;
 }
 
-/* Calls that give a device something to do, or wait for what it was given: not those that ask how
- * many devices there are, nor the profiler's own cudaDeviceSynchronize. */
+/* Whether a call gives a device work or waits for it: not calls that ask for the number of devices,
+ * nor the profiler's own cudaDeviceSynchronize. */
 static bool calls_device(const char *name)
 {
     static const char *const runtimes[] = {"cuda", "cu", "hip"};
@@ -35,7 +35,7 @@ static bool calls_device(const char *name)
     return false;
 }
 
-/* Operators and collectives of libraries for devices. */
+/* Whether an operator or collective is of a device's library. */
 static bool is_of_device(const char *name)
 {
     static const char *const libraries[] = {"cudnn", "miopen", "nccl:", NULL};
@@ -54,8 +54,8 @@ static bool is_computing(const dl_activity *activity)
     return activity->kind == DL_ACTIVITY_KERNEL || activity->kind == DL_ACTIVITY_GRAPH;
 }
 
-/* Number of ranges and calls whose work no device is said to have done, of kernels' launches alone
- * where one copied; 0 where one computed. */
+/* Number of ranges and calls whose device work is not in the trace: of kernels' launches alone if
+ * it has copies; 0 if it has kernels. */
 static size_t lost_work(const dl_activity *activities, size_t count, char *const *strings,
                         size_t string_count)
 {
@@ -117,7 +117,7 @@ static bool is_operator(const dl_activity *a, char *const *strings, size_t strin
            strncmp(strings[a->name], "ProfilerStep", 12) != 0;
 }
 
-/* Whether the activity is a range of an optimizer or a data loader, mostly an annotation. */
+/* Whether the activity is a range of an optimizer or a data loader, usually an annotation. */
 static bool is_told(const dl_activity *a, const uint8_t *roles, size_t string_count)
 {
     return a->kind == DL_ACTIVITY_RANGE && a->name < string_count &&
@@ -127,8 +127,8 @@ static bool is_told(const dl_activity *a, const uint8_t *roles, size_t string_co
 DL_ORDER_OF_POINTERS(by_thread_and_start, dl_activity, DL_BY(thread), DL_BY(start_ns),
                      DL_BY_DESCENDING(duration_ns), DL_COMPARE(a, b));
 
-/* The outermost of sorted ranges[count] of one thread, and all calls of collectives; the former's
- * total time into *total_ns. */
+/* The outermost of sorted ranges[count] of one thread, and all calls of collectives; *total_ns
+ * becomes the former's total time. */
 static dl_cpu_operators take_outermost(const dl_activity *const *ranges, size_t count,
                                        const uint8_t *roles, int64_t *total_ns)
 {
@@ -167,7 +167,7 @@ void dl_cpu_operators_find(dl_cpu_operators *operators, const dl_activity *activ
     for (size_t i = 0; i < string_count; i++)
         roles[i] = dl_range_roles(strings[i]);
     const dl_activity **ranges = dl_calloc(count, sizeof *ranges, "operators");
-    bool any = false; /* beside annotations */
+    bool any = false; /* other than annotations */
     for (size_t i = 0; i < count; i++) {
         const bool is = is_operator(&activities[i], strings, string_count);
         any = any || is;
@@ -209,8 +209,8 @@ int64_t dl_cpu_operators_end_ns(const dl_cpu_operators *operators, size_t item)
     return operators->items[item]->start_ns + operators->items[item]->duration_ns;
 }
 
-/* The outermost operators as symbols, of a kind for each name. Input and the clearing of gradients
- * come at either end of a step: they end no update. */
+/* The outermost operators as symbols, a kind for each name. Input and the clearing of gradients are
+ * at either end of a step, so they end no update. */
 static dl_symbols symbols_of(const dl_cpu_operators *operators)
 {
     const size_t count = operators->count;
@@ -256,7 +256,7 @@ int64_t *dl_cpu_operators_cuts(const dl_cpu_operators *operators, size_t *count,
     return cuts;
 }
 
-/* Forward operators of a step for each backward one; 0 without any of the latter. */
+/* Forward operators of a step per backward one; 0 if it has none of the latter. */
 static double forward_share(const dl_cpu_operators *operators, const dl_activity_step *step)
 {
     double forward = 0, backward = 0;

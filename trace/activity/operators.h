@@ -17,7 +17,7 @@
  * Owns its arrays, borrows the activities; release with dl_cpu_operators_free. */
 typedef struct dl_cpu_operators {
     uint32_t thread;
-    const dl_activity **items; /* [count] the outermost, by start */
+    const dl_activity **items; /* [count] outermost operators by start */
     size_t count;              /* 0: the trace holds no operators, or work of a device, or calls and
                                   operators of such work (dl_cpu_lost_device) */
     const dl_activity **calls; /* [call_count] calls of collectives by start, also those within
@@ -29,8 +29,8 @@ typedef struct dl_cpu_operators {
     size_t string_count;
 } dl_cpu_operators;
 
-/* Finds them among activities[count] with the texts strings[string_count]; zero `operators`
- * before. O(n log n). */
+/* Finds the operators among activities[count] with the texts strings[string_count]; zero
+ * `operators` before. O(n log n). */
 void dl_cpu_operators_find(dl_cpu_operators *operators, const dl_activity *activities, size_t count,
                            char *const *strings, size_t string_count);
 void dl_cpu_operators_free(dl_cpu_operators *operators);
@@ -38,10 +38,9 @@ void dl_cpu_operators_free(dl_cpu_operators *operators);
 /* End of an outermost operator. */
 int64_t dl_cpu_operators_end_ns(const dl_cpu_operators *operators, size_t item);
 
-/* Ends of the steps that the operators show: of each update that a backward pass precedes, else,
- * where there are fewer than three, of the units that repeat (dl_period_find). Owned by the caller,
- * *count of them, ascending; the first one ends what may be a part of a step. *by_update: whether
- * updates ended them. */
+/* Ends of the steps that the operators show: of each update after a backward pass or, if there are
+ * fewer than three, of the units that repeat (dl_period_find). Owned by the caller, *count of them,
+ * ascending; the first one may end a partial step. *by_update: updates ended the steps. */
 int64_t *dl_cpu_operators_cuts(const dl_cpu_operators *operators, size_t *count, bool *by_update);
 
 /* Labels OTHER those of steps[count] that have more than DL_CPU_EVALUATION times as many forward

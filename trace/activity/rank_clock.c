@@ -9,9 +9,9 @@
 #include "common/sort.h"
 #include "trace/activity/kernel_class.h"
 
-/* How far sequences of different length are shifted: more is cut off at no boundary. */
+/* Largest shift of sequences of different lengths: boundaries cut no more off. */
 #define SHIFT_MAX 2000
-/* Kernels by which shifts are distinguished, evenly over the trace. */
+/* Most kernels by which shifts are distinguished, evenly over the trace. */
 #define SAMPLE_MAX 1000
 
 /* A collective's kernel. */
@@ -21,7 +21,7 @@ typedef struct kernel {
     int64_t start_ns, end_ns;
 } kernel;
 
-/* Those of one stream in order. */
+/* The kernels of one stream in order. */
 typedef struct sequence {
     kernel *kernels; /* [count], within `all` */
     size_t count;
@@ -30,8 +30,8 @@ typedef struct sequence {
 
 DL_ORDER(by_stream_and_start, kernel, DL_BY(device), DL_BY(stream), DL_BY(start_ns), DL_BY(end_ns));
 
-/* Whether NCCL's kernels for sends and receives carry out all-to-alls only, which they do where the
- * host called those and nothing of the other kind. */
+/* Whether NCCL's send and receive kernels carry out all-to-alls only: so it is if the host called
+ * these and no sends or receives. */
 static bool all_to_all_only(const dl_trace *trace)
 {
     size_t all_to_all = 0, others = 0;
@@ -46,7 +46,7 @@ static bool all_to_all_only(const dl_trace *trace)
     return all_to_all > 0 && others == 0;
 }
 
-/* The collective of a kernel that ends on all ranks together, or NULL. */
+/* The collective of a kernel that ends on all ranks together, or NULL if it is none. */
 static const char *ends_together(const char *name, bool with_sends)
 {
     static const char *const names[] = {"AllReduce", "AllGather", "ReduceScatter", "AlltoAll",
@@ -86,7 +86,7 @@ static sequence find_sequence(const dl_trace *trace)
     return s;
 }
 
-/* Median of values[count > 0], which are sorted by that. */
+/* Median of values[count > 0]; sorts them. */
 static int64_t median(int64_t *values, size_t count)
 {
     qsort(values, count, sizeof *values, dl_compare_int64s);
@@ -94,7 +94,7 @@ static int64_t median(int64_t *values, size_t count)
     return low + (high - low) / 2;
 }
 
-/* Where two sequences overlap if the other's kernel i is the first's i + shift. */
+/* The overlap of two sequences where the other's kernel i is the first's i + shift. */
 typedef struct overlap {
     int64_t from, to; /* of i */
 } overlap;
@@ -120,8 +120,8 @@ static size_t count_agreeing(const sequence *first, const sequence *other, int64
     return count;
 }
 
-/* The other's clock at that shift, by every `stride`-th of those with one name. `differences` has
- * room for all. */
+/* The other's clock at that shift, by every `stride`-th pair of equal names. `differences` has room
+ * for all. */
 static dl_rank_clock clock_of(const sequence *first, const sequence *other, int64_t shift,
                               size_t stride, int64_t *differences)
 {
@@ -154,8 +154,8 @@ static bool is_better(const dl_rank_clock *clock, const dl_rank_clock *best)
     return llabs(clock->offset_ns) < llabs(best->offset_ns);
 }
 
-/* Of all shifts the one with most agreeing names; of equal ones that with the smallest spread, of
- * SAMPLE_MAX kernels; then that with the smallest offset. */
+/* The best shift's clock: that with most equal names; among equals that with the smallest spread,
+ * over SAMPLE_MAX kernels; then that with the smallest offset. */
 static dl_rank_clock find_clock(const sequence *first, const sequence *other)
 {
     int64_t from = -(int64_t)other->count + 1, to = (int64_t)first->count - 1;

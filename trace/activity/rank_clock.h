@@ -28,21 +28,21 @@
 #include "trace/dlt/dlt.h"
 
 typedef struct dl_rank_clock {
-    int64_t offset_ns;       /* to add to the trace's times */
+    int64_t offset_ns;       /* added to the trace's times */
     int64_t low_ns, high_ns; /* bounds of the true offset; low > high: the clock jumped, or the
                                 collectives were not the same */
     int64_t spread_ns;       /* >= 0 */
-    size_t matched;          /* collectives */
+    size_t matched;          /* number of matched collectives */
 } dl_rank_clock;
 
-/* Finds clocks[count] of traces[count] (2 or more, each one rank); the first one's is 0.
- * DL_ERR_DATA if a trace has no such collective in common with the first: the error names its file.
- */
+/* Finds clocks[count] of traces[count] (2 or more, each of one rank); the first one's is 0.
+ * DL_ERR_DATA if a trace has no such collective in common with the first: the error names its
+ * file. */
 dl_status dl_rank_clocks_find(dl_rank_clock *clocks, const dl_trace *const *traces, size_t count,
                               dl_error *err) DL_MUST_CHECK;
 
-/* Adds the offset to all times of the trace. DL_ERR_RANGE, and nothing is changed, if one would
- * leave its range. */
+/* Adds the offset to all times of the trace. DL_ERR_RANGE, with nothing changed, if one would leave
+ * its range. */
 dl_status dl_rank_clock_apply(dl_trace *trace, int64_t offset_ns, dl_error *err) DL_MUST_CHECK;
 
 #endif

@@ -11,10 +11,10 @@
 #include "trace/activity/operators.h"
 #include "trace/dlt/dlt.h"
 
-/* A share of the device's work that lacks its launch call, from which on a warning is due. */
+/* Least share of a device's work without its launch call that causes a warning. */
 #define UNLAUNCHED_FRAC 0.01
-/* Between what whole traces have (0.85 to 1 in twelve) and the only sub-sampled one at hand (0.53).
- */
+/* Between the shares of whole traces (0.85 to 1 in twelve) and that of the only sub-sampled one at
+ * hand (0.53). */
 #define ORDER_MATCH_MIN 0.7
 
 static const struct {
@@ -142,7 +142,7 @@ static const dl_step_line *find_line(const dl_activity_steps *steps, uint32_t de
     return NULL;
 }
 
-/* What the line's steps say; *window becomes the time of the regular ones. */
+/* Sums up the line's steps; *window becomes the time of the regular ones. */
 static void sum_steps(const dl_activity_summary *summary, dl_device_summary *device,
                       const dl_step_line *line, dl_interval *window)
 {
@@ -180,7 +180,7 @@ static void sum_host_steps(dl_activity_summary *summary, const dl_activity_steps
                                           .other_steps = host.other_steps};
 }
 
-/* The collectives of all devices lie in one array by device. */
+/* Hands out the collectives of all devices, which are in one array by device. */
 static void give_collectives(dl_activity_summary *summary, dl_device_summary *device)
 {
     for (size_t i = 0; i < summary->collectives.count; i++) {
@@ -276,7 +276,7 @@ static void read_capture(dl_activity_summary *summary)
     capture->known = dl_capture_figures_parse(capture->text, &capture->figures, &err) == DL_OK;
 }
 
-/* Units by marks or a given period need not be alike; then they are hardly training steps. */
+/* Warns if units by marks or by a given period differ, as they are then hardly training steps. */
 static void warn_about_steps(dl_activity_summary *summary)
 {
     dl_notes *warnings = &summary->warnings;

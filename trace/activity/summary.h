@@ -73,7 +73,7 @@ size_t dl_intervals_unite(dl_interval *intervals, size_t count);
 /* Sum of the lengths of the set. */
 int64_t dl_intervals_total(const dl_interval *set, size_t count);
 
-/* Time that lies in both sets. O(n + m). */
+/* Time that is in both sets. O(n + m). */
 int64_t dl_intervals_overlap(const dl_interval *a, size_t a_count, const dl_interval *b,
                              size_t b_count);
 
@@ -107,7 +107,7 @@ void dl_activity_timeline_free(dl_activity_timeline *timeline);
 const dl_device_timeline *dl_activity_timeline_device(const dl_activity_timeline *timeline,
                                                       uint32_t device);
 
-/* What the host did by a trace of activities: time in calls, waits, the profiler's own time. */
+/* The host's activities in a trace: time in calls, waits, the profiler's own time. */
 
 /* All host activities of one kind and name. */
 typedef struct dl_host_summary {
@@ -124,10 +124,10 @@ typedef struct dl_host_list {
 /* Owns its arrays; release with dl_activity_host_free. */
 typedef struct dl_activity_host {
     dl_host_list calls;     /* CALL: functions */
-    dl_host_list syncs;     /* SYNC: what was waited for */
-    dl_host_list overheads; /* OVERHEAD: what the profiler did */
+    dl_host_list syncs;     /* SYNC: waits */
+    dl_host_list overheads; /* OVERHEAD: the profiler's own work */
     double call_ns;         /* time of threads in calls; a call within another counts once */
-    double sync_call_ns;    /* of it in calls that wait: those named ...Synchronize... */
+    double sync_call_ns;    /* of it in calls that wait, named ...Synchronize... */
 } dl_activity_host;
 
 /* Sums up CALL, SYNC and OVERHEAD among activities[count], count < 2^32; zero `host` before. Every
@@ -241,9 +241,9 @@ typedef struct dl_activity_summary {
     dl_notes warnings;
 } dl_activity_summary;
 
-/* Rank and ranks, by the meta keys that the launcher's variables fill, else by the communicator with
- * the most ranks; -1 and 0: not known. A process that has several ranks of it (one per device) is
- * none of them. */
+/* Rank and ranks, by the meta keys that the launcher's variables fill, else by the communicator
+ * with the most ranks; -1 and 0: not known. A process that has several ranks of it (one per
+ * device) is none of them. */
 void dl_trace_find_rank(const dl_trace *trace, int64_t *rank, int64_t *ranks);
 
 /* Summarises the activities of `trace` (fewer than 2^32); zero `summary` before. `steps` (may be
@@ -253,20 +253,19 @@ void dl_activity_summary_init(dl_activity_summary *summary, const dl_trace *trac
                               const dl_activity_steps *steps);
 void dl_activity_summary_free(dl_activity_summary *summary);
 
-/* Prints it for people, at most 80 columns: the longest `top` kernels, calls and so on of each
- * table. Write errors: ferror(out). */
+/* Prints the summary for people in at most 80 columns, with the longest `top` rows of each table.
+ * Write errors: ferror(out). */
 void dl_activity_summary_print(const dl_activity_summary *summary, size_t top, FILE *out);
 
-/* Prints several beside one another, a line per rank and device; nothing where fewer than two of
- * them have devices. */
+/* Prints several summaries beside one another, a line per rank and device; nothing if fewer than
+ * two have devices. */
 void dl_activity_summaries_compare(const dl_activity_summary *summaries, size_t count, FILE *out);
 
-/* Writes all of it as one JSON object; units are in the names of the members. Write errors:
+/* Writes the summary as one JSON object; members' names have their units. Write errors:
  * ferror(out). */
 void dl_activity_summary_write_json(const dl_activity_summary *summary, FILE *out);
 
-/* What the programs that summarise traces of activities share: options, and the way to a summary.
- */
+/* Shared by programs that summarise traces of activities: options, and the way to a summary. */
 
 typedef struct dl_info_settings {
     bool json;
@@ -274,11 +273,10 @@ typedef struct dl_info_settings {
     dl_step_hints hints; /* of steps */
 } dl_info_settings;
 
-/* Text, 15 rows, nothing known of the steps. */
+/* Defaults: text, 15 rows, no hints on steps. */
 dl_info_settings dl_info_settings_default(void);
 
-/* --json, --top, and dl_step_options into table[DL_INFO_OPTION_COUNT]. `json` is the help of the
- * first. */
+/* Adds --json, whose help is `json`, --top, and dl_step_options to table[DL_INFO_OPTION_COUNT]. */
 #define DL_INFO_OPTION_COUNT (2 + DL_STEP_OPTION_COUNT)
 
 void dl_info_options(dl_info_settings *settings, const char *json, dl_option *table);
@@ -288,7 +286,7 @@ void dl_info_options(dl_info_settings *settings, const char *json, dl_option *ta
 dl_status dl_info_summarise(dl_activity_summary *summary, const dl_trace *trace,
                             const dl_info_settings *settings, dl_error *err) DL_MUST_CHECK;
 
-/* Lets go of the activities: those of many ranks need not lie in memory at once. */
+/* Releases the activities: those of many ranks need not be in memory at once. */
 void dl_info_let_go(dl_trace *trace);
 
 #endif

@@ -14,7 +14,7 @@
 
 enum { LABEL_BYTES = 128 };
 
-/* The text, of which the middle is cut out where it is too long; of its own. */
+/* A copy of the text, with its middle cut out if it is too long. */
 static char *label_of(const char *text, size_t chars)
 {
     char *label = dl_strdup(text[0] != '\0' ? text : "-");
@@ -22,8 +22,8 @@ static char *label_of(const char *text, size_t chars)
     return label;
 }
 
-/* A kernel's name: what is too long loses its namespaces, then the middle of the frame before '<',
- * since what the frame runs gives more. */
+/* A kernel's name that fits: a long one loses its namespaces, then the middle of the frame before
+ * '<', since the frame's functor tells more. */
 static char *kernel_label(const char *name, size_t room)
 {
     char label[2 * DL_SHORT_NAME_CHARS];
@@ -45,7 +45,7 @@ static double share(int64_t part, double whole)
     return whole > 0 ? (double)part / whole : 0;
 }
 
-/* For people: of 0, which is not known, none. */
+/* For people: NaN for 0, which means unknown. */
 static double known(double value)
 {
     return value > 0 ? value : (double)NAN;
@@ -287,7 +287,7 @@ static void print_cpu(const dl_activity_summary *summary, size_t top, FILE *out)
     free(groups);
 }
 
-/* One device's line: what its steps hold, and what that comes to. */
+/* Prints one device's line: the launches in its steps, and their cost. */
 static void print_capture_estimate(const dl_device_summary *device, FILE *out)
 {
     const dl_capture_estimate *e = &device->capture;
@@ -303,7 +303,7 @@ static void print_capture_estimate(const dl_device_summary *device, FILE *out)
     dl_print_pair(out, "", text);
 }
 
-/* Only of recordings of our own. */
+/* Only for our own recordings. */
 static void print_capture(const dl_activity_summary *summary, FILE *out)
 {
     const dl_capture_knowledge *capture = &summary->capture;
@@ -422,7 +422,7 @@ static void write_steps(dl_json *to, const dl_device_summary *device)
     dl_json_end(to, '}');
 }
 
-/* An object without members where the cost is not known. */
+/* Writes an object, without members if the cost is unknown. */
 static void write_estimate(dl_json *to, const dl_capture_estimate *estimate)
 {
     dl_json_begin(to, "capture_cost", '{');
@@ -519,7 +519,7 @@ static void write_cpu(const dl_activity_summary *summary, dl_json *to)
     free(groups);
 }
 
-/* Of a process without devices only. */
+/* Only for a process without devices. */
 static void write_host_steps(const dl_host_steps *steps, dl_json *to)
 {
     if (steps->method == DL_STEPS_NONE) return;

@@ -8,7 +8,7 @@
 #include "common/sort.h"
 #include "trace/activity/kernel_class.h"
 
-/* What a device's work is sorted by. */
+/* Sort key of a device's work. */
 typedef struct work_key {
     int64_t launch; /* unwrapped correlation */
     int64_t start_ns;
@@ -117,7 +117,7 @@ static bool same_launch(const dl_activity *before, const dl_activity *activity)
            before->correlation == activity->correlation;
 }
 
-/* What the strings of the trace mean here, by their index. */
+/* Meaning of the trace's strings, by their index. */
 typedef struct text_facts {
     uint64_t *hashes;
     uint8_t *classes; /* as dl_kernel_classes */
@@ -146,8 +146,8 @@ static copy_counts count_copies(const work_key *keys, size_t count, const dl_act
     return copies;
 }
 
-/* Whether copies from the host bring a batch: where half as many of the same size go there, they
- * exchange parameters. */
+/* Whether copies from the host bring a batch: if at least half as many of the same size go to the
+ * host, they exchange parameters. */
 static bool brings_batch(const dl_activity *activity, const copy_counts *copies)
 {
     if (activity->kind != DL_ACTIVITY_MEMCPY || activity->copy != DL_COPY_H2D) return false;
@@ -195,7 +195,7 @@ static void count_phase(phase_counts *counts, uint32_t kind, const dl_activity *
                         const dl_phase_hints *phases)
 {
     dl_phase phase = dl_phase_hint(phases, activity);
-    /* Ranges name the backward pass, so unnamed work is forward. */
+    /* Ranges name the backward pass, so other work is forward. */
     if (phase == DL_PHASE_NONE && phases->backward.count > 0) phase = DL_PHASE_FORWARD;
     while (counts->kind_count <= kind) {
         counts->of = dl_grow(counts->of, counts->kind_count, sizeof *counts->of, "phases of kinds");

@@ -19,7 +19,7 @@ typedef struct work {
     bool kernel;
 } work;
 
-/* Those of one device. */
+/* The works of one device. */
 typedef struct device_works {
     work *items; /* [count] */
     size_t count;
@@ -94,8 +94,8 @@ static bool clip(const dl_activity *activity, const dl_interval *window, dl_inte
     return true;
 }
 
-/* Index of `device` in the table, which it is added to if new. The last one asked for is tried
- * first: neighbours mostly share it. */
+/* Index of `device` in the table; adds a new one. The last one asked for is tried first, as
+ * neighbours mostly share it. */
 static size_t find_device(dl_activity_timeline *timeline, uint32_t device, size_t last)
 {
     if (last < timeline->device_count && timeline->devices[last].device == device) return last;
@@ -230,7 +230,7 @@ typedef struct call {
 
 DL_ORDER(by_total, dl_host_summary, DL_BY_DESCENDING(total_ns), DL_BY_TEXT(name));
 
-/* An activity's duration in the list's item. */
+/* An activity's duration, with the list item that it belongs to. */
 typedef struct duration {
     uint32_t item;
     int64_t ns;
