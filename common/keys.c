@@ -263,8 +263,7 @@ dl_status dl_keys_read(const dl_keys *keys, int owner, const dl_ini *ini, const 
     return DL_OK;
 }
 
-/* --- what a key depends on ---------------------------------------------------------------------
- */
+/* --- what a key depends on ------------------------------------------------------------------- */
 
 bool dl_key_depends(const dl_key *key, char *name, size_t bytes)
 {
@@ -290,8 +289,7 @@ bool dl_key_holds(const dl_key *key, const char *value)
     return false;
 }
 
-/* --- the reference -----------------------------------------------------------------------------
- */
+/* --- the reference --------------------------------------------------------------------------- */
 
 /* "a, b", "number of ns, us, ms, s, 0 ns to 1 s", in brief without the units; ... */
 static void describe_value(const dl_key *key, bool brief, char *text, size_t bytes)

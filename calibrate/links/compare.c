@@ -279,8 +279,7 @@ static double changed_ns(const state *s, const change *what, const probe *p)
     return time_ns;
 }
 
-/* --- what would explain the logs
- * --------------------------------------------------------------- */
+/* --- what would explain the logs ------------------------------------------------------------- */
 
 /* Ratio on the changed machine; NaN: the change changes nothing. */
 static double changed_ratio(const state *s, const change *what, const judged *of)

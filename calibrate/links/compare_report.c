@@ -61,8 +61,7 @@ static char *explanation(const dl_link_comparison *c, const dl_link_part *part)
                          : "the machine is another one, or its file has too low rates");
 }
 
-/* --- ranges of sizes with one verdict
- * ----------------------------------------------------------- */
+/* --- ranges of sizes with one verdict -------------------------------------------------------- */
 
 /* Finds the verdict on each of the part's sizes, side[part->count]: its own, or that of its two
  * neighbours if they agree, since a single deviating size is chance. An outlier takes the verdict

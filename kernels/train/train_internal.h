@@ -399,7 +399,7 @@ double *dl_train_as_double(const void *values, size_t count, dl_precision precis
 /* Makes order[count] the permutation of `epoch` that every worker of a run with that seed draws. */
 void dl_train_shuffle(uint64_t seed, int64_t epoch, uint32_t *order, uint32_t count);
 
-/* --- update rules (train_rules.c): of runs on the processor and of replays ------------------------ */
+/* --- update rules (train_rules.c): of runs on the processor and of replays ------------------- */
 
 /* vector[count] *= factor. */
 void dl_train_scale(void *vector, size_t count, dl_precision precision, double factor);

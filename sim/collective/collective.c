@@ -422,8 +422,7 @@ static double network_frac(const dl_links *links, const dl_collective_config *co
     return wanted_ns > 0 ? exp(high) : 1;
 }
 
-/* --- whole collectives that were measured ------------------------------------------------------
- * */
+/* --- whole collectives that were measured ---------------------------------------------------- */
 
 const dl_collective_cost *dl_collective_cost_find(const dl_collective_cost *costs, size_t count,
                                                   int kind, int ranks, int nodes)

@@ -33,8 +33,7 @@ static const nvlink_rate nvlink_rates[] = {{6.0, 18, 0},    {7.0, 20, 6},    {8.
                                            {8.6, 12, 0},    {9.0, 20.6, 18}, {10.0, 40.1, 18},
                                            {10.3, 40.1, 18}};
 
-/* --- the group ---------------------------------------------------------------------------------
- * */
+/* --- the group ------------------------------------------------------------------------------- */
 
 static bool joined_by_nvlink(const dl_node_kind *n, int a, int b)
 {
@@ -306,8 +305,7 @@ void dl_nccl_group_init(dl_nccl_group *group, const dl_links *links, const dl_pl
     dl_links_free(&nominal);
 }
 
-/* --- bandwidths --------------------------------------------------------------------------------
- * */
+/* --- bandwidths ------------------------------------------------------------------------------ */
 
 /* Maximum per channel of NVLS trees (2.28), by generation and for 1, 2 and more nodes. */
 static const double nvls_tree_most[DL_NCCL_GENERATIONS][3] = {
@@ -393,8 +391,7 @@ static double bandwidth(const dl_nccl_group *g, const dl_nccl_constants *k, dl_c
     }
 }
 
-/* --- latencies ---------------------------------------------------------------------------------
- * */
+/* --- latencies ------------------------------------------------------------------------------- */
 
 /* The sender's cost of a message over the network. */
 static double post_us(const dl_nccl_group *g, const dl_nccl_constants *k, dl_nccl_protocol protocol)
@@ -438,8 +435,7 @@ static double latency_us(const dl_nccl_group *g, const dl_nccl_constants *k,
            outer_steps * outer;
 }
 
-/* --- the choice --------------------------------------------------------------------------------
- * */
+/* --- the choice ------------------------------------------------------------------------------ */
 
 /* LL128 exists from 2.5 on, between A100 from 2.7 on, between H100 from 2.17 on; sums in the
  * switches of one node from 2.17 on, of several from 2.18 on. */

@@ -311,7 +311,7 @@ static void update(dl_team *team, int worker)
     dl_engine_after(&team->engine, dl_ns_ceil(most_ns), on_updated, is, worker);
 }
 
-/* --- what tasks do besides computing ----------------------------------------------------------- */
+/* --- what tasks do besides computing --------------------------------------------------------- */
 
 static void task_has_ended(void *user, int worker, uint32_t task)
 {
@@ -594,7 +594,7 @@ static void step_ended(dl_team *team, int worker)
     }
 }
 
-/* --- exchange between workers ------------------------------------------------------------------ */
+/* --- exchange between workers ---------------------------------------------------------------- */
 
 /* GPUs that have exchanged wait for the last one of their worker. */
 void dl_islands_exchanged(void *user, int agent)
@@ -634,7 +634,7 @@ static int domain(const dl_team *team, int worker)
     return dl_gpus_domain(dl_islands_of(team)->planes[0], worker);
 }
 
-/* --- the run ----------------------------------------------------------------------------------- */
+/* --- the run --------------------------------------------------------------------------------- */
 
 static int init(dl_team *team)
 {

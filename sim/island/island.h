@@ -142,7 +142,7 @@ static inline uint32_t dl_island_lane(int rank, int lane)
 void dl_island_program_make(dl_island_program *made, const dl_island_shape *shape, int worker);
 void dl_island_program_free(dl_island_program *made);
 
-/* --- collectives within layers (island_tensor.c) ------------------------------------------------ */
+/* --- collectives within layers (island_tensor.c) --------------------------------------------- */
 
 /* Computes the times of the collectives in each rank's passes over these pieces, in the worker
  * where they take longest. *made: [ranks x chunks x 2], which the caller frees; NULL where layers

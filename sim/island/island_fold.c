@@ -93,7 +93,7 @@ bool dl_island_shards_are_alike(const dl_islands_config *config, bool *lone)
            !config->shape.single_thread && are_as_fast(config) && cross_alike(config, lone);
 }
 
-/* --- workers ----------------------------------------------------------------------------------- */
+/* --- workers --------------------------------------------------------------------------------- */
 
 /* All routes of a worker: between stages, and between neighbours on the rings of its shards; then
  * any routes to the next worker, which gradients take at the same time. */

@@ -105,7 +105,7 @@ static void take_pieces(walk *w)
     }
 }
 
-/* --- at all times ------------------------------------------------------------------------------ */
+/* --- at all times ---------------------------------------------------------------------------- */
 
 /* 16-bit gradients of the largest block: a layer that is neither the first nor the last. */
 static double block_gradients(const walk *w, const dl_model_layers *model)
@@ -151,7 +151,7 @@ static void take_base(walk *w, const dl_model_layers *model)
     };
 }
 
-/* --- moments ----------------------------------------------------------------------------------- */
+/* --- moments --------------------------------------------------------------------------------- */
 
 static double bucket_at(const walk *w, const piece *p, int l)
 {

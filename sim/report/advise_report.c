@@ -610,7 +610,7 @@ void dl_advice_print(FILE *out, const dl_advice *advice)
     line_end(&l, out, 2);
 }
 
-/* --- as a file --------------------------------------------------------------------------------- */
+/* --- as a file ------------------------------------------------------------------------------- */
 
 static void write_head(dl_csv_writer *writer, const dl_advice *advice)
 {

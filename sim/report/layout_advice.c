@@ -33,8 +33,7 @@ typedef struct search {
     const size_t *jobs; /* layouts that the jobs are about to handle */
 } search;
 
-/* --- jobs
- * --------------------------------------------------------------------------------------- */
+/* --- jobs ------------------------------------------------------------------------------------ */
 
 static dl_status read_family_job(void *user, int64_t job, dl_error *err)
 {
@@ -123,8 +122,7 @@ static dl_status simulate(search *s, const size_t *layouts, size_t count, dl_err
     return status;
 }
 
-/* --- orders
- * ------------------------------------------------------------------------------------- */
+/* --- orders ---------------------------------------------------------------------------------- */
 
 typedef struct ordered {
     double value;
@@ -200,8 +198,7 @@ static void put_in_order(search *s)
     s->order = in_order(s, DL_LAYOUT_WAITS, &s->order_count);
 }
 
-/* --- usual layouts
- * ----------------------------------------------------------------------------- */
+/* --- usual layouts --------------------------------------------------------------------------- */
 
 static bool divides_optimizer(const dl_layout *l)
 {
@@ -250,8 +247,7 @@ static size_t best_usual(const search *s, dl_layout_usual usual)
     return best;
 }
 
-/* --- the search
- * --------------------------------------------------------------------------------- */
+/* --- the search ------------------------------------------------------------------------------ */
 
 /* Refines least steps at the head of the order, until those of `count` layouts are refined or no
  * other can be faster than `worst_s`. */
@@ -328,8 +324,7 @@ static dl_status search_layouts(search *s, dl_error *err)
     return status;
 }
 
-/* --- with draws
- * -------------------------------------------------------------------------------- */
+/* --- with draws ------------------------------------------------------------------------------ */
 
 static size_t value_number(dl_swept_key *key, const char *value)
 {
@@ -481,8 +476,7 @@ static dl_status draw(search *s, dl_error *err)
     return DL_OK;
 }
 
-/* --- the whole
- * --------------------------------------------------------------------------------- */
+/* --- the whole ------------------------------------------------------------------------------- */
 
 /* Refuses, naming the layout that is nearest to fitting and what would make it fit. */
 static dl_status refuse_unfit(const search *s, dl_error *err)

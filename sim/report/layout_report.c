@@ -10,7 +10,7 @@
 #include "sim/fits.h"
 #include "sim/report/columns.h"
 
-/* --- columns ----------------------------------------------------------------------------------- */
+/* --- columns --------------------------------------------------------------------------------- */
 
 /* The row's value of a key that layouts set; NULL: it does not apply. */
 static const char *text_of(const dl_result *r, const char *key)
@@ -69,7 +69,7 @@ const dl_column dl_layout_columns[] = {
 };
 const size_t dl_layout_column_count = DL_LENGTH(dl_layout_columns);
 
-/* --- words ------------------------------------------------------------------------------------- */
+/* --- words ----------------------------------------------------------------------------------- */
 
 static dl_advice_pair pair_of(const dl_layout_advice *advice, size_t other)
 {

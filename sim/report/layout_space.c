@@ -267,8 +267,7 @@ char *dl_layout_options(const dl_layout *l)
     return text;
 }
 
-/* --- their scenarios
- * ---------------------------------------------------------------------------- */
+/* --- their scenarios ------------------------------------------------------------------------- */
 
 /* Reads the costs of the family's layouts once, with a point for each. */
 static dl_status read_family(dl_layout_space *s, dl_layout_family *f, dl_error *err)
@@ -330,8 +329,7 @@ const dl_costs *dl_layout_set_up(const dl_layout_space *s, const dl_layout *l,
     return &variant->costs;
 }
 
-/* --- the whole
- * --------------------------------------------------------------------------------- */
+/* --- the whole ------------------------------------------------------------------------------- */
 
 dl_status dl_layout_space_init(dl_layout_space *space, const dl_study *study, double samples,
                                dl_error *err)

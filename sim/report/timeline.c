@@ -250,7 +250,7 @@ static void name_processes(timeline *t, const dl_scenario *scenario, const dl_po
     dl_chrome_trace_thread(&t->trace, NETWORK_PID, 0, "collectives");
 }
 
-/* --- generators beside a trainer --------------------------------------------------------------- */
+/* --- generators beside a trainer ------------------------------------------------------------- */
 
 static int64_t ns_of(double seconds)
 {
@@ -302,7 +302,7 @@ static dl_status write_rollout(timeline *t, const dl_scenario *scenario, const d
     return status;
 }
 
-/* --- memory by kind ---------------------------------------------------------------------------- */
+/* --- memory by kind -------------------------------------------------------------------------- */
 
 /* Most moments of a step that are written; beyond it the fullest of each few. */
 #define COURSE_MAX 240
