@@ -1,5 +1,5 @@
-/* dlcal generators: the curve of a replica of the generator, and a trainer's seconds, fitted to a table of
- * parts of steps of reinforcement learning. */
+/* dlcal generators: the curve of a replica of the generator, and a trainer's seconds, fitted to
+ * a table of parts of steps of reinforcement learning. */
 #include "calibrate/commands.h"
 
 #include <math.h>

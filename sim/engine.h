@@ -14,8 +14,8 @@ typedef struct dl_engine_watch {
     void *user;
 } dl_engine_watch;
 
-/* Events with a delay of 0. They follow all other events of their instant, in the order of scheduling,
- * so a ring buffer holds them. */
+/* Events with a delay of 0. They follow all other events of their instant, in the order of
+ * scheduling, so a ring buffer holds them. */
 typedef struct dl_engine_ring {
     dl_event *events; /* [room], a power of two, or 0 */
     uint32_t room, added, taken;

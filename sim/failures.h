@@ -1,6 +1,6 @@
-/* Cost of failures to a job that stops when one worker or one node fails (any mode without a syncer):
- * it restarts from its last checkpoint and repeats the steps since then. Arithmetic on a simulated
- * step time; times in seconds.
+/* Cost of failures to a job that stops when one worker or one node fails (any mode without a
+ * syncer): it restarts from its last checkpoint and repeats the steps since then. Arithmetic on a
+ * simulated step time; times in seconds.
  *
  * A checkpoint stops the job for checkpoint_s after every checkpoint_steps steps, except at the
  * end. After a failure the job is down for restart_s, which includes detection, start and

@@ -24,8 +24,8 @@ void dl_select(double *values, size_t count, size_t place);
 double dl_mean(const double *values, size_t count);
 double dl_sd(const double *values, size_t count);
 
-/* The quantile of sorted[count >= 1], 0 <= share <= 1: linear between neighbours, the least at 0 and
- * the largest at 1 (definition 7 of Hyndman and Fan, American Statistician 50, 1996). */
+/* The quantile of sorted[count >= 1], 0 <= share <= 1: linear between neighbours, the least at 0
+ * and the largest at 1 (definition 7 of Hyndman and Fan, American Statistician 50, 1996). */
 double dl_quantile(const double *sorted, size_t count, double share);
 
 /* Kolmogorov and Smirnov's distance of two samples a[n], b[m], ascending, n, m >= 1: the largest

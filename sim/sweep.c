@@ -436,8 +436,8 @@ static void list_points(part *p, bool with_baselines)
     }
 }
 
-/* Logarithms of a factor whose 95 % interval is +- log: one of each of p->drawn equally likely parts
- * of a normal distribution, in an order that depends on the machine's GPUs. */
+/* Logarithms of a factor whose 95 % interval is +- log: one of each of p->drawn equally likely
+ * parts of a normal distribution, in an order that depends on the machine's GPUs. */
 static void draw_compute(part *p, double log)
 {
     const double sd = log / dl_normal_quantile(0.975);

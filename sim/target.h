@@ -32,7 +32,8 @@ typedef struct dl_target {
 dl_status dl_target_read_factor(dl_target_factor *factor, const char *text,
                                 dl_error *err) DL_MUST_CHECK;
 
-/* Reads the factors of [target] of a scenario; free them with dl_target_free, also after an error. */
+/* Reads the factors of [target] of a scenario; free them with dl_target_free, also after an
+ * error. */
 dl_status dl_target_read(dl_target *target, const dl_ini *ini, dl_error *err) DL_MUST_CHECK;
 void dl_target_free(dl_target *target); /* a zeroed one is fine */
 

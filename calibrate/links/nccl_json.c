@@ -1,5 +1,5 @@
-/* The JSON file of nccl-tests (option -J, from 2.17 on; src/util.cu of nccl-tests, JSON_FILE_VERSION 1
- * and 2), written as the table that it prints, which nccl_tests.c reads:
+/* The JSON file of nccl-tests (option -J, from 2.17 on; src/util.cu of nccl-tests,
+ * JSON_FILE_VERSION 1 and 2), written as the table that it prints, which nccl_tests.c reads:
  *
  *   {"version":2, "args":["./build/all_reduce_perf","-b","8"], "nccl_version":22703,
  *    "config":{"nthreads":1,"ngpus":8, ...,

@@ -74,7 +74,8 @@ dl_gradient_exchange dl_gradients_find(const dl_gradient_source *source);
 /* Whether the time is in one of the steps of `line` that are marked in timed[line->count]. */
 bool dl_is_in_timed_step(const dl_step_line *line, const uint8_t *timed, int64_t time_ns);
 
-/* An all-reduce or reduce-scatter of gradients: after which share of the backward pass, its bytes. */
+/* An all-reduce or reduce-scatter of gradients: after which share of the backward pass, its
+ * bytes. */
 typedef struct dl_reduce {
     double share, bytes;
 } dl_reduce;
@@ -85,9 +86,9 @@ typedef struct dl_step_reduces {
     double bytes;
 } dl_step_reduces;
 
-/* The gradients [*count] of the most usual of the steps by number and bytes, cumulative, their shares
- * the means over these; owned by the caller. NULL, and *count as it was: no step has any. Sorts the
- * steps. */
+/* The gradients [*count] of the most usual of the steps by number and bytes, cumulative, their
+ * shares the means over these; owned by the caller. NULL, and *count as it was: no step has any.
+ * Sorts the steps. */
 dl_gradients_ready *dl_gradients_usual(dl_step_reduces *steps, size_t step_count,
                                        const dl_reduce *reduces, size_t *count);
 
@@ -162,8 +163,9 @@ typedef struct dl_step_costs {
     size_t pageable_copies;
     dl_gradients_ready *gradients; /* [gradient_count] of the last pass */
     size_t gradient_count;
-    /* [added_count] of the last pass, of each parameter, cumulative as gradients are, from what adds them up in a
-     * trace of cores with shapes: what DistributedDataParallel would fill its buckets from. */
+    /* [added_count] of the last pass, of each parameter, cumulative as gradients are, from what
+     * adds them up in a trace of cores with shapes: what DistributedDataParallel would fill its
+     * buckets from. */
     dl_gradients_ready *added;
     size_t added_count;
     dl_overlap_slowdown slowdown;

@@ -407,7 +407,8 @@ static dl_status list_named(listing *to, const char *share, const char *names, d
     return status;
 }
 
-/* Appends the part's own costs, and joins its shared ones to those that the first part has added. */
+/* Appends the part's own costs, and joins its shared ones to those that the first part has
+ * added. */
 static dl_status merge(dl_table_costs *list, listing *from, dl_error *err)
 {
     const size_t part = from->number;

@@ -148,8 +148,8 @@ typedef struct dl_table_costs {
 
 typedef struct dl_table_part dl_table_part;
 
-/* Adds the costs of part `number`: the shared ones of `share` (may be NULL), which the first part adds
- * and the others join, then those of `names`.
+/* Adds the costs of part `number`: the shared ones of `share` (may be NULL), which the first part
+ * adds and the others join, then those of `names`.
  *
  * Names are "serial_ns, [op a.forward] fixed_ns, update.latency_ns, link.nvlink2.bytes_per_s,
  * root_bytes_per_s": [section] key, section.key, or a key that only one section has, of the cost
@@ -157,8 +157,8 @@ typedef struct dl_table_part dl_table_part;
  * nvlink2]). A missing operation is added. Other costs that the points need and the file lacks are
  * assumed like in dlsim, with a note of the part for each.
  *
- * `names` NULL: those that the points need and the part's costs lack. If they have no operation, [op
- * network.forward] and [op network.backward] are added to the costs, and listed as one: "[op
+ * `names` NULL: those that the points need and the part's costs lack. If they have no operation,
+ * [op network.forward] and [op network.backward] are added to the costs, and listed as one: "[op
  * network.*] fixed_ns" is the sum, split by DL_TABLE_FORWARD_FRAC.
  *
  * The part must not move while the list is used. DL_ERR_USAGE: an unknown, ambiguous or repeated
@@ -277,9 +277,9 @@ typedef struct dl_table_fit_config {
     void *user;
 } dl_table_fit_config;
 
-/* Reads the scenarios, their cost files and the tables, and fits; all ranks call it, only rank 0 has
- * the result. DL_ERR_DATA if there are fewer rows than costs, and the errors of reading, running
- * and of the journal. On failure the fit is only good for dl_table_fit_end_journal and
+/* Reads the scenarios, their cost files and the tables, and fits; all ranks call it, only rank 0
+ * has the result. DL_ERR_DATA if there are fewer rows than costs, and the errors of reading,
+ * running and of the journal. On failure the fit is only good for dl_table_fit_end_journal and
  * dl_table_fit_free. */
 dl_status dl_table_fit_run(dl_table_fit *fit, const dl_table_fit_config *config,
                            dl_error *err) DL_MUST_CHECK;

@@ -338,8 +338,9 @@ bool dl_train_diverged(const dl_train_result *result);
 dl_status dl_train_accuracy(const char *model, const double *parameters, const dl_data_set *data,
                             double *accuracy, dl_error *err) DL_MUST_CHECK;
 
-/* Whether the mode takes all settings that are not the defaults, with `all` also those without effect
- * in other modes; DL_ERR_UNSUPPORTED with the first that it does not take, as dlprof train's option. */
+/* Whether the mode takes all settings that are not the defaults, with `all` also those without
+ * effect in other modes; DL_ERR_UNSUPPORTED with the first that it does not take, as dlprof
+ * train's option. */
 dl_status dl_train_check_modes(const dl_train_config *config, bool all,
                                dl_error *err) DL_MUST_CHECK;
 

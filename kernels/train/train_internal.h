@@ -435,8 +435,8 @@ void dl_train_encode_change(const dl_quantise_plan *plan, void *change, const vo
                             dl_precision precision);
 
 /* Ends an average of parameters, numbers first ... first + count - 1: sets `start`, from which all
- * workers go on, by the mean of their parameters or, quantised, of their changes, which becomes that
- * of their parameters; through the outer optimizer if there is one. */
+ * workers go on, by the mean of their parameters or, quantised, of their changes, which becomes
+ * that of their parameters; through the outer optimizer if there is one. */
 void dl_train_end_average(const dl_train_config *config, void *average, void *start, void *velocity,
                           size_t first, size_t count);
 

@@ -21,11 +21,11 @@
  * is simulated, in which each stage has its inputs and a step takes as long as the slowest stage or
  * crossing, m (f + b) with equal stages. The first step, which fills the pipeline, is not modelled.
  *
- * Shards. Each rank has a part of its stage's parameters, gradients and optimizer state, and of each
- * micro-batch. Parameters are gathered bucket by bucket before each use, the next bucket's while
- * this one's are used, and gradients reduce-scattered after the backward pass of each bucket: FSDP.
- * With stages parameters are gathered in the first forward pass of a step and kept, and gradients
- * reduced in the last backward pass, as in PyTorch's pipeline schedules.
+ * Shards. Each rank has a part of its stage's parameters, gradients and optimizer state, and of
+ * each micro-batch. Parameters are gathered bucket by bucket before each use, the next bucket's
+ * while this one's are used, and gradients reduce-scattered after the backward pass of each bucket:
+ * FSDP. With stages parameters are gathered in the first forward pass of a step and kept, and
+ * gradients reduced in the last backward pass, as in PyTorch's pipeline schedules.
  *
  * Layers divided among GPUs: a rank is these GPUs (tp), which gather and reduce activations in each
  * layer and so wait for the slowest of them. The time of a pass's collectives is computed before
@@ -33,8 +33,8 @@
  * of the pass. The GPUs with the same part of the layers exchange parameters, gradients and
  * activations.
  *
- * Gradients that all workers sum are exchanged as soon as a rank has them, through a server only with
- * [exchange] overlap: then bucket by bucket where they are sharded, there is one stage or
+ * Gradients that all workers sum are exchanged as soon as a rank has them, through a server only
+ * with [exchange] overlap: then bucket by bucket where they are sharded, there is one stage or
  * bucket_bytes is given, else after its last backward pass. The ranks of a worker end a step
  * together, as when the norm of all gradients is clipped.
  *
@@ -44,7 +44,8 @@
  *
  * Host threads (sim/platform/dispatch.h) launch each forward and backward pass: the serial part
  * once per step, then pass by pass, one thread for all taking the GPUs in turn. Ranks of the first
- * stage have a batch each. Noise is drawn for each GPU and step; a slow worker is slow in all ranks.
+ * stage have a batch each. Noise is drawn for each GPU and step; a slow worker is slow in all
+ * ranks.
  *
  * Not modelled: data-dependent work; labels sent to the last stage; launches of crossing copies and
  * collectives; slowdown of computing by crossings and by the exchange between workers.

@@ -9,8 +9,8 @@
  * is in use, in addition to the permanent content:
  *
  *   parameters   4 bytes each; with half_weights of the costs 2, and 4 of the optimizer
- *   gradients    4 bytes each; where weights have 16 bits those of a block's products as well, which
- *                are added to these (Transformer Engine keeps that buffer, get_dummy_wgrad)
+ *   gradients    4 bytes each; where weights have 16 bits those of a block's products as well,
+ *                which are added to these (Transformer Engine keeps that buffer, get_dummy_wgrad)
  *   optimizer    from the costs
  *
  * A GPU has its part of sharded content (dl_sharded), and with FSDP also
@@ -57,8 +57,8 @@ dl_gpu_content dl_memory_of_rank(const dl_memory_rank *rank, dl_memory_pass *pas
  * *count. */
 dl_gpu_content *dl_memory_course(const dl_memory_rank *rank, size_t *count);
 
-/* "in the loss of micro-batch 1", "in the backward pass of block31, micro-batch 1", "at the end of the
- * forward pass of micro-batch 3": freed by the caller. */
+/* "in the loss of micro-batch 1", "in the backward pass of block31, micro-batch 1", "at the end
+ * of the forward pass of micro-batch 3": freed by the caller. */
 char *dl_memory_when(const dl_memory_rank *rank, const dl_gpu_moment *at);
 
 #endif

@@ -16,8 +16,8 @@
  * `balanced` minimizes the longest stage's forward and backward time (exact, dynamic programming);
  * `split = NAME, ...` names the first layer of each stage but the first.
  *
- * Tensor parallelism: costs with tensor_ranks = t are those of one of t GPUs that divide each layer.
- * In each pass of a layer they gather and reduce activations, without computing meanwhile.
+ * Tensor parallelism: costs with tensor_ranks = t are those of one of t GPUs that divide each
+ * layer. In each pass of a layer they gather and reduce activations, without computing meanwhile.
  *
  * Not modelled: connections that skip over a cut (make the layers that they span one layer).
  */

@@ -333,8 +333,8 @@ double dl_gpus_moved_bytes(const dl_gpus *gpus);
 const double *dl_gpus_sent_bytes(const dl_gpus *gpus);
 
 /* Slowdown of computing during collectives of the GPUs places[0], places[stride], ...: that of the
- * costs, or the machine's if it is larger and they are inside a node. Collectives between nodes load GPUs
- * and host memory less. */
+ * costs, or the machine's if it is larger and they are inside a node. Collectives between nodes
+ * load GPUs and host memory less. */
 double dl_gpus_slowdown(const dl_gpu_options *options, const dl_workload *workload,
                         const dl_place *places, int count, int stride);
 

@@ -68,8 +68,8 @@ void dl_report_note_print(FILE *out, const char *note);
 void dl_report_notes_print(FILE *out, char *text);
 
 /* Writes the answer in a sentence, the readable table, as wide as `out` is
- * (dl_wrap_columns), the first notes or all, and, where there are measurements, the mean and largest
- * error. */
+ * (dl_wrap_columns), the first notes or all, and, where there are measurements, the mean and
+ * largest error. */
 void dl_report_table(FILE *out, const dl_study *study, const dl_sweep *sweep,
                      const dl_measured *measured, bool all_notes);
 

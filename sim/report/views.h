@@ -36,8 +36,8 @@ bool dl_view_shows(const dl_results *results, const dl_view_column *column);
 /* Puts the table's rows into *some, which borrows from `all`; release some->results with free(). */
 void dl_view_rows(dl_results *some, const dl_results *all, const dl_view *view);
 
-/* Writes the table as HTML; nothing where it has no rows. A row's class is the use of its measurement
- * ("fitted", "unseen", ...). */
+/* Writes the table as HTML; nothing where it has no rows. A row's class is the use of its
+ * measurement ("fitted", "unseen", ...). */
 void dl_view_html(FILE *out, const char *caption, const dl_results *all, const dl_view *view);
 
 /* Callbacks of dl_column_table: why the row did not run, its marks, a remark about it. */
@@ -53,9 +53,9 @@ bool dl_result_is_better(const dl_result *a, const dl_result *b);
 
 const dl_result *dl_results_best(const dl_results *results);
 
-/* The best row in a sentence or two: "Fastest: 4 GPUs, average, interval 100: 167 samples/s (95 %: 125
- * to 223), 3.86 times one without exchange. Communication takes 97 % of a step, bound by node0 port0
- * up." NULL: no row ran. The caller frees it. */
+/* The best row in a sentence or two: "Fastest: 4 GPUs, average, interval 100: 167 samples/s (95
+ * %: 125 to 223), 3.86 times one without exchange. Communication takes 97 % of a step, bound by
+ * node0 port0 up." NULL: no row ran. The caller frees it. */
 char *dl_report_answer(const dl_results *results);
 
 #endif

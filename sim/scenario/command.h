@@ -42,8 +42,8 @@ dl_status dl_scenario_option_word(const char *given, const char **option,
 /* Name of the option, without "--", for this key; NULL: only --set. */
 const char *dl_scenario_option_of(const char *section, const char *key);
 
-/* A dl_complete_fn of these options: names of machines and networks, choices, and for --set keys and
- * their choices. */
+/* A dl_complete_fn of these options: names of machines and networks, choices, and for --set keys
+ * and their choices. */
 bool dl_scenario_complete(FILE *out, const char *option, const char *typed);
 
 bool dl_scenario_command_given(const dl_scenario_command *command);

@@ -243,8 +243,8 @@ static dl_status check_gpus(const dl_scenario *scenario, const dl_ini *ini,
     return DL_OK;
 }
 
-/* What means nothing where a worker is several GPUs, or is not simulated there: a key, and the value
- * with which it may be given. */
+/* What means nothing where a worker is several GPUs, or is not simulated there: a key, and the
+ * value with which it may be given. */
 typedef struct refused_key {
     const char *section, *key, *plain;
     int stages, chunks; /* only where there are as many, or more */

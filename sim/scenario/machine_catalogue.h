@@ -1,12 +1,12 @@
 /* Machines that come with the program, by name:
  *
- *   dgx_a100         a machine file of the folder scenarios/machines (common/install.h); 2xdgx_a100:
- *                    that many of its nodes; dgx_a100@100ib: nodes with that one port
+ *   dgx_a100         a machine file of the folder scenarios/machines (common/install.h);
+ *                    2xdgx_a100: that many of its nodes; dgx_a100@100ib: nodes with that one port
  *   4xrtx3090        a box of 4 GPUs of machines/gpus.csv; 2xt4+1xv100: a box of unlike ones
  *   4xrtx3090+nvlink NVLink bridges between 0 and 1, 2 and 3
  *   8xh100@8x400ib   a port for each GPU
- *   4x2xrtx3090@1gbe four such boxes on Ethernet of 1 Gb/s by TCP (200ib: InfiniBand); a single one,
- *                    2xrtx3090@1gbe, has the port too, so that nodes can be added
+ *   4x2xrtx3090@1gbe four such boxes on Ethernet of 1 Gb/s by TCP (200ib: InfiniBand); a single
+ *                    one, 2xrtx3090@1gbe, has the port too, so that nodes can be added
  *   1xrtx3090@1gbe+2x2xt4@10gbe
  *                    nodes of several kinds, each ending with its network; added nodes are of the
  *                    last kind

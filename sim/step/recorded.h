@@ -2,8 +2,8 @@
  * writes, a CSV table whose first column step_1 says what a row is.
  *
  *   batch    value: samples of the step
- *   update   value: ns of the optimizer's update, after the end of all tasks; time between it and the
- *            next step is before the tasks
+ *   update   value: ns of the optimizer's update, after the end of all tasks; time between it and
+ *            the next step is before the tasks
  *   lane     value: 1 for a stream of the GPU, 0 for a thread of the host; numbered from 0
  *   task     lane, work_ns, spacing_ns, issue_ns as of a dl_task; numbered from 0
  *   edge     from, to, lag_ns, value: 1 if it counts from the start of `from`
@@ -34,10 +34,10 @@ typedef struct dl_recorded {
     size_t ready_count;
 } dl_recorded;
 
-/* Reads `path`, into zeroed `recorded`. DL_ERR_IO, DL_ERR_PARSE, DL_ERR_RANGE for numbers that are not
- * whole, negative, or of lanes and tasks that are not there, DL_ERR_DATA for a step without batch or
- * tasks, tasks that wait for one another in a circle, and times that together exceed 2^53 ns (104 days);
- * with file and line. */
+/* Reads `path`, into zeroed `recorded`. DL_ERR_IO, DL_ERR_PARSE, DL_ERR_RANGE for numbers that
+ * are not whole, negative, or of lanes and tasks that are not there, DL_ERR_DATA for a step
+ * without batch or tasks, tasks that wait for one another in a circle, and times that together
+ * exceed 2^53 ns (104 days); with file and line. */
 dl_status dl_recorded_read(dl_recorded *recorded, const char *path, dl_error *err) DL_MUST_CHECK;
 
 /* The same from memory; `name` is for errors. */
@@ -45,7 +45,8 @@ dl_status dl_recorded_read_text(dl_recorded *recorded, const char *name, const c
                                 size_t bytes, dl_error *err) DL_MUST_CHECK;
 void dl_recorded_free(dl_recorded *recorded);
 
-/* The task after which this part, 0..1, of all gradients' bytes is ready; DL_TASK_NONE: after all tasks. */
+/* The task after which this part, 0..1, of all gradients' bytes is ready; DL_TASK_NONE: after
+ * all tasks. */
 uint32_t dl_recorded_ready_at(const dl_recorded *recorded, double share);
 
 #endif

@@ -159,8 +159,8 @@ static void advance_easgd(dl_team *team, int worker)
     }
 }
 
-/* Workers that wait for a lock need a server. Modes with outer updates send the change since the last
- * average, which can be compressed. */
+/* Workers that wait for a lock need a server. Modes with outer updates send the change since the
+ * last average, which can be compressed. */
 #define AVERAGING_MODE(mode, function, takes, waits_at)                                        \
     const dl_mode dl_mode_##mode = {                                                           \
         .name = #mode,                                                                         \

@@ -123,7 +123,8 @@ typedef struct dl_architecture {
     double input_numbers; /* per sample; 0 for indices of tokens */
     int64_t sequence;     /* tokens of a sample; 0: a sample is an image */
     int tensor;           /* GPUs that divide its layers; numbers are per GPU; 1: none do */
-    int tensor_calls; /* collectives of one of tensor_forward: an all-reduce, or the pair; 0: none */
+    /* collectives of one of tensor_forward: an all-reduce, or the pair; 0: none */
+    int tensor_calls;
     double cache_numbers; /* keys and values of a token in all layers, of one sequence; 0: none */
     bool unfused;         /* counted operation by operation, although `fused` is possible */
     dl_architecture_layer *layers; /* [layer_count] in forward order */

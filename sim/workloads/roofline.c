@@ -52,9 +52,9 @@ static const dl_efficiency by_kernels[BOARDS] = {
     [H200] = {0.83, 0.80, 0.13, 0, 10e3, DL_SUSTAINED_H200},
     [B200] = {0.49, 0.80, 0.15, 0, DL_ROOFLINE_KERNEL_NS, DL_SUSTAINED_B200},
 };
-/* Products in fp8 are taken to reach bf16's part of the peak. On a B200 that is one machine's, 0.49,
- * where Hopper reaches 0.83: half of the logarithm of this ratio, 0.26, widens log_sd from 0.20 (sum of
- * squares). */
+/* Products in fp8 are taken to reach bf16's part of the peak. On a B200 that is one machine's,
+ * 0.49, where Hopper reaches 0.83: half of the logarithm of this ratio, 0.26, widens log_sd from
+ * 0.20 (sum of squares). */
 static const dl_efficiency by_kernels_in_fp8[BOARDS] = {
     [H100] = {0.83, 0.80, 0.18, 0, 10e3, DL_SUSTAINED_H100},
     [H200] = {0.83, 0.80, 0.18, 0, 10e3, DL_SUSTAINED_H200},
