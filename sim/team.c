@@ -470,8 +470,8 @@ void dl_team_drop(dl_team *team, int worker)
     team->workers[worker].dropped++;
 }
 
-/* The run is over, and the worker's contributions since the last update are left over: its last
- * steps with a staleness. */
+/* At the end of the run: marks the worker's contributions since the last update, those of its last
+ * steps with a staleness, as never applied. */
 static void leave_over(dl_team *team, int worker)
 {
     dl_worker *w = &team->workers[worker];

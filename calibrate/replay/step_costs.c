@@ -591,10 +591,10 @@ static dl_status use_external(taking *t, dl_external external, dl_error *err)
     return DL_OK;
 }
 
-/* The host's part of a step, and how much of it is waits for what is not in the trace. Of what the
- * host does, the median step counts: the mean of a few dozen would hold what other processes and
- * the program's own start took from some of them. Of the waits, the mean: those of a loader that
- * stalls every few steps are in few of them, and last. */
+/* Takes the host's part of a step, and the external waits in it. Of the host's work it takes the
+ * median step, since other processes and the program's own start lengthen some of a few dozen
+ * steps. Of the waits it takes the mean, since a loader that stalls every few steps causes few but
+ * long ones. */
 static dl_status take_host(taking *t, unsigned works, dl_step_costs *costs, dl_error *err)
 {
     const dl_external_waits *waits = &t->run.waits_of_threads;

@@ -36,7 +36,7 @@
 #define DL_CAPTURE_COST_ROUNDS 61
 #define DL_CAPTURE_COST_CALLS 1000
 
-/* Measuring in a child process, recorded or not, and a folder for its output. */
+/* Measurement in a child process, recorded or not, with a folder for its output. */
 
 /* A child's task. Both functions get `user` and the result's memory, zeroed before. */
 typedef struct dl_child_task {

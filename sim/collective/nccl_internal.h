@@ -32,13 +32,14 @@ typedef struct dl_nccl_constants {
     double bus_most[DL_NCCL_GENERATIONS];            /* of all channels; INFINITY = any */
     double ll_inner_factor;                          /* on LL's hops inside of several nodes */
     double plateau[DL_NCCL_GENERATIONS];             /* on the latency of rings by Simple */
-    double plateau_bytes; /* of a rank, from which the plateau applies; 0 = of its part of a
-                             channel, 64 bytes */
-    int outer_steps_less; /* an all-reduce by ring over n nodes: 2 n less that many between them */
-    bool all_outer;       /* all steps of a ring over nodes are between these */
-    bool lone_by_trees;   /* nodes of one GPU: hops of trees, not hidden */
-    bool posts;           /* adds the time of posting a message */
-    double nvls_part;     /* of NVLS' rate; 0 = by nvls_efficiency */
+    /* bytes of a rank from which the plateau applies; 0 = from 64 bytes of its part of a channel */
+    double plateau_bytes;
+    /* steps between nodes of an all-reduce by ring over n nodes: 2 n less this */
+    int outer_steps_less;
+    bool all_outer;     /* all steps of a ring over nodes are between these */
+    bool lone_by_trees; /* nodes of one GPU: hops of trees, not hidden */
+    bool posts;         /* adds the time of posting a message */
+    double nvls_part;   /* of NVLS' rate; 0 = by nvls_efficiency */
 } dl_nccl_constants;
 
 /* Efficiency of NVLS, by generation (2.28). */

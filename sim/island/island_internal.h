@@ -76,7 +76,7 @@ struct dl_islands {
     int64_t *ended;               /* [thread_count] steps ended by all workers of the thread */
     dl_noise_source noise;
     dl_island_exchange *exchanging; /* [agents] */
-    double slowdown;                /* of computing beside the worker's own collectives, >= 1 */
+    double slowdown; /* factor on computing beside the worker's own collectives, >= 1 */
     double crossed_bytes, sharded_bytes;
     double tensor_bytes;         /* between GPUs that divide layers */
     double *sent_bytes;          /* [domains] by crossings and shards */

@@ -164,7 +164,8 @@ static void acknowledged(void *user, int socket)
     post(user, socket / r->sockets / r->channels, socket / r->sockets % r->channels);
 }
 
-/* gloo's segments: equal ones of a node's part of an all-reduce; any other message as one. */
+/* Cuts gloo's segments: equal ones of a node's part of an all-reduce; any other message is one
+ * segment. */
 static void cut_segments(ring_run *r, double bytes)
 {
     const bool whole = r->ring->broadcast;

@@ -140,7 +140,7 @@ static dl_launches *launches_now(dl_dispatch *dispatch, int worker)
     return &dispatch->launches[worker];
 }
 
-/* Returns is_so; else the worker waits. */
+/* Returns is_so; if false, the worker waits. */
 static bool wait_unless(dl_dispatch *dispatch, int worker, bool is_so)
 {
     dl_launches *l = &dispatch->launches[worker];

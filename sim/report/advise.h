@@ -81,8 +81,8 @@ typedef struct dl_advised {
     char *settings; /* "overlap yes, bucket_bytes 25MB"; "" */
     char *options;  /* command-line options that make the point from the scenario */
     dl_out out;
-    char *why;  /* DL_OUT_REFUSED, DL_OUT_COSTS; else NULL */
-    dl_row row; /* of its pointers only rates, error and mode are set; NaN where it did not run */
+    char *why;     /* DL_OUT_REFUSED, DL_OUT_COSTS; else NULL */
+    dl_row row;    /* only its pointers to rates, error and mode are set; NaN if it did not run */
     bool is_final; /* simulated with all steps and draws */
     int gpus;      /* or workers on cores */
     double factor; /* multiplies the training's samples ([target]); 1: none given; NaN: not known */

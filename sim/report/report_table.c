@@ -1,4 +1,4 @@
-/* The results for people: the answer, a table, notes. */
+/* Results for people: the answer, a table, notes. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

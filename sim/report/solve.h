@@ -39,7 +39,7 @@ typedef struct dl_solved {
     int64_t batch;
     double per_s; /* samples; NaN: the point does not run */
     double target;
-    double value; /* of the key; NaN: it is not reached */
+    double value; /* the key's; NaN: the target is not reached */
     double found; /* column at `value`; else at the nearest end of the range; NaN: no value runs */
     double at_limit;     /* that end; NaN where the target is reached */
     bool is_last;        /* the point does not run beyond that end: it does not fit into memory */

@@ -47,7 +47,7 @@ static inline dl_key_use dl_use_of(const dl_key *key)
     return (dl_key_use)(key->group >> 2 & 63);
 }
 
-/* Limits on the results that a default may impose: a note names those that did (sim/report). */
+/* Limits that a default may set on results; a note names the defaults that did (sim/report). */
 enum {
     DL_LIMITS_NOTHING,
     DL_LIMITS_MODE,           /* no exchange: an ideal speedup */

@@ -118,7 +118,7 @@ static bool equal(const dl_point *a, const dl_point *b)
     return true;
 }
 
-/* Whether points[count] hold one like it. */
+/* Whether points[count] contains an equal point. */
 static bool is_among(const dl_point *points, size_t count, const dl_point *point)
 {
     for (size_t i = 0; i < count; i++) {

@@ -439,7 +439,7 @@ static void write_estimate(dl_json *to, const dl_capture_estimate *estimate)
     dl_json_end(to, '}');
 }
 
-/* An object of a list, or the member `name`. */
+/* Writes an object of a list, or the member `name`. */
 static void write_class(dl_json *to, const char *name, const char *class_name,
                         const dl_class_summary *class)
 {
