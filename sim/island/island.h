@@ -34,9 +34,9 @@
  * activations.
  *
  * Gradients that all workers sum are exchanged as soon as a rank has them, through a server only
- * with [exchange] overlap: then bucket by bucket where they are sharded, there is one stage or
- * bucket_bytes is given, else after its last backward pass. The ranks of a worker end a step
- * together, as when the norm of all gradients is clipped.
+ * with [exchange] overlap, by hosts once all ranks have theirs: then bucket by bucket where they
+ * are sharded, there is one stage or bucket_bytes is given, else after its last backward pass. The
+ * ranks of a worker end a step together, as when the norm of all gradients is clipped.
  *
  * Time of a GPU is computing, dispatch (the host has not launched the next task), communication
  * (waiting for a collective of the worker's own ranks or a crossing; the exchange between workers),
@@ -162,8 +162,8 @@ typedef struct dl_islands_config {
                                * shards */
     const double *slow;       /* [GPUs] factor on passes */
     const dl_noise_config *noise;
-    double input_ns, input_bytes, input_copy_ns; /* of a rank's batch */
-    bool exchanges; /* workers exchange, or one with a server: else one plane stands for all */
+    dl_gpu_step batch; /* of a rank: only its input */
+    bool exchanges;    /* workers exchange, or one with a server: else one plane stands for all */
     bool
         lone_worker; /* workers run in lockstep: the first one's steps stand for all. If they do not
                       * start at the same time, the team is undecided. */

@@ -86,10 +86,19 @@ static bool cross_alike(const dl_islands_config *config, bool *lone)
     return alike;
 }
 
+/* Whether a batch takes time before it is copied. */
+static bool waits_for_batches(const dl_islands_config *config)
+{
+    const dl_gpu_options *options = config->gpus.options;
+    const bool reads =
+        options->storage_bytes_per_s.known || options->shared_storage_bytes_per_s.known;
+    return config->batch.input_ns > 0 || (reads && config->batch.stored_bytes > 0);
+}
+
 bool dl_island_shards_are_alike(const dl_islands_config *config, bool *lone)
 {
     *lone = false;
-    return config->shape.split.shards > 1 && !(config->input_ns > 0) &&
+    return config->shape.split.shards > 1 && !waits_for_batches(config) &&
            !config->shape.single_thread && are_as_fast(config) && cross_alike(config, lone);
 }
 
@@ -190,7 +199,7 @@ static bool nodes_are_alike(const dl_islands_config *config)
 bool dl_island_workers_are_alike(const dl_islands_config *config)
 {
     const dl_gpu_options *options = config->gpus.options;
-    if (config->gpus.workers == 1 || config->input_ns > 0 || config->shape.single_thread ||
+    if (config->gpus.workers == 1 || waits_for_batches(config) || config->shape.single_thread ||
         options->machine.fabric.traffic_count > 0 || !nodes_are_alike(config))
         return false;
     for (int g = 0; g < config->gpus.workers * dl_split_gpus(&config->shape.split); g++)

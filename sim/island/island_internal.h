@@ -69,7 +69,7 @@ struct dl_islands {
     dl_place *loading; /* [workers x shards] ranks that take batches */
     bool *wants;       /* [workers x shards] they wait for a batch */
     dl_input input;
-    dl_gpu_step batch;
+    const int *storage; /* of its batches: dl_gpus_add_storage */
     dl_dispatch dispatch;
     dl_island_launches *launches; /* [thread_count] */
     double *launch_ns;            /* [thread_count] of a step */

@@ -29,7 +29,9 @@ static void make_plane(dl_islands *is, int number)
     *workload = *config->gpus.workload;
     workload->parameter_bytes *= share;
     workload->state_bytes *= share;
-    const bool is_cut = config->shape.exchanges_buckets;
+    /* Servers also take buckets that are all sent at the end of the step. */
+    const bool is_cut =
+        config->shape.exchanges_buckets || !(config->gpus.overlap || config->gpus.collective);
     const bool as_ready = is_cut && split->shards == 1 && split->stages == 1;
     if (!as_ready) workload->gradient_count = 0;
     for (int w = 0; w < is->workers; w++) {
@@ -71,6 +73,8 @@ static dl_status init_planes(dl_islands *is, dl_error *err)
         config.exchanged = dl_islands_exchanged;
         config.user = is;
         status = dl_gpus_create(&is->planes[g], &config, err);
+        if (status == DL_OK && g == 0 && is->config.shape.with_input)
+            is->storage = dl_gpus_add_storage(is->planes[0]);
     }
     return status;
 }
@@ -210,9 +214,6 @@ static void init_input(dl_islands *is)
     const dl_islands_config *config = &is->config;
     const dl_split *split = &config->shape.split;
     if (!config->shape.with_input) return;
-    is->batch = (dl_gpu_step){.input_ns = config->input_ns,
-                              .input_bytes = config->input_bytes,
-                              .input_copy_ns = config->input_copy_ns};
     const size_t loaders = (size_t)is->workers * (size_t)split->shards;
     is->loading = dl_calloc(loaders, sizeof *is->loading, "GPUs");
     is->wants = dl_calloc(loaders, sizeof *is->wants, "GPUs");
@@ -228,7 +229,8 @@ static void init_input(dl_islands *is)
                                   .workers = is->workers * split->shards,
                                   .seed = config->gpus.team->seed,
                                   .replicate = config->gpus.team->replicate,
-                                  .steps = {.of = &is->batch},
+                                  .steps = {.of = &config->batch},
+                                  .storage = is->storage,
                                   .came = dl_islands_came,
                                   .user = is,
                               });

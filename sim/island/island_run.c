@@ -326,7 +326,8 @@ static dl_islands_config config_of(const dl_run_config *run, const dl_costs *cos
     const double batch = split.samples * split.micro_batches;
     const bool reduces = dl_mode_reduces_gradients(point->mode) && point->workers > 1;
     const bool pushes = dl_mode_serves_gradients(point->mode) && scenario->gpu->overlap;
-    const bool tells = (reduces || pushes) && !(point->option[DL_SYNC_LAG] > 0);
+    const bool tells =
+        (reduces || pushes) && !(point->option[DL_SYNC_LAG] > 0) && !scenario->gpu->on_hosts;
     const bool overlaps =
         tells && split.chunks == 1 && island->buckets != NULL && scenario->gpu->overlap;
     dl_islands_config config = {
@@ -353,9 +354,10 @@ static dl_islands_config config_of(const dl_run_config *run, const dl_costs *cos
         .held_share = island->held_share,
         .slow = island->slow,
         .noise = &island->noise,
-        .input_ns = fmax(0, dl_costs_step_ns(costs, batch, "input")),
-        .input_bytes = costs->input_bytes_per_sample.value * batch,
-        .input_copy_ns = costs->input_copy_ns.known ? costs->input_copy_ns.value : 0,
+        .batch = {.input_ns = fmax(0, dl_costs_step_ns(costs, batch, "input")),
+                  .input_bytes = costs->input_bytes_per_sample.value * batch,
+                  .input_copy_ns = costs->input_copy_ns.known ? costs->input_copy_ns.value : 0,
+                  .stored_bytes = costs->stored_bytes_per_sample.value * batch},
         .exchanges = point->mode->needs & DL_NEED_PARAMETERS &&
                      (point->workers > 1 || !dl_scenario_is_collective(scenario, point)),
     };

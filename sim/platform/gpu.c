@@ -31,7 +31,7 @@ static void init_input(dl_gpus *gpus)
                                     .seed = gpus->config.team->seed,
                                     .replicate = gpus->config.team->replicate,
                                     .steps = gpus->config.steps,
-                                    .storage = gpus->storage,
+                                    .storage = dl_gpus_add_storage(gpus),
                                     .came = on_input,
                                     .slowed = slowed,
                                     .user = gpus,
@@ -99,7 +99,6 @@ dl_status dl_gpus_create(dl_gpus **made, const dl_gpus_config *config, dl_error 
         return status;
     }
     if (config->with_input) {
-        dl_gpus_add_storage(gpus);
         init_input(gpus);
     }
     if (!alone) dl_gpus_traffic_init(gpus);

@@ -324,6 +324,10 @@ void dl_gpus_traffic_start(dl_gpus *gpus);
 int dl_gpus_flows(const dl_gpus *gpus);
 int dl_gpus_domain(const dl_gpus *gpus, int worker);
 
+/* Adds the links of [input] storage_bytes_per_s and shared_storage_bytes_per_s. Returns the classes
+ * of flows from the nodes' storage, [nodes of the machine], owned by `gpus`; NULL: no limit. */
+const int *dl_gpus_add_storage(dl_gpus *gpus);
+
 /* With overlap: the worker's gradients of this bucket are ready; the number of buckets. */
 void dl_gpus_bucket_ready(dl_gpus *gpus, int worker, int bucket);
 int dl_gpus_buckets(const dl_gpus *gpus);

@@ -150,12 +150,12 @@ static int serving_class(dl_gpus *gpus, dl_exchange_kind kind, int index, int sh
     return *number - 1;
 }
 
-void dl_gpus_add_storage(dl_gpus *gpus)
+const int *dl_gpus_add_storage(dl_gpus *gpus)
 {
     const dl_gpu_options *options = gpus->config.options;
     const dl_quantity *own = &options->storage_bytes_per_s;
     const dl_quantity *shared = &options->shared_storage_bytes_per_s;
-    if (!own->known && !shared->known) return;
+    if (!own->known && !shared->known) return NULL;
     gpus->storage = dl_calloc((size_t)options->machine.nodes, sizeof *gpus->storage, "storage");
     const int server =
         shared->known ? dl_gpus_add_own_link(gpus, shared->value, "shared storage") : -1;
@@ -164,6 +164,7 @@ void dl_gpus_add_storage(dl_gpus *gpus)
             own->known ? dl_gpus_add_own_link(gpus, own->value, "storage of node%d", n) : -1;
         gpus->storage[n] = class_over(gpus, link, server);
     }
+    return gpus->storage;
 }
 
 /* Link that limits the driver's copies through host memory from one GPU; -1: none. */

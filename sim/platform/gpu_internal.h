@@ -286,9 +286,6 @@ void dl_gpu_crowds_note_bytes(dl_gpus *gpus);
 /* A copy that may stop GPUs has started (1) or ended (-1). */
 void dl_gpus_hold(dl_gpus *gpus, dl_gpu_copy copy, int change);
 
-/* Creates gpus->storage if the scenario gives its rate; call while the other links are added. */
-void dl_gpus_add_storage(dl_gpus *gpus);
-
 /* Overhead of an exchange's operation on a GPU that a worker's thread launches and waits for: the
  * launch, and the thread's delay, as at the end of a step. It grows beside workers (other than
  * `worker`; -1: any) that compute there, like their own operations. */

@@ -344,6 +344,7 @@ static void try_lane(dl_gpus *gpus, int lane)
         const dl_gpu_copy copy = copy_of(gpus, one);
         const double bytes = sending_bytes(gpus, one);
         if (copy.is_remote) gpus->moved_bytes += bytes;
+        if (copy.domain >= 0) gpus->sent_bytes[copy.domain] += bytes;
         dl_gpus_hold(gpus, copy, 1);
         dl_network_start(gpus->network, copy.class, bytes, copy.latency_ns, on_sent, gpus, number);
     }

@@ -169,7 +169,7 @@ static const dl_key rows[] = {
     {"input", "storage_bytes_per_s", RATE, SCENARIO(input.storage_bytes_per_s), .sweep = ',',
      .limits = DL_LIMITS_STORAGE,
      .help = "of a node's storage, for [input] stored_bytes_per_sample of the costs. Default: no "
-             "limit. Not where models are split"},
+             "limit"},
     {"input", "shared_storage_bytes_per_s", RATE,
      GPU(shared_storage_bytes_per_s), .sweep = ',', .limits = DL_LIMITS_SHARED_STORAGE,
      .help = "of a file server for all nodes, beside their own storage; its share of the network "

@@ -243,38 +243,35 @@ static dl_status check_gpus(const dl_scenario *scenario, const dl_ini *ini,
     return DL_OK;
 }
 
-/* What means nothing where a worker is several GPUs, or is not simulated there: a key, and the
- * value with which it may be given. */
-typedef struct refused_key {
-    const char *section, *key, *plain;
+/* Keys that are not simulated where a worker is several GPUs, and the values that they may have: a
+ * step of several GPUs has no parts that wait for parameters, stop for copies, or are slower beside
+ * the exchange between workers; it is launched without reading results. */
+static const struct {
+    dl_key key;         /* its condition on itself */
     int stages, chunks; /* only where there are as many, or more */
-} refused_key;
-
-static const refused_key refused_keys[] = {
-    {"exchange", "bucket_bytes", "0", 2, 2},    {"sync", "accumulate", "1", 2, 1},
-    {"exchange", "staged", "beside", 1, 1},     {"exchange", "collectives", "gpus", 1, 1},
-    {"exchange", "fetch", "summed", 1, 1},      {"exchange", "tensors", "split", 1, 1},
-    {"exchange", "slice_bytes", "0", 1, 1},     {"exchange", "order", "ready", 1, 1},
-    {"exchange", "node_sum", "no", 1, 1},       {"sync", "interval_by_speed", "no", 1, 1},
-    {"exchange", "slows", "transfers", 1, 1},   {"exchange", "buckets", "copies", 1, 1},
-    {"machine", "reads", "nothing", 1, 1},      {"input", "made", "ahead", 1, 1},
-    {"input", "storage_bytes_per_s", "", 1, 1}, {"input", "shared_storage_bytes_per_s", "", 1, 1},
+} refused_keys[] = {
+    {{"exchange", "bucket_bytes", .only = "bucket_bytes = 0"}, 2, 2},
+    {{"sync", "accumulate", .only = "accumulate = 1"}, 2, 1},
+    {{"exchange", "staged", .only = "staged = beside"}, 1, 1},
+    {{"exchange", "fetch", .only = "fetch = summed, pushed, after"}, 1, 1},
+    {{"sync", "interval_by_speed", .only = "interval_by_speed = no"}, 1, 1},
+    {{"exchange", "slows", .only = "slows = transfers"}, 1, 1},
+    {{"exchange", "buckets", .only = "buckets = copies"}, 1, 1},
+    {{"machine", "reads", .only = "reads = nothing"}, 1, 1},
+    {{"input", "made", .only = "made = ahead"}, 1, 1},
 };
 
 static dl_status check_keys(const dl_scenario *scenario, const dl_ini *ini, dl_error *err)
 {
-    for (size_t i = 0; i < sizeof refused_keys / sizeof *refused_keys; i++) {
-        const refused_key *refused = &refused_keys[i];
-        const dl_ini_entry *entry = dl_ini_find(ini, refused->section, refused->key);
-        if (entry == NULL || strcmp(entry->value, refused->plain) == 0) continue;
-        if (scenario->pipeline->stages < refused->stages ||
-            scenario->pipeline->chunks < refused->chunks)
+    for (size_t i = 0; i < DL_LENGTH(refused_keys); i++) {
+        const dl_key *key = &refused_keys[i].key;
+        const dl_ini_entry *entry = dl_ini_find(ini, key->section, key->name);
+        if (entry == NULL || dl_key_holds(key, entry->value) ||
+            scenario->pipeline->stages < refused_keys[i].stages ||
+            scenario->pipeline->chunks < refused_keys[i].chunks)
             continue;
         return dl_ini_error(ini, entry, DL_ERR_DATA, err,
-                            "this does not go with workers of several GPUs%s%s%s%s",
-                            refused->plain[0] != '\0' ? ", only " : "",
-                            refused->plain[0] != '\0' ? refused->key : "",
-                            refused->plain[0] != '\0' ? " = " : "", refused->plain);
+                            "this does not go with workers of several GPUs, only %s", key->only);
     }
     return DL_OK;
 }

@@ -451,11 +451,12 @@ static dl_status check_batch(const dl_scenario *scenario, const dl_ini *ini,
                         micro_batches > point->workers ? "micro-batches" : "workers", text);
 }
 
-/* Whether two of the workers are on one node. */
-static bool shares_a_node(const dl_gpu_options *gpu, int workers)
+/* Whether two of the workers, of `ranks` GPUs each, are on one node. */
+static bool shares_a_node(const dl_gpu_options *gpu, int workers, int ranks)
 {
     for (int w = 1; w < workers; w++) {
-        if (dl_gpu_options_place(gpu, w).node == dl_gpu_options_place(gpu, w - 1).node) return true;
+        const int last = dl_gpu_options_place(gpu, w * ranks - 1).node;
+        if (dl_gpu_options_place(gpu, w * ranks).node == last) return true;
     }
     return false;
 }
@@ -510,7 +511,8 @@ static dl_status check_exchange(const dl_scenario *scenario, const dl_ini *ini,
                             "not with [exchange] overlap (point: %s)", text);
     }
     if (scenario->gpu != NULL && scenario->gpu->on_hosts &&
-        (scenario->gpu->overlap || shares_a_node(scenario->gpu, point->workers))) {
+        (scenario->gpu->overlap ||
+         shares_a_node(scenario->gpu, point->workers, dl_point_ranks(point)))) {
         return dl_ini_error(ini, dl_ini_find(ini, "exchange", "collectives"), DL_ERR_DATA, err,
                             "only of one worker on each node, and not with overlap (point: %s)",
                             text);

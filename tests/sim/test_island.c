@@ -449,6 +449,100 @@ static void without_a_flush_nobody_waits(void **state)
     }
 }
 
+static double step_us(const char *costs, const char *machine, const char *rest)
+{
+    dl_run_result r = run(costs, machine, 16, rest);
+    const double us = r.step_mean_s * 1e6;
+    dl_run_result_free(&r);
+    return us;
+}
+
+/* The ranks of a node read their batches of 1 MB a sample at 100 MB/s, all together, when a step starts: 8
+ * samples for the worker in 80 ms, in whatever layout; from a server that both nodes share in 160 ms. */
+static void ranks_share_the_storage_of_their_node(void **state)
+{
+    (void)state;
+    static const char *const layouts[] = {"fsdp=4", "pp=4", "fsdp=2,pp=2"};
+    char costs[4096], machine[64];
+    snprintf(
+        costs, sizeof costs,
+        "%s[op input]\nfixed_ns = 0\nper_sample_ns = 0\n[input]\nstored_bytes_per_sample = 1e6\n",
+        sharing);
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+        snprintf(machine, sizeof machine, "layout = %s,dp=2\n", layouts[i]);
+        const double none =
+            step_us(costs, machine, "[input]\nprefetch = 0\n[sync]\nmode = allreduce\n");
+        const double own = step_us(
+            costs, machine,
+            "[input]\nprefetch = 0\nstorage_bytes_per_s = 100MB/s\n[sync]\nmode = allreduce\n");
+        const double shared = step_us(costs, machine,
+                                      "[input]\nprefetch = 0\nshared_storage_bytes_per_s = "
+                                      "100MB/s\n[sync]\nmode = allreduce\n");
+        assert_near(own - none, 80e3, 1e-6);
+        assert_near(shared - none, 160e3, 1e-6);
+    }
+}
+
+/* Four ranks on two switches of 10 GB/s copy 20 kB each to host memory (4 us + 0.2), two hosts send half of
+ * all 80 kB twice over a wire of 1 GB/s (40 us + 10.2 each time), and the ranks copy them back. */
+static void hosts_reduce_for_all_ranks(void **state)
+{
+    (void)state;
+    const char *machine = "layout = fsdp=4,dp=2\n";
+    const double none = step_us(sharing, machine, "[sync]\nmode = none\n");
+    const double hosts =
+        step_us(sharing, machine, "[exchange]\ncollectives = hosts\n[sync]\nmode = allreduce\n");
+    assert_near(hosts - none, 2 * 4.2 + 2 * 50.2, 1e-3);
+}
+
+/* As above, to a server in host memory that reads and writes 20 kB of each rank in 40 us, and back. Slices
+ * of 5 kB (1 us + 0.2) are sent, summed and fetched one after another; or fetched once all are summed. */
+static void ranks_send_slices_to_servers(void **state)
+{
+    (void)state;
+    const char *machine = "layout = fsdp=4,dp=1\n";
+    const double none = step_us(sharing, machine, "[sync]\nmode = none\n");
+    const double whole = step_us(sharing, machine, "[sync]\nmode = ps\n");
+    const double slices =
+        step_us(sharing, machine, "[exchange]\nslice_bytes = 5000\n[sync]\nmode = ps\n");
+    const double after = step_us(
+        sharing, machine, "[exchange]\nslice_bytes = 5000\nfetch = after\n[sync]\nmode = ps\n");
+    assert_near(whole - none, 4.2 + 40 + 4.2, 1e-3);
+    assert_near(slices - none, 1.2 + 40 + 1.2, 1e-3);
+    assert_near(after - none, 1.2 + 40 + 4 * 1.2, 1e-3);
+}
+
+/* Tensors of 27, 27 and 26 kB in turn on the shards of two nodes: 27 kB cross to the other node, and back;
+ * divided evenly, half of the 80 kB. */
+static void ranks_put_tensors_on_shards(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"", "tensors = round_robin\n"};
+    for (int i = 0; i < 2; i++) {
+        char rest[160];
+        snprintf(rest, sizeof rest,
+                 "[exchange]\nshards = 2\nbucket_bytes = 27000\n%s[sync]\nmode = ps\n",
+                 settings[i]);
+        dl_run_result r = run(sharing, "layout = fsdp=4,dp=1\n", 16, rest);
+        assert_near(r.usage.sent_bytes, 12 * (i == 0 ? 40e3 : 27e3), 1e-9);
+        dl_run_result_free(&r);
+    }
+}
+
+/* Two workers on each node: those of the other node push and fetch 160 kB a step, or, summed before, 80. */
+static void ranks_of_a_node_push_their_sum(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"no", "yes"};
+    for (int i = 0; i < 2; i++) {
+        char rest[160];
+        snprintf(rest, sizeof rest, "[exchange]\nnode_sum = %s\n[sync]\nmode = ps\n", settings[i]);
+        dl_run_result r = run(sharing, "layout = fsdp=2,dp=4\n", 16, rest);
+        assert_near(r.usage.sent_bytes, 12 * (i == 0 ? 160e3 : 80e3), 1e-9);
+        dl_run_result_free(&r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -465,6 +559,11 @@ int main(void)
         cmocka_unit_test(layouts_of_one_gpu_are_none),
         cmocka_unit_test(chunks_shorten_the_bubble),
         cmocka_unit_test(without_a_flush_nobody_waits),
+        cmocka_unit_test(ranks_share_the_storage_of_their_node),
+        cmocka_unit_test(hosts_reduce_for_all_ranks),
+        cmocka_unit_test(ranks_send_slices_to_servers),
+        cmocka_unit_test(ranks_put_tensors_on_shards),
+        cmocka_unit_test(ranks_of_a_node_push_their_sum),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

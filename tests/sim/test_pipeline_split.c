@@ -170,8 +170,12 @@ static void what_does_not_go_with_stages_is_refused(void **state)
     refuse_scenario("workers = 1\n", TWO "split = b, c\n", "first layers of stages 1 to 1");
     refuse_scenario("workers = 1\n", TWO "cut_bytes_per_sample = 1, 2\n", "each of the 1 cuts");
     refuse_scenario("workers = 1\n", TWO "[sync]\naccumulate = 2\n", "only accumulate = 1");
-    refuse_scenario("workers = 1\n", TWO "[exchange]\ncollectives = hosts\n",
-                    "only collectives = gpus");
+    refuse_scenario("workers = 2\n", TWO "[exchange]\ncollectives = hosts\n",
+                    "only of one worker on each node");
+    refuse_scenario("workers = 2\n", TWO "[exchange]\nfetch = layers\n[sync]\nmode = ps\n",
+                    "only fetch = summed, pushed, after");
+    refuse_scenario("workers = 2\n", TWO "[exchange]\nstaged = alone\n[sync]\nmode = ps\n",
+                    "only staged = beside");
     refuse_scenario("workers = 2\n", TWO "[exchange]\noverlap = yes\n[sync]\nmode = async\n",
                     "mode async has no use for it");
     refuse_scenario("workers = 2\n", TWO "[exchange]\nalgorithm = ring\n[sync]\nmode = async\n",
