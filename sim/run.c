@@ -732,6 +732,8 @@ static dl_status attempt(const dl_run_config *config, const run_inputs *in, bool
     dl_status status = create_gpus(&gpus, config, in, &of_team, &team.engine, err);
     if (status == DL_OK) {
         of_team.machine = gpus.islands != NULL ? (void *)gpus.islands : gpus.single;
+        if (gpus.islands != NULL && of_team.interval_by_speed)
+            of_team.alone_ns = dl_run_island_alone_ns(gpus.island, config);
         watched_team watched = {&team, config->watch};
         dl_team_init(&team, &of_team);
         if (config->watch != NULL) team.engine.watch = (dl_engine_watch){team_goes_on, &watched};

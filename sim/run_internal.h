@@ -52,6 +52,10 @@ dl_status dl_run_create_island(const dl_run_config *run, const dl_costs *costs,
                                const dl_gpus_config *exchange, dl_run_island **island,
                                dl_islands **islands, dl_error *err) DL_MUST_CHECK;
 void dl_run_free_island(dl_run_island *island);
+
+/* Times of the workers' steps without exchange and noise, [workers], owned by the island: those of
+ * their stages and launches. To be called once. */
+const double *dl_run_island_alone_ns(dl_run_island *island, const dl_run_config *run);
 void dl_run_measure_island(const dl_team *team, const dl_point *point, dl_run_result *result);
 double dl_run_split_least_ns(const dl_run_config *run, bool with_tensors);
 dl_gpu_memory dl_run_split_memory(const dl_scenario *scenario, const dl_costs *costs,

@@ -171,8 +171,15 @@ struct dl_run_island {
     dl_island_tensor *tensors;
     dl_workload workload;
     double *slow;
+    double *alone_ns; /* [workers] where intervals are by speed */
     dl_noise_config noise;
 };
+
+static const dl_scenario_pipeline *pipeline_of(const dl_scenario *scenario)
+{
+    static const dl_scenario_pipeline undivided = {.schedule = DL_SCHEDULE_1F1B};
+    return scenario->pipeline != NULL ? scenario->pipeline : &undivided;
+}
 
 /* The GPU model whose times the whole network has: the first GPU's. */
 static int first_model(const dl_run_config *run)
@@ -319,9 +326,7 @@ static dl_islands_config config_of(const dl_run_config *run, const dl_costs *cos
     const dl_point *point = run->point;
     const dl_workload *w = &island->workload;
     const dl_split split = dl_point_split(point);
-    static const dl_scenario_pipeline undivided = {.schedule = DL_SCHEDULE_1F1B};
-    const dl_scenario_pipeline *pipeline =
-        scenario->pipeline != NULL ? scenario->pipeline : &undivided;
+    const dl_scenario_pipeline *pipeline = pipeline_of(scenario);
     const dl_pipeline_options *options = &pipeline->options;
     const double batch = split.samples * split.micro_batches;
     const bool reduces = dl_mode_reduces_gradients(point->mode) && point->workers > 1;
@@ -409,12 +414,18 @@ typedef struct least_passes {
     double all_ns, first_ns[2]; /* backward, forward */
 } least_passes;
 
-static least_passes passes_of(const dl_run_island *island, const dl_split *split, int stage)
+/* `slow`: factors of the worker's GPUs; NULL: 1. */
+static least_passes passes_of(const dl_run_island *island, const dl_split *split, int stage,
+                              const double *slow)
 {
     least_passes of = {0};
+    double slowest = slow != NULL ? 0 : 1;
+    for (int g = 0; g < dl_split_gpus(split) && slow != NULL; g++)
+        if (dl_split_stage(split, dl_split_rank_of(split, g)) == stage)
+            slowest = fmax(slowest, slow[g]);
     for (int c = 0; c < split->chunks; c++) {
         const dl_stage *piece = &island->pieces[c * split->stages + stage];
-        double ns[2] = {piece->backward_ns, piece->forward_ns};
+        double ns[2] = {slowest * piece->backward_ns, slowest * piece->forward_ns};
         for (int way = 0; way < 2; way++) {
             if (island->tensors != NULL)
                 ns[way] +=
@@ -427,40 +438,58 @@ static least_passes passes_of(const dl_run_island *island, const dl_split *split
     return of;
 }
 
+/* The least time of a worker's step, whose GPUs have these factors, without exchange and noise. */
+static double least_step_ns(const dl_run_config *run, const dl_run_island *island,
+                            const double *slow)
+{
+    const dl_split split = dl_point_split(run->point);
+    const dl_scenario_pipeline *pipeline = pipeline_of(run->scenario);
+    const bool flushes =
+        dl_schedule_flushes(pipeline->schedule) && !pipeline->options.without_bubble;
+    const double launch_ns =
+        island->workload.per_worker_ns + (split.stages > 1 ? island->workload.dispatch_ns : 0);
+    double there_ns = 0, back_ns = 0, least_ns = 0;
+    for (int s = 0; s < split.stages; s++) {
+        const dl_stage *stage = &island->stages[s];
+        const least_passes passes = passes_of(island, &split, s, slow);
+        const double launches_ns = launch_ns * (stage->launch_forward + stage->launch_backward);
+        /* After the last pass: the update, or the way back to a previous stage and its update. */
+        back_ns = fmax(stage->update_ns, flushes ? back_ns : 0);
+        least_ns = fmax(least_ns, split.micro_batches * launches_ns);
+        least_ns = fmax(least_ns, there_ns + split.micro_batches * passes.all_ns + back_ns);
+        if (flushes) there_ns += passes.first_ns[1];
+        back_ns += passes.first_ns[0];
+    }
+    return least_ns;
+}
+
 double dl_run_split_least_ns(const dl_run_config *run, bool with_tensors)
 {
     const dl_split split = dl_point_split(run->point);
-    const dl_scenario_pipeline *pipeline = run->scenario->pipeline;
-    const bool flushes =
-        dl_schedule_flushes(pipeline->schedule) && !pipeline->options.without_bubble;
     dl_run_island *island = dl_calloc(1, sizeof *island, "stages");
     dl_gpu_options at;
-    double there_ns = 0, back_ns = 0, least_ns = 0;
+    double least_ns = 0;
     dl_gpu_options_at_point(run->scenario->gpu, run->costs, run->point->workers, run->point->gpus,
                             &at);
     take_workload(run, run->costs, island);
     if (take_stages(run, run->costs, island, NULL) == DL_OK &&
         (!with_tensors ||
          dl_island_price_tensors(&at, &island->workload, run->costs, &split, island->pieces, 1,
-                                 &island->tensors, NULL) == DL_OK)) {
-        const double launch_ns =
-            island->workload.per_worker_ns + (split.stages > 1 ? island->workload.dispatch_ns : 0);
-        for (int s = 0; s < split.stages; s++) {
-            const dl_stage *stage = &island->stages[s];
-            const least_passes passes = passes_of(island, &split, s);
-            const double launches_ns = launch_ns * (stage->launch_forward + stage->launch_backward);
-            /* After the last pass: the update, or the way back to a previous stage and its
-             * update. */
-            back_ns = fmax(stage->update_ns, flushes ? back_ns : 0);
-            least_ns = fmax(least_ns, split.micro_batches * launches_ns);
-            least_ns = fmax(least_ns, there_ns + split.micro_batches * passes.all_ns + back_ns);
-            if (flushes) there_ns += passes.first_ns[1];
-            back_ns += passes.first_ns[0];
-        }
-    }
+                                 &island->tensors, NULL) == DL_OK))
+        least_ns = least_step_ns(run, island, NULL);
     dl_gpu_options_free_at_point(&at);
     dl_run_free_island(island);
     return least_ns;
+}
+
+const double *dl_run_island_alone_ns(dl_run_island *island, const dl_run_config *run)
+{
+    const int gpus = dl_point_ranks(run->point);
+    double *alone_ns = island->alone_ns =
+        dl_calloc((size_t)run->point->workers, sizeof *alone_ns, "times of steps");
+    for (int w = 0; w < run->point->workers; w++)
+        alone_ns[w] = least_step_ns(run, island, &island->slow[w * gpus]);
+    return alone_ns;
 }
 
 void dl_run_free_island(dl_run_island *island)
@@ -471,6 +500,7 @@ void dl_run_free_island(dl_run_island *island)
     free(island->buckets);
     free(island->tensors);
     free(island->slow);
+    free(island->alone_ns);
     free(island);
 }
 

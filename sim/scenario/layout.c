@@ -243,22 +243,24 @@ static dl_status check_gpus(const dl_scenario *scenario, const dl_ini *ini,
     return DL_OK;
 }
 
-/* Keys that are not simulated where a worker is several GPUs, and the values that they may have: a
- * step of several GPUs has no parts that wait for parameters, stop for copies, or are slower beside
- * the exchange between workers; it is launched without reading results. */
+#define ONLY(in, name, values, why)                      \
+    {                                                    \
+        in, name, .only = name " = " values, .help = why \
+    }
+
+/* Keys of which, where a worker is several GPUs, only these values are simulated, and why. */
 static const struct {
-    dl_key key;         /* its condition on itself */
+    dl_key key;
     int stages, chunks; /* only where there are as many, or more */
 } refused_keys[] = {
-    {{"exchange", "bucket_bytes", .only = "bucket_bytes = 0"}, 2, 2},
-    {{"sync", "accumulate", .only = "accumulate = 1"}, 2, 1},
-    {{"exchange", "staged", .only = "staged = beside"}, 1, 1},
-    {{"exchange", "fetch", .only = "fetch = summed, pushed, after"}, 1, 1},
-    {{"sync", "interval_by_speed", .only = "interval_by_speed = no"}, 1, 1},
-    {{"exchange", "slows", .only = "slows = transfers"}, 1, 1},
-    {{"exchange", "buckets", .only = "buckets = copies"}, 1, 1},
-    {{"machine", "reads", .only = "reads = nothing"}, 1, 1},
-    {{"input", "made", .only = "made = ahead"}, 1, 1},
+    {ONLY("exchange", "bucket_bytes", "0", "whose chunks send all gradients at once"), 2, 2},
+    {ONLY("sync", "accumulate", "1", "whose stages have [pipeline] micro_batches"), 2, 1},
+    {ONLY("exchange", "staged", "beside", "which no copy stops"), 1, 1},
+    {ONLY("exchange", "fetch", "summed, pushed, after", "whose layers wait for no server"), 1, 1},
+    {ONLY("exchange", "slows", "transfers", "which their exchange does not slow"), 1, 1},
+    {ONLY("exchange", "buckets", "copies", "which have no copies to buckets"), 1, 1},
+    {ONLY("machine", "reads", "nothing", "whose losses nobody reads"), 1, 1},
+    {ONLY("input", "made", "ahead", "whose batches are made ahead"), 1, 1},
 };
 
 static dl_status check_keys(const dl_scenario *scenario, const dl_ini *ini, dl_error *err)
@@ -271,7 +273,7 @@ static dl_status check_keys(const dl_scenario *scenario, const dl_ini *ini, dl_e
             scenario->pipeline->chunks < refused_keys[i].chunks)
             continue;
         return dl_ini_error(ini, entry, DL_ERR_DATA, err,
-                            "this does not go with workers of several GPUs, only %s", key->only);
+                            "not with workers of several GPUs, %s; only %s", key->help, key->only);
     }
     return DL_OK;
 }

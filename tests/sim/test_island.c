@@ -312,11 +312,14 @@ static void folded_layouts_are_whole_ones(void **state)
         dl_scenario s = fixture_scenario(
             "[scenario]\nsteps = 8\n[machine]\nfile = %dxdgx_h100\nlayout = %s\n[workload]\n"
             "costs = c\nbatch_per_worker = 32\n[pipeline]\nmicro_batches = %d\n%s[exchange]\n"
-            "overlap = %s\n%scompress = %s\n[sync]\nmode = %s\n%s",
+            "overlap = %s\n%s%scompress = %s\n[sync]\nmode = %s\n%s",
             nodes, layout, 1 << (draw >> 12) % 3,
             strstr(layout, "pp=1") == NULL && (draw >> 14) % 2 > 0 ? "schedule = 1f1b\n" : "",
             sums && (draw >> 19) % 2 > 0 ? "yes" : "no",
             sums && (draw >> 17) % 2 > 0 ? "bucket_bytes = 6000\n" : "",
+            strcmp(mode, "ps") == 0 && (draw >> 21) % 2 > 0
+                ? "slice_bytes = 1500\nfetch = after\ntensors = least_loaded\nshards = 2\n"
+                : "",
             (draw >> 16) % 3 == 0 ? "fp16" : "none", mode,
             (draw >> 23) % 4 == 0 ? "[noise]\nslow = 0:1.2\n" : "");
         dl_run_result results[2];
@@ -543,6 +546,31 @@ static void ranks_of_a_node_push_their_sum(void **state)
     }
 }
 
+/* Worker 1 is half as fast in all its GPUs, so it does 2 local steps while the other does 4: 18 of 24 steps
+ * in half the time, but for the exchange. */
+static void intervals_of_layouts_are_by_speed(void **state)
+{
+    (void)state;
+    static const char *const layouts[] = {"fsdp=2", "pp=2", "fsdp=2,pp=2"};
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+        dl_run_result r[2];
+        for (int by_speed = 0; by_speed < 2; by_speed++) {
+            char machine[64], rest[200];
+            snprintf(machine, sizeof machine, "layout = %s,dp=2\n", layouts[i]);
+            snprintf(rest, sizeof rest,
+                     "[sync]\nmode = average\ninterval = 4\ninterval_by_speed = %s\n[noise]\n"
+                     "slow = 1:2\n",
+                     by_speed > 0 ? "yes" : "no");
+            r[by_speed] = run(FIXTURE_PIPELINE_COSTS, machine, 16, rest);
+        }
+        assert_near(r[0].samples, 8 * 24, 1e-12);
+        assert_near(r[1].samples, 8 * 18, 1e-12);
+        assert_near(r[1].throughput_per_s / r[0].throughput_per_s, 1.5, 0.05);
+        dl_run_result_free(&r[0]);
+        dl_run_result_free(&r[1]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -564,6 +592,7 @@ int main(void)
         cmocka_unit_test(ranks_send_slices_to_servers),
         cmocka_unit_test(ranks_put_tensors_on_shards),
         cmocka_unit_test(ranks_of_a_node_push_their_sum),
+        cmocka_unit_test(intervals_of_layouts_are_by_speed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
