@@ -328,11 +328,15 @@ static const char *describe_sweep(const dl_key *key)
 static void print_markdown(FILE *out, const dl_key *key, const char *value, const char *fallback,
                            const char *takes)
 {
-    fprintf(out, "| `%s` | %s | %s |", key->name, value, fallback);
-    fprintf(out, " %s | %s%s%s%s%s |\n",
+    const bool has_default = !key->required && key->fallback != NULL;
+    fprintf(out, "| `%s` | %s%s%s%s | %s%s%s%s%s |\n", key->name, value,
+            has_default     ? "; default "
+            : key->required ? "; required"
+                            : "",
+            has_default ? fallback : "",
             key->sweep == '\0'  ? ""
-            : key->sweep == '|' ? "bars"
-                                : "yes",
+            : key->sweep == '|' ? "; bars"
+                                : "; list",
             key->help, key->only != NULL ? "; with " : "", key->only != NULL ? key->only : "",
             takes[0] != '\0' ? "; " : "", takes);
 }
@@ -419,8 +423,7 @@ static void print_section_head(FILE *out, const dl_key *rows, size_t count, dl_k
                                bool first)
 {
     static const char *const before[] = {"", "\n### ", ".SS "};
-    static const char *const after[] = {
-        "\n", "\n\n| key | value | default | list | |\n|---|---|---|---|---|\n", "\n"};
+    static const char *const after[] = {"\n", "\n\n| key | value | |\n|---|---|---|\n", "\n"};
     const char *last = "";
     fputs(form == DL_KEYS_TERMINAL && !first ? "\n" : before[form], out);
     for (size_t i = 0; i < count; i++) {
