@@ -19,6 +19,9 @@ if [ $# -eq 0 ]; then
     done
     [ $# -eq 2 ] || echo "wheel.sh: no other Python than $(version python3) is here to try the wheels in"
 fi
+for python; do
+    [ -n "$(version "$python")" ] || { echo "wheel.sh: $python does not run" >&2; exit 2; }
+done
 tools=build/wheel/tools
 [ -x "$tools/bin/mypy" ] || {
     python3 -m venv "$tools"
