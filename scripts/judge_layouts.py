@@ -12,7 +12,9 @@ Usage: scripts/judge_layouts.py [--csv FILE] [--rows] [--jobs N] [SET...]
   --csv FILE  a line for each row
   --rows      print each row too
   --memory    judge memory only
-  --every N   take each Nth row of a set only
+  --left-out  A100's two fitted numbers, the part of the memory's rate and the sustained factor, fitted
+              to three of the four sets that they are from, and judged on the fourth
+  --every N   take each Nth row of a set only; with --left-out, of sets of 100 and more
   --jobs N    simulate N at once (default 2)
 $DL_DATA: folder with llm/*.csv (default ./data); $DLSIM: the program (default build/release/bin/dlsim)
 
@@ -148,16 +150,19 @@ def megatron():
                                   ("--set", "pipeline.schedule=interleaved", "--set", "pipeline.chunks=3")))))
 
 
+SKIPPED = []  # rows whose layout cannot be simulated, with the reason
+
+
 def mlperf():
     """Llama 3.1 8B in fp8 on nodes of eight GPUs, a micro-batch a step."""
     given = set()  # GPUs whose smallest row has come
     for r in table("mlperf51_1node.csv") + table("mlperf51_smallest.csv"):
-        gpu = re.search(r"[HB]\d00|GB\d00", r["gpu"].replace("Ultra GPU (", "").replace("GPU (", ""))
-        if r["benchmark"] != "llama31_8b" or (r["tp"] or "1") != "1":
-            continue
         name = re.search(r"(GB300|GB200|B300|B200|H200|H100)", r["gpu"])[1].lower()
         gpus, batch, each = int(r["gpus"]), int(r["global_batch"]), int(r["gpus_per_node"])
-        if batch < gpus or gpu is None:
+        why = ("weights that are not trained (LoRA)" if r["benchmark"] == "llama2_70b_lora" else
+               "a context axis" if r["benchmark"] == "llama31_405b" or batch < gpus else "")
+        if why:
+            SKIPPED.append(f"mlperf {r['benchmark']} {r['org']}, {gpus} {name}: {why}")
             continue
         nodes, first = gpus // each, name not in given
         given.add(name)
@@ -170,12 +175,12 @@ def mlperf():
 
 def torchtitan():
     """Llama 3.1 8B, FSDP on 8 H100, activations in part recomputed."""
-    for r in table("torchtitan_8.csv"):
+    for i, r in enumerate(table("torchtitan_8.csv")):
         found = re.search(r"Techniques=(.*); TPS/GPU=([\d,]+); Memory\(GiB\)=([\d.]+)", r["row"])
         how = found[1]
         network = "llama3_8b:sequence=8192,recompute=products" + (",fused=yes,loss=fused" if "compile" in how else "")
         yield Row("torchtitan", how, kind_of(1, 1, 1, "sharded"), "h100", 8,
-                  float(found[2].replace(",", "")), False, float(found[3]) * 1.073741824,
+                  float(found[2].replace(",", "")), i == 0, float(found[3]) * 1.073741824,
                   options(network, "8xh100", "fp8" if "Float8" in how else "bf16", 8, 16, 1, 1, 1,
                           "parameters"), reserved=True)
 
@@ -227,14 +232,17 @@ def foundry():
 
 def bridge():
     """Llama 3 8B of Megatron-Bridge on eight GPUs."""
+    given = set()  # GPUs whose first row has come
     for r in table("bridge_to16.csv"):
         if r["model"] != "LLAMA3_8B" or r["tp"] != "1" or not r["kind"].startswith("Pre"):
             continue
         gpu, gpus = r["system"].removeprefix("DGX-").lower(), int(r["gpus"])
         batch, micro, tokens = int(r["gbs"]), int(r["mbs"]), int(r["sequence"])
         rates = re.findall(r"\d+", r["tok_per_s_per_gpu"])
+        first = gpu not in given
+        given.add(gpu)
         yield Row("bridge", f"8B {r['release']} {gpu} {r['precision']}", kind_of(1), gpu, gpus,
-                  float(rates[0]), False, 0,
+                  float(rates[0]), first, 0,
                   options(f"llama3_8b:sequence={tokens},fused=yes,sums=within,attention=cudnn", f"{gpus}x{gpu}",
                           "bf16" if "BF16" in r["precision"] else "fp8", gpus, batch, batch // (micro * gpus),
                           1, 1, "parameters" if number(r["fsdp"]) > 1 else "optimizer"))
@@ -243,19 +251,22 @@ def bridge():
 SETS = (vtrain, simumax, internevo, megatron, mlperf, torchtitan, nanotron, foundry, bridge)
 
 
-def large_memory(folder):
-    """A copy of the machines whose GPUs have more memory, for DLSCALE_SHARE; gigabytes by name."""
+def large_memory(folder, memory_rate=1):
+    """A copy of the machines whose GPUs have more memory, and its rate times that on A100, for
+    DLSCALE_SHARE."""
     machines = f"{folder}/scenarios/machines"
     shutil.copytree(f"{ROOT}/scenarios", f"{folder}/scenarios")
     lines = open(f"{machines}/gpus.csv", encoding="utf-8").read().splitlines()
     heading = next(line for line in lines if not line.startswith("#"))
-    at = heading.split(",").index("memory")
+    at, rate = heading.split(",").index("memory"), heading.split(",").index("memory_rate")
     with open(f"{machines}/gpus.csv", "w", encoding="utf-8") as out:
         for line in lines:
             if not line.startswith("#") and line != heading:
                 cells = line.split(",")
                 found = re.match(r"([\d.]+)(.*)", cells[at])
                 cells[at] = f"{MEMORY_TIMES * float(found[1]):g}{found[2]}"
+                if line.startswith("a100"):
+                    cells[rate] = f"{memory_rate * float(cells[rate].removesuffix('GB/s')):g}GB/s"
                 line = ",".join(cells)
             print(line, file=out)
 
@@ -333,6 +344,54 @@ def line(name, pairs, inside=None):
     print(text + (f" {100 * sum(inside) / len(inside):6.0f}" if inside else ""))
 
 
+A100_MEMORY, A100_SUSTAINED = 0.545, 1.09  # sim/workloads/roofline.c
+MEMORY_PARTS = (0.40, 0.45, 0.50, 0.55, 0.60, 0.70)  # of the data sheet's rate, reached in steps
+SUSTAINED = (1.0, 1.15, 1.3)  # simulated; steps between them are interpolated
+
+
+def fitted(row):
+    """Whether the row is one of those that A100's numbers are from; Megatron's beyond 64 GPUs take too
+    long."""
+    return row.gpu.startswith("a100") and {
+        "internevo": True, "megatron": row.gpus <= 64, "foundry": "recomputed" not in row.kind,
+        "vtrain": "2 to 8 sequences" in row.kind and " tp" not in row.kind}.get(row.set, False)
+
+
+def judge_left_out(rows, jobs):
+    """Fits with the least mean of the sets' mean errors, on a grid."""
+    rows = [row._replace(options=[x.replace("scenario.steps=6", "scenario.steps=2") for x in row.options])
+            for row in rows if fitted(row)]
+    step_s = {}  # of a token, by part and sustained factor
+    for part in MEMORY_PARTS:
+        for sustained in SUSTAINED:
+            with tempfile.TemporaryDirectory() as folder:
+                large_memory(folder, part * sustained / A100_MEMORY)
+                done = run(rows, [sustained / A100_SUSTAINED] * len(rows), folder, jobs)
+            step_s[part, sustained] = [None if isinstance(d, str) else 1 / d[0] for d in done]
+    names = list(dict.fromkeys(row.set for row in rows))
+
+    def errors(name, part, sustained):
+        low = SUSTAINED[0] if sustained <= SUSTAINED[1] else SUSTAINED[1]
+        high = SUSTAINED[SUSTAINED.index(low) + 1]
+        far = (sustained - low) / (high - low)
+        return [1 / (row.tokens * (a + far * (b - a))) - 1
+                for row, a, b in zip(rows, step_s[part, low], step_s[part, high]) if row.set == name and a and b]
+
+    mean = lambda of: statistics.mean(abs(e) for e in of)
+    factors = [SUSTAINED[0] + 0.01 * i for i in range(round(100 * (SUSTAINED[-1] - SUSTAINED[0])) + 1)]
+    print(f"{'A100, fitted to':36} {'memory':>6} {'factor':>6}  {'judged on':12} {'rows':>4} {'mean %':>6} {'median':>6}"
+          f" {'max %':>6} {'bias %':>6}")
+    for out in [None, *names]:
+        of = [name for name in names if name != out]
+        best = min(((p, s) for p in MEMORY_PARTS for s in factors),
+                   key=lambda at: statistics.mean(mean(errors(name, *at)) for name in of))
+        for name in [out] if out else names:
+            found = errors(name, *best)
+            print(f"{', '.join(of):36} {best[0]:6.2f} {best[1]:6.2f}  {name:12} {len(found):4} {100 * mean(found):6.1f}"
+                  f" {100 * statistics.median(abs(e) for e in found):6.1f} {100 * max(abs(e) for e in found):6.1f}"
+                  f" {100 * statistics.mean(found):+6.1f}")
+
+
 CELL_LEAST = 5  # rows
 
 
@@ -356,12 +415,21 @@ def judge_choices(name, choices, details):
               f" {100 * statistics.median(regrets):6.1f} {100 * max(regrets):6.1f}")
 
 
+LARGE_SET = 100  # rows
+
+
+def every(rows, given):
+    rows = list(rows)
+    return rows[::1 if given.left_out and len(rows) < LARGE_SET else given.every]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--csv")
     parser.add_argument("--rows", action="store_true")
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--left-out", action="store_true")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("sets", nargs="*")
     given = parser.parse_args()
@@ -370,7 +438,9 @@ def main():
     unknown = set(given.sets) - {of.__name__ for of in SETS}
     if unknown:
         sys.exit(f"judge_layouts.py: no set '{unknown.pop()}'; sets are {', '.join(of.__name__ for of in SETS)}")
-    rows = [row for of in SETS if not given.sets or of.__name__ in given.sets for row in list(of())[::given.every]]
+    rows = [row for of in SETS if not given.sets or of.__name__ in given.sets for row in every(of(), given)]
+    if given.left_out:
+        return judge_left_out(rows, given.jobs)
     judge_memory(rows, given.jobs)
     if given.memory:
         return
@@ -417,6 +487,8 @@ def main():
         print(f"refused: {r.set} {r.name}: {why}")
     if refused:
         print(f"{len(refused)} rows refused")
+    for why, count in sorted(collections.Counter(SKIPPED).items()):
+        print(f"skipped: {why}" + (f", {count} rows" if count > 1 else ""))
     if given.rows or given.csv:
         out = open(given.csv, "w", encoding="utf-8") if given.csv else None
         for i, r in enumerate(rows):
