@@ -5,213 +5,15 @@
 #include <string.h>
 
 #include "calibrate/links/links_internal.h"
+#include "calibrate/links/probe.h"
 #include "common/alloc.h"
 #include "common/names.h"
 #include "common/units.h"
-#include "sim/collective/collective.h"
 #include "sim/scenario/machine_catalogue.h"
 #include "sim/scenario/scaling.h"
 
-/* --- what the machine gives ------------------------------------------------------------------- */
-
-/* A copy; with both_ways also the copy back at the same time. */
-typedef struct copy {
-    dl_place from, to;
-    bool both_ways;
-} copy;
-
-/* What is timed on the machine: a collective, or a copy of `bytes`. */
-typedef struct probe {
-    const dl_collective_config *config; /* NULL: a copy */
-    copy copy;
-    double bytes;
-} probe;
-
-static void ended(void *user, int index)
-{
-    (void)user;
-    (void)index;
-}
-
-static double copy_ns(const dl_links *links, const copy *c, double bytes)
-{
-    dl_route route, back;
-    dl_links_route(links, c->from, c->to, &route);
-    if (!c->both_ways) {
-        return route.latency_ns + bytes / dl_links_route_rate(links, &route) * DL_NS_PER_S;
-    }
-    dl_engine engine;
-    dl_network network;
-    dl_links_route(links, c->to, c->from, &back);
-    dl_engine_init(&engine, 8);
-    dl_network_init(&network, &engine, 2);
-    dl_network_add_links(&network, links);
-    dl_network_start(&network, dl_network_route_class(&network, &route), bytes, 0, ended, NULL, 0);
-    dl_network_start(&network, dl_network_route_class(&network, &back), bytes, 0, ended, NULL, 0);
-    dl_engine_run(&engine);
-    const double time_ns = (double)engine.now_ns + route.latency_ns;
-    dl_network_free(&network);
-    dl_engine_free(&engine);
-    return time_ns;
-}
-
-/* NaN where the machine cannot do it. */
-static double probe_ns(const dl_links *links, const probe *p)
-{
-    double time_ns = 0;
-    if (p->config == NULL) return copy_ns(links, &p->copy, p->bytes);
-    dl_collective_config config = *p->config;
-    config.bytes = p->bytes;
-    return dl_collective_idle_ns(links, &config, &time_ns, NULL) == DL_OK ? time_ns : (double)NAN;
-}
-
-/* probe_ns on idle links of a machine. */
-static double machine_ns(const dl_machine *machine, const probe *p)
-{
-    dl_links links;
-    dl_links_init(&links, machine);
-    const double time_ns = probe_ns(&links, p);
-    dl_links_free(&links);
-    return time_ns;
-}
-
-/* --- values that are assumed ------------------------------------------------------------------ */
-
-/* A time rests on a value if changing the value by 10 % changes the time by 2 % or more. */
-#define CHANGE 1.1
-#define MATTERS 0.2
-
-typedef struct assumption {
-    const dl_machine *machine;
-    const probe *probe;
-    double time_ns;
-    char *names; /* with commas; NULL: none yet */
-} assumption;
-
-static void try_value(void *user, const char *section, const dl_key *key, dl_quantity *quantity)
-{
-    assumption *a = user;
-    if (!quantity->known || quantity->origin != DL_ORIGIN_ASSUMED || quantity->value <= 0) return;
-    const double value = quantity->value;
-    quantity->value = value / CHANGE; /* a fraction stays below 1 */
-    const double time_ns = machine_ns(a->machine, a->probe);
-    quantity->value = value;
-    if (!(fabs(log(time_ns / a->time_ns)) >= MATTERS * log(CHANGE))) return;
-    char *name = dl_format("[%s] %s", section, key->name);
-    dl_join(&a->names, ", ", name);
-    free(name);
-}
-
-static char *find_assumed(dl_machine *machine, const probe *p, double time_ns)
-{
-    assumption a = {.machine = machine, .probe = p, .time_ns = time_ns};
-    dl_machine_each(machine, try_value, &a);
-    return a.names;
-}
-
-/* --- what would explain a time ---------------------------------------------------------------- */
-
-/* Each changes a kind of node; false: there is nothing to change. */
-
-static bool without_nvlink(dl_node_kind *node, double rate)
-{
-    (void)rate;
-    const bool changed = node->nvlink_count > 0 || node->nvswitch_link >= 0;
-    node->nvlink_count = 0;
-    node->nvswitch_link = -1;
-    node->nvswitch_sum_frac.known = false;
-    return changed;
-}
-
-static bool without_peer(dl_node_kind *node, double rate)
-{
-    const bool changed = node->peer != DL_PEER_NONE;
-    node->peer = DL_PEER_NONE;
-    return without_nvlink(node, rate) || changed;
-}
-
-static bool without_sums(dl_node_kind *node, double rate)
-{
-    (void)rate;
-    const bool changed = node->nvswitch_sum_frac.known;
-    node->nvswitch_sum_frac.known = false;
-    return changed;
-}
-
-static bool without_gpudirect(dl_node_kind *node, double rate)
-{
-    (void)rate;
-    const bool changed = node->gpudirect;
-    node->gpudirect = false;
-    return changed;
-}
-
-static bool with_one_nic(dl_node_kind *node, double rate)
-{
-    (void)rate;
-    const bool changed = node->nic_count > 1;
-    if (changed) node->nic_count = 1;
-    return changed;
-}
-
-/* Sets the bytes per second that a GPU sends and receives together through host memory. */
-static bool with_shared_memory(dl_node_kind *node, double rate)
-{
-    node->shm_bytes_per_s = (dl_quantity){.known = true, .value = rate};
-    return true;
-}
-
-/* Links of each node that a change slows down. */
-typedef enum slow_links { NO_LINKS, GPU_LINKS, NIC_PORTS } slow_links;
-
-typedef struct change {
-    const char *text;
-    bool (*apply)(dl_node_kind *node, double rate); /* NULL: links alone */
-    slow_links links;
-    double slower;      /* factor of these links */
-    bool between_nodes; /* matters there only */
-    double rate;        /* NaN: it has none */
-} change;
-
-static const change changes[] = {
-    {"sums by the NVSwitch are off (NVLS)", without_sums, .rate = (double)NAN},
-    {"NVLink is not used", without_nvlink, .rate = (double)NAN},
-    {"copies between GPUs go through host memory (no peer access: ACS, NCCL_P2P_DISABLE)",
-     without_peer, .rate = (double)NAN},
-    {"the GPUs' PCIe links run at half their rate (slots, generation)", NULL, GPU_LINKS, 2, false,
-     (double)NAN},
-    {"NICs copy through host memory (no GPUDirect)", without_gpudirect, NO_LINKS, 0, true,
-     (double)NAN},
-    {"one NIC of each node is used", with_one_nic, NO_LINKS, 0, true, (double)NAN},
-    {"the nodes' ports run at half their rate", NULL, NIC_PORTS, 2, true, (double)NAN},
-    {"the nodes' ports run at a tenth of their rate (another interface)", NULL, NIC_PORTS, 10, true,
-     (double)NAN},
-};
-
-/* Changes each kind of node; false: there is nothing to change. */
-static bool apply_change(const change *what, dl_machine *m)
-{
-    bool *slow = dl_calloc((size_t)m->class_count, sizeof *slow, "links"), changed = false;
-    for (int k = 0; k < m->kind_count; k++) {
-        dl_node_kind *node = &m->kinds[k];
-        if (what->apply != NULL) changed |= what->apply(node, what->rate);
-        for (int g = 0; g < node->gpu_count && what->links == GPU_LINKS; g++)
-            changed = slow[node->gpus[g].link] = true;
-        for (int n = 0; n < node->nic_count && what->links == NIC_PORTS; n++)
-            changed = slow[node->nics[n].port] = true;
-    }
-    for (int c = 0; c < m->class_count; c++) {
-        if (!slow[c]) continue;
-        m->classes[c].bytes_per_s.value /= what->slower;
-        m->classes[c].duplex_bytes_per_s.value /= what->slower;
-    }
-    free(slow);
-    return changed;
-}
-
 #define SAME_FRAC 0.01
 
-#define SHARED_TEXT "both directions through host memory share"
 #define LEAST_SHARED 1e8 /* bytes a second */
 #define MOST_SHARED 1e12
 
@@ -221,7 +23,7 @@ static bool apply_change(const change *what, dl_machine *m)
 typedef struct judged {
     size_t item; /* of the comparisons */
     int part;
-    probe probe;
+    dl_link_probe probe;
     dl_collective_config config; /* of the probe, with ranks of its own */
     double machine_ns;
     bool leaves_node;
@@ -267,25 +69,14 @@ static bool grow(state *s, int nodes, dl_error *err)
     return fits;
 }
 
-/* Time of the probe on the changed machine; NaN: the change changes nothing. */
-static double changed_ns(const state *s, const change *what, const probe *p)
-{
-    dl_machine machine = {0};
-    double time_ns = (double)NAN;
-    if (dl_machine_open(&machine, s->machine_name, NULL) != DL_OK) return time_ns;
-    machine.nodes = s->machine.nodes;
-    if (apply_change(what, &machine)) time_ns = machine_ns(&machine, p);
-    dl_machine_free(&machine);
-    return time_ns;
-}
-
 /* --- what would explain the logs ------------------------------------------------------------- */
 
 /* Ratio on the changed machine; NaN: the change changes nothing. */
-static double changed_ratio(const state *s, const change *what, const judged *of)
+static double changed_ratio(const state *s, const dl_link_change *what, const judged *of)
 {
     if (what->between_nodes && !of->leaves_node) return (double)NAN;
-    return part_of(s, of)->ratio.median * changed_ns(s, what, &of->probe) / of->machine_ns;
+    return part_of(s, of)->ratio.median *
+           dl_link_changed_ns(s->machine_name, s->machine.nodes, what, &of->probe) / of->machine_ns;
 }
 
 bool dl_link_is_expected(const dl_link_part *part, double ratio)
@@ -298,7 +89,7 @@ bool dl_link_is_expected(const dl_link_part *part, double ratio)
 static double rate_for(const state *s, const judged *of)
 {
     double low = LEAST_SHARED, high = MOST_SHARED;
-    change what = {.apply = with_shared_memory, .rate = low};
+    dl_link_change what = dl_link_shared_memory(low);
     if (!(changed_ratio(s, &what, of) > 1)) return (double)NAN;
     what.rate = high;
     if (!(changed_ratio(s, &what, of) < 1)) return (double)NAN;
@@ -315,7 +106,7 @@ static double rate_for(const state *s, const judged *of)
 
 /* Whether another part of this call refutes the change: with it, that part is no longer as
  * expected, or is further off. *all: with the change, all parts are as expected. */
-static bool is_refuted(const state *s, const change *what, const judged *of, bool *all)
+static bool is_refuted(const state *s, const dl_link_change *what, const judged *of, bool *all)
 {
     *all = true;
     for (size_t i = 0; i < s->judged_count; i++) {
@@ -341,7 +132,7 @@ typedef struct reason {
 
 /* Adds the change if the part is as expected with it, and if it differs from the change before,
  * whose ratio is *before. */
-static void try_change(const state *s, const change *what, const judged *of, double *before,
+static void try_change(const state *s, const dl_link_change *what, const judged *of, double *before,
                        reason *reasons, size_t *count)
 {
     const dl_link_part *part = part_of(s, of);
@@ -364,15 +155,15 @@ static void try_change(const state *s, const change *what, const judged *of, dou
  * part of the call refutes; if some explain all parts, only these are named. */
 static char *find_reasons(const state *s, const judged *of)
 {
-    reason reasons[DL_LENGTH(changes) + 1];
+    reason reasons[DL_LINK_CHANGES + 1];
     size_t count = 0;
     bool any = false;
     char *text = NULL;
     const double ratio = part_of(s, of)->ratio.median;
     double before = ratio;
-    for (size_t c = 0; c < DL_LENGTH(changes) && ratio < 1; c++)
-        try_change(s, &changes[c], of, &before, reasons, &count);
-    const change shared = {SHARED_TEXT, with_shared_memory, .rate = rate_for(s, of)};
+    for (size_t c = 0; c < DL_LINK_CHANGES && ratio < 1; c++)
+        try_change(s, &dl_link_changes[c], of, &before, reasons, &count);
+    const dl_link_change shared = dl_link_shared_memory(rate_for(s, of));
     before = ratio;
     if (!isnan(shared.rate)) try_change(s, &shared, of, &before, reasons, &count);
     for (size_t i = 0; i < count; i++)
@@ -468,17 +259,17 @@ static bool has_device(const dl_machine *m, const char *device)
 /* Judges part `number` of the last comparison, whose time is that of the probe. The median of n
  * times scatters by sqrt(pi / (2 n)) of their scatter (for many normal values); differences between
  * starts do not average out. */
-static void judge(state *s, int number, double known, const dl_link_result *result, const probe *p,
-                  bool leaves_node)
+static void judge(state *s, int number, double known, const dl_link_result *result,
+                  const dl_link_probe *p, bool leaves_node)
 {
     dl_link_part *part = &s->to->items[s->to->count - 1].parts[number];
-    const double machine_ns = probe_ns(&s->links, p);
+    const double machine_ns = dl_link_probe_ns(&s->links, p);
     double error = 0;
     if (result != NULL) {
         error = hypot(result->fit.noise_frac * sqrt(M_PI / 2 / (double)part->count),
                       result->series->start_error_frac);
     }
-    part->assumed = find_assumed(&s->machine, p, machine_ns);
+    part->assumed = dl_link_find_assumed(&s->machine, p, machine_ns);
     if (part->assumed != NULL) known = fmax(known, KNOWN_ASSUMED);
     part->bound = hypot(known, 2 * error);
     if (isnan(part->ratio.median)) return;
@@ -537,10 +328,10 @@ static int find_nodes(state *s, const dl_link_series *series, const char *name)
 
 static double slope_of(const dl_links *links, const dl_collective_config *config, double bytes)
 {
-    probe p = {.config = config, .bytes = fmax(bytes, LARGE_BYTES)};
-    const double from_ns = probe_ns(links, &p);
+    dl_link_probe p = {.config = config, .bytes = fmax(bytes, LARGE_BYTES)};
+    const double from_ns = dl_link_probe_ns(links, &p);
     p.bytes *= 2;
-    return (probe_ns(links, &p) - from_ns) / (p.bytes / 2);
+    return (dl_link_probe_ns(links, &p) - from_ns) / (p.bytes / 2);
 }
 
 /* Times all sizes, and finds where the small ones end: where the bytes take half of the time. */
@@ -606,7 +397,7 @@ static dl_status compare_collective(state *s, const dl_link_result *result, dl_e
         if (part->count == 0) continue;
         /* The middle of the small sizes, the largest of the large ones. */
         const size_t at = k == DL_LINK_SMALL ? part->first + part->count / 2 : c->count - 1;
-        const probe p = {.config = &config, .bytes = c->sizes[at].point->bytes};
+        const dl_link_probe p = {.config = &config, .bytes = c->sizes[at].point->bytes};
         part->ratio = dl_link_ratios(&c->sizes[part->first], part->count);
         judge(s, k, known_error(config.kind, nodes, k), result, &p, nodes > 1);
     }
@@ -645,7 +436,7 @@ static void compare_copies(state *s, const dl_link_result *result)
         return;
     }
     const dl_place host = host_of(s, 0), gpu = gpu_place(0);
-    probe p = {.copy = {down ? host : gpu, down ? gpu : host, false}};
+    dl_link_probe p = {.copy = {down ? host : gpu, down ? gpu : host, false}};
     dl_link_comparison *c = &DL_APPEND(s->to->items, s->to->count, "comparisons");
     *c = (dl_link_comparison){.result = result,
                               .ranks = 1,
@@ -655,7 +446,7 @@ static void compare_copies(state *s, const dl_link_result *result)
     for (size_t i = last->first; i < series->count; i++) {
         p.bytes = series->points[i].bytes;
         c->sizes[c->count++] = (dl_link_compared){.point = &series->points[i],
-                                                  .machine_ns = probe_ns(&s->links, &p),
+                                                  .machine_ns = dl_link_probe_ns(&s->links, &p),
                                                   .outlier = result->fit.outlier[i]};
     }
     dl_link_part *part = &c->parts[DL_LINK_LARGE];
@@ -721,19 +512,20 @@ static bool parse_pair(const struct rate_test *test, const dl_link_rate *rate, i
     return !(two && *gpu == *other);
 }
 
-static copy copy_of(const state *s, const struct rate_test *test, int gpu, int other, int numas)
+static dl_link_copy copy_of(const state *s, const struct rate_test *test, int gpu, int other,
+                            int numas)
 {
     const int sockets = dl_machine_node(&s->machine, 0)->sockets;
     dl_place host = host_of(s, gpu);
     if (test->format != NULL && numas >= sockets) host.index = other * sockets / numas;
     switch (test->kind) {
-    case TO_GPU: return (copy){host, gpu_place(gpu), false};
-    case FROM_GPU: return (copy){gpu_place(gpu), host, false};
-    case HOST_BOTH_WAYS: return (copy){host, gpu_place(gpu), true};
-    case GPU_TO_GPU: return (copy){gpu_place(gpu), gpu_place(other), false};
+    case TO_GPU: return (dl_link_copy){host, gpu_place(gpu), false};
+    case FROM_GPU: return (dl_link_copy){gpu_place(gpu), host, false};
+    case HOST_BOTH_WAYS: return (dl_link_copy){host, gpu_place(gpu), true};
+    case GPU_TO_GPU: return (dl_link_copy){gpu_place(gpu), gpu_place(other), false};
     case GPUS_BOTH_WAYS: break;
     }
-    return (copy){gpu_place(gpu), gpu_place(other), true};
+    return (dl_link_copy){gpu_place(gpu), gpu_place(other), true};
 }
 
 /* Compares all rates of the test and file of rate `first`: their medians, and a verdict on them. */
@@ -746,7 +538,7 @@ static void compare_test(state *s, const dl_link_data *data, size_t first)
     double *machine = rates + data->rate_count, *ratios = machine + data->rate_count;
     size_t n = 0, missing = 0;
     int gpu, other, numas = 0;
-    probe p = {.bytes = LARGE_BYTES};
+    dl_link_probe p = {.bytes = LARGE_BYTES};
     for (size_t i = first; i < data->rate_count; i++) {
         if (!dl_link_same_test(of, &data->rates[i])) continue;
         if (parse_pair(test, &data->rates[i], &gpu, &other) && other >= numas) numas = other + 1;
@@ -760,7 +552,8 @@ static void compare_test(state *s, const dl_link_data *data, size_t first)
         }
         p.copy = copy_of(s, test, gpu, other, numas);
         rates[n] = rate->value;
-        machine[n] = (p.copy.both_ways ? 2 : 1) * p.bytes / probe_ns(&s->links, &p) * DL_NS_PER_S;
+        machine[n] =
+            (p.copy.both_ways ? 2 : 1) * p.bytes / dl_link_probe_ns(&s->links, &p) * DL_NS_PER_S;
         ratios[n] = rates[n] / machine[n];
         n++;
     }
