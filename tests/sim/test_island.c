@@ -1,5 +1,5 @@
-/* Workers of several GPUs: sharded ones beside workers that share the parameters among themselves, all
- * modes over them, amounts and staleness by closed forms. */
+/* Workers of several GPUs: sharded ones beside workers that share the parameters among themselves,
+ * all modes over them, amounts and staleness by closed forms. */
 #include "tests/island_fixture.h"
 
 #include <stdlib.h>
@@ -61,7 +61,8 @@ static dl_gpu_content content_with(const char *sharded)
     return memory.content;
 }
 
-/* Four workers of two stages hold a quarter of a stage's optimizer state each, and all else as before. */
+/* Four workers of two stages hold a quarter of a stage's optimizer state each, and all else as
+ * before. */
 static void workers_of_stages_divide_their_state(void **state)
 {
     (void)state;
@@ -94,8 +95,8 @@ static void a_layout_is_what_it_says(void **state)
     dl_run_result_free(&pp);
 }
 
-/* All-gathers twice and a reduce-scatter: 3 (n - 1) of the parameters' bytes, 80 kB, a step; averages
- * of two workers of n GPUs each 2 of them. */
+/* All-gathers twice and a reduce-scatter: 3 (n - 1) of the parameters' bytes, 80 kB, a step;
+ * averages of two workers of n GPUs each 2 of them. */
 static void bytes_are_those_of_rings(void **state)
 {
     (void)state;
@@ -207,9 +208,10 @@ static double reduced_step_ns(int bytes, const char *exchange)
     return step_ns;
 }
 
-/* Messages of 16 bits take the links for half as long: the step of a model of half as many bytes, and
- * 40 kB of a stage that are read and written as 20 kB, at 0.85 of the memory's 100 bytes/ns, then as
- * much back at 0.43 of it. Those of shards are made when they have reduced their gradients. */
+/* Messages of 16 bits take the links for half as long: the step of a model of half as many bytes,
+ * and 40 kB of a stage that are read and written as 20 kB, at 0.85 of the memory's 100 bytes/ns,
+ * then as much back at 0.43 of it. Those of shards are made when they have reduced their
+ * gradients. */
 static void gradients_are_sent_as_messages(void **state)
 {
     (void)state;
@@ -347,8 +349,8 @@ static void folded_layouts_are_whole_ones(void **state)
     dl_costs_free(&costs);
 }
 
-/* With overlap the first buckets of a stage are on their way while the last ones' gradients are computed:
- * the same bytes, and the step ends earlier, through servers as by collectives. */
+/* With overlap the first buckets of a stage are on their way while the last ones' gradients are
+ * computed: the same bytes, and the step ends earlier, through servers as by collectives. */
 static void buckets_of_stages_start_early(void **state)
 {
     (void)state;
@@ -398,8 +400,8 @@ static void layouts_of_one_gpu_are_none(void **state)
     }
 }
 
-/* s stages of v equal chunks, m micro-batches: m (f + b) and a bubble of (s - 1) / v (f + b), (s - 1) / (v m) of
- * the time without it; each micro-batch crosses s v - 1 cuts twice. */
+/* s stages of v equal chunks, m micro-batches: m (f + b) and a bubble of (s - 1) / v (f + b), (s -
+ * 1) / (v m) of the time without it; each micro-batch crosses s v - 1 cuts twice. */
 static void chunks_shorten_the_bubble(void **state)
 {
     (void)state;
@@ -427,8 +429,8 @@ static void chunks_shorten_the_bubble(void **state)
     }
 }
 
-/* Layers a, b, c, d of 0.1 ms + 10 us a sample forward, twice that backward; 20 kB each. Stages {a},
- * {b, c, d}: the longer one sets the pace. */
+/* Layers a, b, c, d of 0.1 ms + 10 us a sample forward, twice that backward; 20 kB each. Stages
+ * {a}, {b, c, d}: the longer one sets the pace. */
 static void without_a_flush_nobody_waits(void **state)
 {
     (void)state;
@@ -460,8 +462,9 @@ static double step_us(const char *costs, const char *machine, const char *rest)
     return us;
 }
 
-/* The ranks of a node read their batches of 1 MB a sample at 100 MB/s, all together, when a step starts: 8
- * samples for the worker in 80 ms, in whatever layout; from a server that both nodes share in 160 ms. */
+/* The ranks of a node read their batches of 1 MB a sample at 100 MB/s, all together, when a step
+ * starts: 8 samples for the worker in 80 ms, in whatever layout; from a server that both nodes
+ * share in 160 ms. */
 static void ranks_share_the_storage_of_their_node(void **state)
 {
     (void)state;
@@ -486,8 +489,9 @@ static void ranks_share_the_storage_of_their_node(void **state)
     }
 }
 
-/* Four ranks on two switches of 10 GB/s copy 20 kB each to host memory (4 us + 0.2), two hosts send half of
- * all 80 kB twice over a wire of 1 GB/s (40 us + 10.2 each time), and the ranks copy them back. */
+/* Four ranks on two switches of 10 GB/s copy 20 kB each to host memory (4 us + 0.2), two hosts
+ * send half of all 80 kB twice over a wire of 1 GB/s (40 us + 10.2 each time), and the ranks copy
+ * them back. */
 static void hosts_reduce_for_all_ranks(void **state)
 {
     (void)state;
@@ -498,8 +502,9 @@ static void hosts_reduce_for_all_ranks(void **state)
     assert_near(hosts - none, 2 * 4.2 + 2 * 50.2, 1e-3);
 }
 
-/* As above, to a server in host memory that reads and writes 20 kB of each rank in 40 us, and back. Slices
- * of 5 kB (1 us + 0.2) are sent, summed and fetched one after another; or fetched once all are summed. */
+/* As above, to a server in host memory that reads and writes 20 kB of each rank in 40 us, and
+ * back. Slices of 5 kB (1 us + 0.2) are sent, summed and fetched one after another; or fetched
+ * once all are summed. */
 static void ranks_send_slices_to_servers(void **state)
 {
     (void)state;
@@ -515,8 +520,8 @@ static void ranks_send_slices_to_servers(void **state)
     assert_near(after - none, 1.2 + 40 + 4 * 1.2, 1e-3);
 }
 
-/* Tensors of 27, 27 and 26 kB in turn on the shards of two nodes: 27 kB cross to the other node, and back;
- * divided evenly, half of the 80 kB. */
+/* Tensors of 27, 27 and 26 kB in turn on the shards of two nodes: 27 kB cross to the other node,
+ * and back; divided evenly, half of the 80 kB. */
 static void ranks_put_tensors_on_shards(void **state)
 {
     (void)state;
@@ -532,7 +537,8 @@ static void ranks_put_tensors_on_shards(void **state)
     }
 }
 
-/* Two workers on each node: those of the other node push and fetch 160 kB a step, or, summed before, 80. */
+/* Two workers on each node: those of the other node push and fetch 160 kB a step, or, summed
+ * before, 80. */
 static void ranks_of_a_node_push_their_sum(void **state)
 {
     (void)state;
@@ -546,8 +552,8 @@ static void ranks_of_a_node_push_their_sum(void **state)
     }
 }
 
-/* Worker 1 is half as fast in all its GPUs, so it does 2 local steps while the other does 4: 18 of 24 steps
- * in half the time, but for the exchange. */
+/* Worker 1 is half as fast in all its GPUs, so it does 2 local steps while the other does 4: 18 of
+ * 24 steps in half the time, but for the exchange. */
 static void intervals_of_layouts_are_by_speed(void **state)
 {
     (void)state;
