@@ -715,7 +715,7 @@ static void measure(const dl_team *team, dl_usage *usage)
     int link = dl_usage_note_links(usage, &is->network, &options->links, dl_ns_to_s(span_ns));
     const char *own = NULL;
     for (int r = 0; link >= 0 && own == NULL && r < is->plane_count; r++)
-        own = dl_gpus_link_name(is->planes[r], &link);
+        own = dl_gpus_link_name(is->planes[r], link);
     if (own != NULL) snprintf(usage->link, sizeof usage->link, "%s", own);
     dl_usage_note(usage, usage->link, usage->link_frac);
     usage->traffic_bytes = figures.crossed_bytes + figures.sharded_bytes + figures.exchanged_bytes;

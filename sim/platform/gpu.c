@@ -527,10 +527,10 @@ const double *dl_gpus_sent_bytes(const dl_gpus *gpus)
     return gpus->sent_bytes;
 }
 
-const char *dl_gpus_link_name(const dl_gpus *gpus, int *number)
+const char *dl_gpus_link_name(const dl_gpus *gpus, int number)
 {
-    if (*number < gpus->own_links) return gpus->own_names[*number];
-    *number -= gpus->own_links;
+    for (int i = 0; i < gpus->own_link_count; i++)
+        if (gpus->own_links[i].number == number) return gpus->own_links[i].name;
     return NULL;
 }
 
@@ -642,7 +642,7 @@ int dl_usage_note_links(dl_usage *usage, const dl_network *network, const dl_lin
         usage->link_frac = frac;
         busiest = l;
     }
-    if (busiest >= links->count) return busiest - links->count;
+    if (busiest >= links->count) return busiest;
     if (busiest >= 0) dl_links_name(links, busiest, usage->link);
     return -1;
 }
@@ -673,7 +673,7 @@ static void measure(const dl_team *team, dl_usage *usage)
     }
     const int link = dl_usage_note_links(usage, gpus->network, &gpus->config.options->links,
                                          dl_ns_to_s(span_ns));
-    if (link >= 0) snprintf(usage->link, sizeof usage->link, "%s", gpus->own_names[link]);
+    if (link >= 0) snprintf(usage->link, sizeof usage->link, "%s", dl_gpus_link_name(gpus, link));
     dl_usage_note(usage, usage->link, usage->link_frac);
     usage->traffic_bytes = gpus->moved_bytes;
     for (int d = 0; d < dl_machine_domains(&gpus->config.options->machine); d++)

@@ -302,7 +302,7 @@ typedef struct dl_gpus_config {
 } dl_gpus_config;
 
 /* Notes the busiest link over span_s seconds. Returns -1 if it is one of the machine's, which have
- * names, else its number among the links after them. */
+ * names, else its number. */
 int dl_usage_note_links(dl_usage *usage, const dl_network *network, const dl_links *links,
                         double span_s);
 
@@ -342,8 +342,7 @@ const double *dl_gpus_sent_bytes(const dl_gpus *gpus);
 double dl_gpus_slowdown(const dl_gpu_options *options, const dl_workload *workload,
                         const dl_place *places, int count, int stride);
 
-/* Name of the number-th link added to the machine's links for these GPUs; NULL if there are fewer,
- * whose count is then subtracted from *number. */
-const char *dl_gpus_link_name(const dl_gpus *gpus, int *number);
+/* Name of the network's link of this number, if it was added for these GPUs; else NULL. */
+const char *dl_gpus_link_name(const dl_gpus *gpus, int number);
 
 #endif

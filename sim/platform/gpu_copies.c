@@ -28,13 +28,12 @@ double dl_gpus_slowed_by_others(const dl_gpus *gpus, int worker, dl_place gpu)
 int dl_gpus_add_own_link(dl_gpus *gpus, double bytes_per_s, const char *format, ...)
 {
     if (!isfinite(bytes_per_s)) return -1;
-    const size_t i = (size_t)gpus->own_links++;
-    gpus->own_names = dl_grow(gpus->own_names, i, sizeof *gpus->own_names, "link names");
+    dl_gpu_link *own = &DL_APPEND(gpus->own_links, gpus->own_link_count, "links");
     va_list args;
     va_start(args, format);
-    vsnprintf(gpus->own_names[i], sizeof gpus->own_names[i], format, args);
+    vsnprintf(own->name, sizeof own->name, format, args);
     va_end(args);
-    return dl_network_add_link(gpus->network, bytes_per_s);
+    return own->number = dl_network_add_link(gpus->network, bytes_per_s);
 }
 
 static void add_to_route(dl_route *route, int link)

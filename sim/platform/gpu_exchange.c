@@ -287,5 +287,5 @@ void dl_gpus_exchange_free(dl_gpus *gpus)
     free(gpus->serving_class);
     free(gpus->memory_class);
     free(gpus->sent_bytes);
-    free(gpus->own_names);
+    free(gpus->own_links);
 }

@@ -113,6 +113,11 @@ typedef struct dl_inside {
     dl_collective collective;
 } dl_inside;
 
+typedef struct dl_gpu_link {
+    int number; /* in the network */
+    char name[DL_LINK_NAME_BYTES];
+} dl_gpu_link;
+
 /* Traffic of other jobs (gpu_traffic.c). */
 typedef struct dl_gpu_traffic dl_gpu_traffic;
 
@@ -164,8 +169,8 @@ struct dl_gpus {
     int *computing;    /* [all GPUs] workers computing there now; only if shared */
     double *share;     /* [workers + 1] speed of each of k workers computing on a GPU: 1 / (k
                      * copies_k) */
-    char (*own_names)[DL_LINK_NAME_BYTES]; /* of links added to the machine's */
-    int own_links;
+    dl_gpu_link *own_links; /* [own_link_count] added to the machine's */
+    int own_link_count;
     double moved_bytes; /* between places, by exchange */
     double *sent_bytes; /* [domains of the machine] of these, to other domains */
 };

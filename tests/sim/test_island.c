@@ -577,6 +577,17 @@ static void intervals_of_layouts_are_by_speed(void **state)
     }
 }
 
+/* Four ranks, each with a thread of a server that averages and one that makes the outer update, which
+ * takes longer (filter). */
+static void busiest_links_of_ranks_have_their_names(void **state)
+{
+    (void)state;
+    dl_run_result r = run(sharing, "layout = fsdp=4,dp=2\n", 16,
+                          "[sync]\nmode = average\nwhere = cpu\nouter = nesterov\n");
+    assert_string_equal(r.usage.link, "filter thread 0 of shard 0");
+    dl_run_result_free(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -599,6 +610,7 @@ int main(void)
         cmocka_unit_test(ranks_put_tensors_on_shards),
         cmocka_unit_test(ranks_of_a_node_push_their_sum),
         cmocka_unit_test(intervals_of_layouts_are_by_speed),
+        cmocka_unit_test(busiest_links_of_ranks_have_their_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
