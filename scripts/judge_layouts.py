@@ -345,7 +345,7 @@ def line(name, pairs, inside=None):
 
 
 A100_MEMORY, A100_SUSTAINED = 0.545, 1.09  # sim/workloads/roofline.c
-MEMORY_PARTS = (0.40, 0.45, 0.50, 0.55, 0.60, 0.70)  # of the data sheet's rate, reached in steps
+MEMORY_PARTS = (0.40, 0.45, 0.50, 0.55, 0.60, 0.70, 0.85)  # of the data sheet's rate, reached in steps
 SUSTAINED = (1.0, 1.15, 1.3)  # simulated; steps between them are interpolated
 
 
