@@ -27,6 +27,10 @@ options=$(awk '/^Advised: / { on = 1 } on && !/^(Advised:| )/ { exit } on { sub(
 "$tested" "${model[@]}" $options -q -o again.csv || fail "$options: exit $?"
 python3 -c "import sys; sys.exit(abs($(column again.csv step_mean_s) / $best - 1) > 1e-3)" ||
     fail "$options takes $(column again.csv step_mean_s) s, not $best"
+# A schedule that is given takes the place of those that are tried.
+"$tested" "${model[@]}" --set pipeline.schedule=1f1b --advise layout -q -o given.csv || fail "schedule 1f1b: exit $?"
+grep -q interleaved advice.csv || fail "no interleaved schedule is tried: $(cat advice.csv)"
+! grep -q interleaved given.csv || fail "interleaved, though 1f1b is given: $(cat given.csv)"
 # Others, one by one.
 for layout in dp=8 fsdp=8 tp=2,dp=4 tp=2,fsdp=4 tp=8 pp=2,dp=4 pp=2,fsdp=4 pp=4,dp=2 tp=2,pp=2,dp=2; do
     for size in 1 2 4 8; do
