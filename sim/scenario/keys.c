@@ -541,7 +541,8 @@ dl_status dl_keys_reference(FILE *out, const char *section, bool markdown, dl_er
             "# Keys of all files\n\nMade by `dlsim --keys --markdown`. Numbers take units: ns, us, "
             "ms, s; B, kB, MB, GB, TB, KiB, MiB,\nGiB; these per second, also b (bits); flop/s to "
             "Tflop/s. Without one they are in ns, B, B/s and\nflop/s. Values outside the range are "
-            "refused. *list*: several values with commas between them\nmake several points; *bars*: "
+            "refused. *list*: several values with commas between them\nmake several points; "
+            "*bars*: "
             "with `|` between them. *bounds*: the value may be followed by `(LOW\nto HIGH)`.\n",
             out);
     }
