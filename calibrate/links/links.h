@@ -49,8 +49,8 @@ typedef struct dl_link_series {
     dl_link_place place;   /* of a collective */
     dl_link_point *points; /* [count]; after dl_link_data_finish bytes ascend and differ */
     size_t count;
-    /* Of points measured in several starts: the factor by which a start's times exceed the points
-     * above, in the order of the starts; none if there is one start, or none is said. */
+    /* Factors by which the times of each start of the benchmark exceed the points above, in the
+     * order of the starts; none if there was one start, or the log does not tell. */
     double *starts;
     size_t start_count;
     double start_error_frac; /* relative standard error of the factors' median; 0: no starts */

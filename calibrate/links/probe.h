@@ -11,7 +11,7 @@ typedef struct dl_link_copy {
     bool both_ways;
 } dl_link_copy;
 
-/* What is timed on the machine: a collective, or a copy of `bytes`. */
+/* An operation that is timed on the machine: a collective, or a copy of `bytes`. */
 typedef struct dl_link_probe {
     const dl_collective_config *config; /* borrowed; NULL: a copy */
     dl_link_copy copy;
@@ -44,8 +44,8 @@ extern const dl_link_change dl_link_changes[DL_LINK_CHANGES];
 /* GPUs send and receive `rate` bytes per second together through host memory. */
 dl_link_change dl_link_shared_memory(double rate);
 
-/* Time of the probe on the machine `name` of so many nodes with a change; NaN: it changes
- * nothing. */
+/* Time of the probe on the machine `name` of `nodes` nodes with a change; NaN: the change has no
+ * effect. */
 double dl_link_changed_ns(const char *name, int nodes, const dl_link_change *change,
                           const dl_link_probe *probe);
 

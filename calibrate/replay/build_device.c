@@ -172,7 +172,7 @@ size_t replay_launched_before(const stream_works *works, int64_t time_ns)
 #define WINDOW_NS 50000000
 #define FEWEST_IN_WINDOW 16
 
-/* What makes operations alike; all ids are below 2^32, kinds below 16. */
+/* Operations of equal keys are alike; all ids are below 2^32, kinds below 16. */
 typedef struct sort_key {
     uint32_t call;   /* name of the call that launched it */
     uint32_t what;   /* of a kernel its name, of others their size as a power of two */

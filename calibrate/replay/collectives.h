@@ -74,8 +74,8 @@ void dl_transfer_fit(dl_transfer *transfer, const dl_instances *instances,
 /* Time of an instance by its line, in ns; NaN if there is none. */
 double dl_transfer_ns(const dl_transfer *transfer, const dl_instance *instance);
 
-/* The same by the line without this instance, which must be one of those fitted; NaN if it is the
- * only one. O(log n). */
+/* Time of a fitted instance by the line of all others, in ns; NaN if there is no other. O(log
+ * n). */
 double dl_transfer_ns_without(const dl_transfer *transfer, const dl_instance *instance,
                               const dl_replay_run *run);
 void dl_transfer_free(dl_transfer *transfer);

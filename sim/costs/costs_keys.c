@@ -261,17 +261,17 @@ static const dl_key rows[] = {
     SERIES("collective *", "nodes", DL_DIMENSION_PURE, 0, 0, "whole number",
         "that the ranks are on"),
     SERIES("roundtrip *", "bytes_*", DL_DIMENSION_NS, 0, DL_COLLECTIVE_TIME_MAX_NS, NULL,
-        "bytes_SIZE of [roundtrip CALLERS]: what a call to a parameter server, so many bytes each "
-        "way, adds to a step"),
+        "bytes_SIZE of [roundtrip CALLERS]: time that a call to a parameter server, with SIZE "
+        "bytes each way, adds to a step"),
     SERIES("pushpull *", "bytes_*", DL_DIMENSION_NS, 0, DL_COLLECTIVE_TIME_MAX_NS, NULL,
-        "bytes_SIZE of [pushpull RANKS]: what a push to a synchronous server, its update and the "
-        "pull add to a step of processes (ps)"),
+        "bytes_SIZE of [pushpull RANKS]: time that a push to a synchronous server, its update "
+        "and the pull add to a step of processes (ps)"),
     SERIES("allreduce_pair *", "bytes_*", DL_DIMENSION_NS, 0, DL_COLLECTIVE_TIME_MAX_NS, NULL,
-        "bytes_SIZE of [allreduce_pair RANKS]: what two all-reduces at once, of so many bytes in "
+        "bytes_SIZE of [allreduce_pair RANKS]: time that two all-reduces at once, of SIZE bytes in "
         "total, add to a step"),
     SERIES("allreduce_beside *", "bytes_*", DL_DIMENSION_NS, 0, DL_COLLECTIVE_TIME_MAX_NS, NULL,
-        "bytes_SIZE of [allreduce_beside RANKS]: what an all-reduce during the backward pass adds "
-        "to a step"),
+        "bytes_SIZE of [allreduce_beside RANKS]: time that an all-reduce during the backward pass "
+        "adds to a step"),
     SERIES("allreduce_late *", "bytes_*", DL_DIMENSION_NS, 0, DL_COLLECTIVE_TIME_MAX_NS, NULL,
         "bytes_SIZE of [allreduce_late RANKS]: an all-reduce from the last process on, where the "
         "others wait"),

@@ -131,8 +131,8 @@ static void account(dl_islands *is, int worker, uint32_t task)
             busy_ns * i->weight * dl_islands_copies(is);
 }
 
-/* Of a recorded step, the GPU computes for as long as it did when recorded; for the rest its
- * host has not launched the next task. */
+/* In a recorded step the GPU computes for as long as it did when recorded. The rest is dispatch:
+ * its host has not launched the next task. */
 static void account_recorded(dl_islands *is, int worker, int64_t end_ns)
 {
     dl_island *i = &is->islands[worker];

@@ -16,8 +16,8 @@
 dl_status dl_timeline_write(const char *path, const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point, dl_error *err) DL_MUST_CHECK;
 
-/* The same to a stream, about `bytes_max` bytes and the course of memory in a step, 30 kB at most;
- * valid JSON even if the run fails. */
+/* Writes the activities to a stream, about `bytes_max` bytes, then the memory over a step, at most
+ * 30 kB. The output is valid JSON even if the run fails. */
 dl_status dl_timeline_put(FILE *out, int64_t bytes_max, const dl_scenario *scenario,
                           const dl_costs *costs, const dl_point *point,
                           dl_error *err) DL_MUST_CHECK;

@@ -25,8 +25,8 @@ enum {
 #define DL_TAKE_USE(use) ((unsigned)(use) << 2)
 #define DL_TAKE_OPTION(option) (((unsigned)(option) + 1) << 8)
 
-/* What uses a key of [exchange]: a file is refused if none of its points does, with the reason that
- * points.c has beside the condition. */
+/* Points that use a key of [exchange]. A file in which no point does is refused, with the reason
+ * beside the condition in points.c. */
 typedef enum dl_key_use {
     DL_USE_ANY,
     DL_USE_BY_TENSOR,

@@ -24,7 +24,7 @@
     "from the base to the boost clock; a T4 fell from 1590 to 900 MHz under load on EC2's G4 " \
     "(mlcommons/inference_results_v0.5 20)"
 
-/* What a parameter server's process sends and receives over TCP (docs/studies/frameworks.md). */
+/* Rate of a parameter server's process over TCP, both ways (docs/studies/frameworks.md). */
 #define SERVER_RATE "1.5GB/s (0.5GB/s to 4.5GB/s), assumed"
 #define SERVER_SOURCE                                                                            \
     "servers over TCP: TensorFlow on 16 P100 1.0 (VGG16) and 1.8 to 2.3 GB/s (ResNet-101), one " \

@@ -230,6 +230,44 @@ static dl_status check_keys(dl_scenario *scenario, const dl_ini *ini, dl_error *
     return status == DL_OK ? check_dependences(ini, err) : status;
 }
 
+/* Why a point cannot run a recorded step; NULL: it can. */
+static const char *why_not_recorded(const dl_scenario *scenario, const dl_point *point)
+{
+    const int64_t each = point->batch / point->workers;
+    if (dl_point_is_split(point))
+        return "the step is of one GPU: stages, shards and tp take the costs' operations";
+    if (scenario->gpu->sharded != DL_SHARDED_NONE)
+        return "[exchange] sharded: the recorded step's gathers are not in it";
+    if (dl_point_workers_per_gpu(point) > 1) return "several workers share a GPU";
+    if (point->option[DL_SYNC_ACCUMULATE] > 1)
+        return "accumulate > 1: the step is recorded with its micro-batches";
+    if (each != scenario->recorded->batch || each * point->workers != point->batch)
+        return "its batch is as recorded: [workload] batch_per_worker has to be that";
+    return NULL;
+}
+
+/* Reads the recorded step of [workload] trace, and checks that all points can run it. Its times are
+ * those of the GPU that it was recorded on. */
+static dl_status read_trace(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
+{
+    const dl_ini_entry *entry = dl_ini_find(ini, "workload", "trace");
+    if (scenario->trace_path == NULL) return DL_OK;
+    if (scenario->gpu == NULL || scenario->scale_path != NULL || scenario->shares != 0)
+        return dl_ini_error(ini, entry, DL_ERR_DATA, err,
+                            "a recorded step is of a GPU, without scale_compute and shares");
+    scenario->recorded = dl_calloc(1, sizeof *scenario->recorded, "recorded step");
+    const dl_status status = dl_recorded_read(scenario->recorded, scenario->trace_path, err);
+    if (status != DL_OK) return status;
+    scenario->scale = DL_SCALE_NO;
+    for (size_t i = 0; i < scenario->point_count; i++) {
+        const char *why = why_not_recorded(scenario, &scenario->points[i]);
+        if (why == NULL) continue;
+        return dl_ini_error(ini, entry, DL_ERR_DATA, err, "%s (%lld samples)", why,
+                            (long long)scenario->recorded->batch);
+    }
+    return DL_OK;
+}
+
 /* As in PyTorch's DataLoader. */
 #define PREFETCH_OF_LOADER 2
 
@@ -252,7 +290,7 @@ dl_status dl_scenario_read_ini(dl_scenario *scenario, const dl_ini *ini, dl_erro
         (status = dl_calibrate_read(&parsed.calibrate, ini, err)) ||
         (status = dl_scenario_read_failures(&parsed, ini, &all.workers, err)) ||
         (status = dl_scenario_add_points(&parsed, ini, &all, err)) ||
-        (status = dl_scenario_read_trace(&parsed, ini, err))) {
+        (status = read_trace(&parsed, ini, err))) {
         dl_scenario_free(&parsed);
     } else {
         set_prefetch(&parsed, ini);

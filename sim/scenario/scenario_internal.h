@@ -53,11 +53,6 @@ dl_status dl_scenario_take_trainer(dl_scenario *scenario, const dl_ini *ini, dl_
 /* Sets the default numbers of updates of a run with [generators]. */
 void dl_scenario_set_updates(dl_scenario *scenario, const dl_ini *ini);
 
-/* Reads the recorded step of [workload] trace, and checks that all points can run it. Its times are
- * those of the GPU that it was recorded on. */
-dl_status dl_scenario_read_trace(dl_scenario *scenario, const dl_ini *ini,
-                                 dl_error *err) DL_MUST_CHECK;
-
 /* Reads [noise] slow and the lists of [failures], and checks the rest of that section. */
 dl_status dl_scenario_read_failures(dl_scenario *scenario, const dl_ini *ini,
                                     const dl_sweep_list *workers, dl_error *err) DL_MUST_CHECK;

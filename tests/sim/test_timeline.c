@@ -105,7 +105,7 @@ static void long_runs_have_their_first_steps(void **state)
     dl_costs_free(&costs);
 }
 
-/* What 1000 bytes hold of 20 steps of that many workers without exchange: after the head of 43 bytes
+/* A time line of 1000 bytes, of 20 steps of `workers` without exchange: after the head of 43 bytes
  * and a name of 76 for each, steps of 88 + 98 bytes each, or a little more with longer times. */
 static char *brief(int workers)
 {

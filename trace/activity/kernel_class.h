@@ -61,7 +61,7 @@ dl_kernel_class dl_kernel_classify(const char *name, dl_phase *phase);
 uint8_t *dl_kernel_classes(const dl_activity *activities, size_t count, char *const *strings,
                            size_t string_count);
 
-/* What a collective's kernel's name tells. Texts are constant, or of the user's rule. */
+/* A collective as its kernel's name describes it. Texts are constant, or of the user's rule. */
 typedef struct dl_kernel_collective {
     /* "AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce", "SendRecv", ...; "" =
      * not told (generic kernels) */

@@ -10,8 +10,8 @@
 #include "trace/activity/phases.h"
 #include "trace/distribution.h"
 
-/* Shares of the first forward pass's length and of its names that a repeated one has. Fewer works
- * than FORWARD_FEWEST can be anything. */
+/* Shares of the first forward pass's length and of its names that a repeated one has. Fewer
+ * operations than FORWARD_FEWEST can be anything. */
 #define FORWARD_FEWEST 4
 #define FORWARD_LENGTH 0.5
 #define FORWARD_ALIKE 0.8
@@ -29,7 +29,7 @@ typedef struct search {
     uint32_t *in_step; /* [string_count] number of the step, 1.., whose first forward pass has the
                           name */
     uint32_t step;
-    size_t forward; /* works of its first forward pass */
+    size_t forward; /* operations of its first forward pass */
     bool by_ranges; /* ranges name backward passes */
 } search;
 
@@ -38,7 +38,7 @@ static const dl_activity *work_of(const search *s, size_t w)
     return &s->trace->activities[s->line->work[w]];
 }
 
-/* Whether the names of most of works [first, end) are of a forward pass. */
+/* Whether most of the names of operations [first, end) are of a forward pass. */
 static bool is_named_forward(const search *s, size_t first, size_t end)
 {
     size_t named = 0;
@@ -53,7 +53,7 @@ static bool is_long(const search *s, size_t first, size_t end)
            (double)(end - first) >= FORWARD_LENGTH * (double)s->forward;
 }
 
-/* Whether works [first, end) hold a forward pass again, or, where `only`, nothing but one. */
+/* Whether operations [first, end) hold a forward pass again, or, where `only`, nothing but one. */
 static bool repeats_forward(const search *s, size_t first, size_t end, bool only)
 {
     const size_t length = end - first;
@@ -65,8 +65,8 @@ static bool repeats_forward(const search *s, size_t first, size_t end, bool only
                FORWARD_ALIKE * (double)(only || length < s->forward ? length : s->forward);
 }
 
-/* The phase of the run [first, end) between works of the roles `before` and `after`; after = 0: the
- * step's end. */
+/* Phase of the operations [first, end), which lie between one of role `before` and one of role
+ * `after`; after = 0: the step's end. */
 static dl_phase between(const search *s, size_t first, size_t end, uint8_t before, uint8_t after)
 {
     const bool begins = (before & (DL_ROLE_INPUT | DL_ROLE_UPDATE)) != 0;
@@ -78,9 +78,9 @@ static dl_phase between(const search *s, size_t first, size_t end, uint8_t befor
     return forward ? DL_PHASE_FORWARD : DL_PHASE_BACKWARD;
 }
 
-/* End of the forward pass that starts works [first, end): after its loss, if the phases come from
- * kernels' names alone and no later work is named as forward. The products of both passes have the
- * same names. */
+/* End of the forward pass that starts operations [first, end): after its loss, if the phases come
+ * from kernels' names alone and no later work is named as forward. The products of both passes have
+ * the same names. */
 static size_t forward_end(const search *s, size_t first, size_t end)
 {
     for (size_t w = end; w-- > first && !s->by_ranges;) {

@@ -19,7 +19,7 @@ typedef struct work {
     bool kernel;
 } work;
 
-/* The works of one device. */
+/* The operations of one device. */
 typedef struct device_works {
     work *items; /* [count] */
     size_t count;
