@@ -291,19 +291,19 @@ bool dl_key_holds(const dl_key *key, const char *value)
 
 /* --- the reference --------------------------------------------------------------------------- */
 
-/* "a, b", "number of ns, us, ms, s, 0 ns to 1 s", in brief without the units; ... */
+/* "a, b", "number of ns, us, ms, s, 0 ns to 1 s", in brief "0 ns to 1 s"; ... */
 static void describe_value(const dl_key *key, bool brief, char *text, size_t bytes)
 {
     const char *const *choices =
         key->type == DL_KEY_FLAG && key->choices == NULL ? no_yes : key->choices;
     char low[40], high[40], units[80];
-    if (choices != NULL) {
+    if (key->form != NULL) {
+        snprintf(text, bytes, "%s", key->form);
+    } else if (choices != NULL) {
         size_t used = 0;
         for (size_t c = 0; choices[c] != NULL && used < bytes; c++)
             used +=
                 (size_t)snprintf(text + used, bytes - used, "%s%s", c > 0 ? ", " : "", choices[c]);
-    } else if (key->form != NULL) {
-        snprintf(text, bytes, "%s", key->form);
     } else {
         const bool whole = key->type == DL_KEY_INT || key->type == DL_KEY_INT64;
         dl_dimension_units(units, sizeof units, key->dimension);
@@ -315,8 +315,12 @@ static void describe_value(const dl_key *key, bool brief, char *text, size_t byt
             dl_amount_text(high, sizeof high, key->high, key->dimension);
         }
         if (brief) units[0] = '\0';
-        snprintf(text, bytes, "%s%s%s, %s to %s%s", whole ? "whole number" : "number",
-                 units[0] != '\0' ? " of " : "", units, low, high, key->bounds ? "; bounds" : "");
+        snprintf(text, bytes, "%s%s%s%s%s to %s%s",
+                 whole   ? "integer"
+                 : brief ? ""
+                         : "number",
+                 units[0] != '\0' ? " of " : "", units, whole || !brief ? ", " : "", low, high,
+                 key->bounds ? "; bounds" : "");
     }
 }
 
@@ -418,9 +422,25 @@ static size_t alike_length(const dl_keys *keys, size_t from)
     return to - from - length;
 }
 
-/* The names of `count` rows' sections. */
+/* Whether one key or more have all the same answer of `takes`, which goes into text[bytes]. */
+static bool all_taken_by(const dl_key *rows, size_t count, dl_key_takes_fn takes, char *text,
+                         size_t bytes)
+{
+    char who[200];
+    text[0] = '\0';
+    for (size_t k = 0; takes != NULL && k < count; k++) {
+        who[0] = '\0';
+        takes(&rows[k], who, sizeof who);
+        if (k == 0) snprintf(text, bytes, "%s", who);
+        if (strcmp(text, who) != 0) text[0] = '\0';
+        if (text[0] == '\0') return false;
+    }
+    return text[0] != '\0';
+}
+
+/* The names of `count` rows' sections, and who takes all their keys ("": no matter). */
 static void print_section_head(FILE *out, const dl_key *rows, size_t count, dl_keys_form form,
-                               bool first)
+                               bool first, const char *who)
 {
     static const char *const before[] = {"", "\n### ", ".SS "};
     static const char *const after[] = {"\n", "\n\n| key | value | |\n|---|---|---|\n", "\n"};
@@ -431,6 +451,7 @@ static void print_section_head(FILE *out, const dl_key *rows, size_t count, dl_k
         fprintf(out, "%s[%s]", i > 0 ? ", " : "", rows[i].section);
         last = rows[i].section;
     }
+    if (who[0] != '\0') fprintf(out, ", %s", who);
     fputs(after[form], out);
 }
 
@@ -446,11 +467,13 @@ bool dl_keys_print(FILE *out, const dl_keys *keys, const char *section, dl_keys_
             strcmp(rows->section, section) != 0) {
             continue;
         }
-        print_section_head(out, rows, length + alike, form, !any);
+        char of_all[200];
+        const bool shared = all_taken_by(rows, length, takes, of_all, sizeof of_all);
+        print_section_head(out, rows, length + alike, form, !any, of_all);
         any = true;
         for (size_t k = 0; k < length; k++) {
             char who[200] = "";
-            if (takes != NULL) takes(&rows[k], who, sizeof who);
+            if (takes != NULL && !shared) takes(&rows[k], who, sizeof who);
             print_key(out, &rows[k], form, who);
         }
     }

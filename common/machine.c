@@ -300,7 +300,7 @@ static const dl_key rows[] = {
      .help = "nccl: `algorithm = auto` is what NCCL's tuning model chooses, with its constants for "
              "[protocol]s that are not given; other: the fastest by the [protocol]s"},
     {"machine", "nccl", DL_KEY_CHOICE, .choices = dl_nccl_versions, .fallback = "default",
-     .owner = OF_MACHINE, .offset = offsetof(dl_machine, nccl),
+     .form = "default, 2.4 to 2.29", .owner = OF_MACHINE, .offset = offsetof(dl_machine, nccl),
      .help = "version of NCCL; a number means collectives = nccl. default: 2.26. PyTorch before "
              "1.7 has 2.4, before 1.10 2.7, before 1.13 2.10, 2.0 2.14, 2.1 2.18, 2.3 2.20, 2.5 "
              "2.21, 2.7 2.26"},

@@ -258,7 +258,7 @@ static const dl_key rows[] = {
         "ready by then"),
     SERIES("collective *", "bytes_*", DL_DIMENSION_NS, 0, DL_COLLECTIVE_TIME_MAX_NS, NULL,
         "bytes_SIZE of [collective KIND RANKS]: its time"),
-    SERIES("collective *", "nodes", DL_DIMENSION_PURE, 0, 0, "whole number",
+    SERIES("collective *", "nodes", DL_DIMENSION_PURE, 0, 0, "integer",
         "that the ranks are on"),
     SERIES("roundtrip *", "bytes_*", DL_DIMENSION_NS, 0, DL_COLLECTIVE_TIME_MAX_NS, NULL,
         "bytes_SIZE of [roundtrip CALLERS]: time that a call to a parameter server, with SIZE "

@@ -94,10 +94,10 @@ static const dl_key rows[] = {
     {"scenario", "per_worker", FLAG, .fallback = "no", SCENARIO(per_worker),
      .help = "also write each worker's mean step and staleness"},
 
-    {"machine", "cores", OWN, .form = "whole number from 1 on, workers, measured",
+    {"machine", "cores", OWN, .form = "integer from 1 on, workers, measured",
      .group = DL_TAKE_CORES, .sweep = '.',
      .help = "required without file. workers: one each; measured: the cost file's"},
-    {"machine", "workers", OWN, .form = "whole number from 1 on, or all", .low = 1,
+    {"machine", "workers", OWN, .form = "integer from 1 on, or all", .low = 1,
      .high = DL_WORKERS_MAX, .sweep = '.',
      .help = "required without placement, layout and [pipeline] gpus. all: the machine's GPUs"},
     {"machine", "processes", CHOICE(processes), .fallback = "auto", SCENARIO(processes),
@@ -135,13 +135,13 @@ static const dl_key rows[] = {
     {"machine", "pageable", FLAG, .fallback = "no", GPU(pageable), .sweep = ',',
      .help = "host memory of copies is not pinned"},
 
-    {"exchange", "shards", OWN, .form = "whole number from 1 to 64, workers or nodes",
+    {"exchange", "shards", OWN, .form = "integer from 1 to 64, workers or nodes",
      .low = 1, .high = DL_SHARDS_MAX, .fallback = "1", USED(SERVER), .sweep = ',',
      .help = "of the server; workers, nodes: one for each"},
     {"exchange", "algorithm", OWN, .choices = algorithms, .fallback = "auto", USED(COLLECTIVES),
      .sweep = ',', .help = "of collectives"},
     {"exchange", "nccl", CHOICE(dl_nccl_versions), OF_GPU(machine.nccl), USED(COLLECTIVES),
-     .sweep = ',',
+     .sweep = ',', .form = "default, 2.4 to 2.29",
      .help = "version of NCCL, in place of the machine file's"},
 #include "sim/platform/exchange_keys.h"
     {"exchange", "compress", CHOICE(dl_compress_names), .fallback = "none",
