@@ -151,7 +151,16 @@ const char *dl_trace_name(const dl_trace *trace, const dl_record *record);
  *   optimizer, state_bytes        name; bytes of one worker's optimizer state
  *   gradient_bytes                bytes of one worker's gradients
  *   activation_bytes              bytes of one sample's activations and their gradients
- *   sync, interval, average_state, server_threads, workers, batch (all workers), steps, seed
+ *   sync, interval, n, bound, average_state, fragments, lag, mixing, server_threads,
+ *   staleness_rate, rate_drop_epochs, workers, batch (all workers), steps, seed
+ *                                 settings of the run
+ *   quorum, quorum_max, grace_s, grace, scan_s, weight_power, wait_s
+ *                                 of async_average: its syncer's
+ *   uploads_applied, uploads_too_stale, uploads_superseded, uploads_unmerged, merges
+ *                                 what became of its uploads
+ *   others_permille, steal_permille
+ *                                 share of the processors' time that other programs used, and that
+ *                                 the host of a virtual machine took
  *   rank, world_size, local_rank, rank_exchange
  *                                 of a rank, whose workers are some of `workers`: its number, the
  *                                 number of ranks, its number on its host; "mpi" or "nccl"
