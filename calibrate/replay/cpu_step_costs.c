@@ -268,6 +268,19 @@ static void scale_to_unprofiled(dl_step_costs *costs, const dl_cpu_training *cpu
     }
 }
 
+/* Mean step over the median, from which a few steps must be longer than the others. */
+#define STEPS_VARY_MIN 1.1
+
+static void note_long_steps(const dl_step_costs *costs, dl_notes *notes)
+{
+    if (costs->collectives > 0 || costs->step_ns < STEPS_VARY_MIN * costs->device_ns) return;
+    dl_notes_add(notes,
+                 "some steps are much longer than the others: the mean is %s, the median, of which "
+                 "the costs are, %s. If other programs used the processor, record again when it is "
+                 "idle; else training is slower than predicted by as much",
+                 DL_NS_TEXT(costs->step_ns), DL_NS_TEXT(costs->device_ns));
+}
+
 /* Takes the phases: each is one operation. */
 static void take_phases(dl_step_costs *costs)
 {
@@ -441,6 +454,7 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
         costs->take_ns = (double)NAN;
         take_parts(costs, &cpu);
         scale_to_unprofiled(costs, &cpu, trace, notes);
+        note_long_steps(costs, notes);
         take_phases(costs);
         if (cpu.waits_for_loaders) {
             take_loaders(costs, &cpu, trace, children_ns, notes);
