@@ -239,10 +239,13 @@ static dl_status ended_early(const copy *copies, int count, const dl_program_con
     return dl_error_set(
         err, DL_ERR_DATA,
         "%s %s %d after %zu lines of steps, before all of %d copies had printed %d and %d "
-        "more%s%s%s",
+        "more%s%s%s%s",
         config->argv[0], exited ? "exited with" : "ended by signal",
         exited ? WEXITSTATUS(c->status) : WTERMSIG(c->status), c->count, count, config->warmup + 1,
         config->count, c->last[0] != '\0' ? "; it printed: " : "", c->last,
+        exited && WEXITSTATUS(c->status) == 0 && c->count > 0
+            ? ": it must train for longer, or print such lines more often (--lines: fewer of them)"
+            : "",
         c->port_is_taken ? ". Copies need ports of their own: MASTER_PORT differs in each if it is "
                            "set before dlprof starts, or add DLPROF_COPY (0, 1, ...) to the port "
                            "that the program uses"

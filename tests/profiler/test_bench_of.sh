@@ -88,6 +88,7 @@ chmod +x epochs.sh silent.sh
 epochs=(bench --batch 16 --workers-max 1 --rounds 1 --warmup 0 -o epochs.dlt)
 expect 0 "     1        7 " "${epochs[@]}" --lines 7 --of ./epochs.sh
 expect 1 "exited with 0 after 9 lines of steps" "${epochs[@]}" --lines 8 --of ./epochs.sh
+expect 1 "it must train for longer, or print such lines more often (--lines" "${epochs[@]}" --lines 8 --of ./epochs.sh
 expect 1 "no line matched for 1 s" bench "${own[@]}" --limit 1 --of ./silent.sh
 
 expect 1 "exited with 3 after 1 lines of steps" bench "${own[@]}" --of ./short.sh
