@@ -508,8 +508,11 @@ static void print_notes(FILE *out, const dl_study *study, const dl_sweep *sweep,
         if (all || count < NOTES_SHOWN) dl_report_note_print(out, note);
         count++;
     }
-    if (!all && count > NOTES_SHOWN)
-        fprintf(out, "%zu more notes: --notes shows them\n", count - NOTES_SHOWN);
+    if (!all && count > NOTES_SHOWN) {
+        const size_t more = count - NOTES_SHOWN;
+        fprintf(out, "%zu more note%s: --notes shows %s\n", more, more == 1 ? "" : "s",
+                more == 1 ? "it" : "them");
+    }
     free(text);
 }
 
