@@ -4,7 +4,8 @@
 #   dl_add_program(NAME SOURCES... [LINK libs...])      program in build/<preset>/bin
 #   dl_add_test(NAME LABEL [LINK libs...] [EXTRA sources...])   NAME.c in tests/ or a folder of it, one ctest
 #   dl_add_fuzzer(NAME [LINK libs...] [EXTRA sources...] [INPUTS count])   tests/fuzz/NAME.c with the
-#                                                      driver, one ctest of so many inputs (20000)
+#                                                      driver, one ctest of so many inputs (20000) under a
+#                                                      sanitizer, of a tenth without
 add_library(dl_options INTERFACE)
 target_include_directories(dl_options INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_definitions(dl_options INTERFACE _GNU_SOURCE DL_VERSION="${PROJECT_VERSION}")
@@ -24,6 +25,11 @@ if(DL_SANITIZE)
         -fsanitize=${DL_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer
         $<$<C_COMPILER_ID:GNU>:-Wno-format-truncation>) # -O1 knows no ranges of numbers; releases warn
     target_link_options(dl_options INTERFACE -fsanitize=${DL_SANITIZE})
+    find_program(DL_FAST_LINKER NAMES ld.lld ld.gold) # several hundred tests are linked
+    if(DL_FAST_LINKER)
+        string(REGEX REPLACE ".*/ld[.]" "-fuse-ld=" linker ${DL_FAST_LINKER})
+        target_link_options(dl_options INTERFACE ${linker})
+    endif()
 elseif(NOT EMSCRIPTEN)
     # Not beside the sanitizers, which check more and intercept the unchecked functions only.
     target_compile_options(dl_options INTERFACE
@@ -51,7 +57,9 @@ function(dl_add_test name label)
     add_executable(${name} ${source} ${ARG_EXTRA})
     target_include_directories(${name} SYSTEM PRIVATE ${CMOCKA_INCLUDE_DIR})
     target_link_libraries(${name} PRIVATE dl_options ${ARG_LINK} ${CMOCKA_LIBRARY} m)
-    if(NOT DL_COVERAGE) # tests are compiled more often than they run
+    if(DL_SANITIZE) # tests are compiled more often than they run
+        target_compile_options(${name} PRIVATE -O0)
+    elseif(NOT DL_COVERAGE)
         target_compile_options(${name} PRIVATE -O1 $<$<C_COMPILER_ID:GNU>:-Wno-format-truncation>)
     endif()
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
@@ -77,10 +85,13 @@ function(dl_add_fuzzer name)
         return()
     endif()
     target_sources(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/fuzz/fuzz_driver.c)
-    set(range "")
+    set(inputs 20000)
     if(ARG_INPUTS)
-        set(range 0 ${ARG_INPUTS})
+        set(inputs ${ARG_INPUTS})
     endif()
-    add_test(NAME ${name} COMMAND ${name} ${range} WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    if(NOT DL_SANITIZE) # what an input breaks, sanitizers see
+        math(EXPR inputs "${inputs} / 10")
+    endif()
+    add_test(NAME ${name} COMMAND ${name} 0 ${inputs} WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     set_tests_properties(${name} PROPERTIES LABELS unit)
 endfunction()

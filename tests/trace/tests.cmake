@@ -10,7 +10,7 @@ foreach(module json_value json_events comm_patterns kineto nsys data)
     dl_add_test(test_reader_${module} unit LINK dl_readers PkgConfig::SQLITE)
 endforeach()
 dl_add_fuzzer(fuzz_kineto LINK dl_readers)
-dl_add_fuzzer(fuzz_nsys LINK dl_readers PkgConfig::SQLITE)
+dl_add_fuzzer(fuzz_nsys INPUTS 5000 LINK dl_readers PkgConfig::SQLITE)
 
 # No tests: they print what an appended record costs, and how fast traces of others are read.
 dl_add_program(bench_dlt ${CMAKE_CURRENT_LIST_DIR}/bench_dlt.c LINK dl_trace)
