@@ -104,8 +104,10 @@ foreach(scenario ${golden_scenarios})
     set_tests_properties(golden_${name} PROPERTIES LABELS golden)
 endforeach()
 
-# Scenarios take five times as long under the sanitizers, which see the first 300 of each kind.
+# Scenarios take five times as long under the sanitizers, which see the first 300 of each kind, and
+# 100 layouts.
 if(DL_SANITIZE)
+    set_tests_properties(test_random_layouts PROPERTIES ENVIRONMENT "RANDOM_LAYOUTS=100")
     set_tests_properties(test_random_keys PROPERTIES ENVIRONMENT "RANDOM_KEYS=0 300")
 endif()
 
