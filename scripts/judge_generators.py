@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Predicts measured rows of reinforcement learning with generators beside a trainer ($DL_DATA/rl) and
-prints their errors. docs/rl.md says what is fitted to what.
+prints their errors. docs/studies/generators.md says what is fitted to what.
 
 Usage: judge_generators.py [DLSIM [STUDY...]]     (default: dlsim, marin verl nemo parts; two minutes on two
 cores)
