@@ -679,11 +679,7 @@ static dl_status run_scenario(const char *path, dl_settings *set, dl_error *err)
         set->output = NULL;
     set->replaces = set->output == dl_default_output && access(dl_settings_output(set), F_OK) == 0;
     if (!first) set->save = NULL;
-    if (path == NULL && set->advise == ADVISE_LAYOUT) {
-        /* only the scenario that layouts start from; the layout lets it have schedules */
-        dl_text_list_add(&set->command.set, "machine.workers=1");
-        dl_text_list_add(&set->command.set, "machine.layout=pp=1");
-    }
+    set->command.for_layouts = set->advise == ADVISE_LAYOUT;
     dl_outputs_hold();
     dl_status status = read_inputs(&in, path, set, err);
     if (status == DL_OK) status = dl_settings_check_search(set, err);

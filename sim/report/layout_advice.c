@@ -227,6 +227,7 @@ static void find_megatron(search *s)
 static bool is_usual(const search *s, const dl_layout *l, dl_layout_usual usual)
 {
     const dl_point *p = &l->point;
+    if (usual == DL_LAYOUT_GIVEN) return dl_layout_is_given(&s->space, l);
     if (usual == DL_LAYOUT_FSDP)
         return p->tensor == 1 && p->stages == 1 && p->workers == 1 &&
                p->shards == dl_gpu_options_count(s->space.scenario->gpu);
@@ -536,8 +537,13 @@ dl_status dl_layouts_advise(dl_layout_advice *advice, const dl_study *study,
     }
     if (status == DL_OK) status = draw(&s, err);
     advice->count = space->count;
-    for (size_t i = 0; i < space->count; i++)
+    for (size_t i = 0; i < space->count; i++) {
         advice->counts[space->layouts[i].fate]++;
+        advice->given_count += dl_layout_is_given(space, &space->layouts[i]);
+    }
+    advice->given = space->given;
+    space->given = NULL;
+    advice->left_products = space->left_products;
     free(s.order);
     dl_layout_space_free(space);
     return status;
@@ -551,5 +557,6 @@ void dl_layout_advice_free(dl_layout_advice *advice)
     dl_sweep_free(&advice->sweep);
     dl_study_free(&advice->study);
     free(advice->refused);
+    free(advice->given);
     *advice = (dl_layout_advice){0};
 }

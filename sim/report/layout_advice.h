@@ -18,9 +18,12 @@ typedef enum dl_layout_fate {
     DL_LAYOUT_FATES
 } dl_layout_fate;
 
-/* Usual layouts: all GPUs share all parameters; or, as Megatron's guide has it, tensor parallelism
- * within a node as far as memory needs it, then stages, the optimizer's state divided. */
+/* Layouts that the advised one is compared with: those that the scenario's layout allows
+ * (dl_scenario_layout_allows); all GPUs share all parameters; or, as Megatron's guide has it,
+ * tensor parallelism within a node as far as memory needs it, then stages, the optimizer's state
+ * divided. */
 typedef enum dl_layout_usual {
+    DL_LAYOUT_GIVEN,
     DL_LAYOUT_FSDP,
     DL_LAYOUT_MEGATRON,
     DL_LAYOUT_USUALS
@@ -31,6 +34,9 @@ typedef struct dl_layout_advice {
     dl_sweep sweep; /* their rows */
     size_t counts[DL_LAYOUT_FATES], count;
     size_t usual[DL_LAYOUT_USUALS]; /* rows; row_count: none fits */
+    char *given;                    /* the scenario's layout; NULL: none */
+    size_t given_count;             /* layouts that it allows */
+    bool left_products;             /* recompute = products was not among the values */
     char **options;                 /* [row_count] command-line options that make the row */
     char *text;                     /* the scenario of the first */
     char *refused;                  /* the reason why one is refused; NULL: none is */

@@ -47,7 +47,9 @@ typedef struct dl_layout {
 typedef struct dl_layout_space {
     const dl_study *study;
     const dl_scenario *scenario;
-    char *text; /* the scenario without the keys that layouts set */
+    char *text;         /* the scenario without the keys that layouts set */
+    char *given;        /* its layout; NULL: none */
+    bool left_products; /* recompute has the values tried, without products */
     char *values[DL_LAYOUT_KEYS][DL_LAYOUT_VALUES_MAX];
     size_t value_count[DL_LAYOUT_KEYS];
     dl_layout_family *families;
@@ -62,6 +64,9 @@ typedef struct dl_layout_space {
 dl_status dl_layout_space_init(dl_layout_space *space, const dl_study *study, double samples,
                                dl_error *err) DL_MUST_CHECK;
 void dl_layout_space_free(dl_layout_space *space);
+
+/* Whether the scenario's layout allows this one. */
+bool dl_layout_is_given(const dl_layout_space *space, const dl_layout *layout);
 
 /* Reads the costs of a family's layouts; its `why` where they cannot be read. */
 void dl_layout_read_family(dl_layout_space *space, dl_layout_family *family);

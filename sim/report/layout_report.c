@@ -101,6 +101,8 @@ static void print_searched(FILE *out, const dl_layout_advice *advice)
     dl_wrap(out, text, 0, 2, dl_wrap_columns(out));
     free(uncached);
     free(text);
+    if (advice->left_products)
+        dl_wrap(out, "Not tried: --recompute products.", 0, 2, dl_wrap_columns(out));
     if (advice->is_uncached)
         dl_wrap(out,
                 "None fits with the allocator's cache: these run out of memory where it keeps more "
@@ -123,31 +125,41 @@ static char *parts_of(const dl_row *row)
     return text;
 }
 
+static char *name_of(const dl_layout_advice *advice, dl_layout_usual usual)
+{
+    switch (usual) {
+    case DL_LAYOUT_GIVEN: return dl_format("The given layout, %s", advice->given);
+    case DL_LAYOUT_FSDP: return dl_strdup("All GPUs sharing all parameters");
+    default:
+        return dl_strdup("Megatron's rule (tp within a node as far as memory needs it, then pp)");
+    }
+}
+
 static void print_usual(FILE *out, const dl_layout_advice *advice, dl_layout_usual usual)
 {
-    static const char *const names[] = {
-        [DL_LAYOUT_FSDP] = "All GPUs sharing all parameters",
-        [DL_LAYOUT_MEGATRON] =
-            "Megatron's rule (tp within a node as far as memory needs it, then pp)"};
     const size_t row = advice->usual[usual];
     const dl_row *rows = advice->sweep.rows;
-    char *text = NULL;
-    if (row >= advice->sweep.row_count) {
-        text = dl_format("%s: none fits.", names[usual]);
+    if (usual == DL_LAYOUT_GIVEN && advice->given == NULL) return;
+    char *name = name_of(advice, usual), *text = NULL;
+    if (usual == DL_LAYOUT_GIVEN && advice->given_count == 0) {
+        text = dl_format("%s: not among those.", name);
+    } else if (row >= advice->sweep.row_count) {
+        text = dl_format("%s: none fits.", name);
     } else if (row == 0) {
-        text = dl_format("%s: that is the one advised.", names[usual]);
+        text = dl_format("%s: that is the one advised.", name);
     } else {
         const dl_advice_pair pair = pair_of(advice, row);
         char *own = parts_of(&rows[row]), *best = parts_of(&rows[0]);
         text =
             dl_format("%s, at best %s: the advised one is %.3g times as fast, ahead in %zu of %zu "
                       "draws%s. A step has %s; the advised one's %s.",
-                      names[usual], advice->options[row], pair.ratio, pair.wins, pair.draws,
+                      name, advice->options[row], pair.ratio, pair.wins, pair.draws,
                       pair.differ ? "" : ": cannot be told apart", own, best);
         free(own);
         free(best);
     }
     dl_wrap(out, text, 0, 2, dl_wrap_columns(out));
+    free(name);
     free(text);
 }
 

@@ -46,6 +46,7 @@ static dl_status list_values(dl_layout_space *s, const dl_ini *ini, int key, dl_
     dl_status status = dl_ini_split(ini, counts ? given : &entry, &items, &count, err);
     for (size_t i = 0; i < count && i < DL_LAYOUT_VALUES_MAX; i++)
         s->values[key][s->value_count[key]++] = dl_strdup(items[i]);
+    if (key == DL_KEY_RECOMPUTE) s->left_products = !counts;
     dl_ini_free_list(items, count);
     return status;
 }
@@ -78,6 +79,9 @@ static dl_status read_space(dl_layout_space *s, double samples, dl_error *err)
     }
     for (int k = DL_KEY_MICRO_BATCH; k < DL_LAYOUT_KEYS && status == DL_OK; k++)
         status = list_values(s, &ini, k, err);
+    const dl_ini_entry *layout = dl_ini_find(&ini, "machine", "layout");
+    if (layout != NULL && strcmp(layout->value, DL_LAYOUT_ALONE) != 0)
+        s->given = dl_strdup(layout->value);
     s->text = dl_strdup(s->study->text);
     for (size_t i = 0; i < DL_LENGTH(removed); i++)
         dl_ini_text_remove(&s->text, removed[i][0], removed[i][1]);
@@ -227,6 +231,7 @@ static void list_layouts(dl_layout_space *s)
     const int node = dl_machine_gpus_before(&scenario->gpu->machine, 1);
     const bool divides = is_free(scenario->model, "tp="),
                recomputes = is_free(scenario->model, "recompute=");
+    s->left_products &= recomputes;
     dl_model_layers model;
     dl_model_layers_init(&model, &s->study->variants[0].costs);
     const int layers = model.count;
@@ -265,6 +270,11 @@ char *dl_layout_options(const dl_layout *l)
         free(item);
     }
     return text;
+}
+
+bool dl_layout_is_given(const dl_layout_space *s, const dl_layout *l)
+{
+    return s->given != NULL && dl_scenario_layout_allows(s->given, &l->point, orders[l->order]);
 }
 
 /* --- their scenarios ------------------------------------------------------------------------- */
@@ -355,5 +365,6 @@ void dl_layout_space_free(dl_layout_space *s)
             free(s->values[k][i]);
     free(s->families);
     free(s->layouts);
+    free(s->given);
     free(s->text);
 }

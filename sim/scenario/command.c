@@ -445,6 +445,15 @@ static bool has_generators(const dl_scenario_command *command)
     return false;
 }
 
+/* Whether one of the layouts has the axis dp. */
+static bool names_workers(const char *layouts)
+{
+    const char *at = strstr(layouts, "dp");
+    while (at != NULL && at > layouts && at[-1] == 's')
+        at = strstr(at + 1, "dp");
+    return at != NULL;
+}
+
 /* Sets the keys of a new scenario that the command line may omit. */
 static dl_status put_defaults(char **text, const dl_scenario_command *command, dl_error *err)
 {
@@ -472,14 +481,20 @@ static dl_status put_defaults(char **text, const dl_scenario_command *command, d
         dl_ini_text_set(text, "machine", "cores", "measured");
     }
     const char *layout = given(command, "layout");
-    if (machines != NULL && given(command, "workers") == NULL && layout == NULL) {
+    const bool alone = command->for_layouts && (layout == NULL || !names_workers(layout));
+    if (alone && layout == NULL) {
+        dl_ini_text_set(text, "machine", "layout", DL_LAYOUT_ALONE); /* it can have schedules */
+    } else if (machines != NULL && given(command, "workers") == NULL && layout == NULL) {
         status = default_workers(machines, &workers, err);
     } else if (machines != NULL && given(command, "gpus") == NULL) {
         status = put_nodes(text, machines, given(command, "workers"), layout, err);
     }
     if (status == DL_OK) {
-        if (layout == NULL)
-            dl_ini_text_set(text, "machine", "workers", workers != NULL ? workers : "1, 2, 4, 8");
+        if (layout == NULL || alone)
+            dl_ini_text_set(text, "machine", "workers",
+                            alone             ? "1"
+                            : workers != NULL ? workers
+                                              : "1, 2, 4, 8");
         dl_ini_text_set(text, "sync", "mode", "allreduce");
     }
     free(workers);

@@ -27,6 +27,7 @@ typedef struct dl_scenario_command {
     const char *parameters;                  /* of --parameters; NULL: not given */
     int parameter_type;                      /* of --parameter-type */
     bool no_scale;                           /* of --no-scale */
+    bool for_layouts;                        /* one worker by default: layouts start from it */
     const char *rules;                       /* of --rules; NULL: not given */
     char helps[DL_SCENARIO_OPTIONS][DL_SCENARIO_HELP_BYTES]; /* texts of dl_scenario_options */
 } dl_scenario_command;

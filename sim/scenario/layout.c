@@ -167,6 +167,36 @@ int64_t dl_scenario_layout_gpus(const char *layouts, int64_t *all)
     return largest;
 }
 
+/* Whether the axes are given the point's sizes, and those of several GPUs its order. */
+static bool allows(const layout *of, const dl_point *point, const dl_axis *order)
+{
+    const int sizes[AXES] = {[DL_AXIS_TP] = point->tensor,
+                             [DL_AXIS_PP] = point->stages,
+                             [DL_AXIS_FSDP] = point->shards,
+                             [AXIS_DP] = point->workers};
+    int at = 0;
+    for (int i = 0; i < of->count; i++) {
+        const int axis = of->order[i];
+        if (of->size[axis] != sizes[axis]) return false;
+        if (sizes[axis] == 1 || axis == AXIS_DP) continue;
+        while (at < DL_AXES && (int)order[at] != axis)
+            at++;
+        if (at == DL_AXES) return false;
+    }
+    return true;
+}
+
+bool dl_scenario_layout_allows(const char *layouts, const dl_point *point, const dl_axis *order)
+{
+    for (const char *at = layouts; *at != '\0';) {
+        const size_t bytes = strcspn(at, "|");
+        const layout of = axes_of(at, bytes);
+        if (allows(&of, point, order)) return true;
+        at += bytes + (at[bytes] != '\0');
+    }
+    return false;
+}
+
 /* --- [pipeline] ------------------------------------------------------------------------------- */
 
 /* split and cut_bytes_per_sample. */

@@ -171,9 +171,16 @@ bool dl_scenario_trains_by_keys(const dl_scenario *scenario);
 /* Whether the GPUs of a point exchange by collectives, without a server. */
 bool dl_scenario_is_collective(const dl_scenario *scenario, const dl_point *point);
 
+/* A worker of one GPU, as nobody writes it. */
+#define DL_LAYOUT_ALONE "pp=1,tp=1"
+
 /* GPUs of a worker in the largest of these layouts (text as in a file), and of all its workers. As
  * this is called before the scenario is read, invalid parts count as 1. */
 int64_t dl_scenario_layout_gpus(const char *layouts, int64_t *all);
+
+/* Whether one of these layouts (text as in a file) gives only sizes that the point's axes, in
+ * `order` [DL_AXES], have: tp=8 allows all with tp = 8. */
+bool dl_scenario_layout_allows(const char *layouts, const dl_point *point, const dl_axis *order);
 
 /* The state that is sharded: among the workers, or else among the GPUs of each. */
 dl_sharded dl_scenario_sharded(const dl_scenario *scenario);

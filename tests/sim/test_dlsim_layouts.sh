@@ -31,6 +31,16 @@ python3 -c "import sys; sys.exit(abs($(column again.csv step_mean_s) / $best - 1
 "$tested" "${model[@]}" --set pipeline.schedule=1f1b --advise layout -q -o given.csv || fail "schedule 1f1b: exit $?"
 grep -q interleaved advice.csv || fail "no interleaved schedule is tried: $(cat advice.csv)"
 ! grep -q interleaved given.csv || fail "interleaved, though 1f1b is given: $(cat given.csv)"
+# Axes that are given: the best layout that has them is compared with the advised one, and in the table.
+"$tested" "${model[@]}" --layout tp=4 --advise layout -o four.csv >four.txt 2>&1 || fail "--layout tp=4: exit $?: $(cat four.txt)"
+[ "$(column four.csv layout)" = "$(column advice.csv layout)" ] || fail "--layout tp=4 changes what is advised: $(cat four.txt)"
+grep -q '^The given layout, tp=4, at best --layout tp=4,' four.txt || fail "not compared with tp=4: $(cat four.txt)"
+grep -q ',"tp=4,' four.csv || fail "no row with tp=4: $(cat four.csv)"
+own=$(column advice.csv layout)
+expect 0 "The given layout, pp=4,dp=2 | $own: that is the one advised" "${model[@]}" --layout "pp=4,dp=2 | $own" --advise layout
+expect 0 "The given layout, fsdp=4,tp=2: not among those" "${model[@]}" --layout fsdp=4,tp=2 --advise layout
+expect 0 "Not tried: --recompute products" "${model[@]}" --advise layout
+expect 0 "recompute products" "${model[@]}" --recompute products --advise layout
 # Others, one by one.
 for layout in dp=8 fsdp=8 tp=2,dp=4 tp=2,fsdp=4 tp=8 pp=2,dp=4 pp=2,fsdp=4 pp=4,dp=2 tp=2,pp=2,dp=2; do
     for size in 1 2 4 8; do
