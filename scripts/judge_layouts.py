@@ -83,6 +83,11 @@ def equal_blocks(layers, pp):
     return ("--set", f"pipeline.split={firsts}")
 
 
+# Megatron-LM broadcasts the sizes of each micro-batch and copies them to the host (broadcast_data), and its
+# stages call torch.cuda.synchronize after each exchange.
+BATCH_READ = ("--set", "machine.reads=batch")
+
+
 def vtrain():
     """Megatron-LM on one node of A100."""
     for r in table("vtrain_single.csv"):
@@ -97,7 +102,7 @@ def vtrain():
         yield Row("vtrain", f"{r['# layers']}x{r['hidden size']} tp{tp} pp{pp} dp{dp} mbs{micro} of {batch}",
                   f"{kind_of(1, tp, pp)}, {kind}", "a100", int(r["GPUs"]), per_s, False, 0,
                   options(network, "8xa100_80gb", "fp16", dp, batch, batch // (dp * micro), tp, pp,
-                          more=(*equal_blocks(int(r["# layers"]), pp), "--set", "exchange.overlap=no")),
+                          more=(*equal_blocks(int(r["# layers"]), pp), *BATCH_READ, "--set", "exchange.overlap=no")),
                   cell=f"{r['# layers']}x{r['hidden size']} on {r['GPUs']}, batch {batch} of {tokens}")
 
 

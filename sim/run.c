@@ -364,6 +364,8 @@ static void init_workload(dl_workload *workload, const dl_run_config *config, co
     workload->backward_ns *= factor;
     workload->update_ns *= factor;
     workload->bucket_ns *= factor;
+    if (scenario->gpu != NULL && scenario->gpu->reads == DL_READS_BATCH)
+        dl_workload_read_batches(workload);
     dl_workload_accumulate(workload, (int)point->option[DL_SYNC_ACCUMULATE],
                            scenario->gpu == NULL && costs->accumulate < 2);
     if (scenario->gpu != NULL) add_bucket_copies(workload, scenario, point);
@@ -449,7 +451,7 @@ static double *steps_alone_ns(dl_gpu_steps steps, const dl_gpu_options *gpu,
         const dl_gpu_step *step = dl_gpu_step_of(steps, w);
         const double input_ns = gpu->prefetch == 0 ? step->input_ns : 0;
         const double gpu_ns = input_ns + slow[w] * step->compute_ns + step->update_ns;
-        alone_ns[w] = gpu->ahead == 0 ? launch_ns + gpu_ns : fmax(launch_ns, gpu_ns);
+        alone_ns[w] = dl_gpu_options_ahead(gpu) == 0 ? launch_ns + gpu_ns : fmax(launch_ns, gpu_ns);
     }
     return alone_ns;
 }

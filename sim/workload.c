@@ -81,6 +81,12 @@ void dl_workload_set_model(dl_workload *workload, const dl_costs *costs, int mod
     workload->bucket_ns = not_negative(dl_costs_model_step_ns(costs, model, batch, "bucket"));
 }
 
+void dl_workload_read_batches(dl_workload *w)
+{
+    const double half_ns = w->per_worker_ns / 2, forward_ns = w->compute_ns - w->backward_ns;
+    if (forward_ns < half_ns) w->per_worker_ns = fmax(w->per_worker_ns, half_ns + w->backward_ns);
+}
+
 void dl_workload_accumulate(dl_workload *workload, int micro_batches, bool adds)
 {
     workload->input_ns *= micro_batches;

@@ -66,6 +66,10 @@ void dl_workload_init(dl_workload *workload, const dl_costs *costs, double batch
 /* Sets the compute times to those of a GPU of the machine's model of this number. */
 void dl_workload_set_model(dl_workload *workload, const dl_costs *costs, int model, double batch);
 
+/* Lengthens per_worker_ns, of a micro-batch, by the host's waits for the GPU (DL_READS_BATCH); not
+ * at all where the GPU is never faster than the launches. */
+void dl_workload_read_batches(dl_workload *workload);
+
 /* Makes a step consist of `micro_batches` >= 1 batches of the previous size, with one exchange and
  * one update. Input, dispatch, forward and backward are repeated; with `adds`, each micro-batch but
  * the first adds its gradients to the sum, at the cost of an average of two vectors (else included

@@ -91,6 +91,8 @@ static void account_wait(dl_islands *is, int worker, uint32_t task, int64_t sinc
         from = program->needed[program->rank[task]];
         ready_ns = from != DL_TASK_NONE ? later(since_ns, i->run.tasks[from].end_ns) : since_ns;
     }
+    if (from != DL_TASK_NONE && program->program.tasks[task].kind == DL_ISLAND_LAUNCHED)
+        from = DL_TASK_NONE;
     if (from != DL_TASK_NONE) account_wait_for(is, worker, from, since_ns, ready_ns);
     spend(i, DL_SPENT_DISPATCH, state->start_ns - (from != DL_TASK_NONE ? ready_ns : since_ns));
 }
@@ -554,7 +556,8 @@ static void init_dispatch(dl_islands *is)
     const int threads = single ? 1 : is->workers * is->ranks;
     is->launch_ns = dl_calloc((size_t)threads, sizeof *is->launch_ns, "launches");
     const int64_t steps = is->team->config.steps;
-    const int room = (int)(options->ahead < steps ? options->ahead : steps) + 3;
+    const int ahead = dl_gpu_options_ahead(options);
+    const int room = (int)(ahead < steps ? ahead : steps) + 3;
     is->launches = dl_calloc((size_t)threads, sizeof *is->launches, "launches");
     is->ended = dl_calloc((size_t)threads, sizeof *is->ended, "launches");
     for (int t = 0; t < threads; t++) {
@@ -568,7 +571,7 @@ static void init_dispatch(dl_islands *is)
         .engine = &is->team->engine,
         .kind = DL_DISPATCH_PER_GPU,
         .workers = threads,
-        .ahead = options->ahead,
+        .ahead = ahead,
         .steps = is->team->config.steps,
         .serial_ns = workload->serial_ns,
         .own_launch_ns = is->launch_ns,

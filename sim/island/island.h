@@ -68,6 +68,7 @@ typedef enum dl_island_task {
     DL_ISLAND_UPDATE,
     DL_ISLAND_MESSAGE,  /* gradients are compressed to a message ([exchange] compress) */
     DL_ISLAND_RECORDED, /* of a recorded step */
+    DL_ISLAND_LAUNCHED, /* the host has launched a pass: takes no time */
     DL_ISLAND_TENSOR,   /* collectives of the rank's own GPUs, in the pass of the next task */
     DL_ISLAND_INPUT,    /* owned: waits for the rank's batch */
     DL_ISLAND_CROSSING, /* owned; slot: the route, rank x 2 + (1: forward) */
@@ -99,6 +100,7 @@ typedef struct dl_island_shape {
     bool tells_ready;         /* adds DL_ISLAND_READY tasks */
     const double *message_ns; /* [stages] to compress all gradients of a GPU; 0: no compression */
     double launch_ns;         /* of all forward and backward passes of the whole model */
+    bool reads_batches;       /* DL_READS_BATCH */
     bool single_thread;       /* one thread launches all workers' passes, in turn */
     int workers;              /* number served by that thread, each with the same program */
     const dl_recorded *recorded; /* of the only rank, in place of passes; NULL: passes */

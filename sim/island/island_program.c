@@ -143,6 +143,11 @@ static void launch(builder *b, int worker)
         for (int r = 0; r < ranks; r++)
             launch_alone(b, r);
     }
+    if (b->shape->reads_batches) {
+        memset(b->issue_ns, 0, count * sizeof *b->issue_ns);
+        memset(b->issued_ns, 0, count * sizeof *b->issued_ns);
+        return;
+    }
     for (int r = 0; r < ranks && b->shape->split.stages == 1; r++) {
         for (int p = 1; p < passes; p++)
             b->issue_ns[r * passes + p] = b->issue_ns[r * passes];
@@ -261,6 +266,24 @@ static uint32_t add_segment(builder *b, int rank, bool forward, dl_pass_of of, d
     return task;
 }
 
+/* A pass ends no earlier than the host has launched it, after its wait for the GPU: before the
+ * pass, or without stages before the forward pass of the same micro-batch. */
+static void wait_for_launch(builder *b, int rank, int pass, bool forward, dl_pass_of of)
+{
+    const dl_split *split = &b->shape->split;
+    const bool is_second = split->stages == 1 && !forward;
+    const double ns = launch_ns(b->shape, rank, pass) * (is_second ? 2 : 1);
+    if (!b->shape->reads_batches || ns == 0) return;
+    const size_t place = place_of(split, rank, of.chunk, of.micro_batch);
+    const uint32_t end = add(b, rank, DL_ISLAND_COMPUTES, DL_ISLAND_LAUNCHED, 0, 0);
+    dl_program_add_edge(&b->made->program,
+                        &(dl_task_edge){.from = b->passes.first[forward || is_second][place],
+                                        .to = end,
+                                        .lag_ns = dl_ns_ceil(ns),
+                                        .from_start = true});
+    b->segment[rank] = end;
+}
+
 /* A forward pass: the part before the first layer with parameters, then the buckets from the last
  * to the first. */
 static void add_sharded_forward(builder *b, int rank, dl_pass_of k, bool is_first, double work_ns)
@@ -277,7 +300,8 @@ static void add_sharded_forward(builder *b, int rank, dl_pass_of k, bool is_firs
     }
 }
 
-static void add_sharded_backward(builder *b, int rank, dl_pass_of k, bool is_last, double work_ns)
+static void add_sharded_backward(builder *b, int rank, int pass, dl_pass_of k, bool is_last,
+                                 double work_ns)
 {
     const dl_buckets *buckets = buckets_of(b, rank);
     const int count = buckets->count;
@@ -290,7 +314,10 @@ static void add_sharded_backward(builder *b, int rank, dl_pass_of k, bool is_las
         segment[i] = add_segment(b, rank, false, k, buckets->share[i], work_ns);
         if (tells && shape->split.shards == 1) segment[i] = make_message(b, rank, i, segment[i]);
     }
-    if (buckets->share[count] > 0) add_segment(b, rank, false, k, buckets->share[count], work_ns);
+    const bool has_rest = buckets->share[count] > 0;
+    if (has_rest) add_segment(b, rank, false, k, buckets->share[count], work_ns);
+    wait_for_launch(b, rank, pass, false, k);
+    if (!has_rest) segment[count - 1] = b->segment[rank];
     communicate_back(b, rank, segment, before, alone && !shape->keeps_parameters, alone || is_last,
                      tells);
     free(segment);
@@ -315,17 +342,18 @@ static void add_pass(builder *b, int rank, int pass, bool forward, int number)
     const double work_ns = forward ? piece->forward_ns : piece->backward_ns;
     const size_t before = b->made->program.task_count;
     const bool is_last = number == half_count(split) - 1;
-    if (!has_buckets(b, rank, forward, number == 0, is_last)) {
-        add_segment(b, rank, forward, of, 1, work_ns);
-    } else if (forward) {
-        add_sharded_forward(b, rank, of, number == 0, work_ns);
-    } else {
-        add_sharded_backward(b, rank, of, is_last, work_ns);
-    }
     const size_t i = place_of(split, rank, of.chunk, of.micro_batch);
     const size_t launch = (size_t)rank * (size_t)pass_count(b->shape) + (size_t)pass;
-    dl_task *tasks = b->made->program.tasks;
+    const bool has = has_buckets(b, rank, forward, number == 0, is_last);
     b->passes.first[forward][i] = (uint32_t)before;
+    if (has && !forward) {
+        add_sharded_backward(b, rank, pass, of, is_last, work_ns);
+    } else {
+        if (has) add_sharded_forward(b, rank, of, number == 0, work_ns);
+        if (!has) add_segment(b, rank, forward, of, 1, work_ns);
+        wait_for_launch(b, rank, pass, forward, of);
+    }
+    dl_task *tasks = b->made->program.tasks;
     b->passes.last[forward][i] = b->segment[rank];
     tasks[before].issue_ns = dl_ns_ceil(b->issue_ns[launch]);
     tasks[b->segment[rank]].issued_ns = dl_ns_ceil(b->issued_ns[launch]);

@@ -351,6 +351,8 @@ static dl_islands_config config_of(const dl_run_config *run, const dl_costs *cos
                   .tells_ready = tells,
                   .message_ns = island->message_ns,
                   .launch_ns = w->per_worker_ns + (split.stages > 1 ? w->dispatch_ns : 0),
+                  .reads_batches =
+                      scenario->gpu->reads == DL_READS_BATCH && scenario->recorded == NULL,
                   .single_thread =
                       scenario->gpu->dispatch == DL_DISPATCH_SINGLE && scenario->recorded == NULL,
                   .workers = point->workers,

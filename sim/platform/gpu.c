@@ -551,7 +551,7 @@ static int init(dl_team *team)
         .engine = &team->engine,
         .kind = options->dispatch,
         .workers = team->config.workers,
-        .ahead = dl_gpus_reads_forward(gpus) ? 0 : options->ahead,
+        .ahead = dl_gpu_options_ahead(options),
         .steps = team->config.steps,
         .serial_ns = workload->serial_ns + each * workload->dispatch_ns,
         .own_serial_ns = input_ns,

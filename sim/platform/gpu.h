@@ -113,6 +113,22 @@ typedef enum dl_copies {
 extern const char *const dl_tensors_names[], *const dl_fetch_names[], *const dl_order_names[],
                                                                           *const dl_copies_names[];
 
+/* What a host thread reads from its GPUs, and so waits for, whatever `ahead` is. */
+typedef enum dl_reads {
+    DL_READS_NOTHING,
+    DL_READS_FORWARD, /* a result of the forward pass, before it launches the next step */
+    /* Something that the GPU does after all that was launched, before it launches a micro-batch,
+     * or with stages a pass: Megatron-LM's sizes of a batch, which are broadcast and copied to the
+     * host (broadcast_data), and torch.cuda.synchronize after each exchange between stages. While
+     * the host launches the forward pass, which the GPU may do faster, the backward pass waits:
+     * with half of the launches L in each, and f and b of the GPU, a micro-batch takes
+     *
+     *   max(L, max(f, L / 2) + b)        and with stages a pass max(f, L / 2) or max(b, L / 2) */
+    DL_READS_BATCH
+} dl_reads;
+
+extern const char *const dl_reads_names[]; /* "nothing", "forward", "batch", NULL */
+
 /* Data type of sent numbers, by default 4 bytes: param_dtype and reduce_dtype of MixedPrecision. */
 typedef enum dl_dtype { DL_DTYPE_AUTO, DL_DTYPE_FP32, DL_DTYPE_BF16 } dl_dtype;
 
@@ -131,9 +147,8 @@ typedef struct dl_gpu_options {
     int *gpus; /* [gpu_count] ascending numbers over all nodes; NULL = from 0 on */
     int gpu_count;
     dl_dispatch_kind dispatch;
-    int ahead;          /* steps */
-    bool reads_forward; /* a thread launches a step when its GPUs' forward passes of the previous
-                         * step have ended, whatever `ahead` is */
+    int ahead; /* steps */
+    dl_reads reads;
     bool in_turn; /* a thread makes a batch, launches its step, waits for its end: then ahead and
                    * prefetch are 0 and input_cores is ignored */
     bool pageable;
@@ -265,6 +280,12 @@ typedef struct dl_gpu_step {
 } dl_gpu_step;
 
 /* Steps of all workers. */
+/* Steps that the host launches before the GPU has ended the one before them. */
+static inline int dl_gpu_options_ahead(const dl_gpu_options *options)
+{
+    return options->reads == DL_READS_NOTHING ? options->ahead : 0;
+}
+
 typedef struct dl_gpu_steps {
     const dl_gpu_step *of; /* [workers] if their GPUs or shares of the batch differ, else one */
     bool differ;

@@ -340,7 +340,7 @@ static inline double dl_gpus_work_ns(const dl_gpu_step *step, double slow, bool 
 /* Whether the host starts the next step once it has the forward pass's output. */
 static inline bool dl_gpus_reads_forward(const dl_gpus *gpus)
 {
-    return gpus->config.options->reads_forward && gpus->config.options->ahead > 0;
+    return gpus->config.options->reads == DL_READS_FORWARD && gpus->config.options->ahead > 0;
 }
 
 /* Event handler: all workers have reached a collective of all buckets, which starts now. Its end is

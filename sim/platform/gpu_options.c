@@ -11,6 +11,7 @@
 
 const char *const dl_tensors_names[] = {"split", "round_robin", "least_loaded", "large_split",
                                         NULL};
+const char *const dl_reads_names[] = {"nothing", "forward", "batch", NULL};
 const char *const dl_fetch_names[] = {"summed", "after", "layers", "next_step", "pushed", NULL};
 const char *const dl_order_names[] = {"ready", "forward", "together", NULL};
 const char *const dl_copies_names[] = {"connection", "gpu", NULL};

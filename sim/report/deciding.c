@@ -32,7 +32,7 @@ static bool cores_are_busy(const dl_variant *variant, const dl_row *row)
     const int workers = row->point.workers;
     const double samples = (double)row->point.batch / workers;
     const double make_ns = dl_costs_step_ns(&variant->costs, samples, "input");
-    const double without_ns = gpu->made_at_launch && gpu->reads_forward
+    const double without_ns = gpu->made_at_launch && gpu->reads == DL_READS_FORWARD
                                   ? dl_costs_step_ns(&variant->costs, samples, "forward")
                                   : 0;
     const double has_ns = (dl_s_to_ns(row->mean.step_mean_s) - without_ns) * gpu->input_cores;

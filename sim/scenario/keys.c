@@ -44,7 +44,6 @@ static const char *const reshards[] = {"yes", "no", NULL};
 static const char *const bucket_kinds[] = {"copies", "views", NULL};
 static const char *const sums[] = {"at_once", "on_arrival", NULL};
 static const char *const stagings[] = {"beside", "alone", NULL};
-static const char *const reads[] = {"nothing", "forward", NULL};
 static const char *const makings[] = {"ahead", "at_launch", NULL};
 static const char *const input_noises[] = {"none", "exponential", NULL};
 static const char *const reducers[] = {"gpus", "hosts", NULL};
@@ -129,9 +128,10 @@ static const dl_key rows[] = {
      .sweep = ',', .help = "host threads that launch the steps: one for all GPUs, or one each"},
     {"machine", "ahead", WHOLE(0, DL_STEPS_MAX), .fallback = "1", GPU(ahead), .sweep = ',',
      .help = "steps that the host may be ahead of the GPUs"},
-    {"machine", "reads", EITHER(reads), .fallback = "nothing", GPU(reads_forward), .sweep = ',',
-     .help = "what the host reads before it launches the next step; forward: a result of the "
-             "forward pass, as a loss"},
+    {"machine", "reads", CHOICE(dl_reads_names), .fallback = "nothing", GPU(reads), .sweep = ',',
+     .help = "what the host waits for. forward: a result of the forward pass, as a loss, before "
+             "it launches the next step; batch: the GPU, before it launches a micro-batch (with "
+             "stages a pass), as Megatron-LM does to read a batch's sizes"},
     {"machine", "pageable", FLAG, .fallback = "no", GPU(pageable), .sweep = ',',
      .help = "host memory of copies is not pinned"},
 

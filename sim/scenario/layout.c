@@ -289,7 +289,7 @@ static const struct {
     {ONLY("exchange", "fetch", "summed, pushed, after", "whose layers wait for no server"), 1, 1},
     {ONLY("exchange", "slows", "transfers", "which their exchange does not slow"), 1, 1},
     {ONLY("exchange", "buckets", "copies", "which have no copies to buckets"), 1, 1},
-    {ONLY("machine", "reads", "nothing", "whose losses nobody reads"), 1, 1},
+    {ONLY("machine", "reads", "nothing, batch", "whose losses nobody reads"), 1, 1},
     {ONLY("input", "made", "ahead", "whose batches are made ahead"), 1, 1},
 };
 

@@ -577,6 +577,13 @@ static dl_status check_average(const dl_scenario *scenario, const dl_ini *ini,
                             "the GPUs that are away; per_gpu gives each its own (point: %s)",
                             text);
     }
+    if (scenario->gpu != NULL && scenario->gpu->reads == DL_READS_BATCH &&
+        scenario->gpu->dispatch == DL_DISPATCH_SINGLE) {
+        return dl_ini_error(ini, dl_ini_find(ini, "machine", "reads"), DL_ERR_DATA, err,
+                            "not with [machine] dispatch = single: a thread reads what its own GPU "
+                            "has computed (point: %s)",
+                            text);
+    }
     const double k = point->option[DL_SYNC_K], n = point->option[DL_SYNC_N];
     const bool one_each = point->mode->once;
     if ((one_each && k > point->workers) || n > point->workers) {

@@ -85,6 +85,51 @@ static void a_slow_host_sets_the_pace(void **state)
     assert_near(single, 8e-3, 0.05);
 }
 
+/* Forward passes take 0.56 ms, backward 1.12 ms of 2 micro-batches of 4 samples, and a host that
+ * waits for the GPU before each of them launches either in L / 2: L = 1.4 ms, the backward pass
+ * starts after 0.7 ms in place of 0.56; L = 4 ms, it ends with its launch. */
+static void a_host_that_reads_batches_takes_turns(void **state)
+{
+    (void)state;
+    static const struct {
+        double launch_ns, ahead_ms, reading_ms;
+    } cases[] = {{1e5, 3.36, 3.36}, {1.4e6, 3.36, 2 * (0.7 + 1.12)}, {4e6, 8, 8}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char costs[2048];
+        snprintf(costs, sizeof costs,
+                 FIXTURE_PIPELINE_HEAD FIXTURE_LAYERS
+                 "[dispatch]\nserial_ns = 0\nper_worker_ns = %g\n",
+                 cases[i].launch_ns);
+        static const char *const alone[] = {"workers = 1\n", "workers = 1\nreads = batch\n"};
+        static const char *const shards[] = {"layout = fsdp=2\n",
+                                             "layout = fsdp=2\nreads = batch\n"};
+        const char *one = "stages = 1\nmicro_batches = 2\n";
+        assert_near(step_of(costs, alone[0], one, ""), 1e-3 * cases[i].ahead_ms, 1e-9);
+        assert_near(step_of(costs, alone[1], one, ""), 1e-3 * cases[i].reading_ms, 1e-9);
+        /* Of 4 samples on each of two GPUs, whose collectives take 1 % beside it. */
+        const double reading_s = step_of(costs, shards[1], "micro_batches = 1\n", "");
+        assert_near(reading_s, 0.5e-3 * cases[i].reading_ms, 0.04);
+        assert_true(reading_s >= step_of(costs, shards[0], "micro_batches = 1\n", ""));
+    }
+}
+
+/* A pass of two stages takes 0.36 ms forward and 0.72 back, and its launch 0.5: without waits both
+ * hosts have launched the forward passes while stage 0 computes; with them stage 1 launches its own
+ * after that, 0.14 ms longer than it computes. */
+static void a_host_of_a_stage_reads_its_input(void **state)
+{
+    (void)state;
+    const char *costs =
+        FIXTURE_PIPELINE_HEAD FIXTURE_LAYERS "[dispatch]\nserial_ns = 0\nper_worker_ns = 2e6\n";
+    dl_run_result ahead = pipeline_run(costs, "workers = 1\nahead = 0\n", "stages = 2\n", "");
+    dl_run_result reading = pipeline_run(costs, "workers = 1\nreads = batch\n", "stages = 2\n", "");
+    assert_near(reading.step_mean_s - ahead.step_mean_s, 0.14e-3, 1e-9);
+    assert_near(reading.part_frac[DL_PART_DISPATCH] * reading.step_mean_s, 0.14e-3, 1e-9);
+    assert_near(ahead.part_frac[DL_PART_DISPATCH] * ahead.step_mean_s, 0.07e-3, 1e-9);
+    dl_run_result_free(&ahead);
+    dl_run_result_free(&reading);
+}
+
 /* Replicas without exchange, one three times as slow: when the other has done its 20 steps, it has
  * begun its seventh. 27 steps of 8 samples in the time of 21. */
 static void throughput_is_of_the_whole_span(void **state)
@@ -242,6 +287,8 @@ int main(void)
         cmocka_unit_test(one_stage_accumulates),
         cmocka_unit_test(the_step_is_split_into_parts),
         cmocka_unit_test(a_slow_host_sets_the_pace),
+        cmocka_unit_test(a_host_that_reads_batches_takes_turns),
+        cmocka_unit_test(a_host_of_a_stage_reads_its_input),
         cmocka_unit_test(throughput_is_of_the_whole_span),
         cmocka_unit_test(a_slow_input_sets_the_pace),
         cmocka_unit_test(it_is_monotone),
