@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "common/alloc.h"
@@ -446,15 +445,6 @@ static void program_meta(dl_trace_writer *writer, char **program, const program_
     free(command);
 }
 
-/* Processor time of children that have ended, and of theirs. */
-static double children_s(void)
-{
-    struct rusage usage = {0};
-    (void)getrusage(RUSAGE_CHILDREN, &usage);
-    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-           1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
-}
-
 /* The trace of copies, opened when its first samples exist. */
 typedef struct program_trace {
     const program_options *options;
@@ -476,8 +466,7 @@ static dl_status begin_trace(dl_bench *bench, void *begun, dl_error *err)
 static dl_status end_trace(program_trace *trace, const dl_cpu_usage *before, dl_status status,
                            dl_error *err)
 {
-    dl_cpu_usage after = dl_cpu_usage_now();
-    after.own_s += children_s(); /* the copies do not count as other programs */
+    const dl_cpu_usage after = dl_target_usage_now();
     const dl_cpu_disturbance disturbed = dl_cpu_disturbed(before, &after);
     dl_run_meta_disturbed(trace->writer, &disturbed);
     if (dl_interrupt_caught()) dl_trace_writer_meta(trace->writer, "stopped", dl_interrupt_name());
@@ -509,7 +498,7 @@ static dl_status measure_program(const program_options *options, const regex_t *
                                       .trace = &trace};
     dl_bench bench;
     int runs = 0;
-    const dl_cpu_usage before = dl_cpu_usage_now();
+    const dl_cpu_usage before = dl_target_usage_now();
     status = dl_bench_program(&bench, &config, &runs, err);
     dl_interrupt_met();
     if (trace.writer != NULL) status = end_trace(&trace, &before, status, err);

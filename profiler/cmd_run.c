@@ -202,6 +202,20 @@ static void say_no_trace(const profiled_run *run)
     }
 }
 
+/* Reports that others used more than this part of the processors, where training on these was
+ * recorded. */
+#define DISTURBED_FRAC 0.1
+
+static void say_disturbed(const profiled_run *run, FILE *out)
+{
+    const dl_cpu_disturbance *d = &run->end.disturbed;
+    if (run->traces.torch_count == 0 || !(d->others_frac + d->steal_frac > DISTURBED_FRAC)) return;
+    fprintf(out, "dlprof run: other programs used %.0f %% of the processors meanwhile, ",
+            100 * d->others_frac);
+    if (d->steal_frac > 0.005) fprintf(out, "the host took %.0f %%, ", 100 * d->steal_frac);
+    fprintf(out, "so that steps are longer, and vary: record again when the machine is idle\n");
+}
+
 static void print_summary(const profiled_run *run, FILE *out)
 {
     fprintf(out, "dlprof run: %s ran %.2f s", run->options->command[0],
@@ -213,6 +227,7 @@ static void print_summary(const profiled_run *run, FILE *out)
     }
     fprintf(out, "; %zu %s in %s\n", run->traces.trace_count,
             run->traces.trace_count == 1 ? "trace" : "traces", run->capture.output);
+    say_disturbed(run, out);
     dl_run_traces_print(&run->traces, out);
 }
 
@@ -226,6 +241,10 @@ static void write_json(const profiled_run *run, FILE *out)
     fprintf(out, "],\n\"exit_code\": %d,\n\"signal\": %d,\n\"elapsed_s\": ", run->end.exit_code,
             run->end.signal);
     dl_json_number(out, dl_ns_to_s((double)run->end.elapsed_ns));
+    fputs(",\n\"others_frac\": ", out);
+    dl_json_number(out, run->end.disturbed.others_frac);
+    fputs(",\n\"steal_frac\": ", out);
+    dl_json_number(out, run->end.disturbed.steal_frac);
     fputs(",\n\"folder\": ", out);
     dl_json_string(out, run->capture.output);
     fputs(",\n\"processes\": ", out);

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -321,17 +322,30 @@ static int wait_for_end(pid_t pid)
     return status;
 }
 
+dl_cpu_usage dl_target_usage_now(void)
+{
+    dl_cpu_usage usage = dl_cpu_usage_now();
+    struct rusage children = {0};
+    (void)getrusage(RUSAGE_CHILDREN, &children);
+    usage.own_s += (double)(children.ru_utime.tv_sec + children.ru_stime.tv_sec) +
+                   1e-6 * (double)(children.ru_utime.tv_usec + children.ru_stime.tv_usec);
+    return usage;
+}
+
 dl_status dl_target_run(char *const *argv, dl_target_end *end, dl_error *err)
 {
     inherited before;
     take_signals(&before);
     pid_t pid = 0;
     *end = (dl_target_end){0};
+    const dl_cpu_usage used = dl_target_usage_now();
     const int64_t start_ns = dl_clock_ns();
     const int reason = start_target(argv, &before, &pid);
     pthread_sigmask(SIG_SETMASK, &before.mask, NULL);
     const int status = reason == 0 ? wait_for_end(pid) : 0;
     end->elapsed_ns = dl_clock_ns() - start_ns;
+    const dl_cpu_usage used_now = dl_target_usage_now();
+    end->disturbed = dl_cpu_disturbed(&used, &used_now);
     give_signals_back(&before);
     if (reason != 0) {
         end->exit_code = reason == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;

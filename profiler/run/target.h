@@ -6,15 +6,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/cpu.h"
 #include "common/status.h"
 #include "profiler/inject/settings.h"
 
 /* How a target ended. */
 typedef struct dl_target_end {
-    int exit_code;      /* as in a shell: 128 + signal if a signal killed the target */
-    int signal;         /* the signal that killed it, or 0 */
-    int64_t elapsed_ns; /* from its start to its end */
+    int exit_code;                /* as in a shell: 128 + signal if a signal killed the target */
+    int signal;                   /* the signal that killed it, or 0 */
+    int64_t elapsed_ns;           /* from its start to its end */
+    dl_cpu_disturbance disturbed; /* meanwhile, by all but the target and this process */
 } dl_target_end;
+
+/* dl_cpu_usage_now, where children that have ended, and theirs, are not other programs. */
+dl_cpu_usage dl_target_usage_now(void);
 
 /* Runs argv[0] with the arguments argv (ended by a NULL) as execvp does: looked up in PATH, a
  * script without #! by /bin/sh; in this process's own environment, group, directory and standard

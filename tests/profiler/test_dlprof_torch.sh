@@ -42,6 +42,18 @@ tested=$dlprof
 expect 3 "trained hooked" run -o whole -- python3 train.py 60 cpu 3
 expect 3 "by PyTorch's profiler" run -o said -- python3 train.py 60 cpu 3
 expect 0 "for dlsim: dlcal costs $PWD/next/" run -o next -- python3 train.py 60 cpu 0
+# Beside a busy loop for each processor at least a third of them is others'.
+for ((busy = 0; busy < $(nproc); busy++)); do
+    while :; do :; done &
+done
+expect 0 "% of the processors meanwhile, " \
+    run -o crowded --json crowded.json -- python3 train.py 60 cpu 0
+# shellcheck disable=SC2046
+kill $(jobs -p)
+wait 2>/dev/null
+python3 -c 'import json
+run = json.load(open("crowded.json"))
+assert 0.25 < run["others_frac"] <= 1 and 0 <= run["steal_frac"] <= 1, run' || fail "others: $(cat crowded.json)"
 [ "$(ls -A whole | wc -l)" -eq 1 ] || fail "whole holds $(ls -A whole)"
 counted() { # FILE...: operators "Optimizer.step" of both optimizers
     zcat "$@" | grep -o "Optimizer.step#SGD.step" | wc -l
