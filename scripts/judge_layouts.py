@@ -58,19 +58,20 @@ def number(text):
     return float(text) if text else 0.0
 
 
-def kind_of(nodes, tp=1, pp=1, sharded=""):
-    axes = [name for name, size in (("tp", tp), ("pp", pp)) if size > 1] or ["dp"]
+def kind_of(nodes, tp=1, pp=1, sharded="", cp=1):
+    axes = [name for name, size in (("tp", tp), ("cp", cp), ("pp", pp)) if size > 1] or ["dp"]
     return f"{nodes} node{'s' if nodes > 1 else ''}, {' '.join(axes)}{' ' + sharded if sharded else ''}"
 
 
-def options(network, machine, arithmetic, dp, batch, accumulate, tp=1, pp=1, sharded="none", more=()):
+def options(network, machine, arithmetic, dp, batch, accumulate, tp=1, pp=1, sharded="none", more=(), cp=1):
     """Of a step of `batch` samples by `dp` replicas, in `accumulate` micro-batches."""
     given = ["--workload", network, "--machine", machine, "--arithmetic", arithmetic,
              "--mode", "allreduce", "--batch", str(batch), "--set", f"exchange.sharded={sharded}",
              "--set", "scenario.steps=6", *more]
-    if tp * pp == 1:
+    if tp * cp * pp == 1:
         return given + ["--workers", str(dp), "--set", f"sync.accumulate={accumulate}"]
-    axes = f"tp={tp},pp={pp},dp={dp}" if tp > 1 else f"pp={pp},dp={dp}"
+    axes = "".join(f"{name}={size}," for name, size in (("tp", tp), ("cp", cp), ("pp", pp)) if size > 1 or name == "pp")
+    axes += f"dp={dp}"
     schedule = [] if "pipeline.schedule=interleaved" in given else ["--set", "pipeline.schedule=1f1b"]
     return given + ["--layout", axes, "--micro-batches", str(accumulate), *schedule]
 
@@ -159,23 +160,32 @@ SKIPPED = []  # rows whose layout cannot be simulated, with the reason
 
 
 def mlperf():
-    """Llama 3.1 8B in fp8 on nodes of eight GPUs, a micro-batch a step."""
+    """Llama 3.1 8B and 405B in fp8 on nodes of eight GPUs, or racks of 72 (of more than a node as nodes of
+    four, without the rack's NVLink between them); 8B with a micro-batch a step, of half a sequence a GPU
+    where there are fewer sequences than GPUs; 405B as NVIDIA's configurations have it for as many
+    micro-batches, in eight chunks of two layers a stage."""
     given = set()  # GPUs whose smallest row has come
     for r in table("mlperf51_1node.csv") + table("mlperf51_smallest.csv"):
         name = re.search(r"(GB300|GB200|B300|B200|H200|H100)", r["gpu"])[1].lower()
         gpus, batch, each = int(r["gpus"]), int(r["global_batch"]), int(r["gpus_per_node"])
-        why = ("weights that are not trained (LoRA)" if r["benchmark"] == "llama2_70b_lora" else
-               "a context axis" if r["benchmark"] == "llama31_405b" or batch < gpus else "")
-        if why:
-            SKIPPED.append(f"mlperf {r['benchmark']} {r['org']}, {gpus} {name}: {why}")
+        if r["benchmark"] == "llama2_70b_lora":
+            SKIPPED.append(f"mlperf {r['benchmark']} {r['org']}, {gpus} {name}: weights that are not trained (LoRA)")
             continue
-        nodes, first = gpus // each, name not in given
-        given.add(name)
-        machine = f"{gpus}x{name}" if nodes == 1 or name[0] == "g" else f"{nodes}x{each}x{name}@8x400ib"
-        yield Row("mlperf", f"8B {r['org']} {name}", kind_of(nodes), name, gpus,
+        large = r["benchmark"] == "llama31_405b"
+        nodes, accumulate = gpus // each, max(1, int(number(r["grad_accum"])))
+        first = name not in given and not large
+        if first:
+            given.add(name)
+        port = "4x800ib" if name == "gb300" else "4x400ib" if name == "gb200" else "8x400ib"
+        machine = f"{gpus}x{name}" if nodes == 1 or gpus <= 8 else f"{nodes}x{each}x{name}@{port}"
+        dp = batch // accumulate if large else min(gpus, batch // accumulate)
+        pp, cp = (8, 2) if large else (1, gpus // dp)
+        tp = gpus // (dp * pp * cp)
+        chunks = ("--set", "pipeline.schedule=interleaved", "--set", "pipeline.chunks=8") if large else ()
+        yield Row("mlperf", f"{'405B' if large else '8B'} {r['org']} {name}", kind_of(nodes, tp, pp, cp=cp), name, gpus,
                   8192 * batch / float(r["step_s_median"]) / gpus, first, 0,
-                  options("llama3_8b:sequence=8192,fused=yes,sums=within,attention=cudnn", machine, "fp8", gpus, batch,
-                          max(1, int(number(r["grad_accum"]))), 1, 1, "optimizer"))
+                  options(f"llama3_{'405b' if large else '8b'}:sequence=8192,fused=yes,sums=within,attention=cudnn",
+                          machine, "fp8", dp, batch, accumulate, tp, pp, "optimizer", chunks, cp))
 
 
 def torchtitan():

@@ -125,7 +125,7 @@ static void try_micro_batch(char **fits, const dl_scenario *scenario, const dl_c
                             const dl_point *point)
 {
     const dl_split split = dl_point_split(point);
-    const int64_t unit = (int64_t)point->workers * split.shards * split.micro_batches;
+    const int64_t unit = (int64_t)point->workers * dl_split_batches(&split) * split.micro_batches;
     if (split.stages > 1 && scenario->pipeline->schedule == DL_SCHEDULE_GPIPE) return;
     const int64_t samples = dl_largest_fitting(scenario, costs, point, unit) / unit;
     if (samples == 0) return;
@@ -162,19 +162,22 @@ static void try_layout(char **fits, const dl_scenario *scenario, const dl_costs 
     const int gpus = dl_gpu_options_count(scenario->gpu);
     const int stages = point->stages > 1 ? point->stages : 1;
     const int tensor = point->tensor > 1 ? point->tensor : 1;
+    const int context = point->context > 1 ? point->context : 1;
     dl_point tried = *point;
     const int64_t all = point->batch / point->workers;
     tried.workers = 1;
     tried.gpu_count = 0;
-    for (int shards = 2; shards * stages * tensor <= gpus && shards <= all; shards *= 2) {
+    for (int shards = 2; shards * stages * tensor * context <= gpus && shards <= all; shards *= 2) {
         tried.shards = shards;
         tried.batch = all - all % shards;
         const dl_gpu_memory memory = dl_run_memory(scenario, costs, &tried);
         if (shards <= point->shards || !dl_memory_fits(&memory)) continue;
         char *tp = tensor > 1 ? dl_format("tp=%d,", tensor) : dl_strdup("");
         char *pp = stages > 1 ? dl_format("pp=%d,", stages) : dl_strdup("");
-        char *text = dl_format("--layout %s%sfsdp=%d (%s)", tp, pp, shards,
+        char *cp = context > 1 ? dl_format("cp=%d,", context) : dl_strdup("");
+        char *text = dl_format("--layout %s%s%sfsdp=%d (%s)", tp, cp, pp, shards,
                                DL_BYTES_TEXT(memory.needs_bytes));
+        free(cp);
         dl_join(fits, ", ", text);
         free(tp);
         free(pp);

@@ -76,7 +76,7 @@ static unsigned gpu_needs(const dl_scenario *scenario, const dl_point *point)
     if (with_state) needs |= DL_NEED_STATE;
     if (dl_point_workers_per_gpu(point) > 1) needs |= DL_NEED_SHARING;
     if (several && (slows || (collective && options->overlap))) needs |= DL_NEED_OVERLAP;
-    if (point->shards > 1) needs |= DL_NEED_OVERLAP;
+    if (dl_point_reduces_within(point)) needs |= DL_NEED_OVERLAP;
     if (collective || !(mode->needs & DL_NEED_PARAMETERS)) return needs;
     if (options->where == DL_WHERE_GPU) return needs;
     needs |= mode->needs & (DL_NEED_AVERAGE | DL_NEED_UPDATE);

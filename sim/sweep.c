@@ -386,13 +386,14 @@ dl_point dl_sweep_baseline(const dl_scenario *scenario, const dl_costs *costs,
         baseline.option[DL_SYNC_ACCUMULATE] = (double)costs->accumulate;
     if (dl_point_is_split(point)) {
         const dl_gpu_memory memory = dl_run_memory(scenario, costs, &baseline);
-        if (point->tensor > 1 || memory.needs_bytes > memory.has_bytes) {
+        if (point->tensor > 1 || point->context > 1 || memory.needs_bytes > memory.has_bytes) {
             baseline.option[DL_SYNC_ACCUMULATE] = point->option[DL_SYNC_ACCUMULATE];
             baseline.stages = point->stages;
             baseline.micro_batches = point->micro_batches;
             baseline.shards = point->shards;
             baseline.chunks = point->chunks;
             baseline.tensor = point->tensor;
+            baseline.context = point->context;
             baseline.axes = point->axes;
             return baseline;
         }

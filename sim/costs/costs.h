@@ -44,6 +44,11 @@ typedef struct dl_layer_cost {
     /* Further collectives of the backward pass, concurrent with matrix products of that time: the
      * longer of the two counts */
     dl_value tensor_collectives_beside, tensor_beside_ns_per_sample;
+    /* Keys and values of the GPU's part of a sequence, sent to the next of context_ranks GPUs
+     * (backward with their gradients); time of attention beside each hop; rings of a forward pass
+     * in a backward pass, which computes attention again; unknown: none */
+    dl_value context_bytes_per_sample, context_forward_ns_per_sample;
+    dl_value context_backward_ns_per_sample, context_forward_again;
 } dl_layer_cost;
 
 #define DL_SHARING_MAX 64
@@ -178,6 +183,7 @@ typedef struct dl_costs {
     dl_sharded sharded;    /* by the measured program */
     int64_t tensor_ranks;  /* GPUs that divide each layer (tensor parallelism); costs are per GPU;
                               below 2: none */
+    int64_t context_ranks; /* GPUs that divide each sequence; likewise */
     int64_t accumulate;    /* micro-batches of the program's step; costs are per micro-batch; below
                               2: no accumulation */
     bool overlap;          /* the measured program exchanges during its backward pass */

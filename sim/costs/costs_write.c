@@ -47,6 +47,7 @@ static void write_head(FILE *out, const dl_costs *costs)
         {"batch_max", costs->batch_max, 1},
         {"accumulate", costs->accumulate, 2},
         {"tensor_ranks", costs->tensor_ranks, 2},
+        {"context_ranks", costs->context_ranks, 2},
         {"cores", costs->cores, 1},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
@@ -235,6 +236,10 @@ static void write_all(FILE *out, const dl_costs *costs, const char *comment)
         write_line(out, "tensor_collectives_backward", &layer->tensor_collectives_backward);
         write_line(out, "tensor_collectives_beside", &layer->tensor_collectives_beside);
         write_line(out, "tensor_beside_ns_per_sample", &layer->tensor_beside_ns_per_sample);
+        write_line(out, "context_bytes_per_sample", &layer->context_bytes_per_sample);
+        write_line(out, "context_forward_ns_per_sample", &layer->context_forward_ns_per_sample);
+        write_line(out, "context_backward_ns_per_sample", &layer->context_backward_ns_per_sample);
+        write_line(out, "context_forward_again", &layer->context_forward_again);
     }
     const char *section = "";
     for (size_t i = 0; i < dl_cost_keys.count; i++) {

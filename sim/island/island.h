@@ -27,6 +27,11 @@
  * FSDP. With stages parameters are gathered in the first forward pass of a step and kept, and
  * gradients reduced in the last backward pass, as in PyTorch's pipeline schedules.
  *
+ * Parts of a sequence. GPUs that have one each sum their gradients like shards, whether or not
+ * parameters are sharded: if not, what a rank has of the sums goes on to the other workers, and all
+ * parameters are gathered in the first forward pass of a step. A ring of keys and values makes a
+ * hop beside each block of attention; what it takes longer is added to the pass, as below.
+ *
  * Layers divided among GPUs: a rank is these GPUs (tp), which gather and reduce activations in each
  * layer and so wait for the slowest of them. The time of a pass's collectives is computed before
  * the run, on links that all ranks of the same nodes use at the same time, and added to each part
@@ -77,7 +82,7 @@ typedef enum dl_island_task {
     DL_ISLAND_READY /* owned, takes no time: the rank's gradients of bucket `slot` are ready */
 } dl_island_task;
 
-/* Collectives among the GPUs of a rank in a pass. */
+/* Collectives in a pass, among the GPUs of a rank and around the parts of a sequence. */
 typedef struct dl_island_tensor {
     double ns, sent_bytes; /* of all of them */
 } dl_island_tensor;

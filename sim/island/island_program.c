@@ -245,6 +245,13 @@ static void communicate_back(builder *b, int rank, const uint32_t *segment, uint
     }
 }
 
+/* Whether shards gather and reduce in each pass: else parameters in the first forward pass of a
+ * step, gradients in the last backward pass. */
+static bool in_each_pass(const dl_split *split)
+{
+    return split->stages == 1 && dl_split_is_sharded(split);
+}
+
 /* --- passes ----------------------------------------------------------------------------------- */
 
 /* A part of a pass, which starts with the collectives of its layers. */
@@ -290,7 +297,7 @@ static void add_sharded_forward(builder *b, int rank, dl_pass_of k, bool is_firs
 {
     const dl_buckets *buckets = buckets_of(b, rank);
     const int count = buckets->count;
-    const bool gathers = b->shape->split.stages == 1 || is_first;
+    const bool gathers = in_each_pass(&b->shape->split) || is_first;
     uint32_t before = add_segment(b, rank, true, k, buckets->share[count], work_ns);
     after(b, first_of(b, before), b->scattered[rank]); /* of the previous pass */
     for (int i = count - 1; i >= 0; i--) {
@@ -306,7 +313,7 @@ static void add_sharded_backward(builder *b, int rank, int pass, dl_pass_of k, b
     const dl_buckets *buckets = buckets_of(b, rank);
     const int count = buckets->count;
     const dl_island_shape *shape = b->shape;
-    const bool alone = shape->split.stages == 1;
+    const bool alone = in_each_pass(&shape->split);
     const uint32_t before = b->segment[rank];
     const bool tells = shape->tells_ready && shape->exchanges_buckets && is_last;
     uint32_t *segment = dl_calloc((size_t)count, sizeof *segment, "segments");
@@ -329,7 +336,8 @@ static bool has_buckets(const builder *b, int rank, bool forward, bool is_first,
 {
     const dl_island_shape *shape = b->shape;
     if (buckets_of(b, rank) == NULL) return false;
-    if (shape->split.shards > 1) return shape->split.stages == 1 || (forward ? is_first : is_last);
+    if (shape->split.shards > 1)
+        return in_each_pass(&shape->split) || (forward ? is_first : is_last);
     return !forward && is_last && shape->tells_ready && shape->exchanges_buckets;
 }
 

@@ -62,7 +62,7 @@ dl_status dl_run_ranks_open(dl_run_ranks *ranks, const dl_scenario *scenario, co
     const dl_split split = dl_point_split(point);
     dl_stage pieces[DL_PIECES_MAX];
     *ranks = (dl_run_ranks){.options = *scenario->gpu};
-    if (split.shards > 1) ranks->options.sharded = DL_SHARDED_PARAMETERS;
+    if (dl_split_is_sharded(&split)) ranks->options.sharded = DL_SHARDED_PARAMETERS;
     if (split.stages > 1) ranks->options.own_buckets = false;
     dl_model_layers_init(&ranks->model, costs);
     ranks->all = (dl_memory_rank){
@@ -70,7 +70,7 @@ dl_status dl_run_ranks_open(dl_run_ranks *ranks, const dl_scenario *scenario, co
         .model = &ranks->model,
         .options = &ranks->options,
         .split = split,
-        .sharers = split.shards > 1 ? split.shards : point->workers,
+        .sharers = dl_split_is_sharded(&split) ? split.shards : point->workers * split.shards,
         .parameter_bytes =
             costs->parameter_bytes < 0 ? (double)NAN : (double)costs->parameter_bytes,
         .state_bytes = costs->state_bytes < 0 ? (double)NAN : (double)costs->state_bytes,
@@ -252,8 +252,9 @@ static dl_status take_stages(const dl_run_config *run, const dl_costs *costs, dl
     double all = 0;
     for (int s = 0; s < split.stages && status == DL_OK; s++) {
         dl_stage *stage = &island->stages[s];
-        stage->update_ns *= factor / split.shards;
-        if (scenario->gpu->sharded != DL_SHARDED_NONE) stage->update_ns /= run->point->workers;
+        const bool shares = scenario->gpu->sharded != DL_SHARDED_NONE;
+        stage->update_ns *= factor / (shares || dl_split_is_sharded(&split) ? split.shards : 1);
+        if (shares) stage->update_ns /= run->point->workers;
         all += stage->parameter_bytes;
     }
     if (split.stages == 1) island->pieces[0] = island->stages[0];

@@ -1,5 +1,12 @@
-/* Collectives of the GPUs that divide layers (tensor parallelism): priced before the run, as a pass
- * of a layer waits for them and its GPUs do nothing else meanwhile. */
+/* Collectives of the GPUs that divide layers (tensor parallelism), and rings of those that divide
+ * sequences (context parallelism): priced before the run, as a pass of a layer waits for them and
+ * its GPUs do nothing else meanwhile; or for what they take longer than the kernels beside them.
+ *
+ * With hops of h and blocks of attention of b, forward and backward, c GPUs wait in a layer
+ *
+ *   forward    (c - 1) max(0, h - b)
+ *   backward   2 max(0, h - b') + (c - 2) max(0, 2 h - b'), b' being a backward block: keys and
+ *              values go beside all blocks but the last, their gradients beside all but the first */
 #include "sim/island/island.h"
 
 #include <math.h>
@@ -9,8 +16,8 @@
 #include "common/alloc.h"
 #include "common/units.h"
 
-/* Ranks of workers whose GPUs are on the same nodes, starting with the priced one: their
- * collectives run at the same time. */
+/* Groups of GPUs on the same nodes, starting with the priced one: their collectives run at the same
+ * time. */
 typedef struct neighbours {
     dl_place *places; /* [count x size] */
     int count, size;
@@ -20,18 +27,19 @@ typedef struct price {
     int *likeness; /* [likeness_count] see likeness_of */
     int likeness_count;
     double bytes;
-    double ns, sent_bytes; /* of one rank, all its GPUs together */
+    double ns, sent_bytes; /* of one group, all its GPUs together */
 } price;
 
 typedef struct pricing {
     const dl_gpu_options *options;
     const dl_workload *workload;
     const dl_split *split;
-    const dl_place *places; /* [workers x GPUs of a worker], rank by rank */
-    int ranks;              /* of all workers */
-    int *of_node, *next;    /* [nodes], [GPUs]: list of a node's places; -1: its end */
-    int *seen, search;      /* [ranks] number of the last search that found it */
-    price *prices;          /* [price_count] computed so far */
+    dl_axis axis;        /* the groups are the GPUs along it: tp or cp */
+    int size, groups;    /* GPUs of a group; groups of all workers */
+    dl_place *places;    /* [groups x size] */
+    int *of_node, *next; /* [nodes], [GPUs]: list of a node's places; -1: its end */
+    int *seen, search;   /* [groups] number of the last search that found it */
+    price *prices;       /* [price_count] computed so far */
     int price_count;
 } pricing;
 
@@ -86,10 +94,10 @@ static dl_status time_of(const pricing *p, const neighbours *of, dl_collective_k
 
 static void list_nodes(pricing *p)
 {
-    const int gpus = p->ranks * p->split->tensor, nodes = p->options->machine.nodes;
+    const int gpus = p->groups * p->size, nodes = p->options->machine.nodes;
     p->of_node = dl_calloc((size_t)nodes, sizeof *p->of_node, "nodes");
     p->next = dl_calloc((size_t)gpus, sizeof *p->next, "GPUs");
-    p->seen = dl_calloc((size_t)p->ranks, sizeof *p->seen, "ranks");
+    p->seen = dl_calloc((size_t)p->groups, sizeof *p->seen, "groups");
     for (int n = 0; n < nodes; n++)
         p->of_node[n] = -1;
     for (int g = gpus - 1; g >= 0; g--) {
@@ -111,14 +119,14 @@ static void add_neighbour(pricing *p, neighbours *of, int *room, int other)
     memcpy(&of->places[of->size * of->count++], &p->places[other * of->size], size);
 }
 
-static neighbours neighbours_of(pricing *p, int rank)
+static neighbours neighbours_of(pricing *p, int group)
 {
-    neighbours of = {.size = p->split->tensor};
+    neighbours of = {.size = p->size};
     int room = 0;
     p->search++;
-    add_neighbour(p, &of, &room, rank);
+    add_neighbour(p, &of, &room, group);
     for (int i = 0; i < of.size; i++)
-        for (int g = p->of_node[p->places[rank * of.size + i].node]; g >= 0; g = p->next[g])
+        for (int g = p->of_node[p->places[group * of.size + i].node]; g >= 0; g = p->next[g])
             add_neighbour(p, &of, &room, g / of.size);
     return of;
 }
@@ -143,11 +151,11 @@ static int *likeness_of(const pricing *p, const neighbours *of, int *count)
     return likeness;
 }
 
-/* An all-gather and a reduce-scatter of `bytes`, or an all-reduce, which takes equally long on a
- * ring. */
-static dl_status pair_of(pricing *p, int rank, double bytes, const price **found, dl_error *err)
+/* Of `bytes` an all-gather and a reduce-scatter, or an all-reduce, which takes equally long on a
+ * ring; or around parts of a sequence the all-gather alone, which is a ring of such hops. */
+static dl_status price_of(pricing *p, int group, double bytes, const price **found, dl_error *err)
 {
-    neighbours of = neighbours_of(p, rank);
+    neighbours of = neighbours_of(p, group);
     price made = {.bytes = bytes};
     made.likeness = likeness_of(p, &of, &made.likeness_count);
     const size_t size = (size_t)made.likeness_count * sizeof *made.likeness;
@@ -160,7 +168,8 @@ static dl_status pair_of(pricing *p, int rank, double bytes, const price **found
     }
     if (*found == NULL) {
         status = time_of(p, &of, DL_ALLGATHER, &made, err);
-        if (status == DL_OK) status = time_of(p, &of, DL_REDUCE_SCATTER, &made, err);
+        if (status == DL_OK && p->axis == DL_AXIS_TP)
+            status = time_of(p, &of, DL_REDUCE_SCATTER, &made, err);
         DL_APPEND(p->prices, p->price_count, "prices") = made;
         *found = &p->prices[p->price_count - 1];
     } else {
@@ -170,30 +179,125 @@ static dl_status pair_of(pricing *p, int rank, double bytes, const price **found
     return status;
 }
 
-static dl_status price_rank(pricing *p, const dl_model_layers *model, const dl_stage *stage,
-                            int worker, int rank, dl_island_tensor *to, dl_error *err)
+/* Bytes of a layer's collective; 0: it has none. */
+static double bytes_of(const pricing *p, const dl_model_layer *layer)
+{
+    if (p->axis == DL_AXIS_CP) return p->size * layer->context_bytes * p->split->samples;
+    if (layer->tensor_calls[0] + layer->tensor_calls[1] + layer->beside_calls == 0) return 0;
+    return layer->tensor_bytes * p->split->samples;
+}
+
+static void add_pairs(const pricing *p, const dl_model_layer *layer, const price *pair,
+                      dl_island_tensor *sum)
+{
+    for (int i = 0; i < 2; i++) {
+        sum[i].ns += layer->tensor_calls[i] * pair->ns;
+        sum[i].sent_bytes += layer->tensor_calls[i] * pair->sent_bytes;
+    }
+    sum[0].ns += fmax(0, layer->beside_calls * pair->ns - layer->beside_ns * p->split->samples);
+    sum[0].sent_bytes += layer->beside_calls * pair->sent_bytes;
+}
+
+static void add_rings(const pricing *p, const dl_model_layer *layer, const price *ring,
+                      dl_island_tensor *sum)
+{
+    const double hop_ns = ring->ns / (p->size - 1), samples = p->split->samples;
+    const double back_ns = layer->block_ns[0] * samples;
+    const double forward_ns = (p->size - 1) * fmax(0, hop_ns - layer->block_ns[1] * samples);
+    sum[1].ns += forward_ns;
+    sum[1].sent_bytes += ring->sent_bytes;
+    sum[0].ns += 2 * fmax(0, hop_ns - back_ns) + (p->size - 2) * fmax(0, 2 * hop_ns - back_ns) +
+                 layer->rings_again * forward_ns;
+    sum[0].sent_bytes += (2 + layer->rings_again) * ring->sent_bytes;
+}
+
+/* Takes the times of a group's passes over the piece that are longer than those in to[2]. */
+static dl_status price_group(pricing *p, const dl_model_layers *model, const dl_stage *piece,
+                             int group, dl_island_tensor *to, dl_error *err)
 {
     dl_island_tensor sum[2] = {{0}};
-    const price *pair = NULL; /* of the previous layer: most layers are alike */
-    const int number = worker * dl_split_ranks(p->split) + rank;
-    const int end = p->split->stages > 1 ? stage->first + stage->count : model->count;
-    for (int l = stage->first; l < end; l++) {
+    const price *found = NULL; /* of the previous layer: most layers are alike */
+    const int end = p->split->stages > 1 ? piece->first + piece->count : model->count;
+    for (int l = piece->first; l < end; l++) {
         const dl_model_layer *layer = &model->layers[l];
-        const double bytes = layer->tensor_bytes * p->split->samples;
-        if (layer->tensor_calls[0] + layer->tensor_calls[1] + layer->beside_calls == 0) continue;
+        const double bytes = bytes_of(p, layer);
         dl_status status = DL_OK;
-        if (pair == NULL || pair->bytes != bytes) status = pair_of(p, number, bytes, &pair, err);
+        if (!(bytes > 0)) continue;
+        if (found == NULL || found->bytes != bytes) status = price_of(p, group, bytes, &found, err);
         if (status != DL_OK) return status;
-        for (int i = 0; i < 2; i++) {
-            sum[i].ns += layer->tensor_calls[i] * pair->ns;
-            sum[i].sent_bytes += layer->tensor_calls[i] * pair->sent_bytes;
-        }
-        sum[0].ns += fmax(0, layer->beside_calls * pair->ns - layer->beside_ns * p->split->samples);
-        sum[0].sent_bytes += layer->beside_calls * pair->sent_bytes;
+        if (p->axis == DL_AXIS_TP) add_pairs(p, layer, found, sum);
+        if (p->axis == DL_AXIS_CP) add_rings(p, layer, found, sum);
     }
     for (int i = 0; i < 2; i++)
-        if (sum[i].ns > to[i].ns) to[i] = sum[i];
+        if (sum[i].ns >= to[i].ns) to[i] = sum[i];
     return DL_OK;
+}
+
+/* The rank of a group's GPU `member`, and which part of the layers it has: groups are all ranks, or
+ * the parts of each stage and sequence. */
+static int rank_of(const pricing *p, int group, int member, int *part)
+{
+    const dl_split *split = p->split;
+    if (p->axis == DL_AXIS_TP) {
+        *part = member;
+        return group;
+    }
+    *part = group % split->tensor;
+    const int of_stage = group / split->tensor;
+    return dl_split_rank(split, of_stage % split->stages,
+                         of_stage / split->stages * split->context + member);
+}
+
+/* The rank with the first GPU of a rank's group. */
+static int first_of(const dl_split *split, dl_axis axis, int rank)
+{
+    const int shard = dl_split_shard(split, rank);
+    if (axis == DL_AXIS_TP) return rank;
+    return dl_split_rank(split, dl_split_stage(split, rank), shard - shard % split->context);
+}
+
+/* Adds the times along an axis, in the worker where they take longest, to `to`: a
+ * nanosecond at least, with which bytes are counted. */
+static dl_status price_axis(pricing *p, const dl_model_layers *model, const dl_stage *pieces,
+                            int workers, dl_island_tensor *to, dl_error *err)
+{
+    const dl_split *split = p->split;
+    const int gpus = dl_split_gpus(split), groups = gpus / p->size, chunks = split->chunks;
+    const int slots = dl_split_ranks(split) * chunks;
+    dl_island_tensor *own = dl_calloc(2 * (size_t)slots, sizeof *own, "collectives");
+    int part = 0;
+    p->groups = workers * groups;
+    p->places = dl_calloc((size_t)workers * (size_t)gpus, sizeof *p->places, "GPUs");
+    for (int g = 0; g < workers * gpus; g++) {
+        const int rank = rank_of(p, g % gpus / p->size, g % p->size, &part);
+        p->places[g] =
+            dl_gpu_options_place(p->options, g / gpus * gpus + dl_split_gpu(split, rank, part));
+    }
+    list_nodes(p);
+    dl_status status = DL_OK;
+    for (int i = 0; i < p->groups * chunks && status == DL_OK; i++) {
+        const int chunk = i % chunks, group = i / chunks;
+        const int rank = rank_of(p, group % groups, 0, &part);
+        const dl_stage *piece = &pieces[chunk * split->stages + dl_split_stage(split, rank)];
+        status = price_group(p, model, piece, group, &own[2 * (rank * chunks + chunk)], err);
+    }
+    /* A rank's GPUs send tensor / size of a group's bytes: `size` of them are in each group. */
+    for (int i = 0; i < 2 * slots && status == DL_OK; i++) {
+        const dl_island_tensor *from =
+            &own[2 * (first_of(split, p->axis, i / 2 / chunks) * chunks + i / 2 % chunks) + i % 2];
+        const double parts = p->axis == DL_AXIS_TP ? 1 : (double)split->tensor / p->size;
+        to[i].ns += from->sent_bytes > 0 ? fmax(1, from->ns) : from->ns;
+        to[i].sent_bytes += parts * from->sent_bytes;
+    }
+    for (int i = 0; i < p->price_count; i++)
+        free(p->prices[i].likeness);
+    free(p->prices);
+    free(p->of_node);
+    free(p->next);
+    free(p->seen);
+    free(p->places);
+    free(own);
+    return status;
 }
 
 dl_status dl_island_price_tensors(const dl_gpu_options *options, const dl_workload *workload,
@@ -201,40 +305,26 @@ dl_status dl_island_price_tensors(const dl_gpu_options *options, const dl_worklo
                                   const dl_stage *pieces, int workers, dl_island_tensor **made,
                                   dl_error *err)
 {
-    const int ranks = dl_split_ranks(split), gpus = dl_split_gpus(split);
+    const struct {
+        dl_axis axis;
+        int size;
+    } axes[] = {{DL_AXIS_TP, split->tensor}, {DL_AXIS_CP, split->context}};
     *made = NULL;
-    if (split->tensor == 1) return DL_OK;
-    dl_place *places = dl_calloc((size_t)workers * (size_t)gpus, sizeof *places, "GPUs");
-    for (int g = 0; g < workers * gpus; g++) {
-        const int rank = g % gpus / split->tensor;
-        places[g] = dl_gpu_options_place(options, g / gpus * gpus +
-                                                      dl_split_gpu(split, rank, g % split->tensor));
-    }
-    pricing p = {.options = options,
-                 .workload = workload,
-                 .split = split,
-                 .places = places,
-                 .ranks = workers * ranks};
-    list_nodes(&p);
+    if (split->tensor * split->context == 1) return DL_OK;
     dl_model_layers model;
     dl_model_layers_init(&model, costs);
-    const int chunks = split->chunks;
-    dl_island_tensor *to = *made =
-        dl_calloc(2 * (size_t)(ranks * chunks), sizeof *to, "collectives");
+    *made = dl_calloc(2 * (size_t)(dl_split_ranks(split) * split->chunks), sizeof **made,
+                      "collectives");
     dl_status status = DL_OK;
-    for (int i = 0; i < workers * ranks * chunks && status == DL_OK; i++) {
-        const int chunk = i % chunks, rank = i / chunks % ranks;
-        const dl_stage *piece = &pieces[chunk * split->stages + dl_split_stage(split, rank)];
-        status = price_rank(&p, &model, piece, i / chunks / ranks, rank,
-                            &to[2 * (rank * chunks + chunk)], err);
+    for (size_t a = 0; a < DL_LENGTH(axes) && status == DL_OK; a++) {
+        if (axes[a].size == 1) continue;
+        pricing p = {.options = options,
+                     .workload = workload,
+                     .split = split,
+                     .axis = axes[a].axis,
+                     .size = axes[a].size};
+        status = price_axis(&p, &model, pieces, workers, *made, err);
     }
-    for (int i = 0; i < p.price_count; i++)
-        free(p.prices[i].likeness);
-    free(p.prices);
-    free(p.of_node);
-    free(p.next);
-    free(p.seen);
-    free(places);
     dl_model_layers_free(&model);
     return status;
 }

@@ -62,6 +62,10 @@ static int add_layer(dl_model_layers *model, const dl_costs *costs, const char *
         layer->tensor_calls[1] = costs->layers[c].tensor_collectives_forward.value;
         layer->beside_calls = costs->layers[c].tensor_collectives_beside.value;
         layer->beside_ns = costs->layers[c].tensor_beside_ns_per_sample.value;
+        layer->context_bytes = costs->layers[c].context_bytes_per_sample.value;
+        layer->block_ns[0] = costs->layers[c].context_backward_ns_per_sample.value;
+        layer->block_ns[1] = costs->layers[c].context_forward_ns_per_sample.value;
+        layer->rings_again = costs->layers[c].context_forward_again.value;
         break;
     }
     return model->count++;
@@ -115,8 +119,10 @@ static double op_ns(const dl_costs *costs, int op, double batch)
 /* Number of GPUs between neighbours along an axis. */
 static int stride_of(const dl_split *split, dl_axis axis)
 {
-    const int sizes[DL_AXES] = {
-        [DL_AXIS_TP] = split->tensor, [DL_AXIS_PP] = split->stages, [DL_AXIS_FSDP] = split->shards};
+    const int sizes[DL_AXES] = {[DL_AXIS_TP] = split->tensor,
+                                [DL_AXIS_CP] = split->context,
+                                [DL_AXIS_PP] = split->stages,
+                                [DL_AXIS_FSDP] = dl_split_batches(split)};
     int stride = 1;
     for (int a = 0; split->axes[a] != axis; a++)
         stride *= sizes[split->axes[a]];
@@ -125,15 +131,19 @@ static int stride_of(const dl_split *split, dl_axis axis)
 
 int dl_split_gpu(const dl_split *split, int rank, int part)
 {
+    const int shard = dl_split_shard(split, rank);
     return dl_split_stage(split, rank) * stride_of(split, DL_AXIS_PP) +
-           dl_split_shard(split, rank) * stride_of(split, DL_AXIS_FSDP) +
+           shard / split->context * stride_of(split, DL_AXIS_FSDP) +
+           shard % split->context * stride_of(split, DL_AXIS_CP) +
            part * stride_of(split, DL_AXIS_TP);
 }
 
 int dl_split_rank_of(const dl_split *split, int gpu)
 {
+    const int batch = gpu / stride_of(split, DL_AXIS_FSDP) % dl_split_batches(split);
     return dl_split_rank(split, gpu / stride_of(split, DL_AXIS_PP) % split->stages,
-                         gpu / stride_of(split, DL_AXIS_FSDP) % split->shards);
+                         batch * split->context +
+                             gpu / stride_of(split, DL_AXIS_CP) % split->context);
 }
 
 /* --- cuts ------------------------------------------------------------------------------------ */

@@ -19,6 +19,11 @@
  * Tensor parallelism: costs with tensor_ranks = t are those of one of t GPUs that divide each
  * layer. In each pass of a layer they gather and reduce activations, without computing meanwhile.
  *
+ * Context parallelism: costs with context_ranks = c are those of one of c GPUs that have 1 / c of
+ * each sequence. Keys and values of attention go around them in a ring, beside the blocks of
+ * attention (TransformerEngine's AttnFuncWithCPAndKVP2P; Liu et al. 2023, "Ring attention"). They
+ * are shards that sum their gradients, with the samples of one.
+ *
  * Not modelled: connections that skip over a cut (make the layers that they span one layer).
  */
 #ifndef DL_SIM_ISLAND_SPLIT_H
@@ -81,6 +86,9 @@ typedef struct dl_model_layer {
     double tensor_bytes, tensor_calls[2]; /* a sample; of a backward, forward pass */
     double beside_calls, beside_ns;       /* further ones of a backward pass, beside so much of a
                                      * sample */
+    double context_bytes, block_ns[2];    /* a sample's keys and values on a GPU; time of attention
+                                        * between two of their hops; backward, forward */
+    double rings_again;                   /* forward rings of a backward pass */
 } dl_model_layer;
 
 typedef struct dl_model_layers {
@@ -91,20 +99,34 @@ typedef struct dl_model_layers {
 void dl_model_layers_init(dl_model_layers *model, const dl_costs *costs);
 void dl_model_layers_free(dl_model_layers *model);
 
-/* Axes of a worker's GPUs: those that divide each layer, stages, those that shard a stage. */
-typedef enum dl_axis { DL_AXIS_TP, DL_AXIS_PP, DL_AXIS_FSDP, DL_AXES } dl_axis;
+/* Axes of a worker's GPUs: those that divide each layer, each sequence, stages, those that shard a
+ * stage. */
+typedef enum dl_axis { DL_AXIS_TP, DL_AXIS_CP, DL_AXIS_PP, DL_AXIS_FSDP, DL_AXES } dl_axis;
 
 /* A point's split. A *rank* is the GPUs with the same stage and shard: one, or `tensor` of them,
  * which divide its layers and work in lockstep. */
 typedef struct dl_split {
     int stages;            /* >= 1 */
-    int shards;            /* ranks of a stage, >= 1 */
+    int shards;            /* ranks of a stage, >= 1, which reduce gradients together */
+    int context;           /* of the shards, those with parts of the same sequences, >= 1 */
     int tensor;            /* GPUs of a rank, >= 1 */
     dl_axis axes[DL_AXES]; /* from neighbours outwards */
     int chunks;        /* runs of layers of a stage, >= 1; piece c stages + s is stage s's run c */
     int micro_batches; /* of a step, >= 1 */
-    double samples;    /* of a micro-batch of a rank */
+    double samples;    /* of a micro-batch of a rank; with context of the ranks that share it */
 } dl_split;
+
+/* Shards of a stage that have different samples. */
+static inline int dl_split_batches(const dl_split *split)
+{
+    return split->shards / split->context;
+}
+
+/* Whether shards have a part of the parameters each (FSDP): else only sequences are divided. */
+static inline bool dl_split_is_sharded(const dl_split *split)
+{
+    return split->shards > split->context;
+}
 
 static inline int dl_split_ranks(const dl_split *split)
 {
@@ -119,8 +141,10 @@ static inline int dl_split_gpus(const dl_split *split)
 /* Whether the shards of a stage are nearer to each other than the stages of a shard. */
 static inline bool dl_split_shards_first(const dl_split *split)
 {
-    return split->axes[0] == DL_AXIS_FSDP ||
-           (split->axes[0] == DL_AXIS_TP && split->axes[1] == DL_AXIS_FSDP);
+    int a = 0;
+    while (split->axes[a] != DL_AXIS_FSDP && split->axes[a] != DL_AXIS_PP)
+        a++;
+    return split->axes[a] == DL_AXIS_FSDP;
 }
 
 static inline int dl_split_rank(const dl_split *split, int stage, int shard)

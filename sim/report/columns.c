@@ -816,7 +816,8 @@ static int64_t tokens_of(const dl_variant *variant, double *model_flop)
     const int64_t tokens = network.sequence;
     *model_flop = 0; /* of all GPUs that share the layers */
     for (size_t l = 0; l < network.layer_count; l++)
-        *model_flop += 3 * network.tensor * dl_pass_flop(&network.layers[l].forward);
+        *model_flop +=
+            3 * network.tensor * network.context * dl_pass_flop(&network.layers[l].forward);
     dl_architecture_free(&network);
     return tokens;
 }

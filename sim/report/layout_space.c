@@ -28,8 +28,8 @@ static const char *const tried[DL_LAYOUT_KEYS] = {
 };
 
 /* By dl_layout.order. */
-static const dl_axis orders[2][DL_AXES] = {{DL_AXIS_TP, DL_AXIS_PP, DL_AXIS_FSDP},
-                                           {DL_AXIS_TP, DL_AXIS_FSDP, DL_AXIS_PP}};
+static const dl_axis orders[2][DL_AXES] = {{DL_AXIS_TP, DL_AXIS_CP, DL_AXIS_PP, DL_AXIS_FSDP},
+                                           {DL_AXIS_TP, DL_AXIS_CP, DL_AXIS_FSDP, DL_AXIS_PP}};
 
 /* --- the layouts ------------------------------------------------------------------------------ */
 
@@ -123,9 +123,11 @@ static dl_status check_study(const dl_layout_space *s, dl_error *err)
 static char *layout_text(const dl_point *point, int order)
 {
     static const char *const names[] = {
-        [DL_AXIS_TP] = "tp", [DL_AXIS_PP] = "pp", [DL_AXIS_FSDP] = "fsdp"};
-    const int sizes[] = {
-        [DL_AXIS_TP] = point->tensor, [DL_AXIS_PP] = point->stages, [DL_AXIS_FSDP] = point->shards};
+        [DL_AXIS_TP] = "tp", [DL_AXIS_CP] = "cp", [DL_AXIS_PP] = "pp", [DL_AXIS_FSDP] = "fsdp"};
+    const int sizes[] = {[DL_AXIS_TP] = point->tensor,
+                         [DL_AXIS_CP] = point->context,
+                         [DL_AXIS_PP] = point->stages,
+                         [DL_AXIS_FSDP] = point->shards};
     char *text = NULL;
     for (int a = 0; a <= DL_AXES; a++) {
         const dl_axis axis = a < DL_AXES ? orders[order][a] : DL_AXES;
@@ -243,6 +245,7 @@ static void list_layouts(dl_layout_space *s)
                 for (int fsdp = 1; gpus / tp % pp == 0 && fsdp <= gpus / tp / pp; fsdp++) {
                     if (gpus / tp / pp % fsdp != 0) continue;
                     dl_layout l = {.point = {.tensor = tp,
+                                             .context = 1,
                                              .stages = pp,
                                              .shards = fsdp,
                                              .workers = gpus / tp / pp / fsdp,

@@ -53,7 +53,7 @@ static char *label_of(const dl_study *study, const dl_variant *variant, const dl
 static double largest_micro_batch(const dl_variant *variant, const dl_point *point)
 {
     const dl_split split = dl_point_split(point);
-    const int64_t unit = (int64_t)point->workers * split.shards * split.micro_batches;
+    const int64_t unit = (int64_t)point->workers * dl_split_batches(&split) * split.micro_batches;
     dl_point tried = *point;
     tried.batch = unit * MICRO_BATCH_MAX;
     const int64_t batch = dl_largest_fitting(&variant->scenario, &variant->costs, &tried, unit);

@@ -333,7 +333,8 @@ static void print_layout(FILE *out, const dl_variant *variant, const dl_split *o
 {
     fprintf(out, ", %d stages, %d micro-batches, %s", of->stages, of->micro_batches,
             dl_schedule_names[variant->scenario.pipeline->schedule]);
-    if (of->shards > 1) fprintf(out, ", each sharded over %d GPUs", of->shards);
+    if (dl_split_is_sharded(of)) fprintf(out, ", each sharded over %d GPUs", of->shards);
+    if (of->context > 1) fprintf(out, ", sequences divided over %d GPUs", of->context);
     if (of->tensor > 1) fprintf(out, ", layers divided over %d GPUs", of->tensor);
 }
 

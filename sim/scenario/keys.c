@@ -122,8 +122,9 @@ static const dl_key rows[] = {
      .help = "in place of gpus and workers: workers of each node (431: 4, 3, 1)"},
     {"machine", "layout", OWN, .form = "AXIS=SIZE, ...", .group = DL_TAKE_GPUS, .sweep = '|',
      .help = "GPUs of a worker (one replica), neighbours first: tp=COUNT divide each layer, "
-             "pp=COUNT are stages of its layers, fsdp=COUNT share parameters, gradients and "
-             "optimizer state; dp=COUNT, last: the workers. Default: one GPU"},
+             "cp=COUNT each sequence, pp=COUNT are stages of its layers, fsdp=COUNT share "
+             "parameters, gradients and optimizer state; dp=COUNT, last: the workers. Default: one "
+             "GPU"},
     {"machine", "dispatch", CHOICE(dl_dispatch_names), .fallback = "per_gpu", GPU(dispatch),
      .sweep = ',', .help = "host threads that launch the steps: one for all GPUs, or one each"},
     {"machine", "ahead", WHOLE(0, DL_STEPS_MAX), .fallback = "1", GPU(ahead), .sweep = ',',

@@ -10,14 +10,15 @@
 
 static int ranks_of(const dl_scenario_pipeline *p)
 {
-    return p->stages * p->shards * p->tensor;
+    return p->stages * p->shards * p->context * p->tensor;
 }
 
 /* --- [machine] layout ------------------------------------------------------------------------- */
 
 /* Axes from neighbours outwards: dp is the number of workers. */
 static const char *const axes[] = {
-    [DL_AXIS_TP] = "tp", [DL_AXIS_PP] = "pp", [DL_AXIS_FSDP] = "fsdp", "dp", NULL};
+    [DL_AXIS_TP] = "tp",     [DL_AXIS_CP] = "cp", [DL_AXIS_PP] = "pp",
+    [DL_AXIS_FSDP] = "fsdp", [DL_AXES] = "dp",    NULL};
 enum { AXIS_DP = DL_AXES, AXES };
 
 void dl_scenario_layout_complete(FILE *out, const char *typed, size_t kept)
@@ -110,7 +111,7 @@ static dl_status read_layout(dl_scenario *scenario, const dl_ini *ini, dl_sweep_
     const dl_ini_entry *stages = dl_ini_find(ini, "pipeline", "stages");
     dl_scenario_pipeline *p = scenario->pipeline;
     layout of = {.count = 0};
-    p->shards = p->tensor = 1;
+    p->shards = p->tensor = p->context = 1;
     for (int a = 0; a < DL_AXES; a++)
         p->axes[a] = (dl_axis)a;
     if (entry == NULL) return DL_OK;
@@ -123,6 +124,7 @@ static dl_status read_layout(dl_scenario *scenario, const dl_ini *ini, dl_sweep_
     p->stages = of.size[DL_AXIS_PP] > 0 ? of.size[DL_AXIS_PP] : 1;
     p->shards = of.size[DL_AXIS_FSDP] > 0 ? of.size[DL_AXIS_FSDP] : 1;
     p->tensor = of.size[DL_AXIS_TP] > 0 ? of.size[DL_AXIS_TP] : 1;
+    p->context = of.size[DL_AXIS_CP] > 0 ? of.size[DL_AXIS_CP] : 1;
     order_axes(p, &of);
     return take_workers(scenario, &of, ini, entry, &lists->workers, err);
 }

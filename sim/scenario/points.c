@@ -25,6 +25,11 @@ bool dl_point_is_split(const dl_point *point)
     return dl_point_ranks(point) > 1;
 }
 
+bool dl_point_reduces_within(const dl_point *point)
+{
+    return point->shards > 1 || point->context > 1;
+}
+
 dl_sharded dl_scenario_sharded(const dl_scenario *scenario)
 {
     const bool within = scenario->pipeline != NULL && scenario->pipeline->shards > 1;
@@ -35,7 +40,7 @@ dl_sharded dl_scenario_sharded(const dl_scenario *scenario)
 int dl_point_ranks(const dl_point *point)
 {
     return (point->stages > 1 ? point->stages : 1) * (point->shards > 1 ? point->shards : 1) *
-           (point->tensor > 1 ? point->tensor : 1);
+           (point->tensor > 1 ? point->tensor : 1) * (point->context > 1 ? point->context : 1);
 }
 
 int dl_point_gpus(const dl_point *point)
@@ -56,11 +61,13 @@ dl_split dl_point_split(const dl_point *point)
     const int micro_batches =
         stages > 1 ? point->micro_batches : (int)point->option[DL_SYNC_ACCUMULATE];
     const int shards = point->shards > 1 ? point->shards : 1;
+    const int context = point->context > 1 ? point->context : 1;
     dl_split split = {
         .stages = stages,
-        .shards = shards,
+        .shards = shards * context,
+        .context = context,
         .tensor = point->tensor > 1 ? point->tensor : 1,
-        .axes = {DL_AXIS_TP, DL_AXIS_PP, DL_AXIS_FSDP},
+        .axes = {DL_AXIS_TP, DL_AXIS_CP, DL_AXIS_PP, DL_AXIS_FSDP},
         .chunks = point->chunks > 1 && stages > 1 ? point->chunks : 1,
         .micro_batches = micro_batches,
         .samples = (double)(point->batch / point->workers / shards / micro_batches),
@@ -692,13 +699,13 @@ static bool is_by_tensor(const dl_scenario *scenario, const dl_point *point)
 static bool is_in_each_step(const dl_scenario *scenario, const dl_point *point)
 {
     (void)scenario;
-    return point->mode->exchange == DL_EXCHANGES_GRADIENTS || point->shards > 1;
+    return point->mode->exchange == DL_EXCHANGES_GRADIENTS || dl_point_reduces_within(point);
 }
 
 static bool has_collectives(const dl_scenario *scenario, const dl_point *point)
 {
     return dl_scenario_is_collective(scenario, point) || scenario->inside != 0 ||
-           point->shards > 1 || point->tensor > 1;
+           dl_point_reduces_within(point) || point->tensor > 1;
 }
 
 static bool has_server(const dl_scenario *scenario, const dl_point *point)
@@ -798,6 +805,7 @@ dl_status dl_scenario_add_points(dl_scenario *scenario, const dl_ini *ini,
             point.shards = scenario->pipeline->shards;
             point.chunks = scenario->pipeline->chunks;
             point.tensor = scenario->pipeline->tensor;
+            point.context = scenario->pipeline->context;
             point.axes = scenario->pipeline->axes;
             point.micro_batches = scenario->pipeline->micro_batches;
         }

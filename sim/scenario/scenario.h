@@ -39,6 +39,7 @@ typedef struct dl_point {
     int shards;                   /* ranks that share a stage; <= 1: it is not sharded */
     int chunks;                   /* runs of layers of a stage; <= 1: one */
     int tensor;                   /* GPUs that divide each layer; <= 1: it is not divided */
+    int context;                  /* GPUs that divide each sequence; <= 1: it is not divided */
     const dl_axis *axes;          /* [DL_AXES] of a split model, borrowed */
 } dl_point;
 
@@ -62,6 +63,7 @@ typedef struct dl_scenario_pipeline {
     int micro_batch;       /* samples of each rank's, in place of micro_batches; 0: not given */
     int shards;            /* ranks that share a stage's parameters; 1: none */
     int tensor;            /* GPUs that divide each layer; 1: none */
+    int context;           /* GPUs that divide each sequence; 1: none */
     dl_axis axes[DL_AXES]; /* from neighbours outwards */
     dl_schedule schedule;
 } dl_scenario_pipeline;
@@ -191,6 +193,8 @@ void dl_scenario_slow(const dl_scenario *scenario, int workers, double *slow);
 /* Whether each worker of the point is several GPUs; GPUs of the point: workers x ranks, or fewer if
  * workers share them; largest number of workers on a GPU. */
 bool dl_point_is_split(const dl_point *point);
+/* Whether GPUs of a worker reduce gradients together: shards of a stage, or parts of a sequence. */
+bool dl_point_reduces_within(const dl_point *point);
 int dl_point_ranks(const dl_point *point); /* GPUs of a worker, unless workers share them */
 int dl_point_gpus(const dl_point *point);
 int dl_point_workers_per_gpu(const dl_point *point);

@@ -29,16 +29,25 @@ static void add_key(char **model, const char *key, const char *value)
     *model = grown;
 }
 
-/* The model's text with the layout's tp, unless it has its own, and the recomputation. */
+/* Appends the size of an axis, unless the text has its own. */
+static void add_axis(char **model, const char *key, int size)
+{
+    char number[16], own[16];
+    const char *at = strchr(*model, ':');
+    snprintf(number, sizeof number, "%d", size);
+    snprintf(own, sizeof own, "%s=", key);
+    for (at = at != NULL ? strstr(at, own) : NULL; at != NULL; at = strstr(at + 1, own))
+        if (at[-1] == ',' || at[-1] == ':') return;
+    if (size > 1) add_key(model, key, number);
+}
+
+/* The model's text with the layout's tp and cp, and the recomputation. */
 static char *model_text(const dl_scenario *scenario)
 {
     char *text = dl_strdup(scenario->model);
-    const char *keys = strchr(scenario->model, ':');
-    const int tensor = scenario->pipeline != NULL ? scenario->pipeline->tensor : 1;
-    const bool has = keys != NULL && (strstr(keys, ",tp=") || strstr(keys, ":tp="));
-    char number[16];
-    snprintf(number, sizeof number, "%d", tensor);
-    if (tensor > 1 && !has) add_key(&text, "tp", number);
+    const dl_scenario_pipeline *p = scenario->pipeline;
+    add_axis(&text, "tp", p != NULL ? p->tensor : 1);
+    add_axis(&text, "cp", p != NULL ? p->context : 1);
     if (scenario->recompute > 0)
         add_key(&text, "recompute", dl_recompute_names[scenario->recompute]);
     return text;
@@ -126,30 +135,40 @@ static dl_status take_costs(const dl_scenario *scenario, dl_costs *costs, dl_err
 
 /* Costs of layers are for a given number of GPUs that divide them: times of whole layers cannot be
  * divided. */
-static dl_status check_tensors(const dl_variant *variant, dl_error *err)
+static dl_status check_axis(const dl_costs *costs, const char *axis, const char *divided,
+                            const char *key, int64_t ranks, int wanted, dl_error *err)
 {
-    const dl_costs *costs = &variant->costs;
-    const dl_scenario_pipeline *pipeline = variant->scenario.pipeline;
-    const int has = costs->tensor_ranks > 1 ? (int)costs->tensor_ranks : 1;
-    const int wanted = pipeline != NULL ? pipeline->tensor : 1;
+    const int has = ranks > 1 ? (int)ranks : 1;
     if (has == wanted) return DL_OK;
     if (has > 1) {
         return dl_error_set_at(err, DL_ERR_DATA, costs->path, 0,
-                               "these are costs of one of %d GPUs that divide each layer: tp=%d "
-                               "in [machine] layout (--layout tp=%d)",
-                               has, has, has);
+                               "these are costs of one of %d GPUs that divide each %s: %s=%d "
+                               "in [machine] layout (--layout %s=%d)",
+                               has, divided, axis, has, axis, has);
     }
     return dl_error_set_at(
         err, DL_ERR_DATA, costs->path, 0,
-        "tp = %d divides each layer, but these are costs of whole layers, whose times cannot be "
-        "divided: take --workload NAME, or costs of one of %d GPUs with [costs] tensor_ranks = %d",
-        wanted, wanted, wanted);
+        "%s = %d divides each %s, but these are costs of whole %ss, whose times cannot be "
+        "divided: take --workload NAME of a transformer, or costs of one of %d GPUs with [costs] "
+        "%s = %d",
+        axis, wanted, divided, divided, wanted, key, wanted);
+}
+
+static dl_status check_divided(const dl_variant *variant, dl_error *err)
+{
+    const dl_costs *costs = &variant->costs;
+    const dl_scenario_pipeline *p = variant->scenario.pipeline;
+    const dl_status status = check_axis(costs, "tp", "layer", "tensor_ranks", costs->tensor_ranks,
+                                        p != NULL ? p->tensor : 1, err);
+    if (status != DL_OK) return status;
+    return check_axis(costs, "cp", "sequence", "context_ranks", costs->context_ranks,
+                      p != NULL ? p->context : 1, err);
 }
 
 /* Whether the model can be split as the variant's points require. */
 static dl_status check_split(const dl_variant *variant, dl_error *err)
 {
-    dl_status status = check_tensors(variant, err);
+    dl_status status = check_divided(variant, err);
     for (size_t p = 0; p < variant->scenario.point_count && status == DL_OK; p++) {
         const dl_point *point = &variant->scenario.points[p];
         if (!dl_point_is_split(point)) continue;

@@ -13,7 +13,10 @@
 #define CALLED(name) "here it is called '" name "'"
 
 static const char tensors[] = "write --layout tp=COUNT, GPUs that divide each layer";
-static const char no_context[] = "context and sequence parallelism are not simulated";
+static const char context[] = "write --layout cp=COUNT, GPUs that divide each sequence";
+static const char by_tokens[] =
+    "with --layout tp=COUNT norms and sums are divided by tokens, but for --workload "
+    "NAME:sequence_parallel=no; --layout cp=COUNT divides the whole sequence";
 static const char no_experts[] = "mixtures of experts and expert parallelism are not simulated";
 static const char split[] = "write --layout pp=COUNT, which splits the model";
 static const char tokens[] = "write --workload NAME:sequence=COUNT";
@@ -66,11 +69,11 @@ const dl_word dl_scenario_words[] = {
     {"tensor_parallel", NULL, tensors},
     {"tensor_parallel_size", NULL, tensors},
     {"tensor_model_parallel_size", NULL, tensors},
-    {"cp", NULL, no_context},
-    {"sp", NULL, no_context},
-    {"context_parallel", NULL, no_context},
-    {"sequence_parallel", NULL, no_context},
-    {"context_parallel_size", NULL, no_context},
+    {"cp", NULL, context},
+    {"sp", NULL, by_tokens},
+    {"context_parallel", NULL, context},
+    {"sequence_parallel", NULL, by_tokens},
+    {"context_parallel_size", NULL, context},
     {"ep", NULL, no_experts},
     {"moe", NULL, no_experts},
     {"expert", NULL, no_experts},

@@ -10,6 +10,7 @@
  *   llama:layers=32,width=4096,heads=32,kv_heads=8,feed_forward=14336,vocabulary=128256
  *   model/config.json:sequence=4096              of Hugging Face's transformers
  *   llama3_70b:tp=8,recompute=full               one of eight GPUs that divide each layer
+ *   llama3_70b:cp=4                              one of four that divide each sequence
  *
  * Counted are
  *
@@ -114,6 +115,8 @@ typedef struct dl_architecture_layer {
     /* Further collectives of the backward pass, concurrent with products of `beside_flop` per
      * sample */
     double tensor_beside, beside_flop;
+    double context_numbers; /* per sample, of keys and values that go around the `context` GPUs */
+    double rings_again;     /* forward rings of the backward pass */
     dl_layer_pass forward, backward;
 } dl_architecture_layer;
 
@@ -123,6 +126,7 @@ typedef struct dl_architecture {
     double input_numbers; /* per sample; 0 for indices of tokens */
     int64_t sequence;     /* tokens of a sample; 0: a sample is an image */
     int tensor;           /* GPUs that divide its layers; numbers are per GPU; 1: none do */
+    int context;          /* GPUs that divide each sequence; likewise */
     /* collectives of one of tensor_forward: an all-reduce, or the pair; 0: none */
     int tensor_calls;
     double cache_numbers; /* keys and values of a token in all layers, of one sequence; 0: none */

@@ -350,7 +350,8 @@ static dl_value assumed(double value)
  * targets. */
 static double input_bytes(const dl_architecture *architecture)
 {
-    return 4 * architecture->input_numbers + 16 * (double)architecture->sequence;
+    return (4 * architecture->input_numbers + 16 * (double)architecture->sequence) /
+           architecture->context;
 }
 
 static void set_op(dl_op_cost *op, const char *layer, const char *phase,
@@ -423,6 +424,29 @@ static double spread_of(const dl_architecture *architecture, const dl_roofline *
                  narrow / all * NARROW_LOG_SD);
 }
 
+/* Time of a pass's own attention, which is the first. */
+static double attention_ns(const dl_roofline *roofline, const dl_layer_pass *pass)
+{
+    int p = 0;
+    while (pass->parts[p].attention == DL_ATTENTION_NOT)
+        p++;
+    return part_ns(roofline, &pass->parts[p]);
+}
+
+/* Forward keys and values make context - 1 hops, backward with their gradients twice as many. */
+static void set_ring(dl_costs *costs, const dl_architecture *architecture,
+                     const dl_roofline *roofline, size_t l)
+{
+    const dl_architecture_layer *layer = &architecture->layers[l];
+    const int steps = architecture->context;
+    dl_layer_cost *to = &costs->layers[l];
+    costs->dispatch.kernels += LAUNCHES_OF_COLLECTIVE * (steps - 1) * (3 + layer->rings_again);
+    to->context_bytes_per_sample = assumed(layer->context_numbers * roofline->bytes_per_number);
+    to->context_forward_ns_per_sample = assumed(attention_ns(roofline, &layer->forward) / steps);
+    to->context_backward_ns_per_sample = assumed(attention_ns(roofline, &layer->backward) / steps);
+    if (layer->rings_again > 0) to->context_forward_again = assumed(layer->rings_again);
+}
+
 static void set_layer(dl_costs *costs, const dl_architecture *architecture,
                       const dl_roofline *roofline, size_t l)
 {
@@ -438,6 +462,7 @@ static void set_layer(dl_costs *costs, const dl_architecture *architecture,
     };
     const double working = working_of(roofline, layer);
     if (working > 0) costs->layers[l].working_bytes_per_sample = assumed(working);
+    if (layer->context_numbers > 0) set_ring(costs, architecture, roofline, l);
     if (!(layer->tensor_numbers > 0)) return;
     costs->dispatch.kernels +=
         LAUNCHES_OF_COLLECTIVE * architecture->tensor_calls *
@@ -481,6 +506,7 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
         .layers = dl_calloc(layers, sizeof *costs->layers, "layers"),
         .layer_count = layers,
         .tensor_ranks = architecture->tensor,
+        .context_ranks = architecture->context,
         .dispatch.kernels =
             (double)dl_architecture_kernels(architecture, in_half(&roofline), in_eight(&roofline)),
         .dispatch.few = is_fused,

@@ -25,6 +25,7 @@ enum {
     FUSE,
     DROPOUT,
     TENSOR,
+    CONTEXT,
     SEQUENCE_PARALLEL,
     RECOMPUTE,
     SUMS,
@@ -76,6 +77,8 @@ static const dl_network_key keys[KEYS] = {
                  "only with fused=no"},
     [TENSOR] = {"tp", NULL, 1, 1 << 10,
                 "GPUs that divide heads, feed-forward and vocabulary (padded to 128 tp)"},
+    [CONTEXT] = {"cp", NULL, 0, 1 << 10,
+                 "GPUs that divide each sequence, with fused attention; 0: none do"},
     [SEQUENCE_PARALLEL] = {"sequence_parallel", no_yes, 0, 0,
                            "with tp > 1 norms and sums are divided by tokens; no: all do all"},
     [SUMS] = {"sums", sums, 0, 0,
@@ -91,13 +94,14 @@ static const dl_network_key keys[KEYS] = {
               "cross-entropy), fused 4 (FlashAttention's, or compiled); times are those of plain"},
 };
 
-/* All numbers are per sample, and per GPU of the `tensor` that divide the layers as in Megatron-LM
+/* All numbers are per sample, and per GPU of the `context` that divide its tokens and the `tensor` that divide the layers as in Megatron-LM
  * (Shoeybi et al. 2019; Korthikanti et al. 2022): the products before attention and activation by
  * their outputs, those after them by their inputs, so that heads, `inside` and vocabulary are the
  * GPU's part. Norms and sums between them cover all `tokens`, or with sequence parallelism
  * `own_tokens`. */
 typedef struct sizes {
     double tokens, own_tokens, width, query_width, kv_width, inside, vocabulary, heads;
+    double context; /* GPUs that have `tokens` each */
     double norm_parameters;
     double tensor;
     int recompute, loss;
@@ -328,10 +332,33 @@ static void add_plain_scores(dl_architecture_layer *layer, const sizes *s)
     layer->kept_in_half += s->dropout ? 0 : n;
 }
 
+/* Of GPUs that divide the sequence each has two of 2 `context` pieces, the first and the last, the
+ * second and the second to last, ..., so that under a causal mask all attend as much: in each of
+ * `context` steps to the keys and values of another one, of which half is masked, or of which half
+ * is computed. The results of a step are added to those before, and in the backward pass the
+ * gradients of queries, and of keys and values, which go around with these: three numbers moved for
+ * each (TransformerEngine, transformer_engine/pytorch/attention/dot_product_attention/
+ * context_parallel.py, AttnFuncWithCPAndKVP2P; by the GPU with the last piece, which attends with
+ * all queries in each step). */
+static void add_ring(dl_architecture_layer *layer, const sizes *s)
+{
+    const double query = s->tokens * s->query_width, both = 2 * s->tokens * s->kv_width;
+    const double steps = s->context, more = steps - 1;
+    layer->context_numbers = both;
+    dl_layer_part *forward = &layer->forward.parts[layer->forward.count - 1],
+                  *backward = &layer->backward.parts[layer->backward.count - 1];
+    forward->numbers *= steps;
+    forward->kernels *= (int)steps;
+    backward->numbers *= steps;
+    backward->kernels *= (int)steps;
+    dl_pass_add(&layer->forward, 0, 3 * steps * query, 0, (int)steps);
+    dl_pass_add(&layer->backward, 0, 3 * more * (query + both), 0, 2 * (int)more);
+}
+
 /* Scores, their softmax, and the weighted sum of the values; recomputed entirely or not at all. */
 static void add_attention(dl_architecture_layer *layer, const sizes *s)
 {
-    const double flop = 4 * s->tokens * s->tokens * s->query_width; /* of both products */
+    const double flop = 4 * s->tokens * s->tokens * s->context * s->query_width; /* both products */
     const double scores = s->heads * s->tokens * s->tokens;
     const double query = s->tokens * s->query_width, key = s->tokens * s->kv_width;
     if (!s->plain) {
@@ -339,6 +366,7 @@ static void add_attention(dl_architecture_layer *layer, const sizes *s)
         const dl_attention kind = s->cudnn ? DL_ATTENTION_CUDNN : DL_ATTENTION_FUSED;
         dl_pass_add(&layer->forward, seen, 2 * query + 2 * key, 0, 1)->attention = kind;
         dl_pass_add(&layer->backward, 2.5 * seen, 4 * query + 4 * key, 0, 2)->attention = kind;
+        if (s->context > 1) add_ring(layer, s);
         return;
     }
     dl_pass_add(&layer->forward, flop / 2, query + key + scores, 0, 1);
@@ -466,6 +494,7 @@ static void add_block(dl_architecture *architecture, const sizes *s, char *name)
     } else if (s->recompute == RECOMPUTE_PRODUCTS) {
         recompute_products(layer, s);
     }
+    layer->rings_again = full || s->recompute == RECOMPUTE_SELECTIVE;
     set_collectives(layer, s, 2, (s->by_tokens ? 1 : 0) + (full ? 2 : 0));
     if (s->tensor > 1) add_beside(layer, s, qkv + s->inside * gates);
 }
@@ -541,9 +570,18 @@ static dl_status not_divided(dl_error *err, const char *by, int64_t number, cons
                         (long long)number, what, (long long)all);
 }
 
-static dl_status check(const int64_t *values, int64_t kv_heads, int64_t inside, dl_error *err)
+static dl_status check(const int64_t *values, int64_t kv_heads, int64_t inside, int64_t context,
+                       dl_error *err)
 {
     const int64_t heads = values[HEADS], tensor = values[TENSOR];
+    if (context > 1 && values[ATTENTION] == PLAIN) {
+        return dl_error_set(err, DL_ERR_RANGE,
+                            "cp = %lld: attention = plain has all scores in one GPU's memory; "
+                            "fused or cudnn",
+                            (long long)context);
+    }
+    if (context > 1 && values[SEQUENCE] % (2 * context) != 0)
+        return not_divided(err, "2 cp", 2 * context, "sequence", values[SEQUENCE]);
     if (values[HEAD_WIDTH] == 0 && values[WIDTH] % heads != 0)
         return not_divided(err, "heads", heads, "width", values[WIDTH]);
     if (heads % kv_heads != 0) return not_divided(err, "kv_heads", kv_heads, "heads", heads);
@@ -572,15 +610,18 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
     const int64_t kv_heads = values[KV_HEADS] > 0 ? values[KV_HEADS] : values[HEADS];
     const int64_t inside = values[FEED_FORWARD] > 0 ? values[FEED_FORWARD] : 4 * values[WIDTH];
     const bool encoder = values[KIND] == ENCODER;
-    dl_status status = check(values, kv_heads, inside, err);
+    const int64_t context = values[CONTEXT] > 0 ? values[CONTEXT] : 1;
+    dl_status status = check(values, kv_heads, inside, context, err);
     if (status != DL_OK) return status;
     const double width = (double)values[WIDTH], tensor = (double)values[TENSOR];
     const double heads = (double)values[HEADS] / tensor;
     const double head = values[HEAD_WIDTH] > 0 ? (double)values[HEAD_WIDTH] : width / values[HEADS];
     const bool by_tokens = tensor > 1 && values[SEQUENCE_PARALLEL] == YES;
+    const double tokens = (double)(values[SEQUENCE] / context);
     const sizes s = {
-        .tokens = (double)values[SEQUENCE],
-        .own_tokens = (double)values[SEQUENCE] / (by_tokens ? tensor : 1),
+        .tokens = tokens,
+        .context = (double)context,
+        .own_tokens = tokens / (by_tokens ? tensor : 1),
         .width = width,
         .query_width = head * heads,
         .kv_width = head * fmax(1, (double)kv_heads / tensor),
@@ -606,6 +647,7 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
     architecture->sequence = values[SEQUENCE];
     architecture->unfused = !s.fused;
     architecture->tensor = (int)values[TENSOR];
+    architecture->context = (int)context;
     architecture->tensor_calls = tensor > 1 ? 1 + by_tokens : 0;
     architecture->cache_numbers = encoder ? 0 : 2 * s.kv_width * (double)values[LAYERS];
     add_embedding(architecture, &s, values, encoder);
@@ -756,6 +798,7 @@ static const dl_word key_words[] = {
     {"num_key_value_heads", "kv_heads", NULL},
     {"head_dim", "head_width", NULL},
     {"tensor", "tp", NULL},
+    {"context", "cp", NULL},
     {"intermediate_size", "feed_forward", NULL},
     {"seq_len", "sequence", NULL},
     {"seq_length", "sequence", NULL},

@@ -305,6 +305,52 @@ static void other_programs_words_mean_the_same(void **state)
     }
 }
 
+/* Each of four GPUs has a quarter of all flop, kept numbers and moved ones, but for attention: it reads
+ * and writes 2 q + 2 k numbers of its part in each of four steps, and adds four results to each other, 3 q
+ * each; backward 4 q + 4 k a step, and three times the gradients of queries, keys and values, 3 (q + 2 k).
+ * Keys and values of 2 heads of 64 go around. All GPUs have all parameters. */
+static void a_quarter_of_each_sequence(void **state)
+{
+    (void)state;
+    dl_architecture one = {0}, four = {0}, full = {0};
+    static const char shape[] = "llama3_8b:width=512,layers=1,heads=8,kv_heads=2,sequence=1024";
+    char *four_text = dl_format("%s,cp=4", shape),
+         *full_text = dl_format("%s,cp=4,recompute=full", shape);
+    assert_int_equal(dl_architecture_make(&one, shape, NULL), DL_OK);
+    assert_int_equal(dl_architecture_make(&four, four_text, NULL), DL_OK);
+    assert_int_equal(dl_architecture_make(&full, full_text, NULL), DL_OK);
+    free(four_text);
+    free(full_text);
+    const double q = 256 * 512, k = 256 * 128;
+    for (size_t l = 0; l < one.layer_count; l++) {
+        const dl_architecture_layer *all = &one.layers[l], *part = &four.layers[l];
+        double numbers[2][2] = {{0}};
+        assert_int_equal(dl_layer_parameters(part), dl_layer_parameters(all));
+        assert_true(near_scaled(part->kept_numbers, all->kept_numbers / 4, 0, 1e-12));
+        assert_true(near_scaled(part->output_numbers, all->output_numbers / 4, 0, 1e-12));
+        for (int way = 0; way < 2; way++) {
+            const dl_layer_pass *whole = way ? &all->backward : &all->forward;
+            const dl_layer_pass *own = way ? &part->backward : &part->forward;
+            assert_true(near_scaled(dl_pass_flop(own), dl_pass_flop(whole) / 4, 0, 1e-12));
+            for (int p = 0; p < whole->count; p++)
+                numbers[way][0] += whole->parts[p].numbers;
+            for (int p = 0; p < own->count; p++)
+                numbers[way][1] += own->parts[p].numbers;
+        }
+        const bool is_block = l == 1;
+        assert_true(near_scaled(part->context_numbers, is_block ? 2 * k : 0, 0, 1e-12));
+        assert_true(near_scaled(
+            numbers[0][1], numbers[0][0] / 4 + (is_block ? 3 * (2 * q + 2 * k) + 4 * 3 * q : 0), 0,
+            1e-12));
+        const double back = is_block ? 3 * (4 * q + 4 * k) + 3 * 3 * (q + 2 * k) : 0;
+        assert_true(near_scaled(numbers[1][1], numbers[1][0] / 4 + back, 0, 1e-12));
+    }
+    assert_true(four.layers[1].rings_again == 0 && full.layers[1].rings_again == 1);
+    dl_architecture_free(&one);
+    dl_architecture_free(&four);
+    dl_architecture_free(&full);
+}
+
 /* The block of above with two heads of width 2 on two GPUs: each has half of the four matrices, 64,
  * and all of the norms, 16; half of all flop. With sequence parallelism it keeps of each norm 2 x 12
  * numbers / 2, and half of queries, keys, values, attention's result (4 x 12 / 2), and of the
@@ -467,6 +513,8 @@ static void errors_name_what_is_near(void **state)
         {"gpt2:tp=5", DL_ERR_RANGE, "tp = 5 does not divide heads = 12"},
         {"llama3_8b:kv_heads=4,tp=16,feed_forward=14344", DL_ERR_RANGE,
          "tp = 16 does not divide feed_forward = 14344"},
+        {"gpt2:cp=3", DL_ERR_RANGE, "2 cp = 6 does not divide sequence = 1024"},
+        {"gpt2:cp=2,attention=plain", DL_ERR_RANGE, "cp = 2: attention = plain has all scores"},
         {"gpt2:kv_heads=5", DL_ERR_RANGE, "kv_heads = 5 does not divide heads = 12"},
         {"gpt2:sequence=2048", DL_ERR_RANGE, "sequence = 2048: only 1024 positions"},
         {"resnet50:image=8", DL_ERR_RANGE, "image = 8: resnet50 needs 32 at least"},
@@ -490,6 +538,7 @@ int main(void)
         cmocka_unit_test(tensors_are_counted),
         cmocka_unit_test(a_block_by_hand),
         cmocka_unit_test(a_block_on_two_gpus),
+        cmocka_unit_test(a_quarter_of_each_sequence),
         cmocka_unit_test(attention_is_recomputed),
         cmocka_unit_test(heads_have_a_width_of_their_own),
         cmocka_unit_test(llama_like_blocks),

@@ -184,7 +184,7 @@ static void what_does_not_go_with_stages_is_refused(void **state)
     refuse_scenario("workers = 1\nlayout = dp=2\n", "", "workers is given too");
     refuse_scenario("layout = dp=2,pp=2\n", "", "dp, the workers, comes last");
     refuse_scenario("layout = pp=2,pp=2\n", "", "'pp' is given twice");
-    refuse_scenario("layout = cp=2\n", "", "context and sequence parallelism are not simulated");
+    refuse_scenario("layout = sp=2\n", "", "--layout cp=COUNT divides the whole sequence");
     refuse_scenario("layout = fspd=2\n", "", "did you mean 'fsdp'");
     refuse_scenario("layout = pp\n", "", "'pp' is not AXIS=SIZE");
     refuse_scenario("layout = pp=0\n", "", "0 is not in 1..64");

@@ -54,17 +54,22 @@ static void make(made *m, uint64_t seed)
     static const char *const schedules[] = {"gpipe", "1f1b", "interleaved", "2bw", "pipedream"};
     static const char *const sharded[] = {"none", "optimizer", "gradients"};
     static const char *const yes_no[] = {"yes", "no"};
-    static const int orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {2, 1, 0}, {1, 2, 0}};
-    static const char *const axes[] = {"tp", "pp", "fsdp"};
+    static const int orders[][4] = {
+        {0, 3, 1, 2}, {0, 2, 1, 3}, {1, 0, 3, 2}, {3, 2, 1, 0}, {1, 2, 3, 0}};
+    static const char *const axes[] = {"tp", "pp", "fsdp", "cp"};
     dl_random_init(&m->random, seed, 0, 0, 0);
     const int at = below(m, (int)DL_LENGTH(machines)), gpus = machines[at].gpus;
-    int sizes[3];
+    int sizes[4];
     sizes[0] = divisor(m, machines[at].node);
     sizes[1] = divisor(m, gpus / sizes[0] < 4 ? gpus / sizes[0] : 4);
     while (gpus / sizes[0] % sizes[1] != 0)
         sizes[1]--;
     sizes[2] = below(m, 2) ? divisor(m, gpus / sizes[0] / sizes[1]) : 1;
-    const int workers = gpus / sizes[0] / sizes[1] / sizes[2];
+    const int rest = gpus / sizes[0] / sizes[1] / sizes[2];
+    sizes[3] = below(m, 3) ? 1 : divisor(m, rest < 4 ? rest : 4);
+    while (rest % sizes[3] != 0)
+        sizes[3]--;
+    const int workers = rest / sizes[3];
     const char *mode = workers > 1 ? ONE_OF(m, modes) : "none";
     const int micro_batches = (1 + below(m, 4)) * sizes[1], samples = 1 << below(m, 4);
     const char *schedule = ONE_OF(m, schedules);
@@ -72,7 +77,7 @@ static void make(made *m, uint64_t seed)
     if (chunks > 1 && sizes[1] > 2) sizes[1] = 2; /* GPUs that are left over are idle */
     char layout[64] = "";
     const int *order = ONE_OF(m, orders);
-    for (int a = 0; a < 3; a++)
+    for (int a = 0; a < 4; a++)
         snprintf(layout + strlen(layout), sizeof layout - strlen(layout), "%s=%d,", axes[order[a]],
                  sizes[order[a]]);
     const bool flushes = strcmp(schedule, "2bw") != 0 && strcmp(schedule, "pipedream") != 0;

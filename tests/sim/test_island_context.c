@@ -1,0 +1,235 @@
+/* Workers whose GPUs have parts of the same sequences: times, bytes and memory by closed forms. */
+#include "tests/island_fixture.h"
+
+#include <stdlib.h>
+
+#include "common/alloc.h"
+#include "sim/scenario/study.h"
+
+/* Four layers of 0.1 ms + 10 us a sample forward and twice that backward, the first with `ring`. */
+#define DIVIDED(ranks, ring)                                                           \
+    "[costs]\nschema = 1\nparameter_bytes = 80000\nstate_bytes = 40000\n"              \
+    "context_ranks = " ranks "\n[gpu_memory]\nactivation_bytes_per_sample "            \
+    "= 7000\nworkspace_bytes = 1000\n" FIXTURE_LAYER("a") ring FIXTURE_LAYER("b")      \
+        FIXTURE_LAYER("c") FIXTURE_LAYER("d") FIXTURE_FREE_DISPATCH                    \
+        "[average]\nlatency_ns = 0\nread_bytes_per_s = 2e9\nwrite_bytes_per_s = 1e9\n" \
+        "[update]\nlatency_ns = 0\nread_bytes_per_s = 1e9\nwrite_bytes_per_s = 1e9\n"  \
+        "[sync]\nbarrier_ns = 0\nlock_ns = 0\n[overlap]\nslowdown = 1.25\n"
+#define RING(bytes, forward, backward, again)                                        \
+    "context_bytes_per_sample = " bytes "\ncontext_forward_ns_per_sample = " forward \
+    "\ncontext_backward_ns_per_sample = " backward "\ncontext_forward_again = " again "\n"
+
+static const char none[] = "[sync]\nmode = none\n[exchange]\noverlap = yes\nbucket_bytes = 0\n";
+
+/* What the ring of 1 MB a sample on each GPU adds to the step. */
+static double added_s(int gpus, const char *ring, int samples)
+{
+    char layout[32], *costs = NULL;
+    snprintf(layout, sizeof layout, "layout = cp=%d,dp=1\n", gpus);
+    double step_s[2];
+    for (int with = 0; with < 2; with++) {
+        costs = dl_format(DIVIDED("%d", "%s"), gpus, with ? ring : "");
+        dl_run_result r = run(costs, layout, samples, none);
+        step_s[with] = r.step_mean_s;
+        dl_run_result_free(&r);
+        free(costs);
+    }
+    return step_s[1] - step_s[0];
+}
+
+/* A hop of `bytes` from each of the GPUs to the next: a step of an all-gather of all. */
+static double hop_s(int gpus, double bytes)
+{
+    char path[64];
+    snprintf(path, sizeof path, "context_%d.ini", (int)getpid());
+    fixture_write(path, FIXTURE_GPUS);
+    dl_scenario s = fixture_scenario("[machine]\nfile = %s\nworkers = 1\n[workload]\ncosts = c\n"
+                                     "batch = 1\n",
+                                     path);
+    unlink(path);
+    dl_place places[8];
+    dl_error err = {0};
+    double ns = 0;
+    for (int g = 0; g < gpus; g++)
+        places[g] = dl_gpu_options_place(s.gpu, g);
+    const dl_collective_config config = {.kind = DL_ALLGATHER,
+                                         .algorithm = "auto",
+                                         .ranks = places,
+                                         .rank_count = gpus,
+                                         .bytes = gpus * bytes,
+                                         .chunk_bytes = DL_CHUNK_BYTES};
+    assert_int_equal(dl_collective_idle_ns(&s.gpu->links, &config, &ns, &err), DL_OK);
+    dl_scenario_free(&s);
+    return ns * 1e-9 / (gpus - 1);
+}
+
+/* 1 MB over 10 GB/s is 0.1 ms: a hop takes about that. Without attention beside them all n - 1 hops
+ * forward and 2 (n - 1) backward are waited for; with attention of 40 us a block forward and 150 us
+ * backward, (n - 1) (h - 40), and backward (n - 2) (2 h - 150); of 1 s nothing, but for a nanosecond. */
+static void hops_go_beside_attention(void **state)
+{
+    (void)state;
+    for (int n = 2; n <= 4; n += 2) {
+        for (int samples = 1; samples <= 2; samples++) {
+            const double h = hop_s(n, 1e6 * samples), few = n - 1, b = 1e-6 * samples;
+            assert_true(h > 80e-6 * samples && h < 140e-6 * samples);
+            assert_near(added_s(n, RING("1e6", "0", "0", "0"), samples), 3 * few * h, 1e-4);
+            assert_near(added_s(n, RING("1e6", "0", "0", "1"), samples), 4 * few * h, 1e-4);
+            assert_near(added_s(n, RING("1e6", "40e3", "1e9", "0"), samples), few * (h - 40 * b),
+                        1e-4);
+            assert_near(added_s(n, RING("1e6", "40e3", "150e3", "1"), samples),
+                        2 * few * (h - 40 * b) + (n - 2) * (2 * h - 150 * b), 1e-4);
+            assert_true(fabs(added_s(n, RING("1e6", "1e9", "1e9", "0"), samples)) < 1e-8);
+        }
+    }
+}
+
+/* Keys and values make n - 1 hops from each GPU forward and twice as many backward. Parameters, 80 kB,
+ * are gathered and gradients reduced once a step, whatever the micro-batches. */
+static void bytes_are_those_of_rings(void **state)
+{
+    (void)state;
+    static const char ring[] = DIVIDED("4", RING("1000", "1e9", "1e9", "0"));
+    for (int micro = 1; micro <= 2; micro++) {
+        char options[192];
+        snprintf(options, sizeof options, "%saccumulate = %d\n[exchange]\noverlap = yes\n",
+                 "[sync]\nmode = none\n", micro);
+        dl_run_result r = run(ring, "layout = cp=4,dp=1\n", 2, options);
+        assert_near(r.usage.traffic_bytes, 12 * (2 * 3 * 80000.0 + 3 * 3 * 4 * 2 * 1000.0), 1e-9);
+        dl_run_result_free(&r);
+        /* Of shards of parameters, of which two have each sample, all four gather them for each pass. */
+        dl_run_result both = run(DIVIDED("2", RING("1000", "1e9", "1e9", "0")),
+                                 "layout = cp=2,fsdp=2,dp=1\n", 4, options);
+        assert_near(both.usage.traffic_bytes,
+                    12 * (micro * 3 * 3 * 80000.0 + 4 * 3 * 1 * 2 * 1000.0), 1e-9);
+        dl_run_result_free(&both);
+    }
+}
+
+/* Two workers of two GPUs each sum gradients as a ring of all four does: 2 x 3 x 80 kB. */
+static void gradients_are_summed_over_all(void **state)
+{
+    (void)state;
+    const char *sums =
+        "[sync]\nmode = allreduce\n[exchange]\noverlap = yes\nbucket_bytes = 20000\n";
+    dl_run_result two = run(DIVIDED("2", ""), "layout = cp=2,dp=2\n", 2, sums);
+    dl_run_result four = run(DIVIDED("1", ""), "workers = 4\n", 4, sums);
+    assert_near(four.usage.traffic_bytes, 12 * 2 * 3 * 80000.0, 1e-9);
+    assert_near(two.usage.traffic_bytes, four.usage.traffic_bytes, 1e-9);
+    dl_run_result_free(&two);
+    dl_run_result_free(&four);
+}
+
+/* An axis of one GPU is none; the GPUs of an NVSwitch are all as near to each other. */
+static void axes_in_any_order(void **state)
+{
+    (void)state;
+    static const char *const layouts[] = {"cp=2,pp=2,fsdp=2", "pp=2,cp=2,fsdp=2",
+                                          "fsdp=2,pp=2,cp=2", "tp=1,fsdp=2,cp=2,pp=2"};
+    dl_costs costs = fixture_costs(DIVIDED("2", RING("1e5", "0", "0", "0")));
+    double first_s = 0;
+    for (size_t l = 0; l < DL_LENGTH(layouts); l++) {
+        dl_scenario s = fixture_scenario(
+            "[scenario]\nsteps = 8\n[machine]\nfile = dgx_h100\nlayout = %s,dp=1\n[workload]\n"
+            "costs = c\nbatch = 16\n[pipeline]\nmicro_batches = 4\nschedule = 1f1b\n[sync]\n"
+            "mode = none\n",
+            layouts[l]);
+        dl_run_result r = fixture_run(&costs, &s);
+        if (l == 0) first_s = r.step_mean_s;
+        assert_near(r.step_mean_s, first_s, 1e-9);
+        dl_run_result_free(&r);
+        dl_scenario_free(&s);
+    }
+    dl_costs_free(&costs);
+    dl_run_result with =
+        run(sharing, "layout = cp=1,fsdp=4,dp=2\n", 16, "[sync]\nmode = average\n");
+    dl_run_result without = run(sharing, "layout = fsdp=4,dp=2\n", 16, "[sync]\nmode = average\n");
+    assert_same(&with, &without);
+    dl_run_result_free(&with);
+    dl_run_result_free(&without);
+}
+
+/* GPUs 0, 1 below one switch have its links to themselves; the rings of GPUs 0, 2 and of 1, 3 share those
+ * between the switches. */
+static void rings_share_the_links(void **state)
+{
+    (void)state;
+    const char *costs = DIVIDED("2", RING("1e7", "0", "0", "0"));
+    dl_run_result near = run(costs, "layout = cp=2,fsdp=2,dp=1\n", 2, none);
+    dl_run_result far = run(costs, "layout = fsdp=2,cp=2,dp=1\n", 2, none);
+    const double hops_s = 3 * 1e7 / 1e10;
+    assert_near(far.step_mean_s - near.step_mean_s, hops_s, 0.05);
+    dl_run_result_free(&near);
+    dl_run_result_free(&far);
+}
+
+/* 80 kB of parameters and of gradients, 40 kB of state, 7 kB a sample, 1 kB: every GPU has its part of all
+ * samples of its replica, as the costs say; what is sharded, over all GPUs with the same layers. */
+static void memory_is_that_of_a_part(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *layout, *sharded;
+        double needs;
+    } cases[] = {
+        {"cp=4,dp=1", "none", 2 * 80e3 + 40e3 + 4 * 7e3 + 1e3},
+        {"cp=2,dp=2", "none", 2 * 80e3 + 40e3 + 2 * 7e3 + 1e3},
+        {"cp=2,dp=2", "optimizer", 2 * 80e3 + 40e3 / 4 + 2 * 7e3 + 1e3},
+        {"cp=4,dp=1", "optimizer", 2 * 80e3 + 40e3 / 4 + 4 * 7e3 + 1e3},
+        {"cp=2,fsdp=2,dp=1", "none", 2 * (20e3 + 80e3) + 40e3 / 4 + 2 * 7e3 + 1e3},
+    };
+    for (size_t c = 0; c < DL_LENGTH(cases); c++) {
+        char path[64];
+        snprintf(path, sizeof path, "context_memory_%d.ini", (int)getpid());
+        fixture_write(path, FIXTURE_GPUS);
+        dl_costs costs =
+            fixture_costs(cases[c].layout[3] == '4' ? DIVIDED("4", "") : DIVIDED("2", ""));
+        dl_scenario s = fixture_scenario("[machine]\nfile = %s\nlayout = %s\n[workload]\n"
+                                         "costs = c\nbatch = 4\n[sync]\nmode = allreduce\n"
+                                         "[exchange]\nbucket_bytes = 0\nsharded = %s\n",
+                                         path, cases[c].layout, cases[c].sharded);
+        unlink(path);
+        const dl_gpu_memory memory = dl_run_memory(&s, &costs, &s.points[0]);
+        assert_near(memory.needs_bytes, cases[c].needs, 1e-9);
+        dl_scenario_free(&s);
+        dl_costs_free(&costs);
+    }
+}
+
+/* Costs of whole sequences are not those of parts, nor the other way round. */
+static void whole_sequences_are_not_divided(void **state)
+{
+    (void)state;
+    static const char *const layouts[][2] = {{"layout = cp=2\n", "[costs] context_ranks = 2"},
+                                             {"workers = 2\n", "--layout cp=4"}};
+    for (int c = 0; c < 2; c++) {
+        char path[64], text[256];
+        snprintf(path, sizeof path, "context_costs_%d.ini", (int)getpid());
+        fixture_write(path, c == 0 ? DIVIDED("1", "") : DIVIDED("4", ""));
+        snprintf(text, sizeof text,
+                 "[machine]\nfile = dgx_h100\n%s[workload]\ncosts = %s\nbatch = 16\n",
+                 layouts[c][0], path);
+        dl_study study = {0};
+        dl_error err = {0};
+        dl_status status = dl_study_read_text(&study, "s.ini", text, strlen(text), &err);
+        if (status == DL_OK) status = dl_study_read_costs(&study, &err);
+        unlink(path);
+        assert_int_equal(status, DL_ERR_DATA);
+        assert_contains(err.text, layouts[c][1]);
+        dl_study_free(&study);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(hops_go_beside_attention),
+        cmocka_unit_test(bytes_are_those_of_rings),
+        cmocka_unit_test(gradients_are_summed_over_all),
+        cmocka_unit_test(axes_in_any_order),
+        cmocka_unit_test(rings_share_the_links),
+        cmocka_unit_test(memory_is_that_of_a_part),
+        cmocka_unit_test(whole_sequences_are_not_divided),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
