@@ -257,7 +257,7 @@ void dl_nccl_group_init(dl_nccl_group *group, const dl_links *links, const dl_pl
 {
     const dl_machine *m = links->machine;
     dl_links nominal;
-    dl_links_init(&nominal, m);
+    dl_links_in_file(links, &nominal);
     one_node *nodes = dl_calloc((size_t)m->kind_count, sizeof *nodes, "kinds of nodes");
     const int kinds = find_kinds(m, ranks, count, nodes), minor = dl_machine_nccl(m);
     *group = (dl_nccl_group){.ranks = count,
@@ -302,7 +302,7 @@ void dl_nccl_group_init(dl_nccl_group *group, const dl_links *links, const dl_pl
         group->ll128 = group->ll128 && allows_ll128(group, &nominal, &nodes[n], alike);
     }
     free(nodes);
-    dl_links_free(&nominal);
+    dl_links_free_limited(&nominal);
 }
 
 /* --- bandwidths ------------------------------------------------------------------------------ */

@@ -9,6 +9,13 @@
 #include "common/alloc.h"
 #include "sim/network/fabric.h"
 
+static void *copy_of(const void *values, int count, size_t size)
+{
+    void *copy = dl_calloc((size_t)count, size, "link limits");
+    memcpy(copy, values, (size_t)count * size);
+    return copy;
+}
+
 static int add_link(dl_node_links *links, double capacity, double latency_ns, const char *name,
                     const char *direction)
 {
@@ -191,6 +198,8 @@ void dl_links_init(dl_links *links, const dl_machine *machine)
         add_nvlinks(node, machine->classes);
         add_shm(node);
         find_nics(node);
+        node->in_file[0] = copy_of(node->capacity, node->count, sizeof *node->capacity);
+        node->in_file[1] = copy_of(node->latency_ns, node->count, sizeof *node->latency_ns);
         if (node->count > links->per_node) links->per_node = node->count;
     }
     links->count = machine->nodes * links->per_node;
@@ -210,6 +219,8 @@ static void free_node(dl_node_links *node)
 {
     free(node->capacity);
     free(node->latency_ns);
+    free(node->in_file[0]);
+    free(node->in_file[1]);
     free(node->name);
     free(node->gpu);
     free(node->pcie_switch);
@@ -232,13 +243,6 @@ void dl_links_free(dl_links *links)
     free(links->kinds);
     free(links->slots);
     *links = (dl_links){0};
-}
-
-static void *copy_of(const void *values, int count, size_t size)
-{
-    void *copy = dl_calloc((size_t)count, size, "link limits");
-    memcpy(copy, values, (size_t)count * size);
-    return copy;
 }
 
 static void limit_ports(dl_node_links *node, const dl_network_limits *limits)
@@ -268,6 +272,22 @@ void dl_links_limit_network(const dl_links *links, const dl_network_limits *limi
     limited->pair_capacity = limits->pair_bytes_per_s;
     limited->pairs = limited->count;
     limited->count += m->nodes * (m->nodes - 1) / 2;
+}
+
+void dl_links_in_file(const dl_links *links, dl_links *nominal)
+{
+    const int kinds = links->machine->kind_count;
+    *nominal = *links;
+    nominal->kinds = copy_of(links->kinds, kinds, sizeof *links->kinds);
+    for (int k = 0; k < kinds; k++) {
+        dl_node_links *node = &nominal->kinds[k];
+        node->capacity = copy_of(node->in_file[0], node->count, sizeof *node->capacity);
+        node->latency_ns = copy_of(node->in_file[1], node->count, sizeof *node->latency_ns);
+    }
+    nominal->site_capacity = (double)NAN;
+    nominal->slice_ns = 0;
+    if (links->pairs >= 0) nominal->count = links->pairs;
+    nominal->pairs = -1;
 }
 
 void dl_links_free_limited(dl_links *limited)

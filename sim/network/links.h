@@ -49,6 +49,7 @@ typedef struct dl_node_links {
     int count;
     double *capacity;                        /* [count] bytes a second */
     double *latency_ns;                      /* [count] */
+    double *in_file[2];                      /* both as in the machine file */
     char (*name)[DL_LINK_NAME_BYTES];        /* [count] "gpu3 up" */
     dl_edge *gpu, *pcie_switch, *nic, *port; /* of each GPU, switch, NIC; port: NIC to network */
     dl_edge *root;                           /* [sockets] */
@@ -115,6 +116,10 @@ typedef struct dl_network_limits {
 void dl_links_limit_network(const dl_links *links, const dl_network_limits *limits,
                             dl_links *limited);
 void dl_links_free_limited(dl_links *limited);
+
+/* Makes *nominal such a copy with all figures of the machine file, whatever has been limited or
+ * scaled since. */
+void dl_links_in_file(const dl_links *links, dl_links *nominal);
 
 /* The links of a node. */
 const dl_node_links *dl_links_node(const dl_links *links, int node);
