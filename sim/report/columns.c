@@ -266,8 +266,14 @@ GETTER(micro_batches_of, dl_point_is_split(&r->row->point)
 GETTER(schedule_of, dl_datum_text(dl_point_is_split(&r->row->point)
                                       ? dl_schedule_names[r->variant->scenario.pipeline->schedule]
                                       : NULL))
+/* Parts of a sequence share parameters only where these are sharded. */
+static int shards_of_split(dl_split split)
+{
+    return dl_split_is_sharded(&split) ? split.shards : 1;
+}
+
 GETTER(shards_of, dl_point_is_split(&r->row->point)
-                      ? dl_datum_count(dl_point_split(&r->row->point).shards)
+                      ? dl_datum_count(shards_of_split(dl_point_split(&r->row->point)))
                       : dl_datum_none())
 GETTER(tensor_of, dl_point_is_split(&r->row->point)
                       ? dl_datum_count(dl_point_split(&r->row->point).tensor)
