@@ -12,14 +12,13 @@
 static const char *of_compute(const dl_scenario *scenario, const dl_costs *costs,
                               const dl_point *point, double base_batch)
 {
-    const bool shards = scenario->gpu != NULL && scenario->gpu->sharded != DL_SHARDED_NONE;
     const bool serves = (point->mode->needs & DL_NEED_UPDATE) != 0;
-    const double workers = point->workers;
-    const double batch = (double)point->batch / workers;
+    const double sharers = dl_scenario_exchange(scenario, point).sharers;
+    const double batch = (double)point->batch / point->workers;
     const double all = dl_costs_step_ns(costs, batch, NULL) / batch;
     const double update = dl_costs_step_ns(costs, batch, "update") / batch;
     const double by_batch = dl_costs_step_ns(costs, base_batch, NULL) / base_batch - all;
-    const double by_update = serves ? update : shards ? update * (1 - 1 / workers) : 0;
+    const double by_update = serves ? update : update * (1 - 1 / sharers);
     if (by_update <= 0 && by_batch <= 0)
         return dl_run_varies(scenario, costs)
                    ? "steps vary, and one worker's were slow by chance"

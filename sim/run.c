@@ -15,12 +15,6 @@
 
 /* --- what a point needs --------------------------------------------------------------------- */
 
-/* Whether communication threads exchange while the workers compute. */
-static bool lags(const dl_point *point)
-{
-    return point->option[DL_SYNC_LAG] > 0;
-}
-
 int dl_run_fragments(const dl_scenario *scenario, const dl_point *point)
 {
     return dl_mode_takes(point->mode, DL_SYNC_FRAGMENTS) ? scenario->fragments : 1;
@@ -45,10 +39,10 @@ static dl_absences absences_of(const dl_scenario *scenario, const dl_point *poin
     return has ? scenario->absences : (dl_absences){0};
 }
 
-/* Workers and their communication threads. */
-static int agents(const dl_point *point)
+/* Workers, and the communication threads that exchange while they compute. */
+static int agents(const dl_scenario *scenario, const dl_point *point)
 {
-    return point->workers * (lags(point) ? 2 : 1);
+    return point->workers * (dl_scenario_exchange(scenario, point).lag > 0 ? 2 : 1);
 }
 
 static bool has_syncer(const dl_point *point)
@@ -60,22 +54,23 @@ static bool has_syncer(const dl_point *point)
 static int threads(const dl_scenario *scenario, const dl_point *point)
 {
     const bool merges = has_syncer(point) && !(scenario->syncer.merge_s > 0);
-    return agents(point) + point->workers * scenario->input.loaders + merges;
+    return agents(scenario, point) + point->workers * scenario->input.loaders + merges;
 }
 
 static unsigned gpu_needs(const dl_scenario *scenario, const dl_point *point)
 {
     const dl_mode *mode = point->mode;
     const dl_gpu_options *options = scenario->gpu;
+    const dl_exchange_plan plan = dl_scenario_exchange(scenario, point);
     const bool collective = dl_scenario_is_collective(scenario, point),
                several = point->workers > 1;
     const bool with_state = averages_state(scenario, point);
-    const bool slows = dl_mode_reduces_gradients(mode) && lags(point);
+    const bool slows = dl_mode_reduces_gradients(mode) && (plan.lag > 0 || plan.as_ready);
     unsigned needs = DL_NEED_OPS | DL_NEED_DISPATCH | DL_NEED_INPUT;
     needs |= mode->needs & (DL_NEED_PARAMETERS | DL_NEED_STATE);
     if (with_state) needs |= DL_NEED_STATE;
     if (dl_point_workers_per_gpu(point) > 1) needs |= DL_NEED_SHARING;
-    if (several && (slows || (collective && options->overlap))) needs |= DL_NEED_OVERLAP;
+    if (several && slows) needs |= DL_NEED_OVERLAP;
     if (dl_point_reduces_within(point)) needs |= DL_NEED_OVERLAP;
     if (collective || !(mode->needs & DL_NEED_PARAMETERS)) return needs;
     if (options->where == DL_WHERE_GPU) return needs;
@@ -159,18 +154,18 @@ unsigned dl_run_needs(const dl_scenario *scenario, const dl_costs *costs, const 
     if (dl_scenario_trains_by_keys(scenario) ||
         (scenario->generators != NULL && costs->trainer.token_gpu_ns.known))
         return generator;
-    unsigned needs = scenario->gpu != NULL
-                         ? gpu_needs(scenario, point)
-                         : dl_mode_needs(point->mode, agents(point), threads(scenario, point),
-                                         point->cores, scenario->average_state);
+    const dl_exchange_plan plan = dl_scenario_exchange(scenario, point);
+    unsigned needs = scenario->gpu != NULL ? gpu_needs(scenario, point)
+                                           : dl_mode_needs(point->mode, agents(scenario, point),
+                                                           threads(scenario, point), point->cores,
+                                                           scenario->average_state);
     if (dl_run_is_of_processes(scenario))
         needs = dl_run_process_needs(scenario, costs, point, needs);
     if (scenario->gpu == NULL && point->option[DL_SYNC_ACCUMULATE] > 1 && costs->accumulate < 2) {
         needs |= DL_NEED_AVERAGE | DL_NEED_PARAMETERS;
     }
-    if (scenario->gpu == NULL && point->mode->needs & DL_NEED_COPY &&
-        scenario->compression.kind != DL_COMPRESS_NONE) {
-        needs |= (unsigned)DL_NEED_QUANTISE << scenario->compression.kind;
+    if (scenario->gpu == NULL && point->mode->needs & DL_NEED_COPY && plan.packs) {
+        needs |= (unsigned)DL_NEED_QUANTISE << plan.message.kind;
         if (point->mode->exchange == DL_EXCHANGES_PARAMETERS) needs |= DL_NEED_LEARNED;
     }
     return needs | generator | (scenario->noise == DL_NOISE_TRACE ? DL_NEED_NOISE : 0);
@@ -288,7 +283,7 @@ static double pause_ns(const dl_scenario *scenario, const dl_point *point, dl_gp
 bool dl_run_starts_with_collectives(const dl_scenario *scenario, const dl_point *point)
 {
     return scenario->gpu != NULL && dl_mode_reduces_gradients(point->mode) && point->workers > 1 &&
-           !lags(point) && !runs_programs(scenario, point);
+           dl_scenario_exchange(scenario, point).lag == 0 && !runs_programs(scenario, point);
 }
 
 /* The GPUs of a run, with one or several GPUs per worker; NULL: none of this kind. */
@@ -310,16 +305,13 @@ static void free_gpus(run_gpus *gpus)
  * are views of their buckets need no copy back, nor do those of which a worker needs only its part
  * (the inputs of reduce-scatters in DeepSpeed's stage_1_and_2.py and FSDP's _fsdp_collectives.py).
  * FSDP reduces those of each micro-batch. */
-static void add_bucket_copies(dl_workload *workload, const dl_scenario *scenario,
-                              const dl_point *point)
+static void add_bucket_copies(dl_workload *workload, const dl_exchange_plan *plan)
 {
-    const dl_gpu_options *gpu = scenario->gpu;
-    if (!dl_mode_reduces_gradients(point->mode) || !gpu->overlap) return;
     const double half_ns = workload->bucket_ns / 2;
-    const bool each_pass = gpu->sharded == DL_SHARDED_PARAMETERS && point->workers > 1;
-    workload->compute_ns += half_ns * (each_pass ? point->option[DL_SYNC_ACCUMULATE] : 1);
+    if (plan->bucket_copies == 0) return;
+    workload->compute_ns += half_ns * plan->passes;
     workload->backward_ns += half_ns;
-    if (!gpu->bucket_views && gpu->sharded == DL_SHARDED_NONE) workload->update_ns += half_ns;
+    if (plan->bucket_copies > 1) workload->update_ns += half_ns;
 }
 
 /* Sets the source of a worker's batches on cores. */
@@ -368,9 +360,10 @@ static void init_workload(dl_workload *workload, const dl_run_config *config, co
         dl_workload_read_batches(workload);
     dl_workload_accumulate(workload, (int)point->option[DL_SYNC_ACCUMULATE],
                            scenario->gpu == NULL && costs->accumulate < 2);
-    if (scenario->gpu != NULL) add_bucket_copies(workload, scenario, point);
+    const dl_exchange_plan plan = dl_scenario_exchange(scenario, point);
+    add_bucket_copies(workload, &plan);
     if (scenario->gpu == NULL) {
-        dl_workload_compress(workload, costs, &scenario->compression);
+        dl_workload_compress(workload, costs, &plan.message);
         take_batches(workload, scenario, costs, own->samples);
     }
     if (scenario->noise == DL_NOISE_TRACE && point->workers > 1 && costs->exchange_run_count > 0) {
@@ -395,8 +388,7 @@ static dl_gpu_step gpu_step(const dl_run_config *config, const dl_costs *costs,
     dl_workload workload;
     init_workload(&workload, config, costs, own);
     /* A worker updates only its shard. */
-    if (config->scenario->gpu->sharded != DL_SHARDED_NONE)
-        workload.update_ns /= config->point->workers;
+    workload.update_ns /= dl_scenario_exchange(config->scenario, config->point).sharers;
     return (dl_gpu_step){
         .compute_ns = workload.compute_ns,
         .backward_ns = workload.backward_ns,
@@ -557,7 +549,7 @@ static void make_inputs(run_inputs *in, const dl_run_config *config, const dl_co
     dl_gpu_options *gpu = scenario->gpu != NULL ? &in->gpu : NULL;
     *in = (run_inputs){
         .costs = costs,
-        .cores = gpu != NULL ? agents(point) : point->cores,
+        .cores = gpu != NULL ? agents(scenario, point) : point->cores,
         .shares = shares_of(scenario, config->costs, point),
     };
     const int at_once = gpu != NULL           ? dl_point_workers_per_gpu(point)
@@ -587,19 +579,12 @@ static void free_inputs(run_inputs *in, const dl_scenario *scenario)
     free(in->expected_work);
 }
 
-/* Whether workers that have updated parts of the parameters gather all before the next step. */
-static bool gathers(const dl_scenario *scenario, const dl_point *point)
-{
-    const dl_sharded sharded = scenario->gpu != NULL ? scenario->gpu->sharded : DL_SHARDED_NONE;
-    return point->workers > 1 &&
-           (sharded == DL_SHARDED_OPTIMIZER || sharded == DL_SHARDED_GRADIENTS);
-}
-
 /* Without the machine. */
 static dl_team_config team_config(const dl_run_config *config, const run_inputs *in)
 {
     const dl_scenario *scenario = config->scenario;
     const dl_point *point = config->point;
+    const dl_exchange_plan plan = dl_scenario_exchange(scenario, point);
     const int workers = point->workers, threads = scenario->server_threads;
     const dl_syncer_config *syncer = syncer_of(scenario, point);
     /* GPUs of one worker vary, and are slow, individually. */
@@ -638,7 +623,7 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
         .interval = (int64_t)point->option[DL_SYNC_INTERVAL],
         .warmup = scenario->warmup,
         .option = point->option,
-        .comm_threads = lags(point),
+        .comm_threads = plan.lag > 0,
         .server_threads = threads < workers ? threads : workers,
         .average_state = averages_state(scenario, point),
         .interval_by_speed = scenario->interval_by_speed,
@@ -653,7 +638,7 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
                             : dl_mode_takes(point->mode, DL_SYNC_BLOCK_MOMENTUM),
         .fragments = dl_run_fragments(scenario, point),
         .reduces_inside = reduces_inside(scenario, point),
-        .gathers = gathers(scenario, point),
+        .gathers = plan.gathers_after,
         .advance = point->mode->advance,
         .exchanges = point->mode->exchange,
         .by_events = config->way == DL_RUN_BY_EVENTS,
@@ -688,12 +673,7 @@ static dl_status create_gpus(run_gpus *gpus, const dl_run_config *config, const 
         .engine = engine,
         .workers = point->workers,
         .server_threads = scenario->server_threads,
-        .collective =
-            dl_scenario_is_collective(scenario, point) && team->exchanges != DL_EXCHANGES_NOTHING,
-        .overlap = scenario->gpu->overlap && team->exchanges == DL_EXCHANGES_GRADIENTS,
-        .passes = scenario->gpu->sharded == DL_SHARDED_PARAMETERS && point->workers > 1
-                      ? (int)point->option[DL_SYNC_ACCUMULATE]
-                      : 1,
+        .plan = dl_scenario_exchange(scenario, point),
         .with_input = dl_costs_have_input(in->costs),
         .before = before,
         .before_count = before_count,

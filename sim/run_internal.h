@@ -30,7 +30,7 @@ double *dl_run_slow_devices(const dl_scenario *scenario, const dl_gpu_options *g
                             const dl_costs *costs, const dl_point *point);
 
 /* GPUs of the point's stages, or of workers of one GPU. Each shard holds a part of its stage; each
- * worker, its part of the state divided by [exchange] sharded. Must not move in memory; close it
+ * worker, its part of the state that they divide. Must not move in memory; close it
  * after errors too, which are those of dl_pipeline_cut. */
 typedef struct dl_run_ranks {
     dl_memory_rank all; /* except for the stage */

@@ -71,7 +71,7 @@ typedef enum dl_island_task {
     DL_ISLAND_FORWARD,
     DL_ISLAND_BACKWARD,
     DL_ISLAND_UPDATE,
-    DL_ISLAND_MESSAGE,  /* gradients are compressed to a message ([exchange] compress) */
+    DL_ISLAND_MESSAGE,  /* gradients are packed ([exchange] compress) */
     DL_ISLAND_RECORDED, /* of a recorded step */
     DL_ISLAND_LAUNCHED, /* the host has launched a pass: takes no time */
     DL_ISLAND_TENSOR,   /* collectives of the rank's own GPUs, in the pass of the next task */
@@ -103,7 +103,7 @@ typedef struct dl_island_shape {
     bool folded;              /* the shards of a stage work in lockstep: the first stands for all */
     bool lone_crossings;      /* folded, and only the first shard's crossings are simulated */
     bool tells_ready;         /* adds DL_ISLAND_READY tasks */
-    const double *message_ns; /* [stages] to compress all gradients of a GPU; 0: no compression */
+    const double *message_ns; /* [stages] to make messages of all gradients of a GPU; 0: none */
     double launch_ns;         /* of all forward and backward passes of the whole model */
     bool reads_batches;       /* DL_READS_BATCH */
     bool single_thread;       /* one thread launches all workers' passes, in turn */
@@ -165,6 +165,7 @@ dl_status dl_island_price_tensors(const dl_gpu_options *options, const dl_worklo
 typedef struct dl_islands_config {
     dl_island_shape shape;    /* its arrays are borrowed until free, like all pointers here */
     dl_gpus_config gpus;      /* for the exchange between workers, except its content */
+    dl_exchange_plan within;  /* among the shards of a worker */
     const double *held_share; /* [stages] share of the exchanged bytes in a stage, over all its
                                * shards */
     const double *slow;       /* [GPUs] factor on passes */

@@ -30,8 +30,8 @@ static void make_plane(dl_islands *is, int number)
     workload->parameter_bytes *= share;
     workload->state_bytes *= share;
     /* Servers also take buckets that are all sent at the end of the step. */
-    const bool is_cut =
-        config->shape.exchanges_buckets || !(config->gpus.overlap || config->gpus.collective);
+    const bool is_cut = config->shape.exchanges_buckets ||
+                        !(config->gpus.plan.as_ready || config->gpus.plan.is_collective);
     const bool as_ready = is_cut && split->shards == 1 && split->stages == 1;
     if (!as_ready) workload->gradient_count = 0;
     for (int w = 0; w < is->workers; w++) {
@@ -51,11 +51,10 @@ static dl_status init_planes(dl_islands *is, dl_error *err)
     const size_t gpus = (size_t)is->plane_count;
     dl_status status = DL_OK;
     /* Gradients reduced by shards are sent on in their reduction type, or as messages. */
-    const dl_gpu_options *all = is->config.gpus.options;
-    const bool halves = is->config.shape.exchanges_buckets && is->config.gpus.collective &&
-                        all->compression.kind == DL_COMPRESS_NONE &&
-                        all->sharded == DL_SHARDED_NONE && dl_islands_split(is)->shards > 1;
-    const double sent = halves ? dl_dtype_frac(all->reduce_dtype) : 1;
+    const dl_exchange_plan *plan = &is->config.gpus.plan;
+    const bool halves = is->config.shape.exchanges_buckets && plan->is_collective && !plan->packs &&
+                        plan->sharers == 1;
+    const double sent = halves ? is->config.within.sum_frac : 1;
     is->planes = dl_calloc(gpus, sizeof(dl_gpus *), "GPUs");
     is->plane_gpus = dl_calloc(gpus, sizeof(int *), "GPUs");
     is->plane_workloads = dl_calloc(gpus, sizeof *is->plane_workloads, "GPUs");
@@ -117,11 +116,12 @@ static dl_status init_part(dl_islands *is, int worker, int number, int part, int
     dl_place *ranks = dl_calloc((size_t)split->shards, sizeof *ranks, "shards");
     for (int f = 0; f < split->shards; f++)
         ranks[f] = is->places[dl_islands_gpu(is, worker, dl_split_rank(split, of->stage, f), part)];
-    const dl_dtype dtype = of->gathers ? options->param_dtype : options->reduce_dtype;
-    dl_collective_config config = dl_gpu_options_collective(
-        options, is->config.gpus.workload, of->gathers ? DL_ALLGATHER : DL_REDUCE_SCATTER, ranks,
-        split->shards,
-        dl_dtype_frac(dtype) * is->config.shape.buckets[of->stage].bytes[of->bucket]);
+    const dl_exchange_plan *within = &is->config.within;
+    dl_collective_config config =
+        dl_gpu_options_collective(options, is->config.gpus.workload,
+                                  of->gathers ? DL_ALLGATHER : within->sum, ranks, split->shards,
+                                  (of->gathers ? within->gather_frac : within->sum_frac) *
+                                      is->config.shape.buckets[of->stage].bytes[of->bucket]);
     config.transfers_max = DL_TRANSFERS_HELD_MAX - *held;
     dl_status status =
         dl_collective_init(&c->of[part], &is->network, &options->links, &config, err);

@@ -62,15 +62,16 @@ dl_status dl_run_ranks_open(dl_run_ranks *ranks, const dl_scenario *scenario, co
     const dl_split split = dl_point_split(point);
     dl_stage pieces[DL_PIECES_MAX];
     *ranks = (dl_run_ranks){.options = *scenario->gpu};
-    if (dl_split_is_sharded(&split)) ranks->options.sharded = DL_SHARDED_PARAMETERS;
     if (split.stages > 1) ranks->options.own_buckets = false;
     dl_model_layers_init(&ranks->model, costs);
     ranks->all = (dl_memory_rank){
         .costs = costs,
         .model = &ranks->model,
         .options = &ranks->options,
+        .plan = dl_split_is_sharded(&split)
+                    ? dl_exchange_plan_among(scenario->gpu, true, split.shards)
+                    : dl_exchange_plan_among(scenario->gpu, false, point->workers * split.shards),
         .split = split,
-        .sharers = dl_split_is_sharded(&split) ? split.shards : point->workers * split.shards,
         .parameter_bytes =
             costs->parameter_bytes < 0 ? (double)NAN : (double)costs->parameter_bytes,
         .state_bytes = costs->state_bytes < 0 ? (double)NAN : (double)costs->state_bytes,
@@ -168,6 +169,7 @@ struct dl_run_island {
     double held_share[DL_STAGES_MAX], message_ns[DL_STAGES_MAX];
     dl_buckets *buckets; /* [stages]; NULL: gradients are ready all at once */
     int stage_count;
+    dl_exchange_plan within;
     dl_island_tensor *tensors;
     dl_workload workload;
     double *slow;
@@ -215,9 +217,8 @@ static void slow_by_model(const dl_run_config *run, const dl_costs *costs, doubl
 /* The whole model, like a worker of one GPU; each shard has a part of the update. */
 static void take_whole(const dl_run_config *run, const dl_costs *costs, dl_run_island *island)
 {
-    const dl_gpu_options *gpu = run->scenario->gpu;
     const dl_workload *w = &island->workload;
-    const double bucket_ns = gpu->overlap ? w->bucket_ns / 2 : 0;
+    const double bucket_ns = island->within.as_ready ? w->bucket_ns / 2 : 0;
     const dl_recorded *recorded = run->scenario->recorded;
     if (recorded != NULL) {
         island->stages[0] = (dl_stage){.backward_ns = recorded->done_ns,
@@ -240,8 +241,14 @@ static dl_status take_stages(const dl_run_config *run, const dl_costs *costs, dl
 {
     const dl_scenario *scenario = run->scenario;
     const dl_split split = dl_point_split(run->point);
+    const int workers = run->point->workers;
+    const int sharers =
+        dl_split_is_sharded(&split)
+            ? split.shards * dl_exchange_plan_among(scenario->gpu, false, workers).sharers
+            : dl_exchange_plan_among(scenario->gpu, false, workers * split.shards).sharers;
     const double factor = exp(run->compute_log); /* slow_by_model reverts part of it */
     dl_status status = DL_OK;
+    island->within = dl_exchange_plan_among(scenario->gpu, true, split.shards);
     if (split.stages == 1) {
         take_whole(run, costs, island);
     } else {
@@ -252,9 +259,7 @@ static dl_status take_stages(const dl_run_config *run, const dl_costs *costs, dl
     double all = 0;
     for (int s = 0; s < split.stages && status == DL_OK; s++) {
         dl_stage *stage = &island->stages[s];
-        const bool shares = scenario->gpu->sharded != DL_SHARDED_NONE;
-        stage->update_ns *= factor / (shares || dl_split_is_sharded(&split) ? split.shards : 1);
-        if (shares) stage->update_ns /= run->point->workers;
+        stage->update_ns *= factor / sharers;
         all += stage->parameter_bytes;
     }
     if (split.stages == 1) island->pieces[0] = island->stages[0];
@@ -275,7 +280,7 @@ static dl_status take_buckets(const dl_run_config *run, dl_run_island *island, d
     dl_gpu_options options = *run->scenario->gpu;
     dl_workload workload = island->workload;
     dl_status status = DL_OK;
-    const bool is_cut = options.overlap && options.bucket_bytes > 0 && split.chunks == 1;
+    const bool is_cut = island->within.as_ready && options.bucket_bytes > 0 && split.chunks == 1;
     if (split.shards == 1 && split.stages > 1 && !is_cut) return DL_OK;
     if (split.stages > 1) {
         options.own_buckets = false;
@@ -303,10 +308,11 @@ static void take_workload(const dl_run_config *run, const dl_costs *costs, dl_ru
     if (run->scenario->recorded != NULL) w->serial_ns = w->per_worker_ns = 0;
 }
 
-/* Time to compress the exchanged data of a GPU of each stage, in the slowest GPU memory. */
-static void take_messages(const dl_run_config *run, const dl_gpu_options *options,
+/* Time to pack the exchanged data of a GPU of each stage, in the slowest GPU memory. */
+static void take_messages(const dl_run_config *run, const dl_gpus_config *exchange,
                           dl_run_island *island)
 {
+    const dl_gpu_options *options = exchange->options;
     const dl_split split = dl_point_split(run->point);
     double rate = INFINITY; /* bytes per ns */
     for (int g = 0; g < run->point->workers * dl_split_gpus(&split); g++) {
@@ -316,7 +322,7 @@ static void take_messages(const dl_run_config *run, const dl_gpu_options *option
     }
     for (int s = 0; s < split.stages; s++) {
         const double bytes = island->stages[s].parameter_bytes / split.shards;
-        island->message_ns[s] = dl_compress_gpu_bytes(&options->compression, bytes) / rate;
+        island->message_ns[s] = dl_compress_gpu_bytes(&exchange->plan.message, bytes) / rate;
     }
 }
 
@@ -330,12 +336,11 @@ static dl_islands_config config_of(const dl_run_config *run, const dl_costs *cos
     const dl_scenario_pipeline *pipeline = pipeline_of(scenario);
     const dl_pipeline_options *options = &pipeline->options;
     const double batch = split.samples * split.micro_batches;
+    const dl_exchange_plan *plan = &exchange->plan;
     const bool reduces = dl_mode_reduces_gradients(point->mode) && point->workers > 1;
-    const bool pushes = dl_mode_serves_gradients(point->mode) && scenario->gpu->overlap;
-    const bool tells =
-        (reduces || pushes) && !(point->option[DL_SYNC_LAG] > 0) && !scenario->gpu->on_hosts;
-    const bool overlaps =
-        tells && split.chunks == 1 && island->buckets != NULL && scenario->gpu->overlap;
+    const bool pushes = dl_mode_serves_gradients(point->mode) && plan->as_ready;
+    const bool tells = (reduces || pushes) && plan->lag == 0 && !scenario->gpu->on_hosts;
+    const bool by_bucket = tells && split.chunks == 1 && island->buckets != NULL && plan->as_ready;
     dl_islands_config config = {
         .shape = {.split = split,
                   .schedule = pipeline->schedule,
@@ -343,8 +348,8 @@ static dl_islands_config config_of(const dl_run_config *run, const dl_costs *cos
                   .pieces = island->pieces,
                   .buckets = island->buckets,
                   .tensors = island->tensors,
-                  .exchanges_buckets = overlaps,
-                  .keeps_parameters = scenario->gpu->keeps_parameters,
+                  .exchanges_buckets = by_bucket,
+                  .keeps_parameters = island->within.gathers == 1,
                   .without_waits =
                       options->without_bubble || !dl_schedule_flushes(pipeline->schedule),
                   .free_crossing = options->without_activations,
@@ -359,6 +364,7 @@ static dl_islands_config config_of(const dl_run_config *run, const dl_costs *cos
                   .workers = point->workers,
                   .recorded = scenario->recorded},
         .gpus = *exchange,
+        .within = island->within,
         .held_share = island->held_share,
         .slow = island->slow,
         .noise = &island->noise,
@@ -369,7 +375,7 @@ static dl_islands_config config_of(const dl_run_config *run, const dl_costs *cos
         .exchanges = point->mode->needs & DL_NEED_PARAMETERS &&
                      (point->workers > 1 || !dl_scenario_is_collective(scenario, point)),
     };
-    config.gpus.overlap = tells;
+    config.gpus.plan.as_ready = tells;
     const bool folds = scenario->noise == DL_NOISE_NONE && run->way != DL_RUN_BY_EVENTS;
     config.shape.folded =
         folds && dl_island_shards_are_alike(&config, &config.shape.lone_crossings);
@@ -405,7 +411,7 @@ dl_status dl_run_create_island(const dl_run_config *run, const dl_costs *costs,
     island->noise = (dl_noise_config){.kind = scenario->noise,
                                       .sigma = scenario->sigma,
                                       .set = dl_costs_noise(costs, samples, (size_t)gpus)};
-    take_messages(run, exchange->options, island);
+    take_messages(run, exchange, island);
     dl_islands_config config = config_of(run, costs, exchange, island);
     config.gpus.workload = &island->workload;
     return dl_islands_create(islands, &config, err);

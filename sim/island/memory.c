@@ -123,29 +123,26 @@ static double block_gradients(const walk *w, const dl_model_layers *model)
 static void take_base(walk *w, const dl_model_layers *model)
 {
     const dl_memory_rank *rank = w->rank;
-    const dl_gpu_options *options = rank->options;
-    const dl_sharded sharded = rank->sharers > 1 ? options->sharded : DL_SHARDED_NONE;
-    const bool half = rank->costs->half_weights && sharded != DL_SHARDED_PARAMETERS;
+    const dl_exchange_plan *plan = &rank->plan;
+    const bool half = rank->costs->half_weights && !plan->divides_parameters;
     const int versions = dl_pipeline_versions(rank->schedule, &rank->split, rank->stage);
-    const double all = rank->parameter_bytes, part = all / rank->sharers;
-    const double sent = dl_dtype_frac(options->param_dtype);
-    const double summed = half ? 1 : dl_dtype_frac(options->reduce_dtype);
+    const double all = rank->parameter_bytes, part = all / plan->sharers;
+    const double sent = plan->gather_frac, summed = half ? 1 : plan->sum_frac;
     const double bucket = largest_bucket(rank);
     const double state = rank->state_bytes + (half ? all : 0);
-    double weights = half ? all / 2 : all, gradients = all, gathered = 0;
-    if (sharded != DL_SHARDED_NONE) gradients = summed * all;
-    if (sharded != DL_SHARDED_NONE && sent < 1 && !half) weights = part + sent * all;
-    if (sharded == DL_SHARDED_GRADIENTS) gradients = fmin(gradients, part + summed * bucket);
-    if (sharded == DL_SHARDED_PARAMETERS) {
+    double weights = half ? all / 2 : all, gradients = summed * all, gathered = 0;
+    if (sent < 1 && !half) weights = part + sent * all;
+    if (plan->divides_gradients) gradients = fmin(gradients, part + summed * bucket);
+    if (plan->divides_parameters) {
         weights = gradients = part;
-        if (options->keeps_parameters || rank->split.stages > 1) gathered = sent * all;
+        if (plan->gathers == 1 || rank->split.stages > 1) gathered = sent * all;
         if (rank->split.stages > 1) gathered += summed * all;
     }
     if (half) gradients += block_gradients(w, model);
     w->base = (dl_gpu_content){
         .parameters = weights * versions,
         .gradients = gradients,
-        .optimizer = sharded != DL_SHARDED_NONE ? state / rank->sharers : state,
+        .optimizer = state / plan->sharers,
         .gathered = gathered,
         .workspace = dl_value_or_nan(&rank->costs->gpu_memory.workspace_bytes),
     };
@@ -163,15 +160,14 @@ static double bucket_at(const walk *w, const piece *p, int l)
 static double gathered_at(const walk *w, const piece *p, int l, bool forward)
 {
     const dl_memory_rank *rank = w->rank;
-    const dl_gpu_options *options = rank->options;
-    const double sent = dl_dtype_frac(options->param_dtype), all = sent * rank->parameter_bytes;
-    if (rank->sharers < 2 || options->sharded != DL_SHARDED_PARAMETERS) return 0;
+    const double sent = rank->plan.gather_frac, all = sent * rank->parameter_bytes;
+    if (!rank->plan.divides_parameters) return 0;
     const double here = bucket_at(w, p, l);
     const double next = w->by_layers ? bucket_at(w, p, forward ? l + 1 : l - 1) : here;
     const double before = w->by_layers ? bucket_at(w, p, l + 1) : here;
     const double parameters = w->base.gathered > 0 ? 0 : fmin(all, sent * (here + next));
     if (forward || rank->split.stages > 1) return parameters;
-    return parameters + fmin(all, sent * here + dl_dtype_frac(options->reduce_dtype) * before);
+    return parameters + fmin(all, sent * here + rank->plan.sum_frac * before);
 }
 
 static void look(walk *w, const dl_gpu_content *content)
@@ -260,8 +256,7 @@ static dl_gpu_content walk_over(const dl_memory_rank *rank, const dl_model_layer
     take_pieces(&w);
     take_base(&w, model);
     /* The optimizer frees gradients with the step. */
-    if (rank->sharers > 1 && rank->options->sharded == DL_SHARDED_PARAMETERS && w.by_layers)
-        w.gradient_part = 0;
+    if (rank->plan.divides_parameters && w.by_layers) w.gradient_part = 0;
     if (passes == NULL && course == NULL) split.micro_batches = enough(rank);
     int done[2] = {0, 0};
     for (int p = 0; p < 2 * split.micro_batches * split.chunks; p++) {

@@ -13,7 +13,7 @@
  *                which are added to these (Transformer Engine keeps that buffer, get_dummy_wgrad)
  *   optimizer    from the costs
  *
- * A GPU has its part of sharded content (dl_sharded), and with FSDP also
+ * A GPU has its part of what is divided, and with FSDP also
  *
  *   gathered     parameters of the layer in use and the next one; gradients of the layer, in the
  *                type of the passes, and of the previous one in that of the reduction
@@ -35,12 +35,12 @@
 typedef struct dl_memory_rank {
     const dl_costs *costs;         /* activations and layers are those of one GPU's model */
     const dl_model_layers *model;  /* of the costs; NULL: found anew */
-    const dl_gpu_options *options; /* sharded, types, buckets */
+    const dl_gpu_options *options; /* buckets */
+    dl_exchange_plan plan;         /* among the GPUs that share the rank's state */
     dl_split split;                /* its `samples`: of a micro-batch */
     dl_schedule schedule;
     const int *first; /* [stages x chunks + 1] layers of the pieces; NULL: no stages */
     int stage;
-    int sharers;                         /* GPUs that share the sharded state */
     double parameter_bytes, state_bytes; /* of the stage; NaN: unknown */
 } dl_memory_rank;
 

@@ -90,7 +90,7 @@ dl_status dl_gpus_create(dl_gpus **made, const dl_gpus_config *config, dl_error 
     gpus->slowdown =
         dl_gpus_slowdown(config->options, config->workload, gpus->places, config->workers, 1);
     gpus->slows = dl_gpus_reduce_gradients(gpus) && config->workers > 1 &&
-                  (config->overlap || config->team->comm_threads);
+                  (config->plan.as_ready || config->team->comm_threads);
     init_sharing(gpus);
     dl_status status = dl_gpus_exchange_init(gpus, err);
     if (status != DL_OK) {
@@ -189,7 +189,7 @@ static int forward_segments(const dl_gpus *gpus)
 /* Whether a step's work has several segments. */
 static bool has_segments(const dl_gpus *gpus)
 {
-    return gpus->config.overlap || forward_segments(gpus) > 0;
+    return gpus->config.plan.as_ready || forward_segments(gpus) > 0;
 }
 
 /* The bucket needed by a segment of the forward pass (the first layers' bucket is the last one);
@@ -204,7 +204,7 @@ static int needed_bucket(const dl_gpus *gpus, int segment)
 static int use_of(const dl_gpus *gpus, int segment)
 {
     const int buckets = gpus->reduction.buckets;
-    if (dl_gpus_sharded(gpus) != DL_SHARDED_PARAMETERS || segment == 0) return -1;
+    if (!gpus->config.plan.divides_parameters || segment == 0) return -1;
     return segment <= 2 * buckets ? segment - 1 : -1;
 }
 
@@ -212,7 +212,7 @@ static int use_of(const dl_gpus *gpus, int segment)
  * pass. */
 static bool has_parameters(const dl_gpus *gpus, int worker, int segment)
 {
-    if (dl_gpus_sharded(gpus) == DL_SHARDED_PARAMETERS) {
+    if (gpus->config.plan.divides_parameters) {
         const int use = use_of(gpus, segment);
         if (gpus->reduction.passes < gpus->workers[worker].pass) return false;
         return use < 0 || dl_reduction_has(gpus, use);
@@ -227,7 +227,7 @@ static double compress_ns(const dl_gpus *gpus, int worker)
     const dl_gpu_options *options = gpus->config.options;
     const dl_place place = gpus->places[worker];
     const dl_gpu_model *model = dl_machine_model(&options->machine, place.node, place.index);
-    return dl_compress_gpu_bytes(&options->compression, gpus->config.content_bytes) /
+    return dl_compress_gpu_bytes(&gpus->config.plan.message, gpus->config.content_bytes) /
            (model->memory_bytes_per_s.value / 1e9);
 }
 
@@ -244,7 +244,7 @@ static double segment_ns(const dl_gpus *gpus, const dl_gpu_worker *w)
     /* A layer's share of the forward pass equals its share of the backward pass. */
     if (segment < 0 && before == 1) return fmax(0, forward_ns - update_ns);
     if (segment < 0) return r->share[w->segment == 0 ? r->buckets : -segment - 1] * forward_ns;
-    if (!gpus->config.overlap) return w->backward_ns + update_ns;
+    if (!gpus->config.plan.as_ready) return w->backward_ns + update_ns;
     double ns = r->share[segment] * w->backward_ns;
     if (segment < r->buckets)
         ns += r->bytes_share[segment] * compress_ns(gpus, (int)(w - gpus->workers));
@@ -256,7 +256,7 @@ static double segment_ns(const dl_gpus *gpus, const dl_gpu_worker *w)
 static void start_segment(dl_gpus *gpus, int worker)
 {
     dl_gpu_worker *w = &gpus->workers[worker];
-    const bool is_sharded = dl_gpus_sharded(gpus) == DL_SHARDED_PARAMETERS;
+    const bool is_sharded = gpus->config.plan.divides_parameters;
     if (!has_parameters(gpus, worker, w->segment)) {
         w->phase = DL_GPU_WAITS_FOR_PARAMETERS;
         dl_team_change(gpus->team, worker, is_sharded ? DL_STATE_ALLREDUCE : DL_STATE_PULL);
@@ -356,17 +356,17 @@ static void on_segment_done(void *user, int worker)
     dl_gpus *gpus = user;
     dl_gpu_worker *w = &gpus->workers[worker];
     const dl_reduction *r = &gpus->reduction;
-    const bool overlap = gpus->config.overlap;
+    const bool as_ready = gpus->config.plan.as_ready;
     const int bucket = w->segment++ - forward_segments(gpus), next = bucket + 1;
-    const bool is_last = bucket >= 0 && (!overlap || next > r->buckets ||
+    const bool is_last = bucket >= 0 && (!as_ready || next > r->buckets ||
                                          (next == r->buckets && r->share[r->buckets] <= 0));
     count_slowed(gpus, worker);
     set_computing(gpus, worker, false);
     if (next == 0 && dl_gpus_reads_forward(gpus)) dl_dispatch_step_ended(&gpus->dispatch, worker);
-    if (overlap && bucket >= 0 && bucket < r->buckets) dl_gpus_bucket_ready(gpus, worker, bucket);
+    if (as_ready && bucket >= 0 && bucket < r->buckets) dl_gpus_bucket_ready(gpus, worker, bucket);
     if (!is_last) {
         start_segment(gpus, worker);
-    } else if (gpus->config.passes > 1 && w->pass + 1 < gpus->config.passes) {
+    } else if (gpus->config.plan.passes > 1 && w->pass + 1 < gpus->config.plan.passes) {
         start_pass(gpus, worker, w->pass + 1);
     } else if (launch_has_ended(gpus, worker)) {
         end_work(gpus, worker);
@@ -452,7 +452,7 @@ static void compute(dl_team *team, int worker)
     slow *= w->work_factor;
     const bool with_update = w->updates_at_once;
     gpus->workers[worker].work_ns =
-        dl_gpus_work_ns(step, slow, with_update) * w->noise_factor / gpus->config.passes;
+        dl_gpus_work_ns(step, slow, with_update) * w->noise_factor / gpus->config.plan.passes;
     if (has_segments(gpus)) {
         gpus->workers[worker].update_ns = with_update ? step->update_ns * w->noise_factor : 0;
         gpus->workers[worker].backward_ns = slow * step->backward_ns * w->noise_factor;

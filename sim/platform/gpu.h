@@ -61,9 +61,8 @@
 #ifndef DL_SIM_GPU_H
 #define DL_SIM_GPU_H
 
-#include "sim/collective/collective.h"
-#include "sim/compress.h"
 #include "sim/platform/dispatch.h"
+#include "sim/platform/exchange_plan.h"
 #include "sim/platform/platform.h"
 #include "sim/step_collectives.h"
 
@@ -303,9 +302,8 @@ typedef struct dl_gpus_config {
     dl_gpu_steps steps;
     dl_engine *engine; /* the team's: used when the team runs */
     int workers;
-    int server_threads;   /* of each shard in host memory, >= 1 */
-    bool collective;      /* the exchange is a collective, see above */
-    bool overlap;         /* exchange starts during the backward pass: collectives, else ps */
+    int server_threads; /* of each shard in host memory, >= 1 */
+    dl_exchange_plan plan;
     double content_bytes; /* reduced by collectives */
     double inside_bytes;  /* > 0: bytes of gradients reduced within each site, or node, after each
                        * step */
@@ -313,8 +311,6 @@ typedef struct dl_gpus_config {
     int before_count;
     double pause_ns; /* silence on the links before an exchange by collectives starts */
     bool with_input; /* batches are made and copied */
-    int passes;      /* of a step, each with all collectives: micro-batches with sharded
-                       * parameters; else 1 */
     /* For GPUs that only exchange, sharing the network with others, in workers of several GPUs
      * (sim/island/island.h); else NULL. */
     dl_network *network;                      /* with the machine's links; borrowed */

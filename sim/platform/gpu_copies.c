@@ -60,13 +60,14 @@ typedef struct serving {
 
 bool dl_gpus_reduce_gradients(const dl_gpus *gpus)
 {
-    return gpus->config.team->exchanges == DL_EXCHANGES_GRADIENTS && gpus->config.collective;
+    return gpus->config.team->exchanges == DL_EXCHANGES_GRADIENTS &&
+           gpus->config.plan.is_collective;
 }
 
 bool dl_gpus_serve_gradients(const dl_gpus *gpus)
 {
-    return gpus->config.team->exchanges == DL_EXCHANGES_GRADIENTS && !gpus->config.collective &&
-           !gpus->config.team->comm_threads;
+    return gpus->config.team->exchanges == DL_EXCHANGES_GRADIENTS &&
+           !gpus->config.plan.is_collective && !gpus->config.team->comm_threads;
 }
 
 int dl_gpus_present(const dl_gpus *gpus)

@@ -68,9 +68,9 @@ static bool can_launch(const dl_gpus *gpus)
 static bool is_collective(const dl_team_config *config, const dl_gpus *gpus)
 {
     const dl_gpu_options *options = gpus->config.options;
-    return gpus->config.collective && !gpus->config.overlap && gpus->reduction.before_count == 0 &&
-           !options->on_hosts && dl_gpus_sharded(gpus) == DL_SHARDED_NONE &&
-           options->compression.kind == DL_COMPRESS_NONE && !config->outer_update &&
+    return gpus->config.plan.is_collective && !gpus->config.plan.as_ready &&
+           gpus->reduction.before_count == 0 && !options->on_hosts &&
+           gpus->config.plan.sharers == 1 && !gpus->config.plan.packs && !config->outer_update &&
            !config->reduces_inside && config->fragments == 1;
 }
 

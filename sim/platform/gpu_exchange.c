@@ -82,7 +82,7 @@ static int start_copies(dl_gpus *gpus, int worker, double bytes, bool push, dl_e
     *(push ? &gpus->workers[worker].pushes : &gpus->workers[worker].pulls) += 1;
     for (int s = 0; s < shards; s++) {
         const double part = shard_part(gpus, s, bytes);
-        const double message = push ? dl_compress_bytes(&options->compression, part) : part;
+        const double message = push ? dl_compress_bytes(&gpus->config.plan.message, part) : part;
         if (gpus->shard_share[s] <= 0) continue; /* fewer tensors than shards */
         if (copies[s].is_crowd) gpus->crowd_bytes[push ? 0 : 1] = message;
         if (copies[s].is_remote) gpus->moved_bytes += message;
@@ -135,14 +135,14 @@ static void push_messages(void *user, int worker)
 
 static void push(dl_gpus *gpus, int worker, double bytes)
 {
-    const dl_gpu_options *options = gpus->config.options;
-    if (gpus->config.collective) {
+    const dl_exchange_plan *plan = &gpus->config.plan;
+    if (plan->is_collective) {
         exchanged(gpus, worker);
     } else if (gpus->server != NULL) {
         dl_server_push(gpus, worker);
-    } else if (options->compression.kind != DL_COMPRESS_NONE) {
+    } else if (plan->packs) {
         gpus->workers[worker].push_bytes = bytes;
-        touch(gpus, worker, dl_compress_gpu_bytes(&options->compression, bytes), push_messages);
+        touch(gpus, worker, dl_compress_gpu_bytes(&plan->message, bytes), push_messages);
     } else {
         push_bytes(gpus, worker, bytes);
     }
@@ -150,7 +150,7 @@ static void push(dl_gpus *gpus, int worker, double bytes)
 
 static void pull(dl_gpus *gpus, int worker, double bytes)
 {
-    if (gpus->config.collective) {
+    if (gpus->config.plan.is_collective) {
         exchanged(gpus, worker);
     } else if (gpus->server != NULL) {
         dl_server_pull(gpus, worker);
@@ -166,7 +166,7 @@ static void fetch(dl_gpus *gpus, int worker, double bytes)
     while (!dl_members_has(gpus->team, source))
         source++;
     gpus->workers[worker].fetches = true;
-    if (!gpus->config.collective) {
+    if (!gpus->config.plan.is_collective) {
         pull(gpus, worker, bytes);
         return;
     }
@@ -189,7 +189,7 @@ void dl_gpus_exchange(dl_gpus *gpus, int agent, dl_exchange exchange)
     case DL_FETCH: fetch(gpus, worker, bytes * gpus->team->config.fragments); return;
     case DL_PULL: pull(gpus, worker, bytes); return;
     case DL_AVERAGE:
-        if (gpus->config.collective) {
+        if (gpus->config.plan.is_collective) {
             dl_reduction_join(gpus, worker);
             return;
         }
@@ -203,7 +203,7 @@ void dl_gpus_exchange(dl_gpus *gpus, int agent, dl_exchange exchange)
         }
         break;
     case DL_OUTER_UPDATE:
-        if (gpus->config.collective) {
+        if (gpus->config.plan.is_collective) {
             dl_gpus_serve_itself(gpus, worker, exchange.kind, bytes, exchanged);
             return;
         }
@@ -264,7 +264,8 @@ dl_status dl_gpus_exchange_init(dl_gpus *gpus, dl_error *err)
     if (config->options->staged_stops && dl_gpus_serve_gradients(gpus)) make_held(gpus, gpu_count);
     gpus->senders = config->workers;
     dl_status status = dl_reduction_init(gpus, err);
-    if (status != DL_OK || config->collective || config->team->exchanges == DL_EXCHANGES_NOTHING)
+    if (status != DL_OK || config->plan.is_collective ||
+        config->team->exchanges == DL_EXCHANGES_NOTHING)
         return status;
     gpus->servers = dl_calloc((size_t)config->options->shards, sizeof *gpus->servers, "shards");
     for (int s = 0; s < config->options->shards; s++)

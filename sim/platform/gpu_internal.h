@@ -204,18 +204,11 @@ static inline const dl_gpu_copy *dl_gpus_pulls(const dl_gpus *gpus, int worker)
     return dl_gpus_pushes(gpus, worker) + gpus->config.options->shards;
 }
 
-/* The state sharded among the workers: a single worker has none. */
-static inline dl_sharded dl_gpus_sharded(const dl_gpus *gpus)
-{
-    return gpus->config.collective && gpus->config.workers > 1 ? gpus->config.options->sharded
-                                                               : DL_SHARDED_NONE;
-}
-
 /* Whether layers of the forward pass wait only for their own parameters. */
 static inline bool dl_gpus_is_layered(const dl_gpus *gpus)
 {
     const dl_fetch fetch = gpus->config.options->fetch;
-    if (dl_gpus_sharded(gpus) == DL_SHARDED_PARAMETERS) return true;
+    if (gpus->config.plan.divides_parameters) return true;
     return gpus->server != NULL && (fetch == DL_FETCH_LAYERS || fetch == DL_FETCH_NEXT_STEP);
 }
 

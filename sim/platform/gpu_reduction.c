@@ -39,7 +39,7 @@ static void add_host_copies(dl_gpus *gpus)
 /* Bytes that a worker's GPU copies for a collective of the hosts. */
 static double staged_bytes(const dl_gpus *gpus)
 {
-    return dl_compress_bytes(&gpus->config.options->compression, gpus->config.content_bytes);
+    return dl_compress_bytes(&gpus->config.plan.message, gpus->config.content_bytes);
 }
 
 static void exchanged(void *user, int worker)
@@ -51,18 +51,16 @@ static void exchanged(void *user, int worker)
 static void unpack(void *user, int worker)
 {
     dl_gpus *gpus = user;
-    const dl_gpu_options *options = gpus->config.options;
-    if (options->compression.kind == DL_COMPRESS_NONE) {
+    const dl_exchange_plan *plan = &gpus->config.plan;
+    if (!plan->packs) {
         exchanged(gpus, worker);
         return;
     }
     /* With topk each worker has all workers' messages, whose indices differ; else their sum. */
-    const bool gathers = options->compression.kind == DL_COMPRESS_TOPK;
-    const int messages = gathers ? dl_gpus_present(gpus) : 1;
-    dl_gpus_touch(
-        gpus, worker,
-        dl_decompress_gpu_bytes(&options->compression, gpus->config.content_bytes, messages),
-        exchanged, worker);
+    const int messages = plan->sum == DL_ALLGATHER ? dl_gpus_present(gpus) : 1;
+    dl_gpus_touch(gpus, worker,
+                  dl_decompress_gpu_bytes(&plan->message, gpus->config.content_bytes, messages),
+                  exchanged, worker);
 }
 
 /* The worker has the result, if need be after copying it from its host. */
@@ -129,25 +127,11 @@ static void end_round(dl_gpus *gpus, int first, int end)
  * gather 1, sum 0, gather 2, sum 1, ..., sum B - 1; or, where parameters are kept, the sums
  * alone. */
 
-/* Whether all parameters are gathered at once, after the update. */
-static bool gathers_after(const dl_gpus *gpus)
-{
-    const dl_sharded sharded = dl_gpus_sharded(gpus);
-    return sharded == DL_SHARDED_OPTIMIZER || sharded == DL_SHARDED_GRADIENTS;
-}
-
-/* Uses of a bucket that wait for its gather. */
-static int gathers_of_bucket(const dl_gpus *gpus)
-{
-    return gpus->config.options->keeps_parameters ? 1 : 2;
-}
-
 /* Position of a bucket's sum in the order. */
 static int place_of_sum(const dl_gpus *gpus, int bucket)
 {
     const int buckets = gpus->reduction.buckets;
-    if (dl_gpus_sharded(gpus) != DL_SHARDED_PARAMETERS) return bucket;
-    if (gathers_of_bucket(gpus) == 1) return buckets + bucket;
+    if (gpus->config.plan.gathers < 2) return gpus->config.plan.gathers * buckets + bucket;
     return buckets + (bucket < buckets - 1 ? 2 * bucket + 2 : 2 * buckets - 1);
 }
 
@@ -161,29 +145,25 @@ static int place_of_gather(const dl_gpus *gpus, int use)
 static bool is_sum(const dl_gpus *gpus, int place)
 {
     const int buckets = gpus->reduction.buckets, back = place - buckets;
-    switch (dl_gpus_sharded(gpus)) {
-    case DL_SHARDED_NONE: break;
-    case DL_SHARDED_OPTIMIZER:
-    case DL_SHARDED_GRADIENTS: return place < buckets;
-    case DL_SHARDED_PARAMETERS:
-        if (gathers_of_bucket(gpus) == 1) return back >= 0;
-        return back == 2 * buckets - 1 || (back > 1 && back % 2 == 0);
+    switch (gpus->config.plan.gathers) {
+    case 0: return back < 0;
+    case 1: return back >= 0;
+    default: return back == 2 * buckets - 1 || (back > 1 && back % 2 == 0);
     }
-    return true;
 }
 
 /* A worker starts to use parameters, or the step: those of the next use may be gathered. */
 void dl_reduction_uses(dl_gpus *gpus, int use)
 {
     dl_reduction *r = &gpus->reduction;
-    if (use + 1 >= gathers_of_bucket(gpus) * r->buckets) return;
+    if (use + 1 >= gpus->config.plan.gathers * r->buckets) return;
     r->ready[place_of_gather(gpus, use + 1)]++;
     try_next(gpus);
 }
 
 bool dl_reduction_has(const dl_gpus *gpus, int use)
 {
-    const int gathers = gathers_of_bucket(gpus) * gpus->reduction.buckets;
+    const int gathers = gpus->config.plan.gathers * gpus->reduction.buckets;
     return use >= gathers || gpus->reduction.gathered > use;
 }
 
@@ -203,12 +183,12 @@ static void on_collective_done(void *user, int unused)
     dl_gpus *gpus = user;
     dl_reduction *r = &gpus->reduction;
     const int place = r->next;
-    const bool in_two = gathers_after(gpus);
+    const bool in_two = gpus->config.plan.gathers_after;
     show_collective(gpus);
     r->running = false;
     r->next = (place + 1) % r->count;
     gpus->listener->speed_changed(gpus, -1);
-    if (r->next == 0 && r->passes + 1 < gpus->config.passes) {
+    if (r->next == 0 && r->passes + 1 < gpus->config.plan.passes) {
         end_pass(gpus);
         return;
     }
@@ -306,14 +286,14 @@ void dl_reduction_gather(dl_gpus *gpus, int worker)
 void dl_reduction_join(dl_gpus *gpus, int worker)
 {
     if (!join_round(gpus, worker)) return;
-    if (gpus->config.overlap) return;
-    const dl_gpu_options *options = gpus->config.options;
-    if (options->compression.kind == DL_COMPRESS_NONE) {
+    const dl_exchange_plan *plan = &gpus->config.plan;
+    if (plan->as_ready) return;
+    if (!plan->packs) {
         on_made(gpus, worker);
     } else {
         dl_gpus_touch(gpus, worker,
-                      dl_compress_gpu_bytes(&options->compression, gpus->config.content_bytes),
-                      on_made, worker);
+                      dl_compress_gpu_bytes(&plan->message, gpus->config.content_bytes), on_made,
+                      worker);
     }
 }
 
@@ -350,17 +330,13 @@ static int equal_workers(const dl_gpus *gpus)
 static dl_status init_one(dl_gpus *gpus, dl_collective *collective, bool sums, double bytes,
                           double pause_ns, dl_error *err)
 {
-    const dl_gpu_options *options = gpus->config.options;
-    const bool gathers = options->compression.kind == DL_COMPRESS_TOPK;
-    const dl_dtype dtype = sums ? options->reduce_dtype : options->param_dtype;
-    const double sent = dl_gpus_sharded(gpus) != DL_SHARDED_NONE ? dl_dtype_frac(dtype) : 1;
-    const double message = dl_compress_bytes(&options->compression, sent * bytes);
-    const dl_collective_kind kind = !sums || gathers                           ? DL_ALLGATHER
-                                    : dl_gpus_sharded(gpus) != DL_SHARDED_NONE ? DL_REDUCE_SCATTER
-                                                                               : DL_ALLREDUCE;
-    dl_status status = init_collective(
-        gpus, collective, kind, gpus->reduction.places, gpus->reduction.present,
-        equal_workers(gpus), gathers ? gpus->reduction.present * message : message, pause_ns, err);
+    const dl_exchange_plan *plan = &gpus->config.plan;
+    const double sent = sums ? plan->sum_frac : plan->gather_frac;
+    const int messages = sums && plan->sum == DL_ALLGATHER ? gpus->reduction.present : 1;
+    dl_status status =
+        init_collective(gpus, collective, sums ? plan->sum : DL_ALLGATHER, gpus->reduction.places,
+                        gpus->reduction.present, equal_workers(gpus),
+                        messages * dl_compress_bytes(&plan->message, sent * bytes), pause_ns, err);
     if (status == DL_OK) dl_collective_on_done(collective, on_collective_done, gpus, 0);
     return status;
 }
@@ -527,7 +503,7 @@ static dl_status add_collective(dl_gpus *gpus, int place, one_kind like, one_kin
     r->collective[place] = i;
     if (!r->collectives[i].measured) r->transfers += r->collectives[i].plan.transfer_count;
     const double moved_bytes = dl_collective_sent_bytes(&r->collectives[i]);
-    if (place == r->buckets && gathers_after(gpus)) {
+    if (place == r->buckets && gpus->config.plan.gathers_after) {
         r->gathered_bytes += moved_bytes;
     } else {
         r->moved_bytes += moved_bytes;
@@ -541,9 +517,8 @@ static dl_status add_bucket(dl_gpus *gpus, int bucket, double bytes, one_kind *k
     const int buckets = gpus->reduction.buckets;
     dl_status status =
         add_collective(gpus, place_of_sum(gpus, bucket), (one_kind){bytes, true}, kinds, err);
-    if (dl_gpus_sharded(gpus) != DL_SHARDED_PARAMETERS) return status;
     const int uses[] = {buckets - 1 - bucket, buckets + bucket};
-    for (int i = 0; i < gathers_of_bucket(gpus) && status == DL_OK; i++) {
+    for (int i = 0; i < gpus->config.plan.gathers && status == DL_OK; i++) {
         status = add_collective(gpus, place_of_gather(gpus, uses[i]), (one_kind){bytes, false},
                                 kinds, err);
     }
@@ -577,7 +552,7 @@ static void make_collectives_again(dl_gpus *gpus)
 {
     dl_reduction *r = &gpus->reduction;
     const int different = r->collective_count, flows = r->flows;
-    DL_ASSERT(dl_gpus_sharded(gpus) == DL_SHARDED_NONE, "workers come and go where all is sharded");
+    DL_ASSERT(gpus->config.plan.sharers == 1, "workers come and go where all is sharded");
     one_kind *kinds = dl_calloc((size_t)different, sizeof *kinds, "buckets");
     for (int i = 0; i < different; i++)
         dl_collective_free(&r->collectives[i]);
@@ -603,7 +578,7 @@ int dl_gpus_domain(const dl_gpus *gpus, int worker)
 void dl_gpus_members_changed(dl_gpus *gpus, int worker)
 {
     gpus->workers[worker].rounds = gpus->reduction.rounds;
-    gpus->reduction.stale = gpus->config.collective;
+    gpus->reduction.stale = gpus->config.plan.is_collective;
 }
 
 static dl_status init_buckets(dl_gpus *gpus, dl_error *err)
@@ -617,11 +592,8 @@ static dl_status init_buckets(dl_gpus *gpus, dl_error *err)
     r->buckets = r->parts.count;
     r->share = r->parts.share;
     r->bytes_share = r->parts.bytes_share;
-    const dl_sharded sharded = dl_gpus_sharded(gpus);
-    const size_t count = sharded == DL_SHARDED_NONE ? buckets
-                         : sharded == DL_SHARDED_PARAMETERS
-                             ? (size_t)(1 + gathers_of_bucket(gpus)) * buckets
-                             : buckets + 1;
+    const size_t count =
+        (size_t)(1 + gpus->config.plan.gathers) * buckets + gpus->config.plan.gathers_after;
     r->count = (int)count;
     const size_t different = r->parts.differ || count < 6 ? count : 6;
     r->places = dl_calloc((size_t)gpus->config.workers, sizeof *r->places, "ranks");
@@ -630,14 +602,15 @@ static dl_status init_buckets(dl_gpus *gpus, dl_error *err)
     r->collective = dl_calloc(count, sizeof *r->collective, "buckets");
     r->ready = dl_calloc(count, sizeof *r->ready, "buckets");
     one_kind *kinds = dl_calloc(different, sizeof *kinds, "buckets");
-    for (int b = 0; b < r->buckets && status == DL_OK && gpus->config.collective; b++)
+    for (int b = 0; b < r->buckets && status == DL_OK && gpus->config.plan.is_collective; b++)
         status = add_bucket(gpus, b, r->parts.bytes[b], kinds, err);
-    if (status == DL_OK && gathers_after(gpus))
+    if (status == DL_OK && gpus->config.plan.gathers_after)
         status = add_collective(gpus, r->buckets, (one_kind){all, false}, kinds, err);
     free(kinds);
     if (status != DL_OK) return status;
     return dl_collective_check_run(gpus->config.options->fidelity, r->transfers,
-                                   dl_team_exchanges(gpus->config.team) * gpus->config.passes, err);
+                                   dl_team_exchanges(gpus->config.team) * gpus->config.plan.passes,
+                                   err);
 }
 
 dl_status dl_reduction_init(dl_gpus *gpus, dl_error *err)
@@ -649,14 +622,15 @@ dl_status dl_reduction_init(dl_gpus *gpus, dl_error *err)
     if (!dl_gpus_reduce_gradients(gpus))
         gpus->reduction.first_use_ns = dl_ns_ceil(m->first_use_ns.value);
     if (config->inside_bytes > 0) group_workers(gpus);
-    if (config->collective || config->overlap || dl_server_is_wanted(gpus) ||
+    if (config->plan.is_collective || config->plan.as_ready || dl_server_is_wanted(gpus) ||
         config->options->tensors != DL_TENSORS_SPLIT) {
         status = init_buckets(gpus, err);
     }
-    if (status == DL_OK && config->collective) status = init_before(gpus, err);
+    if (status == DL_OK && config->plan.is_collective) status = init_before(gpus, err);
     gpus->config.before = NULL; /* it belongs to the caller and is not kept */
     if (status == DL_OK && config->inside_bytes > 0) status = init_inside(gpus, err);
-    if (status == DL_OK && config->collective && config->options->on_hosts) add_host_copies(gpus);
+    if (status == DL_OK && config->plan.is_collective && config->options->on_hosts)
+        add_host_copies(gpus);
     return status;
 }
 

@@ -290,8 +290,7 @@ static double sending_bytes(const dl_gpus *gpus, sending one)
 {
     const dl_server *s = gpus->server;
     switch (one.kind) {
-    case PUSH:
-        return dl_compress_bytes(&gpus->config.options->compression, s->messages[one.what].bytes);
+    case PUSH: return dl_compress_bytes(&gpus->config.plan.message, s->messages[one.what].bytes);
     case FETCH: return s->messages[one.what].bytes;
     case GATHER:
     case SPREAD: break;
@@ -521,9 +520,9 @@ static void all_ready(void *user, int worker)
 
 void dl_server_push(dl_gpus *gpus, int worker)
 {
-    const dl_gpu_options *options = gpus->config.options;
+    const dl_exchange_plan *plan = &gpus->config.plan;
     pushed_last(gpus, worker);
-    if (gpus->config.overlap) {
+    if (plan->as_ready) {
         if (is_over(gpus, worker)) {
             leave(gpus, worker);
         } else {
@@ -532,12 +531,12 @@ void dl_server_push(dl_gpus *gpus, int worker)
         return;
     }
     gpus->workers[worker].in_exchange = true;
-    if (options->compression.kind == DL_COMPRESS_NONE) {
+    if (!plan->packs) {
         all_ready(gpus, worker);
     } else {
         dl_gpus_touch(gpus, worker,
-                      dl_compress_gpu_bytes(&options->compression, gpus->config.content_bytes),
-                      all_ready, worker);
+                      dl_compress_gpu_bytes(&plan->message, gpus->config.content_bytes), all_ready,
+                      worker);
     }
 }
 
@@ -574,7 +573,7 @@ bool dl_server_is_wanted(const dl_gpus *gpus)
 {
     const dl_gpu_options *o = gpus->config.options;
     return dl_gpus_serve_gradients(gpus) &&
-           (gpus->config.overlap || o->slice_bytes > 0 || o->sums_on_arrival ||
+           (gpus->config.plan.as_ready || o->slice_bytes > 0 || o->sums_on_arrival ||
             o->fetch != DL_FETCH_SUMMED || o->order != DL_ORDER_READY || o->node_sum ||
             o->copies != DL_COPIES_CONNECTION || o->staged_stops);
 }

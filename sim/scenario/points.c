@@ -142,6 +142,24 @@ bool dl_scenario_is_collective(const dl_scenario *scenario, const dl_point *poin
     return where == DL_WHERE_AUTO && mode->through & DL_THROUGH_COLLECTIVE && point->gpu_count == 0;
 }
 
+dl_exchange_plan dl_scenario_exchange(const dl_scenario *scenario, const dl_point *point)
+{
+    const dl_exchanges of = point->mode->exchange;
+    dl_exchange_plan plan = {.passes = 1, .sharers = 1};
+    if (scenario->gpu != NULL) {
+        plan = dl_exchange_plan_among(scenario->gpu, false, point->workers);
+        plan.is_collective =
+            of != DL_EXCHANGES_NOTHING && dl_scenario_is_collective(scenario, point);
+        plan.as_ready = plan.as_ready && of == DL_EXCHANGES_GRADIENTS;
+        if (!dl_mode_reduces_gradients(point->mode)) plan.bucket_copies = 0;
+        if (plan.divides_parameters) plan.passes = (int)point->option[DL_SYNC_ACCUMULATE];
+    }
+    plan.lag = (int)point->option[DL_SYNC_LAG];
+    plan.message = scenario->compression;
+    plan.packs = scenario->compression.kind != DL_COMPRESS_NONE;
+    return plan;
+}
+
 /* --- lists of swept values ------------------------------------------------------------------ */
 
 dl_status dl_sweep_number(const char *text, const dl_key *key, double *value, dl_error *err)

@@ -216,7 +216,7 @@ static double own_bytes(const dl_costs *costs, double batch, const dl_gpu_option
         .costs = costs,
         .options = options,
         .split = {.stages = 1, .shards = 1, .chunks = 1, .micro_batches = 2, .samples = batch},
-        .sharers = workers,
+        .plan = dl_exchange_plan_among(options, false, workers),
         .parameter_bytes = (double)costs->parameter_bytes,
         .state_bytes = (double)costs->state_bytes};
     const dl_gpu_content content = dl_memory_of_rank(&rank, NULL);

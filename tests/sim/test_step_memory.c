@@ -125,7 +125,7 @@ static void open_rank(ranks *r, const char *text)
         .costs = &r->costs,
         .options = &r->options,
         .split = {.stages = 1, .shards = 1, .chunks = 1, .micro_batches = 2, .samples = 2},
-        .sharers = 1,
+        .plan = dl_exchange_plan_among(&r->options, false, 1),
         .parameter_bytes = 6000,
         .state_bytes = 12000,
     };
@@ -192,8 +192,8 @@ static void half_weights_have_a_copy(void **state)
     assert_near(whole.parameters, 3000, 1e-12);
     assert_near(whole.gradients, 6000 + 1000, 1e-12);
     assert_near(whole.optimizer, 12000 + 6000, 1e-12);
-    r.rank.sharers = 3;
     r.options.sharded = DL_SHARDED_OPTIMIZER;
+    r.rank.plan = dl_exchange_plan_among(&r.options, false, 3);
     const dl_gpu_content part = dl_memory_of_rank(&r.rank, NULL);
     assert_near(part.parameters, 3000, 1e-12);
     assert_near(part.gradients, 7000, 1e-12);
@@ -212,11 +212,11 @@ static void shards_gather_layer_by_layer(void **state)
     open_rank(&r, HEAD LAYER("a", "1000", "100", "0") LAYER("b", "2000", "100", "5000")
                       LAYER("c", "3000", "100", "0") WORKSPACE
               "[gradients]\nready_1 = 0.3, 3000\nready_2 = 0.6, 5000\nready_3 = 1, 6000\n");
-    r.rank.sharers = 2;
     r.options = (dl_gpu_options){.sharded = DL_SHARDED_PARAMETERS,
                                  .own_buckets = true,
                                  .param_dtype = DL_DTYPE_BF16,
                                  .reduce_dtype = DL_DTYPE_BF16};
+    r.rank.plan = dl_exchange_plan_among(&r.options, false, 2);
     const double others = 3000 + 6000 + 1500 + 2500 + 2 * (200 + 5000) + 7;
     assert_peak(&r, others + 3000, "in the backward pass of b, micro-batch 1");
     r.rank.split.micro_batches = 1;
