@@ -42,7 +42,7 @@ static dl_absences absences_of(const dl_scenario *scenario, const dl_point *poin
 /* Workers, and the communication threads that exchange while they compute. */
 static int agents(const dl_scenario *scenario, const dl_point *point)
 {
-    return point->workers * (dl_scenario_exchange(scenario, point).lag > 0 ? 2 : 1);
+    return point->workers * (dl_scenario_exchange(scenario, point).late > 0 ? 2 : 1);
 }
 
 static bool has_syncer(const dl_point *point)
@@ -65,12 +65,12 @@ static unsigned gpu_needs(const dl_scenario *scenario, const dl_point *point)
     const bool collective = dl_scenario_is_collective(scenario, point),
                several = point->workers > 1;
     const bool with_state = averages_state(scenario, point);
-    const bool slows = dl_mode_reduces_gradients(mode) && (plan.lag > 0 || plan.as_ready);
+    const bool slows = dl_mode_reduces_gradients(mode) && plan.late > 0;
     unsigned needs = DL_NEED_OPS | DL_NEED_DISPATCH | DL_NEED_INPUT;
     needs |= mode->needs & (DL_NEED_PARAMETERS | DL_NEED_STATE);
     if (with_state) needs |= DL_NEED_STATE;
     if (dl_point_workers_per_gpu(point) > 1) needs |= DL_NEED_SHARING;
-    if (several && slows) needs |= DL_NEED_OVERLAP;
+    if (several && (slows || (collective && options->overlap))) needs |= DL_NEED_OVERLAP;
     if (dl_point_reduces_within(point)) needs |= DL_NEED_OVERLAP;
     if (collective || !(mode->needs & DL_NEED_PARAMETERS)) return needs;
     if (options->where == DL_WHERE_GPU) return needs;
@@ -270,7 +270,7 @@ bool dl_run_varies(const dl_scenario *scenario, const dl_costs *costs)
 }
 
 /* Time for which the workers' nodes send nothing before an average, in ns: local steps of the
- * slowest GPU, without [noise]; less with a lag, as averages run meanwhile. */
+ * slowest GPU, without [noise]; less where exchange is late, as averages run meanwhile. */
 static double pause_ns(const dl_scenario *scenario, const dl_point *point, dl_gpu_steps steps)
 {
     double step_ns = 0;
@@ -283,7 +283,7 @@ static double pause_ns(const dl_scenario *scenario, const dl_point *point, dl_gp
 bool dl_run_starts_with_collectives(const dl_scenario *scenario, const dl_point *point)
 {
     return scenario->gpu != NULL && dl_mode_reduces_gradients(point->mode) && point->workers > 1 &&
-           dl_scenario_exchange(scenario, point).lag == 0 && !runs_programs(scenario, point);
+           dl_scenario_exchange(scenario, point).late == 0 && !runs_programs(scenario, point);
 }
 
 /* The GPUs of a run, with one or several GPUs per worker; NULL: none of this kind. */
@@ -623,7 +623,7 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
         .interval = (int64_t)point->option[DL_SYNC_INTERVAL],
         .warmup = scenario->warmup,
         .option = point->option,
-        .comm_threads = plan.lag > 0,
+        .comm_threads = plan.late > 0,
         .server_threads = threads < workers ? threads : workers,
         .average_state = averages_state(scenario, point),
         .interval_by_speed = scenario->interval_by_speed,

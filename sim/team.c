@@ -517,8 +517,8 @@ bool dl_team_is_applied(const dl_team *team, int worker)
 static void start_step(dl_team *team, int worker)
 {
     dl_worker *w = &team->workers[worker];
-    int64_t lag = w->clock - team->least_clock;
-    if (lag > team->clock_lag_max) team->clock_lag_max = lag;
+    const int64_t ahead = w->clock - team->least_clock;
+    if (ahead > team->clock_lag_max) team->clock_lag_max = ahead;
     if (w->local_updates > team->drift_max) team->drift_max = w->local_updates;
     team->drift_sum += w->local_updates;
     team->steps_started++;

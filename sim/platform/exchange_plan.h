@@ -11,7 +11,7 @@ struct dl_gpu_options;
 typedef struct dl_exchange_plan {
     bool is_collective; /* among the workers; else through a server, if there is any */
     bool as_ready;      /* each bucket during the backward pass; else all after it */
-    int lag;            /* steps between the exchange and the parameters that include it */
+    int late;           /* steps beside which an exchange runs, before parameters include it */
     int passes;         /* of a step, each with all collectives: micro-batches with divided
                          * parameters; else 1 */
     int sharers;        /* ranks that divide the optimizer's state; 1: each has all of it */

@@ -200,7 +200,7 @@ static int needed_bucket(const dl_gpus *gpus, int segment)
     return needs ? gpus->reduction.buckets - segment : -1;
 }
 
-/* The use of sharded parameters (dl_reduction_has) of a segment; -1: none. */
+/* The use of divided parameters (dl_reduction_has) of a segment; -1: none. */
 static int use_of(const dl_gpus *gpus, int segment)
 {
     const int buckets = gpus->reduction.buckets;
@@ -208,7 +208,7 @@ static int use_of(const dl_gpus *gpus, int segment)
     return segment <= 2 * buckets ? segment - 1 : -1;
 }
 
-/* Whether the segment's parameters have arrived; sharded ones only after the end of the previous
+/* Whether the segment's parameters have arrived; divided ones only after the end of the previous
  * pass. */
 static bool has_parameters(const dl_gpus *gpus, int worker, int segment)
 {
@@ -231,7 +231,7 @@ static double compress_ns(const dl_gpus *gpus, int worker)
            (model->memory_bytes_per_s.value / 1e9);
 }
 
-/* Time of the segment: all of the work; with overlap, the backward pass up to the next ready
+/* Time of the segment: all of the work; else the backward pass up to the next ready
  * bucket, and the rest after the last one. The last layers' gradients are ready first. */
 static double segment_ns(const dl_gpus *gpus, const dl_gpu_worker *w)
 {

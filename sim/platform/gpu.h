@@ -40,7 +40,7 @@
  *               includes the copy; with `made_at_launch` they are made in host memory once the host
  *               launches the step
  *
- * Where vectors are sharded (dl_sharded), the collectives of a step are reduce-scatters of the
+ * Where workers divide vectors (dl_sharded), the collectives of a step are reduce-scatters of the
  * buckets and all-gathers, on one stream: of all parameters after the update, or of each bucket's
  * before either pass of it, or before the forward pass only. A bucket's all-gather is launched when
  * the previous bucket's pass starts, so that at most two buckets are gathered at a time (FSDP's
@@ -345,7 +345,7 @@ int dl_gpus_domain(const dl_gpus *gpus, int worker);
  * of flows from the nodes' storage, [nodes of the machine], owned by `gpus`; NULL: no limit. */
 const int *dl_gpus_add_storage(dl_gpus *gpus);
 
-/* With overlap: the worker's gradients of this bucket are ready; the number of buckets. */
+/* Where buckets start as they are ready: the worker's gradients of this bucket are ready; the number of buckets. */
 void dl_gpus_bucket_ready(dl_gpus *gpus, int worker, int bucket);
 int dl_gpus_buckets(const dl_gpus *gpus);
 

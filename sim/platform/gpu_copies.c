@@ -261,8 +261,9 @@ int dl_gpus_add_copy(dl_gpus *gpus, dl_gpu_copy copy)
 
 /* --- copies and sums ------------------------------------------------------------------------ */
 
-void dl_gpus_exchanged(dl_gpus *gpus, int worker)
+void dl_gpus_exchanged(void *user, int worker)
 {
+    dl_gpus *gpus = user;
     const bool fetched = gpus->workers[worker].fetches;
     gpus->workers[worker].fetches = false;
     dl_gpus_ended(gpus, fetched ? worker : dl_team_exchanger(gpus->team, worker));
@@ -281,6 +282,16 @@ void dl_gpus_touch(dl_gpus *gpus, int worker, double traffic_bytes, dl_event_fn 
 {
     dl_network_start(gpus->network, memory_class(gpus, gpus->places[worker]), traffic_bytes, 0,
                      done, gpus, index);
+}
+
+void dl_gpus_pack(dl_gpus *gpus, int worker, double bytes, dl_event_fn done)
+{
+    const dl_exchange_plan *plan = &gpus->config.plan;
+    if (!plan->packs) {
+        done(gpus, worker);
+        return;
+    }
+    dl_gpus_touch(gpus, worker, dl_compress_gpu_bytes(&plan->message, bytes), done, worker);
 }
 
 void dl_gpus_serve(dl_gpus *gpus, const dl_exchange *exchange, int shard, int thread, double bytes,

@@ -45,20 +45,10 @@ static void add_servers(dl_gpus *gpus)
 
 /* --- copies and sums ------------------------------------------------------------------------ */
 
-static void exchanged(void *user, int worker)
-{
-    dl_gpus_exchanged(user, worker);
-}
-
-static void touch(dl_gpus *gpus, int worker, double traffic_bytes, dl_event_fn done)
-{
-    dl_gpus_touch(gpus, worker, traffic_bytes, done, worker);
-}
-
 static void on_flow_done(void *user, int worker)
 {
     dl_gpus *gpus = user;
-    if (--gpus->workers[worker].flows == 0) exchanged(gpus, worker);
+    if (--gpus->workers[worker].flows == 0) dl_gpus_exchanged(gpus, worker);
 }
 
 /* A shard's part of `bytes`. */
@@ -117,41 +107,34 @@ static void serve_slices(dl_gpus *gpus, int worker, const dl_exchange *exchange,
         gpus->workers[worker].flows +=
             start_serving(gpus, worker, exchange, t, bytes / slices, on_flow_done);
     }
-    if (rank >= slices) exchanged(gpus, worker);
+    if (rank >= slices) dl_gpus_exchanged(gpus, worker);
 }
 
 /* --- the platform's requests ------------------------------------------------------------------ */
 
-static void push_bytes(dl_gpus *gpus, int worker, double bytes)
-{
-    gpus->workers[worker].flows = start_copies(gpus, worker, bytes, true, on_flow_done);
-}
-
 static void push_messages(void *user, int worker)
 {
     dl_gpus *gpus = user;
-    push_bytes(gpus, worker, gpus->workers[worker].push_bytes);
+    gpus->workers[worker].flows =
+        start_copies(gpus, worker, gpus->workers[worker].push_bytes, true, on_flow_done);
 }
 
 static void push(dl_gpus *gpus, int worker, double bytes)
 {
-    const dl_exchange_plan *plan = &gpus->config.plan;
-    if (plan->is_collective) {
-        exchanged(gpus, worker);
+    if (gpus->config.plan.is_collective) {
+        dl_gpus_exchanged(gpus, worker);
     } else if (gpus->server != NULL) {
         dl_server_push(gpus, worker);
-    } else if (plan->packs) {
-        gpus->workers[worker].push_bytes = bytes;
-        touch(gpus, worker, dl_compress_gpu_bytes(&plan->message, bytes), push_messages);
     } else {
-        push_bytes(gpus, worker, bytes);
+        gpus->workers[worker].push_bytes = bytes;
+        dl_gpus_pack(gpus, worker, bytes, push_messages);
     }
 }
 
 static void pull(dl_gpus *gpus, int worker, double bytes)
 {
     if (gpus->config.plan.is_collective) {
-        exchanged(gpus, worker);
+        dl_gpus_exchanged(gpus, worker);
     } else if (gpus->server != NULL) {
         dl_server_pull(gpus, worker);
     } else {
@@ -173,7 +156,8 @@ static void fetch(dl_gpus *gpus, int worker, double bytes)
     const dl_gpu_copy copy = dl_gpus_copy_of(gpus, gpus->places[source], gpus->places[worker], -1);
     gpus->moved_bytes += bytes;
     if (copy.domain >= 0) gpus->sent_bytes[copy.domain] += bytes;
-    dl_network_start(gpus->network, copy.class, bytes, copy.latency_ns, exchanged, gpus, worker);
+    dl_network_start(gpus->network, copy.class, bytes, copy.latency_ns, dl_gpus_exchanged, gpus,
+                     worker);
 }
 
 /* The server has the host's threads, whatever the number of slices. More gradients than workers
@@ -198,17 +182,19 @@ void dl_gpus_exchange(dl_gpus *gpus, int agent, dl_exchange exchange)
     case DL_GATHER: dl_reduction_gather(gpus, worker); return;
     case DL_SUM:
         if (gpus->server != NULL) {
-            exchanged(gpus, worker);
+            dl_gpus_exchanged(gpus, worker);
             return;
         }
         break;
     case DL_OUTER_UPDATE:
         if (gpus->config.plan.is_collective) {
-            dl_gpus_serve_itself(gpus, worker, exchange.kind, bytes, exchanged);
+            dl_gpus_serve_itself(gpus, worker, exchange.kind, bytes, dl_gpus_exchanged);
             return;
         }
         break;
-    case DL_BLEND_OWN: dl_gpus_serve_itself(gpus, worker, exchange.kind, bytes, exchanged); return;
+    case DL_BLEND_OWN:
+        dl_gpus_serve_itself(gpus, worker, exchange.kind, bytes, dl_gpus_exchanged);
+        return;
     case DL_ADD:
     case DL_UPDATE:
     case DL_APPLY:

@@ -37,7 +37,7 @@ typedef struct dl_gpu_worker {
     bool in_exchange;              /* waits for the end of an exchange */
     bool fetches;                  /* fetches itself, not by its communication thread */
     double backward_ns, update_ns; /* parts of its work; no update: 0 */
-    double push_bytes;             /* of the current push, before compression */
+    double push_bytes;             /* of the current push, before it is packed */
     int64_t rounds;                /* of collectives whose end it has seen */
     int64_t unused[4];
 } dl_gpu_worker;
@@ -50,7 +50,7 @@ typedef struct dl_before {
     double moved_bytes; /* of a call, of all groups */
 } dl_before;
 
-/* Collectives of a step, run one after another: the sums of all buckets, and the gathers of sharded
+/* Collectives of a step, run one after another: the sums of all buckets, and the gathers of divided
  * parameters. A worker joins a round: all of them, or, where parameters are gathered after the
  * update, the sums, then the gather. */
 typedef struct dl_reduction {
@@ -234,7 +234,7 @@ int dl_gpus_present(const dl_gpus *gpus);
 dl_status dl_reduction_init(dl_gpus *gpus, dl_error *err) DL_MUST_CHECK;
 void dl_reduction_free(dl_gpus *gpus);
 
-/* The worker waits for the all-reduce of all buckets; without overlap all are ready.
+/* The worker waits for the all-reduce of all buckets; unless they start as they are ready, all are.
  * dl_gpus_exchanged follows. */
 void dl_reduction_join(dl_gpus *gpus, int worker);
 
@@ -255,12 +255,17 @@ void dl_reduction_gather(dl_gpus *gpus, int worker);
 bool dl_reduction_has(const dl_gpus *gpus, int use);
 void dl_reduction_uses(dl_gpus *gpus, int use);
 
-/* The current exchange of the worker, or its communication thread, has ended; that of the agent. */
-void dl_gpus_exchanged(dl_gpus *gpus, int worker);
+/* An event: the current exchange of the worker, or its communication thread, has ended. The same of
+ * an agent. */
+void dl_gpus_exchanged(void *gpus, int worker);
 void dl_gpus_ended(dl_gpus *gpus, int agent);
 
 /* Reads and writes `traffic_bytes` in the memory of the worker's GPU; then done(gpus, index). */
 void dl_gpus_touch(dl_gpus *gpus, int worker, double traffic_bytes, dl_event_fn done, int index);
+
+/* Makes the worker's message of a vector of `bytes`, if the plan has messages; then done(gpus,
+ * worker). */
+void dl_gpus_pack(dl_gpus *gpus, int worker, double bytes, dl_event_fn done);
 
 /* A copy between two places, over a staging link where one end is host memory (-1: none).
  * dl_gpus_route gives the route instead of the copy's class. */

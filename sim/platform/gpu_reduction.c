@@ -42,25 +42,20 @@ static double staged_bytes(const dl_gpus *gpus)
     return dl_compress_bytes(&gpus->config.plan.message, gpus->config.content_bytes);
 }
 
-static void exchanged(void *user, int worker)
-{
-    dl_gpus_exchanged(user, worker);
-}
-
 /* Decompresses messages to vectors, if there are any. */
 static void unpack(void *user, int worker)
 {
     dl_gpus *gpus = user;
     const dl_exchange_plan *plan = &gpus->config.plan;
     if (!plan->packs) {
-        exchanged(gpus, worker);
+        dl_gpus_exchanged(gpus, worker);
         return;
     }
     /* With topk each worker has all workers' messages, whose indices differ; else their sum. */
     const int messages = plan->sum == DL_ALLGATHER ? dl_gpus_present(gpus) : 1;
     dl_gpus_touch(gpus, worker,
                   dl_decompress_gpu_bytes(&plan->message, gpus->config.content_bytes, messages),
-                  exchanged, worker);
+                  dl_gpus_exchanged, worker);
 }
 
 /* The worker has the result, if need be after copying it from its host. */
@@ -122,7 +117,7 @@ static void end_round(dl_gpus *gpus, int first, int end)
 
 /* --- the order of a step's collectives ------------------------------------------------------ */
 
-/* With sharded parameters it is the order of PyTorch's FSDP: the gathers of the forward pass, then,
+/* With divided parameters it is the order of PyTorch's FSDP: the gathers of the forward pass, then,
  * as the next layers' parameters are requested before a layer's gradients are ready, gather 0,
  * gather 1, sum 0, gather 2, sum 1, ..., sum B - 1; or, where parameters are kept, the sums
  * alone. */
@@ -286,15 +281,8 @@ void dl_reduction_gather(dl_gpus *gpus, int worker)
 void dl_reduction_join(dl_gpus *gpus, int worker)
 {
     if (!join_round(gpus, worker)) return;
-    const dl_exchange_plan *plan = &gpus->config.plan;
-    if (plan->as_ready) return;
-    if (!plan->packs) {
-        on_made(gpus, worker);
-    } else {
-        dl_gpus_touch(gpus, worker,
-                      dl_compress_gpu_bytes(&plan->message, gpus->config.content_bytes), on_made,
-                      worker);
-    }
+    if (!gpus->config.plan.as_ready)
+        dl_gpus_pack(gpus, worker, gpus->config.content_bytes, on_made);
 }
 
 /* Plans a collective among `count` GPUs; groups of `equal` have the same data, if it is not 0. */
@@ -552,7 +540,7 @@ static void make_collectives_again(dl_gpus *gpus)
 {
     dl_reduction *r = &gpus->reduction;
     const int different = r->collective_count, flows = r->flows;
-    DL_ASSERT(gpus->config.plan.sharers == 1, "workers come and go where all is sharded");
+    DL_ASSERT(gpus->config.plan.sharers == 1, "workers come and go that divide the state");
     one_kind *kinds = dl_calloc((size_t)different, sizeof *kinds, "buckets");
     for (int i = 0; i < different; i++)
         dl_collective_free(&r->collectives[i]);

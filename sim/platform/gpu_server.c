@@ -1,4 +1,4 @@
-/* A synchronous parameter server tensor by tensor: ps with overlap, or with the keys of [exchange]
+/* A synchronous parameter server tensor by tensor: ps with buckets sent as they are ready, or with the keys of [exchange]
  * for its details.
  *
  * Tensors are the buckets, numbered from the last layer, whose gradients are ready first, to the
@@ -520,24 +520,14 @@ static void all_ready(void *user, int worker)
 
 void dl_server_push(dl_gpus *gpus, int worker)
 {
-    const dl_exchange_plan *plan = &gpus->config.plan;
     pushed_last(gpus, worker);
-    if (plan->as_ready) {
-        if (is_over(gpus, worker)) {
-            leave(gpus, worker);
-        } else {
-            gpus->workers[worker].in_exchange = true;
-        }
+    if (gpus->config.plan.as_ready && is_over(gpus, worker)) {
+        leave(gpus, worker);
         return;
     }
     gpus->workers[worker].in_exchange = true;
-    if (!plan->packs) {
-        all_ready(gpus, worker);
-    } else {
-        dl_gpus_touch(gpus, worker,
-                      dl_compress_gpu_bytes(&plan->message, gpus->config.content_bytes), all_ready,
-                      worker);
-    }
+    if (!gpus->config.plan.as_ready)
+        dl_gpus_pack(gpus, worker, gpus->config.content_bytes, all_ready);
 }
 
 void dl_server_pull(dl_gpus *gpus, int worker)

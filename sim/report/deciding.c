@@ -183,11 +183,11 @@ static const char *effect_of(int limits, const dl_variant *variant, const dl_row
 static double part_of(int limits, const dl_variant *variant, const dl_row *row, const char **column)
 {
     const dl_gpu_options *gpu = variant->scenario.gpu;
+    const dl_exchange_plan plan = dl_scenario_exchange(&variant->scenario, &row->point);
     const dl_mode *mode = row->point.mode;
     const double *part = row->mean.part_frac;
     const bool buckets = gpu != NULL && row->point.stages <= 1 &&
-                         mode->exchange == DL_EXCHANGES_GRADIENTS &&
-                         row->point.option[DL_SYNC_LAG] == 0;
+                         mode->exchange == DL_EXCHANGES_GRADIENTS && plan.late == 0;
     const bool server =
         dl_mode_takes(mode, DL_SYNC_SERVER_THREADS) &&
         (gpu == NULL || (gpu->where != DL_WHERE_GPU &&
@@ -212,10 +212,10 @@ static double part_of(int limits, const dl_variant *variant, const dl_row *row, 
                    : 0;
     case DL_LIMITS_OVERLAP:
         *column = "communication_frac";
-        return buckets && !gpu->overlap ? part[DL_PART_COMMUNICATION] : 0;
+        return buckets && !plan.as_ready ? part[DL_PART_COMMUNICATION] : 0;
     case DL_LIMITS_BUCKETS:
         *column = "communication_frac";
-        return buckets && gpu->overlap && variant->costs.gradient_count == 0
+        return buckets && plan.as_ready && variant->costs.gradient_count == 0
                    ? part[DL_PART_COMMUNICATION]
                    : 0;
     case DL_LIMITS_SERVER:

@@ -154,7 +154,7 @@ dl_exchange_plan dl_scenario_exchange(const dl_scenario *scenario, const dl_poin
         if (!dl_mode_reduces_gradients(point->mode)) plan.bucket_copies = 0;
         if (plan.divides_parameters) plan.passes = (int)point->option[DL_SYNC_ACCUMULATE];
     }
-    plan.lag = (int)point->option[DL_SYNC_LAG];
+    plan.late = (int)point->option[DL_SYNC_LAG];
     plan.message = scenario->compression;
     plan.packs = scenario->compression.kind != DL_COMPRESS_NONE;
     return plan;

@@ -176,8 +176,8 @@ static void advance_sync_rule(dl_team *team, int worker, const server_rule *rule
 
 static bool is_within_bound(const dl_team *team, int worker)
 {
-    const int64_t lag = team->workers[worker].clock - team->least_clock;
-    return (double)lag <= team->config.option[DL_SYNC_BOUND];
+    const int64_t ahead = team->workers[worker].clock - team->least_clock;
+    return (double)ahead <= team->config.option[DL_SYNC_BOUND];
 }
 
 /* Asynchronous parameter server: a worker that has computed pushes, has its gradient applied under
