@@ -285,32 +285,35 @@ static void step_is_over(void *user, int worker)
         dl_team_done(is->team, w);
 }
 
-static void on_updated(void *user, int worker)
+static void on_updated(void *user, int agent)
 {
     dl_islands *is = user;
-    dl_team_done(is->team, worker);
+    dl_team_done(is->team, agent);
 }
 
-/* Each rank updates its part; the worker continues after the last of them. */
-static void update(dl_team *team, int worker)
+/* Each rank updates its part; the agent continues after the last of them. Updates beside a step are
+ * accounted in the step. */
+static void update(dl_team *team, int agent)
 {
     dl_islands *is = dl_islands_of(team);
     const dl_split *split = dl_islands_split(is);
+    const int worker = dl_team_worker(team, agent);
+    const bool is_measured_here = agent == worker && is_measured(is, worker);
     double most_ns = 0, sum_ns = 0;
     for (int r = 0; r < is->ranks; r++) {
         const int stage = dl_split_stage(split, r);
         const double ns = is->config.shape.stages[stage].update_ns *
                           is->islands[dl_islands_copies(is) > 1 ? 0 : worker].factor[r];
-        if (is_measured(is, worker)) is->busy_ns[stage] += dl_ns_ceil(ns);
+        if (is_measured_here) is->busy_ns[stage] += dl_ns_ceil(ns);
         most_ns = fmax(most_ns, ns);
         sum_ns += ns;
     }
     const int64_t waited_ns = (int64_t)(most_ns - sum_ns / is->ranks);
-    int64_t *spent_ns = team->workers[worker].spent_ns;
+    int64_t *spent_ns = team->workers[agent].spent_ns;
     spent_ns[DL_SPENT_UPDATE] -= waited_ns;
     spent_ns[DL_SPENT_WAITING] += waited_ns;
-    if (is_measured(is, worker)) is->bubble_ns += waited_ns * is->ranks;
-    dl_engine_after(&team->engine, dl_ns_ceil(most_ns), on_updated, is, worker);
+    if (is_measured_here) is->bubble_ns += waited_ns * is->ranks;
+    dl_engine_after(&team->engine, dl_ns_ceil(most_ns), on_updated, is, agent);
 }
 
 /* --- what tasks do besides computing --------------------------------------------------------- */

@@ -89,6 +89,7 @@ typedef struct dl_island_tensor {
 
 typedef struct dl_island_shape {
     dl_split split;
+    dl_exchange_plan within; /* among the shards of a worker */
     dl_schedule schedule;
     const dl_stage *stages;    /* [split.stages] */
     const dl_stage *pieces;    /* [split.stages x split.chunks], whose sums are the stages */
@@ -96,7 +97,6 @@ typedef struct dl_island_shape {
     const dl_island_tensor
         *tensors;           /* [ranks x chunks x 2]: back, forward; NULL: no divided layers */
     bool exchanges_buckets; /* the exchange between workers starts with each bucket, not at once */
-    bool keeps_parameters;  /* from the forward to the backward pass */
     bool without_waits;     /* stages do not wait for each other */
     bool free_crossing;     /* crossings take no time */
     bool with_input;
@@ -165,7 +165,6 @@ dl_status dl_island_price_tensors(const dl_gpu_options *options, const dl_worklo
 typedef struct dl_islands_config {
     dl_island_shape shape;    /* its arrays are borrowed until free, like all pointers here */
     dl_gpus_config gpus;      /* for the exchange between workers, except its content */
-    dl_exchange_plan within;  /* among the shards of a worker */
     const double *held_share; /* [stages] share of the exchanged bytes in a stage, over all its
                                * shards */
     const double *slow;       /* [GPUs] factor on passes */

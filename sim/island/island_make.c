@@ -54,7 +54,7 @@ static dl_status init_planes(dl_islands *is, dl_error *err)
     const dl_exchange_plan *plan = &is->config.gpus.plan;
     const bool halves = is->config.shape.exchanges_buckets && plan->is_collective && !plan->packs &&
                         plan->sharers == 1;
-    const double sent = halves ? is->config.within.sum_frac : 1;
+    const double sent = halves ? is->config.shape.within.sum_frac : 1;
     is->planes = dl_calloc(gpus, sizeof(dl_gpus *), "GPUs");
     is->plane_gpus = dl_calloc(gpus, sizeof(int *), "GPUs");
     is->plane_workloads = dl_calloc(gpus, sizeof *is->plane_workloads, "GPUs");
@@ -116,7 +116,7 @@ static dl_status init_part(dl_islands *is, int worker, int number, int part, int
     dl_place *ranks = dl_calloc((size_t)split->shards, sizeof *ranks, "shards");
     for (int f = 0; f < split->shards; f++)
         ranks[f] = is->places[dl_islands_gpu(is, worker, dl_split_rank(split, of->stage, f), part)];
-    const dl_exchange_plan *within = &is->config.within;
+    const dl_exchange_plan *within = &is->config.shape.within;
     dl_collective_config config =
         dl_gpu_options_collective(options, is->config.gpus.workload,
                                   of->gathers ? DL_ALLGATHER : within->sum, ranks, split->shards,

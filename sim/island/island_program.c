@@ -325,7 +325,7 @@ static void add_sharded_backward(builder *b, int rank, int pass, dl_pass_of k, b
     if (has_rest) add_segment(b, rank, false, k, buckets->share[count], work_ns);
     wait_for_launch(b, rank, pass, false, k);
     if (!has_rest) segment[count - 1] = b->segment[rank];
-    communicate_back(b, rank, segment, before, alone && !shape->keeps_parameters, alone || is_last,
+    communicate_back(b, rank, segment, before, alone && shape->within.gathers > 1, alone || is_last,
                      tells);
     free(segment);
 }

@@ -76,6 +76,7 @@ dl_status dl_run_ranks_open(dl_run_ranks *ranks, const dl_scenario *scenario, co
             costs->parameter_bytes < 0 ? (double)NAN : (double)costs->parameter_bytes,
         .state_bytes = costs->state_bytes < 0 ? (double)NAN : (double)costs->state_bytes,
     };
+    ranks->all.plan.late = dl_scenario_exchange(scenario, point).late;
     if (split.stages == 1) return DL_OK;
     ranks->all.schedule = scenario->pipeline->schedule;
     ranks->all.first = ranks->first;
@@ -343,13 +344,13 @@ static dl_islands_config config_of(const dl_run_config *run, const dl_costs *cos
     const bool by_bucket = tells && split.chunks == 1 && island->buckets != NULL && plan->as_ready;
     dl_islands_config config = {
         .shape = {.split = split,
+                  .within = island->within,
                   .schedule = pipeline->schedule,
                   .stages = island->stages,
                   .pieces = island->pieces,
                   .buckets = island->buckets,
                   .tensors = island->tensors,
                   .exchanges_buckets = by_bucket,
-                  .keeps_parameters = island->within.gathers == 1,
                   .without_waits =
                       options->without_bubble || !dl_schedule_flushes(pipeline->schedule),
                   .free_crossing = options->without_activations,
@@ -364,7 +365,6 @@ static dl_islands_config config_of(const dl_run_config *run, const dl_costs *cos
                   .workers = point->workers,
                   .recorded = scenario->recorded},
         .gpus = *exchange,
-        .within = island->within,
         .held_share = island->held_share,
         .slow = island->slow,
         .noise = &island->noise,

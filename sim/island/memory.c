@@ -138,6 +138,8 @@ static void take_base(walk *w, const dl_model_layers *model)
         if (plan->gathers == 1 || rank->split.stages > 1) gathered = sent * all;
         if (rank->split.stages > 1) gathered += summed * all;
     }
+    /* The previous step's gradients, and the parameters gathered beside this one's passes. */
+    if (plan->late > 0 && plan->gathers_after) gathered = (summed + sent) * all;
     if (half) gradients += block_gradients(w, model);
     w->base = (dl_gpu_content){
         .parameters = weights * versions,

@@ -16,19 +16,14 @@ dl_exchange_plan dl_exchange_plan_among(const dl_gpu_options *options, bool divi
         .sharers = divides ? sharers : 1,
         .divides_gradients = sharded >= DL_SHARDED_GRADIENTS,
         .divides_parameters = all,
-        .gathers = !all                        ? 0
-                   : options->keeps_parameters ? 1
-                                               : 2,
+        .gathers = all ? 2 - options->keeps_parameters : 0,
         .gathers_after = divides && !all,
         .sum = divides                                         ? DL_REDUCE_SCATTER
                : options->compression.kind == DL_COMPRESS_TOPK ? DL_ALLGATHER
                                                                : DL_ALLREDUCE,
         .sum_frac = divides ? dl_dtype_frac(options->reduce_dtype) : 1,
         .gather_frac = divides ? dl_dtype_frac(options->param_dtype) : 1,
-        .bucket_copies = !options->overlap                                ? 0
-                         : options->bucket_views || of != DL_SHARDED_NONE ? 1
-                                                                          : 2,
-        .message = options->compression,
-        .packs = options->compression.kind != DL_COMPRESS_NONE,
+        .bucket_copies =
+            options->overlap ? 2 - (options->bucket_views || of != DL_SHARDED_NONE) : 0,
     };
 }

@@ -12,8 +12,7 @@ typedef struct dl_exchange_plan {
     bool is_collective; /* among the workers; else through a server, if there is any */
     bool as_ready;      /* each bucket during the backward pass; else all after it */
     int late;           /* steps beside which an exchange runs, before parameters include it */
-    int passes;         /* of a step, each with all collectives: micro-batches with divided
-                         * parameters; else 1 */
+    int passes;         /* of a step, each with all collectives */
     int sharers;        /* ranks that divide the optimizer's state; 1: each has all of it */
     bool divides_gradients, divides_parameters;
     int gathers;                  /* of a bucket's parameters in a pass, each before a use */
@@ -25,8 +24,7 @@ typedef struct dl_exchange_plan {
     bool packs;                   /* messages are made, and read */
 } dl_exchange_plan;
 
-/* The plan of a collective exchange among `sharers` ranks which divide parameters, or what [exchange]
- * sharded says. */
+/* Among ranks that divide parameters, or what [exchange] sharded says; without messages. */
 dl_exchange_plan dl_exchange_plan_among(const struct dl_gpu_options *options,
                                         bool divides_parameters, int sharers);
 

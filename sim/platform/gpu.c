@@ -498,11 +498,12 @@ static void cut(dl_team *team, int worker)
 
 /* The update's launch is part of the step's, which has ended. Only workers that have exchanged by a
  * collective update separately from their passes, each on its own GPU. */
-static void update(dl_team *team, int worker)
+static void update(dl_team *team, int agent)
 {
+    const int worker = dl_team_worker(team, agent);
     const double update_ns = dl_gpu_step_of(dl_gpus_of(team)->config.steps, worker)->update_ns;
     double work_ns = update_ns * team->workers[worker].noise_factor;
-    dl_engine_after_about(&team->engine, dl_ns_ceil(work_ns), on_done, team, worker, worker);
+    dl_engine_after_about(&team->engine, dl_ns_ceil(work_ns), on_done, team, agent, agent);
 }
 
 /* --- the run --------------------------------------------------------------------------------- */

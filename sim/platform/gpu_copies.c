@@ -287,11 +287,11 @@ void dl_gpus_touch(dl_gpus *gpus, int worker, double traffic_bytes, dl_event_fn 
 void dl_gpus_pack(dl_gpus *gpus, int worker, double bytes, dl_event_fn done)
 {
     const dl_exchange_plan *plan = &gpus->config.plan;
-    if (!plan->packs) {
+    if (plan->packs) {
+        dl_gpus_touch(gpus, worker, dl_compress_gpu_bytes(&plan->message, bytes), done, worker);
+    } else {
         done(gpus, worker);
-        return;
     }
-    dl_gpus_touch(gpus, worker, dl_compress_gpu_bytes(&plan->message, bytes), done, worker);
 }
 
 void dl_gpus_serve(dl_gpus *gpus, const dl_exchange *exchange, int shard, int thread, double bytes,

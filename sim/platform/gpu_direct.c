@@ -67,9 +67,8 @@ static bool can_launch(const dl_gpus *gpus)
 /* Whether the exchange is only one collective for which all workers wait. */
 static bool is_collective(const dl_team_config *config, const dl_gpus *gpus)
 {
-    const dl_gpu_options *options = gpus->config.options;
     return gpus->config.plan.is_collective && !gpus->config.plan.as_ready &&
-           gpus->reduction.before_count == 0 && !options->on_hosts &&
+           gpus->reduction.before_count == 0 && !gpus->config.options->on_hosts &&
            gpus->config.plan.sharers == 1 && !gpus->config.plan.packs && !config->outer_update &&
            !config->reduces_inside && config->fragments == 1;
 }

@@ -255,8 +255,7 @@ void dl_reduction_gather(dl_gpus *gpus, int worker);
 bool dl_reduction_has(const dl_gpus *gpus, int use);
 void dl_reduction_uses(dl_gpus *gpus, int use);
 
-/* An event: the current exchange of the worker, or its communication thread, has ended. The same of
- * an agent. */
+/* An event: the exchange of the worker, or its communication thread, has ended; of an agent. */
 void dl_gpus_exchanged(void *gpus, int worker);
 void dl_gpus_ended(dl_gpus *gpus, int agent);
 

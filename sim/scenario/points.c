@@ -495,9 +495,10 @@ const char *dl_scenario_not_sharded(const dl_scenario *scenario, dl_sharded shar
     if (!dl_mode_reduces_gradients(point->mode)) return "only with mode allreduce";
     if (is_parameters && dl_point_is_split(point))
         return "parameters: not of workers of several GPUs, whose layout shards them: fsdp=COUNT";
-    if (gpu->on_hosts || gpu->compression.kind != DL_COMPRESS_NONE ||
-        point->option[DL_SYNC_LAG] > 0)
-        return "not with collectives = hosts, compress, [sync] lag";
+    if (gpu->on_hosts || gpu->compression.kind != DL_COMPRESS_NONE)
+        return "not with collectives = hosts, compress";
+    if (is_parameters && point->option[DL_SYNC_LAG] > 0)
+        return "parameters: not with [sync] lag, as each pass gathers those of the last update";
     if (is_parameters && !gpu->overlap && scenario->given[overlap - dl_scenario_keys.rows])
         return "parameters: not with overlap = no, as they are gathered beside the passes";
     return NULL;

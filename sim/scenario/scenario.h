@@ -178,7 +178,6 @@ bool dl_scenario_is_collective(const dl_scenario *scenario, const dl_point *poin
 
 /* What the point's workers exchange in a step, and how; on cores only its delay and message. */
 dl_exchange_plan dl_scenario_exchange(const dl_scenario *scenario, const dl_point *point);
-dl_exchange_plan dl_scenario_exchange(const dl_scenario *scenario, const dl_point *point);
 
 /* GPUs of a worker in the largest of these layouts (text as in a file), and of all its workers. As
  * this is called before the scenario is read, invalid parts count as 1. */

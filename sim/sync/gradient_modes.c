@@ -5,7 +5,8 @@
  * variables, relaxed consistency). A worker hands its gradients over as soon as the previous
  * exchange is done. Where workers update their own parameters, they do so with that exchange's
  * result, as part of their next step. So a step takes as long as the slower of computing, with that
- * update, and exchange. */
+ * update, and exchange. Where workers divide the state, an exchange includes the update of their
+ * parts, whose work their GPUs do beside the step, and the gather of all parameters. */
 #include "sim/sync/mode.h"
 
 /* Starts stage `stage` of an exchange; returns false, without starting anything, after the last
@@ -79,7 +80,7 @@ static bool exchange_allreduce(dl_team *team, int agent, int stage)
             (dl_exchange){.kind = DL_PULL, .servers = team->config.workers, .in_place = true});
         return true;
     case 4:
-        if (agent >= team->config.workers) return false;
+        if (agent >= team->config.workers && !team->config.gathers) return false;
         dl_team_local_update(team, agent);
         return true;
     case 5:

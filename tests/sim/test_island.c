@@ -208,6 +208,21 @@ static double reduced_step_ns(int bytes, const char *exchange)
     return step_ns;
 }
 
+/* Two workers of two stages on two switches divide the optimizer's state. Each plane reduces and
+ * gathers a stage's two layers beside the other one, over four links of 100 ns that they share at
+ * 10 GB/s: bytes / 5 in ns, and 800. With a lag that, or three slots of 720 us and two crossings of
+ * 2 kB: 400 ns each. */
+static void divided_stages_may_lag(void **state)
+{
+    (void)state;
+    static const int bytes[] = {1000, 2000000, 8000000, 20000000};
+    for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
+        const double step_ns =
+            reduced_step_ns(bytes[i], "algorithm = ring\nsharded = optimizer\n[sync]\nlag = 1\n");
+        assert_near(step_ns, fmax(3 * 720e3 + 2 * 400, 2.0 * bytes[i] / 5 + 800), 1e-4);
+    }
+}
+
 /* Messages of 16 bits take the links for half as long: the step of a model of half as many bytes,
  * and 40 kB of a stage that are read and written as 20 kB, at 0.85 of the memory's 100 bytes/ns,
  * then as much back at 0.43 of it. Those of shards are made when they have reduced their
@@ -597,6 +612,7 @@ int main(void)
         cmocka_unit_test(bytes_are_those_of_rings),
         cmocka_unit_test(staleness_is_that_of_the_workers),
         cmocka_unit_test(all_modes_go_with_all_layouts),
+        cmocka_unit_test(divided_stages_may_lag),
         cmocka_unit_test(gradients_are_sent_as_messages),
         cmocka_unit_test(folded_shards_are_whole_ones),
         cmocka_unit_test(folded_layouts_are_whole_ones),

@@ -73,6 +73,24 @@ static void optimizers_gather_after_the_update(void **state)
     }
 }
 
+/* With a lag the sums, each GPU's update of its half and the gather run beside the next step, which
+ * has the work of that update too: the longer of the two. */
+static void an_exchange_of_parts_may_lag(void **state)
+{
+    (void)state;
+    static const char *const sharded[] = {"optimizer", "gradients"};
+    static const double parameters[] = {80e3, 4e6, 20e6, 80e6};
+    const double computing_ns = FORWARD_NS + BACKWARD_NS + UPDATE_NS / 2;
+    for (size_t p = 0; p < sizeof parameters / sizeof *parameters; p++) {
+        for (int k = 1; k <= 4; k++) {
+            const double all = parameters[p], bucket = all / k;
+            const double exchange_ns = k * half_ns(bucket) + UPDATE_NS / 2 + half_ns(all);
+            assert_near(step_ns(all, bucket, sharded[k % 2], "[sync]\nlag = 1\n"),
+                        fmax(computing_ns, exchange_ns), 1e-4);
+        }
+    }
+}
+
 /* A step by what FSDP launches: on one stream gathers for the forward pass, then for the backward pass
  * one gather more than sums. Each gather is launched when the use before it starts to compute, each sum
  * when its bucket's backward pass has ended. */
@@ -265,7 +283,8 @@ static void what_cannot_be_sharded_is_refused(void **state)
         const char *lines, *says;
     } cases[] = {
         {"[sync]\nmode = average\n[exchange]\nsharded = optimizer\n", "only with mode allreduce"},
-        {"[sync]\nmode = allreduce\nlag = 1\n[exchange]\nsharded = optimizer\n", "not with"},
+        {"[sync]\nmode = allreduce\nlag = 1\n[exchange]\nsharded = parameters\n",
+         "each pass gathers those of the last update"},
         {"[sync]\nmode = allreduce\n[exchange]\nsharded = gradients\ncompress = fp16\n",
          "not with"},
         {"[sync]\nmode = allreduce\n[exchange]\nsharded = gradients\nreshard_after_forward = no\n",
@@ -299,6 +318,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(optimizers_gather_after_the_update),
+        cmocka_unit_test(an_exchange_of_parts_may_lag),
         cmocka_unit_test(parameters_are_gathered_for_both_passes),
         cmocka_unit_test(micro_batches_exchange_each),
         cmocka_unit_test(all_wait_for_the_slowest),
