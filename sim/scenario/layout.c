@@ -283,16 +283,18 @@ static dl_status check_gpus(const dl_scenario *scenario, const dl_ini *ini,
 /* Keys of which, where a worker is several GPUs, only these values are simulated, and why. */
 static const struct {
     dl_key key;
-    int stages, chunks; /* only where there are as many, or more */
+    int stages, chunks, shards; /* only where there are as many, or more */
 } refused_keys[] = {
-    {ONLY("exchange", "bucket_bytes", "0", "whose chunks send all gradients at once"), 2, 2},
-    {ONLY("sync", "accumulate", "1", "whose stages have [pipeline] micro_batches"), 2, 1},
-    {ONLY("exchange", "staged", "beside", "which no copy stops"), 1, 1},
-    {ONLY("exchange", "fetch", "summed, pushed, after", "whose layers wait for no server"), 1, 1},
-    {ONLY("exchange", "slows", "transfers", "which their exchange does not slow"), 1, 1},
-    {ONLY("exchange", "buckets", "copies", "which have no copies to buckets"), 1, 1},
-    {ONLY("machine", "reads", "nothing, batch", "whose losses nobody reads"), 1, 1},
-    {ONLY("input", "made", "ahead", "whose batches are made ahead"), 1, 1},
+    {ONLY("exchange", "bucket_bytes", "0", "whose chunks send all gradients at once"), 2, 2, 1},
+    {ONLY("sync", "accumulate", "1", "whose stages have [pipeline] micro_batches"), 2, 1, 1},
+    {ONLY("exchange", "staged", "beside", "which no copy stops"), 1, 1, 1},
+    {ONLY("exchange", "fetch", "summed, pushed, after", "whose layers wait for no server"), 1, 1,
+     1},
+    {ONLY("exchange", "slows", "transfers", "which their exchange does not slow"), 1, 1, 1},
+    {ONLY("exchange", "buckets", "copies", "whose layers have no [op NAME.bucket]"), 2, 1, 1},
+    {ONLY("exchange", "buckets", "copies", "whose shards copy no gradients back"), 1, 1, 2},
+    {ONLY("machine", "reads", "nothing, batch", "whose losses nobody reads"), 1, 1, 1},
+    {ONLY("input", "made", "ahead", "whose batches are made ahead"), 1, 1, 1},
 };
 
 static dl_status check_keys(const dl_scenario *scenario, const dl_ini *ini, dl_error *err)
@@ -302,7 +304,8 @@ static dl_status check_keys(const dl_scenario *scenario, const dl_ini *ini, dl_e
         const dl_ini_entry *entry = dl_ini_find(ini, key->section, key->name);
         if (entry == NULL || dl_key_holds(key, entry->value) ||
             scenario->pipeline->stages < refused_keys[i].stages ||
-            scenario->pipeline->chunks < refused_keys[i].chunks)
+            scenario->pipeline->chunks < refused_keys[i].chunks ||
+            scenario->pipeline->shards * scenario->pipeline->context < refused_keys[i].shards)
             continue;
         return dl_ini_error(ini, entry, DL_ERR_DATA, err,
                             "not with workers of several GPUs, %s; only %s", key->help, key->only);

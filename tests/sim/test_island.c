@@ -208,6 +208,27 @@ static double reduced_step_ns(int bytes, const char *exchange)
     return step_ns;
 }
 
+/* GPUs that divide layers copy gradients back from their buckets after the exchange, half of 60 us,
+ * unless these are views of them. */
+static void views_of_buckets_need_no_copy_back(void **state)
+{
+    (void)state;
+    double step_s[2];
+    char costs[4096];
+    snprintf(costs, sizeof costs, "%s[op net.bucket]\nfixed_ns = 6e4\nper_sample_ns = 0\n",
+             sharing);
+    for (int views = 0; views < 2; views++) {
+        char rest[160];
+        snprintf(rest, sizeof rest,
+                 "[exchange]\noverlap = yes\nbuckets = %s\n[sync]\nmode = allreduce\n",
+                 views ? "views" : "copies");
+        dl_run_result r = run(costs, "layout = tp=2,dp=2\n", 8, rest);
+        step_s[views] = r.step_p50_s;
+        dl_run_result_free(&r);
+    }
+    assert_near(step_s[0] - step_s[1], 30e-6, 1e-6);
+}
+
 /* Two workers of two stages on two switches divide the optimizer's state. Each plane reduces and
  * gathers a stage's two layers beside the other one, over four links of 100 ns that they share at
  * 10 GB/s: bytes / 5 in ns, and 800. With a lag that, or three slots of 720 us and two crossings of
@@ -613,6 +634,7 @@ int main(void)
         cmocka_unit_test(staleness_is_that_of_the_workers),
         cmocka_unit_test(all_modes_go_with_all_layouts),
         cmocka_unit_test(divided_stages_may_lag),
+        cmocka_unit_test(views_of_buckets_need_no_copy_back),
         cmocka_unit_test(gradients_are_sent_as_messages),
         cmocka_unit_test(folded_shards_are_whole_ones),
         cmocka_unit_test(folded_layouts_are_whole_ones),
