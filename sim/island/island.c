@@ -90,6 +90,10 @@ static void account_wait(dl_islands *is, int worker, uint32_t task, int64_t sinc
     } else if (program->program.lanes[program->program.tasks[task].lane].first == task) {
         from = program->needed[program->rank[task]];
         ready_ns = from != DL_TASK_NONE ? later(since_ns, i->run.tasks[from].end_ns) : since_ns;
+    } else if (program->program.tasks[task].kind == DL_ISLAND_UPDATE) {
+        /* Behind messages, or the news that gradients are reduced. */
+        spend(i, DL_SPENT_COPIES, state->start_ns - since_ns);
+        return;
     }
     if (from != DL_TASK_NONE && program->program.tasks[task].kind == DL_ISLAND_LAUNCHED)
         from = DL_TASK_NONE;
@@ -113,7 +117,7 @@ static void account(dl_islands *is, int worker, uint32_t task)
     int64_t busy_ns = worked_ns - state->start_ns;
     account_wait(is, worker, task, i->free_ns[rank]);
     i->free_ns[rank] = state->end_ns;
-    if (program->program.tasks[task].kind == DL_ISLAND_TENSOR) {
+    if (program->program.tasks[task].is_steady) { /* of an exchange */
         spend(i, DL_SPENT_COPIES, state->end_ns - state->start_ns);
         return;
     }

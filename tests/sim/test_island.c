@@ -373,6 +373,7 @@ static void folded_layouts_are_whole_ones(void **state)
         if (fabs(results[0].step_mean_s / results[1].step_mean_s - 1) > 1e-9)
             print_message("%d nodes, %s, %s, draw %u\n", nodes, layout, mode, draw);
         assert_same(&results[0], &results[1]);
+        assert_true(results[0].part_frac[DL_PART_DISPATCH] == 0); /* launches are free */
         assert_near(results[0].split->bubble_frac, results[1].split->bubble_frac, 1e-9);
         for (int p = 0; p < results[0].split->stages; p++)
             assert_near(results[0].split->busy_frac[p], results[1].split->busy_frac[p], 1e-9);
