@@ -114,6 +114,14 @@ bool dl_ends_with(const char *text, const char *end)
     return length >= tail && strcmp(text + length - tail, end) == 0;
 }
 
+bool dl_holds_any(const char *text, const char *const *parts)
+{
+    for (; *parts != NULL; parts++) {
+        if (strcasestr(text, *parts) != NULL) return true;
+    }
+    return false;
+}
+
 const char *dl_base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');

@@ -30,6 +30,9 @@ const dl_word *dl_word_find(const dl_word *words, const char *given);
 
 bool dl_ends_with(const char *text, const char *end);
 
+/* Whether the text holds one of `parts`, a list that NULL ends; case does not matter. */
+bool dl_holds_any(const char *text, const char *const *parts);
+
 /* Part of a path after its last '/', as notes and reports name files. Borrowed. */
 const char *dl_base_name(const char *path);
 

@@ -83,33 +83,26 @@ static void find_timed(taking *t)
                  "of its launches, without errors and without scatter");
 }
 
-/* When the host starts to launch the step; INT64_MAX if no launch of it is known. */
-static int64_t issue_ns(const taking *t, const dl_activity_step *step, const dl_replay_time *times)
+static void widen(dl_replay_time *span, const dl_replay_time *time)
 {
-    int64_t start_ns = INT64_MAX;
-    for (size_t w = step->first; w < step->first + step->count; w++) {
-        const dl_activity *call =
-            dl_launches_find(&t->launches, t->trace->activities[t->line->work[w]].correlation);
-        if (call == NULL) continue;
-        const uint32_t node = t->run.ranks[0].node_of[call - t->trace->activities];
-        if (node != DL_REPLAY_NONE && times[node].start_ns < start_ns)
-            start_ns = times[node].start_ns;
-    }
-    return start_ns;
+    if (time->start_ns < span->start_ns) span->start_ns = time->start_ns;
+    if (time->end_ns > span->end_ns) span->end_ns = time->end_ns;
 }
 
-/* When the last call that launches the step returns; INT64_MAX if none is known. */
-static int64_t issued_ns(const taking *t, const dl_activity_step *step, const dl_replay_time *times)
+/* From the start of the first call that launches the step to the end of the last one; INT64_MAX and
+ * 0 if none is known. */
+static dl_replay_time launches_of(const taking *t, const dl_activity_step *step,
+                                  const dl_replay_time *times)
 {
-    int64_t end_ns = -1;
+    dl_replay_time span = {.start_ns = INT64_MAX};
     for (size_t w = step->first; w < step->first + step->count; w++) {
         const dl_activity *call =
             dl_launches_find(&t->launches, t->trace->activities[t->line->work[w]].correlation);
         if (call == NULL) continue;
         const uint32_t node = t->run.ranks[0].node_of[call - t->trace->activities];
-        if (node != DL_REPLAY_NONE && times[node].end_ns > end_ns) end_ns = times[node].end_ns;
+        if (node != DL_REPLAY_NONE) widen(&span, &times[node]);
     }
-    return end_ns >= 0 ? end_ns : INT64_MAX;
+    return span;
 }
 
 /* The timed steps on the host whose launches are known, each from the first of its launches to that
@@ -117,10 +110,11 @@ static int64_t issued_ns(const taking *t, const dl_activity_step *step, const dl
 static size_t host_steps_ns(const taking *t, const dl_replay_time *times, double *steps_ns)
 {
     size_t count = 0;
-    int64_t next_ns =
-        t->ends_open ? issued_ns(t, &t->line->steps[t->line->count - 1], times) : INT64_MAX;
+    int64_t next_ns = INT64_MAX;
     for (size_t s = t->line->count; s-- > 0;) {
-        const int64_t start_ns = issue_ns(t, &t->line->steps[s], times);
+        const dl_replay_time span = launches_of(t, &t->line->steps[s], times);
+        const int64_t start_ns = span.start_ns;
+        if (t->ends_open && s + 1 == t->line->count) next_ns = span.end_ns;
         if (t->timed[s] && start_ns != INT64_MAX && next_ns != INT64_MAX)
             steps_ns[count++] = (double)(next_ns - start_ns);
         if (start_ns != INT64_MAX) next_ns = start_ns;
@@ -128,26 +122,14 @@ static size_t host_steps_ns(const taking *t, const dl_replay_time *times, double
     return count;
 }
 
-static int64_t work_end_ns(const taking *t, const dl_activity_step *step,
-                           const dl_replay_time *times)
+/* From the start of the step's first work to the end of its last one. */
+static dl_replay_time works_of(const taking *t, const dl_activity_step *step,
+                               const dl_replay_time *times)
 {
-    int64_t end_ns = 0;
-    for (size_t w = step->first; w < step->first + step->count; w++) {
-        const dl_replay_time *time = &times[number_of(t, w)];
-        if (time->end_ns > end_ns) end_ns = time->end_ns;
-    }
-    return end_ns;
-}
-
-static int64_t work_start_ns(const taking *t, const dl_activity_step *step,
-                             const dl_replay_time *times)
-{
-    int64_t start_ns = INT64_MAX;
-    for (size_t w = step->first; w < step->first + step->count; w++) {
-        const dl_replay_time *time = &times[number_of(t, w)];
-        if (time->start_ns < start_ns) start_ns = time->start_ns;
-    }
-    return start_ns;
+    dl_replay_time span = {.start_ns = INT64_MAX};
+    for (size_t w = step->first; w < step->first + step->count; w++)
+        widen(&span, &times[number_of(t, w)]);
+    return span;
 }
 
 /* The mean regular step that follows another one on the device, from the end of that one's work to
@@ -157,9 +139,9 @@ static double device_step_ns(const taking *t, const dl_replay_time *times)
 {
     double sum_ns = 0, count = 0;
     const bool only = t->line->regular_count == 1; /* maybe the first: from its own start, then */
-    int64_t before_ns = only ? work_start_ns(t, &t->line->steps[0], times) : 0;
+    int64_t before_ns = only ? works_of(t, &t->line->steps[0], times).start_ns : 0;
     for (size_t s = 0; s < t->line->count; s++) {
-        int64_t end_ns = work_end_ns(t, &t->line->steps[s], times);
+        int64_t end_ns = works_of(t, &t->line->steps[s], times).end_ns;
         if (end_ns < before_ns) end_ns = before_ns;
         if ((s > 0 || only) && t->line->steps[s].label == DL_STEP_REGULAR) {
             sum_ns += (double)(end_ns - before_ns);

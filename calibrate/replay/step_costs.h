@@ -3,18 +3,18 @@
  *   device     the step when the host takes no time and collectives take none: the operations of
  *              a step one after another as their edges and spacings have it, split as their
  *              durations are over operations: what operations of one class do in one phase
- *              (step_phases.c), as "convolution.forward". What is charged by itself is taken out
+ *              (step_phases.h), as "convolution.forward". What is charged by itself is taken out
  *              before: the slowdown beside collectives, and copies of input
  *   host       the step when devices take no time, median: what issuing a step costs the host's
  *              threads, each wait for the device but for its latency taken out, and what recording
  *              adds to launches (capture_cost.h; assumed where the trace of a recorder lacks it)
- *   gradients  what is all-reduced when (step_phases.c)
+ *   gradients  what is all-reduced when (gradients.c)
  *   input      bytes copied to the device in a step; copies from and to pageable memory, bytes over
  *              time of those of 64 KiB and more
  *   parameters where no gradients are all-reduced, the bytes copied to the device before the first
  *              step, of other sizes than the steps' input, unless the update is too short or too
  *              long for them
- *   slowdown   of compute beside collectives (step_phases.c)
+ *   slowdown   of compute beside collectives (overlap_slowdown.c)
  *
  * Only regular steps count, and for times of whole steps only those that another regular one
  * follows: the last one of a trace ends with its work, and one before a validation without the

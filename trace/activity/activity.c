@@ -105,6 +105,26 @@ const char *dl_host_memory_name(dl_host_memory memory)
     return (unsigned)memory < DL_HOST_MEMORY_END ? names[memory] : "unknown";
 }
 
+dl_communicators dl_communicators_find(const dl_activity *activities, size_t count)
+{
+    dl_communicators found = {0};
+    for (size_t i = 0; i < count; i++) {
+        if (activities[i].kind == DL_ACTIVITY_COMM)
+            DL_APPEND(found.items, found.count, "communicators") = &activities[i];
+    }
+    return found;
+}
+
+uint32_t dl_communicators_ranks(const dl_communicators *communicators,
+                                const dl_activity *collective)
+{
+    for (size_t i = 0; i < communicators->count; i++) {
+        if (communicators->items[i]->object == collective->object)
+            return communicators->items[i]->count;
+    }
+    return 0;
+}
+
 /* Slot of `correlation`, or the empty slot where it belongs. */
 static uint32_t *find_slot(const dl_launches *launches, uint32_t correlation)
 {

@@ -108,6 +108,18 @@ const char *dl_activity_kind_name(dl_activity_kind kind);
 const char *dl_copy_direction_name(dl_copy_direction direction);
 const char *dl_host_memory_name(dl_host_memory memory);
 
+/* The communicators of a trace. Owns its array, borrows the activities; free(items). */
+typedef struct dl_communicators {
+    const dl_activity **items; /* [count] its COMMs */
+    size_t count;
+} dl_communicators;
+
+dl_communicators dl_communicators_find(const dl_activity *activities, size_t count);
+
+/* Number of ranks of a COLLECTIVE's communicator; 0: unknown. */
+uint32_t dl_communicators_ranks(const dl_communicators *communicators,
+                                const dl_activity *collective);
+
 /* Maps work of a device to the host's call that launched it: the CALLs of a trace by
  * correlation. */
 

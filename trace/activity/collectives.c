@@ -24,8 +24,7 @@ typedef struct event {
 typedef struct matching {
     const dl_activity *activities;
     char *const *strings;
-    uint32_t *comms; /* [comm_count] indices */
-    size_t comm_count;
+    dl_communicators communicators;
 } matching;
 
 DL_ORDER(by_thread_and_time, event, DL_BY(thread), DL_BY(at_ns), DL_BY(launch), DL_BY(activity));
@@ -46,21 +45,11 @@ static dl_collective_kernel kernel_alone(const matching *m, uint32_t activity)
                                   .duration_ns = kernel->duration_ns};
 }
 
-/* Ranks of a communicator by the COMMs of the trace, 0 if there is none. */
-static uint32_t find_ranks(const matching *m, uint64_t communicator)
-{
-    for (size_t i = 0; i < m->comm_count; i++) {
-        const dl_activity *comm = &m->activities[m->comms[i]];
-        if (comm->object == communicator) return comm->count;
-    }
-    return 0;
-}
-
 static void add_call(dl_collective_kernel *k, const matching *m, uint32_t activity)
 {
     const dl_activity *call = &m->activities[activity];
     const char *name = m->strings[call->name];
-    const uint32_t ranks = find_ranks(m, call->object);
+    const uint32_t ranks = dl_communicators_ranks(&m->communicators, call);
     bool same = k->calls == 0 || (strcmp(k->name, name) == 0 && k->ranks == ranks);
     k->name = same ? name : "group";
     k->ranks = same ? ranks : 0;
@@ -108,13 +97,11 @@ void dl_collective_kernels_find(dl_collective_kernels *list, const dl_activity *
                                 const dl_launches *launches)
 {
     DL_ASSERT(count < UINT32_MAX, "%zu activities", count);
-    matching m = {.activities = activities, .strings = strings};
+    matching m = {.activities = activities,
+                  .strings = strings,
+                  .communicators = dl_communicators_find(activities, count)};
     event *events = NULL;
     size_t event_count = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (activities[i].kind == DL_ACTIVITY_COMM)
-            DL_APPEND(m.comms, m.comm_count, "communicators") = (uint32_t)i;
-    }
     for (size_t i = 0; i < count; i++) {
         const dl_activity *a = &activities[i];
         if (a->kind == DL_ACTIVITY_COLLECTIVE) {
@@ -133,7 +120,7 @@ void dl_collective_kernels_find(dl_collective_kernels *list, const dl_activity *
     dl_sort(events, event_count, sizeof *events, by_thread_and_time);
     match_all(list, &m, events, event_count);
     dl_sort(list->kernels, list->count, sizeof *list->kernels, by_start);
-    free(m.comms);
+    free(m.communicators.items);
     free(events);
 }
 

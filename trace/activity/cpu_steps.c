@@ -20,14 +20,6 @@ const char *const dl_cpu_part_names[DL_CPU_PARTS] = {"input", "forward", "backwa
 DL_ORDER(by_activity_start, dl_cpu_collective, DL_BY(start_ns));
 DL_ORDER(by_call, dl_cpu_collective, DL_BY(called_ns), DL_BY(start_ns));
 
-/* Ranks of a communicator by the COMMs of the trace, 0 if there is none. */
-static uint32_t ranks_of(const dl_activity *const *comms, size_t count, uint64_t communicator)
-{
-    for (size_t i = 0; i < count; i++)
-        if (comms[i]->object == communicator) return comms[i]->count;
-    return 0;
-}
-
 /* "c10d::allreduce_" calls "AllReduce": capitals and '_' do not count. */
 static bool calls_it(const char *operator_name, const char *collective)
 {
@@ -66,24 +58,21 @@ static void find_calls(dl_cpu_training *training, const dl_cpu_operators *operat
 static void take_collectives(dl_cpu_training *training, const dl_trace *trace,
                              const dl_cpu_operators *operators)
 {
-    const dl_activity **comms = NULL;
-    size_t comm_count = 0;
-    for (size_t i = 0; i < trace->activity_count; i++)
-        if (trace->activities[i].kind == DL_ACTIVITY_COMM)
-            DL_APPEND(comms, comm_count, "communicators") = &trace->activities[i];
+    dl_communicators communicators =
+        dl_communicators_find(trace->activities, trace->activity_count);
     for (size_t i = 0; i < trace->activity_count; i++) {
         const dl_activity *a = &trace->activities[i];
         if (a->kind != DL_ACTIVITY_COLLECTIVE) continue;
         DL_APPEND(training->collectives, training->collective_count, "collectives") =
             (dl_cpu_collective){.name = trace->strings[a->name],
                                 .bytes = a->bytes,
-                                .ranks = ranks_of(comms, comm_count, a->object),
+                                .ranks = dl_communicators_ranks(&communicators, a),
                                 .ready_frac = (double)NAN,
                                 .called_ns = a->start_ns,
                                 .start_ns = a->start_ns,
                                 .end_ns = a->start_ns + a->duration_ns};
     }
-    free(comms);
+    free(communicators.items);
     dl_cpu_collective *all = training->collectives;
     dl_sort(all, training->collective_count, sizeof *all, by_activity_start);
     find_calls(training, operators, trace->strings);

@@ -7,19 +7,12 @@
 #include <strings.h>
 
 #include "common/alloc.h"
+#include "common/names.h"
 #include "common/sort.h"
 #include "trace/activity/steps_internal.h"
 #include "trace/distribution.h"
 
 #define STEPS_MIN 3
-
-static bool holds(const char *text, const char *const *parts)
-{
-    for (; *parts != NULL; parts++) {
-        if (strcasestr(text, *parts) != NULL) return true;
-    }
-    return false;
-}
 
 /* Whether a call gives a device work or waits for it: not calls that ask for the number of devices,
  * nor the profiler's own cudaDeviceSynchronize. */
@@ -30,7 +23,7 @@ static bool calls_device(const char *name)
     for (size_t i = 0; i < DL_LENGTH(runtimes); i++) {
         const size_t length = strlen(runtimes[i]);
         if (strncmp(name, runtimes[i], length) == 0 && isupper((unsigned char)name[length]))
-            return holds(name, acts);
+            return dl_holds_any(name, acts);
     }
     return false;
 }
@@ -39,14 +32,14 @@ static bool calls_device(const char *name)
 static bool is_of_device(const char *name)
 {
     static const char *const libraries[] = {"cudnn", "miopen", "nccl:", NULL};
-    return holds(name, libraries) && strstr(name, "is_acceptable") == NULL;
+    return dl_holds_any(name, libraries) && strstr(name, "is_acceptable") == NULL;
 }
 
 static bool launches_kernels(const char *name)
 {
     static const char *const launches[] = {"LaunchKernel", "LaunchCooperative", "GraphLaunch",
                                            NULL};
-    return calls_device(name) && holds(name, launches);
+    return calls_device(name) && dl_holds_any(name, launches);
 }
 
 static bool is_computing(const dl_activity *activity)

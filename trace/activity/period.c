@@ -41,200 +41,6 @@ typedef struct dl_cutting {
     uint8_t roles; /* of what a usual unit holds, or-ed */
 } dl_cutting;
 
-/* That many units give the quartile of a count well enough. */
-#define CONTENT_UNITS 400
-
-/* Of units_order_match. */
-#define ORDER_PAIRS 100
-#define SKIP_MAX 16
-
-/* How often one unit holds one kind. */
-typedef struct kind_count {
-    uint32_t kind, count;
-} kind_count;
-
-DL_ORDER(compare_kinds, kind_count, DL_BY(kind), DL_BY(count));
-
-size_t dl_unit_end(const dl_units *units, size_t i)
-{
-    return i + 1 < units->count ? units->cuts[i + 1] : units->end;
-}
-
-static size_t length_of(const dl_units *units, size_t i)
-{
-    return dl_unit_end(units, i) - units->cuts[i];
-}
-
-/* Length of the unit that holds the middle symbol of the first `count` units sorted by length. */
-static size_t usual_length(const dl_units *units, size_t count)
-{
-    size_t *lengths = dl_calloc(count, sizeof *lengths, "lengths of units");
-    size_t sum = 0, passed = 0, usual = 0;
-    for (size_t i = 0; i < count; i++)
-        sum += lengths[i] = length_of(units, i);
-    qsort(lengths, count, sizeof *lengths, dl_compare_sizes);
-    for (size_t i = 0; i < count && 2 * passed < sum; i++)
-        passed += usual = lengths[i];
-    free(lengths);
-    return usual;
-}
-
-size_t dl_units_choose(const dl_units *units, size_t *chosen, size_t most)
-{
-    size_t count = units->count > 1 ? units->count - 1 : units->count;
-    if (count == 0) return 0;
-    size_t usual = usual_length(units, count), fit = 0, found = 0, seen = 0;
-    for (size_t i = 0; i < count; i++)
-        fit += 2 * length_of(units, i) >= usual && length_of(units, i) <= 2 * usual;
-    size_t every = (fit + most - 1) / most;
-    for (size_t i = 0; i < count; i++) {
-        if (2 * length_of(units, i) < usual || length_of(units, i) > 2 * usual) continue;
-        if (seen++ % every == 0) chosen[found++] = i;
-    }
-    return found;
-}
-
-/* Sorted pairs of the chosen units' kinds and counts; *pair_count of them. */
-static kind_count *count_kinds(const dl_units *units, const size_t *chosen, size_t chosen_count,
-                               size_t *pair_count)
-{
-    size_t most = 0, found = 0;
-    for (size_t i = 0; i < chosen_count; i++)
-        most += length_of(units, chosen[i]);
-    kind_count *pairs = dl_calloc(most, sizeof *pairs, "content of units");
-    uint32_t *counts = dl_calloc(units->kind_count, sizeof *counts, "content of units");
-    for (size_t i = 0; i < chosen_count; i++) {
-        size_t first = units->cuts[chosen[i]], end = dl_unit_end(units, chosen[i]);
-        for (size_t place = first; place < end; place++)
-            counts[units->symbols[place]]++;
-        for (size_t place = first; place < end; place++) {
-            uint32_t kind = units->symbols[place];
-            if (counts[kind] > 0) pairs[found++] = (kind_count){kind, counts[kind]};
-            counts[kind] = 0;
-        }
-    }
-    free(counts);
-    qsort(pairs, found, sizeof *pairs, compare_kinds);
-    *pair_count = found;
-    return pairs;
-}
-
-/* The usual content into content[kind_count]; returns its sum. */
-static size_t units_content(const dl_units *units, uint32_t *content)
-{
-    size_t chosen[CONTENT_UNITS], pair_count = 0, sum = 0;
-    memset(content, 0, units->kind_count * sizeof *content);
-    size_t chosen_count = dl_units_choose(units, chosen, CONTENT_UNITS);
-    kind_count *pairs = count_kinds(units, chosen, chosen_count, &pair_count);
-    /* A quarter of the units may hold fewer; units without the kind have no pair. */
-    size_t below = chosen_count / 4;
-    DL_GROUPS (first, end, pair_count, pairs[end].kind == pairs[first].kind) {
-        size_t without = chosen_count - (end - first);
-        if (without > below) continue;
-        content[pairs[first].kind] = pairs[first + below - without].count;
-        sum += content[pairs[first].kind];
-    }
-    free(pairs);
-    return sum;
-}
-
-size_t dl_units_common(const uint32_t *symbols, size_t first, size_t end, const uint32_t *content,
-                       uint32_t *left)
-{
-    size_t common = 0;
-    for (size_t i = first; i < end; i++) {
-        if (left[symbols[i]] == 0) continue;
-        left[symbols[i]]--;
-        common++;
-    }
-    for (size_t i = first; i < end; i++)
-        left[symbols[i]] = content[symbols[i]];
-    return common;
-}
-
-/* Share of the symbols up to units->end that are content of their unit (those before the first cut
- * counting as a unit); 0 without symbols. */
-static double units_explained(const dl_units *units, const uint32_t *content)
-{
-    if (units->end == 0) return 0;
-    uint32_t *left = dl_calloc(units->kind_count, sizeof *left, "content of units");
-    memcpy(left, content, units->kind_count * sizeof *left);
-    size_t head_end = units->count > 0 ? units->cuts[0] : units->end;
-    size_t common = dl_units_common(units->symbols, 0, head_end, content, left);
-    for (size_t i = 0; i < units->count; i++)
-        common +=
-            dl_units_common(units->symbols, units->cuts[i], dl_unit_end(units, i), content, left);
-    free(left);
-    return (double)common / (double)units->end;
-}
-
-/* Moves *a and *b to the nearest places, in sum, where two symbols in a row are equal again; false
- * if none is near enough. */
-static bool resume(const uint32_t *symbols, size_t *a, size_t a_end, size_t *b, size_t b_end)
-{
-    for (size_t skip = 1; skip <= 2 * SKIP_MAX; skip++) {
-        size_t least = skip > SKIP_MAX ? skip - SKIP_MAX : 0;
-        for (size_t i = least; i <= skip - least; i++) {
-            size_t x = *a + i, y = *b + skip - i;
-            if (x + 1 >= a_end || y + 1 >= b_end) continue;
-            if (symbols[x] != symbols[y] || symbols[x + 1] != symbols[y + 1]) continue;
-            *a = x;
-            *b = y;
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Share of the shorter part's symbols that a .. a_end and b .. b_end have in the same order. */
-static double order_match(const uint32_t *symbols, size_t a, size_t a_end, size_t b, size_t b_end)
-{
-    size_t shorter = a_end - a < b_end - b ? a_end - a : b_end - b, equal = 0;
-    while (a < a_end && b < b_end) {
-        if (symbols[a] == symbols[b]) {
-            equal++, a++, b++;
-        } else if (!resume(symbols, &a, a_end, &b, b_end)) {
-            a += SKIP_MAX, b += SKIP_MAX;
-        }
-    }
-    return shorter > 0 ? (double)equal / (double)shorter : 0;
-}
-
-/* Median over pairs of neighbours; of `shifted` ones, half a unit of the first is moved to after
- * its end. */
-static double median_match(const dl_units *units, bool shifted)
-{
-    if (units->count < 2) return 0;
-    double matches[ORDER_PAIRS];
-    size_t pairs = units->count - 1, every = (pairs + ORDER_PAIRS - 1) / ORDER_PAIRS, count = 0;
-    for (size_t i = 0; i < pairs; i += every) {
-        size_t first = units->cuts[i], next = units->cuts[i + 1], end = dl_unit_end(units, i + 1);
-        size_t a = shifted ? first + (next - first) / 2 : first;
-        size_t a_end = shifted ? next + (end - next) / 2 : next;
-        matches[count++] = order_match(units->symbols, a, a_end, next, end);
-    }
-    qsort(matches, count, sizeof *matches, dl_compare_doubles);
-    return matches[count / 2];
-}
-
-/* How well units repeat the order of the unit before: the median, over at most 100 pairs of
- * neighbours, of the share of the shorter unit's symbols that follow each other in both, when both
- * are read side by side and up to 16 symbols may be skipped at a time to find two equal ones again.
- * 1 for exact repetition, 1 - 2d or so if a share d of the symbols was lost; 0 without pairs. */
-static double units_order_match(const dl_units *units)
-{
-    return median_match(units, false);
-}
-
-/* By how much more than by chance: (match - chance) / (1 - chance), where chance is the order match
- * of units with ones that are moved by half a unit. 1 for exact repetition, about 0 for symbols
- * without order, however few kinds there are. */
-static double units_order_gain(const dl_units *units)
-{
-    double chance = median_match(units, true);
-    return chance < 1 ? (median_match(units, false) - chance) / (1 - chance) : 0;
-}
-
 #define REGULAR_MIN 0.75
 
 /* Symbols on each side of a cut that are compared to find a lost anchor; how many of them must be
@@ -368,7 +174,7 @@ static bool units_in_order(const dl_units *units)
 {
     if (units->count < 2) return false;
     double gain_min = DL_ORDER_GAIN_MIN * (1 + 2 / (double)units->count);
-    return units_order_match(units) >= DL_ORDER_MIN && units_order_gain(units) >= gain_min;
+    return dl_units_order_match(units) >= DL_ORDER_MIN && dl_units_order_gain(units) >= gain_min;
 }
 
 /* Whether the units that the gram's places cut repeat each other; fills the cutting. `distance` is
@@ -384,8 +190,8 @@ static bool evaluate(const dl_window *window, const uint8_t *roles, size_t dista
     if (!units_in_order(&units)) return false;
     uint32_t *content = dl_calloc(window->kind_count, sizeof *content, "content of units");
     uint32_t kinds = 0;
-    size_t length = units_content(&units, content);
-    cutting->explained = units_explained(&units, content);
+    size_t length = dl_units_content(&units, content);
+    cutting->explained = dl_units_explained(&units, content);
     cutting->roles = 0;
     for (uint32_t kind = 0; kind < window->kind_count; kind++) {
         kinds += content[kind] > 0;
@@ -618,9 +424,9 @@ void dl_period_measure(dl_period *period, const dl_sequence *sequence)
     const dl_units units = units_of(period, sequence);
     if (period->content == NULL)
         period->content = dl_calloc(sequence->kind_count, sizeof(uint32_t), "content of units");
-    period->length = units_content(&units, period->content);
-    period->order_match = units_order_match(&units);
-    period->explained = units_explained(&units, period->content);
+    period->length = dl_units_content(&units, period->content);
+    period->order_match = dl_units_order_match(&units);
+    period->explained = dl_units_explained(&units, period->content);
 }
 
 /* The rare symbols' best match around the mean unit; 0 without rare kinds. */

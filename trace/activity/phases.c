@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "common/alloc.h"
+#include "common/names.h"
 #include "common/sort.h"
 
 void dl_spans_add(dl_spans *spans, uint32_t on, int64_t start_ns, int64_t end_ns)
@@ -65,23 +66,15 @@ void dl_spans_free(dl_spans *spans)
     *spans = (dl_spans){0};
 }
 
-static bool holds(const char *text, const char *const *parts)
-{
-    for (; *parts != NULL; parts++) {
-        if (strcasestr(text, *parts) != NULL) return true;
-    }
-    return false;
-}
-
 uint8_t dl_range_roles(const char *name)
 {
     static const char *const update[] = {"optimizer.step", "optimizer ##", "optimizer_step",
                                          "OptimizerStep", NULL};
     static const char *const backward[] = {"backward", "autograd::engine", "AccumulateGrad", NULL};
-    if (holds(name, update) || strcasecmp(name, "optimizer") == 0) return DL_ROLE_UPDATE;
+    if (dl_holds_any(name, update) || strcasecmp(name, "optimizer") == 0) return DL_ROLE_UPDATE;
     if (strcasestr(name, "optimizer.zero_grad") != NULL) return DL_ROLE_CLEAR;
     if (strncmp(name, "c10d::", 6) == 0) return DL_ROLE_EXCHANGE;
-    if (holds(name, backward)) return DL_ROLE_BACKWARD;
+    if (dl_holds_any(name, backward)) return DL_ROLE_BACKWARD;
     const bool input = strstr(name, "DataLoader") != NULL && strstr(name, "__next__") != NULL;
     return input ? DL_ROLE_INPUT : 0;
 }

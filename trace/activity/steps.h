@@ -91,7 +91,7 @@ typedef struct dl_step_line {
     double lag_match;      /* periods only: share of the symbols of rare kinds that equal the one a
                               step later (dl_period); lost records make it small, not wrong */
     double order_match;    /* share of a step's symbols found in the same order in the step before
-                              (units_order_match in period.c); 0 below two units */
+                              (dl_units_order_match); 0 below two units */
     double similarity;     /* mean over regular steps of common symbols / symbols of the longer of
                               step and usual content */
     double spacing_cv;     /* standard deviation / mean of the durations of regular steps that a

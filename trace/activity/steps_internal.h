@@ -110,6 +110,24 @@ size_t dl_units_choose(const dl_units *units, size_t *chosen, size_t most);
 size_t dl_units_common(const uint32_t *symbols, size_t first, size_t end, const uint32_t *content,
                        uint32_t *left);
 
+/* Writes the usual content to content[kind_count]; returns its sum. */
+size_t dl_units_content(const dl_units *units, uint32_t *content);
+
+/* Share of the symbols up to units->end that are content of their unit (those before the first cut
+ * counting as a unit); 0 without symbols. */
+double dl_units_explained(const dl_units *units, const uint32_t *content);
+
+/* How well units repeat the order of the unit before: the median, over at most 100 pairs of
+ * neighbours, of the share of the shorter unit's symbols that follow each other in both, when both
+ * are read side by side and up to 16 symbols may be skipped at a time to find two equal ones again.
+ * 1 for exact repetition, about 1 - 2d if a share d of the symbols was lost; 0 without pairs. */
+double dl_units_order_match(const dl_units *units);
+
+/* The order match beyond chance: (match - chance) / (1 - chance), where chance is the order match
+ * of units with ones that are moved by half a unit. 1 for exact repetition, about 0 for symbols
+ * without order, however few kinds there are. */
+double dl_units_order_gain(const dl_units *units);
+
 #define DL_PERIOD_SYMBOLS 50000
 
 /* A sequence, borrowed. */
@@ -136,8 +154,8 @@ typedef struct dl_period {
     size_t length;      /* sum of content: symbols of the usual unit */
     double lag_match;   /* 0..1: share of the symbols of rare kinds that equal the one a unit later,
                            at the best of the lags within 10 % of the mean unit */
-    double order_match; /* 0..1: as units_order_match (period.c) */
-    double explained;   /* 0..1: as units_explained (period.c) */
+    double order_match; /* 0..1: as dl_units_order_match */
+    double explained;   /* 0..1: as dl_units_explained */
     const char *reason; /* why cut_count is 0, else NULL; static text */
 } dl_period;
 
