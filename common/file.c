@@ -118,3 +118,15 @@ dl_status dl_file_read_format(const char *path, const char *magic, size_t magic_
     }
     return finish(in, path, &read, text, bytes, err);
 }
+
+int dl_file_write(int fd, const void *data, size_t bytes)
+{
+    for (const char *at = data; bytes > 0;) {
+        const ssize_t written = write(fd, at, bytes);
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) return written < 0 ? errno : EIO;
+        at += written;
+        bytes -= (size_t)written;
+    }
+    return 0;
+}

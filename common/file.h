@@ -26,4 +26,7 @@ dl_status dl_file_refuse_folder(const char *path, dl_error *err);
 dl_status dl_file_read_format(const char *path, const char *magic, size_t magic_bytes, char **text,
                               size_t *bytes, dl_error *err) DL_MUST_CHECK;
 
+/* Writes all bytes, whatever the system takes at a time. Returns 0 or a value of errno. */
+int dl_file_write(int fd, const void *data, size_t bytes);
+
 #endif

@@ -255,9 +255,7 @@ dl_status dl_ini_each(const dl_ini *ini, const dl_ini_entry *entry, dl_ini_item_
 
 char *dl_ini_beside(const dl_ini *ini, const char *path)
 {
-    const char *slash = strrchr(ini->path, '/');
-    if (path[0] == '/' || slash == NULL) return dl_strdup(path);
-    return dl_format("%.*s%s", (int)(slash - ini->path + 1), ini->path, path);
+    return dl_path_beside(ini->path, path);
 }
 
 /* --- the text itself -------------------------------------------------------------------------- */

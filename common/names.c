@@ -128,6 +128,18 @@ const char *dl_base_name(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
+char *dl_folder_name(const char *path)
+{
+    const int bytes = (int)(dl_base_name(path) - path);
+    return bytes > 0 ? dl_format("%.*s", bytes, path) : dl_strdup(".");
+}
+
+char *dl_path_beside(const char *file, const char *path)
+{
+    const int bytes = path[0] != '/' ? (int)(dl_base_name(file) - file) : 0;
+    return dl_format("%.*s%s", bytes, file, path);
+}
+
 uint64_t dl_hash_text(const char *text)
 {
     return dl_hash_bytes(DL_HASH_START, text, strlen(text));

@@ -36,6 +36,12 @@ bool dl_holds_any(const char *text, const char *const *parts);
 /* Part of a path after its last '/', as notes and reports name files. Borrowed. */
 const char *dl_base_name(const char *path);
 
+/* Part of a path up to its last '/', with it; "." if there is none. free() it. */
+char *dl_folder_name(const char *path);
+
+/* `path` as a file at `file` means it: a relative one starts in that file's folder. free() it. */
+char *dl_path_beside(const char *file, const char *path);
+
 /* FNV-1a (Fowler, Noll, Vo), 64 bits: the same in every process. */
 uint64_t dl_hash_text(const char *text);
 

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,8 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
+#include "common/file.h"
+#include "common/names.h"
 #include "common/system.h"
 
 #define LINKS_MAX 40 /* as many as Linux follows (path_resolution(7)) */
@@ -34,20 +35,6 @@ static struct dl_output_file *held;
 
 /* --- paths ------------------------------------------------------------------------------------ */
 
-/* Bytes of the folder's part of a path, its slash included; 0 if it has none. */
-static size_t folder_bytes(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? (size_t)(slash - path) + 1 : 0;
-}
-
-/* free() it. */
-static char *folder_of(const char *path)
-{
-    const size_t bytes = folder_bytes(path);
-    return bytes > 0 ? dl_format("%.*s", (int)bytes, path) : dl_strdup(".");
-}
-
 /* The file behind symbolic links, the last of which may be dangling; NULL if there are too many.
  * Other errors show when the file is opened. free() it. */
 static char *follow_links(const char *path)
@@ -58,8 +45,7 @@ static char *follow_links(const char *path)
         const ssize_t bytes = readlink(at, link, sizeof link - 1);
         if (bytes < 0) return at;
         link[bytes] = '\0';
-        char *next =
-            link[0] == '/' ? dl_strdup(link) : dl_format("%.*s%s", (int)folder_bytes(at), at, link);
+        char *next = dl_path_beside(at, link);
         free(at);
         at = next;
     }
@@ -79,24 +65,11 @@ static dl_status cannot(const char *what, const char *path, int error, dl_error 
     return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot %s: %s", what, strerror(error));
 }
 
-/* Returns 0 or errno. */
-static int write_all(int fd, const char *data, size_t bytes)
-{
-    while (bytes > 0) {
-        const ssize_t written = write(fd, data, bytes);
-        if (written < 0 && errno == EINTR) continue;
-        if (written <= 0) return written < 0 ? errno : EIO;
-        data += written;
-        bytes -= (size_t)written;
-    }
-    return 0;
-}
-
 /* Streams forget why a write failed; this does not. */
 static ssize_t write_bytes(void *cookie, const char *data, size_t bytes)
 {
     struct dl_output_file *file = cookie;
-    if (file->error == 0) file->error = write_all(file->fd, data, bytes);
+    if (file->error == 0) file->error = dl_file_write(file->fd, data, bytes);
     return file->error == 0 ? (ssize_t)bytes : 0;
 }
 
@@ -142,8 +115,8 @@ static void keep_permissions(int fd, const struct stat *old)
 /* Creates the temporary file; returns its descriptor, or -1 with errno. */
 static int create_partial(struct dl_output_file *file)
 {
-    const int folder = (int)folder_bytes(file->target);
-    const char *name = file->target + folder;
+    const char *name = dl_base_name(file->target);
+    const int folder = (int)(name - file->target);
     if (name[0] == '\0') {
         errno = EISDIR;
         return -1;
@@ -345,54 +318,59 @@ dl_status dl_outputs_end(dl_status status, dl_error *err)
 
 /* The file that a path denotes, or the place where it would be created. */
 typedef struct place {
-    bool known;  /* false: opening it reports the error */
     bool exists; /* then `found` is the file, else its folder */
+    bool known;  /* a regular file or a folder was found; else opening it reports the error */
     struct stat found;
-    char *target; /* behind symbolic links; NULL = unknown */
+    char *target, *folder; /* behind symbolic links; NULL = there are too many */
 } place;
 
 static place find_place(const char *path)
 {
     place at = {.target = follow_links(path)};
+    at.folder = at.target != NULL ? dl_folder_name(at.target) : NULL;
     at.exists = stat(path, &at.found) == 0;
     if (at.exists) {
         at.known = S_ISREG(at.found.st_mode);
-    } else if (at.target != NULL) {
-        char *folder = folder_of(at.target);
-        at.known = stat(folder, &at.found) == 0;
-        free(folder);
+    } else {
+        at.known = at.folder != NULL && stat(at.folder, &at.found) == 0;
     }
     return at;
+}
+
+static void free_place(place *at)
+{
+    free(at->target);
+    free(at->folder);
 }
 
 static bool same_file(const char *first, const char *second)
 {
     place a = find_place(first), b = find_place(second);
-    bool same = a.known && b.known && a.exists == b.exists && same_inode(&a.found, &b.found);
-    if (same && !a.exists) {
-        same = strcmp(a.target + folder_bytes(a.target), b.target + folder_bytes(b.target)) == 0;
-    }
-    free(a.target);
-    free(b.target);
+    const bool same = a.known && b.known && a.exists == b.exists &&
+                      same_inode(&a.found, &b.found) &&
+                      (a.exists || strcmp(dl_base_name(a.target), dl_base_name(b.target)) == 0);
+    free_place(&a);
+    free_place(&b);
     return same;
+}
+
+/* Returns 0 or errno. */
+static int try_access(const char *path, int mode)
+{
+    return faccessat(AT_FDCWD, path, mode, AT_EACCESS) == 0 ? 0 : errno;
 }
 
 /* Checks that the file can be replaced or created, before hours of work instead of after them. */
 static dl_status check_access(const char *path, dl_error *err)
 {
-    const place at = find_place(path);
+    place at = find_place(path);
     int error = 0;
-    if (at.exists && standard_stream(&at.found) == NULL &&
-        faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) != 0) {
-        error = errno;
+    if (at.exists) {
+        if (standard_stream(&at.found) == NULL) error = try_access(path, W_OK);
+    } else {
+        error = at.folder != NULL ? try_access(at.folder, W_OK | X_OK) : ELOOP;
     }
-    if (!at.exists && at.target == NULL) error = ELOOP;
-    if (!at.exists && at.target != NULL) {
-        char *folder = folder_of(at.target);
-        if (faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS) != 0) error = errno;
-        free(folder);
-    }
-    free(at.target);
+    free_place(&at);
     return error == 0 ? DL_OK : cannot("create", path, error, err);
 }
 
@@ -436,110 +414,4 @@ dl_status dl_outputs_check_paths(const dl_file_role *outputs, size_t output_coun
     const dl_status status = dl_outputs_check(outputs, output_count, inputs, path_count, err);
     free(inputs);
     return status;
-}
-
-/* --- output for people ------------------------------------------------------------------------ */
-
-/* State of a stream of text on its way to a descriptor. */
-typedef struct text_filter {
-    int fd;
-    int following; /* bytes of a UTF-8 sequence still to come */
-    bool pending;  /* a 0xc2 is held back: with the next byte it may be a control character */
-    char out[4096];
-    size_t used;
-} text_filter;
-
-static text_filter filters[2]; /* of standard output and standard error */
-
-static bool send(text_filter *filter)
-{
-    const int error = write_all(filter->fd, filter->out, filter->used);
-    filter->used = 0;
-    return error == 0;
-}
-
-/* The filter has room for an escape sequence when this is called. */
-static void put_escaped(text_filter *filter, unsigned code)
-{
-    filter->used += (size_t)snprintf(filter->out + filter->used, sizeof filter->out - filter->used,
-                                     "\\u%04x", code);
-}
-
-/* Bytes of the UTF-8 sequence after its first byte `byte`; -1 if that starts none. */
-static int sequence_rest(unsigned char byte)
-{
-    if (byte < 0x80) return 0;
-    if (byte >= 0xc2 && byte < 0xe0) return 1;
-    if (byte >= 0xe0 && byte < 0xf0) return 2;
-    return byte >= 0xf0 && byte < 0xf5 ? 3 : -1;
-}
-
-static void put_byte(text_filter *filter, unsigned char byte)
-{
-    const bool continues = (byte & 0xc0) == 0x80;
-    if (filter->pending) {
-        filter->pending = false;
-        if (continues && byte < 0xa0) {
-            put_escaped(filter, byte); /* U+0080 to U+009F */
-            filter->following = 0;
-            return;
-        }
-        filter->out[filter->used++] = (char)0xc2;
-    }
-    if (continues && filter->following > 0) {
-        filter->following--;
-        filter->out[filter->used++] = (char)byte;
-        return;
-    }
-    const int rest = sequence_rest(byte);
-    filter->following = rest > 0 ? rest : 0;
-    filter->pending = byte == 0xc2;
-    if (rest < 0 || byte == 0x7f || (byte < 0x20 && byte != '\n' && byte != '\t')) {
-        put_escaped(filter, byte);
-    } else if (!filter->pending) {
-        filter->out[filter->used++] = (char)byte;
-    }
-}
-
-enum { ESCAPED_BYTES = 8 }; /* the most that one byte becomes, with one held back */
-
-static ssize_t filter_bytes(void *cookie, const char *data, size_t bytes)
-{
-    text_filter *filter = cookie;
-    bool good = true;
-    for (size_t i = 0; i < bytes && good; i++) {
-        if (filter->used + ESCAPED_BYTES > sizeof filter->out) good = send(filter);
-        put_byte(filter, (unsigned char)data[i]);
-    }
-    return good && send(filter) ? (ssize_t)bytes : 0;
-}
-
-static FILE *filter_stream(text_filter *filter, int fd, int buffering)
-{
-    filter->fd = fd;
-    FILE *stream = fopencookie(filter, "w", (cookie_io_functions_t){.write = filter_bytes});
-    DL_ASSERT(stream != NULL, "%s", strerror(errno));
-    setvbuf(stream, NULL, buffering, BUFSIZ);
-    return stream;
-}
-
-static void ignore_signal(int number)
-{
-    (void)number;
-}
-
-void dl_output_start(void)
-{
-    /* Caught, not ignored: programs started from here shall not inherit that. */
-    struct sigaction limit;
-    if (sigaction(SIGXFSZ, NULL, &limit) == 0 && limit.sa_handler == SIG_DFL) {
-        limit.sa_handler = ignore_signal;
-        sigaction(SIGXFSZ, &limit, NULL);
-    }
-    fflush(stdout);
-    FILE *out = filter_stream(&filters[0], STDOUT_FILENO, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF);
-    FILE *err = filter_stream(&filters[1], STDERR_FILENO, _IONBF);
-    if (dl_system_set_streams(out, err) == 0) return;
-    fclose(out);
-    fclose(err);
 }

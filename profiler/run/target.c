@@ -53,8 +53,7 @@ static dl_status cannot_make(const char *folder, dl_error *err)
 /* A new folder; free() its name. */
 static dl_status make_default(const char *command, char **folder, dl_error *err)
 {
-    const char *slash = strrchr(command, '/');
-    const char *name = slash != NULL ? slash + 1 : command;
+    const char *name = dl_base_name(command);
     char when[32];
     const time_t now = time(NULL);
     struct tm local;

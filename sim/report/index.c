@@ -151,14 +151,13 @@ static dl_status read_entries(entries *all, const char *path, dl_error *err)
         if (dl_csv_column(list, needed[n]) >= 0) continue;
         return dl_error_set_at(err, DL_ERR_NAME, path, 0, "no column '%s'", needed[n]);
     }
-    const char *slash = strrchr(path, '/');
     all->items = dl_calloc(list->rows, sizeof *all->items, "entries of the index");
     for (size_t row = 0; row < list->rows && status == DL_OK; row++) {
         entry *e = &all->items[all->count++];
         e->group = text_of(list, row, "group");
         e->file = text_of(list, row, "file");
         e->title = dl_strdup(text_of(list, row, "title"));
-        e->path = dl_format("%.*s%s", slash != NULL ? (int)(slash - path) + 1 : 0, path, e->file);
+        e->path = dl_path_beside(path, e->file);
         const size_t bytes = strlen(e->file);
         const int kind = bytes > 4 ? dl_names_find(e->file + bytes - 4, endings, 3) : -1;
         if (kind < 0) {

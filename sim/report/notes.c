@@ -36,8 +36,7 @@ static void add(note_list *list, char *note)
 /* Without its folder, so that the output does not depend on where the file is read from. */
 static const char *file_of(const dl_costs *costs)
 {
-    const char *slash = strrchr(costs->path, '/');
-    return slash != NULL ? slash + 1 : costs->path;
+    return dl_base_name(costs->path);
 }
 
 /* On GPUs, unknown costs that no run needs are left out of the simulation. */

@@ -7,6 +7,7 @@
 
 #include "common/alloc.h"
 #include "common/json.h"
+#include "common/names.h"
 #include "common/options.h"
 #include "common/output.h"
 #include "sim/report/html.h"
@@ -319,7 +320,7 @@ static void put_settings(const page *p)
 
 static void put_results_link(const page *p, const char *results, bool is_here)
 {
-    const char *slash = strrchr(results, '/'), *name = slash != NULL ? slash + 1 : results;
+    const char *name = dl_base_name(results);
     fputs("<p>All results, with more columns: ", p->out);
     if (is_here) dl_html(p->out, "<a download=\"%s\" id=\"results-link\">", name);
     dl_html(p->out, "%s", name);

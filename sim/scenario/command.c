@@ -592,7 +592,7 @@ static void put_name(char **text, const dl_scenario_command *command)
                  : rate != NULL ? dl_format("%s samples/s", rate)
                                 : dl_strdup("training");
     if (costs != NULL) {
-        const char *slash = strrchr(costs, '/'), *file = slash != NULL ? slash + 1 : costs;
+        const char *file = dl_base_name(costs);
         const size_t bytes = strlen(file);
         free(what);
         what = dl_format("%.*s", (int)(dl_ends_with(file, ".ini") ? bytes - 4 : bytes), file);
@@ -609,13 +609,6 @@ static void put_name(char **text, const dl_scenario_command *command)
     free(name);
     free(where);
     free(what);
-}
-
-/* Folder of a file, freed by the caller. */
-static char *folder_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash == NULL ? dl_strdup(".") : dl_format("%.*s/", (int)(slash - path), path);
 }
 
 dl_status dl_scenario_text(const dl_scenario_command *command, const char *path, char **text,
@@ -636,7 +629,7 @@ dl_status dl_scenario_text(const dl_scenario_command *command, const char *path,
         status = put_defaults(text, command, err);
         put_name(text, command);
     }
-    char *folder = path != NULL && strchr(path, '/') != NULL ? folder_of(path) : NULL;
+    char *folder = path != NULL && strchr(path, '/') != NULL ? dl_folder_name(path) : NULL;
     if (status == DL_OK) status = put_all(text, command, folder, err);
     if (status == DL_OK) status = put_rules(text, command->rules, err);
     free(folder);
@@ -769,7 +762,7 @@ dl_status dl_scenario_command_error(const char *path, dl_error *err)
 
 static dl_status same_folder(const char *a, const char *b, bool *same, dl_error *err)
 {
-    char *folder[2] = {folder_of(a), folder_of(b)};
+    char *folder[2] = {dl_folder_name(a), dl_folder_name(b)};
     dl_status status = make_absolute(&folder[0], ".", err);
     if (status == DL_OK) status = make_absolute(&folder[1], ".", err);
     *same = status == DL_OK && strcmp(folder[0], folder[1]) == 0;
@@ -783,7 +776,7 @@ dl_status dl_scenario_save(const char *file, const char *text, const char *name,
     bool same = false;
     dl_status status = same_folder(file, name, &same, err);
     if (status != DL_OK) return status;
-    char *folder = folder_of(name), *saved = dl_strdup(text);
+    char *folder = dl_folder_name(name), *saved = dl_strdup(text);
     for (size_t i = 0; i < dl_scenario_keys.count && status == DL_OK && !same; i++) {
         const dl_key *key = &dl_scenario_keys.rows[i];
         char *value = dl_ini_text_value(saved, key->section, key->name), *files = NULL;

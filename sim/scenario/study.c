@@ -5,6 +5,7 @@
 
 #include "common/alloc.h"
 #include "common/file.h"
+#include "common/names.h"
 #include "common/units.h"
 #include "sim/scenario/scenario_internal.h"
 
@@ -28,10 +29,9 @@ static char separator_of(const dl_ini_entry *entry)
 /* "p2.8xlarge" of "../machines/p2.8xlarge.ini"; other texts as they are. */
 static char *shown(const char *value)
 {
-    const char *slash = strrchr(value, '/');
-    const char *stem = slash != NULL ? slash + 1 : value;
+    const char *stem = dl_base_name(value);
     const size_t bytes = strlen(stem), tail = strlen(".ini");
-    if (bytes <= tail || strcmp(stem + bytes - tail, ".ini") != 0) return dl_strdup(value);
+    if (bytes <= tail || !dl_ends_with(stem, ".ini")) return dl_strdup(value);
     return dl_strndup(stem, bytes - tail);
 }
 

@@ -19,7 +19,8 @@ static void whole_file_is_read(void **state)
     for (int i = 0; i < BYTES; i++)
         written[i] = (char)(i % 251);
     int file = mkstemp(path);
-    assert_int_equal(write(file, written, BYTES), BYTES);
+    assert_int_equal(dl_file_write(file, written, BYTES), 0);
+    assert_int_equal(dl_file_write(-1, written, BYTES), EBADF);
     close(file);
     char *text = NULL;
     size_t bytes = 0;

@@ -1,5 +1,7 @@
 #include "tests/check.h"
 
+#include <stdlib.h>
+
 #include "common/names.h"
 
 static const char *const modes[] = {"allreduce", "average", "async", "ps"};
@@ -68,9 +70,29 @@ static void hint_is_cut_to_its_room(void **state)
     assert_int_equal(text[12], 'x');
 }
 
+static void check_path(char *path, const char *expected)
+{
+    assert_string_equal(path, expected);
+    free(path);
+}
+
+static void paths_are_beside_a_file(void **state)
+{
+    (void)state;
+    assert_string_equal(dl_base_name("a/b.ini"), "b.ini");
+    assert_string_equal(dl_base_name("a/"), "");
+    check_path(dl_folder_name("a/b.ini"), "a/");
+    check_path(dl_folder_name("/b.ini"), "/");
+    check_path(dl_folder_name("b.ini"), ".");
+    check_path(dl_path_beside("a/b.ini", "../c.ini"), "a/../c.ini");
+    check_path(dl_path_beside("a/b.ini", "/c.ini"), "/c.ini");
+    check_path(dl_path_beside("b.ini", "c.ini"), "c.ini");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(paths_are_beside_a_file),
         cmocka_unit_test(find_is_exact),
         cmocka_unit_test(nearest_survives_typing_errors),
         cmocka_unit_test(nearest_refuses_more_than_half_of_the_letters),

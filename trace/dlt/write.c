@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
+#include "common/file.h"
 #include "common/names.h"
 #include "trace/dlt/codec.h"
 
@@ -51,18 +52,6 @@ static int reopen(dl_held_file *file, const char *path)
     return 0;
 }
 
-static int write_all(int fd, const char *at, size_t bytes)
-{
-    while (bytes > 0) {
-        const ssize_t written = write(fd, at, bytes);
-        if (written < 0 && errno == EINTR) continue;
-        if (written <= 0) return written < 0 ? errno : EIO;
-        at += written;
-        bytes -= (size_t)written;
-    }
-    return 0;
-}
-
 int dl_held_file_write(dl_held_file *file, const char *path, const void *data, size_t bytes)
 {
     if (!is_file(file, file->fd)) {
@@ -75,7 +64,7 @@ int dl_held_file_write(dl_held_file *file, const char *path, const void *data, s
     sigemptyset(&too_large);
     sigaddset(&too_large, SIGXFSZ);
     pthread_sigmask(SIG_BLOCK, &too_large, &before);
-    const int error = write_all(file->fd, data, bytes);
+    const int error = dl_file_write(file->fd, data, bytes);
     if (error == EFBIG && !sigismember(&before, SIGXFSZ)) {
         while (sigtimedwait(&too_large, NULL, &(struct timespec){0}) < 0 && errno == EINTR) {}
     }

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "common/alloc.h"
+#include "common/names.h"
 #include "common/sort.h"
 #include "trace/activity/activity.h"
 #include "trace/activity/kernel_class.h"
@@ -422,7 +423,7 @@ static void note_lost_edges(dl_kineto *kineto)
 static int64_t rank_of_name(const char *path)
 {
     static const char *const words[] = {"rank", "worker"};
-    const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
+    const char *name = dl_base_name(path);
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         const char *at = strcasestr(name, words[i]);
         if (at == NULL) continue;
