@@ -126,6 +126,7 @@ expect 0 "a batch of 32 samples is taken: a step accumulates the gradients of 2 
 expect 0 "16 samples, 2 times a step, by the inputs of aten::linear" info twice.json
 expect 0 "16, of the whole step, right?" costs twice.json --batch 16 -o shown.ini
 # Without a backward pass it may be no training.
+expect 1 "of which this trace has none: 6 steps" costs "$traces/mlp_b64.json.gz" --batch 64 --step-period 9 -o period.ini
 zcat "$traces/mlp_b64.json.gz" | sed -E 's/[Bb]ackward|autograd::engine|AccumulateGrad/other/g' >inference.json
 expect 1 "of training? no backward pass is found in it (forward" costs inference.json -o shown.ini
 expect 0 "if there is none (inference), this is not what training costs" costs inference.json --incomplete -o shown.ini

@@ -69,11 +69,17 @@ dl_status dl_step_hints_refuse_period(int64_t given, const dl_activity_steps *st
 {
     char *found =
         steps->count > 0 ? tell_steps(&steps->lines[0]) : dl_strdup("no device did anything");
+    const bool on_cores = steps->count > 0 && steps->lines[0].device == DL_NO_DEVICE;
     const dl_status status =
-        dl_error_set(err, DL_ERR_DATA,
-                     "--step-period: a device's kernels, copies and graph launches do not "
-                     "repeat every %lld, or not twice: %s",
-                     (long long)given, found);
+        on_cores ? dl_error_set(err, DL_ERR_DATA,
+                                "--step-period: it counts kernels, copies and graph launches of "
+                                "devices, of which this trace has none: %s; --step-marks names "
+                                "ranges that are steps",
+                                found)
+                 : dl_error_set(err, DL_ERR_DATA,
+                                "--step-period: a device's kernels, copies and graph launches do "
+                                "not repeat every %lld, or not twice: %s",
+                                (long long)given, found);
     free(found);
     return status;
 }
