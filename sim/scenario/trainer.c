@@ -27,7 +27,9 @@ dl_status dl_scenario_take_trainer(dl_scenario *scenario, const dl_ini *ini, dl_
     if (g == NULL) return DL_OK;
     if (dl_scenario_trains_by_keys(scenario)) {
         if (scenario->gpu == NULL || scenario->model != NULL) return DL_OK;
-        /* The machine gives only the number of GPUs. */
+        /* The machine gives only the number of GPUs and their price. */
+        if (isnan(g->usd_per_gpu_hour))
+            g->usd_per_gpu_hour = dl_gpu_options_usd_per_hour(scenario->gpu, g->gpus) / g->gpus;
         dl_gpu_options_free(scenario->gpu);
         free(scenario->gpu);
         scenario->gpu = NULL;

@@ -108,6 +108,7 @@ column_is() { # COLUMN VALUE KEY=VALUE...
 }
 column_is update_s 13.34 generators.bound=4
 column_is usd_per_update 0.0592888888888888 generators.usd_per_gpu_hour=2 # 8 GPUs
+column_is usd_per_update 0.0592888888888888 machine.file=dgx_h100 machine.price_usd_per_hour=16 # of their node
 validations=(generators.validation_s=5 generators.validation_every=5)
 column_is update_s 14.34 "${validations[@]}"
 column_is update_s 14.34 "${validations[@]}" generators.validation_stops=trainer
