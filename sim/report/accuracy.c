@@ -185,7 +185,7 @@ dl_errors dl_errors_of(const dl_sweep *sweep, const dl_measured *measured)
 {
     bool any_fitted = false;
     for (size_t i = 0; i < sweep->row_count; i++)
-        any_fitted |= measured[i].use == DL_USE_FITTED;
+        any_fitted |= measured[i].use == DL_USE_FITTED || measured[i].use == DL_USE_TRACED;
     dl_errors errors = {0};
     for (size_t i = 0; i < sweep->row_count; i++) {
         const dl_measured *m = &measured[i];

@@ -86,10 +86,10 @@ void dl_errors_merge(dl_errors *errors, const dl_errors *more);
 double dl_error_mean(const dl_error_sum *sum);
 
 typedef enum dl_verdict {
-    DL_VERDICT_PREDICTED,    /* two unseen points or more */
-    DL_VERDICT_TOO_FEW_ROWS, /* one, or only contradictory ones */
-    DL_VERDICT_REPRODUCED,   /* costs were fitted to all points */
-    DL_VERDICT_NO_MEASUREMENT,
+    DL_VERDICT_PREDICTED,      /* two unseen points or more */
+    DL_VERDICT_TOO_FEW_ROWS,   /* one, or only contradictory ones */
+    DL_VERDICT_REPRODUCED,     /* costs were fitted to all points */
+    DL_VERDICT_NO_MEASUREMENT, /* none but the step of the costs' own trace */
     DL_VERDICT_COUNT
 } dl_verdict;
 

@@ -54,9 +54,9 @@ static const char *const group_titles[GROUPS] = {
         "With `[generators]`: a step is an update, and a worker's parts are the trainer's",
     [TOKENS] = "With a `[workload] model` that is a transformer",
     [TRACED] =
-        "Where a cost file has `[trace NUMBER]`; the own point of a trace counts as a fitted "
-        "row",
-    [FITTED] = "Where the measured table marks rows as fitted or contradictory",
+        "Where a cost file has `[trace NUMBER]`; the own point of a trace is a `traced` row, "
+        "which judges nothing",
+    [FITTED] = "Where a row is traced, or marked in the measured table as fitted or contradictory",
     [LEFT_OUT] = "With `--left-out`",
     [EXPLAINED] = "With `--explain`, last",
 };
@@ -773,7 +773,7 @@ static void choose_groups(bool has[GROUPS], const dl_study *study, const dl_swee
         has[SYNCER] |= dl_mode_takes(mode, DL_SYNC_SYNCER);
         if (measured == NULL) continue;
         const dl_measured_use use = measured[i].use;
-        has[FITTED] |= use == DL_USE_FITTED || use == DL_USE_CONTRADICTION;
+        has[FITTED] |= use != DL_USE_UNSEEN && use != DL_USE_ERROR;
         has[LEFT_OUT] |= !isnan(measured[i].left_out_frac);
     }
 }

@@ -44,7 +44,7 @@ static const char style[] =
     "tbody th:not(.number) { min-width: 15rem; }\n"
     ".number { text-align: right; font-variant-numeric: tabular-nums; }\n"
     "tbody .number { white-space: nowrap; }\n"
-    "tr.fitted { color: var(--soft); }\n"
+    "tr.fitted, tr.traced { color: var(--soft); }\n"
     "tr.contradiction, tr.error { font-style: italic; }\n"
     "tr.best th, tr.best td { font-weight: 700; }\n"
     ".answer { font-size: 1.15rem; font-weight: 500; }\n"

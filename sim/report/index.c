@@ -82,7 +82,8 @@ static dl_status sum_errors(entry *e, dl_error *err)
     bool any_fitted = false, is_measured = false;
     dl_status status = DL_OK;
     for (size_t i = 0; i < csv->rows; i++)
-        any_fitted |= strcmp(text_of(csv, i, "measured_use"), "fitted") == 0;
+        any_fitted |= strcmp(text_of(csv, i, "measured_use"), "fitted") == 0 ||
+                      strcmp(text_of(csv, i, "measured_use"), "traced") == 0;
     for (size_t i = 0; i < csv->rows && status == DL_OK; i++) {
         measured_row row = {0};
         status = read_row(csv, i, &row, &is_measured, err);

@@ -85,7 +85,7 @@ const char *const dl_measured_columns[] = {
 _Static_assert(COLUMNS == VALUES + DL_MEASURE_COUNT, "a column without a name");
 
 const char *const dl_measured_use_names[DL_USE_COUNT + 1] = {"unseen", "fitted", "contradiction",
-                                                             "error", NULL};
+                                                             "error",  "traced", NULL};
 
 typedef struct measured_row {
     size_t point; /* among all points of the study */
@@ -657,7 +657,7 @@ static void take_traced(dl_measured *point, const dl_variant *variant, const dl_
     point->runs = 1;
     point->runs_per_s = dl_calloc(1, sizeof(double), "measured runs");
     point->runs_per_s[0] = value[DL_MEASURE_PER_S];
-    point->use = DL_USE_FITTED;
+    point->use = DL_USE_TRACED;
     point->source = dl_strdup(trace->file != NULL ? trace->file : "trace");
 }
 

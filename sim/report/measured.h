@@ -37,10 +37,11 @@ typedef enum dl_measured_use {
     DL_USE_FITTED,
     DL_USE_CONTRADICTION, /* shown, and counted separately */
     DL_USE_ERROR,         /* the source has no value */
+    DL_USE_TRACED,        /* the step of a trace that the costs are from: in no table */
     DL_USE_COUNT
 } dl_measured_use;
 
-/* "unseen", "fitted", "contradiction", "error"; NULL after the last. */
+/* "unseen", "fitted", "contradiction", "error", "traced"; NULL after the last. */
 extern const char *const dl_measured_use_names[DL_USE_COUNT + 1];
 
 typedef enum dl_measure {
@@ -80,7 +81,7 @@ typedef struct dl_measured {
 } dl_measured;
 
 /* Reads the study's table into *measured, an array [study->point_count]. A point without a row that
- * is the point of a trace in the costs (sim/traced.h) gets the trace's step, as a fitted row;
+ * is the point of a trace in the costs (sim/traced.h) gets the trace's step (DL_USE_TRACED);
  * others have runs = 0. Errors name file:line: DL_ERR_NAME (unknown column, a row without a point),
  * DL_ERR_DATA (no value, several points, rows of one point with several uses), DL_ERR_PARSE,
  * DL_ERR_RANGE. */

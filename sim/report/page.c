@@ -208,7 +208,8 @@ void dl_page_errors(FILE *out, const dl_errors *errors)
         [DL_USE_UNSEEN] = "unseen: no cost was fitted to them",
         [DL_USE_FITTED] = "fitted",
         [DL_USE_CONTRADICTION] = "contradictory: to other rows or their source",
-        [DL_USE_ERROR] = "with an error in the source"};
+        [DL_USE_ERROR] = "with an error in the source",
+        [DL_USE_TRACED] = "the traced step that the costs are from"};
     error_line lines[DL_USE_COUNT + 1];
     dl_column_table table = DL_COLUMN_TABLE(error_columns, lines, 0);
     for (int use = 0; use < DL_USE_COUNT; use++)
@@ -220,7 +221,7 @@ void dl_page_errors(FILE *out, const dl_errors *errors)
 static void put_remarks(const page *p)
 {
     static const char *const what[DL_USE_COUNT] = {"unseen", "fitted", "contradictory",
-                                                   "an error in the source"};
+                                                   "an error in the source", "traced"};
     memory m;
     FILE *out = memory_begin(&m);
     for (size_t i = 0; i < p->sweep->row_count; i++) {
@@ -249,7 +250,7 @@ static void put_comparison(const page *p, const dl_errors *errors)
     memory m;
     fputs("<h2>Predicted beside measured</h2>\n", p->out);
     dl_page_errors(p->out, errors);
-    if (errors->use[DL_USE_FITTED].rows == 0) {
+    if (errors->use[DL_USE_FITTED].rows + errors->use[DL_USE_TRACED].rows == 0) {
         fputs(
             "<p>The measured table marks no row as fitted (column <code>use</code>), so all judge "
             "the prediction.</p>\n",

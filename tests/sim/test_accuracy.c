@@ -193,6 +193,7 @@ static void verdicts_count_unseen_rows(void **state)
     assert_int_equal(dl_errors_verdict(&errors), DL_VERDICT_NO_MEASUREMENT);
     assert_true(isnan(dl_error_mean(&errors.use[DL_USE_UNSEEN])));
     dl_errors_add(&errors, DL_USE_ERROR, 1, none, none);
+    dl_errors_add(&errors, DL_USE_TRACED, 1, 0.02, none); /* costs are from it */
     assert_int_equal(dl_errors_verdict(&errors), DL_VERDICT_NO_MEASUREMENT);
     dl_errors_add(&errors, DL_USE_FITTED, 3, 0.01, 0.4);
     assert_int_equal(dl_errors_verdict(&errors), DL_VERDICT_REPRODUCED);

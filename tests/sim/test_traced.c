@@ -57,7 +57,7 @@ static void the_point_of_a_trace_has_its_step(void **state)
         if (!own) continue;
         assert_near(measured[p].value[DL_MEASURE_STEP_S], 1.375e-3, 1e-12);
         assert_near(measured[p].value[DL_MEASURE_PER_S], 4 / 1.375e-3, 1e-9);
-        assert_int_equal(measured[p].use, DL_USE_FITTED);
+        assert_int_equal(measured[p].use, DL_USE_TRACED);
         assert_string_equal(measured[p].source, "t.json");
     }
     dl_measured_free(measured, m.study.point_count);

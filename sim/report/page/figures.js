@@ -242,7 +242,8 @@ function endLabels(svg, ends, box) {
 // A measured point: full, hollow where costs were fitted to it, a cross where it contradicts others.
 function measuredMark(x, y, use, colour) {
     if (use === "contradiction") return makeSvg("path", { d: `M${x - 4} ${y - 4}l8 8m0 -8l-8 8`, stroke: colour, "stroke-width": 2 });
-    return makeSvg("circle", { cx: x, cy: y, r: 4, fill: use === "fitted" ? "var(--paper)" : colour, stroke: use === "fitted" ? colour : "var(--paper)", "stroke-width": use === "fitted" ? 1.8 : 1 });
+    const isHollow = use === "fitted" || use === "traced";
+    return makeSvg("circle", { cx: x, cy: y, r: 4, fill: isHollow ? "var(--paper)" : colour, stroke: isHollow ? colour : "var(--paper)", "stroke-width": isHollow ? 1.8 : 1 });
 }
 
 // One panel of lines. spec: {x, y, low, high, measured, reference, xLabel, yLabel, xText, yText, percent}
@@ -328,7 +329,7 @@ function lineFigure(figure, all, keys) {
     const drawn = panels.filter(panel => panel.lines.some(line => line.rows.some(row => spec.y(row) > 0)));
     if (drawn.length === 0) return null;
     const measured = rows.some(row => spec.measured(row) > 0), rowsWith = use => rows.some(row => row.measured_use === use);
-    const caption = figure.caption + (measured ? `. Measured points on top${rowsWith("fitted") ? ", hollow where costs were fitted to them" : ""}${rowsWith("contradiction") ? ", crosses where they contradict others" : ""}` : "") +
+    const caption = figure.caption + (measured ? `. Measured points on top${rowsWith("fitted") || rowsWith("traced") ? ", hollow where costs were fitted to them" : ""}${rowsWith("contradiction") ? ", crosses where they contradict others" : ""}` : "") +
         (rows.some(row => row.extrapolated) ? ". Dashed and hollow: outside of what the costs were measured at" : "") +
         (left > 0 ? `. ${left} more lines, all slower than those of their panel, are in the table` : "") + ".";
     return figureOf(drawn.map(panel => linePanel(spec, panel, keys)), caption);
