@@ -179,11 +179,16 @@ static dl_status check_outputs(const dl_inputs *in, const dl_settings *set, dl_e
     return status;
 }
 
-/* The variant and the point chosen by --point. */
+/* The row chosen by --point. */
+static size_t chosen_row(const dl_inputs *in, const dl_settings *set)
+{
+    return set->point > 0 ? (size_t)set->point - 1 : in->study.point_count - 1;
+}
+
+/* Its variant and point. */
 static const dl_variant *chosen(const dl_inputs *in, const dl_settings *set, size_t *point)
 {
-    size_t row = set->point > 0 ? (size_t)set->point - 1 : in->study.point_count - 1;
-    return dl_study_variant(&in->study, row, point);
+    return dl_study_variant(&in->study, chosen_row(in, set), point);
 }
 
 /* Lists missing costs, one a line, as the list may be longer than an error text. */
@@ -230,6 +235,27 @@ static void print_checked(const dl_inputs *in)
     fclose(out);
     dl_report_notes_print(stdout, text);
     free(text);
+}
+
+/* Whether a file that shows one run was asked for, and its row has one: what does not fit has
+ * none. */
+static bool shows_run(const dl_inputs *in, const dl_settings *set, const dl_sweep *sweep)
+{
+    return (set->timeline != NULL || set->schedule != NULL) &&
+           sweep->rows[chosen_row(in, set)].error == NULL;
+}
+
+/* DL_ERR_UNFIT if such a file was asked for, and its row has no run. */
+static dl_status check_run(const dl_inputs *in, const dl_settings *set, const dl_sweep *sweep,
+                           dl_error *err)
+{
+    const char *const option = set->timeline != NULL   ? "--timeline"
+                               : set->schedule != NULL ? "--schedule"
+                                                       : NULL;
+    if (option == NULL || shows_run(in, set, sweep)) return DL_OK;
+    const size_t row = chosen_row(in, set);
+    return dl_error_set(err, DL_ERR_UNFIT, "%s: not written: row %zu %s; --point shows another row",
+                        option, row + 1, sweep->rows[row].error);
 }
 
 static dl_status write_timeline(const dl_inputs *in, const dl_settings *set, dl_error *err)
@@ -289,8 +315,9 @@ static dl_status write_explained(const dl_inputs *in, const dl_settings *set,
         status =
             dl_page_write(set->html, set->output, explanation, set->explain, in->measured, err);
     }
-    if (status == DL_OK && set->timeline != NULL) status = write_timeline(in, set, err);
-    if (status == DL_OK && set->schedule != NULL) status = write_schedule(in, set, err);
+    const bool shows = shows_run(in, set, sweep);
+    if (status == DL_OK && shows && set->timeline != NULL) status = write_timeline(in, set, err);
+    if (status == DL_OK && shows && set->schedule != NULL) status = write_schedule(in, set, err);
     status = dl_outputs_end(status, err);
     if (status == DL_OK && dl_settings_json_to_stdout(set)) {
         dl_report_json_write(stdout, study, sweep, in->measured, shown);
@@ -390,6 +417,7 @@ static dl_status simulate(const dl_inputs *in, const dl_settings *set, dl_error 
     if (status == DL_OK && set->cluster->rank == 0) status = dl_inputs_write(in, &sweep, set, err);
     if (status != DL_ERR_IO && status != DL_ERR_SYSTEM) dl_sweep_end_journal(&sweep);
     if (status == DL_OK && set->cluster->rank == 0) status = dl_fits_check(&sweep, err);
+    if (status == DL_OK && set->cluster->rank == 0) status = check_run(in, set, &sweep, err);
     dl_sweep_free(&sweep);
     free(journal);
     return status;

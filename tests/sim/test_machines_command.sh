@@ -103,6 +103,13 @@ expect 3 "optimizer 12.5 GB" "${large[@]}" -o large.csv
 expect 3 "exchange.sharded=optimizer (18.7 GB)" "${large[@]}" -o large.csv
 "$tested" "${large[@]}" -o large.csv 2>&1 | grep -q 'away' && fail "absences of what was not simulated"
 expect 0 "samples/s" "${large[@]}" --set exchange.sharded=parameters --set exchange.bucket_bytes=125MB -o large.csv
+# Such a row has no run to show; the others are written.
+both=("${large[@]}" --set exchange.sharded=parameters,none --set exchange.bucket_bytes=125MB -o both.csv)
+expect 3 "--timeline: not written: row 2 does not fit" "${both[@]}" --timeline t.json
+[ -s both.csv ] && [ ! -e t.json ] || fail "no results, or a timeline: $(ls)"
+expect 3 "--schedule: not written: row 2 does not fit" "${both[@]}" --schedule t.csv
+expect 0 "samples/s" "${both[@]}" --timeline t.json --point 1
+[ -s t.json ] || fail "no timeline of row 1"
 
 expect 2 "did you mean '4xrtx3090'" "${run[@]}" --machine 4xrtx309
 expect 2 "expected 1 to 16 GPUs" "${run[@]}" --machine 99xrtx3090
