@@ -263,6 +263,24 @@ dl_status dl_keys_read(const dl_keys *keys, int owner, const dl_ini *ini, const 
     return DL_OK;
 }
 
+char *dl_key_text(const dl_key *key, const void *field)
+{
+    const char *const *choices = key->choices != NULL ? key->choices : no_yes;
+    int choice = 0;
+    switch (key->type) {
+    case DL_KEY_TEXT: return dl_strdup(*(char *const *)field);
+    case DL_KEY_CHOICE: memcpy(&choice, field, sizeof choice); return dl_strdup(choices[choice]);
+    case DL_KEY_FLAG: return dl_strdup(choices[*(const bool *)field]);
+    case DL_KEY_INT: return dl_format("%d", *(const int *)field);
+    case DL_KEY_INT64: return dl_format("%lld", (long long)*(const int64_t *)field);
+    case DL_KEY_REAL: return dl_format("%g", *(const double *)field);
+    case DL_KEY_QUANTITY: return dl_format("%g", ((const dl_quantity *)field)->value);
+    case DL_KEY_OWN: break;
+    }
+    DL_ASSERT(false, "[%s] %s has no field", key->section, key->name);
+    return NULL;
+}
+
 /* --- what a key depends on ------------------------------------------------------------------- */
 
 bool dl_key_depends(const dl_key *key, char *name, size_t bytes)

@@ -82,6 +82,10 @@ dl_status dl_key_check(const dl_key *key, double value, const char *text, const 
 dl_status dl_key_choice(const dl_key *key, const char *text, int *choice,
                         dl_error *err) DL_MUST_CHECK;
 
+/* A field's value as a file would give it, without unit and origin; not of DL_KEY_OWN. The caller
+ * frees it. */
+char *dl_key_text(const dl_key *key, const void *field);
+
 /* Writes the name of the key that `only` depends on to name[bytes]; false: there is none. */
 bool dl_key_depends(const dl_key *key, char *name, size_t bytes);
 

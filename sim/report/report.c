@@ -2,9 +2,11 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/alloc.h"
 #include "common/csv.h"
+#include "common/names.h"
 #include "common/options.h"
 #include "common/output.h"
 #include "common/units.h"
@@ -14,6 +16,7 @@
 #include "sim/report/notes.h"
 #include "sim/report/report_assumed.h"
 #include "sim/report/row_text.h"
+#include "sim/scenario/keys.h"
 #include "sim/scenario/without.h"
 
 /* Columns of the histogram, after those of the point. */
@@ -88,11 +91,45 @@ static void write_accuracy(dl_csv_writer *writer, const dl_accuracy *accuracy)
                    accuracy->repeats_half_width_frac);
 }
 
-/* Writes a comment with the machine and the settings. */
-static void write_gpu_head(dl_csv_writer *writer, const dl_gpu_options *options)
+/* The first variant that has the key of this row: not all do, as large_bytes with a list of tensors.
+ * NULL: none. */
+static const dl_scenario *first_given(const dl_study *study, size_t row)
 {
+    for (size_t v = 0; v < study->variant_count; v++)
+        if (study->variants[v].scenario.given[row]) return &study->variants[v].scenario;
+    return NULL;
+}
+
+/* " tensors=round_robin order=forward": the given keys of [exchange] that neither a column nor
+ * `listed` shows; the caller frees it. */
+static char *given_text(const dl_study *study)
+{
+    static const char *const listed[] = {"fidelity", "bucket_bytes", "overlap"};
+    char *line = NULL;
+    size_t bytes = 0;
+    FILE *out = dl_text_stream(&line, &bytes);
+    for (size_t i = 0; i < dl_scenario_keys.count; i++) {
+        const dl_key *key = &dl_scenario_keys.rows[i];
+        const dl_scenario *scenario = first_given(study, i);
+        if (scenario == NULL || key->owner != DL_OF_GPU ||
+            dl_study_swept(study, "exchange", key->name) != NULL ||
+            strcmp(key->section, "exchange") != 0 ||
+            dl_names_find(key->name, listed, DL_LENGTH(listed)) >= 0)
+            continue;
+        char *text = dl_key_text(key, (const char *)scenario->gpu + key->offset);
+        fprintf(out, " %s=%s", key->name, text);
+        free(text);
+    }
+    fclose(out);
+    return line;
+}
+
+/* Writes comments with the machine and the settings of the first variant. */
+static void write_gpu_head(dl_csv_writer *writer, const dl_study *study)
+{
+    const dl_gpu_options *options = study->variants[0].scenario.gpu;
     static const char *const places[] = {"auto", "cpu", "gpu:", "allreduce"};
-    char gpu[16] = "", shards[16] = "workers";
+    char gpu[16] = "", shards[16] = "workers", *given = given_text(study);
     if (options->shards == DL_SHARDS_NODES) snprintf(shards, sizeof shards, "nodes");
     if (options->where == DL_WHERE_GPU) snprintf(gpu, sizeof gpu, "%d", options->where_gpu);
     if (options->shards > 0) snprintf(shards, sizeof shards, "%d", options->shards);
@@ -100,28 +137,14 @@ static void write_gpu_head(dl_csv_writer *writer, const dl_gpu_options *options)
     dl_csv_comment(writer,
                    "exchange: where=%s%s shards=%s algorithm=%s fidelity=%s bucket_bytes=%lld "
                    "overlap=%s compress=%s topk_frac=%g dispatch=%s ahead=%d pageable=%s "
-                   "input_cores=%d prefetch=%d input_noise=%s",
+                   "input_cores=%d prefetch=%d input_noise=%s%s",
                    places[options->where], gpu, shards, options->algorithm,
                    dl_fidelity_names[options->fidelity], (long long)options->bucket_bytes,
                    options->overlap ? "yes" : "no", dl_compress_names[options->compression.kind],
                    options->compression.kept_frac, dl_dispatch_names[options->dispatch],
                    options->ahead, options->pageable ? "yes" : "no", options->input_cores,
-                   options->prefetch, options->input_varies ? "exponential" : "none");
-    if (options->tensors != DL_TENSORS_SPLIT || options->slice_bytes > 0 ||
-        options->sums_on_arrival || options->fetch != DL_FETCH_SUMMED ||
-        options->order != DL_ORDER_READY || options->node_sum ||
-        options->copies != DL_COPIES_CONNECTION || options->staged_stops) {
-        dl_csv_comment(writer,
-                       "server: tensors=%s slice_bytes=%lld sum=%s fetch=%s order=%s "
-                       "node_sum=%s copies=%s staged=%s",
-                       dl_tensors_names[options->tensors], (long long)options->slice_bytes,
-                       options->sums_on_arrival ? "on_arrival" : "at_once",
-                       dl_fetch_names[options->fetch], dl_order_names[options->order],
-                       options->node_sum ? "yes" : "no", dl_copies_names[options->copies],
-                       options->staged_stops ? "alone" : "beside");
-        if (options->copies == DL_COPIES_GPU && options->copy_threads > 1)
-            dl_csv_comment(writer, "server: copy_threads=%d", options->copy_threads);
-    }
+                   options->prefetch, options->input_varies ? "exponential" : "none", given);
+    free(given);
 }
 
 static void write_gains(dl_csv_writer *writer, const dl_explanation *x)
@@ -141,13 +164,11 @@ static void write_gains(dl_csv_writer *writer, const dl_explanation *x)
 static void write_results(dl_csv_writer *writer, const dl_study *study, const dl_sweep *sweep,
                           const dl_measured *measured, const dl_explanation *explanation)
 {
-    const dl_gpu_options *gpu =
-        study->variants[0].scenario.gpu; /* either all variants have GPUs, or none */
     const dl_accuracy accuracy = dl_accuracy_of(sweep, measured);
     dl_results results;
     write_head(writer, "results", study, sweep);
     write_accuracy(writer, &accuracy);
-    if (gpu != NULL) write_gpu_head(writer, gpu);
+    if (study->variants[0].scenario.gpu != NULL) write_gpu_head(writer, study); /* all have */
     if (explanation != NULL) write_gains(writer, explanation);
     dl_results_make(&results, study, sweep, measured, explanation != NULL);
     dl_columns_csv_names(writer, results.columns, results.column_count);

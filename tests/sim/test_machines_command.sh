@@ -111,6 +111,11 @@ expect 3 "--schedule: not written: row 2 does not fit" "${both[@]}" --schedule t
 expect 0 "samples/s" "${both[@]}" --timeline t.json --point 1
 [ -s t.json ] || fail "no timeline of row 1"
 
+# The head of results holds each given key of [exchange] that no column and no other line holds.
+expect 0 "samples/s" "${large[@]}" --set exchange.sharded=parameters --set exchange.reshard_after_forward=no,yes \
+    --set exchange.reduce_dtype=bf16 --set exchange.bucket_bytes=125MB -o head.csv
+grep -q '^# exchange: .* sharded=parameters reduce_dtype=bf16$' head.csv || fail "head: $(grep '^# ' head.csv)"
+
 expect 2 "did you mean '4xrtx3090'" "${run[@]}" --machine 4xrtx309
 expect 2 "expected 1 to 16 GPUs" "${run[@]}" --machine 99xrtx3090
 exit $((failures > 0))
