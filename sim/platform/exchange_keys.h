@@ -27,7 +27,7 @@ KEY(dl_copies, copies, "copies", BY_TENSOR, CHOICE(dl_copies_names), .fallback =
     .help = "ps: messages that wait for each other: those of a connection, or all of a GPU "
             "(copy_threads at once)")
 KEY(int, copy_threads, "copy_threads", BY_TENSOR, WHOLE(1, 64), .fallback = "1",
-    .help = "with copies = gpu: a GPU's copies at once; MXNet: 2")
+    .only = "copies = gpu", .help = "a GPU's copies at once; MXNet: 2")
 KEY(bool, staged_stops, "staged", BY_TENSOR, EITHER(stagings), .fallback = "beside",
     .help = "ps: copies between GPUs through host memory ([machine] peer) run beside kernels, or "
             "alone")
