@@ -1,6 +1,5 @@
 /* Statistics of timings: location estimates of samples with standard errors, and straight lines
- * through them. The only user of GSL in this folder (it expects GSL's own error handler to be
- * off).
+ * through them. They expect that GSL's own error handler is off.
  *
  * Letters: n data points, p parameters.
  *

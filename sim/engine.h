@@ -43,7 +43,7 @@ typedef struct dl_engine {
     bool stopped;          /* set by a handler: no further one is called */
     dl_engine_watch watch; /* may be set after dl_engine_init; goes_on NULL: none */
     int64_t watched;       /* events when it was last asked */
-    bool was_ended;        /* by the watch; `stopped` is set too */
+    bool was_ended;        /* the watch ended the run; `stopped` is set too */
 } dl_engine;
 
 /* Starts at time 0 with room for `capacity` pending events. */

@@ -14,7 +14,7 @@ double dl_memory_reserve_bytes(const dl_gpu_memory *memory);
 typedef enum dl_fit {
     DL_FIT_UNKNOWN,
     DL_FIT_NO,
-    DL_FIT_UNCACHED, /* only if the allocator keeps next to nothing */
+    DL_FIT_UNCACHED, /* it fits only if the allocator keeps next to nothing */
     DL_FIT_YES,
     DL_FITS
 } dl_fit;

@@ -206,7 +206,7 @@ typedef struct dl_team_config {
                               time */
     int64_t steady_after;  /* > 0: the run ends once its steps repeat (see Repetition below), but
                               not before each worker has done this many; no noise allowed */
-    int64_t interval;      /* the mode's, with steady_after */
+    int64_t interval;      /* of averages: steps repeat after it; for steady_after */
     bool pulls_under_lock; /* for any server of the platform: dlprof train's workers */
     bool keeps_logs;       /* of each step's time and staleness; needed by steady_after, a syncer */
     bool each_ends;        /* only in modes in which nobody waits for all */

@@ -24,7 +24,8 @@ typedef struct dl_link_compared {
     bool outlier;          /* in the fit; does not count */
 } dl_link_compared;
 
-/* Sizes whose time is mostly latency, or mostly that of their bytes; or the copies of a test. */
+/* Sizes that are judged together: those whose time is mostly latency, or those whose time is mostly
+ * that of their bytes; or the copies of a test. */
 typedef struct dl_link_part {
     size_t first, count; /* of the sizes */
     dl_link_range ratio;

@@ -38,7 +38,7 @@ typedef struct replay_untraced {
 /* The operations of one stream's lane in order. */
 typedef struct stream_works {
     uint32_t lane, device, stream;
-    uint32_t *nodes; /* [count], in the builder's stream_nodes */
+    uint32_t *nodes; /* [count]; part of the builder's stream_nodes */
     /* [count] start of the launching call, never decreasing; if unknown, that of the work before */
     int64_t *launch_ns;
     size_t count;

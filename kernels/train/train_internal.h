@@ -73,7 +73,8 @@ typedef struct dl_sync_mode {
 } dl_sync_mode;
 
 /* Fills the inputs of a model from the endless sequence of a set's samples: permutation after
- * permutation. All readers of a run draw the same ones, so that none waits for another. */
+ * permutation. Each reader of a run draws the same permutations itself, so that none waits for
+ * another. */
 typedef struct dl_train_reader {
     const dl_data_set *data;
     uint64_t seed;

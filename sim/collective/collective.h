@@ -91,7 +91,7 @@ typedef struct dl_collective_config {
 #define DL_TRANSFERS_HELD_MAX 20000000
 #define DL_TRANSFERS_RUN_MAX 1e9
 
-/* NCCL: a buffer of 4 MiB in 8 steps (NCCL_BUFFSIZE, NCCL_STEPS). */
+/* A chunk is a step of NCCL's buffer: 4 MiB in 8 steps (NCCL_BUFFSIZE, NCCL_STEPS). */
 #define DL_CHUNK_BYTES 524288.0
 /* Messages that would fill few chunks get smaller ones. Both numbers are assumed. */
 #define DL_CHUNKS_WANTED 64

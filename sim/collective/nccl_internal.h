@@ -38,7 +38,7 @@ typedef struct dl_nccl_constants {
     int outer_steps_less;
     bool all_outer;     /* all steps of a ring over nodes are between these */
     bool lone_by_trees; /* nodes of one GPU: hops of trees, not hidden */
-    bool posts;         /* adds the time of posting a message */
+    bool posts;         /* each message also takes the time of posting it */
     double nvls_part;   /* of NVLS' rate; 0 = by nvls_efficiency */
 } dl_nccl_constants;
 

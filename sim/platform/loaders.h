@@ -28,7 +28,7 @@
 typedef struct dl_loaders_config {
     dl_engine *engine; /* borrowed, like all pointers here; room for dl_loaders_events */
     dl_host *host;
-    int workers;                 /* threads 0 .. workers - 1 of the host */
+    int workers;                 /* that train: threads 0 .. workers - 1 of the host */
     int loaders;                 /* of each worker; >= 0 */
     int prefetch;                /* >= 0; batches of a worker */
     int first_thread;            /* on the host, of worker 0's first loader */

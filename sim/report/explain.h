@@ -21,7 +21,7 @@ typedef struct dl_gains {
     dl_gain all[DL_GAINS_MAX]; /* [count] changing the throughput by at least 1 %, the largest
                                 * first */
     size_t count;
-    double per_s;        /* unchanged throughput, simulated for these ratios */
+    double per_s;        /* throughput with nothing changed, simulated anew for these ratios */
     const char *why_not; /* reason why nothing was simulated; NULL: it was */
 } dl_gains;
 
