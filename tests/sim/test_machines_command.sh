@@ -96,6 +96,10 @@ sed -i '/^gpu_price/a price_usd_per_hour = 2' parts.ini
 expect 0 "Advised" "${run[@]}" --machine rented.ini --advise --for cost --max-points 20 -o advice.csv
 expect 1 "price_usd_per_hour is given too" "${run[@]}" --machine parts.ini
 
+# Seven notes: the first six are shown.
+expect 0 "1 more note: --notes shows it" --samples-per-s 334 --parameters 25.6M --machine dgx1_v100 \
+    --batch-per-worker 32 --steps 20
+
 # What does not fit into memory has no times, of absences either.
 large=(--workload gpt2_xl --batch-per-worker 1 --machine 8xrtx3090 --workers 8)
 expect 3 "does not fit: a GPU needs" "${large[@]}" -o large.csv
