@@ -8,7 +8,7 @@
 #include "common/units.h"
 #include "sim/scenario/scenario_internal.h"
 
-static int ranks_of(const dl_scenario_pipeline *p)
+int dl_layout_ranks(const dl_scenario_pipeline *p)
 {
     return p->stages * p->shards * p->context * p->tensor;
 }
@@ -79,7 +79,8 @@ static dl_status read_axes(layout *to, const dl_ini *ini, const dl_ini_entry *en
 static dl_status take_workers(const dl_scenario *scenario, const layout *of, const dl_ini *ini,
                               const dl_ini_entry *entry, dl_sweep_list *workers, dl_error *err)
 {
-    const int ranks = ranks_of(scenario->pipeline), gpus = dl_gpu_options_count(scenario->gpu);
+    const int ranks = dl_layout_ranks(scenario->pipeline),
+              gpus = dl_gpu_options_count(scenario->gpu);
     if (of->size[AXIS_DP] > 0 && workers->entry != NULL) {
         return dl_ini_error(ini, entry, DL_ERR_DATA, err,
                             "dp = %d gives the workers, and [machine] workers is given too",
@@ -245,7 +246,7 @@ static dl_status read_pipeline_gpus(const dl_scenario *scenario, const dl_ini *i
         free(gpus.values);
         return status;
     }
-    const int ranks = ranks_of(scenario->pipeline);
+    const int ranks = dl_layout_ranks(scenario->pipeline);
     size_t kept = 0;
     for (size_t i = 0; i < gpus.count; i++) {
         const int count = (int)gpus.values[i];
@@ -262,7 +263,8 @@ static dl_status read_pipeline_gpus(const dl_scenario *scenario, const dl_ini *i
 static dl_status check_gpus(const dl_scenario *scenario, const dl_ini *ini,
                             const dl_sweep_lists *lists, dl_error *err)
 {
-    const int gpus = dl_gpu_options_count(scenario->gpu), ranks = ranks_of(scenario->pipeline);
+    const int gpus = dl_gpu_options_count(scenario->gpu),
+              ranks = dl_layout_ranks(scenario->pipeline);
     for (size_t i = 0; i < lists->workers.count; i++) {
         const int workers = (int)lists->workers.values[i];
         if ((int64_t)workers * ranks <= gpus) continue;
@@ -377,6 +379,6 @@ dl_status dl_scenario_read_layout(dl_scenario *scenario, const dl_ini *ini, dl_s
         return status;
     }
     if ((status = check_schedule(p, ini, err)) != DL_OK) return status;
-    if (ranks_of(p) > 1 && (status = check_keys(scenario, ini, err))) return status;
+    if (dl_layout_ranks(p) > 1 && (status = check_keys(scenario, ini, err))) return status;
     return p->stages > 1 ? DL_OK : accumulate(p, ini, lists, err);
 }

@@ -73,6 +73,9 @@ const char *dl_scenario_layout_says(const dl_ini *ini, const char *key);
 dl_status dl_scenario_read_numbers(const dl_ini *ini, const dl_ini_entry *entry, double **values,
                                    size_t *count, dl_error *err) DL_MUST_CHECK;
 
+/* GPUs of a worker. */
+int dl_layout_ranks(const dl_scenario_pipeline *split);
+
 /* Reads [machine] layout and [pipeline]: workers of several GPUs, which may reduce the number of
  * workers. */
 dl_status dl_scenario_read_layout(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *lists,

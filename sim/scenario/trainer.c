@@ -42,7 +42,7 @@ dl_status dl_scenario_take_trainer(dl_scenario *scenario, const dl_ini *ini, dl_
     }
     dl_scenario_pipeline *split = scenario->pipeline;
     const int shards = split != NULL && split->shards > 1 ? split->shards : 1;
-    const int ranks = split != NULL ? shards * split->stages : 1;
+    const int ranks = split != NULL ? dl_layout_ranks(split) : 1;
     const int gpus = dl_generators_trainer_gpus(g);
     if (gpus % ranks != 0 || g->gpus % ranks != 0) {
         return dl_error_set_at(

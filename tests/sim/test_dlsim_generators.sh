@@ -120,5 +120,13 @@ column_is length_mean_used 358.5 generators.place=colocated generators.growth=1
 # Both nodes are paid for, though one of them trains.
 column_is usd_per_hour 72 machine.file=dgx_h100 machine.nodes=2 machine.price_usd_per_hour=36 \
     generators.gpus=16 generators.generator_gpus=8 workload.model=gpt2
+# A worker has the GPUs of all axes: 8 GPUs train no whole worker of 16.
+trained=(--workload gpt2:fused=yes --machine dgx_h100 --set machine.nodes=2 --set generators.gpus=16
+    --set generators.generator_gpus=8 --set generators.prompts=64 --set generators.length_mean=500
+    --set generators.copy_s=1 -o layout.csv)
+for layout in tp=4,pp=4 tp=4,fsdp=4 cp=2,fsdp=8; do
+    expect 2 "8 trainer GPUs of 16 are no multiple of a worker's 16" "${trained[@]}" --layout $layout
+done
+expect 0 "8 GPUs generate, 8 train" "${trained[@]}" --layout tp=2,pp=2
 
 [ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }
