@@ -617,6 +617,10 @@ dl_status dl_scenario_text(const dl_scenario_command *command, const char *path,
     size_t bytes = 0;
     dl_status status = DL_OK;
     *name = NULL;
+    if (command->for_layouts && given(command, "workers") != NULL) {
+        return dl_error_set(err, DL_ERR_USAGE,
+                            "--workers: --advise layout lays the model out on all GPUs itself");
+    }
     if (path != NULL) {
         status = dl_file_read(path, text, &bytes, err);
         if (status != DL_OK) return status;

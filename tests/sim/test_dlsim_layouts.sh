@@ -95,6 +95,7 @@ expect 3 "--advise layout: none of " --workload llama3_405b --machine 8xh100 --b
 expect 2 "--batch, of all workers" --workload gpt2 --machine 8xh100 --batch-per-worker 8 --advise layout
 expect 2 "did you mean 'layout'?" --workload gpt2 --machine 8xh100 --batch 64 --advise=layuot
 expect 2 "lays the model out on all GPUs itself" --workload gpt2 --machine 8xh100 --batch 64 --set machine.gpus=0,1 --advise layout
+expect 2 "--workers: --advise layout lays the model out on all GPUs itself" --workload gpt2 --machine 8xh100 --batch 64 --workers 4 --advise layout
 expect 2 "--advise layout has no --max-staleness" --workload gpt2 --machine 8xh100 --batch 64 --advise layout --max-staleness 1
 expect 1 "machine.reads=batch: not with [machine] dispatch = single" --workload gpt2 --machine 8xh100 --batch 64 --set machine.reads=batch --set machine.dispatch=single
 expect 2 "--advise has no --explain" --workload gpt2 --machine 8xh100 --batch 64 --advise layout --explain
