@@ -123,8 +123,7 @@ static void account(dl_islands *is, int worker, uint32_t task)
     }
     /* The slowdown of computing by collectives inside a node counts as communication. */
     if (is->slowdown > is->config.gpus.workload->overlap_slowdown) {
-        const dl_task *of = &program->program.tasks[task];
-        const int64_t full_ns = dl_ns_ceil(of->work_ns * (of->is_steady ? 1 : lane->factor));
+        const int64_t full_ns = dl_ns_ceil(program->program.tasks[task].work_ns * lane->factor);
         if (busy_ns > full_ns) {
             spend(i, DL_SPENT_COPIES, busy_ns - full_ns);
             busy_ns = full_ns;
