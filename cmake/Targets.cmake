@@ -25,11 +25,6 @@ if(DL_SANITIZE)
         -fsanitize=${DL_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer
         $<$<C_COMPILER_ID:GNU>:-Wno-format-truncation>) # -O1 knows no ranges of numbers; releases warn
     target_link_options(dl_options INTERFACE -fsanitize=${DL_SANITIZE})
-    find_program(DL_FAST_LINKER NAMES ld.lld ld.gold) # several hundred tests are linked
-    if(DL_FAST_LINKER)
-        string(REGEX REPLACE ".*/ld[.]" "-fuse-ld=" linker ${DL_FAST_LINKER})
-        target_link_options(dl_options INTERFACE ${linker})
-    endif()
 elseif(NOT EMSCRIPTEN)
     # Not beside the sanitizers, which check more and intercept the unchecked functions only.
     target_compile_options(dl_options INTERFACE
@@ -51,12 +46,20 @@ function(dl_add_program name)
     target_link_libraries(${name} PRIVATE dl_options ${ARG_LINK})
 endfunction()
 
+# Several hundred tests are linked.
+find_program(DL_FAST_LINKER NAMES ld.lld ld.gold)
+if(DL_FAST_LINKER)
+    string(REGEX REPLACE ".*/ld[.]" "-fuse-ld=" linker ${DL_FAST_LINKER})
+    set(DL_LINK_FAST $<$<NOT:$<LINK_LANGUAGE:CUDA>>:${linker}>)
+endif()
+
 function(dl_add_test name label)
     cmake_parse_arguments(ARG "" "" "LINK;EXTRA" ${ARGN})
     file(GLOB source ${PROJECT_SOURCE_DIR}/tests/${name}.c ${PROJECT_SOURCE_DIR}/tests/*/${name}.c)
     add_executable(${name} ${source} ${ARG_EXTRA})
     target_include_directories(${name} SYSTEM PRIVATE ${CMOCKA_INCLUDE_DIR})
     target_link_libraries(${name} PRIVATE dl_options ${ARG_LINK} ${CMOCKA_LIBRARY} m)
+    target_link_options(${name} PRIVATE ${DL_LINK_FAST})
     if(DL_SANITIZE) # tests are compiled more often than they run
         target_compile_options(${name} PRIVATE -O0)
     elseif(NOT DL_COVERAGE)
@@ -77,6 +80,7 @@ function(dl_add_fuzzer name)
     cmake_parse_arguments(ARG "" "INPUTS" "LINK;EXTRA" ${ARGN})
     add_executable(${name} ${PROJECT_SOURCE_DIR}/tests/fuzz/${name}.c ${ARG_EXTRA})
     target_link_libraries(${name} PRIVATE dl_options ${ARG_LINK} dl_common m)
+    target_link_options(${name} PRIVATE ${DL_LINK_FAST})
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     if(DL_LIBFUZZER)
         target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
