@@ -47,4 +47,31 @@ static inline void assert_same(const dl_run_result *a, const dl_run_result *b)
         assert_near(a->part_frac[p], b->part_frac[p], 1e-6);
 }
 
+/* The layouts of one worker, orders of the same axes, take equally long on a node where all links are
+ * alike; and `with_one`, which has an axis of size one before fsdp=4,dp=2, is as without that axis. */
+static inline void assert_any_order(const char *costs_text, const char *const *layouts,
+                                    size_t count, const char *with_one)
+{
+    dl_costs costs = fixture_costs(costs_text);
+    double first_s = 0;
+    for (size_t l = 0; l < count; l++) {
+        dl_scenario s = fixture_scenario(
+            "[scenario]\nsteps = 8\n[machine]\nfile = dgx_h100\nlayout = %s,dp=1\n[workload]\n"
+            "costs = c\nbatch = 16\n[pipeline]\nmicro_batches = 4\nschedule = 1f1b\n[sync]\n"
+            "mode = none\n",
+            layouts[l]);
+        dl_run_result r = fixture_run(&costs, &s);
+        if (l == 0) first_s = r.step_mean_s;
+        assert_near(r.step_mean_s, first_s, 1e-9);
+        dl_run_result_free(&r);
+        dl_scenario_free(&s);
+    }
+    dl_costs_free(&costs);
+    dl_run_result with = run(sharing, with_one, 16, "[sync]\nmode = average\n");
+    dl_run_result without = run(sharing, "layout = fsdp=4,dp=2\n", 16, "[sync]\nmode = average\n");
+    assert_same(&with, &without);
+    dl_run_result_free(&with);
+    dl_run_result_free(&without);
+}
+
 #endif

@@ -56,6 +56,19 @@ static dl_status find_stages(const dl_scenario *scenario, const dl_costs *undist
     return DL_OK;
 }
 
+/* The exchange of which a rank's state is: shards divide parameters among themselves, and their
+ * optimizer's state among the workers too where [exchange] sharded says so; GPUs that have parts of
+ * a sequence are ranks like workers. */
+static dl_exchange_plan plan_of_state(const dl_gpu_options *options, const dl_split *split,
+                                      int workers)
+{
+    if (!dl_split_is_sharded(split))
+        return dl_exchange_plan_among(options, false, workers * split->shards);
+    dl_exchange_plan plan = dl_exchange_plan_among(options, true, split->shards);
+    plan.sharers *= dl_exchange_plan_among(options, false, workers).sharers;
+    return plan;
+}
+
 dl_status dl_run_ranks_open(dl_run_ranks *ranks, const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point)
 {
@@ -68,9 +81,7 @@ dl_status dl_run_ranks_open(dl_run_ranks *ranks, const dl_scenario *scenario, co
         .costs = costs,
         .model = &ranks->model,
         .options = &ranks->options,
-        .plan = dl_split_is_sharded(&split)
-                    ? dl_exchange_plan_among(scenario->gpu, true, split.shards)
-                    : dl_exchange_plan_among(scenario->gpu, false, point->workers * split.shards),
+        .plan = plan_of_state(scenario->gpu, &split, point->workers),
         .split = split,
         .parameter_bytes =
             costs->parameter_bytes < 0 ? (double)NAN : (double)costs->parameter_bytes,
@@ -244,11 +255,7 @@ static dl_status take_stages(const dl_run_config *run, const dl_costs *costs, dl
 {
     const dl_scenario *scenario = run->scenario;
     const dl_split split = dl_point_split(run->point);
-    const int workers = run->point->workers;
-    const int sharers =
-        dl_split_is_sharded(&split)
-            ? split.shards * dl_exchange_plan_among(scenario->gpu, false, workers).sharers
-            : dl_exchange_plan_among(scenario->gpu, false, workers * split.shards).sharers;
+    const int sharers = plan_of_state(scenario->gpu, &split, run->point->workers).sharers;
     const double factor = exp(run->compute_log); /* slow_by_model reverts part of it */
     dl_status status = DL_OK;
     island->within = dl_exchange_plan_among(scenario->gpu, true, split.shards);
