@@ -151,8 +151,9 @@ static int *likeness_of(const pricing *p, const neighbours *of, int *count)
     return likeness;
 }
 
-/* Of `bytes` an all-gather and a reduce-scatter, or an all-reduce, which takes equally long on a
- * ring; or around parts of a sequence the all-gather alone, which is a ring of such hops. */
+/* The price of an all-gather and a reduce-scatter of `bytes`, or of an all-reduce, which takes
+ * equally long on a ring; around parts of a sequence that of the all-gather alone, a ring of such
+ * hops. */
 static dl_status price_of(pricing *p, int group, double bytes, const price **found, dl_error *err)
 {
     neighbours of = neighbours_of(p, group);

@@ -112,7 +112,7 @@ typedef enum dl_copies {
 extern const char *const dl_tensors_names[], *const dl_fetch_names[], *const dl_order_names[],
                                                                           *const dl_copies_names[];
 
-/* What a host thread reads from its GPUs, and so waits for, whatever `ahead` is. */
+/* The result that a host thread reads from its GPUs, and so waits for, whatever `ahead` is. */
 typedef enum dl_reads {
     DL_READS_NOTHING,
     DL_READS_FORWARD, /* a result of the forward pass, before it launches the next step */

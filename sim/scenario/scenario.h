@@ -176,7 +176,7 @@ bool dl_scenario_is_collective(const dl_scenario *scenario, const dl_point *poin
 /* A worker of one GPU, as nobody writes it. */
 #define DL_LAYOUT_ALONE "pp=1,tp=1"
 
-/* What the point's workers exchange in a step, and how; on cores only its delay and message. */
+/* The exchange of the point's workers in a step; on cores only its delay and message. */
 dl_exchange_plan dl_scenario_exchange(const dl_scenario *scenario, const dl_point *point);
 
 /* GPUs of a worker in the largest of these layouts (text as in a file), and of all its workers. As

@@ -332,7 +332,7 @@ static void add_plain_scores(dl_architecture_layer *layer, const sizes *s)
     layer->kept_in_half += s->dropout ? 0 : n;
 }
 
-/* Of GPUs that divide the sequence each has two of 2 `context` pieces, the first and the last, the
+/* Each GPU that divides the sequence has two of 2 `context` pieces, the first and the last, the
  * second and the second to last, ..., so that under a causal mask all attend as much: in each of
  * `context` steps to the keys and values of another one, of which half is masked, or of which half
  * is computed. The results of a step are added to those before, and in the backward pass the

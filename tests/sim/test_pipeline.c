@@ -106,7 +106,7 @@ static void a_host_that_reads_batches_takes_turns(void **state)
         const char *one = "stages = 1\nmicro_batches = 2\n";
         assert_near(step_of(costs, alone[0], one, ""), 1e-3 * cases[i].ahead_ms, 1e-9);
         assert_near(step_of(costs, alone[1], one, ""), 1e-3 * cases[i].reading_ms, 1e-9);
-        /* Of 4 samples on each of two GPUs, whose collectives take 1 % beside it. */
+        /* Two GPUs have 4 samples each, and collectives that take 1 % beside them. */
         const double reading_s = step_of(costs, shards[1], "micro_batches = 1\n", "");
         assert_near(reading_s, 0.5e-3 * cases[i].reading_ms, 0.04);
         assert_true(reading_s >= step_of(costs, shards[0], "micro_batches = 1\n", ""));

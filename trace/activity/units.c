@@ -6,10 +6,10 @@
 #include "common/sort.h"
 #include "trace/activity/steps_internal.h"
 
-/* That many units give the quartile of a count well enough. */
+/* Units from which the quartile of a count is taken: more change it little. */
 #define CONTENT_UNITS 400
 
-/* Of units_order_match. */
+/* Limits of units_order_match: pairs of units that it compares, symbols that it skips. */
 #define ORDER_PAIRS 100
 #define SKIP_MAX 16
 
