@@ -230,13 +230,17 @@ static void one_worker_is_not_sharded(void **state)
 static double own_bytes(const dl_costs *costs, double batch, const dl_gpu_options *options,
                         int workers)
 {
-    const dl_memory_rank rank = {
-        .costs = costs,
-        .options = options,
-        .split = {.stages = 1, .shards = 1, .chunks = 1, .micro_batches = 2, .samples = batch},
-        .plan = dl_exchange_plan_among(options, false, workers),
-        .parameter_bytes = (double)costs->parameter_bytes,
-        .state_bytes = (double)costs->state_bytes};
+    const dl_memory_rank rank = {.costs = costs,
+                                 .options = options,
+                                 .split = {.stages = 1,
+                                           .shards = 1,
+                                           .context = 1,
+                                           .chunks = 1,
+                                           .micro_batches = 2,
+                                           .samples = batch},
+                                 .plan = dl_exchange_plan_among(options, false, workers),
+                                 .parameter_bytes = (double)costs->parameter_bytes,
+                                 .state_bytes = (double)costs->state_bytes};
     const dl_gpu_content content = dl_memory_of_rank(&rank, NULL);
     return dl_gpu_content_bytes(&content);
 }
