@@ -309,12 +309,36 @@ bool dl_key_holds(const dl_key *key, const char *value)
 
 /* --- the reference --------------------------------------------------------------------------- */
 
-/* "a, b", "number of ns, us, ms, s, 0 ns to 1 s", in brief "0 ns to 1 s"; ... */
+/* "integer, 1 to 64", "0 to 1"; "integer from 1", "from 0" where the upper limit is far beyond use;
+ * with a unit "number of ns, us, ms, s, 0 ns to 1 s", in brief "time". */
+static void describe_number(const dl_key *key, bool brief, char *text, size_t bytes)
+{
+    static const char *const kinds[] = {"", "size", "rate", "rate", "time"};
+    const double far_beyond_use = 1e5;
+    const bool whole = key->type == DL_KEY_INT || key->type == DL_KEY_INT64;
+    const char *bounds = key->bounds ? "; bounds" : "";
+    char low[40], high[40], units[80];
+    if (key->dimension == DL_DIMENSION_PURE && key->high < far_beyond_use) {
+        snprintf(text, bytes, "%s%g to %g%s", whole ? "integer, " : "", key->low, key->high,
+                 bounds);
+    } else if (key->dimension == DL_DIMENSION_PURE) {
+        snprintf(text, bytes, "%sfrom %g%s", whole ? "integer " : "", key->low, bounds);
+    } else if (brief) {
+        snprintf(text, bytes, "%s%s", kinds[key->dimension], bounds);
+    } else {
+        dl_dimension_units(units, sizeof units, key->dimension);
+        dl_amount_text(low, sizeof low, key->low, key->dimension);
+        dl_amount_text(high, sizeof high, key->high, key->dimension);
+        snprintf(text, bytes, "%s of %s, %s to %s%s", whole ? "integer" : "number", units, low,
+                 high, bounds);
+    }
+}
+
+/* The form of the value, its choices, or its range. */
 static void describe_value(const dl_key *key, bool brief, char *text, size_t bytes)
 {
     const char *const *choices =
         key->type == DL_KEY_FLAG && key->choices == NULL ? no_yes : key->choices;
-    char low[40], high[40], units[80];
     if (key->form != NULL) {
         snprintf(text, bytes, "%s", key->form);
     } else if (choices != NULL) {
@@ -323,60 +347,36 @@ static void describe_value(const dl_key *key, bool brief, char *text, size_t byt
             used +=
                 (size_t)snprintf(text + used, bytes - used, "%s%s", c > 0 ? ", " : "", choices[c]);
     } else {
-        const bool whole = key->type == DL_KEY_INT || key->type == DL_KEY_INT64;
-        dl_dimension_units(units, sizeof units, key->dimension);
-        if (key->dimension == DL_DIMENSION_PURE) {
-            snprintf(low, sizeof low, "%.10g", key->low);
-            snprintf(high, sizeof high, "%.10g", key->high);
-        } else {
-            dl_amount_text(low, sizeof low, key->low, key->dimension);
-            dl_amount_text(high, sizeof high, key->high, key->dimension);
-        }
-        if (brief) units[0] = '\0';
-        snprintf(text, bytes, "%s%s%s%s%s to %s%s",
-                 whole   ? "integer"
-                 : brief ? ""
-                         : "number",
-                 units[0] != '\0' ? " of " : "", units, whole || !brief ? ", " : "", low, high,
-                 key->bounds ? "; bounds" : "");
+        describe_number(key, brief, text, bytes);
     }
 }
 
-static const char *describe_sweep(const dl_key *key)
-{
-    return key->sweep == '\0' ? "" : key->sweep == '|' ? "lists, between bars" : "lists";
-}
-
 static void print_markdown(FILE *out, const dl_key *key, const char *value, const char *fallback,
-                           const char *takes)
+                           const char *sweep, const char *takes)
 {
     const bool has_default = !key->required && key->fallback != NULL;
     fprintf(out, "| `%s` | %s%s%s%s | %s%s%s%s%s |\n", key->name, value,
             has_default     ? "; default "
             : key->required ? "; required"
                             : "",
-            has_default ? fallback : "",
-            key->sweep == '\0'  ? ""
-            : key->sweep == '|' ? "; bars"
-                                : "; list",
-            key->help, key->only != NULL ? "; with " : "", key->only != NULL ? key->only : "",
-            takes[0] != '\0' ? "; " : "", takes);
+            has_default ? fallback : "", sweep, key->help, key->only != NULL ? "; with " : "",
+            key->only != NULL ? key->only : "", takes[0] != '\0' ? "; " : "", takes);
 }
 
 static void print_terminal(FILE *out, const dl_key *key, const char *value, const char *fallback,
-                           const char *takes)
+                           const char *sweep, const char *takes)
 {
-    fprintf(out, "  %s\n      %s; default: %s%s%s\n      %s", key->name, value, fallback,
-            key->sweep != '\0' ? "; " : "", describe_sweep(key), key->help);
+    fprintf(out, "  %s\n      %s; default: %s%s\n      %s", key->name, value, fallback, sweep,
+            key->help);
     if (key->only != NULL) fprintf(out, "; with %s", key->only);
     if (takes[0] != '\0') fprintf(out, "; %s", takes);
     fprintf(out, "\n");
 }
 
 static void print_man(FILE *out, const dl_key *key, const char *value, const char *fallback,
-                      const char *takes)
+                      const char *sweep, const char *takes)
 {
-    const char *sweep = describe_sweep(key), *only = key->only;
+    const char *only = key->only;
     const bool has_default = !key->required && key->fallback != NULL;
     fputs(".TP\n\\fB", out);
     dl_man_words(out, key->name);
@@ -386,29 +386,35 @@ static void print_man(FILE *out, const dl_key *key, const char *value, const cha
     char *text = dl_format("%s%s%s%s%s.%s%s%s%s%s", key->help, only != NULL ? "; with " : "",
                            only != NULL ? only : "", takes[0] != '\0' ? "; " : "", takes,
                            key->required ? " Required." : "", has_default ? " Default: " : "",
-                           has_default ? fallback : "", has_default ? "." : "",
-                           sweep[0] == '\0'    ? ""
-                           : key->sweep == '|' ? " Takes lists, between bars."
-                                               : " Takes lists.");
+                           has_default ? fallback : "", has_default ? "." : "", sweep);
     dl_man_text(out, text);
     free(text);
 }
 
-static void print_key(FILE *out, const dl_key *key, dl_keys_form form, const char *takes)
+/* `lists`: other keys of the table take lists. */
+static void print_key(FILE *out, const dl_key *key, dl_keys_form form, bool lists,
+                      const char *takes)
 {
-    static void (*const print[])(FILE *, const dl_key *, const char *, const char *,
+    static void (*const print[])(FILE *, const dl_key *, const char *, const char *, const char *,
                                  const char *) = {
         [DL_KEYS_TERMINAL] = print_terminal,
         [DL_KEYS_MARKDOWN] = print_markdown,
         [DL_KEYS_MAN] = print_man,
     };
+    static const char *const sweeps[][3] = {
+        /* none, with commas, with bars */
+        [DL_KEYS_TERMINAL] = {"", "; lists", "; lists, between bars"},
+        [DL_KEYS_MARKDOWN] = {"; no list", "", "; bars"},
+        [DL_KEYS_MAN] = {"", " Takes lists.", " Takes lists, between bars."},
+    };
+    const char *sweep = sweeps[form][key->sweep == '\0' ? 0 : key->sweep == '|' ? 2 : 1];
     char value[200], fallback[80];
     describe_value(key, form == DL_KEYS_MARKDOWN, value, sizeof value);
     snprintf(fallback, sizeof fallback, "%s",
              key->required           ? "required"
              : key->fallback != NULL ? key->fallback
                                      : "-");
-    print[form](out, key, value, fallback, takes);
+    print[form](out, key, value, fallback, lists ? sweep : "", takes);
 }
 
 /* The rows from `from` on that are of its section. */
@@ -456,9 +462,10 @@ static bool all_taken_by(const dl_key *rows, size_t count, dl_key_takes_fn takes
     return text[0] != '\0';
 }
 
-/* The names of `count` rows' sections, and who takes all their keys ("": no matter). */
+/* The names of `count` rows' sections, and who takes all their keys ("": no matter). `known`: their
+ * keys were printed before. */
 static void print_section_head(FILE *out, const dl_key *rows, size_t count, dl_keys_form form,
-                               bool first, const char *who)
+                               bool first, bool known, const char *who)
 {
     static const char *const before[] = {"", "\n### ", ".SS "};
     static const char *const after[] = {"\n", "\n\n| key | value | |\n|---|---|---|\n", "\n"};
@@ -470,13 +477,38 @@ static void print_section_head(FILE *out, const dl_key *rows, size_t count, dl_k
         last = rows[i].section;
     }
     if (who[0] != '\0') fprintf(out, ", %s", who);
-    fputs(after[form], out);
+    if (known) {
+        fprintf(out, "\n%sAs [%s] above.\n", form == DL_KEYS_MARKDOWN ? "\n" : "  ", rows->section);
+    } else {
+        fputs(after[form], out);
+    }
+}
+
+/* Whether `other` has the same section with the same keys. */
+static bool is_like(const dl_keys *other, const dl_key *rows, size_t length)
+{
+    size_t from = 0;
+    while (from < other->count && strcmp(other->rows[from].section, rows->section) != 0)
+        from++;
+    if (from == other->count || section_length(other, from) != length) return false;
+    for (size_t i = 0; i < length; i++)
+        if (!are_alike(&other->rows[from + i], &rows[i])) return false;
+    return true;
+}
+
+static bool any_takes_lists(const dl_keys *keys)
+{
+    size_t i = 0;
+    while (i < keys->count && keys->rows[i].sweep == '\0')
+        i++;
+    return i < keys->count;
 }
 
 bool dl_keys_print(FILE *out, const dl_keys *keys, const char *section, dl_keys_form form,
-                   dl_key_takes_fn takes)
+                   dl_key_takes_fn takes, const dl_keys *before)
 {
     bool any = false;
+    const bool lists = any_takes_lists(keys);
     for (size_t i = 0, length, alike; i < keys->count; i += length + alike) {
         const dl_key *rows = &keys->rows[i];
         length = section_length(keys, i);
@@ -487,12 +519,13 @@ bool dl_keys_print(FILE *out, const dl_keys *keys, const char *section, dl_keys_
         }
         char of_all[200];
         const bool shared = all_taken_by(rows, length, takes, of_all, sizeof of_all);
-        print_section_head(out, rows, length + alike, form, !any, of_all);
+        const bool known = before != NULL && is_like(before, rows, length);
+        print_section_head(out, rows, length + alike, form, !any, known, of_all);
         any = true;
-        for (size_t k = 0; k < length; k++) {
+        for (size_t k = 0; k < length && !known; k++) {
             char who[200] = "";
             if (takes != NULL && !shared) takes(&rows[k], who, sizeof who);
-            print_key(out, &rows[k], form, who);
+            print_key(out, &rows[k], form, lists, who);
         }
     }
     return any;

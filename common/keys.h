@@ -97,11 +97,12 @@ typedef enum dl_keys_form { DL_KEYS_TERMINAL, DL_KEYS_MARKDOWN, DL_KEYS_MAN } dl
 
 /* Prints one section of the table, or all (NULL), neighbouring sections with the same keys as one.
  * False if there is no such section. `takes` writes who takes a key into text[bytes], "" for all;
- * may be NULL. */
+ * may be NULL. `before`: a table printed before, whose sections with the same keys are only named;
+ * NULL: none. */
 typedef void (*dl_key_takes_fn)(const dl_key *key, char *text, size_t bytes);
 
 bool dl_keys_print(FILE *out, const dl_keys *keys, const char *section, dl_keys_form form,
-                   dl_key_takes_fn takes);
+                   dl_key_takes_fn takes, const dl_keys *before);
 
 /* The entry, or DL_ERR_DATA at the line of the section. */
 dl_status dl_keys_need(const dl_ini *ini, const char *section, const char *name,

@@ -268,8 +268,7 @@ const char *const dl_nccl_versions[] = {"default", "2.4",  "2.5",  "2.6",  "2.7"
     }
 #define FABRIC(member) .owner = OF_MACHINE, .offset = offsetof(dl_machine, fabric.member)
 /* The key `source`: source of a section's numbers with bounds. */
-#define SOURCE(section) \
-    OWN(section, "source", "text", false, "where its numbers with bounds are from")
+#define SOURCE(section) OWN(section, "source", "text", false, "of its numbers with bounds")
 /* A key that its section's reader looks up. */
 #define OWN(section, name, form, required, words)                                                  \
     {                                                                                              \
@@ -286,7 +285,7 @@ static const dl_key rows[] = {
     QUANTITY("machine", "price_usd_per_hour", OF_KIND, dl_node_kind, price_usd_per_hour, PRICE,
              false, "of a node"),
     QUANTITY("machine", "gpu_price_usd_per_hour", OF_KIND, dl_node_kind, gpu_price_usd_per_hour,
-             PRICE, false, "of each GPU that is used, in place of the node's"),
+             PRICE, false, "of each GPU in use, in place of the node's"),
     {"machine", "peer", DL_KEY_CHOICE, .choices = peers, .required = true, .owner = OF_KIND,
      .offset = offsetof(dl_node_kind, peer),
      .help = "GPUs of a node between which copies need not go through host memory"},
@@ -325,7 +324,7 @@ static const dl_key rows[] = {
           "clock under load over that of the peak rates; only for estimated times; default: 1"),
     SOURCE("gpu_model *"),
     TIMED("link *", "bytes_per_s", OF_CLASS, dl_link_class, bytes_per_s, RATES, true,
-          "each direction: what programs get"),
+          "each direction, as programs get it"),
     TIMED("link *", "duplex_bytes_per_s", OF_CLASS, dl_link_class, duplex_bytes_per_s, RATES, false,
           "both directions together; without it there is no such limit"),
     TIMED("link *", "latency_ns", OF_CLASS, dl_link_class, latency_ns, TIMES, true, "of a message"),
@@ -347,19 +346,18 @@ static const dl_key rows[] = {
     OWN("host", "socket_link", "name of a [link]", false,
         "between sockets; needed where there are several"),
     SOURCE("host"),
-    OWN("switch *", "parent", "socketN, or name of a [switch]", true,
-        "what is above this PCIe switch"),
+    OWN("switch *", "parent", "socketN, or name of a [switch]", true, "above this PCIe switch"),
     OWN("switch *", "link", "name of a [link]", true, "the uplink"),
     OWN("gpus *", "model", "name of a [gpu_model]", true,
         "of the GPUs that the section numbers ([gpus 0-3])"),
-    OWN("gpus *", "parent", "socketN, or name of a [switch]", true, "what is above them"),
+    OWN("gpus *", "parent", "socketN, or name of a [switch]", true, "above them"),
     OWN("gpus *", "link", "name of a [link]", true, "to the parent"),
     OWN("nodes *", "kind", "name", false,
         "of these nodes ([nodes 0, 2-3], from 0), described by sections such as [gpus 0-3 of "
         "NAME]; or give model"),
     OWN("nodes *", "model", "name of a [gpu_model]", false,
         "of all their GPUs, where nothing else is different about these nodes"),
-    OWN("nics *", "parent", "socketN, or name of a [switch]", true, "what is above the NICs"),
+    OWN("nics *", "parent", "socketN, or name of a [switch]", true, "above the NICs"),
     OWN("nics *", "link", "name of a [link]", true, "to the parent"),
     OWN("nics *", "port", "name of a [link]", true, "to the network"),
     OWN("nvlinks *", "link", "name of a [link]", true, "one lane"),
@@ -386,8 +384,7 @@ static const dl_key rows[] = {
     SOURCE("network"),
     DL_FABRIC_ROWS(FABRIC, 0),
     OWN("netswitch *", "parent", "name of a [netswitch]", false,
-        "what is above this switch between nodes ([fabric] topology = switches); only the root has "
-        "none"),
+        "above this switch between nodes ([fabric] topology = switches); only the root has none"),
     OWN("netswitch *", "nodes", "a, b-c, ...", false, "slots whose ports are at it, from 0"),
     QUANTITY(
         "netswitch *", "bytes_per_s", OF_NET_SWITCH, dl_net_switch, uplink_bytes_per_s, RATES,
@@ -435,10 +432,10 @@ static const dl_key rows[] = {
           "of a socket at most (5 Gb/s between EC2 instances outside a placement group); default: "
           "no limit"),
     TIMED("tcp", "queue_ns", OF_NETWORK, dl_machine, tcp.queue_ns, TIMES, false,
-          "what the queue before a port holds, as time at its rate (latency of tc's token "
+          "capacity of the queue before a port, as time at its rate (latency of tc's token "
           "bucket); without this and queue_bytes no limit"),
     QUANTITY("tcp", "queue_bytes", OF_NETWORK, dl_machine, tcp.queue_bytes, WINDOW, false,
-             "what it holds in addition (burst of tc's token bucket)"),
+             "added to that (burst of tc's token bucket)"),
     SOURCE("tcp"),
     TIMED("protocol *", "launch_ns", OF_PROTOCOL, dl_protocol, launch_ns, TIMES, true,
           "of a call of the collectives library"),

@@ -101,7 +101,7 @@ int main(int argc, char **argv)
         fputs(".PP\n", stdout);
         dl_man_text(stdout, syntax);
         dl_man_heading(stdout, "keys");
-        dl_keys_print(stdout, page->keys, NULL, DL_KEYS_MAN, page->takes);
+        dl_keys_print(stdout, page->keys, NULL, DL_KEYS_MAN, page->takes, NULL);
         print_example(example);
         dl_man_see_also(stdout, page->see_also);
         free(name);

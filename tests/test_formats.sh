@@ -56,7 +56,7 @@ written=$(for kind in lenet vgg split syncer failures target away explained shor
 reference=$(dirname "$page")/columns.md
 options='interval n bound k moving_rate block_momentum accumulate lag'
 same "columns of the results" \
-    "$({ grep '^| `' "$reference" | cut -d'`' -f2; tr ' ' '\n' <<<"$options"; } | sort)" "$written"
+    "$({ grep '^| `' "$reference" | cut -d'|' -f2 | tr -d '` ' | tr , '\n'; tr ' ' '\n' <<<"$options"; } | sort)" "$written"
 columns vgg.results.csv | grep -qx overlap || fail "no column for a key that varies"
 same "columns of the histogram" "$(names 'Staleness histogram')" \
     "$(columns lenet.histogram.csv | sed '1,/^lag$/d' | sort)"

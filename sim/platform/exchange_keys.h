@@ -16,15 +16,15 @@ KEY(int64_t, slice_bytes, "slice_bytes", BY_TENSOR, BYTES(0), .fallback = "0",
 KEY(bool, sums_on_arrival, "sum", SUMS, EITHER(sums), .fallback = "at_once",
     .help = "ps, softsync: the server sums when all gradients are there, or each as it comes")
 KEY(dl_fetch, fetch, "fetch", BY_TENSOR, CHOICE(dl_fetch_names), .fallback = "summed",
-    .help = "ps: a tensor is fetched when it is summed (summed, layers), when it is summed and "
-            "the last one pushed (pushed), or when all are summed (after, next_step); for it "
-            "waits the end of the step (summed, pushed, after) or its layer in the next forward "
-            "pass (layers, next_step)")
+    .help = "ps: a tensor is fetched once it is summed (summed, layers), once the last one is "
+            "pushed as well (pushed), or once all are summed (after, next_step). The step's end "
+            "waits for it (summed, pushed, after), or its layer in the next forward pass (layers, "
+            "next_step)")
 KEY(dl_order, order, "order", BY_TENSOR, CHOICE(dl_order_names), .fallback = "ready",
-    .help = "ps: the message that a connection sends next: the first that was ready, or that of "
-            "the layer needed first; together: all at once")
+    .help = "ps: messages of a connection go in the order in which they are ready, or in which the "
+            "forward pass needs them; together: all at once")
 KEY(dl_copies, copies, "copies", BY_TENSOR, CHOICE(dl_copies_names), .fallback = "connection",
-    .help = "ps: messages that wait for each other: those of a connection, or all of a GPU "
+    .help = "ps: messages that go one after another: those of a connection, or all of a GPU "
             "(copy_threads at once)")
 KEY(int, copy_threads, "copy_threads", BY_TENSOR, WHOLE(1, 64), .fallback = "1",
     .only = "copies = gpu", .help = "a GPU's copies at once; MXNet: 2")
@@ -34,11 +34,11 @@ KEY(bool, staged_stops, "staged", BY_TENSOR, EITHER(stagings), .fallback = "besi
 KEY(bool, node_sum, "node_sum", NODE_SUM, FLAG, .fallback = "no",
     .help = "ps: each node sums its GPUs' gradients, then pushes and fetches once")
 KEY(dl_quantity, server_bytes_per_s, "server_bytes_per_s", HOST_SERVER, RATE,
-    .help = "rate of a server's process, both directions together: about 1 GB/s with gRPC or "
-            "BytePS over TCP. Default: [host] server_bytes_per_s of the machine where it serves "
-            "several nodes")
+    .help = "of a server's process, both directions together: about 1 GB/s with gRPC or BytePS "
+            "over TCP. Default: [host] server_bytes_per_s of the machine where it serves several "
+            "nodes")
 KEY(dl_fidelity, fidelity, "fidelity", COLLECTIVES, CHOICE(dl_fidelity_names), .fallback = "phase",
-    .help = "of collectives: flows of a phase, or of each chunk")
+    .help = "a collective is flows of phases, or of chunks")
 KEY(int64_t, bucket_bytes, "bucket_bytes", BUCKETS, BYTES(0), .fallback = "0",
     .limits = DL_LIMITS_BUCKETS,
     .help = "0: all in one. Default: those of [gradients] in the cost file, else 0")
@@ -47,20 +47,20 @@ KEY(bool, overlap, "overlap", OVERLAP, FLAG, .fallback = "no", .limits = DL_LIMI
             "cost file")
 KEY(dl_sharded, sharded, "sharded", ANY, CHOICE(dl_sharded_names), .fallback = "none",
     .elsewhere = dl_sharded_words,
-    .help = "allreduce: what workers divide among themselves: optimizer: its state (ZeRO stage "
-            "1); gradients: these too (stage 2); parameters: these too (stage 3, FSDP; overlap is "
-            "then the default, and each accumulated micro-batch exchanges)")
+    .help = "allreduce: workers divide the optimizer's state (ZeRO stage 1), the gradients too "
+            "(stage 2), or the parameters too (stage 3, FSDP; overlap is then the default, and "
+            "each accumulated micro-batch exchanges)")
 KEY(bool, keeps_parameters, "reshard_after_forward", ANY, EITHER(reshards), .fallback = "yes",
     .only = "sharded = parameters",
     .help = "no: parameters are gathered before the forward pass and kept (SHARD_GRAD_OP); yes: "
             "gathered before both passes (FULL_SHARD)")
 KEY(dl_dtype, param_dtype, "param_dtype", ANY, CHOICE(dl_dtype_names), .fallback = "auto",
     .only = "sharded = optimizer, gradients, parameters",
-    .help = "type that is gathered, and of whole parameters. auto: bf16 for a [workload] model in "
-            "fp16, bf16 or fp8, else fp32")
+    .help = "type of gathered and whole parameters. auto: bf16 for a [workload] model in fp16, "
+            "bf16 or fp8, else fp32")
 KEY(dl_dtype, reduce_dtype, "reduce_dtype", ANY, CHOICE(dl_dtype_names), .fallback = "auto",
     .only = "sharded = optimizer, gradients, parameters",
-    .help = "type that is reduced. auto: param_dtype with sharded = parameters, else fp32")
+    .help = "type of reduced gradients. auto: param_dtype with sharded = parameters, else fp32")
 KEY(bool, on_hosts, "collectives", ANY, EITHER(reducers), .fallback = "gpus",
     .help = "who reduces; hosts (gloo, torchft): in a ring, between copies from and to the GPUs; "
             "one worker a node, not with overlap")

@@ -388,19 +388,19 @@ static const dl_column columns[] = {
     ROW("throughput_per_s", "samples/s", mean.throughput_per_s,
         "over the common span of all workers; median of the replicates", DL_RATE("samples/s")),
     ROW("throughput_low_per_s", "samples/s", low_per_s,
-        "95 % interval of one run, lower end; empty with one replicate of which nothing is assumed"),
+        "95 % interval of one run, lower end; empty with one replicate and no assumptions"),
     ROW("throughput_high_per_s", "samples/s", high_per_s, "upper end"),
     ROW("speedup", NULL, speedup,
         "throughput over that of one worker without exchange, with the same total batch (the same "
-        "batch per worker where the scenario gives `batch_per_worker`). On GPUs of several models "
-        "the one worker is on the fastest of them; with `[machine] layout` it is one GPU with the "
-        "whole model or, where that has not memory enough or layers are divided (tp), one worker",
+        "batch per worker with `batch_per_worker`). On GPUs of several models the one worker is on "
+        "the fastest; with `[machine] layout` it is one GPU with the whole model or, if that does "
+        "not fit or layers are divided (tp), one worker",
         DL_PLAIN("speedup", 2)),
     ROW("speedup_low", NULL, speedup_low,
         "95 % interval of the ratio of runs with the same costs and noise, lower end"),
     ROW("speedup_high", NULL, speedup_high, "upper end"),
     ROW("efficiency", NULL, efficiency,
-        "speedup / workers; a GPU counts as the part of the fastest one that its speed is"),
+        "speedup / workers; a slower GPU counts by its speed over the fastest one's"),
     ROW("compute_frac", NULL, mean.part_frac[DL_PART_COMPUTE],
         "share of the workers' time in forward and backward passes and their own updates; the six "
         "shares add up to 1", DL_PERCENT("comp. %", 1)),
@@ -434,9 +434,9 @@ static const dl_column columns[] = {
     BY(origin_of, ALL, "origin", NULL,
        "the least trustworthy origin of the costs that were used"),
     BY(extrapolated_of, ALL, "extrapolated", NULL,
-       "1: the point or its baseline lies outside of what the costs were measured at"),
+       "1: the point or its baseline lies outside the range of the measured costs"),
     BY(runs_of, ALL, "measured_runs", NULL,
-       "runs of the point in the measured table; the next are empty without"),
+       "runs of the point in the measured table; without any the next are empty"),
     MEASURED("measured_step_s", "s", DL_MEASURE_STEP_S, "median"),
     BY(measured_rate, ALL, "measured_per_s", "samples/s", "median; `error` if all runs failed", DL_RATE("measured/s")),
     BY(measured_low, ALL, "measured_low_per_s", "samples/s", "one standard error below"),
@@ -460,10 +460,10 @@ static const dl_column columns[] = {
        "its share of busy time"),
     OF(of_row, ON_GPUS, dl_row, "memory_bytes", "B", memory.needs_bytes,
        "needed on the fullest GPU; empty where the cost file does not say", DL_BYTES("memory")),
-    BY(memory_frac, ON_GPUS, "memory_frac", NULL, "over what it has", DL_PERCENT("memory %", 1)),
+    BY(memory_frac, ON_GPUS, "memory_frac", NULL, "over its capacity", DL_PERCENT("memory %", 1)),
     BY(memory_by_kind, ON_GPUS, "memory_by_kind_bytes", "B",
        "parameters; gradients; optimizer; gathered from other ranks; activations; working; logits; "
-       "workspace; others; and, beyond `memory_bytes`, what the allocator may keep. As in `--fits`"),
+       "workspace; others; and, beyond `memory_bytes`, the allocator's reserve. As in `--fits`"),
     BY(usd_per_hour, ON_GPUS, "usd_per_hour", "USD/h",
        "price of the nodes used, where the machine file has one", DL_PLAIN("USD/h", 2)),
     BY(epoch_s, ON_GPUS, "epoch_s", "s", "time per epoch, with `samples_per_epoch`", DL_TIME("epoch")),
@@ -493,7 +493,7 @@ static const dl_column columns[] = {
        "other layouts simulated that the row stands for: they differ in the order of the axes, the "
        "schedule, its chunks or `sharded`, and less than 0.5 % in their steps", DL_PLAIN("equal", 0)),
     OF(of_averaging, AVERAGING, dl_averaging_result, "utilisation_frac", NULL, utilisation_frac,
-       "of the workers' time, that in local steps: computing, its launches and input; the rest is "
+       "share of the workers' time in local steps: computing, its launches and input; the rest is "
        "exchange, also inside a site, and waiting", DL_PERCENT("local steps %", 1)),
     OF(of_averaging, AVERAGING, dl_averaging_result, "outer_step_mean_s", "s", outer_step_mean_s,
        "time of `interval` local steps with their exchange, over all workers: mean; with a syncer "
@@ -503,15 +503,15 @@ static const dl_column columns[] = {
     OF(of_averaging, AVERAGING, dl_averaging_result, "outer_step_p95_s", "s", outer_step_p95_s,
        NULL, DL_TIME("p95")),
     OF(of_averaging, AVERAGING, dl_averaging_result, "outer_blocked_s", "s", blocked_s,
-       "of a worker's outer step, what is not in local steps: exchange that these do not hide, and "
+       "part of a worker's outer step outside local steps: exchange that these do not hide, and "
        "waiting for others, so it may exceed `outer_exchange_s`", DL_TIME("blocked")),
     OF(of_averaging, AVERAGING, dl_averaging_result, "outer_sent_bytes", "B", site_sent_bytes,
        "in an outer step to other sites (nodes, where the machine file has no sites), by the site "
        "that sends most; empty on cores", DL_BYTES("site sends")),
     OF(of_averaging, AVERAGING, dl_averaging_result, "outer_exchange_s", "s", exchange_s,
-       "of a worker's outer step, the time for which its parameters are copied and averaged, all "
-       "fragments, whether local steps hide it (`lag`) or not; without waiting for others. Empty "
-       "with a syncer, and with `inside` without a lag", DL_TIME("exchange")),
+       "time in a worker's outer step for which its parameters are copied and averaged, all "
+       "fragments, hidden by local steps (`lag`) or not, without waiting for others. Empty with a "
+       "syncer, and with `inside` without a lag", DL_TIME("exchange")),
     OF(of_syncer, SYNCER, dl_syncer_result, "uploads", NULL, uploaded,
        "of all learners; the sum of the next four", DL_PLAIN("uploads", 0)),
     OF(of_syncer, SYNCER, dl_syncer_result, "uploads_applied", NULL, applied,
@@ -524,25 +524,28 @@ static const dl_column columns[] = {
        "left when the run ended", DL_PLAIN("unmerged", 0)),
     OF(of_syncer, SYNCER, dl_syncer_result, "merges", NULL, merges, "in the run", DL_PLAIN("merges", 0)),
     OF(of_syncer, SYNCER, dl_syncer_result, "goodput_frac", NULL, goodput_frac,
-       "the part of all learners' time in which they computed steps that were not lost: not "
-       "superseded, too stale, or of an interval in which they failed", DL_PERCENT("goodput %", 1)),
+       "share of all learners' time in steps that were not lost: superseded, too stale, or of an "
+       "interval in which they failed", DL_PERCENT("goodput %", 1)),
     OF(of_syncer, SYNCER, dl_syncer_result, "weight_mean", NULL, weight_mean,
        "of the uploads applied, by `weight_power`: mean weight", DL_PLAIN("weight", 3)),
     OF(of_syncer, SYNCER, dl_syncer_result, "applied_weight_frac", NULL, applied_weight_frac,
        "their weights added up, over all uploads"),
     BY(job_goodput, FAILURES, "job_goodput_frac", NULL,
-       "the part of the job's time that goes into steps which need not be done again", DL_PERCENT("job goodput %", 2)),
+       "share of the job's time in steps that need not be done "
+       "again", DL_PERCENT("job goodput %", 2)),
     BY(job_per_s, FAILURES, "job_per_s", "samples/s", "throughput times that", DL_RATE("job samples/s")),
     BY(best_steps, FAILURES, "best_checkpoint_steps", "steps",
        "the `checkpoint_steps` with the largest expected goodput, by `mtbf_s` and `node_mtbf_s`", DL_PLAIN("best checkpoint", 0)),
     BY(lost_hours, FAILURES, "lost_hours_per_day", "h",
        "of a day: checkpoints, steps that are done again, restarts", DL_PLAIN("lost h/day", 3)),
-    BY(lost_usd, FAILURES, "lost_usd_per_day", "USD", "what these hours cost, where a price is known", DL_PLAIN("lost USD/day", 2)),
+    BY(lost_usd, FAILURES, "lost_usd_per_day", "USD", "price of these hours, where "
+                                                      "known", DL_PLAIN("lost USD/day", 2)),
     OF(of_row, ABSENCES, dl_row, "worker_goodput_frac", NULL, mean.goodput_frac,
-       "the part of all workers' time, absences too, in which they computed steps that were not "
-       "lost; `applied_frac` of mode `average` is then the part of steps that were not lost", DL_PERCENT("worker goodput %", 1)),
+       "share of all workers' time, absences included, in steps that were not lost; `applied_frac` "
+       "of mode `average` is then the share of steps that were not "
+       "lost", DL_PERCENT("worker goodput %", 1)),
     OF(of_row, ABSENCES, dl_row, "worker_away_frac", NULL, mean.away_frac,
-       "the part of all workers' time for which they were away", DL_PERCENT("away %", 1)),
+       "share of all workers' time for which they were away", DL_PERCENT("away %", 1)),
     BY(target_factor, TARGET, "target_factor", NULL,
        "samples to the target over those of synchronous training, by `[target] factor`", DL_PLAIN("factor", 2)),
     BY(target_s, TARGET, "target_s", "s",
@@ -556,8 +559,8 @@ static const dl_column columns[] = {
        "`[workload] arithmetic`, of the GPUs used. Half of the scores of causal attention count "
        "where it is fused; what is computed again does not. Empty where a rate is not known", DL_PERCENT("MFU %", 1)),
     OF(of_row, TRACED, dl_row, "left_out_collectives_s", "s", left_out_s,
-       "time that the traced step's collectives which the row leaves out took on the device, with "
-       "waits for other ranks; empty: it leaves out none. `+` in tables"),
+       "device time, with waits for other ranks, of the traced step's collectives that the row "
+       "leaves out; empty: none. `+` in tables"),
     OF(of_row, TRACED, dl_row, "trace_error_frac", NULL, trace_error_frac,
        "predicted / traced throughput - 1 at the trace's own point, whether or not the scenario "
        "has it; of several traces the worst; empty where none can be compared, as on another GPU. "
@@ -567,7 +570,7 @@ static const dl_column columns[] = {
     BY(left_out_of, LEFT_OUT, "left_out_error_frac", NULL,
        "`error_frac` with costs fitted to the other rows", DL_SIGNED("error left out %", 1)),
     BY(dominant_of, EXPLAINED, "dominant", NULL,
-       "the part that most of the workers' time goes to (`compute`, `dispatch`, ...)"),
+       "the largest part of the workers' time (`compute`, `dispatch`, ...)"),
     BY(dominant_frac, EXPLAINED, "dominant_frac", NULL, "its share"),
 };
 /* clang-format on */
@@ -875,13 +878,21 @@ void dl_results_free(dl_results *results)
 
 /* --- the reference --------------------------------------------------------------------------- */
 
+/* Columns without a help of their own go into the row of the column before them, if the unit is the
+ * same. */
 static void put_reference(FILE *out, const dl_column *rows, size_t count, int chosen)
 {
-    for (size_t c = 0; c < count; c++) {
+    for (size_t c = 0, next; c < count; c = next) {
+        next = c + 1;
         if (rows[c].group != chosen || rows[c].name == NULL) continue;
-        fprintf(out, "| `%s` |", rows[c].name);
-        fprintf(out, " %s |", rows[c].unit != NULL ? rows[c].unit : "");
-        fprintf(out, " %s |\n", rows[c].help != NULL ? rows[c].help : "likewise");
+        const char *unit = rows[c].unit != NULL ? rows[c].unit : "";
+        fprintf(out, "| `%s`", rows[c].name);
+        while (next < count && rows[next].group == chosen && rows[next].name != NULL &&
+               rows[next].help == NULL &&
+               strcmp(rows[next].unit != NULL ? rows[next].unit : "", unit) == 0) {
+            fprintf(out, ", `%s`", rows[next++].name);
+        }
+        fprintf(out, " | %s | %s |\n", unit, rows[c].help != NULL ? rows[c].help : "likewise");
     }
 }
 
@@ -889,13 +900,15 @@ void dl_columns_reference(FILE *out)
 {
     fputs(
         "# Columns of results\n\n"
-        "Made by `dlsim --columns`. After the columns of the point come one for each option of a "
-        "mode\n"
-        "(`interval`, `n`, `bound`, `k`, `moving_rate`, `block_momentum`, `accumulate`, `lag`) and "
-        "one for\n"
-        "each other key that the scenario varies, named as the key (`machine` for `[machine] "
-        "file`,\n"
-        "`noise` for `[noise] kind`, `input_cores` for `[input] cores`).\n",
+        "The columns of `dlsim`'s [results](formats.md#results), CSV and JSON, with unit and "
+        "meaning. Made by\n"
+        "`dlsim --columns`. After the columns of the point come one for each option of a mode "
+        "(`interval`,\n"
+        "`n`, `bound`, `k`, `moving_rate`, `block_momentum`, `accumulate`, `lag`) and one for each "
+        "other key\n"
+        "that the scenario varies, named as the key (`machine` for `[machine] file`, `noise` for "
+        "`[noise]\n"
+        "kind`, `input_cores` for `[input] cores`).\n",
         out);
     for (int g = 0; g < GROUPS; g++) {
         fprintf(out, "\n## %s\n\n| column | unit | |\n|---|---|---|\n", group_titles[g]);

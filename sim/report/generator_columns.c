@@ -102,14 +102,15 @@ const dl_column dl_generator_columns[] = {
     BY(on_policy_s, "on_policy_update_s", "s",
        "the same on policy: all GPUs generate, then train, in turn; `speedup` is over this", DL_TIME("on policy")),
     BY(faster, "faster", NULL,
-       "than the other: `this`, `on policy`, or `cannot tell`, where both are within a tenth"),
+       "`this`, `on policy`, or `cannot tell`, where both are within a tenth"),
     BY(samples_per_hour, "samples_per_hour", "answers/h", "that updates used", DL_RATE("answers/h")),
     BY(useful_per_hour, "useful_tokens_per_hour", "tokens/h", "generated, that updates used", DL_RATE("useful tokens/h")),
     AT("generated_tokens_per_s", "tokens/s", tokens_per_s, "of all replicas", DL_RATE("tokens/s")),
     BY(usd_of_update, "usd_per_update", "USD", "price of `gpus` in an update, by `usd_per_gpu_hour` or the machine's price", DL_PLAIN("USD/update", 3)),
     BY(bound_of, "bound_side", NULL,
-       "what an update waits for: `trainer` or `copies`, which are busy all the time; `generators`, for "
-       "which the trainer waits; `rule`: generators wait too, at least half as long", DL_WORD("bound side")),
+       "an update waits for: `trainer` or `copies`, which are busy all the time; `generators`, for "
+       "which the trainer waits; `rule`: generators wait too, at least half as "
+       "long", DL_WORD("bound side")),
     BY(trainer_busy, "trainer_busy_frac", NULL, "of the trainer's time, all but waiting and draining"),
     AT("trainer_working_frac", NULL, trainer_frac[DL_ROLLOUT_WORKING], "in updates; the five add up to 1", DL_PERCENT("trains %", 1)),
     AT("trainer_waiting_frac", NULL, trainer_frac[DL_ROLLOUT_WAITING], "waiting for complete groups"),

@@ -76,7 +76,8 @@ static const char *const optimizers[] = {"auto", "sgd", "momentum", "adam", NULL
 
 /* clang-format off */
 static const dl_key rows[] = {
-    {"scenario", "name", OWN, .form = "text", .help = "as results call it; default: the file"},
+    {"scenario", "name", OWN, .form = "text", .help = "title of the results; default: the file's "
+                                                      "name"},
     {"scenario", "steps", WHOLE64(1, DL_STEPS_MAX), .fallback = "200", SCENARIO(steps),
      .sweep = ',',
      .help = "of a worker, rounded up to whole intervals. With [generators]: updates, 60 by "
@@ -84,7 +85,7 @@ static const dl_key rows[] = {
     {"scenario", "warmup", WHOLE64(0, DL_STEPS_MAX), .fallback = "0", SCENARIO(warmup),
      .sweep = ',',
      .help = "first steps of the fastest worker, not counted; steps is then not rounded up. With "
-             "[generators] 10 by default"},
+             "[generators]: 10 by default"},
     {"scenario", "seed", WHOLE64(0, 9e18), .fallback = "1", SCENARIO(seed), .sweep = ',',
      .help = "of all random numbers"},
     {"scenario", "replicates", WHOLE64(1, REPLICATES_MAX), .fallback = "1", SCENARIO(replicates),
@@ -111,9 +112,9 @@ static const dl_key rows[] = {
      .high = 1e5, GPU(price_usd_per_hour),
      .help = "of a node, in place of the machine file's"},
     {"machine", "port_bytes_per_s", RATE, GPU(port_bytes_per_s), .sweep = ',',
-     .help = "of each NIC to the network, each direction, in place of the machine file's"},
+     .help = "of each NIC, each direction, in place of the machine file's"},
     {"machine", "site_bytes_per_s", RATE, GPU(site_bytes_per_s), .sweep = ',',
-     .help = "of each way between sites that the machine file limits, in place of its rates"},
+     .help = "between sites, each direction, in place of the machine file's rates"},
     DL_FABRIC_ROWS(FABRIC, ','),
     {"machine", "gpus", OWN, .form = "list of numbers", .group = DL_TAKE_GPUS, .sweep = '|',
      .help = "GPUs of workers 0, 1, ..., ascending, counted over all nodes; more workers share "
@@ -130,9 +131,9 @@ static const dl_key rows[] = {
     {"machine", "ahead", WHOLE(0, DL_STEPS_MAX), .fallback = "1", GPU(ahead), .sweep = ',',
      .help = "steps that the host may be ahead of the GPUs"},
     {"machine", "reads", CHOICE(dl_reads_names), .fallback = "nothing", GPU(reads), .sweep = ',',
-     .help = "what the host waits for. forward: a result of the forward pass, as a loss, before "
-             "it launches the next step; batch: the GPU, before it launches a micro-batch (with "
-             "stages a pass), as Megatron-LM does to read a batch's sizes"},
+     .help = "results that the host waits for. forward: one of the forward pass, as a loss, before "
+             "it launches the next step; batch: one before each micro-batch (with stages each "
+             "pass), as Megatron-LM does to read a batch's sizes"},
     {"machine", "pageable", FLAG, .fallback = "no", GPU(pageable), .sweep = ',',
      .help = "host memory of copies is not pinned"},
 
@@ -147,14 +148,14 @@ static const dl_key rows[] = {
 #include "sim/platform/exchange_keys.h"
     {"exchange", "compress", CHOICE(dl_compress_names), .fallback = "none",
      SCENARIO(compression.kind), .sweep = ',',
-     .help = "of what is pushed or reduced; on cores only with a server"},
+     .help = "of pushed or reduced messages; on cores only with a server"},
     {"exchange", "topk_frac", .type = DL_KEY_REAL, .low = 1e-9, .high = 1,
      SCENARIO(compression.kept_frac), .sweep = ',', .only = "compress = topk",
      .help = "of the parameters; required there"},
 
     {"input", "cores", WHOLE(1, DL_WORKERS_MAX), .fallback = "1", GPU(input_cores), .sweep = ',',
      .column = "input_cores", .limits = DL_LIMITS_INPUT_CORES,
-     .help = "of a node that make batches, if the cost file has [op input]"},
+     .help = "of a node, to make batches if the cost file has [op input]"},
     {"input", "loaders", WHOLE(0, DL_LOADERS_MAX), .fallback = "0", SCENARIO(input.loaders),
      .group = DL_TAKE_CORES, .sweep = ',', .limits = DL_LIMITS_LOADERS,
      .help = "processes of a worker that make its batches, on the same cores (num_workers of "
@@ -163,8 +164,8 @@ static const dl_key rows[] = {
      .sweep = ',', .limits = DL_LIMITS_PREFETCH,
      .help = "batches of a worker made ahead. Default on cores: 2 for each of its loaders"},
     {"input", "made", EITHER(makings), .fallback = "ahead", GPU(made_at_launch), .sweep = ',',
-     .help = "as prefetch says, or in host memory when the step is launched, to be copied when it "
-             "begins"},
+     .help = "as prefetch says; at_launch: in host memory when the step is launched, copied when "
+             "it begins"},
     {"input", "noise", EITHER(input_noises), .fallback = "none", GPU(input_varies), .sweep = ',',
      .help = "of the time to make a batch"},
     {"input", "storage_bytes_per_s", RATE, SCENARIO(input.storage_bytes_per_s), .sweep = ',',
@@ -177,11 +178,10 @@ static const dl_key rows[] = {
              "is not simulated"},
     {"input", "storage_ahead_bytes", BYTES(0),
      .fallback = "0", SCENARIO(input.storage_ahead_bytes), .group = DL_TAKE_CORES, .sweep = ',',
-     .help = "that storage reads on while idle: read-ahead, or the burst of a disk with a limited "
-             "rate"},
+     .help = "that storage reads ahead while idle, or the burst of a disk with a limited rate"},
     {"input", "cached_frac", .type = DL_KEY_REAL, .low = 0, .high = 1, .fallback = "0",
      SCENARIO(input.cached_frac), .sweep = ',',
-     .help = "of the samples, which need not be read"},
+     .help = "share of the samples that need not be read"},
 
     {"pipeline", "stages", WHOLE(1, DL_STAGES_MAX), .fallback = "1", PIPELINE(stages),
      .sweep = ',',
@@ -220,10 +220,10 @@ static const dl_key rows[] = {
              "and the GPU's data sheet"},
     {"workload", "arithmetic", CHOICE(arithmetics), .fallback = "auto", SCENARIO(arithmetic),
      .sweep = ',', .only = "model", .elsewhere = dl_arithmetic_words,
-     .help = "of products; with fp16, bf16 of activations too (autocast); fp8: of linear layers "
-             "in a transformer's blocks, the rest in bf16 (Transformer Engine); auto: bf16 for "
-             "transformers, tf32 for convolutions, where all GPUs have it, else fp32. Exchanged "
-             "is fp32 in all"},
+     .help = "of products; with fp16, bf16 of activations too (autocast); fp8: of linear layers in "
+             "a transformer's blocks, the rest in bf16 (Transformer Engine); auto: bf16 for "
+             "transformers, tf32 for convolutions, where all GPUs have it, else fp32. Exchange is "
+             "in fp32 unless sharded"},
     {"workload", "optimizer", CHOICE(optimizers), .fallback = "auto", SCENARIO(optimizer),
      .sweep = ',', .only = "model", .help = "auto: momentum for images, adam for transformers"},
     {"workload", "recompute", CHOICE(dl_recompute_names), .fallback = "auto", SCENARIO(recompute),
@@ -251,22 +251,24 @@ static const dl_key rows[] = {
      SCENARIO(parameter_bytes), .sweep = ',', .help = "of the model, in place of the cost file's"},
     {"workload", "calibrate", OWN, .form = "STEP, STEP@WORKERS, STEP@WORKERSxSAMPLES or FACTOR",
      .sweep = ',',
-     .help = "a measured step, as 212ms@8x32 of 8 workers with 32 samples each: all compute is "
-             "scaled to it. Default: of the fewest workers. A number without unit is the factor. "
+     .help = "a measured step, to which all compute is scaled: 212ms@8x32 is of 8 workers with 32 "
+             "samples each. Default: of the fewest workers. A number without unit is the factor. "
              "Of several variants the first was measured"},
     {"workload", "trace", OWN, .form = "file", .group = DL_TAKE_GPUS, .only = "costs",
      .help = "a step of dlcal replay --step: workers run its launches, gaps and streams in place "
              "of the costs' times; batch_per_worker is the recorded one"},
     {"workload", "missing", CHOICE(missings), .fallback = "assume", SCENARIO(missing),
-     .help = "a cost that the cost file lacks: assume a default, named with interval and source, "
-             "or refuse to run"},
+     .help = "costs that the cost file lacks: assume defaults, named with interval and source, or "
+             "refuse to run"},
     {"workload", "scale", CHOICE(scales), .fallback = "auto", SCENARIO(scale),
      .group = DL_TAKE_GPUS, .sweep = ',',
      .help = "costs of another GPU: auto scales them by data sheets, or as scale_compute says"},
     {"workload", "scale_compute", OWN, .form = "file", .group = DL_TAKE_GPUS, .sweep = ',',
      .help = "machine file of the GPU that the costs are of"},
     {"workload", "scale_arithmetic", CHOICE(dl_arithmetic_names), .fallback = "fp32",
-     SCENARIO(scale_arithmetic), .sweep = ',', .only = "scale_compute", .help = "by these rates"},
+     SCENARIO(scale_arithmetic), .sweep = ',', .only = "scale_compute", .help = "arithmetic whose "
+                                                                                "peak rates are "
+                                                                                "compared"},
 
     {"sync", "mode", OWN, .choices = dl_mode_names, .fallback = "none", .sweep = '.',
      .limits = DL_LIMITS_MODE, .help = "how the workers exchange"},
@@ -276,8 +278,8 @@ static const dl_key rows[] = {
      .help = "the optimizer's state too"},
     {"sync", "outer", CHOICE(outers), .fallback = "none", SCENARIO(outer),
      .group = DL_TAKE_OPTION(DL_SYNC_OUTER), .sweep = ',',
-     .help = "nesterov: an outer optimizer, whose gradient is what the average has moved by "
-             "(DiLoCo); the workers keep their state"},
+     .help = "nesterov: an outer optimizer, whose gradient is the average's movement (DiLoCo); the "
+             "workers keep their state"},
     {"sync", "inside", CHOICE(insides), .fallback = "none", SCENARIO(inside),
      .group = DL_TAKE_OPTION(DL_SYNC_INSIDE), .sweep = ',',
      .help = "allreduce: the workers of a site, or of a node, average their gradients in each "
@@ -328,7 +330,7 @@ static const dl_key rows[] = {
 
     {"failures", "away", OWN, .form = "worker:from-to, ...", .low = 0, .high = SECONDS_MAX,
      .group = DL_TAKE_OPTION(DL_SYNC_AWAY), .sweep = '|',
-     .help = "seconds in which a worker is absent, the others go on, as 3:100-160; 5:200-: for "
+     .help = "seconds in which a worker is absent while others go on, as 3:100-160; 5:200-: for "
              "good. Not with inside, which takes worker_mtbf_s of whole sites"},
     {"failures", "worker_mtbf_s", ABSENCES(mtbf_s), .type = DL_KEY_REAL, .low = 1e-3, .high = 1e12,
      .help = "in place of away: mean seconds from a worker's start or return to its next failure "
@@ -337,8 +339,7 @@ static const dl_key rows[] = {
      .high = SECONDS_MAX,
      .help = "seconds from such a failure until the worker is back; required with worker_mtbf_s"},
     {"failures", "together", ABSENCES(together), CHOICE(dl_together_names), .fallback = "worker",
-     .help = "what fails at once: a worker, or all of a site (a node, where the machine has no "
-             "sites)"},
+     .help = "fails at once: a worker, or all of a site (a node, where the machine has no sites)"},
     {"failures", "mtbf_s", FAILURES(mtbf_s), .type = DL_KEY_REAL, .low = 1e-3, .high = 1e12,
      .help = "mean seconds between failures of one worker, each of which stops all: results have "
              "goodput and the best checkpoint_steps"},
@@ -358,13 +359,13 @@ static const dl_key rows[] = {
      .help = "steps of the job; default: [scenario] steps"},
 
     {"target", "samples", WHOLE64(1, 1e18), SCENARIO(target.samples), .sweep = ',',
-     .help = "of the training until its target, in synchronous steps of this batch: results have "
-             "its time and price"},
+     .help = "of synchronous training with this batch until its target: results have its time and "
+             "price"},
     {"target", "factor", OWN, .form = "WHERE:FACTOR, ...", .low = DL_TARGET_FACTOR_MIN,
      .high = DL_TARGET_FACTOR_MAX, .sweep = '|', .only = "samples",
-     .help = "on these samples; WHERE is interval NUMBER, staleness NUMBER or a mode, which takes "
-             "the place of the others. Between numbers it is interpolated (logarithm of the "
-             "interval), beyond the largest a row has no time"},
+     .help = "on these samples; WHERE is interval NUMBER, staleness NUMBER or a mode, in place of "
+             "the others. Between numbers it is interpolated (logarithm of the interval), beyond "
+             "the largest a row has no time"},
 
     {"noise", "kind", CHOICE(dl_noise_names), .fallback = "none", SCENARIO(noise), .sweep = ',',
      .column = "noise", .limits = DL_LIMITS_NOISE,
@@ -378,7 +379,7 @@ static const dl_key rows[] = {
     {"generators", "gpus", GENERATORS(gpus), WHOLE(1, DL_WORKERS_MAX), .column = "gpus_of_both",
      .help = "of trainer and generators together; default: all of the machine file"},
     {"generators", "generator_gpus", GENERATORS(generator_gpus), WHOLE(1, DL_WORKERS_MAX),
-     .help = "of them, those that generate; the others train. Default: half"},
+     .help = "of these that generate; the others train. Default: half"},
     {"generators", "replica_gpus", GENERATORS(replica_gpus), WHOLE(1, DL_WORKERS_MAX),
      .fallback = "1", .help = "GPUs of a replica of the generator"},
     {"generators", "place", GENERATORS(colocated), EITHER(places), .fallback = "apart",
@@ -410,8 +411,8 @@ static const dl_key rows[] = {
     {"generators", "requeue", GENERATORS(requeue), FLAG, .fallback = "no",
      .help = "prompts of discarded groups are answered again, before new ones"},
     {"generators", "order", GENERATORS(taking), CHOICE(dl_taking_names), .fallback = "completion",
-     .help = "of the groups that the trainer takes: as completed; oldest: of the complete ones as "
-             "begun; in_order: as begun, waiting for those not complete"},
+     .help = "of the groups that the trainer takes: as completed; oldest: of the complete ones the "
+             "first begun; in_order: as begun, waiting for the complete ones"},
     {"generators", "length_mean", GENERATORS(length_mean), REAL(1, 1e9),
      .help = "tokens of an answer, cut off at length_cap; this or lengths is required"},
     {"generators", "length_cv", GENERATORS(length_cv), REAL(0, 10), .fallback = "0.8",
@@ -419,8 +420,8 @@ static const dl_key rows[] = {
     {"generators", "length_cap", GENERATORS(length_cap), REAL(1, 1e9),
      .help = "most tokens of an answer; default: no cap"},
     {"generators", "group_share", GENERATORS(group_share), REAL(0, 1), .fallback = "0.5",
-     .help = "of the variance of the logarithm of lengths, what answers to one prompt have in "
-             "common"},
+     .help = "of the variance of the logarithm of lengths, the share that answers to one prompt "
+             "have in common"},
     {"generators", "lengths", .type = DL_KEY_OWN, .owner = DL_OF_NOBODY, .form = "file", .sweep = ',',
      .help = "CSV file with a column tokens: lengths that groups take in turn, in place of "
              "length_mean"},
@@ -446,19 +447,19 @@ static const dl_key rows[] = {
     {"generators", "on_policy_s", GENERATORS(on_policy_s), REAL(1e-9, 1e9),
      .help = "measured seconds of an update on policy, in place of the trainer's keys"},
     {"generators", "on_policy_generation_frac", GENERATORS(on_policy_generation_frac), REAL(0.001, 0.999),
-     .help = "of that update, less switch_s, generation. Default: by the replica's curve"},
+     .help = "generation's share of that update without switch_s. Default: by the replica's curve"},
     {"generators", "on_policy_gpus", GENERATORS(on_policy_gpus), WHOLE(1, 10000000),
      .help = "of that update. Default: gpus"},
     {"generators", "on_policy_length", GENERATORS(on_policy_length), REAL(1, 1e9),
      .help = "tokens of an answer in that update. Default: length_mean"},
     {"generators", "train_fixed_frac", GENERATORS(train_fixed_frac), REAL(0, 1),
-     .help = "of the trainer's part of on_policy_s, not divided by its GPUs. Default: 0.5, with "
-             "0.25 to 1 as interval"},
+     .help = "of the trainer's part of on_policy_s, the share that its GPUs do not divide. "
+             "Default: 0.5 (0.25 to 1)"},
     {"generators", "log_probs", GENERATORS(log_probs), CHOICE(dl_log_probs_names),
      .fallback = "never",
      .help = "when the trainer computes log-probabilities again"},
     {"generators", "log_prob_frac", GENERATORS(log_prob_frac), REAL(0, 100), .fallback = "0.3333",
-     .help = "what that adds to a token of an update: a forward pass is a third of it"},
+     .help = "added by that to a token of an update: a forward pass is a third of it"},
     {"generators", "copy_s", GENERATORS(copy_s), REAL(0, 1e9), .fallback = "0",
      .help = "seconds of a copy of the weights, which stops the trainer"},
     {"generators", "pause_s", GENERATORS(pause_s), REAL(0, 1e9),
@@ -470,8 +471,8 @@ static const dl_key rows[] = {
      .help = "answers in flight go on with the new weights (partial rollouts); no: they end "
              "before the copy"},
     {"generators", "prefill_token_s", GENERATORS(prefill_token_s), REAL(0, 1e6), .fallback = "0",
-     .help = "for which a replica stops after a copy, for each token in flight, whose cache it "
-             "makes again"},
+     .help = "stop of a replica after a copy, for each token in flight, whose cache it makes "
+             "again"},
     {"generators", "switch_s", GENERATORS(switch_s), REAL(0, 1e9), .fallback = "0",
      .help = "for both changes of sides of a colocated step"},
     {"generators", "tool_s", GENERATORS(tool_s), REAL(0, 1e9), .fallback = "0",
@@ -539,21 +540,26 @@ dl_status dl_keys_reference(FILE *out, const char *section, bool markdown, dl_er
     bool found = false;
     if (markdown) {
         fputs(
-            "# Keys of all files\n\nMade by `dlsim --keys --markdown`. Numbers take units: ns, us, "
-            "ms, s; B, kB, MB, GB, TB, KiB, MiB,\nGiB; these per second, also b (bits); flop/s to "
-            "Tflop/s. Without one they are in ns, B, B/s and\nflop/s. Values outside the range are "
-            "refused. *list*: several values with commas between them\nmake several points; "
-            "*bars*: "
-            "with `|` between them. *bounds*: the value may be followed by `(LOW\nto HIGH)`.\n",
+            "# Keys of all files\n\n"
+            "What may stand in a [scenario](formats.md#scenario), a [machine "
+            "file](formats.md#machine-file) and a\n"
+            "[cost file](formats.md#cost-file). Made by `dlsim --keys --markdown`.\n\n"
+            "*size*: B, kB, MB, GB, TB, KiB, MiB, GiB; *time*: ns, us, ms, s; *rate*: sizes, bits "
+            "(b) or flop per\n"
+            "second. Without a unit numbers are in B, ns, B/s and flop/s. *bounds*: `(LOW to "
+            "HIGH)` may follow. A\n"
+            "key of a scenario may have several values with commas between them, each of which "
+            "makes points;\n"
+            "*bars*: with `|` between them; *no list*: one value only.\n",
             out);
     }
     for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
         char *text = NULL;
         size_t bytes = 0;
         FILE *of_file = dl_text_stream(&text, &bytes);
-        const bool has =
-            dl_keys_print(of_file, files[f].keys, section,
-                          markdown ? DL_KEYS_MARKDOWN : DL_KEYS_TERMINAL, files[f].takes);
+        const bool has = dl_keys_print(of_file, files[f].keys, section,
+                                       markdown ? DL_KEYS_MARKDOWN : DL_KEYS_TERMINAL,
+                                       files[f].takes, f > 0 ? files[0].keys : NULL);
         fclose(of_file);
         if (has) fprintf(out, markdown ? "\n## %s\n%s" : "--- %s\n%s\n", files[f].title, text);
         free(text);

@@ -67,9 +67,9 @@ typedef enum dl_sync_option {
         "largest staleness")                                                                      \
     ROW(DL_SYNC_K, "k", 1, 1000000, NULL, 1, true, "gradients of an update; these modes need it") \
     ROW(DL_SYNC_MOVING_RATE, "moving_rate", 0, 1, NULL, (double)NAN, false,                       \
-        "does not matter for time")                                                               \
+        "does not change times")                                                                  \
     ROW(DL_SYNC_BLOCK_MOMENTUM, "block_momentum", 0, 1, NULL, (double)NAN, false,                 \
-        "does not matter for time")                                                               \
+        "does not change times")                                                                  \
     ROW(DL_SYNC_ACCUMULATE, "accumulate", 1, 1000000, "1", 1, true,                               \
         "micro-batches of a worker between two exchanges")                                        \
     ROW(DL_SYNC_LAG, "lag", 0, DL_STEPS_MAX, "0", 0, true,                                        \
