@@ -586,22 +586,21 @@ int dl_calibrate_costs(int argc, char **argv)
         DL_OPT_TEXT("batch", 'b', &set.batches, "SAMPLES",
                     "Samples of a step of the traced worker, one number or one per trace (default: "
                     "the first dimension of the layers' inputs, where the trace has shapes).",
-                    .group = "What was traced"),
+                    .group = "The traced run"),
         DL_OPT_TEXT("output", 'o', &set.output, "FILE", "Cost file to write.", .group = "Output"),
         DL_OPT_TEXT("workload", 0, &set.workload, "NAME",
                     "Name of the workload, for the cost file."),
         DL_OPT_INT(
             "state-bytes", 0, &set.state_bytes, -1, 1e18, "BYTES",
             "Bytes of one worker's optimizer state, for modes that exchange it (default: unknown).",
-            .group = "What was traced"),
+            .group = "The traced run"),
         DL_OPT_INT("parameter-bytes", 0, &set.parameter_bytes, -1, 1e18, "BYTES",
                    "Bytes of the parameters (default: those of the collectives, or of the "
                    "gradients where the trace has shapes)."),
         DL_OPT_TEXT("parameters", 0, &set.parameters, "COUNT",
                     "Number of the parameters, of 4 bytes each, in place of --parameter-bytes "
                     "(25.6e6, 25.6M)."),
-        DL_OPT_TEXT("device", 0, &set.device, "NAME",
-                    "Name of the device (default: what the trace says)."),
+        DL_OPT_TEXT("device", 0, &set.device, "NAME", "Name of the device (default: the trace's)."),
         DL_OPT_INT(
             "cores", 0, &set.cores, 0, 1024, "COUNT",
             "Cores of the traced machine (default: this machine's, if it was the traced one)."),
@@ -621,7 +620,7 @@ int dl_calibrate_costs(int argc, char **argv)
                     "which one of these is 99 %: inference, workers of a server that updates.",
                     .group = "Reading traces"),
         DL_OPT_CHOICE("external", 0, &set.external, dl_external_names, "WHICH",
-                      "Which waits for what is not in the trace count: threads, those of the "
+                      "Waits for something outside the trace that count: threads, those of the "
                       "host's threads (refused where the step is then over 5 % short); keep, those "
                       "of the device too; remove, none.",
                       .group = "Reading traces"),
@@ -629,12 +628,12 @@ int dl_calibrate_costs(int argc, char **argv)
     const dl_command command = {
         .program = argv[0],
         .positional = "TRACE...",
-        .summary = "Take what a step costs from one rank's trace of any training program "
+        .summary = "Take the costs of a step from one rank's trace of any training program "
                    "(PyTorch, Nsight Systems, dlprof run), or from traces at several batch sizes: "
                    "forward, backward and update on the device, the host's time to issue a step, "
                    "when gradients are ready, input, slowdown beside collectives. Of PyTorch on "
-                   "cores without a GPU: the parts of a step without what it waits for. dlsim "
-                   "predicts from the cost file what more GPUs, or processes, give.",
+                   "cores without a GPU: the parts of a step without its waits. From the cost file "
+                   "dlsim predicts more GPUs or processes.",
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .positional_min = 1,

@@ -166,10 +166,10 @@ int dl_calibrate_generators(int argc, char **argv)
         .program = argv[0],
         .positional = "TABLE",
         .summary =
-            "Fit what dlsim needs of a scenario with [generators] to a table (CSV) of parts of "
-            "steps. Columns requests and tokens_per_s: requests in flight on a replica and its "
-            "tokens a second; tokens, gpus and update_s: what the trainer computes in an update, "
-            "on how many GPUs, in how long. A row may have either or both.",
+            "Fit the costs of a scenario with [generators] to a table (CSV) of parts of steps. "
+            "Columns requests and tokens_per_s: requests in flight on a replica and its tokens a "
+            "second; tokens, gpus and update_s: tokens of an update, GPUs of the trainer and "
+            "seconds. A row may have either or both.",
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .positional_min = 1,

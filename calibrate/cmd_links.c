@@ -119,9 +119,9 @@ int dl_calibrate_links(int argc, char **argv)
                     "Also write the collectives' curves for these numbers of nodes (with commas), "
                     "from their growth over three or more counts of nodes in the logs."),
         DL_OPT_TEXT("machine", 0, &set.machine, "NAME",
-                    "Also print what this machine gives for each collective and copy beside it, "
-                    "whether that is as expected, and what would explain it if not: a file or a "
-                    "name (dlsim --machines)."),
+                    "Also print this machine's time beside each collective and copy, whether that "
+                    "is as expected, and possible causes if not: a file or a name (dlsim "
+                    "--machines)."),
         DL_OPT_TEXT("csv", 0, &set.csv, "FILE", "Also write the comparison, a row per size."),
         DL_OPT_TEXT("json", 0, &set.json, "FILE", "Also write the report as JSON."),
         DL_OPT_FLAG("judge", 0, &set.judge,
@@ -131,11 +131,11 @@ int dl_calibrate_links(int argc, char **argv)
         .program = argv[0],
         .positional = "LOG...",
         .summary =
-            "Fit latency and bandwidth of copies and collectives by regimes of size, from "
-            "output of nccl-tests, the CUDA samples, nvbandwidth, gpu_copy_bw, perftest, OSU "
-            "micro-benchmarks, and traces of "
-            "dlprof bench. Print standard errors, outliers, what the sizes do not "
-            "determine, and how well every second size is predicted from the others.",
+            "Fit latency and bandwidth of copies and collectives by regimes of size, from output "
+            "of nccl-tests, the CUDA samples, nvbandwidth, gpu_copy_bw, perftest, OSU "
+            "micro-benchmarks, and traces of dlprof bench. Print standard errors, outliers, values "
+            "that the sizes do not determine, and how well every second size is predicted from the "
+            "others.",
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .positional_min = 1,

@@ -234,7 +234,7 @@ int dl_calibrate_predict(int argc, char **argv)
         DL_OPT_FLAG("together", 0, &set.together,
                     "The traces are all ranks of one run, on a common clock: predict when their "
                     "collectives end, from when the ranks come.",
-                    .group = "What to predict"),
+                    .group = "Prediction"),
         DL_OPT_FLAG("align", 0, &set.align,
                     "With --together: put the ranks on a common clock first, by the ends of their "
                     "collectives."),

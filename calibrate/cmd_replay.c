@@ -262,8 +262,8 @@ int dl_calibrate_replay(int argc, char **argv)
                     "Also replay with these taking FACTOR times as long."),
         DL_OPT_CHOICE(
             "external", 0, &set.external, dl_external_names, "WHICH",
-            "Which waits for what is not in the trace are kept: threads, those of the host's "
-            "threads, so that what devices wait shows as error; keep, all; remove, none."),
+            "Waits for something outside the trace that are kept: threads, those of the host's "
+            "threads, so that those of devices show as error; keep, all; remove, none."),
         DL_OPT_TEXT("timeline", 0, &set.timeline, "FILE",
                     "Write the replay, with the changes asked for, as Chrome-trace JSON.",
                     .group = "Output"),
@@ -274,7 +274,7 @@ int dl_calibrate_replay(int argc, char **argv)
                    "Of that step; without it, as the trace shows."),
         DL_OPT_FLAG("json", 0, &set.json, "Print an array of JSON objects, one per process."),
         DL_OPT_FLAG("brief", 0, &set.brief,
-                    "Print one line per process: error, critical path, what is not explained."),
+                    "Print one line per process: error, critical path, unexplained time."),
         DL_OPT_FLAG("together", 0, &set.together,
                     "The processes are ranks of one run: collectives end for all when the last one "
                     "has come.",
@@ -287,7 +287,7 @@ int dl_calibrate_replay(int argc, char **argv)
         .positional = "TRACE...",
         .summary = "Simulate the steps of traces (Kineto JSON, Nsight SQLite, .dlt): recorded "
                    "starts are thrown away, durations and dependencies kept. Print each step as "
-                   "recorded and as replayed, what lies on its critical path, and what the "
+                   "recorded and as replayed, its critical path, and the time that the "
                    "dependencies leave unexplained. Answer what-if questions.",
         .options = options,
         .option_count = sizeof options / sizeof *options,

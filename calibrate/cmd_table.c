@@ -233,9 +233,9 @@ int dl_calibrate_table(int argc, char **argv)
     settings set = {.cluster = &cluster};
     const dl_option own[] = {
         DL_OPT_LIST("scenario", 's', &set.scenarios, "FILE",
-                    "Scenario that the rows were measured in; its cost file gives what is known. "
-                    "Options of dlsim stand for its keys, in place of it or over it. Several: each "
-                    "with a TABLE and an --output of its own, in the same order."),
+                    "Scenario of the rows; its cost file has the known costs. Options of dlsim "
+                    "stand for its keys, in place of it or over it. Several: each with a TABLE and "
+                    "an --output of its own, in the same order."),
         DL_OPT_LIST(
             "fit", 0, &set.costs, "KEY,KEY...",
             "Costs to fit, as section.key or key, also of the machine file, as "
@@ -262,8 +262,8 @@ int dl_calibrate_table(int argc, char **argv)
             "threads", 0, &set.threads, 0, 1024, "COUNT",
             "Threads that simulate (default: one per core); the result does not depend on it."),
         DL_OPT_CHOICE("journal", 0, &set.journal, dl_journal_modes, "MODE",
-                      "What becomes of COSTS.journal, what a fit that was stopped has simulated: "
-                      "resume goes on from it, restart starts anew; off keeps none."),
+                      "COSTS.journal, the simulations of a stopped fit: resume goes on from it, "
+                      "restart starts anew; off keeps none."),
     };
     dl_option options[DL_LENGTH(own) + DL_SCENARIO_OPTIONS_ALL];
     memcpy(options, own, sizeof own);
@@ -271,11 +271,11 @@ int dl_calibrate_table(int argc, char **argv)
     const dl_command command = {
         .program = argv[0],
         .positional = "[TABLE...]",
-        .summary = "Fit costs of a scenario to a table of measured throughputs or step times "
-                   "(CSV, columns as for dlsim's [measured]), through the simulator without noise. "
-                   "Print errors, residuals, what the rows do not determine, and how well each "
-                   "row is predicted from the others. Without TABLE, that of the scenario's "
-                   "[measured] file.",
+        .summary = "Fit costs of a scenario to a table of measured throughputs or step times (CSV, "
+                   "columns as for dlsim's [measured]), through the simulator without noise. Print "
+                   "errors, residuals, costs that the rows do not determine, and how well each row "
+                   "is predicted from the others. Without TABLE, that of the scenario's [measured] "
+                   "file.",
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .positional_max = DL_TABLE_PARTS_MAX,

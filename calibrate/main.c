@@ -59,10 +59,10 @@ static const dl_manual manual = {
         "error, number of samples and provenance. Reads traces of dlprof(1), of PyTorch (Chrome "
         "JSON) and of Nsight Systems (SQLite), logs of communication benchmarks, and tables of "
         "measured throughputs.",
-    .files = (const dl_manual_item[]){{"costs.ini", "What --output writes if it is not given."},
+    .files = (const dl_manual_item[]){{"costs.ini", "Written if --output is not given."},
                                       {"costs.ini.journal",
-                                       "What a fit to a table that has not come to its end has "
-                                       "simulated."},
+                                       "Simulations of a fit to a table that has not come to its "
+                                       "end."},
                                       {NULL, NULL}},
     .see_also = "dlprof(1), dlsim(1), dlscale-costs(5)",
 };

@@ -181,7 +181,7 @@ static dl_status run_overhead(const bench_options *options, const dl_device_choi
 static const dl_option bench_table[] = {
     DL_OPTION_ROW_TEXT("batch", 'b', bench_options, batch, "SAMPLES,...",
                        "Samples of one copy's step, several sizes; overhead takes the first.",
-                       .group = "What to measure"),
+                       .group = "Measurements"),
     DL_OPTION_ROW_NUMBER(
         INT, "workers-max", 'w', bench_options, workers_max, 0, DL_TRAIN_WORKERS_MAX, "COUNT",
         "Most copies of the step side by side (default: twice the cores, or 8 of one GPU)."),
@@ -191,11 +191,11 @@ static const dl_option bench_table[] = {
     DL_OPTION_ROW_FLAG("quick", 0, bench_options, quick,
                        "Few repetitions of fewer cases, in about a second, to see that all works."),
     DL_OPTION_ROW_FLAG("snapshot", 0, bench_options, snapshot,
-                       "Only what differs from minute to minute, in about a second: take many "
-                       "between runs, beside at least one whole bench."),
+                       "Only the costs that differ from minute to minute, in about a second: take "
+                       "many between runs, beside at least one whole bench."),
     DL_OPTION_ROW_TEXT("device", 'd', bench_options, device, "DEVICE",
-                       "What is measured: cpu, or the GPUs from cuda:NUMBER on; of overhead, what "
-                       "training runs on."),
+                       "Measured are cpu, or the GPUs from cuda:NUMBER on; for overhead, training "
+                       "runs there."),
     DL_OPTION_ROW_TEXT("cupti", 0, bench_options, cupti, "FILE",
                        "The libcupti that overhead uses (default: searched for)."),
     DL_OPTION_ROW_TEXT("output", 'o', bench_options, output, "FILE",
@@ -596,10 +596,10 @@ int dl_cmd_bench(int argc, char **argv)
         .program = argv[0],
         .positional = "[overhead]",
         .summary =
-            "Measure on this machine what copies, averages, updates, waiting, and copies of a "
-            "step side by side cost. With 'overhead': what recording a run costs. With '--of "
-            "PROGRAM ...' (after its own options, see --help --of): steps of copies of any "
-            "program side by side.",
+            "Measure the costs of copies, averages, updates, waiting, and of several steps side by "
+            "side on this machine. With 'overhead': the cost of recording a run. With '--of "
+            "PROGRAM ...' (after its own options, see --help --of): steps of copies of any program "
+            "side by side.",
         .options = table,
         .option_count = OPTION_COUNT,
         .positional_max = 1,

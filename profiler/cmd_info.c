@@ -124,10 +124,10 @@ int dl_cmd_info(int argc, char **argv)
     const dl_command command = {
         .program = argv[0],
         .positional = "TRACE...",
-        .summary = "Summarize traces. Of our own training: step times and where they go, samples a "
+        .summary = "Summarize traces. Of dlprof train: step times and their parts, samples a "
                    "second, copies, staleness; or the samples of a bench. Of a recorded program: "
-                   "what its devices did with their time, steps, kernels, copies, collectives, "
-                   "calls; several ranks beside one another.",
+                   "where its devices' time went, steps, kernels, copies, collectives, calls; "
+                   "several ranks beside one another.",
         .options = table,
         .option_count = DL_INFO_OPTION_COUNT,
         .positional_min = 1,

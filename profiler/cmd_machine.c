@@ -213,14 +213,14 @@ int dl_cmd_machine(int argc, char **argv)
         {.name = "json",
          .type = DL_OPTION_FLAG,
          .target = &set.json,
-         .help = "Write what was found as one JSON object in place of the machine file."},
+         .help = "Write the findings as one JSON object in place of the machine file."},
     };
     const dl_command command = {
         .program = argv[0],
         .positional = "",
         .summary = "Write the machine file of this machine for dlsim: sockets, memory, PCIe tree, "
-                   "NICs, GPUs, NVLinks, each value with its origin. What cannot be known is left "
-                   "out and named.",
+                   "NICs, GPUs, NVLinks, each value with its origin. Unknown values are left out "
+                   "and named.",
         .options = table,
         .option_count = sizeof table / sizeof table[0],
     };

@@ -47,8 +47,7 @@ static const dl_option own_options[] = {
                        "Folder for the traces, made if missing (default: dlprof.<command>.<time>).",
                        .group = "Output"),
     DL_OPTION_ROW_FLAG("nccl-plugin", 0, run_options, nccl_plugin,
-                       "Also record what NCCL reports to a profiler plugin.",
-                       .group = "What to record"),
+                       "Also record NCCL's reports to a profiler plugin.", .group = "Recording"),
     DL_OPTION_ROW_FLAG("no-torch", 0, run_options, no_torch,
                        "Do not record training with PyTorch on processors (20 steps after 15, "
                        "unless --steps or --duration are given)."),
@@ -60,8 +59,7 @@ static const dl_option own_options[] = {
     DL_OPTION_ROW_TEXT("summary", 0, run_options, summary, "FILE",
                        "Write the summary to a file instead of standard error.", .group = "Output"),
     DL_OPTION_ROW_TEXT("json", 0, run_options, json, "FILE", "Also write the summary as JSON."),
-    DL_OPTION_ROW_FLAG("quiet", 'q', run_options, quiet,
-                       "Print only errors, and what traces lack."),
+    DL_OPTION_ROW_FLAG("quiet", 'q', run_options, quiet, "Print only errors and gaps of traces."),
 };
 
 enum {
@@ -330,8 +328,8 @@ int dl_cmd_run(int argc, char **argv)
     const dl_command command = {
         .program = argv[0],
         .positional = "[--] COMMAND...",
-        .summary = "Run a command, unchanged, and record what it and its children do with CUDA "
-                   "and mark with NVTX. The exit code is the command's.",
+        .summary = "Run a command, unchanged, and record its and its children's use of CUDA, NVTX "
+                   "marks and training with PyTorch on processors. The exit code is the command's.",
         .options = table,
         .option_count = OPTION_COUNT,
         .positional_max = SIZE_MAX,

@@ -440,7 +440,7 @@ static const dl_option train_table[] = {
                          "How workers wait; auto spins if each has its own core."),
 
     DL_OPTION_ROW_CHOICE("sync", 's', train_options, sync, dl_sync_names, "MODE",
-                         "What the workers exchange.", .group = group_exchange),
+                         "How the workers exchange.", .group = group_exchange),
     DL_OPTION_ROW_NUMBER(INT, "server-threads", 0, train_options, server_threads, 1,
                          DL_TRAIN_WORKERS_MAX, "COUNT",
                          "average, ps: workers that average or update, a slice each."),
@@ -462,13 +462,13 @@ static const dl_option train_table[] = {
                          "average: steps between sending parameters and merging their average, "
                          "fewer than the interval."),
     DL_OPTION_ROW_NUMBER(DOUBLE, "mixing", 0, train_options, mixing, 0, 1, "FRACTION",
-                         "average with --lag: what a worker keeps of its own parameters when it "
-                         "merges (alpha of Streaming DiLoCo)."),
+                         "average with --lag: share of its own parameters that a worker keeps when "
+                         "it merges (alpha of Streaming DiLoCo)."),
     DL_OPTION_ROW_FLAG("average-state", 0, train_options, average_state,
                        "average: the optimizer's state too."),
     DL_OPTION_ROW_CHOICE("outer", 0, train_options, outer, dl_outer_names, "OPTIMIZER",
-                         "average, async_average: what updates the parameters with an average: "
-                         "none, which replaces them; sgd (BMUF); nesterov (DiLoCo)."),
+                         "average, async_average: optimizer that applies an average to the "
+                         "parameters: none, which replaces them; sgd (BMUF); nesterov (DiLoCo)."),
     DL_OPTION_ROW_NUMBER(DOUBLE, "outer-rate", 0, train_options, outer_rate, 1e-9, 1e3, "RATE",
                          "Learning rate of --outer."),
     DL_OPTION_ROW_NUMBER(DOUBLE, "outer-momentum", 0, train_options, outer_momentum, 0, 0.999999,
@@ -801,7 +801,8 @@ int dl_cmd_train(int argc, char **argv)
     const dl_command command = {
         .program = argv[0],
         .positional = "",
-        .summary = "Train a model for real, on threads pinned to cores, and record what they do.",
+        .summary = "Train a model for real, on threads pinned to cores, and record every "
+                   "operation.",
         .options = table,
         .option_count = OPTION_COUNT,
     };

@@ -8,12 +8,12 @@ static const dl_manual manual = {
     .title = "profile the training of neural networks and the machine below it",
     .description =
         "Trains a network for real and records every operation, copy, average and wait; measures "
-        "what copies, averaging, barriers and shared cores cost on this machine; or records what "
-        "another program does with CUDA and marks with NVTX. Its traces are read by dlcal(1).",
+        "the costs of copies, averaging, barriers and shared cores on this machine; or records "
+        "another program's use of CUDA, NVTX and PyTorch. dlcal(1) reads its traces.",
     .exit_codes =
         (const dl_manual_item[]){
             {"130, 143",
-             "train or bench was stopped by Ctrl-C or SIGTERM; what it had is written."},
+             "train or bench was stopped by Ctrl-C or SIGTERM; its trace until then is written."},
             {"any other", "Of run: that of the program that was recorded; 128 plus the signal that "
                           "killed it, 126 or 127 if it could not be started."},
             {NULL, NULL}},
@@ -29,7 +29,7 @@ static const dl_manual manual = {
     .files =
         (const dl_manual_item[]){
             {"~/.local/share/dlprof/overhead.dlt",
-             "What recording costs on this machine (bench overhead), stored in the traces of run."},
+             "Costs of recording on this machine (bench overhead), stored in the traces of run."},
             {"lib/dlscale/libdlprof_inject.so",
              "In the folder of the installation: the library that run has CUDA and NVTX load into "
              "the program."},
@@ -40,8 +40,8 @@ static const dl_manual manual = {
 int main(int argc, char **argv)
 {
     static const dl_subcommand commands[] = {
-        {"train", "Train a model for real, and record what its workers do.", dl_cmd_train},
-        {"bench", "Measure what exchange and sharing cost on this machine.", dl_cmd_bench},
+        {"train", "Train a model for real, and record every operation.", dl_cmd_train},
+        {"bench", "Measure the costs of exchange and sharing on this machine.", dl_cmd_bench},
         {"run", "Record an unchanged program: CUDA, NVTX, PyTorch.", dl_cmd_run},
         {"info", "Summarize traces: steps, their split, throughput, staleness.", dl_cmd_info},
         {"machine", "Write a machine file for dlsim from this machine's hardware.", dl_cmd_machine},

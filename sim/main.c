@@ -458,12 +458,12 @@ static const dl_manual manual = {
             {NULL, NULL}},
     .files =
         (const dl_manual_item[]){
-            {"results.csv", "What --output writes if it is not given."},
+            {"results.csv", "Written if --output is not given."},
             {"advice.csv", "The same with --advise."},
             {"results.csv.journal", "Finished runs of a sweep that has not come to its end."},
             {"share/dlscale/scenarios",
-             "In the folder of the installation: example scenarios, cost files, machine files, and "
-             "what was measured."},
+             "In the folder of the installation: example scenarios, cost files, machine files, "
+             "measured rows."},
             {NULL, NULL}},
     .exit_codes =
         (const dl_manual_item[]){{"3", "No point fits into the memory of its GPUs."}, {NULL, NULL}},
@@ -495,8 +495,8 @@ static const dl_option own_options[] = {
     DL_OPTION_ROW_FLAG("quiet", 'q', dl_settings, quiet, "Print no table."),
 
     DL_OPTION_ROW_FLAG("explain", 0, dl_settings, explain,
-                       "What takes the time of a row, and what halving each of the largest costs "
-                       "would gain (simulated).",
+                       "The parts of a row's time, and the simulated gain of halving each of the "
+                       "largest costs.",
                        .group = "One row of the results"),
     DL_OPTION_ROW_TEXT(
         "timeline", 0, dl_settings, timeline, "FILE",
@@ -512,17 +512,16 @@ static const dl_option own_options[] = {
 
     DL_OPTION_ROW_TEXT(
         "without", 0, dl_settings, without, "LIST",
-        "Costs to switch off, to see what they are worth: dispatch, external, input, "
-        "copy, contention, average, update, sharing, memory, overlap, noise, slow, "
-        "lock, barrier, wakeup; of split models activations, micro_batches, "
-        "imbalance, bubble.",
+        "Costs to switch off, to see their worth: dispatch, external, input, copy, contention, "
+        "average, update, sharing, memory, overlap, noise, slow, lock, barrier, wakeup; of split "
+        "models activations, micro_batches, imbalance, bubble.",
         .group = "What if"),
     DL_OPTION_ROW_TEXT("solve", 0, dl_settings, solve, "KEY",
                        "Find, for each point, the value of a key (SECTION.KEY, or KEY) with which "
                        "a column of the results has the value of --target."),
     DL_OPTION_ROW_TEXT(
         "target", 0, dl_settings, target, "COLUMN=VALUE,...",
-        "What --solve looks for, as throughput_per_s=1000,2000 (dlsim --columns lists "
+        "Values for --solve to reach, as throughput_per_s=1000,2000 (dlsim --columns lists "
         "columns)."),
 
     DL_OPTION_ROW_KIND("advise", 0, dl_settings, advise, advice_kinds, "KIND",
@@ -533,13 +532,13 @@ static const dl_option own_options[] = {
                        .group = "Advice"),
     DL_OPTION_ROW_CHOICE(
         "for", 0, dl_settings, goal, dl_goal_names, "GOAL",
-        "What is best: highest throughput, most samples per dollar, or the cheapest "
-        "that meets --deadline."),
+        "Goal: highest throughput, most samples per dollar, or the cheapest that meets "
+        "--deadline."),
     DL_OPTION_ROW_NUMBER(INT, "max-batch", 0, dl_settings, max_batch, 0, 1e8, "SAMPLES",
                          "Largest batch of all workers together (default: the scenario's)."),
     DL_OPTION_ROW_NUMBER(DOUBLE, "max-staleness", 0, dl_settings, max_staleness, -1, 1e9, "UPDATES",
-                         "Largest mean staleness of applied gradients (default: 0, or what the "
-                         "scenario's modes have)."),
+                         "Largest mean staleness of applied gradients (default: 0, or that of the "
+                         "scenario's modes)."),
     DL_OPTION_ROW_NUMBER(INT, "max-interval", 0, dl_settings, max_interval, 0, DL_STEPS_MAX,
                          "STEPS",
                          "Most local steps between two averages (default: the scenario's)."),
@@ -563,18 +562,18 @@ static const dl_option own_options[] = {
         "Threads that simulate (default: one per core); results do not depend on it.",
         .group = "Many points"),
     DL_OPTION_ROW_CHOICE("journal", 0, dl_settings, journal, dl_journal_modes, "MODE",
-                         "What becomes of FILE.journal, the finished runs of a sweep that was "
-                         "stopped: resume goes on from it, restart starts anew; off keeps none."),
+                         "FILE.journal, the finished runs of a stopped sweep: resume goes on from "
+                         "it, restart starts anew; off keeps none."),
     DL_OPTION_ROW_FLAG("long", 0, dl_settings, lasts,
-                       "Run what is estimated, from its first seconds, to take more than ten "
-                       "minutes, or has more than 100,000 points."),
+                       "Run even more than 100,000 points, or more than ten minutes as estimated "
+                       "from the first seconds."),
 
     DL_OPTION_ROW_FLAG("check", 0, dl_settings, check,
                        "Validate the scenario, and list the costs that are missing.",
                        .group = "Without simulating"),
     DL_OPTION_ROW_FLAG("fits", 0, dl_settings, fits,
                        "Memory that a GPU of each stage needs, by kind; the largest micro-batch "
-                       "that fits, and what would make others fit."),
+                       "that fits, and changes that would make others fit."),
     DL_OPTION_ROW_FLAG("keys", 0, dl_settings, keys,
                        "List the keys of scenarios, machine and cost files; of one section where "
                        "its name replaces SCENARIO."),
@@ -590,7 +589,7 @@ static const dl_option own_options[] = {
                        "measured rows to --output; LIST is a CSV file (group, title, file)."),
 
     DL_OPTION_ROW_TEXT("save", 0, dl_settings, save, "FILE",
-                       "The scenario with what the command line says; with --advise, the advised "
+                       "The scenario with the command line's options; with --advise, the advised "
                        "one.",
                        .group = "Files for later runs"),
     DL_OPTION_ROW_TEXT("save-costs", 0, dl_settings, save_costs, "FILE",
@@ -750,8 +749,9 @@ static dl_status run(int argc, char **argv, dl_cluster *cluster, dl_error *err)
         .program = "dlsim",
         .positional = "[SCENARIO]",
         .summary = "Simulate data-parallel training as SCENARIO (an INI file) describes it, "
-                   "options that stand for its keys, or both. Results are a table, and a file "
-                   "with a row for each combination of the lists' values.",
+                   "options that stand for its keys, or both, as in dlsim --workload gpt2 "
+                   "--machine 8xh100 --batch-per-worker 8. Results are a table, and a file with a "
+                   "row for each combination of the lists' values.",
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .positional_max = 1,

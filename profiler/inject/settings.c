@@ -17,7 +17,7 @@ static const dl_option rows[] = {
         "preset", 'p', dl_capture_settings, preset, dl_capture_preset_names, "PRESET",
         "How much: light, kernels, copies and NVTX; default, also runtime calls, the driver's "
         "launches and synchronisation; full, also the driver's copies and waits.",
-        .group = "What to record"),
+        .group = "Recording"),
     DL_OPTION_ROW_CHOICE("graphs", 0, dl_capture_settings, graphs, dl_capture_graphs_names, "HOW",
                          "Record each node of a CUDA graph, or each launch of a whole graph."),
     DL_OPTION_ROW_NUMBER(

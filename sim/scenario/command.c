@@ -31,44 +31,44 @@ static const struct {
     {"replicates", "scenario", "replicates", "LIST", group_runs,
      "Runs of each point, for the intervals of the results."},
     {"machine", "machine", "file", "FILES", group_machine,
-     "Machine files, or names of machines (dlsim --machines lists them), whose GPUs are the "
-     "workers; without it workers share cores."},
+     "Machine files or names (dlsim --machines lists them), whose GPUs are the workers; without "
+     "it workers share cores."},
     {"gpus", "machine", "gpus", "LIST", group_machine,
-     "GPUs that the workers take in turn; where they are more, they share them."},
+     "GPUs that the workers take in turn; more workers share them."},
     {"cores", "machine", "cores", "LIST", group_machine,
      "Cores that the workers share: numbers; workers: one each; measured: as many as the cost "
      "file says."},
     {"workers", "machine", "workers", "LIST", group_machine,
      "Numbers of workers; all: every GPU of the machine."},
     {"layout", "machine", "layout", "LAYOUT", group_machine,
-     "GPUs of a worker: tp=COUNT that divide each layer, pp=COUNT stages of layers, fsdp=COUNT "
-     "ranks "
-     "that share parameters, neighbours first, then dp=COUNT workers; several with | between "
-     "them."},
-    {"micro-batches", "pipeline", "micro_batches", "LIST", group_model,
-     "Micro-batches of a worker's batch, through the stages or one after another."},
-    {"micro-batch", "pipeline", "micro_batch", "LIST", group_model,
-     "Samples of a micro-batch, in place of their number."},
-    {"costs", "workload", "costs", "FILES", group_model, "Cost files, which dlcal writes."},
+     "GPUs of a worker: tp=COUNT that divide each layer, cp=COUNT each sequence, pp=COUNT stages "
+     "of layers, fsdp=COUNT that share parameters, neighbours first, then dp=COUNT workers; "
+     "several with | between them."},
     {"workload", "workload", "model", "NAME", group_model,
-     "In place of --costs: a network (dlsim --workloads lists them), whose times are estimated."},
-    {"arithmetic", "workload", "arithmetic", "LIST", group_model,
-     "Of --workload: fp32, tf32, bf16, fp16, fp8, or what is usual on the GPU."},
-    {"recompute", "workload", "recompute", "LIST", group_model,
-     "Of --workload: activations that are computed again: none, selective, full."},
+     "A network (dlsim --workloads lists them), whose times are estimated."},
     {"samples-per-s", "workload", "samples_per_s", "LIST", group_model,
-     "In place of --costs: samples a second of one worker; the rest is assumed."},
+     "In place of --workload: samples a second of one worker; the rest is assumed."},
+    {"costs", "workload", "costs", "FILES", group_model,
+     "In place of --workload: cost files, which dlcal writes."},
     {"calibrate", "workload", "calibrate", "STEP", group_model,
-     "A step that was measured (212ms; 212ms@8: of 8 workers; 212ms@8x32: with 32 samples each): "
-     "computing is scaled so that it is predicted, and all else relative to it."},
+     "A measured step (212ms; 212ms@8: of 8 workers; 212ms@8x32: with 32 samples each), to which "
+     "computing is scaled; all else is predicted relative to it."},
     {"batch", "workload", "batch", "LIST", group_model,
      "Samples of a step, of all workers together."},
     {"batch-per-worker", "workload", "batch_per_worker", "LIST", group_model,
      "Samples of a step, per worker."},
+    {"arithmetic", "workload", "arithmetic", "LIST", group_model,
+     "Of --workload: fp32, tf32, bf16, fp16, fp8, or the usual one of the GPU."},
+    {"recompute", "workload", "recompute", "LIST", group_model,
+     "Of --workload: activations that are computed again: none, selective, full."},
     {"parameter-bytes", "workload", "parameter_bytes", "LIST", group_model,
      "Bytes of the model's parameters, in place of the cost file's."},
     {"samples-per-epoch", "workload", "samples_per_epoch", "LIST", group_model,
      "Samples of an epoch, for its time and price."},
+    {"micro-batches", "pipeline", "micro_batches", "LIST", group_model,
+     "Micro-batches of a worker's batch, through the stages or one after another."},
+    {"micro-batch", "pipeline", "micro_batch", "LIST", group_model,
+     "Samples of a micro-batch, in place of their number."},
     {"mode", "sync", "mode", "LIST", group_exchange,
      "How the workers exchange: none, allreduce, ps, average, async, ... (dlsim --keys sync lists "
      "all)."},
@@ -115,7 +115,7 @@ void dl_scenario_options(dl_option *options, dl_scenario_command *command)
                     "25.6M).",
                     .group = group_model),
         DL_OPT_CHOICE("parameter-type", 0, &command->parameter_type, parameter_types, "TYPE",
-                      "What --parameters are exchanged as: 4 bytes each, or 2.",
+                      "Type in which --parameters are exchanged: 4 bytes each, or 2.",
                       .group = group_model),
         DL_OPT_FLAG("no-scale", 0, &command->no_scale,
                     "Leave compute as the cost file has it, also where its device is not the "
