@@ -446,8 +446,8 @@ static dl_status scale_to_alone(dl_costs *costs, const dl_dataset *data, dl_note
         scale_value(&costs->ops[i].per_sample_ns, factor);
     }
     dl_notes_add(notes,
-                 "without a profiler a step of %lld samples takes %s, %.3f times what was traced: "
-                 "the operations are scaled to that",
+                 "a step of %lld samples of the program alone (--copies) takes %s, %.3f times "
+                 "that of the operations so far: they are scaled to it",
                  (long long)batch, DL_NS_TEXT(alone.value), factor);
     return DL_OK;
 }

@@ -429,6 +429,22 @@ static void put_alone(FILE *out, const dl_study *study, const dl_sweep *sweep)
     }
 }
 
+/* Says how to get the interval that standard errors make, where no row has one. */
+static void put_no_interval(FILE *out, const dl_study *study, const dl_sweep *sweep)
+{
+    bool errors = false;
+    for (size_t i = 0; i < sweep->row_count; i++) {
+        const dl_row *row = &sweep->rows[i];
+        const dl_variant *variant = &study->variants[row->variant];
+        if (!isnan(row->low_per_s) || variant->scenario.replicates > 1) return;
+        errors = errors || (row->error == NULL && dl_costs_have_errors(&variant->costs));
+    }
+    if (errors)
+        fputs("no interval, as one run takes the costs as they are: --replicates 20 draws them "
+              "within their standard errors\n",
+              out);
+}
+
 /* Notes rows whose averaging interval or staleness has no [target] factor. */
 static void put_no_target(FILE *out, const dl_study *study, const dl_sweep *sweep)
 {
@@ -468,6 +484,7 @@ void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep)
         fprintf(out, "%s\n", traced[i]);
     put_no_target(out, study, sweep);
     put_alone(out, study, sweep);
+    put_no_interval(out, study, sweep);
     for (size_t i = 0; i < leading; i++)
         fprintf(out, "%s\n", notes[i]);
     put_deciding(out, deciding, deciding_count, true);

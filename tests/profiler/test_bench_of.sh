@@ -111,7 +111,7 @@ expect 0 "PROGRAM [ARGUMENT...]" bench --help --of
 "$dlcal" costs "$traces/mlp_b16.json.gz" --batch 16 --copies two.dlt -o costs.ini >out.txt 2>&1 ||
     fail "$(cat out.txt)"
 grep -q "2 copies side by side: a step takes" out.txt || fail "no factor: $(cat out.txt)"
-grep -q "without a profiler a step of 16 samples takes" costs.ini || fail "not scaled: $(cat costs.ini)"
+grep -q "a step of 16 samples of the program alone (--copies) takes" costs.ini || fail "not scaled: $(cat costs.ini)"
 grep -q "^copies_2 = " costs.ini || fail "no [sharing]: $(cat costs.ini)"
 # The operations' sum is the step without a profiler, half of what a line takes: 10 ms or more.
 awk -F'[= ]+' '/^\[/ { op = ($1 == "[op") } op && $1 == "fixed_ns" { s += $2 }

@@ -185,6 +185,13 @@ lasting="note: default [noise] kind = none: steps do not vary: beyond lasting di
 expect 0 "$lasting" t4/unequal.ini -o d.csv
 expect 0 "$lasting" t4/no_overlap.ini --set "noise.slow=0:1.1" -o d.csv
 
+# Measured costs make an interval only with several runs.
+measured="note: no interval, as one run takes the costs as they are: --replicates 20 draws them within"
+printf '[costs]\nschema = 1\ncores = 2\nparameter_bytes = 1000\n[op step.forward]\nfixed_ns = 0\nper_sample_ns = 1000 +- 10\n' >errors.ini
+expect 0 "$measured" --costs errors.ini --batch 64 --workers 1 --mode none -o d.csv
+! "$dlsim" --costs errors.ini --batch 64 --workers 1 --mode none --replicates 2 -o d.csv | grep -q "$measured" ||
+    { echo "FAIL: a note of no interval beside one"; failures=$((failures + 1)); }
+
 # The size of a sweep: interval is no option of async, so 2 workers x (2 intervals + 1) x 2 sigmas.
 sized() { # file, workers, intervals, sigmas
     printf '[machine]\ncores = 4\nworkers = %s\n[workload]\ncosts = costs.ini\nbatch = 6400\n' "$2" >"$1"
