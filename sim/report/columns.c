@@ -158,17 +158,9 @@ GETTER(dominant_frac,
        dl_datum_number(r->row->error == NULL ? r->row->mean.part_frac[dl_dominant_part(r->row)]
                                              : (double)NAN))
 
-double dl_row_usd_per_hour(const dl_scenario *scenario, const dl_row *row)
-{
-    const dl_generators *g = scenario->generators;
-    if (g != NULL && !isnan(g->usd_per_gpu_hour)) return g->gpus * g->usd_per_gpu_hour;
-    const int gpus = g != NULL ? g->gpus : dl_point_gpus(&row->point);
-    return scenario->gpu != NULL ? dl_gpu_options_usd_per_hour(scenario->gpu, gpus) : (double)NAN;
-}
-
 static double usd_per_hour_of(const dl_result *r)
 {
-    return dl_row_usd_per_hour(&r->variant->scenario, r->row);
+    return dl_scenario_usd_per_hour(&r->variant->scenario, &r->row->point);
 }
 
 static double epoch_s_of(const dl_result *r)

@@ -44,10 +44,7 @@ const char *dl_result_bound(const dl_result *result, char text[DL_BOUND_TEXT_BYT
 double dl_result_target_s(const dl_result *result);
 double dl_result_target_usd(const dl_result *result);
 
-/* Price of the nodes that a row uses, with [generators] of both sides; NaN: unknown. */
-double dl_row_usd_per_hour(const dl_scenario *scenario, const dl_row *row);
-
-/* Columns of a layout, for people (layout_report.c). */
+/* Columns of a layout, for people (layout_columns.c). */
 extern const dl_column dl_layout_columns[];
 extern const size_t dl_layout_column_count;
 

@@ -339,12 +339,6 @@ static bool matters(double ratio)
     return fabs(ratio - 1) >= GAIN_FRAC; /* false for NaN */
 }
 
-/* Sort key of a gain: halving where it is possible. */
-double dl_gain_worth(const dl_gain *g)
-{
-    return isnan(g->half) ? g->none : g->half;
-}
-
 /* Fills gains[CHANGES], the largest first; returns their number. */
 static size_t simulate_gains(trial *t, double now, dl_gain *gains)
 {
@@ -599,7 +593,7 @@ static void put_epoch(FILE *out, const dl_explanation *x)
     const dl_scenario *scenario = &x->study->variants[row->variant].scenario;
     if (scenario->samples_per_epoch == 0) return;
     const double epoch_s = (double)scenario->samples_per_epoch / row->mean.throughput_per_s;
-    const double usd_per_hour = dl_row_usd_per_hour(scenario, row);
+    const double usd_per_hour = dl_scenario_usd_per_hour(scenario, &row->point);
     fprintf(out, "An epoch takes %s", DL_NS_TEXT(dl_s_to_ns(epoch_s)));
     if (!isnan(usd_per_hour)) fprintf(out, " and costs %.3g USD", usd_per_hour * epoch_s / 3600);
     fputs(".\n", out);

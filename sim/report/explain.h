@@ -4,6 +4,8 @@
 #ifndef DL_SIM_EXPLAIN_H
 #define DL_SIM_EXPLAIN_H
 
+#include <math.h>
+
 #include "sim/report/measured.h"
 #include "sim/sweep.h"
 
@@ -26,7 +28,10 @@ typedef struct dl_gains {
 } dl_gains;
 
 /* Sort key of a gain: halving, where it is possible. */
-double dl_gain_worth(const dl_gain *gain);
+static inline double dl_gain_worth(const dl_gain *gain)
+{
+    return isnan(gain->half) ? gain->none : gain->half;
+}
 
 /* "1.47 times", "over 100 times"; a dash for NaN. In text[bytes] or constant. */
 const char *dl_gain_text(char *text, size_t bytes, double ratio);

@@ -37,7 +37,7 @@ static double over(double part, double whole)
 
 static double usd_per_hour_of(const dl_result *result)
 {
-    return dl_row_usd_per_hour(&result->variant->scenario, result->row);
+    return dl_scenario_usd_per_hour(&result->variant->scenario, &result->row->point);
 }
 
 GETTER(trainer_gpus, dl_generators_trainer_gpus(KEYS))

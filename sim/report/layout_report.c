@@ -1,4 +1,4 @@
-/* Advised layouts for people: the columns of their table, and the text below it. */
+/* Advised layouts for people: the text below their table. */
 #include "sim/report/layout_advice.h"
 
 #include <stdlib.h>
@@ -9,67 +9,6 @@
 #include "common/wrap.h"
 #include "sim/fits.h"
 #include "sim/report/columns.h"
-
-/* --- columns --------------------------------------------------------------------------------- */
-
-/* The row's value of a key that layouts set; NULL: it does not apply. */
-static const char *text_of(const dl_result *r, const char *key)
-{
-    for (size_t k = 0; k < r->study->key_count; k++) {
-        if (strcmp(r->study->keys[k].key, key) != 0) continue;
-        const char *text = dl_study_text(r->study, r->variant, &r->row->point, k);
-        return text[0] != '\0' ? text : NULL;
-    }
-    return NULL;
-}
-
-static dl_datum axes_of(const void *row, const dl_column *column)
-{
-    (void)column;
-    return dl_datum_text(text_of(row, "layout"));
-}
-
-static dl_datum micro_batch_of(const void *row, const dl_column *column)
-{
-    (void)column;
-    return dl_datum_text(text_of(row, "micro_batch"));
-}
-
-static dl_datum recompute_of(const void *row, const dl_column *column)
-{
-    (void)column;
-    return dl_datum_text(text_of(row, "recompute"));
-}
-
-/* "1f1b", "6 chunks". */
-static dl_datum schedule_of(const void *row, const dl_column *column)
-{
-    const char *chunks = text_of(row, "chunks");
-    (void)column;
-    if (chunks != NULL) return dl_datum_owned_text(dl_format("%s chunks", chunks));
-    return dl_datum_text(text_of(row, "schedule"));
-}
-
-/* Stages of ZeRO (Rajbhandari et al. 2020): the state sharded among workers. */
-static dl_datum zero_of(const void *row, const dl_column *column)
-{
-    static const char *const stages[][2] = {
-        {"none", "0"}, {"optimizer", "1"}, {"gradients", "2"}, {"parameters", "3"}};
-    const char *sharded = text_of(row, "sharded");
-    (void)column;
-    for (size_t i = 0; sharded != NULL && i < DL_LENGTH(stages); i++)
-        if (strcmp(sharded, stages[i][0]) == 0) return dl_datum_text(stages[i][1]);
-    return dl_datum_none();
-}
-
-const dl_column dl_layout_columns[] = {
-    {DL_WORD("layout"), .get = axes_of},         {DL_WORD("micro"), .get = micro_batch_of},
-    {DL_WORD("recompute"), .get = recompute_of}, {DL_WORD("schedule"), .get = schedule_of},
-    {DL_WORD("ZeRO"), .get = zero_of},
-};
-const size_t dl_layout_column_count = DL_LENGTH(dl_layout_columns);
-
-/* --- words ----------------------------------------------------------------------------------- */
 
 static dl_advice_pair pair_of(const dl_layout_advice *advice, size_t other)
 {

@@ -49,6 +49,14 @@ int dl_point_gpus(const dl_point *point)
     return point->workers * dl_point_ranks(point);
 }
 
+double dl_scenario_usd_per_hour(const dl_scenario *scenario, const dl_point *point)
+{
+    const dl_generators *g = scenario->generators;
+    if (g != NULL && !isnan(g->usd_per_gpu_hour)) return g->gpus * g->usd_per_gpu_hour;
+    const int gpus = g != NULL ? g->gpus : dl_point_gpus(point);
+    return scenario->gpu != NULL ? dl_gpu_options_usd_per_hour(scenario->gpu, gpus) : (double)NAN;
+}
+
 int dl_point_workers_per_gpu(const dl_point *point)
 {
     if (point->gpu_count == 0) return 1;

@@ -202,6 +202,9 @@ int dl_point_ranks(const dl_point *point); /* GPUs of a worker, unless workers s
 int dl_point_gpus(const dl_point *point);
 int dl_point_workers_per_gpu(const dl_point *point);
 
+/* Price of the nodes that a point uses, with [generators] of both sides; NaN: unknown. */
+double dl_scenario_usd_per_hour(const dl_scenario *scenario, const dl_point *point);
+
 /* The point's split. */
 dl_split dl_point_split(const dl_point *point);
 

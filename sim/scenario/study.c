@@ -381,14 +381,6 @@ dl_status dl_study_read_text(dl_study *study, const char *name, const char *text
     return status;
 }
 
-const dl_swept_key *dl_study_swept(const dl_study *study, const char *section, const char *key)
-{
-    for (size_t k = 0; k < study->key_count; k++)
-        if (strcmp(study->keys[k].section, section) == 0 && strcmp(study->keys[k].key, key) == 0)
-            return &study->keys[k];
-    return NULL;
-}
-
 void dl_study_free(dl_study *study)
 {
     for (size_t v = 0; v < study->variant_count; v++)

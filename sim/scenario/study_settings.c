@@ -21,6 +21,14 @@ static bool gives_overlap(const dl_scenario *scenario)
     return gives(scenario, "exchange", "overlap");
 }
 
+const dl_swept_key *dl_study_swept(const dl_study *study, const char *section, const char *key)
+{
+    for (size_t k = 0; k < study->key_count; k++)
+        if (strcmp(study->keys[k].section, section) == 0 && strcmp(study->keys[k].key, key) == 0)
+            return &study->keys[k];
+    return NULL;
+}
+
 bool dl_variant_waits_by_costs(const dl_variant *variant)
 {
     return variant->scenario.gpu != NULL && variant->scenario.gpu->in_turn;
