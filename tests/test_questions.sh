@@ -11,7 +11,7 @@ tested=$1
 source "$(dirname "$0")/expect.sh"
 ln -s "$root/scenarios" scenarios
 ln -s "$root/tests" tests
-pages=(../README.md questions.md guide.md from_pytorch.md layouts.md simulating.md fabric.md advice.md traces.md calibrating.md training.md rl.md studies/one_gpu.md)
+pages=(../README.md questions.md guide.md from_pytorch.md layouts.md simulating.md local_sgd.md fabric.md advice.md traces.md calibrating.md training.md rl.md studies/one_gpu.md)
 # One file a command, "COMMAND" and the lines that it prints: 001.command, 001.lines.
 awk '/^```/ { inside = $0 == "```console"; more = 0; file = "" }
      /^```[a-z]+ file=/ { file = substr($2, 6); printf "" >file; next }
