@@ -541,7 +541,7 @@ dl_status dl_keys_reference(FILE *out, const char *section, bool markdown, dl_er
     if (markdown) {
         fputs(
             "# Keys of all files\n\n"
-            "What may stand in a [scenario](formats.md#scenario), a [machine "
+            "The keys of a [scenario](formats.md#scenario), a [machine "
             "file](formats.md#machine-file) and a\n"
             "[cost file](formats.md#cost-file). Made by `dlsim --keys --markdown`.\n\n"
             "*size*: B, kB, MB, GB, TB, KiB, MiB, GiB; *time*: ns, us, ms, s; *rate*: sizes, bits "
