@@ -31,3 +31,8 @@ uint64_t dl_hash_bytes(uint64_t hash, const void *data, size_t count)
         hash = (hash ^ at[i]) * 0x100000001b3u;
     return hash;
 }
+
+uint64_t dl_hash_add_text(uint64_t hash, const char *text)
+{
+    return text != NULL ? dl_hash_bytes(hash, text, strlen(text) + 1) : dl_hash_bytes(hash, "", 1);
+}

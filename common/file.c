@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
+#include "common/bytes.h"
 
 #define FIRST_ROOM ((size_t)1 << 16)
 
@@ -117,6 +118,17 @@ dl_status dl_file_read_format(const char *path, const char *magic, size_t magic_
         read_on(in, SIZE_MAX / 2, &read);
     }
     return finish(in, path, &read, text, bytes, err);
+}
+
+dl_status dl_file_hash(uint64_t *hash, const char *path, dl_error *err)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    if (path == NULL) return DL_OK;
+    const dl_status status = dl_file_read(path, &text, &bytes, err);
+    if (status == DL_OK) *hash = dl_hash_bytes(*hash, text, bytes);
+    free(text);
+    return status;
 }
 
 int dl_file_write(int fd, const void *data, size_t bytes)

@@ -3,6 +3,7 @@
 #define DL_COMMON_FILE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "common/status.h"
 
@@ -25,6 +26,10 @@ dl_status dl_file_refuse_folder(const char *path, dl_error *err);
  * file only that many bytes are read (or all, if there are fewer): the caller compares them. */
 dl_status dl_file_read_format(const char *path, const char *magic, size_t magic_bytes, char **text,
                               size_t *bytes, dl_error *err) DL_MUST_CHECK;
+
+/* Continues *hash (dl_hash_bytes) with the file's content, or not at all if path is NULL. Errors as
+ * dl_file_read; *hash is unchanged then. */
+dl_status dl_file_hash(uint64_t *hash, const char *path, dl_error *err) DL_MUST_CHECK;
 
 /* Writes all bytes, whatever the system takes at a time. Returns 0 or a value of errno. */
 int dl_file_write(int fd, const void *data, size_t bytes);

@@ -12,8 +12,6 @@
 #include "calibrate/table/collinearity.h"
 #include "calibrate/table/table.h"
 #include "common/alloc.h"
-#include "common/bytes.h"
-#include "common/file.h"
 #include "sim/scenario/study.h"
 
 #define DL_TABLE_NO_EFFECT 1e-3 /* remaining effect of a cost with the other rows */
@@ -608,43 +606,6 @@ static dl_status read_all(dl_table_fit *fit, const dl_table_fit_config *config, 
         }
         fit->quality.used += part->quality.used;
     }
-    return status;
-}
-
-static dl_status add_file(uint64_t *hash, const char *path, dl_error *err)
-{
-    char *text = NULL;
-    size_t bytes = 0;
-    const dl_status status = dl_file_read(path, &text, &bytes, err);
-    if (status == DL_OK) *hash = dl_hash_bytes(*hash, text, bytes);
-    free(text);
-    return status;
-}
-
-static void add_text(uint64_t *hash, const char *text)
-{
-    if (text == NULL) text = "";
-    *hash = dl_hash_bytes(*hash, text, strlen(text) + 1);
-}
-
-dl_status dl_table_fit_key(const dl_table_fit *fit, const dl_table_fit_config *config,
-                           uint64_t *key, dl_error *err)
-{
-    const char *const options[] = {config->share, config->use, config->near ? "near" : NULL};
-    uint64_t hash = DL_HASH_START;
-    dl_status status = DL_OK;
-    for (size_t p = 0; p < config->part_count && status == DL_OK; p++) {
-        const dl_table_part_config *part = &config->parts[p];
-        const char *text = part->scenario_text;
-        if (text != NULL) hash = dl_hash_bytes(hash, text, strlen(text));
-        if (text == NULL) status = add_file(&hash, part->scenario_path, err);
-        if (status == DL_OK) status = add_file(&hash, part->table_path, err);
-        if (status == DL_OK) status = dl_scenario_add_files(&hash, &fit->parts[p].scenario, err);
-        add_text(&hash, part->names);
-    }
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-        add_text(&hash, options[i]);
-    *key = hash;
     return status;
 }
 

@@ -7,6 +7,8 @@
 #include "calibrate/table/table_internal.h"
 #include "common/alloc.h"
 #include "common/bytes.h"
+#include "common/file.h"
+#include "sim/scenario/study.h"
 
 /* Request of rank 0, followed by `wanted` of each point. */
 typedef struct request {
@@ -120,12 +122,34 @@ dl_status dl_table_ranks_serve(dl_table_fit *fit, const dl_table_fit_config *con
     return status;
 }
 
+/* A hash of everything except the costs that the simulated throughputs depend on. */
+static dl_status fit_key(const dl_table_fit *fit, const dl_table_fit_config *config, uint64_t *key,
+                         dl_error *err)
+{
+    const char *const options[] = {config->share, config->use, config->near ? "near" : NULL};
+    uint64_t hash = DL_HASH_START;
+    dl_status status = DL_OK;
+    for (size_t p = 0; p < config->part_count && status == DL_OK; p++) {
+        const dl_table_part_config *part = &config->parts[p];
+        const char *text = part->scenario_text;
+        if (text != NULL) hash = dl_hash_bytes(hash, text, strlen(text));
+        if (text == NULL) status = dl_file_hash(&hash, part->scenario_path, err);
+        if (status == DL_OK) status = dl_file_hash(&hash, part->table_path, err);
+        if (status == DL_OK) status = dl_scenario_add_files(&hash, &fit->parts[p].scenario, err);
+        hash = dl_hash_add_text(hash, part->names);
+    }
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        hash = dl_hash_add_text(hash, options[i]);
+    *key = hash;
+    return status;
+}
+
 dl_status dl_table_ranks_compare(const dl_table_fit *fit, const dl_table_fit_config *config,
                                  dl_status status, uint64_t *key, dl_error *err)
 {
     *key = DL_HASH_START;
     if (status == DL_OK && (has_ranks(config->cluster) || config->journal != NULL)) {
-        status = dl_table_fit_key(fit, config, key, err);
+        status = fit_key(fit, config, key, err);
     }
     if (!has_ranks(config->cluster)) return status;
     status = dl_cluster_agree(config->cluster, status, err);

@@ -140,10 +140,6 @@ void dl_table_ranks_end(const dl_table_fit *fit, dl_cluster *cluster);
 dl_status dl_table_ranks_serve(dl_table_fit *fit, const dl_table_fit_config *config,
                                dl_error *err) DL_MUST_CHECK;
 
-/* A hash of everything except the costs that the simulated throughputs depend on. */
-dl_status dl_table_fit_key(const dl_table_fit *fit, const dl_table_fit_config *config,
-                           uint64_t *key, dl_error *err) DL_MUST_CHECK;
-
 /* Looks for a host rate missing from the list (dl_table_proposal), with searches over the model's
  * costs from x. The model's costs must be set again afterwards. Fails as dl_table_model_set.
  */

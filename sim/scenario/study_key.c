@@ -8,30 +8,13 @@
 #include "sim/scenario/machine_catalogue.h"
 #include "sim/scenario/study.h"
 
-static void add_text(uint64_t *hash, const char *text)
-{
-    *hash = dl_hash_bytes(*hash, text != NULL ? text : "", text != NULL ? strlen(text) + 1 : 1);
-}
-
-static dl_status add_file(uint64_t *hash, const char *path, dl_error *err)
-{
-    char *text = NULL;
-    size_t bytes = 0;
-    if (path == NULL) return DL_OK;
-    const dl_status status = dl_file_read(path, &text, &bytes, err);
-    if (status != DL_OK) return status;
-    *hash = dl_hash_bytes(*hash, text, bytes);
-    free(text);
-    return DL_OK;
-}
-
 /* Adds a machine file, or the text of a machine of the catalogue. */
 static dl_status add_machine(uint64_t *hash, const dl_machine *machine, dl_error *err)
 {
     char *text = NULL;
-    if (access(machine->path, F_OK) == 0) return add_file(hash, machine->path, err);
+    if (access(machine->path, F_OK) == 0) return dl_file_hash(hash, machine->path, err);
     const dl_status status = dl_machine_make_text(machine->path, &text, err);
-    if (status == DL_OK) add_text(hash, text);
+    if (status == DL_OK) *hash = dl_hash_add_text(*hash, text);
     free(text);
     return status;
 }
@@ -48,9 +31,9 @@ dl_status dl_scenario_add_files(uint64_t *hash, const dl_scenario *scenario, dl_
     dl_status status =
         scenario->gpu != NULL ? add_machine(hash, &scenario->gpu->machine, err) : DL_OK;
     for (size_t f = 0; f < sizeof paths / sizeof *paths && status == DL_OK; f++)
-        status = add_file(hash, paths[f], err);
+        status = dl_file_hash(hash, paths[f], err);
     for (size_t f = 0; f < scenario->gpu_costs_count && status == DL_OK; f++)
-        status = add_file(hash, scenario->gpu_costs[f].path, err);
+        status = dl_file_hash(hash, scenario->gpu_costs[f].path, err);
     return status;
 }
 
@@ -69,8 +52,8 @@ dl_status dl_study_key(const dl_study *study, const char *options, uint64_t *key
 {
     uint64_t hash = DL_HASH_START;
     dl_status status = DL_OK;
-    add_text(&hash, study->text);
-    add_text(&hash, options);
+    hash = dl_hash_add_text(hash, study->text);
+    hash = dl_hash_add_text(hash, options);
     for (size_t v = 0; v < study->variant_count && status == DL_OK; v++) {
         const dl_scenario *scenario = &study->variants[v].scenario;
         hash = dl_hash_bytes(hash, &scenario->seed, sizeof scenario->seed);

@@ -118,3 +118,18 @@ void dl_trace_builder_finish(dl_trace_builder *builder, dl_trace *trace)
     builder->trace = (dl_trace){0};
     dl_trace_builder_free(builder);
 }
+
+dl_read_trace *dl_read_add(dl_read_traces *traces)
+{
+    dl_read_trace *item = &DL_APPEND(traces->items, traces->count, "traces of a file");
+    *item = (dl_read_trace){0};
+    return item;
+}
+
+void dl_read_note(dl_read_trace *item, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    DL_APPEND(item->notes.lines, item->notes.count, "notes") = dl_vformat(format, args);
+    va_end(args);
+}
