@@ -14,7 +14,8 @@ modes = "none allreduce average async"
 panel_count = 2
 series_count = words(modes)
 canvas_width = 1150
-canvas_height = 460
+canvas_height = 480
+if (!exists("title")) { title = "Ten steps on one core, by mode" }
 left_px = 100.0
 right_px = 170.0
 gap_px = 110.0
@@ -34,6 +35,7 @@ set format y "%g"
 unset key
 plot for [s = 1:series_count] table using 2:(of(s, $3)) with linespoints linestyle s
 set lmargin at screen panel_left(2); set rmargin at screen panel_right(2)
+unset label 1
 set ylabel "memory (MB)"
 set yrange [2 : 5000]
 set key
