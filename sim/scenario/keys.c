@@ -94,10 +94,10 @@ static const dl_key rows[] = {
     {"scenario", "per_worker", FLAG, .fallback = "no", SCENARIO(per_worker),
      .help = "also write each worker's mean step and staleness"},
 
-    {"machine", "cores", OWN, .form = "integer from 1 on, workers, measured",
+    {"machine", "cores", OWN, .form = "integer from 1, workers, measured",
      .group = DL_TAKE_CORES, .sweep = '.',
      .help = "required without file. workers: one each; measured: the cost file's"},
-    {"machine", "workers", OWN, .form = "integer from 1 on, or all", .low = 1,
+    {"machine", "workers", OWN, .form = "integer from 1, or all", .low = 1,
      .high = DL_WORKERS_MAX, .sweep = '.',
      .help = "required without placement, layout and [pipeline] gpus. all: the machine's GPUs"},
     {"machine", "processes", CHOICE(processes), .fallback = "auto", SCENARIO(processes),
