@@ -349,14 +349,6 @@ static bool all_set_up(dl_train_worker *worker)
     return shared->status == DL_OK;
 }
 
-void dl_train_free_running_end(dl_train_shared *shared)
-{
-    pthread_mutex_lock(&shared->mutex);
-    atomic_store_explicit(&shared->ended, true, memory_order_relaxed);
-    pthread_cond_broadcast(&shared->changed);
-    pthread_mutex_unlock(&shared->mutex);
-}
-
 /* A worker from its set-up to its last step. */
 static void worker_run(dl_train_worker *worker)
 {
@@ -631,7 +623,10 @@ static dl_status init_shared(dl_train_shared *shared, const dl_train_config *who
     shared->operations = dl_model_operation_count(model);
     status = dl_train_check_data(data, config->model, err);
     if (status == DL_OK) status = open_devices(shared, err);
-    if (status == DL_OK) status = dl_train_server_make(shared, model, err);
+    if (status != DL_OK) return status;
+    dl_average_make(shared, model);
+    status = dl_train_server_make(shared, model, err);
+    if (status == DL_OK) dl_train_syncer_make(shared, model);
     return status;
 }
 
@@ -639,6 +634,8 @@ static void free_shared(dl_train_shared *shared)
 {
     dl_model_destroy(shared->initial);
     dl_train_server_free(shared);
+    dl_average_free(shared);
+    dl_train_syncer_free(shared);
     dl_train_points_free(&shared->points);
     for (int w = 0; w < shared->config->workers; w++)
         worker_free(&shared->workers[w]);

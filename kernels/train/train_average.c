@@ -30,37 +30,18 @@ static int64_t period_of(const dl_train_config *config)
     return config->interval / config->fragments;
 }
 
-int dl_train_senders(const dl_train_config *config)
+int dl_sync_phases(const dl_train_worker *worker)
 {
-    return config->sites > 0 ? config->sites : config->workers;
+    const dl_train_config *config = worker->shared->config;
+    const bool between = config->sync == DL_SYNC_AVERAGE &&
+                         (worker->step + 1) % (worker->interval / config->fragments) != 0;
+    return between ? 1 : worker->shared->mode->phase_count;
 }
 
 /* The workers that share a slot: those of a site, else 1. */
 static int site_size(const dl_train_config *config)
 {
     return config->workers / dl_train_senders(config);
-}
-
-int dl_train_interval_of(const dl_train_config *whole, int worker)
-{
-    if (!whole->interval_by_speed || whole->slow == NULL) return whole->interval;
-    double fastest = whole->slow[0];
-    for (int w = 1; w < whole->workers; w++)
-        fastest = fmin(fastest, whole->slow[w]);
-    const double own = round(whole->interval * fastest / whole->slow[worker]);
-    return own > 1 ? (int)own : 1;
-}
-
-int64_t dl_train_own_steps(const dl_train_worker *worker, int64_t steps)
-{
-    const int interval = worker->shared->config->interval;
-    return worker->interval == interval ? steps : steps / interval * worker->interval;
-}
-
-int64_t dl_train_run_steps(const dl_train_worker *worker, int64_t own_steps)
-{
-    const int interval = worker->shared->config->interval;
-    return worker->interval == interval ? own_steps : own_steps / worker->interval * interval;
 }
 
 static int site_of(const dl_train_worker *worker)
@@ -71,12 +52,6 @@ static int site_of(const dl_train_worker *worker)
 static bool sends(const dl_train_worker *worker)
 {
     return worker->index % site_size(worker->shared->config) == 0;
-}
-
-bool dl_train_keeps_start(const dl_train_config *config)
-{
-    return config->sync == DL_SYNC_AVERAGE &&
-           (config->outer.kind != DL_OUTER_NONE || config->quantise != DL_QUANTISE_NONE);
 }
 
 static size_t bytes_of(const dl_train_shared *shared, size_t count)

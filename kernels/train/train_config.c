@@ -10,6 +10,15 @@
 #include "kernels/model_table.h"
 #include "kernels/train/train_internal.h"
 
+const char *const dl_sync_names[] = {[DL_SYNC_NONE] = "none",
+                                     [DL_SYNC_ALLREDUCE] = "allreduce",
+                                     [DL_SYNC_PS] = "ps",
+                                     [DL_SYNC_AVERAGE] = "average",
+                                     [DL_SYNC_ASYNC] = "async",
+                                     [DL_SYNC_SOFTSYNC] = "softsync",
+                                     [DL_SYNC_ASYNC_AVERAGE] = "async_average",
+                                     [DL_SYNC_ASYNC_AVERAGE + 1] = NULL};
+
 dl_train_config dl_train_default_config(void)
 {
     return (dl_train_config){
@@ -736,4 +745,37 @@ void dl_train_reader_fill(dl_train_reader *reader, dl_model *model, int64_t firs
     }
     dl_data_set_batch(data, reader->samples, samples, dl_model_precision(model),
                       dl_model_input(model), dl_model_labels(model));
+}
+
+int dl_train_senders(const dl_train_config *config)
+{
+    return config->sites > 0 ? config->sites : config->workers;
+}
+
+int dl_train_interval_of(const dl_train_config *whole, int worker)
+{
+    if (!whole->interval_by_speed || whole->slow == NULL) return whole->interval;
+    double fastest = whole->slow[0];
+    for (int w = 1; w < whole->workers; w++)
+        fastest = fmin(fastest, whole->slow[w]);
+    const double own = round(whole->interval * fastest / whole->slow[worker]);
+    return own > 1 ? (int)own : 1;
+}
+
+int64_t dl_train_own_steps(const dl_train_worker *worker, int64_t steps)
+{
+    const int interval = worker->shared->config->interval;
+    return worker->interval == interval ? steps : steps / interval * worker->interval;
+}
+
+int64_t dl_train_run_steps(const dl_train_worker *worker, int64_t own_steps)
+{
+    const int interval = worker->shared->config->interval;
+    return worker->interval == interval ? own_steps : own_steps / worker->interval * interval;
+}
+
+bool dl_train_keeps_start(const dl_train_config *config)
+{
+    return config->sync == DL_SYNC_AVERAGE &&
+           (config->outer.kind != DL_OUTER_NONE || config->quantise != DL_QUANTISE_NONE);
 }

@@ -124,7 +124,7 @@ struct dl_train_shared {
     void *gathered;          /* rank 0: one message of each rank */
     atomic_llong *sent;      /* [fragments] with lag: sends by all workers of this process */
     atomic_llong *averaged;  /* [fragments] with lag: number of averages */
-    void *parameters;        /* the server's; all these are in its memory, see train_sync.c */
+    void *parameters;        /* the server's; all these are in its memory, see train_exchange.c */
     dl_quantise_plan plan;   /* of messages of gradients */
     void **messages;         /* [workers], average: [senders] at the server; NULL: uncompressed */
     void *blocks;            /* of the plan, on the server's device */
@@ -291,7 +291,7 @@ int64_t dl_train_run_steps(const dl_train_worker *worker, int64_t own_steps);
  * the base of the differences sent in messages. */
 bool dl_train_keeps_start(const dl_train_config *config);
 
-/* --- of train_sync.c, for train_average.c and train_server.c --- */
+/* --- what the sync modes share (train_exchange.c) --- */
 
 /* Updates the worker's own parameters, operation by operation, each with its record. */
 void dl_train_update_replica(dl_train_worker *worker);
@@ -367,8 +367,8 @@ void dl_average_combine(dl_train_worker *worker);
 void dl_average_pull(dl_train_worker *worker);
 void dl_average_lagging(dl_train_worker *worker);
 
-/* Memory besides the server's, if the configuration needs it; and the worker's. `model` as in
- * dl_train_server_make. */
+/* Memory besides the server's, if the configuration needs it, before dl_train_server_make; and the
+ * worker's. `model` as there. */
 void dl_average_make(dl_train_shared *shared, const dl_model *model);
 void dl_average_free(dl_train_shared *shared);
 

@@ -23,6 +23,19 @@ void dl_train_scale(void *vector, size_t count, dl_precision precision, double f
     }
 }
 
+/* Slice boundaries are multiples of this many numbers: 64 bytes of float, so that no two workers
+ * write the same cache line. */
+#define SLICE_NUMBERS 16
+
+void dl_train_slice_of(size_t count, int parts, int index, size_t *first, size_t *size)
+{
+    const size_t units = (count + SLICE_NUMBERS - 1) / SLICE_NUMBERS;
+    const size_t begin = units * (size_t)index / (size_t)parts * SLICE_NUMBERS;
+    const size_t end = units * (size_t)(index + 1) / (size_t)parts * SLICE_NUMBERS;
+    *first = begin;
+    *size = (end < count ? end : count) - begin;
+}
+
 double dl_train_staleness_rate(int64_t staleness)
 {
     return staleness > 1 ? 1.0 / (double)staleness : 1;
