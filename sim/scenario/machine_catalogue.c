@@ -12,7 +12,6 @@
 #include "common/machine_shm.h"
 #include "common/names.h"
 #include "common/rows.h"
-#include "common/wrap.h"
 #include "sim/scenario/machine_catalogue_internal.h"
 
 /* --- the tables ------------------------------------------------------------------------------ */
@@ -328,6 +327,18 @@ static void print_gpus(FILE *out, const dl_csv *gpus)
     dl_rows_end(&to, 0);
 }
 
+static const char syntax[] =
+    "A machine is a machine file, a name of this list, or\n"
+    "  8xh100, 2xt4+1xv100   a box of GPUs of the last list, also a mixed one\n"
+    "  4xrtx3090+nvlink      with a bridge between each two GPUs\n"
+    "  2xrtx3090@1gbe        boxes with a network port, as many as the workers need:\n"
+    "                        gbe is Ethernet over TCP, ib InfiniBand, in Gb/s\n"
+    "  4x8xh100@8x400ib      four boxes, with 8 ports each\n"
+    "  1xrtx3090@1gbe+2x4xt4@10gbe\n"
+    "                        unlike boxes, the last of which is repeated\n"
+    "  4xg5.12xlarge, 2xdgx_h100, 4xdgx1_v100@100ib\n"
+    "                        nodes of a name of this list, the last with other ports\n\n";
+
 dl_status dl_machines_print(FILE *out, dl_error *err)
 {
     dl_machine_tables t;
@@ -347,24 +358,11 @@ dl_status dl_machines_print(FILE *out, dl_error *err)
         status = add_one(&list, NULL, NULL, dl_machine_cell(&t.instances, r, "name"),
                          dl_machine_cell(&t.instances, r, "price_date"), err);
     }
+    if (status == DL_OK) fputs(syntax, out);
     dl_rows_end(&list, 0);
-    dl_wrap(out,
-            "GPUs and USD/h are those of a node. COUNTxINSTANCE, as 4xg5.12xlarge, is that many "
-            "nodes of a cloud.",
-            0, 0, dl_wrap_columns(out));
+    fputs("GPUs and USD/h are those of a node.\n", out);
     dl_rows_end(&titles, 0);
-    if (status == DL_OK) {
-        print_gpus(out, &t.gpus);
-        fputc('\n', out);
-        dl_wrap(out,
-                "BOX@NETWORK, such as 2xrtx3090@1gbe, is a box with one network port, repeated for "
-                "as many workers as asked (4x2xrtx3090@1gbe: four nodes); NUMBERgbe is Ethernet "
-                "over TCP, NUMBERib InfiniBand, in Gb/s; 8xh100@8x400ib has 8 ports. Unlike boxes: "
-                "1xrtx3090@1gbe+1xgtx1080ti@10gbe, of which the last is repeated. 2xrtx3090+nvlink "
-                "has a bridge between each two GPUs. 2xdgx_h100, 4xdgx1_v100@100ib: nodes of a "
-                "machine file, the latter with another port.",
-                0, 0, dl_wrap_columns(out));
-    }
+    if (status == DL_OK) print_gpus(out, &t.gpus);
     free(names);
     free(folder);
     dl_machine_tables_free(&t);
