@@ -5,34 +5,6 @@
 #include "common/alloc.h"
 #include "kernels/cuda/cuda_internal.h"
 
-static _Thread_local dl_device *used;
-
-dl_device *dl_cuda_device(void)
-{
-    DL_ASSERT(used != NULL, "thread uses %s", "no device");
-    return used;
-}
-
-bool dl_cuda_works(const dl_device *device)
-{
-    return device->failure.code == DL_OK;
-}
-
-static bool keep(dl_device *device, const char *what, const char *reason)
-{
-    if (dl_cuda_works(device)) {
-        dl_error_set(&device->failure, DL_ERR_SYSTEM, "GPU %d: %.200s: %.200s", device->number,
-                     what, reason);
-        dl_cuda_group_fail(device);
-    }
-    return false;
-}
-
-bool dl_cuda_good_blas(dl_device *device, cublasStatus_t result, const char *what)
-{
-    return result == CUBLAS_STATUS_SUCCESS || keep(device, what, cublasGetStatusString(result));
-}
-
 static const float one = 1, zero = 0;
 
 /* cuBLAS is column-major: it sees each of our matrices transposed. It computes c = op(a) op(b) as
@@ -59,13 +31,6 @@ static void cuda_gemm(const dl_gemm *gemm)
                                       gemm->b, stride_b, gemm->a, stride_a, beta, gemm->c, gemm->n),
                           "cublasSgemm");
     }
-}
-
-bool dl_cuda_good(dl_device *device, cudaError_t result, const char *what)
-{
-    if (result == cudaSuccess) return true;
-    (void)cudaGetLastError(); /* kept here; another slot's next launch must not find it */
-    return keep(device, what, cudaGetErrorString(result));
 }
 
 /* At least `count` ones in the device's memory. */
@@ -102,11 +67,6 @@ static void cuda_add(void *to, const void *from, size_t count)
     if (!dl_cuda_works(device)) return;
     dl_cuda_good_blas(device, cublasSaxpy(device->blas, (int)count, &one, from, 1, to, 1),
                       "cublasSaxpy");
-}
-
-bool dl_cuda_good_dnn(dl_device *device, cudnnStatus_t result, const char *what)
-{
-    return result == CUDNN_STATUS_SUCCESS || keep(device, what, cudnnGetErrorString(result));
 }
 
 /* The device's descriptor as a plain vector. */
@@ -184,19 +144,6 @@ static void cuda_norm_inference_forward(const dl_norm *norm, void *y)
                      "cudnnBatchNormalizationForwardInference");
 }
 
-void *dl_cuda_scratch(dl_device *device, size_t bytes)
-{
-    if (bytes == 0 || !dl_cuda_works(device)) return NULL;
-    if (bytes <= device->scratch_bytes) return device->scratch;
-    /* cudaFree waits until the GPU no longer uses it. */
-    dl_cuda_good(device, cudaFree(device->scratch), "cudaFree");
-    device->scratch = NULL;
-    device->scratch_bytes = 0;
-    if (!dl_cuda_good(device, cudaMalloc(&device->scratch, bytes), "scratch memory")) return NULL;
-    device->scratch_bytes = bytes;
-    return device->scratch;
-}
-
 /* cuDNN always computes dx; if not wanted, it goes to the scratch memory. */
 static void cuda_norm_backward(const dl_norm *norm, const void *dy, void *dscale, void *dshift,
                                void *dx)
@@ -214,16 +161,6 @@ static void cuda_norm_backward(const dl_norm *norm, const void *dy, void *dscale
                                         device->tensor, dx, device->channels, norm->scale, dscale,
                                         dshift, norm->epsilon, norm->mean, norm->inverse_deviation),
         "cudnnBatchNormalizationBackward");
-}
-
-void dl_cuda_use(dl_device *device)
-{
-    used = device;
-}
-
-bool dl_cuda_good_nccl(dl_device *device, ncclResult_t result, const char *what)
-{
-    return result == ncclSuccess || keep(device, what, ncclGetErrorString(result));
 }
 
 /* The first wait reports any problem of the device. */
@@ -292,18 +229,6 @@ static void cuda_download(void *to, const void *from, size_t bytes)
                  "copy from the GPU");
 }
 
-static dl_status cuda_wait(dl_error *err)
-{
-    dl_device *device = dl_cuda_device();
-    dl_cuda_group_wait(device);
-    if (dl_cuda_works(device)) {
-        dl_cuda_good(device, cudaStreamSynchronize(device->stream), "the GPU's work");
-    }
-    if (dl_cuda_works(device)) return DL_OK;
-    if (err != NULL) *err = device->failure;
-    return device->failure.code;
-}
-
 const dl_backend dl_backend_cuda = {
     .name = "cuda",
     .precision = DL_FLOAT,
@@ -314,7 +239,7 @@ const dl_backend dl_backend_cuda = {
     .release_host = cuda_release_host,
     .upload = cuda_upload,
     .download = cuda_download,
-    .wait = cuda_wait,
+    .wait = dl_cuda_wait,
     .gemm = cuda_gemm,
     .conv_scratch_bytes = dl_cuda_conv_scratch_bytes,
     .conv_forward = dl_cuda_conv_forward,

@@ -1,7 +1,8 @@
-/* Inside of the "cuda" backend: a slot on a GPU and the operations. backend_cuda.c has the table
- * and all operations but convolutions (backend_cuda_conv.c); device_cuda.c slots, marks and
- * exchange; device_cuda_group.c reductions; cuda_kernels.cu our kernels and the operations made of
- * them. Effects and arguments of the operations: see dl_backend.
+/* Inside of the "cuda" backend: a slot on a GPU and the operations. cuda_calls.c has the
+ * thread's slot and failures of calls; backend_cuda.c the table and all operations but convolutions
+ * (backend_cuda_conv.c); device_cuda.c slots, marks and exchange; device_cuda_group.c reductions
+ * and waits; cuda_kernels.cu our kernels and the operations made of them. Effects and arguments of
+ * the operations: see dl_backend.
  *
  * A slot launches everything on one stream, so that its operations run in order and may share
  * scratch memory. Only `wait`, memory and the first use of a shape wait.
@@ -79,19 +80,21 @@ bool dl_cuda_good_nccl(dl_device *device, ncclResult_t result, const char *what)
  * is none. */
 void *dl_cuda_scratch(dl_device *device, size_t bytes);
 
+/* The backend's `wait`: for all work of the thread's slot, or until another member of its group has
+ * failed. */
+dl_status dl_cuda_wait(dl_error *err);
+
 extern const dl_backend dl_backend_cuda;
 extern const dl_device_type dl_device_cuda;
 
 /* Reductions over several GPUs, see dl_device_type. fail: tells the members not to wait for this
- * one. wait: as cudaStreamSynchronize of a member, but also ends when another member has failed;
- * without a group nothing. */
+ * one. */
 dl_status dl_cuda_join(dl_device *const *devices, int count, const dl_device_ranks *ranks,
                        dl_error *err) DL_MUST_CHECK;
 dl_status dl_cuda_make_id(char id[DL_DEVICE_ID_BYTES], dl_error *err) DL_MUST_CHECK;
 void dl_cuda_all_reduce(void *values, size_t count);
 void dl_cuda_group_calls(bool begin);
 void dl_cuda_group_fail(dl_device *device);
-void dl_cuda_group_wait(dl_device *device);
 void dl_cuda_group_leave(dl_device *device);
 
 /* cuDNN's convolutions. */

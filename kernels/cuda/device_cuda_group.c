@@ -113,7 +113,7 @@ void dl_cuda_group_leave(dl_device *device)
     device->group = NULL;
 }
 
-void dl_cuda_group_wait(dl_device *device)
+static void wait_for_group(dl_device *device)
 {
     watch w = begin_watch();
     while (device->communicator != NULL && dl_cuda_works(device)) {
@@ -134,6 +134,18 @@ void dl_cuda_group_wait(dl_device *device)
     dl_cuda_group_fail(device);
     (void)ncclCommAbort(device->communicator);
     device->communicator = NULL;
+}
+
+dl_status dl_cuda_wait(dl_error *err)
+{
+    dl_device *device = dl_cuda_device();
+    wait_for_group(device);
+    if (dl_cuda_works(device)) {
+        dl_cuda_good(device, cudaStreamSynchronize(device->stream), "the GPU's work");
+    }
+    if (dl_cuda_works(device)) return DL_OK;
+    if (err != NULL) *err = device->failure;
+    return device->failure.code;
 }
 
 static dl_status nccl_error(ncclResult_t result, int count, dl_error *err)
@@ -161,7 +173,7 @@ static dl_status warm_up(dl_device *const *devices, int count, size_t numbers, d
     for (int i = 0; i < count; i++) {
         (void)came_good(devices[i], result, "the first reduction");
         dl_cuda_use(devices[i]);
-        const dl_status waited = dl_backend_cuda.wait(status == DL_OK ? err : NULL);
+        const dl_status waited = dl_cuda_wait(status == DL_OK ? err : NULL);
         if (status == DL_OK) status = waited;
     }
     return status;
