@@ -65,13 +65,12 @@ static unsigned gpu_needs(const dl_scenario *scenario, const dl_point *point)
     const bool collective = dl_scenario_is_collective(scenario, point),
                several = point->workers > 1;
     const bool with_state = averages_state(scenario, point);
-    const bool slows = dl_mode_reduces_gradients(mode) && plan.late > 0;
+    const bool slows = dl_mode_reduces_gradients(mode) && (plan.as_ready || plan.late > 0);
     unsigned needs = DL_NEED_OPS | DL_NEED_DISPATCH | DL_NEED_INPUT;
     needs |= mode->needs & (DL_NEED_PARAMETERS | DL_NEED_STATE);
     if (with_state) needs |= DL_NEED_STATE;
     if (dl_point_workers_per_gpu(point) > 1) needs |= DL_NEED_SHARING;
-    if (several && (slows || (collective && options->overlap))) needs |= DL_NEED_OVERLAP;
-    if (dl_point_reduces_within(point)) needs |= DL_NEED_OVERLAP;
+    if ((several && slows) || dl_point_reduces_within(point)) needs |= DL_NEED_OVERLAP;
     if (collective || !(mode->needs & DL_NEED_PARAMETERS)) return needs;
     if (options->where == DL_WHERE_GPU) return needs;
     needs |= mode->needs & (DL_NEED_AVERAGE | DL_NEED_UPDATE);

@@ -179,6 +179,8 @@ static void needs_follow_mode_and_place(void **state)
         {"workers = 2\n" WORK "[sync]\nmode = allreduce\n", EXCHANGE},
         {"workers = 2\n" WORK "[sync]\nmode = allreduce\n[exchange]\noverlap = yes\n",
          EXCHANGE | DL_NEED_OVERLAP},
+        {"workers = 2\n" WORK "[sync]\nmode = average, allreduce\n[exchange]\noverlap = yes\n",
+         EXCHANGE},
     };
     const dl_costs costs = {0};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
