@@ -39,6 +39,7 @@ import statistics
 import sys
 import tempfile
 import time
+import warnings
 
 import torch
 import torch.distributed as dist
@@ -319,15 +320,30 @@ def without_updates(rows):
             for kind, ranks, size, us, start in rows]
 
 
+def show(start, args, began):
+    """Progress, on a terminal; how long a start takes is known once the first one has ended."""
+    if not sys.stderr.isatty():
+        return
+    text = f"bench_gloo: start {start} of {args.starts}" if start <= args.starts else ""
+    if 1 < start <= args.starts:
+        each_s = (time.monotonic() - began) / (start - 1)
+        text += f", about {each_s * (args.starts - start + 1):.0f} s left"
+    print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+
 def main():
-    args, rows = arguments(), []
+    # init_rpc calls what PyTorch has deprecated.
+    warnings.filterwarnings("ignore", "You are using a Backend", UserWarning)
+    args, rows, began = arguments(), [], time.monotonic()
     args.products = products_in(args.compute_ms)
     for start in range(1, args.starts + 1):
+        show(start, args, began)
         for ranks in args.counts if args.exchange != "rpc" else []:
             rows += run(reduce_rank, ranks, ranks, args, start)
         for callers in sorted({1, *args.counts}) if args.exchange in ("rpc", "both") else []:
             rows += run(rpc_rank, callers + 1, callers, args, start)
         args.seed += 1
+    show(args.starts + 1, args, began)
     with open(args.output, "w", encoding="ascii") as out:
         out.write("collective,ranks,bytes,time_us,start\n")
         for name, ranks, size, us, start in without_updates(rows):
