@@ -8,7 +8,7 @@ faster the best measured one is than the one that is estimated to be the fastest
 --fits says, against what was measured, and what is said of rows that ran and of those that did not.
 
 Usage: scripts/judge_layouts.py [--csv FILE] [--rows] [--jobs N] [SET...]
-  SET         vtrain, simumax, internevo, megatron, mlperf, torchtitan, nanotron, foundry, bridge
+  SET         vtrain, simumax, internevo, megatron, mlperf, mlperf_lora, torchtitan, nanotron, foundry, bridge
   --csv FILE  a line for each row
   --rows      print each row too
   --memory    judge memory only
@@ -156,9 +156,6 @@ def megatron():
                                   ("--set", "pipeline.schedule=interleaved", "--set", "pipeline.chunks=3")))))
 
 
-SKIPPED = []  # rows whose layout cannot be simulated, with the reason
-
-
 def mlperf():
     """Llama 3.1 8B and 405B in fp8 on nodes of eight GPUs, or racks of 72 (of more than a node as nodes of
     four, without the rack's NVLink between them); 8B with a micro-batch a step, of half a sequence a GPU
@@ -169,7 +166,6 @@ def mlperf():
         name = re.search(r"(GB300|GB200|B300|B200|H200|H100)", r["gpu"])[1].lower()
         gpus, batch, each = int(r["gpus"]), int(r["global_batch"]), int(r["gpus_per_node"])
         if r["benchmark"] == "llama2_70b_lora":
-            SKIPPED.append(f"mlperf {r['benchmark']} {r['org']}, {gpus} {name}: weights that are not trained (LoRA)")
             continue
         large = r["benchmark"] == "llama31_405b"
         nodes, accumulate = gpus // each, max(1, int(number(r["grad_accum"])))
@@ -186,6 +182,33 @@ def mlperf():
                   8192 * batch / float(r["step_s_median"]) / gpus, first, 0,
                   options(f"llama3_{'405b' if large else '8b'}:sequence=8192,fused=yes,sums=within,attention=cudnn",
                           machine, "fp8", dp, batch, accumulate, tp, pp, "optimizer", chunks, cp))
+
+
+# Systems whose configurations of LoRA start in fp4 (config_common_fp4.sh; fp8 after half of the steps).
+LORA_FP4 = ("1xXE9680Lx8B200-SXM-180GB", "nebius_b200_n1", "nebius_b300_n1", "theia_ngpu8_ngc25.09_nemo",
+            "tyche_ngpu8_ngc25.09_nemo")
+
+
+def mlperf_lora():
+    """Llama 2 70B with adapters of rank 16 on attention's two products, on eight GPUs, in fp8, or in part in fp4,
+    which is not estimated; frozen weights have 8 bits (fp8_model_init). A sequence of 8192 a GPU, or two for two
+    GPUs, which divide it (cp), on H200 the layers (tp, without sequence parallelism)."""
+    given = set()  # sets and GPUs whose first row has come
+    for r in table("mlperf51_1node.csv") + table("mlperf51_smallest.csv"):
+        if r["benchmark"] != "llama2_70b_lora":
+            continue
+        name = re.search(r"(GB300|GB200|B300|B200|H200|H100)", r["gpu"])[1].lower()
+        gpus, batch, accumulate = int(r["gpus"]), int(r["global_batch"]), int(r["grad_accum"])
+        dp = batch // accumulate
+        tp, cp = (gpus // dp, 1) if name == "h200" else (1, gpus // dp)
+        of = "mlperf_lora" + ("_fp4" if r["system"] in LORA_FP4 else "")
+        first = (of, name) not in given
+        given.add((of, name))
+        yield Row(of, f"70B {r['org']} {name}", kind_of(1, tp, cp=cp), name, gpus,
+                  8192 * batch / float(r["step_s_median"]) / gpus, first, 0,
+                  options("llama2_70b:sequence=8192,fused=yes,attention=cudnn,lora=16,frozen_bits=8,sequence_parallel=no,"
+                          "lora_targets=linear_qkv+o_proj", f"{gpus}x{name}", "fp8", dp, batch, accumulate, tp, 1,
+                          "optimizer", cp=cp))
 
 
 def torchtitan():
@@ -263,7 +286,7 @@ def bridge():
                           1, 1, "parameters" if number(r["fsdp"]) > 1 else "optimizer"))
 
 
-SETS = (vtrain, simumax, internevo, megatron, mlperf, torchtitan, nanotron, foundry, bridge)
+SETS = (vtrain, simumax, internevo, megatron, mlperf, mlperf_lora, torchtitan, nanotron, foundry, bridge)
 
 
 def large_memory(folder, memory_rate=1):
@@ -475,7 +498,7 @@ def main():
             own[name, gpu] = statistics.median(small) if small else 0
         for name, gpu in by:
             rest = [statistics.median(x for _, x in of) for key, of in by.items()
-                    if key[1] == gpu and key[0] != name]
+                    if key[1] == gpu and key[0] != name and not key[0].endswith("_fp4")]
             others[name, gpu] = statistics.median(rest) if rest else 0
         scaled = {}
         for title, factor in (("own", own), ("others", others)):
@@ -502,8 +525,6 @@ def main():
         print(f"refused: {r.set} {r.name}: {why}")
     if refused:
         print(f"{len(refused)} rows refused")
-    for why, count in sorted(collections.Counter(SKIPPED).items()):
-        print(f"skipped: {why}" + (f", {count} rows" if count > 1 else ""))
     if given.rows or given.csv:
         out = open(given.csv, "w", encoding="utf-8") if given.csv else None
         for i, r in enumerate(rows):

@@ -177,6 +177,7 @@ typedef struct dl_costs {
     char *path;
     char *workload, *device, *precision, *framework; /* NULL: not given */
     int64_t parameter_bytes, state_bytes;            /* -1: not given */
+    int64_t frozen_bytes; /* of further parameters, which are not trained; 0: none */
     double parameter_error_bytes, state_error_bytes; /* of assumed ones; not in the file */
     int64_t batch_min, batch_max, cores;             /* 0: not given */
     bool keeps_parameters; /* sharded ones, gathered once, until the backward pass has ended */

@@ -72,6 +72,8 @@ static const dl_key rows[] = {
         "of the program whose trace the costs are from: PyTorch"),
     HEAD("parameter_bytes", SIZES, parameter_bytes, "of the model"),
     HEAD("state_bytes", SIZES, state_bytes, "of the optimizer's state"),
+    HEAD("frozen_bytes", SIZES, frozen_bytes,
+         "of parameters that are not trained, beside parameter_bytes: adapters' base (LoRA)"),
     HEAD("batch_min", COUNTS(INT32_MAX), batch_min, "smallest batch of a worker that was measured"),
     HEAD("batch_max", COUNTS(INT32_MAX), batch_max, "largest one"),
     HEAD("accumulate", COUNTS(1000000), accumulate,

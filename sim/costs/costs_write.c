@@ -43,6 +43,7 @@ static void write_head(FILE *out, const dl_costs *costs)
     } numbers[] = {
         {"parameter_bytes", costs->parameter_bytes, 0},
         {"state_bytes", costs->state_bytes, 0},
+        {"frozen_bytes", costs->frozen_bytes, 1},
         {"batch_min", costs->batch_min, 1},
         {"batch_max", costs->batch_max, 1},
         {"accumulate", costs->accumulate, 2},

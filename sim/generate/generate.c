@@ -161,7 +161,9 @@ void dl_generate_estimate(dl_scenario *scenario, const dl_gpu_model *gpu, dl_ari
         dl_architecture_make(&network, scenario->model, NULL) != DL_OK)
         return;
     const dl_quantity *flop = dl_gpu_model_flop_per_s(gpu, arithmetic);
-    const double parameters = (double)dl_architecture_parameters(&network) * network.tensor;
+    const double parameters =
+        (double)(dl_architecture_parameters(&network) + dl_architecture_frozen(&network)) *
+        network.tensor;
     const double cache_bytes = NUMBER_BYTES * network.cache_numbers * network.tensor;
     const double gpus = g->replica_gpus, weight_bytes = NUMBER_BYTES * parameters;
     /* Mean context of a request in flight: longer answers are in flight for longer. */

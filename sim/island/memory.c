@@ -120,6 +120,13 @@ static double block_gradients(const walk *w, const dl_model_layers *model)
     return most / 2;
 }
 
+/* Of the rank's stage, which has as large a part of them as of those that are trained. */
+static double frozen_bytes(const dl_memory_rank *rank)
+{
+    const double all = (double)rank->costs->frozen_bytes;
+    return all > 0 ? all * rank->parameter_bytes / (double)rank->costs->parameter_bytes : 0;
+}
+
 static void take_base(walk *w, const dl_model_layers *model)
 {
     const dl_memory_rank *rank = w->rank;
@@ -142,8 +149,9 @@ static void take_base(walk *w, const dl_model_layers *model)
     /* The previous step's gradients, and the parameters gathered beside this one's passes. */
     if (plan->late > 0 && plan->gathers_after) gathered = (summed + sent) * all;
     if (half) gradients += block_gradients(w, model);
+    const double frozen = frozen_bytes(rank);
     w->base = (dl_gpu_content){
-        .parameters = weights * versions,
+        .parameters = weights * versions + (plan->divides_parameters ? frozen / parts : frozen),
         .gradients = gradients,
         .optimizer = state / plan->sharers,
         .gathered = gathered,
@@ -170,7 +178,8 @@ static double gathered_at(const walk *w, const piece *p, int l, bool forward)
     const double before = w->by_layers ? bucket_at(w, p, l + 1) : here;
     const double parameters = w->base.gathered > 0 ? 0 : fmin(all, sent * (here + next));
     if (forward || rank->split.stages > 1) return parameters;
-    return parameters + fmin(all, sent * here + rank->plan.sum_frac * before);
+    return parameters +
+           fmin(all, (sent - rank->options->frozen_frac) * here + rank->plan.sum_frac * before);
 }
 
 static void look(walk *w, const dl_gpu_content *content)

@@ -8,7 +8,8 @@
  *
  * is in use, in addition to the permanent content:
  *
- *   parameters   4 bytes each; with half_weights of the costs 2, and 4 of the optimizer
+ *   parameters   4 bytes each; with half_weights of the costs 2, and 4 of the optimizer; of frozen
+ *                ones frozen_bytes of the costs
  *   gradients    4 bytes each; where weights have 16 bits those of a block's products as well,
  *                which are added to these (Transformer Engine keeps that buffer, get_dummy_wgrad)
  *   optimizer    from the costs

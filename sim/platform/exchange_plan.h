@@ -15,13 +15,15 @@ typedef struct dl_exchange_plan {
     int passes;         /* of a step, each with all collectives */
     int sharers;        /* ranks that divide the optimizer's state; 1: each has all of it */
     bool divides_gradients, divides_parameters;
-    int gathers;                  /* of a bucket's parameters in a pass, each before a use */
-    bool gathers_after;           /* of all parameters, after the update */
-    dl_collective_kind sum;       /* of a bucket's gradients, or messages */
-    double sum_frac, gather_frac; /* bytes sent for a byte of 32-bit numbers, by their type */
-    int bucket_copies;            /* of gradients: into buckets, and back */
-    dl_compression message;       /* form of what is pushed or reduced */
-    bool packs;                   /* messages are made, and read */
+    int gathers;            /* of a bucket's parameters in a pass, each before a use */
+    bool gathers_after;     /* of all parameters, after the update */
+    dl_collective_kind sum; /* of a bucket's gradients, or messages */
+    /* bytes sent for a byte of 32-bit numbers, by their type; with divided parameters those of frozen
+     * ones too */
+    double sum_frac, gather_frac;
+    int bucket_copies;      /* of gradients: into buckets, and back */
+    dl_compression message; /* form of what is pushed or reduced */
+    bool packs;             /* messages are made, and read */
 } dl_exchange_plan;
 
 /* Among ranks that divide parameters, or what [exchange] sharded says; without messages. */

@@ -173,6 +173,7 @@ typedef struct dl_gpu_options {
     dl_quantity port_bytes_per_s;           /* of each NIC; unknown: that of the costs or machine */
     dl_quantity site_bytes_per_s;           /* of each link between sites; unknown: the machine's */
     double message_ns;       /* from the point's costs, added to the links' latency */
+    double frozen_frac;      /* from the costs: bytes of frozen parameters over those of others */
     bool without_contention; /* links and memories serve each flow as if alone */
 } dl_gpu_options;
 

@@ -398,7 +398,8 @@ dl_exchange_plan dl_exchange_plan_among(const dl_gpu_options *options, bool divi
                : options->compression.kind == DL_COMPRESS_TOPK ? DL_ALLGATHER
                                                                : DL_ALLREDUCE,
         .sum_frac = divides ? dl_dtype_frac(options->reduce_dtype) : 1,
-        .gather_frac = divides ? dl_dtype_frac(options->param_dtype) : 1,
+        .gather_frac =
+            divides ? dl_dtype_frac(options->param_dtype) + (all ? options->frozen_frac : 0) : 1,
         .bucket_copies =
             options->overlap ? 2 - (options->bucket_views || of != DL_SHARDED_NONE) : 0,
     };

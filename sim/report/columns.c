@@ -805,7 +805,7 @@ static void add_keys(dl_results *results, const dl_study *study)
 }
 
 /* Tokens of a sample, 0: none; and its model FLOPs: a backward pass has two matrix products for
- * each one of the forward pass. */
+ * each one of the forward pass, one where weights are frozen. */
 static int64_t tokens_of(const dl_variant *variant, double *model_flop)
 {
     dl_architecture network = {0};
@@ -818,7 +818,8 @@ static int64_t tokens_of(const dl_variant *variant, double *model_flop)
     *model_flop = 0; /* of all GPUs that share the layers */
     for (size_t l = 0; l < network.layer_count; l++)
         *model_flop +=
-            3 * network.tensor * network.context * dl_pass_flop(&network.layers[l].forward);
+            network.tensor * network.context *
+            (3 * dl_pass_flop(&network.layers[l].forward) - network.layers[l].frozen_flop);
     dl_architecture_free(&network);
     return tokens;
 }

@@ -340,6 +340,11 @@ static void add_estimate(note_list *list, const dl_variant *variant)
                       : ""));
     free(interval);
     free(sustained);
+    if (costs->frozen_bytes > 0)
+        add(list, dl_format("adapters of %.4g million parameters are trained, the other %.4g "
+                            "billion of a GPU's part are frozen",
+                            (double)dl_architecture_parameters(&network) / 1e6,
+                            (double)dl_architecture_frozen(&network) / 1e9));
     add_arithmetic(list, arithmetic, dl_scenario_sharded(scenario), variant->costs.half_weights);
     dl_architecture_free(&network);
 }

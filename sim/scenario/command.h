@@ -14,9 +14,9 @@
 /* Name in error texts of a scenario without a file. */
 #define DL_SCENARIO_FROM_COMMAND "(command line)"
 
-#define DL_SCENARIO_OPTIONS 23 /* that stand for one key each */
+#define DL_SCENARIO_OPTIONS 25 /* that stand for one key each */
 /* With --set, --parameters, --parameter-type, --no-scale and --rules. */
-#define DL_SCENARIO_OPTIONS_ALL 28
+#define DL_SCENARIO_OPTIONS_ALL 30
 
 #define DL_SCENARIO_HELP_BYTES 320
 

@@ -231,6 +231,11 @@ static const dl_key rows[] = {
      .help = "activations of a transformer computed again in the backward pass: selective: the "
              "core of attention; full: all but the inputs of blocks; auto: the model's own key "
              "recompute"},
+    {"workload", "lora", WHOLE(0, 65536), .owner = DL_OF_NOBODY, .sweep = ',', .only = "model",
+     .help = "rank of adapters that are trained in place of a transformer's weights; 0: none"},
+    {"workload", "lora_targets", OWN, .form = "NAME, ...", .only = "lora",
+     .help = "matrices of a block that have them, by PEFT's names, or linear_qkv, linear_fc1, "
+             "all-linear; default: q_proj, v_proj"},
     {"workload", "samples_per_s", .type = DL_KEY_REAL, .low = 1e-6, .high = 1e9,
      SCENARIO(samples_per_s), .sweep = ',',
      .help = "throughput of one worker, in place of a cost file: a third of its step is forward, "

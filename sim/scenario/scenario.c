@@ -120,6 +120,34 @@ static dl_status read_gpu_costs(dl_scenario *scenario, const dl_ini *ini, dl_err
     return dl_ini_each(ini, entry, take_gpu_costs, &reader, err);
 }
 
+void dl_scenario_add_model_key(char **model, const char *key, const char *value)
+{
+    char *grown =
+        dl_format("%s%s%s=%s", *model, strchr(*model, ':') != NULL ? "," : ":", key, value);
+    free(*model);
+    *model = grown;
+}
+
+/* The model's text with the adapters of [workload]; NULL: no model is given. */
+static char *model_text(const dl_ini *ini)
+{
+    const dl_ini_entry *model = dl_ini_find(ini, "workload", "model");
+    const dl_ini_entry *rank = dl_ini_find(ini, "workload", "lora");
+    const dl_ini_entry *on = dl_ini_find(ini, "workload", "lora_targets");
+    if (model == NULL) return NULL;
+    char *text = dl_strdup(model->value);
+    if (rank == NULL || strcmp(rank->value, "0") == 0) return text;
+    dl_scenario_add_model_key(&text, "lora", rank->value);
+    if (on == NULL) return text;
+    char *joined = dl_strdup(on->value), *end = joined;
+    for (const char *at = on->value; *at != '\0'; at++)
+        if (*at != ' ') *end++ = *at == ',' ? '+' : *at;
+    *end = '\0';
+    dl_scenario_add_model_key(&text, "lora_targets", joined);
+    free(joined);
+    return text;
+}
+
 /* Checks that the model exists, and is given instead of costs. */
 static dl_status check_model(const dl_ini *ini, const char *model, dl_error *err)
 {
@@ -147,21 +175,21 @@ static bool trains_by_keys(const dl_ini *ini)
 
 static dl_status read_texts(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
 {
-    const char *name = NULL, *costs = NULL, *measured = NULL, *scale = NULL, *model = NULL,
-               *trace = NULL;
+    const char *name = NULL, *costs = NULL, *measured = NULL, *scale = NULL, *trace = NULL;
     const dl_ini_entry *number = dl_ini_find(ini, "workload", "samples_per_s");
     if (number != NULL && (dl_ini_find(ini, "workload", "costs") != NULL ||
                            dl_ini_find(ini, "workload", "model") != NULL)) {
         return dl_ini_error(ini, number, DL_ERR_DATA, err,
                             "costs or a model are given too: only one of them");
     }
+    scenario->model = model_text(ini);
     dl_status status;
     if ((status = dl_ini_get_string(ini, "scenario", "name", ini->path, &name, err)) ||
-        (status = dl_ini_get_string(ini, "workload", "model", "", &model, err)) ||
-        (status = check_model(ini, model, err)) ||
+        (status = check_model(ini, scenario->model, err)) ||
         (status = dl_ini_get_string(
              ini, "workload", "costs",
-             model[0] != '\0' || number != NULL || trains_by_keys(ini) ? "" : NULL, &costs, err)) ||
+             scenario->model != NULL || number != NULL || trains_by_keys(ini) ? "" : NULL, &costs,
+             err)) ||
         (status = dl_ini_get_string(ini, "workload", "scale_compute", "", &scale, err)) ||
         (status = dl_ini_get_string(ini, "workload", "trace", "", &trace, err)) ||
         (status = dl_ini_get_string(ini, "measured", "file", "", &measured, err))) {
@@ -170,7 +198,6 @@ static dl_status read_texts(dl_scenario *scenario, const dl_ini *ini, dl_error *
     scenario->path = dl_strdup(ini->path);
     scenario->name = dl_strdup(name);
     if (costs[0] != '\0') scenario->costs_path = dl_ini_beside(ini, costs);
-    if (model[0] != '\0') scenario->model = dl_strdup(model);
     if (measured[0] != '\0') scenario->measured_path = dl_ini_beside(ini, measured);
     if (scale[0] != '\0') scenario->scale_path = dl_ini_beside(ini, scale);
     if (trace[0] != '\0') scenario->trace_path = dl_ini_beside(ini, trace);

@@ -34,6 +34,9 @@ dl_status dl_sweep_number(const char *text, const dl_key *key, double *value,
 
 void dl_sweep_lists_free(dl_sweep_lists *lists);
 
+/* Appends a key to the text of a model. */
+void dl_scenario_add_model_key(char **model, const char *key, const char *value);
+
 /* Stands for all GPUs as workers, until the machine is read. */
 #define DL_WORKERS_ALL 0
 

@@ -20,15 +20,6 @@ dl_arithmetic dl_scenario_arithmetic(const dl_scenario *scenario)
     return dl_arithmetic_usual(&scenario->gpu->machine, dl_architecture_class(scenario->model));
 }
 
-/* Appends a key to the text of a model. */
-static void add_key(char **model, const char *key, const char *value)
-{
-    char *grown =
-        dl_format("%s%s%s=%s", *model, strchr(*model, ':') != NULL ? "," : ":", key, value);
-    free(*model);
-    *model = grown;
-}
-
 /* Appends the size of an axis, unless the text has its own. */
 static void add_axis(char **model, const char *key, int size)
 {
@@ -38,7 +29,7 @@ static void add_axis(char **model, const char *key, int size)
     snprintf(own, sizeof own, "%s=", key);
     for (at = at != NULL ? strstr(at, own) : NULL; at != NULL; at = strstr(at + 1, own))
         if (at[-1] == ',' || at[-1] == ':') return;
-    if (size > 1) add_key(model, key, number);
+    if (size > 1) dl_scenario_add_model_key(model, key, number);
 }
 
 /* The model's text with the layout's tp and cp, and the recomputation. */
@@ -49,7 +40,7 @@ static char *model_text(const dl_scenario *scenario)
     add_axis(&text, "tp", p != NULL ? p->tensor : 1);
     add_axis(&text, "cp", p != NULL ? p->context : 1);
     if (scenario->recompute > 0)
-        add_key(&text, "recompute", dl_recompute_names[scenario->recompute]);
+        dl_scenario_add_model_key(&text, "recompute", dl_recompute_names[scenario->recompute]);
     return text;
 }
 

@@ -162,6 +162,10 @@ static dl_status take_accumulation(dl_variant *variant, dl_error *err)
 
 dl_status dl_variant_take_settings(dl_variant *variant, dl_error *err)
 {
+    const dl_costs *costs = &variant->costs;
+    if (variant->scenario.gpu != NULL && costs->frozen_bytes > 0)
+        variant->scenario.gpu->frozen_frac =
+            (double)costs->frozen_bytes / (double)costs->parameter_bytes;
     take_place(variant);
     take_sharded(variant);
     take_overlap(variant);

@@ -84,6 +84,11 @@ const dl_word dl_scenario_words[] = {
     {"checkpointing", "workload.recompute", NULL},
     {"activation_checkpointing", "workload.recompute", NULL},
     {"gradient_checkpointing", "workload.recompute", NULL},
+    {"lora_r", "workload.lora", NULL},
+    {"lora_rank", "workload.lora", NULL},
+    {"target_modules", "workload.lora_targets", NULL},
+    {"peft", NULL, "write --lora RANK"},
+    {"qlora", NULL, "write --lora RANK, and --workload NAME:frozen_bits=4"},
     {NULL, NULL, NULL},
 };
 

@@ -76,6 +76,14 @@ int64_t dl_architecture_parameters(const dl_architecture *architecture)
     return sum;
 }
 
+int64_t dl_architecture_frozen(const dl_architecture *architecture)
+{
+    int64_t sum = 0;
+    for (size_t l = 0; l < architecture->layer_count; l++)
+        sum += architecture->layers[l].frozen_parameters;
+    return sum;
+}
+
 int dl_architecture_tensors(const dl_architecture *architecture)
 {
     int sum = 0;
@@ -178,14 +186,22 @@ static dl_status read_value(const dl_network_key *key, const char *text, int64_t
     size_t count = 0;
     while (key->choices[count] != NULL)
         count++;
-    const int found = dl_names_find(text, key->choices, count);
-    if (found >= 0) {
-        *value = found;
-        return DL_OK;
+    *value = 0;
+    for (const char *at = text; at != NULL; at = *at == '+' ? at + 1 : NULL) {
+        char *one = dl_strndup(at, key->joined ? strcspn(at, "+") : strlen(at));
+        const int found = dl_names_find(one, key->choices, count);
+        if (found >= 0) {
+            *value |= key->joined ? (int64_t)1 << found : found;
+        } else {
+            char hint[200];
+            dl_names_hint(hint, sizeof hint, one, key->choices, count);
+            dl_error_set(err, DL_ERR_NAME, "%s = %s: no such choice%s", key->name, one, hint);
+        }
+        at += strlen(one);
+        free(one);
+        if (found < 0) return DL_ERR_NAME;
     }
-    char hint[200];
-    dl_names_hint(hint, sizeof hint, text, key->choices, count);
-    return dl_error_set(err, DL_ERR_NAME, "%s = %s: no such choice%s", key->name, text, hint);
+    return DL_OK;
 }
 
 static dl_status read_key(const dl_network_kind *kind, const char *text, int64_t *values,
@@ -288,6 +304,7 @@ static void print_key(FILE *out, const dl_network_key *key)
         used += (size_t)snprintf(range + used, sizeof range - used, "%s%s", c > 0 ? " or " : "",
                                  key->choices[c]);
     }
+    if (key->joined) snprintf(range, sizeof range, "names of matrices");
     if (key->choices == NULL) {
         snprintf(range, sizeof range, "%lld to %lld", (long long)key->low, (long long)key->high);
     }

@@ -11,10 +11,12 @@
  *   model/config.json:sequence=4096              of Hugging Face's transformers
  *   llama3_70b:tp=8,recompute=full               one of eight GPUs that divide each layer
  *   llama3_70b:cp=4                              one of four that divide each sequence
+ *   llama3_70b:lora=16                           adapters of rank 16, all else is frozen
  *
  * Counted are
  *
- *   parameters   all that the optimizer updates; weights that two layers share once
+ *   parameters   all that the optimizer updates; weights that two layers share once. Frozen ones,
+ *                which adapters train in place of, apart: no gradient of them is computed
  *   flop         2 m n k of matrix products and convolutions; everything else counts 0. Backward
  *                has twice the forward's, or once where nothing before needs a gradient. Fused
  *                attention computes its scores again: 2.5 times. With causal attention that is
@@ -43,7 +45,7 @@
 
 #include "common/status.h"
 
-#define DL_PARTS_MAX 48
+#define DL_PARTS_MAX 64
 #define DL_TENSORS_MAX 24
 
 /* In fp16 under autocast a weight has 4 bytes. It is converted to 2 bytes for the forward pass,
@@ -103,6 +105,8 @@ typedef struct dl_architecture_layer {
     char *name;                              /* "conv1", "2a.conv1", "block3" */
     dl_layer_tensor tensors[DL_TENSORS_MAX]; /* [tensor_count] in the order of the network */
     int tensor_count;
+    int64_t frozen_parameters;           /* further ones, not trained */
+    double frozen_flop;                  /* of their products in the forward pass, of one sample */
     double output_numbers, kept_numbers; /* of one sample */
     double kept_wide;                    /* of the latter */
     double kept_in_half;                 /* further ones, of 2 bytes, in fp16 only */
@@ -129,6 +133,7 @@ typedef struct dl_architecture {
     int context;          /* GPUs that divide each sequence; likewise */
     /* collectives of one of tensor_forward: an all-reduce, or the pair; 0: none */
     int tensor_calls;
+    int frozen_bits;      /* of a frozen weight in memory; 0: those of products, not below 16 */
     double cache_numbers; /* keys and values of a token in all layers, of one sequence; 0: none */
     bool unfused;         /* counted operation by operation, although `fused` is possible */
     dl_architecture_layer *layers; /* [layer_count] in forward order */
@@ -149,6 +154,7 @@ int64_t dl_layer_parameters(const dl_architecture_layer *layer);
 
 /* Sums over all layers; per sample where applicable. */
 int64_t dl_architecture_parameters(const dl_architecture *architecture);
+int64_t dl_architecture_frozen(const dl_architecture *architecture); /* parameters */
 int dl_architecture_tensors(const dl_architecture *architecture);
 /* Forward and backward; `in_half`: in fp16, bf16 or fp8; `in_eight`: in fp8. */
 int dl_architecture_kernels(const dl_architecture *architecture, bool in_half, bool in_eight);

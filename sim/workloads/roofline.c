@@ -354,6 +354,12 @@ static double input_bytes(const dl_architecture *architecture)
            architecture->context;
 }
 
+static int frozen_bits(const dl_architecture *architecture, const dl_roofline *roofline)
+{
+    return architecture->frozen_bits > 0 ? architecture->frozen_bits
+                                         : 8 * (int)roofline->bytes_per_number;
+}
+
 static void set_op(dl_op_cost *op, const char *layer, const char *phase,
                    const dl_roofline *roofline, const dl_layer_pass *pass)
 {
@@ -367,7 +373,8 @@ static void set_op(dl_op_cost *op, const char *layer, const char *phase,
     };
 }
 
-/* Buckets are filled from the last tensor on; units, from the last layer on. */
+/* Buckets are filled from the last tensor on; units, from the last layer on. Units that also have
+ * frozen parameters are buckets of their own, however few the trained ones are. */
 static void set_gradients(dl_costs *costs, const dl_architecture *architecture,
                           const dl_roofline *roofline, bool units)
 {
@@ -393,6 +400,12 @@ static void set_gradients(dl_costs *costs, const dl_architecture *architecture,
     }
     for (size_t r = 0; r < i; r++)
         ready[r].share /= all_ns;
+    if (units && dl_architecture_frozen(architecture) > 0) {
+        costs->gradients = ready;
+        costs->gradient_count = i;
+        costs->overlap = true;
+        return;
+    }
     dl_costs_fill_buckets(costs, ready, i);
     free(ready);
 }
@@ -484,6 +497,7 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
     const dl_efficiency *efficiency = dl_efficiency_of(gpu->name, architecture->class, arithmetic);
     const size_t layers = architecture->layer_count;
     const int64_t parameters = dl_architecture_parameters(architecture);
+    const int64_t frozen = dl_architecture_frozen(architecture);
     const bool is_fused = architecture->class == DL_MODEL_TRANSFORMER && !architecture->unfused;
     dl_roofline roofline = {0};
     if (arithmetic == DL_FP8 && architecture->class != DL_MODEL_TRANSFORMER) {
@@ -501,6 +515,7 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
         .device = dl_strdup(gpu->name),
         .parameter_bytes = parameters * PARAMETER_BYTES,
         .state_bytes = parameters * PARAMETER_BYTES * state_numbers[optimizer],
+        .frozen_bytes = frozen * frozen_bits(architecture, &roofline) / 8,
         .ops = dl_calloc(2 * layers + 2, sizeof *costs->ops, "operations"),
         .op_count = 2 * layers + 2,
         .layers = dl_calloc(layers, sizeof *costs->layers, "layers"),

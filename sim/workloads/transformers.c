@@ -30,6 +30,9 @@ enum {
     RECOMPUTE,
     SUMS,
     LOSS,
+    LORA,
+    LORA_TARGETS,
+    FROZEN_BITS,
     KEYS
 };
 enum { NO, YES };
@@ -37,6 +40,19 @@ enum { DECODER, ENCODER };
 enum { FUSED, PLAIN, CUDNN };
 enum { LAYER_NORM, RMS_NORM };
 enum { LOSS_PLAIN, LOSS_MEGATRON, LOSS_FUSED };
+/* PEFT's names of a block's matrices, and Megatron-LM's of those before them joined into one. */
+enum {
+    Q_PROJ,
+    K_PROJ,
+    V_PROJ,
+    LINEAR_QKV,
+    O_PROJ,
+    GATE_PROJ,
+    UP_PROJ,
+    LINEAR_FC1,
+    DOWN_PROJ,
+    ALL_LINEAR
+};
 enum { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, RECOMPUTE_PRODUCTS };
 
 static const char *const no_yes[] = {"no", "yes", NULL};
@@ -46,6 +62,10 @@ static const char *const sums[] = {"apart", "within", NULL};
 static const char *const norms[] = {"layer", "rms", NULL};
 static const char *const losses[] = {"plain", "megatron", "fused", NULL};
 static const char *const recomputed[] = {"none", "selective", "full", "products", NULL};
+
+static const char *const targets[] = {"q_proj",    "k_proj",     "v_proj",  "linear_qkv",
+                                      "o_proj",    "gate_proj",  "up_proj", "linear_fc1",
+                                      "down_proj", "all-linear", NULL};
 
 static const dl_network_key keys[KEYS] = {
     [LAYERS] = {"layers", NULL, 1, 1000, "blocks"},
@@ -92,6 +112,17 @@ static const dl_network_key keys[KEYS] = {
     [LOSS] = {"loss", losses, 0, 0,
               "bytes of a score that are in memory in 16 bits: plain 14, megatron 6 (its fused "
               "cross-entropy), fused 4 (FlashAttention's, or compiled); times are those of plain"},
+    [LORA] = {"lora", NULL, 0, 1 << 16,
+              "rank of adapters that are trained in place of all weights; 0: none"},
+    [LORA_TARGETS] =
+        {"lora_targets", targets, 0, 0,
+         "what has them, joined by +: q_proj, k_proj and v_proj, or linear_qkv for all "
+         "three; o_proj; gate_proj and up_proj, or linear_fc1; down_proj; all-linear; "
+         "default q_proj+v_proj",
+         .joined = true},
+    [FROZEN_BITS] = {"frozen_bits", NULL, 0, 32,
+                     "in memory, of a weight that is not trained; below 8 it is converted before "
+                     "each product; 0: 16, in fp32 and tf32 32"},
 };
 
 /* All numbers are per sample, and per GPU of the `context` that divide its tokens and the `tensor` that divide the layers as in Megatron-LM
@@ -104,6 +135,9 @@ typedef struct sizes {
     double context; /* GPUs that have `tokens` each */
     double norm_parameters;
     double tensor;
+    double rank; /* of adapters; 0: all weights are trained */
+    int64_t targets;
+    int frozen_bits;
     int recompute, loss;
     bool bias, gated, causal, plain, cudnn, rotary, rms, fused, dropout, by_tokens, within;
 } sizes;
@@ -148,6 +182,16 @@ static int projections(const sizes *s)
     return s->causal && s->bias ? 1 : 3; /* GPT-2's queries, keys and values are one product */
 }
 
+/* Adds tensors that are trained, or, beside adapters, frozen. */
+static void add_tensors(dl_architecture_layer *layer, const sizes *s, int count, double parameters)
+{
+    if (s->rank > 0) {
+        layer->frozen_parameters += (int64_t)parameters * count;
+    } else {
+        dl_layer_add_tensors(layer, count, parameters);
+    }
+}
+
 /* Plain PyTorch under autocast; x is the stream in 32 bits, n its numbers, k the products that read
  * the result; each converts it, and its gradient back:
  *
@@ -159,17 +203,20 @@ static int projections(const sizes *s)
  *                both ways to x, 3 n
  *
  * and the sum of k gradients, 3 n each but for the first (huggingface/transformers at 5dd4a635,
- * models/llama/modeling_llama.py, LlamaRMSNorm; PyTorch, tools/autograd/derivatives.yaml). */
+ * models/llama/modeling_llama.py, LlamaRMSNorm; PyTorch, tools/autograd/derivatives.yaml). A frozen
+ * weight has neither its product nor its sum. */
 static void add_plain_norm(dl_architecture_layer *layer, const sizes *s, int k)
 {
-    const double n = s->own_tokens * s->width, forward = s->rms ? 7 : 2, backward = s->rms ? 23 : 5;
+    const bool frozen = s->rank > 0;
+    const double n = s->own_tokens * s->width, forward = s->rms ? 7 : 2;
+    const double backward = s->rms ? 23 - 4 * frozen : 5 - 2 * frozen;
     add_moves(&layer->forward, (moves){.wide = forward * n,
                                        .casts = k * n,
                                        .kernels = s->rms ? 6 : 1,
                                        .kernels_in_half = k});
     add_moves(&layer->backward, (moves){.wide = (backward + 3 * (k - 1)) * n,
                                         .casts = k * n,
-                                        .kernels = (s->rms ? 14 : 2) + k - 1,
+                                        .kernels = (s->rms ? 14 - 2 * frozen : 2 - frozen) + k - 1,
                                         .kernels_in_half = k});
     layer->forward.parts[layer->forward.count - 1].weights = s->norm_parameters;
     layer->backward.parts[layer->backward.count - 1].weights = s->norm_parameters;
@@ -179,18 +226,18 @@ static void add_plain_norm(dl_architecture_layer *layer, const sizes *s, int k)
 }
 
 /* One kernel; backward, two kernels read both inputs: for the input's gradient, and for the
- * parameters'. */
+ * parameters', unless frozen. */
 static void add_norm(dl_architecture_layer *layer, const sizes *s, int readers)
 {
     const double stream = s->own_tokens * s->width;
     if (s->fused) {
         add_stream(&layer->forward, s, 2 * stream, stream, s->norm_parameters);
-        add_stream(&layer->backward, s, 5 * stream, stream, s->norm_parameters);
+        add_stream(&layer->backward, s, (s->rank > 0 ? 3 : 5) * stream, stream, s->norm_parameters);
         layer->kept_numbers += 2 * stream;
     } else {
         add_plain_norm(layer, s, readers);
     }
-    dl_layer_add_tensors(layer, s->norm_parameters > s->width ? 2 : 1, s->width);
+    add_tensors(layer, s, s->norm_parameters > s->width ? 2 : 1, s->width);
 }
 
 /* Outputs of one of the `matrices`: three are those of queries, keys and values. */
@@ -202,7 +249,9 @@ static double part_of(const sizes *s, double outputs, int matrices, int number)
 
 /* A product of `rows` vectors with a matrix of `inputs` x `outputs`, whose weights are `matrices`
  * tensors; 0: another layer's. Without fusion each tensor has its own product, and in fp16 its
- * weights, and their gradients, are converted. */
+ * weights, and their gradients, are converted. Of frozen weights the backward pass has the input's
+ * gradient only; they have 16 bits as products read them, or fewer, which a kernel before converts:
+ * 16 bits written for those read. */
 static void add_product(dl_architecture_layer *layer, const sizes *s, double rows, double inputs,
                         double outputs, int matrices)
 {
@@ -210,39 +259,89 @@ static void add_product(dl_architecture_layer *layer, const sizes *s, double row
     const double weights = outputs * (inputs + s->bias);
     const int products = s->fused || matrices == 0 ? 1 : matrices;
     const double numbers = rows * (products * inputs + outputs);
+    const bool frozen = s->rank > 0, packed = s->frozen_bits > 0 && s->frozen_bits < 8;
+    const int ways = frozen ? 1 : 2; /* gradients */
     dl_layer_part *forward = dl_pass_add(&layer->forward, flop, numbers, weights, products);
     dl_layer_part *backward =
-        dl_pass_add(&layer->backward, 2 * flop, 2 * numbers, 2 * weights, 2 * products);
-    if (s->fused) {
+        dl_pass_add(&layer->backward, ways * flop, ways * numbers, ways * weights, ways * products);
+    forward->narrow = backward->narrow = fmin(inputs, outputs) < DL_NARROW;
+    if (frozen) {
+        layer->frozen_flop += flop;
+        forward->half_weights = backward->half_weights =
+            packed ? weights * (s->frozen_bits + 16) / 16 : 0;
+        forward->kernels_in_half = backward->kernels_in_half = packed ? products : 0;
+    } else if (s->fused) {
         forward->half_weights = 0;
         backward->half_weights = s->within ? 0 : DL_SUMMED_WEIGHTS * weights;
-    }
-    forward->narrow = backward->narrow = fmin(inputs, outputs) < DL_NARROW;
-    if (!s->fused) {
+    } else {
         forward->kernels_in_half = backward->kernels_in_half = products * (1 + s->bias);
     }
     for (int m = 0; m < matrices; m++)
-        dl_layer_add_tensors(layer, 1, inputs * part_of(s, outputs, matrices, m));
+        add_tensors(layer, s, 1, inputs * part_of(s, outputs, matrices, m));
     if (s->bias) { /* its gradient */
-        dl_pass_add(&layer->backward, 0, rows * outputs, 0, products);
+        if (!frozen) dl_pass_add(&layer->backward, 0, rows * outputs, 0, products);
         for (int m = 0; m < matrices; m++)
-            dl_layer_add_tensors(layer, 1, part_of(s, outputs, matrices, m));
+            add_tensors(layer, s, 1, part_of(s, outputs, matrices, m));
     }
+}
+
+static void add_elementwise(dl_architecture_layer *layer, double forward, double backward,
+                            int kernels)
+{
+    dl_pass_add(&layer->forward, 0, forward, 0, kernels);
+    dl_pass_add(&layer->backward, 0, backward, 0, kernels);
+}
+
+/* An adapter beside a frozen matrix (Hu et al. 2021, arXiv 2106.09685): two products, from `inputs`
+ * to `rank` to `outputs` numbers of a token; the result is scaled and added, its gradient scaled,
+ * the gradient of the input added. The `tensor` GPUs divide the matrix that has a full side by
+ * `rank` or its outputs; what they exchange for that, `rank` numbers of a token, is not counted. */
+static void add_adapter(dl_architecture_layer *layer, const sizes *s, double inputs, double outputs,
+                        bool divides_inputs)
+{
+    const double down = s->rank * inputs / (divides_inputs ? 1 : s->tensor);
+    const double up = s->rank * outputs / (divides_inputs ? s->tensor : 1);
+    const double in = s->tokens * inputs, between = s->tokens * s->rank, out = s->tokens * outputs;
+    const double flop = 2 * s->tokens * (down + up), numbers = in + 2 * between + out;
+    dl_pass_add(&layer->forward, flop, numbers, down + up, 2)->narrow = true;
+    dl_pass_add(&layer->backward, 2 * flop, 2 * numbers, 2 * (down + up), 4)->narrow = true;
+    add_elementwise(layer, (s->fused ? 3 : 5) * out, 2 * out + 3 * in, 2);
+    layer->kept_numbers += between;
+    dl_layer_add_tensors(layer, 1, down);
+    dl_layer_add_tensors(layer, 1, up);
 }
 
 /* The same for a linear layer of a block, which runs in fp8 if chosen: its input is converted
  * before the forward pass, the gradient of its output before the backward pass, each read by the
  * products once or twice; results have 16 bits (Transformer Engine, "Using FP8 with Transformer
- * Engine"). */
+ * Engine"). Beside frozen weights each is read once, so converted to one layout, 3 bytes of 4.
+ *
+ * Targets `first` to `last` are its matrices, and of several the last one all of them joined. If
+ * none has an adapter, the input is not needed: `kept` numbers, of which each product of plain
+ * PyTorch in fp16 has a copy. */
 static void add_linear(dl_architecture_layer *layer, const sizes *s, double inputs, double outputs,
-                       int matrices)
+                       int matrices, int first, int last, double kept)
 {
     const int forward = layer->forward.count, backward = layer->backward.count;
     add_product(layer, s, s->tokens, inputs, outputs, matrices);
     const int products = layer->forward.parts[forward].kernels;
     const double in = s->tokens * products * inputs, out = s->tokens * outputs;
-    layer->forward.parts[forward].eight = (dl_eight_bits){in, in, products};
-    layer->backward.parts[backward].eight = (dl_eight_bits){out, in + 2 * out, products};
+    const bool frozen = s->rank > 0;
+    const double layouts = frozen ? 0.75 : 1;
+    layer->forward.parts[forward].eight = (dl_eight_bits){layouts * in, in, products};
+    layer->backward.parts[backward].eight =
+        (dl_eight_bits){layouts * out, frozen ? out : in + 2 * out, products};
+    if (!frozen) return;
+    int adapted = 0;
+    for (int t = first; t <= last; t++) {
+        const bool joined = t == LINEAR_QKV || t == LINEAR_FC1;
+        if (!(s->targets >> t & 1)) continue;
+        add_adapter(layer, s, inputs, joined ? outputs : part_of(s, outputs, matrices, t - first),
+                    t == O_PROJ || t == DOWN_PROJ);
+        adapted += joined ? products : 1;
+    }
+    if (adapted == 0) layer->kept_numbers -= kept;
+    layer->kept_in_half -= (products - fmin(fmax(1, adapted), products)) * kept;
 }
 
 /* Adds a block's output to the stream; the gradient goes to both. */
@@ -259,13 +358,6 @@ static void add_sum(dl_architecture_layer *layer, const sizes *s)
     dl_pass_add(&layer->forward, 0, 3 * stream, 0, 1)->wide = s->fused ? 0 : 2 * stream;
     add_stream(&layer->backward, s, 3 * stream, stream, 0);
     if (!s->fused) layer->backward.parts[layer->backward.count - 1].kernels_in_half = 1;
-}
-
-static void add_elementwise(dl_architecture_layer *layer, double forward, double backward,
-                            int kernels)
-{
-    dl_pass_add(&layer->forward, 0, forward, 0, kernels);
-    dl_pass_add(&layer->backward, 0, backward, 0, kernels);
 }
 
 /* The gate's activation and its product with the other half: 2 + 3 numbers each, backward 3 of the
@@ -445,7 +537,7 @@ static void set_collectives(dl_architecture_layer *layer, const sizes *s, double
  * tensor by tensor, or within the products of `matrices`; the bytes count as those of weights. */
 static void add_to_sums(dl_architecture_layer *layer, const sizes *s, int matrices)
 {
-    const int apart = layer->tensor_count - (s->within ? matrices : 0);
+    const int apart = layer->tensor_count - (s->within && s->rank == 0 ? matrices : 0);
     if (s->fused) layer->backward.parts[0].kernels += apart;
 }
 
@@ -466,25 +558,27 @@ static void add_block(dl_architecture *architecture, const sizes *s, char *name)
     const double stream = s->own_tokens * s->width, qkv = s->query_width + 2 * s->kv_width;
     const int gates = s->gated ? 2 : 1;
     add_norm(layer, s, projections(s));
-    add_linear(layer, s, s->width, qkv, projections(s));
+    const int apart = projections(s);
+    add_linear(layer, s, s->width, qkv, apart, apart > 1 ? Q_PROJ : LINEAR_QKV, LINEAR_QKV, stream);
     if (s->rotary) add_rotation(layer, s);
     const int core = layer->forward.count;
     const double numbers = layer->kept_numbers, wide = layer->kept_wide, half = layer->kept_in_half;
     add_attention(layer, s);
     const int behind = layer->forward.count;
     if (s->recompute == RECOMPUTE_SELECTIVE) keep_only(layer, numbers, wide, half);
-    add_linear(layer, s, s->query_width, s->width, 1);
+    add_linear(layer, s, s->query_width, s->width, 1, O_PROJ, O_PROJ, 0);
     add_sum(layer, s);
     add_norm(layer, s, gates);
-    add_linear(layer, s, s->width, s->inside * gates, gates);
+    add_linear(layer, s, s->width, s->inside * gates, gates, s->gated ? GATE_PROJ : UP_PROJ,
+               LINEAR_FC1, stream);
     add_activation(layer, s);
-    add_linear(layer, s, s->inside, s->width, 1);
+    add_linear(layer, s, s->inside, s->width, 1, DOWN_PROJ, DOWN_PROJ, s->tokens * s->inside);
     add_sum(layer, s);
     layer->output_numbers = s->tokens * s->width / s->tensor;
     /* Kept besides: queries, keys and values, and attention's result. */
     layer->kept_numbers += s->tokens * (s->query_width + qkv);
     layer->working_numbers += working_of(s, gates);
-    add_to_sums(layer, s, projections(s) + gates + 2);
+    add_to_sums(layer, s, apart + gates + 2);
     const bool full = s->recompute == RECOMPUTE_FULL;
     if (full) {
         add_again(layer, 0, layer->forward.count);
@@ -495,8 +589,10 @@ static void add_block(dl_architecture *architecture, const sizes *s, char *name)
         recompute_products(layer, s);
     }
     layer->rings_again = full || s->recompute == RECOMPUTE_SELECTIVE;
-    set_collectives(layer, s, 2, (s->by_tokens ? 1 : 0) + (full ? 2 : 0));
-    if (s->tensor > 1) add_beside(layer, s, qkv + s->inside * gates);
+    /* Beside frozen weights gradients of inputs have no products to be reduced beside. */
+    const int waits = s->rank > 0 ? 2 : s->by_tokens;
+    set_collectives(layer, s, 2, waits + (full ? 2 : 0));
+    if (s->tensor > 1 && s->rank == 0) add_beside(layer, s, qkv + s->inside * gates);
 }
 
 static void add_embedding(dl_architecture *architecture, const sizes *s, const int64_t *values,
@@ -519,10 +615,14 @@ static void add_embedding(dl_architecture *architecture, const sizes *s, const i
         layer->kept_wide += stream / 4;
     }
     for (int t = 0; t < 3; t++)
-        if (tables[t] > 0) dl_layer_add_tensors(layer, 1, tables[t] * s->width);
+        if (tables[t] > 0) add_tensors(layer, s, 1, tables[t] * s->width);
     layer->output_numbers = s->tokens * s->width / s->tensor;
-    set_collectives(layer, s, s->by_tokens ? 0.5 : 1, s->by_tokens ? 0.5 : 0);
+    set_collectives(layer, s, s->by_tokens ? 0.5 : 1, s->by_tokens && s->rank == 0 ? 0.5 : 0);
     if (norm) add_norm(layer, s, 1); /* its result is the first block's input */
+    if (s->rank > 0) {
+        layer->backward.count = 0; /* no gradients before the first adapter */
+        layer->kept_numbers = layer->kept_wide = layer->kept_in_half = 0;
+    }
 }
 
 /* The last norm, the scores of all tokens, and the loss. Its log-softmax reads the scores for the
@@ -547,7 +647,7 @@ static void add_token_head(dl_architecture *architecture, const sizes *s, bool t
     layer->output_numbers = scores;
     add_to_sums(layer, s, tied ? 0 : 1);
     set_collectives(layer, s, s->by_tokens ? 0.5 : 0, 1);
-    layer->kept_numbers += scores;
+    layer->kept_numbers += scores - (s->rank > 0 ? s->own_tokens * s->width : 0);
     layer->kept_wide += s->loss == LOSS_FUSED ? 0 : scores;
     layer->working_numbers = s->loss == LOSS_PLAIN ? 3 * scores : scores;
     layer->working_wide = s->loss == LOSS_PLAIN ? 2 * scores : 0;
@@ -589,9 +689,35 @@ static dl_status check(const int64_t *values, int64_t kv_heads, int64_t inside, 
     if (kv_heads % tensor != 0 && tensor % kv_heads != 0)
         return not_divided(err, "tp", tensor, "kv_heads", kv_heads);
     if (inside % tensor != 0) return not_divided(err, "tp", tensor, "feed_forward", inside);
+    if (values[LORA] > 0 && values[RECOMPUTE] == RECOMPUTE_PRODUCTS)
+        return dl_error_set(err, DL_ERR_RANGE,
+                            "recompute = products: with lora none, selective, full");
     if (values[POSITIONS] > 0 && values[SEQUENCE] > values[POSITIONS]) {
         return dl_error_set(err, DL_ERR_RANGE, "sequence = %lld: only %lld positions are learned",
                             (long long)values[SEQUENCE], (long long)values[POSITIONS]);
+    }
+    return DL_OK;
+}
+
+/* Finds what has adapters; the default is PEFT's for Llama and GPT-2. */
+static dl_status take_targets(const int64_t *values, sizes *s, dl_error *err)
+{
+    const bool joined = projections(s) == 1;
+    const int64_t query_value = joined ? 1 << LINEAR_QKV : 1 << Q_PROJ | 1 << V_PROJ;
+    const int64_t all = query_value | !joined << K_PROJ | 1 << O_PROJ | s->gated << GATE_PROJ |
+                        1 << UP_PROJ | 1 << DOWN_PROJ;
+    const int64_t lacks =
+        joined << Q_PROJ | joined << K_PROJ | joined << V_PROJ | !s->gated << GATE_PROJ;
+    s->targets = values[LORA_TARGETS];
+    if (s->rank == 0 && (s->targets > 0 || s->frozen_bits > 0))
+        return dl_error_set(err, DL_ERR_RANGE, "%s: this needs lora, the rank",
+                            s->targets > 0 ? "lora_targets" : "frozen_bits");
+    if (s->targets == 0) s->targets = query_value;
+    if (s->targets == 1 << ALL_LINEAR) s->targets = all;
+    for (int t = Q_PROJ; t <= GATE_PROJ; t++) {
+        if (!(s->targets & lacks & 1 << t)) continue;
+        return dl_error_set(err, DL_ERR_RANGE, "lora_targets = %s: blocks have %s", targets[t],
+                            t == GATE_PROJ ? "no gate: up_proj" : "one matrix: linear_qkv");
     }
     return DL_OK;
 }
@@ -618,7 +744,7 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
     const double head = values[HEAD_WIDTH] > 0 ? (double)values[HEAD_WIDTH] : width / values[HEADS];
     const bool by_tokens = tensor > 1 && values[SEQUENCE_PARALLEL] == YES;
     const double tokens = (double)(values[SEQUENCE] / context);
-    const sizes s = {
+    sizes s = {
         .tokens = tokens,
         .context = (double)context,
         .own_tokens = tokens / (by_tokens ? tensor : 1),
@@ -630,6 +756,8 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
         .heads = heads,
         .norm_parameters = values[NORM] == RMS_NORM ? width : 2 * width,
         .tensor = tensor,
+        .rank = (double)values[LORA],
+        .frozen_bits = (int)values[FROZEN_BITS],
         .recompute = (int)values[RECOMPUTE],
         .loss = (int)values[LOSS],
         .bias = values[BIAS] == YES,
@@ -644,7 +772,10 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
         .by_tokens = by_tokens,
         .within = values[SUMS] == 1,
     };
+    status = take_targets(values, &s, err);
+    if (status != DL_OK) return status;
     architecture->sequence = values[SEQUENCE];
+    architecture->frozen_bits = s.frozen_bits;
     architecture->unfused = !s.fused;
     architecture->tensor = (int)values[TENSOR];
     architecture->context = (int)context;
@@ -810,6 +941,9 @@ static const dl_word key_words[] = {
     {"checkpoint", "recompute", NULL},
     {"activation_checkpointing", "recompute", NULL},
     {"gradient_checkpointing", "recompute", NULL},
+    {"lora_rank", "lora", NULL},
+    {"lora_r", "lora", NULL},
+    {"target_modules", "lora_targets", NULL},
     {NULL, NULL, NULL},
 };
 

@@ -11,9 +11,10 @@ typedef struct dl_network_key {
     const char *const *choices; /* NULL: a whole number */
     int64_t low, high;
     const char *help;
+    bool joined; /* several of the choices with + between them: the value has a bit for each */
 } dl_network_key;
 
-#define DL_NETWORK_KEYS_MAX 24
+#define DL_NETWORK_KEYS_MAX 28
 
 /* A named network: a value for each of its kind's keys. */
 typedef struct dl_named_network {

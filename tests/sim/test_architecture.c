@@ -531,6 +531,78 @@ static void errors_name_what_is_near(void **state)
     }
 }
 
+/* PEFT's print_trainable_parameters of GPT-2 with rank 8 and of Llama 2 7B with rank 8, and 16 on all
+ * linear layers. MLPerf's Llama 2 70B: rank 16 on queries, keys and values, in one matrix for Megatron-LM,
+ * 16 (8192 + 10240), or in three, 3 x 16 x 8192 + 16 (8192 + 2 x 1024), and on the projection, 16 (2 x
+ * 8192), in each of 80 blocks. All others are frozen. */
+static void adapters_have_the_published_parameters(void **state)
+{
+    static const struct {
+        const char *base, *adapters;
+        int64_t parameters;
+    } cases[] = {
+        {"gpt2", "lora=8", 294912},
+        {"gpt2", "lora=8,lora_targets=linear_qkv", 294912},
+        {"llama", "lora=8", 4194304},
+        {"llama", "lora=16,lora_targets=all-linear", 39976960},
+        {"llama2_70b", "lora=16,lora_targets=linear_qkv+o_proj", 80 * 16 * (8192 + 10240 + 2 * 8192)},
+        {"llama2_70b", "lora_r=16,target_modules=q_proj+k_proj+v_proj+o_proj", 65536000},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *text = dl_format("%s:%s", cases[i].base, cases[i].adapters);
+        dl_architecture all = make(cases[i].base), a = make(text);
+        if (dl_architecture_parameters(&a) != cases[i].parameters)
+            fail_msg("%s: %lld parameters", text, (long long)dl_architecture_parameters(&a));
+        assert_int_equal(dl_architecture_frozen(&a), dl_architecture_parameters(&all));
+        dl_architecture_free(&a);
+        dl_architecture_free(&all);
+        free(text);
+    }
+}
+
+/* The block of a_block_on_two_gpus, on one: products of 768 flop, attention 72, scores 120; adapters of
+ * rank 1 beside queries, 2 x 3 tokens x (4 + 4), and the last product, 2 x 3 (8 + 4). Backward products
+ * have one gradient, attention 2.5 times, adapters two; nothing behind the first block. The inputs of the
+ * first product (12 numbers) and of the last (24) are needed, not that between them, nor the head's; each
+ * adapter keeps 3 numbers. On two GPUs each has half of all adapters, and all collectives are waited for. */
+static void adapters_by_hand(void **state)
+{
+    static const char base[] = "transformer:layers=1,width=4,heads=2,feed_forward=8,sequence=3,"
+                               "vocabulary=5,positions=0,bias=no,fused=yes";
+    char *text = dl_format("%s,lora=1,lora_targets=q_proj+down_proj", base);
+    char *half_text = dl_format("%s,tp=2", text), *four_text = dl_format("%s,frozen_bits=4", text);
+    (void)state;
+    dl_architecture all = make(base), a = make(text), half = make(half_text), four = make(four_text);
+    const dl_architecture_layer *block = &a.layers[1], *whole = &all.layers[1];
+    const double adapters = 48 + 72;
+    assert_int_equal(dl_architecture_parameters(&a), (4 + 4) + (8 + 4));
+    assert_int_equal(dl_architecture_tensors(&a), 4);
+    assert_true(near_scaled(forward_flop(&a), 768 + 72 + 120 + adapters, 0, 1e-12));
+    assert_true(near_scaled(backward_flop(&a), 768 + 2.5 * 72 + 120 + 2 * adapters, 0, 1e-12));
+    assert_true(near_scaled(block->frozen_flop, 768, 0, 1e-12));
+    assert_int_equal(a.layers[0].backward.count, 0);
+    assert_true(near_scaled(whole->kept_numbers - block->kept_numbers, 12 - 2 * 3, 0, 1e-12));
+    assert_true(
+        near_scaled(all.layers[2].kept_numbers - a.layers[2].kept_numbers, 12, 0, 1e-12));
+    assert_true(near_scaled(block->backward.parts[1].half_weights, 0, 0, 0));
+    /* The first product's 48 weights of 4 bits, and of 16 again: as 60 of 16. */
+    assert_true(near_scaled(four.layers[1].forward.parts[1].half_weights, 60, 0, 1e-12));
+    assert_true(near_scaled(four.layers[1].backward.parts[1].half_weights, 60, 0, 1e-12));
+    assert_int_equal(dl_architecture_parameters(&half), ((4 + 4) + (8 + 4)) / 2);
+    assert_true(near_scaled(dl_pass_flop(&half.layers[1].backward),
+                            dl_pass_flop(&block->backward) / 2, 0, 1e-12));
+    assert_true(near_scaled(half.layers[1].tensor_backward, 2, 0, 0));
+    assert_true(near_scaled(half.layers[1].tensor_beside, 0, 0, 0));
+    dl_architecture_free(&all);
+    dl_architecture_free(&a);
+    dl_architecture_free(&half);
+    dl_architecture_free(&four);
+    free(text);
+    free(half_text);
+    free(four_text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -547,6 +619,8 @@ int main(void)
         cmocka_unit_test(resnet50_sums),
         cmocka_unit_test(a_convolution_by_hand),
         cmocka_unit_test(images_in_the_default_order_are_converted),
+        cmocka_unit_test(adapters_have_the_published_parameters),
+        cmocka_unit_test(adapters_by_hand),
         cmocka_unit_test(other_programs_words_mean_the_same),
         cmocka_unit_test(config_json_is_a_network),
         cmocka_unit_test(errors_name_what_is_near),

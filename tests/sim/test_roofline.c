@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/alloc.h"
 #include "sim/workloads/roofline.h"
 #include "tests/check.h"
 #include "tests/near.h"
@@ -400,6 +401,38 @@ static void units_are_whole_layers(void **state)
     dl_costs_free(&costs);
 }
 
+/* Adapters of 2 x 8 (4096 + 4096) parameters beside each of 32 blocks of Llama 2 7B: gradients, 16-bit
+ * weights' 32-bit copy and two numbers of state are theirs. The 6738415616 frozen ones have 16 bits, or as
+ * many as are given, 32 in fp32. */
+static void only_adapters_are_exchanged(void **state)
+{
+    static const struct {
+        const char *bits;
+        dl_arithmetic arithmetic;
+        double bytes;
+    } cases[] = {{"", DL_BF16, 2}, {",frozen_bits=4", DL_BF16, 0.5}, {"", DL_FP32, 4}};
+    (void)state;
+    const double adapters = 32 * 2 * 8 * 8192;
+    dl_gpu_model model = gpu();
+    model.bf16_flop_per_s = known(1e12);
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        dl_costs costs = {0};
+        dl_architecture llama = {0};
+        char *text = dl_format("llama:lora=8,fused=yes%s", cases[c].bits);
+        assert_int_equal(dl_architecture_make(&llama, text, NULL), DL_OK);
+        assert_int_equal(dl_roofline_costs(&costs, &llama, &model, cases[c].arithmetic, DL_ADAM,
+                                           false, NULL),
+                         DL_OK);
+        assert_true(near_scaled((double)costs.parameter_bytes, 4 * adapters, 0, 0));
+        assert_true(near_scaled((double)costs.state_bytes, 8 * adapters, 0, 0));
+        assert_true(near_scaled((double)costs.frozen_bytes, cases[c].bytes * 6738415616, 0, 0));
+        assert_true(near_scaled(costs.gradients[costs.gradient_count - 1].bytes, 4 * adapters, 0, 0));
+        dl_costs_free(&costs);
+        dl_architecture_free(&llama);
+        free(text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -418,6 +451,7 @@ int main(void)
         cmocka_unit_test(gradients_come_in_buckets_of_tensors),
         cmocka_unit_test(large_tensors_are_buckets_of_their_own),
         cmocka_unit_test(units_are_whole_layers),
+        cmocka_unit_test(only_adapters_are_exchanged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

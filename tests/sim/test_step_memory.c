@@ -225,6 +225,35 @@ static void shards_gather_layer_by_layer(void **state)
     dl_costs_free(&r.costs);
 }
 
+/* The same beside 30 kB of frozen parameters, five times the trained ones: all of them in each GPU, or half,
+ * and gathered with the others, 5.5 bytes for one of b and a; they have no gradients, nor state. */
+static void frozen_parameters_are_only_there(void **state)
+{
+    ranks r;
+    (void)state;
+    open_rank(&r, HEAD "frozen_bytes = 30000\n" LAYER("a", "1000", "100", "0")
+                      LAYER("b", "2000", "100", "50000") LAYER("c", "3000", "100", "0") WORKSPACE
+              "[gradients]\nready_1 = 0.3, 3000\nready_2 = 0.6, 5000\nready_3 = 1, 6000\n");
+    const dl_gpu_content whole = dl_memory_of_rank(&r.rank, NULL);
+    assert_near(whole.parameters, 6000 + 30000, 1e-12);
+    assert_near(whole.gradients, 6000, 1e-12);
+    assert_near(whole.optimizer, 12000, 1e-12);
+    r.options = (dl_gpu_options){.sharded = DL_SHARDED_PARAMETERS,
+                                 .own_buckets = true,
+                                 .param_dtype = DL_DTYPE_BF16,
+                                 .reduce_dtype = DL_DTYPE_BF16,
+                                 .frozen_frac = 5};
+    r.rank.plan = dl_exchange_plan_among(&r.options, false, 2);
+    assert_near(r.rank.plan.gather_frac, 5.5, 1e-12);
+    assert_near(r.rank.plan.sum_frac, 0.5, 1e-12);
+    const dl_gpu_content part = dl_memory_of_rank(&r.rank, NULL);
+    assert_near(part.parameters, 3000 + 15000, 1e-12);
+    assert_near(part.gathered, 5.5 * (1000 + 2000) + 0.5 * (2000 + 3000), 1e-12);
+    r.options.sharded = DL_SHARDED_OPTIMIZER; /* gathers what it has updated */
+    assert_near(dl_exchange_plan_among(&r.options, false, 2).gather_frac, 0.5, 1e-12);
+    dl_costs_free(&r.costs);
+}
+
 /* Eight layers of 100 bytes a sample over s stages of v chunks: activations of as many micro-batches as
  * the schedule has in flight. Interleaved, a stage keeps passes of 2 (s - 1) + (v - 1) s + 1 of its
  * chunks. Weights: of each update on its way. */
@@ -278,6 +307,7 @@ int main(void)
         cmocka_unit_test(the_most_is_at_a_moment),
         cmocka_unit_test(half_weights_have_a_copy),
         cmocka_unit_test(shards_gather_layer_by_layer),
+        cmocka_unit_test(frozen_parameters_are_only_there),
         cmocka_unit_test(schedules_keep_what_is_in_flight),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

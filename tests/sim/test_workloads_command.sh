@@ -134,6 +134,30 @@ expect 2 "no network is called 't5'; encoders with decoders are not simulated" "
 expect 2 "recompute = half: no such choice" "${run[@]}" --workload gpt2:recompute=half
 expect 2 "have no key 'layer'" "${run[@]}" --workload llama:layer=3
 
+# Adapters beside frozen weights: 2 x 8 numbers for each of 4096 inputs and outputs of two matrices a block.
+lora=(--workload llama:fused=yes --machine 2xh100 --batch 8 --micro-batch 1 --mode allreduce --steps 3)
+expect 0 "adapters of 4.194 million parameters are trained, the other 6.738 billion" "${lora[@]}" --workers 2 --lora 8 \
+    -o option.csv
+expect 0 "1 point" "${lora[@]}" --workers 2 --workload llama:fused=yes,lora=8,lora_targets=q_proj+v_proj -o key.csv
+[ "$(rate option.csv)" = "$(rate key.csv)" ] || fail "--lora $(rate option.csv), the key $(rate key.csv)"
+expect 0 "2 points" "${lora[@]}" --workers 2 --lora 8,16 --lora-targets 'q_proj, v_proj' -o both.csv
+[ "$(column both.csv throughput_per_s | head -n 1)" = "$(rate key.csv)" ] || fail "--lora-targets: $(cat both.csv)"
+# Memory: 16-bit weights once, or a half of each with FSDP, which gathers two of 32 blocks; of an adapter's parameter
+# 4 bytes of gradient, and of copy and state 4 and 8; with FSDP 4 and 8.
+expect 0 "13.5 GB   17.0 MB   50.3 MB" "${lora[@]}" --layout fsdp=1,dp=2 --lora 8 --fits
+expect 0 "6.75 GB   8.39 MB   16.8 MB" "${lora[@]}" --layout fsdp=2 --lora 8 --fits
+expect 0 "1 point" "${lora[@]}" --workers 1 --lora 8 --save-costs lora.ini
+grep -q '^frozen_bytes = 13476831232$' lora.ini || fail "costs: $(head -n 20 lora.ini)"
+expect 2 "have no key 'lora'" "${run[@]}" --lora 8
+expect 2 "lora_targets = c_attn: no such choice" "${lora[@]}" --lora 8 --lora-targets c_attn
+expect 2 "lora_targets = q_proj: blocks have one matrix: linear_qkv" "${lora[@]}" --workload gpt2 --lora 8 \
+    --lora-targets q_proj
+expect 1 "this needs lora" "${lora[@]}" --lora-targets q_proj
+expect 2 "this needs lora, the rank" "${lora[@]}" --workload llama:frozen_bits=4
+expect 1 "recompute = products: with lora none, selective, full" "${lora[@]}" --workers 1 --lora 8 --recompute products
+expect 1 "this needs model" --costs "$scenarios/costs/resnet50_t4.ini" --machine 1xt4 --batch-per-worker 32 --lora 8
+expect 2 "write --lora RANK" "${lora[@]}" --qlora 8
+
 # How transformers are taken to run is said, and can be changed.
 small=llama:layers=2,width=256,heads=4,sequence=128,vocabulary=1000
 expect 0 "fused=yes if compiled" --workload $small --machine 1xh200 --workers 1 --batch-per-worker 2 --steps 2
