@@ -177,11 +177,13 @@ def mlperf():
         dp = batch // accumulate if large else min(gpus, batch // accumulate)
         pp, cp = (8, 2) if large else (1, gpus // dp)
         tp = gpus // (dp * pp * cp)
-        chunks = ("--set", "pipeline.schedule=interleaved", "--set", "pipeline.chunks=8") if large else ()
+        more = ("--set", "exchange.reduce_dtype=bf16")  # pretrain.py: grad_reduce_in_fp32=False
+        if large:
+            more += ("--set", "pipeline.schedule=interleaved", "--set", "pipeline.chunks=8")
         yield Row("mlperf", f"{'405B' if large else '8B'} {r['org']} {name}", kind_of(nodes, tp, pp, cp=cp), name, gpus,
                   8192 * batch / float(r["step_s_median"]) / gpus, first, 0,
                   options(f"llama3_{'405b' if large else '8b'}:sequence=8192,fused=yes,sums=within,attention=cudnn",
-                          machine, "fp8", dp, batch, accumulate, tp, pp, "optimizer", chunks, cp))
+                          machine, "fp8", dp, batch, accumulate, tp, pp, "optimizer", more, cp))
 
 
 # Systems whose configurations of LoRA start in fp4 (config_common_fp4.sh; fp8 after half of the steps).
@@ -191,8 +193,9 @@ LORA_FP4 = ("1xXE9680Lx8B200-SXM-180GB", "nebius_b200_n1", "nebius_b300_n1", "th
 
 def mlperf_lora():
     """Llama 2 70B with adapters of rank 16 on attention's two products, on eight GPUs, in fp8, or in part in fp4,
-    which is not estimated; frozen weights have 8 bits (fp8_model_init). A sequence of 8192 a GPU, or two for two
-    GPUs, which divide it (cp), on H200 the layers (tp, without sequence parallelism)."""
+    which is not estimated; frozen weights have 8 bits (fp8_model_init), so have the gate's kept inputs on B200 and
+    H200 (FP8_ACT). A sequence of 8192 a GPU, or two for two GPUs, which divide it (cp), on H200 the layers (tp,
+    without sequence parallelism)."""
     given = set()  # sets and GPUs whose first row has come
     for r in table("mlperf51_1node.csv") + table("mlperf51_smallest.csv"):
         if r["benchmark"] != "llama2_70b_lora":
@@ -204,11 +207,11 @@ def mlperf_lora():
         of = "mlperf_lora" + ("_fp4" if r["system"] in LORA_FP4 else "")
         first = (of, name) not in given
         given.add((of, name))
+        network = ("llama2_70b:sequence=8192,fused=yes,attention=cudnn,lora=16,lora_targets=linear_qkv+o_proj,"
+                   "frozen_bits=8,sequence_parallel=no" + (",fp8_activation=yes" if name in ("b200", "h200") else ""))
         yield Row(of, f"70B {r['org']} {name}", kind_of(1, tp, cp=cp), name, gpus,
                   8192 * batch / float(r["step_s_median"]) / gpus, first, 0,
-                  options("llama2_70b:sequence=8192,fused=yes,attention=cudnn,lora=16,frozen_bits=8,sequence_parallel=no,"
-                          "lora_targets=linear_qkv+o_proj", f"{gpus}x{name}", "fp8", dp, batch, accumulate, tp, 1,
-                          "optimizer", cp=cp))
+                  options(network, f"{gpus}x{name}", "fp8", dp, batch, accumulate, tp, 1, "optimizer", cp=cp))
 
 
 def torchtitan():

@@ -135,7 +135,7 @@ static void take_base(walk *w, const dl_model_layers *model)
     const int versions = dl_pipeline_versions(rank->schedule, &rank->split, rank->stage);
     const int parts = dl_split_is_sharded(&rank->split) ? rank->split.shards : plan->sharers;
     const double all = rank->parameter_bytes, part = all / parts;
-    const double sent = plan->gather_frac, summed = half ? 1 : plan->sum_frac;
+    const double sent = plan->gather_frac, summed = plan->sum_frac;
     const double bucket = largest_bucket(rank);
     const double state = rank->state_bytes + (half ? all : 0);
     double weights = half ? all / 2 : all, gradients = summed * all, gathered = 0;

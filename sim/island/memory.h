@@ -10,8 +10,9 @@
  *
  *   parameters   4 bytes each; with half_weights of the costs 2, and 4 of the optimizer; of frozen
  *                ones frozen_bytes of the costs
- *   gradients    4 bytes each; where weights have 16 bits those of a block's products as well,
- *                which are added to these (Transformer Engine keeps that buffer, get_dummy_wgrad)
+ *   gradients    4 bytes each, or of the type that they are reduced in; where weights have 16 bits
+ *                those of a block's products as well, which are added to these (Transformer Engine
+ *                keeps that buffer, get_dummy_wgrad)
  *   optimizer    from the costs
  *
  * A GPU has its part of what is divided, and with FSDP also

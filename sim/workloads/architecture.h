@@ -110,6 +110,7 @@ typedef struct dl_architecture_layer {
     double output_numbers, kept_numbers; /* of one sample */
     double kept_wide;                    /* of the latter */
     double kept_in_half;                 /* further ones, of 2 bytes, in fp16 only */
+    double kept_eight_bytes;             /* further bytes in fp8, or fewer if below zero */
     double working_numbers,
         working_wide; /* peak of its passes beside the kept ones: gradients, recomputed numbers */
     /* Numbers per sample carried by a collective of tensor parallelism (the whole stream), and

@@ -248,7 +248,8 @@ static double kept_bytes(const dl_roofline *roofline, double numbers, double wid
 
 static double kept_of(const dl_roofline *roofline, const dl_architecture_layer *layer)
 {
-    return kept_bytes(roofline, layer->kept_numbers, layer->kept_wide, layer->kept_in_half);
+    return kept_bytes(roofline, layer->kept_numbers, layer->kept_wide, layer->kept_in_half) +
+           (in_eight(roofline) ? layer->kept_eight_bytes : 0);
 }
 
 static double working_of(const dl_roofline *roofline, const dl_architecture_layer *layer)

@@ -23,8 +23,8 @@
  * and written twice as one byte, as products read their factors in one layout only. They reach the
  * same fraction of fp8's peak as others of bf16's: in torchao's roofline of an H100 0.78 of both,
  * for large products, formerly 0.6 (pytorch/ao, torchao/testing/training/roofline_utils.py); half
- * of the logarithm of this ratio widens log_sd, as no training rate in fp8 was fitted. All else,
- * kept activations included, is as in bf16. */
+ * of the logarithm of this ratio widens log_sd, as no training rate in fp8 was fitted. These layers
+ * keep their inputs in 8 bits. All else is as in bf16. */
 #ifndef DL_SIM_ROOFLINE_H
 #define DL_SIM_ROOFLINE_H
 

@@ -33,6 +33,7 @@ enum {
     LORA,
     LORA_TARGETS,
     FROZEN_BITS,
+    FP8_ACTIVATION,
     KEYS
 };
 enum { NO, YES };
@@ -123,6 +124,9 @@ static const dl_network_key keys[KEYS] = {
     [FROZEN_BITS] = {"frozen_bits", NULL, 0, 32,
                      "in memory, of a weight that is not trained; below 8 it is converted before "
                      "each product; 0: 16, in fp32 and tf32 32"},
+    [FP8_ACTIVATION] = {"fp8_activation", no_yes, 0, 0,
+                        "with fp8 inputs of the activation are kept in 8 bits too (Megatron-LM's "
+                        "activation_func_fp8_input_store)"},
 };
 
 /* All numbers are per sample, and per GPU of the `context` that divide its tokens and the `tensor` that divide the layers as in Megatron-LM
@@ -139,7 +143,8 @@ typedef struct sizes {
     int64_t targets;
     int frozen_bits;
     int recompute, loss;
-    bool bias, gated, causal, plain, cudnn, rotary, rms, fused, dropout, by_tokens, within;
+    bool bias, gated, causal, plain, cudnn, rotary, rms, fused, dropout, by_tokens, within,
+        eight_inside;
 } sizes;
 
 /* Kernels that only move data. In fp16, `narrow` numbers have 2 bytes and `wide` ones 4, and each
@@ -314,7 +319,10 @@ static void add_adapter(dl_architecture_layer *layer, const sizes *s, double inp
 /* The same for a linear layer of a block, which runs in fp8 if chosen: its input is converted
  * before the forward pass, the gradient of its output before the backward pass, each read by the
  * products once or twice; results have 16 bits (Transformer Engine, "Using FP8 with Transformer
- * Engine"). Beside frozen weights each is read once, so converted to one layout, 3 bytes of 4.
+ * Engine"). For the weights' gradient the input is kept in 8 bits: in place of its `kept` numbers, or
+ * if these are 0 beside them, as attention keeps its result (TransformerEngine at 0004dbd,
+ * transformer_engine/pytorch/module/linear.py, saved_inputmat; layernorm_linear.py, ln_out). Beside
+ * frozen weights each is read once, so converted to one layout, 3 bytes of 4.
  *
  * Targets `first` to `last` are its matrices, and of several the last one all of them joined. If
  * none has an adapter, the input is not needed: `kept` numbers, of which each product of plain
@@ -331,7 +339,10 @@ static void add_linear(dl_architecture_layer *layer, const sizes *s, double inpu
     layer->forward.parts[forward].eight = (dl_eight_bits){layouts * in, in, products};
     layer->backward.parts[backward].eight =
         (dl_eight_bits){layouts * out, frozen ? out : in + 2 * out, products};
-    if (!frozen) return;
+    if (!frozen) {
+        layer->kept_eight_bytes += kept > 0 ? -products * kept : in;
+        return;
+    }
     int adapted = 0;
     for (int t = first; t <= last; t++) {
         const bool joined = t == LINEAR_QKV || t == LINEAR_FC1;
@@ -365,6 +376,7 @@ static void add_sum(dl_architecture_layer *layer, const sizes *s)
 static void add_activation(dl_architecture_layer *layer, const sizes *s)
 {
     const double inside = s->tokens * s->inside;
+    if (s->eight_inside) layer->kept_eight_bytes -= (s->gated ? 2 : 1) * inside;
     if (s->fused || !s->gated) {
         add_elementwise(layer, (s->gated ? 3 : 2) * inside, (s->gated ? 5 : 3) * inside, 1);
         layer->kept_numbers += (s->gated ? 3 : 2) * inside;
@@ -588,6 +600,8 @@ static void add_block(dl_architecture *architecture, const sizes *s, char *name)
     } else if (s->recompute == RECOMPUTE_PRODUCTS) {
         recompute_products(layer, s);
     }
+    /* Blocks' inputs, and torchao's of products (float8_linear.py, input_hp), have 16 bits. */
+    if (full || s->recompute == RECOMPUTE_PRODUCTS) layer->kept_eight_bytes = 0;
     layer->rings_again = full || s->recompute == RECOMPUTE_SELECTIVE;
     /* Beside frozen weights gradients of inputs have no products to be reduced beside. */
     const int waits = s->rank > 0 ? 2 : s->by_tokens;
@@ -771,6 +785,7 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
         .dropout = values[FUSE] == NO && values[DROPOUT] == YES,
         .by_tokens = by_tokens,
         .within = values[SUMS] == 1,
+        .eight_inside = values[FP8_ACTIVATION] == YES,
     };
     status = take_targets(values, &s, err);
     if (status != DL_OK) return status;
@@ -941,6 +956,7 @@ static const dl_word key_words[] = {
     {"checkpoint", "recompute", NULL},
     {"activation_checkpointing", "recompute", NULL},
     {"gradient_checkpointing", "recompute", NULL},
+    {"activation_func_fp8_input_store", "fp8_activation", NULL},
     {"lora_rank", "lora", NULL},
     {"lora_r", "lora", NULL},
     {"target_modules", "lora_targets", NULL},

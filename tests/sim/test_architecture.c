@@ -545,7 +545,8 @@ static void adapters_have_the_published_parameters(void **state)
         {"gpt2", "lora=8,lora_targets=linear_qkv", 294912},
         {"llama", "lora=8", 4194304},
         {"llama", "lora=16,lora_targets=all-linear", 39976960},
-        {"llama2_70b", "lora=16,lora_targets=linear_qkv+o_proj", 80 * 16 * (8192 + 10240 + 2 * 8192)},
+        {"llama2_70b", "lora=16,lora_targets=linear_qkv+o_proj",
+         80 * 16 * (8192 + 10240 + 2 * 8192)},
         {"llama2_70b", "lora_r=16,target_modules=q_proj+k_proj+v_proj+o_proj", 65536000},
     };
     (void)state;
@@ -573,7 +574,8 @@ static void adapters_by_hand(void **state)
     char *text = dl_format("%s,lora=1,lora_targets=q_proj+down_proj", base);
     char *half_text = dl_format("%s,tp=2", text), *four_text = dl_format("%s,frozen_bits=4", text);
     (void)state;
-    dl_architecture all = make(base), a = make(text), half = make(half_text), four = make(four_text);
+    dl_architecture all = make(base), a = make(text), half = make(half_text),
+                    four = make(four_text);
     const dl_architecture_layer *block = &a.layers[1], *whole = &all.layers[1];
     const double adapters = 48 + 72;
     assert_int_equal(dl_architecture_parameters(&a), (4 + 4) + (8 + 4));
@@ -583,8 +585,7 @@ static void adapters_by_hand(void **state)
     assert_true(near_scaled(block->frozen_flop, 768, 0, 1e-12));
     assert_int_equal(a.layers[0].backward.count, 0);
     assert_true(near_scaled(whole->kept_numbers - block->kept_numbers, 12 - 2 * 3, 0, 1e-12));
-    assert_true(
-        near_scaled(all.layers[2].kept_numbers - a.layers[2].kept_numbers, 12, 0, 1e-12));
+    assert_true(near_scaled(all.layers[2].kept_numbers - a.layers[2].kept_numbers, 12, 0, 1e-12));
     assert_true(near_scaled(block->backward.parts[1].half_weights, 0, 0, 0));
     /* The first product's 48 weights of 4 bits, and of 16 again: as 60 of 16. */
     assert_true(near_scaled(four.layers[1].forward.parts[1].half_weights, 60, 0, 1e-12));

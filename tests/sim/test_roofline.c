@@ -420,13 +420,49 @@ static void only_adapters_are_exchanged(void **state)
         dl_architecture llama = {0};
         char *text = dl_format("llama:lora=8,fused=yes%s", cases[c].bits);
         assert_int_equal(dl_architecture_make(&llama, text, NULL), DL_OK);
-        assert_int_equal(dl_roofline_costs(&costs, &llama, &model, cases[c].arithmetic, DL_ADAM,
-                                           false, NULL),
-                         DL_OK);
+        assert_int_equal(
+            dl_roofline_costs(&costs, &llama, &model, cases[c].arithmetic, DL_ADAM, false, NULL),
+            DL_OK);
         assert_true(near_scaled((double)costs.parameter_bytes, 4 * adapters, 0, 0));
         assert_true(near_scaled((double)costs.state_bytes, 8 * adapters, 0, 0));
         assert_true(near_scaled((double)costs.frozen_bytes, cases[c].bytes * 6738415616, 0, 0));
-        assert_true(near_scaled(costs.gradients[costs.gradient_count - 1].bytes, 4 * adapters, 0, 0));
+        assert_true(
+            near_scaled(costs.gradients[costs.gradient_count - 1].bytes, 4 * adapters, 0, 0));
+        dl_costs_free(&costs);
+        dl_architecture_free(&llama);
+        free(text);
+    }
+}
+
+/* Of Llama 3 70B (12 h + 4 kv + 6 f) bytes a token (tests/sim/test_step_memory.c). In fp8 linear layers keep
+ * their inputs in 8 bits: h less of each norm, f of the gate, but h more beside attention's result. What is
+ * kept of recomputed blocks has 16 bits. The gate's two inputs, 4 f, may be kept in 8, 2 f. */
+static void inputs_are_kept_in_eight_bits(void **state)
+{
+    static const struct {
+        const char *recompute;
+        double half, eight; /* bytes */
+    } cases[] = {{"none", 12 * 8192 + 4 * 1024 + 6 * 28672, 11 * 8192 + 4 * 1024 + 5 * 28672},
+                 {"none,fp8_activation=yes", 12 * 8192 + 4 * 1024 + 6 * 28672,
+                  11 * 8192 + 4 * 1024 + 3 * 28672},
+                 {"full", 2 * 8192, 2 * 8192},
+                 {"products", 2 * (4 * 8192 + 1024 + 28672), 2 * (4 * 8192 + 1024 + 28672)}};
+    (void)state;
+    dl_gpu_model model = gpu();
+    model.bf16_flop_per_s = model.fp8_flop_per_s = known(1e12);
+    for (size_t c = 0; c < 2 * sizeof cases / sizeof *cases; c++) {
+        const bool in_eight = c % 2;
+        dl_costs costs = {0};
+        dl_architecture llama = {0};
+        char *text = dl_format("llama3_70b:layers=1,sequence=4096,fused=yes,recompute=%s",
+                               cases[c / 2].recompute);
+        assert_int_equal(dl_architecture_make(&llama, text, NULL), DL_OK);
+        assert_int_equal(dl_roofline_costs(&costs, &llama, &model, in_eight ? DL_FP8 : DL_BF16,
+                                           DL_ADAM, false, NULL),
+                         DL_OK);
+        assert_true(near_scaled(costs.layers[1].activation_bytes_per_sample.value,
+                                4096 * (in_eight ? cases[c / 2].eight : cases[c / 2].half), 0,
+                                1e-12));
         dl_costs_free(&costs);
         dl_architecture_free(&llama);
         free(text);
@@ -452,6 +488,7 @@ int main(void)
         cmocka_unit_test(large_tensors_are_buckets_of_their_own),
         cmocka_unit_test(units_are_whole_layers),
         cmocka_unit_test(only_adapters_are_exchanged),
+        cmocka_unit_test(inputs_are_kept_in_eight_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -199,6 +199,9 @@ static void half_weights_have_a_copy(void **state)
     assert_near(part.parameters, 3000, 1e-12);
     assert_near(part.gradients, 7000, 1e-12);
     assert_near(part.optimizer, 18000 / 3.0, 1e-12);
+    r.options.reduce_dtype = DL_DTYPE_BF16; /* Megatron-LM's sums then have that type too */
+    r.rank.plan = dl_exchange_plan_among(&r.options, false, 3);
+    assert_near(dl_memory_of_rank(&r.rank, NULL).gradients, 3000 + 1000, 1e-12);
     dl_costs_free(&r.costs);
 }
 
