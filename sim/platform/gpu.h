@@ -346,7 +346,8 @@ int dl_gpus_domain(const dl_gpus *gpus, int worker);
  * of flows from the nodes' storage, [nodes of the machine], owned by `gpus`; NULL: no limit. */
 const int *dl_gpus_add_storage(dl_gpus *gpus);
 
-/* Where buckets start as they are ready: the worker's gradients of this bucket are ready; the number of buckets. */
+/* Where buckets start as they are ready: the worker's gradients of this bucket are ready; the
+ * number of buckets. */
 void dl_gpus_bucket_ready(dl_gpus *gpus, int worker, int bucket);
 int dl_gpus_buckets(const dl_gpus *gpus);
 

@@ -1,5 +1,5 @@
-/* A synchronous parameter server tensor by tensor: ps with buckets sent as they are ready, or with the keys of [exchange]
- * for its details.
+/* A synchronous parameter server tensor by tensor: ps with buckets sent as they are
+ * ready, or with the keys of [exchange] for its details.
  *
  * Tensors are the buckets, numbered from the last layer, whose gradients are ready first, to the
  * first one. A message is a tensor or a part of it on one shard: `split` divides tensors evenly

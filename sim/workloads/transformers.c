@@ -129,11 +129,11 @@ static const dl_network_key keys[KEYS] = {
                         "activation_func_fp8_input_store)"},
 };
 
-/* All numbers are per sample, and per GPU of the `context` that divide its tokens and the `tensor` that divide the layers as in Megatron-LM
- * (Shoeybi et al. 2019; Korthikanti et al. 2022): the products before attention and activation by
- * their outputs, those after them by their inputs, so that heads, `inside` and vocabulary are the
- * GPU's part. Norms and sums between them cover all `tokens`, or with sequence parallelism
- * `own_tokens`. */
+/* All numbers are per sample, and per GPU of the `context` that divide its tokens and the `tensor`
+ * that divide the layers as in Megatron-LM (Shoeybi et al. 2019; Korthikanti et al. 2022): the
+ * products before attention and activation by their outputs, those after them by their inputs, so
+ * that heads, `inside` and vocabulary are the GPU's part. Norms and sums between them cover all
+ * `tokens`, or with sequence parallelism `own_tokens`. */
 typedef struct sizes {
     double tokens, own_tokens, width, query_width, kv_width, inside, vocabulary, heads;
     double context; /* GPUs that have `tokens` each */
