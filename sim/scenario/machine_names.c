@@ -293,7 +293,8 @@ static dl_status understand_boxes(const dl_machine_tables *t, const char *name, 
     }
     if (status == DL_OK && several && (count < 1 || count > NODES_MAX)) {
         status = dl_error_set(err, DL_ERR_RANGE, "'%s': expected 1 to %d nodes", name, NODES_MAX);
-    } else if (status == DL_OK && network == NULL && (several || strchr(name, '@') != NULL)) {
+    } else if (status == DL_OK && network == NULL &&
+               ((several && count > 1) || strchr(name, '@') != NULL)) {
         status =
             dl_error_set(err, DL_ERR_NAME, "'%s': nodes need a network, as %s@10gbe", name, name);
     }

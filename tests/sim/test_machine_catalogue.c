@@ -92,6 +92,10 @@ static void boxes_may_have_a_network(void **state)
     assert_true(near_scaled(port->bytes_per_s.high, 121.25e6, 0, 1e-12));
     assert_true(near_scaled(port->latency_ns.value, 25000, 0, 1e-12));
     dl_machine_free(&m);
+    m = machine_called("1x2xrtx3090");
+    assert_int_equal(m.nodes, 1);
+    assert_int_equal(m.kinds[0].nic_count, 0);
+    dl_machine_free(&m);
     m = machine_called("2x1xt4+1xv100@200ib");
     assert_int_equal(m.nodes, 2);
     assert_int_equal(m.kinds[0].gpu_count, 2);
