@@ -338,12 +338,11 @@ def weigh(row):
     done = subprocess.run([DLSIM, *row.options, "--fits"], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         return None
-    stages = []
-    for text in done.stdout.splitlines():
-        found = [float(value) * UNITS[unit] for value, unit in re.findall(r"([\d.]+) ([kMGT]?B)(?= |$)", text)]
-        verdict = re.search(r" (yes|without cache|no) ", text)
-        if len(found) == 12 and verdict:  # ..., workspace, others, needs, reserve, has
-            stages.append((found[9] - found[7], verdict[1]))
+    size = r"([\d.]+) ([kMGT]?B)"
+    needs = re.findall(rf"{size} +[\d.]+ [kMGT]?B +[\d.]+ [kMGT]?B +(yes|without cache|no) ", done.stdout)
+    workspaces = re.findall(rf"workspace\s+{size.replace(' ', chr(92) + 's+')}", done.stdout)
+    stages = [(float(n) * UNITS[of] - float(w) * UNITS[w_of], verdict)
+              for (n, of, verdict), (w, w_of) in zip(needs, workspaces, strict=True)]
     worst = ("no", "without cache", "yes")
     return max(s[0] for s in stages), min((s[1] for s in stages), key=worst.index)
 

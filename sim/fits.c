@@ -85,8 +85,9 @@ dl_gpu_content *dl_fits_course(const dl_scenario *scenario, const dl_costs *cost
     return course;
 }
 
-static void put_content(char **text, const dl_gpu_content *content)
+char *dl_fits_content(const dl_gpu_content *content)
 {
+    char *text = NULL;
     const struct {
         const char *name;
         double bytes;
@@ -102,9 +103,10 @@ static void put_content(char **text, const dl_gpu_content *content)
     for (size_t i = 0; i < DL_LENGTH(parts); i++) {
         if (!(parts[i].bytes > 0)) continue;
         char *part = dl_format("%s %s", parts[i].name, DL_BYTES_TEXT(parts[i].bytes));
-        dl_join(text, ", ", part);
+        dl_join(&text, ", ", part);
         free(part);
     }
+    return text != NULL ? text : dl_strdup("");
 }
 
 /* Tries a smaller batch for the same workers. */
@@ -186,11 +188,10 @@ static void try_layout(char **fits, const dl_scenario *scenario, const dl_costs 
     }
 }
 
-char *dl_fits_text(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
-                   const dl_gpu_memory *memory)
+char *dl_fits_remedy(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
+                     const dl_gpu_memory *memory)
 {
-    char *content = NULL, *fits = NULL;
-    put_content(&content, &memory->content);
+    char *fits = NULL;
     if (!dl_point_is_split(point)) {
         try_batch(&fits, scenario, costs, point);
         try_sharding(&fits, scenario, costs, point);
@@ -209,10 +210,19 @@ char *dl_fits_text(const dl_scenario *scenario, const dl_costs *costs, const dl_
             "shorten the samples (NAME:sequence=COUNT), split the model (--layout pp=COUNT), or "
             "take larger GPUs";
     }
-    char *text = dl_format("%s; %s%s", content != NULL ? content : "",
-                           fits != NULL ? "what fits: " : advice, fits != NULL ? fits : "");
-    free(content);
+    char *text = fits != NULL ? dl_format("what fits: %s", fits) : dl_strdup(advice);
     free(fits);
+    return text;
+}
+
+char *dl_fits_text(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
+                   const dl_gpu_memory *memory)
+{
+    char *content = dl_fits_content(&memory->content);
+    char *remedy = dl_fits_remedy(scenario, costs, point, memory);
+    char *text = dl_format("%s; %s", content, remedy);
+    free(content);
+    free(remedy);
     return text;
 }
 

@@ -39,8 +39,13 @@ dl_gpu_content *dl_fits_course(const dl_scenario *scenario, const dl_costs *cost
 bool dl_fits_passes(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                     int stage, dl_memory_pass *passes);
 
-/* "parameters 32.1 GB, gradients 32.1 GB, ...; --batch-per-worker 2 fits;
- * exchange.sharded=gradients fits (61 GB)", for a point that does not fit; the caller frees it. */
+/* "parameters 32.1 GB, gradients 32.1 GB": the kinds that take memory; the caller frees it. */
+char *dl_fits_content(const dl_gpu_content *content);
+
+/* "what fits: --batch-per-worker 2, exchange.sharded=gradients (61 GB)", for a point that does not
+ * fit; both, with a semicolon between them. The caller frees them. */
+char *dl_fits_remedy(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
+                     const dl_gpu_memory *memory);
 char *dl_fits_text(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                    const dl_gpu_memory *memory);
 

@@ -60,71 +60,56 @@ static double largest_micro_batch(const dl_variant *variant, const dl_point *poi
     return (double)(batch / unit);
 }
 
-static void add_stage(dl_rows *rows, const char *label, const char *stage, double micro_batch,
-                      double largest, const dl_gpu_memory *memory, const char *when)
-{
-    const dl_gpu_content *of = &memory->content;
-    dl_rows_add(rows,
-                "point=%-s stage=%s parameters=%gB gradients=%gB optimizer=%gB gathered=%gB "
-                "activations=%gB working=%gB logits=%gB workspace=%gB others=%gB needs=%gB "
-                "reserve=%gB has=%gB fits=%s micro_batch|micro-batch=%g largest=%g "
-                "when=%-s",
-                label, stage, of->parameters, of->gradients, of->optimizer, of->gathered,
-                of->activations, of->working, of->logits, of->workspace, of->others,
-                memory->needs_bytes, dl_memory_reserve_bytes(memory), memory->has_bytes,
-                dl_fit_names[dl_memory_fit(memory)], micro_batch, largest, when);
-}
-
-static void add_point(dl_rows *rows, const dl_variant *variant, const dl_point *point,
+/* Adds the point's stages to the table, and the kinds of each to the text below it. */
+static void add_point(dl_rows *rows, FILE *below, const dl_variant *variant, const dl_point *point,
                       const char *label)
 {
+    const dl_scenario *scenario = &variant->scenario;
     const dl_split split = dl_point_split(point);
     const double largest = largest_micro_batch(variant, point);
     for (int s = 0; s < split.stages; s++) {
-        char stage[16];
-        snprintf(stage, sizeof stage, "%d", s);
-        const dl_gpu_memory memory =
-            dl_point_is_split(point)
-                ? dl_run_stage_memory(&variant->scenario, &variant->costs, point, s)
-                : dl_run_memory(&variant->scenario, &variant->costs, point);
-        char *when = dl_fits_when(&variant->scenario, &variant->costs, point, s, &memory);
-        add_stage(rows, label, split.stages > 1 ? stage : NULL, split.samples, largest, &memory,
-                  when);
+        char stage[16] = "";
+        if (split.stages > 1) snprintf(stage, sizeof stage, "%d", s);
+        const dl_gpu_memory memory = dl_point_is_split(point)
+                                         ? dl_run_stage_memory(scenario, &variant->costs, point, s)
+                                         : dl_run_memory(scenario, &variant->costs, point);
+        char *when = dl_fits_when(scenario, &variant->costs, point, s, &memory);
+        dl_rows_add(rows,
+                    "point=%-s stage=%s needs=%gB reserve=%gB has=%gB fits=%s "
+                    "micro_batch|micro-batch=%g largest=%g when=%-s",
+                    label, stage[0] != '\0' ? stage : NULL, memory.needs_bytes,
+                    dl_memory_reserve_bytes(&memory), memory.has_bytes,
+                    dl_fit_names[dl_memory_fit(&memory)], split.samples, largest, when);
+        char *of = dl_fits_content(&memory.content);
+        fprintf(below, "%s%s%s: %s\n", label, stage[0] != '\0' ? ", stage " : "", stage, of);
+        free(of);
         free(when);
     }
-}
-
-static void print_remedy(FILE *out, const dl_variant *variant, const dl_point *point,
-                         const char *label)
-{
-    const dl_gpu_memory memory = dl_run_memory(&variant->scenario, &variant->costs, point);
+    const dl_gpu_memory memory = dl_run_memory(scenario, &variant->costs, point);
     if (dl_memory_fits(&memory)) return;
-    char *text = dl_fits_text(&variant->scenario, &variant->costs, point, &memory);
-    char *line = dl_format("%s: %s", label, text);
-    dl_wrap(out, line, 0, 2, dl_wrap_columns(out));
-    free(line);
-    free(text);
+    char *remedy = dl_fits_remedy(scenario, &variant->costs, point, &memory);
+    fprintf(below, "%s: %s\n", label, remedy);
+    free(remedy);
 }
 
 void dl_report_memory(FILE *out, const dl_study *study)
 {
     dl_rows rows = {.out = out};
+    char *text = NULL, *rest = NULL;
+    size_t bytes = 0;
+    FILE *below = dl_text_stream(&text, &bytes);
     dl_rows_begin(&rows, "memory", NULL);
     for (size_t v = 0; v < study->variant_count; v++) {
         const dl_variant *variant = &study->variants[v];
         for (size_t p = 0; p < variant->scenario.point_count; p++) {
             char *label = label_of(study, variant, &variant->scenario.points[p]);
-            add_point(&rows, variant, &variant->scenario.points[p], label);
+            add_point(&rows, below, variant, &variant->scenario.points[p], label);
             free(label);
         }
     }
     dl_rows_end(&rows, 0);
-    for (size_t v = 0; v < study->variant_count; v++) {
-        const dl_variant *variant = &study->variants[v];
-        for (size_t p = 0; p < variant->scenario.point_count; p++) {
-            char *label = label_of(study, variant, &variant->scenario.points[p]);
-            print_remedy(out, variant, &variant->scenario.points[p], label);
-            free(label);
-        }
-    }
+    fclose(below);
+    for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest))
+        dl_wrap(out, line, 0, 2, dl_wrap_columns(out));
+    free(text);
 }

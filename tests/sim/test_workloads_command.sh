@@ -144,8 +144,8 @@ expect 0 "2 points" "${lora[@]}" --workers 2 --lora 8,16 --lora-targets 'q_proj,
 [ "$(column both.csv throughput_per_s | head -n 1)" = "$(rate key.csv)" ] || fail "--lora-targets: $(cat both.csv)"
 # Memory: 16-bit weights once, or a half of each with FSDP, which gathers two of 32 blocks; of an adapter's parameter
 # 4 bytes of gradient, and of copy and state 4 and 8; with FSDP 4 and 8.
-expect 0 "13.5 GB   17.0 MB   50.3 MB" "${lora[@]}" --layout fsdp=1,dp=2 --lora 8 --fits
-expect 0 "6.75 GB   8.39 MB   16.8 MB" "${lora[@]}" --layout fsdp=2 --lora 8 --fits
+expect 0 "parameters 13.5 GB, gradients 17.0 MB, optimizer 50.3 MB" "${lora[@]}" --layout fsdp=1,dp=2 --lora 8 --fits
+expect 0 "parameters 6.75 GB, gradients 8.39 MB, optimizer 16.8 MB" "${lora[@]}" --layout fsdp=2 --lora 8 --fits
 expect 0 "1 point" "${lora[@]}" --workers 1 --lora 8 --save-costs lora.ini
 grep -q '^frozen_bytes = 13476831232$' lora.ini || fail "costs: $(head -n 20 lora.ini)"
 expect 2 "have no key 'lora'" "${run[@]}" --lora 8
