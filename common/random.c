@@ -3,6 +3,7 @@
 #ifndef __wasm__
 #include <Random123/philox.h>
 #endif
+#include <endian.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -75,6 +76,17 @@ uint64_t dl_random_u64(dl_random *stream)
 {
     uint64_t low = dl_random_u32(stream);
     return (uint64_t)dl_random_u32(stream) << 32 | low;
+}
+
+void dl_random_bytes(dl_random *stream, uint8_t *to, size_t bytes)
+{
+    for (; bytes >= 4; to += 4, bytes -= 4) {
+        const uint32_t word = htole32(dl_random_u32(stream));
+        memcpy(to, &word, 4);
+    }
+    if (bytes == 0) return;
+    const uint32_t word = htole32(dl_random_u32(stream));
+    memcpy(to, &word, bytes);
 }
 
 double dl_random_uniform(dl_random *stream)

@@ -5,6 +5,7 @@
 #ifndef DL_COMMON_RANDOM_H
 #define DL_COMMON_RANDOM_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* One stream; a copy goes on from the same place. */
@@ -27,6 +28,9 @@ uint64_t dl_random_place(const dl_random *stream);
 
 uint32_t dl_random_u32(dl_random *stream);
 uint64_t dl_random_u64(dl_random *stream);
+
+/* Fills to[bytes] with 32-bit numbers, each with its lowest byte first; the last one may be cut. */
+void dl_random_bytes(dl_random *stream, uint8_t *to, size_t bytes);
 
 /* Uniform in [0, 1), 53 bits. */
 double dl_random_uniform(dl_random *stream);

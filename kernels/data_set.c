@@ -222,16 +222,6 @@ dl_status dl_data_set_read_mnist(dl_data_set *set, const char *folder, int test_
     return DL_OK;
 }
 
-/* Writes `bytes` random bytes, four per random number. */
-static void random_bytes(dl_random *stream, uint8_t *to, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; i += 4) {
-        const uint32_t word = dl_random_u32(stream);
-        for (size_t k = 0; k < 4 && i + k < bytes; k++)
-            to[i + k] = (uint8_t)(word >> (8 * k));
-    }
-}
-
 void dl_data_set_synthetic(dl_data_set *set, dl_shape shape, int classes, size_t count,
                            uint64_t seed)
 {
@@ -240,7 +230,7 @@ void dl_data_set_synthetic(dl_data_set *set, dl_shape shape, int classes, size_t
     uint8_t *patterns = dl_calloc((size_t)classes, bytes, "patterns");
     dl_random stream;
     dl_random_init(&stream, 0, 0, 0, 0);
-    random_bytes(&stream, patterns, (size_t)classes * bytes);
+    dl_random_bytes(&stream, patterns, (size_t)classes * bytes);
 
     *set = (dl_data_set){.name = dl_strdup("synthetic"),
                          .pixels = dl_calloc(count, bytes, "synthetic images"),
@@ -253,7 +243,7 @@ void dl_data_set_synthetic(dl_data_set *set, dl_shape shape, int classes, size_t
         uint8_t *image = set->pixels + i * bytes;
         set->labels[i] = (uint16_t)dl_random_below(&stream, (uint64_t)classes);
         const uint8_t *pattern = patterns + set->labels[i] * bytes;
-        random_bytes(&stream, image, bytes);
+        dl_random_bytes(&stream, image, bytes);
         for (size_t p = 0; p < bytes; p++) {
             image[p] = (uint8_t)((pattern[p] + image[p]) / 2);
         }

@@ -51,6 +51,22 @@ static void own_blocks_are_those_of_random123(void **state)
     }
 }
 
+/* The first block of stream zero, lowest bytes first, from its third number on; the last number is
+ * cut. */
+static void bytes_are_those_of_the_numbers(void **state)
+{
+    (void)state;
+    static const uint8_t expected[] = {0x4c, 0xac, 0x57, 0xbc, 0xd8, 0xdb};
+    dl_random stream;
+    uint8_t bytes[7] = {[6] = 99};
+    dl_random_init(&stream, 0, 0, 0, 0);
+    dl_random_u64(&stream);
+    dl_random_bytes(&stream, bytes, 6);
+    assert_memory_equal(bytes, expected, 6);
+    assert_int_equal(bytes[6], 99);
+    assert_int_equal(dl_random_place(&stream), 4);
+}
+
 /* Seed 0 and names 0 are counter 0 and key 0; the next block has counter 1. */
 static void stream_zero_starts_at_counter_zero(void **state)
 {
@@ -236,6 +252,7 @@ int main(void)
         cmocka_unit_test(blocks_are_philox4x32_10),
         cmocka_unit_test(own_blocks_are_those_of_random123),
         cmocka_unit_test(stream_zero_starts_at_counter_zero),
+        cmocka_unit_test(bytes_are_those_of_the_numbers),
         cmocka_unit_test(counter_carries_into_its_second_word_only),
         cmocka_unit_test(names_make_different_streams),
         cmocka_unit_test(a_stream_is_its_names_and_its_place),
