@@ -84,11 +84,11 @@ static dl_train_config ranks_config(dl_sync sync, int workers)
     config.average_state = true;
     config.drop_epochs = 1.5;
     config.wait = DL_WAIT_BLOCK; /* more threads than cores */
-    config.steps = 14;
+    config.steps = 8;
     return config;
 }
 
-/* 14 steps and an interval of 3: the run ends between two averages. */
+/* 8 steps and an interval of 3: the run ends between two averages. */
 static void ranks_give_one_processs_bits(void **state)
 {
     (void)state;
@@ -106,8 +106,8 @@ static void ranks_give_one_processs_bits(void **state)
     }
 }
 
-/* Fragments, lags and messages: 14 steps end between two averages, all of which are merged then. Each
- * message has each lag in one of the cases. */
+/* Fragments, lags and messages: 8 steps end between two averages, all of which are merged then. Each
+ * message has each lag in one of the cases, and none in another. */
 static void ranks_average_fragments_late_and_quantised(void **state)
 {
     (void)state;
@@ -121,7 +121,7 @@ static void ranks_average_fragments_late_and_quantised(void **state)
             config.average_state = kind == DL_QUANTISE_NONE;
             config.quantise = (dl_quantise)kind;
             config.topk_frac = 0.1;
-            check_like_one_process(&config, cases[i][0]);
+            if (kind % 3 == (int)i) check_like_one_process(&config, cases[i][0]);
             config.average_state = false;
             config.outer = (dl_outer_config){DL_OUTER_NESTEROV, 0.7, 0.9};
             config.lag = 1 + 2 * ((kind + (int)i) % 3);
@@ -130,8 +130,8 @@ static void ranks_average_fragments_late_and_quantised(void **state)
     }
 }
 
-/* Two levels: a rank is a site, or has several. 14 steps and an interval of 6: the end comes between
- * two averages. */
+/* Two levels: a rank is a site, or has several; each message in two of the cases. 8 steps and an
+ * interval of 6: the end comes between two averages. */
 static void sites_are_within_ranks(void **state)
 {
     (void)state;
@@ -139,7 +139,7 @@ static void sites_are_within_ranks(void **state)
         int ranks, workers, sites;
     } cases[] = {{2, 4, 2}, {2, 4, 4}, {3, 12, 6}, {1, 4, 2}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        for (int kind = DL_QUANTISE_NONE; kind < DL_QUANTISE_COUNT; kind++) {
+        for (int kind = (int)i % 2; kind < DL_QUANTISE_COUNT; kind += 2) {
             dl_train_config config = ranks_config(DL_SYNC_AVERAGE, cases[i].workers);
             config.sites = cases[i].sites;
             config.interval = 6;
@@ -280,6 +280,7 @@ static void all_start_or_none(void **state)
 static dl_train_config device_config(dl_sync sync, int workers)
 {
     dl_train_config config = ranks_config(sync, workers);
+    config.steps = 14;
     config.device = &fake_device;
     config.where = DL_TRAIN_WHERE_ALLREDUCE;
     return config;
