@@ -62,11 +62,17 @@ static double samples_within(const sharer *s, double limit_ns, double most)
     return low;
 }
 
-static double samples_of_all(const sharer *s, int workers, double limit_ns, double most)
+/* within[workers]: of each worker; returns their sum. Neighbours mostly have GPUs of one model. */
+static double samples_of_all(const sharer *s, int workers, double limit_ns, double most,
+                             double *within)
 {
     double sum = 0;
-    for (int w = 0; w < workers; w++)
-        sum += samples_within(&s[w], limit_ns, most);
+    for (int w = 0; w < workers; w++) {
+        const bool as_before =
+            w > 0 && s[w].model == s[w - 1].model && s[w].factor == s[w - 1].factor;
+        within[w] = as_before ? within[w - 1] : samples_within(&s[w], limit_ns, most);
+        sum += within[w];
+    }
     return sum;
 }
 
@@ -88,22 +94,25 @@ static int next_sharer(const sharer *s, int workers, const int64_t *samples)
 static void share_samples(const sharer *s, int workers, int64_t all, int64_t *samples)
 {
     double low_ns = 0, high_ns = 0;
+    double *within = dl_calloc((size_t)workers, sizeof *within, "shares");
     for (int w = 0; w < workers; w++)
         high_ns = fmax(high_ns, time_ns(&s[w], (double)all));
     for (int i = 0; i < 60; i++) {
         const double middle_ns = (low_ns + high_ns) / 2;
-        if (samples_of_all(s, workers, middle_ns, (double)all) <= (double)all) {
+        if (samples_of_all(s, workers, middle_ns, (double)all, within) <= (double)all) {
             low_ns = middle_ns;
         } else {
             high_ns = middle_ns;
         }
     }
     int64_t left = all;
+    samples_of_all(s, workers, low_ns, (double)all, within);
     for (int w = 0; w < workers; w++) {
-        const double exact = samples_within(&s[w], low_ns, (double)all);
-        samples[w] = (int64_t)fmax(1, floor(exact + 1e-6)); /* 63.9999999 of a bisection are 64 */
+        samples[w] =
+            (int64_t)fmax(1, floor(within[w] + 1e-6)); /* 63.9999999 of a bisection are 64 */
         left -= samples[w];
     }
+    free(within);
     const int64_t each = left > workers ? left / workers : 0; /* no sample takes any time */
     for (int w = 0; w < workers; w++)
         samples[w] += each;
