@@ -4,7 +4,7 @@
 # Usage: test_reproduce.sh DLSIM DLCAL     exit 77: gnuplot is not installed
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
-export DLSIM=$1 DLCAL=$2
+export DLSIM=$1 DLCAL=$2 DL_DATA=$PWD/none # the parts on data have tests of their own
 tested=$root/reproduce
 # shellcheck source=tests/expect.sh
 source "$(dirname "$0")/expect.sh"
