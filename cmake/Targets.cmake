@@ -53,18 +53,21 @@ if(DL_FAST_LINKER)
     set(DL_LINK_FAST $<$<NOT:$<LINK_LANGUAGE:CUDA>>:${linker}>)
 endif()
 
+# Tests are compiled more often than they run: what they test is optimized, and looked through for
+# undefined behaviour.
+add_library(dl_test_options INTERFACE)
+target_compile_options(dl_test_options INTERFACE -O0)
+if(DL_SANITIZE)
+    target_compile_options(dl_test_options INTERFACE -fno-sanitize=undefined)
+endif()
+
 function(dl_add_test name label)
     cmake_parse_arguments(ARG "" "" "LINK;EXTRA" ${ARGN})
     file(GLOB source ${PROJECT_SOURCE_DIR}/tests/${name}.c ${PROJECT_SOURCE_DIR}/tests/*/${name}.c)
     add_executable(${name} ${source} ${ARG_EXTRA})
     target_include_directories(${name} SYSTEM PRIVATE ${CMOCKA_INCLUDE_DIR})
-    target_link_libraries(${name} PRIVATE dl_options ${ARG_LINK} ${CMOCKA_LIBRARY} m)
+    target_link_libraries(${name} PRIVATE dl_options dl_test_options ${ARG_LINK} ${CMOCKA_LIBRARY} m)
     target_link_options(${name} PRIVATE ${DL_LINK_FAST})
-    if(DL_SANITIZE) # tests are compiled more often than they run
-        target_compile_options(${name} PRIVATE -O0)
-    elseif(NOT DL_COVERAGE)
-        target_compile_options(${name} PRIVATE -O1 $<$<C_COMPILER_ID:GNU>:-Wno-format-truncation>)
-    endif()
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     set_tests_properties(${name} PROPERTIES LABELS ${label} SKIP_RETURN_CODE 77)
