@@ -15,7 +15,7 @@ export OMPI_MCA_hwloc_base_binding_policy=none
 
 cat >scenario.ini <<END
 [scenario]
-steps = 100
+steps = 40
 [machine]
 file = machine.ini
 nodes = 2

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What ./quickstart does on a machine with 1, 2 and 4 GPUs, over doubles of the device, of the driver, NVML
+# What ./quickstart does on a machine with 1 and 4 GPUs, over doubles of the device, of the driver, NVML
 # and CUPTI: which counts are trained, predicted, recorded, and what the report has and has not.
 # Usage: test_quickstart_gpus.sh BIN TESTS FAKE_CUDA CUPTI; 77 = no libcupti
 set -u
@@ -71,13 +71,12 @@ check() { # GPUs, compared rows, rounds measured, what is left out, options...
     grep -q '^learnt: .*predicted from one GPU, ' "$folder/words" || fail "$1 GPUs: nothing is learnt"
     [ -s "$folder/out/gpus.html" ] || fail "$1 GPUs: no page"
 }
-check 1 "1al 1av " 2 ""
 check 4 "1al 1av 2al 2av 4al 4av " 2 ""
 cat "$folder/words"
 # No time for a second round.
-check 2 "1al 1av 2al 2av " 1 "round 2 was not begun" --seconds 0
+check 1 "1al 1av " 1 "round 2 was not begun" --seconds 0
 # A run that fails is named in the report, which is written all the same.
-run 2 1 --rounds 1 --model nonsense
+run 1 1 --rounds 1 --model nonsense
 grep -q '^one_8: exit status 2:.*nonsense' "$folder/out/gpus.report.txt" || fail "a failed run is not named"
 run 2 2 --nonsense 1
 run 0 1
