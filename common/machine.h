@@ -291,7 +291,11 @@ extern const char *const dl_fabric_orders[];     /* "nodes", "switches", NULL */
          .sweep = SWEEP,                                                                         \
          .help = "of the nodes: packed, the default, group by group; scattered, over "           \
                  "all groups (switches: with nodes) in turn"},                                   \
-        {"fabric", "slots", DL_KEY_OWN, .form = "a, b-c, ...",                                   \
+        {"fabric",                                                                               \
+         "slots",                                                                                \
+         DL_KEY_OWN,                                                                             \
+         FIELD(slots),                                                                           \
+         .form = "a, b-c, ...",                                                                  \
          .help = "of the nodes, as a scheduler gave them, in place of placement; from "          \
                  "0, group by group"},                                                           \
         {"fabric",                                                                               \

@@ -159,6 +159,7 @@ static const refused_text wrong[] = {
     {HEAD "[sync]\nwhere = gpu\n", DL_ERR_NAME, 8, "not for none"},
     {HEAD "[sync]\nmode = ps\nwhere = gpu:0\n", DL_ERR_DATA, 9, "without [machine] file"},
     {HEAD "[exchange]\nshards = 2\n", DL_ERR_DATA, 8, "needs [machine] file"},
+    {HEAD "[fabric]\nslots = 0-1\n", DL_ERR_DATA, 8, "needs [machine] file"},
     {HEAD "[sync]\nmode = allreduce\n[exchange]\ncompress = int8\n", DL_ERR_DATA, 10,
      "pushed to a server"},
     {HEAD "[sync]\nmode = average\naverage_state = yes\n[exchange]\ncompress = int8\n", DL_ERR_DATA,
