@@ -484,7 +484,6 @@ void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep)
         fprintf(out, "%s\n", traced[i]);
     put_no_target(out, study, sweep);
     put_alone(out, study, sweep);
-    put_no_interval(out, study, sweep);
     for (size_t i = 0; i < leading; i++)
         fprintf(out, "%s\n", notes[i]);
     put_deciding(out, deciding, deciding_count, true);
@@ -492,6 +491,7 @@ void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep)
     for (size_t i = leading; i < count; i++)
         fprintf(out, "%s\n", notes[i]);
     put_deciding(out, deciding, deciding_count, false);
+    put_no_interval(out, study, sweep);
     free(deciding);
     dl_study_notes_free(notes, count);
     dl_study_notes_free(traced, traced_count);
