@@ -65,6 +65,24 @@ static void test_another_file_is_left_alone(void **state)
     unlink(OTHER);
 }
 
+/* As if it were closed between the check and the write: the check finds the file, the write fails. */
+static void test_a_descriptor_that_takes_no_write_is_replaced(void **state)
+{
+    (void)state;
+    dl_held_file file;
+    assert_int_equal(dl_held_file_open(&file, PATH), 0);
+    assert_int_equal(put(&file, "one "), 0);
+    const int number = file.fd;
+    close(number);
+    assert_int_equal(open(PATH, O_RDONLY), number);
+    assert_int_equal(put(&file, "two"), 0);
+    assert_int_equal(file.reopened, 1);
+    assert_int_not_equal(file.fd, number);
+    assert_int_equal(dl_held_file_close(&file), 0);
+    assert_int_equal(close(number), 0);
+    assert_text(PATH, "one two");
+}
+
 static void test_a_file_that_is_gone_is_an_error(void **state)
 {
     (void)state;
@@ -84,8 +102,10 @@ static void test_a_file_that_is_gone_is_an_error(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_a_closed_descriptor_is_replaced),
-                                       cmocka_unit_test(test_another_file_is_left_alone),
-                                       cmocka_unit_test(test_a_file_that_is_gone_is_an_error)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_closed_descriptor_is_replaced),
+        cmocka_unit_test(test_another_file_is_left_alone),
+        cmocka_unit_test(test_a_descriptor_that_takes_no_write_is_replaced),
+        cmocka_unit_test(test_a_file_that_is_gone_is_an_error)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -64,7 +64,11 @@ int dl_held_file_write(dl_held_file *file, const char *path, const void *data, s
     sigemptyset(&too_large);
     sigaddset(&too_large, SIGXFSZ);
     pthread_sigmask(SIG_BLOCK, &too_large, &before);
-    const int error = dl_file_write(file->fd, data, bytes);
+    int error = dl_file_write(file->fd, data, bytes);
+    if (error == EBADF) { /* closed since the check: a chunk is one write, so none of it is there */
+        error = reopen(file, path);
+        if (error == 0) error = dl_file_write(file->fd, data, bytes);
+    }
     if (error == EFBIG && !sigismember(&before, SIGXFSZ)) {
         while (sigtimedwait(&too_large, NULL, &(struct timespec){0}) < 0 && errno == EINTR) {}
     }
