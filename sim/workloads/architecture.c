@@ -186,12 +186,13 @@ static dl_status read_value(const dl_network_key *key, const char *text, int64_t
     size_t count = 0;
     while (key->choices[count] != NULL)
         count++;
+    const bool joined = key->high == 1;
     *value = 0;
     for (const char *at = text; at != NULL; at = *at == '+' ? at + 1 : NULL) {
-        char *one = dl_strndup(at, key->joined ? strcspn(at, "+") : strlen(at));
+        char *one = dl_strndup(at, joined ? strcspn(at, "+") : strlen(at));
         const int found = dl_names_find(one, key->choices, count);
         if (found >= 0) {
-            *value |= key->joined ? (int64_t)1 << found : found;
+            *value |= joined ? (int64_t)1 << found : found;
         } else {
             char hint[200];
             dl_names_hint(hint, sizeof hint, one, key->choices, count);
@@ -304,7 +305,7 @@ static void print_key(FILE *out, const dl_network_key *key)
         used += (size_t)snprintf(range + used, sizeof range - used, "%s%s", c > 0 ? " or " : "",
                                  key->choices[c]);
     }
-    if (key->joined) snprintf(range, sizeof range, "names of matrices");
+    if (key->choices != NULL && key->high == 1) snprintf(range, sizeof range, "names of matrices");
     if (key->choices == NULL) {
         snprintf(range, sizeof range, "%lld to %lld", (long long)key->low, (long long)key->high);
     }

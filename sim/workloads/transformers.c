@@ -116,11 +116,10 @@ static const dl_network_key keys[KEYS] = {
     [LORA] = {"lora", NULL, 0, 1 << 16,
               "rank of adapters that are trained in place of all weights; 0: none"},
     [LORA_TARGETS] =
-        {"lora_targets", targets, 0, 0,
+        {"lora_targets", targets, 0, 1,
          "what has them, joined by +: q_proj, k_proj and v_proj, or linear_qkv for all "
          "three; o_proj; gate_proj and up_proj, or linear_fc1; down_proj; all-linear; "
-         "default q_proj+v_proj",
-         .joined = true},
+         "default q_proj+v_proj"},
     [FROZEN_BITS] = {"frozen_bits", NULL, 0, 32,
                      "in memory, of a weight that is not trained; below 8 it is converted before "
                      "each product; 0: 16, in fp32 and tf32 32"},

@@ -9,9 +9,8 @@
 typedef struct dl_network_key {
     const char *name;
     const char *const *choices; /* NULL: a whole number */
-    int64_t low, high;
+    int64_t low, high; /* of choices 0, 1 where several may have + between them: a bit for each */
     const char *help;
-    bool joined; /* several of the choices with + between them: the value has a bit for each */
 } dl_network_key;
 
 #define DL_NETWORK_KEYS_MAX 28
