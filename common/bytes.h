@@ -28,7 +28,7 @@ bool dl_bytes_take(dl_bytes_left *left, void *data, size_t count);
 /* 64-bit FNV-1a hash of data[count], continued from `hash` (DL_HASH_START at first). */
 #define DL_HASH_START 0xcbf29ce484222325u
 uint64_t dl_hash_bytes(uint64_t hash, const void *data, size_t count);
-/* The same of a text and its final NUL; NULL counts as "". */
+/* Continues a hash with a text and its final NUL; NULL counts as "". */
 uint64_t dl_hash_add_text(uint64_t hash, const char *text);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the sync modes share: how vectors get to the server and back, and who does its arithmetic.
+/* The exchange of all sync modes: copies to the server and back, and who does its arithmetic.
  *
  * On the host, the thread of the worker that has the lock or the slice computes. On a device (where
  * = gpu) it launches on `worker->server`, a slot on the server's device: the worker's own slot if

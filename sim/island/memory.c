@@ -120,7 +120,7 @@ static double block_gradients(const walk *w, const dl_model_layers *model)
     return most / 2;
 }
 
-/* Of the rank's stage, which has as large a part of them as of those that are trained. */
+/* The rank's stage has as large a part of the frozen parameters as of the trained ones. */
 static double frozen_bytes(const dl_memory_rank *rank)
 {
     const double all = (double)rank->costs->frozen_bytes;

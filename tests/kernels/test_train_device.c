@@ -32,7 +32,7 @@ static int free_all(void **state)
     return free_data(state);
 }
 
-/* What the run gives on the processor; valid until the next call. */
+/* Result of the run on the processor; valid until the next call. */
 static const dl_train_result *processor_result(const dl_train_config *config)
 {
     dl_train_config own = *config;

@@ -77,6 +77,16 @@ static void boxes_may_have_unlike_gpus(void **state)
     }
 }
 
+static void one_node_needs_no_network(void **state)
+{
+    (void)state;
+    dl_machine m = machine_called("1x2xrtx3090");
+    assert_int_equal(m.nodes, 1);
+    assert_int_equal(m.kinds[0].gpu_count, 2);
+    assert_int_equal(m.kinds[0].nic_count, 0);
+    dl_machine_free(&m);
+}
+
 /* Nine tenths of 1 Gb/s are 112.5 MB/s. Without a count of nodes there is one, with a port all the same. */
 static void boxes_may_have_a_network(void **state)
 {
@@ -91,10 +101,6 @@ static void boxes_may_have_a_network(void **state)
     assert_true(near_scaled(port->bytes_per_s.low, 87.5e6, 0, 1e-12));
     assert_true(near_scaled(port->bytes_per_s.high, 121.25e6, 0, 1e-12));
     assert_true(near_scaled(port->latency_ns.value, 25000, 0, 1e-12));
-    dl_machine_free(&m);
-    m = machine_called("1x2xrtx3090");
-    assert_int_equal(m.nodes, 1);
-    assert_int_equal(m.kinds[0].nic_count, 0);
     dl_machine_free(&m);
     m = machine_called("2x1xt4+1xv100@200ib");
     assert_int_equal(m.nodes, 2);
@@ -555,6 +561,7 @@ int main(void)
         cmocka_unit_test(every_row_makes_machines),
         cmocka_unit_test(boxes_may_have_unlike_gpus),
         cmocka_unit_test(boxes_are_as_the_table_says),
+        cmocka_unit_test(one_node_needs_no_network),
         cmocka_unit_test(boxes_may_have_a_network),
         cmocka_unit_test(nodes_may_be_of_several_kinds),
         cmocka_unit_test(b200_sum_in_the_switch_from_six_on),

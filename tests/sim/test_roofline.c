@@ -434,9 +434,9 @@ static void only_adapters_are_exchanged(void **state)
     }
 }
 
-/* Of Llama 3 70B (12 h + 4 kv + 6 f) bytes a token (tests/sim/test_step_memory.c). In fp8 linear layers keep
- * their inputs in 8 bits: h less of each norm, f of the gate, but h more beside attention's result. What is
- * kept of recomputed blocks has 16 bits. The gate's two inputs, 4 f, may be kept in 8, 2 f. */
+/* A block of Llama 3 70B keeps (12 h + 4 kv + 6 f) bytes a token (tests/sim/test_step_memory.c). In fp8 linear
+ * layers keep their inputs in 8 bits: h less of each norm, f of the gate, but h more beside attention's result.
+ * Recomputed blocks keep their inputs in 16 bits. The gate's two inputs, 4 f, may be kept in 8, 2 f. */
 static void inputs_are_kept_in_eight_bits(void **state)
 {
     static const struct {

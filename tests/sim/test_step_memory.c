@@ -228,8 +228,8 @@ static void shards_gather_layer_by_layer(void **state)
     dl_costs_free(&r.costs);
 }
 
-/* The same beside 30 kB of frozen parameters, five times the trained ones: all of them in each GPU, or half,
- * and gathered with the others, 5.5 bytes for one of b and a; they have no gradients, nor state. */
+/* 30 kB of frozen parameters are added, five times the trained ones: all of them in each GPU, or half, and
+ * gathered with the others, 5.5 bytes for one of b and a; they have no gradients, nor state. */
 static void frozen_parameters_are_only_there(void **state)
 {
     ranks r;
