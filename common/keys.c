@@ -428,9 +428,11 @@ static size_t section_length(const dl_keys *keys, size_t from)
 
 static bool are_alike(const dl_key *a, const dl_key *b)
 {
+    char values[2][200];
+    describe_value(a, true, values[0], sizeof values[0]);
+    describe_value(b, true, values[1], sizeof values[1]);
     return strcmp(a->name, b->name) == 0 && strcmp(a->help, b->help) == 0 && a->low == b->low &&
-           a->high == b->high && a->type == b->type && a->form == b->form &&
-           a->choices == b->choices;
+           a->high == b->high && a->type == b->type && strcmp(values[0], values[1]) == 0;
 }
 
 /* The rows after the section at `from` that are sections with the same keys. */
