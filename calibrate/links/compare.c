@@ -9,8 +9,8 @@
 #include "common/alloc.h"
 #include "common/names.h"
 #include "common/units.h"
+#include "sim/scenario/known_gpus.h"
 #include "sim/scenario/machine_catalogue.h"
-#include "sim/scenario/scaling.h"
 
 #define SAME_FRAC 0.01
 
@@ -252,7 +252,7 @@ static bool has_device(const dl_machine *m, const char *device)
 {
     bool found = device == NULL;
     for (int i = 0; i < m->model_count && !found; i++)
-        found = dl_machine_has_model(m, i) && dl_scaling_is_model(device, m->models[i].name);
+        found = dl_machine_has_model(m, i) && dl_device_is_gpu(device, m->models[i].name);
     return found;
 }
 

@@ -4,6 +4,11 @@
 
 #include "common/machine.h"
 
+/* Whether a cost file's device ("NVIDIA A100-SXM4-80GB") is a machine file's model ("a100_80gb"):
+ * each part of the model's name must consist of consecutive words of the device up to its first
+ * comma; a "Ti" or "Super" after it is another GPU. */
+bool dl_device_is_gpu(const char *device, const char *model);
+
 /* Finds the GPU whose name, the longest if several match, is in `device` ("Tesla V100-SXM2-16GB":
  * v100), in the data sheets of scenarios/machines/gpus.csv and the machine files there. *model gets
  * its rates of single precision and memory and a copy of its name, to be freed by the caller.

@@ -1,6 +1,5 @@
 #include "sim/scenario/scaling.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,81 +8,6 @@
 #include "common/alloc.h"
 #include "sim/scenario/known_gpus.h"
 #include "sim/scenario/machine_catalogue.h"
-
-#define WORDS_MAX 16
-
-/* --- names ----------------------------------------------------------------------------------- */
-
-/* The letters and digits of text[bytes] in lower case, freed by the caller. */
-static char *plain(const char *text, size_t bytes)
-{
-    char *copy = dl_strndup(text, bytes);
-    size_t used = 0;
-    for (size_t i = 0; i < bytes; i++) {
-        if (isalnum((unsigned char)copy[i])) copy[used++] = (char)tolower((unsigned char)copy[i]);
-    }
-    copy[used] = '\0';
-    return copy;
-}
-
-/* Splits the device up to its first comma into words[WORDS_MAX]; returns their number. */
-static int split_words(const char *device, char **words)
-{
-    int count = 0;
-    const char *c = device;
-    while (*c != '\0' && *c != ',' && count < WORDS_MAX) {
-        size_t bytes = 0;
-        while (isalnum((unsigned char)c[bytes]))
-            bytes++;
-        if (bytes > 0) words[count++] = plain(c, bytes);
-        c += bytes > 0 ? bytes : 1;
-    }
-    return count;
-}
-
-static bool makes_another(const char *word)
-{
-    return strcmp(word, "ti") == 0 || strcmp(word, "super") == 0;
-}
-
-/* Whether words[count] start with the name. */
-static bool starts_with(char *const *words, int count, const char *name)
-{
-    int used = 0;
-    while (used < count && *name != '\0') {
-        const size_t bytes = strlen(words[used]);
-        if (strncmp(name, words[used], bytes) != 0) return false;
-        name += bytes;
-        used++;
-    }
-    return *name == '\0' && (used == count || !makes_another(words[used]));
-}
-
-/* Whether some consecutive words[count] make the part of a name. */
-static bool has_part(char *const *words, int count, const char *part, size_t bytes)
-{
-    char *name = plain(part, bytes);
-    bool found = false;
-    for (int w = 0; w < count; w++)
-        found |= name[0] != '\0' && starts_with(words + w, count - w, name);
-    free(name);
-    return found;
-}
-
-bool dl_scaling_is_model(const char *device, const char *model)
-{
-    char *words[WORDS_MAX];
-    const int count = split_words(device, words);
-    bool found = true;
-    for (const char *part = model; found && part != NULL;) {
-        const size_t bytes = strcspn(part, "_");
-        found = has_part(words, count, part, bytes);
-        part = part[bytes] != '\0' ? part + bytes + 1 : NULL;
-    }
-    for (int w = 0; w < count; w++)
-        free(words[w]);
-    return found;
-}
 
 /* Whether two models have the same chip: a100_80gb and a100_pcie. */
 static bool same_chip(const char *a, const char *b)
@@ -176,7 +100,7 @@ static dl_status find_in(const dl_machine *file, const dl_costs *costs, const dl
                          dl_error *err)
 {
     for (int i = 0; i < file->model_count && costs->device != NULL; i++) {
-        if (!dl_scaling_is_model(costs->device, file->models[i].name)) continue;
+        if (!dl_device_is_gpu(costs->device, file->models[i].name)) continue;
         *source = &file->models[i];
         return DL_OK;
     }
@@ -227,7 +151,7 @@ static dl_status scale_from(const dl_machine *file, const dl_scenario *scenario,
     const dl_gpu_model *to = first_model(scenario);
     rates r;
     *source = to;
-    if (costs->device != NULL && dl_scaling_is_model(costs->device, to->name)) return DL_OK;
+    if (costs->device != NULL && dl_device_is_gpu(costs->device, to->name)) return DL_OK;
     dl_status status = find_in(file, costs, source, err);
     if (status != DL_OK) return status;
     if (!rates_of(*source, to, (dl_arithmetic)scenario->scale_arithmetic, &r)) {
@@ -241,7 +165,7 @@ static dl_status scale_from(const dl_machine *file, const dl_scenario *scenario,
  * specific known matching name ("A100-SXM4-80GB" is an a100 of 40 GB by name, not by its rates). */
 static bool is_own(const dl_gpu_model *gpu, const char *device, const dl_gpu_model *known)
 {
-    if (!dl_scaling_is_model(device, gpu->name)) return false;
+    if (!dl_device_is_gpu(device, gpu->name)) return false;
     const bool special = known->name != NULL && strlen(known->name) > strlen(gpu->name);
     rates r;
     return !special || !rates_of(known, gpu, 0, &r) ||
@@ -346,7 +270,7 @@ static dl_status read_own(const models_job *job, const dl_gpu_costs *file, dl_er
     dl_model_costs *model = &job->costs->models[file->model];
     dl_costs *own = dl_calloc(1, sizeof *own, "costs of a model");
     dl_status status = dl_costs_read(own, file->path, err);
-    if (status == DL_OK && own->device != NULL && !dl_scaling_is_model(own->device, gpu->name)) {
+    if (status == DL_OK && own->device != NULL && !dl_device_is_gpu(own->device, gpu->name)) {
         status = dl_error_set_at(err, DL_ERR_DATA, own->path, 0,
                                  "[costs] device = %s: [workload] gpu_costs has it for %s",
                                  own->device, gpu->name);
@@ -392,7 +316,7 @@ static dl_status scale_model(const models_job *job, int number, dl_error *err)
         return lacks_rate(job->scenario, job->source, job->scenario->gpu->machine.path, to, err);
     }
     set_factors(&r, scaling);
-    const bool is_own = costs->device != NULL && dl_scaling_is_model(costs->device, to->name);
+    const bool is_own = costs->device != NULL && dl_device_is_gpu(costs->device, to->name);
     model->spread_log = is_own ? 0 : scaling->spread_log;
     scaling->scaled = !is_own;
     model->factors = dl_calloc(costs->op_count, sizeof *model->factors, "factors");

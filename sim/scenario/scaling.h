@@ -48,11 +48,6 @@ typedef struct dl_scaling {
     char from[64], to[64]; /* models */
 } dl_scaling;
 
-/* Whether a cost file's device ("NVIDIA A100-SXM4-80GB") is a machine file's model ("a100_80gb"):
- * each part of the model's name must consist of consecutive words of the device up to its first
- * comma; a "Ti" or "Super" after it is another GPU. */
-bool dl_scaling_is_model(const char *device, const char *model);
-
 /* Scales the costs to the machine's first GPU if the scenario allows it and they are of another
  * one; then makes costs->models if the machine has GPUs of several models. *scalings gets the
  * scaling of each of its models, [models], freed by the caller; NULL if there is only one. With

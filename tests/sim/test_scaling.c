@@ -55,20 +55,20 @@ static dl_study study_of(const char *device, const char *more, const char *workl
 static void devices_are_known_by_their_words(void **state)
 {
     (void)state;
-    assert_true(dl_scaling_is_model("K80, one GK210 die", "k80"));
-    assert_true(dl_scaling_is_model("Tesla V100-SXM2-16GB", "v100"));
-    assert_true(dl_scaling_is_model("NVIDIA H100 80GB HBM3", "h100"));
-    assert_true(dl_scaling_is_model("GTX 1080 Ti", "gtx1080ti"));
-    assert_true(dl_scaling_is_model("NVIDIA GeForce GTX 1080 Ti", "gtx1080ti"));
-    assert_true(dl_scaling_is_model("NVIDIA A100-SXM4-80GB", "a100_80gb"));
-    assert_true(dl_scaling_is_model("NVIDIA H100 PCIe", "h100_pcie"));
-    assert_false(dl_scaling_is_model("NVIDIA A100-SXM4-40GB", "a100_80gb"));
-    assert_false(dl_scaling_is_model("NVIDIA H100 80GB HBM3", "h100_pcie"));
-    assert_false(dl_scaling_is_model("GTX 1080 Ti", "gtx1080"));
-    assert_false(dl_scaling_is_model("GTX 1080", "gtx1080ti"));
-    assert_false(dl_scaling_is_model("P40", "p4"));
-    assert_false(dl_scaling_is_model("AMD EPYC, as slow as a k80", "k80"));
-    assert_false(dl_scaling_is_model("", "k80"));
+    assert_true(dl_device_is_gpu("K80, one GK210 die", "k80"));
+    assert_true(dl_device_is_gpu("Tesla V100-SXM2-16GB", "v100"));
+    assert_true(dl_device_is_gpu("NVIDIA H100 80GB HBM3", "h100"));
+    assert_true(dl_device_is_gpu("GTX 1080 Ti", "gtx1080ti"));
+    assert_true(dl_device_is_gpu("NVIDIA GeForce GTX 1080 Ti", "gtx1080ti"));
+    assert_true(dl_device_is_gpu("NVIDIA A100-SXM4-80GB", "a100_80gb"));
+    assert_true(dl_device_is_gpu("NVIDIA H100 PCIe", "h100_pcie"));
+    assert_false(dl_device_is_gpu("NVIDIA A100-SXM4-40GB", "a100_80gb"));
+    assert_false(dl_device_is_gpu("NVIDIA H100 80GB HBM3", "h100_pcie"));
+    assert_false(dl_device_is_gpu("GTX 1080 Ti", "gtx1080"));
+    assert_false(dl_device_is_gpu("GTX 1080", "gtx1080ti"));
+    assert_false(dl_device_is_gpu("P40", "p4"));
+    assert_false(dl_device_is_gpu("AMD EPYC, as slow as a k80", "k80"));
+    assert_false(dl_device_is_gpu("", "k80"));
 }
 
 /* Arithmetic 4 times, memory twice as fast: 4^(3/4) 2^(1/4) = 2^(7/4), updates 2, dispatch 1. */
