@@ -15,11 +15,6 @@
 
 /* --- what a point needs --------------------------------------------------------------------- */
 
-int dl_run_fragments(const dl_scenario *scenario, const dl_point *point)
-{
-    return dl_mode_takes(point->mode, DL_SYNC_FRAGMENTS) ? scenario->fragments : 1;
-}
-
 /* Whether the optimizer's state is averaged too. */
 static bool averages_state(const dl_scenario *scenario, const dl_point *point)
 {
@@ -170,6 +165,22 @@ unsigned dl_run_needs(const dl_scenario *scenario, const dl_costs *costs, const 
     return needs | generator | (scenario->noise == DL_NOISE_TRACE ? DL_NEED_NOISE : 0);
 }
 
+void dl_run_assume(const dl_scenario *scenario, dl_costs *costs, const dl_point *point,
+                   dl_assumptions *made)
+{
+    const dl_point *points = point != NULL ? point : scenario->points;
+    const size_t count = point != NULL ? 1 : scenario->point_count;
+    unsigned needs = 0;
+    int cores = 0;
+    for (size_t p = 0; p < count; p++) {
+        needs |= dl_run_needs(scenario, costs, &points[p]);
+        if (points[p].cores > cores) cores = points[p].cores;
+    }
+    if (scenario->missing == DL_MISSING_REFUSE) needs = 0;
+    dl_costs_assume(costs, needs, scenario->gpu != NULL ? &scenario->gpu->machine : NULL, cores,
+                    made);
+}
+
 dl_origin dl_run_origin(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
 {
     dl_origin origin = dl_costs_worst_origin(costs, dl_run_needs(scenario, costs, point));
@@ -276,7 +287,7 @@ static double pause_ns(const dl_scenario *scenario, const dl_point *point, dl_gp
     if (!dl_mode_takes(point->mode, DL_SYNC_INTERVAL)) return 0;
     for (int w = 0; w < (steps.differ ? point->workers : 1); w++)
         step_ns = fmax(step_ns, steps.of[w].compute_ns + steps.of[w].update_ns);
-    return point->option[DL_SYNC_INTERVAL] / dl_run_fragments(scenario, point) * step_ns;
+    return point->option[DL_SYNC_INTERVAL] / dl_scenario_fragments(scenario, point) * step_ns;
 }
 
 bool dl_run_starts_with_collectives(const dl_scenario *scenario, const dl_point *point)
@@ -348,8 +359,8 @@ static void init_workload(dl_workload *workload, const dl_run_config *config, co
     const double batch = (double)micro_batch(point, own->samples);
     dl_workload_init(workload, costs, batch);
     if (costs->model_count > 0) dl_workload_set_model(workload, costs, own->model, batch);
-    workload->parameter_bytes /= dl_run_fragments(scenario, point);
-    workload->state_bytes /= dl_run_fragments(scenario, point);
+    workload->parameter_bytes /= dl_scenario_fragments(scenario, point);
+    workload->state_bytes /= dl_scenario_fragments(scenario, point);
     const double factor = dl_run_compute_factor(config, own->model);
     workload->compute_ns *= factor;
     workload->backward_ns *= factor;
@@ -635,7 +646,7 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
         .outer_update = dl_mode_takes(point->mode, DL_SYNC_OUTER)
                             ? scenario->outer != 0
                             : dl_mode_takes(point->mode, DL_SYNC_BLOCK_MOMENTUM),
-        .fragments = dl_run_fragments(scenario, point),
+        .fragments = dl_scenario_fragments(scenario, point),
         .reduces_inside = reduces_inside(scenario, point),
         .gathers = plan.gathers_after,
         .advance = point->mode->advance,

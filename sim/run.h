@@ -8,6 +8,7 @@
 #define DL_SIM_RUN_H
 
 #include "common/bytes.h"
+#include "sim/costs/assume.h"
 #include "sim/platform/platform.h"
 #include "sim/scenario/scenario.h"
 
@@ -164,6 +165,11 @@ double dl_run_least_ns(const dl_scenario *scenario, const dl_costs *costs, const
 
 /* All cost needs of a point, its noise among them. */
 unsigned dl_run_needs(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point);
+
+/* Sets defaults for costs that the points of the scenario, or one point, need and the costs lack,
+ * and adds them to *made. */
+void dl_run_assume(const dl_scenario *scenario, dl_costs *costs, const dl_point *point,
+                   dl_assumptions *made);
 
 /* The least trustworthy origin of the costs that the point's run depends on. */
 dl_origin dl_run_origin(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point);

@@ -61,9 +61,6 @@ double dl_run_split_least_ns(const dl_run_config *run, bool with_tensors);
 dl_gpu_memory dl_run_split_memory(const dl_scenario *scenario, const dl_costs *costs,
                                   const dl_point *point);
 
-/* Number of fragments of the parameters, averaged in sequence. */
-int dl_run_fragments(const dl_scenario *scenario, const dl_point *point);
-
 /* --- run_processes.c --- */
 
 /* Whether the workers are processes on cores. */

@@ -91,7 +91,7 @@ static double reduces_ns(const dl_scenario *scenario, const dl_costs *costs, con
 {
     if (dl_mode_reduces_gradients(point->mode) && costs->gradient_count > 0)
         return dl_buckets_ns(of, costs->gradients, costs->gradient_count, backward_ns);
-    const double parts = dl_run_fragments(scenario, point);
+    const double parts = dl_scenario_fragments(scenario, point);
     const bool with_state =
         dl_mode_takes(point->mode, DL_SYNC_AVERAGE_STATE) && scenario->average_state;
     return dl_collective_cost_ns(of->alone, (double)costs->parameter_bytes / parts) +

@@ -371,41 +371,6 @@ typedef struct job {
     int64_t run;
 } job;
 
-dl_point dl_sweep_baseline(const dl_scenario *scenario, const dl_costs *costs,
-                           const dl_point *point, int *gpu)
-{
-    if (scenario->generators != NULL) return *point; /* on policy */
-    int64_t batch = scenario->batch_per_worker ? point->batch / point->workers : point->batch;
-    dl_point baseline = {.cores = point->cores == DL_CORES_GPU ? DL_CORES_GPU : 1,
-                         .workers = 1,
-                         .batch = batch,
-                         .mode = &dl_mode_none};
-    for (int o = 0; o < DL_SYNC_SWEPT; o++)
-        baseline.option[o] = dl_sync_options[o].fallback;
-    if (costs->accumulate > 1 && batch % costs->accumulate == 0)
-        baseline.option[DL_SYNC_ACCUMULATE] = (double)costs->accumulate;
-    if (dl_point_is_split(point)) {
-        const dl_gpu_memory memory = dl_run_memory(scenario, costs, &baseline);
-        if (point->tensor > 1 || point->context > 1 || memory.needs_bytes > memory.has_bytes) {
-            baseline.option[DL_SYNC_ACCUMULATE] = point->option[DL_SYNC_ACCUMULATE];
-            baseline.stages = point->stages;
-            baseline.micro_batches = point->micro_batches;
-            baseline.shards = point->shards;
-            baseline.chunks = point->chunks;
-            baseline.tensor = point->tensor;
-            baseline.context = point->context;
-            baseline.axes = point->axes;
-            return baseline;
-        }
-    }
-    if (costs->model_count == 0) return baseline;
-    const dl_place place =
-        dl_gpu_options_place(scenario->gpu, dl_fastest_gpu(scenario, costs, (double)batch));
-    *gpu = dl_place_gpu_number(&scenario->gpu->machine, place);
-    baseline.gpus = gpu;
-    return baseline;
-}
-
 static void list_points(part *p, bool with_baselines)
 {
     const dl_scenario *scenario = p->scenario;

@@ -1,4 +1,4 @@
-/* Functions that sweep.c, sensitivity.c and above.c share. */
+/* Functions that sweep.c, sensitivity.c and baseline.c share. */
 #ifndef DL_SIM_SWEEP_INTERNAL_H
 #define DL_SIM_SWEEP_INTERNAL_H
 

@@ -355,7 +355,7 @@ static void assume(listing *to)
     const dl_table_costs *list = &to->costs;
     for (size_t i = 0; i < list->count; i++)
         own[i] = *list->items[i].value[to->number];
-    dl_scenario_assume_costs(&to->part->scenario, &to->part->costs, NULL, &made);
+    dl_run_assume(&to->part->scenario, &to->part->costs, NULL, &made);
     for (size_t i = 0; i < list->count; i++)
         *list->items[i].value[to->number] = own[i];
     for (size_t i = 0; i < made.count; i++) {

@@ -3,7 +3,6 @@
 #ifndef DL_SIM_GENERATORS_H
 #define DL_SIM_GENERATORS_H
 
-#include "common/ini.h"
 #include "common/status.h"
 #include "sim/generate/rollout.h"
 
@@ -59,11 +58,6 @@ typedef struct dl_generators {
     double usd_per_gpu_hour;
 } dl_generators;
 
-/* Reads and checks the section and the file of lengths; *generators is NULL without the section,
- * else released with dl_generators_free. `gpus`: of the machine file, 0: none. Errors as of
- * dl_scenario_read. */
-dl_status dl_generators_read(dl_generators **generators, const dl_ini *ini, int gpus,
-                             dl_error *err) DL_MUST_CHECK;
 void dl_generators_free(dl_generators *generators);
 
 /* Whether a replica's curve must come from the cost file or an estimate; false for NULL. */

@@ -177,7 +177,7 @@ static double predict_ns(search *s, double factor)
     dl_run_result result = {0};
     dl_costs_draw(s->costs, NULL, &costs);
     dl_calibrate_apply(&costs, factor);
-    dl_scenario_assume_costs(s->scenario, &costs, s->point, &made);
+    dl_run_assume(s->scenario, &costs, s->point, &made);
     char *missing = dl_costs_missing(&costs, dl_run_needs(s->scenario, &costs, s->point));
     const dl_run_config config = {.scenario = s->scenario, .costs = &costs, .point = s->point};
     if (missing != NULL) {

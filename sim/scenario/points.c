@@ -150,6 +150,11 @@ bool dl_scenario_is_collective(const dl_scenario *scenario, const dl_point *poin
     return where == DL_WHERE_AUTO && mode->through & DL_THROUGH_COLLECTIVE && point->gpu_count == 0;
 }
 
+int dl_scenario_fragments(const dl_scenario *scenario, const dl_point *point)
+{
+    return dl_mode_takes(point->mode, DL_SYNC_FRAGMENTS) ? scenario->fragments : 1;
+}
+
 dl_exchange_plan dl_scenario_exchange(const dl_scenario *scenario, const dl_point *point)
 {
     const dl_exchanges of = point->mode->exchange;

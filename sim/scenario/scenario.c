@@ -9,7 +9,6 @@
 #include "common/units.h"
 #include "sim/scenario/calibrate.h"
 #include "sim/scenario/scenario_internal.h"
-#include "sim/workloads/architecture.h"
 
 static dl_status read_batch(dl_scenario *scenario, const dl_ini *ini, dl_sweep_list *list,
                             dl_error *err)
@@ -63,11 +62,7 @@ static dl_status read_lists(dl_scenario *scenario, const dl_ini *ini, dl_sweep_l
                             dl_error *err)
 {
     dl_status status = dl_scenario_read_workers(scenario, ini, all, err);
-    if (status == DL_OK) {
-        const dl_gpu_options *gpu = scenario->gpu;
-        status = dl_generators_read(&scenario->generators, ini,
-                                    gpu != NULL ? dl_gpu_options_count(gpu) : 0, err);
-    }
+    if (status == DL_OK) status = dl_scenario_read_generators(scenario, ini, err);
     if (status == DL_OK) status = read_batch(scenario, ini, &all->batch, err);
     if (status == DL_OK) status = dl_scenario_read_sync(scenario, ini, all, err);
     if (status == DL_OK) status = check_syncer(ini, &all->mode, err);
@@ -120,52 +115,6 @@ static dl_status read_gpu_costs(dl_scenario *scenario, const dl_ini *ini, dl_err
     return dl_ini_each(ini, entry, take_gpu_costs, &reader, err);
 }
 
-void dl_scenario_add_model_key(char **model, const char *key, const char *value)
-{
-    char *grown =
-        dl_format("%s%s%s=%s", *model, strchr(*model, ':') != NULL ? "," : ":", key, value);
-    free(*model);
-    *model = grown;
-}
-
-/* The model's text with the adapters of [workload]; NULL: no model is given. */
-static char *model_text(const dl_ini *ini)
-{
-    const dl_ini_entry *model = dl_ini_find(ini, "workload", "model");
-    const dl_ini_entry *rank = dl_ini_find(ini, "workload", "lora");
-    const dl_ini_entry *on = dl_ini_find(ini, "workload", "lora_targets");
-    if (model == NULL) return NULL;
-    char *text = dl_strdup(model->value);
-    if (rank == NULL || strcmp(rank->value, "0") == 0) return text;
-    dl_scenario_add_model_key(&text, "lora", rank->value);
-    if (on == NULL) return text;
-    char *joined = dl_strdup(on->value), *end = joined;
-    for (const char *at = on->value; *at != '\0'; at++)
-        if (*at != ' ') *end++ = *at == ',' ? '+' : *at;
-    *end = '\0';
-    dl_scenario_add_model_key(&text, "lora_targets", joined);
-    free(joined);
-    return text;
-}
-
-/* Checks that the model exists, and is given instead of costs. */
-static dl_status check_model(const dl_ini *ini, const char *model, dl_error *err)
-{
-    static const char *const others[] = {"costs", "scale_compute"};
-    const dl_ini_entry *entry = dl_ini_find(ini, "workload", "model");
-    if (entry == NULL) return DL_OK;
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        if (dl_ini_find(ini, "workload", others[i]) == NULL) continue;
-        return dl_ini_error(ini, entry, DL_ERR_DATA, err, "%s is given too: only one of both",
-                            others[i]);
-    }
-    dl_architecture architecture = {0};
-    dl_error inner = {0};
-    dl_status status = dl_architecture_make(&architecture, model, &inner);
-    dl_architecture_free(&architecture);
-    return status == DL_OK ? DL_OK : dl_ini_error(ini, entry, status, err, "%s", inner.text);
-}
-
 /* Whether [generators] gives the duration of an update, so that no costs are needed. */
 static bool trains_by_keys(const dl_ini *ini)
 {
@@ -182,10 +131,9 @@ static dl_status read_texts(dl_scenario *scenario, const dl_ini *ini, dl_error *
         return dl_ini_error(ini, number, DL_ERR_DATA, err,
                             "costs or a model are given too: only one of them");
     }
-    scenario->model = model_text(ini);
     dl_status status;
     if ((status = dl_ini_get_string(ini, "scenario", "name", ini->path, &name, err)) ||
-        (status = check_model(ini, scenario->model, err)) ||
+        (status = dl_scenario_read_model(scenario, ini, err)) ||
         (status = dl_ini_get_string(
              ini, "workload", "costs",
              scenario->model != NULL || number != NULL || trains_by_keys(ini) ? "" : NULL, &costs,

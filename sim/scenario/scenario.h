@@ -173,6 +173,9 @@ bool dl_scenario_trains_by_keys(const dl_scenario *scenario);
 /* Whether the GPUs of a point exchange by collectives, without a server. */
 bool dl_scenario_is_collective(const dl_scenario *scenario, const dl_point *point);
 
+/* Number of fragments of the parameters, averaged in sequence. */
+int dl_scenario_fragments(const dl_scenario *scenario, const dl_point *point);
+
 /* A worker of one GPU, as nobody writes it. */
 #define DL_LAYOUT_ALONE "pp=1,tp=1"
 

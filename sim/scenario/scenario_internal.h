@@ -34,8 +34,10 @@ dl_status dl_sweep_number(const char *text, const dl_key *key, double *value,
 
 void dl_sweep_lists_free(dl_sweep_lists *lists);
 
-/* Appends a key to the text of a model. */
-void dl_scenario_add_model_key(char **model, const char *key, const char *value);
+/* Reads the network of [workload] model with its adapters, and checks that it exists and is given
+ * instead of costs; without the key there is none. */
+dl_status dl_scenario_read_model(dl_scenario *scenario, const dl_ini *ini,
+                                 dl_error *err) DL_MUST_CHECK;
 
 /* Stands for all GPUs as workers, until the machine is read. */
 #define DL_WORKERS_ALL 0
@@ -47,6 +49,11 @@ void dl_scenario_add_model_key(char **model, const char *key, const char *value)
  * [machine] placement or layout the list is a preliminary 1. */
 dl_status dl_scenario_read_workers(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *lists,
                                    dl_error *err) DL_MUST_CHECK;
+
+/* Reads and checks [generators], if given, with its file of lengths. To be called after reading
+ * [machine]. */
+dl_status dl_scenario_read_generators(dl_scenario *scenario, const dl_ini *ini,
+                                      dl_error *err) DL_MUST_CHECK;
 
 /* Sets points of the trainer beside [generators]: its GPUs, and as many micro-batches as an
  * update's tokens fill. To be called after all else that gives points. */

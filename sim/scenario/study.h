@@ -113,9 +113,4 @@ const char *dl_study_text(const dl_study *study, const dl_variant *variant, cons
 const char *dl_study_cell(const dl_study *study, const dl_variant *variant, const dl_point *point,
                           size_t key);
 
-/* Sets defaults for costs that the points of the scenario, or one point, need and the costs lack,
- * and adds them to *made. */
-void dl_scenario_assume_costs(const dl_scenario *scenario, dl_costs *costs, const dl_point *point,
-                              dl_assumptions *made);
-
 #endif

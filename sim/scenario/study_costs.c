@@ -12,66 +12,6 @@
 #include "sim/scenario/calibrate.h"
 #include "sim/scenario/known_gpus.h"
 #include "sim/scenario/study_internal.h"
-#include "sim/workloads/roofline.h"
-
-dl_arithmetic dl_scenario_arithmetic(const dl_scenario *scenario)
-{
-    if (scenario->arithmetic > 0) return (dl_arithmetic)(scenario->arithmetic - 1);
-    return dl_arithmetic_usual(&scenario->gpu->machine, dl_architecture_class(scenario->model));
-}
-
-/* Appends the size of an axis, unless the text has its own. */
-static void add_axis(char **model, const char *key, int size)
-{
-    char number[16], own[16];
-    const char *at = strchr(*model, ':');
-    snprintf(number, sizeof number, "%d", size);
-    snprintf(own, sizeof own, "%s=", key);
-    for (at = at != NULL ? strstr(at, own) : NULL; at != NULL; at = strstr(at + 1, own))
-        if (at[-1] == ',' || at[-1] == ':') return;
-    if (size > 1) dl_scenario_add_model_key(model, key, number);
-}
-
-/* The model's text with the layout's tp and cp, and the recomputation. */
-static char *model_text(const dl_scenario *scenario)
-{
-    char *text = dl_strdup(scenario->model);
-    const dl_scenario_pipeline *p = scenario->pipeline;
-    add_axis(&text, "tp", p != NULL ? p->tensor : 1);
-    add_axis(&text, "cp", p != NULL ? p->context : 1);
-    if (scenario->recompute > 0)
-        dl_scenario_add_model_key(&text, "recompute", dl_recompute_names[scenario->recompute]);
-    return text;
-}
-
-dl_status dl_scenario_estimate_costs(const dl_scenario *scenario, const dl_gpu_model *gpu,
-                                     dl_costs *costs, dl_error *err)
-{
-    const dl_machine *m = &scenario->gpu->machine;
-    dl_architecture architecture = {0};
-    char *model = model_text(scenario);
-    dl_status status = dl_architecture_make(&architecture, model, err);
-    free(model);
-    if (status != DL_OK) return status;
-    const dl_optimizer_kind usual =
-        architecture.class == DL_MODEL_TRANSFORMER ? DL_ADAM : DL_MOMENTUM;
-    const dl_arithmetic arithmetic = dl_scenario_arithmetic(scenario);
-    dl_error inner = {0};
-    status = dl_roofline_costs(
-        costs, &architecture, gpu, arithmetic,
-        scenario->optimizer > 0 ? (dl_optimizer_kind)(scenario->optimizer - 1) : usual,
-        dl_scenario_sharded(scenario) == DL_SHARDED_PARAMETERS, &inner);
-    dl_architecture_free(&architecture);
-    if (status == DL_OK) return DL_OK;
-    return dl_error_set_at(err, status, m->path, 0, "[workload] arithmetic = %s: %s",
-                           dl_arithmetic_names[arithmetic], inner.text);
-}
-
-const dl_gpu_model *dl_scenario_first_gpu(const dl_scenario *scenario)
-{
-    const dl_place place = dl_gpu_options_place(scenario->gpu, 0);
-    return dl_machine_model(&scenario->gpu->machine, place.node, place.index);
-}
 
 /* Estimates a network on the GPUs of the machine's other models, instead of scaling. */
 static dl_status estimate_models(dl_variant *variant, dl_error *err)
@@ -267,22 +207,6 @@ static void keep_factor(dl_study *study)
                     dl_format_double(number, calibrated->factor));
 }
 
-void dl_scenario_assume_costs(const dl_scenario *scenario, dl_costs *costs, const dl_point *point,
-                              dl_assumptions *made)
-{
-    const dl_point *points = point != NULL ? point : scenario->points;
-    const size_t count = point != NULL ? 1 : scenario->point_count;
-    unsigned needs = 0;
-    int cores = 0;
-    for (size_t p = 0; p < count; p++) {
-        needs |= dl_run_needs(scenario, costs, &points[p]);
-        if (points[p].cores > cores) cores = points[p].cores;
-    }
-    if (scenario->missing == DL_MISSING_REFUSE) needs = 0;
-    dl_costs_assume(costs, needs, scenario->gpu != NULL ? &scenario->gpu->machine : NULL, cores,
-                    made);
-}
-
 /* Assumes settings that the scenario leaves open; defaults of costs that the points need and the
  * costs lack; the machine's bounds. */
 static void assume(dl_variant *variant)
@@ -295,7 +219,7 @@ static void assume(dl_variant *variant)
         dl_generate_assume(scenario->generators, &variant->costs, &variant->assumed);
     if (dl_scenario_trains_by_keys(scenario)) return;
     dl_variant_assume_settings(variant);
-    dl_scenario_assume_costs(scenario, &variant->costs, NULL, &variant->assumed);
+    dl_run_assume(scenario, &variant->costs, NULL, &variant->assumed);
     if (scenario->gpu != NULL)
         dl_machine_assume(&variant->costs, &scenario->gpu->machine, &variant->assumed);
 }

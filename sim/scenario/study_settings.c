@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "sim/run.h"
 #include "sim/scenario/study_internal.h"
-#include "sim/workloads/roofline.h"
 
 /* --- settings of the costs' program ---------------------------------------------------------- */
 
@@ -276,7 +276,7 @@ static dl_costs *costs_in(const dl_variant *variant, dl_arithmetic arithmetic)
         return NULL;
     }
     if (scenario->parameter_bytes > 0) costs->parameter_bytes = scenario->parameter_bytes;
-    dl_scenario_assume_costs(scenario, costs, NULL, &same);
+    dl_run_assume(scenario, costs, NULL, &same);
     dl_assumptions_free(&same);
     return costs;
 }

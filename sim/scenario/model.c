@@ -1,0 +1,114 @@
+/* The network of a scenario, [workload] model: its text, its arithmetic and its estimated costs. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "sim/scenario/study_internal.h"
+#include "sim/workloads/roofline.h"
+
+/* Appends a key to the text of a model. */
+static void add_key(char **model, const char *key, const char *value)
+{
+    char *grown =
+        dl_format("%s%s%s=%s", *model, strchr(*model, ':') != NULL ? "," : ":", key, value);
+    free(*model);
+    *model = grown;
+}
+
+/* The file's model with the adapters of [workload]; NULL: none is given. */
+static char *adapted(const dl_ini *ini)
+{
+    const dl_ini_entry *model = dl_ini_find(ini, "workload", "model");
+    const dl_ini_entry *rank = dl_ini_find(ini, "workload", "lora");
+    const dl_ini_entry *on = dl_ini_find(ini, "workload", "lora_targets");
+    if (model == NULL) return NULL;
+    char *text = dl_strdup(model->value);
+    if (rank == NULL || strcmp(rank->value, "0") == 0) return text;
+    add_key(&text, "lora", rank->value);
+    if (on == NULL) return text;
+    char *joined = dl_strdup(on->value), *end = joined;
+    for (const char *at = on->value; *at != '\0'; at++)
+        if (*at != ' ') *end++ = *at == ',' ? '+' : *at;
+    *end = '\0';
+    add_key(&text, "lora_targets", joined);
+    free(joined);
+    return text;
+}
+
+dl_status dl_scenario_read_model(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
+{
+    static const char *const others[] = {"costs", "scale_compute"};
+    const dl_ini_entry *entry = dl_ini_find(ini, "workload", "model");
+    scenario->model = adapted(ini);
+    if (entry == NULL) return DL_OK;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        if (dl_ini_find(ini, "workload", others[i]) == NULL) continue;
+        return dl_ini_error(ini, entry, DL_ERR_DATA, err, "%s is given too: only one of both",
+                            others[i]);
+    }
+    dl_architecture architecture = {0};
+    dl_error inner = {0};
+    dl_status status = dl_architecture_make(&architecture, scenario->model, &inner);
+    dl_architecture_free(&architecture);
+    return status == DL_OK ? DL_OK : dl_ini_error(ini, entry, status, err, "%s", inner.text);
+}
+
+dl_arithmetic dl_scenario_arithmetic(const dl_scenario *scenario)
+{
+    if (scenario->arithmetic > 0) return (dl_arithmetic)(scenario->arithmetic - 1);
+    return dl_arithmetic_usual(&scenario->gpu->machine, dl_architecture_class(scenario->model));
+}
+
+/* Appends the size of an axis, unless the text has its own. */
+static void add_axis(char **model, const char *key, int size)
+{
+    char number[16], own[16];
+    const char *at = strchr(*model, ':');
+    snprintf(number, sizeof number, "%d", size);
+    snprintf(own, sizeof own, "%s=", key);
+    for (at = at != NULL ? strstr(at, own) : NULL; at != NULL; at = strstr(at + 1, own))
+        if (at[-1] == ',' || at[-1] == ':') return;
+    if (size > 1) add_key(model, key, number);
+}
+
+/* The model's text with the layout's tp and cp, and the recomputation. */
+static char *divided(const dl_scenario *scenario)
+{
+    char *text = dl_strdup(scenario->model);
+    const dl_scenario_pipeline *p = scenario->pipeline;
+    add_axis(&text, "tp", p != NULL ? p->tensor : 1);
+    add_axis(&text, "cp", p != NULL ? p->context : 1);
+    if (scenario->recompute > 0)
+        add_key(&text, "recompute", dl_recompute_names[scenario->recompute]);
+    return text;
+}
+
+dl_status dl_scenario_estimate_costs(const dl_scenario *scenario, const dl_gpu_model *gpu,
+                                     dl_costs *costs, dl_error *err)
+{
+    const dl_machine *m = &scenario->gpu->machine;
+    dl_architecture architecture = {0};
+    char *model = divided(scenario);
+    dl_status status = dl_architecture_make(&architecture, model, err);
+    free(model);
+    if (status != DL_OK) return status;
+    const dl_optimizer_kind usual =
+        architecture.class == DL_MODEL_TRANSFORMER ? DL_ADAM : DL_MOMENTUM;
+    const dl_arithmetic arithmetic = dl_scenario_arithmetic(scenario);
+    dl_error inner = {0};
+    status = dl_roofline_costs(
+        costs, &architecture, gpu, arithmetic,
+        scenario->optimizer > 0 ? (dl_optimizer_kind)(scenario->optimizer - 1) : usual,
+        dl_scenario_sharded(scenario) == DL_SHARDED_PARAMETERS, &inner);
+    dl_architecture_free(&architecture);
+    if (status == DL_OK) return DL_OK;
+    return dl_error_set_at(err, status, m->path, 0, "[workload] arithmetic = %s: %s",
+                           dl_arithmetic_names[arithmetic], inner.text);
+}
+
+const dl_gpu_model *dl_scenario_first_gpu(const dl_scenario *scenario)
+{
+    const dl_place place = dl_gpu_options_place(scenario->gpu, 0);
+    return dl_machine_model(&scenario->gpu->machine, place.node, place.index);
+}
