@@ -32,8 +32,9 @@
  *                loss, those at its start
  *   kernels      that the host launches, one after the other
  *
- * Transformers are counted operation by operation, as plain PyTorch runs them (transformers.c), or
- * with norms, rotation, gates and dropout of one kernel each, where `fused` says so.
+ * Transformers are counted operation by operation, as plain PyTorch runs them
+ * (transformer_layers.c), or with norms, rotation, gates and dropout of one kernel each, where
+ * `fused` says so.
  */
 #ifndef DL_SIM_ARCHITECTURE_H
 #define DL_SIM_ARCHITECTURE_H

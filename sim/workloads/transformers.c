@@ -1,9 +1,7 @@
-/* Transformers: an embedding, equal blocks of attention and feed-forward, a head. */
+/* Transformers by name: their keys, and the sizes that follow from them. */
 #include <math.h>
-#include <stdbool.h>
 
-#include "common/alloc.h"
-#include "sim/workloads/workloads_internal.h"
+#include "sim/workloads/transformer.h"
 
 enum {
     LAYERS,
@@ -40,22 +38,6 @@ enum { NO, YES };
 enum { DECODER, ENCODER };
 enum { FUSED, PLAIN, CUDNN };
 enum { LAYER_NORM, RMS_NORM };
-enum { LOSS_PLAIN, LOSS_MEGATRON, LOSS_FUSED };
-/* PEFT's names of a block's matrices, and Megatron-LM's of those before them joined into one. */
-enum {
-    Q_PROJ,
-    K_PROJ,
-    V_PROJ,
-    LINEAR_QKV,
-    O_PROJ,
-    GATE_PROJ,
-    UP_PROJ,
-    LINEAR_FC1,
-    DOWN_PROJ,
-    ALL_LINEAR
-};
-enum { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, RECOMPUTE_PRODUCTS };
-
 static const char *const no_yes[] = {"no", "yes", NULL};
 static const char *const kinds[] = {"decoder", "encoder", NULL};
 static const char *const attentions[] = {"fused", "plain", "cudnn", NULL};
@@ -128,554 +110,6 @@ static const dl_network_key keys[KEYS] = {
                         "activation_func_fp8_input_store)"},
 };
 
-/* All numbers are per sample, and per GPU of the `context` that divide its tokens and the `tensor`
- * that divide the layers as in Megatron-LM (Shoeybi et al. 2019; Korthikanti et al. 2022): the
- * products before attention and activation by their outputs, those after them by their inputs, so
- * that heads, `inside` and vocabulary are the GPU's part. Norms and sums between them cover all
- * `tokens`, or with sequence parallelism `own_tokens`. */
-typedef struct sizes {
-    double tokens, own_tokens, width, query_width, kv_width, inside, vocabulary, heads;
-    double context; /* GPUs that have `tokens` each */
-    double norm_parameters;
-    double tensor;
-    double rank; /* of adapters; 0: all weights are trained */
-    int64_t targets;
-    int frozen_bits;
-    int recompute, loss;
-    bool bias, gated, causal, plain, cudnn, rotary, rms, fused, dropout, by_tokens, within,
-        eight_inside;
-} sizes;
-
-/* Kernels that only move data. In fp16, `narrow` numbers have 2 bytes and `wide` ones 4, and each
- * of `casts` is converted between them, by kernels_in_half. A dropout mask has one byte per number:
- * a quarter of a wide one. */
-typedef struct moves {
-    double narrow, wide, casts;
-    int kernels, kernels_in_half;
-} moves;
-
-static void add_moves(dl_layer_pass *pass, moves m)
-{
-    dl_layer_part *part = dl_pass_add(pass, 0, m.narrow + m.wide, 0, m.kernels);
-    part->wide = m.wide;
-    part->casts = m.casts;
-    part->kernels_in_half = m.kernels_in_half;
-}
-
-static void add_wide(dl_layer_pass *pass, double numbers, double casts, double weights)
-{
-    dl_layer_part *part = dl_pass_add(pass, 0, numbers, weights, 1);
-    part->wide = numbers;
-    part->casts = casts;
-}
-
-/* Adds sums and norms of the stream between blocks, which is wide under autocast; programs with
- * fused kernels keep parameters and stream in 16 bits. */
-static void add_stream(dl_layer_pass *pass, const sizes *s, double numbers, double casts,
-                       double weights)
-{
-    dl_layer_part *part = dl_pass_add(pass, 0, numbers, weights, 1);
-    if (s->fused) return;
-    part->wide = numbers;
-    part->casts = casts;
-}
-
-/* Products that read the result of a block's norm, or of the one before it. */
-static int projections(const sizes *s)
-{
-    return s->causal && s->bias ? 1 : 3; /* GPT-2's queries, keys and values are one product */
-}
-
-/* Adds tensors that are trained, or, beside adapters, frozen. */
-static void add_tensors(dl_architecture_layer *layer, const sizes *s, int count, double parameters)
-{
-    if (s->rank > 0) {
-        layer->frozen_parameters += (int64_t)parameters * count;
-    } else {
-        dl_layer_add_tensors(layer, count, parameters);
-    }
-}
-
-/* Plain PyTorch under autocast; x is the stream in 32 bits, n its numbers, k the products that read
- * the result; each converts it, and its gradient back:
- *
- *   layer norm   a kernel (2 n); backward two that read both inputs (5 n)
- *   RMS norm     x.pow(2), its mean, + epsilon, rsqrt, x times that, times the weight: 2 + 1 + 2 +
- *                2 n. Backward of the two products 2 + 2 n for inputs, 3 + 1 and 3 + 1 n for what
- *                is summed (a product, its sum), of rsqrt three small ones, of the mean 1 n, of the
- *                power three (a copy, times 2, times the gradient: 2 + 2 + 3 n), and the sum of
- *                both ways to x, 3 n
- *
- * and the sum of k gradients, 3 n each but for the first (huggingface/transformers at 5dd4a635,
- * models/llama/modeling_llama.py, LlamaRMSNorm; PyTorch, tools/autograd/derivatives.yaml). A frozen
- * weight has neither its product nor its sum. */
-static void add_plain_norm(dl_architecture_layer *layer, const sizes *s, int k)
-{
-    const bool frozen = s->rank > 0;
-    const double n = s->own_tokens * s->width, forward = s->rms ? 7 : 2;
-    const double backward = s->rms ? 23 - 4 * frozen : 5 - 2 * frozen;
-    add_moves(&layer->forward, (moves){.wide = forward * n,
-                                       .casts = k * n,
-                                       .kernels = s->rms ? 6 : 1,
-                                       .kernels_in_half = k});
-    add_moves(&layer->backward, (moves){.wide = (backward + 3 * (k - 1)) * n,
-                                        .casts = k * n,
-                                        .kernels = (s->rms ? 14 - 2 * frozen : 2 - frozen) + k - 1,
-                                        .kernels_in_half = k});
-    layer->forward.parts[layer->forward.count - 1].weights = s->norm_parameters;
-    layer->backward.parts[layer->backward.count - 1].weights = s->norm_parameters;
-    layer->kept_numbers += (s->rms ? 3 : 2) * n;
-    layer->kept_wide += (s->rms ? 2 : 1) * n;
-    layer->kept_in_half += (k - 1) * n;
-}
-
-/* One kernel; backward, two kernels read both inputs: for the input's gradient, and for the
- * parameters', unless frozen. */
-static void add_norm(dl_architecture_layer *layer, const sizes *s, int readers)
-{
-    const double stream = s->own_tokens * s->width;
-    if (s->fused) {
-        add_stream(&layer->forward, s, 2 * stream, stream, s->norm_parameters);
-        add_stream(&layer->backward, s, (s->rank > 0 ? 3 : 5) * stream, stream, s->norm_parameters);
-        layer->kept_numbers += 2 * stream;
-    } else {
-        add_plain_norm(layer, s, readers);
-    }
-    add_tensors(layer, s, s->norm_parameters > s->width ? 2 : 1, s->width);
-}
-
-/* Outputs of one of the `matrices`: three are those of queries, keys and values. */
-static double part_of(const sizes *s, double outputs, int matrices, int number)
-{
-    if (matrices != 3) return outputs / matrices;
-    return number == 0 ? s->query_width : s->kv_width;
-}
-
-/* A product of `rows` vectors with a matrix of `inputs` x `outputs`, whose weights are `matrices`
- * tensors; 0: another layer's. Without fusion each tensor has its own product, and in fp16 its
- * weights, and their gradients, are converted. Of frozen weights the backward pass has the input's
- * gradient only; they have 16 bits as products read them, or fewer, which a kernel before converts:
- * 16 bits written for those read. */
-static void add_product(dl_architecture_layer *layer, const sizes *s, double rows, double inputs,
-                        double outputs, int matrices)
-{
-    const double flop = 2 * rows * inputs * outputs;
-    const double weights = outputs * (inputs + s->bias);
-    const int products = s->fused || matrices == 0 ? 1 : matrices;
-    const double numbers = rows * (products * inputs + outputs);
-    const bool frozen = s->rank > 0, packed = s->frozen_bits > 0 && s->frozen_bits < 8;
-    const int ways = frozen ? 1 : 2; /* gradients */
-    dl_layer_part *forward = dl_pass_add(&layer->forward, flop, numbers, weights, products);
-    dl_layer_part *backward =
-        dl_pass_add(&layer->backward, ways * flop, ways * numbers, ways * weights, ways * products);
-    forward->narrow = backward->narrow = fmin(inputs, outputs) < DL_NARROW;
-    if (frozen) {
-        layer->frozen_flop += flop;
-        forward->half_weights = backward->half_weights =
-            packed ? weights * (s->frozen_bits + 16) / 16 : 0;
-        forward->kernels_in_half = backward->kernels_in_half = packed ? products : 0;
-    } else if (s->fused) {
-        forward->half_weights = 0;
-        backward->half_weights = s->within ? 0 : DL_SUMMED_WEIGHTS * weights;
-    } else {
-        forward->kernels_in_half = backward->kernels_in_half = products * (1 + s->bias);
-    }
-    for (int m = 0; m < matrices; m++)
-        add_tensors(layer, s, 1, inputs * part_of(s, outputs, matrices, m));
-    if (s->bias) { /* its gradient */
-        if (!frozen) dl_pass_add(&layer->backward, 0, rows * outputs, 0, products);
-        for (int m = 0; m < matrices; m++)
-            add_tensors(layer, s, 1, part_of(s, outputs, matrices, m));
-    }
-}
-
-static void add_elementwise(dl_architecture_layer *layer, double forward, double backward,
-                            int kernels)
-{
-    dl_pass_add(&layer->forward, 0, forward, 0, kernels);
-    dl_pass_add(&layer->backward, 0, backward, 0, kernels);
-}
-
-/* An adapter beside a frozen matrix (Hu et al. 2021, arXiv 2106.09685): two products, from `inputs`
- * to `rank` to `outputs` numbers of a token; the result is scaled and added, its gradient scaled,
- * the gradient of the input added. The `tensor` GPUs divide the matrix that has a full side by
- * `rank` or its outputs; what they exchange for that, `rank` numbers of a token, is not counted. */
-static void add_adapter(dl_architecture_layer *layer, const sizes *s, double inputs, double outputs,
-                        bool divides_inputs)
-{
-    const double down = s->rank * inputs / (divides_inputs ? 1 : s->tensor);
-    const double up = s->rank * outputs / (divides_inputs ? s->tensor : 1);
-    const double in = s->tokens * inputs, between = s->tokens * s->rank, out = s->tokens * outputs;
-    const double flop = 2 * s->tokens * (down + up), numbers = in + 2 * between + out;
-    dl_pass_add(&layer->forward, flop, numbers, down + up, 2)->narrow = true;
-    dl_pass_add(&layer->backward, 2 * flop, 2 * numbers, 2 * (down + up), 4)->narrow = true;
-    add_elementwise(layer, (s->fused ? 3 : 5) * out, 2 * out + 3 * in, 2);
-    layer->kept_numbers += between;
-    dl_layer_add_tensors(layer, 1, down);
-    dl_layer_add_tensors(layer, 1, up);
-}
-
-/* The same for a linear layer of a block, which runs in fp8 if chosen: its input is converted
- * before the forward pass, the gradient of its output before the backward pass, each read by the
- * products once or twice; results have 16 bits (Transformer Engine, "Using FP8 with Transformer
- * Engine"). For the weights' gradient the input is kept in 8 bits: in place of its `kept` numbers, or
- * if these are 0 beside them, as attention keeps its result (TransformerEngine at 0004dbd,
- * transformer_engine/pytorch/module/linear.py, saved_inputmat; layernorm_linear.py, ln_out). Beside
- * frozen weights each is read once, so converted to one layout, 3 bytes of 4.
- *
- * Targets `first` to `last` are its matrices, and of several the last one all of them joined. If
- * none has an adapter, the input is not needed: `kept` numbers, of which each product of plain
- * PyTorch in fp16 has a copy. */
-static void add_linear(dl_architecture_layer *layer, const sizes *s, double inputs, double outputs,
-                       int matrices, int first, int last, double kept)
-{
-    const int forward = layer->forward.count, backward = layer->backward.count;
-    add_product(layer, s, s->tokens, inputs, outputs, matrices);
-    const int products = layer->forward.parts[forward].kernels;
-    const double in = s->tokens * products * inputs, out = s->tokens * outputs;
-    const bool frozen = s->rank > 0;
-    const double layouts = frozen ? 0.75 : 1;
-    layer->forward.parts[forward].eight = (dl_eight_bits){layouts * in, in, products};
-    layer->backward.parts[backward].eight =
-        (dl_eight_bits){layouts * out, frozen ? out : in + 2 * out, products};
-    if (!frozen) {
-        layer->kept_eight_bytes += kept > 0 ? -products * kept : in;
-        return;
-    }
-    int adapted = 0;
-    for (int t = first; t <= last; t++) {
-        const bool joined = t == LINEAR_QKV || t == LINEAR_FC1;
-        if (!(s->targets >> t & 1)) continue;
-        add_adapter(layer, s, inputs, joined ? outputs : part_of(s, outputs, matrices, t - first),
-                    t == O_PROJ || t == DOWN_PROJ);
-        adapted += joined ? products : 1;
-    }
-    if (adapted == 0) layer->kept_numbers -= kept;
-    layer->kept_in_half -= (products - fmin(fmax(1, adapted), products)) * kept;
-}
-
-/* Adds a block's output to the stream; the gradient goes to both. */
-static void add_sum(dl_architecture_layer *layer, const sizes *s)
-{
-    const double stream = s->own_tokens * s->width;
-    if (s->dropout) {
-        const moves one = {.narrow = 2 * stream, .wide = stream / 4, .kernels = 1};
-        add_moves(&layer->forward, one);
-        add_moves(&layer->backward, one);
-        layer->kept_numbers += stream / 4;
-        layer->kept_wide += stream / 4;
-    }
-    dl_pass_add(&layer->forward, 0, 3 * stream, 0, 1)->wide = s->fused ? 0 : 2 * stream;
-    add_stream(&layer->backward, s, 3 * stream, stream, 0);
-    if (!s->fused) layer->backward.parts[layer->backward.count - 1].kernels_in_half = 1;
-}
-
-/* The gate's activation and its product with the other half: 2 + 3 numbers each, backward 3 of the
- * activation and 3 of each factor. */
-static void add_activation(dl_architecture_layer *layer, const sizes *s)
-{
-    const double inside = s->tokens * s->inside;
-    if (s->eight_inside) layer->kept_eight_bytes -= (s->gated ? 2 : 1) * inside;
-    if (s->fused || !s->gated) {
-        add_elementwise(layer, (s->gated ? 3 : 2) * inside, (s->gated ? 5 : 3) * inside, 1);
-        layer->kept_numbers += (s->gated ? 3 : 2) * inside;
-        return;
-    }
-    add_moves(&layer->forward, (moves){.narrow = 5 * inside, .kernels = 2});
-    add_moves(&layer->backward, (moves){.narrow = 9 * inside, .kernels = 3});
-    layer->kept_numbers += 4 * inside;
-}
-
-/* x cos + (-x2, x1) sin, of queries and keys; cos and sin have 32 bits, so has the result, which
- * attention converts. Forward the two products read 1 + 1 narrow numbers and write wide ones, as
- * many are read and written by a sum, and -x2 and joining the halves move 1 + 2 narrow ones.
- * Backward: two products (2 + 2 wide), each converted; -x2's 1; each half's gradient in a tensor of
- * zeros (1 + 1), the two summed, that and the other product's summed (3 + 3), and a copy in the
- * order of the product before (2) (modeling_llama.py, apply_rotary_pos_emb). */
-static void add_rotation(dl_architecture_layer *layer, const sizes *s)
-{
-    const double n = s->tokens * (s->query_width + s->kv_width);
-    if (s->fused) {
-        add_elementwise(layer, 2 * n, 2 * n, 2);
-        return;
-    }
-    add_moves(&layer->forward, (moves){.narrow = 5 * n,
-                                       .wide = 5 * n,
-                                       .casts = n,
-                                       .kernels = 2 * 5,
-                                       .kernels_in_half = 2 * 1});
-    add_moves(&layer->backward, (moves){.narrow = 13 * n,
-                                        .wide = 4 * n,
-                                        .casts = 3 * n,
-                                        .kernels = 2 * 10,
-                                        .kernels_in_half = 2 * 3});
-}
-
-/* Plain PyTorch's operations on the scores between the two products, under autocast: multiplied by
- * a factor (2 narrow), a mask added (1 narrow, 1 wide), softmax (2 wide), dropout (2 wide and its
- * mask), converted for the product. Backward the same in turn, softmax reading both its result and
- * the gradient; the mask's sum only converts. Queries, keys, values, the result and their gradients
- * are put in another layout (models/bert/modeling_bert.py, eager_attention_forward). */
-static void add_plain_scores(dl_architecture_layer *layer, const sizes *s)
-{
-    const double n = s->heads * s->tokens * s->tokens, dropout = s->dropout ? 2.25 : 0;
-    const double orders = 2 * s->tokens * (2 * s->query_width + 2 * s->kv_width);
-    add_moves(&layer->forward, (moves){.narrow = 3 * n + orders,
-                                       .wide = (3 + dropout) * n,
-                                       .casts = n,
-                                       .kernels = 3 + s->dropout + 4,
-                                       .kernels_in_half = 1});
-    add_moves(&layer->backward, (moves){.narrow = 2 * n + orders,
-                                        .wide = (3 + dropout) * n,
-                                        .casts = 2 * n,
-                                        .kernels = 2 + s->dropout + 4,
-                                        .kernels_in_half = 2});
-    layer->kept_numbers += s->dropout ? 2.25 * n : n;
-    layer->kept_wide += s->dropout ? 1.25 * n : n;
-    layer->kept_in_half += s->dropout ? 0 : n;
-}
-
-/* Each GPU that divides the sequence has two of 2 `context` pieces, the first and the last, the
- * second and the second to last, ..., so that under a causal mask all attend as much: in each of
- * `context` steps to the keys and values of another one, of which half is masked, or of which half
- * is computed. The results of a step are added to those before, and in the backward pass the
- * gradients of queries, and of keys and values, which go around with these: three numbers moved for
- * each (TransformerEngine, transformer_engine/pytorch/attention/dot_product_attention/
- * context_parallel.py, AttnFuncWithCPAndKVP2P; by the GPU with the last piece, which attends with
- * all queries in each step). */
-static void add_ring(dl_architecture_layer *layer, const sizes *s)
-{
-    const double query = s->tokens * s->query_width, both = 2 * s->tokens * s->kv_width;
-    const double steps = s->context, more = steps - 1;
-    layer->context_numbers = both;
-    dl_layer_part *forward = &layer->forward.parts[layer->forward.count - 1],
-                  *backward = &layer->backward.parts[layer->backward.count - 1];
-    forward->numbers *= steps;
-    forward->kernels *= (int)steps;
-    backward->numbers *= steps;
-    backward->kernels *= (int)steps;
-    dl_pass_add(&layer->forward, 0, 3 * steps * query, 0, (int)steps);
-    dl_pass_add(&layer->backward, 0, 3 * more * (query + both), 0, 2 * (int)more);
-}
-
-/* Scores, their softmax, and the weighted sum of the values; recomputed entirely or not at all. */
-static void add_attention(dl_architecture_layer *layer, const sizes *s)
-{
-    const double flop = 4 * s->tokens * s->tokens * s->context * s->query_width; /* both products */
-    const double scores = s->heads * s->tokens * s->tokens;
-    const double query = s->tokens * s->query_width, key = s->tokens * s->kv_width;
-    if (!s->plain) {
-        const double seen = s->causal ? flop / 2 : flop;
-        const dl_attention kind = s->cudnn ? DL_ATTENTION_CUDNN : DL_ATTENTION_FUSED;
-        dl_pass_add(&layer->forward, seen, 2 * query + 2 * key, 0, 1)->attention = kind;
-        dl_pass_add(&layer->backward, 2.5 * seen, 4 * query + 4 * key, 0, 2)->attention = kind;
-        if (s->context > 1) add_ring(layer, s);
-        return;
-    }
-    dl_pass_add(&layer->forward, flop / 2, query + key + scores, 0, 1);
-    if (s->fused) {
-        add_elementwise(layer, 6 * scores, 7 * scores, 3); /* mask, softmax, dropout */
-        layer->kept_numbers += 2 * scores;
-    } else {
-        add_plain_scores(layer, s);
-    }
-    dl_pass_add(&layer->forward, flop / 2, query + key + scores, 0, 1);
-    dl_pass_add(&layer->backward, 2 * flop, 4 * (query + key + scores), 0, 4);
-}
-
-/* Gradients in memory at once while that of the activation is computed: those of its inputs, of the
- * block's input and of its output; or of the scores and their softmax. */
-static double working_of(const sizes *s, int gates)
-{
-    const double inside = s->tokens * (gates * s->inside + 2 * s->width);
-    const double scores = s->plain ? 2 * s->heads * s->tokens * s->tokens : 0;
-    return s->fused ? fmax(inside, scores) : 0;
-}
-
-/* Repeats forward parts [first, last) at the start of the backward pass. */
-static void add_again(dl_architecture_layer *layer, int first, int last)
-{
-    for (int p = first; p < last; p++)
-        *dl_pass_add(&layer->backward, 0, 0, 0, 0) = layer->forward.parts[p];
-}
-
-/* Keeps these numbers only; the rest is recomputed in the backward pass. */
-static void keep_only(dl_architecture_layer *layer, double numbers, double wide, double half)
-{
-    layer->working_numbers += layer->kept_numbers - numbers + layer->kept_in_half - half;
-    layer->working_wide += layer->kept_wide - wide;
-    layer->kept_numbers = numbers;
-    layer->kept_wide = wide;
-    layer->kept_in_half = half;
-}
-
-/* torchtitan's policy "op": keeps the first, third, ... of consecutive products, and attention
- * (torchtitan/distributed/activation_checkpoint.py). All else is recomputed. */
-static void recompute_products(dl_architecture_layer *layer, const sizes *s)
-{
-    const bool apart = projections(s) == 3;
-    const double stream = s->own_tokens * s->width, qkv = s->query_width + 2 * s->kv_width;
-    const double again[] = {apart ? s->kv_width / qkv : 0, 1, s->gated ? 0.5 : 0, !s->gated};
-    const int count = layer->forward.count;
-    for (int p = 0, product = 0; p < count; p++) {
-        const dl_layer_part *part = &layer->forward.parts[p];
-        const double share = part->attention ? 0 : part->flop > 0 ? again[product++ % 4] : 1;
-        if (share == 0) continue;
-        dl_layer_part *copy = dl_pass_add(&layer->backward, 0, 0, 0, 0);
-        *copy = *part;
-        copy->flop *= share;
-        copy->numbers *= share;
-    }
-    keep_only(layer,
-              s->tokens *
-                      (s->query_width + (apart ? s->query_width + s->kv_width : qkv) + s->inside) +
-                  (s->gated ? 2 : 1) * stream,
-              s->fused ? 0 : stream, 0);
-}
-
-/* All-reduces of the stream, or pairs of all-gather and reduce-scatter: before a block's first
- * products and after its last ones, forward and backward. */
-static void set_collectives(dl_architecture_layer *layer, const sizes *s, double forward,
-                            double backward)
-{
-    if (s->tensor == 1) return;
-    layer->tensor_numbers = s->tokens * s->width;
-    layer->tensor_forward = forward;
-    layer->tensor_backward = backward;
-}
-
-/* Programs with fused kernels keep sums of gradients in 32 bits. Each micro-batch adds its own
- * tensor by tensor, or within the products of `matrices`; the bytes count as those of weights. */
-static void add_to_sums(dl_architecture_layer *layer, const sizes *s, int matrices)
-{
-    const int apart = layer->tensor_count - (s->within && s->rank == 0 ? matrices : 0);
-    if (s->fused) layer->backward.parts[0].kernels += apart;
-}
-
-/* Backward, the gradients of the inputs of a block's two products divided by `outputs` are reduced
- * concurrently with the products for gradients of their weights. With sequence parallelism these
- * inputs are also gathered again, concurrently with the products for gradients of inputs, while the
- * gradients of the block's two results are gathered without overlap (Korthikanti et al. 2022,
- * Megatron-LM's LinearWithGradAccumulationAndAsyncCommunication). */
-static void add_beside(dl_architecture_layer *layer, const sizes *s, double outputs)
-{
-    layer->tensor_beside = 2;
-    layer->beside_flop = (s->by_tokens ? 2 : 1) * 2 * s->tokens * s->width * outputs;
-}
-
-static void add_block(dl_architecture *architecture, const sizes *s, char *name)
-{
-    dl_architecture_layer *layer = dl_architecture_add(architecture, name);
-    const double stream = s->own_tokens * s->width, qkv = s->query_width + 2 * s->kv_width;
-    const int gates = s->gated ? 2 : 1;
-    add_norm(layer, s, projections(s));
-    const int apart = projections(s);
-    add_linear(layer, s, s->width, qkv, apart, apart > 1 ? Q_PROJ : LINEAR_QKV, LINEAR_QKV, stream);
-    if (s->rotary) add_rotation(layer, s);
-    const int core = layer->forward.count;
-    const double numbers = layer->kept_numbers, wide = layer->kept_wide, half = layer->kept_in_half;
-    add_attention(layer, s);
-    const int behind = layer->forward.count;
-    if (s->recompute == RECOMPUTE_SELECTIVE) keep_only(layer, numbers, wide, half);
-    add_linear(layer, s, s->query_width, s->width, 1, O_PROJ, O_PROJ, 0);
-    add_sum(layer, s);
-    add_norm(layer, s, gates);
-    add_linear(layer, s, s->width, s->inside * gates, gates, s->gated ? GATE_PROJ : UP_PROJ,
-               LINEAR_FC1, stream);
-    add_activation(layer, s);
-    add_linear(layer, s, s->inside, s->width, 1, DOWN_PROJ, DOWN_PROJ, s->tokens * s->inside);
-    add_sum(layer, s);
-    layer->output_numbers = s->tokens * s->width / s->tensor;
-    /* Kept besides: queries, keys and values, and attention's result. */
-    layer->kept_numbers += s->tokens * (s->query_width + qkv);
-    layer->working_numbers += working_of(s, gates);
-    add_to_sums(layer, s, apart + gates + 2);
-    const bool full = s->recompute == RECOMPUTE_FULL;
-    if (full) {
-        add_again(layer, 0, layer->forward.count);
-        keep_only(layer, stream, s->fused ? 0 : stream, 0);
-    } else if (s->recompute == RECOMPUTE_SELECTIVE) {
-        add_again(layer, core, behind);
-    } else if (s->recompute == RECOMPUTE_PRODUCTS) {
-        recompute_products(layer, s);
-    }
-    /* Blocks' inputs, and torchao's of products (float8_linear.py, input_hp), have 16 bits. */
-    if (full || s->recompute == RECOMPUTE_PRODUCTS) layer->kept_eight_bytes = 0;
-    layer->rings_again = full || s->recompute == RECOMPUTE_SELECTIVE;
-    /* Beside frozen weights gradients of inputs have no products to be reduced beside. */
-    const int waits = s->rank > 0 ? 2 : s->by_tokens;
-    set_collectives(layer, s, 2, waits + (full ? 2 : 0));
-    if (s->tensor > 1 && s->rank == 0) add_beside(layer, s, qkv + s->inside * gates);
-}
-
-static void add_embedding(dl_architecture *architecture, const sizes *s, const int64_t *values,
-                          bool norm)
-{
-    const double tables[] = {s->vocabulary, (double)values[POSITIONS], (double)values[SEGMENTS]};
-    const double rows = tables[0] + tables[1] + tables[2];
-    dl_architecture_layer *layer = dl_architecture_add(architecture, dl_strdup("embedding"));
-    const double stream = s->own_tokens * s->width;
-    add_stream(&layer->forward, s, 2 * stream, 0, 0);
-    add_stream(&layer->backward, s, 2 * stream, 0, rows * s->width);
-    if (!s->rotary) {
-        add_stream(&layer->forward, s, 3 * stream, 0, 0);
-        add_stream(&layer->backward, s, stream, 0, 0);
-    }
-    if (s->dropout) {
-        add_wide(&layer->forward, 2.25 * stream, 0, 0);
-        add_wide(&layer->backward, 2.25 * stream, 0, 0);
-        layer->kept_numbers += stream / 4;
-        layer->kept_wide += stream / 4;
-    }
-    for (int t = 0; t < 3; t++)
-        if (tables[t] > 0) add_tensors(layer, s, 1, tables[t] * s->width);
-    layer->output_numbers = s->tokens * s->width / s->tensor;
-    set_collectives(layer, s, s->by_tokens ? 0.5 : 1, s->by_tokens && s->rank == 0 ? 0.5 : 0);
-    if (norm) add_norm(layer, s, 1); /* its result is the first block's input */
-    if (s->rank > 0) {
-        layer->backward.count = 0; /* no gradients before the first adapter */
-        layer->kept_numbers = layer->kept_wide = layer->kept_in_half = 0;
-    }
-}
-
-/* The last norm, the scores of all tokens, and the loss. Its log-softmax reads the scores for the
- * maximum and the sum, and again to write the result. The loss's gradient is set to zero, but for
- * one number per token, and then read with the log-softmax to write the gradient of the scores. At
- * that point two such gradients, the log-softmax, which the backward pass needs, and the 16-bit
- * scores are in memory. Megatron's fused cross-entropy keeps the softmax, and writes gradients of
- * 16 bits (megatron/core/fusions/fused_cross_entropy.py); a single kernel keeps the scores alone
- * (flash_attn/losses/cross_entropy.py). */
-static void add_token_head(dl_architecture *architecture, const sizes *s, bool tied)
-{
-    dl_architecture_layer *layer = dl_architecture_add(architecture, dl_strdup("head"));
-    sizes plain = *s;
-    const double scores = s->tokens * s->vocabulary;
-    plain.bias = false;
-    add_norm(layer, s, 1);
-    add_product(layer, &plain, s->tokens, s->width, s->vocabulary, tied ? 0 : 1);
-    layer->forward.parts[layer->forward.count - 1].odd_columns = (int)s->vocabulary;
-    layer->backward.parts[layer->backward.count - 1].odd_columns = (int)s->vocabulary;
-    add_wide(&layer->forward, 3 * scores, scores, 0);
-    add_wide(&layer->backward, 4 * scores, scores, 0);
-    layer->output_numbers = scores;
-    add_to_sums(layer, s, tied ? 0 : 1);
-    set_collectives(layer, s, s->by_tokens ? 0.5 : 0, 1);
-    layer->kept_numbers += scores - (s->rank > 0 ? s->own_tokens * s->width : 0);
-    layer->kept_wide += s->loss == LOSS_FUSED ? 0 : scores;
-    layer->working_numbers = s->loss == LOSS_PLAIN ? 3 * scores : scores;
-    layer->working_wide = s->loss == LOSS_PLAIN ? 2 * scores : 0;
-}
-
-/* A dense layer on the first token. */
-static void add_pooler(dl_architecture *architecture, const sizes *s)
-{
-    dl_architecture_layer *layer = dl_architecture_add(architecture, dl_strdup("head"));
-    add_product(layer, s, 1, s->width, s->width, 1);
-    add_elementwise(layer, 2 * s->width, 3 * s->width, 1);
-    layer->output_numbers = s->width;
-    layer->kept_numbers = 2 * s->width;
-}
-
 static dl_status not_divided(dl_error *err, const char *by, int64_t number, const char *what,
                              int64_t all)
 {
@@ -713,9 +147,9 @@ static dl_status check(const int64_t *values, int64_t kv_heads, int64_t inside, 
 }
 
 /* Finds what has adapters; the default is PEFT's for Llama and GPT-2. */
-static dl_status take_targets(const int64_t *values, sizes *s, dl_error *err)
+static dl_status take_targets(const int64_t *values, dl_transformer *s, dl_error *err)
 {
-    const bool joined = projections(s) == 1;
+    const bool joined = s->joined;
     const int64_t query_value = joined ? 1 << LINEAR_QKV : 1 << Q_PROJ | 1 << V_PROJ;
     const int64_t all = query_value | !joined << K_PROJ | 1 << O_PROJ | s->gated << GATE_PROJ |
                         1 << UP_PROJ | 1 << DOWN_PROJ;
@@ -757,8 +191,10 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
     const double head = values[HEAD_WIDTH] > 0 ? (double)values[HEAD_WIDTH] : width / values[HEADS];
     const bool by_tokens = tensor > 1 && values[SEQUENCE_PARALLEL] == YES;
     const double tokens = (double)(values[SEQUENCE] / context);
-    sizes s = {
+    dl_transformer s = {
         .tokens = tokens,
+        .positions = (double)values[POSITIONS],
+        .segments = (double)values[SEGMENTS],
         .context = (double)context,
         .own_tokens = tokens / (by_tokens ? tensor : 1),
         .width = width,
@@ -773,12 +209,14 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
         .frozen_bits = (int)values[FROZEN_BITS],
         .recompute = (int)values[RECOMPUTE],
         .loss = (int)values[LOSS],
+        .blocks = (int)values[LAYERS],
+        .joined = !encoder && values[BIAS] == YES,
         .bias = values[BIAS] == YES,
         .gated = values[GATED] == YES,
         .causal = !encoder,
+        .tied = values[TIED] == YES,
         .plain = values[ATTENTION] == PLAIN,
         .cudnn = values[ATTENTION] == CUDNN,
-        .rotary = values[POSITIONS] == 0,
         .rms = values[NORM] == RMS_NORM,
         .fused = values[FUSE] == YES,
         .dropout = values[FUSE] == NO && values[DROPOUT] == YES,
@@ -795,14 +233,7 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
     architecture->context = (int)context;
     architecture->tensor_calls = tensor > 1 ? 1 + by_tokens : 0;
     architecture->cache_numbers = encoder ? 0 : 2 * s.kv_width * (double)values[LAYERS];
-    add_embedding(architecture, &s, values, encoder);
-    for (int64_t b = 1; b <= values[LAYERS]; b++)
-        add_block(architecture, &s, dl_format("block%lld", (long long)b));
-    if (encoder) {
-        add_pooler(architecture, &s);
-    } else {
-        add_token_head(architecture, &s, values[TIED] == YES);
-    }
+    dl_transformer_add(architecture, &s);
     return DL_OK;
 }
 

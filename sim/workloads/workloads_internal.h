@@ -1,4 +1,4 @@
-/* Shared by the kinds of networks (convnets.c, transformers.c) and architecture.c. */
+/* Shared by the kinds of networks (convnets.c, transformers.c), networks.c and architecture.c. */
 #ifndef DL_SIM_WORKLOADS_INTERNAL_H
 #define DL_SIM_WORKLOADS_INTERNAL_H
 

@@ -1,0 +1,50 @@
+/* A transformer's sizes, from its keys (transformers.c), and its layers (transformer_layers.c). */
+#ifndef DL_SIM_TRANSFORMER_H
+#define DL_SIM_TRANSFORMER_H
+
+#include "sim/workloads/workloads_internal.h"
+
+enum { LOSS_PLAIN, LOSS_MEGATRON, LOSS_FUSED };
+/* PEFT's names of a block's matrices, and Megatron-LM's of those before them joined into one. */
+enum {
+    Q_PROJ,
+    K_PROJ,
+    V_PROJ,
+    LINEAR_QKV,
+    O_PROJ,
+    GATE_PROJ,
+    UP_PROJ,
+    LINEAR_FC1,
+    DOWN_PROJ,
+    ALL_LINEAR
+};
+enum { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, RECOMPUTE_PRODUCTS };
+
+/* All numbers are per sample, and per GPU of the `context` that divide its tokens and the `tensor`
+ * that divide the layers as in Megatron-LM (Shoeybi et al. 2019; Korthikanti et al. 2022): the
+ * products before attention and activation by their outputs, those after them by their inputs, so
+ * that heads, `inside` and vocabulary are the GPU's part. Norms and sums between them cover all
+ * `tokens`, or with sequence parallelism `own_tokens`. */
+typedef struct dl_transformer {
+    double tokens, own_tokens, width, query_width, kv_width, inside, vocabulary, heads;
+    double positions, segments; /* learned ones; 0 positions: rotary embedding */
+    double context;             /* GPUs that have `tokens` each */
+    double norm_parameters;
+    double tensor;
+    double rank;     /* of adapters; 0: all weights are trained */
+    int64_t targets; /* matrices with an adapter, a bit each */
+    int frozen_bits; /* of a weight; 0: as many as products read */
+    int recompute, loss, blocks;
+    bool joined;       /* queries, keys and values are one product, as GPT-2's */
+    bool plain, cudnn; /* attention; neither: FlashAttention-2 */
+    bool fused;        /* norms, rotation and gates are a kernel each */
+    bool by_tokens;    /* sequence parallelism */
+    bool within;       /* products add to the sums of gradients themselves */
+    bool eight_inside; /* the activation keeps its inputs in 8 bits in fp8 */
+    bool bias, gated, causal, tied, rms, dropout;
+} dl_transformer;
+
+/* Adds its embedding, blocks and head, or without a causal mask its pooler, to the network. */
+void dl_transformer_add(dl_architecture *architecture, const dl_transformer *s);
+
+#endif
