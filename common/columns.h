@@ -77,7 +77,7 @@ struct dl_column {
 #define DL_RATE(heading_) .heading = (heading_), .form = DL_FORM_RATE
 
 /* Getters of the row's member at `offset`; and the two fields of a column for the member `member`
- * of a row of type `type`: a number, a count, a truth value (yes, no) or a text. */
+ * of a row of type `type`: a number, a count or a text. */
 dl_datum dl_column_get_double(const void *row, const dl_column *column);
 dl_datum dl_column_get_int(const void *row, const dl_column *column);
 dl_datum dl_column_get_unsigned(const void *row, const dl_column *column);

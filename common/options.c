@@ -20,7 +20,7 @@ enum { RANGE_BYTES = 80 };
 #define SLIP_LIMIT 1e6
 #define SLIP_LIMIT_BYTES 1e15
 
-void dl_text_list_add(dl_text_list *list, const char *text)
+static void add_text(dl_text_list *list, const char *text)
 {
     DL_APPEND(list->items, list->count, "text list") = text;
 }
@@ -356,7 +356,7 @@ static dl_status set_target(const dl_option *option, const char *text, dl_error 
         if (text == NULL) text = option->choices[0];
         return set_choice(option, text, err);
     case DL_OPTION_CHOICE: return set_choice(option, text, err);
-    case DL_OPTION_LIST: dl_text_list_add(option->target, text); return DL_OK;
+    case DL_OPTION_LIST: add_text(option->target, text); return DL_OK;
     }
     DL_ASSERT(0, "option --%s has type %d", option->name, (int)option->type);
     return DL_ERR_USAGE;
@@ -379,7 +379,7 @@ static dl_status take_positional(option_parse *parse, const char *text)
         return dl_error_set(parse->err, DL_ERR_USAGE, "superfluous argument '%s'", text);
     }
     parse->positional_count++;
-    dl_text_list_add(parse->positional, text);
+    add_text(parse->positional, text);
     return DL_OK;
 }
 

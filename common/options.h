@@ -29,7 +29,7 @@ typedef enum dl_option_type {
     DL_OPTION_LIST    /* dl_text_list *   may be given several times; borrowed from argv */
 } dl_option_type;
 
-/* Texts in the order given; grown by the parser, released with dl_text_list_free. */
+/* Borrowed texts in the order given; grown by the parser, released with dl_text_list_free. */
 typedef struct dl_text_list {
     const char **items;
     size_t count;
@@ -174,7 +174,6 @@ dl_status dl_command_run(const dl_command *command, int argc, char **argv, dl_co
 /* Writes the effective settings as "name=value name=value ..." (flags only when set, texts quoted
  * when they hold spaces) into a new string; free() it. */
 char *dl_options_dump(const dl_command *command);
-void dl_text_list_add(dl_text_list *list, const char *text); /* borrowed */
 void dl_text_list_free(dl_text_list *list);
 
 /* One entry of a program's list of sub-commands. */

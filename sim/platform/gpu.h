@@ -133,9 +133,6 @@ typedef enum dl_dtype { DL_DTYPE_AUTO, DL_DTYPE_FP32, DL_DTYPE_BF16 } dl_dtype;
 
 extern const char *const dl_dtype_names[]; /* "auto", "fp32", "bf16", NULL */
 
-/* Bytes sent for a number of 4 bytes, over 4. */
-double dl_dtype_frac(dl_dtype dtype);
-
 /* A scenario's options of its machine and exchange. */
 typedef struct dl_gpu_options {
     dl_machine machine; /* owned, as links */

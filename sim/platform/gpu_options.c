@@ -301,11 +301,6 @@ void dl_gpus_clocks(const dl_gpu_options *options, const dl_costs *costs, int wo
 
 /* --- memory and price ----------------------------------------------------------------------- */
 
-double dl_dtype_frac(dl_dtype dtype)
-{
-    return dtype == DL_DTYPE_BF16 ? 0.5 : 1;
-}
-
 /* Vectors that a server's shards on the GPU hold: those pushed by all workers, and the result. */
 static double server_bytes(const dl_gpu_options *options, const dl_gpu_point *point, dl_place gpu)
 {
@@ -378,6 +373,12 @@ double dl_gpu_options_usd_per_hour(const dl_gpu_options *options, int gpus)
     return usd;
 }
 
+/* Bytes sent for a number of 4 bytes, over 4. */
+static double sent_frac(dl_dtype dtype)
+{
+    return dtype == DL_DTYPE_BF16 ? 0.5 : 1;
+}
+
 dl_exchange_plan dl_exchange_plan_among(const dl_gpu_options *options, bool divides_parameters,
                                         int sharers)
 {
@@ -397,9 +398,9 @@ dl_exchange_plan dl_exchange_plan_among(const dl_gpu_options *options, bool divi
         .sum = divides                                         ? DL_REDUCE_SCATTER
                : options->compression.kind == DL_COMPRESS_TOPK ? DL_ALLGATHER
                                                                : DL_ALLREDUCE,
-        .sum_frac = divides ? dl_dtype_frac(options->reduce_dtype) : 1,
+        .sum_frac = divides ? sent_frac(options->reduce_dtype) : 1,
         .gather_frac =
-            divides ? dl_dtype_frac(options->param_dtype) + (all ? options->frozen_frac : 0) : 1,
+            divides ? sent_frac(options->param_dtype) + (all ? options->frozen_frac : 0) : 1,
         .bucket_copies =
             options->overlap ? 2 - (options->bucket_views || of != DL_SHARDED_NONE) : 0,
     };
