@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "common/alloc.h"
 #include "common/names.h"
@@ -17,161 +16,6 @@
     20000000 /* steps x workers where a replicate keeps each step: syncers, split models */
 #define LOADERS_MAX 100000000 /* of all workers: their events fit into a queue */
 #define STEPS_MAX 1e11        /* steps x workers of any run: a day or more */
-
-/* --- a point -------------------------------------------------------------------------------- */
-
-bool dl_point_is_split(const dl_point *point)
-{
-    return dl_point_ranks(point) > 1;
-}
-
-bool dl_point_reduces_within(const dl_point *point)
-{
-    return point->shards > 1 || point->context > 1;
-}
-
-dl_sharded dl_scenario_sharded(const dl_scenario *scenario)
-{
-    const bool within = scenario->pipeline != NULL && scenario->pipeline->shards > 1;
-    if (within) return DL_SHARDED_PARAMETERS;
-    return scenario->gpu != NULL ? scenario->gpu->sharded : DL_SHARDED_NONE;
-}
-
-int dl_point_ranks(const dl_point *point)
-{
-    return (point->stages > 1 ? point->stages : 1) * (point->shards > 1 ? point->shards : 1) *
-           (point->tensor > 1 ? point->tensor : 1) * (point->context > 1 ? point->context : 1);
-}
-
-int dl_point_gpus(const dl_point *point)
-{
-    if (point->gpu_count > 0) return point->gpu_count;
-    return point->workers * dl_point_ranks(point);
-}
-
-double dl_scenario_usd_per_hour(const dl_scenario *scenario, const dl_point *point)
-{
-    const dl_generators *g = scenario->generators;
-    if (g != NULL && !isnan(g->usd_per_gpu_hour)) return g->gpus * g->usd_per_gpu_hour;
-    const int gpus = g != NULL ? g->gpus : dl_point_gpus(point);
-    return scenario->gpu != NULL ? dl_gpu_options_usd_per_hour(scenario->gpu, gpus) : (double)NAN;
-}
-
-int dl_point_workers_per_gpu(const dl_point *point)
-{
-    if (point->gpu_count == 0) return 1;
-    return (point->workers + point->gpu_count - 1) / point->gpu_count;
-}
-
-dl_split dl_point_split(const dl_point *point)
-{
-    const int stages = point->stages > 1 ? point->stages : 1;
-    const int micro_batches =
-        stages > 1 ? point->micro_batches : (int)point->option[DL_SYNC_ACCUMULATE];
-    const int shards = point->shards > 1 ? point->shards : 1;
-    const int context = point->context > 1 ? point->context : 1;
-    dl_split split = {
-        .stages = stages,
-        .shards = shards * context,
-        .context = context,
-        .tensor = point->tensor > 1 ? point->tensor : 1,
-        .axes = {DL_AXIS_TP, DL_AXIS_CP, DL_AXIS_PP, DL_AXIS_FSDP},
-        .chunks = point->chunks > 1 && stages > 1 ? point->chunks : 1,
-        .micro_batches = micro_batches,
-        .samples = (double)(point->batch / point->workers / shards / micro_batches),
-    };
-    for (int a = 0; a < DL_AXES && point->axes != NULL; a++)
-        split.axes[a] = point->axes[a];
-    return split;
-}
-
-bool dl_point_shows(const dl_point *point, int option)
-{
-    if (!dl_mode_takes(point->mode, option)) return false;
-    double value = point->option[option];
-    if ((DL_SYNC_ANY | 1u << DL_SYNC_LAG) & 1u << option)
-        return value != dl_sync_options[option].fallback;
-    return isfinite(value);
-}
-
-const char *dl_point_options(char *text, size_t bytes, const dl_point *point)
-{
-    size_t used = 0;
-    text[0] = '\0';
-    for (int o = 0; o < DL_SYNC_SWEPT && used < bytes; o++) {
-        if (!dl_point_shows(point, o)) continue;
-        char number[DL_DOUBLE_TEXT_BYTES];
-        used +=
-            (size_t)snprintf(text + used, bytes - used, "%s%s %s", used > 0 ? ", " : "",
-                             dl_sync_options[o].name, dl_format_double(number, point->option[o]));
-    }
-    return text;
-}
-
-const char *dl_point_text(char *text, size_t bytes, const dl_point *point)
-{
-    char options[DL_POINT_TEXT_BYTES];
-    dl_point_options(options, sizeof options, point);
-    char cores[32] = "";
-    if (point->cores != DL_CORES_GPU) snprintf(cores, sizeof cores, "cores %d, ", point->cores);
-    snprintf(text, bytes, "%sworkers %d, batch %lld, %s%s%s", cores, point->workers,
-             (long long)point->batch, point->mode->name, options[0] != '\0' ? ", " : "", options);
-    return text;
-}
-
-static bool equal(const dl_point *a, const dl_point *b)
-{
-    if (a->cores != b->cores || a->workers != b->workers || a->batch != b->batch ||
-        a->gpus != b->gpus || a->mode != b->mode) {
-        return false;
-    }
-    for (int o = 0; o < DL_SYNC_SWEPT; o++) {
-        if (!(a->option[o] == b->option[o] || (isnan(a->option[o]) && isnan(b->option[o])))) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Whether points[count] contains an equal point. */
-static bool is_among(const dl_point *points, size_t count, const dl_point *point)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (equal(&points[i], point)) return true;
-    }
-    return false;
-}
-
-bool dl_scenario_is_collective(const dl_scenario *scenario, const dl_point *point)
-{
-    const dl_mode *mode = point->mode;
-    const dl_where where = scenario->gpu->where;
-    if (dl_mode_reduces_gradients(mode) || where == DL_WHERE_ALLREDUCE) return true;
-    return where == DL_WHERE_AUTO && mode->through & DL_THROUGH_COLLECTIVE && point->gpu_count == 0;
-}
-
-int dl_scenario_fragments(const dl_scenario *scenario, const dl_point *point)
-{
-    return dl_mode_takes(point->mode, DL_SYNC_FRAGMENTS) ? scenario->fragments : 1;
-}
-
-dl_exchange_plan dl_scenario_exchange(const dl_scenario *scenario, const dl_point *point)
-{
-    const dl_exchanges of = point->mode->exchange;
-    dl_exchange_plan plan = {.passes = 1, .sharers = 1};
-    if (scenario->gpu != NULL) {
-        plan = dl_exchange_plan_among(scenario->gpu, false, point->workers);
-        plan.is_collective =
-            of != DL_EXCHANGES_NOTHING && dl_scenario_is_collective(scenario, point);
-        plan.as_ready = plan.as_ready && of == DL_EXCHANGES_GRADIENTS;
-        if (!dl_mode_reduces_gradients(point->mode)) plan.bucket_copies = 0;
-        if (plan.divides_parameters) plan.passes = (int)point->option[DL_SYNC_ACCUMULATE];
-    }
-    plan.late = (int)point->option[DL_SYNC_LAG];
-    plan.message = scenario->compression;
-    plan.packs = scenario->compression.kind != DL_COMPRESS_NONE;
-    return plan;
-}
 
 /* --- lists of swept values ------------------------------------------------------------------ */
 
@@ -385,6 +229,29 @@ dl_status dl_scenario_read_sync(dl_scenario *scenario, const dl_ini *ini, dl_swe
 }
 
 /* --- all points ----------------------------------------------------------------------------- */
+
+static bool equal(const dl_point *a, const dl_point *b)
+{
+    if (a->cores != b->cores || a->workers != b->workers || a->batch != b->batch ||
+        a->gpus != b->gpus || a->mode != b->mode) {
+        return false;
+    }
+    for (int o = 0; o < DL_SYNC_SWEPT; o++) {
+        if (!(a->option[o] == b->option[o] || (isnan(a->option[o]) && isnan(b->option[o])))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether points[count] contains an equal point. */
+static bool is_among(const dl_point *points, size_t count, const dl_point *point)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (equal(&points[i], point)) return true;
+    }
+    return false;
+}
 
 /* The entry of a key of [exchange] that has another value than its fallback; NULL: it has that. */
 static const dl_ini_entry *changed(const dl_ini *ini, const char *name)
