@@ -2,10 +2,12 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/alloc.h"
 #include "common/units.h"
 #include "sim/run_internal.h"
+#include "sim/scenario/keys.h"
 #include "sim/workloads/architecture.h"
 
 bool dl_memory_fits(const dl_gpu_memory *memory)
@@ -188,8 +190,8 @@ static void try_layout(char **fits, const dl_scenario *scenario, const dl_costs 
     }
 }
 
-char *dl_fits_remedy(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
-                     const dl_gpu_memory *memory)
+/* What fits of the settings other than the network's; NULL: nothing. */
+static char *try_settings(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
 {
     char *fits = NULL;
     if (!dl_point_is_split(point)) {
@@ -199,20 +201,100 @@ char *dl_fits_remedy(const dl_scenario *scenario, const dl_costs *costs, const d
         try_micro_batch(&fits, scenario, costs, point);
     }
     if (fits == NULL) try_layout(&fits, scenario, costs, point);
-    const char *advice =
-        "no smaller batch and no sharding fits: split the model (--layout pp=COUNT), or take "
-        "larger GPUs";
-    if (scenario->model != NULL && memory->content.activations > memory->needs_bytes / 2 &&
-        dl_architecture_class(scenario->model) == DL_MODEL_TRANSFORMER) {
-        advice =
-            "no smaller batch and no sharding fits: compute activations again "
-            "(--recompute full), "
-            "shorten the samples (NAME:sequence=COUNT), split the model (--layout pp=COUNT), or "
-            "take larger GPUs";
+    return fits;
+}
+
+/* A network that keeps less in memory, and its option. Those that cost least time come first. */
+typedef struct smaller_network {
+    dl_recompute recompute; /* DL_RECOMPUTE_AUTO: as it is */
+    const char *key, *option;
+} smaller_network;
+
+static const smaller_network smaller_networks[] = {
+    {DL_RECOMPUTE_SELECTIVE, NULL, "--recompute selective"},
+    {DL_RECOMPUTE_FULL, NULL, "--recompute full"},
+    {DL_RECOMPUTE_AUTO, "frozen_bits=4", "NAME:frozen_bits=4"},
+    {DL_RECOMPUTE_FULL, "frozen_bits=4", "NAME:frozen_bits=4 --recompute full"}};
+
+/* Memory of a scenario with another network in place of its own. */
+typedef struct changed {
+    dl_scenario scenario; /* owns its `model` only */
+    dl_costs costs;       /* owns nothing */
+    dl_costs estimated;
+} changed;
+
+/* Whether the network can be so; then free_changed releases *c. */
+static bool change(changed *c, const dl_scenario *scenario, const dl_costs *costs,
+                   const smaller_network *to)
+{
+    dl_error err;
+    *c = (changed){.scenario = *scenario, .costs = *costs};
+    if (scenario->model == NULL || costs->model_count > 0) return false;
+    c->scenario.model = to->key == NULL
+                            ? dl_strdup(scenario->model)
+                            : dl_format("%s%c%s", scenario->model,
+                                        strchr(scenario->model, ':') != NULL ? ',' : ':', to->key);
+    if (to->recompute != DL_RECOMPUTE_AUTO) c->scenario.recompute = to->recompute;
+    if (dl_scenario_estimate_costs(&c->scenario, dl_scenario_first_gpu(scenario), &c->estimated,
+                                   &err) != DL_OK) {
+        free(c->scenario.model);
+        return false;
     }
-    char *text = fits != NULL ? dl_format("what fits: %s", fits) : dl_strdup(advice);
-    free(fits);
-    return text;
+    c->costs.layers = c->estimated.layers;
+    c->costs.layer_count = c->estimated.layer_count;
+    c->costs.gpu_memory = c->estimated.gpu_memory;
+    c->costs.frozen_bytes = c->estimated.frozen_bytes;
+    return true;
+}
+
+static void free_changed(changed *c)
+{
+    free(c->scenario.model);
+    dl_costs_free(&c->estimated);
+}
+
+/* Tries smaller networks with the settings as they are or, with `settings`, others for each. */
+static void try_networks(char **fits, const dl_scenario *scenario, const dl_costs *costs,
+                         const dl_point *point, bool settings)
+{
+    for (size_t i = 0; i < DL_LENGTH(smaller_networks); i++) {
+        const char *option = smaller_networks[i].option;
+        changed c;
+        if (!change(&c, scenario, costs, &smaller_networks[i])) continue;
+        const dl_gpu_memory memory = dl_run_memory(&c.scenario, &c.costs, point);
+        char *others = settings ? try_settings(&c.scenario, &c.costs, point) : NULL;
+        char *text = others != NULL ? dl_format("%s with %s", option, others)
+                     : !settings && dl_memory_fits(&memory)
+                         ? dl_format("%s (%s)", option, DL_BYTES_TEXT(memory.needs_bytes))
+                         : NULL;
+        if (text != NULL) dl_join(fits, ", ", text);
+        free_changed(&c);
+        free(others);
+        free(text);
+        if (text != NULL) return;
+    }
+}
+
+char *dl_fits_remedy(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
+                     const dl_gpu_memory *memory)
+{
+    char *fits = try_settings(scenario, costs, point);
+    try_networks(&fits, scenario, costs, point, false);
+    if (fits == NULL) try_networks(&fits, scenario, costs, point, true);
+    if (fits != NULL) {
+        char *text = dl_format("what fits: %s", fits);
+        free(fits);
+        return text;
+    }
+    const bool by_tokens =
+        scenario->model != NULL && dl_architecture_class(scenario->model) == DL_MODEL_TRANSFORMER;
+    const double of_samples = memory->content.activations + memory->content.logits;
+    return dl_format("no smaller batch%s and no sharding fits: %ssplit the model (--layout "
+                     "pp=COUNT), or take larger GPUs",
+                     by_tokens ? ", no recomputation" : "",
+                     by_tokens && of_samples > memory->needs_bytes / 2
+                         ? "shorten the samples (NAME:sequence=COUNT), "
+                         : "");
 }
 
 char *dl_fits_text(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,

@@ -81,7 +81,14 @@ void dl_scenario_key_takes(const dl_key *key, char *text, size_t bytes);
 dl_status dl_keys_reference(FILE *out, const char *section, bool markdown,
                             dl_error *err) DL_MUST_CHECK;
 
-/* [workload] recompute: "auto" (from the model's text), "none", "selective", "full". */
+/* [workload] recompute: "auto" (from the model's text), "none", "selective", "full", "products". */
+typedef enum dl_recompute {
+    DL_RECOMPUTE_AUTO,
+    DL_RECOMPUTE_NONE,
+    DL_RECOMPUTE_SELECTIVE,
+    DL_RECOMPUTE_FULL,
+    DL_RECOMPUTE_PRODUCTS
+} dl_recompute;
 extern const char *const dl_recompute_names[];
 
 #endif

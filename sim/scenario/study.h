@@ -87,6 +87,11 @@ dl_arithmetic dl_scenario_arithmetic(const dl_scenario *scenario);
 /* The model of the first worker's GPU; the scenario must have GPUs. */
 const dl_gpu_model *dl_scenario_first_gpu(const dl_scenario *scenario);
 
+/* Estimates the costs of the scenario's model on a GPU of its machine; release them with
+ * dl_costs_free. Errors: dl_architecture_make's, dl_roofline_costs'. */
+dl_status dl_scenario_estimate_costs(const dl_scenario *scenario, const dl_gpu_model *gpu,
+                                     dl_costs *costs, dl_error *err) DL_MUST_CHECK;
+
 /* Reads the variants' costs, or estimates them for a model (sim/workloads/roofline.h), or makes
  * them from one number; sets measured cores, scales compute to the machine's GPUs, and assumes
  * values that the points need and the costs lack; the last two unless the scenario forbids it. */

@@ -6,10 +6,6 @@
 #include "sim/scenario/scenario_internal.h"
 #include "sim/scenario/study.h"
 
-/* The costs of the scenario's model on a GPU of its machine. */
-dl_status dl_scenario_estimate_costs(const dl_scenario *scenario, const dl_gpu_model *gpu,
-                                     dl_costs *costs, dl_error *err) DL_MUST_CHECK;
-
 /* Sets those that the scenario leaves open as in the program of the variant's costs. */
 dl_status dl_variant_take_settings(dl_variant *variant, dl_error *err) DL_MUST_CHECK;
 

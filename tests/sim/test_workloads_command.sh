@@ -25,6 +25,23 @@ expect 0 "85.5 GB   no " "${fits[@]}" --layout 'fsdp=8|tp=8'
 expect 0 "fits: --micro-batch 1" "${fits[@]}" --layout fsdp=8
 expect 0 "in the loss of micro-batch 1" "${fits[@]}" --layout fsdp=8
 expect 0 "85.5 GB  yes " "${fits[@]}" --layout 'fsdp=8|tp=8'
+# Recomputing is tried for one GPU, data parallelism and layouts alike, alone, then with a smaller batch; it needs what
+# is said.
+xl=(--workload gpt2_xl --machine 1xa100)
+for mode in none allreduce fsdp; do
+    expect 0 "fits: --batch-per-worker 4, --recompute full (34.3 GB)" "${xl[@]}" --mode $mode --batch-per-worker 8 --fits
+done
+expect 0 "batch 8 34.3 GB " "${xl[@]}" --batch-per-worker 8 --recompute full --fits
+expect 0 "fits: --micro-batch 1, --recompute full (53.6 GB)" "${fits[@]}" --layout fsdp=8
+one=(--workload llama:layers=12,width=2048,heads=32,kv_heads=8,feed_forward=8192,vocabulary=128256,sequence=2048
+    --machine 1xrtx4090)
+expect 0 "fits: --recompute full with --batch-per-worker 1" "${one[@]}" --batch-per-worker 2 --fits
+expect 0 "fits: --batch-per-worker 1" "${one[@]}" --batch-per-worker 2 --recompute full --fits
+# Frozen weights of 4 bits where recomputing does not suffice; what does not fit at all is not promised.
+frozen=(--machine 1xrtx4090 --batch-per-worker 4 --fits --workload)
+expect 0 "fits: NAME:frozen_bits=4 --recompute full (24.4 GB)" "${frozen[@]}" llama3_8b:lora=16,sequence=2048
+expect 0 "batch 4 24.4 GB " "${frozen[@]}" llama3_8b:lora=16,sequence=2048,frozen_bits=4 --recompute full
+expect 0 "no smaller batch, no recomputation and no sharding fits:" "${frozen[@]}" llama3_8b:sequence=256
 
 # Tensor cores are faster; a smaller image is, too.
 expect 0 "1 point in" "${run[@]}" --workers 1 -o fp32.csv
@@ -124,7 +141,7 @@ expect 0 "1 point in" --workload gpt2_xl --machine dgx_a100 --workers 2 --batch-
 expect 0 "25557032        8.178" --workloads
 expect 0 "kv_heads       0 to 65536" --workloads
 expect 2 "no network is called 'resnt50'; did you mean 'resnet50'" "${run[@]}" --workload resnt50
-expect 3 "compute activations again" --workload llama3_8b --machine 8xh100@8x400ib --workers 16 --batch-per-worker 1 \
+expect 3 "what fits: --recompute full" --workload llama3_8b --machine 8xh100@8x400ib --workers 16 --batch-per-worker 1 \
     --set exchange.sharded=fsdp --steps 2
 expect 0 "1 point" --workload llama3_8b:sequence=2048 --machine 8xh100@8x400ib --workers 16 --batch-per-worker 1 \
     --set exchange.sharded=fsdp --steps 2
