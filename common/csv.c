@@ -286,6 +286,20 @@ dl_status dl_csv_number(const dl_csv *csv, size_t row, size_t column, double *va
                            csv->names[column], why.text);
 }
 
+const char *dl_csv_text_in(const dl_csv *csv, size_t row, const char *column)
+{
+    const int at = dl_csv_column(csv, column);
+    return at < 0 ? "" : dl_csv_cell(csv, row, (size_t)at);
+}
+
+dl_status dl_csv_number_in(const dl_csv *csv, size_t row, const char *column, double *number,
+                           dl_error *err)
+{
+    const int at = dl_csv_column(csv, column);
+    *number = (double)NAN;
+    return at < 0 ? DL_OK : dl_csv_number(csv, row, (size_t)at, number, err);
+}
+
 void dl_csv_comment(dl_csv_writer *writer, const char *format, ...)
 {
     DL_ASSERT(writer->cells == 0, "comment after %d cells of a row", writer->cells);

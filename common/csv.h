@@ -24,7 +24,7 @@ typedef struct dl_csv {
     int *lines;   /* [rows] line of each row in the file */
 } dl_csv;
 
-/* Reads `path`; zero `csv` before. DL_ERR_PARSE with the line for: no column names, an empty or
+/* Reads `path`; `csv` must be zeroed. DL_ERR_PARSE with the line for: no column names, an empty or
  * repeated name, a row with another number of cells than of names, a quote that is not closed or
  * stands inside an unquoted cell, text after a closing quote, a NUL byte. */
 dl_status dl_csv_read(dl_csv *csv, const char *path, dl_error *err) DL_MUST_CHECK;
@@ -42,6 +42,11 @@ const char *dl_csv_cell(const dl_csv *csv, size_t row, size_t column);
  * them. DL_ERR_PARSE for any other text, DL_ERR_RANGE for a number that no double holds. */
 dl_status dl_csv_number(const dl_csv *csv, size_t row, size_t column, double *value,
                         dl_error *err) DL_MUST_CHECK;
+
+/* The same by the column's name; a missing column is empty. */
+const char *dl_csv_text_in(const dl_csv *csv, size_t row, const char *column);
+dl_status dl_csv_number_in(const dl_csv *csv, size_t row, const char *column, double *value,
+                           dl_error *err) DL_MUST_CHECK;
 
 /* Writes to an open stream, cell by cell. The writer keeps no memory of its own; write errors stay
  * in the stream (ferror) for whoever closes it. */

@@ -41,6 +41,15 @@ static inline bool dl_value_is_bounded(const dl_value *value)
     return value->known && value->low < value->high && !value->is_assumed;
 }
 
+/* Multiplies the number, its error and its bounds. */
+static inline void dl_value_scale(dl_value *value, double factor)
+{
+    value->value *= factor;
+    value->error *= factor;
+    value->low *= factor;
+    value->high *= factor;
+}
+
 /* Parses one value text as above. DL_ERR_PARSE, DL_ERR_RANGE (a number), DL_ERR_NAME (the origin, a
  * unit). */
 dl_status dl_value_parse(const char *text, dl_dimension dimension, dl_value *value,

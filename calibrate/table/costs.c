@@ -327,14 +327,6 @@ static void join_passes(dl_table_costs *list)
     list->count = kept;
 }
 
-static void scale(dl_value *value, double factor)
-{
-    value->value *= factor;
-    value->error *= factor;
-    value->low *= factor;
-    value->high *= factor;
-}
-
 void dl_table_cost_set(const dl_table_cost *cost, const dl_value *value)
 {
     for (size_t p = cost->part; p < DL_TABLE_PARTS_MAX; p++) {
@@ -342,8 +334,8 @@ void dl_table_cost_set(const dl_table_cost *cost, const dl_value *value)
         *cost->value[p] = *value;
         if (cost->rest[p] == NULL) continue;
         *cost->rest[p] = *value;
-        scale(cost->value[p], DL_TABLE_FORWARD_FRAC);
-        scale(cost->rest[p], 1 - DL_TABLE_FORWARD_FRAC);
+        dl_value_scale(cost->value[p], DL_TABLE_FORWARD_FRAC);
+        dl_value_scale(cost->rest[p], 1 - DL_TABLE_FORWARD_FRAC);
     }
 }
 

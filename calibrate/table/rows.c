@@ -12,20 +12,6 @@
 #include "sim/scenario/study.h"
 
 /* The number in a cell, NaN if the column is absent or the cell empty. */
-static dl_status number_in(const dl_csv *csv, size_t row, const char *column, double *number,
-                           dl_error *err)
-{
-    const int at = dl_csv_column(csv, column);
-    *number = (double)NAN;
-    return at < 0 ? DL_OK : dl_csv_number(csv, row, (size_t)at, number, err);
-}
-
-static const char *text_in(const dl_csv *csv, size_t row, const char *column)
-{
-    const int at = dl_csv_column(csv, column);
-    return at < 0 ? "" : dl_csv_cell(csv, row, (size_t)at);
-}
-
 static dl_status row_error(const dl_csv *csv, size_t row, dl_status code, dl_error *err,
                            const char *text)
 {
@@ -61,7 +47,7 @@ static dl_status check_columns(const dl_csv *csv, dl_error *err)
 static dl_status read_placement(const dl_csv *csv, size_t row, const dl_scenario *scenario,
                                 dl_table_row *to, dl_error *err)
 {
-    const char *text = text_in(csv, row, "placement");
+    const char *text = dl_csv_text_in(csv, row, "placement");
     if (text[0] == '\0') return DL_OK;
     if (scenario->gpu == NULL) {
         return row_error(csv, row, DL_ERR_DATA, err, "a placement needs [machine] file");
@@ -82,15 +68,15 @@ typedef struct row_keys {
 static dl_status read_keys(const dl_csv *csv, size_t row, const dl_table_row *to, row_keys *keys,
                            dl_error *err)
 {
-    keys->sync = text_in(csv, row, "sync");
+    keys->sync = dl_csv_text_in(csv, row, "sync");
     dl_status status;
-    if ((status = number_in(csv, row, "cores", &keys->cores, err)) ||
-        (status = number_in(csv, row, "workers", &keys->workers, err)) ||
-        (status = number_in(csv, row, "batch", &keys->batch, err))) {
+    if ((status = dl_csv_number_in(csv, row, "cores", &keys->cores, err)) ||
+        (status = dl_csv_number_in(csv, row, "workers", &keys->workers, err)) ||
+        (status = dl_csv_number_in(csv, row, "batch", &keys->batch, err))) {
         return status;
     }
     for (int o = 0; o < DL_SYNC_SWEPT && status == DL_OK; o++)
-        status = number_in(csv, row, dl_sync_options[o].name, &keys->option[o], err);
+        status = dl_csv_number_in(csv, row, dl_sync_options[o].name, &keys->option[o], err);
     if (status != DL_OK) return status;
     if (to->gpus != NULL && isnan(keys->workers)) keys->workers = to->gpu_count;
     if (to->gpus != NULL && keys->workers != to->gpu_count) {
@@ -191,12 +177,12 @@ static dl_status find_point(const dl_csv *csv, size_t row, const dl_scenario *sc
 static dl_status read_value(const dl_csv *csv, size_t row, dl_table_row *to, dl_error *err)
 {
     to->throughput_per_s = (double)NAN;
-    to->failed = strcmp(text_in(csv, row, "throughput_per_s"), "error") == 0 ||
-                 strcmp(text_in(csv, row, "step_s"), "error") == 0;
+    to->failed = strcmp(dl_csv_text_in(csv, row, "throughput_per_s"), "error") == 0 ||
+                 strcmp(dl_csv_text_in(csv, row, "step_s"), "error") == 0;
     if (to->failed) return DL_OK;
     double per_s = 0, step_s = 0;
-    dl_status status = number_in(csv, row, "throughput_per_s", &per_s, err);
-    if (status == DL_OK) status = number_in(csv, row, "step_s", &step_s, err);
+    dl_status status = dl_csv_number_in(csv, row, "throughput_per_s", &per_s, err);
+    if (status == DL_OK) status = dl_csv_number_in(csv, row, "step_s", &step_s, err);
     if (status != DL_OK) return status;
     if (isnan(per_s)) per_s = (double)to->batch / step_s;
     if (isnan(per_s)) {
@@ -215,7 +201,7 @@ static dl_status read_row(const dl_csv *csv, size_t row, const dl_scenario *scen
                           dl_table_row *to, dl_error *err)
 {
     to->line = csv->lines[row];
-    to->source = dl_strdup(text_in(csv, row, "source"));
+    to->source = dl_strdup(dl_csv_text_in(csv, row, "source"));
     dl_status status = find_point(csv, row, scenario, to, err);
     return status == DL_OK ? read_value(csv, row, to, err) : status;
 }
@@ -254,7 +240,7 @@ static dl_status read_all(dl_table_rows *rows, const dl_csv *csv, const char *us
 {
     dl_status status = check_columns(csv, err);
     for (size_t i = 0; i < csv->rows && status == DL_OK; i++) {
-        if (use != NULL && strcmp(use, text_in(csv, i, "use")) != 0) continue;
+        if (use != NULL && strcmp(use, dl_csv_text_in(csv, i, "use")) != 0) continue;
         dl_table_row *row = &rows->rows[rows->count++];
         status = read_row(csv, i, scenario, row, err);
         rows->used += !row->failed;

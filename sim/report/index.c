@@ -42,31 +42,17 @@ typedef struct measured_row {
     double error_frac, left_out_frac, runs;
 } measured_row;
 
-static const char *text_of(const dl_csv *csv, size_t row, const char *column)
-{
-    const int at = dl_csv_column(csv, column);
-    return at < 0 ? "" : dl_csv_cell(csv, row, (size_t)at);
-}
-
-static dl_status number_of(const dl_csv *csv, size_t row, const char *column, double *number,
-                           dl_error *err)
-{
-    const int at = dl_csv_column(csv, column);
-    *number = (double)NAN;
-    return at < 0 ? DL_OK : dl_csv_number(csv, row, (size_t)at, number, err);
-}
-
 /* *is_measured: whether the row is one. */
 static dl_status read_row(const dl_csv *csv, size_t i, measured_row *row, bool *is_measured,
                           dl_error *err)
 {
-    const bool is_error = strcmp(text_of(csv, i, "measured_per_s"), "error") == 0;
+    const bool is_error = strcmp(dl_csv_text_in(csv, i, "measured_per_s"), "error") == 0;
     const int use =
-        dl_names_find(text_of(csv, i, "measured_use"), dl_measured_use_names, DL_USE_COUNT);
+        dl_names_find(dl_csv_text_in(csv, i, "measured_use"), dl_measured_use_names, DL_USE_COUNT);
     dl_status status;
-    if ((status = number_of(csv, i, "error_frac", &row->error_frac, err)) ||
-        (status = number_of(csv, i, "left_out_error_frac", &row->left_out_frac, err)) ||
-        (status = number_of(csv, i, "measured_runs", &row->runs, err))) {
+    if ((status = dl_csv_number_in(csv, i, "error_frac", &row->error_frac, err)) ||
+        (status = dl_csv_number_in(csv, i, "left_out_error_frac", &row->left_out_frac, err)) ||
+        (status = dl_csv_number_in(csv, i, "measured_runs", &row->runs, err))) {
         return status;
     }
     if (is_error || isnan(row->runs)) row->runs = 1;
@@ -82,8 +68,8 @@ static dl_status sum_errors(entry *e, dl_error *err)
     bool any_fitted = false, is_measured = false;
     dl_status status = DL_OK;
     for (size_t i = 0; i < csv->rows; i++)
-        any_fitted |= strcmp(text_of(csv, i, "measured_use"), "fitted") == 0 ||
-                      strcmp(text_of(csv, i, "measured_use"), "traced") == 0;
+        any_fitted |= strcmp(dl_csv_text_in(csv, i, "measured_use"), "fitted") == 0 ||
+                      strcmp(dl_csv_text_in(csv, i, "measured_use"), "traced") == 0;
     for (size_t i = 0; i < csv->rows && status == DL_OK; i++) {
         measured_row row = {0};
         status = read_row(csv, i, &row, &is_measured, err);
@@ -155,9 +141,9 @@ static dl_status read_entries(entries *all, const char *path, dl_error *err)
     all->items = dl_calloc(list->rows, sizeof *all->items, "entries of the index");
     for (size_t row = 0; row < list->rows && status == DL_OK; row++) {
         entry *e = &all->items[all->count++];
-        e->group = text_of(list, row, "group");
-        e->file = text_of(list, row, "file");
-        e->title = dl_strdup(text_of(list, row, "title"));
+        e->group = dl_csv_text_in(list, row, "group");
+        e->file = dl_csv_text_in(list, row, "file");
+        e->title = dl_strdup(dl_csv_text_in(list, row, "title"));
         e->path = dl_path_beside(path, e->file);
         const size_t bytes = strlen(e->file);
         const int kind = bytes > 4 ? dl_names_find(e->file + bytes - 4, endings, 3) : -1;
@@ -232,15 +218,15 @@ static void write_rows(FILE *out, const entries *all)
             char *options = options_of(csv, r);
             dl_csv_text(&writer, e->name);
             for (size_t n = 0; n < sizeof names / sizeof *names; n++)
-                dl_csv_text(&writer, text_of(csv, r, names[n][1]));
+                dl_csv_text(&writer, dl_csv_text_in(csv, r, names[n][1]));
             dl_csv_text(&writer, dl_measured_use_names[row.use]);
-            dl_csv_text(&writer, text_of(csv, r, "sync"));
+            dl_csv_text(&writer, dl_csv_text_in(csv, r, "sync"));
             dl_csv_text(&writer, options);
-            dl_csv_text(&writer, text_of(csv, r, "measured_per_s"));
+            dl_csv_text(&writer, dl_csv_text_in(csv, r, "measured_per_s"));
             dl_csv_double(&writer, row.runs);
             dl_csv_text(&writer, e->folder);
-            dl_csv_text(&writer, text_of(csv, r, "measured_note"));
-            dl_csv_text(&writer, text_of(csv, r, "measured_source"));
+            dl_csv_text(&writer, dl_csv_text_in(csv, r, "measured_note"));
+            dl_csv_text(&writer, dl_csv_text_in(csv, r, "measured_source"));
             dl_csv_double(&writer, row.left_out_frac);
             dl_csv_end_row(&writer);
             free(options);

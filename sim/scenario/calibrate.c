@@ -140,20 +140,12 @@ static bool is_compute(const char *op)
            dl_costs_is_phase(op, "update") || dl_costs_is_phase(op, "bucket");
 }
 
-static void scale_value(dl_value *value, double factor)
-{
-    value->value *= factor;
-    value->error *= factor;
-    value->low *= factor;
-    value->high *= factor;
-}
-
 void dl_calibrate_apply(dl_costs *costs, double factor)
 {
     for (size_t i = 0; i < costs->op_count; i++) {
         if (!is_compute(costs->ops[i].name)) continue;
-        scale_value(&costs->ops[i].fixed_ns, factor);
-        scale_value(&costs->ops[i].per_sample_ns, factor);
+        dl_value_scale(&costs->ops[i].fixed_ns, factor);
+        dl_value_scale(&costs->ops[i].per_sample_ns, factor);
     }
     for (int m = 0; m < costs->model_count; m++)
         if (costs->models[m].own != NULL) dl_calibrate_apply(costs->models[m].own, factor);

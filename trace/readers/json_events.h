@@ -27,6 +27,9 @@ bool dl_json_is(dl_json_text value, const char *text);
  * none or it does not fit; *number is unchanged then. */
 bool dl_json_int(dl_json_text value, int64_t *number);
 
+/* The whole number, as dl_json_int finds it, if above 0; else 0. */
+uint64_t dl_json_count(dl_json_text value);
+
 /* A decimal number of microseconds as nanoseconds, rounded to the nearest; exact for up to three
  * digits after the point, whatever the size: no floating point is used. False as dl_json_int. */
 bool dl_json_us_to_ns(dl_json_text value, int64_t *ns);

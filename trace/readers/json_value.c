@@ -38,6 +38,12 @@ bool dl_json_int(dl_json_text value, int64_t *number)
     return true;
 }
 
+uint64_t dl_json_count(dl_json_text value)
+{
+    int64_t n = 0;
+    return dl_json_int(value, &n) && n > 0 ? (uint64_t)n : 0;
+}
+
 /* The exponent after 'e' at text.at[i], capped at 99, beyond any time. */
 static bool read_exponent(dl_json_text text, size_t i, int *exponent)
 {

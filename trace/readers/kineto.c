@@ -184,14 +184,7 @@ static event_category find_category(dl_json_text cat)
 /* Low 32 bits of a whole number, 0 if missing or negative (-1 = none). */
 static uint32_t number(dl_json_text value)
 {
-    int64_t n = 0;
-    return dl_json_int(value, &n) && n > 0 ? (uint32_t)n : 0;
-}
-
-static uint64_t large_number(dl_json_text value)
-{
-    int64_t n = 0;
-    return dl_json_int(value, &n) && n > 0 ? (uint64_t)n : 0;
+    return (uint32_t)dl_json_count(value);
 }
 
 uint32_t dl_kineto_text(dl_kineto *kineto, dl_json_text value)
@@ -281,7 +274,7 @@ static void add_device_work(dl_kineto *kineto, const dl_json_text *values, event
         if (values[KEY_COLLECTIVE].at != NULL) dl_kineto_keep_parameters(kineto, values, work);
     } else {
         work->kind = category == MEMCPY ? DL_ACTIVITY_MEMCPY : DL_ACTIVITY_MEMSET;
-        work->bytes = large_number(values[KEY_BYTES]);
+        work->bytes = dl_json_count(values[KEY_BYTES]);
         if (category == MEMCPY) {
             uint32_t name = dl_kineto_text(kineto, values[KEY_NAME]);
             tell_copy(kineto->builder.trace.strings[name], work);
@@ -291,7 +284,7 @@ static void add_device_work(dl_kineto *kineto, const dl_json_text *values, event
 
 static void add_call(dl_kineto *kineto, const dl_json_text *values, dl_activity *call)
 {
-    uint64_t bytes = large_number(values[KEY_SIZE]);
+    uint64_t bytes = dl_json_count(values[KEY_SIZE]);
     call->kind = DL_ACTIVITY_CALL;
     call->name = dl_kineto_text(kineto, values[KEY_NAME]);
     call->correlation = number(values[KEY_CORRELATION]);

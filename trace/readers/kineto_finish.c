@@ -49,12 +49,6 @@ static dl_kineto_call *keep(dl_kineto *kineto, dl_kineto_told told, const char *
     return call;
 }
 
-static uint64_t count_of(dl_json_text value)
-{
-    int64_t n = 0;
-    return dl_json_int(value, &n) && n > 0 ? (uint64_t)n : 0;
-}
-
 /* Product without wrap-around: 0 = unknown on overflow. */
 static uint64_t times(uint64_t a, uint64_t b)
 {
@@ -76,9 +70,9 @@ void dl_kineto_keep_parameters(dl_kineto *kineto, const dl_json_text *values,
         keep(kineto, of_kernel ? TOLD_BY_KERNEL : TOLD_BY_PARAMETERS, collective, activity);
     uint32_t type = dl_kineto_text(kineto, values[KEY_TYPE]);
     size_t type_bytes = dl_comm_type_bytes(trace->strings[type]);
-    call->in_bytes = times(count_of(values[KEY_IN_ELEMENTS]), type_bytes);
-    call->out_bytes = times(count_of(values[KEY_OUT_ELEMENTS]), type_bytes);
-    call->ranks = (uint32_t)count_of(values[KEY_GROUP_SIZE]);
+    call->in_bytes = times(dl_json_count(values[KEY_IN_ELEMENTS]), type_bytes);
+    call->out_bytes = times(dl_json_count(values[KEY_OUT_ELEMENTS]), type_bytes);
+    call->ranks = (uint32_t)dl_json_count(values[KEY_GROUP_SIZE]);
     call->group = dl_kineto_text(kineto, values[KEY_GROUP]);
     call->group_ranks = dl_kineto_text(kineto, values[KEY_GROUP_RANKS]);
 }
@@ -88,7 +82,7 @@ static void add_dim(void *context, dl_json_text key, dl_json_text value)
     inputs *in = context;
     (void)key;
     /* A list of tensors contains lists: their types are not given, so their bytes are unknown. */
-    in->elements[in->count] = times(in->elements[in->count], count_of(value));
+    in->elements[in->count] = times(in->elements[in->count], dl_json_count(value));
 }
 
 static void add_dims(void *context, dl_json_text key, dl_json_text value)
