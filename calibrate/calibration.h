@@ -53,8 +53,8 @@ typedef struct dl_operations {
 double dl_op_residual_frac(const dl_op_point *point);
 
 /* Fits all operations of the data set (at least one run) into costs->ops, batch_min and batch_max;
- * notes values that were assumed, held at zero, or deviate. Zero `operations` before; release with
- * dl_operations_free. */
+ * notes values that were assumed, held at zero, or deviate. `operations` must be zeroed; release it
+ * with dl_operations_free. */
 dl_status dl_operations_fit(const dl_dataset *dataset, dl_operations *operations, dl_costs *costs,
                             dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 void dl_operations_free(dl_operations *operations);
@@ -107,8 +107,8 @@ typedef struct dl_comm_fit {
 } dl_comm_fit;
 
 /* Fills costs->copy, average, update and the four numbers of [sync] from the bench traces; costs
- * without samples stay unknown. Uses costs->parameter_bytes and cores. Zero `fit` before; release
- * with dl_comm_fit_free. */
+ * without samples stay unknown. Uses costs->parameter_bytes and cores. `fit` must be zeroed;
+ * release it with dl_comm_fit_free. */
 dl_status dl_comm_costs_fit(const dl_dataset *dataset, dl_comm_fit *fit, dl_costs *costs,
                             dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 /* Fits [dispatch] from traces of training on a GPU: per_worker_ns is a launch measured by dlprof
@@ -146,7 +146,7 @@ dl_status dl_launch_gaps_fit(const dl_dataset *dataset, dl_costs *costs, dl_note
  * becomes costs->shared: means over the traces, and a factor for each. The averages' line then
  * excludes it. */
 
-/* Fills costs->exchange_runs from the bench traces and the fitted `charges`. Where a trace lacks
+/* Fills costs->exchange_runs from the bench traces and the fitted lines `comm`. Where a trace lacks
  * such samples of a kind, its factor is 1; with fewer than two bench traces nothing is filled in.
  */
 void dl_exchange_runs_fit(const dl_dataset *dataset, const dl_comm_fit *comm, dl_costs *costs);
@@ -173,8 +173,8 @@ typedef struct dl_memory_fit {
     size_t count;
 } dl_memory_fit;
 
-/* Fills costs->memory_total_bytes_per_s from the points of `charges`; it stays unknown where no two
- * threads were measured. Zero `fit` before; release with dl_memory_fit_free. */
+/* Fills costs->memory_total_bytes_per_s from the points of `comm`; it stays unknown if no two
+ * threads were measured together. `fit` must be zeroed; release it with dl_memory_fit_free. */
 void dl_memory_fit_total(const dl_comm_fit *comm, dl_memory_fit *fit, dl_costs *costs,
                          dl_notes *notes);
 void dl_memory_fit_free(dl_memory_fit *fit);
@@ -214,10 +214,10 @@ typedef struct dl_copies_run {
 dl_copies_run *dl_contention_runs(const dl_bench_trace *bench, size_t *count);
 
 /* Fills costs->sharing from the bench traces: batch sizes are combined, weighted by their errors
- * and their further scatter. The time alone is that of the bench's single copy in the same round;
- * on a GPU that of training, at trained batch sizes. Does nothing without "step" samples. Zero
- * `fit` before; release with dl_contention_fit_free. DL_ERR_DATA: k copies were measured, but never
- * a single one. */
+ * and their further scatter. They are compared with the bench's single copy in the same round; on a
+ * GPU with training, at trained batch sizes. Does nothing without "step" samples. `fit` must be
+ * zeroed; release it with dl_contention_fit_free. DL_ERR_DATA: k copies were measured, but never a
+ * single one. */
 dl_status dl_contention_fit_factors(const dl_dataset *dataset, dl_contention_fit *fit,
                                     dl_costs *costs, dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 void dl_contention_fit_free(dl_contention_fit *fit);
@@ -256,7 +256,7 @@ typedef struct dl_step_noise {
 } dl_step_noise;
 
 /* Fills costs->noise from the data set; costs->ops, linearity and sharing must be fitted, as far as
- * there are data for them. The data set has at least one run. Zero `fit` before; release with
+ * there are data for them. The data set has at least one run. `fit` must be zeroed; release it with
  * dl_step_noise_free. */
 void dl_step_noise_fit_factors(const dl_dataset *dataset, dl_costs *costs, dl_step_noise *fit,
                                dl_notes *notes);

@@ -24,7 +24,7 @@ struct dl_output_file {
     char *partial; /* takes the target's place; NULL = the target is written directly */
     int fd;
     int error;                   /* errno of the first write that failed */
-    struct dl_output_file *next; /* next held one */
+    struct dl_output_file *next; /* the next one held back */
     bool was_there;              /* it replaced a file */
     bool exchanged;              /* that file now has the name `partial` */
 };

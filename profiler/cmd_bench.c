@@ -132,8 +132,8 @@ static dl_status take_gpu(bench_setup *setup, dl_error *err)
 }
 
 /* Measures the cost of recording, prints it, and writes it to --output. Takes the first batch. The
- * launches come first, in children of a process that has had no other thread and has not used a
- * GPU, which none of them could use after it; with a GPU they get half the time. */
+ * launches come first, while the process has had no other thread and has not used a GPU: after that
+ * its children could not use one. With a GPU they get half the time. */
 static dl_status run_overhead(const bench_options *options, const dl_device_choice *choice,
                               bench_setup *setup, const char *command_text, dl_error *err)
 {
@@ -207,7 +207,7 @@ enum {
     OPTION_COUNT = OWN_OPTION_COUNT + DL_WORKLOAD_OPTION_COUNT
 };
 
-/* Checks everything that can be known before anything is made, and the GPU. */
+/* Checks the options and the GPU before any file is made. */
 static dl_status set_up(const bench_options *options, const dl_device_choice *choice, bool overhead,
                         bench_setup *setup, dl_error *err)
 {
@@ -314,7 +314,7 @@ static dl_status run_bench(const bench_options *options, const bench_setup *setu
     return end_bench(writer, path, setup, status, err);
 }
 
-/* Averages and waits of the host of GPUs, for vectors that meet in its memory. */
+/* Measures averages and waits on the host of the GPUs, for vectors that meet in its memory. */
 static dl_status run_host(const bench_options *options, const bench_setup *setup,
                           dl_trace_writer *writer, dl_error *err)
 {
@@ -383,7 +383,7 @@ static dl_status run_gpus(const bench_options *options, const bench_setup *setup
     return end_bench(writer, path, setup, status, err);
 }
 
-/* The command's only argument is the name of the other form. */
+/* Sets *overhead if the argument is "overhead"; DL_ERR_USAGE for any other one. */
 static dl_status check_form(const dl_text_list *positional, bool *overhead, dl_error *err)
 {
     static const char *const forms[] = {"overhead"};

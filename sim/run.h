@@ -12,9 +12,8 @@
 #include "sim/platform/platform.h"
 #include "sim/scenario/scenario.h"
 
-/* Largest number of steps, of all workers, that a run keeps individually: beyond, quantiles are off
- * by at most a thousandth (sim/tally.h). Largest size of a result's table of staleness by
- * worker. */
+/* Most steps, over all workers, that a run keeps one by one; beyond it quantiles are off by at most
+ * a thousandth (sim/tally.h). Most entries of a result's table of staleness by worker. */
 #define DL_LOG_STEPS (1 << 20)
 #define DL_STALENESS_NUMBERS (1 << 22)
 
@@ -40,8 +39,8 @@ typedef enum dl_run_way {
     DL_RUN_DIRECTLY   /* without (sim/platform/platform.h); if impossible, DL_ERR_UNSUPPORTED */
 } dl_run_way;
 
-/* Asked from time to time, with the completed fraction of the run's steps and the fraction of one
- * step, whether to go on. Not asked for runs computed without events. */
+/* Decides from time to time whether the run goes on, given the completed fraction of its steps and
+ * that of one step. Not called for runs computed without events. */
 typedef struct dl_run_watch {
     bool (*goes_on)(void *user, double done_frac, double step_frac);
     void *user;
@@ -99,7 +98,7 @@ typedef struct dl_syncer_result {
     double goodput_frac;        /* of the learners' time, computing steps that were not lost */
 } dl_syncer_result;
 
-/* sim/run_codec.c, which frees and copies results, lists their pointers. */
+/* Each pointer is also listed in sim/run_codec.c, which frees and copies results. */
 typedef struct dl_run_result {
     int workers;
     double samples;          /* of all steps except those whose gradient the mode dropped */
@@ -141,13 +140,13 @@ bool dl_run_varies(const dl_scenario *scenario, const dl_costs *costs);
 dl_status dl_run(const dl_run_config *config, dl_run_result *result, dl_error *err) DL_MUST_CHECK;
 void dl_run_result_free(dl_run_result *result);
 
-/* Encodes the result as bytes, for another process of the same program; decodes *result, whose old
- * content is freed, from them: false, and unchanged, if they are not a result of a point with
- * `workers`. */
+/* Encodes a result for another process of the same program. Decoding frees the old content of
+ * *result; it returns false, and leaves *result unchanged, if the bytes are not a result of a point
+ * with `workers`. */
 void dl_run_result_encode(const dl_run_result *result, dl_bytes *into);
 bool dl_run_result_decode(dl_run_result *result, int workers, const void *data, size_t bytes);
 
-/* Runs replicate 0 with the costs as they are, only for the observer. */
+/* Runs replicate 0 with the undrawn costs, for the observer only. */
 dl_status dl_run_observe(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                          const dl_team_observer *observer, dl_error *err) DL_MUST_CHECK;
 

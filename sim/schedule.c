@@ -24,9 +24,9 @@ typedef struct schedule {
     const dl_syncer_config *syncer; /* of async_average, else NULL */
     int64_t updates;                /* or merges, or averages, so far */
     int64_t *written;               /* [workers] local steps */
-    int64_t *ended; /* [workers] the same, also where others of the site are to end */
+    int64_t *ended; /* [workers] the same, where others of the site may not have ended yet */
     int site_size;  /* workers that average their gradients in each step; else 1 */
-    /* For averages: local steps between two, fragments, lag, total steps. */
+    /* For averages: local steps from one to the next, fragments, lag, total steps. */
     int64_t period, fragments, lag, steps;
     int64_t *received;     /* [workers] averages, with a lag */
     contribution *pending; /* [pending_count] since the last update */
@@ -45,7 +45,7 @@ static bool has_fragments(const schedule *s)
     return s->fragments > 1 || s->lag > 0;
 }
 
-/* Starts a row, which the caller ends; -1 gives an empty cell. */
+/* Starts a row, which the caller ends; a number -1 gives an empty cell. */
 static void start_row(schedule *s, int64_t now_ns, const char *event, int64_t update,
                       int64_t worker, int64_t read, int64_t batch)
 {

@@ -18,8 +18,8 @@ static int shift_of(int64_t ns)
     return highest > BITS ? highest - BITS : 0;
 }
 
-/* Durations with `shift` low bits dropped have PER_OCTAVE .. 2 PER_OCTAVE - 1 in the others, those
- * with none all of 0 .. 2 PER_OCTAVE - 1: bin numbers have no gaps. */
+/* Bin numbers have no gaps: without a shift they are 0 .. 2 PER_OCTAVE - 1, and each further bit of
+ * `shift` adds PER_OCTAVE, as the remaining bits are then PER_OCTAVE .. 2 PER_OCTAVE - 1. */
 static int bin_of(int64_t ns)
 {
     const int shift = shift_of(ns);

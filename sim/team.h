@@ -201,9 +201,8 @@ typedef struct dl_team_config {
     int cores, workers;
     dl_loading loading;    /* on cores */
     int64_t steps;         /* per worker, warm-up included */
-    int64_t warmup;        /* number of these, of the fastest worker, before times in states
-                              count; each other worker's count from the end of its step at that
-                              time */
+    int64_t warmup;        /* first steps of the fastest worker, before times in states count; those
+                           of each other worker count from the end of its step at that time */
     int64_t steady_after;  /* > 0: the run ends once its steps repeat (see Repetition below), but
                               not before each worker has done this many; no noise allowed */
     int64_t interval;      /* of averages: steps repeat after it; for steady_after */
@@ -327,7 +326,7 @@ struct dl_team {
     bool is_warm;         /* some worker has done the steps of the warm-up */
     int done;             /* workers that have done all their steps */
     int64_t steps_ended;  /* of all workers */
-    int64_t stages_ended; /* of these and of current steps, */
+    int64_t stages_ended; /* of ended and current steps, */
     int stage_most;       /* and the most of any step */
     int64_t warm_ns, warm_version; /* end of the warm-up, and `version` then; 0 without one */
     int64_t version;               /* updates that the server has applied */
@@ -336,9 +335,9 @@ struct dl_team {
     int waiting_count;
     int *arrived; /* [workers] at the barrier, in the order of arrival */
     int arrived_count;
-    int64_t arrived_ns; /* of the latest of them */
-    int64_t late_ns;    /* delay between the last two arrivals of all, last time */
-    int *queue;         /* ring of agents that wait for the lock */
+    int64_t arrived_ns; /* of the latest arrival */
+    int64_t late_ns; /* delay between the last two arrivals of all workers, in the latest barrier */
+    int *queue;      /* ring of agents that wait for the lock */
     int queue_first, queue_count, lock_owner;
     int64_t lock_since_ns, lock_busy_ns;
     int64_t drift_sum, drift_max, steps_started, clock_lag_max;

@@ -230,8 +230,8 @@ static double log_sd(double ratio)
     return sqrt(log1p(2 * square / (1 + sqrt(1 + 4 * square))));
 }
 
-/* Uniform between the bounds: of a time; of a rate's inverse, the time per byte, as the number is
- * at the rate's upper bound, where it matters least. */
+/* Draws a time uniformly between its bounds, and of a rate its inverse, the time per byte: the
+ * number itself is at the rate's upper bound, where it matters least. */
 static void draw_bounded(dl_value *value, double z)
 {
     const double u = dl_normal_below(z), low = value->low, high = value->high;
@@ -289,8 +289,8 @@ typedef struct cost_draw {
     size_t count;
 } cost_draw;
 
-/* Takes a random number for each value, even if its cause already has one, so that causes do not
- * move the others' draws. */
+/* Takes a random number for each value, even if its cause already has one, so that a value's draw
+ * does not depend on others' causes. */
 static void draw_value(void *user, dl_value *value, double low, double high)
 {
     cost_draw *draw = user;
@@ -428,7 +428,7 @@ void dl_costs_draw(const dl_costs *costs, dl_random *stream, dl_costs *drawn)
     free(draw.causes);
 }
 
-/* times x (latency + bytes / rate). */
+/* Adds an exchange that takes times x (latency + bytes / rate). */
 static void add_line(dl_costs *drawn, int kind, int ranks, double times, const dl_value *latency_ns,
                      const dl_value *bytes_per_s)
 {
@@ -478,7 +478,7 @@ const dl_collective_cost *dl_costs_other_ranks(const dl_costs *costs, int kind, 
     return nearest;
 }
 
-/* Number of messages by which that kind of exchange grows with the processes. */
+/* Messages of that kind of exchange that follow one another. */
 static double messages_of(int kind, int ranks)
 {
     if (kind == DL_ROUNDTRIP) return ranks;

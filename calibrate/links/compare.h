@@ -1,15 +1,15 @@
-/* Measured collectives and copies beside those of a machine as dlsim has it.
+/* Measured collectives and copies beside those of a machine that dlsim simulates.
  *
- * Of each size of a collective, the time that it takes on the idle machine, with the algorithm and
- * protocol that "auto" takes (sim/collective/collective.h); of each test of copies its rate. The
- * ratio is the machine's time over the measured one: 0.6 is 60 % of the speed that the machine
- * gives. What is within the bound of 1 is as expected.
+ * For each size of a collective, its time on the idle machine, with the algorithm and protocol that
+ * "auto" takes (sim/collective/collective.h); for each test of copies its rate. The ratio is the
+ * machine's time over the measured one: 0.6 is 60 % of the speed that the machine gives. A ratio
+ * within the bound of 1 is as expected.
  *
- * The bound is the largest error that is known of such times (compare.c), beside the scatter of the
- * log. Where the machine's time rests on values that its file assumes, these are named, and the
- * bound is that of such a machine. A time that is out of the bound is compared with that of the
- * same machine with one thing changed (NVLink not used, one NIC, ...), to say what would explain
- * it, unless a log of the same call refutes that. */
+ * The bound is the largest known error of such times (compare.c), plus the scatter of the log.
+ * Where the machine's time rests on values that its file assumes, these are named, and the bound is
+ * that of such a machine. A time that is out of the bound is compared with that of the same machine
+ * with one change (NVLink not used, one NIC, ...), to find an explanation, unless a log of the same
+ * call refutes it. */
 #ifndef DL_CALIBRATE_LINKS_COMPARE_H
 #define DL_CALIBRATE_LINKS_COMPARE_H
 
@@ -31,7 +31,7 @@ typedef struct dl_link_part {
     dl_link_range ratio;
     double bound;  /* of the ratio's distance from 1 */
     char *assumed; /* values of the machine file, with commas; NULL: none that matter */
-    char *reasons; /* what would explain it; NULL: it is as expected */
+    char *reasons; /* explanations; NULL: it is as expected */
 } dl_link_part;
 
 enum { DL_LINK_SMALL, DL_LINK_LARGE, DL_LINK_PARTS };
@@ -44,7 +44,7 @@ typedef struct dl_link_comparison {
     dl_link_compared *sizes; /* [count] ascending */
     size_t count;
     size_t rate_count;                     /* single rates of this test */
-    double rate_bytes_per_s, machine_rate; /* medians of them */
+    double rate_bytes_per_s, machine_rate; /* medians of these rates, measured and of the machine */
     dl_link_part parts[DL_LINK_PARTS];     /* single rates have the second only */
 } dl_link_comparison;
 
@@ -57,7 +57,7 @@ typedef struct dl_link_comparisons {
      * whose time rests on that value of the machine file; NaN: no log does, or they differ by more
      * than a tenth */
     double shared_bytes_per_s;
-    dl_notes notes; /* what was not compared, and why */
+    dl_notes notes; /* series that were not compared, and why */
 } dl_link_comparisons;
 
 /* Compares with the machine `name` (sim/scenario/machine_catalogue.h). `place` selects the in-place

@@ -105,7 +105,7 @@ static dl_status take_collective(dl_costs *costs, dl_link_results *links, size_t
     return DL_OK;
 }
 
-/* Whether this is the scaling of its collective that is written. */
+/* Whether the scaling is the one written for its collective. */
 static bool is_chosen_scaling(const dl_link_results *links, const dl_link_scaling *s,
                               dl_link_place place)
 {
@@ -256,7 +256,7 @@ static bool take_update(dl_costs *costs, const dl_link_result *result)
     return true;
 }
 
-/* Refuses, naming the measurements, as a cost file can hold none of them. */
+/* DL_ERR_DATA: a cost file can hold none of the measurements, which the message names. */
 static dl_status refuse_all(const dl_link_results *links, dl_error *err)
 {
     char *names = NULL, name[128];

@@ -96,7 +96,7 @@ typedef struct dl_link_data {
 void dl_link_data_finish(dl_link_data *data);
 void dl_link_data_free(dl_link_data *data);
 
-/* Reads what says something about links:
+/* Files with measurements of links that are read:
  *
  *   nccl-tests     all programs, old and new heads, several tables in a file, the command above
  *                  them, rccl-tests too; also where the '#' of its lines, some columns, or all
@@ -114,13 +114,14 @@ void dl_link_data_free(dl_link_data *data);
  *                  flight together, of these bytes in all; as `allreduce_beside` one beside
  *                  computing
  *
- * The content decides which one it is. Lines of other programs in between (NCCL INFO, MPI) are
+ * A file is recognized by its content. Lines of other programs in between (NCCL INFO, MPI) are
  * skipped. */
 
 /* Adds a point to the series that equals *key in all but its points. */
 void dl_link_data_add(dl_link_data *data, const dl_link_series *key, dl_link_point point);
 
-/* Whether text[bytes] starts like such a table; and adds it. Errors as dl_link_data_read. */
+/* Whether text[bytes] starts like such a table; reads it into *data, with the errors of
+ * dl_link_data_read. */
 bool dl_link_table_recognized(const char *text, size_t bytes);
 dl_status dl_link_table_read(dl_link_data *data, const char *name, const char *text, size_t bytes,
                              dl_error *err) DL_MUST_CHECK;
@@ -147,22 +148,22 @@ dl_status dl_link_data_read_text(dl_link_data *data, const char *name, const cha
  *
  * Residuals are relative. A point's variance is that of the noise and its own error.
  * Lines are fitted with bisquare weights (Beaton & Tukey 1974, tuning constant 4.685: 95 %
- * efficient where errors are normal). How many regimes there are, and where, is what minimises
+ * efficient where errors are normal). The number of regimes and their boundaries minimise
  *
  *   sum rho(r / sigma) + (3 K - 1) ln n
  *
  * over all ways to cut the sizes into K runs of at least two: the Bayesian information criterion
  * (Schwarz 1978) with two parameters a line and one per boundary, rho bounded as the weights are.
- * The minimum is exact (dynamic programming over the boundaries; Bellman 1961). So a regime has to
- * earn itself, and one wrong point never does.
+ * The minimum is exact (dynamic programming over the boundaries; Bellman 1961). So one wrong point
+ * never makes a regime.
  *
- * The noise is not known: at one that is too small, scatter looks like regimes. So of 1, 2, 4, ...
- * 32 times DL_LINK_REPEAT_FRAC the one is taken with which sizes that were left out of the fit
- * (each once, in at most eight groups; not the first and the last) are missed least, or the largest
- * that misses them by no more than one standard error of that more (the rule of one standard error,
- * Breiman et al. 1984). It decides on the regimes only: their lines, errors and outliers are those
- * at the scatter that is left around them. Standard errors are those of weighted least squares
- * (GSL), times the square root of the reduced chi^2 where that is above 1. */
+ * The noise is not known: if it is taken too small, scatter looks like regimes. So of 1, 2, 4, ...
+ * 32 times DL_LINK_REPEAT_FRAC the one is taken whose fits miss left-out sizes least (each size but
+ * the first and the last is left out once, in at most eight groups), or the largest whose misses
+ * are within one standard error of those (the rule of one standard error, Breiman et al. 1984). It
+ * decides on the regimes only: their lines, errors and outliers follow from the scatter around
+ * them. Standard errors are those of weighted least squares (GSL), times the square root of the
+ * reduced chi^2 where that is above 1. */
 
 /* Least relative standard deviation that is assumed for a printed mean of 20 calls when it is
  * measured again. Ten logs' columns of nccl-tests (8 A100) have one size, 0 bytes, two or five
@@ -198,13 +199,12 @@ typedef struct dl_link_fit {
     double *residual; /* [points] fitted / measured - 1 */
     size_t count;     /* points */
     double rms_frac;  /* of the residuals without outliers */
-    double
-        /* noise that the lines were fitted at: of all residuals, by their median, at least
-         * DL_LINK_REPEAT_FRAC */
-        noise_frac;
+    /* Noise that the lines were fitted at: that of all residuals, by their median, but at least
+     * DL_LINK_REPEAT_FRAC. */
+    double noise_frac;
 } dl_link_fit;
 
-/* Fits points[n], ascending sizes, all different. Zero *fit before. DL_ERR_DATA: fewer than two
+/* Fits points[n], ascending sizes, all different. *fit must be zeroed. DL_ERR_DATA: fewer than two
  * sizes, or more than DL_LINK_SIZES_MAX. */
 dl_status dl_link_fit_run(dl_link_fit *fit, const dl_link_point *points, size_t n,
                           dl_error *err) DL_MUST_CHECK;
@@ -228,7 +228,7 @@ typedef struct dl_link_result {
  *                                share that is sent, 1 - 1 / count
  *
  * by least squares of relative residuals, c1 >= 0. Sizes of one regime of the largest count have
- * one g: that by which counts which were left out are missed least. */
+ * one g: the one whose curves miss left-out counts least. */
 #define DL_LINK_LAWS 3
 #define DL_LINK_COUNTS_MIN 3
 #define DL_LINK_COUNTS_MAX 64
@@ -256,14 +256,14 @@ dl_link_vertex dl_link_scaling_at(const dl_link_scaling *scaling, size_t size, i
 const char *dl_link_law_name(int law);
 void dl_link_scaling_free(dl_link_scaling *scaling);
 
-/* All of the data; owns all but *data. Zero before use. */
+/* The fits to all of the data; owns all but *data. Zero before use. */
 typedef struct dl_link_results {
     const dl_link_data *data; /* finished; borrowed */
     dl_link_result *results;  /* [count] in the order of the series, those with two sizes or more */
     size_t count;
     dl_link_scaling *scalings; /* [scaling_count] */
     size_t scaling_count;
-    dl_notes notes; /* what the data do not determine */
+    dl_notes notes; /* quantities that the data do not determine */
 } dl_link_results;
 
 /* Finds the scalings of all results; part of dl_link_results_fit. */

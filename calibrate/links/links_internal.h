@@ -20,7 +20,7 @@
 /* Greatest size. */
 #define DL_LINK_BYTES_MAX 1e15
 
-/* A log that is read line by line; zero but for path, at and end before the first line. */
+/* A log that is read line by line. Before the first line only path, at and end are set. */
 typedef struct dl_link_log {
     const char *path;
     const char *at, *end;          /* the rest, still to be read */
@@ -31,7 +31,7 @@ typedef struct dl_link_log {
     size_t word_count;
 } dl_link_log;
 
-/* Goes to the next line, without what other programs put around it: colours, quotation marks, time
+/* Reads the next line, without the additions of other programs: colours, quotation marks, time
  * stamps, labels of mpirun, srun, torchrun, kubectl, docker compose and Ray (log.c), bars of a
  * Markdown table; false at the end. A NUL counts as a blank. */
 bool dl_link_log_next(dl_link_log *log);
@@ -67,11 +67,11 @@ double dl_link_digits_error(const char *word, double value);
 typedef struct dl_link_rate_text {
     const char *name, *pair; /* as in dl_link_rate */
     const char *word;        /* the number */
-    double unit;             /* of it: bytes per second, or ns */
+    double unit;             /* of the number: bytes per second, or ns */
     bool is_latency;
 } dl_link_rate_text;
 
-/* Adds it unless it is 0, as where a copy is not possible. */
+/* Adds the rate unless it is 0, as programs print where a copy is impossible. */
 dl_status dl_link_data_add_rate(dl_link_data *data, const dl_link_log *log,
                                 const dl_link_rate_text *rate, dl_error *err) DL_MUST_CHECK;
 

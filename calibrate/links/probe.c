@@ -1,4 +1,5 @@
-/* Times of a machine: as its file says, and with an assumed value or one thing changed. */
+/* Times of probes on a machine, on the machine with an assumed value changed, and with one change
+ * of its links. */
 #include "calibrate/links/probe.h"
 
 #include <math.h>

@@ -71,7 +71,7 @@ typedef struct dl_replay_run {
     dl_external_waits waits_of_devices; /* removed at first */
 } dl_replay_run;
 
-/* Builds the graph of traces[count], whose activities stay in memory; zero `run` before. Several
+/* Builds the graph of traces[count], whose activities stay in memory; `run` must be zeroed. Several
  * traces are ranks of one run on a common clock already. DL_ERR_DATA if a trace has no work of a
  * device. O(n log n). */
 dl_status dl_replay_build(dl_replay_run *run, const dl_trace *const *traces, size_t count,

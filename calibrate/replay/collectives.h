@@ -28,7 +28,7 @@ typedef struct dl_instances {
     size_t left_alone; /* kernels whose name does not occur equally often on all ranks */
 } dl_instances;
 
-/* Finds the instances of all ranks of `run`; zero `instances` before. O(n log n). */
+/* Finds the instances of all ranks of `run`; `instances` must be zeroed. O(n log n). */
 void dl_instances_find(dl_instances *instances, const dl_replay_run *run);
 void dl_instances_free(dl_instances *instances);
 
@@ -66,7 +66,7 @@ typedef struct dl_transfer {
     size_t count;
 } dl_transfer;
 
-/* Fits the lines of all names with at least one instance of known size; zero `transfer` before.
+/* Fits the lines of all names with at least one instance of known size; `transfer` must be zeroed.
  * `run` has the durations. O(n log n). */
 void dl_transfer_fit(dl_transfer *transfer, const dl_instances *instances,
                      const dl_replay_run *run);
@@ -131,8 +131,8 @@ typedef struct dl_multi_rank {
     int64_t worst_end_ns; /* largest of all, absolute */
 } dl_multi_rank;
 
-/* Makes the instances groups of the run's graph, times it, and compares; zero `multi` before. The
- * graph keeps the groups. At least two ranks on a common clock. DL_ERR_DATA if ranks have no
+/* Makes the instances groups of the run's graph, times it, and compares; `multi` must be zeroed.
+ * The graph keeps the groups. At least two ranks on a common clock. DL_ERR_DATA if ranks have no
  * collective in common, or if the graph holds a cycle. */
 dl_status dl_multi_rank_replay(dl_multi_rank *multi, dl_replay_run *run,
                                const dl_instances *instances, dl_error *err) DL_MUST_CHECK;

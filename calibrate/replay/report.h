@@ -37,8 +37,8 @@ typedef struct dl_replay_steps {
 double dl_replay_mean_step_ns(const dl_replay_run *run, const dl_step_line *line,
                               const dl_replay_time *times, double *recorded_ns);
 
-/* The critical path: from the end of a step back to its start, through what each node waited for
- * last. Only shortening something on it shortens the step; all else has slack. */
+/* The critical path: from the end of a step back to its start, along the last event that each node
+ * waited for. Only its nodes shorten the step if they get faster; all others have slack. */
 
 /* Kinds of time on the path. */
 enum {
@@ -55,7 +55,7 @@ enum {
     DL_PATH_END = DL_PATH_KERNEL + DL_KERNEL_CLASS_END
 };
 
-/* Kind of a node's time. */
+/* Kind of a node's time, an index of path_ns. */
 uint32_t dl_path_what(const dl_replay_node *node);
 
 /* "host", "call", ..., "gemm", "collective"; never NULL. */
@@ -73,8 +73,8 @@ typedef struct dl_replay_report {
     dl_replay_steps changed; /* the same steps after a change; count 0 = none was asked for */
 } dl_replay_report;
 
-/* Sums up a replay of `run` at `times`; steps[run->rank_count] are those of its ranks. Zero
- * `report` before. */
+/* Sums up a replay of `run` at `times`; steps[run->rank_count] are those of its ranks. `report`
+ * must be zeroed. */
 void dl_replay_report_init(dl_replay_report *report, const dl_replay_run *run,
                            const dl_activity_steps *steps, const dl_replay_time *times);
 
@@ -101,9 +101,9 @@ void dl_replay_report_write_json(const dl_replay_report *report, FILE *out);
 dl_status dl_replay_timeline_write(const char *path, const dl_replay_run *run,
                                    const dl_replay_time *times, dl_error *err) DL_MUST_CHECK;
 
-/* Changes of a replay graph: what if some kind of work took another time, or none? */
+/* Changes of a replay graph: some kind of work takes another time, or none. */
 
-/* Multiplies the time of all that `what` names by factor >= 0:
+/* Multiplies the time of the work that `what` names by factor >= 0:
  *
  *   host, call, external, kernel, collective, copy, ...      all nodes of that kind; kernel without
  *                                                           collectives
@@ -119,7 +119,7 @@ dl_status dl_replay_scale(dl_replay_run *run, const char *what, double factor, s
                           dl_error *err) DL_MUST_CHECK;
 
 /* Parses "CLASS=FACTOR" of an option; the text's part before '=' is copied to *what, to be freed.
- * DL_ERR_USAGE if it is not so. */
+ * DL_ERR_USAGE if the text has another form. */
 dl_status dl_replay_parse_scale(const char *text, char **what, double *factor,
                                 dl_error *err) DL_MUST_CHECK;
 

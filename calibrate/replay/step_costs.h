@@ -1,14 +1,15 @@
 /* What a step costs, from one rank's trace of any program: the line from a trace to a cost file.
  *
  *   device     the step when the host takes no time and collectives take none: the operations of
- *              a step one after another as their edges and spacings have it, split as their
- *              durations are over operations: what operations of one class do in one phase
- *              (step_phases.h), as "convolution.forward". What is charged by itself is taken out
- *              before: the slowdown beside collectives, and copies of input
- *   host       the step when devices take no time, median: what issuing a step costs the host's
- *              threads, each wait for the device but for its latency taken out, and what recording
- *              adds to launches (capture_cost.h; assumed where the trace of a recorder lacks it)
- *   gradients  what is all-reduced when (gradients.c)
+ *              a step one after another as their edges and spacings have it, divided by their
+ *              durations among classes of operations in phases (step_phases.h), as
+ *              "convolution.forward". Costs that are charged separately are taken out before: the
+ *              slowdown beside collectives, and copies of input
+ *   host       the step when devices take no time, median: the time of the host's threads to issue
+ *              a step, without waits for the device except their latency, and without the time
+ *              that recording adds to launches (capture_cost.h; assumed where the trace of a
+ *              recorder lacks it)
+ *   gradients  bytes that are all-reduced, and when (gradients.c)
  *   input      bytes copied to the device in a step; copies from and to pageable memory, bytes over
  *              time of those of 64 KiB and more
  *   parameters where no gradients are all-reduced, the bytes copied to the device before the first
@@ -46,7 +47,7 @@
  * All-reduces after the backward pass, but before the optimizer's first kernel, have all
  * gradients. */
 
-/* What the trace holds; all borrowed. */
+/* The parts of the trace that hold the exchange; all borrowed. */
 typedef struct dl_gradient_source {
     const dl_trace *trace;
     const dl_step_line *line;
@@ -138,16 +139,16 @@ typedef struct dl_step_mean {
     double value, error;
 } dl_step_mean;
 
-/* What the operations of one class take in one phase of a step. */
+/* Time of the operations of one class in one phase of a step. */
 typedef struct dl_step_op {
     char name[40]; /* "convolution.forward" */
     dl_step_mean ns;
-    double starts_ns; /* of it: DL_ROOFLINE_KERNEL_NS of each operation, or all of a shorter one */
+    double starts_ns; /* part of it: DL_ROOFLINE_KERNEL_NS of each operation, or a shorter one */
 } dl_step_op;
 
 /* Owns its arrays; release with dl_step_costs_free. */
 typedef struct dl_step_costs {
-    int64_t batch; /* samples of a step, as the caller says */
+    int64_t batch; /* samples of a step, from the caller */
     size_t passes; /* forward passes of a step, each of a part of the samples; 1.. */
     size_t steps;  /* whose times are known: step_ns, device_ns are their means */
     double step_ns, device_ns;
@@ -163,42 +164,42 @@ typedef struct dl_step_costs {
     size_t pageable_copies;
     dl_gradients_ready *gradients; /* [gradient_count] of the last pass */
     size_t gradient_count;
-    /* [added_count] of the last pass, of each parameter, cumulative as gradients are, from what
-     * adds them up in a trace of cores with shapes: what DistributedDataParallel would fill its
-     * buckets from. */
+    /* [added_count] gradients of each parameter in the last pass, cumulative as `gradients`, from
+     * the operators that add them up in a trace of cores with shapes: DistributedDataParallel would
+     * fill its buckets with them. */
     dl_gradients_ready *added;
     size_t added_count;
     dl_overlap_slowdown slowdown;
     float *factors;           /* [steps] step times over their mean */
     char *device, *framework; /* names; NULL = unknown */
     bool on_cores;            /* of operators on a processor: nothing is launched, host_ns is NaN */
-    int64_t cores;            /* of that machine; 0 = unknown */
-    size_t collectives;       /* that its steps called; on cores only */
+    int64_t cores;            /* of the traced machine; 0 = unknown */
+    size_t collectives;       /* called by its steps; on cores only */
     bool by_loaders;          /* "input" is made by processes of a data loader; on cores only */
     double parameter_bytes;   /* where gradients do not give them; 0 = unknown */
-    char *file;               /* that they are from, without its folder; NULL: not said */
+    char *file;               /* the trace, without its folder; NULL: not known */
     int64_t rank, ranks;      /* dl_trace_find_rank */
-    double recording_ns;      /* of a step, that was taken off what recording added; of step_ns too
-                                 on cores */
+    double recording_ns;      /* that recording added to a step, already subtracted from host_ns;
+                                 on cores from step_ns too */
     bool allreduces;          /* gradients are exchanged in a step, in mode allreduce */
-    dl_sharded sharded;       /* what its collectives show to be divided among the ranks */
+    dl_sharded sharded;       /* state divided among the ranks, as its collectives show */
     bool keeps_parameters;    /* sharded ones, which are gathered in the forward pass only */
     dl_traced_collective *others; /* [other_count] collectives that are not of gradients */
     size_t other_count;
-    /* Of buffers, a step, and in how many collectives; on cores only; 0 = none */
+    /* Broadcasts of buffers: bytes of a step, and number of collectives; on cores only; 0 = none */
     double broadcast_bytes, broadcast_calls;
-    /* Where processes of a data loader make the batches, on cores: what taking one that is
-     * there takes the training thread; NaN: where none do, or where it is not known. */
+    /* On cores, if processes of a data loader make the batches: time of the training thread to take
+     * one that is ready; NaN: there are none, or it is not known. */
     double take_ns;
 } dl_step_costs;
 
 /* Takes the costs of the line with most work of one rank's trace, or, of a process that used no
- * device, of its training on cores: then a step is the median one without what it waits for
- * collectives and for processes of a data loader, in "input" (the time of such processes where the
- * trace has it), "step.forward", "step.backward", "step.update", scaled to the step without a
- * profiler where the trace has it. Zero `costs` before.
- * `slowdown` beside collectives is taken from elsewhere; NULL = from the trace. What the trace does
- * not give is a note. DL_ERR_DATA without a regular step, or with operations that name no work.
+ * device, of its training on cores: then a step is the median one without waits for collectives and
+ * for processes of a data loader, in "input" (the time of such processes where the trace has it),
+ * "step.forward", "step.backward", "step.update", scaled to the step without a profiler where the
+ * trace has it. `costs` must be zeroed. `slowdown` is the one beside collectives, from another
+ * trace; NULL = from this trace. A note names each cost that the trace does not give. DL_ERR_DATA
+ * without a regular step, or with operations that name no work.
  *
  * `external` waits (external.h): those of threads are part of the host's time, with a note, unless
  * they are removed; those of devices, where they are kept, operations "external.forward", ... that
@@ -218,16 +219,16 @@ void dl_step_collectives_take(dl_step_costs *costs, const dl_replay_run *run,
                               const dl_step_line *line, const uint8_t *timed,
                               const dl_gradient_exchange *gradients, dl_notes *notes);
 
-/* What PyTorch's profiler adds to an operator of the trace: 1.3 us with shapes, 0.7 us without,
- * medians of processor time of steps with it and without in turn, of the models of
+/* Time that PyTorch's profiler adds to an operator of the trace: 1.3 us with shapes, 0.7 us
+ * without, medians of processor time of steps with it and without in turn, of the models of
  * tests/clients/models.py with 200 to 1355 operators a step, on a busy AMD EPYC, PyTorch 2.15,
  * 2026-11-25: medians of single runs are 0.3 to 2.4 us (blocks of steps -2.6 to 12.9). Half to
  * twice of it is the 95 % interval. */
 double dl_profiled_operator_ns(const dl_trace *trace);
 
-#define DL_PROFILED_ERROR 0.35 /* standard error of what is assumed so, of it: ln 2 / 1.96 */
+#define DL_PROFILED_ERROR 0.35 /* relative standard error of that time: ln 2 / 1.96 */
 
-/* The latter, of the line DL_NO_DEVICE; part of dl_step_costs_take. */
+/* Takes the costs of training on cores, the line DL_NO_DEVICE; part of dl_step_costs_take. */
 dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
                                    const dl_step_line *line, dl_notes *notes,
                                    dl_error *err) DL_MUST_CHECK;
@@ -235,8 +236,8 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
 /* Makes the cost file of steps[count] of one workload, count >= 1, of one pass where a step has
  * several ([costs] accumulate: those of the first one): for each operation a line over the batch
  * sizes, or of one batch size starts_ns fixed and the rest per sample (updates: all
- * fixed). Gradients, noise and slowdown are those of the first that has any. Zero `costs` before;
- * dl_costs_free. DL_ERR_DATA if traces do not fit together. */
+ * fixed). Gradients, noise and slowdown are those of the first that has any. `costs` must be
+ * zeroed; dl_costs_free. DL_ERR_DATA if traces do not fit together. */
 dl_status dl_step_costs_combine(dl_costs *costs, const dl_step_costs *steps, size_t count,
                                 dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 

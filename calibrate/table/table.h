@@ -104,7 +104,8 @@ typedef struct dl_table_rows {
 
 /* Reads a scenario for a table: like dl_scenario_read or, where `text` is not NULL,
  * dl_scenario_read_text of this text, named `path`; but without noise, and [machine] placement may
- * be a list, whose first item is taken, since the rows have their own. Zero `scenario` before. */
+ * be a list, whose first item is taken, since the rows have their own. `scenario` must be
+ * zeroed. */
 dl_status dl_table_scenario_read(dl_scenario *scenario, const char *path, const char *text,
                                  dl_error *err) DL_MUST_CHECK;
 

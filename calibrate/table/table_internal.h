@@ -38,7 +38,7 @@ typedef struct dl_table_model {
     bool *wanted;                     /* [points] of rows that count */
     double *per_s;                    /* [points] at the latest costs */
     struct dl_table_memory *memory;   /* [part_count] simulated results */
-    gsl_matrix *jacobian;             /* [row_count x unknown->count] of the search: dr/dx at */
+    gsl_matrix *jacobian; /* [row_count x unknown->count] the search's dr/dx at jacobian_x */
     double jacobian_x[DL_TABLE_COSTS_MAX];
     bool jacobian_known;
     int threads;
@@ -68,7 +68,7 @@ bool dl_table_model_has_rows(const dl_table_model *model, size_t rows);
 double dl_table_model_low(const dl_table_model *model, size_t cost);
 double dl_table_model_high(const dl_table_model *model, size_t cost);
 
-/* The one of these two with the shorter step. */
+/* The one of these two limits with the shorter step. */
 double dl_table_model_least(const dl_table_model *model, size_t cost);
 
 /* Whether a larger cost means more speed. */
@@ -108,9 +108,9 @@ typedef struct dl_table_simulation {
     int64_t steps;                /* least N, see below */
     int threads;                  /* >= 1; the result does not depend on them */
     dl_cluster *cluster;          /* the ranks that share the points; NULL: only this process */
-    size_t part, points_most;     /* of the fit; the most points of a part; only with ranks, like
-                                   * the next two */
-    const dl_table_costs *sought; /* costs in which other ranks' may differ, of which the */
+    size_t part;                  /* its index in the fit; only with ranks, as the next four */
+    size_t points_most;           /* points of the largest part */
+    const dl_table_costs *sought; /* costs in which other ranks may differ, of which the */
     size_t fitted;                /* first ones are also in their lists */
     uint64_t key;                 /* of these costs and steps, which must match a journal's
                                    * record */

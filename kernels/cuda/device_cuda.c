@@ -116,7 +116,7 @@ static bool open_handles(dl_device *device)
                             "cudnnSetActivationDescriptor");
 }
 
-/* Tries each release despite failures: nothing can be done about one more. */
+/* Releases everything, whichever release fails: none can be repeated. */
 static void cuda_close(dl_device *device)
 {
     if (device == NULL) return;
@@ -171,7 +171,7 @@ static size_t cuda_used_bytes(void)
     return all_bytes - free_bytes;
 }
 
-/* An event for every mark up to `index`. */
+/* Makes an event for every mark up to `index`; false if CUDA fails. */
 static bool have_mark(dl_device *device, size_t index)
 {
     if (index < device->mark_count) return true;
@@ -206,8 +206,8 @@ static double cuda_between_ns(size_t from, size_t to)
     return (double)ms * 1e6;
 }
 
-/* The GPU reads the flag at the host's address. The flag is free: the last hold's operations have
- * been waited for. */
+/* The GPU reads the flag at the host's address. The flag is free, as the caller has waited for the
+ * last hold's operations. */
 static void cuda_hold(void)
 {
     dl_device *device = dl_cuda_device();

@@ -1,14 +1,14 @@
 /* Ranks started by mpirun, or another launcher of MPI, and their exchange through MPI.
  *
- * Vectors are summed to the bits of one process, with n vectors on each of `size` ranks:
+ * A sum of vectors has the same bits as in one process. With n vectors on each of `size` ranks:
  *
  *   n = 1   each rank gets its piece of all vectors (all to all), sums it in the order of the
  *           ranks, and all gather the pieces: a rank sends 2 (size - 1) / size of a vector, the
  *           minimum
  *   n > 1   piece after piece the sum goes from rank to rank, each of which adds its own vectors,
  *           and then the same way round again from the last one: a rank sends at most two vectors
- *           (with 2 ranks one), however many it has. All to all it would be (n + 1) (size - 1) /
- *           size.
+ *           (with 2 ranks one), however many it has; all to all would send
+ *           (n + 1) (size - 1) / size.
  *
  * No call waits inside MPI: requests are tested, and between the tests the ranks check whether
  * another one is lost. A rank that fails tells all others, with its reason; a rank on the host of
@@ -134,7 +134,7 @@ static void pause_for(int64_t waited_ns)
     }
 }
 
-/* Waits up to the deadline without checking the other ranks; false if it was not enough. */
+/* Waits up to the deadline without checking the other ranks; false if requests are still open. */
 static bool wait_briefly(MPI_Request *requests, int count, int64_t deadline_ns)
 {
     int done = 0;
@@ -145,15 +145,15 @@ static bool wait_briefly(MPI_Request *requests, int count, int64_t deadline_ns)
     return done != 0;
 }
 
-/* mpirun asks all ranks to end as soon as one has: this one first reports why it ends. (It is
- * killed a second later.) */
+/* mpirun asks all ranks to end as soon as one has ended, and kills them a second later: that is
+ * enough for this one to report its reason. */
 static void outlast_request(void)
 {
     (void)signal(SIGTERM, SIG_IGN);
 }
 
-/* Ends the group, which has failed by `text`. With `notifies` this rank found out, and tells the
- * others. If the rank that is the reason `stays`, all wait until all have been told. */
+/* Ends the group, which has failed because of `text`. With `notifies` this rank noticed the failure
+ * and tells the others. If the rank at fault `stays`, all wait until all have been told. */
 static dl_status end_group(mpi_ranks *g, bool notifies, bool stays, const char *text)
 {
     MPI_Request sent[DL_RANKS_MAX];
@@ -281,7 +281,7 @@ static dl_status wait_for(mpi_ranks *g, MPI_Request *requests, int count)
     }
 }
 
-/* Starts a call, unless the group has failed before. */
+/* Starts a call, unless the group has already failed. */
 static dl_status begin(mpi_ranks *g)
 {
     pthread_mutex_lock(&g->mutex);
@@ -289,7 +289,7 @@ static dl_status begin(mpi_ranks *g)
     return atomic_load(&g->abandoned) == ABANDONED_NOW ? give_up(g) : DL_OK;
 }
 
-/* Ends a call: gives the caller the reason if it failed. */
+/* Ends a call; *err gets the reason if it failed. */
 static dl_status end(mpi_ranks *g, dl_status status, dl_error *err)
 {
     pthread_mutex_unlock(&g->mutex);

@@ -4,7 +4,7 @@
  * w*batch/workers ... of the shuffled order. All modes start from equal parameters and exchange
  * through memory: a "transfer" is a copy between a worker's vectors and the server's.
  *
- *   none       no exchange (k independent copies: what sharing the machine costs)
+ *   none       no exchange (k independent copies, which show the cost of sharing the machine)
  *   allreduce  gradients: barrier, worker w averages slice w of all workers' gradients into a
  *              shared result, barrier, every worker copies the result; local update
  *   ps         push gradients; barrier; `server_threads` workers sum and update slices of the
@@ -37,8 +37,8 @@
  * first worker of each site sends for the averages, which all its workers take. With one site this
  * is allreduce, with a worker in each it is average, bit for bit.
  *
- * With `interval_by_speed` slower workers do fewer local steps than the interval has (dynamic local
- * updates), so that nobody waits long; the average weighs all workers alike.
+ * With `interval_by_speed` slower workers do fewer local steps than the interval (dynamic local
+ * updates), so that no worker waits long; the average weighs all workers alike.
  *
  * An outer optimizer (config.outer; average only) has parameters of its own, which every average
  * updates (kernels/exchange.h), with the same slices, and which the workers then pull. The workers'
@@ -223,8 +223,8 @@ dl_train_config dl_train_default_config(void);
  *
  * A device's operations are timed by its own marks, as if it started when the first operation was
  * launched on it while idle: some microseconds too early. The gaps between records are then the
- * host's: until it has launched, until it wakes up. The observer gets the records after the step,
- * and the next step starts after that. */
+ * host's time to launch, and to wake up. The observer gets the records after the step, and the next
+ * step starts after that. */
 typedef struct dl_train_observer {
     bool steps_only; /* no records but STEP: nothing is marked nor timed between two steps, as
                         without an observer */
@@ -260,12 +260,12 @@ typedef struct dl_train_result {
     double *parameters; /* [parameter_count] final parameters (mean over workers; the server's for
                            ps, async and softsync; async_average: the last version), as double */
     size_t parameter_count;
-    int64_t updates, samples; /* contained in the final parameters, as for a point; with work, the
-                                 average number */
-    dl_train_point *points;   /* [point_count], config.evaluate_every steps apart; in average the
-                                 next averages after that */
+    int64_t updates, samples; /* contained in the final parameters, as in dl_train_point; with work,
+                                 the average number of samples */
+    dl_train_point *points; /* [point_count], config.evaluate_every steps apart; in average each at
+                                 the first average after that */
     int point_count;
-    dl_merge_counts uploads;      /* async_average, as the next */
+    dl_merge_counts uploads;      /* of async_average, like the next two */
     dl_merge_event *merge_events; /* [merge_event_count] in order; NULL: there are none */
     size_t merge_event_count;
     size_t device_bytes; /* in use of the first worker's device at the end; 0 on the processor */

@@ -253,9 +253,9 @@ typedef struct dl_stream_rates {
     double link_bytes_per_s;  /* from each socket to the next; 0 with one socket */
 } dl_stream_rates;
 
-/* Threads on all allowed cores, arrays of four times the caches but at least 64 MiB and at most a
- * sixteenth of the memory, ten passes (STREAM's rules), sockets as in Linux. Bytes of the whole
- * machine; 0 = unknown. */
+/* STREAM's rules: threads on all allowed cores, arrays of four times the caches but at least 64 MiB
+ * and at most a sixteenth of the memory, ten passes; sockets as Linux reports them. Both sizes are
+ * the whole machine's; 0 = unknown. */
 dl_stream_config dl_stream_default_config(double cache_bytes, double memory_bytes);
 
 /* Measures all threads together. DL_ERR_SYSTEM if threads cannot be made or bound. */

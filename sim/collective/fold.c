@@ -56,7 +56,7 @@ static void list_classes(dl_fold *fold)
 
 /* --- the check ------------------------------------------------------------------------------- */
 
-/* The link that represents it in the folded network. */
+/* The link that represents `link` in the folded network. */
 static int stand_in(const dl_fold *fold, int link)
 {
     const int local = link % fold->per_node;
@@ -76,7 +76,7 @@ static bool have_equal_capacities(const dl_fold *fold, const dl_links *links)
     return true;
 }
 
-/* Number of times the route crosses links of the class of `stand_in`. */
+/* Number of times the route crosses links that `in` represents. */
 static int crossings(const dl_fold *fold, const dl_route *route, int in)
 {
     int times = 0;

@@ -1,4 +1,4 @@
-/* Runs of a plan that has its links to itself: its duration as one event, and its continuation when
+/* Runs a plan that has its links to itself as one event, and continues it transfer by transfer when
  * other flows enter its links. */
 #include <math.h>
 #include <stdlib.h>
@@ -71,15 +71,15 @@ typedef struct last_use {
     bool is_counted; /* a class, in most_per_s of its links */
 } last_use;
 
-/* Zero where no transfer has been, so that those pages take no memory. */
+/* Entries are zero until a transfer uses them, so that untouched pages take no memory. */
 typedef struct uses {
     last_use *classes;  /* [class_count] of the network */
     last_use *links;    /* [link_count] used only where most_per_s exceeds the capacity */
     double *most_per_s; /* [link_count] bytes, with all classes at the full rate of their links */
-    int *number;        /* [link_count] in dl_plan_alone, + 1; 0 = none */
+    int *number;        /* [link_count] of the link in dl_plan_alone, + 1; 0 = none */
 } uses;
 
-/* Rounding of sums of rates. */
+/* Tolerance for rounding of sums of rates. */
 #define RELATIVE_TOLERANCE 1e-12
 
 /* Sums the most that the plan's classes, with one transfer each at a time, can ask of each link: a
@@ -131,7 +131,7 @@ static void count_link(dl_plan_alone *alone, int *number, int link, double bytes
     alone->link_bytes[*number - 1] += bytes;
 }
 
-/* Enters the transfer's use of its links; false if another one limits it. */
+/* Notes that the transfer uses its links; false if another one limits it. */
 static bool use_links(dl_plan *plan, uses *u, int transfer, int64_t join_ns, int64_t end_ns)
 {
     const dl_transfer *t = &plan->transfers[transfer];
@@ -185,7 +185,7 @@ typedef struct trial {
     int *links; /* [link_count of the network] their numbers in the plan's network */
 } trial;
 
-/* Numbers in another network, + 1, of those in the plan's; 0 = none yet. */
+/* Numbers in the trial's network, + 1, by those in the plan's; 0 = none yet. */
 typedef struct numbers {
     int *links, *classes;
 } numbers;

@@ -121,7 +121,7 @@ typedef enum dl_cost_need {
     DL_NEED_GLOO = 1 << 18,  /* [gloo], [rpc]: for processes whose exchange was not measured */
     DL_NEED_RPC = 1 << 19,
     DL_NEED_GPU_MEMORY = 1 << 16, /* no run needs it: unknown values are not checked */
-    DL_NEED_QUANTISE = 1 << 19,   /* shifted left by a dl_compress but none: [quantise KIND] */
+    DL_NEED_QUANTISE = 1 << 19, /* shifted left by a dl_compress other than none: [quantise KIND] */
     DL_NEED_LEARNED = DL_NEED_QUANTISE << DL_COMPRESS_KINDS,
     DL_NEED_OTHER_RANKS = DL_NEED_LEARNED << 1, /* exchanges of unmeasured numbers of processes */
     DL_NEED_GENERATOR = DL_NEED_OTHER_RANKS << 1,
@@ -341,8 +341,8 @@ typedef void (*dl_cost_bounded_fn)(void *user, const char *section, const char *
                                    dl_dimension dimension, const dl_value *value);
 void dl_costs_each_bounded(const dl_costs *costs, dl_cost_bounded_fn visit, void *user);
 
-/* Adds the machine's numbers that the costs lack as unknown ones, so that they are no longer
- * assumed. */
+/* Adds an unknown entry for each of the machine's numbers that the costs lack, so that nothing is
+ * assumed for it. */
 void dl_costs_add_machine(dl_costs *costs, dl_machine *machine);
 
 /* The costs' entry, known or not, for the machine's section and key; NULL: none. */

@@ -25,11 +25,11 @@ typedef struct dl_tcp_hosts_config {
     void *user;
     /* A socket's buffer has taken the last of this piece. */
     void (*buffered)(void *user, int piece);
-    /* Whether the program reads a packet of this piece, which has arrived, now. */
+    /* Whether the program now reads a packet of this piece that has arrived. */
     bool (*takes)(void *user, int piece);
     /* A packet has arrived at the socket's other end, and the program has read what it takes. */
     void (*arrived)(void *user, int socket);
-    /* The socket has had an acknowledgement. */
+    /* The socket has received an acknowledgement. */
     void (*acknowledged)(void *user, int socket);
 } dl_tcp_hosts_config;
 
@@ -52,8 +52,8 @@ typedef struct dl_tcp_hosts {
     struct dl_tcp_socket *all; /* [nodes x sockets] */
 } dl_tcp_hosts;
 
-/* Makes sockets that have sent nothing. The engine has room for one event of the caller's per
- * node. */
+/* Initializes all sockets, none of which has sent anything. The engine keeps room for one event of
+ * the caller's per node. */
 void dl_tcp_hosts_init(dl_tcp_hosts *hosts, const dl_tcp_hosts_config *config);
 void dl_tcp_hosts_free(dl_tcp_hosts *hosts);
 

@@ -15,16 +15,16 @@ enum { PUSH, PULL, WAYS };
 
 /* The links common to all copies of a crowd, in order. */
 typedef struct way {
-    dl_gpu_copy copy; /* except its class */
+    dl_gpu_copy copy; /* without its class */
     dl_route shared;
     double own_rate; /* of each worker's narrowest unshared link */
     int own_at;      /* its position relative to the others: first or last */
 } way;
 
-/* Workers that are alike. */
+/* Workers whose links are alike. */
 typedef struct kind {
     way ways[WAYS];
-    int copies; /* of gpus->copies */
+    int copies; /* index in gpus->copies */
 } kind;
 
 struct dl_gpu_crowds {
@@ -56,7 +56,7 @@ static void note_users(dl_gpu_crowds *crowds)
     }
 }
 
-/* NULL where a worker's links may carry other traffic, or two of these copies at once. */
+/* NULL if a worker's links may carry other traffic, or two of these copies at once. */
 dl_gpu_crowds *dl_gpu_crowds_new(dl_gpus *gpus)
 {
     const dl_gpus_config *config = &gpus->config;

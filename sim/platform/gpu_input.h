@@ -35,11 +35,11 @@ typedef struct dl_input_worker {
     double make_ns, bytes;  /* of a batch */
     double stored_bytes;    /* to read before it is made */
     int ready, making;      /* numbers of batches; making: until copied */
-    int made;               /* of `making`, those in host memory; only with made_at_launch */
+    int made;               /* batches of `making` in host memory; only with made_at_launch */
     bool wanted;            /* the worker waits for one; likewise */
     int64_t ordered, taken; /* since the start */
     int64_t allowed;        /* limit on ordered batches, for steps done once */
-    int64_t again;          /* further ones, for steps that were cut and are repeated */
+    int64_t again;          /* further batches, for steps that were cut and are repeated */
     dl_noise noise;         /* of making its batches */
 } dl_input_worker;
 
@@ -64,7 +64,7 @@ typedef struct dl_input {
 void dl_input_init(dl_input *input, const dl_input_config *config);
 void dl_input_free(dl_input *input);
 
-/* Most batches being made at once = most flows, and events beside those of the flows. */
+/* Most batches being made at once, which is the most flows, and events beside those of flows. */
 int dl_input_most(const dl_input *input);
 
 /* The run starts: each worker will take `steps` batches. */
@@ -73,8 +73,8 @@ void dl_input_start(dl_input *input, int64_t steps);
 /* With made_at_launch: the worker's first `count` batches may be made from now on. */
 void dl_input_allow(dl_input *input, int worker, int64_t count);
 
-/* Takes a batch for the worker's step (0, 1, ...), which may have had one before it was cut; false
- * if there is none: `came` is then called when there is. */
+/* Takes a batch for the worker's step (0, 1, ...); a step that was cut and is repeated takes
+ * another one. False if no batch is ready: `came` is called once one has arrived. */
 bool dl_input_take(dl_input *input, int worker, int64_t step);
 
 #endif

@@ -39,7 +39,7 @@ typedef struct dl_layout_advice {
     bool left_products;             /* recompute = products was not among the values */
     char **options;                 /* [row_count] command-line options that make the row */
     char *text;                     /* the scenario of the first */
-    char *refused;                  /* the reason why one is refused; NULL: none is */
+    char *refused;                  /* the reason why a layout is refused; NULL: none is */
     bool varies;                    /* something is drawn */
     bool stopped;                   /* by max_points */
     bool is_uncached;               /* none fits with the allocator's cache; these fit without it */
@@ -52,7 +52,7 @@ typedef struct dl_layout_advice {
  * axes, the schedule, its chunks or in what workers share, and in their steps by less than 0.5
  * %, are one of the 20: the fastest, whose row says how many others it stands for. Lists of
  * micro_batch, recompute, schedule, chunks and sharded in the scenario take the place of the
- * values tried. tp divides the GPUs of a node. Zero `advice` before, and release it with
+ * values tried. tp divides the GPUs of a node. `advice` must be zeroed; release it with
  * dl_layout_advice_free, also after an error. DL_ERR_USAGE for a scenario that this does not
  * search, DL_ERR_UNFIT where nothing fits, with what would; the errors of dl_sweep_run. */
 dl_status dl_layouts_advise(dl_layout_advice *advice, const dl_study *study,

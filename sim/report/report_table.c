@@ -429,7 +429,7 @@ static void put_alone(FILE *out, const dl_study *study, const dl_sweep *sweep)
     }
 }
 
-/* Says how to get the interval that standard errors make, where no row has one. */
+/* If no row has an interval, says how to get the one that follows from standard errors of costs. */
 static void put_no_interval(FILE *out, const dl_study *study, const dl_sweep *sweep)
 {
     bool errors = false;

@@ -55,7 +55,7 @@ typedef struct dl_solution {
 } dl_solution;
 
 /* DL_ERR_USAGE for a key that no scenario has or that is not a number, for invalid targets;
- * DL_ERR_NAME for a column missing in the results. Zero *solution before; release with
+ * DL_ERR_NAME for a column missing in the results. *solution must be zeroed; release it with
  * dl_solution_free. */
 dl_status dl_solve(dl_solution *solution, const dl_study *study, const dl_solve_config *config,
                    dl_error *err) DL_MUST_CHECK;

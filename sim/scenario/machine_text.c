@@ -58,7 +58,7 @@ static int sockets_of(const dl_wanted_nodes *kind)
     return kind->gpus > GPUS_OF_A_SOCKET ? 2 : 1;
 }
 
-/* The fabric that connects the GPUs of a node, "": none, or GPUs of different models. */
+/* The fabric that connects the GPUs of a node; "": there is none, or the models differ. */
 static const char *fabric_of(const dl_machine_tables *t, const dl_wanted_nodes *kind)
 {
     return kind->part_count > 1 ? ""
@@ -246,7 +246,7 @@ static char *port_rates(double gbit_per_s, bool over_tcp)
                      over_tcp ? by_tcp : 0.7 * gbit_per_s, 0.97 * gbit_per_s);
 }
 
-/* Writes the link of a port, of a box or of an instance (row), to the network; NULL: no port. */
+/* Writes the link from the node's ports to the network and returns its name; NULL: no ports. */
 static const char *write_port(writer *to, const char *name)
 {
     const dl_csv *instances = &to->t->instances;
@@ -504,8 +504,8 @@ static const char *place_name(const dl_node_kind *n, int place, char text[64])
     return text;
 }
 
-/* Writes other ports for a file's nodes: each in place of one of the file's, else on a socket, with
- * the first GPU's link. */
+/* Replaces the ports of a file's nodes: each takes the place of one of the file's, or without any
+ * is on a socket, with the first GPU's link. */
 static void write_file_ports(writer *to, const dl_machine *m)
 {
     char place[64];
@@ -558,7 +558,7 @@ static dl_status write_file_nodes(const dl_machine_tables *t, const dl_wanted_ma
     return DL_OK;
 }
 
-/* Makes the file's text with the nodes and ports of the name. */
+/* Makes the text of a machine file with the number of nodes and the ports that the name gives. */
 static dl_status make_of_file(const dl_machine_tables *t, const dl_wanted_machine *w,
                               const char *name, char **text, dl_error *err)
 {

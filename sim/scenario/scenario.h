@@ -110,7 +110,7 @@ typedef struct dl_scenario {
     int recompute;                    /* of the model: dl_recompute_names */
     char *scale_path;                 /* sim/scenario/scaling.h; NULL: not given */
     char *trace_path;      /* of a recorded step, in place of the costs' times; NULL: not given */
-    dl_recorded *recorded; /* it; NULL: not given */
+    dl_recorded *recorded; /* that step; NULL: not given */
     dl_scale scale;
     int scale_arithmetic; /* dl_arithmetic */
     dl_missing missing;   /* treatment of needed costs that the cost file lacks */
@@ -135,7 +135,7 @@ typedef struct dl_scenario {
     int server_threads;
     bool interval_by_speed;
     dl_syncer_config syncer; /* for async_average */
-    dl_absences absences;    /* listed is the scenario's */
+    dl_absences absences;    /* owns `listed` */
     dl_failures failures;
     dl_target target;
     unsigned without; /* costs that are switched off: sim/scenario/without.h */
@@ -176,7 +176,8 @@ bool dl_scenario_is_collective(const dl_scenario *scenario, const dl_point *poin
 /* Number of fragments of the parameters, averaged in sequence. */
 int dl_scenario_fragments(const dl_scenario *scenario, const dl_point *point);
 
-/* A worker of one GPU, as nobody writes it. */
+/* The layout of workers of one GPU, in a spelling that no user writes: --advise layout replaces
+ * it. */
 #define DL_LAYOUT_ALONE "pp=1,tp=1"
 
 /* The exchange of the point's workers in a step; on cores only its delay and message. */

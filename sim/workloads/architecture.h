@@ -133,7 +133,7 @@ typedef struct dl_architecture {
     int64_t sequence;     /* tokens of a sample; 0: a sample is an image */
     int tensor;           /* GPUs that divide its layers; numbers are per GPU; 1: none do */
     int context;          /* GPUs that divide each sequence; likewise */
-    /* collectives of one of tensor_forward: an all-reduce, or the pair; 0: none */
+    /* collectives that one of tensor_forward stands for: 1 all-reduce, or 2 of the pair; 0: none */
     int tensor_calls;
     int frozen_bits;      /* of a frozen weight in memory; 0: those of products, not below 16 */
     double cache_numbers; /* keys and values of a token in all layers, of one sequence; 0: none */

@@ -131,8 +131,8 @@ typedef struct dl_launches {
     size_t call_count;
 } dl_launches;
 
-/* Takes all CALLs among activities[count] that have a correlation, count < 2^32; zero `launches`
- * before. Of several with the same one (a runtime call and the driver call within it) the one that
+/* Takes all CALLs among activities[count] that have a correlation, count < 2^32; `launches` must be
+ * zeroed. Of several with the same one (a runtime call and the driver call within it) the one that
  * starts first counts. */
 void dl_launches_init(dl_launches *launches, const dl_activity *activities, size_t count);
 void dl_launches_free(dl_launches *launches);

@@ -38,7 +38,7 @@ typedef struct dl_collective_kernels {
     size_t count;
 } dl_collective_kernels;
 
-/* Finds the kernels of collectives among activities[count] (count < 2^32); zero `list` before.
+/* Finds the kernels of collectives among activities[count] (count < 2^32); `list` must be zeroed.
  * `classes` is by name id, as dl_kernel_classes makes it. O(n log n). */
 void dl_collective_kernels_find(dl_collective_kernels *list, const dl_activity *activities,
                                 size_t count, char *const *strings, const uint8_t *classes,
@@ -76,8 +76,8 @@ typedef struct dl_collectives {
     size_t count;
 } dl_collectives;
 
-/* Sums up the kernels of collectives among activities[count] (count < 2^32); zero `collectives`
- * before. `classes` is by name id, as dl_kernel_classes makes it. O(n log n). */
+/* Sums up the kernels of collectives among activities[count] (count < 2^32); `collectives` must be
+ * zeroed. `classes` is by name id, as dl_kernel_classes makes it. O(n log n). */
 void dl_collectives_init(dl_collectives *collectives, const dl_activity *activities, size_t count,
                          char *const *strings, const uint8_t *classes, const dl_launches *launches);
 void dl_collectives_free(dl_collectives *collectives);

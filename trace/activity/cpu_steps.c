@@ -1,4 +1,4 @@
-/* Training on cores: the parts of steps, and collectives. See the header. */
+/* Training on cores: the parts of steps, and collectives. */
 #include "trace/activity/cpu_steps.h"
 
 #include <math.h>
@@ -81,8 +81,8 @@ static void take_collectives(dl_cpu_training *training, const dl_trace *trace,
 
 /* --- parts of a step -------------------------------------------------------------------------- */
 
-/* The part of a step that an operator is, by its role, its phase, or, where the phases of its step
- * are not distinguished, its role again. */
+/* The part of a step to which an operator belongs: by its role; else by its phase; where the phases
+ * of its step are not known, by its role too. */
 static dl_cpu_part part_of(const dl_step_phases *phases, size_t item)
 {
     static const dl_cpu_part parts[] = {[DL_PHASE_FORWARD] = DL_CPU_PART_FORWARD,
@@ -124,7 +124,8 @@ static void add_gap(const dl_cpu_training *training, const places *at, dl_cpu_st
     step->part_ns[part] += to_ns - awake_ns;
 }
 
-/* The collective called at that time was so after `backward_ns` of the step's backward pass. */
+/* Notes that the collective called at that time was called after `backward_ns` of the step's
+ * backward pass. */
 static void set_ready(dl_cpu_training *training, const dl_cpu_step *step, int64_t called_ns,
                       int64_t backward_ns)
 {
@@ -134,8 +135,9 @@ static void set_ready(dl_cpu_training *training, const dl_cpu_step *step, int64_
     }
 }
 
-/* An operator until end_ns: the calls of collectives within it count as waiting, and take place
- * during the backward pass if it is a part of it. *call is the first that may lie in it. */
+/* Adds an operator, up to end_ns, to its part of the step. Calls of collectives within it count as
+ * waiting, and as made during the backward pass if it belongs to that. *call is the first that may
+ * lie in it. */
 static void add_operator(dl_cpu_training *training, dl_cpu_step *step,
                          const dl_cpu_operators *operators, const dl_activity *o, dl_cpu_part part,
                          bool ready, size_t *call, int64_t end_ns)
@@ -155,7 +157,7 @@ static void add_operator(dl_cpu_training *training, dl_cpu_step *step,
     step->part_ns[part] += end_ns - at_ns;
 }
 
-/* Operators of the thread that start within an outermost one, which counts too. */
+/* Number of the thread's operators that start within an outermost one, itself included. */
 static size_t started_between(const dl_cpu_operators *operators, int64_t from_ns, int64_t to_ns)
 {
     size_t first = 0, after = 0;
@@ -282,8 +284,9 @@ static addition *find_additions(const dl_cpu_training *training, const dl_trace 
     return all;
 }
 
-/* The gradients of the last pass of regular steps that have as many as most and of the same sizes
- * as the first of these; and their mean bytes over all regular steps and passes. */
+/* Finds the gradients of the last pass, over the regular steps that have the usual number of
+ * gradients, with the sizes of the first such step; and their mean bytes over all regular steps and
+ * passes. */
 static void find_gradients(dl_cpu_training *training, const addition *all, size_t count)
 {
     size_t *lengths = dl_calloc(training->step_count, sizeof *lengths, "gradients");

@@ -7,7 +7,7 @@
  *
  * Waiting. The training thread waits for a collective from the end of an operator to the end of
  * the last collective that ends before the next operator starts; calls of collectives count as
- * waiting too, so that the other parts are what a step costs without exchange. */
+ * waiting too, so that the other parts are the cost of a step without exchange. */
 #ifndef DL_TRACE_ACTIVITY_CPU_STEPS_H
 #define DL_TRACE_ACTIVITY_CPU_STEPS_H
 
@@ -62,20 +62,21 @@ typedef struct dl_cpu_training {
     uint32_t thread;
     dl_cpu_step *steps; /* [step_count], 0: no training on cores */
     size_t step_count, regular_count;
-    bool waits_for_loaders;         /* for processes of a data loader: that is its input */
+    bool waits_for_loaders;         /* for processes of a data loader: these waits are its input */
     dl_cpu_collective *collectives; /* [collective_count] by called_ns */
     size_t collective_count;
-    size_t passes; /* of most regular steps: micro-batches whose gradients are accumulated; 1 where
-                      an update lies between two (models in turn), or where none was found */
-    double gradient_bytes; /* that AccumulateGrad adds in a pass of a regular step; 0 = unknown */
+    size_t passes; /* backward passes of most regular steps, one per micro-batch whose gradients are
+                      accumulated; 1 if updates lie between them (models in turn), or none was
+                      found */
+    double gradient_bytes; /* added by AccumulateGrad in a pass of a regular step; 0 = unknown */
     /* [gradient_count] of the last pass of most regular steps, in the order in which the backward
-     * pass makes them, with means of when; 0 = the trace has no shapes. */
+     * pass makes them, with mean times; 0 = the trace has no shapes. */
     dl_cpu_gradient *gradients;
     size_t gradient_count;
 } dl_cpu_training;
 
-/* Finds the parts of the steps of a trace's `line` that stands for DL_NO_DEVICE; zero `training`
- * before. Without operators nothing is found. O(n log n). */
+/* Finds the parts of the steps of a trace's `line` that stands for DL_NO_DEVICE; `training` must be
+ * zeroed. Without operators nothing is found. O(n log n). */
 void dl_cpu_training_find(dl_cpu_training *training, const dl_trace *trace,
                           const dl_step_line *line);
 void dl_cpu_training_free(dl_cpu_training *training);

@@ -119,7 +119,7 @@ typedef struct dl_activity_tracks {
     uint32_t *track_of; /* track of each activity, or DL_NO_TRACK */
 } dl_activity_tracks;
 
-/* Lays out activities[count], count < 2^32 - 1; zero `tracks` before. `launches` are of the same
+/* Lays out activities[count], count < 2^32 - 1; `tracks` must be zeroed. `launches` are of the same
  * activities. O(n log n), and O(n) for each lane more. */
 void dl_activity_tracks_init(dl_activity_tracks *tracks, const dl_activity *activities,
                              size_t count, const dl_launches *launches);

@@ -73,8 +73,8 @@ typedef struct dl_phase_hints {
     size_t string_count;
 } dl_phase_hints;
 
-/* Prepares the hints for activities[count] of a trace with the texts strings[string_count]; zero
- * `hints` before. */
+/* Prepares the hints for activities[count] of a trace with the texts strings[string_count]; `hints`
+ * must be zeroed. */
 void dl_phase_hints_init(dl_phase_hints *hints, const dl_activity *activities, size_t count,
                          char *const *strings, size_t string_count, const dl_launches *launches);
 void dl_phase_hints_free(dl_phase_hints *hints);

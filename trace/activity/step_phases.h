@@ -35,7 +35,7 @@ typedef struct dl_step_phases {
                            are accumulated; 1 where an update lies between two, or unknown */
 } dl_step_phases;
 
-/* Finds the phases of the work of `line`; zero `phases` before. O(n log n). */
+/* Finds the phases of the work of `line`; `phases` must be zeroed. O(n log n). */
 void dl_step_phases_find(dl_step_phases *phases, const dl_trace *trace, const dl_step_line *line);
 void dl_step_phases_free(dl_step_phases *phases);
 

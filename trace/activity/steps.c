@@ -539,7 +539,7 @@ static void find_host_line(dl_step_line *line, const step_search *search)
     free(cuts);
 }
 
-/* All that a process without a device did as one step. */
+/* Makes one step of all operators of a process without a device. */
 static void take_one_host_step(dl_step_line *line, const step_search *search)
 {
     const dl_cpu_operators *operators = &search->operators;

@@ -124,11 +124,11 @@ typedef struct dl_step_hints {
 
 void dl_step_options(dl_step_hints *hints, dl_option *table);
 
-/* Finds the steps among activities[count] with the texts strings[string_count]; zero `steps`
- * before. A device without steps has count 0 and a reason, which is no error. A wrong expression is
- * DL_ERR_PARSE; DL_ERR_DATA where the trace contradicts the hints: no range or mark matches, nothing
- * repeats at the period, marks or updates show several steps; DL_ERR_USAGE where two hints do.
- * O(n log n). */
+/* Finds the steps among activities[count] with the texts strings[string_count]; `steps` must be
+ * zeroed. A device without steps has count 0 and a reason, which is no error. A wrong expression is
+ * DL_ERR_PARSE; DL_ERR_DATA where the trace contradicts the hints: no range or mark matches,
+ * nothing repeats at the period, marks or updates show several steps; DL_ERR_USAGE where two hints
+ * do. O(n log n). */
 dl_status dl_activity_steps_init(dl_activity_steps *steps, const dl_activity *activities,
                                  size_t count, char *const *strings, size_t string_count,
                                  const dl_step_hints *hints, dl_error *err) DL_MUST_CHECK;

@@ -1,25 +1,25 @@
 /* Period detection: where the repeated units of a sequence of symbols start.
  *
- * The match of a sequence with itself some lag later, which others detect periods by, is only a
+ * The match of a sequence with itself some lag later, by which others detect periods, is only a
  * figure of merit here: as soon as one symbol in a hundred is lost, or blocks lie between the
  * units, the units shift against each other and no lag matches well. Rare kinds keep their
  * distances.
  *
  * 1. Anchors. A kind that occurs about once a unit, at regular distances, cuts the sequence; if no
  *    kind does, a pair or triple of successive kinds. Every number of units is tried, in steps of
- *    12 %: at each the most regular kind is taken, and what it cuts must hold the same symbols in
- *    the same order.
+ *    12 %: for each the most regular kind is taken, and the pieces that it cuts must hold the same
+ *    symbols in the same order.
  * 2. Of several such cuttings (layers, mini-batches, cycles of mini-batches and an averaging) those
  *    remain that hold most of the phases of training that kernels show (forward pass, backward pass,
  *    update); of these the shortest units are taken, of those that hold a copy of a batch from the
- *    host if any do, for a step reads its batch; else of those that explain at least 0.8 of what the
- *    best ones explain.
+ *    host if any do, for a step reads its batch; else of those that explain at least 0.8 of the
+ *    symbols that the best ones explain.
  * 3. Units around a lost anchor are cut where the symbols look most like those around other cuts.
  * 4. The cuts move to the place of the unit with the largest median idle time before it. A place
  *    where copies from the host start, and one after an optimizer's kernel, are each credited 10 %
  *    of the unit's time, because a busy device waits nowhere and a starved one everywhere.
  *
- * At most DL_PERIOD_SYMBOLS symbols are looked at to find the period, then all of them once to cut.
+ * The period is found from at most DL_PERIOD_SYMBOLS symbols; then all of them are cut in one pass.
  */
 #ifndef DL_TRACE_ACTIVITY_STEPS_INTERNAL_H
 #define DL_TRACE_ACTIVITY_STEPS_INTERNAL_H
@@ -33,19 +33,19 @@
 #include "trace/activity/steps.h"
 
 /* One device's work as a sequence of symbols in the order in which the host launched it: the form
- * in which repetitions are looked for.
+ * in which repetitions are searched.
  *
  * A symbol is a kind of work: a kernel's name and launch shape; a copy's direction and the binary
- * logarithm of its bytes; a memset's; one launch of a CUDA graph, whatever nodes it has. What only
- * communicates (NCCL's and RCCL's kernels) is no symbol, because ranks interleave it differently;
- * it belongs to the symbol before it. Calls of the host are no symbols.
+ * logarithm of its bytes; a memset's; one launch of a CUDA graph, whatever nodes it has. Kernels
+ * that only communicate (NCCL's and RCCL's) are no symbols, because ranks interleave them
+ * differently; each belongs to the symbol before it. Calls of the host are no symbols.
  *
  * Launch order is the order of correlations (serial numbers: they may wrap around at 2^32), and of
  * start times where these are equal (nodes of one graph) or, for more than half of a device's work,
  * unknown. Work of unknown correlation takes that of the work that started before it.
  */
 
-/* What a symbol distinguish. */
+/* How much a symbol distinguishes. */
 typedef enum dl_symbol_detail {
     DL_SYMBOL_SHAPES, /* as above */
     DL_SYMBOL_NAMES   /* without launch shapes and sizes: for steps whose shapes vary */
@@ -74,24 +74,24 @@ typedef struct dl_symbols {
     size_t count;
 } dl_symbols;
 
-/* Finds the symbols of the device work among activities[count]; zero `symbols` before. `strings`
+/* Finds the symbols of the device work among activities[count]; `symbols` must be zeroed. `strings`
  * [string_count] are the trace's; names outside count as empty. O(n log n). */
 void dl_symbols_init(dl_symbols *symbols, const dl_activity *activities, size_t count,
                      char *const *strings, size_t string_count, const dl_phase_hints *phases,
                      dl_symbol_detail detail);
 void dl_symbols_free(dl_symbols *symbols);
 
-/* What the units of a cut sequence of symbols have in common.
+/* The content that the units of a cut sequence of symbols have in common.
  *
  * The usual content of a unit is, for each kind, the number of symbols that three quarters of the
  * units reach (the lower quartile): lost symbols and blocks that only some units have do not
- * change it. Only units of a usual length are asked, so that forward-only validation batches are
- * not: from half to twice the length of the unit in which the middle symbol lies, when units are
- * sorted by length.
+ * change it. Only units of a usual length count, so that forward-only validation batches do not:
+ * from half to twice the length of the unit in which the middle symbol lies, when units are sorted
+ * by length.
  */
 
 /* Symbols with the places at which units start; all borrowed. Unit i is symbols[cuts[i]] to before
- * symbols[cuts[i + 1]], the last one ends at `end`. What lies before cuts[0] is in no unit. */
+ * symbols[cuts[i + 1]], the last one ends at `end`. Symbols before cuts[0] are in no unit. */
 typedef struct dl_units {
     const uint32_t *symbols;
     const size_t *cuts; /* [count] ascending */
@@ -143,7 +143,7 @@ typedef struct dl_sequence {
 /* The sequence of the line's symbols, which it borrows. */
 dl_sequence dl_symbols_sequence(const dl_symbol_line *line);
 
-/* Its part from place number `first` on, borrowed too. */
+/* The part of a sequence from place `first` on, borrowed too. */
 dl_sequence dl_sequence_from(const dl_sequence *sequence, size_t first);
 
 /* Owns its arrays; release with dl_period_free. */
@@ -159,29 +159,31 @@ typedef struct dl_period {
     const char *reason; /* why cut_count is 0, else NULL; static text */
 } dl_period;
 
-/* Finds the units of `sequence`; zero `period` before. given > 0 is the number of symbols of a
- * unit, which then is not looked for. Fewer than 3 units, or no period, gives cut_count 0 and the
+/* Finds the units of `sequence`; `period` must be zeroed. given > 0 is the number of symbols of a
+ * unit, which is then not searched. Fewer than 3 units, or no period, gives cut_count 0 and the
  * reason. */
 void dl_period_find(dl_period *period, const dl_sequence *sequence, size_t given);
 
 /* The same for units that hold less than half of the work, after much other: a compiler that tries
  * its kernels out. They are looked for in the last half, quarter ... 64th of the sequence, 5 at
- * least, and then back to where they begin; `explained` is then a share of what follows that. */
+ * least, and then back to where they begin; `explained` is then the share of the symbols from there
+ * on. */
 void dl_period_find_late(dl_period *period, const dl_sequence *sequence, size_t given);
 
-/* Cuts at every place of `cuts[cut_count]` (ascending) as they are: content and explained only.
- * Copies `cuts`. */
+/* Makes a period of these cuts[cut_count] (ascending), which it copies; sets content and explained
+ * only. */
 void dl_period_of_cuts(dl_period *period, const dl_sequence *sequence, const size_t *cuts,
                        size_t cut_count);
 
-/* Moves the cuts of `period` as point 4 above says. */
+/* Moves the cuts of `period` by rule 4 above. */
 void dl_period_rotate(dl_period *period, const dl_sequence *sequence);
 
 /* Sets content, length, order_match and explained for the present cuts. */
 void dl_period_measure(dl_period *period, const dl_sequence *sequence);
 
-/* Whether the usual unit holds each phase of training that the sequence shows (DL_ROLE_PHASES): a
- * forward and a backward pass of which it has 1 % of its symbols, an update that it has twice. */
+/* Whether the usual unit holds each phase of training that the sequence shows (DL_ROLE_PHASES):
+ * forward and backward passes that are 1 % of the sequence's symbols or more, an update that occurs
+ * twice or more. */
 bool dl_period_is_whole(const dl_period *period, const dl_sequence *sequence);
 
 /* An update: symbols first to before end. */
@@ -189,23 +191,24 @@ typedef struct dl_update {
     size_t first, end;
 } dl_update;
 
-/* Finds the updates that a backward pass precedes, where such are shown: each from its first symbol
- * to its last one before other work of a step. Owned by the caller, *count of them. */
+/* Finds the updates that follow a backward pass, if backward passes are recognized: each from its
+ * first symbol to its last one before other work of a step. Owned by the caller, *count of them. */
 dl_update *dl_updates_find(const dl_sequence *sequence, size_t *count);
 
-/* Cuts behind each update of dl_updates_find; zero `period` before. An update's kernel that only
+/* Cuts behind each update of dl_updates_find; `period` must be zeroed. An update's kernel that only
  * every k-th of them has, k >= 2, ends a step of k of them (optimizers in turn, gradients
- * accumulated in between). Symbols that are no content of a unit and precede it are left to the unit
- * before. False, with period->reason, if fewer than two whole units come out, or they differ. */
+ * accumulated in between). Symbols that are no content of a unit and precede it are left to the
+ * unit before. False, with period->reason, if fewer than two whole units come out, or they
+ * differ. */
 bool dl_period_find_updates(dl_period *period, const dl_sequence *sequence);
 
-/* Cuts every `given` symbols, within a quarter, from the first one on, at the distance at which most
- * of them are equal: for too few units for dl_period_find. False if those are too few, equal at a
- * part of the distance too, or fewer than two units would come out. */
+/* Cuts every `given` symbols, within a quarter, from the first one on, at the distance at which
+ * most of them are equal: for too few units for dl_period_find. False if those are too few, equal
+ * at a part of the distance too, or fewer than two units would come out. */
 bool dl_period_find_given(dl_period *period, const dl_sequence *sequence, size_t given);
 void dl_period_free(dl_period *period);
 
-/* A step to be: symbols first to before the next part's first. */
+/* A candidate for a step: symbols from `first` to before the next part's. */
 typedef struct dl_step_part {
     size_t first;
     dl_step_label label;
@@ -221,15 +224,16 @@ dl_step_part *dl_step_parts(const dl_period *period, const dl_sequence *sequence
 void dl_step_parts_compare(dl_step_part *parts, size_t count, size_t end,
                            const dl_sequence *sequence, const uint32_t *content, size_t length);
 
-/* Of parts labelled by marks, their `alike` set: regular ones that have less than
- * DL_STEP_SIMILARITY of what the median has in common with the usual content become OTHER
- * (validation, a step cut off at the end), or WARM-UP before the first that stays. Nothing changes
- * where the median itself is below DL_STEP_SIMILARITY: steps whose work varies. */
+/* Takes parts labelled by marks, with `alike` set: regular ones whose `alike` is below
+ * DL_STEP_SIMILARITY of the median become OTHER (validation, a step cut off at the end), or WARM-UP
+ * before the first that stays. Nothing changes where the median itself is below DL_STEP_SIMILARITY:
+ * steps whose work varies. */
 void dl_step_parts_set_apart(dl_step_part *parts, size_t count);
 
-/* Number of regular parts in a cycle that a kind outside the usual content marks: the distance, in
- * regular parts, that four fifths of its occurrences have from the last one, at least 2, with 4
- * occurrences or more; of several kinds, the one that occurs most. 0 = none. */
+/* Number of regular parts in a cycle, found by a kind outside the usual content, such as an
+ * averaging in every tenth step: four fifths of its occurrences, 4 or more, have that distance from
+ * the previous one, in regular parts, which is at least 2. If several kinds qualify, the most
+ * frequent decides. 0 = no cycle. */
 size_t dl_step_parts_cycle(const dl_step_part *parts, size_t count, size_t end,
                            const dl_sequence *sequence, const uint32_t *content);
 
@@ -238,7 +242,7 @@ size_t dl_step_parts_cycle(const dl_step_part *parts, size_t count, size_t end,
 dl_status dl_step_hints_check(const dl_step_hints *hints, dl_error *err) DL_MUST_CHECK;
 dl_status dl_step_hints_check_one(const dl_activity_steps *steps, dl_error *err) DL_MUST_CHECK;
 
-/* DL_ERR_DATA: nothing repeats at the given period, but, without it, these steps. */
+/* DL_ERR_DATA: nothing repeats at the given period; without it these steps are found. */
 dl_status dl_step_hints_refuse_period(int64_t given, const dl_activity_steps *steps, dl_error *err);
 
 #endif

@@ -95,8 +95,8 @@ typedef struct dl_activity_timeline {
     size_t device_count;
 } dl_activity_timeline;
 
-/* Sums up the device work among activities[count] (count < 2^32, in any order); zero `timeline`
- * before. `classes` is by name id, as dl_kernel_classes makes it, for all names. With `window` (may
+/* Sums up the device work among activities[count] (count < 2^32, in any order); `timeline` must be
+ * zeroed. `classes` is by name id, as dl_kernel_classes makes it, for all names. With `window` (may
  * be NULL) only what lies within it counts; work is clipped to it. O(n log n). */
 void dl_activity_timeline_init(dl_activity_timeline *timeline, const dl_activity *activities,
                                size_t count, const uint8_t *classes, const dl_launches *launches,
@@ -130,8 +130,8 @@ typedef struct dl_activity_host {
     double sync_call_ns;    /* of it in calls that wait, named ...Synchronize... */
 } dl_activity_host;
 
-/* Sums up CALL, SYNC and OVERHEAD among activities[count], count < 2^32; zero `host` before. Every
- * name is an id below string_count. O(n log n). */
+/* Sums up CALL, SYNC and OVERHEAD among activities[count], count < 2^32; `host` must be zeroed.
+ * Every name is an id below string_count. O(n log n). */
 void dl_activity_host_init(dl_activity_host *host, const dl_activity *activities, size_t count,
                            char *const *strings, size_t string_count);
 void dl_activity_host_free(dl_activity_host *host);
@@ -246,7 +246,7 @@ typedef struct dl_activity_summary {
  * device) is none of them. */
 void dl_trace_find_rank(const dl_trace *trace, int64_t *rank, int64_t *ranks);
 
-/* Summarises the activities of `trace` (fewer than 2^32); zero `summary` before. `steps` (may be
+/* Summarises the activities of `trace` (fewer than 2^32); `summary` must be zeroed. `steps` (may be
  * NULL: not looked for) are those of the same activities. Never fails: what is missing becomes a
  * warning. O(n log n). */
 void dl_activity_summary_init(dl_activity_summary *summary, const dl_trace *trace,
@@ -281,8 +281,8 @@ dl_info_settings dl_info_settings_default(void);
 
 void dl_info_options(dl_info_settings *settings, const char *json, dl_option *table);
 
-/* Finds the steps and summarises the trace; zero `summary` before. The summary borrows the trace,
- * but not its activities. Errors as dl_activity_steps_init. */
+/* Finds the steps and summarises the trace; `summary` must be zeroed. The summary borrows the
+ * trace, but not its activities. Errors as dl_activity_steps_init. */
 dl_status dl_info_summarise(dl_activity_summary *summary, const dl_trace *trace,
                             const dl_info_settings *settings, dl_error *err) DL_MUST_CHECK;
 

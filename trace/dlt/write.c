@@ -38,7 +38,7 @@ static bool is_file(const dl_held_file *file, int fd)
     return fstat(fd, &found) == 0 && found.st_dev == file->device && found.st_ino == file->inode;
 }
 
-/* The lost descriptor belongs to other code and is left alone. */
+/* Opens the file again: other code closed its descriptor, whose number may now be that code's. */
 static int reopen(dl_held_file *file, const char *path)
 {
     const int fd = open(path, FLAGS);
@@ -58,8 +58,7 @@ int dl_held_file_write(dl_held_file *file, const char *path, const void *data, s
         const int error = reopen(file, path);
         if (error != 0) return error;
     }
-    /* The signal is sent to the writing thread: it stays pending while blocked, and is then
-     * discarded. */
+    /* SIGXFSZ is sent to the writing thread: blocked, it stays pending, and is then discarded. */
     sigset_t too_large, before;
     sigemptyset(&too_large);
     sigaddset(&too_large, SIGXFSZ);
@@ -76,7 +75,7 @@ int dl_held_file_write(dl_held_file *file, const char *path, const void *data, s
     return error;
 }
 
-/* Size of the file; 0 if unknown. */
+/* Bytes in the file; 0 if unknown. */
 static uint64_t held_file_bytes(const dl_held_file *file)
 {
     struct stat found;
@@ -109,7 +108,7 @@ typedef struct open_chunk {
     uint8_t bytes[CHUNK_BYTES];
 } open_chunk;
 
-/* Either chunk is NULL until the stream's first record of its type. */
+/* A chunk is NULL until the stream's first record of its type. */
 struct dl_trace_stream {
     dl_trace_writer *writer;
     dl_trace_stream *next;
