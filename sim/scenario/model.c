@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "common/alloc.h"
-#include "sim/scenario/study_internal.h"
+#include "sim/scenario/scenario_internal.h"
+#include "sim/scenario/study.h"
 #include "sim/workloads/roofline.h"
 
 /* Appends a key to the text of a model. */

@@ -1,5 +1,5 @@
-/* Shared by reading the costs of a study's variants (study_costs.c), the estimate of a network
- * (model.c) and the settings that a scenario leaves open (study_settings.c). */
+/* Shared by reading the costs of a study's variants (study_costs.c) and the settings that a
+ * scenario leaves open (study_settings.c). */
 #ifndef DL_SIM_STUDY_INTERNAL_H
 #define DL_SIM_STUDY_INTERNAL_H
 
