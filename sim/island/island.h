@@ -24,8 +24,8 @@
  * Shards. Each rank has a part of its stage's parameters, gradients and optimizer state, and of
  * each micro-batch. Parameters are gathered bucket by bucket before each use, the next bucket's
  * while this one's are used, and gradients reduce-scattered after the backward pass of each bucket:
- * FSDP. With stages parameters are gathered in the first forward pass of a step and kept, and
- * gradients reduced in the last backward pass, as in PyTorch's pipeline schedules.
+ * FSDP. With stages all of them gather at once, from the start of a step on, and keep the parameters
+ * (Megatron-LM's align_param_gather), and gradients are reduced in the last backward pass.
  *
  * Parts of a sequence. GPUs that have one each sum their gradients like shards, whether or not
  * parameters are sharded: if not, what a rank has of the sums goes on to the other workers, and all

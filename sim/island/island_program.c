@@ -184,15 +184,17 @@ static uint32_t first_of(const builder *b, uint32_t segment)
     return has ? segment - 1 : segment;
 }
 
-/* Gathers the parameters of `segment` once `before` has started. */
+/* Gathers the parameters of `segment` once `before` has started; with stages, where they are kept,
+ * from the start of the step on. */
 static void gather(builder *b, int rank, int bucket, uint32_t before, uint32_t segment)
 {
     if (b->shape->split.shards == 1) return;
     const uint32_t task = add(b, rank, DL_ISLAND_COMMUNICATES, DL_ISLAND_GATHER, 0,
                               collective_of(b, rank, bucket, true));
-    dl_program_add_edge(
-        &b->made->program,
-        &(dl_task_edge){.from = first_of(b, before), .to = task, .from_start = true});
+    if (b->shape->split.stages == 1)
+        dl_program_add_edge(
+            &b->made->program,
+            &(dl_task_edge){.from = first_of(b, before), .to = task, .from_start = true});
     after(b, first_of(b, segment), task);
 }
 
