@@ -10,7 +10,6 @@
 #include "sim/scenario/without.h"
 #include "sim/statistics.h"
 
-#define COARSE_STEPS 40
 #define FINAL_STEPS 200
 #define FINAL_DRAWS 40
 #define FINAL_DRAWS_LEAST 10
@@ -26,8 +25,7 @@ const char *const dl_goal_names[DL_GOALS + 1] = {"throughput", "cost", "deadline
 
 /* --- simulating ------------------------------------------------------------------------------- */
 
-/* Reads the point's scenario and costs as a variant; false, and the reason, where that fails. */
-static bool read_point(const dl_advice_search *s, dl_advised *point, dl_variant *variant)
+bool dl_advice_read_point(const dl_advice_search *s, dl_advised *point, dl_variant *variant)
 {
     dl_study study = {0};
     dl_error err = {0};
@@ -65,7 +63,7 @@ static bool read_point(const dl_advice_search *s, dl_advised *point, dl_variant 
     return true;
 }
 
-static double rate_score(const dl_advice *advice, const dl_advised *point, double computed_per_s)
+double dl_advice_score(const dl_advice *advice, const dl_advised *point, double computed_per_s)
 {
     const dl_advice_config *config = &advice->config;
     const double per_s = computed_per_s / point->factor;
@@ -99,7 +97,7 @@ static void judge(dl_advice_search *s, dl_advised *point, const dl_variant *vari
                               : (double)NAN;
     point->hours = config->samples * point->factor / per_s / 3600;
     point->usd = point->hours * point->usd_per_hour;
-    point->score = rate_score(advice, point, per_s);
+    point->score = dl_advice_score(advice, point, per_s);
     point->deadline_frac = (double)NAN;
     if (!isnan(config->deadline_h) && row->rate_count > 0) {
         size_t met = 0;
@@ -162,12 +160,12 @@ static dl_status simulate(dl_advice_search *s, const size_t *points, size_t coun
                           dl_error *err)
 {
     dl_advice *advice = s->advice;
-    const int64_t steps = final ? advice->steps : COARSE_STEPS;
+    const int64_t steps = final ? advice->steps : DL_ADVICE_COARSE_STEPS;
     dl_study study = {.variants = dl_calloc(count, sizeof(dl_variant), "points")};
     size_t *of = dl_calloc(count, sizeof *of, "points");
     for (size_t i = 0; i < count; i++) {
         dl_variant variant = {0};
-        if (!read_point(s, &advice->points[points[i]], &variant)) continue;
+        if (!dl_advice_read_point(s, &advice->points[points[i]], &variant)) continue;
         if (variant.scenario.steps > steps) variant.scenario.steps = steps;
         variant.scenario.replicates = final ? advice->draws : 1;
         of[study.variant_count] = points[i];
@@ -334,16 +332,23 @@ static void want_neighbours(dl_advice_search *s, batch *b, size_t number)
     free(at);
 }
 
-enum { FIND_ANY = 0, FIND_FINAL = 1, FIND_RELAXED = 2, FIND_ALTERNATIVES = 4 };
+enum { FIND_ANY = 0, FIND_FINAL = 1, FIND_RELAXED = 2, FIND_ALTERNATIVES = 4, FIND_USUAL = 8 };
+
+bool dl_advice_same_rest(const dl_advice *advice, size_t a, size_t b)
+{
+    const size_t *x = advice->points[a].at, *y = advice->points[b].at;
+    bool same = true;
+    for (size_t e = FIXED; e < advice->axis_count; e++)
+        same &= x[e] == y[e];
+    return same;
+}
 
 /* Whether two points have the same mode and machine and, but for alternatives, as many workers. */
 static bool same_choice(const dl_advice *advice, size_t a, size_t b, unsigned how)
 {
     const size_t *x = advice->points[a].at, *y = advice->points[b].at;
-    bool same = (how & FIND_ALTERNATIVES || x[WORKERS] == y[WORKERS]) && x[MODE] == y[MODE];
-    for (size_t e = FIXED; e < advice->axis_count; e++)
-        same &= x[e] == y[e];
-    return same;
+    return (how & FIND_ALTERNATIVES || x[WORKERS] == y[WORKERS]) && x[MODE] == y[MODE] &&
+           dl_advice_same_rest(advice, a, b);
 }
 
 /* The best points of other choices, into best[most]. */
@@ -354,6 +359,7 @@ static size_t find_best(const dl_advice *advice, size_t *best, size_t most, unsi
         const dl_advised *point = &advice->points[p];
         if (!counts(point, how & FIND_RELAXED)) continue;
         if (how & FIND_FINAL && !point->is_final) continue;
+        if (how & FIND_USUAL && !dl_advice_is_usual(point)) continue;
         size_t same = 0;
         while (same < count && !same_choice(advice, best[same], p, how))
             same++;
@@ -389,24 +395,54 @@ static void list_best(dl_advice *advice, unsigned how)
     }
 }
 
+bool dl_advice_is_served(const dl_advice *advice, const dl_advised *point)
+{
+    const dl_advice_axis *where = &advice->axes[WHERE];
+    return point->at[WHERE] < where->count &&
+           strcmp(where->values[point->at[WHERE]], "allreduce") != 0;
+}
+
+dl_status dl_advice_allreduce(dl_advice_search *s, size_t number, size_t **found, size_t *count,
+                              dl_error *err)
+{
+    dl_advice *advice = s->advice;
+    size_t *at = copy_of(advice, advice->points[number].at);
+    batch new = {0};
+    at[MODE] = dl_advice_add_value(&advice->axes[MODE], "allreduce");
+    for (at[BUCKET] = 0; at[BUCKET] < advice->axes[BUCKET].count; at[BUCKET]++) {
+        const size_t before = advice->point_count, point = dl_advice_add_point(s, at);
+        DL_APPEND(*found, *count, "points") = point;
+        if (point == before) DL_APPEND(new.points, new.count, "points") = point;
+    }
+    free(at);
+    return run_batch(s, &new, err);
+}
+
+/* From the best points, those beyond a limit, and the best usual one. */
 static dl_status climb(dl_advice_search *s, dl_error *err)
 {
-    size_t best[2 * BEAM];
-    double reached[2] = {(double)-INFINITY, (double)-INFINITY};
+    static const struct {
+        size_t most;
+        unsigned how;
+    } kinds[] = {{BEAM, FIND_ANY}, {BEAM, FIND_RELAXED}, {1, FIND_USUAL}};
+    double reached[DL_LENGTH(kinds)];
     dl_status status = DL_OK;
+    for (size_t k = 0; k < DL_LENGTH(kinds); k++)
+        reached[k] = (double)-INFINITY;
     for (int round = 0; round < ROUNDS && status == DL_OK; round++) {
-        const size_t within = find_best(s->advice, best, BEAM, FIND_ANY);
-        const size_t beyond = find_best(s->advice, best + within, BEAM, FIND_RELAXED);
+        size_t best[2 * BEAM + 1], count = 0;
         bool gained = round < 2;
-        for (int kind = 0; kind < 2; kind++) {
-            if ((kind == 0 ? within : beyond) == 0) continue;
-            const double now = worth(&s->advice->points[best[kind == 0 ? 0 : within]]);
-            gained |= now > reached[kind] * GAINED;
-            reached[kind] = fmax(reached[kind], now);
+        for (size_t k = 0; k < DL_LENGTH(kinds); k++) {
+            const size_t found = find_best(s->advice, best + count, kinds[k].most, kinds[k].how);
+            if (found == 0) continue;
+            const double now = worth(&s->advice->points[best[count]]);
+            gained |= now > reached[k] * GAINED;
+            reached[k] = fmax(reached[k], now);
+            count += found;
         }
         if (!gained) return DL_OK;
         batch b = {0};
-        for (size_t i = 0; i < within + beyond; i++)
+        for (size_t i = 0; i < count; i++)
             want_neighbours(s, &b, best[i]);
         if (b.count == 0) return DL_OK;
         status = run_batch(s, &b, err);
@@ -474,7 +510,8 @@ static void plan_draws(dl_advice_search *s)
     double most = 1;
     for (size_t i = 0; i < advice->best_count; i++)
         most = fmax(most, (double)advice->points[advice->best[i]].row.mean.events);
-    most *= 2 * (double)advice->steps / COARSE_STEPS; /* with the costs as they are, and drawn */
+    most *= 2 * (double)advice->steps /
+            DL_ADVICE_COARSE_STEPS; /* with the costs as they are, and drawn */
     advice->draws = (int64_t)(FINAL_EVENTS / (3 * DL_ADVICE_BEST * most));
     if (advice->draws > FINAL_DRAWS) advice->draws = FINAL_DRAWS;
     if (advice->draws < FINAL_DRAWS_LEAST) advice->draws = FINAL_DRAWS_LEAST;
@@ -562,10 +599,8 @@ static dl_status try_beyond(dl_advice_search *s, dl_error *err)
     return status;
 }
 
-/* Finds the gains of a point, and, if `updates` is not NULL, in *updates its throughput with its
- * workers' updates and copies to buckets at no time. */
 static dl_status find_gains(const dl_advice_search *s, const dl_advised *best, dl_gains *gains,
-                            double *updates, dl_error *err)
+                            dl_error *err)
 {
     dl_study study = {0};
     dl_status status =
@@ -577,59 +612,9 @@ static dl_status find_gains(const dl_advice_search *s, const dl_advised *best, d
         dl_row row = best->row;
         row.variant = 0;
         if (status == DL_OK) dl_gains_simulate(gains, &study, &row, 0);
-        if (status == DL_OK && updates != NULL) {
-            const dl_costs *costs = &study.variants[0].costs;
-            const double samples = (double)row.point.batch / row.point.workers;
-            const double step_ns = 1e9 * row.mean.step_mean_s;
-            *updates = step_ns / (step_ns - dl_costs_step_ns(costs, samples, "update") -
-                                  dl_costs_step_ns(costs, samples, "bucket"));
-        }
     }
     dl_study_free(&study);
     return status;
-}
-
-/* Moves the best all-reduce before servers with as many workers that lead by less than
- * DL_ADVICE_SIMPLER_FRAC, or only because their copies, and on computing GPUs their sums and
- * updates, are assumed not to slow computing. */
-static dl_status prefer_allreduce(dl_advice_search *s, dl_error *err)
-{
-    dl_advice *advice = s->advice;
-    const dl_advised *best = &advice->points[advice->best[0]];
-    const double keeps = 1 - DL_ADVICE_SIMPLER_FRAC;
-    size_t place = 1;
-    if (!dl_mode_serves_gradients(best->row.point.mode)) return DL_OK;
-    for (; place < advice->best_count; place++) {
-        const dl_advised *other = &advice->points[advice->best[place]];
-        bool same = other->row.point.workers == best->row.point.workers;
-        for (size_t e = FIXED; e < advice->axis_count; e++)
-            same &= other->at[e] == best->at[e];
-        if (same && dl_mode_reduces_gradients(other->row.point.mode)) break;
-    }
-    if (place == advice->best_count) return DL_OK;
-    const dl_advised *rival = &advice->points[advice->best[place]];
-    for (size_t i = 1; i < place; i++) {
-        const dl_advised *passed = &advice->points[advice->best[i]];
-        if (!dl_mode_serves_gradients(passed->row.point.mode) &&
-            rival->score < keeps * passed->score)
-            return DL_OK;
-    }
-    double unslowed = 1;
-    if (rival->score < keeps * best->score) {
-        dl_gains gains = {0};
-        double updates = 1;
-        const dl_status status = find_gains(s, rival, &gains, &updates, err);
-        if (status != DL_OK) return status;
-        for (size_t i = 0; i < gains.count; i++)
-            if (strcmp(gains.all[i].cost, "overlap") == 0) unslowed = gains.all[i].none;
-        if (strstr(best->settings, "where gpu") != NULL) unslowed *= updates;
-        if (!(unslowed * rival->score >= keeps * best->score)) return DL_OK;
-    }
-    const size_t number = advice->best[place];
-    memmove(&advice->best[1], &advice->best[0], place * sizeof *advice->best);
-    advice->best[0] = number;
-    advice->unslowed = unslowed;
-    return DL_OK;
 }
 
 /* --- the whole -------------------------------------------------------------------------------- */
@@ -720,16 +705,15 @@ static dl_status search_all(dl_advice_search *s, dl_error *err)
         memmove(&advice->best[1], &advice->best[0], i * sizeof *advice->best);
         advice->best[0] = last[0];
     }
-    status = prefer_allreduce(s, err);
+    status = dl_advice_prefer_usual(s, err);
     if (status == DL_OK) status = explain_best(s, err);
     if (status == DL_OK) status = try_beyond(s, err);
     const dl_advised *more =
         advice->more < advice->point_count ? &advice->points[advice->more] : NULL;
-    if (status == DL_OK) {
-        status = find_gains(s, &advice->points[advice->best[0]], &advice->gains, NULL, err);
-    }
+    if (status == DL_OK)
+        status = find_gains(s, &advice->points[advice->best[0]], &advice->gains, err);
     if (status == DL_OK && more != NULL && more->row.rate_count > 0) {
-        status = find_gains(s, more, &advice->more_gains, NULL, err);
+        status = find_gains(s, more, &advice->more_gains, err);
     }
     return status;
 }
@@ -742,7 +726,7 @@ static dl_status refuse_unfit(const dl_advice_search *s, dl_advised *nearest, dl
     const int64_t least = point->workers * (int64_t)point->option[DL_SYNC_ACCUMULATE];
     dl_study study = {.variants = dl_calloc(1, sizeof(dl_variant), "points")};
     char *fits = dl_strdup("");
-    if (least < point->batch && read_point(s, nearest, &study.variants[0])) {
+    if (least < point->batch && dl_advice_read_point(s, nearest, &study.variants[0])) {
         study.variant_count = 1;
         const dl_variant *variant = &study.variants[0];
         const int64_t most = dl_largest_fitting(&variant->scenario, &variant->costs,
@@ -794,6 +778,8 @@ dl_status dl_advise(dl_advice *advice, const dl_study *study, const dl_advice_co
                       .more = SIZE_MAX};
     dl_advice_search s = {
         .advice = &made, .study = study, .scenario = &study->variants[0].scenario};
+    for (int k = 0; s.scenario->gpu != NULL && k < s.scenario->gpu->machine.kind_count; k++)
+        made.by_shm |= s.scenario->gpu->machine.kinds[k].shm_bytes_per_s.known;
     dl_status status =
         dl_ini_read_text(&s.base, study->path, study->text, strlen(study->text), err);
     if (status == DL_OK) status = check_study(&s, err);
@@ -862,8 +848,8 @@ dl_advice_pair dl_advice_compare(const dl_advice *advice, const dl_advised *a, c
         a->row.rate_count < b->row.rate_count ? a->row.rate_count : b->row.rate_count;
     double *scores = dl_calloc(2 * count, sizeof *scores, "scores");
     for (size_t r = 0; r < count; r++) {
-        scores[r] = rate_score(advice, a, a->row.rates[r]);
-        scores[count + r] = rate_score(advice, b, b->row.rates[r]);
+        scores[r] = dl_advice_score(advice, a, a->row.rates[r]);
+        scores[count + r] = dl_advice_score(advice, b, b->row.rates[r]);
     }
     const dl_advice_pair pair =
         dl_advice_pair_of(scores, scores + count, count, a->score / b->score);

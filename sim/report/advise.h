@@ -7,10 +7,12 @@
  * of the best points is reset to its simplest value where that costs less than
  * DL_ADVICE_SIMPLER_FRAC. The remaining points are simulated again with more steps, noise and costs
  * drawn from their standard errors, the same draws for all, so that two points are compared draw by
- * draw. All-reduce ranks before a server with as many workers that leads by less than
- * DL_ADVICE_SIMPLER_FRAC, or that would if all-reduce did not slow concurrent compute, as copies to
- * servers do not, and its updates and copies to buckets took no time, like the sums and updates of
- * servers on GPUs. Same seed, same advice.
+ * draw. Same seed, same advice.
+ *
+ * The usual choice, all-reduce or one GPU alone, comes first where none of the points ahead of it
+ * can be told apart from it: a lead below DL_ADVICE_SIMPLER_FRAC, or in some of the draws; a
+ * server's lead that there is not on the same terms (dl_advised.on_terms). No draw varies what a
+ * server's copies slow down, or their rate: the bounds of [shm] and [overlap] are of collectives.
  *
  * Only speed, memory and price are known here. A larger batch, staler gradients, more local steps
  * and compressed gradients change the learning progress of an epoch, so their limits are the
@@ -89,6 +91,11 @@ typedef struct dl_advised {
     double usd_per_hour, hours, usd; /* of its nodes; of the whole training; NaN: not known */
     double deadline_frac;            /* fraction of draws that meet the deadline; NaN: none given */
     double score;                    /* value of the goal; higher is better */
+    /* Of a server's point ahead of the usual choice: the score of all-reduce with as many workers
+     * over its own on the same terms: nothing slows concurrent compute; copies between GPUs through
+     * host memory go at most at half of [shm], as those of a ring; with a server on a GPU, updates
+     * and copies to buckets take no time. 0: not asked. */
+    double on_terms;
 } dl_advised;
 
 /* Comparison of two points, draw by draw. */
@@ -111,6 +118,7 @@ typedef struct dl_advice {
     char *path;              /* base of relative names in the points' texts */
     bool on_gpus;
     bool by_target; /* rates and times are over [target] factor */
+    bool by_shm;    /* collectives go through host memory at a rate of their own, [shm] */
     dl_stopped stopped;
     bool varies; /* some cost or noise is drawn */
     int64_t steps, draws;
@@ -127,8 +135,6 @@ typedef struct dl_advice {
     size_t *beyond; /* [beyond_count] points beyond a limit that would be better */
     size_t beyond_count;
     dl_gains gains, more_gains; /* of the best one, and of `more` */
-    double unslowed; /* for an all-reduce advised before a server: its throughput without slowing
-                      * concurrent compute, over its actual one */
 } dl_advice;
 
 /* Searches from the study's scenario, whose costs are read. DL_ERR_USAGE for a scenario or a config

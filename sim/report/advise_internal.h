@@ -1,10 +1,12 @@
-/* Internals of the advice: the settings to search and their points (advise_space.c), and the search
- * (advise.c). */
+/* Internals of the advice: the settings to search and their points (advise_space.c), the search
+ * (advise.c), and the usual choice (advise_usual.c). */
 #ifndef DL_SIM_ADVISE_INTERNAL_H
 #define DL_SIM_ADVISE_INTERNAL_H
 
 #include "common/ini.h"
 #include "sim/report/advise.h"
+
+#define DL_ADVICE_COARSE_STEPS 40 /* of a run of the search */
 
 /* Settings that every study searches; the settings that the scenario lists follow. */
 enum {
@@ -51,6 +53,32 @@ int64_t dl_advice_batch(const dl_advice_search *search, const size_t *at);
 /* Number of the point with these settings; it is new if the number equals the previous
  * point_count. */
 size_t dl_advice_add_point(dl_advice_search *search, const size_t *at);
+
+/* Reads the point's scenario and costs as a variant; false, with out and why of the point, where
+ * that fails. */
+bool dl_advice_read_point(const dl_advice_search *search, dl_advised *point, dl_variant *variant);
+
+/* The goal's value at a throughput; the point has been simulated. */
+double dl_advice_score(const dl_advice *advice, const dl_advised *point, double per_s);
+
+/* Whether both have the same values of the scenario's own lists, as the machine. */
+bool dl_advice_same_rest(const dl_advice *advice, size_t a, size_t b);
+
+/* Whether the point, which ran, is all-reduce or alone. */
+bool dl_advice_is_usual(const dl_advised *point);
+
+/* Whether a server on GPUs or hosts takes part in the point's exchange. */
+bool dl_advice_is_served(const dl_advice *advice, const dl_advised *point);
+
+/* Finds the points that differ from point `number` by all-reduce in place of its mode, and in their
+ * buckets, simulating those that are new; the caller frees them, also after an error. Moves the
+ * points. */
+dl_status dl_advice_allreduce(dl_advice_search *search, size_t number, size_t **found,
+                              size_t *count, dl_error *err) DL_MUST_CHECK;
+
+/* Puts the best usual point, all-reduce or one GPU alone, first among advice->best where none of
+ * those ahead of it can be told apart from it (advise_usual.c, dl_advice). */
+dl_status dl_advice_prefer_usual(dl_advice_search *search, dl_error *err) DL_MUST_CHECK;
 
 void dl_advised_free(dl_advised *point);
 

@@ -512,26 +512,33 @@ static void print_rivals(FILE *out, const dl_advice *advice, const dl_advised *b
     free(l.text);
 }
 
-/* Writes the points that lead by less than DL_ADVICE_SIMPLER_FRAC. */
+/* Writes the points ahead of the advised one, and why they are not advised. */
 static void print_passed(FILE *out, const dl_advice *advice, const dl_advised *best)
 {
     for (size_t i = 1; i < advice->best_count; i++) {
         const dl_advised *other = &advice->points[advice->best[i]];
         if (!(other->score > 1.0005 * best->score)) continue;
+        const dl_advice_pair pair = dl_advice_compare(advice, other, best);
         line l;
         line_begin(&l);
-        const double ratio = other->score / best->score;
-        fprintf(l.out, "Rank %zu has %.4g times %s, ", i + 1, ratio, score_word(advice));
-        if (best->score < (1 - DL_ADVICE_SIMPLER_FRAC) * other->score) {
-            fprintf(l.out,
-                    "but its copies to a server%s are taken not to slow down the computing beside "
-                    "them. Without that slowdown all-reduce would have %.4g times as well: the two "
-                    "cannot be told apart, and frameworks offer all-reduce.",
-                    strstr(other->settings, "where gpu") != NULL ? " and that GPU's updates" : "",
-                    advice->unslowed);
-        } else {
+        fprintf(l.out, "Rank %zu has %.4g times %s, ", i + 1, pair.ratio, score_word(advice));
+        if (best->score >= (1 - DL_ADVICE_SIMPLER_FRAC) * other->score) {
             fprintf(l.out, "which is less than %.0f %% more: the simpler one is advised.",
                     100 * DL_ADVICE_SIMPLER_FRAC);
+        } else if (other->on_terms > 0) {
+            fprintf(l.out,
+                    "but its copies to a server%s are taken not to slow down the computing beside "
+                    "them%s. On the same terms all-reduce would have %.4g times as much as the "
+                    "server: the two cannot be told apart, and frameworks offer all-reduce.",
+                    strstr(other->settings, "where gpu") != NULL ? " and that GPU's updates" : "",
+                    advice->by_shm ? ", and to be faster than a collective's through host memory"
+                                   : "",
+                    other->on_terms);
+        } else {
+            fprintf(l.out,
+                    "but the draws say %.3g to %.3g times: the two cannot be told apart, and the "
+                    "usual one is advised.",
+                    pair.low, pair.high);
         }
         line_end(&l, out, 2);
     }

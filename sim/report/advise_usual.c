@@ -1,0 +1,144 @@
+/* The usual choice among the best points: gradients all-reduced, as frameworks do by default, or
+ * one GPU alone. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/alloc.h"
+#include "sim/report/advise_internal.h"
+#include "sim/scenario/without.h"
+
+bool dl_advice_is_usual(const dl_advised *point)
+{
+    const dl_mode *mode = point->row.point.mode;
+    return mode->exchange == DL_EXCHANGES_NOTHING || dl_mode_reduces_gradients(mode);
+}
+
+/* --- on the same terms ------------------------------------------------------------------------ */
+
+static void take_no_time(dl_costs *costs, const char *operation)
+{
+    for (size_t i = 0; i < costs->op_count; i++)
+        if (strcmp(costs->ops[i].name, operation) == 0)
+            costs->ops[i].fixed_ns.value = costs->ops[i].per_sample_ns.value = 0;
+}
+
+/* Puts a server and all-reduce on the same terms: what slows down computing beside collectives, of
+ * which nothing is known beside a server's copies, is left out; copies between GPUs through host
+ * memory go as fast as those of a ring, at half of [shm]. With `on_gpu`, updates and copies to
+ * buckets take no time, as sums and updates on a server's GPU take none of its computing's. */
+static void set_terms(dl_variant *variant, bool on_gpu)
+{
+    dl_gpu_options *gpu = variant->scenario.gpu;
+    dl_error ignored = {0};
+    unsigned overlap = 0;
+    if (dl_without_parse("overlap", &overlap, &ignored) == DL_OK)
+        dl_without_apply(variant->scenario.without | overlap, &variant->scenario, &variant->costs);
+    if (gpu != NULL) dl_costs_set_machine(&variant->costs, &gpu->machine);
+    for (int k = 0; gpu != NULL && k < gpu->machine.kind_count; k++) {
+        dl_node_kind *kind = &gpu->machine.kinds[k];
+        if (!kind->shm_bytes_per_s.known || kind->staged_bytes_per_s.known) continue;
+        kind->staged_bytes_per_s = kind->shm_bytes_per_s;
+        kind->staged_bytes_per_s.value /= 2;
+    }
+    if (!on_gpu) return;
+    take_no_time(&variant->costs, "update");
+    take_no_time(&variant->costs, "bucket");
+}
+
+/* Score of a short run of the point on the terms of a server, on a GPU or not; NaN: it fails. */
+static double score_of(const dl_advice_search *s, dl_advised *point, bool on_gpu)
+{
+    dl_study study = {.variants = dl_calloc(1, sizeof(dl_variant), "points")};
+    dl_variant *variant = &study.variants[0];
+    double score = (double)NAN;
+    if (dl_advice_read_point(s, point, variant)) {
+        study.variant_count = 1;
+        set_terms(variant, on_gpu);
+        if (variant->scenario.steps > DL_ADVICE_COARSE_STEPS)
+            variant->scenario.steps = DL_ADVICE_COARSE_STEPS;
+        const dl_run_config config = {.scenario = &variant->scenario,
+                                      .costs = &variant->costs,
+                                      .point = &variant->scenario.points[0],
+                                      .by_spread = true};
+        dl_run_result result = {0};
+        dl_error ignored = {0};
+        if (dl_run(&config, &result, &ignored) == DL_OK) {
+            score = dl_advice_score(s->advice, point, result.throughput_per_s);
+            dl_run_result_free(&result);
+        }
+    }
+    dl_study_free(&study);
+    return score;
+}
+
+/* Sets on_terms of a server's point: the best of all-reduce with its settings and any buckets, and of
+ * those listed with as many workers. */
+static dl_status set_on_terms(dl_advice_search *s, size_t number, dl_error *err)
+{
+    dl_advice *advice = s->advice;
+    size_t *allreduces = NULL, count = 0;
+    const dl_status status = dl_advice_allreduce(s, number, &allreduces, &count, err);
+    dl_advised *server = &advice->points[number];
+    const bool on_gpu = strstr(server->settings, "where gpu") != NULL;
+    const double own = score_of(s, server, on_gpu);
+    server->on_terms = 0;
+    for (size_t i = 0; i < advice->best_count && status == DL_OK; i++) {
+        const dl_advised *other = &advice->points[advice->best[i]];
+        if (dl_mode_reduces_gradients(other->row.point.mode) &&
+            other->row.point.workers == server->row.point.workers &&
+            dl_advice_same_rest(advice, advice->best[i], number))
+            DL_APPEND(allreduces, count, "points") = advice->best[i];
+    }
+    for (size_t i = 0; i < count && status == DL_OK; i++) {
+        dl_advised *other = &advice->points[allreduces[i]];
+        if (other->out != DL_OUT_NOT) continue;
+        server->on_terms = fmax(server->on_terms, score_of(s, other, on_gpu) / own);
+    }
+    free(allreduces);
+    return status;
+}
+
+/* --- the choice ------------------------------------------------------------------------------- */
+
+/* Whether the point, which leads `usual`, can be told apart from it: its lead, in 97.5 % of the
+ * draws too, is at least DL_ADVICE_SIMPLER_FRAC. */
+static dl_status tell_apart(dl_advice_search *s, size_t number, size_t usual, bool *apart,
+                            dl_error *err)
+{
+    const double keeps = 1 - DL_ADVICE_SIMPLER_FRAC;
+    dl_advice *advice = s->advice;
+    const dl_advised *point = &advice->points[number], *other = &advice->points[usual];
+    const dl_advice_pair pair = dl_advice_compare(advice, point, other);
+    *apart = pair.ratio * keeps > 1 && !(pair.low * keeps <= 1);
+    if (!*apart || !dl_advice_is_served(advice, point)) return DL_OK;
+    const dl_status status = set_on_terms(s, number, err);
+    *apart = !(advice->points[number].on_terms >= keeps);
+    return status;
+}
+
+dl_status dl_advice_prefer_usual(dl_advice_search *s, dl_error *err)
+{
+    dl_advice *advice = s->advice;
+    size_t place = advice->best_count;
+    for (size_t i = 0; i < advice->best_count; i++) {
+        const dl_advised *point = &advice->points[advice->best[i]];
+        if (!dl_advice_is_usual(point) ||
+            !dl_advice_same_rest(advice, advice->best[i], advice->best[0]))
+            continue;
+        if (place == advice->best_count || point->score > advice->points[advice->best[place]].score)
+            place = i;
+    }
+    if (place == advice->best_count || dl_advice_is_usual(&advice->points[advice->best[0]]))
+        return DL_OK;
+    const size_t usual = advice->best[place];
+    for (size_t i = 0; i < advice->best_count; i++) {
+        bool apart = false;
+        if (!(advice->points[advice->best[i]].score > advice->points[usual].score)) continue;
+        const dl_status status = tell_apart(s, advice->best[i], usual, &apart, err);
+        if (status != DL_OK || apart) return status;
+    }
+    memmove(&advice->best[1], &advice->best[0], place * sizeof *advice->best);
+    advice->best[0] = usual;
+    return DL_OK;
+}
