@@ -243,6 +243,7 @@ const char *const dl_fabric_spreadings[] = {"ideal", "ecmp", NULL};
 const char *const dl_fabric_placements[] = {"packed", "scattered", NULL};
 const char *const dl_fabric_orders[] = {"nodes", "switches", NULL};
 const char *const dl_arithmetic_names[DL_ARITHMETICS + 1] = {"fp32", "tf32", "fp16", "bf16", "fp8"};
+const char *const dl_product_pass_names[DL_PRODUCT_PASSES + 1] = {"forward", "data", "weight"};
 static const char *const peers[] = {"none", "switch", "socket", "all", NULL};
 static const char *const libraries[] = {"other", "nccl", NULL};
 const char *const dl_nccl_versions[] = {"default", "2.4",  "2.5",  "2.6",  "2.7",  "2.8",  "2.9",
@@ -269,6 +270,14 @@ const char *const dl_nccl_versions[] = {"default", "2.4",  "2.5",  "2.6",  "2.7"
 #define FABRIC(member) .owner = OF_MACHINE, .offset = offsetof(dl_machine, fabric.member)
 /* The key `source`: source of a section's numbers with bounds. */
 #define SOURCE(section) OWN(section, "source", "text", false, "of its numbers with bounds")
+/* The three numbers of a pass' products. */
+#define PRODUCTS(pass, index, words)                                                            \
+    QUANTITY("kernels *", pass "_flop_per_s", OF_KERNELS, dl_gpu_kernels,                       \
+             products[index].flop_per_s, FLOPS, true, words),                                   \
+        QUANTITY("kernels *", pass "_bytes_per_s", OF_KERNELS, dl_gpu_kernels,                  \
+                 products[index].bytes_per_s, RATES, true, "of their operands and results"),    \
+        QUANTITY("kernels *", pass "_ns", OF_KERNELS, dl_gpu_kernels, products[index].fixed_ns, \
+                 TIMES, true, "of each of them, besides")
 /* A key that its section's reader looks up. */
 #define OWN(section, name, form, required, words)                                                  \
     {                                                                                              \
@@ -323,6 +332,13 @@ static const dl_key rows[] = {
     TIMED("gpu_model *", "clock_frac", OF_MODEL, dl_gpu_model, clock_frac, SHARE, false,
           "clock under load over that of the peak rates; only for estimated times; default: 1"),
     SOURCE("gpu_model *"),
+    PRODUCTS("forward", DL_PRODUCT_FORWARD, "of products for results of layers"),
+    PRODUCTS("data", DL_PRODUCT_DATA, "of products for gradients of inputs"),
+    PRODUCTS("weight", DL_PRODUCT_WEIGHT, "of products for gradients of weights"),
+    QUANTITY("kernels *", "move_bytes_per_s", OF_KERNELS, dl_gpu_kernels, move_bytes_per_s, RATES,
+             true, "of kernels that only move data, reads and writes together"),
+    QUANTITY("kernels *", "move_ns", OF_KERNELS, dl_gpu_kernels, move_ns, TIMES, true,
+             "of each of these kernels, besides"),
     TIMED("link *", "bytes_per_s", OF_CLASS, dl_link_class, bytes_per_s, RATES, true,
           "each direction, as programs get it"),
     TIMED("link *", "duplex_bytes_per_s", OF_CLASS, dl_link_class, duplex_bytes_per_s, RATES, false,
@@ -484,6 +500,35 @@ static dl_status read_model(const dl_machine_reader *r, const dl_ini_section *se
     dl_gpu_model *part = &DL_APPEND(m->models, m->model_count, "GPU models");
     *part = (dl_gpu_model){.name = dl_strdup(name)};
     return dl_keys_read(&dl_machine_keys, OF_MODEL, r->ini, section->name, part, r->err);
+}
+
+static dl_status read_kernels(const dl_machine_reader *r, const dl_ini_section *section,
+                              const char *name)
+{
+    dl_machine *m = r->machine;
+    const char *space = strrchr(name, ' ');
+    const int arithmetic =
+        space != NULL ? dl_names_find(space + 1, dl_arithmetic_names, DL_FP8) : -1;
+    if (arithmetic < 0) {
+        return dl_machine_fail(r, section,
+                               "expected the name of a [gpu_model], and fp32, tf32, fp16 or bf16");
+    }
+    for (int i = 0; i < m->model_count; i++) {
+        dl_gpu_model *model = &m->models[i];
+        if (strlen(model->name) != (size_t)(space - name) ||
+            strncmp(model->name, name, strlen(model->name)) != 0) {
+            continue;
+        }
+        if (model->clock_frac.known) {
+            return dl_machine_fail(r, section,
+                                   "these times were measured at the clock under load: leave "
+                                   "clock_frac of [gpu_model] out");
+        }
+        model->kernels[arithmetic].known = true;
+        return dl_keys_read(&dl_machine_keys, OF_KERNELS, r->ini, section->name,
+                            &model->kernels[arithmetic], r->err);
+    }
+    return dl_machine_fail(r, section, "there is no [gpu_model] of this name");
 }
 
 static dl_status read_link(const dl_machine_reader *r, const dl_ini_section *section,
@@ -742,6 +787,7 @@ static dl_status read_all(const dl_machine_reader *r)
         (status = dl_keys_read(&dl_machine_keys, OF_MACHINE, r->ini, NULL, m, r->err)) ||
         (status = dl_machine_each_section(r, "link", read_link)) ||
         (status = dl_machine_each_section(r, "gpu_model", read_model)) ||
+        (status = dl_machine_each_section(r, "kernels", read_kernels)) ||
         (status = dl_machine_each_section(r, "protocol", read_protocol)) ||
         (status = dl_machine_each_section(r, "site", read_site)) ||
         (status = dl_machine_each_section(r, "between", read_site_pair)) ||

@@ -36,6 +36,27 @@ typedef enum dl_arithmetic { DL_FP32, DL_TF32, DL_FP16, DL_BF16, DL_FP8 } dl_ari
 #define DL_ARITHMETICS 5
 extern const char *const dl_arithmetic_names[DL_ARITHMETICS + 1]; /* "fp32", ..., "fp8", NULL */
 
+/* The products of a linear layer: of its result, of its input's gradient, of its weights'. */
+typedef enum dl_product_pass {
+    DL_PRODUCT_FORWARD,
+    DL_PRODUCT_DATA,
+    DL_PRODUCT_WEIGHT
+} dl_product_pass;
+#define DL_PRODUCT_PASSES 3
+extern const char *const dl_product_pass_names[DL_PRODUCT_PASSES + 1]; /* "forward", ..., NULL */
+
+/* Kernels of a GPU measured one by one (dlprof bench shapes). A product takes fixed_ns + (bytes of
+ * weights) / bytes_per_s + max(flop / flop_per_s, (other bytes) / bytes_per_s). */
+typedef struct dl_product_rates {
+    dl_quantity flop_per_s, bytes_per_s, fixed_ns;
+} dl_product_rates;
+
+typedef struct dl_gpu_kernels {
+    bool known; /* all of it, or nothing */
+    dl_product_rates products[DL_PRODUCT_PASSES];
+    dl_quantity move_bytes_per_s, move_ns; /* of kernels that only move data; of each one */
+} dl_gpu_kernels;
+
 typedef struct dl_gpu_model {
     char *name;
     dl_quantity memory_bytes, memory_bytes_per_s;
@@ -45,6 +66,7 @@ typedef struct dl_gpu_model {
     /* Clock under load over the one of the peak rates; estimated computing takes 1 / clock_frac
      * times as long. Unknown = 1. */
     dl_quantity clock_frac;
+    dl_gpu_kernels kernels[DL_ARITHMETICS];
 } dl_gpu_model;
 
 /* Peak rate of matrix products. A file that gives tf32 but not bf16 has bf16 at fp16's rate:

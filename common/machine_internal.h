@@ -18,6 +18,7 @@ enum {
     OF_KIND,
     OF_NETWORK,
     OF_MODEL,
+    OF_KERNELS,
     OF_CLASS,
     OF_PROTOCOL,
     OF_NVLINKS,

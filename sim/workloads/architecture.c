@@ -83,6 +83,57 @@ int dl_architecture_tensors(const dl_architecture *architecture)
     return sum;
 }
 
+/* Products of a step while they are counted. */
+typedef struct product_list {
+    dl_step_product *items;
+    size_t count;
+    int64_t batch;
+} product_list;
+
+static void count_product(product_list *list, dl_product_pass pass, const dl_layer_product *of,
+                          double outputs)
+{
+    const dl_step_product added = {.pass = pass,
+                                   .rows = (int64_t)(of->rows * (double)list->batch),
+                                   .inputs = (int64_t)of->inputs,
+                                   .outputs = (int64_t)outputs,
+                                   .count = 1};
+    if (added.rows < 1 || added.inputs < 1 || added.outputs < 1) return;
+    for (size_t i = 0; i < list->count; i++) {
+        dl_step_product *known = &list->items[i];
+        if (known->pass != added.pass || known->rows != added.rows ||
+            known->inputs != added.inputs || known->outputs != added.outputs)
+            continue;
+        known->count++;
+        return;
+    }
+    DL_APPEND(list->items, list->count, "products") = added;
+}
+
+static void count_products(product_list *list, const dl_layer_pass *pass)
+{
+    for (int p = 0; p < pass->count; p++) {
+        const dl_layer_product *of = &pass->parts[p].product;
+        for (int m = 0; m < of->matrices; m++) {
+            if (of->gradients == 0) count_product(list, DL_PRODUCT_FORWARD, of, of->outputs[m]);
+            if (of->gradients > 0) count_product(list, DL_PRODUCT_DATA, of, of->outputs[m]);
+            if (of->gradients > 1) count_product(list, DL_PRODUCT_WEIGHT, of, of->outputs[m]);
+        }
+    }
+}
+
+size_t dl_architecture_products(const dl_architecture *architecture, int64_t batch,
+                                dl_step_product **products)
+{
+    product_list list = {.batch = batch};
+    for (size_t l = 0; l < architecture->layer_count; l++) {
+        count_products(&list, &architecture->layers[l].forward);
+        count_products(&list, &architecture->layers[l].backward);
+    }
+    *products = list.items;
+    return list.count;
+}
+
 static int pass_kernels(const dl_layer_pass *pass, bool in_half, bool in_eight)
 {
     int sum = 0;

@@ -44,6 +44,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "common/machine.h"
 #include "common/status.h"
 
 #define DL_PARTS_MAX 64
@@ -70,6 +71,14 @@ typedef struct dl_eight_bits {
 /* Kinds of fused attention: FlashAttention-2; kernels made for Hopper and later. */
 typedef enum dl_attention { DL_ATTENTION_NOT, DL_ATTENTION_FUSED, DL_ATTENTION_CUDNN } dl_attention;
 
+/* Products with a layer's weights: `rows` vectors a sample of `inputs` numbers become as many of
+ * outputs[m], for each matrix m. In the backward pass `gradients` of them are computed: 2; 1 if the
+ * weights are frozen; 0: it is a product of the forward pass. */
+typedef struct dl_layer_product {
+    double rows, inputs, outputs[3]; /* rows 0: not counted one by one */
+    int matrices, gradients;
+} dl_layer_product;
+
 /* Kernels of one kind in a layer's pass; per sample, but for `weights`. */
 typedef struct dl_layer_part {
     double flop, numbers, weights;
@@ -83,6 +92,7 @@ typedef struct dl_layer_part {
     double in_half;     /* further numbers, in fp16 only */
     int odd_columns;    /* a product's columns, where they may be any number: 50257; else 0 */
     dl_eight_bits eight;
+    dl_layer_product product;
 } dl_layer_part;
 
 typedef struct dl_layer_pass {
@@ -161,6 +171,19 @@ int dl_architecture_tensors(const dl_architecture *architecture);
 /* Forward and backward; `in_half`: in fp16, bf16 or fp8; `in_eight`: in fp8. */
 int dl_architecture_kernels(const dl_architecture *architecture, bool in_half, bool in_eight);
 double dl_pass_flop(const dl_layer_pass *pass);
+
+/* A product of a training step: of one pass, with the number of times that the step has it. */
+typedef struct dl_step_product {
+    dl_product_pass pass;
+    int64_t rows, inputs, outputs;
+    int64_t count;
+} dl_step_product;
+
+/* The different products with weights of a step of `batch` samples, in the order of the network;
+ * free(*products). Products with fewer than one whole row, and those of attention, adapters and
+ * convolutions, are not among them. */
+size_t dl_architecture_products(const dl_architecture *architecture, int64_t batch,
+                                dl_step_product **products);
 
 /* Prints a table of all names, with parameters, forward flop of a sample and a description; then
  * the keys that may follow a colon. */

@@ -207,6 +207,34 @@ dl_status dl_roofline_of(const dl_gpu_model *gpu, dl_arithmetic arithmetic,
     return DL_OK;
 }
 
+const dl_gpu_kernels *dl_roofline_kernels(const dl_gpu_model *gpu, dl_model_class class,
+                                          dl_arithmetic arithmetic)
+{
+    const dl_gpu_kernels *kernels = &gpu->kernels[arithmetic];
+    return class == DL_MODEL_TRANSFORMER && kernels->known ? kernels : NULL;
+}
+
+void dl_roofline_take(dl_roofline *roofline, const dl_gpu_kernels *kernels)
+{
+    const double flop_per_s = kernels->products[DL_PRODUCT_FORWARD].flop_per_s.value;
+    if (roofline->bytes_per_number == 4) { /* fused attention in 16 bits keeps its own */
+        for (int k = DL_ATTENTION_FUSED; k <= DL_ATTENTION_CUDNN; k++)
+            roofline->attention_flop_per_s[k] = flop_per_s;
+    }
+    roofline->kernels = kernels;
+    roofline->flop_per_s = roofline->odd_flop_per_s = flop_per_s;
+    roofline->bytes_per_s = kernels->move_bytes_per_s.value;
+    roofline->kernel_ns = kernels->move_ns.value;
+}
+
+double dl_roofline_product_ns(const dl_product_rates *rates, double flop, double weight_bytes,
+                              double other_bytes)
+{
+    return rates->fixed_ns.value + DL_NS_PER_S * weight_bytes / rates->bytes_per_s.value +
+           DL_NS_PER_S *
+               fmax(flop / rates->flop_per_s.value, other_bytes / rates->bytes_per_s.value);
+}
+
 static bool in_half(const dl_roofline *roofline)
 {
     return roofline->bytes_per_number < 4;
@@ -279,10 +307,37 @@ static double flop_rate(const dl_roofline *roofline, const dl_layer_part *part)
                                  : roofline->flop_per_s;
 }
 
+/* Time of a part's products by measured kernels: of one sample, and what does not depend on the
+ * batch. Its gradients share its flop, bytes and kernels. */
+static dl_pass_time measured_time(const dl_roofline *roofline, const dl_layer_part *part)
+{
+    const int gradients = part->product.gradients, each = gradients > 0 ? gradients : 1;
+    const double weights = part->weights * roofline->bytes_per_number / each;
+    dl_pass_time time = {0, 0};
+    for (int g = 0; g < each; g++) {
+        const dl_product_rates *rates =
+            &roofline->kernels->products[gradients > 0 ? DL_PRODUCT_DATA + g : DL_PRODUCT_FORWARD];
+        const double fixed_ns = rates->fixed_ns.value;
+        time.per_sample_ns +=
+            dl_roofline_product_ns(rates, part->flop / each, 0, part_bytes(roofline, part) / each) -
+            fixed_ns;
+        time.fixed_ns += dl_roofline_product_ns(rates, 0, weights, 0) - fixed_ns +
+                         fixed_ns * part->kernels / each;
+    }
+    return time;
+}
+
+static bool is_product(const dl_layer_part *part)
+{
+    return part->flop > 0 && !part->attention;
+}
+
 /* Time of one sample. */
 static double part_ns(const dl_roofline *roofline, const dl_layer_part *part)
 {
     const double byte_ns = DL_NS_PER_S / roofline->bytes_per_s;
+    if (roofline->kernels != NULL && is_product(part))
+        return measured_time(roofline, part).per_sample_ns;
     return fmax(DL_NS_PER_S * part->flop / flop_rate(roofline, part),
                 part_bytes(roofline, part) * byte_ns) +
            made_bytes(roofline, part) * byte_ns;
@@ -294,15 +349,20 @@ dl_pass_time dl_roofline_pass(const dl_roofline *roofline, const dl_layer_pass *
     dl_pass_time time = {0, 0};
     for (int p = 0; p < pass->count; p++) {
         const dl_layer_part *part = &pass->parts[p];
-        const bool product = part->flop > 0 && !part->attention;
+        const bool product = is_product(part);
+        const bool measured = product && roofline->kernels != NULL;
         const int others = (product ? 0 : part->kernels) +
                            (in_half(roofline) ? part->kernels_in_half : 0) +
                            (in_eight(roofline) ? part->eight.kernels : 0);
+        const double weights = in_half(roofline) ? part->half_weights
+                               : measured        ? 0
+                                                 : part->weights;
         time.per_sample_ns += part_ns(roofline, part);
-        time.fixed_ns += byte_ns * roofline->bytes_per_number *
-                             (in_half(roofline) ? part->half_weights : part->weights) +
+        time.fixed_ns += byte_ns * roofline->bytes_per_number * weights +
                          others * roofline->kernel_ns +
-                         (product ? part->kernels * roofline->product_ns : 0);
+                         (measured  ? measured_time(roofline, part).fixed_ns
+                          : product ? part->kernels * roofline->product_ns
+                                    : 0);
     }
     return time;
 }
@@ -509,6 +569,8 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
     }
     dl_status status = dl_roofline_of(gpu, arithmetic, efficiency, &roofline, err);
     if (status != DL_OK) return status;
+    const dl_gpu_kernels *kernels = dl_roofline_kernels(gpu, architecture->class, arithmetic);
+    if (kernels != NULL) dl_roofline_take(&roofline, kernels);
     *costs = (dl_costs){
         .path = dl_format("(%s)", architecture->name),
         .workload = dl_format("%s, %s, %s", architecture->name, dl_arithmetic_names[arithmetic],

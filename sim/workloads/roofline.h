@@ -76,6 +76,7 @@ const dl_efficiency *dl_efficiency_of(const char *gpu, dl_model_class class,
 
 /* The rates that kernels reach. */
 typedef struct dl_roofline {
+    const dl_gpu_kernels *kernels; /* borrowed; products by these, where measured; NULL */
     double flop_per_s, bytes_per_s, bytes_per_number, kernel_ns, product_ns;
     double fp8_flop_per_s; /* of dl_eight_bits; 0: not in fp8 */
     bool tensor_cores;
@@ -88,6 +89,18 @@ typedef struct dl_roofline {
 dl_status dl_roofline_of(const dl_gpu_model *gpu, dl_arithmetic arithmetic,
                          const dl_efficiency *efficiency, dl_roofline *roofline,
                          dl_error *err) DL_MUST_CHECK;
+
+/* The GPU's own kernels, with which transformers are estimated; NULL: not measured. Its times are
+ * those of kernels one by one, so that a step takes longer by the same factor as others. */
+const dl_gpu_kernels *dl_roofline_kernels(const dl_gpu_model *gpu, dl_model_class class,
+                                          dl_arithmetic arithmetic);
+
+/* Puts the measured kernels in place of the estimated rates. */
+void dl_roofline_take(dl_roofline *roofline, const dl_gpu_kernels *kernels);
+
+/* Time of a product by a pass' three numbers. */
+double dl_roofline_product_ns(const dl_product_rates *rates, double flop, double weight_bytes,
+                              double other_bytes);
 
 /* Time of a pass: fixed + per_sample batch. */
 typedef struct dl_pass_time {

@@ -128,6 +128,11 @@ static void add_product(dl_architecture_layer *layer, const dl_transformer *s, d
     dl_layer_part *backward =
         dl_pass_add(&layer->backward, ways * flop, ways * numbers, ways * weights, ways * products);
     forward->narrow = backward->narrow = fmin(inputs, outputs) < DL_NARROW;
+    forward->product = (dl_layer_product){.rows = rows, .inputs = inputs, .matrices = products};
+    for (int m = 0; m < products; m++)
+        forward->product.outputs[m] = products > 1 ? part_of(s, outputs, matrices, m) : outputs;
+    backward->product = forward->product;
+    backward->product.gradients = ways;
     if (frozen) {
         layer->frozen_flop += flop;
         forward->half_weights = backward->half_weights =
@@ -167,7 +172,10 @@ static void add_adapter(dl_architecture_layer *layer, const dl_transformer *s, d
     const double in = s->tokens * inputs, between = s->tokens * s->rank, out = s->tokens * outputs;
     const double flop = 2 * s->tokens * (down + up), numbers = in + 2 * between + out;
     dl_pass_add(&layer->forward, flop, numbers, down + up, 2)->narrow = true;
-    dl_pass_add(&layer->backward, 2 * flop, 2 * numbers, 2 * (down + up), 4)->narrow = true;
+    dl_layer_part *backward =
+        dl_pass_add(&layer->backward, 2 * flop, 2 * numbers, 2 * (down + up), 4);
+    backward->narrow = true;
+    backward->product.gradients = 2;
     add_elementwise(layer, (s->fused ? 3 : 5) * out, 2 * out + 3 * in, 2);
     layer->kept_numbers += between;
     dl_layer_add_tensors(layer, 1, down);
@@ -339,7 +347,8 @@ static void add_attention(dl_architecture_layer *layer, const dl_transformer *s)
         add_plain_scores(layer, s);
     }
     dl_pass_add(&layer->forward, flop / 2, query + key + scores, 0, 1);
-    dl_pass_add(&layer->backward, 2 * flop, 4 * (query + key + scores), 0, 4);
+    dl_pass_add(&layer->backward, 2 * flop, 4 * (query + key + scores), 0, 4)->product.gradients =
+        2;
 }
 
 /* Gradients in memory at once while that of the activation is computed: those of its inputs, of the
@@ -384,6 +393,7 @@ static void recompute_products(dl_architecture_layer *layer, const dl_transforme
         *copy = *part;
         copy->flop *= share;
         copy->numbers *= share;
+        if (share < 1) copy->product.rows = 0;
     }
     keep_only(layer,
               s->tokens *

@@ -604,6 +604,64 @@ static void adapters_by_hand(void **state)
     free(four_text);
 }
 
+static int64_t count_of(const dl_step_product *products, size_t count, dl_product_pass pass,
+                        int64_t inputs, int64_t outputs)
+{
+    for (size_t i = 0; i < count; i++)
+        if (products[i].pass == pass && products[i].inputs == inputs &&
+            products[i].outputs == outputs)
+            return products[i].count;
+    return 0;
+}
+
+/* GPT-2 with two blocks of width 64 and 3 sequences of 32 tokens: 96 rows. Queries, keys and values are
+ * one product, and the head's has no bias; their flop are all but those of attention, twice 4 x 32 x 32
+ * x 64 / 2 for each sequence. Llama's three products are apart, gate and up equal. */
+static void products_of_a_step_are_listed(void **state)
+{
+    (void)state;
+    dl_step_product *products = NULL;
+    dl_architecture a =
+        make("transformer:layers=2,width=64,heads=4,sequence=32,vocabulary=100,positions=32");
+    size_t count = dl_architecture_products(&a, 3, &products);
+    assert_int_equal(count, 3 * 5);
+    double flop = 0;
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(products[i].rows, 96);
+        if (products[i].pass == DL_PRODUCT_FORWARD)
+            flop += 2.0 * 96 * (double)(products[i].inputs * products[i].outputs) *
+                    (double)products[i].count;
+    }
+    assert_true(near_scaled(flop, 3 * (forward_flop(&a) - 2 * 4 * 32 * 32 * 64 / 2), 0, 1e-12));
+    for (int pass = 0; pass < DL_PRODUCT_PASSES; pass++) {
+        assert_int_equal(count_of(products, count, (dl_product_pass)pass, 64, 192), 2);
+        assert_int_equal(count_of(products, count, (dl_product_pass)pass, 64, 64), 2);
+        assert_int_equal(count_of(products, count, (dl_product_pass)pass, 64, 256), 2);
+        assert_int_equal(count_of(products, count, (dl_product_pass)pass, 256, 64), 2);
+        assert_int_equal(count_of(products, count, (dl_product_pass)pass, 64, 100), 1);
+    }
+    free(products);
+    dl_architecture_free(&a);
+    a = make(
+        "llama:layers=1,width=64,heads=4,kv_heads=2,feed_forward=96,sequence=32,vocabulary=100");
+    count = dl_architecture_products(&a, 1, &products);
+    assert_int_equal(count_of(products, count, DL_PRODUCT_FORWARD, 64, 64),
+                     2); /* queries, output */
+    assert_int_equal(count_of(products, count, DL_PRODUCT_FORWARD, 64, 32), 2);
+    assert_int_equal(count_of(products, count, DL_PRODUCT_WEIGHT, 64, 96), 2);
+    free(products);
+    dl_architecture_free(&a);
+    /* Frozen weights have no gradient; recomputed products are forward ones. */
+    a = make("llama:layers=1,width=64,heads=4,feed_forward=96,sequence=32,vocabulary=100,"
+             "recompute=full,lora=8");
+    count = dl_architecture_products(&a, 1, &products);
+    assert_int_equal(count_of(products, count, DL_PRODUCT_FORWARD, 64, 96), 4);
+    assert_int_equal(count_of(products, count, DL_PRODUCT_DATA, 64, 96), 2);
+    assert_int_equal(count_of(products, count, DL_PRODUCT_WEIGHT, 64, 96), 0);
+    free(products);
+    dl_architecture_free(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -617,6 +675,7 @@ int main(void)
         cmocka_unit_test(llama_like_blocks),
         cmocka_unit_test(a_llama_block_as_pytorch_runs_it),
         cmocka_unit_test(a_bert_block_as_pytorch_runs_it),
+        cmocka_unit_test(products_of_a_step_are_listed),
         cmocka_unit_test(resnet50_sums),
         cmocka_unit_test(a_convolution_by_hand),
         cmocka_unit_test(images_in_the_default_order_are_converted),

@@ -469,6 +469,47 @@ static void inputs_are_kept_in_eight_bits(void **state)
     }
 }
 
+/* Forward 100 Gflop/s, 10 bytes a ns, 1 us; gradients of inputs at half, of weights at a quarter of the
+ * rates, with 2 and 3 us; moves at 20 bytes a ns and 5 us each. */
+static dl_gpu_model measured_gpu(void)
+{
+    dl_gpu_model model = gpu();
+    dl_gpu_kernels *k = &model.kernels[DL_FP32];
+    k->known = true;
+    k->move_bytes_per_s = known(20e9);
+    k->move_ns = known(5000);
+    for (int pass = 0; pass < DL_PRODUCT_PASSES; pass++)
+        k->products[pass] = (dl_product_rates){known(100e9 / (1 << pass)),
+                                               known(10e9 / (1 << pass)), known(1000 * (pass + 1))};
+    return model;
+}
+
+/* Forward: 1e6 flop take 10 us, 1000 numbers of 4 bytes 400 ns: 10000; 500 weights 200; two kernels 2000.
+ * Backward twice all of it, half for each gradient: 20000 + 40000, weights 400 + 800, two kernels each 4000
+ * + 6000. A move of 5000 numbers takes 1000, and 5000. */
+static void products_take_what_was_measured(void **state)
+{
+    (void)state;
+    const dl_gpu_model model = measured_gpu();
+    const dl_efficiency *e = dl_efficiency_of("toy", DL_MODEL_TRANSFORMER, DL_FP32);
+    dl_roofline roofline = {0};
+    assert_int_equal(dl_roofline_of(&model, DL_FP32, e, &roofline, NULL), DL_OK);
+    assert_null(dl_roofline_kernels(&model, DL_MODEL_CONVOLUTION, DL_FP32));
+    assert_null(dl_roofline_kernels(&model, DL_MODEL_TRANSFORMER, DL_TF32));
+    dl_roofline_take(&roofline, dl_roofline_kernels(&model, DL_MODEL_TRANSFORMER, DL_FP32));
+    const dl_layer_pass forward = {{{.flop = 1e6, .numbers = 1000, .weights = 500, .kernels = 2},
+                                    {.numbers = 5000, .kernels = 1}},
+                                   2};
+    const dl_layer_pass backward = {
+        {{.flop = 2e6, .numbers = 2000, .weights = 1000, .kernels = 4, .product.gradients = 2}}, 1};
+    dl_pass_time time = dl_roofline_pass(&roofline, &forward);
+    assert_true(near_scaled(time.per_sample_ns, 10000 + 1000, 0, 1e-12));
+    assert_true(near_scaled(time.fixed_ns, 200 + 2000 + 5000, 0, 1e-12));
+    time = dl_roofline_pass(&roofline, &backward);
+    assert_true(near_scaled(time.per_sample_ns, 60000, 0, 1e-12));
+    assert_true(near_scaled(time.fixed_ns, 400 + 800 + 4000 + 6000, 0, 1e-12));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -479,6 +520,7 @@ int main(void)
         cmocka_unit_test(fused_attention_has_its_own_rate),
         cmocka_unit_test(long_sequences_are_less_certain),
         cmocka_unit_test(kernels_that_were_measured_one_by_one),
+        cmocka_unit_test(products_take_what_was_measured),
         cmocka_unit_test(the_usual_arithmetic_is_what_all_gpus_have),
         cmocka_unit_test(odd_rows_are_slow_on_tensor_cores),
         cmocka_unit_test(a_rate_that_is_not_known_is_an_error),
