@@ -386,11 +386,13 @@ static dl_status run_gpus(const bench_options *options, const bench_setup *setup
 /* Sets *overhead if the argument is "overhead"; DL_ERR_USAGE for any other one. */
 static dl_status check_form(const dl_text_list *positional, bool *overhead, dl_error *err)
 {
-    static const char *const forms[] = {"overhead"};
+    static const char *const forms[] = {"overhead", "shapes"};
     *overhead = positional->count == 1;
     if (positional->count == 0 || strcmp(positional->items[0], forms[0]) == 0) return DL_OK;
+    if (strcmp(positional->items[0], forms[1]) == 0)
+        return dl_error_set(err, DL_ERR_USAGE, "'shapes' comes before its options");
     char hint[128];
-    dl_names_hint(hint, sizeof hint, positional->items[0], forms, 1);
+    dl_names_hint(hint, sizeof hint, positional->items[0], forms, DL_LENGTH(forms));
     return dl_error_set(err, DL_ERR_USAGE, "unknown benchmark '%s'%s", positional->items[0], hint);
 }
 
@@ -585,6 +587,13 @@ int dl_cmd_bench(int argc, char **argv)
         argv[i] = NULL;
         return bench_of(i, argv, argv + i + 1);
     }
+    if (argc > 1 && strcmp(argv[1], "shapes") == 0) {
+        char *name = dl_format("%s shapes", argv[0]);
+        argv[1] = name;
+        const int code = dl_cmd_bench_shapes(argc - 1, argv + 1);
+        free(name);
+        return code;
+    }
     bench_options options = {.workload = dl_workload_options_default(),
                              .batch = "32,64,128",
                              .device = "cpu",
@@ -594,10 +603,11 @@ int dl_cmd_bench(int argc, char **argv)
     dl_workload_options_table(&options.workload, table + OWN_OPTION_COUNT);
     const dl_command command = {
         .program = argv[0],
-        .positional = "[overhead]",
+        .positional = "[overhead|shapes]",
         .summary =
             "Measure the costs of copies, averages, updates, waiting, and of several steps side by "
-            "side on this machine. With 'overhead': the cost of recording a run. With '--of "
+            "side on this machine. With 'overhead': the cost of recording a run. With 'shapes' "
+            "(see shapes --help): times of matrix products by shape. With '--of "
             "PROGRAM ...' (after its own options, see --help --of): steps of copies of any program "
             "side by side.",
         .options = table,

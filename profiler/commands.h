@@ -6,6 +6,7 @@
 
 int dl_cmd_train(int argc, char **argv);
 int dl_cmd_bench(int argc, char **argv);
+int dl_cmd_bench_shapes(int argc, char **argv); /* argv[0] is "dlprof bench shapes" */
 int dl_cmd_run(int argc, char **argv);
 int dl_cmd_info(int argc, char **argv);
 int dl_cmd_machine(int argc, char **argv);

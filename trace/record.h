@@ -87,6 +87,12 @@ typedef struct dl_record {
  *                                                              another thread's node
  *   "fp16_encode", "fp16_decode", "1bit_encode", "1bit_decode"
  *              one vector   -            working      -        to and from a message
+ * of dlprof bench shapes, of a device (worker) or of cores (threads); step: the round
+ *   "forward 2048x512x1536", "data ...", "weight ..."
+ *              operands     -            working      0, or    one product (trace/shape.h); samples:
+ *              and result                             its number in a step of the network
+ *   "move"     read and     -            working      -        to += from
+ *              written
  * and of GPUs, see profiler/bench/bench_gpu.h.
  */
 

@@ -41,6 +41,12 @@ endif()
 dl_add_test(test_device_options unit LINK dl_profiler EXTRA doubles/fake_device.c)
 dl_add_test(test_run_meta unit LINK dl_profiler EXTRA doubles/fake_device.c)
 dl_add_test(test_bench_gpu unit LINK dl_profiler EXTRA doubles/fake_device.c)
+dl_add_test(test_bench_shapes unit LINK dl_profiler EXTRA doubles/fake_device.c)
+if(TARGET dlcal AND TARGET dlsim)
+    add_test(NAME test_shapes COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_shapes.sh $<TARGET_FILE:dlprof>
+             $<TARGET_FILE:dlcal> $<TARGET_FILE:dlsim> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    set_tests_properties(test_shapes PROPERTIES LABELS unit)
+endif()
 
 # The programs on a GPU, end to end, with a device that calculates on the processor in CUDA's place.
 # Its library takes the kernels as they are, which a sanitizer's cannot be linked into.

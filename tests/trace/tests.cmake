@@ -1,4 +1,4 @@
-foreach(module record distribution print held_file dlt dlt_codec dlt_meta activity_codec
+foreach(module shape record distribution print held_file dlt dlt_codec dlt_meta activity_codec
         training_steps training_summary training_export
         activity activity_launches activity_timeline activity_collectives activity_host activity_summary
         activity_info activity_steps cpu_steps activity_tracks activity_label activity_export

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Products by shape from the machine to a prediction: dlprof bench shapes, dlcal shapes, dlsim.
+# Usage: test_shapes.sh DLPROF DLCAL DLSIM
+set -u
+dlprof=$1
+dlcal=$2
+dlsim=$3
+tested=$dlprof
+# shellcheck source=tests/expect.sh
+source "$(dirname "$0")/../expect.sh"
+
+net=transformer:layers=2,width=64,heads=4,sequence=32,vocabulary=200,positions=32
+expect 0 "dlcal shapes makes a machine file from it" bench shapes --quick --workload "$net" \
+    --threads 1 -o small.dlt
+expect 0 "forward 256x64x192" info small.dlt
+expect 2 "'shapes' comes before its options" bench --quick shapes
+expect 2 "--workload is missing" bench shapes --quick
+expect 2 "'transformer'" bench shapes --quick --workload transformr
+expect 2 "the process may use" bench shapes --quick --workload "$net" --threads 4000
+expect 2 "the processor has fp32 only" bench shapes --quick --workload "$net" --math fp16
+
+tested=$dlcal
+expect 0 "errors on the products of $net, batch 8, which no fit has seen" shapes small.dlt -o m.ini
+expect 0 "machine written to n.ini" shapes small.dlt --machine 1xrtx3090 -o n.ini
+expect 1 "it has [kernels cores fp32] already" shapes small.dlt --machine m.ini -o o.ini
+expect 2 "would overwrite the trace" shapes small.dlt -o small.dlt
+printf 'no trace' >not.dlt
+expect 1 "not.dlt" shapes not.dlt -o o.ini
+
+tested=$dlsim
+run=(--workload "$net" --batch 8 --workers 1)
+expect 0 "products and copies in fp32 that were measured one by one on cores" "${run[@]}" \
+    --machine m.ini -o m.csv
+# The kernels of n.ini are those of the RTX 3090 in fp32 only.
+expect 0 "measured one by one on rtx3090" "${run[@]}" --machine n.ini --set workload.arithmetic=fp32 \
+    -o n.csv
+expect 0 "of the bf16 flop rate" "${run[@]}" --machine n.ini -o n16.csv
+# A tenth of the rates and ten times the times take ten times as long.
+awk '/_flop_per_s|_bytes_per_s/ && !/^memory/ { sub(/= [^f|B]*/, "= " $3 / 10) }
+    / = .*ns, fitted/ { sub(/= [^n]*/, "= " 10 * $3) } { print }' m.ini >slow.ini
+step() {
+    "$dlsim" "${run[@]}" --machine "$1" --set noise.compute_sd=0 -q -o out.csv >/dev/null 2>&1
+    awk -F, '/^#/ { next } !at { for (i = 1; i <= NF; i++) if ($i == "step_s") at = i; next }
+        { print $at }' out.csv
+}
+if [ "$failures" -gt 0 ]; then exit 1; fi
+fast=$(step m.ini) slow=$(step slow.ini)
+if ! awk -v a="$fast" -v b="$slow" 'BEGIN { exit !(a > 0 && b > 5 * a && b < 11 * a) }'; then
+    echo "FAIL: a step of $fast s, ten times slower kernels $slow s"
+    failures=$((failures + 1))
+fi
+exit "$((failures > 0))"

@@ -1,0 +1,31 @@
+/* Products of linear layers as samples of a micro-benchmark name them. */
+#ifndef DL_TRACE_SHAPE_H
+#define DL_TRACE_SHAPE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/machine.h"
+
+/* A product of one of a layer's three passes, with 2 rows inputs outputs flop each. Matrices lie as
+ * in PyTorch, weights as outputs x inputs. */
+typedef struct dl_shape_product {
+    dl_product_pass pass;
+    int64_t rows, inputs, outputs; /* 1 to DL_SHAPE_MAX */
+} dl_shape_product;
+
+#define DL_SHAPE_MAX (1 << 24)
+#define DL_SHAPE_NAME_BYTES 64
+
+/* Writes "forward 2048x512x1536" (rows x inputs x outputs) to name; returns it. */
+const char *dl_shape_name(char name[DL_SHAPE_NAME_BYTES], const dl_shape_product *product);
+
+/* Reads such a name; false if it is another one. */
+bool dl_shape_parse(const char *name, dl_shape_product *product);
+
+double dl_shape_flop(const dl_shape_product *product);
+/* Numbers of the weights or their gradient, and of the two other matrices. */
+double dl_shape_weights(const dl_shape_product *product);
+double dl_shape_others(const dl_shape_product *product);
+
+#endif
