@@ -9,6 +9,7 @@ int dl_calibrate_info(int argc, char **argv);  /* sums up traces of other profil
 int dl_calibrate_links(int argc, char **argv); /* times of copies and collectives by size */
 int dl_calibrate_predict(int argc, char **argv); /* modelled collectives in a trace */
 int dl_calibrate_replay(int argc, char **argv);  /* times traces again by their dependencies */
+int dl_calibrate_shapes(int argc, char **argv);  /* times of matrix products by shape */
 int dl_calibrate_table(int argc, char **argv);   /* fits costs to measured throughputs */
 
 #endif

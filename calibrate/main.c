@@ -88,6 +88,8 @@ int main(int argc, char **argv)
          dl_calibrate_predict},
         {"replay", "Simulate a trace's steps from durations and dependencies; what if.",
          dl_calibrate_replay},
+        {"shapes", "Fit times of matrix products by shape, and write a machine file.",
+         dl_calibrate_shapes},
         {"table", "Fit costs to a table of measured throughputs, by simulation.",
          dl_calibrate_table},
     };

@@ -2,7 +2,7 @@ foreach(module notes cost_file json_report dataset step_runs gpu_facts launch_ga
     dl_add_test(test_${module} unit LINK dl_calibrate
                 EXTRA ${CMAKE_CURRENT_LIST_DIR}/calibrate_traces.c)
 endforeach()
-foreach(module fit operations step_noise contention communication_costs exchange_runs recording_cost memory)
+foreach(module fit operations step_noise contention communication_costs exchange_runs recording_cost memory shapes_fit)
     dl_add_test(test_${module} model LINK dl_calibrate)
 endforeach()
 # With the reports, which print a whole calibration.

@@ -1,0 +1,86 @@
+/* dlcal shapes: kernels of a device from a trace of dlprof bench shapes. */
+#include <stdlib.h>
+
+#include "calibrate/commands.h"
+#include "calibrate/shapes.h"
+#include "common/alloc.h"
+#include "common/file.h"
+#include "common/options.h"
+#include "common/output.h"
+#include "sim/scenario/machine_catalogue.h"
+
+typedef struct settings {
+    const char *machine, *output;
+} settings;
+
+/* The text of the machine, a file or a name; *text stays NULL without one. */
+static dl_status read_base(const char *machine, char **text, dl_error *err)
+{
+    size_t bytes = 0;
+    if (machine == NULL) return DL_OK;
+    if (!dl_machine_is_known(machine)) return dl_file_read(machine, text, &bytes, err);
+    char *own = dl_machine_file(machine);
+    const dl_status status = own != NULL ? dl_file_read(own, text, &bytes, err)
+                                         : dl_machine_make_text(machine, text, err);
+    free(own);
+    return status;
+}
+
+static dl_status write_text(const char *path, const char *text, dl_error *err)
+{
+    dl_output output = {0};
+    const dl_status status = dl_output_open(&output, path, err);
+    if (status == DL_OK) fputs(text, output.out);
+    return dl_output_end(&output, status, err);
+}
+
+static dl_status fit(const dl_text_list *paths, void *user, dl_error *err)
+{
+    const settings *set = user;
+    const dl_file_role output = {"--output", set->output};
+    const dl_file_role inputs[] = {{"the trace", paths->items[0]},
+                                   {"the machine file", set->machine}};
+    dl_trace trace = {0};
+    dl_shapes shapes = {0};
+    char *base = NULL, *text = NULL;
+    dl_status status = dl_outputs_check(&output, 1, inputs, 2, err);
+    if (status == DL_OK) status = read_base(set->machine, &base, err);
+    if (status == DL_OK) status = dl_trace_read(&trace, paths->items[0], err);
+    if (status == DL_OK) status = dl_shapes_fit(&shapes, &trace, err);
+    if (status == DL_OK) dl_shapes_print(&shapes, stdout);
+    if (status == DL_OK) {
+        status = dl_shapes_machine(&shapes, base, set->machine != NULL ? set->machine : set->output,
+                                   &text, err);
+    }
+    if (status == DL_OK) status = write_text(set->output, text, err);
+    status = dl_outputs_end(status, err);
+    if (status == DL_OK) printf("\nmachine written to %s\n", set->output);
+    dl_shapes_free(&shapes);
+    dl_trace_free(&trace);
+    free(base);
+    free(text);
+    return status;
+}
+
+int dl_calibrate_shapes(int argc, char **argv)
+{
+    settings set = {.output = "machine.ini"};
+    const dl_option options[] = {
+        DL_OPT_TEXT("machine", 0, &set.machine, "NAME",
+                    "The machine to which the kernels are added: a file or a name (dlsim "
+                    "--machines), of GPUs of one model (default: the cores as one device)."),
+        DL_OPT_TEXT("output", 'o', &set.output, "FILE", "Machine file to write."),
+    };
+    const dl_command command = {
+        .program = argv[0],
+        .positional = "TRACE",
+        .summary = "Fit the times of matrix products by shape, three numbers for each pass, to a "
+                   "trace of dlprof bench shapes; print standard errors, and the errors on the "
+                   "products of the network that was asked for, which the fit has not seen. Write "
+                   "a machine file whose [kernels] dlsim estimates transformers with.",
+        .options = options,
+        .option_count = sizeof options / sizeof *options,
+        .positional_min = 1,
+        .positional_max = 1};
+    return dl_command_main(&command, argc, argv, fit, &set);
+}

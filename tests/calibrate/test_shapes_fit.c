@@ -1,0 +1,167 @@
+/* The fit of products by shape to traces whose numbers are known. */
+#include "calibrate/shapes.h"
+
+#include <gsl/gsl_errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/check.h"
+#include "tests/hand_trace.h"
+#include "tests/near.h"
+
+/* 80 Gflop/s, 8 bytes a ns, 20 us: a product takes 20000 + 4 weights / 8 +
+ * max(flop / 80, 4 others / 8) ns. Gradients of inputs are twice, of weights four times as slow. */
+static double true_ns(const dl_shape_product *p)
+{
+    const double ns =
+        20000 + dl_shape_weights(p) / 2 + fmax(dl_shape_flop(p) / 80, dl_shape_others(p) / 2);
+    return ns * (p->pass == DL_PRODUCT_FORWARD ? 1 : p->pass == DL_PRODUCT_DATA ? 2 : 4);
+}
+
+static void add(dl_trace *trace, dl_shape_product product, uint32_t step_count, double factor)
+{
+    char name[DL_SHAPE_NAME_BYTES];
+    const uint32_t id = hand_name(trace, dl_shape_name(name, &product));
+    for (uint32_t round = 0; round < 3; round++) {
+        dl_record *r = hand_record(trace, DL_RECORD_BENCH, 0, 0,
+                                   (int64_t)(factor * true_ns(&product) * (1 + 0.05 * round)));
+        r->name = id;
+        r->step = round;
+        r->samples = step_count;
+        r->threads = 2;
+    }
+}
+
+/* Moves at 10 bytes a ns and 3 us each. */
+static void add_moves(dl_trace *trace)
+{
+    const uint32_t id = hand_name(trace, "move");
+    for (uint64_t bytes = 100000; bytes <= 100000000; bytes *= 10) {
+        dl_record *r = hand_record(trace, DL_RECORD_BENCH, 0, 0, 3000 + (int64_t)bytes / 10);
+        r->name = id;
+        r->bytes = bytes;
+        r->threads = 2;
+    }
+}
+
+/* The network's one product takes `factor` times as long as it would by the numbers. */
+static dl_trace make(int spread, double factor, const char *kind)
+{
+    static const int64_t shapes[][3] = {{2048, 1024, 1024}, {1024, 256, 1024}, {4096, 16, 384},
+                                        {512, 2048, 512},   {64, 64, 64},      {8192, 8, 256},
+                                        {1024, 64, 16},     {128, 2048, 8},    {32, 32, 32}};
+    dl_trace trace = hand_trace();
+    hand_meta(&trace, "kind", kind);
+    hand_meta(&trace, "arithmetic", "fp32");
+    hand_meta(&trace, "where", "cores");
+    hand_meta(&trace, "threads", "2");
+    hand_meta(&trace, "device", "test box");
+    hand_meta(&trace, "device_memory_bytes", "8000000000");
+    hand_meta(&trace, "workload", "gpt2");
+    hand_meta(&trace, "batch", "8");
+    for (int pass = 0; pass < DL_PRODUCT_PASSES; pass++) {
+        for (int i = 0; i < spread; i++)
+            add(&trace,
+                (dl_shape_product){(dl_product_pass)pass, shapes[i][0], shapes[i][1], shapes[i][2]},
+                0, 1);
+        add(&trace, (dl_shape_product){(dl_product_pass)pass, 700, 300, 500}, 12, factor);
+    }
+    add_moves(&trace);
+    return trace;
+}
+
+/* The median of three rounds is 1.05 of the numbers' time, so rates are lower and times longer by
+ * that; the last round takes 1.10 of the first. */
+static void three_numbers_are_found_again(void **state)
+{
+    (void)state;
+    dl_trace trace = make(9, 1.25, "shapes");
+    dl_shapes shapes = {0};
+    dl_error err = {0};
+    if (dl_shapes_fit(&shapes, &trace, &err)) fail_msg("%s", err.text);
+    for (int pass = 0; pass < DL_PRODUCT_PASSES; pass++) {
+        const dl_shape_fit *fit = &shapes.passes[pass];
+        const double slower = 1.05 * (pass == 0 ? 1 : pass == 1 ? 2 : 4);
+        assert_int_equal(fit->shapes, 9);
+        assert_true(near_scaled(fit->flop_per_s.value, 80e9 / slower, 0, 1e-3));
+        assert_true(near_scaled(fit->bytes_per_s.value, 8e9 / slower, 0, 1e-3));
+        assert_true(near_scaled(fit->fixed_ns.value, 20000 * slower, 0, 1e-3));
+        assert_true(fit->flop_per_s.error_frac < 1e-3 && !fit->flop_per_s.at_limit);
+        assert_true(fit->inside.max < 1e-3);
+        /* Predicted 1 of 1.25. */
+        assert_int_equal(fit->left_out.count, 1);
+        assert_true(near_scaled(fit->left_out.mean, 0.2, 0, 2e-3));
+        assert_true(near_scaled(fit->left_out.sum_frac, -0.2, 0, 2e-3));
+    }
+    assert_int_equal(shapes.all.count, 3);
+    assert_true(near_scaled(shapes.all.max, 0.2, 0, 2e-3));
+    assert_true(near_scaled(shapes.move_bytes_per_s.value, 10e9, 0, 1e-6));
+    assert_true(near_scaled(shapes.move_ns.value, 3000, 0, 1e-3));
+    assert_true(near_scaled(shapes.drift, 1.1, 0, 1e-3));
+    dl_shapes_free(&shapes);
+    dl_trace_free(&trace);
+}
+
+/* The machine's own device, and that of another machine's text, have the numbers. */
+static void a_machine_file_has_them(void **state)
+{
+    (void)state;
+    dl_trace trace = make(9, 1, "shapes");
+    dl_shapes shapes = {0};
+    dl_machine machine = {0};
+    char *text = NULL, *more = NULL;
+    dl_error err = {0};
+    assert_int_equal(dl_shapes_fit(&shapes, &trace, &err), DL_OK);
+    if (dl_shapes_machine(&shapes, NULL, "m.ini", &text, &err)) fail_msg("%s", err.text);
+    assert_int_equal(dl_machine_read_text(&machine, "m.ini", text, strlen(text), &err), DL_OK);
+    const dl_gpu_kernels *kernels = &machine.models[0].kernels[DL_FP32];
+    assert_string_equal(machine.models[0].name, "cores");
+    assert_true(kernels->known && !machine.models[0].kernels[DL_TF32].known);
+    assert_true(
+        near_scaled(kernels->products[DL_PRODUCT_DATA].flop_per_s.value, 80e9 / 2.1, 0, 1e-3));
+    assert_int_equal(kernels->products[DL_PRODUCT_WEIGHT].fixed_ns.origin, DL_ORIGIN_FITTED);
+    assert_true(near_scaled(kernels->move_bytes_per_s.value, 10e9, 0, 1e-5));
+    /* They are there now. */
+    assert_int_equal(dl_shapes_machine(&shapes, text, "m.ini", &more, &err), DL_ERR_DATA);
+    assert_non_null(strstr(err.text, "already"));
+    char *kernels_at = strstr(text, "; Fitted by");
+    assert_non_null(kernels_at);
+    *kernels_at = '\0';
+    shapes.on_cores = false;
+    assert_int_equal(dl_shapes_machine(&shapes, NULL, "m.ini", &more, &err), DL_ERR_USAGE);
+    if (dl_shapes_machine(&shapes, text, "m.ini", &more, &err)) fail_msg("%s", err.text);
+    assert_non_null(strstr(more, "[kernels cores fp32]"));
+    free(more);
+    free(text);
+    dl_machine_free(&machine);
+    dl_shapes_free(&shapes);
+    dl_trace_free(&trace);
+}
+
+static void traces_without_enough_are_refused(void **state)
+{
+    (void)state;
+    dl_error err = {0};
+    dl_trace few = make(3, 1, "shapes"), other = make(9, 1, "bench");
+    dl_shapes shapes = {0};
+    assert_int_equal(dl_shapes_fit(&shapes, &few, &err), DL_ERR_DATA);
+    assert_non_null(strstr(err.text, "3 spread shapes of products 'forward', 4 are needed"));
+    dl_shapes_free(&shapes);
+    assert_int_equal(dl_shapes_fit(&shapes, &other, &err), DL_ERR_DATA);
+    assert_non_null(strstr(err.text, "no trace of dlprof bench shapes"));
+    dl_shapes_free(&shapes);
+    dl_trace_free(&few);
+    dl_trace_free(&other);
+}
+
+int main(void)
+{
+    gsl_set_error_handler_off();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(three_numbers_are_found_again),
+        cmocka_unit_test(a_machine_file_has_them),
+        cmocka_unit_test(traces_without_enough_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
