@@ -316,6 +316,17 @@ static void sum_rows(void *sums, const void *matrix, int rows, int columns)
         (call){.run = run_sum_rows, .to = sums, .from = matrix, .rows = rows, .columns = columns});
 }
 
+static void run_add(dl_device *device, const call *c)
+{
+    (void)device;
+    real()->add(near_by(c->to), near_by(c->from), c->bytes);
+}
+
+static void add(void *to, const void *from, size_t count)
+{
+    issue((call){.run = run_add, .to = to, .from = from, .bytes = count});
+}
+
 static void run_relu(dl_device *device, const call *c)
 {
     (void)device;
@@ -764,6 +775,7 @@ static const dl_backend fake_backend = {
     .gemm = gemm,
     .repeat_row = repeat_row,
     .sum_rows = sum_rows,
+    .add = add,
     .relu = relu,
     .relu_backward = relu_backward,
     .softmax = softmax,
