@@ -17,10 +17,7 @@
 enum { FLOP, BYTES, FIXED, NUMBERS };
 static const double lowest[NUMBERS] = {1e6, 1e3, 1}, highest[NUMBERS] = {1e18, 1e15, 1e9};
 
-static double number_bytes(dl_arithmetic arithmetic)
-{
-    return arithmetic == DL_FP16 || arithmetic == DL_BF16 ? 2 : 4;
-}
+#define NUMBER_BYTES 4 /* in fp32 and tf32 */
 
 /* --- the trace ------------------------------------------------------------------------------- */
 
@@ -86,18 +83,16 @@ static void take_times(dl_shapes *shapes, const dl_trace *trace)
 typedef struct problem {
     const dl_shape_time *const *times;
     size_t count, without; /* left out: `without`, count: none */
-    dl_arithmetic arithmetic;
 } problem;
 
-double dl_shape_fit_ns(const dl_shape_fit *fit, dl_arithmetic arithmetic,
-                       const dl_shape_product *product)
+double dl_shape_fit_ns(const dl_shape_fit *fit, const dl_shape_product *product)
 {
-    const double bytes = number_bytes(arithmetic);
     const dl_product_rates rates = {.flop_per_s = {.value = fit->flop_per_s.value},
                                     .bytes_per_s = {.value = fit->bytes_per_s.value},
                                     .fixed_ns = {.value = fit->fixed_ns.value}};
-    return dl_roofline_product_ns(&rates, dl_shape_flop(product), bytes * dl_shape_weights(product),
-                                  bytes * dl_shape_others(product));
+    return dl_roofline_product_ns(&rates, dl_shape_flop(product),
+                                  NUMBER_BYTES * dl_shape_weights(product),
+                                  NUMBER_BYTES * dl_shape_others(product));
 }
 
 static dl_shape_fit fit_at(const double *logs)
@@ -118,8 +113,7 @@ static double sum_of_squares(const gsl_vector *logs, void *user)
     for (size_t i = 0; i < p->count; i++) {
         const dl_shape_time *time = p->times[i];
         if (i == p->without) continue;
-        const double off =
-            log(dl_shape_fit_ns(&fit, p->arithmetic, &time->product) / time->time_ns.value);
+        const double off = log(dl_shape_fit_ns(&fit, &time->product) / time->time_ns.value);
         sum += off * off;
     }
     for (int n = 0; n < NUMBERS; n++) { /* outside of the ranges it rises again */
@@ -253,9 +247,7 @@ static dl_shape_errors judge(const dl_shapes *shapes, int pass)
         const dl_shape_time *time = &shapes->times[i];
         if (time->step_count == 0 || is_spread(shapes, &time->product)) continue;
         if (pass >= 0 && time->product.pass != (dl_product_pass)pass) continue;
-        add_error(&list, i,
-                  dl_shape_fit_ns(&shapes->passes[time->product.pass], shapes->arithmetic,
-                                  &time->product),
+        add_error(&list, i, dl_shape_fit_ns(&shapes->passes[time->product.pass], &time->product),
                   time->time_ns.value, (double)time->step_count);
     }
     return end_errors(&list);
@@ -265,7 +257,7 @@ static dl_status fit_pass(dl_shapes *shapes, dl_product_pass pass, dl_error *err
 {
     const dl_shape_time **times = dl_calloc(shapes->count + 1, sizeof *times, "shapes");
     size_t *places = dl_calloc(shapes->count + 1, sizeof *places, "shapes");
-    problem p = {.times = times, .arithmetic = shapes->arithmetic};
+    problem p = {.times = times};
     for (size_t i = 0; i < shapes->count; i++) {
         if (shapes->times[i].step_count > 0 || shapes->times[i].product.pass != pass) continue;
         places[p.count] = i;
@@ -289,9 +281,8 @@ static dl_status fit_pass(dl_shapes *shapes, dl_product_pass pass, dl_error *err
             const dl_shape_time *time = times[p.without];
             search(&p, logs[p.without]);
             const dl_shape_fit other = fit_at(logs[p.without]);
-            add_error(&inside, places[p.without],
-                      dl_shape_fit_ns(&other, p.arithmetic, &time->product), time->time_ns.value,
-                      1);
+            add_error(&inside, places[p.without], dl_shape_fit_ns(&other, &time->product),
+                      time->time_ns.value, 1);
         }
         fit->inside = end_errors(&inside);
         set_number(&fit->flop_per_s, (const double(*)[NUMBERS])logs, p.count, FLOP);
@@ -366,7 +357,7 @@ static const char *meta(const dl_trace *trace, const char *key)
 
 dl_status dl_shapes_fit(dl_shapes *shapes, const dl_trace *trace, dl_error *err)
 {
-    const int arithmetic = dl_names_find(meta(trace, "arithmetic"), dl_arithmetic_names, DL_FP8);
+    const int arithmetic = dl_names_find(meta(trace, "arithmetic"), dl_arithmetic_names, DL_FP16);
     if (strcmp(meta(trace, "kind"), "shapes") != 0 || arithmetic < 0) {
         return dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
                                "it is no trace of dlprof bench shapes");

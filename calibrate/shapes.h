@@ -49,7 +49,7 @@ typedef struct dl_shape_fit {
 typedef struct dl_shapes {
     const char *path, *device, *workload, *batch; /* borrowed from the trace */
     bool on_cores;
-    dl_arithmetic arithmetic;
+    dl_arithmetic arithmetic; /* fp32 or tf32 */
     int64_t threads;
     double memory_bytes;
     dl_shape_time *times; /* [count], in the order of the trace */
@@ -66,8 +66,7 @@ dl_status dl_shapes_fit(dl_shapes *shapes, const dl_trace *trace, dl_error *err)
 void dl_shapes_free(dl_shapes *shapes);
 
 /* Time in ns by a fit. */
-double dl_shape_fit_ns(const dl_shape_fit *fit, dl_arithmetic arithmetic,
-                       const dl_shape_product *product);
+double dl_shape_fit_ns(const dl_shape_fit *fit, const dl_shape_product *product);
 
 void dl_shapes_print(const dl_shapes *shapes, FILE *out);
 

@@ -31,7 +31,7 @@ static const dl_option shapes_table[] = {
                          "Samples of its step."),
     DL_OPTION_ROW_TEXT("device", 'd', shapes_options, device, "DEVICE", "cpu, or cuda:NUMBER."),
     DL_OPTION_ROW_CHOICE("math", 0, shapes_options, math, dl_device_math_names, "ARITHMETIC",
-                         "Of products on a GPU; all numbers are stored in fp32."),
+                         "Of products on a GPU: fp32 or tf32."),
     DL_OPTION_ROW_NUMBER(INT, "threads", 't', shapes_options, threads, 0, 4096, "COUNT",
                          "Cores that share each product (default: all that the process may use)."),
     DL_OPTION_ROW_NUMBER(DOUBLE, "seconds", 0, shapes_options, seconds, 0.1, 86400, "SECONDS",
@@ -130,6 +130,10 @@ static dl_status set_up(const shapes_options *options, dl_bench_shapes_config *c
     if (!choice.cuda && options->math != DL_DEVICE_MATH_FP32) {
         return dl_error_set(err, DL_ERR_USAGE, "--math %s: the processor has fp32 only",
                             dl_device_math_names[options->math]);
+    }
+    if (options->math == DL_DEVICE_MATH_FP16) {
+        return dl_error_set(err, DL_ERR_USAGE,
+                            "--math fp16: numbers are stored in 32 bits, fp32 or tf32");
     }
     status = dl_architecture_make(&network, options->workload, err);
     if (status != DL_OK) return dl_error_set(err, DL_ERR_USAGE, "--workload: %s", err->text);

@@ -17,8 +17,9 @@ expect 2 "'shapes' comes before its options" bench --quick shapes
 expect 2 "--workload is missing" bench shapes --quick
 expect 2 "'transformer'" bench shapes --quick --workload transformr
 expect 2 "the process may use" bench shapes --quick --workload "$net" --threads 4000
-expect 2 "the processor has fp32 only" bench shapes --quick --workload "$net" --math fp16
+expect 2 "the processor has fp32 only" bench shapes --quick --workload "$net" --math tf32
 
+expect 2 "stored in 32 bits" bench shapes --quick --workload "$net" --device cuda --math fp16
 tested=$dlcal
 expect 0 "errors on the products of $net, batch 8, which no fit has seen" shapes small.dlt -o m.ini
 expect 0 "machine written to n.ini" shapes small.dlt --machine 1xrtx3090 -o n.ini
