@@ -6,6 +6,7 @@
 
 #include "common/alloc.h"
 #include "common/units.h"
+#include "sim/generate/generate.h"
 #include "sim/run_internal.h"
 #include "sim/scenario/keys.h"
 #include "sim/workloads/architecture.h"
@@ -278,6 +279,8 @@ static void try_networks(char **fits, const dl_scenario *scenario, const dl_cost
 char *dl_fits_remedy(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                      const dl_gpu_memory *memory)
 {
+    char *replica = dl_generate_remedy(scenario);
+    if (replica != NULL) return replica;
     char *fits = try_settings(scenario, costs, point);
     try_networks(&fits, scenario, costs, point, false);
     if (fits == NULL) try_networks(&fits, scenario, costs, point, true);

@@ -198,6 +198,8 @@ dl_origin dl_run_origin(const dl_scenario *scenario, const dl_costs *costs, cons
 dl_gpu_memory dl_run_memory(const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point)
 {
+    const dl_gpu_memory replica = dl_generate_memory(scenario);
+    if (replica.needs_bytes > replica.has_bytes) return replica;
     if (scenario->gpu == NULL || dl_scenario_trains_by_keys(scenario))
         return (dl_gpu_memory){.needs_bytes = (double)NAN, .has_bytes = (double)NAN};
     if (dl_point_is_split(point)) return dl_run_split_memory(scenario, costs, point);

@@ -8,6 +8,7 @@
 #include "common/alloc.h"
 #include "common/sort.h"
 #include "common/units.h"
+#include "sim/generate/generate.h"
 #include "sim/shares.h"
 #include "sim/statistics.h"
 #include "sim/sweep_internal.h"
@@ -273,12 +274,14 @@ static void set_staleness(dl_row *row)
 }
 
 /* A row without figures, since the point does not fit into row->memory. */
-static void set_unfit_figures(dl_row *row)
+static void set_unfit_figures(dl_row *row, const dl_scenario *scenario)
 {
     char needs[32], has[32], over[32];
     const dl_gpu_memory *memory = &row->memory;
+    const dl_gpu_memory replica = dl_generate_memory(scenario);
     row->error =
-        dl_format("does not fit: a GPU needs %s of %s, %s too much",
+        dl_format("does not fit: a GPU%s needs %s of %s, %s too much",
+                  replica.needs_bytes > replica.has_bytes ? " of a generator" : "",
                   dl_format_bytes(needs, sizeof needs, memory->needs_bytes),
                   dl_format_bytes(has, sizeof has, memory->has_bytes),
                   dl_format_bytes(over, sizeof over, memory->needs_bytes - memory->has_bytes));
@@ -604,7 +607,7 @@ static void set_row(dl_row *row, const part *p, size_t index, size_t variant)
     row->extrapolated = dl_run_extrapolates(p->scenario, p->costs, &row->point) ||
                         dl_run_extrapolates(p->scenario, p->costs, &p->points[base]);
     if (!p->fits[index]) {
-        set_unfit_figures(row);
+        set_unfit_figures(row, p->scenario);
         return;
     }
     const row_runs runs = runs_of(p, index), base_runs = runs_of(p, base);

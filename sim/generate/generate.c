@@ -152,47 +152,106 @@ void dl_generate_assume(const dl_generators *generators, dl_costs *costs, dl_ass
         "seconds of an update on two numbers of GPUs: dlcal generators", made);
 }
 
+/* A replica of the scenario's model. */
+typedef struct replica {
+    double parameters, weight_bytes;
+    double cache_bytes; /* keys and values of a token; 0: unknown */
+    double context;     /* mean tokens of a request in flight: longer answers are so for longer */
+    double longest;     /* tokens of the longest request, or `context` where lengths have no cap */
+} replica;
+
+static bool make_replica(replica *r, const dl_scenario *scenario)
+{
+    const dl_generators *g = scenario->generators;
+    dl_architecture network = {0};
+    if (g == NULL || scenario->model == NULL ||
+        dl_architecture_make(&network, scenario->model, NULL) != DL_OK)
+        return false;
+    const double squares = 1 + (g->lengths == NULL ? g->length_cv * g->length_cv : 0);
+    double answer = g->length_cap;
+    for (size_t i = 0; i < g->length_count; i++)
+        answer = i == 0 ? g->lengths[0] : fmax(answer, g->lengths[i]);
+    r->parameters =
+        (double)(dl_architecture_parameters(&network) + dl_architecture_frozen(&network)) *
+        network.tensor;
+    r->weight_bytes = NUMBER_BYTES * r->parameters;
+    r->cache_bytes = NUMBER_BYTES * network.cache_numbers * network.tensor;
+    r->context = g->prompt_tokens + g->length_mean * squares / 2;
+    r->longest = isinf(answer) ? r->context : g->prompt_tokens + answer;
+    dl_architecture_free(&network);
+    return true;
+}
+
+static dl_gpu_memory memory_of(const dl_scenario *scenario, int gpus)
+{
+    const dl_quantity has = dl_scenario_first_gpu(scenario)->memory_bytes;
+    dl_gpu_memory memory = {.needs_bytes = (double)NAN, .has_bytes = (double)NAN};
+    replica r;
+    if (!dl_generators_need_rates(scenario->generators) || !has.known ||
+        !make_replica(&r, scenario) || !(r.cache_bytes > 0))
+        return memory;
+    memory.content.parameters = r.weight_bytes / gpus;
+    memory.content.others = r.cache_bytes * r.longest / gpus;
+    memory.needs_bytes = memory.content.parameters + memory.content.others;
+    memory.has_bytes = CACHE_FRAC * has.value;
+    return memory;
+}
+
+dl_gpu_memory dl_generate_memory(const dl_scenario *scenario)
+{
+    const dl_generators *g = scenario->generators;
+    if (g == NULL || scenario->model == NULL || scenario->gpu == NULL)
+        return (dl_gpu_memory){.needs_bytes = (double)NAN, .has_bytes = (double)NAN};
+    return memory_of(scenario, g->replica_gpus);
+}
+
+char *dl_generate_remedy(const dl_scenario *scenario)
+{
+    const dl_generators *g = scenario->generators;
+    const dl_gpu_memory own = dl_generate_memory(scenario);
+    if (!(own.needs_bytes > own.has_bytes)) return NULL;
+    for (int gpus = g->replica_gpus + 1; gpus <= g->generator_gpus; gpus++) {
+        const dl_gpu_memory memory = memory_of(scenario, gpus);
+        if (g->gpus % gpus == 0 && g->generator_gpus % gpus == 0 &&
+            memory.needs_bytes <= memory.has_bytes)
+            return dl_format("what fits: generators.replica_gpus=%d (%s)", gpus,
+                             DL_BYTES_TEXT(memory.needs_bytes));
+    }
+    return dl_format("no generators.replica_gpus that divides their %d GPUs fits: take more or "
+                     "larger GPUs, or a smaller generators.length_cap",
+                     g->generator_gpus);
+}
+
 void dl_generate_estimate(dl_scenario *scenario, const dl_gpu_model *gpu, dl_arithmetic arithmetic,
                           dl_costs *costs, dl_assumptions *made)
 {
     dl_generators *g = scenario->generators;
-    dl_architecture network = {0};
-    if (g == NULL || scenario->model == NULL ||
-        dl_architecture_make(&network, scenario->model, NULL) != DL_OK)
-        return;
+    replica r;
+    if (!make_replica(&r, scenario)) return;
     const dl_quantity *flop = dl_gpu_model_flop_per_s(gpu, arithmetic);
-    const double parameters =
-        (double)(dl_architecture_parameters(&network) + dl_architecture_frozen(&network)) *
-        network.tensor;
-    const double cache_bytes = NUMBER_BYTES * network.cache_numbers * network.tensor;
-    const double gpus = g->replica_gpus, weight_bytes = NUMBER_BYTES * parameters;
-    /* Mean context of a request in flight: longer answers are in flight for longer. */
-    const double squares = 1 + (g->lengths == NULL ? g->length_cv * g->length_cv : 0);
-    const double context = g->prompt_tokens + g->length_mean * squares / 2;
-    const bool knows = gpu->memory_bytes_per_s.known && flop->known && network.cache_numbers > 0;
-    dl_architecture_free(&network);
-    if (!knows) return;
+    const double gpus = g->replica_gpus;
+    if (!gpu->memory_bytes_per_s.known || !flop->known || !(r.cache_bytes > 0)) return;
     if (g->requests_max == 0 && gpu->memory_bytes.known) {
-        const double room = CACHE_FRAC * gpus * gpu->memory_bytes.value - weight_bytes;
-        const double most = floor(room / (cache_bytes * context));
+        const double room = CACHE_FRAC * gpus * gpu->memory_bytes.value - r.weight_bytes;
+        const double most = floor(room / (r.cache_bytes * r.context));
         g->requests_max = (int)fmax(1, fmin(most, DL_REQUESTS_MAX));
     }
     if (!dl_generators_need_rates(g) || costs->generator.token_ns.known) return;
     const double memory = MEMORY_FRAC * gpus * gpu->memory_bytes_per_s.value;
     const double request_s =
-        cache_bytes * context / memory + 2 * parameters / (FLOP_FRAC * gpus * flop->value);
+        r.cache_bytes * r.context / memory + 2 * r.parameters / (FLOP_FRAC * gpus * flop->value);
     static const char measure[] = "tokens/s of the inference engine at two numbers of requests in "
                                   "flight: [generators] rates";
     char source[DL_ASSUMPTION_SOURCE_BYTES];
     snprintf(source, sizeof source,
              "reads of %.3g GB of weights at %.0f %% of the memory rate of %g GPU%s",
-             weight_bytes / 1e9, 100 * MEMORY_FRAC, gpus, gpus == 1 ? "" : "s");
-    dl_costs_assume_value(costs, "generator", "token_ns", dl_s_to_ns(weight_bytes / memory),
+             r.weight_bytes / 1e9, 100 * MEMORY_FRAC, gpus, gpus == 1 ? "" : "s");
+    dl_costs_assume_value(costs, "generator", "token_ns", dl_s_to_ns(r.weight_bytes / memory),
                           ESTIMATE_FACTOR, CAUSE_GENERATOR, DL_NEED_GENERATOR, source, measure,
                           made);
     snprintf(source, sizeof source,
              "reads of a cache of %.0f tokens of %.3g kB, and products at %.0f %% of the peak",
-             context, cache_bytes / 1e3, 100 * FLOP_FRAC);
+             r.context, r.cache_bytes / 1e3, 100 * FLOP_FRAC);
     dl_costs_assume_value(costs, "generator", "request_token_ns", dl_s_to_ns(request_s),
                           ESTIMATE_FACTOR, CAUSE_GENERATOR, DL_NEED_GENERATOR, source, measure,
                           made);

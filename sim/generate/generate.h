@@ -18,6 +18,16 @@ dl_status dl_generate_run(const dl_run_config *config, const dl_costs *costs,
 void dl_generate_estimate(dl_scenario *scenario, const dl_gpu_model *gpu, dl_arithmetic arithmetic,
                           dl_costs *costs, dl_assumptions *made);
 
+/* Memory of a replica's GPU: `parameters` in 16 bits, and in `others` its part of the longest
+ * request's keys and values, of the part of its memory that inference engines use. NaN where the
+ * model, its cache or the GPU is unknown, or where keys give the replica's rates: then it was
+ * measured, and holds the model. */
+dl_gpu_memory dl_generate_memory(const dl_scenario *scenario);
+
+/* The smallest replica_gpus that fits, for a scenario whose replicas do not; NULL: they do. The
+ * caller frees it. */
+char *dl_generate_remedy(const dl_scenario *scenario);
+
 /* Assumes the part of the trainer's time that does not scale, where a measured update on policy
  * must be split and the part is unknown. */
 void dl_generate_assume(const dl_generators *generators, dl_costs *costs, dl_assumptions *made);

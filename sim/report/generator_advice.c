@@ -6,6 +6,7 @@
 
 #include "common/alloc.h"
 #include "common/wrap.h"
+#include "sim/fits.h"
 #include "sim/report/columns.h"
 #include "sim/report/report.h"
 
@@ -51,6 +52,16 @@ static size_t best_of(const dl_sweep *sweep, double age)
     return best;
 }
 
+static dl_status none_fits(const trial *t, dl_error *err)
+{
+    const dl_row *row = &t->sweep.rows[0];
+    const dl_variant *variant = &t->study.variants[row->variant];
+    char *text = dl_fits_text(&variant->scenario, &variant->costs, &row->point, &row->memory);
+    dl_error_set(err, DL_ERR_UNFIT, "--advise: no split fits; the first %s: %s", row->error, text);
+    free(text);
+    return DL_ERR_UNFIT;
+}
+
 /* Takes ownership of `text`. */
 static dl_status run_trial(trial *t, const dl_study *study, char *text,
                            const dl_advice_config *config, double age, dl_error *err)
@@ -64,6 +75,7 @@ static dl_status run_trial(trial *t, const dl_study *study, char *text,
     dl_status status = dl_study_read_text(&t->study, study->path, text, strlen(text), err);
     if (status == DL_OK) status = dl_study_read_costs(&t->study, err);
     if (status == DL_OK) status = dl_sweep_run(&t->sweep, &t->study, &sweep, err);
+    if (status == DL_OK && dl_fits_check(&t->sweep, err) != DL_OK) status = none_fits(t, err);
     if (status == DL_OK) t->best = best_of(&t->sweep, age);
     if (status != DL_OK) free_trial(t);
     return status;

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "sim/fits.h"
 #include "sim/generate/generate.h"
 #include "sim/sweep.h"
 #include "tests/near.h"
@@ -181,6 +182,51 @@ static void the_trainer_is_the_scenarios_own_step(void **state)
     dl_study_free(&study);
 }
 
+/* Llama 3 70B has 70.55e9 parameters, 141.1 GB in 16 bits, and keys and values of 2 x 80 layers x 8
+ * heads x 128 x 2 bytes = 327,680 bytes a token: a request of 16384 tokens has 5.4 GB, one of 65536
+ * 21.5 GB, one of a million 328 GB. An H100 has 85.6 GB, of which 90 % are 77 GB: two have 154 GB,
+ * four 308. */
+static void replicas_hold_weights_and_a_request(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *keys, *remedy;
+    } cases[] = {
+        {"replica_gpus = 1\nlength_cap = 16384\n", "generators.replica_gpus=2"},
+        {"replica_gpus = 1\nlength_cap = 65536\n", "generators.replica_gpus=4"},
+        {"replica_gpus = 2\nlength_cap = 65536\n", "generators.replica_gpus=4"},
+        {"replica_gpus = 1\nlength_cap = 1e6\n", "no generators.replica_gpus"},
+        {"replica_gpus = 2\nlength_cap = 16384\n", NULL},
+        {"replica_gpus = 1\nlength_cap = 16384\ntoken_s = 0.01\n", NULL}, /* measured */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[1000];
+        dl_study study;
+        dl_sweep sweep;
+        snprintf(text, sizeof text, "%s%s",
+                 "[scenario]\nsteps = 2\nwarmup = 1\n[machine]\nfile = 8xh100\n"
+                 "[workload]\nmodel = llama3_70b\n[generators]\ngenerator_gpus = 4\nprompts = 4\n"
+                 "length_mean = 4000\ntrain_token_gpu_s = 1e-4\n",
+                 cases[i].keys);
+        run_rows(text, &study, &sweep);
+        const dl_row *row = &sweep.rows[0];
+        const dl_scenario *scenario = &study.variants[0].scenario;
+        dl_error err = {0};
+        char *remedy = dl_generate_remedy(scenario);
+        if (cases[i].remedy == NULL) {
+            assert_null(row->error);
+            assert_null(remedy);
+        } else {
+            assert_non_null(strstr(row->error, "a GPU of a generator needs"));
+            assert_non_null(strstr(remedy, cases[i].remedy));
+            assert_int_equal(dl_fits_check(&sweep, &err), DL_ERR_UNFIT);
+        }
+        free(remedy);
+        dl_sweep_free(&sweep);
+        dl_study_free(&study);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -189,6 +235,7 @@ int main(void)
         cmocka_unit_test(a_measured_update_is_split),
         cmocka_unit_test(what_does_not_scale_is_assumed),
         cmocka_unit_test(the_trainer_is_the_scenarios_own_step),
+        cmocka_unit_test(replicas_hold_weights_and_a_request),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
