@@ -8,9 +8,9 @@ static double expected_s(const dl_failures *f, double mean_s, double work_s, dou
     return mean_s * exp(f->restart_s / mean_s) * expm1((work_s + after_s) / mean_s);
 }
 
-double dl_failures_mean_s(const dl_failures *failures, int workers, int nodes)
+double dl_failures_mean_s(const dl_failures *failures, int parts, int nodes)
 {
-    const double per_s = (failures->mtbf_s > 0 ? workers / failures->mtbf_s : 0) +
+    const double per_s = (failures->mtbf_s > 0 ? parts / failures->mtbf_s : 0) +
                          (failures->node_mtbf_s > 0 ? nodes / failures->node_mtbf_s : 0);
     return per_s > 0 ? 1 / per_s : 0;
 }

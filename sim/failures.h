@@ -1,4 +1,4 @@
-/* Cost of failures to a job that stops when one worker or one node fails (any mode without a
+/* Cost of failures to a job that stops when one GPU, worker or node fails (any mode without a
  * syncer): it restarts from its last checkpoint and repeats the steps since then. Arithmetic on a
  * simulated step time; times in seconds.
  *
@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 typedef struct dl_failures {
-    /* Mean times between failures of one worker, and of one node with all its workers; exponential
+    /* Mean times between failures of one GPU, or worker on cores, and of one whole node; exponential
      * distributions; 0: no such failures. Both 0: failures are at_s. */
     double mtbf_s, node_mtbf_s;
     double *at_s; /* [at_count] ascending; since the start */
@@ -29,8 +29,9 @@ static inline int dl_failures_given(const dl_failures *failures)
            failures->checkpoint_steps > 0;
 }
 
-/* Mean time between failures of a job; 0: they are not random. */
-double dl_failures_mean_s(const dl_failures *failures, int workers, int nodes);
+/* Mean time between failures of a job on `parts` GPUs, or workers on cores; 0: they are not
+ * random. */
+double dl_failures_mean_s(const dl_failures *failures, int parts, int nodes);
 
 /* The fraction of the job's time spent in steps that are not repeated. With at_s, for those
  * failures; with mean_s > 0, its M, over the job's expected time (Daly, FGCS 22 (2006), equation

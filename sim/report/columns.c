@@ -292,7 +292,9 @@ static double mean_s_of(const dl_result *r)
         nodes += node != last;
         last = node;
     }
-    return dl_failures_mean_s(&r->variant->scenario.failures, r->row->point.workers, nodes);
+    const dl_point *point = &r->row->point;
+    const int parts = point->workers * (gpu != NULL ? dl_point_ranks(point) : 1);
+    return dl_failures_mean_s(&r->variant->scenario.failures, parts, nodes);
 }
 
 static double goodput_of(const dl_result *r)

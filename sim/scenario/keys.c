@@ -346,8 +346,8 @@ static const dl_key rows[] = {
     {"failures", "together", ABSENCES(together), CHOICE(dl_together_names), .fallback = "worker",
      .help = "fails at once: a worker, or all of a site (a node, where the machine has no sites)"},
     {"failures", "mtbf_s", FAILURES(mtbf_s), .type = DL_KEY_REAL, .low = 1e-3, .high = 1e12,
-     .help = "mean seconds between failures of one worker, each of which stops all: results have "
-             "goodput and the best checkpoint_steps"},
+     .help = "mean seconds between failures of one GPU, or worker on cores, each of which stops all: "
+             "results have goodput and the best checkpoint_steps"},
     {"failures", "node_mtbf_s", FAILURES(node_mtbf_s), .type = DL_KEY_REAL, .low = 1e-3,
      .high = 1e12,
      .help = "the same of one node (one failure a day: 86400); beside mtbf_s both fail"},

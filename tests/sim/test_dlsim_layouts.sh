@@ -99,4 +99,13 @@ expect 2 "--workers: --advise layout lays the model out on all GPUs itself" --wo
 expect 2 "--advise layout has no --max-staleness" --workload gpt2 --machine 8xh100 --batch 64 --advise layout --max-staleness 1
 expect 1 "machine.reads=batch: not with [machine] dispatch = single" --workload gpt2 --machine 8xh100 --batch 64 --set machine.reads=batch --set machine.dispatch=single
 expect 2 "--advise has no --explain" --workload gpt2 --machine 8xh100 --batch 64 --advise layout --explain
+# A worker of eight GPUs, each of which fails once in 8e6 s, fails as often as their node once in 1e6 s.
+for fails in mtbf_s=8e6 node_mtbf_s=1e6; do
+    "$tested" -q --workload gpt2 --machine 8xh100 --batch 64 --layout fsdp=8 --mode allreduce --steps 3 \
+        --set failures.$fails --set failures.checkpoint_s=30 --set failures.job_steps=1000000 -o fails.csv
+    python3 -c 'import csv
+row = next(csv.DictReader(line for line in open("fails.csv") if not line.startswith("#")))
+print(row["job_goodput_frac"], row["best_checkpoint_steps"])' >>fails.txt || fail "$fails"
+done
+[ "$(wc -l <fails.txt)" -eq 2 ] && [ "$(sort -u fails.txt | wc -l)" -eq 1 ] || fail "failures: $(cat fails.txt)"
 [ "$failures" -eq 0 ]
