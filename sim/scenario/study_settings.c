@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "sim/generate/generate.h"
 #include "sim/run.h"
 #include "sim/scenario/study_internal.h"
 
@@ -206,18 +207,41 @@ static void sum_in_bf16(dl_scenario *scenario, dl_gpu_options *gpu)
     gpu->reduce_dtype = DL_DTYPE_BF16;
 }
 
+static bool leaves_dtype(const dl_scenario *scenario, const char *name, dl_dtype dtype)
+{
+    return dtype == DL_DTYPE_AUTO || !gives(scenario, "exchange", name);
+}
+
+/* Sets the types that the scenario does not give to those of passes in 16 bits, or in fp32. */
+static void set_dtypes(const dl_scenario *scenario, dl_gpu_options *gpu, bool in_half)
+{
+    const dl_sharded sharded = dl_scenario_sharded(scenario);
+    if (gpu == NULL || sharded == DL_SHARDED_NONE) return;
+    if (leaves_dtype(scenario, "param_dtype", gpu->param_dtype))
+        gpu->param_dtype = in_half ? DL_DTYPE_BF16 : DL_DTYPE_FP32;
+    if (leaves_dtype(scenario, "reduce_dtype", gpu->reduce_dtype))
+        gpu->reduce_dtype = sharded == DL_SHARDED_PARAMETERS ? gpu->param_dtype : DL_DTYPE_FP32;
+}
+
+static void pass_in_half(dl_scenario *scenario, dl_gpu_options *gpu)
+{
+    set_dtypes(scenario, gpu, true);
+}
+
+static void pass_in_fp32(dl_scenario *scenario, dl_gpu_options *gpu)
+{
+    set_dtypes(scenario, gpu, false);
+}
+
 void dl_variant_take_dtypes(dl_variant *variant)
 {
     dl_scenario *scenario = &variant->scenario;
     dl_gpu_options *gpu = scenario->gpu;
-    const dl_sharded sharded = dl_scenario_sharded(scenario);
-    if (gpu == NULL || sharded == DL_SHARDED_NONE) return;
+    if (gpu == NULL || dl_scenario_sharded(scenario) == DL_SHARDED_NONE) return;
     const bool in_half = scenario->model != NULL && dl_scenario_arithmetic(scenario) >= DL_FP16;
     const bool gathers = gpu->param_dtype == DL_DTYPE_AUTO,
                sums = gpu->reduce_dtype == DL_DTYPE_AUTO;
-    if (gathers) gpu->param_dtype = in_half ? DL_DTYPE_BF16 : DL_DTYPE_FP32;
-    const bool as_gathers = sharded == DL_SHARDED_PARAMETERS;
-    if (sums) gpu->reduce_dtype = as_gathers ? gpu->param_dtype : DL_DTYPE_FP32;
+    set_dtypes(scenario, gpu, in_half);
     if (gathers && in_half) {
         dl_assumption *a = dl_setting_assume(
             dl_keys_find(&dl_scenario_keys, "exchange", "param_dtype"), "bf16",
@@ -276,6 +300,8 @@ static dl_costs *costs_in(const dl_variant *variant, dl_arithmetic arithmetic)
         return NULL;
     }
     if (scenario->parameter_bytes > 0) costs->parameter_bytes = scenario->parameter_bytes;
+    dl_generate_estimate(&other, dl_scenario_first_gpu(scenario), arithmetic, costs, &same);
+    if (scenario->generators != NULL) dl_generate_assume(scenario->generators, costs, &same);
     dl_run_assume(scenario, costs, NULL, &same);
     dl_assumptions_free(&same);
     return costs;
@@ -295,7 +321,9 @@ static void assume_arithmetic(dl_variant *variant)
     /* GPUs of several models have separate costs; a measured step holds for either arithmetic. */
     if (variant->costs.model_count == 0 && variant->calibrated.factor == 0)
         a->costs = costs_in(variant, other);
-    if (a->costs != NULL) snprintf(a->other, sizeof a->other, "%s", dl_arithmetic_names[other]);
+    if (a->costs == NULL) return;
+    snprintf(a->other, sizeof a->other, "%s", dl_arithmetic_names[other]);
+    a->change = other == DL_FP32 ? pass_in_fp32 : pass_in_half;
 }
 
 void dl_variant_assume_settings(dl_variant *variant)

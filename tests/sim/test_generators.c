@@ -227,6 +227,37 @@ static void replicas_hold_weights_and_a_request(void **state)
     }
 }
 
+/* The note's other arithmetic is that run: its trainer's step, its exchange in other types, and its
+ * generators, which bound it. */
+static void another_arithmetic_is_its_own_run(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "[scenario]\nsteps = 10\nwarmup = 2\n[machine]\nfile = 8xh100\nlayout = fsdp=2\n"
+        "[workload]\nmodel = gpt2\n%s"
+        "[generators]\ngenerator_gpus = 2\nprompts = 64\nanswers = 4\nlength_mean = 2000\n"
+        "length_cap = 4000\nbound = 2\n";
+    double per_s[2], note = (double)NAN;
+    for (int fp32 = 0; fp32 < 2; fp32++) {
+        char own[1000];
+        dl_study study;
+        dl_sweep sweep;
+        snprintf(own, sizeof own, text, fp32 ? "arithmetic = fp32\n" : "");
+        run_rows(own, &study, &sweep);
+        per_s[fp32] = sweep.rows[0].mean.throughput_per_s;
+        for (size_t i = 0; i < sweep.influence_count && !fp32; i++) {
+            const dl_influence *influence = &sweep.influences[i];
+            if (influence->kind == DL_INFLUENCE_ASSUMPTION &&
+                strcmp(influence->assumption->other, "fp32") == 0 &&
+                strcmp(influence->assumption->key->name, "arithmetic") == 0)
+                note = influence->at_low;
+        }
+        dl_sweep_free(&sweep);
+        dl_study_free(&study);
+    }
+    assert_true(near_scaled(1 + note, per_s[1] / per_s[0], 1, EXACT));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -236,6 +267,7 @@ int main(void)
         cmocka_unit_test(what_does_not_scale_is_assumed),
         cmocka_unit_test(the_trainer_is_the_scenarios_own_step),
         cmocka_unit_test(replicas_hold_weights_and_a_request),
+        cmocka_unit_test(another_arithmetic_is_its_own_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
