@@ -297,11 +297,32 @@ static double mean_s_of(const dl_result *r)
     return dl_failures_mean_s(&r->variant->scenario.failures, parts, nodes);
 }
 
+static double target_factor_of(const dl_result *r)
+{
+    const dl_target *target = &r->variant->scenario.target;
+    const dl_point *point = &r->row->point;
+    if (target->samples == 0 || r->row->error != NULL) return (double)NAN;
+    return dl_target_factor_of(target, point->mode, point->option[DL_SYNC_INTERVAL],
+                               r->row->staleness_mean);
+}
+
+/* Steps of its job, unless failures.job_steps says: those until the target, else the simulated
+ * ones. */
+static int64_t job_steps_of(const dl_result *r)
+{
+    const dl_scenario *scenario = &r->variant->scenario;
+    const double factor = target_factor_of(r);
+    const double samples_a_step = r->row->mean.throughput_per_s * r->row->mean.step_mean_s;
+    if (isnan(factor) || !(samples_a_step > 0)) return scenario->steps;
+    return (int64_t)fmin(
+        1e12, fmax(1, round(factor * (double)scenario->target.samples / samples_a_step)));
+}
+
 static double goodput_of(const dl_result *r)
 {
     const dl_scenario *scenario = &r->variant->scenario;
     if (!may_fail(r)) return (double)NAN;
-    return dl_failures_goodput(&scenario->failures, mean_s_of(r), scenario->steps,
+    return dl_failures_goodput(&scenario->failures, mean_s_of(r), job_steps_of(r),
                                r->row->mean.step_mean_s);
 }
 
@@ -309,7 +330,7 @@ static double best_steps_of(const dl_result *r)
 {
     const dl_scenario *scenario = &r->variant->scenario;
     if (!may_fail(r) || mean_s_of(r) == 0) return (double)NAN;
-    return (double)dl_failures_best_steps(&scenario->failures, mean_s_of(r), scenario->steps,
+    return (double)dl_failures_best_steps(&scenario->failures, mean_s_of(r), job_steps_of(r),
                                           r->row->mean.step_mean_s);
 }
 
@@ -320,15 +341,6 @@ GETTER(lost_usd, dl_datum_number(HOURS_PER_DAY *(1 - goodput_of(r)) * usd_per_ho
 GETTER(best_steps, dl_datum_number(best_steps_of(r)))
 
 /* --- a target */
-
-static double target_factor_of(const dl_result *r)
-{
-    const dl_target *target = &r->variant->scenario.target;
-    const dl_point *point = &r->row->point;
-    if (target->samples == 0 || r->row->error != NULL) return (double)NAN;
-    return dl_target_factor_of(target, point->mode, point->option[DL_SYNC_INTERVAL],
-                               r->row->staleness_mean);
-}
 
 double dl_result_target_s(const dl_result *r)
 {

@@ -91,6 +91,17 @@ static void add_accumulation(note_list *list, const dl_variant *variant)
                         count, count, file_of(&variant->costs)));
 }
 
+static void add_job(note_list *list, const dl_variant *variant)
+{
+    const dl_scenario *scenario = &variant->scenario;
+    if (!dl_failures_given(&scenario->failures) || scenario->failures.steps > 0 ||
+        scenario->target.samples > 0)
+        return;
+    add(list, dl_format("goodput and the best checkpoint_steps are those of a job of %lld steps, "
+                        "as simulated: [failures] job_steps or [target] samples says its length",
+                        (long long)scenario->steps));
+}
+
 static void add_turns(note_list *list, const dl_variant *variant)
 {
     if (!dl_variant_waits_by_costs(variant)) return;
@@ -448,6 +459,7 @@ char **dl_study_notes(const dl_study *study, size_t *count, size_t *leading)
     if (leading != NULL) *leading = list.count;
     for (size_t v = 0; v < study->variant_count; v++) {
         const dl_variant *variant = &study->variants[v];
+        add_job(&list, variant);
         if (variant->scenario.gpu == NULL) continue;
         add_unknown(&list, &variant->costs);
         add_overlap(&list, variant);

@@ -361,7 +361,7 @@ static const dl_key rows[] = {
     {"failures", "checkpoint_s", FAILURES(checkpoint_s), .type = DL_KEY_REAL, .low = 0,
      .high = SECONDS_MAX, .fallback = "0", .help = "seconds for which a checkpoint stops the job"},
     {"failures", "job_steps", FAILURES(steps), WHOLE64(1, 1e12),
-     .help = "steps of the job; default: [scenario] steps"},
+     .help = "steps of the job; default: those for [target] samples, else [scenario] steps"},
 
     {"target", "samples", WHOLE64(1, 1e18), SCENARIO(target.samples), .sweep = ',',
      .help = "of synchronous training with this batch until its target: results have its time and "

@@ -108,4 +108,16 @@ row = next(csv.DictReader(line for line in open("fails.csv") if not line.startsw
 print(row["job_goodput_frac"], row["best_checkpoint_steps"])' >>fails.txt || fail "$fails"
 done
 [ "$(wc -l <fails.txt)" -eq 2 ] && [ "$(sort -u fails.txt | wc -l)" -eq 1 ] || fail "failures: $(cat fails.txt)"
+# A job is as long as its target says: 640000 samples are 10000 steps of 64.
+for length in target.samples=640000 failures.job_steps=10000; do
+    "$tested" -q --workload gpt2 --machine 8xh100 --batch 64 --layout fsdp=8 --mode allreduce --steps 3 \
+        --set failures.mtbf_s=1e4 --set failures.restart_s=600 --set failures.checkpoint_s=30 \
+        --set $length -o job.csv
+    python3 -c 'import csv
+row = next(csv.DictReader(line for line in open("job.csv") if not line.startswith("#")))
+print(row["job_goodput_frac"], row["best_checkpoint_steps"])' >>job.txt || fail "$length"
+done
+[ "$(wc -l <job.txt)" -eq 2 ] && [ "$(sort -u job.txt | wc -l)" -eq 1 ] || fail "jobs: $(cat job.txt)"
+expect 0 "are those of a job of 3 steps" --workload gpt2 --machine 8xh100 --batch 64 --layout fsdp=8 \
+    --mode allreduce --steps 3 --set failures.mtbf_s=1e4 --notes -o job.csv
 [ "$failures" -eq 0 ]
