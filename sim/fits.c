@@ -321,3 +321,21 @@ dl_status dl_fits_check(const dl_sweep *sweep, dl_error *err)
                               "none of %zu points fits into its GPUs; the first %s",
                               sweep->row_count, sweep->rows[0].error);
 }
+
+bool dl_recompute_saves(const dl_scenario *scenario, int recompute)
+{
+    const int ways[] = {DL_RECOMPUTE_NONE, recompute};
+    double bytes[DL_LENGTH(ways)] = {0};
+    for (size_t i = 0; i < DL_LENGTH(ways) && scenario->model != NULL; i++) {
+        dl_scenario own = *scenario;
+        dl_costs costs = {0};
+        own.recompute = ways[i];
+        if (dl_scenario_estimate_costs(&own, dl_scenario_first_gpu(scenario), &costs, NULL) !=
+            DL_OK)
+            return false;
+        for (size_t l = 0; l < costs.layer_count; l++)
+            bytes[i] += costs.layers[l].activation_bytes_per_sample.value;
+        dl_costs_free(&costs);
+    }
+    return bytes[1] < bytes[0];
+}

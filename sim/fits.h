@@ -52,4 +52,9 @@ char *dl_fits_text(const dl_scenario *scenario, const dl_costs *costs, const dl_
 /* DL_ERR_UNFIT if no point of the sweep fits into its GPUs. */
 dl_status dl_fits_check(const dl_sweep *sweep, dl_error *err) DL_MUST_CHECK;
 
+/* Whether recomputing so (DL_RECOMPUTE_SELECTIVE, ...) keeps fewer bytes of activations of the
+ * scenario's model than recomputing nothing; false also without a model, or where the model cannot
+ * be recomputed so. */
+bool dl_recompute_saves(const dl_scenario *scenario, int recompute);
+
 #endif

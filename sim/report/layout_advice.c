@@ -1,6 +1,5 @@
 #include "sim/report/layout_internal.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +28,8 @@ typedef struct search {
     dl_layout_advice *advice;
     size_t *order; /* [order_count] waiting layouts by their least steps */
     size_t order_count, ran;
-    int tensor, stages; /* of Megatron's layout */
+    int *stages;        /* [GPUs of a node + 1] by tp, of Megatron's usual layouts; 0: none */
+    bool in_full;       /* these recompute in full */
     const size_t *jobs; /* layouts that the jobs are about to handle */
 } search;
 
@@ -205,22 +205,30 @@ static bool divides_optimizer(const dl_layout *l)
     return l->values[DL_KEY_SHARDED] == NULL || strcmp(l->values[DL_KEY_SHARDED], "optimizer") == 0;
 }
 
-/* Finds tensor and pipeline sizes of Megatron's layout: as few GPUs as fit, stages only between
- * nodes. */
+static bool is_in_full(const dl_layout *l)
+{
+    return l->values[DL_KEY_RECOMPUTE] != NULL && strcmp(l->values[DL_KEY_RECOMPUTE], "full") == 0;
+}
+
+/* Finds the stages of Megatron's usual layouts: the fewest that fit with each tensor size without
+ * full recomputation, or with it if none does. */
 static void find_megatron(search *s)
 {
     const int node = dl_machine_gpus_before(&s->space.scenario->gpu->machine, 1);
-    int *tensor = &s->tensor, *stages = &s->stages;
-    *tensor = *stages = INT_MAX;
-    for (size_t i = 0; i < s->space.count; i++) {
-        const dl_layout *l = &s->space.layouts[i];
-        const dl_point *p = &l->point;
-        const bool fits = l->fate == DL_LAYOUT_WAITS || l->fate == DL_LAYOUT_RAN;
-        if (!fits || p->shards > 1 || !divides_optimizer(l)) continue;
-        if (p->stages > 1 && p->tensor < node) continue;
-        if (p->stages > *stages || (p->stages == *stages && p->tensor >= *tensor)) continue;
-        *tensor = p->tensor;
-        *stages = p->stages;
+    bool found = false;
+    s->stages = dl_calloc((size_t)node + 1, sizeof *s->stages, "stages");
+    for (int full = 0; full < 2 && !found; full++) {
+        s->in_full = full > 0;
+        for (size_t i = 0; i < s->space.count; i++) {
+            const dl_layout *l = &s->space.layouts[i];
+            const bool fits = l->fate == DL_LAYOUT_WAITS || l->fate == DL_LAYOUT_RAN;
+            int *stages = &s->stages[l->point.tensor];
+            if (!fits || l->point.shards > 1 || !divides_optimizer(l) ||
+                is_in_full(l) != s->in_full || (*stages > 0 && *stages <= l->point.stages))
+                continue;
+            *stages = l->point.stages;
+            found = true;
+        }
     }
 }
 
@@ -231,8 +239,8 @@ static bool is_usual(const search *s, const dl_layout *l, dl_layout_usual usual)
     if (usual == DL_LAYOUT_FSDP)
         return p->tensor == 1 && p->stages == 1 && p->workers == 1 &&
                p->shards == dl_gpu_options_count(s->space.scenario->gpu);
-    return p->shards == 1 && p->tensor == s->tensor && p->stages == s->stages &&
-           divides_optimizer(l);
+    return p->shards == 1 && p->stages == s->stages[p->tensor] && divides_optimizer(l) &&
+           is_in_full(l) == s->in_full;
 }
 
 /* The fastest of the usual layouts that ran; count: none. */
@@ -543,8 +551,8 @@ dl_status dl_layouts_advise(dl_layout_advice *advice, const dl_study *study,
     }
     advice->given = space->given;
     space->given = NULL;
-    advice->left_products = space->left_products;
     free(s.order);
+    free(s.stages);
     dl_layout_space_free(space);
     return status;
 }

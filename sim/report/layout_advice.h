@@ -19,9 +19,10 @@ typedef enum dl_layout_fate {
 } dl_layout_fate;
 
 /* Layouts that the advised one is compared with: those that the scenario's layout allows
- * (dl_scenario_layout_allows); all GPUs share all parameters; or, as Megatron's guide has it,
- * tensor parallelism within a node as far as memory needs it, then stages, the optimizer's state
- * divided. */
+ * (dl_scenario_layout_allows); all GPUs share all parameters; or as
+ * users of Megatron do, the optimizer's state divided (ZeRO 1): any tensor parallelism within a
+ * node, and the fewest stages with which that fits without full recomputation; with it only where
+ * none of them fits otherwise. */
 typedef enum dl_layout_usual {
     DL_LAYOUT_GIVEN,
     DL_LAYOUT_FSDP,
@@ -36,7 +37,6 @@ typedef struct dl_layout_advice {
     size_t usual[DL_LAYOUT_USUALS]; /* rows; row_count: none fits */
     char *given;                    /* the scenario's layout; NULL: none */
     size_t given_count;             /* layouts that it allows */
-    bool left_products;             /* recompute = products was not among the values */
     char **options;                 /* [row_count] command-line options that make the row */
     char *text;                     /* the scenario of the first */
     char *refused;                  /* the reason why a layout is refused; NULL: none is */

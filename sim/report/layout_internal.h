@@ -47,9 +47,8 @@ typedef struct dl_layout {
 typedef struct dl_layout_space {
     const dl_study *study;
     const dl_scenario *scenario;
-    char *text;         /* the scenario without the keys that layouts set */
-    char *given;        /* its layout; NULL: none */
-    bool left_products; /* recompute has the values tried, without products */
+    char *text;  /* the scenario without the keys that layouts set */
+    char *given; /* its layout; NULL: none */
     char *values[DL_LAYOUT_KEYS][DL_LAYOUT_VALUES_MAX];
     size_t value_count[DL_LAYOUT_KEYS];
     dl_layout_family *families;

@@ -40,8 +40,6 @@ static void print_searched(FILE *out, const dl_layout_advice *advice)
     dl_wrap(out, text, 0, 2, dl_wrap_columns(out));
     free(uncached);
     free(text);
-    if (advice->left_products)
-        dl_wrap(out, "Not tried: --recompute products.", 0, 2, dl_wrap_columns(out));
     if (advice->is_uncached)
         dl_wrap(out,
                 "None fits with the allocator's cache: these run out of memory where it keeps more "
@@ -70,7 +68,8 @@ static char *name_of(const dl_layout_advice *advice, dl_layout_usual usual)
     case DL_LAYOUT_GIVEN: return dl_format("The given layout, %s", advice->given);
     case DL_LAYOUT_FSDP: return dl_strdup("All GPUs sharing all parameters");
     default:
-        return dl_strdup("Megatron's rule (tp within a node as far as memory needs it, then pp)");
+        return dl_strdup(
+            "Megatron's usual choice (tp within a node, the fewest stages that fit, ZeRO 1)");
     }
 }
 

@@ -7,7 +7,9 @@
 #include "common/alloc.h"
 #include "common/ini.h"
 #include "common/names.h"
+#include "sim/fits.h"
 #include "sim/scenario/command.h"
+#include "sim/scenario/keys.h"
 #include "sim/scenario/without.h"
 #include "sim/workloads/architecture.h"
 
@@ -22,8 +24,10 @@ const dl_layout_key dl_layout_keys[DL_LAYOUT_KEYS] = {
 
 /* Values tried where the scenario gives none. gpipe has the bubble of 1f1b and stores more. */
 static const char *const tried[DL_LAYOUT_KEYS] = {
-    [DL_KEY_MICRO_BATCH] = "1, 2, 4, 8, 16, 32, 64", [DL_KEY_RECOMPUTE] = "none, selective, full",
-    [DL_KEY_SCHEDULE] = "1f1b, interleaved",         [DL_KEY_CHUNKS] = "2, 3, 4, 5, 6, 8",
+    [DL_KEY_MICRO_BATCH] = "1, 2, 4, 8, 16, 32, 64",
+    [DL_KEY_RECOMPUTE] = "none, selective, products, full",
+    [DL_KEY_SCHEDULE] = "1f1b, interleaved",
+    [DL_KEY_CHUNKS] = "2, 3, 4, 5, 6, 8",
     [DL_KEY_SHARDED] = "none, optimizer, gradients",
 };
 
@@ -32,6 +36,13 @@ static const dl_axis orders[2][DL_AXES] = {{DL_AXIS_TP, DL_AXIS_CP, DL_AXIS_PP, 
                                            {DL_AXIS_TP, DL_AXIS_CP, DL_AXIS_FSDP, DL_AXIS_PP}};
 
 /* --- the layouts ------------------------------------------------------------------------------ */
+
+/* Whether recomputing so can be of use to the model: not at all, or less is kept. */
+static bool is_worth(const dl_layout_space *s, const char *recompute)
+{
+    const int way = dl_names_find(recompute, dl_recompute_names, DL_RECOMPUTE_PRODUCTS + 1);
+    return way == DL_RECOMPUTE_NONE || dl_recompute_saves(s->scenario, way);
+}
 
 /* The scenario's values of the key, else those tried. */
 static dl_status list_values(dl_layout_space *s, const dl_ini *ini, int key, dl_error *err)
@@ -45,8 +56,8 @@ static dl_status list_values(dl_layout_space *s, const dl_ini *ini, int key, dl_
         given != NULL && !(key == DL_KEY_RECOMPUTE && strcmp(given->value, "auto") == 0);
     dl_status status = dl_ini_split(ini, counts ? given : &entry, &items, &count, err);
     for (size_t i = 0; i < count && i < DL_LAYOUT_VALUES_MAX; i++)
-        s->values[key][s->value_count[key]++] = dl_strdup(items[i]);
-    if (key == DL_KEY_RECOMPUTE) s->left_products = !counts;
+        if (counts || key != DL_KEY_RECOMPUTE || is_worth(s, items[i]))
+            s->values[key][s->value_count[key]++] = dl_strdup(items[i]);
     dl_ini_free_list(items, count);
     return status;
 }
@@ -233,7 +244,6 @@ static void list_layouts(dl_layout_space *s)
     const int node = dl_machine_gpus_before(&scenario->gpu->machine, 1);
     const bool divides = is_free(scenario->model, "tp="),
                recomputes = is_free(scenario->model, "recompute=");
-    s->left_products &= recomputes;
     dl_model_layers model;
     dl_model_layers_init(&model, &s->study->variants[0].costs);
     const int layers = model.count;

@@ -9,6 +9,7 @@
 #include "common/alloc.h"
 #include "common/names.h"
 #include "common/units.h"
+#include "sim/fits.h"
 #include "sim/scenario/keys.h"
 #include "sim/scenario/machine_catalogue.h"
 #include "sim/shares.h"
@@ -365,6 +366,17 @@ static void add_estimate(note_list *list, const dl_variant *variant)
     dl_architecture_free(&network);
 }
 
+/* Fused attention keeps no scores, and computes them again in any case. */
+static void add_recompute(note_list *list, const dl_variant *variant)
+{
+    const dl_scenario *scenario = &variant->scenario;
+    if (scenario->model == NULL || scenario->recompute != DL_RECOMPUTE_SELECTIVE ||
+        dl_recompute_saves(scenario, DL_RECOMPUTE_SELECTIVE))
+        return;
+    add(list, dl_strdup("--recompute selective computes attention again and saves no memory: fused "
+                        "attention keeps no scores; products, torchtitan's selective, saves"));
+}
+
 /* Buffers that a framework broadcasts before each step, where that is not simulated. */
 static void add_buffers(note_list *list, const dl_variant *variant)
 {
@@ -452,6 +464,7 @@ char **dl_study_notes(const dl_study *study, size_t *count, size_t *leading)
         add_scaling(&list, variant);
         add_models(&list, variant);
         add_estimate(&list, variant);
+        add_recompute(&list, variant);
         add_host(&list, variant);
         add_external(&list, variant);
         add_slots(&list, variant);

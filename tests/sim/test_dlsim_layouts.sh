@@ -39,7 +39,23 @@ grep -q ',"tp=4,' four.csv || fail "no row with tp=4: $(cat four.csv)"
 own=$(column advice.csv layout)
 expect 0 "The given layout, pp=4,dp=2 | $own: that is the one advised" "${model[@]}" --layout "pp=4,dp=2 | $own" --advise layout
 expect 0 "The given layout, fsdp=4,tp=2: not among those" "${model[@]}" --layout fsdp=4,tp=2 --advise layout
-grep -q 'Not tried: --recompute products' four.txt || fail "not said what was not tried: $(cat four.txt)"
+# Recomputation that saves nothing is not tried, and a row with it says so: fused attention keeps no scores.
+number_of() { grep -oE '^Of [0-9]+ layouts' "$1"; }
+"$tested" "${model[@]}" --recompute none,products,full --advise layout --max-points 1 -o saving.csv >saving.txt 2>&1
+[ "$(number_of saving.txt)" = "$(number_of advice.txt)" ] || fail "other recomputation than none,products,full: $(cat advice.txt)"
+for recompute in none,selective,products,full auto; do
+    "$tested" "${model[@]}" --workload gpt2:attention=plain --recompute $recompute --advise layout --max-points 1 -o plain.csv 2>&1 |
+        grep -oE '^Of [0-9]+ layouts' >"plain_$recompute.txt"
+done
+[ -s plain_auto.txt ] && cmp -s plain_*.txt || fail "plain attention: $(cat plain_*.txt)"
+expect 0 "selective computes attention again and saves no memory" "${model[@]}" --recompute selective --layout dp=8 --notes
+"$tested" "${model[@]}" --workload gpt2:attention=plain --recompute selective --layout dp=8 --notes 2>&1 |
+    grep -q 'saves no memory' && fail "plain attention saves no memory"
+# Megatron's usual choice adds stages before it recomputes.
+"$tested" --workload llama3_70b:fused=yes --machine 8xdgx_h100 --batch 64 --micro-batch 1 --set pipeline.schedule=1f1b \
+    --mode allreduce --steps 1 --advise layout --max-points 30 -o usual.csv >usual.txt 2>&1 || fail "exit $?: $(cat usual.txt)"
+tr -s '\n ' ' ' <usual.txt | grep -qE "Megatron's usual choice [^:]*, at best --layout tp=[0-9]+,pp=[^:]* --recompute (none|products)" ||
+    fail "no stages, or full recomputation: $(cat usual.txt)"
 expect 0 "recompute products" "${model[@]}" --recompute products --advise layout --max-points 10
 # Others, one by one.
 for layout in dp=8 fsdp=8 tp=2,dp=4 tp=2,fsdp=4 tp=8 pp=2,dp=4 pp=2,fsdp=4 pp=4,dp=2 tp=2,pp=2,dp=2; do
