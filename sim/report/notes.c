@@ -366,6 +366,22 @@ static void add_estimate(note_list *list, const dl_variant *variant)
     dl_architecture_free(&network);
 }
 
+/* GPUs of the machine that no layout's point uses. */
+static void add_idle(note_list *list, const dl_variant *variant)
+{
+    const dl_scenario *scenario = &variant->scenario;
+    const int has = dl_gpu_options_count(scenario->gpu);
+    int most = 0;
+    for (size_t p = 0; p < scenario->point_count; p++) {
+        const int used = dl_point_gpus(&scenario->points[p]);
+        if (dl_point_is_split(&scenario->points[p]) && used > most) most = used;
+    }
+    if (most > 0 && most < has)
+        add(list, dl_format("the largest layout uses %d of the machine's %d GPUs, the other %d are "
+                            "idle",
+                            most, has, has - most));
+}
+
 /* Fused attention keeps no scores, and computes them again in any case. */
 static void add_recompute(note_list *list, const dl_variant *variant)
 {
@@ -465,6 +481,7 @@ char **dl_study_notes(const dl_study *study, size_t *count, size_t *leading)
         add_models(&list, variant);
         add_estimate(&list, variant);
         add_recompute(&list, variant);
+        add_idle(&list, variant);
         add_host(&list, variant);
         add_external(&list, variant);
         add_slots(&list, variant);

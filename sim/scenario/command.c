@@ -328,9 +328,10 @@ static dl_status put_set(char **text, const char *set, const char *folder, dl_er
 
 /* GPUs of the smallest of the machines, and room for a number of workers: */
 typedef struct machine_room {
-    int64_t gpus;   /* of the machine with fewest; INT64_MAX before the first */
-    int64_t nodes;  /* largest number of nodes needed for the workers */
-    bool connected; /* all machines' nodes have network cards: more can be added */
+    int64_t gpus;  /* of the machine with fewest; INT64_MAX before the first */
+    int64_t nodes; /* largest number of nodes needed for the workers */
+    bool grows; /* all machines' nodes have network cards, and no name has their number: more can be
+                   added */
 } machine_room;
 
 static dl_status find_room(const char *machines, int64_t workers, machine_room *room, dl_error *err)
@@ -348,7 +349,8 @@ static dl_status find_room(const char *machines, int64_t workers, machine_room *
         const int64_t nodes = dl_machine_nodes_for(&machine, workers);
         if (gpus < room->gpus) room->gpus = gpus;
         if (nodes > room->nodes) room->nodes = nodes;
-        room->connected = room->connected && dl_machine_fewest_nics(&machine) > 0;
+        room->grows = room->grows && dl_machine_fewest_nics(&machine) > 0 &&
+                      !dl_machine_counts_nodes(file + strspn(file, " "));
         dl_machine_free(&machine);
     }
     free(files);
@@ -388,8 +390,7 @@ static int64_t largest_of(const char *list)
     return largest;
 }
 
-/* Sets the number of nodes that the workers need, if a machine file has fewer and gives their
- * connection. */
+/* Sets the number of nodes that the workers need, if a machine has fewer and can have more. */
 static dl_status put_nodes(char **text, const char *machines, const char *workers,
                            const char *layout, dl_error *err)
 {
@@ -398,7 +399,7 @@ static dl_status put_nodes(char **text, const char *machines, const char *worker
     const int64_t each = layout != NULL ? dl_scenario_layout_gpus(layout, &all) : 1;
     const int64_t wanted = workers != NULL ? largest_of(workers) * each : all;
     dl_status status = wanted > 0 ? find_room(machines, wanted, &room, err) : DL_OK;
-    if (status != DL_OK || wanted == 0 || wanted <= room.gpus || !room.connected) return status;
+    if (status != DL_OK || wanted == 0 || wanted <= room.gpus || !room.grows) return status;
     char *nodes = dl_format("%lld", (long long)room.nodes);
     dl_ini_text_set(text, "machine", "nodes", nodes);
     free(nodes);

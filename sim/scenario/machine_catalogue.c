@@ -230,6 +230,17 @@ bool dl_machine_is_known(const char *path)
     return status == DL_OK;
 }
 
+bool dl_machine_counts_nodes(const char *path)
+{
+    dl_machine_tables t;
+    dl_wanted_machine w;
+    if (!dl_machine_is_known(path) || dl_machine_tables_read(&t, NULL) != DL_OK) return false;
+    const dl_status status = dl_machine_understand(&t, dl_base_name(path), &w, NULL);
+    free(w.file);
+    dl_machine_tables_free(&t);
+    return status == DL_OK && w.counted;
+}
+
 dl_status dl_machine_open(dl_machine *machine, const char *path, dl_error *err)
 {
     const char *name = dl_base_name(path);

@@ -70,6 +70,7 @@ typedef struct dl_wanted_machine {
     char *file;   /* path of the machine file of these nodes; NULL: none. Freed by caller */
     dl_wanted_nodes kinds[DL_BOX_KINDS_MAX];
     int kind_count; /* >= 1, of an instance and a file 1 */
+    bool counted;   /* the name has the number of nodes, all of one kind */
 } dl_wanted_machine;
 
 /* Compares names ignoring case, '_' and '-': RTX-3090 is rtx3090, v100pcie is v100_pcie. */

@@ -358,10 +358,13 @@ dl_status dl_machine_understand(const dl_machine_tables *t, const char *name, dl
 {
     const char *rest = NULL;
     const long count = count_before(name, &rest), nodes = rest != name ? count : 1;
+    const char *box = NULL;
     *w = (dl_wanted_machine){.instance = dl_machine_row(&t->instances, rest)};
     char *alone = dl_strndup(rest, strcspn(rest, "@"));
     if (w->instance < 0) w->file = dl_machine_file(alone);
     free(alone);
+    w->counted = rest != name && strchr(name, '+') == NULL &&
+                 (w->instance >= 0 || w->file != NULL || count_before(rest, &box) > 0);
     if (w->file != NULL) return understand_file(name, rest, nodes, w, err);
     if (w->instance < 0) {
         const dl_status status = refuse_network(t, name, rest, err);

@@ -51,6 +51,15 @@ done
 expect 0 "selective computes attention again and saves no memory" "${model[@]}" --recompute selective --layout dp=8 --notes
 "$tested" "${model[@]}" --workload gpt2:attention=plain --recompute selective --layout dp=8 --notes 2>&1 |
     grep -q 'saves no memory' && fail "plain attention saves no memory"
+# A count of nodes in a machine's name is a limit; other machines are repeated. GPUs that nobody uses are named.
+layout=(--workload gpt2 --batch 64 --micro-batch 1 --mode none --steps 1 --layout)
+expect 2 "128 GPUs, there are 64" "${layout[@]}" tp=4,fsdp=32 --machine 8xdgx_h100
+expect 2 "16 GPUs, there are 8" "${layout[@]}" tp=4,fsdp=4 --machine 2x4xh100@400ib
+expect 2 "16 GPUs, there are 4" "${layout[@]}" tp=4,fsdp=4 --machine 1xg5.12xlarge
+expect 0 "16 nodes" "${layout[@]}" tp=4,fsdp=32 --machine dgx_h100
+expect 0 "4 nodes" "${layout[@]}" tp=4,fsdp=4 --machine 4xh100@400ib
+expect 0 "the largest layout uses 48 of the machine's 64 GPUs, the other 16 are idle" "${layout[@]}" tp=4,pp=3,fsdp=4 \
+    --machine 8xdgx_h100 --notes
 # Megatron's usual choice adds stages before it recomputes.
 "$tested" --workload llama3_70b:fused=yes --machine 8xdgx_h100 --batch 64 --micro-batch 1 --set pipeline.schedule=1f1b \
     --mode allreduce --steps 1 --advise layout --max-points 30 -o usual.csv >usual.txt 2>&1 || fail "exit $?: $(cat usual.txt)"
