@@ -71,6 +71,10 @@ expect 2 "--advise has no --html" good.ini --advise --html x.html
 expect 2 "--solve needs --target" good.ini --solve batch
 expect 2 "--solve has no --explain" good.ini --solve batch --target step_mean_s=1 --explain
 # Every hundred steps is faster, but has too many samples to go.
+# Keys of switches between nodes mean nothing without them.
+fabric=(--workload gpt2 --machine 4x1xrtx4090@10gbe --workers 4 --batch-per-worker 8 --steps 1 --set fabric.oversubscription=4)
+expect 1 "--set fabric.oversubscription=4: this needs [fabric] topology" "${fabric[@]}"
+expect 0 "samples/s" "${fabric[@]}" --set fabric.topology=fat_tree --set fabric.group_nodes=2
 slow=(--workload gpt2 --machine 4x1xrtx4090@10gbe --workers 4 --batch-per-worker 8 --mode "allreduce,average" --interval 10,100)
 expect 0 "The fastest of all points: 4 GPUs (batch 8 each, average, interval" "${slow[@]}" --explain -o target.csv
 expect 0 "The first at the target of all points: 4 GPUs (batch 8 each, average, interval
