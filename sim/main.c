@@ -64,6 +64,22 @@ static dl_status read_study(dl_study *study, const char *path, const dl_settings
     return status;
 }
 
+/* Refuses an interleaved schedule where no layout has stages; a search makes layouts that have. */
+static dl_status check_chunks(const dl_study *study, const dl_settings *set, dl_error *err)
+{
+    int chunks = 1;
+    for (size_t v = 0; v < study->variant_count; v++) {
+        const dl_scenario_pipeline *of = study->variants[v].scenario.pipeline;
+        if (of != NULL && of->stages > 1) return DL_OK;
+        if (of != NULL && of->chunks > chunks) chunks = of->chunks;
+    }
+    if (chunks == 1 || study->listed > 0 || set->advise == ADVISE_LAYOUT) return DL_OK;
+    return dl_error_set(err, DL_ERR_DATA,
+                        "[pipeline] chunks = %d: this needs stages, as --layout pp=2: no layout "
+                        "has any",
+                        chunks);
+}
+
 int dl_settings_threads(const dl_settings *set)
 {
     return set->threads > 0 ? (int)set->threads : set->cluster->cpu_count;
@@ -108,6 +124,7 @@ static dl_status read_inputs(dl_inputs *in, const char *path, const dl_settings 
     in->study.points_limit = set->lasts ? LIMIT_POINTS_MAX : DL_STUDY_POINTS;
     if (status != DL_OK) return status;
     status = read_study(&in->study, path, set, err);
+    if (status == DL_OK) status = check_chunks(&in->study, set, err);
     if (status == DL_OK) status = dl_study_read_costs(&in->study, err);
     if (status != DL_OK) return dl_scenario_command_error(path, err);
     if (status == DL_OK && in->study.listed > 0) status = refuse_size(&in->study, set, err);

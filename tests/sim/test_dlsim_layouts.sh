@@ -60,6 +60,11 @@ expect 0 "16 nodes" "${layout[@]}" tp=4,fsdp=32 --machine dgx_h100
 expect 0 "4 nodes" "${layout[@]}" tp=4,fsdp=4 --machine 4xh100@400ib
 expect 0 "the largest layout uses 48 of the machine's 64 GPUs, the other 16 are idle" "${layout[@]}" tp=4,pp=3,fsdp=4 \
     --machine 8xdgx_h100 --notes
+# Chunks mean nothing without stages, in any of the layouts.
+chunks=(--set pipeline.schedule=interleaved --set pipeline.chunks=2 --machine 8xh100)
+expect 1 "chunks = 2: this needs stages" "${layout[@]}" 'tp=4,fsdp=2 | fsdp=8' "${chunks[@]}"
+expect 0 "samples/s" "${layout[@]}" 'pp=2,fsdp=4 | fsdp=8' "${chunks[@]}"
+expect 0 "Advised" "${layout[@]}" tp=4 "${chunks[@]}" --advise layout --max-points 1
 # Megatron's usual choice adds stages before it recomputes.
 "$tested" --workload llama3_70b:fused=yes --machine 8xdgx_h100 --batch 64 --micro-batch 1 --set pipeline.schedule=1f1b \
     --mode allreduce --steps 1 --advise layout --max-points 30 -o usual.csv >usual.txt 2>&1 || fail "exit $?: $(cat usual.txt)"
