@@ -45,17 +45,36 @@ static void free_inputs(dl_inputs *in)
     dl_study_free(&in->study);
 }
 
+/* Reads the text again with the training's length by --samples, --tokens or --epochs as its
+ * target. */
+static dl_status read_with_length(dl_study *study, char **text, const char *name,
+                                  const dl_settings *set, dl_error *err)
+{
+    const double limit = study->points_limit;
+    double samples;
+    const dl_status status = dl_settings_samples(set, study, &samples, err);
+    if (status != DL_OK) return status;
+    char *number = dl_format("%.0f", fmax(1, samples));
+    dl_ini_text_set(text, "target", "samples", number);
+    free(number);
+    dl_study_free(study);
+    study->points_limit = limit;
+    return dl_study_read_text(study, name, *text, strlen(*text), err);
+}
+
 /* Reads the scenario `path` (NULL: none) with the keys of the command line. */
 static dl_status read_study(dl_study *study, const char *path, const dl_settings *set,
                             dl_error *err)
 {
     const bool save = set->save != NULL && !set->advise;
-    if (path != NULL && !save && !dl_scenario_command_given(&set->command)) {
+    const bool lasts = !set->advise && (set->samples > 0 || set->tokens > 0 || set->epochs > 0);
+    if (path != NULL && !save && !lasts && !dl_scenario_command_given(&set->command)) {
         return dl_study_read(study, path, err);
     }
     char *text = NULL, *name = NULL;
     dl_status status = dl_scenario_text(&set->command, path, &text, &name, err);
     if (status == DL_OK) status = dl_study_read_text(study, name, text, strlen(text), err);
+    if (status == DL_OK && lasts) status = read_with_length(study, &text, name, set, err);
     if (status == DL_OK && save) {
         status = dl_scenario_save(set->save, text, name, err);
     }
@@ -566,11 +585,12 @@ static const dl_option own_options[] = {
     DL_OPTION_ROW_NUMBER(DOUBLE, "budget", 0, dl_settings, budget_usd, 0, 1e12, "USD",
                          "Highest price of the whole training (default: any)."),
     DL_OPTION_ROW_NUMBER(DOUBLE, "epochs", 0, dl_settings, epochs, 0, 1e9, "COUNT",
-                         "Length of the whole training in epochs (default: unknown)."),
+                         "Length of the whole training in epochs: rows have its time and price."),
     DL_OPTION_ROW_NUMBER(INT, "samples", 0, dl_settings, samples, 0, 1e18, "COUNT",
-                         "Length of the whole training in samples (default: unknown)."),
-    DL_OPTION_ROW_NUMBER(DOUBLE, "tokens", 0, dl_settings, tokens, 0, 1e18, "COUNT",
-                         "Length of the whole training in tokens, as 15e12 (default: unknown)."),
+                         "Length of the whole training in samples: rows have its time and price."),
+    DL_OPTION_ROW_NUMBER(
+        DOUBLE, "tokens", 0, dl_settings, tokens, 0, 1e18, "COUNT",
+        "Length of the whole training in tokens, as 15e12: rows have its time and price."),
     DL_OPTION_ROW_NUMBER(INT, "max-points", 0, dl_settings, max_points, 1, 100000, "COUNT",
                          "Most points that the search simulates."),
 

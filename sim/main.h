@@ -66,6 +66,11 @@ dl_status dl_inputs_write(const dl_inputs *in, const dl_sweep *sweep, const dl_s
 /* DL_ERR_USAGE for options that do not apply with --advise or --solve, or apply only with them. */
 dl_status dl_settings_check_search(const dl_settings *set, dl_error *err);
 
+/* Samples of the whole training by --samples, --tokens, --epochs or the study's target; NaN: not
+ * given. */
+dl_status dl_settings_samples(const dl_settings *set, const dl_study *study, double *samples,
+                              dl_error *err);
+
 /* --advise: searches for the best settings, layout, or split between generators and trainer, and
  * writes and prints the result. */
 dl_status dl_inputs_advise(const dl_inputs *in, const dl_settings *set, dl_error *err);

@@ -31,33 +31,45 @@ static dl_status write_advice(const dl_settings *set, const dl_advice *advice, d
     return DL_OK;
 }
 
-static dl_status samples_of_tokens(const dl_inputs *in, const dl_settings *set, double *samples,
+/* Tokens of a sample, if all workloads have equally long ones; else 0. */
+static int64_t sequence_of(const dl_study *study)
+{
+    int64_t each = 0;
+    for (size_t v = 0; v < study->variant_count; v++) {
+        const char *model = study->variants[v].scenario.model;
+        dl_architecture network = {0};
+        int64_t own = 0;
+        if (model != NULL && dl_architecture_make(&network, model, NULL) == DL_OK)
+            own = network.sequence;
+        dl_architecture_free(&network);
+        if (v > 0 && own != each) return 0;
+        each = own;
+    }
+    return each;
+}
+
+static dl_status samples_of_tokens(const dl_study *study, const dl_settings *set, double *samples,
                                    dl_error *err)
 {
-    const char *model = in->study.variants[0].scenario.model;
-    dl_architecture network = {0};
-    int64_t each = 0;
-    if (model != NULL && dl_architecture_make(&network, model, NULL) == DL_OK)
-        each = network.sequence;
-    dl_architecture_free(&network);
+    const int64_t each = sequence_of(study);
     if (set->epochs > 0 || set->samples > 0 || each == 0) {
         return dl_error_set(err, DL_ERR_USAGE,
-                            each == 0 ? "--tokens needs a --workload whose samples are sequences"
+                            each == 0 ? "--tokens needs a --workload whose samples are sequences, "
+                                        "all of one length (--samples is for others)"
                                       : "--tokens, --samples and --epochs: give only one of them");
     }
     *samples = set->tokens / (double)each;
     return DL_OK;
 }
 
-/* Samples of the whole training, NaN if not given. */
-static dl_status training_samples(const dl_inputs *in, const dl_settings *set, double *samples,
-                                  dl_error *err)
+dl_status dl_settings_samples(const dl_settings *set, const dl_study *study, double *samples,
+                              dl_error *err)
 {
-    const int64_t per_epoch = in->study.variants[0].scenario.samples_per_epoch;
+    const int64_t per_epoch = study->variants[0].scenario.samples_per_epoch;
     const int64_t given =
-        set->samples > 0 ? set->samples : in->study.variants[0].scenario.target.samples;
+        set->samples > 0 ? set->samples : study->variants[0].scenario.target.samples;
     *samples = given > 0 ? (double)given : (double)NAN;
-    if (set->tokens > 0) return samples_of_tokens(in, set, samples, err);
+    if (set->tokens > 0) return samples_of_tokens(study, set, samples, err);
     if (set->epochs == 0) return DL_OK;
     if (set->samples > 0) {
         return dl_error_set(err, DL_ERR_USAGE, "--epochs and --samples are both given");
@@ -124,7 +136,7 @@ dl_status dl_inputs_advise(const dl_inputs *in, const dl_settings *set, dl_error
         .progress = set->quiet ? NULL : dl_progress_show,
         .user = &progress,
     };
-    dl_status status = training_samples(in, set, &config.samples, err);
+    dl_status status = dl_settings_samples(set, &in->study, &config.samples, err);
     if (status == DL_OK && in->study.variants[0].scenario.generators != NULL) {
         status = advise_generators(in, set, &config, err);
         dl_progress_end(&progress);
@@ -152,10 +164,7 @@ static dl_status check_advise(const dl_settings *set, dl_error *err)
                 {"max-interval", set->max_interval > 0},
                 {"min-efficiency", set->min_efficiency > 0},
                 {"deadline", set->deadline_h > 0},
-                {"budget", set->budget_usd > 0},
-                {"epochs", set->epochs > 0},
-                {"samples", set->samples > 0},
-                {"tokens", set->tokens > 0}},
+                {"budget", set->budget_usd > 0}},
       never[] = {{"timeline", set->timeline != NULL},
                  {"schedule", set->schedule != NULL},
                  {"histogram", set->histogram != NULL},
@@ -165,12 +174,12 @@ static dl_status check_advise(const dl_settings *set, dl_error *err)
                  {"html", set->html != NULL},
                  {"json", set->json != NULL}};
     const bool layout = set->advise == ADVISE_LAYOUT;
-    enum { LIMITS = 7, NEVER_OF_LAYOUTS = 6 }; /* leading items */
+    enum { NEVER_OF_LAYOUTS = 6 }; /* leading items */
     for (size_t i = 0; i < sizeof only / sizeof *only && !set->advise; i++) {
         if (!only[i].given) continue;
         return dl_error_set(err, DL_ERR_USAGE, "--%s needs --advise", only[i].name);
     }
-    for (size_t i = 0; i < LIMITS && layout; i++) {
+    for (size_t i = 0; i < sizeof only / sizeof *only && layout; i++) {
         if (!only[i].given) continue;
         return dl_error_set(err, DL_ERR_USAGE,
                             "--advise layout has no --%s: it looks for the highest throughput",

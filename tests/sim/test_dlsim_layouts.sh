@@ -150,4 +150,18 @@ done
 [ "$(wc -l <job.txt)" -eq 2 ] && [ "$(sort -u job.txt | wc -l)" -eq 1 ] || fail "jobs: $(cat job.txt)"
 expect 0 "are those of a job of 3 steps" --workload gpt2 --machine 8xh100 --batch 64 --layout fsdp=8 \
     --mode allreduce --steps 3 --set failures.mtbf_s=1e4 --notes -o job.csv
+# --tokens and --samples without a search: 1024 tokens a sample.
+long=(--workload gpt2 --machine 8xh100 --batch 64 --mode allreduce --steps 3 -o long.csv)
+seconds() { # of the target, in the only row
+    python3 -c 'import csv
+print(next(csv.DictReader(line for line in open("long.csv") if not line.startswith("#")))["target_s"])'
+}
+expect 0 "" -q "${long[@]}" --set target.samples=1000000
+target=$(seconds)
+for length in --samples=1000000 --tokens=1.024e9 "--epochs=2 --samples-per-epoch=500000"; do
+    # shellcheck disable=SC2086
+    expect 0 "" -q "${long[@]}" $length
+    [ "${target:-0}" = "$(seconds)" ] || fail "$length: $(seconds), not $target"
+done
+expect 2 "samples are sequences" "${long[@]/gpt2/resnet50}" --tokens 1e9
 [ "$failures" -eq 0 ]
