@@ -174,12 +174,13 @@ static dl_status check_advise(const dl_settings *set, dl_error *err)
                  {"html", set->html != NULL},
                  {"json", set->json != NULL}};
     const bool layout = set->advise == ADVISE_LAYOUT;
-    enum { NEVER_OF_LAYOUTS = 6 }; /* leading items */
+    const bool cheapest = set->goal == DL_GOAL_COST; /* of all GPUs: the fastest */
+    enum { NEVER_OF_LAYOUTS = 6 };                   /* leading items */
     for (size_t i = 0; i < sizeof only / sizeof *only && !set->advise; i++) {
         if (!only[i].given) continue;
         return dl_error_set(err, DL_ERR_USAGE, "--%s needs --advise", only[i].name);
     }
-    for (size_t i = 0; i < sizeof only / sizeof *only && layout; i++) {
+    for (size_t i = cheapest ? 1 : 0; i < sizeof only / sizeof *only && layout; i++) {
         if (!only[i].given) continue;
         return dl_error_set(err, DL_ERR_USAGE,
                             "--advise layout has no --%s: it looks for the highest throughput",
