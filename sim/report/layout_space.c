@@ -110,6 +110,7 @@ static dl_status read_space(dl_layout_space *s, double samples, dl_error *err)
 static dl_status check_study(const dl_layout_space *s, dl_error *err)
 {
     const char *why = NULL;
+    char list[200];
     if (s->scenario->gpu == NULL) why = "a machine with GPUs (--machine)";
     if (s->scenario->batch_per_worker)
         why = "--batch, of all workers: --batch-per-worker would be another one for each layout";
@@ -119,7 +120,10 @@ static dl_status check_study(const dl_layout_space *s, dl_error *err)
         for (int i = 0; i < DL_LAYOUT_KEYS; i++)
             searched |= strcmp(key->section, dl_layout_keys[i].section) == 0 &&
                         strcmp(key->key, dl_layout_keys[i].key) == 0;
-        if (!searched) why = "one value of each key but those that layouts set";
+        if (searched) continue;
+        snprintf(list, sizeof list, "one value of %s.%s, which has a list: run it once for each",
+                 key->section, key->key);
+        why = list;
     }
     for (size_t p = 1; p < s->scenario->point_count; p++) {
         const dl_point *point = &s->scenario->points[p];

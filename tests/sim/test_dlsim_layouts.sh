@@ -164,5 +164,6 @@ for length in --samples=1000000 --tokens=1.024e9 "--epochs=2 --samples-per-epoch
     [ "${target:-0}" = "$(seconds)" ] || fail "$length: $(seconds), not $target"
 done
 expect 2 "samples are sequences" "${long[@]/gpt2/resnet50}" --tokens 1e9
+expect 2 "one value of machine.file" --workload gpt2 --machine 8xh100,8xa100 --batch 64 --advise layout
 expect 0 "simulated" --workload gpt2 --machine 8xh100 --batch 64 --advise layout --for cost --max-points 10 -o few.csv
 [ "$failures" -eq 0 ]
