@@ -80,8 +80,13 @@ static dl_status find_key(const dl_key **found, const char *text, dl_error *err)
     if (dl_keys_named(&dl_scenario_keys, text, found, &why) != DL_OK)
         return dl_error_set(err, DL_ERR_USAGE, "--solve %s: %s", text, why.text);
     if (is_solved(*found)) return DL_OK;
+    const bool is_count =
+        strcmp((*found)->section, "machine") == 0 && strcmp((*found)->name, "workers") == 0;
     return dl_error_set(err, DL_ERR_USAGE,
-                        "--solve %s: only keys that are one number and can be swept", text);
+                        "--solve %s: only keys that are one number and can be swept%s", text,
+                        is_count ? "; workers may be 'all'. Run a list, as --workers 8,16,32, "
+                                   "whose rows have the column"
+                                 : "");
 }
 
 /* "COLUMN=VALUE,VALUE,...": the column, owned by the caller, and the values. */

@@ -59,6 +59,11 @@ static dl_status take_axis(void *user, char *item, dl_error *err)
         return dl_error_set(err, DL_ERR_DATA, "axis '%s' is given twice", item);
     const int most = found == DL_AXIS_PP ? DL_STAGES_MAX : DL_WORKERS_MAX;
     dl_status status = dl_parse_int(size, 1, most, &number, err);
+    if (status == DL_ERR_RANGE && found == DL_AXIS_PP)
+        return dl_error_set(err, status,
+                            "pp = %s: a pipeline has 1 to %d stages here, and no more than the "
+                            "model has layers",
+                            size, DL_STAGES_MAX);
     if (status != DL_OK) return status;
     to->size[found] = (int)number;
     to->order[to->count++] = found;

@@ -166,4 +166,6 @@ done
 expect 2 "samples are sequences" "${long[@]/gpt2/resnet50}" --tokens 1e9
 expect 2 "one value of machine.file" --workload gpt2 --machine 8xh100,8xa100 --batch 64 --advise layout
 expect 0 "simulated" --workload gpt2 --machine 8xh100 --batch 64 --advise layout --for cost --max-points 10 -o few.csv
+expect 2 "64 replicas of 64 GPUs, 4096 in all" --workload llama3_70b --machine dgx_h100 --workers 64 --layout tp=8,fsdp=8 --batch 64
+expect 2 "no more than the model has layers" --workload llama3_70b --machine 16xdgx_h100 --layout pp=128 --batch 1024
 [ "$failures" -eq 0 ]
