@@ -89,7 +89,7 @@ static dl_status take_pair(const settings *set, const dl_text_list *tables, size
 static dl_status read_scenario(const settings *set, pair *of, dl_error *err)
 {
     dl_status status = dl_scenario_text(&set->command, of->scenario, &of->text, &of->name, err);
-    if (status == DL_OK) status = dl_table_scenario_read(&of->read, of->name, of->text, err);
+    if (status == DL_OK) status = dl_table_scenario_read(&of->read, NULL, of->name, of->text, err);
     if (status != DL_OK) return dl_scenario_command_error(of->scenario, err);
     if (of->table == NULL && of->read.measured_path != NULL) {
         of->table = dl_strdup(of->read.measured_path);
@@ -230,7 +230,7 @@ int dl_calibrate_table(int argc, char **argv)
 {
     dl_cluster cluster;
     dl_error error = {0};
-    settings set = {.cluster = &cluster};
+    settings set = {.cluster = &cluster, .command.rows_have_batches = true};
     const dl_option own[] = {
         DL_OPT_LIST("scenario", 's', &set.scenarios, "FILE",
                     "Scenario of the rows; its cost file has the known costs. Options of dlsim "

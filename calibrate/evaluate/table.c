@@ -173,16 +173,18 @@ void dl_table_pollux_fit(dl_table_pollux *form, const dl_table_shape *rows, size
     gsl_qrng_free(sobol);
 }
 
-static dl_status read_all(dl_table_evaluation *j, const dl_table_part *fit,
-                          const dl_table_part_config *config, const char *path, dl_error *err)
+static dl_status read_all(dl_table_evaluation *j, const dl_table_part_config *config,
+                          const char *path, dl_error *err)
 {
     dl_status status;
-    if ((status = dl_table_scenario_read(&j->scenario, config->scenario_path, config->scenario_text,
-                                         err)) ||
-        (status = dl_scenario_set_measured_cores(&j->scenario, fit->costs.cores, err)) ||
+    dl_costs before = {0}; /* the fit: only its settings are needed */
+    if ((status = dl_table_scenario_read(&j->scenario, &before, config->scenario_path,
+                                         config->scenario_text, err)) ||
         (status = dl_table_rows_read(&j->rows, path, NULL, &j->scenario, err))) {
+        dl_costs_free(&before);
         return status;
     }
+    dl_costs_free(&before);
     for (int m = 0; m < DL_TABLE_METHODS; m++) {
         j->off[m] = dl_calloc(j->rows.count, sizeof *j->off[m], "errors of predictions");
         for (size_t i = 0; i < j->rows.count; i++)
@@ -269,7 +271,7 @@ dl_status dl_table_evaluate(dl_table_evaluation *evaluation, const dl_table_fit 
                             dl_error *err)
 {
     const dl_table_part *of = &fit->parts[part];
-    dl_status status = read_all(evaluation, of, &config->parts[part], path, err);
+    dl_status status = read_all(evaluation, &config->parts[part], path, err);
     if (status == DL_OK) status = simulate(evaluation, of, config->threads, err);
     if (status != DL_OK) return status;
     predict_simply(evaluation, of);

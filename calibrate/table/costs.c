@@ -6,6 +6,7 @@
 
 #include "common/alloc.h"
 #include "common/names.h"
+#include "sim/scenario/command.h"
 #include "sim/scenario/study.h"
 #include "sim/sweep.h"
 
@@ -275,7 +276,8 @@ static bool listed(const dl_table_costs *list, const char *name)
 
 static dl_status lacks(const dl_costs *costs, const char *name, const char *why, dl_error *err)
 {
-    return dl_error_set_at(err, DL_ERR_DATA, costs->path, 0, "lacks %s, which %s", name, why);
+    const char *path = costs->path != NULL ? costs->path : DL_SCENARIO_FROM_COMMAND;
+    return dl_error_set_at(err, DL_ERR_DATA, path, 0, "lacks %s, which %s", name, why);
 }
 
 /* Adds the missing costs that are not in the list, or fails on them if `complete`. */
@@ -362,6 +364,22 @@ static void assume(listing *to)
     dl_assumptions_free(&made);
 }
 
+/* Names a number of the machine that is only assumed, if it has one, as one to fit. */
+static dl_status nothing_missing(const dl_scenario *scenario, dl_costs *costs, dl_error *err)
+{
+    dl_assumptions made = {0};
+    char *name = NULL;
+    if (scenario->gpu != NULL) dl_machine_assume(costs, &scenario->gpu->machine, &made);
+    if (made.count > 0) name = dl_format("%s.%s", made.items[0].section, made.items[0].key->name);
+    const dl_status status = dl_error_set_at(
+        err, DL_ERR_DATA, costs->path != NULL ? costs->path : scenario->path, 0,
+        "lacks no cost; --fit names those that are to be fitted%s%s%s",
+        name != NULL ? ", as --fit '" : "", name != NULL ? name : "", name != NULL ? "'" : "");
+    free(name);
+    dl_assumptions_free(&made);
+    return status;
+}
+
 /* Lists the costs that the part's points need and its cost file lacks. */
 static dl_status list_missing(listing *to, const char *share, dl_error *err)
 {
@@ -373,8 +391,7 @@ static dl_status list_missing(listing *to, const char *share, dl_error *err)
     }
     char *missing = dl_sweep_missing(&to->part->scenario, costs);
     if (missing == NULL && share == NULL) {
-        return dl_error_set_at(err, DL_ERR_DATA, costs->path, 0,
-                               "lacks no cost; --fit names those that are to be fitted");
+        return nothing_missing(&to->part->scenario, costs, err);
     }
     to->all = list_candidates(costs, &to->part->scenario);
     dl_status status = add_list(to, share, true, err);

@@ -576,14 +576,8 @@ static dl_status read_part(dl_table_part *part, const dl_table_part_config *conf
 {
     dl_scenario *scenario = &part->scenario;
     dl_status status;
-    if ((status =
-             dl_table_scenario_read(scenario, config->scenario_path, config->scenario_text, err)) ||
-        (scenario->costs_path == NULL &&
-         (status = dl_error_set_at(err, DL_ERR_DATA, config->scenario_path, 0,
-                                   "[workload] costs is missing: costs are fitted in a cost "
-                                   "file (dlsim --save-costs writes one)"))) ||
-        (status = dl_costs_read(&part->costs, scenario->costs_path, err)) ||
-        (status = dl_scenario_set_measured_cores(scenario, part->costs.cores, err)) ||
+    if ((status = dl_table_scenario_read(scenario, &part->costs, config->scenario_path,
+                                         config->scenario_text, err)) ||
         (status = dl_table_rows_read(&part->rows, config->table_path, use, scenario, err))) {
         return status;
     }

@@ -253,21 +253,37 @@ static dl_status read_all(dl_table_rows *rows, const dl_csv *csv, const char *us
     return status;
 }
 
-dl_status dl_table_scenario_read(dl_scenario *scenario, const char *path, const char *text,
-                                 dl_error *err)
+/* Takes the study's variant, and its costs if asked for; of several there must be a list of
+ * placements alone: dl_scenario_read then says which list it refuses. */
+static dl_status take_variant(dl_study *study, dl_scenario *scenario, dl_costs *costs,
+                              const char *path, const char *text, dl_error *err)
+{
+    dl_variant *variant = &study->variants[0];
+    const bool places = study->key_count == 1 && strcmp(study->keys[0].key, "placement") == 0;
+    if (study->key_count > 0 && !places)
+        return text != NULL ? dl_scenario_read_text(scenario, path, text, strlen(text), err)
+                            : dl_scenario_read(scenario, path, err);
+    const dl_status status = costs != NULL ? dl_variant_read_costs(study, variant, err) : DL_OK;
+    if (status != DL_OK) return status;
+    *scenario = variant->scenario;
+    variant->scenario = (dl_scenario){0};
+    if (costs == NULL) return DL_OK;
+    *costs = variant->costs;
+    variant->costs = (dl_costs){0};
+    if (!variant->scaling.scaled) return DL_OK;
+    free(costs->device); /* whose times they are no longer */
+    costs->device = dl_strdup(dl_scenario_first_gpu(scenario)->name);
+    return DL_OK;
+}
+
+dl_status dl_table_scenario_read(dl_scenario *scenario, dl_costs *costs, const char *path,
+                                 const char *text, dl_error *err)
 {
     dl_study study = {0};
     dl_status status = text != NULL ? dl_study_read_text(&study, path, text, strlen(text), err)
                                     : dl_study_read(&study, path, err);
     if (status != DL_OK) return status;
-    if (study.key_count == 1 && strcmp(study.keys[0].key, "placement") == 0) {
-        *scenario = study.variants[0].scenario;
-        study.variants[0].scenario = (dl_scenario){0};
-    } else if (text != NULL) {
-        status = dl_scenario_read_text(scenario, path, text, strlen(text), err);
-    } else {
-        status = dl_scenario_read(scenario, path, err);
-    }
+    status = take_variant(&study, scenario, costs, path, text, err);
     dl_study_free(&study);
     if (status != DL_OK) return status;
     scenario->noise = DL_NOISE_NONE;

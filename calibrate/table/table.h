@@ -104,10 +104,12 @@ typedef struct dl_table_rows {
 
 /* Reads a scenario for a table: like dl_scenario_read or, where `text` is not NULL,
  * dl_scenario_read_text of this text, named `path`; but without noise, and [machine] placement may
- * be a list, whose first item is taken, since the rows have their own. `scenario` must be
+ * be a list, whose first item is taken, since the rows have their own. Where `costs` is not NULL,
+ * also its costs, and the settings that it takes from them, as dlsim does (dl_variant_read_costs);
+ * costs scaled to another GPU have that one's name. `scenario` and `costs` must be
  * zeroed. */
-dl_status dl_table_scenario_read(dl_scenario *scenario, const char *path, const char *text,
-                                 dl_error *err) DL_MUST_CHECK;
+dl_status dl_table_scenario_read(dl_scenario *scenario, dl_costs *costs, const char *path,
+                                 const char *text, dl_error *err) DL_MUST_CHECK;
 
 /* Reads the table: all rows, or only those with `use` in their column `use` (NULL: all).
  * scenario->points become those of the rows, each once. Errors name file:line: DL_ERR_NAME (unknown

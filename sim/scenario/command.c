@@ -431,6 +431,10 @@ static dl_status put_batch(char **text, const dl_scenario_command *command, dl_e
     const char *costs = given(command, "costs");
     dl_status status = costs != NULL ? put_measured_batch(text, costs, &has, err) : DL_OK;
     if (status != DL_OK || has) return status;
+    if (command->rows_have_batches && given(command, "samples-per-s") == NULL) {
+        dl_ini_text_set(text, "workload", "batch_per_worker", "1");
+        return DL_OK;
+    }
     if (costs != NULL) {
         return dl_error_set(err, DL_ERR_USAGE,
                             "--batch (samples of all workers together) or --batch-per-worker is "

@@ -28,6 +28,7 @@ typedef struct dl_scenario_command {
     int parameter_type;                      /* of --parameter-type */
     bool no_scale;                           /* of --no-scale */
     bool for_layouts;                        /* one worker by default: layouts start from it */
+    bool rows_have_batches;                  /* no batch is needed: a table's rows have theirs */
     const char *rules;                       /* of --rules; NULL: not given */
     char helps[DL_SCENARIO_OPTIONS][DL_SCENARIO_HELP_BYTES]; /* texts of dl_scenario_options */
 } dl_scenario_command;

@@ -97,6 +97,11 @@ dl_status dl_scenario_estimate_costs(const dl_scenario *scenario, const dl_gpu_m
  * values that the points need and the costs lack; the last two unless the scenario forbids it. */
 dl_status dl_study_read_costs(dl_study *study, dl_error *err) DL_MUST_CHECK;
 
+/* The same for one variant, without assumed values: the costs are those of its sources alone. Also
+ * sets what the scenario leaves open as in the program of the costs (overlap, sharding, ...). */
+dl_status dl_variant_read_costs(const dl_study *study, dl_variant *variant,
+                                dl_error *err) DL_MUST_CHECK;
+
 /* A hash of all inputs of the simulation: the scenario's text and seed, the contents of the files
  * that it names, and `options`, other changes by the command line. The errors of dl_file_read. */
 dl_status dl_study_key(const dl_study *study, const char *options, uint64_t *key,

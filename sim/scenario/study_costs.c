@@ -224,7 +224,7 @@ static void assume(dl_variant *variant)
         dl_machine_assume(&variant->costs, &scenario->gpu->machine, &variant->assumed);
 }
 
-static dl_status read_costs(const dl_study *study, dl_variant *variant, dl_error *err)
+dl_status dl_variant_read_costs(const dl_study *study, dl_variant *variant, dl_error *err)
 {
     dl_scenario *scenario = &variant->scenario;
     dl_costs *costs = &variant->costs;
@@ -245,9 +245,7 @@ static dl_status read_costs(const dl_study *study, dl_variant *variant, dl_error
         (status = check_processes(scenario, err)))
         return status;
     if (!dl_scenario_trains_by_keys(scenario)) dl_variant_take_dtypes(variant);
-    if ((status = calibrate(study, variant, err))) return status;
-    assume(variant);
-    return check_split(variant, err);
+    return calibrate(study, variant, err);
 }
 
 dl_status dl_study_read_costs(dl_study *study, dl_error *err)
@@ -255,8 +253,11 @@ dl_status dl_study_read_costs(dl_study *study, dl_error *err)
     dl_status status = DL_OK;
     study->point_count = 0;
     for (size_t v = 0; v < study->variant_count && status == DL_OK; v++) {
-        status = read_costs(study, &study->variants[v], err);
-        study->point_count += study->variants[v].scenario.point_count;
+        dl_variant *variant = &study->variants[v];
+        status = dl_variant_read_costs(study, variant, err);
+        if (status == DL_OK) assume(variant);
+        if (status == DL_OK) status = check_split(variant, err);
+        study->point_count += variant->scenario.point_count;
     }
     if (status == DL_OK && study->variant_count > 0) keep_factor(study);
     return status;

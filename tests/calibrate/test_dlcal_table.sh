@@ -40,7 +40,6 @@ expect 2 "" table
 expect 2 "--scenario FILE is needed" table table.csv
 expect 1 "nowhere.csv" table nowhere.csv -s scenario.ini -o x.ini
 sed 's/^costs.*/samples_per_s = 300/' scenario.ini >number.ini
-expect 1 "[workload] costs is missing: costs are fitted in a cost file" table table.csv -s number.ini -o x.ini
 expect 1 "lacks no cost" table table.csv -s scenario.ini -o x.ini
 # What dlsim would assume is assumed for costs that are not to be fitted, and said; dlsim's options of predict.
 cat >two.csv <<'END'
@@ -82,7 +81,23 @@ for file in options.ini over.ini; do
 done
 expect 2 "--mode nonee: unknown mode" table table.csv "${options[@]}" --mode nonee -o x.ini
 expect 2 "--machine: 'nowhere' is neither" table table.csv "${options[@]}" --machine nowhere -o x.ini
-expect 1 "dlcal table: [workload] costs is missing: costs are fitted in a cost file" table table.csv --workload lenet --machine 1xv100 --batch 8 -o x.ini
+
+# Costs of a network's name are fitted as those of a file, and a fit simulates as dlsim does with the same options: also
+# exchange beside the backward pass, which either has from its costs alone.
+printf 'workers,batch,throughput_per_s\n1,4,11.9\n2,8,14.6\n4,16,24.5\n' >steps.csv
+named=(--workload gpt2_medium --machine 4xrtx3090)
+expect 0 "costs written to named.ini" table steps.csv "${named[@]}" --fit shm.bytes_per_s -o named.ini --rows named.csv
+"$dlsim" "${named[@]}" --batch-per-worker 4 --check --save-costs saved.ini >/dev/null || fail "no costs of the network"
+expect 1 "saved.ini: lacks no cost; --fit names those that are to be fitted, as --fit 'shm.bytes_per_s'" \
+    table steps.csv --costs saved.ini --machine 4xrtx3090 -o x.ini
+expect 0 "costs written to saved_fit.ini" table steps.csv --costs saved.ini --machine 4xrtx3090 --fit shm.bytes_per_s -o saved_fit.ini
+diff <(grep -A9 '^.machine' named.ini) <(grep -A9 '^.machine' saved_fit.ini) || fail "a network's name is fitted otherwise"
+"$dlsim" --quiet --costs named.ini --machine 4xrtx3090 --batch-per-worker 4 --workers 1,2,4 --noise none -o named_sim.csv ||
+    fail "no prediction"
+paste -d, <(grep -v '^#' named.csv) <(grep -v '^#' named_sim.csv) | awk -F, '
+    NR == 1 { for (i = 1; i <= NF; i++) { if ($i == "fitted_per_s") a = i; if ($i == "throughput_per_s") b = i; }; next }
+    { rows++; off = $b / $a - 1; if (off > 2e-3 || off < -2e-3) bad++ }
+    END { exit !a || !b || rows != 3 || bad }' || fail "dlsim predicts otherwise than dlcal fitted: $(cat named.csv)"
 
 # The fitted costs predict what they were fitted to.
 cp fitted.ini costs.ini

@@ -52,7 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     dl_error err = {0};
     fuzz_file(scenario_path, scenario_text, sizeof scenario_text - 1);
     fuzz_file(path, data, bytes);
-    const dl_status status = dl_table_scenario_read(&scenario, scenario_path, NULL, &err);
+    const dl_status status = dl_table_scenario_read(&scenario, NULL, scenario_path, NULL, &err);
     DL_ASSERT(status == DL_OK, "%s", err.text);
     if (dl_table_rows_read(&rows, path, NULL, &scenario, &err) == DL_OK) {
         check(&rows, &scenario);
