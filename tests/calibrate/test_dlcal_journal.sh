@@ -10,8 +10,6 @@ output=fitted.ini
 source "$(dirname "$0")/../kill.sh"
 # shellcheck source=tests/calibrate/made_table.sh
 source "$(dirname "$0")/made_table.sh"
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-export OMPI_MCA_hwloc_base_binding_policy=none
 
 cat >scenario.ini <<END
 [scenario]
@@ -99,7 +97,8 @@ rm -f fitted.ini
 
 # Ranks: those that go on after a kill, then one that is killed.
 if command -v mpirun >/dev/null && [ -e "$(dirname "$dlcal")/libdlscale_mpi.so" ]; then
-    export ASAN_OPTIONS=detect_leaks=0 # of MPI's own
+    # shellcheck source=tests/mpirun.sh
+    source "$(dirname "$0")/../mpirun.sh"
     cp torn fitted.ini.journal
     resume ranks mpirun -n 2 "$dlcal"
     kill_rank "$dlcal" "${fit[@]}" --threads 1

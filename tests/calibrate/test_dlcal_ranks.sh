@@ -8,8 +8,8 @@ source "$(dirname "$0")/../expect.sh"
 # shellcheck source=tests/calibrate/made_table.sh
 source "$(dirname "$0")/made_table.sh"
 command -v mpirun >/dev/null || { echo "no mpirun: skipped"; exit 77; }
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-export OMPI_MCA_hwloc_base_binding_policy=none ASAN_OPTIONS=detect_leaks=0 # of MPI's own
+# shellcheck source=tests/mpirun.sh
+source "$(dirname "$0")/../mpirun.sh"
 fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
 
 cat >scenario.ini <<END

@@ -8,8 +8,8 @@ tested=mpirun
 # shellcheck source=tests/expect.sh
 source "$(dirname "$0")/../expect.sh"
 command -v mpirun >/dev/null || { echo "no mpirun: skipped"; exit 77; }
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-export ASAN_OPTIONS=detect_leaks=0 # of MPI's own
+# shellcheck source=tests/mpirun.sh
+source "$(dirname "$0")/../mpirun.sh"
 fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
 
 expect 0 "1 ranks of talk" -n 1 "$program" talk

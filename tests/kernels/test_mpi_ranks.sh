@@ -7,9 +7,8 @@ tested=mpirun
 # shellcheck source=tests/expect.sh
 source "$(dirname "$0")/../expect.sh"
 command -v mpirun >/dev/null || { echo "no mpirun: skipped"; exit 77; }
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-export OMPI_MCA_odls_base_sigkill_timeout=2 # from the request to end: a loaded machine is slow
-export OMPI_MCA_hwloc_base_binding_policy=none ASAN_OPTIONS=detect_leaks=0 # of MPI's own
+# shellcheck source=tests/mpirun.sh
+source "$(dirname "$0")/../mpirun.sh"
 host=$(hostname)
 
 # each_says RANKS RANK TEXT: the ranks of the last command but that one, on standard error

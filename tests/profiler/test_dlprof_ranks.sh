@@ -7,9 +7,8 @@ tested=$dlprof
 # shellcheck source=tests/expect.sh
 source "$(dirname "$0")/../expect.sh"
 unset "${!OMPI_@}" "${!PMI@}" "${!SLURM_@}" RANK WORLD_SIZE TORCHELASTIC_RUN_ID
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-export OMPI_MCA_odls_base_sigkill_timeout=2 # from the request to end: a loaded machine is slow
-export OMPI_MCA_hwloc_base_binding_policy=none ASAN_OPTIONS=detect_leaks=0 # of MPI's own
+# shellcheck source=tests/mpirun.sh
+source "$(dirname "$0")/../mpirun.sh"
 
 small=(train --model mlp --data synthetic --steps 20 --wait block)
 

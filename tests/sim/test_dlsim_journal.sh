@@ -9,8 +9,6 @@ source "$(dirname "$0")/../expect.sh"
 output=results.csv
 # shellcheck source=tests/kill.sh
 source "$(dirname "$0")/../kill.sh"
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-export OMPI_MCA_hwloc_base_binding_policy=none
 
 # 456 runs, of as many steps as make them last for half a second on this machine.
 steps=500
@@ -81,7 +79,8 @@ fi
 
 # Ranks: all killed, then one of them.
 if command -v mpirun >/dev/null && [ -e "$(dirname "$dlsim")/libdlscale_mpi.so" ]; then
-    export ASAN_OPTIONS=detect_leaks=0 # of MPI's own
+    # shellcheck source=tests/mpirun.sh
+    source "$(dirname "$0")/../mpirun.sh"
     kill_at 1 mpirun -n 2 "$dlsim" sweep.ini -q --threads 1 -o results.csv
     resume mpirun -n 4 "$dlsim" --threads 1
     kill_rank "$dlsim" sweep.ini -q --threads 1 -o results.csv
