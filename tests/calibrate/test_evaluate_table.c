@@ -134,8 +134,10 @@ static void placements_of_the_scenario_may_be_a_list(void **state)
     snprintf(text, sizeof text, "[machine]\nfile = judge_gpus.ini\nworkers = 2\nahead = 0, 1\n%s",
              rest);
     fixture_write("judge_list.ini", text);
-    assert_int_not_equal(dl_table_scenario_read(&scenario, NULL, "judge_list.ini", NULL, &err), DL_OK);
-    assert_int_equal(dl_table_scenario_read(&scenario, NULL, "judge_none.ini", NULL, &err), DL_ERR_IO);
+    assert_int_not_equal(dl_table_scenario_read(&scenario, NULL, "judge_list.ini", NULL, &err),
+                         DL_OK);
+    assert_int_equal(dl_table_scenario_read(&scenario, NULL, "judge_none.ini", NULL, &err),
+                     DL_ERR_IO);
 }
 
 /* Five rows of 35 are 6 % off. One step without a row says what fitting without it says. */
