@@ -187,7 +187,7 @@ static void what_does_not_go_with_stages_is_refused(void **state)
     refuse_scenario("layout = sp=2\n", "", "--layout cp=COUNT divides the whole sequence");
     refuse_scenario("layout = fspd=2\n", "", "did you mean 'fsdp'");
     refuse_scenario("layout = pp\n", "", "'pp' is not AXIS=SIZE");
-    refuse_scenario("layout = pp=0\n", "", "0 is not in 1..64");
+    refuse_scenario("layout = pp=0\n", "", "pp = 0: a pipeline has 1 to 64 stages here");
     refuse_scenario("layout = pp=4,dp=4\n", "", "need 16 GPUs, there are 8");
     refuse_scenario("workers = 1\n", TWO "gpus = 4\n", "only one of both");
     refuse_scenario("", "[pipeline]\nstages = 4\ngpus = 2, 6\n",
