@@ -276,8 +276,8 @@ static dl_status check_gpus(const dl_scenario *scenario, const dl_ini *ini,
         const dl_ini_entry *entry = lists->workers.entry;
         return dl_ini_error(ini, entry != NULL ? entry : dl_ini_find(ini, "machine", "layout"),
                             DL_ERR_RANGE, err,
-                            "%d workers of %d GPUs each need %d GPUs, there are %d", workers, ranks,
-                            workers * ranks, gpus);
+                            "%lld GPUs are needed, %d for each worker, and there are %d",
+                            (long long)workers * ranks, ranks, gpus);
     }
     return DL_OK;
 }
