@@ -276,8 +276,8 @@ static dl_status check_gpus(const dl_scenario *scenario, const dl_ini *ini,
         const dl_ini_entry *entry = lists->workers.entry;
         return dl_ini_error(ini, entry != NULL ? entry : dl_ini_find(ini, "machine", "layout"),
                             DL_ERR_RANGE, err,
-                            "%lld GPUs are needed, %d for each worker, and there are %d",
-                            (long long)workers * ranks, ranks, gpus);
+                            "the workers, of %d GPUs each, need %lld GPUs, there are %d", ranks,
+                            (long long)workers * ranks, gpus);
     }
     return DL_OK;
 }
