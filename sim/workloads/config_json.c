@@ -112,12 +112,17 @@ static void take_member(void *user, const char *name, const char *value)
     }
 }
 
-/* The named network to which such a model is equal but for its sizes. */
+/* The named network to which such a model is equal but for its sizes; NULL: none is known. Many
+ * others have rms_norm_eps too, but other norms, gates, towers, or no attention. */
 static const char *like(const config *c)
 {
-    if (c->rms) return "llama";
-    if (c->type != NULL && strcmp(c->type, "gpt2") == 0) return "gpt2";
-    if (c->type != NULL && strcmp(c->type, "bert") == 0) return "bert_base";
+    static const char *const types[][2] = {
+        {"llama", "llama"}, {"mistral", "llama"}, {"qwen2", "llama"}, {"qwen3", "llama"},
+        {"phi3", "llama"},  {"granite", "llama"}, {"gpt2", "gpt2"},   {"bert", "bert_base"},
+    };
+    if (c->type == NULL) return c->rms ? "llama" : NULL;
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+        if (strcmp(c->type, types[t][0]) == 0) return types[t][1];
     return NULL;
 }
 
@@ -134,8 +139,8 @@ static dl_status refuse(const config *c, const char *path, dl_error *err)
     }
     if (like(c) == NULL) {
         return dl_error_set(err, DL_ERR_NAME,
-                            "%s: %s: known are models with rms_norm_eps (llama, mistral, qwen2, "
-                            "qwen3), gpt2 and bert; write transformer:layers=..,width=..",
+                            "%s: %s: the known types are llama, mistral, qwen2, qwen3, phi3, "
+                            "granite, gpt2 and bert; write transformer:layers=..,width=..",
                             path, type);
     }
     return DL_OK;

@@ -463,7 +463,8 @@ static void config_json_is_a_network(void **state)
         {"{\"model_type\": \"mixtral\", \"rms_norm_eps\": 1e-5, \"num_local_experts\": 8}",
          "mixtral: mixtures of experts are not simulated"},
         {"{\"model_type\": \"t5\", \"is_encoder_decoder\": true}", "t5: encoders with decoders"},
-        {"{\"model_type\": \"rwkv\"}", "rwkv: known are models with rms_norm_eps"},
+        {"{\"model_type\": \"rwkv\"}", "rwkv: the known types are llama, mistral"},
+        {"{\"model_type\": \"gemma2\", \"rms_norm_eps\": 1e-6}", "gemma2: the known types are"},
         {"{\"rms_norm_eps\": 1e-5, \"hidden_size\": 8}", "the number of layers is missing"},
         {"{\"rms_norm_eps\": [1", "this is no JSON object"},
     };
