@@ -549,7 +549,7 @@ dl_status dl_shapes_machine(const dl_shapes *shapes, const char *base, const cha
     dl_machine_free(&machine);
     free(before);
     if (status != DL_OK) return status;
-    /* What is written can be read. */
+    /* A machine file that dlsim could not read is an error here. */
     dl_machine written = {0};
     status = dl_machine_read_text(&written, base_name, *text, strlen(*text), err);
     dl_machine_free(&written);

@@ -43,7 +43,7 @@ const char *dl_csv_cell(const dl_csv *csv, size_t row, size_t column);
 dl_status dl_csv_number(const dl_csv *csv, size_t row, size_t column, double *value,
                         dl_error *err) DL_MUST_CHECK;
 
-/* The same by the column's name; a missing column is empty. */
+/* The cell in the column of that name, as text or number; a missing column is empty. */
 const char *dl_csv_text_in(const dl_csv *csv, size_t row, const char *column);
 dl_status dl_csv_number_in(const dl_csv *csv, size_t row, const char *column, double *value,
                            dl_error *err) DL_MUST_CHECK;

@@ -191,7 +191,7 @@ static void try_layout(char **fits, const dl_scenario *scenario, const dl_costs 
     }
 }
 
-/* What fits of the settings other than the network's; NULL: nothing. */
+/* The settings, other than the network's, with which the point fits; NULL: none. */
 static char *try_settings(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
 {
     char *fits = NULL;

@@ -41,7 +41,7 @@ dl_status dl_report_results(const char *path, const dl_study *study, const dl_sw
 void dl_report_results_write(FILE *out, const dl_study *study, const dl_sweep *sweep,
                              const dl_measured *measured, const dl_explanation *explanation);
 
-/* The same as a table in memory; `table` must be zeroed. */
+/* Puts the results into a table in memory; `table` must be zeroed. */
 void dl_report_results_table(dl_cell_table *table, const dl_study *study, const dl_sweep *sweep,
                              const dl_measured *measured, const dl_explanation *explanation);
 

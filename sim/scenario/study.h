@@ -97,8 +97,9 @@ dl_status dl_scenario_estimate_costs(const dl_scenario *scenario, const dl_gpu_m
  * values that the points need and the costs lack; the last two unless the scenario forbids it. */
 dl_status dl_study_read_costs(dl_study *study, dl_error *err) DL_MUST_CHECK;
 
-/* The same for one variant, without assumed values: the costs are those of its sources alone. Also
- * sets what the scenario leaves open as in the program of the costs (overlap, sharding, ...). */
+/* Reads one variant's costs likewise, but assumes no values: the costs are those of its sources
+ * alone. Also sets what the scenario leaves open as in the program of the costs (overlap,
+ * sharding, ...). */
 dl_status dl_variant_read_costs(const dl_study *study, dl_variant *variant,
                                 dl_error *err) DL_MUST_CHECK;
 

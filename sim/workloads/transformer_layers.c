@@ -182,7 +182,7 @@ static void add_adapter(dl_architecture_layer *layer, const dl_transformer *s, d
     dl_layer_add_tensors(layer, 1, up);
 }
 
-/* The same for a linear layer of a block, which runs in fp8 if chosen: its input is converted
+/* Adds a linear layer of a block, which runs in fp8 if chosen: its input is converted
  * before the forward pass, the gradient of its output before the backward pass, each read by the
  * products once or twice; results have 16 bits (Transformer Engine, "Using FP8 with Transformer
  * Engine"). For the weights' gradient the input is kept in 8 bits: in place of its `kept` numbers, or
