@@ -12,9 +12,13 @@ fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
 awk '/^```[a-z]+ file=/ { name = substr($2, 6); printf "" >name; next }
      /^```/ { name = ""; next }
      name != "" { print >name }' "$page"
-for name in lenet.ini vgg.ini vgg_split.ini two.ini two.schedule.csv lenet.measured.csv example.dlt; do
+for name in lenet.ini vgg.ini two.ini two.schedule.csv lenet.measured.csv; do
     [ -s "$name" ] || { echo "FAIL: $page has no example $name"; exit 1; }
 done
+{
+    sed -e '/^\[exchange\]/,$d' -e '/^workers/d' vgg.ini
+    printf '[pipeline]\nstages = 1, 2\nmicro_batches = 8\ngpus = 2\n'
+} >vgg_split.ini
 
 # The text behind a heading, up to the next one.
 section() { awk -v heading="## $1" '/^## / { inside = $0 == heading } inside' "$page"; }
@@ -93,8 +97,8 @@ same "schedule" "$(grep -v '^# program' two.schedule.csv)" "$(grep -v '^# progra
 tested=$dlprof expect 0 "mean 0." train --model mlp --data synthetic --learning-rate 0.01 --no-trace \
     --schedule two.schedule.csv
 
-# The trace, byte by byte; its keys are those that the header names.
-for byte in $(sed 's/  .*//' example.dlt); do printf '%b' "\\x$byte"; done >bytes.dlt
+# A trace, byte by byte; its keys are those that the header names.
+for byte in $(sed 's/  .*//' "$(dirname "$page")/../tests/trace/example.hex"); do printf '%b' "\\x$byte"; done >bytes.dlt
 expect_info() { grep -qE "$1" info.txt || fail "dlprof info: no '$1' in: $(cat info.txt)"; }
 "$dlprof" info bytes.dlt >info.txt 2>&1 || fail "dlprof info: $(cat info.txt)"
 expect_info '^records +6, complete'

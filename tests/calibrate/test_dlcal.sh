@@ -5,8 +5,6 @@ dlcal=$1 dlprof=$2
 tested=$dlcal
 # shellcheck source=tests/expect.sh
 source "$(dirname "$0")/../expect.sh"
-# shellcheck source=tests/calibrate/documented.sh
-source "$(dirname "$0")/documented.sh"
 
 small=(--model mlp --data synthetic --steps 30)
 "$dlprof" train "${small[@]}" --workers 1 --batch 16 -o a.dlt >/dev/null || exit 1
@@ -57,6 +55,5 @@ tested=$dlprof expect 2 "--output would overwrite a trace: a.dlt" export a.dlt -
 cp all.ini old.ini
 tested=bash expect 1 "all.ini: cannot write: File too large" -c 'trap "" XFSZ; ulimit -f 0; exec "$0" fit a.dlt -o all.ini' "$dlcal"
 cmp -s all.ini old.ini || { echo "FAIL: a failed fit touched the old cost file"; failures=$((failures + 1)); }
-documented all.json
 grep -q '"program":"dlcal"' all.json || failures=$((failures + 1))
 exit $((failures > 0))

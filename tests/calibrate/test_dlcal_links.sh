@@ -342,8 +342,6 @@ beside "busbw GB/s" as_is.csv --machine crossbar.ini
     awk '$1 == "67.1" && $2 == "MB" { found = $7 > 0.999 && $7 < 1.001 && $8 > 0.999 && $8 < 1.001 }
         END { exit !found }' || fail "no busbw of 1 GB/s"
 documented break_out.csv
-expect 0 "" links as_is.csv --json links.json
-documented links.json
 expect 2 "--csv needs --machine" links as_is.csv --csv beside.csv
 expect 2 "--csv would overwrite the machine file" links as_is.csv --machine crossbar.ini --csv crossbar.ini
 expect 1 "did you mean 'dgx_a100'?" links as_is.csv --machine dgxx_a100

@@ -5,8 +5,6 @@ tested=$1
 dlprof=$2
 # shellcheck source=tests/expect.sh
 source "$(dirname "$0")/../expect.sh"
-# shellcheck source=tests/calibrate/documented.sh
-source "$(dirname "$0")/documented.sh"
 
 # Three steps of 1 ms: a launch of 5 us, a gemm of 400 us 10 us after its begin, a wait that returns
 # 5 us after it, and 585 us of the host's own. $1: the gemm starts so much later, in us.
@@ -79,7 +77,6 @@ expect 0 '"error_max_frac":0' replay --json trace.json
 "$tested" replay --json --scale gemm=2 trace.json >replay.json
 "$tested" predict --json trace.json >predict.json
 "$tested" predict --json --together rank0.json rank1.json >together.json
-documented replay.json predict.json together.json
 expect 0 "and 2 more" replay --steps 1 trace.json
 expect 0 "" replay --timeline replayed.json --scale gemm=2 trace.json
 grep -q '"name":"sgemm".*"dur":800' replayed.json || {

@@ -120,7 +120,7 @@ expect 1 "no row of use 'fited' has a measured value" table -s marked.ini --use 
 expect 0 "costs from 7 rows of marked.csv" table -s marked.ini --use fitted -o marked.fit.ini
 expect 0 "costs from 8 rows of marked.csv" table -s marked.ini -o marked.fit.ini --rows rows.csv
 [ "$(grep -c '^[2-9],' rows.csv)" -eq 8 ] || { echo "FAIL: rows.csv: $(cat rows.csv)"; failures=$((failures + 1)); }
-documented fit.json rows.csv
+documented rows.csv
 cp marked.fit.ini costs.ini
 "$dlsim" --quiet marked.ini --left-out rows.csv -o left.csv || failures=$((failures + 1))
 awk -F, '/^#/ { next }
@@ -146,7 +146,6 @@ grep -qE '^per_worker_ns = (499|500)[0-9]{3}' a.ini || fail "shared: $(grep per_
 [ "$(grep -h '^serial_ns' a.ini b.ini | sort -u | wc -l)" -eq 2 ] || fail "the scenarios' own costs are the same"
 grep -q '"tables":\[{"table":"table.csv","scenario":"scenario.ini","costs":\[' both.json || fail "both.json"
 head -n 1 a.csv | cmp - <(head -n 1 rows.csv) || fail "other columns of --rows"
-documented both.json
 expect 2 "--output is needed for each of 2 scenarios" table "${two[@]}"
 expect 2 "--output is given 1 times for 2 scenarios" table "${two[@]}" -o a.ini
 expect 2 "TABLE is given 1 times for 2 scenarios" table -s scenario.ini -s slow_s.ini table.csv -o a.ini -o b.ini
