@@ -341,14 +341,17 @@ static void add_estimate(note_list *list, const dl_variant *variant)
     DL_ASSERT(status == DL_OK, "%s", error.text);
     char *interval = interval_of(variant, exp(2 * costs->compute_spread_frac.value));
     char *sustained = sustained_of(variant, efficiency);
-    char *rates = dl_roofline_kernels(gpu, class, arithmetic) != NULL
-                      ? dl_format("products and copies in %s that were measured one by one on %s; "
-                                  "steps were found to take 1 to 1.6 times as long as the sum of "
-                                  "their kernels (--calibrate STEP gives it)",
-                                  dl_arithmetic_names[arithmetic], gpu->name)
-                      : dl_format("%.3g of the %s flop rate and %.3g of the memory rate of %s%s",
-                                  efficiency->arithmetic_frac, dl_arithmetic_names[arithmetic],
-                                  efficiency->memory_frac, gpu->name, sustained);
+    const char *assumed = dl_efficiency_assumed(gpu->name, class, arithmetic);
+    char *rates =
+        dl_roofline_kernels(gpu, class, arithmetic) != NULL
+            ? dl_format("products and copies in %s that were measured one by one on %s; "
+                        "steps were found to take 1 to 1.6 times as long as the sum of "
+                        "their kernels (--calibrate STEP gives it)",
+                        dl_arithmetic_names[arithmetic], gpu->name)
+            : dl_format("%.3g of the %s flop rate and %.3g of the memory rate of %s%s%s%s",
+                        efficiency->arithmetic_frac, dl_arithmetic_names[arithmetic],
+                        efficiency->memory_frac, gpu->name, assumed != NULL ? ", " : "",
+                        assumed != NULL ? assumed : "", sustained);
     add(list, dl_format("times of %s are estimated from %s%s%s", costs->workload, rates, interval,
                         network.unfused
                             ? "; norms, rotation, gates and scores are assumed to run operation by "

@@ -43,14 +43,28 @@ static const dl_efficiency in_fp8 = FITTED(0.98, 0.44, 0.18, 0);
  * with zero gradients, which take less power). A100 and GH200: DebarghaG/estimate-train-time at
  * 1ac4d5e; B200: MooreThreads/SimuMax at 4dcaae5. Memory rate: layer norm, GELU, sums and softmax
  * of the same tables, 0.5 to 1.1 of the data sheet's on an A100 (40 GB), 0.56 to 0.95 on a GH200;
- * on an A100 the rate in steps (DL_SUSTAINED_A100), times the sustained factor. */
-typedef enum board { A100, H100, H200, B200, BOARDS } board;
+ * on an A100 the rate in steps (DL_SUSTAINED_A100), times the sustained factor.
+ *
+ * AMD's: the geometric mean of two published rates of large products, over the data sheet's.
+ * MI300X: 620 Tflop/s in bf16 and 990 in fp8 for shapes of Llama 70B (SemiAnalysis, MI300X vs H100
+ * vs H200 Benchmark Part 1: Training, 2024-12-22); 708 and 1273 at best (AMD, Measuring
+ * Max-Achievable FLOPs, part 2, rocm.blogs.amd.com). MI325X: 843 and 1519 at best (the same), and
+ * 0.74 to 0.81 of these for typical shapes (AMD, Typical Attained FLOPs, the same site). Memory
+ * rate: 4.1 TB/s of a stream on an MI300X (Azure's AI benchmarking guide, ND MI300X v5). */
+typedef enum board { A100, H100, H200, B200, MI300X, MI325X, BOARDS } board;
+
+/* Of MI300X and MI325X: 0.27 is the root mean square over nine published rates, in bf16 and fp8, that
+ * nothing was taken from (docs/studies/estimates.md); twice this holds each of them, and all rates of
+ * products with 1 to 1.6 times their time in steps. */
+#define MI300_LOG_SD 0.35
 
 static const dl_efficiency by_kernels[BOARDS] = {
     [A100] = {0.82, 0.545, 0.18, 0, 20e3, DL_SUSTAINED_A100},
     [H100] = {0.83, 0.80, 0.13, 0, 10e3, DL_SUSTAINED_H100},
     [H200] = {0.83, 0.80, 0.13, 0, 10e3, DL_SUSTAINED_H200},
     [B200] = {0.49, 0.80, 0.15, 0, DL_ROOFLINE_KERNEL_NS, DL_SUSTAINED_B200},
+    [MI300X] = {0.51, 0.77, MI300_LOG_SD, 0, DL_ROOFLINE_KERNEL_NS, DL_SUSTAINED_MI300},
+    [MI325X] = {0.57, 0.77, MI300_LOG_SD, 0, DL_ROOFLINE_KERNEL_NS, DL_SUSTAINED_MI300},
 };
 /* Products in fp8 are taken to reach bf16's part of the peak. On a B200 that is one machine's,
  * 0.49, where Hopper reaches 0.83: half of the logarithm of this ratio, 0.26, widens log_sd from
@@ -59,6 +73,8 @@ static const dl_efficiency by_kernels_in_fp8[BOARDS] = {
     [H100] = {0.83, 0.80, 0.18, 0, 10e3, DL_SUSTAINED_H100},
     [H200] = {0.83, 0.80, 0.18, 0, 10e3, DL_SUSTAINED_H200},
     [B200] = {0.49, 0.80, 0.33, 0, DL_ROOFLINE_KERNEL_NS, DL_SUSTAINED_B200},
+    [MI300X] = {0.43, 0.77, MI300_LOG_SD, 0, DL_ROOFLINE_KERNEL_NS, DL_SUSTAINED_MI300},
+    [MI325X] = {0.51, 0.77, MI300_LOG_SD, 0, DL_ROOFLINE_KERNEL_NS, DL_SUSTAINED_MI300},
 };
 
 static board board_of(const char *gpu)
@@ -67,12 +83,35 @@ static board board_of(const char *gpu)
         const char *start; /* of the GPU's name */
         board of;
     } names[] = {
-        {"a100", A100},  {"a800", A100}, {"h100", H100}, {"h800", H100},  {"h200", H200},
-        {"gh200", H200}, {"b200", B200}, {"b300", B200}, {"gb200", B200}, {"gb300", B200},
+        {"a100", A100},    {"a800", A100}, {"h100", H100}, {"h800", H100},  {"h200", H200},
+        {"gh200", H200},   {"b200", B200}, {"b300", B200}, {"gb200", B200}, {"gb300", B200},
+        {"mi325", MI325X}, {"mi", MI300X}, /* the others of AMD: assumed as MI300X */
     };
     for (size_t n = 0; n < sizeof names / sizeof *names; n++)
         if (strncasecmp(gpu, names[n].start, strlen(names[n].start)) == 0) return names[n].of;
     return BOARDS;
+}
+
+/* Standard deviation of the logarithm where no rate of the GPU's architecture was fitted: the fits to
+ * NVIDIA's made Llama 3 2.5 times as fast on MI300X as it is (torchao's README, 8 GPUs, bf16): half
+ * of the logarithm. */
+#define UNFITTED_LOG_SD 0.46
+
+/* Architectures of fitted rows, Kepler to Hopper: a letter or two of the name, then a digit. */
+static bool is_fitted(const char *gpu)
+{
+    static const char *const series[] = {"k", "m", "p", "v", "t", "a", "l", "h", "gh", "gtx"};
+    static const char *const starts[] = {"titan",      "rtx20",   "rtx30",  "rtx40",
+                                         "rtx5000ada", "rtx6000", "rtx8000"};
+    bool is = false;
+    for (size_t s = 0; s < sizeof series / sizeof *series; s++) {
+        const size_t length = strlen(series[s]);
+        is =
+            is || (strncasecmp(gpu, series[s], length) == 0 && isdigit((unsigned char)gpu[length]));
+    }
+    for (size_t s = 0; s < sizeof starts / sizeof *starts; s++)
+        is = is || strncasecmp(gpu, starts[s], strlen(starts[s])) == 0;
+    return is;
 }
 
 static const dl_efficiency *measured_kernels(const char *gpu, bool eight_bits)
@@ -116,11 +155,13 @@ static double odd_part(const char *gpu)
  * choice): at least half on an A100 (Dao 2023, arXiv 2307.08691); on an H100 298 to 335 Tflop/s of
  * 989 with a causal mask and head dimension 128, forward (Shah et al. 2024, arXiv 2407.08608,
  * figure 5); cuDNN 1.6 times as much in the same figure. On a B200 the table of kernels below has
- * 0.39, whichever. */
+ * 0.39, whichever. On an MI300X 329 Tflop/s of 1307 with head dimension 64 and 8192 words, forward
+ * (Azure's guide, as above). */
 static double attention_part(const char *gpu, dl_attention kind)
 {
     const board of = board_of(gpu);
     if (of == B200) return 0.39;
+    if (of == MI300X || of == MI325X) return 0.25;
     if (!is_hopper(gpu)) return 0.5;
     return kind == DL_ATTENTION_CUDNN ? 0.52 : 0.32;
 }
@@ -140,6 +181,37 @@ const dl_efficiency *dl_efficiency_of(const char *gpu, dl_model_class class,
     if (arithmetic == DL_FP8) return &in_fp8;
     if (class == DL_MODEL_CONVOLUTION && arithmetic == DL_FP32 && is_volta(gpu)) return &volta;
     return &efficiencies[class][arithmetic == DL_BF16 ? DL_FP16 : arithmetic];
+}
+
+/* Whether rates of the GPU's own kernels were published. */
+static bool has_own_kernels(const char *gpu, dl_model_class class, dl_arithmetic arithmetic)
+{
+    const board of = board_of(gpu);
+    if (class != DL_MODEL_TRANSFORMER || arithmetic < DL_FP16) return false;
+    return of == MI300X ? strncasecmp(gpu, "mi300", 5) == 0 : of != BOARDS;
+}
+
+const char *dl_efficiency_assumed(const char *gpu, dl_model_class class, dl_arithmetic arithmetic)
+{
+    if (is_fitted(gpu)) return NULL;
+    if (!has_own_kernels(gpu, class, arithmetic))
+        return "assumed, as no training rate of its architecture was fitted";
+    switch (board_of(gpu)) {
+    case MI300X:
+        return "assumed from its large products, 620 to 708 Tflop/s in bf16, 990 to 1273 in fp8 "
+               "(SemiAnalysis 2024, AMD 2025)";
+    case MI325X:
+        return "assumed from its large products, 624 to 843 Tflop/s in bf16, 1124 to 1519 in fp8 "
+               "(AMD 2025)";
+    default: return NULL;
+    }
+}
+
+static double log_sd_of(const char *gpu, dl_model_class class, dl_arithmetic arithmetic)
+{
+    const double log_sd = dl_efficiency_of(gpu, class, arithmetic)->log_sd;
+    const bool known = is_fitted(gpu) || has_own_kernels(gpu, class, arithmetic);
+    return known ? log_sd : fmax(log_sd, UNFITTED_LOG_SD);
 }
 
 static bool is_amd(const dl_gpu_model *gpu)
@@ -475,10 +547,10 @@ static void set_gradients(dl_costs *costs, const dl_architecture *architecture,
  * fitted products are larger (GH200). */
 #define NARROW_LOG_SD 0.2
 
-/* Spread of the fit combined with those of fused attention in 16 bits and of narrow products, by
+/* `log_sd` of the fit combined with those of fused attention in 16 bits and of narrow products, by
  * their share of a sample's time. */
 static double spread_of(const dl_architecture *architecture, const dl_roofline *roofline,
-                        const dl_efficiency *efficiency)
+                        const dl_efficiency *efficiency, double log_sd)
 {
     double all = 0, attention = 0, narrow = 0;
     for (size_t l = 0; l < architecture->layer_count && in_half(roofline); l++) {
@@ -493,9 +565,8 @@ static double spread_of(const dl_architecture *architecture, const dl_roofline *
             narrow += part->narrow && efficiency->sustained > 1 ? ns : 0;
         }
     }
-    if (all == 0) return efficiency->log_sd;
-    return hypot(hypot(efficiency->log_sd, attention / all * ATTENTION_LOG_SD),
-                 narrow / all * NARROW_LOG_SD);
+    if (all == 0) return log_sd;
+    return hypot(hypot(log_sd, attention / all * ATTENTION_LOG_SD), narrow / all * NARROW_LOG_SD);
 }
 
 /* Time of a pass's own attention, which is the first. */
@@ -571,6 +642,8 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
     if (status != DL_OK) return status;
     const dl_gpu_kernels *kernels = dl_roofline_kernels(gpu, architecture->class, arithmetic);
     if (kernels != NULL) dl_roofline_take(&roofline, kernels);
+    const double log_sd = kernels != NULL ? efficiency->log_sd
+                                          : log_sd_of(gpu->name, architecture->class, arithmetic);
     *costs = (dl_costs){
         .path = dl_format("(%s)", architecture->name),
         .workload = dl_format("%s, %s, %s", architecture->name, dl_arithmetic_names[arithmetic],
@@ -591,7 +664,7 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
         .half_weights = in_half(&roofline) && is_fused && !units,
         .gpu_memory = {assumed(most_bytes(&roofline, architecture)), assumed(WORKSPACE_BYTES)},
         .input_bytes_per_sample = assumed(input_bytes(architecture)),
-        .compute_spread_frac = assumed(spread_of(architecture, &roofline, efficiency)),
+        .compute_spread_frac = assumed(spread_of(architecture, &roofline, efficiency, log_sd)),
     };
     for (size_t l = 0; l < layers; l++)
         set_layer(costs, architecture, &roofline, l);

@@ -299,7 +299,8 @@ static bool fit_group(const char *name, const dl_efficiency *group)
     return same;
 }
 
-static void print_rows(bool fitted)
+/* Rows not fitted are those of architectures on which others were fitted, or (`strange`) not. */
+static void print_rows(bool fitted, bool strange)
 {
     double sum = 0, most = 0;
     int count = 0, inside = 0;
@@ -307,7 +308,8 @@ static void print_rows(bool fitted)
            "measured", "predicted", "error %");
     for (size_t i = 0; i < row_count; i++) {
         const row *r = &rows[i];
-        if (r->fitted != fitted) continue;
+        const bool is_strange = dl_efficiency_assumed(r->gpu, r->class, r->arithmetic) != NULL;
+        if (r->fitted != fitted || is_strange != strange) continue;
         const double error = r->left_out_per_s / r->measured_per_s - 1;
         printf("%-9s %-40s %-14s %-5s %6.0f %9.1f %9.1f %7.1f\n", r->program, r->workload, r->gpu,
                dl_arithmetic_names[r->arithmetic], r->batch, r->measured_per_s, r->left_out_per_s,
@@ -319,8 +321,10 @@ static void print_rows(bool fitted)
         count++;
     }
     printf("%s: %d rows, error mean %.1f %%, largest %.1f %%, %d in the 95 %% interval\n",
-           fitted ? "fitted, with the row's GPU left out" : "not fitted", count, 100 * sum / count,
-           100 * most, inside);
+           fitted    ? "fitted, with the row's GPU left out"
+           : strange ? "of architectures without fitted rows"
+                     : "not fitted",
+           count, 100 * sum / count, 100 * most, inside);
 }
 
 static void print_memory(void)
@@ -364,10 +368,13 @@ int main(int argc, char **argv)
     same &= fit_group("kernels of A100", dl_efficiency_of("a100", DL_MODEL_TRANSFORMER, DL_FP16));
     same &= fit_group("kernels of H200", dl_efficiency_of("h200", DL_MODEL_TRANSFORMER, DL_FP16));
     same &= fit_group("kernels of H100", dl_efficiency_of("h100", DL_MODEL_TRANSFORMER, DL_FP16));
+    same &=
+        fit_group("kernels of MI300X", dl_efficiency_of("mi300x", DL_MODEL_TRANSFORMER, DL_FP16));
     same &= fit_group("Volta", dl_efficiency_of("v100", DL_MODEL_CONVOLUTION, DL_FP32));
     same &= fit_group("kepler", dl_efficiency_of("k80", DL_MODEL_CONVOLUTION, DL_FP32));
-    print_rows(true);
-    print_rows(false);
+    print_rows(true, false);
+    print_rows(false, false);
+    print_rows(false, true);
     print_memory();
     for (size_t i = 0; i < row_count; i++)
         free(rows[i].log_errors);
