@@ -83,7 +83,7 @@ static const struct {
 };
 
 static const char *const parameter_types[] = {"fp32", "fp16", "bf16", NULL};
-static const double parameter_type_bytes[] = {4, 2, 2};
+static const double parameter_type_bytes[] = {4, 4, 2, 2}; /* by dl_scenario_command's */
 
 /* "Steps of a worker ([scenario] steps; default 200)." A new scenario has its own default mode. */
 static void write_help(char *text, size_t i)
@@ -118,9 +118,13 @@ void dl_scenario_options(dl_option *options, dl_scenario_command *command)
                     "Number of the model's parameters, in place of --parameter-bytes (25.6e6, "
                     "25.6M).",
                     .group = group_model),
-        DL_OPT_CHOICE("parameter-type", 0, &command->parameter_type, parameter_types, "TYPE",
-                      "Type in which --parameters are exchanged: 4 bytes each, or 2.",
-                      .group = group_model),
+        {.name = "parameter-type",
+         .type = DL_OPTION_KIND,
+         .target = &command->parameter_type,
+         .choices = parameter_types,
+         .argument = "TYPE",
+         .help = "Type in which --parameters are exchanged: 4 bytes each, or 2.",
+         .group = group_model},
         DL_OPT_FLAG("no-scale", 0, &command->no_scale,
                     "Leave compute as the cost file has it, also where its device is not the "
                     "machine's.",
@@ -136,7 +140,8 @@ void dl_scenario_options(dl_option *options, dl_scenario_command *command)
 
 static bool gives_keys(const dl_scenario_command *command)
 {
-    bool given = command->set.count > 0 || command->parameters != NULL || command->no_scale;
+    bool given = command->set.count > 0 || command->parameters != NULL ||
+                 command->parameter_type > 0 || command->no_scale;
     for (size_t i = 0; i < DL_SCENARIO_OPTIONS; i++)
         given |= command->values[i] != NULL;
     return given;
@@ -515,6 +520,13 @@ static dl_status put_parameters(char **text, const dl_scenario_command *command,
 {
     double count = 0;
     dl_error inner = {0};
+    if (command->parameters == NULL && command->parameter_type > 0) {
+        return dl_error_set(err, DL_ERR_USAGE,
+                            "--parameter-type %s: this is the type of --parameters COUNT, which is "
+                            "missing; that of a network is given by --arithmetic, with sharded "
+                            "parameters by --set exchange.param_dtype",
+                            parameter_types[command->parameter_type - 1]);
+    }
     if (command->parameters == NULL) return DL_OK;
     if (given(command, "parameter-bytes") != NULL) {
         return dl_error_set(err, DL_ERR_USAGE,

@@ -25,7 +25,7 @@ typedef struct dl_scenario_command {
     const char *values[DL_SCENARIO_OPTIONS]; /* of the options, as typed; NULL: not given */
     dl_text_list set;                        /* "SECTION.KEY=VALUE"; of --set */
     const char *parameters;                  /* of --parameters; NULL: not given */
-    int parameter_type;                      /* of --parameter-type */
+    int parameter_type;                      /* of --parameter-type, from 1; 0: not given */
     bool no_scale;                           /* of --no-scale */
     bool for_layouts;                        /* one worker by default: layouts start from it */
     bool rows_have_batches;                  /* no batch is needed: a table's rows have theirs */

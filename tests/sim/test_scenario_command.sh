@@ -83,6 +83,8 @@ expect 0 "4 points" --costs bare.ini --machine p2.8xlarge --parameters 25.6e6 -o
 expect 0 "4 points" --costs bare.ini --machine p2.8xlarge --parameter-bytes 102.4MB -o bytes.csv \
     --batch-per-worker 16
 equal count.csv bytes.csv "parameters by count, the measured batch"
+expect 2 "--parameter-type bf16: this is the type of --parameters COUNT" --costs bare.ini --machine p2.8xlarge \
+    --parameter-type bf16
 expect 0 "4 points" --costs bare.ini --machine p2.8xlarge --parameters 51.2e6 --parameter-type bf16 -o half.csv
 equal count.csv half.csv "twice as many parameters of half the size"
 expect 1 "[costs] parameter_bytes (--parameter-bytes BYTES or --parameters COUNT gives them)" \
