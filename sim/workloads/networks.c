@@ -96,8 +96,9 @@ static dl_status read_value(const dl_network_key *key, const char *text, int64_t
     return DL_OK;
 }
 
+/* Reads "KEY=VALUE"; *index is the key's, < 0 after an error. */
 static dl_status read_key(const dl_network_kind *kind, const char *text, int64_t *values,
-                          dl_error *err)
+                          int *index, dl_error *err)
 {
     const char *equals = strchr(text, '=');
     if (equals == NULL) {
@@ -121,19 +122,39 @@ static dl_status read_key(const dl_network_kind *kind, const char *text, int64_t
     } else {
         status = read_value(&kind->keys[found], equals + 1, &values[found], err);
     }
+    *index = found;
     free(name);
     return status;
+}
+
+/* Refuses a given value that has no effect beside those of other keys. */
+static dl_status check_effect(const dl_network_kind *kind, int index, const int64_t *values,
+                              dl_error *err)
+{
+    const dl_network_key *key = &kind->keys[index];
+    int64_t other[DL_NETWORK_KEYS_MAX];
+    int on = 0;
+    if (key->only == NULL || values[index] == 0) return DL_OK;
+    const dl_status status = read_key(kind, key->only, other, &on, err);
+    DL_ASSERT(status == DL_OK, "%s: %s", key->name, key->only);
+    if (values[on] == other[on]) return DL_OK;
+    return dl_error_set(err, DL_ERR_RANGE, "%s = %s has an effect only with %s", key->name,
+                        key->choices[values[index]], key->only);
 }
 
 /* Modifies `keys`: cut at its commas. */
 static dl_status read_keys(const dl_network_kind *kind, char *keys, int64_t *values, dl_error *err)
 {
     char *rest = NULL;
+    int given[DL_NETWORK_KEYS_MAX], count = 0;
     dl_status status = DL_OK;
     for (char *key = strtok_r(keys, ",", &rest); key != NULL && status == DL_OK;
          key = strtok_r(NULL, ",", &rest)) {
-        status = read_key(kind, key + strspn(key, " "), values, err);
+        status = read_key(kind, key + strspn(key, " "), values, &given[count], err);
+        count += count < DL_NETWORK_KEYS_MAX - 1;
     }
+    for (int g = 0; g < count && status == DL_OK; g++)
+        status = check_effect(kind, given[g], values, err);
     return status;
 }
 
@@ -200,7 +221,8 @@ static void print_key(FILE *out, const dl_network_key *key)
     if (key->choices == NULL) {
         snprintf(range, sizeof range, "%lld to %lld", (long long)key->low, (long long)key->high);
     }
-    fprintf(out, "  %-14s %-20s %s\n", key->name, range, key->help);
+    fprintf(out, "  %-14s %-20s %s%s%s\n", key->name, range, key->help,
+            key->only != NULL ? "; only with " : "", key->only != NULL ? key->only : "");
 }
 
 void dl_architectures_print(FILE *out)

@@ -76,8 +76,8 @@ static const dl_network_key keys[KEYS] = {
               "yes: norms, rotation, gates in one kernel each, as compiled or in Megatron; no: as "
               "plain PyTorch runs them"},
     [DROPOUT] = {"dropout", no_yes, 0, 0,
-                 "dropout after attention and feed-forward, and on the scores of plain attention; "
-                 "only with fused=no"},
+                 "dropout after attention and feed-forward, and on the scores of plain attention",
+                 .only = "fused=no"},
     [TENSOR] = {"tp", NULL, 1, 1 << 10,
                 "GPUs that divide heads, feed-forward and vocabulary (padded to 128 tp)"},
     [CONTEXT] = {"cp", NULL, 0, 1 << 10,
@@ -85,8 +85,9 @@ static const dl_network_key keys[KEYS] = {
     [SEQUENCE_PARALLEL] = {"sequence_parallel", no_yes, 0, 0,
                            "with tp > 1 norms and sums are divided by tokens; no: all do all"},
     [SUMS] = {"sums", sums, 0, 0,
-              "with fused=yes, of gradients in 32 bits: added to apart, or within the products "
-              "(Megatron-LM's gradient accumulation fusion)"},
+              "of gradients in 32 bits: added to apart, or within the products (Megatron-LM's "
+              "gradient accumulation fusion)",
+              .only = "fused=yes"},
     [RECOMPUTE] =
         {"recompute", recomputed, 0, 0,
          "in the backward pass; selective: the core of attention; full: whole blocks, "

@@ -11,6 +11,9 @@ typedef struct dl_network_key {
     const char *const *choices; /* NULL: a whole number */
     int64_t low, high; /* of choices 0, 1 where several may have + between them: a bit for each */
     const char *help;
+    const char
+        *only; /* "KEY=CHOICE": with it values other than the first have an effect; NULL: they
+                         always have */
 } dl_network_key;
 
 #define DL_NETWORK_KEYS_MAX 28

@@ -180,6 +180,9 @@ expect 2 "lora_targets = q_proj: blocks have one matrix: linear_qkv" "${lora[@]}
     --lora-targets q_proj
 expect 1 "this needs lora" "${lora[@]}" --lora-targets q_proj
 expect 2 "this needs lora, the rank" "${lora[@]}" --workload llama:frozen_bits=4
+# So does a key of a network that has an effect only beside another one's value.
+expect 2 "dropout = yes has an effect only with fused=no" "${lora[@]}" --workload gpt2:fused=yes,dropout=yes
+expect 2 "sums = within has an effect only with fused=yes" "${lora[@]}" --workload gpt2:sums=within
 expect 1 "recompute = products: with lora none, selective, full" "${lora[@]}" --workers 1 --lora 8 --recompute products
 expect 1 "this needs model" --costs "$scenarios/costs/resnet50_t4.ini" --machine 1xt4 --batch-per-worker 32 --lora 8
 expect 2 "write --lora RANK" "${lora[@]}" --qlora 8
