@@ -7,6 +7,7 @@
 
 #include "common/alloc.h"
 #include "common/cluster.h"
+#include "common/ini.h"
 #include "common/options.h"
 #include "common/output.h"
 #include "common/progress.h"
@@ -83,20 +84,29 @@ static dl_status read_study(dl_study *study, const char *path, const dl_settings
     return status;
 }
 
-/* Refuses an interleaved schedule where no layout has stages; a search makes layouts that have. */
-static dl_status check_chunks(const dl_study *study, const dl_settings *set, dl_error *err)
+/* Refuses keys of stages where no layout has any; a search makes layouts that have. */
+static dl_status check_stages(const dl_study *study, const dl_settings *set, dl_error *err)
 {
-    int chunks = 1;
+    static const char *const keys[] = {"chunks", "schedule", "split", "cut_bytes_per_sample"};
     for (size_t v = 0; v < study->variant_count; v++) {
         const dl_scenario_pipeline *of = study->variants[v].scenario.pipeline;
         if (of != NULL && of->stages > 1) return DL_OK;
-        if (of != NULL && of->chunks > chunks) chunks = of->chunks;
     }
-    if (chunks == 1 || study->listed > 0 || set->advise == ADVISE_LAYOUT) return DL_OK;
-    return dl_error_set(err, DL_ERR_DATA,
-                        "[pipeline] chunks = %d: this needs stages, as --layout pp=2: no layout "
-                        "has any",
-                        chunks);
+    for (size_t i = 0; i < DL_LENGTH(keys); i++) {
+        char *value = dl_ini_text_value(study->text, "pipeline", keys[i]);
+        if (value == NULL || study->listed > 0 || set->advise == ADVISE_LAYOUT) {
+            free(value);
+            continue;
+        }
+        const dl_status status =
+            dl_error_set(err, DL_ERR_DATA,
+                         "[pipeline] %s = %s: this needs stages, as --layout pp=2: no layout has "
+                         "any",
+                         keys[i], value);
+        free(value);
+        return status;
+    }
+    return DL_OK;
 }
 
 int dl_settings_threads(const dl_settings *set)
@@ -143,7 +153,7 @@ static dl_status read_inputs(dl_inputs *in, const char *path, const dl_settings 
     in->study.points_limit = set->lasts ? LIMIT_POINTS_MAX : DL_STUDY_POINTS;
     if (status != DL_OK) return status;
     status = read_study(&in->study, path, set, err);
-    if (status == DL_OK) status = check_chunks(&in->study, set, err);
+    if (status == DL_OK) status = check_stages(&in->study, set, err);
     if (status == DL_OK) status = dl_study_read_costs(&in->study, err);
     if (status != DL_OK) return dl_scenario_command_error(path, err);
     if (status == DL_OK && in->study.listed > 0) status = refuse_size(&in->study, set, err);

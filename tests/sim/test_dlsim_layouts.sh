@@ -60,7 +60,8 @@ expect 0 "16 nodes" "${layout[@]}" tp=4,fsdp=32 --machine dgx_h100
 expect 0 "4 nodes" "${layout[@]}" tp=4,fsdp=4 --machine 4xh100@400ib
 expect 0 "the largest layout uses 48 of the machine's 64 GPUs, the other 16 are idle" "${layout[@]}" tp=4,pp=3,fsdp=4 \
     --machine 8xdgx_h100 --notes
-# Chunks mean nothing without stages, in any of the layouts.
+# Schedules and chunks mean nothing without stages, in any of the layouts.
+expect 1 "schedule = gpipe: this needs stages" "${layout[@]}" 'tp=4,fsdp=2 | fsdp=8' --set pipeline.schedule=gpipe --machine 8xh100
 chunks=(--set pipeline.schedule=interleaved --set pipeline.chunks=2 --machine 8xh100)
 expect 1 "chunks = 2: this needs stages" "${layout[@]}" 'tp=4,fsdp=2 | fsdp=8' "${chunks[@]}"
 expect 0 "samples/s" "${layout[@]}" 'pp=2,fsdp=4 | fsdp=8' "${chunks[@]}"
@@ -71,10 +72,11 @@ expect 0 "Advised" "${layout[@]}" tp=4 "${chunks[@]}" --advise layout --max-poin
 tr -s '\n ' ' ' <usual.txt | grep -qE "Megatron's usual choice [^:]*, at best --layout tp=[0-9]+,pp=[^:]* --recompute (none|products)" ||
     fail "no stages, or full recomputation: $(cat usual.txt)"
 expect 0 "recompute products" "${model[@]}" --recompute products --advise layout --max-points 10
-# Others, one by one.
+# Others, one by one; a schedule is of stages.
+schedule() { case $1 in *pp=*) echo "--set pipeline.schedule=1f1b" ;; esac; }
 for layout in dp=8 fsdp=8 tp=2,dp=4 tp=2,fsdp=4 tp=8 pp=2,dp=4 pp=2,fsdp=4 pp=4,dp=2 tp=2,pp=2,dp=2; do
     for size in 1 2 4 8; do
-        "$tested" "${model[@]}" --layout "$layout" --micro-batch $size --set pipeline.schedule=1f1b -q -o other.csv \
+        "$tested" "${model[@]}" --layout "$layout" --micro-batch $size $(schedule "$layout") -q -o other.csv \
             >/dev/null 2>&1 || continue
         step=$(column other.csv step_mean_s)
         python3 -c "import sys; sys.exit(float('${step:-inf}') < $best * 0.999)" ||
@@ -111,7 +113,7 @@ large=(--workload llama3_8b:fused=yes --machine 8xh100 --batch 64 --mode allredu
 for layout in fsdp=8 tp=2,fsdp=4 tp=2,pp=2,fsdp=2 tp=4,fsdp=2 tp=8; do
     for size in 1 2; do
         verdict=$("$tested" "${large[@]}" --layout "$layout" --micro-batch $size --recompute none \
-            --set pipeline.schedule=1f1b --fits | grep -oE ' (yes|no|without cache) ' | sort -u | tr -d '\n')
+            $(schedule "$layout") --fits | grep -oE ' (yes|no|without cache) ' | sort -u | tr -d '\n')
         advised=$(python3 -c 'import csv, sys
 rows = csv.DictReader(line for line in open("large.csv") if not line.startswith("#"))
 print(any(row["layout"] == sys.argv[1] and row["micro_batch"] == sys.argv[2] for row in rows))' "$layout" $size)
