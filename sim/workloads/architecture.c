@@ -75,6 +75,14 @@ int64_t dl_architecture_frozen(const dl_architecture *architecture)
     return sum;
 }
 
+int64_t dl_architecture_packed(const dl_architecture *architecture)
+{
+    int64_t sum = 0;
+    for (size_t l = 0; l < architecture->layer_count; l++)
+        sum += architecture->layers[l].packed_parameters;
+    return sum;
+}
+
 int dl_architecture_tensors(const dl_architecture *architecture)
 {
     int sum = 0;

@@ -117,6 +117,7 @@ typedef struct dl_architecture_layer {
     dl_layer_tensor tensors[DL_TENSORS_MAX]; /* [tensor_count] in the order of the network */
     int tensor_count;
     int64_t frozen_parameters;           /* further ones, not trained */
+    int64_t packed_parameters;           /* of these, with packed_bits each */
     double frozen_flop;                  /* of their products in the forward pass, of one sample */
     double output_numbers, kept_numbers; /* of one sample */
     double kept_wide;                    /* of the latter */
@@ -146,6 +147,7 @@ typedef struct dl_architecture {
     /* collectives that one of tensor_forward stands for: 1 all-reduce, or 2 of the pair; 0: none */
     int tensor_calls;
     int frozen_bits;      /* of a frozen weight in memory; 0: those of products, not below 16 */
+    double packed_bits;   /* of one of a block's linear layers, if fewer; 0: none has */
     double cache_numbers; /* keys and values of a token in all layers, of one sequence; 0: none */
     bool unfused;         /* counted operation by operation, although `fused` is possible */
     dl_architecture_layer *layers; /* [layer_count] in forward order */
@@ -167,6 +169,7 @@ int64_t dl_layer_parameters(const dl_architecture_layer *layer);
 /* Sums over all layers; per sample where applicable. */
 int64_t dl_architecture_parameters(const dl_architecture *architecture);
 int64_t dl_architecture_frozen(const dl_architecture *architecture); /* parameters */
+int64_t dl_architecture_packed(const dl_architecture *architecture); /* of these */
 int dl_architecture_tensors(const dl_architecture *architecture);
 /* Forward and backward; `in_half`: in fp16, bf16 or fp8; `in_eight`: in fp8. */
 int dl_architecture_kernels(const dl_architecture *architecture, bool in_half, bool in_eight);

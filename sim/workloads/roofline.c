@@ -487,10 +487,13 @@ static double input_bytes(const dl_architecture *architecture)
            architecture->context;
 }
 
-static int frozen_bits(const dl_architecture *architecture, const dl_roofline *roofline)
+static int64_t frozen_bytes(const dl_architecture *architecture, const dl_roofline *roofline)
 {
-    return architecture->frozen_bits > 0 ? architecture->frozen_bits
-                                         : 8 * (int)roofline->bytes_per_number;
+    const int bits = architecture->frozen_bits > 0 ? architecture->frozen_bits
+                                                   : 8 * (int)roofline->bytes_per_number;
+    const int64_t packed = dl_architecture_packed(architecture);
+    return (dl_architecture_frozen(architecture) - packed) * bits / 8 +
+           (int64_t)((double)packed * architecture->packed_bits / 8);
 }
 
 static void set_op(dl_op_cost *op, const char *layer, const char *phase,
@@ -629,7 +632,6 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
     const dl_efficiency *efficiency = dl_efficiency_of(gpu->name, architecture->class, arithmetic);
     const size_t layers = architecture->layer_count;
     const int64_t parameters = dl_architecture_parameters(architecture);
-    const int64_t frozen = dl_architecture_frozen(architecture);
     const bool is_fused = architecture->class == DL_MODEL_TRANSFORMER && !architecture->unfused;
     dl_roofline roofline = {0};
     if (arithmetic == DL_FP8 && architecture->class != DL_MODEL_TRANSFORMER) {
@@ -651,7 +653,7 @@ dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture
         .device = dl_strdup(gpu->name),
         .parameter_bytes = parameters * PARAMETER_BYTES,
         .state_bytes = parameters * PARAMETER_BYTES * state_numbers[optimizer],
-        .frozen_bytes = frozen * frozen_bits(architecture, &roofline) / 8,
+        .frozen_bytes = frozen_bytes(architecture, &roofline),
         .ops = dl_calloc(2 * layers + 2, sizeof *costs->ops, "operations"),
         .op_count = 2 * layers + 2,
         .layers = dl_calloc(layers, sizeof *costs->layers, "layers"),

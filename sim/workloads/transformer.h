@@ -31,9 +31,9 @@ typedef struct dl_transformer {
     double context;             /* GPUs that have `tokens` each */
     double norm_parameters;
     double tensor;
-    double rank;     /* of adapters; 0: all weights are trained */
-    int64_t targets; /* matrices with an adapter, a bit each */
-    int frozen_bits; /* of a weight; 0: as many as products read */
+    double rank;        /* of adapters; 0: all weights are trained */
+    int64_t targets;    /* matrices with an adapter, a bit each */
+    double packed_bits; /* of a frozen weight of a block's linear layers; 0: not packed */
     int recompute, loss, blocks;
     bool joined;       /* queries, keys and values are one product, as GPT-2's */
     bool plain, cudnn; /* attention; neither: FlashAttention-2 */

@@ -113,8 +113,7 @@ static double part_of(const dl_transformer *s, double outputs, int matrices, int
 /* A product of `rows` vectors with a matrix of `inputs` x `outputs`, whose weights are `matrices`
  * tensors; 0: another layer's. Without fusion each tensor has its own product, and in fp16 its
  * weights, and their gradients, are converted. Of frozen weights the backward pass has the input's
- * gradient only; they have 16 bits as products read them, or fewer, which a kernel before converts:
- * 16 bits written for those read. */
+ * gradient only; they have 16 bits as products read them. */
 static void add_product(dl_architecture_layer *layer, const dl_transformer *s, double rows,
                         double inputs, double outputs, int matrices)
 {
@@ -122,7 +121,7 @@ static void add_product(dl_architecture_layer *layer, const dl_transformer *s, d
     const double weights = outputs * (inputs + s->bias);
     const int products = s->fused || matrices == 0 ? 1 : matrices;
     const double numbers = rows * (products * inputs + outputs);
-    const bool frozen = s->rank > 0, packed = s->frozen_bits > 0 && s->frozen_bits < 8;
+    const bool frozen = s->rank > 0;
     const int ways = frozen ? 1 : 2; /* gradients */
     dl_layer_part *forward = dl_pass_add(&layer->forward, flop, numbers, weights, products);
     dl_layer_part *backward =
@@ -135,9 +134,7 @@ static void add_product(dl_architecture_layer *layer, const dl_transformer *s, d
     backward->product.gradients = ways;
     if (frozen) {
         layer->frozen_flop += flop;
-        forward->half_weights = backward->half_weights =
-            packed ? weights * (s->frozen_bits + 16) / 16 : 0;
-        forward->kernels_in_half = backward->kernels_in_half = packed ? products : 0;
+        forward->half_weights = backward->half_weights = 0;
     } else if (s->fused) {
         forward->half_weights = 0;
         backward->half_weights = s->within ? 0 : DL_SUMMED_WEIGHTS * weights;
@@ -158,6 +155,18 @@ static void add_elementwise(dl_architecture_layer *layer, double forward, double
 {
     dl_pass_add(&layer->forward, 0, forward, 0, kernels);
     dl_pass_add(&layer->backward, 0, backward, 0, kernels);
+}
+
+/* The frozen weights of `layer`'s last linear layer, `count` numbers of the products at `forward` and
+ * `backward`, are packed. Below 8 bits a kernel before each product converts them: 16 bits written for
+ * those read. */
+static void pack(dl_architecture_layer *layer, const dl_transformer *s, double count,
+                 dl_layer_part *forward, dl_layer_part *backward)
+{
+    layer->packed_parameters += (int64_t)count;
+    if (s->packed_bits >= 8) return;
+    forward->half_weights = backward->half_weights = count * (s->packed_bits + 16) / 16;
+    forward->kernels_in_half = backward->kernels_in_half = forward->kernels;
 }
 
 /* An adapter beside a frozen matrix (Hu et al. 2021, arXiv 2106.09685): two products, from `inputs`
@@ -209,6 +218,9 @@ static void add_linear(dl_architecture_layer *layer, const dl_transformer *s, do
         layer->kept_eight_bytes += kept > 0 ? -products * kept : in;
         return;
     }
+    if (s->packed_bits > 0)
+        pack(layer, s, inputs * outputs, &layer->forward.parts[forward],
+             &layer->backward.parts[backward]);
     int adapted = 0;
     for (int t = first; t <= last; t++) {
         const bool joined = t == LINEAR_QKV || t == LINEAR_FC1;

@@ -31,6 +31,7 @@ enum {
     LORA,
     LORA_TARGETS,
     FROZEN_BITS,
+    DOUBLE_QUANT,
     FP8_ACTIVATION,
     KEYS
 };
@@ -103,9 +104,14 @@ static const dl_network_key keys[KEYS] = {
          "what has them, joined by +: q_proj, k_proj and v_proj, or linear_qkv for all "
          "three; o_proj; gate_proj and up_proj, or linear_fc1; down_proj; all-linear; "
          "default q_proj+v_proj"},
-    [FROZEN_BITS] = {"frozen_bits", NULL, 0, 32,
-                     "in memory, of a weight that is not trained; below 8 it is converted before "
-                     "each product; 0: 16, in fp32 and tf32 32"},
+    [FROZEN_BITS] =
+        {"frozen_bits", NULL, 0, 32,
+         "in memory, of a weight that is not trained: 4 (NF4) or 8 in the linear layers of "
+         "blocks, the others 16, as by bitsandbytes; 16; 32; 4 is converted before each "
+         "product; 0: 16, in fp32 and tf32 32"},
+    [DOUBLE_QUANT] = {"double_quant", no_yes, 0, 0,
+                      "with frozen_bits = 4 the maximum of each 64 weights has 8 bits, of 256 of "
+                      "these 32, 0.127 a weight; no: 32, 0.5 a weight"},
     [FP8_ACTIVATION] = {"fp8_activation", no_yes, 0, 0,
                         "with fp8 inputs of the activation are kept in 8 bits too (Megatron-LM's "
                         "activation_func_fp8_input_store)"},
@@ -147,6 +153,29 @@ static dl_status check(const int64_t *values, int64_t kv_heads, int64_t inside, 
     return DL_OK;
 }
 
+/* Takes what weights have in memory. Those of 4 bits come in blocks of 64 with a maximum each, in 32
+ * bits, or in 8 with another one of 32 bits for 256 of these (Dettmers et al. 2023, QLoRA, arXiv
+ * 2305.14314, section 3). bitsandbytes packs torch.nn.Linear but for the head (transformers,
+ * get_keys_to_not_convert), Transformer Engine its own linear layers (fp8_model_init). */
+static dl_status take_bits(const int64_t *values, dl_architecture *architecture, dl_transformer *s,
+                           dl_error *err)
+{
+    const int64_t bits = values[FROZEN_BITS];
+    const bool twice = values[DOUBLE_QUANT] == YES;
+    if (bits != 0 && bits != 4 && bits != 8 && bits != 16 && bits != 32)
+        return dl_error_set(err, DL_ERR_RANGE,
+                            "frozen_bits = %lld: 4 (bitsandbytes' NF4), 8 (its int8, Transformer "
+                            "Engine's fp8), 16 or 32",
+                            (long long)bits);
+    if (twice && bits != 4)
+        return dl_error_set(err, DL_ERR_RANGE, "double_quant = yes: this needs frozen_bits = 4");
+    const double maximum = twice ? 8 / 64.0 + 32 / (64.0 * 256) : 32 / 64.0;
+    s->packed_bits = bits == 4 ? 4 + maximum : bits == 8 ? 8 : 0;
+    architecture->packed_bits = s->packed_bits;
+    architecture->frozen_bits = s->packed_bits > 0 ? 16 : (int)bits;
+    return DL_OK;
+}
+
 /* Finds what has adapters; the default is PEFT's for Llama and GPT-2. */
 static dl_status take_targets(const int64_t *values, dl_transformer *s, dl_error *err)
 {
@@ -157,7 +186,7 @@ static dl_status take_targets(const int64_t *values, dl_transformer *s, dl_error
     const int64_t lacks =
         joined << Q_PROJ | joined << K_PROJ | joined << V_PROJ | !s->gated << GATE_PROJ;
     s->targets = values[LORA_TARGETS];
-    if (s->rank == 0 && (s->targets > 0 || s->frozen_bits > 0))
+    if (s->rank == 0 && (s->targets > 0 || values[FROZEN_BITS] > 0))
         return dl_error_set(err, DL_ERR_RANGE, "%s: this needs lora, the rank",
                             s->targets > 0 ? "lora_targets" : "frozen_bits");
     if (s->targets == 0) s->targets = query_value;
@@ -207,7 +236,6 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
         .norm_parameters = values[NORM] == RMS_NORM ? width : 2 * width,
         .tensor = tensor,
         .rank = (double)values[LORA],
-        .frozen_bits = (int)values[FROZEN_BITS],
         .recompute = (int)values[RECOMPUTE],
         .loss = (int)values[LOSS],
         .blocks = (int)values[LAYERS],
@@ -226,9 +254,9 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
         .eight_inside = values[FP8_ACTIVATION] == YES,
     };
     status = take_targets(values, &s, err);
+    if (status == DL_OK) status = take_bits(values, architecture, &s, err);
     if (status != DL_OK) return status;
     architecture->sequence = values[SEQUENCE];
-    architecture->frozen_bits = s.frozen_bits;
     architecture->unfused = !s.fused;
     architecture->tensor = (int)values[TENSOR];
     architecture->context = (int)context;

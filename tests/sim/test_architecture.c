@@ -588,9 +588,11 @@ static void adapters_by_hand(void **state)
     assert_true(near_scaled(whole->kept_numbers - block->kept_numbers, 12 - 2 * 3, 0, 1e-12));
     assert_true(near_scaled(all.layers[2].kept_numbers - a.layers[2].kept_numbers, 12, 0, 1e-12));
     assert_true(near_scaled(block->backward.parts[1].half_weights, 0, 0, 0));
-    /* The first product's 48 weights of 4 bits, and of 16 again: as 60 of 16. */
-    assert_true(near_scaled(four.layers[1].forward.parts[1].half_weights, 60, 0, 1e-12));
-    assert_true(near_scaled(four.layers[1].backward.parts[1].half_weights, 60, 0, 1e-12));
+    /* The first product's 48 weights of 4.5 bits, and of 16 again: as 61.5 of 16. The head's have 16 bits. */
+    assert_true(near_scaled(four.layers[1].forward.parts[1].half_weights, 61.5, 0, 1e-12));
+    assert_true(near_scaled(four.layers[1].backward.parts[1].half_weights, 61.5, 0, 1e-12));
+    assert_true(near_scaled(four.layers[2].forward.parts[1].half_weights, 0, 0, 0));
+    assert_int_equal(four.layers[2].packed_parameters, 0);
     assert_int_equal(dl_architecture_parameters(&half), ((4 + 4) + (8 + 4)) / 2);
     assert_true(near_scaled(dl_pass_flop(&half.layers[1].backward),
                             dl_pass_flop(&block->backward) / 2, 0, 1e-12));
