@@ -355,12 +355,10 @@ static void print_markdown(FILE *out, const dl_key *key, const char *value, cons
                            const char *sweep, const char *takes)
 {
     const bool has_default = !key->required && key->fallback != NULL;
-    fprintf(out, "| `%s` | %s%s%s%s | %s%s%s%s%s |\n", key->name, value,
-            has_default     ? "; default "
-            : key->required ? "; required"
-                            : "",
-            has_default ? fallback : "", sweep, key->help, key->only != NULL ? "; with " : "",
-            key->only != NULL ? key->only : "", takes[0] != '\0' ? "; " : "", takes);
+    fprintf(out, "| `%s%s%s` | %s%s%s | %s%s%s%s%s |\n", key->name, has_default ? " = " : "",
+            has_default ? fallback : "", value, key->required ? "; required" : "", sweep, key->help,
+            key->only != NULL ? "; with " : "", key->only != NULL ? key->only : "",
+            takes[0] != '\0' ? "; " : "", takes);
 }
 
 static void print_terminal(FILE *out, const dl_key *key, const char *value, const char *fallback,
@@ -470,7 +468,7 @@ static void print_section_head(FILE *out, const dl_key *rows, size_t count, dl_k
                                bool first, bool known, const char *who)
 {
     static const char *const before[] = {"", "\n### ", ".SS "};
-    static const char *const after[] = {"\n", "\n\n| key | value | |\n|---|---|---|\n", "\n"};
+    static const char *const after[] = {"\n", "\n\n| key | value | |\n|-|-|-|\n", "\n"};
     const char *last = "";
     fputs(form == DL_KEYS_TERMINAL && !first ? "\n" : before[form], out);
     for (size_t i = 0; i < count; i++) {
