@@ -555,6 +555,7 @@ static void launched(void *user, int unused)
 {
     (void)unused;
     dl_collective *c = user;
+    if (c->measured) dl_network_end_timed(c->plan.network);
     if (c->algorithm != NULL && !c->measured) {
         dl_plan_run(&c->plan, c->done, c->user, c->index);
     } else if (c->done != NULL) {
@@ -566,6 +567,7 @@ void dl_collective_arrive(dl_collective *collective)
 {
     if (++collective->arrived < collective->rank_count) return;
     collective->arrived = 0;
+    if (collective->measured) dl_network_begin_timed(collective->plan.network);
     dl_engine_after(collective->plan.network->engine, collective->launch_ns, launched, collective,
                     0);
 }

@@ -25,6 +25,24 @@ void dl_network_init(dl_network *network, dl_engine *engine, int flows)
     dl_network_reserve(network, flows);
 }
 
+void dl_network_begin_timed(dl_network *network)
+{
+    if (network->timed++ == 0) network->timed_since_ns = network->engine->now_ns;
+}
+
+void dl_network_end_timed(dl_network *network)
+{
+    network->timed_ns = dl_network_timed_ns(network);
+    network->timed_since_ns = network->engine->now_ns;
+    network->timed--;
+}
+
+int64_t dl_network_timed_ns(const dl_network *network)
+{
+    const int64_t now_ns = network->engine->now_ns;
+    return network->timed_ns + (network->timed > 0 ? now_ns - network->timed_since_ns : 0);
+}
+
 void dl_network_reserve(dl_network *network, int flows)
 {
     if (flows <= network->flow_room) return;

@@ -165,6 +165,10 @@ typedef struct dl_network {
     dl_network_claim *claims; /* [claim_room] */
     size_t claim_room;
     int free_claim, claim_count; /* claim_count: of those in force */
+
+    int timed;                        /* exchanges under way that load no link: they take a given,
+                                          measured time */
+    int64_t timed_since_ns, timed_ns; /* since when there are some; how long there were before */
 } dl_network;
 
 /* A network without links for at most `flows` >= 1 flows at a time, waiting ones included. The
@@ -199,6 +203,13 @@ int dl_network_claim_links(dl_network *network, const int *links, int count, dl_
 
 /* Ends the claim on the links that it was made for. */
 void dl_network_release_links(dl_network *network, int claim, const int *links, int count);
+
+/* An exchange that loads no link, as it takes a given time, begins and ends. */
+void dl_network_begin_timed(dl_network *network);
+void dl_network_end_timed(dl_network *network);
+
+/* Time in which there were such exchanges. */
+int64_t dl_network_timed_ns(const dl_network *network);
 
 /* Rate of a flow of the class when it shares no link with others; the class must have links. */
 double dl_network_alone_rate(const dl_network *network, const dl_flow_class *c);

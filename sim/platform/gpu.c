@@ -637,6 +637,8 @@ int dl_usage_note_links(dl_usage *usage, const dl_network *network, const dl_lin
                         double span_s)
 {
     int busiest = -1;
+    usage->timed_frac = dl_ns_to_s((double)dl_network_timed_ns(network)) / span_s;
+    dl_usage_note(usage, DL_MEASURED_COLLECTIVES, usage->timed_frac);
     for (int l = 0; l < network->link_count; l++) {
         const double frac = network->bytes[l] / (network->capacity[l] * span_s);
         if (frac <= usage->link_frac) continue;

@@ -316,8 +316,9 @@ typedef struct dl_gpus_config {
     void *user;
 } dl_gpus_config;
 
-/* Notes the busiest link over span_s seconds. Returns -1 if it is one of the machine's, which have
- * names, else its number. */
+/* Notes the busiest link over span_s seconds, and the share of them in which collectives ran that
+ * were measured as a whole. Returns -1 if the link is one of the machine's, which have names, else
+ * its number. */
 int dl_usage_note_links(dl_usage *usage, const dl_network *network, const dl_links *links,
                         double span_s);
 

@@ -12,12 +12,15 @@
 #include "sim/team.h"
 
 #define DL_RESOURCE_NAME_BYTES 96
+#define DL_MEASURED_COLLECTIVES "measured collectives"
 
 /* The shared resources' load. */
 typedef struct dl_usage {
-    char busiest[DL_RESOURCE_NAME_BYTES]; /* "core 0", "memory", "lock", "node1 gpu3 up" */
+    char busiest[DL_RESOURCE_NAME_BYTES]; /* "core 0", "memory", "lock", "node1 gpu3 up",
+                                             DL_MEASURED_COLLECTIVES */
     char link[DL_RESOURCE_NAME_BYTES];    /* the busiest link; "" on a CPU box */
     double link_frac;
+    double timed_frac;    /* of the time in which collectives that were measured as a whole ran */
     double busiest_frac;  /* 0: no shared resource */
     double traffic_bytes; /* moved by exchange */
     double sent_bytes;    /* of these, to other sites (nodes, where there are no sites), by the site

@@ -604,8 +604,11 @@ const char *dl_result_bound(const dl_result *r, char text[DL_BOUND_TEXT_BYTES])
     const double *frac = r->row->mean.part_frac;
     const double least = BOUND_FRAC * (frac[DL_PART_COMMUNICATION] + frac[DL_PART_AVERAGING] +
                                        frac[DL_PART_WAITING]);
-    const char *link = strstr(usage->link, " of shard ") == NULL ? usage->link : "server";
-    const bool by_link = usage->link[0] != '\0' && usage->link_frac >= least;
+    const bool by_timed = usage->timed_frac > usage->link_frac;
+    const char *link = by_timed                                    ? DL_MEASURED_COLLECTIVES
+                       : strstr(usage->link, " of shard ") == NULL ? usage->link
+                                                                   : "server";
+    const bool by_link = link[0] != '\0' && fmax(usage->timed_frac, usage->link_frac) >= least;
     const dl_part part = dl_dominant_part(r->row);
     snprintf(text, DL_BOUND_TEXT_BYTES, "%s", dl_part_names[part]);
     switch (part) {

@@ -1,5 +1,8 @@
 /* Steps on GPUs against closed forms: tests/gpu_fixture.h has the numbers. */
+#include <stdlib.h>
+
 #include "common/alloc.h"
+#include "sim/report/columns.h"
 #include "sim/scenario/without.h"
 #include "tests/gpu_fixture.h"
 
@@ -168,6 +171,32 @@ static void all_reduce_is_a_collective(void **state)
 }
 
 /* Push, apply, pull take much less than a step: nobody waits. */
+/* A measured all-reduce of 3 ms after 1.1 ms of computing and update: it loads no link and takes
+ * 30/41 of the time, and binds the step. One of 0.1 ms runs for 1/12 of it, and computing binds. */
+static void a_measured_all_reduce_binds(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *ns, *bound, *busiest;
+        double frac;
+    } cases[] = {{"3000000", "measured collectives", "measured collectives", 30.0 / 41},
+                 {"100000", "compute", "gpu of worker 0", 1.0 / 12}};
+    for (size_t i = 0; i < DL_LENGTH(cases); i++) {
+        char bound[DL_BOUND_TEXT_BYTES];
+        char *costs = dl_format(COSTS "[collective allreduce 2]\nbytes_0 = %s\nbytes_1 = %s\n",
+                                cases[i].ns, cases[i].ns);
+        dl_run_result r = fixture_run_gpus(costs, "", 2, 200, "[sync]\nmode = allreduce\n");
+        const dl_row row = {.mean = r};
+        const dl_result result = {.row = &row};
+        assert_near(r.usage.timed_frac, cases[i].frac, 0.01);
+        assert_true(r.usage.link_frac == 0);
+        assert_string_equal(r.usage.busiest, cases[i].busiest);
+        assert_string_equal(dl_result_bound(&result, bound), cases[i].bound);
+        dl_run_result_free(&r);
+        free(costs);
+    }
+}
+
 static void asynchronous_workers_go_on_alone(void **state)
 {
     (void)state;
@@ -324,6 +353,7 @@ int main(void)
         cmocka_unit_test(shards_are_on_the_nodes_in_turn),
         cmocka_unit_test(pageable_copies_are_staged),
         cmocka_unit_test(all_reduce_is_a_collective),
+        cmocka_unit_test(a_measured_all_reduce_binds),
         cmocka_unit_test(asynchronous_workers_go_on_alone),
         cmocka_unit_test(a_server_serves_while_others_pull),
         cmocka_unit_test(workers_that_wait_for_ever_are_an_error),
