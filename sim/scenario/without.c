@@ -137,6 +137,13 @@ static void lessen_operation(dl_costs *costs, const char *name, double factor)
     }
 }
 
+/* Messages between processes, where the costs have them. */
+static void lessen_messages(dl_value *latency_ns, dl_value *bytes_per_s, double factor)
+{
+    if (latency_ns->known) lessen(latency_ns, factor);
+    if (bytes_per_s->known) quicken(bytes_per_s, factor);
+}
+
 static void lessen_copies(dl_scenario *scenario, dl_costs *costs, double factor)
 {
     lessen_byte_cost(&costs->copy.latency_ns, &costs->copy.bandwidth_bytes_per_s,
@@ -152,6 +159,11 @@ static void lessen_copies(dl_scenario *scenario, dl_costs *costs, double factor)
         lessen(&costs->network.slice_ns, factor);
         lessen(&costs->message_host_ns, factor);
     }
+    lessen_messages(&costs->gloo.latency_ns, &costs->gloo.bytes_per_s, factor);
+    lessen_messages(&costs->rpc.latency_ns, &costs->rpc.bytes_per_s, factor);
+    for (size_t i = 0; i < costs->collective_count; i++)
+        for (size_t t = 0; t < costs->collectives[i].count; t++)
+            lessen(&costs->collectives[i].times[t].time_ns, factor);
     if (scenario->gpu != NULL) dl_gpu_options_scale_copies(scenario->gpu, factor);
 }
 

@@ -1,8 +1,8 @@
 /* Costs switched off, to see the effect of each: `dlsim --without LIST`.
  *
  *   dispatch   issuing operations and GPU steps     input    the batch made ready
- *   copy       copies of workers on cores; on GPUs, links and GPU memory (launches of
- *              collectives stay)
+ *   copy       copies of workers on cores, and what their processes exchange; on GPUs, links and
+ *              GPU memory (launches of collectives stay) and collectives measured as a whole
  *   contention flows of GPUs share no link and no memory: each has the rate of its narrowest one
  *   average    averaging, adding up micro-batches   update   the server's
  *   sharing    slowing each other on one machine    memory   the limit of its bandwidth

@@ -1,7 +1,9 @@
 #include <stdlib.h>
 
+#include "common/alloc.h"
 #include "tests/sim_fixture.h"
 
+#include "sim/scenario/without.h"
 #include "sim/sweep.h"
 
 /* All-reduces of 2 processes: 20,000 ns and 10 ns a byte, so 100,000 ns for 8,000 bytes. */
@@ -361,6 +363,32 @@ static void exchange_follows_from_messages(void **state)
     assert_near(step_ns(STEP MESSAGES, ONE, "mode = allreduce\n"), 2 * 1100000, 1e-9);
 }
 
+/* An all-reduce is a copy: of 100,000 ns as measured and of 36,000 ns by messages half is left at half,
+ * and nothing without it. */
+static void exchange_is_a_copy_of_processes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *costs;
+        double ns;
+    } cases[] = {{STEP REDUCES, 100000}, {STEP MESSAGES, 36000}};
+    unsigned copy = 0;
+    assert_int_equal(dl_without_parse("copy", &copy, NULL), DL_OK);
+    for (size_t i = 0; i < DL_LENGTH(cases); i++) {
+        for (int left = 0; left < 3; left++) { /* halves */
+            dl_costs costs = fixture_costs(cases[i].costs);
+            dl_scenario scenario = scenario_of(PROCESSES, "mode = allreduce\n");
+            if (left == 0) dl_without_apply(copy, &scenario, &costs);
+            if (left == 1) dl_without_lessen(copy, 0.5, &scenario, &costs);
+            dl_run_result r = fixture_run(&costs, &scenario);
+            assert_near(2e9 / r.throughput_per_s, 1100000 + cases[i].ns * left / 2, 1e-9);
+            dl_run_result_free(&r);
+            dl_scenario_free(&scenario);
+            dl_costs_free(&costs);
+        }
+    }
+}
+
 /* Two processes' all-reduce takes 100,000 ns; of four, with 6 messages for 2 and a factor of 1.5, it takes
  * 450,000. A call of one process takes 100,000 and of four 600,000, less what they save as the server
  * is at one at a time; with the times of four, these. */
@@ -448,6 +476,7 @@ int main(void)
         cmocka_unit_test(threads_stay_what_they_are),
         cmocka_unit_test(what_is_missing_is_named),
         cmocka_unit_test(exchange_follows_from_messages),
+        cmocka_unit_test(exchange_is_a_copy_of_processes),
         cmocka_unit_test(other_numbers_of_processes_are_scaled),
         cmocka_unit_test(calls_follow_from_messages),
         cmocka_unit_test(what_messages_lack_is_named),
