@@ -16,6 +16,10 @@
 #define SETTLED 1e-3    /* largest change of a weight after which reweighing ends */
 #define ROBUST_MIN 4    /* fewest points of a reweighed line: two more than parameters */
 #define REGIME_POINTS 2 /* least */
+/* Noise by which no time falls under half of that of a smaller size. */
+#define GROSS_FRAC 0.1
+/* More than caches are faster than the memory behind them. */
+#define CACHE_FACTOR 10
 
 #define NOISES 6          /* tried: DL_LINK_REPEAT_FRAC times 1, 2, 4, ..., 32 */
 #define SIZES_TO_CHOOSE 4 /* fewer sizes do not determine the noise */
@@ -35,7 +39,8 @@ typedef struct problem {
     double noise_frac;
     double *bytes, *time, *sd; /* [n] */
     double *weight;            /* [n] of the line that is being fitted: robust factor / variance */
-    line *lines;               /* [n x n] through points i..j at [i * n + j], j > i */
+    bool *left_out; /* [n] far off: one that is too fast would draw all lines by its small error */
+    line *lines;    /* [n x n] through points i..j at [i * n + j], j > i */
 } problem;
 
 /* Twice Tukey's rho: r^2 near 0, TUNING^2 / 3 from TUNING on. */
@@ -53,7 +58,48 @@ static double factor_of(double r)
 
 static double residual(const problem *p, const line *l, size_t i)
 {
+    if (p->left_out[i]) return INFINITY;
     return (p->time[i] - l->c0 - l->c1 * p->bytes[i]) / p->sd[i];
+}
+
+/* Whether size i is slower than the larger size j by more than this noise explains. */
+static bool falls(const dl_link_point *points, size_t i, size_t j, double noise_frac)
+{
+    const double sd_i = points[i].time_ns * hypot(noise_frac, points[i].error_frac);
+    const double sd_j = points[j].time_ns * hypot(noise_frac, points[j].error_frac);
+    return points[i].time_ns - points[j].time_ns > TUNING * hypot(sd_i, sd_j);
+}
+
+typedef enum fault { NO_FAULT, TOO_SLOW, TOO_FAST, EITHER } fault;
+
+/* Which of the sizes i and i + 1 is wrong if the time falls from one to the other: the one without
+ * which it rises from the size before to the one after. If both are, it is the smaller size, as times
+ * are rather too long, unless the larger one would then have a higher rate than the next; if neither is
+ * (several sizes are slower than the next), it may be a change of protocol. */
+static fault fault_between(const dl_link_point *points, size_t n, size_t i, double noise_frac)
+{
+    if (i + 1 >= n || !falls(points, i, i + 1, noise_frac)) return NO_FAULT;
+    const dl_link_point *next = i + 2 < n ? &points[i + 2] : NULL, *fast = &points[i + 1];
+    const bool without_slow = i == 0 || !falls(points, i - 1, i + 1, noise_frac);
+    const bool without_fast = next == NULL || !falls(points, i, i + 2, noise_frac);
+    if (!without_slow && !without_fast) return EITHER;
+    if (without_slow != without_fast) return without_fast ? TOO_FAST : TOO_SLOW;
+    const bool outruns =
+        next != NULL &&
+        fast->bytes / fast->time_ns > (1 + TUNING * noise_frac) * next->bytes / next->time_ns;
+    return outruns ? TOO_FAST : TOO_SLOW;
+}
+
+/* Whether size i is far slower than a larger one or far faster than a smaller one; the first, than its
+ * rate beside those of the next two allows. */
+static bool is_far_off(const dl_link_point *points, size_t n, size_t i)
+{
+    double most = 0;
+    if (fault_between(points, n, i, GROSS_FRAC) == TOO_SLOW) return true;
+    if (i > 0) return fault_between(points, n, i - 1, GROSS_FRAC) == TOO_FAST;
+    for (size_t k = 1; k <= 2 && k < n; k++)
+        most = fmax(most, points[k].bytes / points[k].time_ns);
+    return points[0].bytes / points[0].time_ns > CACHE_FACTOR * most;
 }
 
 /* Weighted least squares. Neither a negative slope nor a negative first latency has a meaning, so
@@ -96,10 +142,17 @@ static bool reweigh(problem *p, size_t first, size_t count, const line *l)
 
 static void fit_line(problem *p, size_t first, size_t count, line *l)
 {
-    for (size_t i = first; i < first + count; i++)
-        p->weight[i] = 1 / (p->sd[i] * p->sd[i]);
+    size_t kept = 0;
+    for (size_t i = first; i < first + count; i++) {
+        p->weight[i] = p->left_out[i] ? 0 : 1 / (p->sd[i] * p->sd[i]);
+        kept += !p->left_out[i];
+    }
+    if (kept < REGIME_POINTS) {
+        *l = (line){.loss = INFINITY};
+        return;
+    }
     solve(p, first, count, l);
-    for (int round = 0; count >= ROBUST_MIN && round < ROUNDS; round++) {
+    for (int round = 0; kept >= ROBUST_MIN && round < ROUNDS; round++) {
         if (!reweigh(p, first, count, l)) break;
         solve(p, first, count, l);
     }
@@ -128,9 +181,11 @@ static void cut(const problem *p, size_t *before)
 static void take_regime(dl_link_regime *r, const problem *p, size_t first, size_t last)
 {
     const line *l = &p->lines[first * p->n + last];
-    const int64_t count = (int64_t)(last - first + 1);
+    int64_t count = 0;
     double chi2 = 0, left = 0;
     for (size_t i = first; i <= last; i++) {
+        if (p->left_out[i]) continue;
+        count++;
         const double factor = factor_of(residual(p, l, i));
         chi2 += factor * pow(residual(p, l, i), 2);
         left += factor > 0;
@@ -198,14 +253,6 @@ static void add_curve(dl_link_fit *fit, const problem *p)
         add_vertex(fit, p, last, p->bytes[p->n - 1]);
 }
 
-/* Whether a size is slower than the next one by more than noise explains. */
-static bool falls(const problem *p, size_t i)
-{
-    if (i + 1 == p->n) return false;
-    const double by = p->time[i] - p->time[i + 1];
-    return by > TUNING * hypot(p->sd[i], p->sd[i + 1]);
-}
-
 static void find_outliers(dl_link_fit *fit, const problem *p)
 {
     double squares = 0;
@@ -218,7 +265,11 @@ static void find_outliers(dl_link_fit *fit, const problem *p)
             const double fitted = line_at(r, p->bytes[i]);
             fit->residual[i] = fitted / p->time[i] - 1;
             const double r_i = residual(p, &p->lines[r->first * p->n + r->last], i);
-            fit->outlier[i] = factor_of(r_i) <= 0 || falls(p, i);
+            const fault with_next = fault_between(p->points, p->n, i, p->noise_frac),
+                        with_last =
+                            i > 0 ? fault_between(p->points, p->n, i - 1, p->noise_frac) : NO_FAULT;
+            fit->outlier[i] = factor_of(r_i) <= 0 || with_next == TOO_SLOW || with_next == EITHER ||
+                              with_last == TOO_FAST;
             if (fit->outlier[i]) continue;
             squares += fit->residual[i] * fit->residual[i];
             left++;
@@ -242,6 +293,9 @@ static void problem_init(problem *p, const dl_link_point *points, size_t n, doub
     p->sd = p->time + n;
     p->weight = p->sd + n;
     p->lines = dl_calloc(n * n, sizeof *p->lines, "lines");
+    p->left_out = dl_calloc(n, sizeof *p->left_out, "sizes that are far off");
+    for (size_t i = 0; i < n && n >= ROBUST_MIN; i++)
+        p->left_out[i] = is_far_off(points, n, i);
     for (size_t i = 0; i < n; i++) {
         p->bytes[i] = points[i].bytes;
         p->time[i] = points[i].time_ns;
@@ -297,6 +351,7 @@ static void fit_at(dl_link_fit *fit, const dl_link_point *points, size_t n, doub
     find_outliers(fit, &p);
     free(p.bytes);
     free(p.lines);
+    free(p.left_out);
 }
 
 /* Absolute errors of left-out sizes, each at most 1, at one noise. */
@@ -319,7 +374,7 @@ static left_out left_out_at(const dl_link_point *points, size_t n, double noise_
         }
         fit_at(&fit, seen, seen_count, noise_frac);
         for (size_t i = 1; i + 1 < n; i++) {
-            if (i % folds != fold) continue;
+            if (i % folds != fold || is_far_off(points, n, i)) continue;
             const double fitted_ns = dl_link_fit_time_ns(&fit, points[i].bytes);
             errors[count++] = fmin(1, fabs(fitted_ns / points[i].time_ns - 1));
         }

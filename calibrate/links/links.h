@@ -155,7 +155,8 @@ dl_status dl_link_data_read_text(dl_link_data *data, const char *name, const cha
  * over all ways to cut the sizes into K runs of at least two: the Bayesian information criterion
  * (Schwarz 1978) with two parameters a line and one per boundary, rho bounded as the weights are.
  * The minimum is exact (dynamic programming over the boundaries; Bellman 1961). So one wrong point
- * never makes a regime.
+ * never makes a regime. Of four sizes or more, one that takes under half as long as a smaller one, or
+ * twice as long as a larger one, and without which the times rise, is left out of all lines.
  *
  * The noise is not known: if it is taken too small, scatter looks like regimes. So of 1, 2, 4, ...
  * 32 times DL_LINK_REPEAT_FRAC the one is taken whose fits miss left-out sizes least (each size but
@@ -195,7 +196,9 @@ typedef struct dl_link_fit {
      * continues beyond the last. */
     dl_link_vertex *vertices;
     size_t vertex_count;
-    bool *outlier; /* [points] weight 0, or slower than a larger size by more than noise explains */
+    bool *
+        outlier; /* [points] weight 0, or slower than the next size by more than noise explains, and
+                      not that one too fast */
     double *residual; /* [points] fitted / measured - 1 */
     size_t count;     /* points */
     double rms_frac;  /* of the residuals without outliers */

@@ -236,6 +236,43 @@ static void a_time_above_that_of_the_next_size_is_named(void **state)
     dl_link_fit_free(&fit);
 }
 
+/* One time 100 times too short, or too long, at whichever size: that size alone is named, and the line
+ * is the one without it. */
+static void one_wrong_time_is_the_one_that_is_named(void **state)
+{
+    (void)state;
+    for (size_t wrong = 0; wrong < 20; wrong++) {
+        dl_link_point points[10];
+        dl_link_fit fit = {0};
+        dl_error err = {0};
+        sample(points, 10, one_line_ns);
+        points[wrong % 10].time_ns *= wrong < 10 ? 0.01 : 100;
+        assert_int_equal(dl_link_fit_run(&fit, points, 10, &err), DL_OK);
+        if (fit.regime_count != 1) fail_msg("case %zu: %zu regimes", wrong, fit.regime_count);
+        for (size_t i = 0; i < 10; i++)
+            if (fit.outlier[i] != (i == wrong % 10)) fail_msg("case %zu: size %zu", wrong, i);
+        assert_true(fabs(fit.regimes[0].latency_ns.value - 5e3) < 60);
+        dl_link_fit_free(&fit);
+    }
+}
+
+/* Several sizes that take longer than the next are a change of protocol: the fit keeps them. */
+static void slow_sizes_in_a_row_are_kept(void **state)
+{
+    (void)state;
+    dl_link_point points[10];
+    dl_link_fit fit = {0};
+    dl_error err = {0};
+    sample(points, 10, one_line_ns);
+    for (size_t i = 0; i < 5; i++)
+        points[i].time_ns += 50e3;
+    assert_int_equal(dl_link_fit_run(&fit, points, 10, &err), DL_OK);
+    assert_int_equal(fit.regime_count, 2);
+    for (size_t i = 0; i < 10; i++)
+        assert_true(fabs(fit.residual[i]) < 0.02);
+    dl_link_fit_free(&fit);
+}
+
 /* Times printed to one digit weigh little: 0.4 for 0.35 to 0.45 does not bend the line. */
 static void coarse_times_do_not_bend_the_line(void **state)
 {
@@ -312,6 +349,8 @@ int main(void)
         cmocka_unit_test(a_later_line_may_begin_below_zero),
         cmocka_unit_test(what_sizes_do_not_tell_is_said),
         cmocka_unit_test(a_time_above_that_of_the_next_size_is_named),
+        cmocka_unit_test(one_wrong_time_is_the_one_that_is_named),
+        cmocka_unit_test(slow_sizes_in_a_row_are_kept),
         cmocka_unit_test(coarse_times_do_not_bend_the_line),
         cmocka_unit_test(sizes_left_out_are_judged),
         cmocka_unit_test(a_size_off_the_line_beside_it_is_told_apart),
