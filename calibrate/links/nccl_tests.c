@@ -27,6 +27,7 @@
 #include "common/alloc.h"
 #include "common/file.h"
 #include "common/names.h"
+#include "common/units.h"
 
 #define NS_PER_US 1e3
 #define NS_PER_MS 1e6
@@ -443,6 +444,39 @@ static dl_status parse_time(const nccl_state *s, const dl_link_log *row, int pla
     return DL_OK;
 }
 
+/* Bytes over time of which a printed algbw may be made, as a factor on algbw. Of collectives whose
+ * size is that of all ranks' parts, old versions of nccl-tests leave out a rank's own part
+ * (count x (ranks - 1), as in their all_gather.cu); where the number of ranks is unknown, of two or more.
+ * NaN: unknown. */
+static void algbw_range(const nccl_state *s, double *low, double *high)
+{
+    const double others = collectives[s->collective].others;
+    *low = isnan(others) ? others : 1;
+    *high = *low;
+    if (others == 1) *high = s->ranks > 1 ? s->ranks / (s->ranks - 1.0) : 2;
+}
+
+/* Whether size, time and algbw of a row agree, within their digits and FACTOR_MARGIN. */
+static dl_status check_rate(const nccl_state *s, const dl_link_log *row, int place,
+                            const dl_link_point *point, dl_error *err)
+{
+    const size_t column = s->value[place][ALGBW];
+    double algbw = 0, low, high;
+    if (s->value[place][TIME] == 0 || column == 0 || strcmp(row->words[column], "N/A") == 0)
+        return DL_OK;
+    const dl_status status = dl_link_log_number(row, row->words[column], -1, 1e9, &algbw, err);
+    if (status != DL_OK || algbw <= 0) return status; /* too small for the digits */
+    algbw_range(s, &low, &high);
+    const double digits = dl_link_digits_error(row->words[column], algbw) + point->error_frac;
+    const double margin = FACTOR_MARGIN + sqrt(3) * digits, rate = point->bytes / point->time_ns;
+    if (isnan(low) || (rate > algbw * low * (1 - margin) && rate < algbw * high * (1 + margin)))
+        return DL_OK;
+    return dl_link_log_error(row, DL_ERR_DATA, err,
+                             "size, time and algbw contradict one another: %.0f bytes in %s are "
+                             "%.4g GB/s, not %s",
+                             point->bytes, DL_NS_TEXT(point->time_ns), rate, row->words[column]);
+}
+
 static dl_status take_time(dl_link_data *data, const nccl_state *s, const dl_link_log *row,
                            int place, dl_error *err)
 {
@@ -453,6 +487,8 @@ static dl_status take_time(dl_link_data *data, const nccl_state *s, const dl_lin
     if (status != DL_OK || point.bytes <= 0) return status; /* no bytes: no call */
     status = parse_time(s, row, place, &point, err);
     if (status != DL_OK || point.time_ns <= 0) return status;
+    status = check_rate(s, row, place, &point, err);
+    if (status != DL_OK) return status;
     const dl_link_series key = {
         .path = (char *)row->path,
         .name = (char *)collectives[s->collective].name,

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "calibrate/links/links.h"
+#include "common/alloc.h"
 #include "trace/dlt/dlt.h"
 
 static dl_link_data read_text(const char *name, const char *text)
@@ -181,7 +182,9 @@ static void rows_alone_are_a_table(void **state)
 }
 
 #define COLUMNS "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
-#define GATHERED(bytes) #bytes " 16 float none -1 100 4.0 2.0 0 100 4.0 2.0 0\n"
+/* 100 kB in 100 us are 1 GB/s. */
+#define GATHERED(count, half) \
+#count "00000 16 float none -1 100 " #count ".0 " #half ".0 0 100 " #count ".0 " #half ".0 0\n"
 
 /* busbw is half of algbw, which an all-gather, an all-to-all, and others of two ranks have. */
 static void commands_name_their_tables(void **state)
@@ -189,22 +192,23 @@ static void commands_name_their_tables(void **state)
     static const struct {
         const char *text, *names[3];
     } cases[] = {
-        {"me@box:~$ ./build/all_gather_perf -g 2\n" COLUMNS GATHERED(64) GATHERED(
-             128) "me@box:~$ mpirun -np 2 --bind-to none ./build/alltoall_perf -b 8 -g 1\n" COLUMNS
-             GATHERED(64),
+        {"me@box:~$ ./build/all_gather_perf -g 2\n" COLUMNS GATHERED(64, 32) GATHERED(
+             128,
+             64) "me@box:~$ mpirun -np 2 --bind-to none ./build/alltoall_perf -b 8 -g 1\n" COLUMNS
+             GATHERED(64, 32),
          {"allgather", "alltoall"}},
         /* One that failed comes before. */
         {"$ ./alltoall_perf -g 4\nInvalid number of GPUs\n$ ./all_gather_perf -g 2\n" COLUMNS
-             GATHERED(64),
+             GATHERED(64, 32),
          {"allgather"}},
         /* A list of files is no command; a script runs in its order. */
         {"all_gather_perf alltoall_perf\nsrun -n 2 /opt/alltoall_perf -b 8\n"
-         "srun -n 2 /opt/all_gather_perf -b 8\n" COLUMNS GATHERED(64) COLUMNS GATHERED(64),
+         "srun -n 2 /opt/all_gather_perf -b 8\n" COLUMNS GATHERED(64, 32) COLUMNS GATHERED(64, 32),
          {"alltoall", "allgather"}},
         /* A command that runs twice. */
         {"+ ./alltoall_perf -g 2\n# nThread 1 nGpus 2\n" COLUMNS GATHERED(
-             64) "# nThread 1 nGpus 4\n" COLUMNS
-                 "64 16 float none -1 100 4.0 3.0 0 N/A N/A N/A N/A\n",
+             64, 32) "# nThread 1 nGpus 4\n" COLUMNS
+                     "6400000 16 float none -1 100 64.0 48.0 0 N/A N/A N/A N/A\n",
          {"alltoall", "alltoall"}},
     };
     (void)state;
@@ -225,11 +229,27 @@ static void rows_of_no_bytes_are_no_calls(void **state)
     (void)state;
     dl_link_data data = read_text(
         "x.log", "# Collective test starting: all_gather_perf\n# nThread 1 nGpus 2\n" COLUMNS
-                 "0 0 float none -1 0.33 0 0 0 0.33 0 0 0\n" GATHERED(32));
+                 "0 0 float none -1 0.33 0 0 0 0.33 0 0 0\n" GATHERED(32, 16));
     assert_int_equal(data.series_count, 2);
     assert_int_equal(data.series[0].count, 1);
-    assert_true(data.series[0].points[0].bytes == 32);
+    assert_true(data.series[0].points[0].bytes == 3.2e6);
     dl_link_data_free(&data);
+}
+
+/* algbw of few digits, 0.01 GB/s of 8 bytes in 0.6 us; and of an old version, without a rank's own part:
+ * 4 MB in 2 ms are 2 GB/s, of which 3/4 are of the other three. */
+static void rates_agree_within_their_digits(void **state)
+{
+    static const char *const texts[] = {
+        "# Collective test starting: all_reduce_perf\n# size count time algbw\n 8 2 0.6 0.01\n",
+        "# Collective test starting: all_gather_perf\n# nThread 1 nGpus 4\n"
+        "# size count time algbw busbw\n 4000000 250000 2000 1.5 1.5\n"};
+    (void)state;
+    for (size_t i = 0; i < DL_LENGTH(texts); i++) {
+        dl_link_data data = read_text("x.log", texts[i]);
+        assert_int_equal(data.series_count, 1);
+        dl_link_data_free(&data);
+    }
 }
 
 /* Heads of NCCL 1 and of what people copy. Bytes over 2 GB/s; busbw of an all-reduce of 4 ranks is
@@ -308,6 +328,14 @@ static void faults_are_named_with_their_line(void **state)
          "#  size  count type time algbw busbw error time algbw busbw error\n"
          " 8 2 float 1x0 4.0 3.5 N/A 100 4.0 3.5 N/A\n",
          DL_ERR_PARSE, 3, "'1x0' is not a number"},
+        {"# Collective test starting: all_reduce_perf\n# size count time algbw busbw\n"
+         " 8 2 9.31 0.00 0.00\n 536870912 134217728 21.15 253.81 444.16\n",
+         DL_ERR_DATA, 4,
+         "size, time and algbw contradict one another: 536870912 bytes in 21.1 us are 2.538e+04 "
+         "GB/s, not 253.81"},
+        {"# Collective test starting: all_gather_perf\n# size count time algbw busbw\n"
+         " 4000000 1000000 2000 4.0 3.0\n",
+         DL_ERR_DATA, 3, "contradict one another"},
         {"# Collective test starting: all_reduce_perf\n#  size  count busbw\n 8 2 0.5\n",
          DL_ERR_DATA, 3, "without the number of ranks"},
         {"bandwidthTest-H2D-Pinned, Bandwidth = 1 GB/s, Size = 5 bytes\n", DL_ERR_PARSE, 1,
@@ -652,6 +680,7 @@ int main(void)
         cmocka_unit_test(rows_alone_are_a_table),
         cmocka_unit_test(commands_name_their_tables),
         cmocka_unit_test(rows_of_no_bytes_are_no_calls),
+        cmocka_unit_test(rates_agree_within_their_digits),
         cmocka_unit_test(tables_may_lack_columns),
         cmocka_unit_test(tables_of_other_tools_are_read),
         cmocka_unit_test(its_json_is_read_as_its_table),
