@@ -258,7 +258,7 @@ static void write_head(schedule *s, const dl_scenario *scenario)
     dl_csv_comment(&s->csv, "program: dlsim %s", dl_version());
     dl_csv_comment(&s->csv, "scenario: %s", scenario->name);
     dl_csv_comment(&s->csv, "point: %s", dl_point_text(text, sizeof text, s->point));
-    dl_csv_comment(&s->csv, "mode: %s", s->point->mode->name);
+    dl_csv_comment(&s->csv, "mode: %s", dl_point_mode(s->point));
     dl_csv_comment(&s->csv, "seed: %lld", (long long)scenario->seed);
     dl_csv_comment(&s->csv, "workers: %d", s->point->workers);
     dl_csv_comment(&s->csv, "batch: %lld", (long long)s->point->batch);
@@ -278,7 +278,7 @@ dl_status dl_schedule_write(const char *path, const dl_scenario *scenario, const
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
                             "mode %s has no schedule: workers and server move towards each other, "
                             "and a schedule has gradients, averages and merges only",
-                            point->mode->name);
+                            dl_point_mode(point));
     }
     const bool averages = dl_mode_takes(point->mode, DL_SYNC_FRAGMENTS);
     if (averages && dl_absences_given(&scenario->absences)) {

@@ -317,7 +317,7 @@ static void put_rows(const dl_table_part *part, const char *title, dl_rows *to)
                     "measured_per_s|measured/s=%.1f fitted_per_s|fitted/s=%.1f "
                     "error_frac|off %%=%+.1f%% left_out_error_frac|out %%=%+.1f%% weight=%.2f "
                     "unexplained|=%hhd source|=%s |=%-s",
-                    row->line, row->point.workers, (long long)row->batch, row->point.mode->name,
+                    row->line, row->point.workers, (long long)row->batch, dl_point_mode(&row->point),
                     dl_point_options(options, sizeof options, &row->point), row->failed,
                     row->throughput_per_s, residual->fitted_per_s, residual->error_frac,
                     residual->left_out_frac, residual->weight, residual->unexplained, row->source,
@@ -431,7 +431,7 @@ dl_status dl_table_report_rows_write(const dl_table_part *part, const char *path
         dl_rows_add(&to,
                     "line=%d workers=%d batch=%lld sync=%s measured_per_s=%g fitted_per_s=%g "
                     "error_frac=%g left_out_error_frac=%g",
-                    row->line, row->point.workers, (long long)row->batch, row->point.mode->name,
+                    row->line, row->point.workers, (long long)row->batch, dl_point_mode(&row->point),
                     row->throughput_per_s, residual->fitted_per_s, residual->error_frac,
                     residual->left_out_frac);
     }

@@ -95,7 +95,7 @@ static dl_status read_keys(const dl_csv *csv, size_t row, const dl_table_row *to
 /* Whether the point matches the row's keys, apart from workers and batch. */
 static bool is_like(const dl_point *point, const row_keys *keys)
 {
-    if (keys->sync[0] != '\0' && strcmp(keys->sync, point->mode->name) != 0) return false;
+    if (keys->sync[0] != '\0' && strcmp(keys->sync, dl_point_mode(point)) != 0) return false;
     if (!isnan(keys->cores) && keys->cores != point->cores) return false;
     for (int o = 0; o < DL_SYNC_SWEPT; o++) {
         if (isnan(keys->option[o])) continue;

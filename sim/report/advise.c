@@ -7,6 +7,7 @@
 #include "common/units.h"
 #include "sim/fits.h"
 #include "sim/report/advise_internal.h"
+#include "sim/scenario/command.h"
 #include "sim/scenario/without.h"
 #include "sim/statistics.h"
 
@@ -743,7 +744,7 @@ static dl_status refuse_unfit(const dl_advice_search *s, dl_advised *nearest, dl
         dl_error_set(err, DL_ERR_UNFIT,
                      "--advise: no point fits; the nearest (%d GPU%s, batch %lld%s%s%s%s) %s%s",
                      point->workers, alone ? "" : "s", (long long)point->batch, alone ? "" : ", ",
-                     alone ? "" : point->mode->name, nearest->settings[0] != '\0' ? ", " : "",
+                     alone ? "" : dl_point_mode(point), nearest->settings[0] != '\0' ? ", " : "",
                      nearest->settings, nearest->row.error, fits);
     free(fits);
     return status;
@@ -780,18 +781,24 @@ dl_status dl_advise(dl_advice *advice, const dl_study *study, const dl_advice_co
         .advice = &made, .study = study, .scenario = &study->variants[0].scenario};
     for (int k = 0; s.scenario->gpu != NULL && k < s.scenario->gpu->machine.kind_count; k++)
         made.by_shm |= s.scenario->gpu->machine.kinds[k].shm_bytes_per_s.known;
+    s.text = dl_strdup(study->text);
     dl_status status =
-        dl_ini_read_text(&s.base, study->path, study->text, strlen(study->text), err);
+        dl_ini_read_text(&s.given, study->path, study->text, strlen(study->text), err);
+    if (status == DL_OK) status = dl_scenario_plain_mode(&s.text, err);
+    if (status == DL_OK)
+        status = dl_ini_read_text(&s.base, study->path, s.text, strlen(s.text), err);
     if (status == DL_OK) status = check_study(&s, err);
     if (status == DL_OK) {
         dl_advice_make_space(&s);
         status = search_all(&s, err);
     }
     dl_ini_free(&s.base);
+    dl_ini_free(&s.given);
     bool ran = false;
     for (size_t p = 0; p < made.point_count; p++)
         ran |= !isnan(made.points[p].row.mean.throughput_per_s);
     if (status == DL_OK && !ran) status = refuse_all(&s, err);
+    free(s.text);
     if (status == DL_OK) {
         *advice = made;
     } else {

@@ -32,7 +32,9 @@ typedef struct dl_advice_search {
     dl_advice *advice;
     const dl_study *study;
     const dl_scenario *scenario; /* scenario of the first variant */
-    dl_ini base;                 /* the study's text */
+    dl_ini given;                /* the study's text */
+    char *text;                  /* the same with the mode by its own name, and */
+    dl_ini base;                 /* its entries */
     size_t searched;             /* number of points */
     int64_t events;
 } dl_advice_search;

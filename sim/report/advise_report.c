@@ -72,7 +72,7 @@ static const char *advised_text(char *text, size_t bytes, const dl_advice *advic
     const dl_point *point = &a->row.point;
     snprintf(text, bytes, "%d %s, batch %lld, %s%s%s", point->workers,
              workers_word(advice, point->workers), (long long)point->batch,
-             point->mode != NULL ? point->mode->name : "", a->settings[0] != '\0' ? ", " : "",
+             point->mode != NULL ? dl_point_mode(point) : "", a->settings[0] != '\0' ? ", " : "",
              a->settings);
     return text;
 }
@@ -140,7 +140,7 @@ static void fill_row(advice_row *r, const dl_advice *advice, const dl_advised *a
         .rank = rank > 0 ? (double)rank : none,
         .out = out_words[a->out],
         .workers = row->point.workers,
-        .mode = ran ? row->point.mode->name : NULL,
+        .mode = ran ? dl_point_mode(&row->point) : NULL,
         .batch = ran ? (double)row->point.batch : none,
         .per_s = row->mean.throughput_per_s,
         .low_per_s = ran ? row->low_per_s : none,
@@ -375,7 +375,7 @@ static void put_difference(FILE *out, const dl_advice *advice, const dl_advised 
         return;
     }
     if (x->mode != y->mode) {
-        fprintf(out, "%s%s%s", y->mode->name, b->settings[0] != '\0' ? ", " : "", b->settings);
+        fprintf(out, "%s%s%s", dl_point_mode(y), b->settings[0] != '\0' ? ", " : "", b->settings);
         return;
     }
     for (size_t i = 0; i < advice->axis_count; i++) {

@@ -446,7 +446,7 @@ static char *point_value(const dl_advice_search *s, const size_t *at, size_t axi
 /* The scenario of a point alone. */
 static char *point_text(const dl_advice_search *s, const size_t *at)
 {
-    char *text = dl_strdup(s->study->text);
+    char *text = dl_strdup(s->text);
     for (size_t e = 0; e < s->base.count; e++) {
         const dl_ini_entry *entry = &s->base.entries[e];
         if (!stays(entry, dl_advice_mode(s->advice, at)))
@@ -481,7 +481,7 @@ static char *point_options(const dl_advice_search *s, const size_t *at)
     FILE *out = dl_text_stream(&text, &bytes);
     for (size_t a = 0; a < s->advice->axis_count; a++) {
         const dl_advice_axis *axis = &s->advice->axes[a];
-        const dl_ini_entry *entry = dl_ini_find(&s->base, axis->section, axis->key);
+        const dl_ini_entry *entry = dl_ini_find(&s->given, axis->section, axis->key);
         const dl_key *key = dl_keys_find(&dl_scenario_keys, axis->section, axis->key);
         const char *option = dl_scenario_option_of(axis->section, axis->key);
         const char *now = entry != NULL ? entry->value : key->fallback;

@@ -112,7 +112,7 @@ GETTER(cores_of,
        r->row->point.cores != DL_CORES_GPU ? dl_datum_count(r->row->point.cores) : dl_datum_none())
 GETTER(workers_of, dl_datum_count(r->row->point.workers))
 GETTER(batch_of, dl_datum_count(r->row->point.batch))
-GETTER(mode_of, dl_datum_text(r->row->point.mode->name))
+GETTER(mode_of, dl_datum_text(dl_point_mode(&r->row->point)))
 GETTER(busiest_of, dl_datum_text(r->row->mean.usage.busiest))
 GETTER(origin_of, dl_datum_text(dl_origin_name(r->row->origin)))
 GETTER(extrapolated_of, dl_datum_count(r->row->extrapolated))

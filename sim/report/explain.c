@@ -61,7 +61,7 @@ static char *label_of(const dl_study *study, const dl_row *row)
     dl_report_options(options, sizeof options, study, row);
     return dl_format("%sbatch %lld%s, %s%s%s", cores,
                      (long long)(weak ? point->batch / point->workers : point->batch),
-                     weak ? " each" : "", point->mode->name, options[0] != '\0' ? ", " : "",
+                     weak ? " each" : "", dl_point_mode(point), options[0] != '\0' ? ", " : "",
                      options);
 }
 

@@ -79,8 +79,10 @@ static dl_status read_space(dl_layout_space *s, double samples, dl_error *err)
                                              {"sync", "accumulate"},
                                              {"measured", "file"}};
     dl_ini ini = {0};
-    dl_status status =
-        dl_ini_read_text(&ini, s->study->path, s->study->text, strlen(s->study->text), err);
+    s->text = dl_strdup(s->study->text);
+    dl_status status = dl_scenario_plain_mode(&s->text, err);
+    if (status == DL_OK)
+        status = dl_ini_read_text(&ini, s->study->path, s->text, strlen(s->text), err);
     if (status != DL_OK) return status;
     for (size_t i = 0; i < DL_LENGTH(refused) && status == DL_OK; i++) {
         const dl_ini_entry *entry = dl_ini_find(&ini, refused[i][0], refused[i][1]);
@@ -93,7 +95,6 @@ static dl_status read_space(dl_layout_space *s, double samples, dl_error *err)
     const dl_ini_entry *layout = dl_ini_find(&ini, "machine", "layout");
     if (layout != NULL && strcmp(layout->value, DL_LAYOUT_ALONE) != 0)
         s->given = dl_strdup(layout->value);
-    s->text = dl_strdup(s->study->text);
     for (size_t i = 0; i < DL_LENGTH(removed); i++)
         dl_ini_text_remove(&s->text, removed[i][0], removed[i][1]);
     for (int k = 0; k < DL_LAYOUT_KEYS; k++)

@@ -124,7 +124,7 @@ static void put_points(dl_json *to, const dl_sweep *sweep)
         dl_json_begin(to, NULL, '{');
         dl_json_number_item(to, "workers", row->point.workers);
         dl_json_number_item(to, "batch", (double)row->point.batch);
-        dl_json_text_item(to, "sync", row->point.mode->name);
+        dl_json_text_item(to, "sync", dl_point_mode(&row->point));
         for (size_t o = 0; o < DL_LENGTH(shown_options); o++)
             if (dl_point_shows(&row->point, shown_options[o]))
                 dl_json_number_item(to, dl_sync_options[shown_options[o]].name,
@@ -135,6 +135,16 @@ static void put_points(dl_json *to, const dl_sweep *sweep)
     }
 }
 
+static void put_mode(dl_json *to, const dl_mode *mode, const char *name)
+{
+    dl_json_begin(to, NULL, '{');
+    dl_json_text_item(to, "name", name);
+    for (size_t o = 0; o < DL_LENGTH(shown_options); o++)
+        dl_json_bool_item(to, dl_sync_options[shown_options[o]].name,
+                          dl_mode_takes(mode, shown_options[o]));
+    dl_json_end(to, '}');
+}
+
 /* Writes the script's data; returns the bytes of the study's files. `study` NULL: there is none. */
 static size_t put_data(FILE *out, const core *c, const dl_study *study, const dl_sweep *sweep)
 {
@@ -143,14 +153,16 @@ static size_t put_data(FILE *out, const core *c, const dl_study *study, const dl
     dl_json_begin(&to, NULL, '{');
     dl_json_text_item(&to, "version", dl_version());
     dl_json_text_item(&to, "core", c->made);
-    DL_JSON_LIST (&to, "modes", m, DL_MODES) {
-        dl_json_begin(&to, NULL, '{');
-        dl_json_text_item(&to, "name", dl_modes[m]->name);
-        for (size_t o = 0; o < DL_LENGTH(shown_options); o++)
-            dl_json_bool_item(&to, dl_sync_options[shown_options[o]].name,
-                              dl_mode_takes(dl_modes[m], shown_options[o]));
-        dl_json_end(&to, '}');
+    dl_json_begin(&to, "modes", '[');
+    for (size_t m = 0; m < DL_MODES; m++)
+        put_mode(&to, dl_modes[m], dl_modes[m]->name);
+    const char *word = NULL;
+    for (size_t i = 0; study != NULL && i < sweep->row_count; i++) {
+        const dl_point *point = &sweep->rows[i].point;
+        if (point->word != NULL && point->word != word) put_mode(&to, point->mode, point->word);
+        word = point->word;
     }
+    dl_json_end(&to, ']');
     if (study != NULL) {
         const dl_scenario *first = &study->variants[0].scenario;
         dl_json_text_item(&to, "scenario", study->path);

@@ -175,7 +175,7 @@ static dl_status fits_key(const table *t, size_t row, int key, const dl_point *p
     /* GPUs have no cores, and the cores of their host are no key. */
     if (key == KEY_CORES && point->cores == DL_CORES_GPU) return DL_OK;
     if (key == KEY_SYNC) {
-        *fits = strcmp(cell(t, row, key), point->mode->name) == 0;
+        *fits = strcmp(cell(t, row, key), dl_point_mode(point)) == 0;
         return DL_OK;
     }
     double number = 0;

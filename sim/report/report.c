@@ -157,7 +157,7 @@ static void write_gains(dl_csv_writer *writer, const dl_explanation *x)
         if (!isnan(gain->half)) snprintf(half, sizeof half, " half=%.4g", gain->half);
         if (!isnan(gain->none)) snprintf(none, sizeof none, " none=%.4g", gain->none);
         dl_csv_comment(writer, "gain: cost=%s%s%s sync=%s workers=%d batch=%lld", gain->cost, half,
-                       none, point->mode->name, point->workers, (long long)point->batch);
+                       none, dl_point_mode(point), point->workers, (long long)point->batch);
     }
 }
 

@@ -218,7 +218,8 @@ static void put_point(FILE *out, const dl_result *r)
     fprintf(out, "%d %s", r->row->point.workers, word_of(r));
     if (r->row->point.cores != DL_CORES_GPU)
         fprintf(out, " on %d core%s", r->row->point.cores, r->row->point.cores == 1 ? "" : "s");
-    fprintf(out, ", %s%s%s", r->row->point.mode->name, options[0] != '\0' ? ", " : "", options);
+    fprintf(out, ", %s%s%s", dl_point_mode(&r->row->point), options[0] != '\0' ? ", " : "",
+            options);
 }
 
 /* Compares the answer with the trace that the costs come from. */
@@ -415,7 +416,8 @@ static void put_alone(FILE *out, const dl_study *study, const dl_sweep *sweep)
     const dl_costs *costs = &study->variants[slowest->variant].costs;
     const double bucket_ns = dl_costs_step_ns(costs, (double)slowest->point.batch, "bucket");
     const bool buckets = dl_mode_reduces_gradients(slowest->point.mode) && bucket_ns > 0;
-    fprintf(out, "1 worker with %s is %.3g times one without exchange: ", slowest->point.mode->name,
+    fprintf(out,
+            "1 worker with %s is %.3g times one without exchange: ", dl_point_mode(&slowest->point),
             slowest->speedup);
     if (buckets) {
         fprintf(
@@ -466,7 +468,7 @@ static void put_no_target(FILE *out, const dl_study *study, const dl_sweep *swee
     fprintf(out,
             "no [target] factor is given for %zu of %zu rows (the first: workers %d, %s%s%s, "
             "staleness %.3g): they have no time to the target\n",
-            count, sweep->row_count, first->point.workers, first->point.mode->name,
+            count, sweep->row_count, first->point.workers, dl_point_mode(&first->point),
             options[0] != '\0' ? ", " : "", options,
             isnan(first->staleness_mean) ? 0 : first->staleness_mean);
 }

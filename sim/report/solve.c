@@ -185,7 +185,7 @@ static void note_point(search *s, const dl_study *study, const dl_row *row)
     s->about = (dl_solved){.row = s->row,
                            .options = dl_strdup(options),
                            .workers = row->point.workers,
-                           .sync = row->point.mode->name,
+                           .sync = dl_point_mode(&row->point),
                            .batch = row->point.batch};
 }
 

@@ -281,16 +281,46 @@ static dl_status check_value(const char *option, const char *value, dl_error *er
     return DL_OK;
 }
 
+/* Removes the keys that words for modes in the list give: --mode replaces those of the file. */
+static void remove_keys_of_modes(char **text, const char *list)
+{
+    for (const char *at = list; at != NULL;
+         at = strchr(at, ',') != NULL ? strchr(at, ',') + 1 : NULL) {
+        char *word = dl_strndup_trimmed(at, strcspn(at, ","));
+        const dl_mode_shorthand *both = dl_mode_shorthand_find(word);
+        if (both != NULL) dl_ini_text_remove(text, both->section, both->key);
+        free(word);
+    }
+}
+
+dl_status dl_scenario_plain_mode(char **text, dl_error *err)
+{
+    char *list = dl_ini_text_value(*text, "sync", "mode");
+    const dl_mode_shorthand *both = list != NULL ? dl_mode_shorthand_find(list) : NULL;
+    dl_status status = DL_OK;
+    if (both != NULL && dl_ini_text_line(*text, both->section, both->key) == NULL) {
+        dl_ini_text_set(text, "sync", "mode", both->mode);
+        dl_ini_text_set(text, both->section, both->key, both->value);
+    }
+    for (const char *at = list; both == NULL && at != NULL && status == DL_OK;
+         at = strchr(at, ',') != NULL ? strchr(at, ',') + 1 : NULL) {
+        char *word = dl_strndup_trimmed(at, strcspn(at, ","));
+        const dl_mode_shorthand *one = dl_mode_shorthand_find(word);
+        if (one != NULL)
+            status = dl_error_set(err, DL_ERR_USAGE,
+                                  "--advise: %s in a list of modes: write %s, and --set %s.%s=%s",
+                                  word, one->mode, one->section, one->key, one->value);
+        free(word);
+    }
+    free(list);
+    return status;
+}
+
 /* `folder`: base of relative file names in the text, if not the current one. */
 static dl_status put_option(char **text, const char *option, const char *section, const char *key,
                             const char *value, const char *folder, dl_error *err)
 {
-    const dl_mode_shorthand *both =
-        strcmp(option, "mode") == 0 ? dl_mode_shorthand_find(value) : NULL;
-    if (both != NULL) {
-        dl_ini_text_set(text, both->section, both->key, both->value);
-        value = both->mode;
-    }
+    if (strcmp(option, "mode") == 0) remove_keys_of_modes(text, value);
     dl_status status = check_value(option, value, err);
     if (status != DL_OK) return status;
     if (!names_file(section, key)) {

@@ -276,7 +276,8 @@ static const dl_key rows[] = {
                                                                                 "compared"},
 
     {"sync", "mode", OWN, .choices = dl_mode_names, .fallback = "none", .sweep = '.',
-     .limits = DL_LIMITS_MODE, .help = "how the workers exchange"},
+     .limits = DL_LIMITS_MODE, .help = "how the workers exchange; fsdp, zero1 to zero3, diloco, dp, ... stand for "
+                                        "a mode and a key"},
     DL_SYNC_SWEPT_ROWS(OPTION)
     {"sync", "average_state", FLAG, .fallback = "no", SCENARIO(average_state),
      .group = DL_TAKE_OPTION(DL_SYNC_AVERAGE_STATE), .sweep = ',',

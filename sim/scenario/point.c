@@ -5,6 +5,11 @@
 #include "common/units.h"
 #include "sim/scenario/scenario.h"
 
+const char *dl_point_mode(const dl_point *point)
+{
+    return point->word != NULL ? point->word : point->mode->name;
+}
+
 bool dl_point_is_split(const dl_point *point)
 {
     return dl_point_ranks(point) > 1;
@@ -100,7 +105,8 @@ const char *dl_point_text(char *text, size_t bytes, const dl_point *point)
     char cores[32] = "";
     if (point->cores != DL_CORES_GPU) snprintf(cores, sizeof cores, "cores %d, ", point->cores);
     snprintf(text, bytes, "%sworkers %d, batch %lld, %s%s%s", cores, point->workers,
-             (long long)point->batch, point->mode->name, options[0] != '\0' ? ", " : "", options);
+             (long long)point->batch, dl_point_mode(point), options[0] != '\0' ? ", " : "",
+             options);
     return text;
 }
 

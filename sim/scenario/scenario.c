@@ -252,7 +252,7 @@ static void set_prefetch(dl_scenario *scenario, const dl_ini *ini)
     scenario->input.prefetch = PREFETCH_OF_LOADER * scenario->input.loaders;
 }
 
-dl_status dl_scenario_read_ini(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
+static dl_status read_plain(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
 {
     dl_scenario parsed = {0};
     dl_sweep_lists all = {0};
@@ -273,6 +273,31 @@ dl_status dl_scenario_read_ini(dl_scenario *scenario, const dl_ini *ini, dl_erro
         *scenario = parsed;
     }
     dl_sweep_lists_free(&all);
+    return status;
+}
+
+dl_status dl_scenario_read_ini(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
+{
+    const dl_ini_entry *mode = dl_ini_find(ini, "sync", "mode");
+    const dl_mode_shorthand *word = mode != NULL ? dl_mode_shorthand_find(mode->value) : NULL;
+    if (word == NULL) return read_plain(scenario, ini, err);
+    const dl_ini_entry *given = dl_ini_find(ini, word->section, word->key);
+    if (given != NULL && strcmp(given->value, word->value) != 0)
+        return dl_ini_error(ini, given, DL_ERR_DATA, err,
+                            "[sync] mode = %s is %s with %s = %s: only one of both", word->word,
+                            word->mode, word->key, word->value);
+    dl_ini plain = *ini;
+    plain.entries = dl_calloc(ini->count + 1, sizeof *plain.entries, "INI entries");
+    memcpy(plain.entries, ini->entries, ini->count * sizeof *plain.entries);
+    plain.entries[mode - ini->entries].value = (char *)word->mode;
+    plain.entries[plain.count++] = (dl_ini_entry){.section = word->section,
+                                                  .key = (char *)word->key,
+                                                  .value = (char *)word->value,
+                                                  .line = mode->line};
+    const dl_status status = read_plain(scenario, &plain, err);
+    free(plain.entries);
+    for (size_t p = 0; status == DL_OK && p < scenario->point_count; p++)
+        scenario->points[p].word = word->word;
     return status;
 }
 

@@ -34,6 +34,7 @@ typedef struct dl_point {
     const int *gpus; /* [workers] borrowed, counted over all nodes; NULL: the scenario's */
     int gpu_count;   /* shared by the workers; 0: each has its own, or one per stage */
     const dl_mode *mode;
+    const char *word; /* another program's, that gave the mode and a key; NULL: the mode's name */
     double option[DL_SYNC_SWEPT]; /* the fallback where the mode does not take it */
     int stages, micro_batches;    /* of a split model; stages <= 1: it is not split */
     int shards;                   /* ranks that share a stage; <= 1: it is not sharded */
@@ -196,6 +197,9 @@ dl_sharded dl_scenario_sharded(const dl_scenario *scenario);
 
 /* Factor of each worker, [workers]. */
 void dl_scenario_slow(const dl_scenario *scenario, int workers, double *slow);
+
+/* The name of the point's mode for people and files: as the scenario says it. */
+const char *dl_point_mode(const dl_point *point);
 
 /* Whether each worker of the point is several GPUs; GPUs of the point: workers x ranks, or fewer if
  * workers share them; largest number of workers on a GPU. */

@@ -94,7 +94,7 @@ dl_status dl_scenario_read_layout(dl_scenario *scenario, const dl_ini *ini, dl_s
 /* The message on another program's word for a key without a counterpart here; NULL: none. */
 const char *dl_scenario_word_says(const char *word);
 
-/* Another program's word for a mode with a key; NULL: it is none. */
+/* Another program's word for a mode with a key, as [sync] mode may be; NULL: it is none. */
 typedef struct dl_mode_shorthand {
     const char *word, *mode, *section, *key, *value;
 } dl_mode_shorthand;

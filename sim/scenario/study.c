@@ -107,6 +107,94 @@ static dl_status find_keys(dl_study *study, const dl_ini *ini, dl_error *err)
     return status;
 }
 
+/* --- parts of the list of modes --------------------------------------------------------------- */
+
+/* The mode that another program's word means; other texts as they are. */
+static const char *mode_of(const char *text)
+{
+    const dl_mode_shorthand *both = dl_mode_shorthand_find(text);
+    const dl_word *word = dl_mode_word(text);
+    if (both != NULL) return both->mode;
+    return word != NULL && word->here != NULL ? word->here : text;
+}
+
+static dl_status add_word(dl_study *study, const dl_ini *ini, const dl_ini_entry *modes,
+                          const dl_mode_shorthand *word, dl_error *err)
+{
+    const dl_ini_entry *given = dl_ini_find(ini, word->section, word->key);
+    if (given != NULL)
+        return dl_ini_error(ini, given, DL_ERR_DATA, err,
+                            "%s in the list of modes is %s with %s = %s: only one of both",
+                            word->word, word->mode, word->key, word->value);
+    if (dl_names_find(word->word, (const char *const *)study->parts, study->part_count) >= 0)
+        return dl_ini_error(ini, modes, DL_ERR_RANGE, err, "'%s' is given twice", word->word);
+    DL_APPEND(study->parts, study->part_count, "modes") = dl_strdup(word->word);
+    return DL_OK;
+}
+
+/* Divides the list where it has words for modes with a key, which make variants. */
+static dl_status find_parts(dl_study *study, const dl_ini *ini, dl_error *err)
+{
+    const dl_ini_entry *modes = dl_ini_find(ini, "sync", "mode");
+    char **names = NULL, *others = NULL;
+    size_t count = 0, words = 0;
+    if (modes == NULL || strchr(modes->value, ',') == NULL) return DL_OK;
+    dl_status status = dl_ini_split(ini, modes, &names, &count, err);
+    for (size_t n = 0; n < count; n++) {
+        const bool is_word = dl_mode_shorthand_find(names[n]) != NULL;
+        if (!is_word) dl_join(&others, ", ", names[n]);
+        words += is_word;
+    }
+    if (words > 0 && others != NULL)
+        DL_APPEND(study->parts, study->part_count, "modes") = dl_strdup(others);
+    free(others);
+    for (size_t n = 0; n < count && status == DL_OK; n++) {
+        const dl_mode_shorthand *word = dl_mode_shorthand_find(names[n]);
+        if (word != NULL) status = add_word(study, ini, modes, word, err);
+    }
+    dl_ini_free_list(names, count);
+    return status;
+}
+
+/* Whether a mode in the list takes the option. */
+static bool list_takes(const char *list, int option)
+{
+    for (const char *at = list; at != NULL;
+         at = strchr(at, ',') != NULL ? strchr(at, ',') + 1 : NULL) {
+        char *name = dl_strndup_trimmed(at, strcspn(at, ","));
+        const int found = dl_names_find(mode_of(name), dl_mode_names, DL_MODES);
+        free(name);
+        if (found >= 0 && dl_mode_takes(dl_modes[found], option)) return true;
+    }
+    return false;
+}
+
+/* False for an option that only modes of other parts take. */
+static bool is_for_part(const dl_study *study, size_t part, int option)
+{
+    if (study->part_count == 0 || option < 0 || list_takes(study->parts[part], option)) return true;
+    for (size_t p = 0; p < study->part_count; p++)
+        if (list_takes(study->parts[p], option)) return false;
+    return true;
+}
+
+/* The value of a key that a word in the list of modes gives where it has a meaning for `row`: the
+ * variant's, or the default; NULL: no word gives it. */
+static const char *given_by_mode(const dl_study *study, const dl_variant *variant,
+                                 const dl_key *row, const char *name)
+{
+    const char *value = NULL;
+    for (size_t p = 0; p < study->part_count; p++) {
+        const dl_mode_shorthand *word = dl_mode_shorthand_find(study->parts[p]);
+        if (word == NULL || strcmp(word->section, row->section) != 0 ||
+            strcmp(word->key, name) != 0 || !dl_key_holds(row, word->value))
+            continue;
+        if (p == variant->part) return word->value;
+        value = dl_keys_find(&dl_scenario_keys, row->section, name)->fallback;
+    }
+    return value;
+}
+
 /* --- the variants ---------------------------------------------------------------------------- */
 
 /* The variant's value of a swept key; NULL: it is not swept. */
@@ -127,8 +215,10 @@ static bool has_meaning(const dl_study *study, const dl_variant *variant, const 
 {
     const dl_key *row = dl_keys_find(&dl_scenario_keys, section, key);
     char on[64];
+    if (row != NULL && !is_for_part(study, variant->part, dl_key_option(row))) return false;
     if (row == NULL || !dl_key_depends(row, on, sizeof on)) return true;
     const char *value = value_of(study, variant, section, on);
+    if (value == NULL) value = given_by_mode(study, variant, row, on);
     return value == NULL || dl_key_holds(row, value);
 }
 
@@ -141,6 +231,9 @@ static dl_ini plain_file(const dl_study *study, const dl_variant *variant, const
     for (size_t i = 0; i < ini->count; i++) {
         dl_ini_entry entry = ini->entries[i];
         if (!has_meaning(study, variant, entry.section, entry.key)) continue;
+        if (study->part_count > 0 && strcmp(entry.section, "sync") == 0 &&
+            strcmp(entry.key, "mode") == 0)
+            entry.value = study->parts[variant->part];
         for (size_t k = 0; k < study->key_count; k++) {
             const dl_swept_key *key = &study->keys[k];
             if (strcmp(key->section, entry.section) == 0 && strcmp(key->key, entry.key) == 0) {
@@ -193,9 +286,11 @@ static void free_variant(dl_variant *variant)
     free(variant->at);
 }
 
-static dl_status add_variant(dl_study *study, const dl_ini *ini, size_t number, dl_error *err)
+static dl_status add_variant(dl_study *study, const dl_ini *ini, size_t number, size_t part,
+                             dl_error *err)
 {
-    dl_variant variant = {.at = dl_calloc(study->key_count, sizeof(size_t), "variant")};
+    dl_variant variant = {.part = part,
+                          .at = dl_calloc(study->key_count, sizeof(size_t), "variant")};
     if (!set_values(study, &variant, number)) {
         free_variant(&variant);
         return DL_OK;
@@ -258,8 +353,9 @@ static double mode_combinations(const dl_ini *ini, const dl_ini_entry *modes)
     dl_error ignored = {0};
     if (modes == NULL || dl_ini_split(ini, modes, &names, &count, &ignored) != DL_OK) return 1;
     for (size_t n = 0; n < count; n++) {
+        const char *name = mode_of(names[n]);
         for (int m = 0; m < DL_MODES; m++) {
-            if (strcmp(dl_modes[m]->name, names[n]) != 0) continue;
+            if (strcmp(dl_modes[m]->name, name) != 0) continue;
             combinations += option_combinations(ini, dl_modes[m]);
         }
     }
@@ -308,12 +404,12 @@ static dl_status read_one(dl_study *study, const dl_ini *ini, dl_error *err)
     plain.entries = dl_calloc(ini->count, sizeof *plain.entries, "INI entries");
     plain.count = 0;
     for (size_t i = 0; i < ini->count; i++) {
-        if (!is_taken(key_of(&ini->entries[i]), mode)) continue;
+        if (!is_taken(key_of(&ini->entries[i]), mode_of(mode))) continue;
         dl_ini_entry *entry = &plain.entries[plain.count++];
         *entry = ini->entries[i];
         entry->value = middle_of(&ini->entries[i]);
     }
-    const dl_status status = add_variant(study, &plain, 0, err);
+    const dl_status status = add_variant(study, &plain, 0, 0, err);
     for (size_t i = 0; i < plain.count; i++)
         free(plain.entries[i].value);
     free(plain.entries);
@@ -341,6 +437,7 @@ static dl_status from_ini(dl_study *study, const dl_ini *ini, dl_error *err)
         }
     } else {
         status = find_keys(&read, ini, err);
+        if (status == DL_OK) status = find_parts(&read, ini, err);
     }
     for (size_t k = 0; k < read.key_count && status == DL_OK && count <= VARIANTS_MAX; k++)
         count *= read.keys[k].count;
@@ -348,8 +445,9 @@ static dl_status from_ini(dl_study *study, const dl_ini *ini, dl_error *err)
         status = dl_error_set_at(err, DL_ERR_RANGE, ini->path, 0, "more than %d combinations",
                                  VARIANTS_MAX);
     }
-    for (size_t v = 0; v < count && status == DL_OK; v++)
-        status = add_variant(&read, ini, v, err);
+    const size_t parts = read.part_count > 0 ? read.part_count : 1;
+    for (size_t v = 0; v < count * parts && status == DL_OK; v++)
+        status = add_variant(&read, ini, v / parts, v % parts, err);
     if (status == DL_OK) {
         *study = read;
     } else {
@@ -399,6 +497,9 @@ void dl_study_free(dl_study *study)
         free(key->key);
         free(key->column);
     }
+    for (size_t p = 0; p < study->part_count; p++)
+        free(study->parts[p]);
+    free(study->parts);
     free(study->keys);
     free(study->variants);
     free(study->path);

@@ -37,6 +37,7 @@ typedef struct dl_variant {
     dl_assumptions assumed;  /* settings, costs, the machine's numbers with bounds */
     dl_calibrate calibrated; /* zero: not asked for */
     bool is_calibrated_gpu;  /* on the model, or cores, of the calibrated step */
+    size_t part;             /* of the study's parts: which modes it has */
     size_t *at; /* [key_count] index of its value of each key; >= count: the key does not apply */
 } dl_variant;
 
@@ -45,6 +46,9 @@ typedef struct dl_study {
     char *text;         /* of the file, changed by the command line */
     dl_swept_key *keys; /* [key_count] */
     size_t key_count;
+    char **parts; /* [part_count] of the list of modes: each word for a mode with a key by itself,
+                     the others together; without such words there are none */
+    size_t part_count;
     dl_variant *variants; /* [variant_count], each with a point at least */
     size_t variant_count;
     size_t point_count;  /* of all variants */

@@ -182,11 +182,23 @@ expect 2 "dlsim: --set exchange.overlap=maybe: unknown name" "${one[@]}" --set e
 expect 2 "dlsim: unknown key 'overlp' in [exchange]; did you mean" "${one[@]}" --set exchange.overlp=yes
 expect 0 "allreduce" "${one[@]}" --mode DDP -o ddp.csv
 expect 0 "average" "${one[@]}" --mode local_sgd --interval 10 -o local.csv
-expect 2 "here it is called 'allreduce' with [exchange] sharded = 'parameters'" "${one[@]}" --mode ps,FSDP
-expect 0 "allreduce" "${one[@]}" --mode FSDP --workers 4 -o fsdp.csv
+# A word for a mode and a key stays in the results, alone and in a list, and excludes another value of the key.
+expect 0 "batch 128, fsdp" "${one[@]}" --mode FSDP --workers 4 --save fsdp.ini -o fsdp.csv
 expect 0 "allreduce" "${one[@]}" --mode allreduce --set exchange.sharded=parameters --workers 4 -o sharded.csv
-cmp fsdp.csv sharded.csv || fail "--mode FSDP is not sharded = parameters"
-expect 0 "average, interval 10" "${one[@]}" --mode diloco --interval 10 -o diloco.csv
+grep -q ',fsdp,' fsdp.csv || fail "no fsdp in: $(cat fsdp.csv)"
+cmp <(sed 's/,fsdp,/,allreduce,/' fsdp.csv) sharded.csv || fail "--mode FSDP is not sharded = parameters"
+expect 0 "2 points" "${one[@]}" --mode ddp,fsdp --workers 4 --json list.json
+python3 -c 'import json, sys
+rows = json.load(open("list.json"))["rows"]
+sys.exit([row["sync"] for row in rows] != ["allreduce", "fsdp"])' || fail "--mode ddp,fsdp: $(cat list.json)"
+expect 1 "--set exchange.sharded=none: [sync] mode = fsdp is allreduce with sharded = parameters: only one of both" \
+    "${one[@]}" --mode fsdp --set exchange.sharded=none
+expect 2 "'fsdp' is given twice" "${one[@]}" --mode fsdp,ddp,fsdp
+expect 0 "zero1" fsdp.ini --mode zero1 -o zero1.csv
+expect 0 "--mode allreduce" "${one[@]}" --mode fsdp --workers 4 --advise --max-points 5 -o advice.csv
+expect 2 "fsdp in a list of modes: write allreduce, and --set exchange.sharded=parameters" "${one[@]}" \
+    --mode ddp,fsdp --advise
+expect 0 "diloco, interval 10" "${one[@]}" --mode diloco --interval 10 -o diloco.csv
 expect 2 "did you mean 'p2.8xlarge'" --costs costs.ini --machine p2.8xlarg --batch 128
 expect 2 "--samples-per-s needs --machine NAME (dlsim --machines lists them), or --cores COUNT" \
     --samples-per-s 334 --parameters 25.6e6 --batch 32

@@ -84,6 +84,38 @@ static void options_are_swept_for_modes_that_take_them(void **state)
     dl_study_free(&s);
 }
 
+/* Words for modes with a key are variants after the other modes, each with the keys that it has a use
+ * for: resharding for fsdp alone, the interval for averages alone. */
+static void words_for_modes_with_keys_make_variants(void **state)
+{
+    (void)state;
+    static const char *const modes[] = {"allreduce", "average", "diloco", "fsdp", "fsdp"};
+    static const dl_sharded sharded[] = {DL_SHARDED_NONE, DL_SHARDED_NONE, DL_SHARDED_NONE,
+                                         DL_SHARDED_PARAMETERS, DL_SHARDED_PARAMETERS};
+    dl_study s = study_of("[machine]\nfile = " NODE "\nworkers = 4\n[workload]\ncosts = " COSTS
+                          "\nbatch = 8\n[sync]\nmode = diloco, ddp, fsdp, localsgd\n"
+                          "interval = 5\n[exchange]\nreshard_after_forward = yes, no\n");
+    assert_int_equal(s.point_count, 5);
+    for (size_t row = 0; row < 5; row++) {
+        size_t point = 0;
+        const dl_scenario *scenario = &dl_study_variant(&s, row, &point)->scenario;
+        assert_string_equal(dl_point_mode(&scenario->points[point]), modes[row]);
+        assert_int_equal(scenario->gpu->sharded, sharded[row]);
+        assert_int_equal(scenario->outer != 0, row == 2);
+        assert_string_equal(text_at(&s, row, 0), row < 3 ? "" : row == 3 ? "yes" : "no");
+    }
+    dl_study_free(&s);
+    dl_error err = {0};
+    assert_int_equal(read_text(&s,
+                               "[machine]\nfile = " NODE "\nworkers = 4\n[workload]\n"
+                               "costs = " COSTS "\nbatch = 8\n[sync]\nmode = ddp, fsdp\n"
+                               "[exchange]\nsharded = parameters\n",
+                               &err),
+                     DL_ERR_DATA);
+    assert_string_equal(err.text, "[exchange] sharded = parameters: fsdp in the list of modes is "
+                                  "allreduce with sharded = parameters: only one of both");
+}
+
 /* compress none has no fraction: 1 + 2 variants; kind lognormal has, 3 x (1 + 2) in all. */
 static void keys_are_swept_where_they_mean_something(void **state)
 {
@@ -236,6 +268,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_of_any_key_make_variants),
         cmocka_unit_test(options_are_swept_for_modes_that_take_them),
+        cmocka_unit_test(words_for_modes_with_keys_make_variants),
         cmocka_unit_test(keys_are_swept_where_they_mean_something),
         cmocka_unit_test(lists_of_lists_have_bars),
         cmocka_unit_test(what_is_wrong_is_told_with_its_line),
