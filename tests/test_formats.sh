@@ -31,6 +31,16 @@ same() { # what, one list, another list, a name a line
 
 printf 'line,left_out_error_frac\n4,0.1\n' >left_out.csv
 expect 0 "3 measured points" lenet.ini -o lenet.results.csv --histogram lenet.histogram.csv --left-out left_out.csv
+cat >>vgg.costs.ini <<END
+[trace 1]
+file = vgg_rank0of2.json.gz
+ranks = 2
+rank = 0
+batch = 32
+allreduces = yes
+step_ns = 24.1 +- 0.2 ms, n = 20, measured
+collective_1 = AlltoAll, 2, 4e6, 1.1e6, 2
+END
 expect 0 "GPUs" vgg.ini -o vgg.results.csv
 expect 0 "2 stages" vgg_split.ini -o split.results.csv
 expect 0 "" vgg.ini -o without.results.csv --without input,noise
