@@ -112,6 +112,33 @@ char *dl_fits_content(const dl_gpu_content *content)
     return text != NULL ? text : dl_strdup("");
 }
 
+/* Puts what memory depends on of an estimate in place of the costs' own, which stay the owners. */
+static void take_estimate(dl_costs *costs, const dl_costs *estimated)
+{
+    costs->layers = estimated->layers;
+    costs->layer_count = estimated->layer_count;
+    costs->gradients = estimated->gradients;
+    costs->gradient_count = estimated->gradient_count;
+    costs->gpu_memory = estimated->gpu_memory;
+    costs->frozen_bytes = estimated->frozen_bytes;
+    costs->half_weights = estimated->half_weights;
+    costs->model_count = 0; /* memory is that of all GPU models, as their arithmetic is */
+}
+
+/* Memory of the point where parameters are sharded otherwise than in the scenario of the costs. */
+static dl_gpu_memory sharded_memory(const dl_scenario *scenario, const dl_costs *costs,
+                                    const dl_point *point)
+{
+    dl_costs own = *costs, estimated = {0};
+    if (scenario->model != NULL &&
+        dl_scenario_estimate_costs(scenario, dl_scenario_first_gpu(scenario), &estimated, NULL) ==
+            DL_OK)
+        take_estimate(&own, &estimated);
+    const dl_gpu_memory memory = dl_run_memory(scenario, &own, point);
+    dl_costs_free(&estimated);
+    return memory;
+}
+
 /* Tries a smaller batch for the same workers. */
 static void try_batch(char **fits, const dl_scenario *scenario, const dl_costs *costs,
                       const dl_point *point)
@@ -150,7 +177,7 @@ static void try_sharding(char **fits, const dl_scenario *scenario, const dl_cost
     sharded.gpu = &gpu;
     for (int s = (int)gpu.sharded + 1; s <= DL_SHARDED_PARAMETERS; s++) {
         gpu.sharded = (dl_sharded)s;
-        const dl_gpu_memory memory = dl_run_memory(&sharded, costs, point);
+        const dl_gpu_memory memory = sharded_memory(&sharded, costs, point);
         if (!dl_memory_fits(&memory)) continue;
         char *text = dl_format("exchange.sharded=%s (%s)", dl_sharded_names[s],
                                DL_BYTES_TEXT(memory.needs_bytes));
@@ -160,48 +187,144 @@ static void try_sharding(char **fits, const dl_scenario *scenario, const dl_cost
     }
 }
 
-/* Tries more GPUs per worker, which divide the parameters. */
-static void try_layout(char **fits, const dl_scenario *scenario, const dl_costs *costs,
-                       const dl_point *point)
+/* A layout that divides a worker's part of the model and the batch further. */
+typedef struct divided {
+    dl_scenario scenario; /* borrows all but `pipeline`, its own */
+    dl_scenario_pipeline pipeline;
+    dl_point point;
+} divided;
+
+static int at_least_one(int count)
 {
-    const int gpus = dl_gpu_options_count(scenario->gpu);
-    const int stages = point->stages > 1 ? point->stages : 1;
-    const int tensor = point->tensor > 1 ? point->tensor : 1;
-    const int context = point->context > 1 ? point->context : 1;
-    dl_point tried = *point;
-    const int64_t all = point->batch / point->workers;
-    tried.workers = 1;
-    tried.gpu_count = 0;
-    for (int shards = 2; shards * stages * tensor * context <= gpus && shards <= all; shards *= 2) {
-        tried.shards = shards;
-        tried.batch = all - all % shards;
-        const dl_gpu_memory memory = dl_run_memory(scenario, costs, &tried);
-        if (shards <= point->shards || !dl_memory_fits(&memory)) continue;
-        char *tp = tensor > 1 ? dl_format("tp=%d,", tensor) : dl_strdup("");
-        char *pp = stages > 1 ? dl_format("pp=%d,", stages) : dl_strdup("");
-        char *cp = context > 1 ? dl_format("cp=%d,", context) : dl_strdup("");
-        char *text = dl_format("--layout %s%s%sfsdp=%d (%s)", tp, cp, pp, shards,
-                               DL_BYTES_TEXT(memory.needs_bytes));
-        free(cp);
-        dl_join(fits, ", ", text);
-        free(tp);
-        free(pp);
-        free(text);
-        return;
+    return count > 1 ? count : 1;
+}
+
+/* Samples of a replica of `growth` times the point's GPUs: those of one worker, or, with a batch for all,
+ * of as many as become one. */
+static int64_t replica_batch(const dl_scenario *scenario, const dl_point *point, int growth)
+{
+    const int workers = scenario->batch_per_worker ? point->workers : point->workers / growth;
+    return point->batch / at_least_one(workers);
+}
+
+/* Whether the point's batch can be divided so: micro-batches keep their number, or with `samples` each
+ * have as many. */
+static bool divide(divided *d, const dl_scenario *scenario, const dl_point *point, int stages,
+                   int shards, int64_t samples)
+{
+    const int old = at_least_one(point->stages) * at_least_one(point->shards);
+    const int64_t of_rank = replica_batch(scenario, point, stages * shards / old) / shards;
+    const dl_split split = dl_point_split(point);
+    const int64_t count = samples > 0 ? of_rank / samples : split.micro_batches;
+    *d = (divided){.scenario = *scenario, .point = *point};
+    if (scenario->pipeline != NULL) d->pipeline = *scenario->pipeline;
+    if (count < 1 || of_rank < count || count > DL_MICRO_BATCHES_MAX) return false;
+    if (stages > at_least_one(point->stages)) d->pipeline.schedule = DL_SCHEDULE_1F1B;
+    d->pipeline.stages = stages;
+    d->pipeline.shards = shards;
+    d->scenario.pipeline = &d->pipeline;
+    d->point.workers = 1;
+    d->point.gpu_count = 0;
+    d->point.stages = stages;
+    d->point.shards = shards;
+    d->point.micro_batches = (int)count;
+    d->point.option[DL_SYNC_ACCUMULATE] = stages > 1 ? 1 : (double)count;
+    d->point.batch = of_rank / count * count * shards;
+    return true;
+}
+
+/* "--layout tp=2,pp=4 --micro-batch 1 --set pipeline.schedule=1f1b (61 GB)" */
+static void say_divided(char **fits, const divided *d, bool says_samples, double needs_bytes)
+{
+    const dl_point *point = &d->point;
+    const struct {
+        const char *name;
+        int count;
+    } axes[] = {{"tp", point->tensor},
+                {"cp", point->context},
+                {"pp", point->stages},
+                {"fsdp", point->shards}};
+    char *layout = NULL;
+    for (size_t a = 0; a < DL_LENGTH(axes); a++) {
+        if (axes[a].count <= 1) continue;
+        char *axis = dl_format("%s=%d", axes[a].name, axes[a].count);
+        dl_join(&layout, ",", axis);
+        free(axis);
+    }
+    char *samples =
+        says_samples ? dl_format(" --micro-batch %.0f", dl_point_split(point).samples) : NULL;
+    const bool staged = point->stages > 1;
+    char *text = dl_format("--layout %s%s%s%s (%s)", layout, samples != NULL ? samples : "",
+                           staged ? " --set pipeline.schedule=" : "",
+                           staged ? dl_schedule_names[d->pipeline.schedule] : "",
+                           DL_BYTES_TEXT(needs_bytes));
+    dl_join(fits, ", ", text);
+    free(text);
+    free(samples);
+    free(layout);
+}
+
+/* Tries more GPUs per worker, which share the parameters or, `staged`, are stages too; these run 1F1B
+ * with micro-batches of one sample. */
+static void try_layout(char **fits, const dl_scenario *scenario, const dl_costs *costs,
+                       const dl_point *point, bool staged)
+{
+    const int stages = at_least_one(point->stages), shards = at_least_one(point->shards);
+    const int gpus = dl_gpu_options_count(scenario->gpu) / at_least_one(point->tensor) /
+                     at_least_one(point->context);
+    const int given = scenario->pipeline != NULL ? scenario->pipeline->micro_batch : 0;
+    const int layers = costs->layer_count < DL_STAGES_MAX ? (int)costs->layer_count : DL_STAGES_MAX;
+    const int deepest = staged ? layers : stages;
+    for (int growth = 2; growth * stages * shards <= gpus; growth *= 2) {
+        for (int deeper = staged ? 2 : 1; deeper <= growth && deeper * stages <= deepest;
+             deeper *= 2) {
+            divided d;
+            if (!divide(&d, scenario, point, stages * deeper, shards * (growth / deeper),
+                        staged ? 1 : given))
+                continue;
+            const dl_gpu_memory memory = sharded_memory(&d.scenario, costs, &d.point);
+            if (!(memory.needs_bytes <= memory.has_bytes)) continue;
+            say_divided(fits, &d, staged, memory.needs_bytes);
+            return;
+        }
     }
 }
 
-/* The settings, other than the network's, with which the point fits; NULL: none. */
-static char *try_settings(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
+/* Tries 1F1B, which keeps the activations of no more micro-batches than there are stages. */
+static void try_schedule(char **fits, const dl_scenario *scenario, const dl_costs *costs,
+                         const dl_point *point)
+{
+    dl_scenario_pipeline pipeline;
+    dl_scenario own = *scenario;
+    if (point->stages <= 1 || scenario->pipeline->schedule != DL_SCHEDULE_GPIPE) return;
+    pipeline = *scenario->pipeline;
+    pipeline.schedule = DL_SCHEDULE_1F1B;
+    own.pipeline = &pipeline;
+    const dl_gpu_memory memory = dl_run_memory(&own, costs, point);
+    if (!dl_memory_fits(&memory)) return;
+    char *text = dl_format("--set pipeline.schedule=1f1b (%s)", DL_BYTES_TEXT(memory.needs_bytes));
+    dl_join(fits, ", ", text);
+    free(text);
+}
+
+/* The settings, other than the network's, with which the point fits; NULL: none. `staged`: stages, which
+ * cost most time. */
+static char *try_settings(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
+                          bool staged)
 {
     char *fits = NULL;
+    if (staged) {
+        try_layout(&fits, scenario, costs, point, true);
+        return fits;
+    }
     if (!dl_point_is_split(point)) {
         try_batch(&fits, scenario, costs, point);
         try_sharding(&fits, scenario, costs, point);
     } else {
+        try_schedule(&fits, scenario, costs, point);
         try_micro_batch(&fits, scenario, costs, point);
     }
-    if (fits == NULL) try_layout(&fits, scenario, costs, point);
+    if (fits == NULL) try_layout(&fits, scenario, costs, point, false);
     return fits;
 }
 
@@ -224,13 +347,16 @@ typedef struct changed {
     dl_costs estimated;
 } changed;
 
-/* Whether the network can be so; then free_changed releases *c. */
+/* Whether the network can be so, and needs less; then free_changed releases *c. */
 static bool change(changed *c, const dl_scenario *scenario, const dl_costs *costs,
                    const smaller_network *to)
 {
     dl_error err;
     *c = (changed){.scenario = *scenario, .costs = *costs};
-    if (scenario->model == NULL || costs->model_count > 0) return false;
+    if (scenario->model == NULL) return false;
+    if (to->recompute == DL_RECOMPUTE_SELECTIVE && !dl_recompute_saves(scenario, to->recompute))
+        return false;
+    if (costs->model_count > 0 && scenario->shares == DL_SHARES_SPEED) return false;
     c->scenario.model = to->key == NULL
                             ? dl_strdup(scenario->model)
                             : dl_format("%s%c%s", scenario->model,
@@ -241,10 +367,7 @@ static bool change(changed *c, const dl_scenario *scenario, const dl_costs *cost
         free(c->scenario.model);
         return false;
     }
-    c->costs.layers = c->estimated.layers;
-    c->costs.layer_count = c->estimated.layer_count;
-    c->costs.gpu_memory = c->estimated.gpu_memory;
-    c->costs.frozen_bytes = c->estimated.frozen_bytes;
+    take_estimate(&c->costs, &c->estimated);
     return true;
 }
 
@@ -254,18 +377,31 @@ static void free_changed(changed *c)
     dl_costs_free(&c->estimated);
 }
 
-/* Tries smaller networks with the settings as they are or, with `settings`, others for each. */
+static bool can_recompute(const dl_scenario *scenario, const dl_costs *costs)
+{
+    const smaller_network full = {DL_RECOMPUTE_FULL, NULL, NULL};
+    changed c;
+    if (!change(&c, scenario, costs, &full)) return false;
+    free_changed(&c);
+    return true;
+}
+
+enum { AS_THEY_ARE, OTHERS, STAGED };
+
+/* Tries smaller networks with the `settings`. */
 static void try_networks(char **fits, const dl_scenario *scenario, const dl_costs *costs,
-                         const dl_point *point, bool settings)
+                         const dl_point *point, int settings)
 {
     for (size_t i = 0; i < DL_LENGTH(smaller_networks); i++) {
         const char *option = smaller_networks[i].option;
         changed c;
         if (!change(&c, scenario, costs, &smaller_networks[i])) continue;
         const dl_gpu_memory memory = dl_run_memory(&c.scenario, &c.costs, point);
-        char *others = settings ? try_settings(&c.scenario, &c.costs, point) : NULL;
+        char *others = settings != AS_THEY_ARE
+                           ? try_settings(&c.scenario, &c.costs, point, settings == STAGED)
+                           : NULL;
         char *text = others != NULL ? dl_format("%s with %s", option, others)
-                     : !settings && dl_memory_fits(&memory)
+                     : settings == AS_THEY_ARE && dl_memory_fits(&memory)
                          ? dl_format("%s (%s)", option, DL_BYTES_TEXT(memory.needs_bytes))
                          : NULL;
         if (text != NULL) dl_join(fits, ", ", text);
@@ -281,9 +417,11 @@ char *dl_fits_remedy(const dl_scenario *scenario, const dl_costs *costs, const d
 {
     char *replica = dl_generate_remedy(scenario);
     if (replica != NULL) return replica;
-    char *fits = try_settings(scenario, costs, point);
-    try_networks(&fits, scenario, costs, point, false);
-    if (fits == NULL) try_networks(&fits, scenario, costs, point, true);
+    char *fits = try_settings(scenario, costs, point, false);
+    try_networks(&fits, scenario, costs, point, AS_THEY_ARE);
+    if (fits == NULL) try_networks(&fits, scenario, costs, point, OTHERS);
+    if (fits == NULL) fits = try_settings(scenario, costs, point, true);
+    if (fits == NULL) try_networks(&fits, scenario, costs, point, STAGED);
     if (fits != NULL) {
         char *text = dl_format("what fits: %s", fits);
         free(fits);
@@ -291,12 +429,21 @@ char *dl_fits_remedy(const dl_scenario *scenario, const dl_costs *costs, const d
     }
     const bool by_tokens =
         scenario->model != NULL && dl_architecture_class(scenario->model) == DL_MODEL_TRANSFORMER;
+    const char *recomputed = can_recompute(scenario, costs) ? "no recomputation" : NULL;
     const double of_samples = memory->content.activations + memory->content.logits;
-    return dl_format("no smaller batch%s and no sharding fits: %ssplit the model (--layout "
-                     "pp=COUNT), or take larger GPUs",
-                     by_tokens ? ", no recomputation" : "",
-                     by_tokens && of_samples > memory->needs_bytes / 2
-                         ? "shorten the samples (NAME:sequence=COUNT), "
+    const char *shorten = by_tokens && of_samples > memory->needs_bytes / 2
+                              ? "shorten the samples (NAME:sequence=COUNT), "
+                              : "";
+    if (dl_gpu_options_count(scenario->gpu) == 1)
+        return dl_format("no smaller batch%s%s fits: %stake more GPUs (--layout fsdp=COUNT or "
+                         "pp=COUNT) or larger ones",
+                         recomputed != NULL ? " and " : "", recomputed != NULL ? recomputed : "",
+                         shorten);
+    return dl_format("no smaller batch%s%s, no sharding and no pipeline stages fit: %s%stake more "
+                     "GPUs or larger ones",
+                     recomputed != NULL ? ", " : "", recomputed != NULL ? recomputed : "", shorten,
+                     by_tokens && point->tensor <= 1
+                         ? "divide the layers (--layout tp=COUNT, --advise layout), "
                          : "");
 }
 
@@ -320,6 +467,16 @@ dl_status dl_fits_check(const dl_sweep *sweep, dl_error *err)
                : dl_error_set(err, DL_ERR_UNFIT,
                               "none of %zu points fits into its GPUs; the first %s",
                               sweep->row_count, sweep->rows[0].error);
+}
+
+const char *dl_recompute_in_vain(const dl_scenario *scenario)
+{
+    if (scenario->model == NULL || scenario->recompute != DL_RECOMPUTE_SELECTIVE ||
+        dl_recompute_saves(scenario, DL_RECOMPUTE_SELECTIVE))
+        return NULL;
+    return "--recompute selective computes attention again and saves no memory: fused attention "
+           "keeps "
+           "no scores; products, torchtitan's selective, saves";
 }
 
 bool dl_recompute_saves(const dl_scenario *scenario, int recompute)

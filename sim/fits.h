@@ -57,4 +57,7 @@ dl_status dl_fits_check(const dl_sweep *sweep, dl_error *err) DL_MUST_CHECK;
  * be recomputed so. */
 bool dl_recompute_saves(const dl_scenario *scenario, int recompute);
 
+/* A sentence if the scenario recomputes selectively, which saves nothing; else NULL. */
+const char *dl_recompute_in_vain(const dl_scenario *scenario);
+
 #endif

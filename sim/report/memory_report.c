@@ -106,6 +106,8 @@ void dl_report_memory(FILE *out, const dl_study *study)
             add_point(&rows, below, variant, &variant->scenario.points[p], label);
             free(label);
         }
+        const char *in_vain = dl_recompute_in_vain(&variant->scenario);
+        if (in_vain != NULL) fprintf(below, "note: %s\n", in_vain);
     }
     dl_rows_end(&rows, 0);
     fclose(below);

@@ -385,17 +385,6 @@ static void add_idle(note_list *list, const dl_variant *variant)
                             most, has, has - most));
 }
 
-/* Fused attention keeps no scores, and computes them again in any case. */
-static void add_recompute(note_list *list, const dl_variant *variant)
-{
-    const dl_scenario *scenario = &variant->scenario;
-    if (scenario->model == NULL || scenario->recompute != DL_RECOMPUTE_SELECTIVE ||
-        dl_recompute_saves(scenario, DL_RECOMPUTE_SELECTIVE))
-        return;
-    add(list, dl_strdup("--recompute selective computes attention again and saves no memory: fused "
-                        "attention keeps no scores; products, torchtitan's selective, saves"));
-}
-
 /* Buffers that a framework broadcasts before each step, where that is not simulated. */
 static void add_buffers(note_list *list, const dl_variant *variant)
 {
@@ -483,7 +472,8 @@ char **dl_study_notes(const dl_study *study, size_t *count, size_t *leading)
         add_scaling(&list, variant);
         add_models(&list, variant);
         add_estimate(&list, variant);
-        add_recompute(&list, variant);
+        const char *in_vain = dl_recompute_in_vain(&variant->scenario);
+        if (in_vain != NULL) add(&list, dl_strdup(in_vain));
         add_idle(&list, variant);
         add_host(&list, variant);
         add_external(&list, variant);

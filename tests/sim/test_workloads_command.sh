@@ -41,7 +41,24 @@ expect 0 "fits: --batch-per-worker 1" "${one[@]}" --batch-per-worker 2 --recompu
 frozen=(--machine 1xrtx4090 --batch-per-worker 3 --fits --workload)
 expect 0 "fits: NAME:frozen_bits=4 --recompute full (21.6 GB)" "${frozen[@]}" llama3_8b:lora=16,sequence=2048
 expect 0 "batch 3 21.6 GB " "${frozen[@]}" llama3_8b:lora=16,sequence=2048,frozen_bits=4 --recompute full
-expect 0 "no smaller batch, no recomputation and no sharding fits:" "${frozen[@]}" llama3_8b:sequence=256
+expect 0 "no smaller batch and no recomputation fits: take more GPUs" "${frozen[@]}" llama3_8b:sequence=256
+# Stages are tried last, 1F1B in place of GPipe, and recomputing with several GPU models; a way that saves nothing is not
+# suggested, and named.
+expect 0 "  pipeline stages fit: shorten the samples (NAME:sequence=COUNT), divide the" --workload llama3_70b \
+    --machine 8xh100 --layout fsdp=8 --batch 8 --fits
+deep=(--workload llama3_70b:fused=yes --machine 4x8xh100@400gbe --fits)
+expect 0 "fits: --layout pp=32 --micro-batch 1 --set" "${deep[@]}" --batch-per-worker 4 --workers 8
+expect 0 "  pipeline.schedule=1f1b (77.1 GB)" "${deep[@]}" --batch-per-worker 4 --workers 8
+expect 0 " 77.1 GB " "${deep[@]}" --batch 4 --layout pp=32 --micro-batch 1 --set pipeline.schedule=1f1b
+expect 0 "fits: --recompute full with --set" --workload llama3_405b --machine 1024x8xh100@400gbe \
+    --layout tp=8,pp=16 --batch 16384 --micro-batch 1 --fits
+mixed=(--workload llama3_8b:fused=yes --machine 4xh100+4xa100 --workers 8 --batch-per-worker 1 --fits)
+expect 0 "fits: --recompute full with exchange.sharded=parameters" "${mixed[@]}"
+expect 0 "8 32.6 GB " "${mixed[@]}" --recompute full --set exchange.sharded=parameters
+vain=(--workload llama3_8b --machine 8xh100 --layout fsdp=8 --batch 8 --fits --recompute)
+expect 0 "note: --recompute selective computes attention again and saves no memory" "${vain[@]}" none,selective
+expect 0 "needs" "${vain[@]}" none
+[[ $("$tested" "${vain[@]}" none) != *selective* ]] || fail "selective without plain attention"
 
 # Tensor cores are faster; a smaller image is, too.
 expect 0 "1 point in" "${run[@]}" --workers 1 -o fp32.csv
