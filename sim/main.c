@@ -251,6 +251,8 @@ static dl_status check(const dl_inputs *in, dl_error *err)
         fprintf(stderr, "  %s%s\n", rest,
                 strcmp(rest, "[costs] parameter_bytes") == 0
                     ? " (--parameter-bytes BYTES or --parameters COUNT gives them)"
+                : strcmp(rest, "[op NAME]") == 0
+                    ? " (--workload NAME or --samples-per-s RATE gives them beside this file)"
                     : "");
         rest = end != NULL ? end + 2 : NULL;
     }

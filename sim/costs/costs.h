@@ -305,6 +305,14 @@ dl_status dl_costs_read(dl_costs *costs, const char *path, dl_error *err) DL_MUS
 dl_status dl_costs_read_text(dl_costs *costs, const char *name, const char *text, size_t bytes,
                              dl_error *err) DL_MUST_CHECK;
 
+/* Whether the file can be read and has costs of exchange only: no times of operations and nothing else
+ * of the model, the program or the host. */
+bool dl_costs_file_is_exchange(const char *path);
+
+/* Adds the costs of such a file to costs that have the rest, in place of theirs. DL_ERR_DATA with
+ * file:line of the first value of other kinds; errors of dl_costs_read. */
+dl_status dl_costs_add_exchange(dl_costs *costs, const char *path, dl_error *err) DL_MUST_CHECK;
+
 /* The needed values (dl_cost_need, or-ed) that the file lacks, as "[copy] latency_ns, [sync]
  * lock_ns, ..." in a string that the caller frees; NULL if it lacks none. */
 char *dl_costs_missing(const dl_costs *costs, unsigned needs);

@@ -198,9 +198,9 @@ static void add_calibrated(note_list *list, const dl_variant *variant)
         dl_format("compute is %.3g times what %s, %s ([workload] calibrate); the same factor "
                   "is taken for other batch sizes%s",
                   c->factor,
-                  variant->scenario.model != NULL        ? "is estimated"
-                  : variant->scenario.costs_path != NULL ? "the cost file says"
-                                                         : "samples_per_s says",
+                  variant->scenario.model != NULL       ? "is estimated"
+                  : variant->scenario.samples_per_s > 0 ? "samples_per_s says"
+                                                        : "the cost file says",
                   from,
                   variant->is_calibrated_gpu ? ""
                                              : " and for this model of GPU, whose interval stays"));
@@ -634,6 +634,34 @@ static const dl_row *largest_of(const dl_sweep *sweep, size_t variant)
     return largest;
 }
 
+/* Reports measured collectives that no row's exchange has: of other numbers of ranks or nodes, or not
+ * taken. Rows of split models are not judged. */
+static void add_unused_collectives(note_list *list, const dl_variant *variant,
+                                   const dl_sweep *sweep, size_t number)
+{
+    const dl_costs *costs = &variant->costs;
+    bool exchanges = false;
+    char *which = NULL;
+    for (size_t r = 0; r < sweep->row_count; r++) {
+        const dl_row *row = &sweep->rows[r];
+        if (row->variant != number || row->error != NULL) continue;
+        if (dl_point_is_split(&row->point) || row->mean.usage.timed_frac > 0) return;
+        exchanges |= row->point.workers > 1;
+    }
+    for (size_t c = 0; c < costs->collective_count; c++) {
+        char name[64];
+        if (costs->collectives[c].kind < 0) continue;
+        snprintf(name, sizeof name, "%s of %d ranks",
+                 dl_collective_kind_names[costs->collectives[c].kind], costs->collectives[c].ranks);
+        dl_join(&which, ", ", name);
+    }
+    if (exchanges && which != NULL && variant->scenario.gpu != NULL)
+        add(list, dl_format("no row has a collective that was measured (%s, for [exchange] "
+                            "algorithm = auto and as many nodes): all exchange is simulated",
+                            which));
+    free(which);
+}
+
 char **dl_traced_notes(const dl_study *study, const dl_sweep *sweep, size_t *count)
 {
     note_list list = {0};
@@ -641,6 +669,7 @@ char **dl_traced_notes(const dl_study *study, const dl_sweep *sweep, size_t *cou
         const dl_variant *variant = &study->variants[v];
         const dl_row *row = largest_of(sweep, v);
         add_own_step(&list, variant);
+        add_unused_collectives(&list, variant, sweep, v);
         if (row != NULL && dl_step_collectives_trace(&variant->costs) != NULL)
             add_collectives(&list, variant, row);
     }
@@ -653,8 +682,10 @@ char **dl_file_notes(const dl_study *study, size_t *count)
     note_list list = {0};
     for (size_t v = 0; v < study->variant_count; v++) {
         const dl_costs *costs = &study->variants[v].costs;
+        const char *path = study->variants[v].scenario.costs_path;
+        const char *file = path != NULL ? dl_base_name(path) : file_of(costs);
         for (size_t i = 0; i < costs->note_count; i++)
-            add(&list, dl_format("%s: %s", file_of(costs), costs->notes[i]));
+            add(&list, dl_format("%s: %s", file, costs->notes[i]));
     }
     *count = list.count;
     return list.notes;

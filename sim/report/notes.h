@@ -11,7 +11,7 @@ char **dl_study_notes(const dl_study *study, size_t *count, size_t *leading);
 void dl_study_notes_free(char **notes, size_t count);
 
 /* Notes on the traces of the costs (sim/traced.h): their own steps, and the collectives that the
- * rows leave out. Released likewise. */
+ * rows leave out; and on measured collectives that no row has. Released likewise. */
 char **dl_traced_notes(const dl_study *study, const dl_sweep *sweep, size_t *count);
 
 /* Notes in the study's cost files, each once, "FILE: text". Released likewise. */

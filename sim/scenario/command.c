@@ -49,7 +49,8 @@ static const struct {
     {"samples-per-s", "workload", "samples_per_s", "LIST", group_model,
      "In place of --workload: samples a second of one worker; the rest is assumed."},
     {"costs", "workload", "costs", "FILES", group_model,
-     "In place of --workload: cost files, which dlcal writes."},
+     "Cost files, which dlcal writes, in place of --workload; or beside it those of exchange only, "
+     "as dlcal links writes them."},
     {"calibrate", "workload", "calibrate", "STEP", group_model,
      "A measured step (212ms; 212ms@8: of 8 workers; 212ms@8x32: with 32 samples each), to which "
      "computing is scaled; all else is predicted relative to it."},
@@ -470,7 +471,8 @@ static dl_status put_batch(char **text, const dl_scenario_command *command, dl_e
         dl_ini_text_set(text, "workload", "batch_per_worker", "1");
         return DL_OK;
     }
-    if (costs != NULL) {
+    if (costs != NULL && given(command, "workload") == NULL &&
+        given(command, "samples-per-s") == NULL) {
         return dl_error_set(err, DL_ERR_USAGE,
                             "--batch (samples of all workers together) or --batch-per-worker is "
                             "missing: %s does not say which batch was measured",
@@ -571,15 +573,36 @@ static dl_status put_parameters(char **text, const dl_scenario_command *command,
     return DL_OK;
 }
 
-/* Sources of times: one on the command line replaces those of the file. */
-static void remove_other_sources(char **text, const dl_scenario_command *command)
+/* Whether all listed cost files (NULL: none) are of exchange only, which is no source of times. A file
+ * that cannot be read is none. */
+static bool are_exchange(const char *files, const char *folder)
+{
+    char *list = NULL, *rest = NULL;
+    bool are =
+        files != NULL && list_files(&(file_rule){.folder = folder}, files, &list, NULL) == DL_OK;
+    for (char *file = are ? strtok_r(list, ",", &rest) : NULL; file != NULL && are;
+         file = strtok_r(NULL, ",", &rest))
+        are = dl_costs_file_is_exchange(file + strspn(file, " "));
+    free(list);
+    return are;
+}
+
+/* Sources of times: one on the command line replaces those of the file. Costs of exchange stay, or come
+ * beside. */
+static void remove_other_sources(char **text, const dl_scenario_command *command,
+                                 const char *folder)
 {
     static const char *const sources[] = {"costs", "workload", "samples-per-s"};
-    bool any = false;
-    for (size_t i = 0; i < DL_LENGTH(sources); i++)
-        any |= given(command, sources[i]) != NULL;
-    for (size_t i = 0; i < DL_SCENARIO_OPTIONS && any; i++)
-        if (dl_names_find(rows[i].option, sources, DL_LENGTH(sources)) >= 0)
+    const char *costs = given(command, "costs");
+    const bool others =
+        given(command, "workload") != NULL || given(command, "samples-per-s") != NULL;
+    char *own = dl_ini_text_value(*text, "workload", "costs");
+    const bool added = are_exchange(costs, NULL), kept = others && are_exchange(own, folder);
+    free(own);
+    if (!others && (costs == NULL || added)) return;
+    for (size_t i = 0; i < DL_SCENARIO_OPTIONS; i++)
+        if (dl_names_find(rows[i].option, sources, DL_LENGTH(sources)) >= 0 &&
+            !(kept && strcmp(rows[i].option, "costs") == 0))
             dl_ini_text_remove(text, rows[i].section, rows[i].key);
 }
 
@@ -587,7 +610,7 @@ static dl_status put_all(char **text, const dl_scenario_command *command, const 
                          dl_error *err)
 {
     dl_status status = DL_OK;
-    remove_other_sources(text, command);
+    remove_other_sources(text, command, folder);
     for (size_t i = 0; i < DL_SCENARIO_OPTIONS && status == DL_OK; i++) {
         if (command->values[i] == NULL) continue;
         status = put_option(text, rows[i].option, rows[i].section, rows[i].key, command->values[i],
@@ -642,7 +665,7 @@ static void put_name(char **text, const dl_scenario_command *command)
     char *what = model != NULL  ? dl_strdup(model)
                  : rate != NULL ? dl_format("%s samples/s", rate)
                                 : dl_strdup("training");
-    if (costs != NULL) {
+    if (costs != NULL && model == NULL && rate == NULL) {
         const char *file = dl_base_name(costs);
         const size_t bytes = strlen(file);
         free(what);

@@ -210,13 +210,14 @@ static const dl_key rows[] = {
      .help = "of all workers, in place of [machine] workers"},
 
     {"workload", "costs", OWN, .form = "file", .sweep = ',',
-     .help = "cost file; this, model or samples_per_s is required"},
+     .help = "cost file; this, model or samples_per_s is required. Beside one of these it may have "
+             "costs of exchange only, which take the place of assumed or simulated ones"},
     {"workload", "gpu_costs", OWN, .form = "GPU:FILE, ...", .group = DL_TAKE_GPUS, .sweep = '|',
      .help = "cost files of some GPU models of the machine: their operations and memory. Default: "
              "costs, scaled by data sheets"},
     {"workload", "model", OWN, .form = "NAME or NAME:KEY=VALUE,...", .group = DL_TAKE_GPUS,
      .sweep = '|',
-     .help = "in place of costs: a network of dlsim --workloads, estimated from its operations "
+     .help = "a network of dlsim --workloads, estimated from its operations "
              "and the GPU's data sheet"},
     {"workload", "arithmetic", CHOICE(arithmetics), .fallback = "auto", SCENARIO(arithmetic),
      .sweep = ',', .only = "model", .elsewhere = dl_arithmetic_words,

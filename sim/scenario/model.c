@@ -39,14 +39,12 @@ static char *adapted(const dl_ini *ini)
 
 dl_status dl_scenario_read_model(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
 {
-    static const char *const others[] = {"costs", "scale_compute"};
     const dl_ini_entry *entry = dl_ini_find(ini, "workload", "model");
     scenario->model = adapted(ini);
     if (entry == NULL) return DL_OK;
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        if (dl_ini_find(ini, "workload", others[i]) == NULL) continue;
-        return dl_ini_error(ini, entry, DL_ERR_DATA, err, "%s is given too: only one of both",
-                            others[i]);
+    if (dl_ini_find(ini, "workload", "scale_compute") != NULL) {
+        return dl_ini_error(ini, entry, DL_ERR_DATA, err,
+                            "scale_compute is given too: only one of both");
     }
     dl_architecture architecture = {0};
     dl_error inner = {0};

@@ -126,10 +126,9 @@ static dl_status read_texts(dl_scenario *scenario, const dl_ini *ini, dl_error *
 {
     const char *name = NULL, *costs = NULL, *measured = NULL, *scale = NULL, *trace = NULL;
     const dl_ini_entry *number = dl_ini_find(ini, "workload", "samples_per_s");
-    if (number != NULL && (dl_ini_find(ini, "workload", "costs") != NULL ||
-                           dl_ini_find(ini, "workload", "model") != NULL)) {
+    if (number != NULL && dl_ini_find(ini, "workload", "model") != NULL) {
         return dl_ini_error(ini, number, DL_ERR_DATA, err,
-                            "costs or a model are given too: only one of them");
+                            "a model is given too: only one of both");
     }
     dl_status status;
     if ((status = dl_ini_get_string(ini, "scenario", "name", ini->path, &name, err)) ||

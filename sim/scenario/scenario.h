@@ -104,12 +104,14 @@ typedef struct dl_calibrate {
 
 typedef struct dl_scenario {
     char *path, *name;
-    char *costs_path, *measured_path; /* paths to open; NULL: samples_per_s or a model; none */
-    char *model;                      /* sim/workloads/architecture.h; NULL: costs_path is given */
-    int arithmetic;                   /* of the model: 0 auto, else 1 + dl_arithmetic */
-    int optimizer;                    /* of the model: 0 auto, else 1 + dl_optimizer_kind */
-    int recompute;                    /* of the model: dl_recompute_names */
-    char *scale_path;                 /* sim/scenario/scaling.h; NULL: not given */
+    char *
+        costs_path; /* path to open; beside samples_per_s or a model of exchange only; NULL: none */
+    char *measured_path;   /* path to open; NULL: none */
+    char *model;           /* sim/workloads/architecture.h; NULL: costs_path or samples_per_s */
+    int arithmetic;        /* of the model: 0 auto, else 1 + dl_arithmetic */
+    int optimizer;         /* of the model: 0 auto, else 1 + dl_optimizer_kind */
+    int recompute;         /* of the model: dl_recompute_names */
+    char *scale_path;      /* sim/scenario/scaling.h; NULL: not given */
     char *trace_path;      /* of a recorded step, in place of the costs' times; NULL: not given */
     dl_recorded *recorded; /* that step; NULL: not given */
     dl_scale scale;

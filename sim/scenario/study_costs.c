@@ -48,20 +48,23 @@ static int64_t baseline_batch(const dl_scenario *scenario)
     return batch;
 }
 
+/* A cost file has all costs, or, beside a model or its rate, those of exchange. */
 static dl_status take_costs(const dl_scenario *scenario, dl_costs *costs, dl_error *err)
 {
-    if (scenario->model != NULL)
-        return dl_scenario_estimate_costs(scenario, dl_scenario_first_gpu(scenario), costs, err);
-    if (scenario->costs_path != NULL) return dl_costs_read(costs, scenario->costs_path, err);
-    if (scenario->samples_per_s ==
-        0) { /* [generators] gives an update's time: no run needs costs */
+    dl_status status = DL_OK;
+    if (scenario->model != NULL) {
+        status = dl_scenario_estimate_costs(scenario, dl_scenario_first_gpu(scenario), costs, err);
+    } else if (scenario->samples_per_s > 0) {
+        const char *device = scenario->device;
+        if (device != NULL && device[0] == '\0') device = NULL;
+        dl_costs_of_throughput(costs, scenario->samples_per_s, device, baseline_batch(scenario));
+    } else if (scenario->costs_path != NULL) {
+        return dl_costs_read(costs, scenario->costs_path, err);
+    } else { /* [generators] gives an update's time: no run needs costs */
         dl_costs_of_throughput(costs, 1, NULL, 0);
-        return DL_OK;
     }
-    const char *device = scenario->device;
-    if (device != NULL && device[0] == '\0') device = NULL;
-    dl_costs_of_throughput(costs, scenario->samples_per_s, device, baseline_batch(scenario));
-    return DL_OK;
+    if (status != DL_OK || scenario->costs_path == NULL) return status;
+    return dl_costs_add_exchange(costs, scenario->costs_path, err);
 }
 
 /* Costs of layers are for a given number of GPUs that divide them: times of whole layers cannot be

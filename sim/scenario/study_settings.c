@@ -54,7 +54,9 @@ bool dl_variant_overlaps_by_costs(const dl_variant *variant)
 bool dl_variant_assumes_overlap(const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
-    return dl_variant_overlaps_by_costs(variant) && scenario->costs_path == NULL &&
+    return dl_variant_overlaps_by_costs(variant) &&
+           (scenario->costs_path == NULL || scenario->model != NULL ||
+            scenario->samples_per_s > 0) &&
            dl_scenario_sharded(scenario) != DL_SHARDED_PARAMETERS;
 }
 

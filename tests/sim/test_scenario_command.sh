@@ -107,9 +107,42 @@ expect 1 "lacks:" --samples-per-s 334 --batch 32 --machine p2.8xlarge
 # What times come from takes the place of what the file has; two of them do not go together.
 expect 0 "9 points" whole.ini --workload resnet50 --check
 expect 0 "" -q whole.ini --samples-per-s 334 --parameters 25.6e6 --check
-expect 1 "costs or a model are given too" whole.ini --samples-per-s 334 --costs bare.ini
+expect 1 "costs.ini:4: [costs] workload" whole.ini --samples-per-s 334 --costs costs.ini
 expect 1 "needs samples_per_s" whole.ini --set workload.device=V100
 expect 2 "--batch-per-worker (samples of a step, as --batch-per-worker 8) or --batch" --samples-per-s 334 --machine p2.8xlarge
+
+# Costs of exchange go beside what gives times, wherever each of them is given: 8 GPUs exchange in each
+# step as the file says, 5 s, and 4 as the machine does.
+printf '[costs]\nschema = 1\n[collective allreduce 8]\nbytes_0 = 5e9\nbytes_1 = 5e9\n' >links.ini
+net=(--machine p2.8xlarge --workers 4,8 --batch-per-worker 16 --set exchange.overlap=no
+    --set exchange.bucket_bytes=1e15 --replicates 1)
+step() { awk -F, -v of="$1" '/^#/ { next } !n { for (i = 1; i <= NF; i++) c[$i] = i; n = 1; next }
+    $c["workers"] == of { print $c["step_mean_s"] }' "$2"; }
+adds() { # FILE [BASE]: 5 s more of 8 GPUs
+    awk -v a="$(step 4 "$1")" -v b="$(step 4 "$2")" -v c="$(step 8 "$1")" 'BEGIN {
+        exit !(a == b && c > a + 4.9 && c < a + 5.1) }' ||
+        fail "$1: $(step 4 "$1") $(step 8 "$1"), $2: $(step 4 "$2")"
+}
+expect 0 "resnet50 on p2.8xlarge" --workload resnet50 "${net[@]}" -o plain.csv
+expect 0 "measured collectives" --workload resnet50 --costs links.ini "${net[@]}" -o with.csv \
+    --save both.ini
+adds with.csv plain.csv
+expect 0 "" -q both.ini -o again.csv
+equal with.csv again.csv "the saved scenario of a network and links"
+expect 0 "" -q --workload resnet50 "${net[@]}" -o plain.csv --save net.ini
+expect 0 "" -q net.ini --costs links.ini -o beside.csv
+adds beside.csv plain.csv
+expect 0 "" -q both.ini --workload resnet18 -o other.csv
+expect 0 "" -q net.ini --workload resnet18 -o plain.csv
+adds other.csv plain.csv
+expect 0 "" -q --samples-per-s 334 --parameters 25.6M "${net[@]}" -o plain.csv
+expect 0 "" -q --samples-per-s 334 --parameters 25.6M --costs links.ini "${net[@]}" -o with.csv
+adds with.csv plain.csv
+expect 0 "no row has a collective that was measured (allreduce of 8 ranks" --workload resnet50 --costs links.ini \
+    "${net[@]}" --workers 2 --notes
+
+expect 1 "a cost file may have costs of exchange only" --workload resnet50 --costs costs.ini "${net[@]}"
+expect 1 "[op NAME] (--workload NAME or --samples-per-s RATE gives them beside this file)" --costs links.ini "${net[@]}"
 
 # All GPUs, of as many nodes as the scenario says.
 expect 0 "1 point in" "${number[@]}" --workers all --mode allreduce -o all.csv
