@@ -1,9 +1,21 @@
 /* The order of updates of one simulated run, for `dlprof train --schedule`, which repeats it with
- * real gradients. The format, with an example: docs/formats.md.
+ * real gradients. The format, with an example: docs/formats.md. Modes with server updates write
+ * gradients; none, average and bmuf local steps and averages. Further rows and columns:
  *
- * Modes with server updates write gradients, none and average local steps, async_average also
- * learners' uploads and adoptions, and merges. The format has no rows for easgd's merges of
- * parameters. */
+ *   sites    `# sites` in the head: workers are that many equal groups of neighbours, each of which
+ *            applies the mean of its gradients in a local step; averages are of one worker of each
+ *   fragments, lag
+ *            a column `fragment` after `batch`, with several `# fragments` in the head; send: the
+ *            worker's parameters are put aside; receive: it merges the last average, which is of
+ *            what was put aside
+ *   async_average, with a column `weight` after `batch`
+ *     upload           the worker's progress since its last upload, or since it took version `read`,
+ *                      waits to be merged, in place of an older upload
+ *     merge            version `update` is the one before plus the mean of weight x upload over all
+ *                      rows with its number; staleness is update - 1 - read
+ *     replace, rebase  the worker takes version `read`; rebase adds its progress since its upload
+ *
+ * The format has no rows for easgd's merges of parameters. */
 #ifndef DL_SIM_SCHEDULE_H
 #define DL_SIM_SCHEDULE_H
 

@@ -8,9 +8,7 @@
  *   task     lane, work_ns, spacing_ns, issue_ns as of a dl_task; numbered from 0
  *   edge     from, to, lag_ns, value: 1 if it counts from the start of `from`
  *   ready    from: the task after which gradients are ready, value: their bytes; in this order
- *   end      value: the number of rows before it, of which it is the last
- *
- * docs/formats.md has an example. */
+ *   end      value: the number of rows before it, of which it is the last */
 #ifndef DL_SIM_RECORDED_H
 #define DL_SIM_RECORDED_H
 
