@@ -11,7 +11,6 @@
 #include "sim/report/measured.h"
 #include "sim/scenario/study.h"
 
-/* The number in a cell, NaN if the column is absent or the cell empty. */
 static dl_status row_error(const dl_csv *csv, size_t row, dl_status code, dl_error *err,
                            const char *text)
 {
@@ -20,9 +19,11 @@ static dl_status row_error(const dl_csv *csv, size_t row, dl_status code, dl_err
 
 #define COLUMNS_MAX 64
 
-/* Accepts the columns of measured rows, and placement. */
-static dl_status check_columns(const dl_csv *csv, dl_error *err)
+/* Accepts the columns of measured rows, under all their names, and placement. */
+static dl_status check_columns(dl_csv *csv, dl_error *err)
 {
+    const dl_status status = dl_measured_name_columns(csv, NULL, err);
+    if (status != DL_OK) return status;
     const char *names[COLUMNS_MAX] = {"placement"};
     size_t count = 1;
     for (; dl_measured_columns[count - 1] != NULL; count++) {
@@ -40,7 +41,8 @@ static dl_status check_columns(const dl_csv *csv, dl_error *err)
         dl_csv_column(csv, "workers") >= 0 || dl_csv_column(csv, "placement") >= 0;
     if (tells_workers && dl_csv_column(csv, "batch") >= 0) return DL_OK;
     return dl_error_set_at(err, DL_ERR_DATA, csv->path, 0,
-                           "the columns batch, and workers or placement, are needed");
+                           "a row has batch (of all workers), and workers (or gpus) or placement, "
+                           "which are needed, and throughput_per_s (or samples/s) or step_s");
 }
 
 /* The GPUs of a row with a placement. */
@@ -92,16 +94,38 @@ static dl_status read_keys(const dl_csv *csv, size_t row, const dl_table_row *to
     return DL_OK;
 }
 
-/* Whether the point matches the row's keys, apart from workers and batch. */
+/* A row's key of its point beside workers and batch: sync, cores, then the options of sync. */
+enum { KIND_SYNC, KIND_CORES, KIND_OPTION, KIND_KEYS = KIND_OPTION + DL_SYNC_SWEPT };
+
+static const char *kind_key_name(int key)
+{
+    return key == KIND_SYNC    ? "sync"
+           : key == KIND_CORES ? "cores"
+                               : dl_sync_options[key - KIND_OPTION].name;
+}
+
+static bool fits_key(const dl_point *point, const row_keys *keys, int key)
+{
+    if (key == KIND_SYNC)
+        return keys->sync[0] == '\0' || strcmp(keys->sync, dl_point_mode(point)) == 0;
+    if (key == KIND_CORES) return isnan(keys->cores) || keys->cores == point->cores;
+    const int o = key - KIND_OPTION;
+    if (isnan(keys->option[o])) return true;
+    return dl_mode_takes(point->mode, o) && keys->option[o] == point->option[o];
+}
+
+/* The first key that the point does not match; KIND_KEYS: it matches all. */
+static int first_unlike(const dl_point *point, const row_keys *keys)
+{
+    int key = 0;
+    while (key < KIND_KEYS && fits_key(point, keys, key))
+        key++;
+    return key;
+}
+
 static bool is_like(const dl_point *point, const row_keys *keys)
 {
-    if (keys->sync[0] != '\0' && strcmp(keys->sync, dl_point_mode(point)) != 0) return false;
-    if (!isnan(keys->cores) && keys->cores != point->cores) return false;
-    for (int o = 0; o < DL_SYNC_SWEPT; o++) {
-        if (isnan(keys->option[o])) continue;
-        if (!dl_mode_takes(point->mode, o) || keys->option[o] != point->option[o]) return false;
-    }
-    return true;
+    return first_unlike(point, keys) == KIND_KEYS;
 }
 
 /* Whether two points differ only in workers and batch. */
@@ -112,6 +136,53 @@ static bool same_kind(const dl_point *a, const dl_point *b)
         if (dl_mode_takes(a->mode, o) && a->option[o] != b->option[o]) return false;
     }
     return true;
+}
+
+/* The value of a point's key as text[32]; "-": it has none. */
+static const char *kind_text(char text[32], const dl_point *point, int key)
+{
+    if (key == KIND_SYNC) return dl_point_mode(point);
+    const bool takes = key == KIND_CORES || dl_mode_takes(point->mode, key - KIND_OPTION);
+    snprintf(text, 32, "%.9g", key == KIND_CORES ? point->cores : point->option[key - KIND_OPTION]);
+    return takes ? text : "-";
+}
+
+/* Names the key that no point has, of those points that match most of them, with their values. */
+static dl_status no_such_point(const dl_csv *csv, size_t row, const dl_scenario *scenario,
+                               const row_keys *keys, dl_error *err)
+{
+    int key = 0;
+    char *has = NULL, text[32], other[32];
+    for (size_t p = 0; p < scenario->point_count; p++) {
+        const int own = first_unlike(&scenario->points[p], keys);
+        if (own > key) key = own;
+    }
+    for (size_t p = 0; p < scenario->point_count; p++) {
+        const dl_point *point = &scenario->points[p];
+        const char *value = kind_text(text, point, key);
+        bool is_new = first_unlike(point, keys) == key;
+        for (size_t q = 0; q < p && is_new; q++)
+            is_new = first_unlike(&scenario->points[q], keys) != key ||
+                     strcmp(kind_text(other, &scenario->points[q], key), value) != 0;
+        if (is_new) dl_join(&has, ", ", value);
+    }
+    const char *name = kind_key_name(key);
+    const dl_status status = dl_error_set_at(
+        err, DL_ERR_NAME, csv->path, csv->lines[row],
+        "no point of the scenario has %s = %s, but %s: --mode and --set give others", name,
+        dl_csv_text_in(csv, row, name), has);
+    free(has);
+    return status;
+}
+
+/* The first key by which two points differ; NULL: none. */
+static const char *key_between(const dl_point *a, const dl_point *b)
+{
+    char of_a[32], of_b[32];
+    for (int key = 0; key < KIND_KEYS; key++)
+        if (strcmp(kind_text(of_a, a, key), kind_text(of_b, b, key)) != 0)
+            return kind_key_name(key);
+    return NULL;
 }
 
 /* Finds the scenario's point that matches the row, preferring its number of workers, because cores
@@ -127,15 +198,17 @@ static dl_status find_kind(const dl_csv *csv, size_t row, const dl_scenario *sce
             if (same_workers && point->workers != (int)keys->workers) continue;
             if (!is_like(point, keys)) continue;
             if (found && !same_kind(kind, point)) {
-                return row_error(csv, row, DL_ERR_DATA, err,
-                                 "several points of the scenario have these keys");
+                return dl_error_set_at(err, DL_ERR_DATA, csv->path, csv->lines[row],
+                                       "several points of the scenario have these keys: give "
+                                       "also %s",
+                                       key_between(kind, point));
             }
             *kind = *point;
             found = true;
         }
     }
     if (found) return DL_OK;
-    return row_error(csv, row, DL_ERR_NAME, err, "no point of the scenario has these keys");
+    return no_such_point(csv, row, scenario, keys, err);
 }
 
 static dl_status check_workers(const dl_csv *csv, size_t row, const dl_scenario *scenario,
@@ -235,7 +308,7 @@ static void set_points(dl_table_rows *rows, dl_scenario *scenario)
     scenario->point_count = count;
 }
 
-static dl_status read_all(dl_table_rows *rows, const dl_csv *csv, const char *use,
+static dl_status read_all(dl_table_rows *rows, dl_csv *csv, const char *use,
                           const dl_scenario *scenario, dl_error *err)
 {
     dl_status status = check_columns(csv, err);

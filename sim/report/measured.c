@@ -117,21 +117,28 @@ static const struct {
     {"gpus", "workers"},
 };
 
-/* The name of a swept key takes precedence over its other meanings. */
-static const char *column_name(const dl_study *study, const char *name)
+static bool is_swept_name(const dl_study *study, const char *name)
 {
-    for (size_t k = 0; k < study->key_count; k++)
-        if (strcmp(study->keys[k].column, name) == 0) return name;
-    for (size_t i = 0; i < DL_LENGTH(synonyms); i++)
-        if (strcmp(synonyms[i].word, name) == 0) return synonyms[i].column;
-    return name;
+    for (size_t k = 0; study != NULL && k < study->key_count; k++)
+        if (strcmp(study->keys[k].column, name) == 0) return true;
+    return false;
 }
 
-static int find_column(const table *t, const dl_study *study, const char *name)
+dl_status dl_measured_name_columns(dl_csv *csv, const dl_study *study, dl_error *err)
 {
-    for (size_t c = 0; c < t->csv.columns; c++)
-        if (strcmp(column_name(study, t->csv.names[c]), name) == 0) return (int)c;
-    return -1;
+    for (size_t c = 0; c < csv->columns; c++) {
+        for (size_t i = 0; i < DL_LENGTH(synonyms) && !is_swept_name(study, csv->names[c]); i++) {
+            const char *name = synonyms[i].column;
+            if (strcmp(synonyms[i].word, csv->names[c]) != 0) continue;
+            if (dl_csv_column(csv, name) >= 0)
+                return dl_error_set_at(err, DL_ERR_DATA, csv->path, 0,
+                                       "the columns %s and %s mean the same: only one of both",
+                                       csv->names[c], name);
+            free(csv->names[c]);
+            csv->names[c] = dl_strdup(name);
+        }
+    }
+    return DL_OK;
 }
 
 static dl_status find_columns(table *t, const dl_study *study, dl_error *err)
@@ -141,9 +148,9 @@ static dl_status find_columns(table *t, const dl_study *study, dl_error *err)
     memcpy(names, dl_measured_columns, COLUMNS * sizeof *names);
     for (size_t k = 0; k < study->key_count; k++)
         names[COLUMNS + k] = study->keys[k].column;
-    dl_status status = DL_OK;
+    dl_status status = dl_measured_name_columns(&t->csv, study, err);
     for (size_t c = 0; c < t->csv.columns && status == DL_OK; c++) {
-        if (dl_names_find(column_name(study, t->csv.names[c]), names, count) >= 0) continue;
+        if (dl_names_find(t->csv.names[c], names, count) >= 0) continue;
         const int near = dl_names_nearest(t->csv.names[c], names, count);
         char *hint = near >= 0 ? dl_format("; did you mean '%s'?", names[near]) : dl_strdup(".");
         status = dl_error_set_at(
@@ -154,7 +161,7 @@ static dl_status find_columns(table *t, const dl_study *study, dl_error *err)
         free(hint);
     }
     for (size_t k = 0; k < COLUMNS; k++)
-        t->at[k] = find_column(t, study, dl_measured_columns[k]);
+        t->at[k] = dl_csv_column(&t->csv, dl_measured_columns[k]);
     for (size_t k = 0; k < study->key_count; k++)
         t->swept[k] = dl_csv_column(&t->csv, study->keys[k].column);
     free(names);

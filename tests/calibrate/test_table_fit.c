@@ -400,6 +400,34 @@ static void test_rows_are_judged(void **state)
     dl_table_fit_free(&fit);
 }
 
+/* Columns may have the names that dlsim --measured takes; two of one meaning are refused. */
+static void test_columns_have_synonyms(void **state)
+{
+    (void)state;
+    write_scenario(KNOWN TRUE_OP TRUE_DISPATCH);
+    fixture_write("table_words.csv", "gpus,batch,mode,samples/s\n1,16,none,5000\n");
+    dl_table_rows rows = {0};
+    dl_scenario scenario = {0};
+    dl_error err = {0};
+    assert_int_equal(dl_table_scenario_read(&scenario, NULL, "table_scenario.ini", NULL, &err),
+                     DL_OK);
+    if (dl_table_rows_read(&rows, "table_words.csv", NULL, &scenario, &err) != DL_OK)
+        fail_msg("%s", err.text);
+    assert_int_equal(rows.rows[0].point.workers, 1);
+    assert_true(rows.rows[0].throughput_per_s == 5000);
+    dl_table_rows_free(&rows);
+    dl_scenario_free(&scenario);
+    fails("workers,batch,samples/s,throughput_per_s\n1,16,5,5\n", "per_worker_ns", DL_ERR_DATA,
+          "the columns samples/s and throughput_per_s mean the same");
+    write_scenario_of(KNOWN TRUE_OP TRUE_DISPATCH, "mode = none, average\ninterval = 1, 16\n");
+    fails("workers,batch,sync,throughput_per_s\n1,16,ps,5\n", "per_worker_ns", DL_ERR_NAME,
+          "no point of the scenario has sync = ps, but none, average:");
+    fails("workers,batch,mode,interval,throughput_per_s\n4,16,average,8,5\n", "per_worker_ns",
+          DL_ERR_NAME, "no point of the scenario has interval = 8, but 1, 16:");
+    fails("workers,batch,sync,throughput_per_s\n4,16,average,5\n", "per_worker_ns", DL_ERR_DATA,
+          "several points of the scenario have these keys: give also interval");
+}
+
 /* The report keeps to 80 columns and JSON holds the same. */
 static void test_reports(void **state)
 {
@@ -435,8 +463,7 @@ static void test_bad_tables(void **state)
     (void)state;
     write_scenario(KNOWN);
     fails("workers,batch,speed\n1,64,3\n", NULL, DL_ERR_NAME, "unknown column 'speed'");
-    fails("workers,step_s\n1,0.1\n", NULL, DL_ERR_DATA,
-          "batch, and workers or placement, are needed");
+    fails("workers,step_s\n1,0.1\n", NULL, DL_ERR_DATA, "workers (or gpus) or placement");
     fails("workers,batch,step_s\n1,64,\n", NULL, DL_ERR_DATA, "neither");
     fails("workers,batch,step_s\n1,64,-1\n", NULL, DL_ERR_RANGE, "greater than 0");
     fails("workers,batch,step_s\n1,64,x\n", NULL, DL_ERR_PARSE, "x");
@@ -526,6 +553,7 @@ int main(void)
         cmocka_unit_test(test_machine_numbers_are_fitted),
         cmocka_unit_test(test_threads_do_not_matter),
         cmocka_unit_test(test_rows_are_judged),
+        cmocka_unit_test(test_columns_have_synonyms),
         cmocka_unit_test(test_reports),
         cmocka_unit_test(test_bad_tables),
         cmocka_unit_test(test_bad_names),
