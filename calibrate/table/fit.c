@@ -1,6 +1,7 @@
 #include "calibrate/table/table_internal.h"
 
 #include <gsl/gsl_blas.h>
+#include <gsl/gsl_cdf.h>
 #include <gsl/gsl_errno.h>
 #include <gsl/gsl_linalg.h>
 #include <gsl/gsl_sort.h>
@@ -24,22 +25,47 @@
 #define ROUNDS 20
 #define SETTLED 0.01
 
+/* Number of costs that the part's rows are fitted by, its own and shared ones. */
+static size_t costs_of(const dl_table_model *model, size_t part)
+{
+    size_t p = 0;
+    for (size_t j = 0; j < model->unknown->count; j++)
+        p += model->active[j] && model->unknown->items[j].value[part] != NULL;
+    return p;
+}
+
 double dl_table_sigma(const dl_table_model *model, size_t part)
 {
     double *size = dl_calloc(model->row_count, sizeof *size, "absolute residuals");
-    size_t n = 0, p = 0;
+    size_t n = 0;
+    const size_t p = costs_of(model, part);
     for (size_t i = 0; i < model->row_count; i++) {
         if (!model->use[i] || model->rows[i].part != part) continue;
         size[n++] = fabs(dl_table_model_residual(model, i));
     }
-    for (size_t j = 0; j < model->unknown->count; j++)
-        p += model->active[j] && model->unknown->items[j].value[part] != NULL;
     gsl_sort(size, 1, n);
     /* A fit of p costs can make p - 1 more residuals small than the one that is always small. */
     const size_t skipped = p > 1 && p <= n ? p - 1 : 0;
     const double median = gsl_stats_median_from_sorted_data(size + skipped, 1, n - skipped);
     free(size);
     return fmax(MAD_TO_SD * median, DL_TABLE_SIGMA_MIN);
+}
+
+/* Degrees of freedom that the part's rows without one of them leave to their scatter. */
+static double freedom_without_one(const dl_table_model *model, size_t part)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < model->row_count; i++)
+        n += model->use[i] && model->rows[i].part == part;
+    return (double)n - (double)costs_of(model, part) - 1;
+}
+
+/* Sigmas from which a row of the part is an outlier: table.h. */
+static double outlier_sigmas(const dl_table_model *model, size_t part)
+{
+    const double freedom = freedom_without_one(model, part);
+    if (freedom < 1) return (double)INFINITY;
+    return gsl_cdf_tdist_Qinv(gsl_cdf_ugaussian_Q(DL_TABLE_OUTLIER), freedom);
 }
 
 /* Least absolute values as weighted squares; the smallest residuals weigh 1. */
@@ -96,10 +122,13 @@ static dl_status iterate(dl_table_model *model, double *x, double (*weight)(doub
 }
 
 /* Sets model->weight and moves x to the matching costs; x must already minimize the sum of squares.
- * Changes nothing with fewer than DL_TABLE_ROWS_A_COST rows per cost. */
+ * Changes nothing with fewer than DL_TABLE_ROWS_A_COST rows per cost, or where the rows without one of
+ * them leave fewer than DL_TABLE_OTHERS degrees of freedom. */
 static dl_status table_reweigh(dl_table_model *model, double *x)
 {
     if (!dl_table_model_has_rows(model, DL_TABLE_ROWS_A_COST)) return DL_OK;
+    if (dl_table_model_rows(model) < dl_table_model_costs(model) + 1 + DL_TABLE_OTHERS)
+        return DL_OK;
     const dl_status status = iterate(model, x, weight_absolute);
     return status == DL_OK ? iterate(model, x, weight_bisquare) : status;
 }
@@ -359,8 +388,10 @@ static void evaluate_rows(dl_table_fit *fit, const dl_table_model *model)
 {
     const double nan = (double)NAN;
     double squares[DL_TABLE_PARTS_MAX] = {0}, all = 0;
-    for (size_t p = 0; p < fit->part_count; p++)
+    for (size_t p = 0; p < fit->part_count; p++) {
         fit->parts[p].quality.sigma_frac = dl_table_sigma(model, p);
+        fit->parts[p].quality.outlier_sigmas = outlier_sigmas(model, p);
+    }
     for (size_t i = 0; i < model->row_count; i++) {
         const dl_table_row *row = model->rows[i].row;
         const size_t part = model->rows[i].part;
@@ -371,7 +402,8 @@ static void evaluate_rows(dl_table_fit *fit, const dl_table_model *model)
         residual->fitted_per_s = row->throughput_per_s * exp(-r);
         residual->error_frac = expm1(-r);
         residual->weight = row_weight(model, i);
-        residual->unexplained = fabs(r) > DL_TABLE_OUTLIER * fit->parts[part].quality.sigma_frac;
+        const dl_table_quality *quality = &fit->parts[part].quality;
+        residual->unexplained = fabs(r) > quality->outlier_sigmas * quality->sigma_frac;
         squares[part] += r * r;
         all += r * r;
     }

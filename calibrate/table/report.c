@@ -141,13 +141,20 @@ static void note_row(dl_table_fit *fit, size_t p, size_t i)
     dl_point_text(point, sizeof point, &row->point);
     if (row->failed) {
         add_note(fit, p, "line %d (%s): an error in the source, not used", row->line, point);
-    } else if (part->residuals[i].unexplained) {
-        add_note(fit, p,
-                 "line %d (%s): %+.1f %% off, more than %.0f robust sigmas (%.1f %% each); its "
-                 "weight is %.2f",
-                 row->line, point, 100 * part->residuals[i].error_frac, DL_TABLE_OUTLIER,
-                 100 * part->quality.sigma_frac, part->residuals[i].weight);
+        return;
     }
+    const dl_table_residual *residual = &part->residuals[i];
+    const double sigma = part->quality.sigma_frac;
+    if (!(fabs(log1p(residual->error_frac)) > DL_TABLE_OUTLIER * sigma)) return;
+    char *why = residual->unexplained
+                    ? dl_format("more than %.2g robust sigmas (%.1f %% each)",
+                                part->quality.outlier_sigmas, 100 * sigma)
+                    : dl_format("%.2g robust sigmas (%.1f %% each), which so few rows do not tell "
+                                "from chance",
+                                fabs(log1p(residual->error_frac)) / sigma, 100 * sigma);
+    add_note(fit, p, "line %d (%s): %+.1f %% off, %s; its weight is %.2f", row->line, point,
+             100 * residual->error_frac, why, residual->weight);
+    free(why);
 }
 
 /* Notes rows whose batch the workers cannot share evenly. */
@@ -317,7 +324,8 @@ static void put_rows(const dl_table_part *part, const char *title, dl_rows *to)
                     "measured_per_s|measured/s=%.1f fitted_per_s|fitted/s=%.1f "
                     "error_frac|off %%=%+.1f%% left_out_error_frac|out %%=%+.1f%% weight=%.2f "
                     "unexplained|=%hhd source|=%s |=%-s",
-                    row->line, row->point.workers, (long long)row->batch, dl_point_mode(&row->point),
+                    row->line, row->point.workers, (long long)row->batch,
+                    dl_point_mode(&row->point),
                     dl_point_options(options, sizeof options, &row->point), row->failed,
                     row->throughput_per_s, residual->fitted_per_s, residual->error_frac,
                     residual->left_out_frac, residual->weight, residual->unexplained, row->source,
@@ -348,8 +356,13 @@ static void print_rows(const dl_table_fit *fit, size_t part, FILE *out)
                             name[0] != '\0' ? " of " : "", name);
     put_rows(&fit->parts[part], title, &(dl_rows){.out = out});
     free(title);
-    fprintf(out, "root mean square %.2f %%, robust sigma %.2f %%; * beyond %.0f of these\n",
-            100 * quality->rms_frac, 100 * quality->sigma_frac, DL_TABLE_OUTLIER);
+    fprintf(out, "root mean square %.2f %%, robust sigma %.2f %%; ", 100 * quality->rms_frac,
+            100 * quality->sigma_frac);
+    if (isinf(quality->outlier_sigmas)) {
+        fputs("too few rows to find outliers\n", out);
+    } else {
+        fprintf(out, "* beyond %.2g of these\n", quality->outlier_sigmas);
+    }
     print_left_out(quality, out);
 }
 
@@ -431,9 +444,9 @@ dl_status dl_table_report_rows_write(const dl_table_part *part, const char *path
         dl_rows_add(&to,
                     "line=%d workers=%d batch=%lld sync=%s measured_per_s=%g fitted_per_s=%g "
                     "error_frac=%g left_out_error_frac=%g",
-                    row->line, row->point.workers, (long long)row->batch, dl_point_mode(&row->point),
-                    row->throughput_per_s, residual->fitted_per_s, residual->error_frac,
-                    residual->left_out_frac);
+                    row->line, row->point.workers, (long long)row->batch,
+                    dl_point_mode(&row->point), row->throughput_per_s, residual->fitted_per_s,
+                    residual->error_frac, residual->left_out_frac);
     }
     return dl_output_close(&output, err);
 }

@@ -21,7 +21,8 @@
  * increased and decreased (a flat part looks like a minimum).
  *
  * Tables contradict themselves, and least squares would spread one wrong row over all costs. With
- * at least DL_TABLE_ROWS_A_COST rows per cost, rows are therefore reweighted until nothing changes:
+ * at least DL_TABLE_ROWS_A_COST rows per cost, and DL_TABLE_OTHERS degrees of freedom without one of
+ * them, rows are therefore reweighted until nothing changes:
  * first by 1 / |r|, then by Tukey's bisquare, (1 - (r / 4.685 sigma)^2)^2 (Holland & Welsch 1977,
  * Communications in Statistics A6, 813). w are the weights; 1 with fewer rows.
  *
@@ -33,7 +34,10 @@
  *
  *   sigma        robust spread of a part's rows: 1.4826 times the median of |r| without the p - 1
  *                least, p of its own and the shared costs; at least DL_TABLE_SIGMA_MIN. Rows beyond
- *                DL_TABLE_OUTLIER sigma are named.
+ *                DL_TABLE_OUTLIER sigma are named: as outliers beyond as many sigma as are equally
+ *                improbable by Student's t of n - p - 1 degrees of freedom, those of the rows without
+ *                the one that is judged (Cook & Weisberg 1982, Residuals and Influence in Regression,
+ *                section 2.2.2): 235 with one, 4.5 with 7.
  *   error        of x, from s^2 (J'WJ)^-1 with s^2 = sum of w r^2 / (sum of w - p), J = dr/dx; the
  *                cost's error is this times the cost. Unknown with n = p.
  *   determined   no: without the cost, the others unchanged, the sum of squares is no larger (by a
@@ -184,7 +188,8 @@ void dl_table_costs_free(dl_table_costs *list);
 #define DL_TABLE_SIGMA_MIN 1e-3 /* tables are printed with three digits */
 #define DL_TABLE_OUTLIER 3.0
 #define DL_TABLE_ROWS_LINEAR 12 /* see left out */
-#define DL_TABLE_ROWS_A_COST 2  /* with fewer, too few other rows could outvote one */
+#define DL_TABLE_ROWS_A_COST 2  /* with fewer, too few other rows could outvote one, */
+#define DL_TABLE_OTHERS 2       /* or with fewer degrees of freedom of theirs: two against one */
 
 /* A rate shared by the GPUs of a node that was not fitted and would explain the rows much better:
  * the time of exchange grows with the GPUs of a node. */
@@ -217,14 +222,15 @@ typedef struct dl_table_residual {
     double error_frac;    /* fitted / measured - 1 */
     double weight;        /* 0..1, in the fit */
     double left_out_frac; /* the same when fitted without the row's point */
-    bool unexplained;     /* beyond DL_TABLE_OUTLIER sigma */
+    bool unexplained;     /* an outlier: see sigma above */
 } dl_table_residual;
 
 /* Errors of a set of rows. */
 typedef struct dl_table_quality {
-    size_t used;                                  /* rows that did not fail */
-    double rms_frac;                              /* root mean square of r */
-    double sigma_frac;                            /* of one part; NaN for several */
+    size_t used;           /* rows that did not fail */
+    double rms_frac;       /* root mean square of r */
+    double sigma_frac;     /* of one part; NaN for several */
+    double outlier_sigmas; /* of a part: sigmas from which a row is an outlier; INFINITY: none is */
     double left_out_mean_frac, left_out_max_frac; /* of absolute values; NaN if there are none */
     size_t left_out_count;                        /* number of these rows */
 } dl_table_quality;

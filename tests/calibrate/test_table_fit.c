@@ -428,6 +428,28 @@ static void test_columns_have_synonyms(void **state)
           "several points of the scenario have these keys: give also interval");
 }
 
+/* Of three rows of one point, two that say 1000 and one that says 1300 samples a second: two against
+ * one, so none has less weight and none is an outlier. Of nine rows with as many that agree, it is. */
+static void test_three_rows_do_not_judge(void **state)
+{
+    (void)state;
+    for (int agree = 2; agree <= 8; agree += 6) {
+        char text[512] = "workers,batch,throughput_per_s\n";
+        for (int i = 0; i < agree; i++)
+            strcat(text, i % 2 == 0 ? "1,16,1000\n" : "1,16,1002\n");
+        strcat(text, "1,16,1300\n");
+        fixture_write("table_three.csv", text);
+        write_scenario(KNOWN TRUE_OP TRUE_DISPATCH);
+        dl_table_fit fit;
+        run(&fit, "table_three.csv", "op network.forward.fixed_ns");
+        const dl_table_residual *last = &fit.parts->residuals[agree];
+        assert_true(last->unexplained == (agree == 8));
+        assert_true(agree == 8 ? last->weight == 0 : last->weight == 1);
+        assert_true(has_note(&fit, "more than 4.5 robust sigmas") == (agree == 8));
+        dl_table_fit_free(&fit);
+    }
+}
+
 /* The report keeps to 80 columns and JSON holds the same. */
 static void test_reports(void **state)
 {
@@ -554,6 +576,7 @@ int main(void)
         cmocka_unit_test(test_threads_do_not_matter),
         cmocka_unit_test(test_rows_are_judged),
         cmocka_unit_test(test_columns_have_synonyms),
+        cmocka_unit_test(test_three_rows_do_not_judge),
         cmocka_unit_test(test_reports),
         cmocka_unit_test(test_bad_tables),
         cmocka_unit_test(test_bad_names),
