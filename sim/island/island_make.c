@@ -32,7 +32,7 @@ static void make_plane(dl_islands *is, int number)
     /* Servers also take buckets that are all sent at the end of the step. */
     const bool is_cut = config->shape.exchanges_buckets ||
                         !(config->gpus.plan.as_ready || config->gpus.plan.is_collective);
-    const bool as_ready = is_cut && split->shards == 1 && split->stages == 1;
+    const bool as_ready = is_cut && split->stages == 1;
     if (!as_ready) workload->gradient_count = 0;
     for (int w = 0; w < is->workers; w++) {
         const int gpu = (w * is->gpus + number) % count;

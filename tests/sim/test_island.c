@@ -119,6 +119,27 @@ static void bytes_are_those_of_rings(void **state)
     dl_run_result_free(&split);
 }
 
+/* Workers of shards reduce each bucket of the costs among themselves once it is reduced within, as buckets
+ * of that size by bucket_bytes; all in one they wait for the end of the backward pass. */
+static void shards_reduce_their_own_buckets(void **state)
+{
+    (void)state;
+    static const char *const own[] = {"", "bucket_bytes = 40000\n", "bucket_bytes = 0\n"};
+    dl_run_result r[3];
+    for (int b = 0; b < 3; b++) {
+        char rest[160], costs[4096];
+        snprintf(costs, sizeof costs, "%.*s[gradients]\nready_1 = 0.5, 40000\nready_2 = 1, 80000\n",
+                 (int)(strstr(sharing, "[gradients]") - sharing), sharing);
+        snprintf(rest, sizeof rest, "[exchange]\noverlap = yes\n%s[sync]\nmode = allreduce\n",
+                 own[b]);
+        r[b] = run(costs, "layout = fsdp=2,dp=2\n", 8, rest);
+    }
+    assert_same(&r[0], &r[1]);
+    assert_true(r[0].step_mean_s < 0.999 * r[2].step_mean_s);
+    for (int b = 0; b < 3; b++)
+        dl_run_result_free(&r[b]);
+}
+
 /* Equal workers that push in turn: each gradient is n - 1 updates old. */
 static void staleness_is_that_of_the_workers(void **state)
 {
@@ -678,6 +699,7 @@ int main(void)
         cmocka_unit_test(divided_stages_may_lag),
         cmocka_unit_test(views_of_buckets_need_no_copy_back),
         cmocka_unit_test(gradients_are_sent_as_messages),
+        cmocka_unit_test(shards_reduce_their_own_buckets),
         cmocka_unit_test(folded_shards_are_whole_ones),
         cmocka_unit_test(folded_layouts_are_whole_ones),
         cmocka_unit_test(buckets_of_stages_start_early),
