@@ -8,6 +8,7 @@
 #include "sim/generate/generate.h"
 #include "sim/run.h"
 #include "sim/scenario/study_internal.h"
+#include "sim/workloads/architecture.h"
 
 /* --- settings of the costs' program ---------------------------------------------------------- */
 
@@ -266,6 +267,39 @@ void dl_variant_take_dtypes(dl_variant *variant)
     }
 }
 
+/* DeepSpeed's reduce_bucket_size, 5e8 numbers. */
+static void in_large_buckets(dl_scenario *scenario, dl_gpu_options *gpu)
+{
+    (void)scenario;
+    gpu->own_buckets = false;
+    gpu->bucket_bytes = 2000000000;
+}
+
+static bool shares_parameters(const dl_scenario *scenario, const dl_point *point)
+{
+    return dl_point_is_split(point) ? point->shards > 1 && point->stages <= 1
+                                    : exchanges_gradients(scenario, point);
+}
+
+/* An estimate's buckets are the units that FSDP gathers and reduces. */
+static void assume_units(dl_variant *variant)
+{
+    const dl_scenario *scenario = &variant->scenario;
+    if (scenario->model == NULL || scenario->gpu == NULL || !scenario->gpu->own_buckets ||
+        dl_scenario_sharded(scenario) != DL_SHARDED_PARAMETERS)
+        return;
+    const bool blocks = dl_architecture_class(scenario->model) == DL_MODEL_TRANSFORMER;
+    dl_assumption *a = dl_setting_assume(
+        dl_keys_find(&dl_scenario_keys, "exchange", "bucket_bytes"),
+        blocks ? "a block each" : "a layer each",
+        "units that FSDP wraps, by the usual auto_wrap_policy; DeepSpeed's reduce_bucket_size is "
+        "5e8 numbers",
+        "what FSDP wraps, or DeepSpeed's reduce_bucket_size", &variant->assumed);
+    strcpy(a->other, "2GB");
+    a->matters = shares_parameters;
+    a->change = in_large_buckets;
+}
+
 static void assume_overlap(dl_variant *variant)
 {
     if (dl_variant_assumes_overlap(variant)) {
@@ -331,5 +365,6 @@ static void assume_arithmetic(dl_variant *variant)
 void dl_variant_assume_settings(dl_variant *variant)
 {
     assume_overlap(variant);
+    assume_units(variant);
     assume_arithmetic(variant);
 }

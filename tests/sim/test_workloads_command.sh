@@ -82,6 +82,13 @@ column mfu.csv mfu_frac | paste - <(column mfu.csv tokens_per_s) <(column mfu.cs
 one=(--workers 1 --batch-per-worker 16 --steps 5)
 expect 0 "assumed [workload] arithmetic = bf16 (fp32: samples/s -" --workload gpt2 --machine 1xh100 "${one[@]}"
 expect 0 "gradients and the optimizer's state stay fp32" --workload gpt2 --machine 1xmi250 "${one[@]}"
+# FSDP's units decide how much of the exchange is hidden: they are named, but not where they are given or unused.
+hybrid=(--workload llama3_8b:fused=yes --machine 4x8xh100@400gbe --layout fsdp=8 --batch-per-worker 8 --steps 5 --notes)
+expect 0 "assumed [exchange] bucket_bytes = a block each (2GB: samples/s -" "${hybrid[@]}"
+[[ $("$tested" "${hybrid[@]}" --set exchange.bucket_bytes=1GB) != *"a block each"* ]] || fail "bucket_bytes assumed beside given"
+[[ $("$tested" --workload gpt2 --machine 2xh100 "${one[@]}" --workers 2 --notes) != *"a block each"* ]] ||
+    fail "units without sharding"
+
 # AMD's GPUs: what the estimate rests on, a wide interval, and a ratio to an H100 near the measured one, 0.87 (torchao).
 llama=(--workload llama3_8b:fused=yes --layout fsdp=8 --batch-per-worker 8 --recompute products --steps 5)
 expect 0 "0.51 of the bf16 flop rate and 0.77 of the memory rate of mi300x, assumed from its large products, 620 to 708" \
