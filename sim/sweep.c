@@ -549,7 +549,8 @@ static bool decode_job(void *user, int64_t number, const void *data, size_t byte
 
 DL_ORDER(by_weight, job, DL_COMPARE(b->weight, a->weight), DL_BY(run));
 
-static void order_jobs(parts *all)
+/* `repeats`: of all of them, which are expected later. */
+static void order_jobs(parts *all, double repeats)
 {
     double sum = 0;
     all->order = dl_calloc((size_t)all->runs, sizeof *all->order, "order of runs");
@@ -562,7 +563,7 @@ static void order_jobs(parts *all)
         }
     }
     qsort(all->order, (size_t)all->runs, sizeof *all->order, by_weight);
-    dl_pace_expect(all->pace, sum);
+    dl_pace_expect(all->pace, sum * (1 + repeats));
 }
 
 static dl_status run_all(parts *all, const dl_sweep_config *config, dl_journal *journal,
@@ -682,7 +683,7 @@ dl_status dl_sweep_run(dl_sweep *sweep, const dl_study *study, const dl_sweep_co
         init_part(&all.items[v], &study->variants[v], all.runs, !config->no_baselines);
         all.runs += all.items[v].runs;
     }
-    order_jobs(&all);
+    order_jobs(&all, config->repeats);
     *sweep = (dl_sweep){0};
     const bool leads = config->cluster == NULL || config->cluster->rank == 0;
     dl_status status = open_journal(sweep, config, all.runs, err);

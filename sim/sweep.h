@@ -105,6 +105,7 @@ typedef struct dl_sweep_config {
     const char *journal; /* file of finished runs, from which a sweep resumes; NULL: none */
     uint64_t key;        /* dl_study_key of the study; of the journal */
     dl_pace *pace;       /* limit on the runs' time, of rank 0; NULL: none */
+    double repeats;      /* sweeps like this one that are expected after it, for `pace` */
     bool no_influences;  /* skips dl_sweep_find_influences and traces' own points: then only
                             replicates give intervals */
     bool no_baselines;   /* rows have no speedup */

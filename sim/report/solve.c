@@ -22,7 +22,10 @@
 #define SHOWN_DIGITS 4   /* of a value (dl_amount_text) */
 #define STAIR_KEY 1e-3   /* relative distance of two neighbouring values */
 #define STAIR_FRAC 1e-3  /* of the target: least difference of the columns there */
-#define ROUNDS_MAX 200   /* of Brent's method; about ten are usual */
+#define ROUNDS_MAX 200   /* of Brent's method; */
+#define ROUNDS_USUAL 8.0 /* these are usual */
+#define TRIALS_USUAL 4.0 /* before them */
+#define NEAR_MAX 20000   /* values passed over beside one */
 
 /* A tried value of the key. */
 typedef struct trial {
@@ -36,10 +39,13 @@ typedef struct search {
     dl_solution *solution;
     const dl_solve_config *config;
     const dl_study *study;
-    const char *text; /* the scenario without the key */
-    size_t row;
-    dl_solved about; /* the parts common to all solutions of the point */
-    trial *trials;   /* [count] ascending, those that ran */
+    const char *text;        /* the scenario without the key */
+    size_t row, point_count; /* the number of the point; points of the scenario */
+    double first;            /* value that is tried first */
+    double trials_left;      /* that the target is expected to take, and */
+    size_t searches_left;    /* the searches after it */
+    dl_solved about;         /* the parts common to all solutions of the point */
+    trial *trials;           /* [count] ascending, those that ran */
     size_t count;
     double fails_below, fails_above; /* nearest keys tried that did not run; infinite: none */
     trial failed;                    /* the last one that did not run */
@@ -141,12 +147,19 @@ static dl_status check_column(const dl_cell_table *table, const char *column, dl
                         "--target: the results of this point have no column '%s'%s", column, hint);
 }
 
-/* Reads the study with this value of the key, and its costs. */
-static dl_status read_study(const search *s, dl_study *study, double key, dl_error *err)
+/* The scenario with this value of the key, owned by the caller. */
+static char *text_with(const search *s, double key)
 {
     char value[DL_DOUBLE_TEXT_BYTES], *text = dl_strdup(s->text);
     const dl_key *of = s->solution->key;
     dl_ini_text_set(&text, of->section, of->name, dl_format_double(value, key));
+    return text;
+}
+
+/* Reads the study with this value of the key, and its costs. */
+static dl_status read_study(const search *s, dl_study *study, double key, dl_error *err)
+{
+    char *text = text_with(s, key);
     dl_status status = dl_study_read_text(study, s->study->path, text, strlen(text), err);
     if (status == DL_OK) status = dl_study_read_costs(study, err);
     free(text);
@@ -202,8 +215,12 @@ static dl_status simulate(search *s, dl_study *study, trial *tried, dl_error *er
     variant->scenario.points = &points[point];
     dl_sweep sweep = {0};
     dl_measured *measured = NULL;
-    const dl_sweep_config config = {
-        .threads = s->config->threads, .pace = s->config->pace, .no_influences = true};
+    s->trials_left = fmax(0, s->trials_left - 1);
+    const dl_sweep_config config = {.threads = s->config->threads,
+                                    .pace = s->config->pace,
+                                    .repeats = s->trials_left + (double)s->searches_left *
+                                                                    (TRIALS_USUAL + ROUNDS_USUAL),
+                                    .no_influences = true};
     dl_status status = dl_measured_read(&measured, &one, err);
     if (status == DL_OK) status = dl_sweep_run(&sweep, &one, &config, err);
     if (status == DL_OK) {
@@ -230,6 +247,10 @@ static const trial *try(search *s, double key)
     trial tried = {.key = key, .found = (double)NAN};
     dl_error error = {0};
     dl_status status = read_study(s, &study, key, &error);
+    if (status == DL_OK && study.point_count != s->point_count)
+        status = dl_error_set(&error, DL_ERR_DATA,
+                              "--solve %s: the scenario has %zu points, with %g it has %zu",
+                              s->solution->key->name, s->point_count, key, study.point_count);
     if (status == DL_OK) status = simulate(s, &study, &tried, &error);
     dl_study_free(&study);
     s->solution->runs++;
@@ -255,7 +276,8 @@ static const trial *try(search *s, double key)
 
 /* --- the search ------------------------------------------------------------------------------ */
 
-/* The key's value in the scenario, if it is one, else a usual or a middle one. */
+/* The key's value in the scenario, if it is one, else a usual one, the smallest whole number or a
+ * middle one. */
 static double first_value(const search *s)
 {
     const dl_key *key = s->solution->key;
@@ -268,13 +290,55 @@ static double first_value(const search *s)
         if (dl_amount_parse(text, key->dimension, &value, NULL) != DL_OK) value = (double)NAN;
     }
     free(own);
-    if (!(value > 0)) value = sqrt(fmax(key->low, 1e-9) * fmin(key->high, 1e9));
+    const dl_gpu_options *gpu = s->study->variants[0].scenario.gpu;
+    if (gpu != NULL && strcmp(key->section, "machine") == 0 && strcmp(key->name, "nodes") == 0)
+        value = gpu->machine.nodes;
+    if (!(value > 0))
+        value = is_whole(key) ? key->low : sqrt(fmax(key->low, 1e-9) * fmin(key->high, 1e9));
     return fmin(key->high, fmax(key->low, value));
 }
 
 static double rounded(const dl_key *key, double value)
 {
     return fmin(key->high, fmax(key->low, is_whole(key) ? round(value) : value));
+}
+
+/* Whether the scenario can have the value; notes one that it cannot have. */
+static bool is_allowed(search *s, double key)
+{
+    dl_solution *solution = s->solution;
+    for (size_t i = 0; i < solution->skipped_count; i++)
+        if (solution->skipped[i] == key) return false;
+    dl_study study = {0};
+    dl_error why = {0};
+    char *text = text_with(s, key);
+    const dl_status status = dl_study_read_text(&study, s->study->path, text, strlen(text), &why);
+    free(text);
+    if (status == DL_OK) dl_study_free(&study);
+    if (status != DL_ERR_RANGE) return true; /* other errors are those of the trial */
+    if (solution->skipped_count == 0) solution->skipped_why = dl_strdup(why.text);
+    DL_APPEND(solution->skipped, solution->skipped_count, "values skipped") = key;
+    return false;
+}
+
+/* Of a whole number, the value nearest to `key` between low and high that the scenario can have; NaN:
+ * there is none, or, with s->status, none near. */
+static double nearest(search *s, double key, double low, double high)
+{
+    if (!is_whole(s->solution->key)) return key;
+    double below = key, above = key + 1;
+    for (int passed = 0; below > low || above < high; passed++) {
+        if (passed == NEAR_MAX) {
+            s->status = dl_error_set(
+                s->err, DL_ERR_RANGE, "--solve %s: neither %.0f nor %d values beside it: %s",
+                s->solution->key->name, key, NEAR_MAX, s->solution->skipped_why);
+            break;
+        }
+        const bool goes_down = above >= high || (below > low && key - below <= above - key);
+        const double next = goes_down ? below-- : above++;
+        if (next > low && next < high && is_allowed(s, next)) return next;
+    }
+    return (double)NAN;
 }
 
 /* Neighbours among the trials between which the target lies: *low is the lower one. */
@@ -302,10 +366,11 @@ static bool approach(search *s, double target, double runs, double fails, size_t
 {
     const bool whole = is_whole(s->solution->key);
     while (s->status == DL_OK && !is_bracketed(s, target, low)) {
-        const double middle = whole ? floor((runs + fails) / 2) : sqrt(runs * fails);
-        if (whole ? fabs(fails - runs) <= 1 : fabs(fails / runs - 1) < DL_SOLVE_TOLERANCE)
-            return false;
-        const trial *t = try(s, whole && middle == runs ? fails : middle);
+        const double middle =
+            whole ? nearest(s, floor((runs + fails) / 2), fmin(runs, fails), fmax(runs, fails))
+                  : sqrt(runs * fails);
+        if (whole ? isnan(middle) : fabs(fails / runs - 1) < DL_SOLVE_TOLERANCE) return false;
+        const trial *t = try(s, middle);
         if (t == NULL) return false;
         *(isnan(t->found) ? &fails : &runs) = t->key;
     }
@@ -328,9 +393,10 @@ static bool go(search *s, double target, bool up, size_t *low)
         if (next == s->fails_above || next == s->fails_below)
             return approach(s, target, end, next, low);
         if (next == end) return false;
-        const trial *t = try(s, next);
-        if (t == NULL) return false;
-        if (isnan(t->found)) return approach(s, target, end, next, low);
+        const double near = nearest(s, next, up ? end : next - 1, up ? next + 1 : end);
+        const trial *t = isnan(near) ? NULL : try(s, near);
+        if (s->status != DL_OK) return false;
+        if (t == NULL || isnan(t->found)) return approach(s, target, end, next, low);
     }
     return false;
 }
@@ -341,14 +407,19 @@ static bool bracket(search *s, double target, size_t *low)
 {
     const dl_key *key = s->solution->key;
     if (s->count == 0) {
-        double first = rounded(key, first_value(s));
+        double first = s->first;
         const trial *t = try(s, first);
         while (t != NULL && isnan(t->found) && rounded(key, first / FIRST_FACTOR) < first) {
-            first = rounded(key, first / FIRST_FACTOR);
+            const double wanted = rounded(key, first / FIRST_FACTOR);
+            const double less = nearest(s, wanted, wanted - 1, first);
+            if (isnan(less)) return false;
+            first = less;
             t = try(s, first);
         }
         if (t == NULL || isnan(t->found)) return false;
-        if (try(s, rounded(key, fmax(first, 1e-12) * FIRST_FACTOR)) == NULL) return false;
+        const double wanted = rounded(key, fmax(first, 1e-12) * FIRST_FACTOR);
+        const double more = nearest(s, wanted, first, wanted + 1);
+        if (s->status != DL_OK || (!isnan(more) && try(s, more) == NULL)) return false;
     }
     if (is_bracketed(s, target, low)) return true;
     if (s->count == 1) return go(s, target, true, low) || go(s, target, false, low);
@@ -396,6 +467,7 @@ static const trial *beyond_stair(search *s, size_t low)
 static const trial *close_in(search *s, double target, size_t low)
 {
     equation e = {s, target};
+    s->trials_left = ROUNDS_USUAL;
     const double root = dl_find_root(difference, &e, log(s->trials[low].key),
                                      log(s->trials[low + 1].key), DL_SOLVE_TOLERANCE, ROUNDS_MAX);
     if (s->status != DL_OK) return NULL;
@@ -411,8 +483,10 @@ static const trial *bisect(search *s, double target, size_t low)
 {
     double below = s->trials[low].key, above = s->trials[low + 1].key;
     const double sign = s->trials[low].found <= target ? 1 : -1; /* of (found - target) above */
-    while (above - below > 1) {
-        const double middle = floor((below + above) / 2);
+    for (;;) {
+        const double middle = nearest(s, floor((below + above) / 2), below, above);
+        if (isnan(middle)) break;
+        s->trials_left = 1 + log2(above - below);
         const trial *t = try(s, middle);
         if (t == NULL) return NULL;
         *(sign * (t->found - target) >= 0 ? &above : &below) = middle;
@@ -447,6 +521,7 @@ static void add_solved(search *s, double target, const trial *t, bool reached)
     solved->is_last =
         !reached && t != &s->failed && isfinite(t == s->trials ? s->fails_below : s->fails_above);
     solved->found = t->found;
+    solved->workers = (int)column_of(&t->table, "workers");
     solved->batch = (int64_t)column_of(&t->table, "batch");
     solved->per_s = column_of(&t->table, "throughput_per_s");
     copy_table(&solved->table, &t->table);
@@ -458,6 +533,8 @@ static dl_status solve_row(search *s, const double *targets, size_t count)
     for (size_t i = 0; i < count && s->status == DL_OK; i++) {
         size_t low = 0;
         const trial *t = NULL;
+        s->trials_left = TRIALS_USUAL + ROUNDS_USUAL;
+        s->searches_left--;
         const bool found = bracket(s, targets[i], &low);
         if (s->status != DL_OK) break;
         if (found) {
@@ -493,13 +570,20 @@ dl_status dl_solve(dl_solution *solution, const dl_study *study, const dl_solve_
                     .config = config,
                     .study = study,
                     .text = text,
+                    .err = err,
                     .fails_below = (double)-INFINITY,
                     .fails_above = (double)INFINITY};
-    status = read_study(&whole, &plain, rounded(solution->key, first_value(&whole)), err);
+    const dl_key *key = solution->key;
+    const double first = rounded(key, first_value(&whole));
+    whole.first = nearest(&whole, first, key->low - 1, key->high + 1);
+    status = whole.status;
+    if (isnan(whole.first)) whole.first = first;
+    if (status == DL_OK) status = read_study(&whole, &plain, whole.first, err);
     for (size_t row = 0; row < plain.point_count && status == DL_OK; row++) {
         search s = whole;
         s.row = row;
-        s.err = err;
+        s.point_count = plain.point_count;
+        s.searches_left = (plain.point_count - row) * count;
         status = solve_row(&s, targets, count);
     }
     dl_study_free(&plain);
@@ -515,6 +599,8 @@ void dl_solution_free(dl_solution *solution)
     }
     free(solution->all);
     free(solution->column);
+    free(solution->skipped);
+    free(solution->skipped_why);
     *solution = (dl_solution){0};
 }
 
@@ -553,6 +639,16 @@ static char *solved_note(const dl_solution *solution, const dl_solved *s)
                            s->sync, s->options[0] != '\0' ? ", " : "", s->options);
     free(why);
     return note;
+}
+
+/* The note on values passed over, owned by the caller; NULL: there are none. */
+static char *skipped_note(const dl_solution *solution)
+{
+    const size_t count = solution->skipped_count;
+    if (count == 0) return NULL;
+    return dl_format("%zu value%s of %s %s passed over, as %.0f: %s", count, count == 1 ? "" : "s",
+                     solution->key->name, count == 1 ? "was" : "were", solution->skipped[0],
+                     solution->skipped_why);
 }
 
 static void add_number(dl_cell_table *table, double value)
@@ -731,6 +827,9 @@ void dl_solution_print(FILE *out, const dl_solution *solution, const dl_study *s
         if (note != NULL) dl_report_note_print(out, note);
         free(note);
     }
+    char *skipped = skipped_note(solution);
+    if (skipped != NULL) dl_report_note_print(out, skipped);
+    free(skipped);
     free(rows);
 }
 

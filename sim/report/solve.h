@@ -10,7 +10,10 @@
  * DL_SOLVE_TOLERANCE apart. A whole number is bisected; of the two neighbours around the target the
  * result is the one with the larger value in the column. The same holds for a value at which the
  * column jumps over the target, in the printed digits. Noise and draws of costs are the same at
- * each value tried. */
+ * each value tried.
+ *
+ * A whole number that the scenario cannot have, as one that does not divide the batch, is passed
+ * over for the nearest one that it can have. */
 #ifndef DL_SIM_SOLVE_H
 #define DL_SIM_SOLVE_H
 
@@ -51,7 +54,10 @@ typedef struct dl_solution {
     char *column;
     dl_solved *all; /* [count] */
     size_t count, unreached;
-    int64_t runs; /* values tried */
+    int64_t runs;    /* values tried */
+    double *skipped; /* [skipped_count] values that the scenario cannot have, as met, and */
+    size_t skipped_count;
+    char *skipped_why; /* why it cannot have the first; NULL: none */
 } dl_solution;
 
 /* DL_ERR_USAGE for a key that no scenario has or that is not a number, for invalid targets;

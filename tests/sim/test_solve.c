@@ -3,13 +3,14 @@
 #include "tests/gpu_fixture.h"
 
 #include "common/csv.h"
+#include "common/units.h"
 #include "sim/report/solve.h"
 
 #define STEP_MS 1.1
 #define RING_MS 12.0
-#define SCENARIO                                                                        \
-    "[scenario]\nname = solved\nsteps = 32\n[machine]\nfile = solve_nodes.ini\n"        \
-    "workers = 4\n%s[workload]\ncosts = solve_costs.ini\nbatch_per_worker = %d\n[sync]" \
+#define SCENARIO                                                                         \
+    "[scenario]\nname = solved\nsteps = 32\n[machine]\nfile = solve_nodes.ini\n"         \
+    "workers = %s\n%s[workload]\ncosts = solve_costs.ini\nbatch_per_worker = %d\n[sync]" \
     "\nmode = average\nwhere = allreduce\n%s[exchange]\nalgorithm = ring\n"
 
 static int write_files(void **state)
@@ -34,13 +35,17 @@ static int remove_files(void **state)
 
 static int batch_per_worker = 1; /* of the scenario */
 
+static dl_pace *pace; /* NULL: none */
+
 /* Solves with more lines of [machine] and [sync]. */
 static dl_status solve(dl_solution *solution, dl_study *study, const char *machine,
                        const char *sync, const char *key, const char *targets, dl_error *err)
 {
     char text[1024];
-    const dl_solve_config config = {.key = key, .targets = targets, .seed = -1, .threads = 1};
-    snprintf(text, sizeof text, SCENARIO, machine, batch_per_worker, sync);
+    const dl_solve_config config = {
+        .key = key, .targets = targets, .seed = -1, .threads = 1, .pace = pace};
+    snprintf(text, sizeof text, SCENARIO, strncmp(machine, "all", 3) == 0 ? "all" : "4",
+             strncmp(machine, "all", 3) == 0 ? "" : machine, batch_per_worker, sync);
     *solution = (dl_solution){0};
     *study = (dl_study){0};
     dl_status status = dl_study_read_text(study, "s.ini", text, strlen(text), err);
@@ -171,6 +176,79 @@ static void the_last_batch_that_fits_is_an_end(void **state)
     write_files(NULL);
 }
 
+/* n micro-batches of a batch of 12 take n + 0.1 ms; of 16 such steps and 12 ms compute is 0.87 at 5,
+ * which does not divide 12: 4 has 0.845, 6 0.890. */
+static void values_that_do_not_divide_the_batch_are_passed_over(void **state)
+{
+    (void)state;
+    dl_solution solution;
+    dl_study study;
+    batch_per_worker = 12;
+    assert_int_equal(solve(&solution, &study, "", "interval = 16\n", "accumulate",
+                           "utilisation_frac=0.87,0.99", NULL),
+                     DL_OK);
+    assert_near(solution.all[0].value, 6, 0);
+    assert_near(solution.all[0].found, 16 * 6.1 / (16 * 6.1 + RING_MS), 1e-4);
+    assert_near(solution.all[1].at_limit, 12, 0);
+    assert_true(isnan(solution.all[1].value) && solution.skipped_count > 1);
+    assert_contains(solution.skipped_why, "micro-batches cannot share the batch evenly");
+    end(&solution, &study);
+    batch_per_worker = 1;
+}
+
+/* From the machine's four nodes on; n of them take 16 x 1.1 + 16 (n - 1) / n ms for 16 n samples: 4000 a
+ * second by 8, with as many workers. */
+static void numbers_of_nodes_begin_at_the_machines(void **state)
+{
+    (void)state;
+    dl_solution solution;
+    dl_study study;
+    assert_int_equal(
+        solve(&solution, &study, "all", "interval = 16\n", "nodes", "throughput_per_s=4000", NULL),
+        DL_OK);
+    assert_near(solution.all[0].value, 8, 0);
+    assert_near(solution.all[0].found, 16 * 8 / 31.6e-3, 1e-3);
+    assert_int_equal(solution.all[0].workers, 8);
+    assert_true(solution.runs <= 6);
+    end(&solution, &study);
+}
+
+static int64_t now_ns;
+static double said_s;
+
+static int64_t turn(void)
+{
+    return now_ns += DL_NS_PER_S; /* each look at the clock takes a second */
+}
+
+static void note_said(const char *text)
+{
+    (void)text;
+    said_s = pace->estimate_s;
+}
+
+/* All values tried for both targets are in the estimate, though it is made at the first ones. */
+static void the_time_of_all_values_is_said(void **state)
+{
+    (void)state;
+    dl_pace made;
+    dl_solution solution;
+    dl_study study;
+    dl_pace_init(&made, (double)INFINITY, 1, note_said);
+    made.clock_ns = turn;
+    pace = &made;
+    now_ns = 0;
+    said_s = 0;
+    assert_int_equal(solve(&solution, &study, "", "interval = 16\n", "port_bytes_per_s",
+                           "utilisation_frac=0.5,0.9", NULL),
+                     DL_OK);
+    assert_true(solution.runs > 10);
+    assert_near(said_s, made.spent_s, 0.5);
+    pace = NULL;
+    dl_pace_free(&made);
+    end(&solution, &study);
+}
+
 static void what_is_not_asked_well_is_refused(void **state)
 {
     (void)state;
@@ -205,6 +283,9 @@ int main(void)
         cmocka_unit_test(whole_numbers_are_bisected),
         cmocka_unit_test(what_no_rate_reaches_is_said),
         cmocka_unit_test(the_last_batch_that_fits_is_an_end),
+        cmocka_unit_test(values_that_do_not_divide_the_batch_are_passed_over),
+        cmocka_unit_test(numbers_of_nodes_begin_at_the_machines),
+        cmocka_unit_test(the_time_of_all_values_is_said),
         cmocka_unit_test(what_is_not_asked_well_is_refused),
     };
     return cmocka_run_group_tests(tests, write_files, remove_files);
