@@ -369,6 +369,38 @@ static void add_estimate(note_list *list, const dl_variant *variant)
     dl_architecture_free(&network);
 }
 
+/* Whether the variant's times are those of a network on a GPU, with no step of it measured. */
+static bool is_estimate(const dl_variant *variant)
+{
+    return variant->scenario.gpu != NULL && variant->scenario.model != NULL &&
+           !(variant->calibrated.factor > 0);
+}
+
+/* What the ratio of two GPUs rests on, where each has an estimate of its own. */
+static void add_compared(note_list *list, const dl_variant *variant, const dl_variant *other)
+{
+    const dl_scenario *scenario = &variant->scenario;
+    if (!is_estimate(variant) || !is_estimate(other)) return;
+    const dl_gpu_model *gpus[] = {dl_scenario_first_gpu(&other->scenario),
+                                  dl_scenario_first_gpu(scenario)};
+    if (strcmp(gpus[0]->name, gpus[1]->name) == 0) return;
+    const dl_arithmetic arithmetic = dl_scenario_arithmetic(scenario);
+    const dl_model_class class = dl_architecture_class(scenario->model);
+    const dl_efficiency *parts[] = {dl_efficiency_of(gpus[0]->name, class, arithmetic),
+                                    dl_efficiency_of(gpus[1]->name, class, arithmetic)};
+    char *longer = parts[0]->sustained > 1 || parts[1]->sustained > 1
+                       ? dl_format(", with %.3g and %.3g times their kernels' times one by one",
+                                   parts[1]->sustained, parts[0]->sustained)
+                       : dl_strdup("");
+    add(list,
+        dl_format("the ratio of %s to %s rests on an estimate of each%s: up to %.2g times more or "
+                  "less; a measured step of each gives it (--calibrate STEP, a run for each)",
+                  gpus[1]->name, gpus[0]->name, longer,
+                  exp(2 * hypot(variant->costs.compute_spread_frac.value,
+                                other->costs.compute_spread_frac.value))));
+    free(longer);
+}
+
 /* GPUs of the machine that no layout's point uses. */
 static void add_idle(note_list *list, const dl_variant *variant)
 {
@@ -472,6 +504,7 @@ char **dl_study_notes(const dl_study *study, size_t *count, size_t *leading)
         add_scaling(&list, variant);
         add_models(&list, variant);
         add_estimate(&list, variant);
+        if (v > 0) add_compared(&list, variant, &study->variants[0]);
         const char *in_vain = dl_recompute_in_vain(&variant->scenario);
         if (in_vain != NULL) add(&list, dl_strdup(in_vain));
         add_idle(&list, variant);

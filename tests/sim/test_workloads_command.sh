@@ -97,6 +97,9 @@ expect 0 "95 % interval: up to 2 times faster or slower" "${llama[@]}" --machine
 expect 0 "95 % interval: up to 1.4 times" "${llama[@]}" --machine 8xh100 -o h100.csv
 awk -v amd="$(rate mi300x.csv)" -v h100="$(rate h100.csv)" 'BEGIN { exit !(amd > 0.82 * h100 && amd < 0.93 * h100) }' ||
     fail "MI300X over H100: $(rate mi300x.csv) $(rate h100.csv)"
+expect 0 "the ratio of h200 to h100 rests on an estimate of each, with 1.22 and 1.4 times their kernels' times one by one: up to" \
+    "${llama[@]}" --machine 8xh100,8xh200
+[[ $("$tested" "${llama[@]}" --machine 8xh100,8xh100@8x400ib) != *"the ratio of"* ]] || fail "ratio of one GPU"
 expect 0 "assumed, as no training rate of its architecture was fitted" --workload gpt2 --machine 1xrtx5090 "${one[@]}"
 expect 0 "weights have 16 bits, the optimizer keeps them in fp32" --workload gpt2:fused=yes --machine 2xh100 \
     --batch-per-worker 8 --steps 5
