@@ -61,7 +61,7 @@ static const struct {
     {"arithmetic", "workload", "arithmetic", "LIST", group_model,
      "Of --workload: fp32, tf32, bf16, fp16, fp8, or the usual one of the GPU."},
     {"recompute", "workload", "recompute", "LIST", group_model,
-     "Of --workload: activations that are computed again: none, selective, full."},
+     "Of --workload: activations that are computed again: none, selective, full, products."},
     {"lora", "workload", "lora", "RANKS", group_model,
      "Of --workload: rank of adapters that are trained in place of the weights."},
     {"lora-targets", "workload", "lora_targets", "NAMES", group_model,

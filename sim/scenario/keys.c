@@ -230,8 +230,9 @@ static const dl_key rows[] = {
     {"workload", "recompute", CHOICE(dl_recompute_names), .fallback = "auto", SCENARIO(recompute),
      .sweep = ',', .only = "model",
      .help = "activations of a transformer computed again in the backward pass: selective: the "
-             "core of attention; full: all but the inputs of blocks; auto: the model's own key "
-             "recompute"},
+             "core of attention (Megatron-LM's); full: all but the inputs of blocks; products: all "
+             "but attention and every second product (torchtitan's selective, op); auto: the "
+             "model's own key recompute"},
     {"workload", "lora", WHOLE(0, 65536), .owner = DL_OF_NOBODY, .sweep = ',', .only = "model",
      .help = "rank of adapters that are trained in place of a transformer's weights; 0: none"},
     {"workload", "lora_targets", OWN, .form = "NAME, ...", .only = "lora",
