@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/names.h"
 #include "sim/fits.h"
 #include "sim/report/explain.h"
 #include "sim/report/report.h"
@@ -398,9 +399,9 @@ static const dl_column columns[] = {
     ROW("throughput_high_per_s", "samples/s", high_per_s, "upper end"),
     ROW("speedup", NULL, speedup,
         "throughput over that of one worker without exchange, with the same total batch (the same "
-        "batch per worker with `batch_per_worker`). On GPUs of several models the one worker is on "
-        "the fastest; with `[machine] layout` it is one GPU with the whole model or, if that does "
-        "not fit or layers are divided (tp), one worker",
+        "batch per worker with `batch_per_worker`), on the fastest GPU; with `[machine] layout`, "
+        "over one GPU with the whole model or, if that does not fit or layers are divided (tp), "
+        "one worker",
         DL_PLAIN("speedup", 2)),
     ROW("speedup_low", NULL, speedup_low,
         "95 % interval of the ratio of runs with the same costs and noise, lower end"),
@@ -422,9 +423,9 @@ static const dl_column columns[] = {
         "share of the computed gradients that an update contains", DL_PERCENT("steps kept %", 1)),
     ROW("updates_per_s", "1/s", mean.updates_per_s, "updates of the shared parameters"),
     ROW("staleness_mean", "updates", staleness_mean,
-        "updates that the server applied between a worker's read of the parameters and the "
-        "application of its gradient; empty where parameters are not shared. `average` with a lag: "
-        "local steps between sending parameters and merging their average", DL_PLAIN("staleness", 2)),
+        "that the server applied between a worker's read of the parameters and the application of "
+        "its gradient; `average` with a lag: local steps between sending parameters and merging "
+        "their average", DL_PLAIN("staleness", 2)),
     ROW("staleness_sd", "updates", staleness_sd, "standard deviation", DL_PLAIN("sd", 2)),
     ROW("staleness_p50", "updates", staleness_p50, "quantiles", DL_PLAIN("p50", 0)),
     ROW("staleness_p90", "updates", staleness_p90, NULL, DL_PLAIN("p90", 0)),
@@ -496,8 +497,8 @@ static const dl_column columns[] = {
        "GPUs of a stage, or of the whole worker, that share its parameters ([machine] layout, fsdp)"),
     BY(tensor_of, SPLIT, "tensor", NULL, "GPUs that divide each layer ([machine] layout, tp)"),
     OF(of_row, ADVISED, dl_row, "equal_layouts", NULL, equal_layouts,
-       "other layouts simulated that the row stands for: they differ in the order of the axes, the "
-       "schedule, its chunks or `sharded`, and less than 0.5 % in their steps", DL_PLAIN("equal", 0)),
+       "other layouts that the row stands for, whose steps differ by less than 0.5 %",
+       DL_PLAIN("equal", 0)),
     OF(of_averaging, AVERAGING, dl_averaging_result, "utilisation_frac", NULL, utilisation_frac,
        "share of the workers' time in local steps: computing, its launches and input; the rest is "
        "exchange, also inside a site, and waiting", DL_PERCENT("local steps %", 1)),
@@ -515,9 +516,9 @@ static const dl_column columns[] = {
        "in an outer step to other sites (nodes, where the machine file has no sites), by the site "
        "that sends most; empty on cores", DL_BYTES("site sends")),
     OF(of_averaging, AVERAGING, dl_averaging_result, "outer_exchange_s", "s", exchange_s,
-       "time in a worker's outer step for which its parameters are copied and averaged, all "
-       "fragments, hidden by local steps (`lag`) or not, without waiting for others. Empty with a "
-       "syncer, and with `inside` without a lag", DL_TIME("exchange")),
+       "time in a worker's outer step for which its parameters are copied and averaged, hidden by "
+       "local steps (`lag`) or not, without waiting for others; empty with a syncer, and with "
+       "`inside` without a lag", DL_TIME("exchange")),
     OF(of_syncer, SYNCER, dl_syncer_result, "uploads", NULL, uploaded,
        "of all learners; the sum of the next four", DL_PLAIN("uploads", 0)),
     OF(of_syncer, SYNCER, dl_syncer_result, "uploads_applied", NULL, applied,
@@ -563,13 +564,12 @@ static const dl_column columns[] = {
        "model FLOPs utilisation (Chowdhery et al., PaLM, 2022, appendix B): samples/s times three "
        "times the products of the network's forward pass, over the data sheets' rates, in "
        "`[workload] arithmetic`, of the GPUs used. Half of the scores of causal attention count "
-       "where it is fused; what is computed again does not. Empty where a rate is not known", DL_PERCENT("MFU %", 1)),
+       "where it is fused; what is computed again does not", DL_PERCENT("MFU %", 1)),
     OF(of_row, TRACED, dl_row, "left_out_collectives_s", "s", left_out_s,
        "device time, with waits for other ranks, of the traced step's collectives that the row "
        "leaves out; empty: none. `+` in tables"),
     OF(of_row, TRACED, dl_row, "trace_error_frac", NULL, trace_error_frac,
-       "predicted / traced throughput - 1 at the trace's own point, whether or not the scenario "
-       "has it; of several traces the worst; empty where none can be compared, as on another GPU. "
+       "predicted / traced throughput - 1 at the trace's own point; of several traces the worst. "
        "`!` in tables, beyond 10 % and two standard errors of the traced step"),
     BY(use_of, FITTED, "measured_use", NULL, "as in the table; `error` if all runs failed"),
     BY(note_of, FITTED, "measured_note", NULL, NULL),
@@ -888,6 +888,14 @@ void dl_results_free(dl_results *results)
 
 /* --- the reference --------------------------------------------------------------------------- */
 
+/* Whether names of columns say this unit. */
+static bool is_in_names(const char *unit)
+{
+    static const char *const said[] = {"",      "s",   "B",         "h",       "USD",
+                                       "USD/h", "1/s", "samples/s", "tokens/s"};
+    return dl_names_find(unit, said, DL_LENGTH(said)) >= 0;
+}
+
 /* Columns without a help of their own go into the row of the column before them, if the unit is the
  * same. */
 static void put_reference(FILE *out, const dl_column *rows, size_t count, int chosen)
@@ -902,26 +910,29 @@ static void put_reference(FILE *out, const dl_column *rows, size_t count, int ch
                strcmp(rows[next].unit != NULL ? rows[next].unit : "", unit) == 0) {
             fprintf(out, ", `%s`", rows[next++].name);
         }
-        fprintf(out, " | %s | %s |\n", unit, rows[c].help != NULL ? rows[c].help : "likewise");
+        fputs(" | ", out);
+        if (!is_in_names(unit)) fprintf(out, "%s: ", unit);
+        fprintf(out, "%s |\n", rows[c].help != NULL ? rows[c].help : "likewise");
     }
 }
 
 void dl_columns_reference(FILE *out)
 {
-    fputs(
-        "# Columns of results\n\n"
-        "The columns of `dlsim`'s [results](formats.md#results), CSV and JSON, with unit and "
-        "meaning. Made by\n"
-        "`dlsim --columns`. After the columns of the point come one for each option of a mode "
-        "(`interval`,\n"
-        "`n`, `bound`, `k`, `moving_rate`, `block_momentum`, `accumulate`, `lag`) and one for each "
-        "other key\n"
-        "that the scenario varies, named as the key (`machine` for `[machine] file`, `noise` for "
-        "`[noise]\n"
-        "kind`, `input_cores` for `[input] cores`).\n",
-        out);
+    fputs("# Columns of results\n\n"
+          "The columns of `dlsim`'s [results](formats.md#results), CSV and JSON. Made by `dlsim "
+          "--columns`.\n"
+          "Units are in the names (`_s`, `_per_s`, `_bytes`, `usd`; `_frac`: 0 to 1), others "
+          "before a colon.\n"
+          "After the columns of the point come one for each option of a mode (`interval`, `n`, "
+          "`bound`, `k`,\n"
+          "`moving_rate`, `block_momentum`, `accumulate`, `lag`) and one for each other key that "
+          "the scenario\n"
+          "varies, named as the key (`machine` for `[machine] file`, `noise` for `[noise] kind`, "
+          "`input_cores`\n"
+          "for `[input] cores`).\n",
+          out);
     for (int g = 0; g < GROUPS; g++) {
-        fprintf(out, "\n## %s\n\n| column | unit | |\n|---|---|---|\n", group_titles[g]);
+        fprintf(out, "\n## %s\n\n| column | |\n|-|-|\n", group_titles[g]);
         if (g == ALL) put_reference(out, point_columns, DL_LENGTH(point_columns), g);
         put_reference(out, columns, DL_LENGTH(columns), g);
         if (g == GENERATORS)
