@@ -1,43 +1,174 @@
 /* The baseline of a point's speedup, and reasons for an efficiency above 1: the resource of which a
  * sample takes less than in the baseline, and its known cause. */
+#include <limits.h>
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "sim/shares.h"
 #include "sim/sweep_internal.h"
 
-dl_point dl_sweep_baseline(const dl_scenario *scenario, const dl_costs *costs,
-                           const dl_point *point, int *gpu)
+static bool fits(const dl_variant *variant, const dl_point *point)
 {
-    if (scenario->generators != NULL) return *point; /* on policy */
-    int64_t batch = scenario->batch_per_worker ? point->batch / point->workers : point->batch;
-    dl_point baseline = {.cores = point->cores == DL_CORES_GPU ? DL_CORES_GPU : 1,
-                         .workers = 1,
-                         .batch = batch,
-                         .mode = &dl_mode_none};
-    for (int o = 0; o < DL_SYNC_SWEPT; o++)
-        baseline.option[o] = dl_sync_options[o].fallback;
-    if (costs->accumulate > 1 && batch % costs->accumulate == 0)
-        baseline.option[DL_SYNC_ACCUMULATE] = (double)costs->accumulate;
-    if (dl_point_is_split(point)) {
-        const dl_gpu_memory memory = dl_run_memory(scenario, costs, &baseline);
-        if (point->tensor > 1 || point->context > 1 || memory.needs_bytes > memory.has_bytes) {
-            baseline.option[DL_SYNC_ACCUMULATE] = point->option[DL_SYNC_ACCUMULATE];
-            baseline.stages = point->stages;
-            baseline.micro_batches = point->micro_batches;
-            baseline.shards = point->shards;
-            baseline.chunks = point->chunks;
-            baseline.tensor = point->tensor;
-            baseline.context = point->context;
-            baseline.axes = point->axes;
-            return baseline;
-        }
+    const dl_gpu_memory memory = dl_run_memory(&variant->scenario, &variant->costs, point);
+    return !(memory.needs_bytes > memory.has_bytes);
+}
+
+/* Micro-batches in which the program of the costs trains, if they divide the batch. */
+static int64_t own_micro_batches(const dl_costs *costs, int64_t batch)
+{
+    return costs->accumulate > 1 && batch % costs->accumulate == 0 ? costs->accumulate : 1;
+}
+
+/* Sets the fewest micro-batches, in multiples of what the point of one worker has, in which it fits;
+ * false: there are none. */
+static bool set_micro_batches(const dl_variant *variant, dl_point *point)
+{
+    const bool staged = point->stages > 1;
+    const int64_t least =
+        staged ? point->micro_batches : (int64_t)point->option[DL_SYNC_ACCUMULATE];
+    const int64_t shards = point->shards > 1 ? point->shards : 1;
+    for (int64_t k = least; k * shards <= point->batch && k <= DL_MICRO_BATCHES_MAX; k += least) {
+        if (point->batch % (k * shards) != 0) continue;
+        if (staged) point->micro_batches = (int)k;
+        if (!staged) point->option[DL_SYNC_ACCUMULATE] = (double)k;
+        if (fits(variant, point)) return true;
     }
-    if (costs->model_count == 0) return baseline;
+    return false;
+}
+
+/* One worker without exchange, with one GPU or core, in the program's micro-batches. */
+static dl_point one_worker(const dl_variant *variant, const dl_point *point, int64_t batch,
+                           int *gpu)
+{
+    const dl_scenario *scenario = &variant->scenario;
+    const dl_costs *costs = &variant->costs;
+    dl_point one = {.cores = point->cores == DL_CORES_GPU ? DL_CORES_GPU : 1,
+                    .workers = 1,
+                    .batch = batch,
+                    .mode = &dl_mode_none};
+    for (int o = 0; o < DL_SYNC_SWEPT; o++)
+        one.option[o] = dl_sync_options[o].fallback;
+    one.option[DL_SYNC_ACCUMULATE] = (double)own_micro_batches(costs, batch);
+    if (costs->model_count == 0) return one;
     const dl_place place =
         dl_gpu_options_place(scenario->gpu, dl_fastest_gpu(scenario, costs, (double)batch));
     *gpu = dl_place_gpu_number(&scenario->gpu->machine, place);
-    baseline.gpus = gpu;
-    return baseline;
+    one.gpus = gpu;
+    return one;
+}
+
+static bool divides_layers(const dl_costs *costs)
+{
+    return costs->tensor_ranks > 1 || costs->context_ranks > 1;
+}
+
+static bool is_of_layout(const dl_swept_key *key)
+{
+    return strcmp(key->section, "pipeline") == 0 || strcmp(key->key, "layout") == 0 ||
+           strcmp(key->key, "sharded") == 0;
+}
+
+/* Whether two variants differ in their layouts, sharding and modes only. */
+static bool are_siblings(const dl_study *study, size_t v, size_t w)
+{
+    for (size_t k = 0; k < study->key_count; k++) {
+        const size_t a = study->variants[v].at[k], b = study->variants[w].at[k];
+        const size_t count = study->keys[k].count;
+        if (a != b && a < count && b < count && !is_of_layout(&study->keys[k])) return false;
+    }
+    return true;
+}
+
+/* The point of a variant without what exchanges between workers: one of its workers of several GPUs; or,
+ * where workers divide parameters, all of them. */
+static dl_point alone(const dl_variant *variant, const dl_point *point, int64_t batch, int *gpu)
+{
+    if (!dl_point_is_split(point)) return *point;
+    dl_point one = one_worker(variant, point, batch, gpu);
+    one.gpus = NULL;
+    one.option[DL_SYNC_ACCUMULATE] = point->option[DL_SYNC_ACCUMULATE];
+    one.stages = point->stages;
+    one.micro_batches = point->micro_batches;
+    one.shards = point->shards;
+    one.chunks = point->chunks;
+    one.tensor = point->tensor;
+    one.context = point->context;
+    one.axes = point->axes;
+    return one;
+}
+
+/* Whether the point can be the baseline of others with `batch` samples of one worker: it has several
+ * GPUs that hold one model. */
+static bool is_shared(const dl_variant *variant, const dl_point *point, int64_t batch)
+{
+    if (dl_point_is_split(point)) return true;
+    const bool each = variant->scenario.batch_per_worker;
+    return dl_scenario_sharded(&variant->scenario) != DL_SHARDED_NONE &&
+           (each ? point->batch / point->workers : point->batch) == batch;
+}
+
+dl_baseline dl_sweep_baseline(const dl_study *study, size_t number, const dl_point *point, int *gpu)
+{
+    const dl_variant *own = &study->variants[number];
+    if (own->scenario.generators != NULL) return (dl_baseline){number, *point}; /* on policy */
+    const int64_t batch =
+        own->scenario.batch_per_worker ? point->batch / point->workers : point->batch;
+    dl_baseline best = {number, one_worker(own, point, batch, gpu)};
+    if (point->cores != DL_CORES_GPU) return best;
+    for (size_t i = 0; i < study->variant_count; i++) { /* the own one first */
+        const size_t w = i == 0 ? number : i <= number ? i - 1 : i;
+        const dl_variant *variant = &study->variants[w];
+        if (!are_siblings(study, number, w) || divides_layers(&variant->costs)) continue;
+        dl_point one = one_worker(variant, point, batch, gpu);
+        if (set_micro_batches(variant, &one)) return (dl_baseline){w, one};
+        break;
+    }
+    int fewest = INT_MAX;
+    for (size_t w = 0; w < study->variant_count; w++) {
+        const dl_variant *variant = &study->variants[w];
+        if (!are_siblings(study, number, w)) continue;
+        for (size_t p = 0; p < variant->scenario.point_count; p++) {
+            const dl_point *of = &variant->scenario.points[p];
+            int unused;
+            dl_point group = alone(variant, of, batch, &unused);
+            if (dl_point_gpus(&group) >= fewest || !is_shared(variant, of, batch)) continue;
+            if (dl_point_is_split(of) ? !set_micro_batches(variant, &group)
+                                      : !fits(variant, &group))
+                continue;
+            fewest = dl_point_gpus(&group);
+            best = (dl_baseline){w, group};
+        }
+    }
+    return best;
+}
+
+/* Appends ", KEY=SIZE". */
+static void add_axis(char *text, size_t bytes, const char *key, int size)
+{
+    const size_t used = strlen(text);
+    if (size > 1) snprintf(text + used, bytes - used, "%s%s=%d", used > 0 ? "," : "", key, size);
+}
+
+void dl_sweep_baseline_text(char text[DL_BASELINE_TEXT_BYTES], const dl_variant *variant,
+                            const dl_point *baseline)
+{
+    char layout[48] = "";
+    const double parts = baseline->option[DL_SYNC_ACCUMULATE];
+    const bool own = parts == (double)own_micro_batches(&variant->costs, baseline->batch);
+    text[0] = '\0';
+    add_axis(layout, sizeof layout, "tp", baseline->tensor);
+    add_axis(layout, sizeof layout, "cp", baseline->context);
+    add_axis(layout, sizeof layout, "pp", baseline->stages);
+    add_axis(layout, sizeof layout, "fsdp", baseline->shards);
+    if (baseline->workers > 1) {
+        snprintf(text, DL_BASELINE_TEXT_BYTES, "%d GPUs with sharded %s", baseline->workers,
+                 dl_sharded_names[dl_scenario_sharded(&variant->scenario)]);
+    } else if (layout[0] != '\0') {
+        snprintf(text, DL_BASELINE_TEXT_BYTES, "one worker of %s", layout);
+    } else if (!own) {
+        snprintf(text, DL_BASELINE_TEXT_BYTES, "one GPU in %.0f micro-batches", parts);
+    }
 }
 
 /* Least excess of the efficiency that is worth a reason: a tenth of the usual error of costs. */

@@ -166,7 +166,7 @@ static dl_status run_job(void *user, int64_t job, dl_error *err)
     const bool high = number % 2 == 1;
     int number_of_gpu;
     const dl_point base =
-        dl_sweep_baseline(&variant->scenario, &variant->costs, point, &number_of_gpu);
+        dl_sweep_baseline(all->study, (size_t)t->variant, point, &number_of_gpu).point;
     variation varied = {0};
     if (number >= 0) find_variation(variant, point, number / 2, &varied);
     const dl_assumption *a = varied.assumption;
@@ -251,6 +251,9 @@ static bool list_row(trials *all, const dl_sweep *sweep, size_t number, bool lea
     while (first_row > 0 && sweep->rows[first_row - 1].variant == row->variant)
         first_row--;
     const trial *last = all->count > 0 ? &all->items[all->count - 1] : NULL;
+    int gpu;
+    const bool own_base = dl_sweep_baseline(all->study, row->variant, &row->point, &gpu).variant ==
+                          row->variant; /* whose assumptions are the row's */
     /* Before the list grows, which may move it. */
     const int64_t first = last != NULL ? last->first + last->count + last->bases : 0;
     DL_APPEND(all->items, all->count, "rows to try") =
@@ -260,7 +263,7 @@ static bool list_row(trials *all, const dl_sweep *sweep, size_t number, bool lea
                 .steps = steps,
                 .first = first,
                 .count = runs,
-                .bases = scenario->replicates == 1 && !isnan(row->speedup) ? runs : 0,
+                .bases = scenario->replicates == 1 && !isnan(row->speedup) && own_base ? runs : 0,
                 .leads = leads};
     return true;
 }

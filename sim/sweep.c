@@ -312,11 +312,13 @@ static void set_rates(dl_row *row, const row_runs *runs, const row_runs *base, b
     keep_rates(row, runs);
     if (base == NULL) return;
     row->speedup = per_s / median_of(base->central, base->central_count, throughput);
-    if (interval) set_interval(runs, base, row->speedup, &row->speedup_low, &row->speedup_high);
+    if (interval && base->central_count == runs->central_count &&
+        base->drawn_count == runs->drawn_count)
+        set_interval(runs, base, row->speedup, &row->speedup_low, &row->speedup_high);
 }
 
-/* Sets the figures of row->point from its runs; `base`: its baseline's runs, as many, NULL if there
- * are none (no speedup). Without `interval` none is set. `worth`: number of the baseline's GPUs, or
+/* Sets the figures of row->point from its runs; `base`: its baseline's runs, NULL if there are none (no
+ * speedup). Without `interval` none is set. `worth`: number of the baseline's GPUs, or
  * workers, equivalent to the row's. */
 static void set_figures(dl_row *row, const row_runs *runs, const row_runs *base, bool interval,
                         double worth)
@@ -350,8 +352,9 @@ typedef struct part {
     const dl_scaling *scaling;
     dl_point *points;
     size_t point_count, visible;
-    size_t *baseline;       /* [visible] index in points; SIZE_MAX: none */
-    int *fastest;           /* [visible] the GPUs of the baselines, by their numbers */
+    size_t *baseline;       /* [visible] index in the points of */
+    size_t *baseline_part;  /* [visible] this part; SIZE_MAX: none */
+    int *fastest;           /* [baselines] their GPUs' numbers; -1: any */
     bool *fits;             /* [point_count] into its GPUs */
     int64_t central, drawn; /* runs of a point */
     double *compute_draws;  /* [drawn] logarithms of a factor on compute; NULL: 0 */
@@ -362,6 +365,7 @@ typedef struct part {
 
 /* Jobs are runs, the heaviest first. */
 typedef struct parts {
+    const dl_study *study;
     part *items; /* [count], in the order of their runs */
     size_t count;
     int64_t runs;
@@ -374,34 +378,77 @@ typedef struct job {
     int64_t run;
 } job;
 
-static void list_points(part *p, bool with_baselines)
+static void list_points(part *p, const dl_variant *variant)
 {
-    const dl_scenario *scenario = p->scenario;
-    size_t visible = scenario->point_count;
-    p->visible = p->point_count = visible;
-    p->points = dl_calloc(2 * visible, sizeof *p->points, "points and baselines");
+    const size_t visible = variant->scenario.point_count;
+    *p = (part){.scenario = &variant->scenario,
+                .costs = &variant->costs,
+                .scaling = &variant->scaling,
+                .visible = visible,
+                .point_count = visible};
+    p->points = dl_calloc(visible, sizeof *p->points, "points");
     p->baseline = dl_calloc(visible, sizeof *p->baseline, "baselines");
-    p->fastest = dl_calloc(visible, sizeof *p->fastest, "GPUs of baselines");
-    memcpy(p->points, scenario->points, visible * sizeof *p->points);
-    for (size_t i = 0; i < visible; i++) {
-        const size_t at = p->point_count - visible;
-        p->baseline[i] = SIZE_MAX;
-        if (!with_baselines) continue;
-        const dl_point baseline =
-            dl_sweep_baseline(scenario, p->costs, &scenario->points[i], &p->fastest[at]);
-        size_t b = visible;
-        while (b < p->point_count &&
-               (p->points[b].batch != baseline.batch || p->points[b].mode != baseline.mode ||
-                dl_point_ranks(&p->points[b]) != dl_point_ranks(&baseline) ||
-                p->points[b].option[DL_SYNC_ACCUMULATE] != baseline.option[DL_SYNC_ACCUMULATE]))
-            b++;
-        if (b == p->point_count) p->points[p->point_count++] = baseline;
-        p->baseline[i] = b;
+    p->baseline_part = dl_calloc(visible, sizeof *p->baseline_part, "parts of baselines");
+    memcpy(p->points, variant->scenario.points, visible * sizeof *p->points);
+    for (size_t i = 0; i < visible; i++)
+        p->baseline_part[i] = SIZE_MAX;
+}
+
+static bool same_baseline(const dl_point *a, const dl_point *b)
+{
+    return a->batch == b->batch && a->mode == b->mode && a->workers == b->workers &&
+           a->stages == b->stages && a->shards == b->shards && a->tensor == b->tensor &&
+           a->context == b->context && a->micro_batches == b->micro_batches &&
+           a->chunks == b->chunks && a->option[DL_SYNC_ACCUMULATE] == b->option[DL_SYNC_ACCUMULATE];
+}
+
+/* The number of the baseline among the part's points, to which it is added if it is not there. */
+static size_t add_baseline(part *p, const dl_point *point, int gpu)
+{
+    size_t b = p->visible;
+    while (b < p->point_count && !same_baseline(&p->points[b], point))
+        b++;
+    if (b < p->point_count) return b;
+    p->points = dl_realloc(p->points, b + 1, sizeof *p->points, "points and baselines");
+    p->fastest =
+        dl_realloc(p->fastest, b + 1 - p->visible, sizeof *p->fastest, "GPUs of baselines");
+    p->points[b] = *point;
+    p->fastest[b - p->visible] = gpu;
+    p->point_count++;
+    return b;
+}
+
+/* Whether an earlier point of the part has the point's baseline, which depends on the batch alone. */
+static bool find_earlier(const part *p, size_t point, size_t *earlier)
+{
+    const dl_point *of = &p->points[point];
+    const bool each = p->scenario->batch_per_worker;
+    for (size_t i = 0; i < point && p->scenario->generators == NULL; i++) {
+        const dl_point *before = &p->points[i];
+        *earlier = i;
+        if ((before->cores == DL_CORES_GPU) == (of->cores == DL_CORES_GPU) &&
+            before->batch / (each ? before->workers : 1) == of->batch / (each ? of->workers : 1))
+            return true;
     }
-    p->fits = dl_calloc(p->point_count, sizeof *p->fits, "points that fit");
-    for (size_t i = 0; i < p->point_count; i++) {
-        dl_gpu_memory memory = dl_run_memory(scenario, p->costs, &p->points[i]);
-        p->fits[i] = !(memory.needs_bytes > memory.has_bytes);
+    return false;
+}
+
+/* Adds the baselines of the part's points to the parts that they belong to. */
+static void list_baselines(parts *all, const dl_study *study, size_t number)
+{
+    part *p = &all->items[number];
+    for (size_t i = 0; i < p->visible; i++) {
+        int gpu = -1;
+        size_t earlier = 0;
+        if (find_earlier(p, i, &earlier)) {
+            p->baseline[i] = p->baseline[earlier];
+            p->baseline_part[i] = p->baseline_part[earlier];
+            continue;
+        }
+        const dl_baseline base = dl_sweep_baseline(study, number, &p->points[i], &gpu);
+        p->baseline[i] = add_baseline(&all->items[base.variant], &base.point,
+                                      base.point.gpus == &gpu ? gpu : -1);
+        p->baseline_part[i] = base.variant;
     }
 }
 
@@ -422,13 +469,17 @@ static void draw_compute(part *p, double log)
     dl_shuffle(p->compute_draws, (size_t)p->drawn, seed);
 }
 
-static void init_part(part *p, const dl_variant *variant, int64_t first, bool with_baselines)
+/* When all points are listed. */
+static void init_part(part *p, const dl_variant *variant, int64_t first)
 {
-    *p = (part){.scenario = &variant->scenario,
-                .costs = &variant->costs,
-                .scaling = &variant->scaling,
-                .first = first};
-    list_points(p, with_baselines);
+    p->first = first;
+    for (size_t b = p->visible; b < p->point_count; b++)
+        if (p->fastest[b - p->visible] >= 0) p->points[b].gpus = &p->fastest[b - p->visible];
+    p->fits = dl_calloc(p->point_count, sizeof *p->fits, "points that fit");
+    for (size_t i = 0; i < p->point_count; i++) {
+        const dl_gpu_memory memory = dl_run_memory(p->scenario, p->costs, &p->points[i]);
+        p->fits[i] = !(memory.needs_bytes > memory.has_bytes);
+    }
     const int64_t replicates = p->scenario->replicates;
     p->central = dl_run_varies(p->scenario, p->costs) ? replicates : 1;
     const double compute_log = dl_variant_compute_log(variant);
@@ -449,6 +500,7 @@ static void free_part(part *p)
     free(p->results);
     free(p->points);
     free(p->baseline);
+    free(p->baseline_part);
     free(p->fastest);
     free(p->fits);
     free(p->compute_draws);
@@ -595,10 +647,13 @@ static row_runs runs_of(const part *p, size_t point)
     };
 }
 
-static void set_row(dl_row *row, const part *p, size_t index, size_t variant)
+static void set_row(dl_row *row, const parts *all, size_t variant, size_t index)
 {
-    const bool has_base = p->baseline[index] != SIZE_MAX;
+    const part *p = &all->items[variant];
+    const bool has_base = p->baseline_part[index] != SIZE_MAX;
+    const part *of = has_base ? &all->items[p->baseline_part[index]] : p;
     const size_t base = has_base ? p->baseline[index] : index;
+    const dl_point *baseline = &of->points[base];
     *row = (dl_row){.variant = variant,
                     .equal_layouts = (double)NAN,
                     .point = p->points[index],
@@ -606,21 +661,26 @@ static void set_row(dl_row *row, const part *p, size_t index, size_t variant)
     row->origin =
         p->scaling->differs ? DL_ORIGIN_ASSUMED : dl_run_origin(p->scenario, p->costs, &row->point);
     row->extrapolated = dl_run_extrapolates(p->scenario, p->costs, &row->point) ||
-                        dl_run_extrapolates(p->scenario, p->costs, &p->points[base]);
+                        dl_run_extrapolates(of->scenario, of->costs, baseline);
     if (!p->fits[index]) {
         set_unfit_figures(row, p->scenario);
         return;
     }
-    const row_runs runs = runs_of(p, index), base_runs = runs_of(p, base);
-    set_figures(
-        row, &runs, has_base && p->fits[base] ? &base_runs : NULL, p->scenario->replicates > 1,
-        dl_point_worth(p->scenario, p->costs, &row->point) / dl_point_ranks(&p->points[base]));
-    row->baseline_gpus = dl_point_ranks(&p->points[base]);
+    const row_runs runs = runs_of(p, index), base_runs = runs_of(of, base);
+    row->baseline_gpus =
+        p->scenario->generators != NULL ? dl_point_ranks(baseline) : dl_point_gpus(baseline);
+    row->baseline_parts = (int64_t)fmax(1, baseline->option[DL_SYNC_ACCUMULATE]);
+    set_figures(row, &runs, has_base && of->fits[base] ? &base_runs : NULL,
+                p->scenario->replicates > 1,
+                dl_point_worth(p->scenario, p->costs, &row->point) / row->baseline_gpus);
     if (p->scenario->generators != NULL) { /* the baseline has the same GPUs */
         row->efficiency = (double)NAN;
-    } else if (has_base && p->fits[base])
-        row->above = dl_sweep_above(p->scenario, p->costs, row, base_runs.central,
-                                    (double)p->points[base].batch);
+    } else if (has_base && of->fits[base]) {
+        dl_sweep_baseline_text(row->baseline_text, &all->study->variants[p->baseline_part[index]],
+                               baseline);
+        row->above =
+            dl_sweep_above(p->scenario, p->costs, row, base_runs.central, (double)baseline->batch);
+    }
 }
 
 /* Compares the rows with the traces of the costs. */
@@ -650,7 +710,7 @@ static void collect(dl_sweep *sweep, const parts *all)
     for (size_t v = 0; v < all->count; v++) {
         const part *p = &all->items[v];
         for (size_t i = 0; i < p->visible; i++)
-            set_row(row++, p, i, v);
+            set_row(row++, all, v, i);
         for (int64_t run = 0; run < p->runs; run++)
             sweep->events += p->results[run].events;
     }
@@ -677,10 +737,14 @@ dl_status dl_sweep_run(dl_sweep *sweep, const dl_study *study, const dl_sweep_co
         return DL_ERR_DATA;
     }
     int64_t start_ns = dl_clock_ns();
-    parts all = {.count = study->variant_count, .pace = config->pace};
+    parts all = {.study = study, .count = study->variant_count, .pace = config->pace};
     all.items = dl_calloc(all.count, sizeof *all.items, "variants");
+    for (size_t v = 0; v < all.count; v++)
+        list_points(&all.items[v], &study->variants[v]);
+    for (size_t v = 0; v < all.count && !config->no_baselines; v++)
+        list_baselines(&all, study, v);
     for (size_t v = 0; v < all.count; v++) {
-        init_part(&all.items[v], &study->variants[v], all.runs, !config->no_baselines);
+        init_part(&all.items[v], &study->variants[v], all.runs);
         all.runs += all.items[v].runs;
     }
     order_jobs(&all, config->repeats);

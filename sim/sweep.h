@@ -23,11 +23,12 @@
  *
  * The speedup's baseline is one worker of mode none with the point's total batch, or its batch per
  * worker if the scenario gives that; it is simulated too (no slow worker, same noise). It is one
- * GPU with the whole model or, if a worker is several GPUs and the model does not fit into one,
- * such a worker.
+ * GPU with the whole model, in the fewest micro-batches with which it fits. If it does not fit even with
+ * one sample each, or the costs have no whole layers, the baseline of all rows that differ only in
+ * layouts and modes is the one of their layouts with fewest GPUs that fits: one worker of it, or of a
+ * mode whose workers divide the parameters the row with fewest workers.
  *
- * A point that does not fit into its GPUs' memory is not run; nor is such a baseline, and then
- * there is no speedup.
+ * A point that does not fit into its GPUs' memory is not run; if no baseline fits, there is no speedup.
  *
  * Each run is a job (common/jobs.h) with its own slot for the result, and slots are read in order:
  * the rows do not depend on the number of threads or ranks.
@@ -41,6 +42,7 @@
 #include "sim/scenario/study.h"
 
 #define DL_INTERVAL_REPLICATES 40
+#define DL_BASELINE_TEXT_BYTES 64
 
 typedef struct dl_row {
     size_t variant; /* of the study */
@@ -59,12 +61,15 @@ typedef struct dl_row {
     dl_origin origin;         /* least trustworthy of the costs used */
     bool extrapolated;        /* the point, or its baseline */
     int baseline_gpus;        /* the baseline's number of GPUs */
-    double left_out_s;        /* dl_traced_left_out_s */
-    double trace_error_frac;  /* dl_traced_worst of the variant; NaN also with no_influences */
-    bool contradicts_trace;   /* dl_traced_contradicts; false for one worker */
-    dl_gpu_memory memory;     /* NaN if not known */
-    double equal_layouts;     /* others that the row of an advice stands for; NaN in other rows */
-    char *error;              /* why the point was not run, else NULL; then all figures are NaN */
+    int64_t baseline_parts;   /* micro-batches in which it accumulates, >= 1 */
+    char baseline_text
+        [DL_BASELINE_TEXT_BYTES]; /* what it is; "": one worker, as the costs have it */
+    double left_out_s;            /* dl_traced_left_out_s */
+    double trace_error_frac;      /* dl_traced_worst of the variant; NaN also with no_influences */
+    bool contradicts_trace;       /* dl_traced_contradicts; false for one worker */
+    dl_gpu_memory memory;         /* NaN if not known */
+    double equal_layouts; /* others that the row of an advice stands for; NaN in other rows */
+    char *error;          /* why the point was not run, else NULL; then all figures are NaN */
 } dl_row;
 
 typedef enum dl_influence_kind {

@@ -4,10 +4,19 @@
 
 #include "sim/sweep.h"
 
-/* The baseline of a point's speedup (sim/sweep.h); *gpu is the number of its GPU, to which it
- * points if the machine has several models. */
-dl_point dl_sweep_baseline(const dl_scenario *scenario, const dl_costs *costs,
-                           const dl_point *point, int *gpu);
+typedef struct dl_baseline {
+    size_t variant; /* whose scenario and costs it has */
+    dl_point point;
+} dl_baseline;
+
+/* The baseline of the speedup of a point of variant `number` (sim/sweep.h); *gpu is the number of its
+ * GPU, to which it points if the machine has several models. */
+dl_baseline dl_sweep_baseline(const dl_study *study, size_t number, const dl_point *point,
+                              int *gpu);
+
+/* "one worker of tp=2", "one GPU in 4 micro-batches"; "": one worker, as the costs have it. */
+void dl_sweep_baseline_text(char text[DL_BASELINE_TEXT_BYTES], const dl_variant *variant,
+                            const dl_point *baseline);
 
 /* Reason for a row's efficiency above 1; NULL: it is not, or by at most 0.2 %. `base`: a run of its
  * baseline, of `base_batch` samples. */

@@ -399,9 +399,9 @@ static const dl_column columns[] = {
     ROW("throughput_high_per_s", "samples/s", high_per_s, "upper end"),
     ROW("speedup", NULL, speedup,
         "throughput over that of one worker without exchange, with the same total batch (the same "
-        "batch per worker with `batch_per_worker`), on the fastest GPU; with `[machine] layout`, "
-        "over one GPU with the whole model or, if that does not fit or layers are divided (tp), "
-        "one worker",
+        "batch per worker with `batch_per_worker`), on the fastest GPU: the whole model, in the "
+        "fewest micro-batches with which it fits; if it does not, for all rows the one of the "
+        "table's layouts with fewest GPUs that fits, which the table's heading names",
         DL_PLAIN("speedup", 2)),
     ROW("speedup_low", NULL, speedup_low,
         "95 % interval of the ratio of runs with the same costs and noise, lower end"),

@@ -155,7 +155,8 @@ void dl_explain_growth(FILE *out, const dl_row *from, const dl_row *to)
         put_change(out, from->mean.part_frac[part] * from_s, to->mean.part_frac[part] * to_s);
     }
     if (from->speedup >= SPEEDUP_SHOWN && to->speedup >= SPEEDUP_SHOWN) {
-        fprintf(out, "; the speedup over one worker goes from %.2f to %.2f", from->speedup,
+        fprintf(out, "; the speedup over %s goes from %.2f to %.2f",
+                to->baseline_text[0] != '\0' ? to->baseline_text : "one worker", from->speedup,
                 to->speedup);
         char *above = dl_report_above(to);
         if (above != NULL) fprintf(out, ", %s", above);

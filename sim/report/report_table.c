@@ -280,11 +280,13 @@ char *dl_report_answer(const dl_results *results)
         free(low);
         free(high);
     }
-    if (row->point.workers > 1 && row->speedup >= SPEEDUP_SHOWN)
-        fprintf(line, ", %.3g times one %swithout exchange", row->speedup,
-                !dl_point_is_split(&row->point) ? ""
-                : row->baseline_gpus == 1       ? "GPU "
-                                                : "worker ");
+    if (dl_point_gpus(&row->point) > row->baseline_gpus && row->speedup >= SPEEDUP_SHOWN) {
+        fprintf(line, ", %.3g times %s", row->speedup,
+                row->baseline_text[0] != '\0'    ? row->baseline_text
+                : dl_point_is_split(&row->point) ? "one GPU"
+                                                 : "one");
+        if (row->baseline_gpus == 1) fputs(" without exchange", line);
+    }
     const char *bound_by = dl_result_bound(best, bound);
     fprintf(line, ". %s %.0f %% of a step", words[part], 100 * row->mean.part_frac[part]);
     if (part == DL_PART_COMMUNICATION || part == DL_PART_WAITING)
@@ -293,6 +295,28 @@ char *dl_report_answer(const dl_results *results)
     put_trace(line, row);
     fclose(line);
     return text;
+}
+
+#define BASELINES_SHOWN 3
+
+/* "Speedup is over one worker of fsdp=2.", where it is not over one worker as the costs have it; NULL. */
+static char *speedup_line(const dl_results *results)
+{
+    char *list = NULL;
+    size_t count = 0;
+    for (size_t i = 0; i < results->count; i++) {
+        const dl_row *row = results->results[i].row;
+        bool is_new = row->error == NULL && row->baseline_text[0] != '\0';
+        for (size_t k = 0; k < i && is_new; k++)
+            is_new = strcmp(results->results[k].row->baseline_text, row->baseline_text) != 0;
+        if (is_new && count++ < BASELINES_SHOWN) dl_join(&list, "; ", row->baseline_text);
+    }
+    char *line = list != NULL
+                     ? dl_format("Speedup is over %s%s.", list,
+                                 count > BASELINES_SHOWN ? "; or others, by the batch" : "")
+                     : NULL;
+    free(list);
+    return line;
 }
 
 static void print_rows(FILE *out, const dl_results *results)
@@ -310,6 +334,9 @@ static void print_rows(FILE *out, const dl_results *results)
         dl_wrap(out, line, 0, 2, dl_wrap_columns(out));
         free(line);
     }
+    char *over = speedup_line(results);
+    if (over != NULL) dl_wrap(out, over, 0, 2, dl_wrap_columns(out));
+    free(over);
     v.table.mark = dl_result_mark;
     v.table.remark = dl_result_remark;
     v.table.chosen = results->count > 1 ? best : NULL;

@@ -166,6 +166,31 @@ for length in --samples=1000000 --tokens=1.024e9 "--epochs=2 --samples-per-epoch
     [ "${target:-0}" = "$(seconds)" ] || fail "$length: $(seconds), not $target"
 done
 expect 2 "samples are sequences" "${long[@]/gpt2/resnet50}" --tokens 1e9
+# The speedup of all rows of a table is over one baseline, whatever their layouts: one GPU, in as many
+# micro-batches as it needs, else the smallest layout of the table that fits.
+baselines() { # FILE: samples a second of each row's baseline, to three digits
+    python3 -c 'import csv, sys
+rows = csv.DictReader(line for line in open(sys.argv[1]) if not line.startswith("#"))
+print(*sorted({"%.3g" % (float(r["throughput_per_s"]) / float(r["speedup"])) for r in rows if r["throughput_per_s"]}))' "$1"
+}
+speedup() { column "$1" speedup; }
+large=(--workload gpt2_xl:heads=16 --machine 8xh100 --steps 2 --replicates 1)
+expect 0 "Speedup is over one GPU in 4 micro-batches." "${large[@]}" --batch 64 \
+    --layout 'fsdp=2 | tp=8 | pp=2,dp=4 | dp=8' -o several.csv
+[ "$(baselines several.csv | wc -w)" = 1 ] || fail "baselines of several layouts: $(baselines several.csv)"
+expect 0 "" -q "${large[@]}" --batch-per-worker 16 --workers 2 --mode fsdp -o mode.csv
+expect 0 "Speedup is over one GPU in 2 micro-batches." "${large[@]}" --batch-per-worker 32 --workers 1 --layout fsdp=2 \
+    -o layout.csv
+awk -v a="$(speedup mode.csv)" -v b="$(speedup layout.csv)" 'BEGIN { exit !(a > 1.9 && a < 2.1 && b > a - 0.06 && b < a + 0.06) }' ||
+    fail "two GPUs: $(speedup mode.csv) by --mode fsdp, $(speedup layout.csv) by --layout fsdp=2"
+expect 0 "Speedup is over one worker of fsdp=4." --workload llama3_8b --machine 8xh100 --batch 8 --recompute full \
+    --steps 2 --layout 'fsdp=2 | fsdp=4 | fsdp=8 | tp=8' -o several.csv
+[ "$(baselines several.csv | wc -w)" = 1 ] || fail "baselines of one that does not fit: $(baselines several.csv)"
+[ "$(column several.csv throughput_per_s)" != "" ] || fail "fsdp=2 did not run"
+expect 0 "Speedup is over 4 GPUs with sharded parameters." --workload llama3_8b --machine 8xh100 --batch 8 \
+    --recompute full --steps 2 --mode fsdp --workers 4,8 -o few.csv
+expect 0 "Speedup is over one GPU in 8 micro-batches." --workload gpt2 --machine 8xa100 --batch-per-worker 256 --workers 1,8 \
+    --steps 2 --set sync.accumulate=8,16 -o few.csv
 expect 2 "one value of machine.file" --workload gpt2 --machine 8xh100,8xa100 --batch 64 --advise layout
 expect 0 "simulated" --workload gpt2 --machine 8xh100 --batch 64 --advise layout --for cost --max-points 10 -o few.csv
 expect 2 "64 replicas of 64 GPUs, 4096 in all" --workload llama3_70b --machine dgx_h100 --workers 64 --layout tp=8,fsdp=8 --batch 64

@@ -232,7 +232,7 @@ function showAnswer(row) {
     const staleness = row.staleness_mean > 0 ? ` Gradients are ${digits(row.staleness_mean)} updates old on average.` : "";
     const interval = row.throughput_low_per_s ? ` (95 %: ${digits(row.throughput_low_per_s)} to ${digits(row.throughput_high_per_s)})` : "";
     answer.replaceChildren(make("strong", {}, digits(row.throughput_per_s) + " samples/s"),
-        `${interval}, ${digits(row.speedup)} times one worker without exchange, with ${row.workers} worker${row.workers === 1 ? "" : "s"}, ${nameOf(row)}. ` +
+        `${interval}${row.speedup ? `, speedup ${digits(row.speedup)}` : ""}, with ${row.workers} worker${row.workers === 1 ? "" : "s"}, ${nameOf(row)}. ` +
         `A step takes ${seconds(row.step_mean_s)}: ${part}.${staleness}` +
         (row.memory_bytes > 0 ? ` Memory of a GPU: ${gigabytes(row.memory_bytes)}.` : "") +
         (row.usd_per_hour > 0 ? ` ${digits(row.usd_per_hour)} USD an hour, ${digits(row.usd_per_hour / row.throughput_per_s / 3600 * 1e6)} for a million samples.` : ""));
