@@ -441,17 +441,29 @@ static void put_alone(FILE *out, const dl_study *study, const dl_sweep *sweep)
     }
     if (slowest == NULL) return;
     const dl_costs *costs = &study->variants[slowest->variant].costs;
-    const double bucket_ns = dl_costs_step_ns(costs, (double)slowest->point.batch, "bucket");
-    const bool buckets = dl_mode_reduces_gradients(slowest->point.mode) && bucket_ns > 0;
+    const int64_t batch = slowest->point.batch, base_parts = slowest->baseline_parts;
+    const int64_t parts = (int64_t)slowest->point.option[DL_SYNC_ACCUMULATE];
+    const bool reduces = dl_mode_reduces_gradients(slowest->point.mode);
+    const double bucket_ns =
+        reduces ? dl_costs_step_ns(costs, (double)batch / (double)parts, "bucket") : 0;
+    const double slower_ns = dl_s_to_ns(slowest->mean.step_mean_s) * (1 - slowest->speedup);
+    const bool accumulates = reduces && parts > base_parts && bucket_ns < slower_ns / 2;
     fprintf(out,
             "1 worker with %s is %.3g times one without exchange: ", dl_point_mode(&slowest->point),
             slowest->speedup);
-    if (buckets) {
+    if (accumulates) {
+        fprintf(out, "%lld micro-batches of %lld samples take %s a step longer than %lld of %lld",
+                (long long)parts, (long long)(batch / parts), DL_NS_TEXT(slower_ns - bucket_ns),
+                (long long)base_parts, (long long)(batch / base_parts));
+    }
+    if (bucket_ns > 0) {
         fprintf(
             out,
-            "DistributedDataParallel copies gradients into buckets and back, %s a step, with one "
+            "%sDistributedDataParallel copies gradients into buckets and back, %s a step, with one "
             "process too\n",
-            DL_NS_TEXT(bucket_ns));
+            accumulates ? "; " : "", DL_NS_TEXT(bucket_ns));
+    } else if (accumulates) {
+        fputs("\n", out);
     } else {
         dl_parts_put(out, slowest, 0);
         fputs(" of its step\n", out);
