@@ -71,12 +71,18 @@ typedef struct last_use {
     bool is_counted; /* a class, in most_per_s of its links */
 } last_use;
 
-/* Entries are zero until a transfer uses them, so that untouched pages take no memory. */
+/* A link of the plan. */
+typedef struct link_use {
+    last_use last;     /* used only where most_per_s exceeds the capacity */
+    double most_per_s; /* bytes, with all classes at the full rate of their links */
+    int link;
+    int number; /* of the link in dl_plan_alone, + 1; 0 = none */
+} link_use;
+
 typedef struct uses {
-    last_use *classes;  /* [class_count] of the network */
-    last_use *links;    /* [link_count] used only where most_per_s exceeds the capacity */
-    double *most_per_s; /* [link_count] bytes, with all classes at the full rate of their links */
-    int *number;        /* [link_count] of the link in dl_plan_alone, + 1; 0 = none */
+    last_use *classes; /* [class_count] of the network; zero until a transfer uses them */
+    link_use *links;   /* [link_count] at number - 1 of the network, which has far more links */
+    int link_count;
 } uses;
 
 /* Tolerance for rounding of sums of rates. */
@@ -87,11 +93,14 @@ typedef struct uses {
 static void start_uses(uses *u, const dl_plan *plan)
 {
     const dl_network *network = plan->network;
-    const size_t links = (size_t)network->link_count;
-    u->classes = dl_calloc((size_t)network->class_count, sizeof *u->classes, "last transfers");
-    u->links = dl_calloc(links, sizeof *u->links, "last transfers");
-    u->most_per_s = dl_calloc(links, sizeof *u->most_per_s, "rates of links");
-    u->number = dl_calloc(links, sizeof *u->number, "links of a plan");
+    int64_t room = 0;
+    for (int t = 0; t < plan->transfer_count && room < network->link_count; t++)
+        if (moves_bytes(&plan->transfers[t]))
+            room += network->classes[plan->transfers[t].class].use_count;
+    if (room > network->link_count) room = network->link_count;
+    *u = (uses){.classes =
+                    dl_calloc((size_t)network->class_count, sizeof *u->classes, "last transfers"),
+                .links = dl_calloc((size_t)room, sizeof *u->links, "last transfers")};
     for (int t = 0; t < plan->transfer_count; t++) {
         const int class = plan->transfers[t].class;
         if (!moves_bytes(&plan->transfers[t]) || u->classes[class].is_counted) continue;
@@ -99,17 +108,23 @@ static void start_uses(uses *u, const dl_plan *plan)
         u->classes[class].is_counted = true;
         if (c->use_count == 0) continue;
         const double rate = dl_network_alone_rate(network, c);
-        for (int i = c->first_use; i < c->first_use + c->use_count; i++)
-            u->most_per_s[network->uses[i].link] += rate * network->uses[i].times;
+        for (int i = c->first_use; i < c->first_use + c->use_count; i++) {
+            int *number = &network->number[network->uses[i].link];
+            if (*number == 0) {
+                u->links[u->link_count].link = network->uses[i].link;
+                *number = ++u->link_count;
+            }
+            u->links[*number - 1].most_per_s += rate * network->uses[i].times;
+        }
     }
 }
 
-static void free_uses(uses *u)
+static void free_uses(uses *u, const dl_network *network)
 {
+    for (int i = 0; i < u->link_count; i++)
+        network->number[u->links[i].link] = 0;
     free(u->classes);
     free(u->links);
-    free(u->most_per_s);
-    free(u->number);
 }
 
 /* Whether the last transfer has ended when this one starts to move bytes. One that ends in the same
@@ -142,11 +157,12 @@ static bool use_links(dl_plan *plan, uses *u, int transfer, int64_t join_ns, int
     for (int i = c->first_use; i < c->first_use + c->use_count; i++) {
         const dl_use *use = &plan->network->uses[i];
         const double most = plan->network->capacity[use->link] * (1 + RELATIVE_TOLERANCE);
-        count_link(&plan->alone, &u->number[use->link], use->link, t->bytes * use->times);
-        if (u->most_per_s[use->link] <= most) continue;
-        possible &= is_over(plan, &u->links[use->link], transfer, join_ns);
-        u->links[use->link].transfer = transfer + 1;
-        u->links[use->link].end_ns = end_ns;
+        link_use *link = &u->links[plan->network->number[use->link] - 1];
+        count_link(&plan->alone, &link->number, use->link, t->bytes * use->times);
+        if (link->most_per_s <= most) continue;
+        possible &= is_over(plan, &link->last, transfer, join_ns);
+        link->last.transfer = transfer + 1;
+        link->last.end_ns = end_ns;
     }
     return possible;
 }
@@ -171,7 +187,7 @@ static bool walk_alone(dl_plan *plan)
         walk_past(&w, plan, t, end_ns);
     }
     free_walk(&w);
-    free_uses(&u);
+    free_uses(&u, plan->network);
     return possible;
 }
 

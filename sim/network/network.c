@@ -68,6 +68,7 @@ void dl_network_free(dl_network *network)
     free(network->left);
     free(network->open);
     free(network->link_stamp);
+    free(network->number);
     free(network->dirty);
     free(network->is_dirty);
     free(network->part_links);
@@ -109,6 +110,7 @@ static void grow_links(dl_network *network, int count)
     network->left = grow_zeros(network->left, old, n, sizeof(double), "capacities left");
     network->open = grow_zeros(network->open, old, n, sizeof(int64_t), "flows on links");
     network->link_stamp = grow_zeros(network->link_stamp, old, n, sizeof(int64_t), "link stamps");
+    network->number = grow_zeros(network->number, old, n, sizeof(int), "numbers of links");
     network->is_dirty = grow_zeros(network->is_dirty, old, n, sizeof(bool), "changed links");
     network->dirty = dl_realloc(network->dirty, n, sizeof(int), "changed links");
     network->part_links = dl_realloc(network->part_links, n, sizeof(int), "links of a component");

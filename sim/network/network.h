@@ -129,6 +129,7 @@ typedef struct dl_network {
     double *left;        /* [links] capacity without the fixed bundles, while solving */
     int64_t *open;       /* link crossings by flows of bundles not yet fixed */
     int64_t *link_stamp; /* [links] of the search that saw it last */
+    int *number;         /* [links] for who numbers some of them; zero in between */
     int *dirty;          /* [links] whose flows have changed */
     bool *is_dirty;      /* [links] */
     int *part_links;     /* [links] of the component at hand */
