@@ -186,25 +186,29 @@ static char *interval_of(const dl_variant *variant, double factor)
 static void add_calibrated(note_list *list, const dl_variant *variant)
 {
     const dl_calibrate *c = &variant->calibrated;
+    const bool finds = c->step_ns > 0;
+    char factor[32], *step = NULL;
     if (!(c->factor > 0)) return;
-    char *from =
-        c->step_ns > 0
-            ? dl_format("so that a step of %d worker%s with %lld samples each takes the measured "
-                        "%s",
-                        c->workers, c->workers > 1 ? "s" : "", (long long)c->samples,
-                        DL_NS_TEXT(c->step_ns))
-            : dl_strdup("as is given");
-    add(list,
-        dl_format("compute is %.3g times what %s, %s ([workload] calibrate); the same factor "
-                  "is taken for other batch sizes%s",
-                  c->factor,
-                  variant->scenario.model != NULL       ? "is estimated"
-                  : variant->scenario.samples_per_s > 0 ? "samples_per_s says"
-                                                        : "the cost file says",
-                  from,
-                  variant->is_calibrated_gpu ? ""
-                                             : " and for this model of GPU, whose interval stays"));
-    free(from);
+    snprintf(factor, sizeof factor, "%.3g", c->factor);
+    const bool scales = strcmp(factor, "1") != 0;
+    const char *says = variant->scenario.model != NULL       ? "is estimated"
+                       : variant->scenario.samples_per_s > 0 ? "samples_per_s says"
+                                                             : "the cost file says";
+    const char *of_others =
+        variant->is_calibrated_gpu ? "" : " and for this model of GPU, whose interval stays";
+    if (finds)
+        step = dl_format("a step of %d worker%s with %lld samples each takes the measured %s",
+                         c->workers, c->workers > 1 ? "s" : "", (long long)c->samples,
+                         DL_NS_TEXT(c->step_ns));
+    if (scales) {
+        add(list, dl_format("compute is %s times what %s, %s%s ([workload] calibrate); the same "
+                            "factor is taken for other batch sizes%s",
+                            factor, says, finds ? "so that " : "as is given", finds ? step : "",
+                            of_others));
+    } else if (finds) {
+        add(list, dl_format("compute is what %s: %s ([workload] calibrate)", says, step));
+    }
+    free(step);
 }
 
 static void add_scaling(note_list *list, const dl_variant *variant)
