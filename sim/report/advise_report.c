@@ -306,9 +306,9 @@ static void print_searched(FILE *out, const dl_advice *advice)
         fprintf(text, " Left out, %s: %zu", left_out_words[o], counts[o]);
         if (fastest[o] != NULL) {
             char point[512];
-            fprintf(text, ", the fastest of them %s, %.0f samples/s",
+            fprintf(text, ", the fastest of them %s, %s samples/s",
                     advised_text(point, sizeof point, advice, fastest[o]),
-                    fastest[o]->row.mean.throughput_per_s);
+                    DL_RATE_TEXT(fastest[o]->row.mean.throughput_per_s));
         }
         fputs(".", text);
     }
@@ -438,8 +438,9 @@ static void print_more(FILE *out, const dl_advice *advice, const dl_advised *bes
                 more->row.error != NULL ? more->row.error : left_out_words[more->out]);
     } else {
         const dl_advice_pair pair = dl_advice_compare(advice, best, more);
-        fprintf(l.out, "%s: %.0f samples/s; the advised point has ",
-                advised_text(text, sizeof text, advice, more), more->row.mean.throughput_per_s);
+        fprintf(l.out, "%s: %s samples/s; the advised point has ",
+                advised_text(text, sizeof text, advice, more),
+                DL_RATE_TEXT(more->row.mean.throughput_per_s));
         put_pair(l.out, advice, &pair);
         fputs(". ", l.out);
         dl_explain_growth(l.out, &best->row, &more->row);

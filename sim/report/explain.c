@@ -169,9 +169,9 @@ void dl_explain_growth(FILE *out, const dl_row *from, const dl_row *to)
 static void put_enough(FILE *out, const dl_explanation *x)
 {
     const dl_row *best = &x->sweep->rows[x->best], *enough = &x->sweep->rows[x->enough];
-    fprintf(out, "Of the simulated numbers, %d %s %s the highest throughput, %.0f samples/s",
+    fprintf(out, "Of the simulated numbers, %d %s %s the highest throughput, %s samples/s",
             best->point.workers, workers_text(best), best->point.workers == 1 ? "gives" : "give",
-            best->mean.throughput_per_s);
+            DL_RATE_TEXT(best->mean.throughput_per_s));
     if (enough != best) {
         fprintf(out, "; %d %s %.0f %% of it", enough->point.workers,
                 enough->point.workers == 1 ? "reaches" : "reach",
@@ -196,7 +196,7 @@ static void put_first(FILE *out, const dl_explanation *x)
     fprintf(out, "The %s of all points: %d %s (%s), ", timed ? "first at the target" : "fastest",
             first->point.workers, workers_text(first), x->labels[x->first]);
     if (timed) fprintf(out, "in %.4g hours, ", target_s / SECONDS_PER_HOUR);
-    fprintf(out, "%.0f samples/s, ", first->mean.throughput_per_s);
+    fprintf(out, "%s samples/s, ", DL_RATE_TEXT(first->mean.throughput_per_s));
     if (timed && !isnan(above_s)) {
         fprintf(out, "in %.2f times the time", target_s / above_s);
     } else {
@@ -582,8 +582,8 @@ static void put_gains_text(FILE *out, const dl_gains *gains)
     put_gains_sentence(out, gains);
     const size_t shown = gains->count < GAINS_SHOWN ? gains->count : GAINS_SHOWN;
     const dl_column_table table = DL_COLUMN_TABLE(gain_columns, gains->all, shown);
-    fprintf(out, "Throughput if one thing were different, over %.0f samples/s as it is:\n",
-            gains->per_s);
+    fprintf(out, "Throughput if one thing were different, over %s samples/s as it is:\n",
+            DL_RATE_TEXT(gains->per_s));
     dl_columns_print(out, &table, (size_t)dl_wrap_columns(out));
 }
 

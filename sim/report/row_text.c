@@ -1,9 +1,11 @@
 #include "sim/report/row_text.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/columns.h"
 
 double dl_report_error_frac(const dl_row *row, const dl_measured *measured)
 {
@@ -87,6 +89,15 @@ char *dl_report_short_note(const dl_sweep *sweep)
         "steps",
         count, sweep->row_count, 100 * DL_REPORT_TAIL_FRAC, 100 * worst->mean.tail_frac,
         dl_point_text(text, sizeof text, &worst->point));
+}
+
+const char *dl_rate_text(char text[DL_RATE_BYTES], double per_s)
+{
+    static const dl_column rate = {.form = DL_FORM_RATE};
+    char *number = dl_column_number_text(&rate, per_s);
+    snprintf(text, DL_RATE_BYTES, "%s", number);
+    free(number);
+    return text;
 }
 
 void dl_parts_sort(const double *size, dl_part *order)

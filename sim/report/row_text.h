@@ -40,6 +40,11 @@ void dl_report_marks_explain(FILE *out, const char *used, const char *before, co
 /* Parts of a row's time below this are left out of texts. */
 #define DL_PART_SHOWN_FRAC 0.005 /* of a step: smallest part that is named */
 
+/* Samples a second as tables have them, "1.623" or "4351", in text[DL_RATE_BYTES]; returns text. */
+#define DL_RATE_BYTES 32
+const char *dl_rate_text(char text[DL_RATE_BYTES], double per_s);
+#define DL_RATE_TEXT(per_s) dl_rate_text((char[DL_RATE_BYTES]){0}, per_s)
+
 /* Sorts the parts by falling size[DL_PART_COUNT] into order[DL_PART_COUNT]. */
 void dl_parts_sort(const double *size, dl_part *order);
 

@@ -189,6 +189,8 @@ expect 0 "Speedup is over one worker of fsdp=4." --workload llama3_8b --machine 
 [ "$(column several.csv throughput_per_s)" != "" ] || fail "fsdp=2 did not run"
 expect 0 "Speedup is over 4 GPUs with sharded parameters." --workload llama3_8b --machine 8xh100 --batch 8 \
     --recompute full --steps 2 --mode fsdp --workers 4,8 -o few.csv
+expect 0 "highest throughput, 4." --workload llama3_8b --machine 8xh100 --batch 8 --recompute full --steps 2 --mode fsdp \
+    --workers 4,8 --explain -o few.csv
 # What is slow with one worker that accumulates: 8 passes, and not the copies of DistributedDataParallel alone.
 expect 0 "8 micro-batches of 4 samples take" --workload gpt2 --machine 8xa100 --batch-per-worker 32 --workers 1 --steps 2 \
     --set sync.accumulate=8 -o few.csv

@@ -93,6 +93,16 @@ static void workers_that_share_cores_are_a_series(void **state)
     forget(&e);
 }
 
+/* Rates below 1000 have four digits, as in tables: one sample in 2 s. */
+static void small_rates_keep_their_digits(void **state)
+{
+    (void)state;
+    char text[DL_RATE_BYTES];
+    assert_string_equal(dl_rate_text(text, 1.62345), "1.623");
+    assert_string_equal(dl_rate_text(text, 0.5), "0.5");
+    assert_string_equal(dl_rate_text(text, 6612.4), "6612");
+}
+
 static void a_row_can_be_chosen(void **state)
 {
     (void)state;
@@ -181,6 +191,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gains_are_those_of_the_step_s_sum),
         cmocka_unit_test(workers_that_share_cores_are_a_series),
+        cmocka_unit_test(small_rates_keep_their_digits),
         cmocka_unit_test(a_row_can_be_chosen),
         cmocka_unit_test(both_renderings_say_the_same),
         cmocka_unit_test(results_have_the_dominant_part),
