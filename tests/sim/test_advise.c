@@ -56,11 +56,13 @@ static const char *price = "price_usd_per_hour = 1\n";
 static int steps = 60;
 static const char *slowdown = "1"; /* of computing beside collectives */
 
+/* `config` NULL: unlimited. */
 static dl_status try_advice(dl_advice *advice, const made *m, const dl_advice_config *config,
                             dl_error *err)
 {
     char text[2048];
     dl_study study = {0};
+    const dl_advice_config all = unlimited();
     snprintf(text, sizeof text, machine_text, m->nodes, price, m->gpus - 1);
     write_text(MACHINE, text);
     snprintf(text, sizeof text, costs_text, m->fixed_ns, m->dispatch_ns, slowdown);
@@ -71,7 +73,7 @@ static dl_status try_advice(dl_advice *advice, const made *m, const dl_advice_co
              steps, MACHINE, m->scenario, COSTS);
     dl_status status = dl_study_read_text(&study, "s.ini", text, strlen(text), err);
     if (status == DL_OK) status = dl_study_read_costs(&study, err);
-    if (status == DL_OK) status = dl_advise(advice, &study, config, err);
+    if (status == DL_OK) status = dl_advise(advice, &study, config != NULL ? config : &all, err);
     dl_study_free(&study);
     remove(MACHINE);
     remove(COSTS);
@@ -131,8 +133,7 @@ static const made host_bound = {
 static void the_best_number_of_gpus_is_inside(void **state)
 {
     (void)state;
-    const dl_advice_config config = unlimited();
-    dl_advice advice = advise(&host_bound, &config);
+    dl_advice advice = advise(&host_bound, NULL);
     assert_int_equal(advice.config.max_batch, 16);
     assert_int_equal(advice.config.max_interval, 1);
     assert_true(advice.config.max_staleness == 0);
@@ -158,13 +159,16 @@ static void the_best_number_of_gpus_is_inside(void **state)
     dl_advice_free(&advice);
 }
 
+static const made large_of_two = {
+    "0", 0, 1, 2,
+    "workers = 2\n[sync]\nmode = allreduce\n[workload]\nbatch = 8\nparameter_bytes = 100MB"};
+
 /* 16 samples do not fit into one GPU but in two micro-batches of 8. */
 static void what_does_not_fit_is_out(void **state)
 {
     (void)state;
     const made m = {"0", 0, 1, 1, "workers = 1\n[workload]\nbatch = 16"};
-    const dl_advice_config config = unlimited();
-    dl_advice advice = advise(&m, &config);
+    dl_advice advice = advise(&m, NULL);
     assert_true(left_out(&advice, DL_OUT_MEMORY) >= 1);
     assert_true(best_of(&advice)->row.point.option[DL_SYNC_ACCUMULATE] == 2);
     dl_advice_free(&advice);
@@ -176,15 +180,11 @@ static void what_does_not_fit_is_out(void **state)
 static void a_server_is_not_ahead_by_what_is_assumed(void **state)
 {
     (void)state;
-    const made m = {"0", 0, 1, 2,
-                    "workers = 2\n[sync]\nmode = allreduce\n[workload]\nbatch = 8\n"
-                    "parameter_bytes = 100MB"};
     const made behind = {"0", 0, 1, 2,
                          "workers = 2\n[sync]\nmode = allreduce\n[exchange]\nslows = exchange\n"
                          "[workload]\nbatch = 8\nparameter_bytes = 100MB"};
-    const dl_advice_config config = unlimited();
     slowdown = "1.5";
-    dl_advice advice = advise(&m, &config);
+    dl_advice advice = advise(&large_of_two, NULL);
     const dl_advised *best = best_of(&advice), *second = &advice.points[advice.best[1]];
     assert_ptr_equal(best->row.point.mode, &dl_mode_allreduce);
     assert_ptr_equal(second->row.point.mode, &dl_mode_ps);
@@ -194,7 +194,7 @@ static void a_server_is_not_ahead_by_what_is_assumed(void **state)
     assert_contains(text, "them. On the same terms all-reduce would have");
     free(text);
     dl_advice_free(&advice);
-    advice = advise(&behind, &config);
+    advice = advise(&behind, NULL);
     slowdown = "1";
     assert_ptr_equal(best_of(&advice)->row.point.mode, &dl_mode_allreduce);
     dl_advice_free(&advice);
@@ -207,13 +207,9 @@ static void a_server_is_not_ahead_by_what_is_assumed(void **state)
 static void copies_through_host_memory_go_alike(void **state)
 {
     (void)state;
-    const made m = {"0", 0, 1, 2,
-                    "workers = 2\n[sync]\nmode = allreduce\n[workload]\nbatch = 8\n"
-                    "parameter_bytes = 100MB"};
-    const dl_advice_config config = unlimited();
     const char *usual = price;
     price = "[shm]\nbytes_per_s = 50GB/s\n";
-    dl_advice advice = advise(&m, &config);
+    dl_advice advice = advise(&large_of_two, NULL);
     const dl_advised *best = best_of(&advice), *second = &advice.points[advice.best[1]];
     assert_ptr_equal(best->row.point.mode, &dl_mode_allreduce);
     assert_ptr_equal(second->row.point.mode, &dl_mode_ps);
@@ -223,7 +219,7 @@ static void copies_through_host_memory_go_alike(void **state)
     free(text);
     dl_advice_free(&advice);
     price = "staged_bytes_per_s = 1000GB/s\n[shm]\nbytes_per_s = 50GB/s\n";
-    advice = advise(&m, &config);
+    advice = advise(&large_of_two, NULL);
     price = usual;
     best = best_of(&advice);
     assert_ptr_equal(best->row.point.mode, &dl_mode_ps);
@@ -236,13 +232,9 @@ static void copies_through_host_memory_go_alike(void **state)
 static void the_usual_one_is_advised_of_two_alike(void **state)
 {
     (void)state;
-    const made m = {"0", 0, 1, 2,
-                    "workers = 2\n[sync]\nmode = allreduce\n[workload]\nbatch = 8\n"
-                    "parameter_bytes = 100MB"};
-    const dl_advice_config config = unlimited();
     const char *usual = price;
     price = "staged_bytes_per_s = 200GB/s\n[shm]\nbytes_per_s = 90GB/s (5GB/s to 2000GB/s)\n";
-    dl_advice advice = advise(&m, &config);
+    dl_advice advice = advise(&large_of_two, NULL);
     price = usual;
     const dl_advised *best = best_of(&advice), *ahead = &advice.points[advice.best[1]];
     const dl_advice_pair pair = dl_advice_compare(&advice, ahead, best);
@@ -264,8 +256,7 @@ static void other_modes_come_before_fewer_gpus(void **state)
     const made m = {"1000000", 0, 1, 8,
                     "workers = 1, 8\n[sync]\nmode = allreduce\n[workload]\nbatch_per_worker = 4\n"
                     "parameter_bytes = 60MB"};
-    const dl_advice_config config = unlimited();
-    dl_advice advice = advise(&m, &config);
+    dl_advice advice = advise(&m, NULL);
     size_t average = DL_ADVICE_BEST, fewer = DL_ADVICE_BEST;
     for (size_t i = advice.best_count; i-- > 0;) {
         const dl_point *point = &advice.points[advice.best[i]].row.point;
@@ -284,17 +275,16 @@ static void the_largest_batch_that_fits_is_said(void **state)
 {
     (void)state;
     const made m = {"0", 0, 1, 2, "workers = 2\n[workload]\nbatch = 1600"};
-    const dl_advice_config config = unlimited();
     dl_advice advice = {0};
     dl_error err = {0};
-    assert_int_equal(try_advice(&advice, &m, &config, &err), DL_ERR_UNFIT);
+    assert_int_equal(try_advice(&advice, &m, NULL, &err), DL_ERR_UNFIT);
     assert_contains(err.text, "no point fits; the nearest (2 GPUs, batch 1600, ");
     assert_contains(err.text, "accumulate 8");
     assert_contains(err.text, "does not fit: a GPU needs 10.0 GB of 1.00 GB");
     assert_contains(err.text, "there, a batch of 144 (72 per GPU) is the largest that fits");
     const made larger = {"0", 0, 1, 1,
                          "workers = 1\n[workload]\nbatch = 16\nparameter_bytes = 2GB"};
-    assert_int_equal(try_advice(&advice, &larger, &config, &err), DL_ERR_UNFIT);
+    assert_int_equal(try_advice(&advice, &larger, NULL, &err), DL_ERR_UNFIT);
     assert_contains(err.text, "does not fit either");
 }
 
@@ -420,8 +410,7 @@ static void a_batch_beyond_its_limit_is_said(void **state)
     (void)state;
     const made m = {"4000000", 0, 1, 4,
                     "workers = 4\n[sync]\nmode = allreduce\n[workload]\nbatch = 8"};
-    const dl_advice_config config = unlimited();
-    dl_advice advice = advise(&m, &config);
+    dl_advice advice = advise(&m, NULL);
     assert_int_equal(best_of(&advice)->row.point.batch, 8);
     assert_true(advice.beyond_count >= 1);
     const dl_advised *beyond = &advice.points[advice.beyond[0]];
@@ -440,8 +429,7 @@ static void what_gains_little_beyond_a_limit_is_not_said(void **state)
     for (int large = 0; large < 2; large++) {
         const made m = {fixed_ns[large], 0, 1, 4,
                         "workers = 4\n[sync]\nmode = allreduce\n[workload]\nbatch = 8"};
-        const dl_advice_config config = unlimited();
-        dl_advice advice = advise(&m, &config);
+        dl_advice advice = advise(&m, NULL);
         int said = 0;
         for (size_t i = 0; i < advice.beyond_count; i++)
             said += advice.points[advice.beyond[i]].out == DL_OUT_BATCH;
@@ -566,9 +554,8 @@ static void what_cannot_be_searched_is_refused(void **state)
 static void few_steps_are_enough(void **state)
 {
     (void)state;
-    const dl_advice_config config = unlimited();
     steps = 12;
-    dl_advice advice = advise(&host_bound, &config);
+    dl_advice advice = advise(&host_bound, NULL);
     steps = 60;
     assert_int_equal(best_of(&advice)->row.point.workers, 4);
     dl_advice_free(&advice);
