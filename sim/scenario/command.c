@@ -587,6 +587,14 @@ static bool are_exchange(const char *files, const char *folder)
     return are;
 }
 
+/* Whether the times come from a network or a rate. A cost file, which may be a pipe, is read ahead
+ * only then. */
+static bool has_estimate(const char *text)
+{
+    return dl_ini_text_line(text, "workload", "model") != NULL ||
+           dl_ini_text_line(text, "workload", "samples_per_s") != NULL;
+}
+
 /* Sources of times: one on the command line replaces those of the file. Costs of exchange stay, or come
  * beside. */
 static void remove_other_sources(char **text, const dl_scenario_command *command,
@@ -597,9 +605,9 @@ static void remove_other_sources(char **text, const dl_scenario_command *command
     const bool others =
         given(command, "workload") != NULL || given(command, "samples-per-s") != NULL;
     char *own = dl_ini_text_value(*text, "workload", "costs");
-    const bool added = are_exchange(costs, NULL), kept = others && are_exchange(own, folder);
+    const bool kept = others && are_exchange(own, folder);
     free(own);
-    if (!others && (costs == NULL || added)) return;
+    if (!others && (costs == NULL || !has_estimate(*text) || are_exchange(costs, NULL))) return;
     for (size_t i = 0; i < DL_SCENARIO_OPTIONS; i++)
         if (dl_names_find(rows[i].option, sources, DL_LENGTH(sources)) >= 0 &&
             !(kept && strcmp(rows[i].option, "costs") == 0))
