@@ -24,6 +24,15 @@ typedef struct marked {
     size_t count;
 } marked;
 
+bool dl_is_in_timed_step(const dl_step_line *line, const uint8_t *timed, int64_t time_ns)
+{
+    size_t after = 0;
+    DL_BISECT(after, line->count, line->steps[after].start_ns <= time_ns);
+    if (after == 0 || !timed[after - 1]) return false;
+    const dl_activity_step *step = &line->steps[after - 1];
+    return time_ns < step->start_ns + step->duration_ns;
+}
+
 /* Collectives of a step, one entry for each kind and size of group. */
 typedef struct list {
     dl_traced_collective *items; /* [count] names borrowed from the instances */

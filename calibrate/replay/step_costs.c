@@ -610,20 +610,6 @@ static dl_status take_host(taking *t, unsigned works, dl_step_costs *costs, dl_e
     return DL_OK;
 }
 
-bool dl_is_in_timed_step(const dl_step_line *line, const uint8_t *timed, int64_t time_ns)
-{
-    size_t after = 0;
-    DL_BISECT(after, line->count, line->steps[after].start_ns <= time_ns);
-    if (after == 0 || !timed[after - 1]) return false;
-    const dl_activity_step *step = &line->steps[after - 1];
-    return time_ns < step->start_ns + step->duration_ns;
-}
-
-double dl_profiled_operator_ns(const dl_trace *trace)
-{
-    return dl_trace_meta(trace, "record_shapes") != NULL ? 1300 : 700;
-}
-
 /* Of a step, in traces of PyTorch's profiler; 0 in others, whose ranges are few. */
 static double operators_of(const taking *t)
 {

@@ -1,178 +1,15 @@
 #include "sim/scenario/machine_catalogue.h"
 
-#include <dirent.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/alloc.h"
-#include "common/ini.h"
 #include "common/install.h"
-#include "common/machine_shm.h"
 #include "common/names.h"
 #include "common/rows.h"
 #include "sim/scenario/machine_catalogue_internal.h"
-
-/* --- the tables ------------------------------------------------------------------------------ */
-
-void dl_machine_tables_free(dl_machine_tables *t)
-{
-    dl_csv_free(&t->gpus);
-    dl_csv_free(&t->instances);
-}
-
-static dl_status read_table(dl_csv *csv, const char *file, const char *const *columns,
-                            dl_error *err)
-{
-    char *folder = dl_share_path("scenarios/machines"), *path = dl_format("%s/%s", folder, file);
-    dl_status status = dl_csv_read(csv, path, err);
-    for (size_t c = 0; columns[c] != NULL && status == DL_OK; c++) {
-        if (dl_csv_column(csv, columns[c]) >= 0) continue;
-        status = dl_error_set_at(err, DL_ERR_DATA, path, 0, "no column %s", columns[c]);
-    }
-    free(path);
-    free(folder);
-    return status;
-}
-
-/* Links of a bus: rates of copies from other machine files, with their sources. */
-const dl_machine_bus dl_machine_buses[DL_MACHINE_BUSES] = {
-    {"pcie3x8",
-     "; Half of a measured x16 slot.\n"
-     "[link pcie3x8]\nbytes_per_s = 6.2GB/s, assumed\nlatency_ns = 1us, assumed\n",
-     "30.6GB/s, assumed", "76.8GB/s, assumed", DL_PCIE3_X8_BYTES_PER_S},
-    {"pcie3x16",
-     "; bandwidthTest, pinned, V100-PCIE: superbenchmark tests/data, cuda_memory_h2d_bw.log.\n"
-     "[link pcie3x16]\nbytes_per_s = 12.4GB/s, measured\nlatency_ns = 1us, assumed\n",
-     "30.6GB/s, assumed", "76.8GB/s, assumed", DL_PCIE3_X16_BYTES_PER_S},
-    {"pcie4x16",
-     "; One way and both ways, DGX A100: superbenchmark tests/data, gpu_copy_bw.log.\n"
-     "[link pcie4x16]\nbytes_per_s = 26.2GB/s, measured\nduplex_bytes_per_s = 49.4GB/s, measured\n"
-     "latency_ns = 1us, assumed\n",
-     "76GB/s, assumed", "204.8GB/s, assumed", DL_PCIE4_X16_BYTES_PER_S},
-    {"pcie5x16",
-     "; nvbandwidth, H100: NVIDIA/nvbandwidth, thread 24, device_to_host_memcpy_sm.\n"
-     "[link pcie5x16]\nbytes_per_s = 52.8GB/s, measured\nlatency_ns = 1us, assumed\n",
-     "96GB/s, assumed", "307.2GB/s, assumed", DL_PCIE5_X16_BYTES_PER_S},
-};
-
-const dl_machine_bus *dl_machine_find_bus(const char *name)
-{
-    for (size_t b = 0; b < DL_MACHINE_BUSES; b++)
-        if (strcmp(dl_machine_buses[b].name, name) == 0) return &dl_machine_buses[b];
-    return NULL;
-}
-
-const char *dl_machine_cell(const dl_csv *csv, size_t row, const char *column)
-{
-    return dl_csv_cell(csv, row, (size_t)dl_csv_column(csv, column));
-}
-
-/* Whether `name` is a word of `words`. */
-static bool has_word(const char *words, const char *name)
-{
-    char *copy = dl_strdup(words), *rest = NULL;
-    bool found = false;
-    for (char *word = strtok_r(copy, " ", &rest); word != NULL && !found;
-         word = strtok_r(NULL, " ", &rest)) {
-        found = dl_machine_same_name(word, name);
-    }
-    free(copy);
-    return found;
-}
-
-int dl_machine_row(const dl_csv *csv, const char *name)
-{
-    const int also = dl_csv_column(csv, "also");
-    for (size_t r = 0; r < csv->rows; r++) {
-        if (dl_machine_same_name(dl_machine_cell(csv, r, "name"), name)) return (int)r;
-        if (also >= 0 && has_word(dl_csv_cell(csv, r, (size_t)also), name)) return (int)r;
-    }
-    return -1;
-}
-
-double dl_machine_rate(const dl_csv *csv, size_t row, const char *column)
-{
-    dl_quantity rate = {0};
-    const char *text = dl_machine_cell(csv, row, column);
-    if (text[0] == '\0' ||
-        dl_quantity_parse(text, DL_DIMENSION_BYTES_PER_S, &rate, NULL) != DL_OK) {
-        return 0;
-    }
-    return rate.value;
-}
-
-static dl_status refuse(const dl_csv *csv, size_t row, const char *column, dl_error *err)
-{
-    return dl_error_set_at(err, DL_ERR_DATA, csv->path, csv->lines[row], "%s: unexpected '%s'",
-                           column, dl_machine_cell(csv, row, column));
-}
-
-static bool has_rate(const dl_csv *csv, size_t row, const char *column)
-{
-    return dl_machine_cell(csv, row, column)[0] == '\0' || dl_machine_rate(csv, row, column) > 0;
-}
-
-/* Checks that all names used in rows exist, so that every row makes a machine. */
-static dl_status check_tables(const dl_machine_tables *t, dl_error *err)
-{
-    for (size_t r = 0; r < t->gpus.rows; r++) {
-        if (dl_machine_find_bus(dl_machine_cell(&t->gpus, r, "bus")) == NULL)
-            return refuse(&t->gpus, r, "bus", err);
-        if (!has_rate(&t->gpus, r, "fabric_rate")) return refuse(&t->gpus, r, "fabric_rate", err);
-        if (!has_rate(&t->gpus, r, "bridge_rate")) return refuse(&t->gpus, r, "bridge_rate", err);
-    }
-    for (size_t r = 0; r < t->instances.rows; r++) {
-        const dl_csv *csv = &t->instances;
-        const char *bus = dl_machine_cell(csv, r, "bus");
-        if (dl_machine_row(&t->gpus, dl_machine_cell(csv, r, "gpu")) < 0)
-            return refuse(csv, r, "gpu", err);
-        if (strtol(dl_machine_cell(csv, r, "gpus"), NULL, 10) < 1)
-            return refuse(csv, r, "gpus", err);
-        if (bus[0] != '\0' && dl_machine_find_bus(bus) == NULL) return refuse(csv, r, "bus", err);
-        if (!has_rate(csv, r, "nic_rate")) return refuse(csv, r, "nic_rate", err);
-    }
-    return DL_OK;
-}
-
-dl_status dl_machine_tables_read(dl_machine_tables *t, dl_error *err)
-{
-    static const char *const gpus[] = {
-        "name",        "also",        "title", "memory", "capability", "clock", "memory_rate",
-        "fp32",        "tf32",        "fp16",  "bf16",   "fp8",        "bus",   "fabric",
-        "fabric_rate", "bridge_rate", "board", "peer",   "source",     NULL};
-    static const char *const instances[] = {
-        "name", "title",    "gpu",         "gpus",  "bus",        "cores",  "memory",
-        "nics", "nic_rate", "nic_latency", "price", "price_date", "source", NULL};
-    *t = (dl_machine_tables){0};
-    dl_status status = read_table(&t->gpus, "gpus.csv", gpus, err);
-    if (status == DL_OK) status = read_table(&t->instances, "instances.csv", instances, err);
-    if (status == DL_OK) status = check_tables(t, err);
-    if (status != DL_OK) dl_machine_tables_free(t);
-    return status;
-}
-
-/* --- files and opening ----------------------------------------------------------------------- */
-
-size_t dl_machine_files(char ***names)
-{
-    struct dirent **entries = NULL;
-    char *folder = dl_share_path("scenarios/machines");
-    const int found = scandir(folder, &entries, NULL, alphasort);
-    size_t count = 0;
-    free(folder);
-    *names = dl_calloc(found > 0 ? (size_t)found : 0, sizeof **names, "names of machines");
-    for (int i = 0; i < found; i++) {
-        const char *name = entries[i]->d_name;
-        if (dl_ends_with(name, ".ini")) {
-            (*names)[count++] = dl_format("%.*s", (int)strlen(name) - 4, name);
-        }
-        free(entries[i]);
-    }
-    free(entries);
-    return count;
-}
 
 char *dl_machine_usual(const char *gpu, int count)
 {
@@ -185,18 +22,6 @@ char *dl_machine_usual(const char *gpu, int count)
         dl_machine_tables_free(&t);
     }
     return name != NULL ? name : dl_format("%dx%s", count, gpu);
-}
-
-char *dl_machine_file(const char *name)
-{
-    char *folder = dl_share_path("scenarios/machines"), *file = NULL;
-    char **names = NULL;
-    const size_t count = dl_machine_files(&names);
-    for (size_t i = 0; i < count && file == NULL; i++)
-        if (dl_machine_same_name(names[i], name)) file = dl_format("%s/%s.ini", folder, names[i]);
-    dl_ini_free_list(names, count);
-    free(folder);
-    return file;
 }
 
 char *dl_machine_own_name(const char *path)

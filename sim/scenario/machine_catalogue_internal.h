@@ -1,5 +1,5 @@
-/* Parts of the catalogue of machines: the tables, the files and their lists (machine_catalogue.c),
- * the meaning of names (machine_names.c), and the text of the machine meant (machine_text.c). */
+/* Parts of the catalogue of machines: the tables, the files and the meaning of names
+ * (machine_names.c), and the text of the machine meant (machine_text.c). */
 #ifndef DL_SIM_MACHINE_CATALOGUE_INTERNAL_H
 #define DL_SIM_MACHINE_CATALOGUE_INTERNAL_H
 
@@ -9,8 +9,6 @@
 #define DL_BOX_GPUS_MAX 16
 #define DL_RACK_GPUS_MAX 72 /* of an instance */
 #define DL_BOX_KINDS_MAX 16 /* of nodes */
-
-/* --- machine_catalogue.c --- */
 
 typedef struct dl_machine_tables {
     dl_csv gpus, instances;
@@ -45,8 +43,6 @@ const dl_machine_bus *dl_machine_find_bus(const char *name);
 /* Names of the machine files without ".ini", sorted, freed by the caller. */
 size_t dl_machine_files(char ***names);
 
-/* --- machine_names.c --- */
-
 /* GPUs of one model. */
 typedef struct dl_wanted_gpus {
     long count;
@@ -72,9 +68,6 @@ typedef struct dl_wanted_machine {
     int kind_count; /* >= 1, of an instance and a file 1 */
     bool counted;   /* the name has the number of nodes, all of one kind */
 } dl_wanted_machine;
-
-/* Compares names ignoring case, '_' and '-': RTX-3090 is rtx3090, v100pcie is v100_pcie. */
-bool dl_machine_same_name(const char *a, const char *b);
 
 /* Finds the meaning of a name. DL_ERR_NAME for an unknown one, with the nearest; DL_ERR_RANGE for
  * counts. */
