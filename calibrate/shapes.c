@@ -85,7 +85,7 @@ typedef struct problem {
     size_t count, without; /* left out: `without`, count: none */
 } problem;
 
-double dl_shape_fit_ns(const dl_shape_fit *fit, const dl_shape_product *product)
+static double fit_ns(const dl_shape_fit *fit, const dl_shape_product *product)
 {
     const dl_product_rates rates = {.flop_per_s = {.value = fit->flop_per_s.value},
                                     .bytes_per_s = {.value = fit->bytes_per_s.value},
@@ -113,7 +113,7 @@ static double sum_of_squares(const gsl_vector *logs, void *user)
     for (size_t i = 0; i < p->count; i++) {
         const dl_shape_time *time = p->times[i];
         if (i == p->without) continue;
-        const double off = log(dl_shape_fit_ns(&fit, &time->product) / time->time_ns.value);
+        const double off = log(fit_ns(&fit, &time->product) / time->time_ns.value);
         sum += off * off;
     }
     for (int n = 0; n < NUMBERS; n++) { /* outside of the ranges it rises again */
@@ -247,7 +247,7 @@ static dl_shape_errors judge(const dl_shapes *shapes, int pass)
         const dl_shape_time *time = &shapes->times[i];
         if (time->step_count == 0 || is_spread(shapes, &time->product)) continue;
         if (pass >= 0 && time->product.pass != (dl_product_pass)pass) continue;
-        add_error(&list, i, dl_shape_fit_ns(&shapes->passes[time->product.pass], &time->product),
+        add_error(&list, i, fit_ns(&shapes->passes[time->product.pass], &time->product),
                   time->time_ns.value, (double)time->step_count);
     }
     return end_errors(&list);
@@ -281,7 +281,7 @@ static dl_status fit_pass(dl_shapes *shapes, dl_product_pass pass, dl_error *err
             const dl_shape_time *time = times[p.without];
             search(&p, logs[p.without]);
             const dl_shape_fit other = fit_at(logs[p.without]);
-            add_error(&inside, places[p.without], dl_shape_fit_ns(&other, &time->product),
+            add_error(&inside, places[p.without], fit_ns(&other, &time->product),
                       time->time_ns.value, 1);
         }
         fit->inside = end_errors(&inside);

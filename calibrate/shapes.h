@@ -65,9 +65,6 @@ typedef struct dl_shapes {
 dl_status dl_shapes_fit(dl_shapes *shapes, const dl_trace *trace, dl_error *err) DL_MUST_CHECK;
 void dl_shapes_free(dl_shapes *shapes);
 
-/* Time in ns by a fit. */
-double dl_shape_fit_ns(const dl_shape_fit *fit, const dl_shape_product *product);
-
 void dl_shapes_print(const dl_shapes *shapes, FILE *out);
 
 /* Writes the text of a machine file, which the caller frees: `base`, the text of one, with the

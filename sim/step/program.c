@@ -45,20 +45,6 @@ void dl_program_add_after(dl_program *program, uint32_t to, uint32_t from)
     dl_program_add_edge(program, &(dl_task_edge){.from = from, .to = to});
 }
 
-uint32_t dl_program_add_group(dl_program *program, const uint32_t *tasks, size_t count,
-                              int64_t duration_ns)
-{
-    const uint32_t id = (uint32_t)program->group_count;
-    DL_APPEND(program->groups, program->group_count, "groups of tasks") =
-        (dl_task_group){(uint32_t)count, duration_ns};
-    for (size_t i = 0; i < count; i++) {
-        DL_ASSERT(program->tasks[tasks[i]].group == DL_TASK_NONE, "task %u is in a group",
-                  tasks[i]);
-        program->tasks[tasks[i]].group = id;
-    }
-    return id;
-}
-
 void dl_program_close(dl_program *p)
 {
     p->first_edge = dl_calloc(p->task_count + 2, sizeof *p->first_edge, "tasks");

@@ -34,7 +34,7 @@ typedef struct dl_task {
     int64_t spacing_ns;          /* >= 0 */
     int64_t issue_ns, issued_ns; /* >= 0 */
     uint32_t lane;
-    uint32_t group; /* or DL_TASK_NONE; set by dl_program_add_group */
+    uint32_t group; /* or DL_TASK_NONE */
     int32_t slot;   /* for the owner's use, like the next */
     uint8_t kind;
     bool is_owned;
@@ -77,10 +77,6 @@ void dl_program_add_edge(dl_program *program, const dl_task_edge *edge);
 
 /* `to` starts after the end of `from`; no effect where `from` is DL_TASK_NONE. */
 void dl_program_add_after(dl_program *program, uint32_t to, uint32_t from);
-
-/* Groups count tasks, none of which is in a group yet; the group takes duration_ns >= 0. */
-uint32_t dl_program_add_group(dl_program *program, const uint32_t *tasks, size_t count,
-                              int64_t duration_ns);
 
 /* Completes the program: it can be run, and nothing can be added. */
 void dl_program_close(dl_program *program);

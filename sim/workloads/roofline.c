@@ -455,20 +455,6 @@ static double bucket_ns(const dl_roofline *roofline, double parameters, int tens
            2 * tensors * (double)DL_ROOFLINE_COPY_NS;
 }
 
-double dl_roofline_step_ns(const dl_roofline *roofline, const dl_architecture *architecture,
-                           dl_optimizer_kind optimizer, double batch)
-{
-    double ns = dl_roofline_update_ns(roofline, (double)dl_architecture_parameters(architecture),
-                                      optimizer);
-    for (size_t l = 0; l < architecture->layer_count; l++) {
-        const dl_pass_time forward = dl_roofline_pass(roofline, &architecture->layers[l].forward);
-        const dl_pass_time backward = dl_roofline_pass(roofline, &architecture->layers[l].backward);
-        ns += forward.fixed_ns + backward.fixed_ns +
-              batch * (forward.per_sample_ns + backward.per_sample_ns);
-    }
-    return ns;
-}
-
 /* --- costs ----------------------------------------------------------------------------------- */
 
 static dl_value assumed(double value)

@@ -119,10 +119,6 @@ dl_pass_time dl_roofline_pass(const dl_roofline *roofline, const dl_layer_pass *
 double dl_roofline_update_ns(const dl_roofline *roofline, double parameters,
                              dl_optimizer_kind optimizer);
 
-/* Time of forward, backward and update of `batch` samples, in sequence. */
-double dl_roofline_step_ns(const dl_roofline *roofline, const dl_architecture *architecture,
-                           dl_optimizer_kind optimizer, double batch);
-
 /* Costs of training the network on the GPU, all assumed: operations LAYER.forward and
  * LAYER.backward with flop and bytes, layers, an update, copies to and from buckets, the number of
  * kernels that the host launches, input copied to the GPU, memory, the spread, and gradients

@@ -112,8 +112,14 @@ static double predict(const row *r, const rates *all, const dl_architecture *arc
     const dl_optimizer_kind optimizer = optimizer_of(r->class);
     const double update_ns = dl_roofline_update_ns(
         &roofline, (double)dl_architecture_parameters(architecture), optimizer);
-    const double gpu_ns = dl_roofline_step_ns(&roofline, architecture, optimizer, r->batch) -
-                          update_ns * (1 - 1 / r->micro_batches);
+    double gpu_ns = update_ns / r->micro_batches;
+    for (size_t l = 0; l < architecture->layer_count; l++) {
+        const dl_pass_time forward = dl_roofline_pass(&roofline, &architecture->layers[l].forward);
+        const dl_pass_time backward =
+            dl_roofline_pass(&roofline, &architecture->layers[l].backward);
+        gpu_ns += forward.fixed_ns + backward.fixed_ns +
+                  r->batch * (forward.per_sample_ns + backward.per_sample_ns);
+    }
     const double host_ns =
         dl_architecture_kernels(architecture, r->arithmetic == DL_FP16, false) *
         (r->class == DL_MODEL_TRANSFORMER && !architecture->unfused ? (double)DL_LAUNCH_FUSED_NS

@@ -1,6 +1,7 @@
 /* Programs of tasks on lanes: times worked out by hand. */
 #include "tests/check.h"
 
+#include "common/alloc.h"
 #include "sim/step/program.h"
 
 typedef struct world {
@@ -53,6 +54,13 @@ static void close_world(world *w)
     dl_program_run_free(&w->run);
     dl_engine_free(&w->engine);
     dl_program_free(&w->program);
+}
+
+/* A group of two tasks, of 5 ns. */
+static void group(world *w, const uint32_t *pair)
+{
+    DL_APPEND(w->program.groups, w->program.group_count, "groups") = (dl_task_group){2, 5};
+    w->program.tasks[pair[0]].group = w->program.tasks[pair[1]].group = 0;
 }
 
 static uint32_t add(world *w, uint32_t lane, double work_ns)
@@ -157,7 +165,7 @@ static void groups_end_together(void **state)
     add(&w, 1, 60);
     const uint32_t pair[] = {add(&w, 0, 0), add(&w, 1, 0)};
     const uint32_t late = add(&w, 2, 1);
-    dl_program_add_group(&w.program, pair, 2, 5);
+    group(&w, pair);
     dl_program_add_edge(&w.program, &(dl_task_edge){first, late, 20, true});
     open_world(&w);
     begin_all(&w);
@@ -189,7 +197,7 @@ static void a_cut_step_drains(void **state)
     const uint32_t copy = dl_program_add(&w.program, &(dl_task){.lane = 1, .is_owned = true});
     const uint32_t after = add(&w, 1, 5);
     const uint32_t pair[] = {add(&w, 2, 0), add(&w, 0, 0)};
-    dl_program_add_group(&w.program, pair, 2, 5);
+    group(&w, pair);
     dl_program_add_after(&w.program, copy, first);
     open_world(&w);
     dl_engine_after(&w.engine, 50, cut_now, &w, 0);
