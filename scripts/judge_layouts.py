@@ -72,9 +72,7 @@ def options(network, machine, arithmetic, dp, batch, accumulate, tp=1, pp=1, sha
         return given + ["--workers", str(dp), "--set", f"sync.accumulate={accumulate}"]
     axes = "".join(f"{name}={size}," for name, size in (("tp", tp), ("cp", cp), ("pp", pp)) if size > 1 or name == "pp")
     axes += f"dp={dp}"
-    is_given = pp == 1 or "pipeline.schedule=interleaved" in given
-    schedule = [] if is_given else ["--set", "pipeline.schedule=1f1b"]
-    return given + ["--layout", axes, "--micro-batches", str(accumulate), *schedule]
+    return given + ["--layout", axes, "--micro-batches", str(accumulate)]
 
 
 def equal_blocks(layers, pp):

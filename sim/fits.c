@@ -233,8 +233,9 @@ static bool divide(divided *d, const dl_scenario *scenario, const dl_point *poin
     return true;
 }
 
-/* "--layout tp=2,pp=4 --micro-batch 1 --set pipeline.schedule=1f1b (61 GB)" */
-static void say_divided(char **fits, const divided *d, bool says_samples, double needs_bytes)
+/* "--layout tp=2,pp=4 --micro-batch 1 (61 GB)"; the schedule, if it is not the scenario's. */
+static void say_divided(char **fits, const dl_scenario *scenario, const divided *d,
+                        bool says_samples, double needs_bytes)
 {
     const dl_point *point = &d->point;
     const struct {
@@ -253,10 +254,11 @@ static void say_divided(char **fits, const divided *d, bool says_samples, double
     }
     char *samples =
         says_samples ? dl_format(" --micro-batch %.0f", dl_point_split(point).samples) : NULL;
-    const bool staged = point->stages > 1;
+    const bool says_schedule = point->stages > 1 && scenario->pipeline != NULL &&
+                               scenario->pipeline->schedule != d->pipeline.schedule;
     char *text = dl_format("--layout %s%s%s%s (%s)", layout, samples != NULL ? samples : "",
-                           staged ? " --set pipeline.schedule=" : "",
-                           staged ? dl_schedule_names[d->pipeline.schedule] : "",
+                           says_schedule ? " --set pipeline.schedule=" : "",
+                           says_schedule ? dl_schedule_names[d->pipeline.schedule] : "",
                            DL_BYTES_TEXT(needs_bytes));
     dl_join(fits, ", ", text);
     free(text);
@@ -284,7 +286,7 @@ static void try_layout(char **fits, const dl_scenario *scenario, const dl_costs 
                 continue;
             const dl_gpu_memory memory = sharded_memory(&d.scenario, costs, &d.point);
             if (!(memory.needs_bytes <= memory.has_bytes)) continue;
-            say_divided(fits, &d, staged, memory.needs_bytes);
+            say_divided(fits, scenario, &d, staged, memory.needs_bytes);
             return;
         }
     }

@@ -192,10 +192,11 @@ static const dl_key rows[] = {
     {"pipeline", "micro_batch", WHOLE(0, INT32_MAX), .fallback = "0", PIPELINE(micro_batch),
      .sweep = ',',
      .help = "samples of a rank's micro-batch, in place of their number; 0: as micro_batches says"},
-    {"pipeline", "schedule", CHOICE(dl_schedule_names), .fallback = "gpipe", PIPELINE(schedule),
+    {"pipeline", "schedule", CHOICE(dl_schedule_names), .fallback = "1f1b", PIPELINE(schedule),
      .sweep = ',', .only = "stages > 1",
-     .help = "order of micro-batches; without a flush: pipedream (micro_batches = 1), 2bw (as "
-             "many as stages, or more)"},
+     .help = "order of micro-batches; gpipe keeps the activations of all, 1f1b (the default of "
+             "Megatron-LM, DeepSpeed, nanotron and torchtitan) of as many as stages; without a "
+             "flush: pipedream (micro_batches = 1), 2bw (as many as stages, or more)"},
     {"pipeline", "chunks", WHOLE(1, DL_STAGE_CHUNKS_MAX), .fallback = "1", PIPELINE(chunks),
      .sweep = ',', .only = "stages > 1",
      .help = "runs of layers of a stage (virtual stages), with schedule = interleaved"},

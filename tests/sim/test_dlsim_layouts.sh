@@ -72,11 +72,10 @@ expect 0 "Advised" "${layout[@]}" tp=4 "${chunks[@]}" --advise layout --max-poin
 tr -s '\n ' ' ' <usual.txt | grep -qE "Megatron's usual choice [^:]*, at best --layout tp=[0-9]+,pp=[^:]* --recompute (none|products)" ||
     fail "no stages, or full recomputation: $(cat usual.txt)"
 expect 0 "recompute products" "${model[@]}" --recompute products --advise layout --max-points 10
-# Others, one by one; a schedule is of stages.
-schedule() { case $1 in *pp=*) echo "--set pipeline.schedule=1f1b" ;; esac; }
+# Others, one by one.
 for layout in dp=8 fsdp=8 tp=2,dp=4 tp=2,fsdp=4 tp=8 pp=2,dp=4 pp=2,fsdp=4 pp=4,dp=2 tp=2,pp=2,dp=2; do
     for size in 1 2 4 8; do
-        "$tested" "${model[@]}" --layout "$layout" --micro-batch $size $(schedule "$layout") -q -o other.csv \
+        "$tested" "${model[@]}" --layout "$layout" --micro-batch $size -q -o other.csv \
             >/dev/null 2>&1 || continue
         step=$(column other.csv step_mean_s)
         python3 -c "import sys; sys.exit(float('${step:-inf}') < $best * 0.999)" ||
@@ -112,8 +111,8 @@ large=(--workload llama3_8b:fused=yes --machine 8xh100 --batch 64 --mode allredu
     --advise layout -o large.csv >large.txt 2>&1 || fail "exit $?: $(cat large.txt)"
 for layout in fsdp=8 tp=2,fsdp=4 tp=2,pp=2,fsdp=2 tp=4,fsdp=2 tp=8; do
     for size in 1 2; do
-        verdict=$("$tested" "${large[@]}" --layout "$layout" --micro-batch $size --recompute none \
-            $(schedule "$layout") --fits | grep -oE ' (yes|no|without cache) ' | sort -u | tr -d '\n')
+        verdict=$("$tested" "${large[@]}" --layout "$layout" --micro-batch $size --recompute none --fits |
+            grep -oE ' (yes|no|without cache) ' | sort -u | tr -d '\n')
         advised=$(python3 -c 'import csv, sys
 rows = csv.DictReader(line for line in open("large.csv") if not line.startswith("#"))
 print(any(row["layout"] == sys.argv[1] and row["micro_batch"] == sys.argv[2] for row in rows))' "$layout" $size)

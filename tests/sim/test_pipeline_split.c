@@ -85,18 +85,18 @@ static void a_stage_has_its_layers_costs(void **state)
 }
 
 /* 8 samples in 4 micro-batches over 4 stages: 2 x 20 + 10 kB, 1 kB of workspace, and 1750 bytes a
- * sample and layer: gpipe keeps 8 samples, 1f1b 2 x (4 - stage). */
+ * sample and layer: gpipe keeps 8 samples, 1f1b, the default, 2 x (4 - stage). */
 static void memory_is_what_the_schedule_keeps(void **state)
 {
     (void)state;
-    for (int schedule = 0; schedule < 2; schedule++) {
+    static const char *const schedules[] = {"schedule = gpipe\n", "schedule = 1f1b\n", ""};
+    for (size_t i = 0; i < DL_LENGTH(schedules); i++) {
         char text[96];
-        snprintf(text, sizeof text, "stages = 4\nmicro_batches = 4\nschedule = %s\n",
-                 dl_schedule_names[schedule]);
+        snprintf(text, sizeof text, "stages = 4\nmicro_batches = 4\n%s", schedules[i]);
         pipeline_case c = pipeline_open(FIXTURE_PIPELINE_COSTS, "workers = 2\n", text, "");
         const dl_point *point = &c.scenario.points[0];
         for (int s = 0; s < 4; s++) {
-            const double samples = schedule == DL_SCHEDULE_GPIPE ? 8 : 2 * (4 - s);
+            const double samples = i == 0 ? 8 : 2 * (4 - s);
             dl_gpu_memory memory = dl_run_stage_memory(&c.scenario, &c.costs, point, s);
             assert_near(memory.needs_bytes, 51e3 + 1750 * samples, 1e-12);
             assert_near(memory.has_bytes, 1e6, 1e-12);

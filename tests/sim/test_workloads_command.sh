@@ -47,11 +47,11 @@ expect 0 "no smaller batch and no recomputation fits: take more GPUs" "${frozen[
 expect 0 "  pipeline stages fit: shorten the samples (NAME:sequence=COUNT), divide the" --workload llama3_70b \
     --machine 8xh100 --layout fsdp=8 --batch 8 --fits
 deep=(--workload llama3_70b:fused=yes --machine 4x8xh100@400gbe --fits)
-expect 0 "fits: --layout pp=32 --micro-batch 1 --set" "${deep[@]}" --batch-per-worker 4 --workers 8
-expect 0 "  pipeline.schedule=1f1b (77.1 GB)" "${deep[@]}" --batch-per-worker 4 --workers 8
-expect 0 " 77.1 GB " "${deep[@]}" --batch 4 --layout pp=32 --micro-batch 1 --set pipeline.schedule=1f1b
-expect 0 "fits: --recompute full with --set" --workload llama3_405b --machine 1024x8xh100@400gbe \
-    --layout tp=8,pp=16 --batch 16384 --micro-batch 1 --fits
+expect 0 "fits: --layout pp=32 --micro-batch 1 (77.1" "${deep[@]}" --batch-per-worker 4 --workers 8
+expect 0 " 77.1 GB " "${deep[@]}" --batch 4 --layout pp=32 --micro-batch 1
+staged=(--workload llama3_405b --machine 1024x8xh100@400gbe --layout tp=8,pp=16 --batch 16384 --micro-batch 1 --fits)
+expect 0 "fits: --recompute full (60.9 GB)" "${staged[@]}"
+expect 0 "fits: --recompute full with --set" "${staged[@]}" --set pipeline.schedule=gpipe
 mixed=(--workload llama3_8b:fused=yes --machine 4xh100+4xa100 --workers 8 --batch-per-worker 1 --fits)
 expect 0 "fits: --recompute full with exchange.sharded=parameters" "${mixed[@]}"
 expect 0 "8 32.6 GB " "${mixed[@]}" --recompute full --set exchange.sharded=parameters
