@@ -598,6 +598,14 @@ static const char *bound_by_stage(const dl_result *r, char *text, size_t bytes)
     return text;
 }
 
+/* What binds workers that wait for copies while no link is busy. Collectives inside layers have the times
+ * that they take on idle links, whose loads do not include them. */
+static const char *bound_by_no_link(const dl_point *point)
+{
+    if (point->tensor > 1) return "tp collectives";
+    return point->context > 1 ? "cp collectives" : "latency";
+}
+
 const char *dl_result_bound(const dl_result *r, char text[DL_BOUND_TEXT_BYTES])
 {
     const dl_usage *usage = &r->row->mean.usage;
@@ -614,7 +622,7 @@ const char *dl_result_bound(const dl_result *r, char text[DL_BOUND_TEXT_BYTES])
     switch (part) {
     case DL_PART_DISPATCH: return "host";
     case DL_PART_INPUT: return "input";
-    case DL_PART_COMMUNICATION: return by_link ? link : "latency";
+    case DL_PART_COMMUNICATION: return by_link ? link : bound_by_no_link(&r->row->point);
     case DL_PART_AVERAGING: return "averaging";
     case DL_PART_WAITING:
         if (split_of(r) != NULL && split_of(r)->stages > 1)

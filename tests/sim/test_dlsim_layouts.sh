@@ -190,6 +190,9 @@ expect 0 "Speedup is over 4 GPUs with sharded parameters." --workload llama3_8b 
     --recompute full --steps 2 --mode fsdp --workers 4,8 -o few.csv
 expect 0 "highest throughput, 4." --workload llama3_8b --machine 8xh100 --batch 8 --recompute full --steps 2 --mode fsdp \
     --workers 4,8 --explain -o few.csv
+# Layers divided over GPUs without NVLink: 100 MB a collective are not bound by latency.
+expect 0 "bound by tp collectives" --workload gpt2_xl:heads=16 --machine 8xrtx3090 --batch 8 --layout tp=8 \
+    --recompute full --steps 2 -o few.csv
 # What is slow with one worker that accumulates: 8 passes, and not the copies of DistributedDataParallel alone.
 expect 0 "8 micro-batches of 4 samples take" --workload gpt2 --machine 8xa100 --batch-per-worker 32 --workers 1 --steps 2 \
     --set sync.accumulate=8 -o few.csv
