@@ -35,6 +35,7 @@ enum {
     FP8_ACTIVATION,
     KEYS
 };
+_Static_assert(KEYS <= DL_NETWORK_KEYS_MAX, "values of a network have room for all keys");
 enum { NO, YES };
 enum { DECODER, ENCODER };
 enum { FUSED, PLAIN, CUDNN };

@@ -16,7 +16,7 @@ typedef struct dl_network_key {
                          always have */
 } dl_network_key;
 
-#define DL_NETWORK_KEYS_MAX 28
+#define DL_NETWORK_KEYS_MAX 32
 
 /* A named network: a value for each of its kind's keys. */
 typedef struct dl_named_network {
