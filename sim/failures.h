@@ -12,8 +12,8 @@
 #include <stdint.h>
 
 typedef struct dl_failures {
-    /* Mean times between failures of one GPU, or worker on cores, and of one whole node; exponential
-     * distributions; 0: no such failures. Both 0: failures are at_s. */
+    /* Mean times between failures of one GPU, or worker on cores, and of one whole node;
+     * exponential distributions; 0: no such failures. Both 0: failures are at_s. */
     double mtbf_s, node_mtbf_s;
     double *at_s; /* [at_count] ascending; since the start */
     size_t at_count;

@@ -199,16 +199,16 @@ static int at_least_one(int count)
     return count > 1 ? count : 1;
 }
 
-/* Samples of a replica of `growth` times the point's GPUs: those of one worker, or, with a batch for all,
- * of as many as become one. */
+/* Samples of a replica of `growth` times the point's GPUs: those of one worker, or, with a batch
+ * for all, of as many as become one. */
 static int64_t replica_batch(const dl_scenario *scenario, const dl_point *point, int growth)
 {
     const int workers = scenario->batch_per_worker ? point->workers : point->workers / growth;
     return point->batch / at_least_one(workers);
 }
 
-/* Whether the point's batch can be divided so: micro-batches keep their number, or with `samples` each
- * have as many. */
+/* Whether the point's batch can be divided so: micro-batches keep their number, or with `samples`
+ * each have as many. */
 static bool divide(divided *d, const dl_scenario *scenario, const dl_point *point, int stages,
                    int shards, int64_t samples)
 {
@@ -266,8 +266,8 @@ static void say_divided(char **fits, const dl_scenario *scenario, const divided 
     free(layout);
 }
 
-/* Tries more GPUs per worker, which share the parameters or, `staged`, are stages too; these run 1F1B
- * with micro-batches of one sample. */
+/* Tries more GPUs per worker, which share the parameters or, `staged`, are stages too; these run
+ * 1F1B with micro-batches of one sample. */
 static void try_layout(char **fits, const dl_scenario *scenario, const dl_costs *costs,
                        const dl_point *point, bool staged)
 {
@@ -309,8 +309,8 @@ static void try_schedule(char **fits, const dl_scenario *scenario, const dl_cost
     free(text);
 }
 
-/* The settings, other than the network's, with which the point fits; NULL: none. `staged`: stages, which
- * cost most time. */
+/* The settings, other than the network's, with which the point fits; NULL: none. `staged`: stages,
+ * which cost most time. */
 static char *try_settings(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                           bool staged)
 {

@@ -281,8 +281,8 @@ static double *outer_steps_of_merges(const dl_team *team, size_t *count)
     return outer_s;
 }
 
-/* Number of times since the start that a worker has exchanged all parameters, or versions were
- * merged. */
+/* Outer steps since the start: merged versions with a syncer, else exchanges of all parameters, as
+ * a mean over the workers. */
 static double outer_steps_done(const dl_team *team)
 {
     const int fragments = team->config.fragments;

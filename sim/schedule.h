@@ -1,9 +1,10 @@
 /* The order of updates of one simulated run, for `dlprof train --schedule`, which repeats it with
  * real gradients. The format, with an example: docs/formats.md. Modes with server updates write
- * gradients; none, average and bmuf local steps and averages. Further rows and columns:
+ * gradients; the modes none, average and bmuf write local steps and averages. Further rows and
+ * columns:
  *
- *   sites    `# sites` in the head: workers are that many equal groups of neighbours, each of which
- *            applies the mean of its gradients in a local step; averages are of one worker of each
+ *   sites    `# sites` in the head: number of equal groups of neighbouring workers, each of which
+ *            applies the mean of its gradients in a local step; one worker of each group averages
  *   fragments, lag
  *            a column `fragment` after `batch`, with several `# fragments` in the head; send: the
  *            worker's parameters are put aside; receive: it merges the last average, which is of

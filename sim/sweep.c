@@ -317,9 +317,9 @@ static void set_rates(dl_row *row, const row_runs *runs, const row_runs *base, b
         set_interval(runs, base, row->speedup, &row->speedup_low, &row->speedup_high);
 }
 
-/* Sets the figures of row->point from its runs; `base`: its baseline's runs, NULL if there are none (no
- * speedup). Without `interval` none is set. `worth`: number of the baseline's GPUs, or
- * workers, equivalent to the row's. */
+/* Sets the figures of row->point from its runs; `base`: its baseline's runs, NULL if there are none
+ * (no speedup). Without `interval` none is set. `worth`: number of the baseline's GPUs, or workers,
+ * equivalent to the row's. */
 static void set_figures(dl_row *row, const row_runs *runs, const row_runs *base, bool interval,
                         double worth)
 {
@@ -418,7 +418,8 @@ static size_t add_baseline(part *p, const dl_point *point, int gpu)
     return b;
 }
 
-/* Whether an earlier point of the part has the point's baseline, which depends on the batch alone. */
+/* Whether an earlier point of the part has the point's baseline, which depends on the batch
+ * alone. */
 static bool find_earlier(const part *p, size_t point, size_t *earlier)
 {
     const dl_point *of = &p->points[point];

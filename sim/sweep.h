@@ -23,16 +23,17 @@
  *
  * The speedup's baseline is one worker of mode none with the point's total batch, or its batch per
  * worker if the scenario gives that; it is simulated too (no slow worker, same noise). It is one
- * GPU with the whole model, in the fewest micro-batches with which it fits. If it does not fit even with
- * one sample each, or the costs have no whole layers, the baseline of all rows that differ only in
- * layouts and modes is the one of their layouts with fewest GPUs that fits: one worker of it, or of a
- * mode whose workers divide the parameters the row with fewest workers.
+ * GPU with the whole model, in the fewest micro-batches with which it fits. If it does not fit even
+ * with one sample each, or the costs have no whole layers, the baseline of all rows that differ
+ * only in layouts and modes is the one of their layouts with fewest GPUs that fits: one worker of
+ * it, or of a mode whose workers divide the parameters the row with fewest workers.
  *
- * A point that does not fit into its GPUs' memory is not run; if no baseline fits, there is no speedup.
+ * A point that does not fit into its GPUs' memory is not run; if no baseline fits, there is no
+ * speedup.
  *
  * Each run is a job (common/jobs.h) with its own slot for the result, and slots are read in order:
  * the rows do not depend on the number of threads or ranks.
- */
+ * */
 #ifndef DL_SIM_SWEEP_H
 #define DL_SIM_SWEEP_H
 

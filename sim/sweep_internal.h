@@ -9,8 +9,8 @@ typedef struct dl_baseline {
     dl_point point;
 } dl_baseline;
 
-/* The baseline of the speedup of a point of variant `number` (sim/sweep.h); *gpu is the number of its
- * GPU, to which it points if the machine has several models. */
+/* The baseline of the speedup of a point of variant `number` (sim/sweep.h); *gpu is the number of
+ * its GPU, to which it points if the machine has several models. */
 dl_baseline dl_sweep_baseline(const dl_study *study, size_t number, const dl_point *point,
                               int *gpu);
 

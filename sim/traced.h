@@ -14,7 +14,8 @@
  * are from. */
 #define DL_TRACED_CONTRADICTS 0.1
 
-/* Whether a prediction does, by more than two standard errors of the traced step. */
+/* Whether the prediction's relative error exceeds that by more than two standard errors of the
+ * traced step. */
 bool dl_traced_contradicts(const dl_cost_trace *trace, double error_frac);
 
 /* The trace whose own point this is, borrowed; NULL if none. */
@@ -33,8 +34,8 @@ const dl_cost_trace *dl_traced_worst(const dl_variant *variant, double *error_fr
 bool dl_traced_is_left_out(const dl_variant *variant, const dl_point *point,
                            const dl_cost_trace *trace, const dl_traced_collective *collective);
 
-/* Device time per step of the traced collectives that a prediction of the point leaves out, of the
- * first trace that has any, in seconds; NaN: none. */
+/* Seconds of device time per step in traced collectives that a prediction of the point leaves out,
+ * in the first trace that has such collectives; NaN: none has. */
 double dl_traced_left_out_s(const dl_variant *variant, const dl_point *point);
 
 #endif

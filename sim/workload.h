@@ -108,8 +108,8 @@ void dl_workload_compress(dl_workload *workload, const dl_costs *costs,
 /* Work to encode a vector of `bytes` as a message, copy that, and decode it. */
 dl_work dl_message_work(const dl_workload *workload, double bytes);
 
-/* Work to copy a vector of `bytes` and subtract another one from the copy, or add it: for changes
- * since the last average, or their average. Without the copy, three of the five vectors read and
+/* Work on the change since the last average: a vector of `bytes` is copied, and another one is
+ * subtracted from the copy or added to it. Without the copy, three of the five vectors are read and
  * written. */
 dl_work dl_learned_work(const dl_workload *workload, double bytes, bool copies);
 

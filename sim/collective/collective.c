@@ -291,8 +291,9 @@ static bool all_are_gpus(const dl_collective_config *config)
     return true;
 }
 
-/* Chooses algorithm and protocol, independently of the run's fidelity: as NCCL does, or the fastest
- * by phases. */
+/* Chooses algorithm and protocol: by NCCL's own rules between GPUs of a machine that names a
+ * version of NCCL, else the fastest pair in the phase model. The run's fidelity has no
+ * influence. */
 static dl_status choose(const dl_links *links, const dl_collective_config *config, choice *best,
                         dl_error *err)
 {

@@ -305,8 +305,8 @@ dl_status dl_costs_read(dl_costs *costs, const char *path, dl_error *err) DL_MUS
 dl_status dl_costs_read_text(dl_costs *costs, const char *name, const char *text, size_t bytes,
                              dl_error *err) DL_MUST_CHECK;
 
-/* Whether the file can be read and has costs of exchange only: no times of operations and nothing else
- * of the model, the program or the host. */
+/* Whether the file can be read and has costs of exchange only: no times of operations and nothing
+ * else of the model, the program or the host. */
 bool dl_costs_file_is_exchange(const char *path);
 
 /* Adds the costs of such a file to costs that have the rest, in place of theirs. DL_ERR_DATA with

@@ -41,8 +41,8 @@ typedef struct dl_generators {
     double decode_log; /* log_scale of dl_decode; no key */
     double train_fixed_s,
         train_token_gpu_s; /* token time NaN: from the measured update, or the scenario's step */
-    /* A measured update on policy: seconds, generation's share of them; GPUs, mean length of its
-     * answers */
+    /* A measured on-policy update: its seconds, the fraction of them spent on generating, its GPUs,
+     * and the mean length of the answers. */
     double on_policy_s, on_policy_generation_frac, on_policy_length;
     int on_policy_gpus;
     double train_fixed_frac; /* share of the rest of it that does not scale */

@@ -172,8 +172,8 @@ typedef struct dl_network {
     int64_t timed_since_ns, timed_ns; /* since when there are some; how long there were before */
 } dl_network;
 
-/* A network without links for at most `flows` >= 1 flows at a time, waiting ones included. The
- * engine, which is borrowed, needs room for 2 * flows + 1 events of it. */
+/* Makes a network without links, for at most `flows` >= 1 flows at a time, waiting ones included.
+ * It borrows the engine, which needs room for 2 * flows + 1 events of the network. */
 void dl_network_init(dl_network *network, dl_engine *engine, int flows);
 void dl_network_free(dl_network *network); /* a zeroed network is fine */
 

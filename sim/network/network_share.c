@@ -101,8 +101,8 @@ static void find_levels(dl_network *network, filling *f)
     }
 }
 
-/* Takes the classes whose own links are full at `limit` out of the bundle, but for a last one, and
- * makes its cap exact. */
+/* Takes the classes whose own links are full at `limit` out of the bundle, except that one class
+ * always stays, and makes the bundle's cap exact. */
 static void split_bundle(dl_network *network, filling *f, int bundle, double limit)
 {
     dl_flow_bundle *b = &network->bundles[bundle];

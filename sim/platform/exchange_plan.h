@@ -18,8 +18,8 @@ typedef struct dl_exchange_plan {
     int gathers;            /* of a bucket's parameters in a pass, each before a use */
     bool gathers_after;     /* of all parameters, after the update */
     dl_collective_kind sum; /* of a bucket's gradients, or messages */
-    /* bytes sent for a byte of 32-bit numbers, by their type; with divided parameters those of frozen
-     * ones too */
+    /* bytes sent for a byte of 32-bit numbers, by their type; with divided parameters those of
+     * frozen ones too */
     double sum_frac, gather_frac;
     int bucket_copies;      /* of gradients: into buckets, and back */
     dl_compression message; /* form of what is pushed or reduced */

@@ -116,11 +116,11 @@ extern const char *const dl_tensors_names[], *const dl_fetch_names[], *const dl_
 typedef enum dl_reads {
     DL_READS_NOTHING,
     DL_READS_FORWARD, /* a result of the forward pass, before it launches the next step */
-    /* Something that the GPU does after all that was launched, before it launches a micro-batch,
-     * or with stages a pass: Megatron-LM's sizes of a batch, which are broadcast and copied to the
-     * host (broadcast_data), and torch.cuda.synchronize after each exchange between stages. While
-     * the host launches the forward pass, which the GPU may do faster, the backward pass waits:
-     * with half of the launches L in each, and f and b of the GPU, a micro-batch takes
+    /* A result of work that follows everything launched so far, before each micro-batch, or with
+     * stages before each pass: Megatron-LM broadcasts the sizes of a batch and copies them to the
+     * host (broadcast_data), and calls torch.cuda.synchronize after each exchange between stages.
+     * While the host launches the forward pass, which the GPU may finish earlier, the backward pass
+     * waits: if each takes half of the launches L, and f and b on the GPU, a micro-batch takes
      *
      *   max(L, max(f, L / 2) + b)        and with stages a pass max(f, L / 2) or max(b, L / 2) */
     DL_READS_BATCH

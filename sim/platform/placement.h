@@ -7,8 +7,8 @@
 #include "common/machine.h"
 #include "common/status.h"
 
-/* Puts the GPUs of all workers, counted over all nodes, ascending, into *gpus[*count], which the
- * caller frees. DL_ERR_PARSE: invalid text; DL_ERR_RANGE: the machine has fewer nodes, or fewer
+/* Lists the workers' GPUs, numbered through all nodes, in ascending order in *gpus[*count], which
+ * the caller frees. DL_ERR_PARSE: invalid text; DL_ERR_RANGE: the machine has fewer nodes, or fewer
  * GPUs on a node, or a node has no worker. */
 dl_status dl_placement_gpus(const char *text, const dl_machine *machine, int **gpus, int *count,
                             dl_error *err) DL_MUST_CHECK;

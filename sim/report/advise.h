@@ -91,10 +91,10 @@ typedef struct dl_advised {
     double usd_per_hour, hours, usd; /* of its nodes; of the whole training; NaN: not known */
     double deadline_frac;            /* fraction of draws that meet the deadline; NaN: none given */
     double score;                    /* value of the goal; higher is better */
-    /* Score of all-reduce over that of this point, a server's that is ahead of the usual choice,
-     * with as many workers on the same terms: nothing slows concurrent compute; copies between GPUs through
-     * host memory go at most at half of [shm], as those of a ring; with a server on a GPU, updates
-     * and copies to buckets take no time. 0: not asked. */
+    /* Score of all-reduce over the score of this point, which uses a server and is ahead of the
+     * usual choice, with as many workers and on the same terms: nothing slows concurrent compute;
+     * copies between GPUs through host memory go at most at half of [shm], as those of a ring; with
+     * a server on a GPU, updates and copies to buckets take no time. 0: not asked. */
     double on_terms;
 } dl_advised;
 

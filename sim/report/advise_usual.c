@@ -72,8 +72,8 @@ static double score_of(const dl_advice_search *s, dl_advised *point, bool on_gpu
     return score;
 }
 
-/* Sets on_terms of a server's point: the best of all-reduce with its settings and any buckets, and of
- * those listed with as many workers. */
+/* Sets on_terms of a server's point: the best of all-reduce with its settings and any buckets, and
+ * of those listed with as many workers. */
 static dl_status set_on_terms(dl_advice_search *s, size_t number, dl_error *err)
 {
     dl_advice *advice = s->advice;

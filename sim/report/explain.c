@@ -423,8 +423,8 @@ void dl_gains_simulate(dl_gains *gains, const dl_study *study, const dl_row *row
 
 /* --- finding ---------------------------------------------------------------------------------- */
 
-/* Finds the best of the series of x->row, of all rows, and the fewest workers with most of the
- * first. */
+/* Finds x->best, the highest throughput in the series of x->row; x->enough, the fewest workers of
+ * that series that reach ENOUGH_FRAC of it; and x->first, the best of all rows. */
 static void find_best(dl_explanation *x)
 {
     const labelled l = {x->study, x->sweep, x->labels};

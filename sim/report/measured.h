@@ -33,8 +33,8 @@
 extern const char *const dl_measured_columns[];
 
 /* Gives columns that have another word for it, such as samples/s or mode, the name of
- * dl_measured_columns; but not those named as a swept key of the study (NULL: none). DL_ERR_DATA where
- * two columns would have one name. */
+ * dl_measured_columns; but not those named as a swept key of the study (NULL: none). DL_ERR_DATA
+ * where two columns would have one name. */
 dl_status dl_measured_name_columns(dl_csv *csv, const dl_study *study, dl_error *err) DL_MUST_CHECK;
 
 /* Role of a measured point in the prediction. */

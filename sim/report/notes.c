@@ -671,8 +671,8 @@ static const dl_row *largest_of(const dl_sweep *sweep, size_t variant)
     return largest;
 }
 
-/* Reports measured collectives that no row's exchange has: of other numbers of ranks or nodes, or not
- * taken. Rows of split models are not judged. */
+/* Reports measured collectives that no row's exchange has: of other numbers of ranks or nodes, or
+ * not taken. Rows of split models are not judged. */
 static void add_unused_collectives(note_list *list, const dl_variant *variant,
                                    const dl_sweep *sweep, size_t number)
 {

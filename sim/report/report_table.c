@@ -299,7 +299,8 @@ char *dl_report_answer(const dl_results *results)
 
 #define BASELINES_SHOWN 3
 
-/* "Speedup is over one worker of fsdp=2.", where it is not over one worker as the costs have it; NULL. */
+/* "Speedup is over one worker of fsdp=2.", where it is not over one worker as the costs have it;
+ * NULL. */
 static char *speedup_line(const dl_results *results)
 {
     char *list = NULL;

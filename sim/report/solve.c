@@ -321,8 +321,8 @@ static bool is_allowed(search *s, double key)
     return false;
 }
 
-/* Of a whole number, the value nearest to `key` between low and high that the scenario can have; NaN:
- * there is none, or, with s->status, none near. */
+/* Of a whole number, the value nearest to `key` between low and high that the scenario can have;
+ * NaN: there is none, or, with s->status, none near. */
 static double nearest(search *s, double key, double low, double high)
 {
     if (!is_whole(s->solution->key)) return key;
@@ -453,8 +453,8 @@ static bool is_stair(const search *s, double target, size_t low)
     return b->key / a->key - 1 < STAIR_KEY && fabs(b->found - a->found) > STAIR_FRAC * fabs(target);
 }
 
-/* The trial at the side of the jump whose column is not below the target, at a value of the printed
- * digits, so that the printed value is on this side. */
+/* The trial on the side of the jump where the column reaches the target. Its key is rounded away
+ * from the jump to the digits that are printed, so that the printed key is on this side too. */
 static const trial *beyond_stair(search *s, size_t low)
 {
     const bool up = s->trials[low + 1].found > s->trials[low].found;

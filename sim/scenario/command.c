@@ -573,8 +573,8 @@ static dl_status put_parameters(char **text, const dl_scenario_command *command,
     return DL_OK;
 }
 
-/* Whether all listed cost files (NULL: none) are of exchange only, which is no source of times. A file
- * that cannot be read is none. */
+/* Whether all listed cost files have costs of exchange only, and so no times of operations; false
+ * without a list, or if a file cannot be read. */
 static bool are_exchange(const char *files, const char *folder)
 {
     char *list = NULL, *rest = NULL;
@@ -595,8 +595,8 @@ static bool has_estimate(const char *text)
            dl_ini_text_line(text, "workload", "samples_per_s") != NULL;
 }
 
-/* Sources of times: one on the command line replaces those of the file. Costs of exchange stay, or come
- * beside. */
+/* Sources of times: one on the command line replaces those of the file. Costs of exchange stay, or
+ * come beside. */
 static void remove_other_sources(char **text, const dl_scenario_command *command,
                                  const char *folder)
 {

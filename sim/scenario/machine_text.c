@@ -504,8 +504,8 @@ static const char *place_name(const dl_node_kind *n, int place, char text[64])
     return text;
 }
 
-/* Replaces the ports of a file's nodes: each takes the place of one of the file's, or without any
- * is on a socket, with the first GPU's link. */
+/* Replaces the ports of a file's nodes: each new port takes the place of one in the file; if the
+ * file has none, it is on a socket, with the first GPU's link. */
 static void write_file_ports(writer *to, const dl_machine *m)
 {
     char place[64];

@@ -2,8 +2,8 @@
  *
  *   [workload]
  *   scale = auto                                 ; the default; no: times stay as they are
- *   scale_compute = ../machines/p2.8xlarge.ini   ; a machine file with the GPU that costs are of
- *   scale_arithmetic = fp32                      ; whose rates count
+ *   scale_compute = ../machines/p2.8xlarge.ini   ; a machine file with the GPU of the costs
+ *   scale_arithmetic = fp32                      ; the arithmetic whose rates are compared
  *
  * Without scale_compute the GPU is looked up by the name of the costs' device in the machines that
  * come with the program (sim/scenario/known_gpus.h), and fp32 rates are used; if it is not found,
@@ -14,21 +14,22 @@
  * unknown one, then count as those of the first GPU's model.
  *
  * The costs' GPU is the one whose model's name is in [costs] device ("K80, one GK210 die" is of the
- * model k80). With A and B the arithmetic and memory rates of the machine's GPU over that one's,
- * the time
+ * model k80). Let A and B be the ratios of the arithmetic and the memory rate, the machine's GPU
+ * over the costs' GPU. Then
  *
- *   of an operation that has flop_per_sample and bytes_per_sample is as the slower of the two on
- *   each GPU (roofline); of an update, which streams its vectors, divided by B;
- *   of any other forward or backward, divided by A^(3/4) B^(1/4)
+ *   an operation with flop_per_sample and bytes_per_sample takes on each GPU the longer of the two
+ *   times (roofline); the time of an update, which streams its vectors, is divided by B;
+ *   the time of any other forward or backward is divided by A^(3/4) B^(1/4)
  *
  * since three quarters of a convolutional network's time are convolutions and matrix products.
  * Input and the host's dispatch stay unchanged. The origin of scaled times is assumed. Error: over
  * 86 pairs of GPUs and models in scenarios/scaling (scaling.awk) the logarithm of measured over
  * scaled speed has root mean square 0.51 and maximum 1.00; twice the root mean square, computed
- * without the rows of a pair's model, covers 84 of them. So results' intervals have compute faster
- * and slower by exp(DL_SCALING_SPREAD). Kepler GPUs (K80, K40) cause most of that: they reach a
- * smaller part of their rates than later ones. Between two GPUs of one chip (a100, a100_80gb) the
- * interval reaches from a time that only arithmetic bounds to one that only memory does. */
+ * without the rows of a pair's model, covers 84 of them. The intervals of results therefore include
+ * compute times multiplied and divided by exp(DL_SCALING_SPREAD). Kepler GPUs (K80, K40) cause most
+ * of that: they reach a smaller part of their rates than later ones. Between two GPUs of one chip
+ * (a100, a100_80gb) the interval reaches from a time that only arithmetic bounds to one that only
+ * memory does. */
 #ifndef DL_SIM_SCALING_H
 #define DL_SIM_SCALING_H
 

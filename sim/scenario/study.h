@@ -102,8 +102,8 @@ dl_status dl_scenario_estimate_costs(const dl_scenario *scenario, const dl_gpu_m
 dl_status dl_study_read_costs(dl_study *study, dl_error *err) DL_MUST_CHECK;
 
 /* Reads one variant's costs likewise, but assumes no values: the costs are those of its sources
- * alone. Also sets what the scenario leaves open as in the program of the costs (overlap,
- * sharding, ...). */
+ * alone. Settings that the scenario leaves open (overlap, sharding, ...) become those of the
+ * program whose costs these are. */
 dl_status dl_variant_read_costs(const dl_study *study, dl_variant *variant,
                                 dl_error *err) DL_MUST_CHECK;
 

@@ -9,8 +9,9 @@
 /* Sets those that the scenario leaves open as in the program of the variant's costs. */
 dl_status dl_variant_take_settings(dl_variant *variant, dl_error *err) DL_MUST_CHECK;
 
-/* Sets open types of messages of sharded vectors to the usual ones, as assumptions of the variant.
- * To be called before calibration, as a measured step includes them. */
+/* Gives messages of sharded vectors the usual number types where the scenario leaves them open, as
+ * assumptions of the variant. To be called before calibration, as a measured step includes these
+ * messages. */
 void dl_variant_take_dtypes(dl_variant *variant);
 
 /* Sets the remaining ones to the usual values, as assumptions of the variant. */

@@ -39,8 +39,8 @@ static bool adds(const dl_team *team, const server_rule *rule)
     return team->config.sums_on_arrival && rule->gradients > 1;
 }
 
-/* Whether an update now leaves no worker computing a gradient that would be staler than the
- * bound. */
+/* Whether all gradients being computed would still be within the staleness bound after an update
+ * now. */
 static bool may_update(const dl_team *team, double bound)
 {
     for (int w = 0; w < team->config.workers; w++) {

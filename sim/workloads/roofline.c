@@ -53,9 +53,9 @@ static const dl_efficiency in_fp8 = FITTED(0.98, 0.44, 0.18, 0);
  * rate: 4.1 TB/s of a stream on an MI300X (Azure's AI benchmarking guide, ND MI300X v5). */
 typedef enum board { A100, H100, H200, B200, MI300X, MI325X, BOARDS } board;
 
-/* Of MI300X and MI325X: 0.27 is the root mean square over nine published rates, in bf16 and fp8, that
- * nothing was taken from (docs/studies/estimates.md); twice this holds each of them, and all rates of
- * products with 1 to 1.6 times their time in steps. */
+/* Of MI300X and MI325X: 0.27 is the root mean square over nine published rates, in bf16 and fp8,
+ * that nothing was taken from (docs/studies/estimates.md); twice this holds each of them, and all
+ * rates of products with 1 to 1.6 times their time in steps. */
 #define MI300_LOG_SD 0.35
 
 static const dl_efficiency by_kernels[BOARDS] = {
@@ -92,9 +92,9 @@ static board board_of(const char *gpu)
     return BOARDS;
 }
 
-/* Standard deviation of the logarithm where no rate of the GPU's architecture was fitted: the fits to
- * NVIDIA's made Llama 3 2.5 times as fast on MI300X as it is (torchao's README, 8 GPUs, bf16): half
- * of the logarithm. */
+/* Standard deviation of the logarithm where no rate of the GPU's architecture was fitted: the fits
+ * to NVIDIA's made Llama 3 2.5 times as fast on MI300X as it is (torchao's README, 8 GPUs, bf16):
+ * half of the logarithm. */
 #define UNFITTED_LOG_SD 0.46
 
 /* Architectures of fitted rows, Kepler to Hopper: a letter or two of the name, then a digit. */

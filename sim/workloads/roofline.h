@@ -39,9 +39,9 @@
  * (InternEvo, llm-foundry, Megatron-LM of widths 1024 to 25600), together with the rate of memory,
  * as kernels that only move data take 1.7 times their own time in steps and products 1.09; H100:
  * medians of nanotron 1.36 and llm-foundry 1.40; H200: 1.22 in our seven steps
- * (scenarios/workloads/measured.csv); B200: assumed as H200; MI300X, and MI325X as it: what makes the
- * ratio to an H100 that of Llama 3 8B in bf16 by the same program on 8 GPUs of each, 5376.5 to 6150
- * tokens/s a GPU (torchao/float8/README.md, pytorch/ao at 9519bebb). A measured step gives it
+ * (scenarios/workloads/measured.csv); B200: assumed as H200; MI300X, and MI325X as it: what makes
+ * the ratio to an H100 that of Llama 3 8B in bf16 by the same program on 8 GPUs of each, 5376.5 to
+ * 6150 tokens/s a GPU (torchao/float8/README.md, pytorch/ao at 9519bebb). A measured step gives it
  * (--calibrate); without one 1.0 to 1.6 are found. */
 #define DL_SUSTAINED_A100 1.09
 #define DL_SUSTAINED_H100 1.4
@@ -77,9 +77,9 @@ typedef struct dl_efficiency {
 const dl_efficiency *dl_efficiency_of(const char *gpu, dl_model_class class,
                                       dl_arithmetic arithmetic);
 
-/* What the fractions rest on where no training rate of the GPU's architecture was fitted, as the end
- * of a sentence; NULL: one was, or its kernels were measured one by one. Such estimates have a wide
- * spread. */
+/* The basis of the fractions, as the end of a sentence, where no training rate of the GPU's
+ * architecture was fitted: such estimates have a wide spread. NULL: one was fitted, or the GPU's
+ * kernels were measured one by one. */
 const char *dl_efficiency_assumed(const char *gpu, dl_model_class class, dl_arithmetic arithmetic);
 
 /* The rates that kernels reach. */

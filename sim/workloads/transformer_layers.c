@@ -157,9 +157,9 @@ static void add_elementwise(dl_architecture_layer *layer, double forward, double
     dl_pass_add(&layer->backward, 0, backward, 0, kernels);
 }
 
-/* The frozen weights of `layer`'s last linear layer, `count` numbers of the products at `forward` and
- * `backward`, are packed. Below 8 bits a kernel before each product converts them: 16 bits written for
- * those read. */
+/* The frozen weights of `layer`'s last linear layer, `count` numbers of the products at `forward`
+ * and `backward`, are packed. Below 8 bits a kernel before each product converts them: 16 bits
+ * written for those read. */
 static void pack(dl_architecture_layer *layer, const dl_transformer *s, double count,
                  dl_layer_part *forward, dl_layer_part *backward)
 {
@@ -191,11 +191,11 @@ static void add_adapter(dl_architecture_layer *layer, const dl_transformer *s, d
     dl_layer_add_tensors(layer, 1, up);
 }
 
-/* Adds a linear layer of a block, which runs in fp8 if chosen: its input is converted
- * before the forward pass, the gradient of its output before the backward pass, each read by the
- * products once or twice; results have 16 bits (Transformer Engine, "Using FP8 with Transformer
- * Engine"). For the weights' gradient the input is kept in 8 bits: in place of its `kept` numbers, or
- * if these are 0 beside them, as attention keeps its result (TransformerEngine at 0004dbd,
+/* Adds a linear layer of a block, which runs in fp8 if chosen: its input is converted before the
+ * forward pass, the gradient of its output before the backward pass, each read by the products once
+ * or twice; results have 16 bits (Transformer Engine, "Using FP8 with Transformer Engine"). For the
+ * weights' gradient the input is kept in 8 bits: in place of its `kept` numbers, or if these are 0
+ * beside them, as attention keeps its result (TransformerEngine at 0004dbd,
  * transformer_engine/pytorch/module/linear.py, saved_inputmat; layernorm_linear.py, ln_out). Beside
  * frozen weights each is read once, so converted to one layout, 3 bytes of 4.
  *

@@ -154,8 +154,8 @@ static dl_status check(const int64_t *values, int64_t kv_heads, int64_t inside, 
     return DL_OK;
 }
 
-/* Takes what weights have in memory. Those of 4 bits come in blocks of 64 with a maximum each, in 32
- * bits, or in 8 with another one of 32 bits for 256 of these (Dettmers et al. 2023, QLoRA, arXiv
+/* Takes what weights have in memory. Those of 4 bits come in blocks of 64 with a maximum each, in
+ * 32 bits, or in 8 with another one of 32 bits for 256 of these (Dettmers et al. 2023, QLoRA, arXiv
  * 2305.14314, section 3). bitsandbytes packs torch.nn.Linear but for the head (transformers,
  * get_keys_to_not_convert), Transformer Engine its own linear layers (fp8_model_init). */
 static dl_status take_bits(const int64_t *values, dl_architecture *architecture, dl_transformer *s,
