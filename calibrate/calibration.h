@@ -67,7 +67,7 @@ void dl_operations_free(dl_operations *operations);
  *   wakeup           median of wake-ups on another core (2 threads)
  *   slice            median
  *   pageable copies  median of their rates, at the size nearest to the parameters
- *   quantise         median of the rates of each kind of message, and back; of what was learned
+ *   quantise         medians of the rates of encoding and decoding each kind of message
  *
  * Samples of one case (bytes, vectors, direction) give one point, their robust location estimate.
  * The lines serve the model's exchange, so the allowed deviation of a point from its line beyond

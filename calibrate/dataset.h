@@ -170,9 +170,9 @@ dl_status dl_recording_cost_take(dl_dataset *dataset, const dl_trace *trace,
 /* "host:pid" of the process that made the trace, or NULL if unknown. free() it. */
 char *dl_recording_process(const dl_trace *trace);
 
-/* Takes the cost of recording a step of its process from a trace of kind run, given by its figures
- * (trace/activity/capture_cost.h) and the launches of its steps; without figures or steps, the
- * reason why there is no cost. DL_ERR_DATA if it does not name its process. */
+/* Takes from a trace of kind run what recording cost a step of the process that it names: its
+ * figures (trace/activity/capture_cost.h) times the launches of a step; without figures or steps,
+ * the reason why the cost is unknown. DL_ERR_DATA if the trace names no process. */
 dl_status dl_recording_cost_take_run(dl_dataset *dataset, const dl_trace *trace,
                                      dl_error *err) DL_MUST_CHECK;
 

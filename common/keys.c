@@ -462,8 +462,8 @@ static bool all_taken_by(const dl_key *rows, size_t count, dl_key_takes_fn takes
     return text[0] != '\0';
 }
 
-/* The names of `count` rows' sections, and who takes all their keys ("": no matter). `known`: their
- * keys were printed before. */
+/* Prints the names of the sections of `count` rows, and `who`, the modes that take all of their
+ * keys ("": not told). `known`: their keys were printed before. */
 static void print_section_head(FILE *out, const dl_key *rows, size_t count, dl_keys_form form,
                                bool first, bool known, const char *who)
 {

@@ -182,10 +182,10 @@ void dl_machine_free_kinds(dl_machine *machine)
 
 /* --- the file as seen by one kind ------------------------------------------------------------- */
 
-/* Sections about the inside of a node. There is one of each of the first two, which all kinds share
- * except for the keys that a kind's own section has; of the others a kind has its own or all the
- * common ones; with GPUs of its own, it has only its own switches, NVLinks and ways through host
- * memory. */
+/* Sections about the inside of a node. All kinds share the one [machine] and the one [host], except
+ * for keys in a kind's own section. Of each other sort a kind has either its own sections or all
+ * the common ones; a kind with GPUs of its own takes no common switches, NVLinks, NVSwitch, or ways
+ * through host memory. */
 static const char *const sorts[] = {"machine", "host",     "switch", "gpus",    "nics",
                                     "nvlinks", "nvswitch", "shm",    "overlap", NULL};
 enum {

@@ -85,9 +85,9 @@ dl_status dl_work_parse(const char *text, dl_train_work *work, dl_error *err) DL
 dl_data_choice dl_data_choice_of(const char *set_name);
 
 /* Reads or makes the set; the caller frees it with dl_data_set_free. `auto` takes the real set of
- * the model's shape unless its files cannot be read; damaged files are an error. Synthetic images
- * are as many as the real set of that shape has; for a set without a reader (ImageNet), 256, and 64
- * for the test. *note, which says what was taken and why, is released with free(). */
+ * the model's shape unless its files cannot be read; damaged files are an error. A synthetic set
+ * has as many images as the real set of that shape, or, where there is no reader for that
+ * (ImageNet), 256, and 64 for the test. *note says which set was taken and why; free() it. */
 dl_status dl_data_source_open(const dl_data_source *source, dl_data_set *set, char **note,
                               dl_error *err) DL_MUST_CHECK;
 

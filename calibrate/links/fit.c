@@ -73,9 +73,9 @@ static bool falls(const dl_link_point *points, size_t i, size_t j, double noise_
 typedef enum fault { NO_FAULT, TOO_SLOW, TOO_FAST, EITHER } fault;
 
 /* Which of the sizes i and i + 1 is wrong if the time falls from one to the other: the one without
- * which it rises from the size before to the one after. If both are, it is the smaller size, as times
- * are rather too long, unless the larger one would then have a higher rate than the next; if neither is
- * (several sizes are slower than the next), it may be a change of protocol. */
+ * which it rises from the size before to the one after. If both are, it is the smaller size, as
+ * times are rather too long, unless the larger one would then have a higher rate than the next; if
+ * neither is (several sizes are slower than the next), it may be a change of protocol. */
 static fault fault_between(const dl_link_point *points, size_t n, size_t i, double noise_frac)
 {
     if (i + 1 >= n || !falls(points, i, i + 1, noise_frac)) return NO_FAULT;
@@ -90,8 +90,8 @@ static fault fault_between(const dl_link_point *points, size_t n, size_t i, doub
     return outruns ? TOO_FAST : TOO_SLOW;
 }
 
-/* Whether size i is far slower than a larger one or far faster than a smaller one; the first, than its
- * rate beside those of the next two allows. */
+/* Whether size i is far slower than a larger one or far faster than a smaller one; the first, than
+ * its rate beside those of the next two allows. */
 static bool is_far_off(const dl_link_point *points, size_t n, size_t i)
 {
     double most = 0;

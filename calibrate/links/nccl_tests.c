@@ -445,8 +445,8 @@ static dl_status parse_time(const nccl_state *s, const dl_link_log *row, int pla
 }
 
 /* Bytes over time of which a printed algbw may be made, as a factor on algbw. Of collectives whose
- * size is that of all ranks' parts, old versions of nccl-tests leave out a rank's own part
- * (count x (ranks - 1), as in their all_gather.cu); where the number of ranks is unknown, of two or more.
+ * size is that of all ranks' parts, old versions of nccl-tests leave out a rank's own part (count x
+ * (ranks - 1), as in their all_gather.cu); where the number of ranks is unknown, of two or more.
  * NaN: unknown. */
 static void algbw_range(const nccl_state *s, double *low, double *high)
 {

@@ -145,8 +145,8 @@ static size_t list_paces(const work *works, size_t count, ratio *ratios)
 
 DL_ORDER(by_step, ratio, DL_BY(step));
 
-/* Divides all times by their step's pace: the weighted median of the ratios to their means of
- * operations that always ran alone. */
+/* Divides all times by the pace of their step: the weighted median, over operations that always ran
+ * alone, of an operation's time over its mean. */
 static void take_pace_out(work *works, size_t count, size_t steps)
 {
     ratio *ratios = dl_calloc(count, sizeof *ratios, "paces");

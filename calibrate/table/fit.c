@@ -122,8 +122,8 @@ static dl_status iterate(dl_table_model *model, double *x, double (*weight)(doub
 }
 
 /* Sets model->weight and moves x to the matching costs; x must already minimize the sum of squares.
- * Changes nothing with fewer than DL_TABLE_ROWS_A_COST rows per cost, or where the rows without one of
- * them leave fewer than DL_TABLE_OTHERS degrees of freedom. */
+ * Changes nothing with fewer than DL_TABLE_ROWS_A_COST rows per cost, or where the rows without one
+ * of them leave fewer than DL_TABLE_OTHERS degrees of freedom. */
 static dl_status table_reweigh(dl_table_model *model, double *x)
 {
     if (!dl_table_model_has_rows(model, DL_TABLE_ROWS_A_COST)) return DL_OK;

@@ -130,8 +130,8 @@ typedef struct position {
     bool known;
 } position;
 
-/* Gives entry number i its place after `at`. An offset of 0 is no offset, but for the first one.
- */
+/* Places entry number i after `at`. An offset of 0 means none is given, except in the first
+ * entry. */
 static void put_entry(dl_payload_entry *made, const nvtxPayloadSchemaEntry_t *entry, size_t i,
                       dl_payload_type type, size_t pack, position *at)
 {

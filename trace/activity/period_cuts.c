@@ -191,7 +191,8 @@ void dl_period_rotate(dl_period *period, const dl_sequence *sequence)
     free(list);
 }
 
-/* --- phases of training ------------------------------------------------------------------------ */
+/* --- phases of training
+ * ------------------------------------------------------------------------ */
 
 /* Least share of the symbols that shows a pass, and least number of symbols that shows an
  * update. */

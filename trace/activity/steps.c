@@ -13,7 +13,7 @@
 #include "trace/activity/steps_internal.h"
 #include "trace/distribution.h"
 
-/* As steps.h says of warm-up. */
+/* See steps.h on WARM-UP. */
 #define WARMUP_FACTOR 1.25
 #define WARMUP_STEPS_MAX 10
 

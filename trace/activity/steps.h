@@ -20,14 +20,15 @@
  * operators (operators.h), which are then the line's work: they stand for launches in 2; without
  * marks steps end with the optimizer's updates, else they are the units of operators that repeat.
  *
- * Labels. By the caller's marks, what is launched inside one is a step. By marks that were found
- * too, unless it shares less than DL_STEP_SIMILARITY of what marks usually share with the usual
- * content of a unit (steps_internal.h). Else that content decides: a unit is a step if it shares
- * DL_STEP_SIMILARITY with it. Work that follows the content (averaging,
- * validation, a checkpoint) is cut off as OTHER if it is 2 % of the step's symbols and either 3
- * symbols or a quarter of the step, or if the unit after it is OTHER. What precedes the first
- * step is WARM-UP, and so are leading steps with less than 0.9 of the usual similarity (automatic
- * tuning) and, at most a tenth of the steps, those that are slow as steps.h says. */
+ * Labels. Work launched inside one of the caller's marks is a step; so is work inside a mark that
+ * was found, unless its similarity with the usual content of a unit (steps_internal.h) is less than
+ * DL_STEP_SIMILARITY of the marks' usual one. Without marks a unit is a step if it shares
+ * DL_STEP_SIMILARITY with the usual content. Work that follows the content (averaging, validation,
+ * a checkpoint) is cut off as OTHER if it is 2 % of the step's symbols and either 3 symbols or a
+ * quarter of the step, or if the unit after it is OTHER. Work before the first step is WARM-UP, and
+ * so are leading steps with less than 0.9 of the usual similarity (automatic tuning) and leading
+ * steps slower than 1.25 of the median and than nine in ten of the steps: a tenth of all, at most
+ * ten of them. */
 #ifndef DL_TRACE_ACTIVITY_STEPS_H
 #define DL_TRACE_ACTIVITY_STEPS_H
 
