@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "common/alloc.h"
 #include "common/random.h"
 
 /* --- cuts ------------------------------------------------------------------------------------ */
