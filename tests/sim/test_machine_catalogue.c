@@ -229,6 +229,13 @@ static void boxes_are_as_the_table_says(void **state)
     assert_true(
         near_scaled(m.classes[m.kinds[0].nvlinks[0].link].bytes_per_s.value, 53.76e9, 0, 1e-12));
     dl_machine_free(&m);
+    /* 256 units with 4096 dense operations a cycle in 16 bits, 8192 in 8, at 2.4 GHz; no tf32. */
+    m = machine_called("1xBM.GPU.MI355X.8");
+    assert_int_equal(m.kinds[0].nvlink_count, 28);
+    assert_true(near_scaled(m.models[0].bf16_flop_per_s.value, 256 * 4096 * 2.4e9, 0, 1e-4));
+    assert_true(near_scaled(m.models[0].fp8_flop_per_s.value, 256 * 8192 * 2.4e9, 0, 1e-4));
+    assert_false(m.models[0].tf32_flop_per_s.known);
+    dl_machine_free(&m);
     m = machine_called("1xh100"); /* nobody to be joined to */
     assert_int_equal(m.kinds[0].nvswitch_link, -1);
     dl_machine_free(&m);

@@ -228,8 +228,10 @@ static void strange_architectures_have_wide_intervals(void **state)
     (void)state;
     static const char *const fitted[] = {"k80",        "gtx1080", "rtx4090",
                                          "rtx6000ada", "l40s",    "gh200"};
-    static const char *const strange[] = {"mi250", "rtx5090", "gb10", "rtxpro6000", "toy"};
-    char mi300x[] = "mi300x", mi250[] = "mi250", toy[] = "toy", rtx4090[] = "rtx4090";
+    static const char *const strange[] = {"mi250", "mi355x",     "rtx5090",
+                                          "gb10",  "rtxpro6000", "toy"};
+    char mi300x[] = "mi300x", mi250[] = "mi250", mi355x[] = "mi355x", toy[] = "toy",
+         rtx4090[] = "rtx4090";
     for (size_t g = 0; g < sizeof fitted / sizeof *fitted; g++)
         assert_null(dl_efficiency_assumed(fitted[g], DL_MODEL_TRANSFORMER, DL_BF16));
     for (size_t g = 0; g < sizeof strange / sizeof *strange; g++)
@@ -242,6 +244,7 @@ static void strange_architectures_have_wide_intervals(void **state)
     assert_contains(dl_efficiency_assumed("mi325x", DL_MODEL_TRANSFORMER, DL_FP8), "1124 to 1519");
     assert_in_range(1000 * spread_on(mi300x), 350, 400);
     assert_in_range(1000 * spread_on(mi250), 460, 500);
+    assert_in_range(1000 * spread_on(mi355x), 460, 500);
     assert_in_range(1000 * spread_on(toy), 460, 500);
     assert_in_range(1000 * spread_on(rtx4090), 130, 200);
 }
