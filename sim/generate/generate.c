@@ -147,7 +147,7 @@ void dl_generate_assume(const dl_generators *generators, dl_costs *costs, dl_ass
     if (!dl_generators_need_split(generators) || costs->trainer.fixed_frac.known) return;
     dl_costs_assume_value(
         costs, "trainer", "fixed_frac", FIXED_FRAC, FIXED_FACTOR, CAUSE_TRAINER, DL_NEED_SPLIT,
-        "half of what generation leaves of an update: between perfect scaling and "
+        "half of an update's time without generation: between perfect scaling and "
         "none, both of which are published",
         "seconds of an update on two numbers of GPUs: dlcal generators", made);
 }

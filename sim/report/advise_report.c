@@ -255,7 +255,7 @@ static void print_limits(FILE *out, const dl_advice *advice)
     if (isfinite(c->max_staleness)) {
         fprintf(text, "%g", c->max_staleness);
     } else {
-        fputs("what the scenario's modes have", text);
+        fputs("that of the scenario's modes", text);
     }
     fprintf(text, ", at most %lld local step%s between averages", (long long)c->max_interval,
             c->max_interval == 1 ? "" : "s");
@@ -606,8 +606,8 @@ void dl_advice_print(FILE *out, const dl_advice *advice)
     line_begin(&l);
     fprintf(
         l.out,
-        "Not known here: what a batch%s or compressed gradients do to accuracy and to the number "
-        "of epochs. Points within the limits are taken to learn as much per sample%s.",
+        "Not known here: the effect of the batch%s and compressed gradients on accuracy and on the "
+        "number of epochs. Points within the limits are taken to learn as much per sample%s.",
         advice->by_target ? "" : ", staleness, local steps",
         advice->by_target ? ", over their [target] factor" : "");
     if (server_overlaps) {

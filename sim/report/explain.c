@@ -572,7 +572,7 @@ static void put_gains_sentence(FILE *out, const dl_gains *gains)
 static void put_gains_text(FILE *out, const dl_gains *gains)
 {
     if (gains->why_not != NULL) {
-        fprintf(out, "What halving a cost gains was not simulated: %s.\n", gains->why_not);
+        fprintf(out, "The gains from halving costs were not simulated: %s.\n", gains->why_not);
         return;
     }
     if (gains->count == 0) {

@@ -146,8 +146,7 @@ void dl_generators_explain(FILE *out, const dl_variant *variant, const dl_row *r
         fprintf(out, "Neither side is busy all the time: each waits for the other. A larger bound "
                      "lets them work side by side.\n");
     } else if (strcmp(bound, "generators") == 0) {
-        fprintf(out,
-                "The generators bound it: what they do not do faster the trainer waits for.\n");
+        fprintf(out, "The generators bound it: the trainer waits for them.\n");
     } else {
         fprintf(out, "The trainer bounds it%s: a larger bound on staleness gains nothing.\n",
                 strcmp(bound, "copies") == 0 ? ", by copies" : "");

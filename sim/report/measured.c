@@ -156,7 +156,7 @@ static dl_status find_columns(table *t, const dl_study *study, dl_error *err)
         status = dl_error_set_at(
             err, DL_ERR_NAME, t->csv.path, 0,
             "unknown column '%s'%s A row has throughput_per_s (samples a second of all workers) or "
-            "step_s, and what says its point: workers, batch (of all workers), sync (the mode)",
+            "step_s, and its point: workers, batch (of all workers), sync (the mode)",
             t->csv.names[c], hint);
         free(hint);
     }

@@ -191,9 +191,9 @@ static void add_calibrated(note_list *list, const dl_variant *variant)
     if (!(c->factor > 0)) return;
     snprintf(factor, sizeof factor, "%.3g", c->factor);
     const bool scales = strcmp(factor, "1") != 0;
-    const char *says = variant->scenario.model != NULL       ? "is estimated"
-                       : variant->scenario.samples_per_s > 0 ? "samples_per_s says"
-                                                             : "the cost file says";
+    const char *says = variant->scenario.model != NULL       ? "the estimate"
+                       : variant->scenario.samples_per_s > 0 ? "that of samples_per_s"
+                                                             : "that of the cost file";
     const char *of_others =
         variant->is_calibrated_gpu ? "" : " and for this model of GPU, whose interval stays";
     if (finds)
@@ -201,12 +201,12 @@ static void add_calibrated(note_list *list, const dl_variant *variant)
                          c->workers, c->workers > 1 ? "s" : "", (long long)c->samples,
                          DL_NS_TEXT(c->step_ns));
     if (scales) {
-        add(list, dl_format("compute is %s times what %s, %s%s ([workload] calibrate); the same "
+        add(list, dl_format("compute is %s times %s, %s%s ([workload] calibrate); the same "
                             "factor is taken for other batch sizes%s",
                             factor, says, finds ? "so that " : "as is given", finds ? step : "",
                             of_others));
     } else if (finds) {
-        add(list, dl_format("compute is what %s: %s ([workload] calibrate)", says, step));
+        add(list, dl_format("compute is equal to %s: %s ([workload] calibrate)", says, step));
     }
     free(step);
 }
@@ -310,7 +310,7 @@ static void add_arithmetic(note_list *list, dl_arithmetic arithmetic, dl_sharded
                            "gradients are summed in fp32"
                          : "parameters, gradients and the optimizer's state stay fp32",
                   sharded != DL_SHARDED_NONE
-                      ? "; what is exchanged has [exchange] param_dtype and reduce_dtype"
+                      ? "; messages have the types of [exchange] param_dtype and reduce_dtype"
                   : halves ? ", in which they are exchanged"
                            : ", and so is what is exchanged ([exchange] compress = fp16: half of "
                              "the bytes)"));
@@ -589,8 +589,8 @@ static void add_own_step(note_list *list, const dl_variant *variant)
     const bool contradicts = dl_traced_contradicts(trace, error_frac);
     const char *why =
         contradicts && error_frac > 0
-            ? ". What is in the trace's step and not in the predicted one is missing in all rows "
-              "with !: waits for other ranks, links slower than the machine file's (dlcal info "
+            ? ". All rows with ! lack the parts of the trace's step that are not predicted: "
+              "waits for other ranks, links slower than the machine file's (dlcal info "
               "shows the rates of the trace's collectives), collectives that are left out"
         : contradicts
             ? ". Rows with ! are too slow by as much: exchange may take less than is assumed"

@@ -286,7 +286,8 @@ static void put_assumptions(const page *p)
     }
     fputc('\n', out);
     if (extrapolated > 0) {
-        fprintf(out, "%zu points lie outside of what the costs were measured at\n", extrapolated);
+        fprintf(out, "%zu points lie outside the range in which the costs were measured\n",
+                extrapolated);
     }
     dl_report_notes(out, p->study, p->sweep);
     fputs("<h2>What was assumed</h2>\n", p->out);

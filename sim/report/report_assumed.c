@@ -267,7 +267,8 @@ static const dl_scaling *scaled(const dl_variant *variant)
 static void put_most(FILE *out, const dl_study *study, const dl_sweep *sweep)
 {
     if (sweep->influence_rows_skipped > 0) {
-        fprintf(out, "of %zu rows, what the assumptions do was not simulated: it takes too long\n",
+        fprintf(out,
+                "the effect of the assumptions on %zu rows was not simulated: it takes too long\n",
                 sweep->influence_rows_skipped);
     }
     if (sweep->influence_count == 0) return;

@@ -33,7 +33,7 @@ void dl_report_options(char *text, size_t bytes, const dl_study *study, const dl
 static const struct {
     char mark;
     const char *meaning;
-} meanings[] = {{'*', "outside of what the costs were measured at"},
+} meanings[] = {{'*', "outside the range in which the costs were measured"},
                 {'+', "leaves out collectives of the traced step: see the note"},
                 {'!', "the costs contradict the trace that they are from: see the note"}};
 _Static_assert(DL_LENGTH(meanings) < DL_MARKS_BYTES, "more marks than there is room for");

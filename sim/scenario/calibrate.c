@@ -206,7 +206,7 @@ static dl_status refuse(search *s, double limit, double limit_ns)
                     ? dl_format("without any computing the step takes %s, for exchange, launches "
                                 "and input",
                                 DL_NS_TEXT(alone_ns))
-                    : dl_format("with compute %g times what is estimated, the %s that is taken, it "
+                    : dl_format("with compute %g times the estimate, the %s that is taken, it "
                                 "is %s",
                                 limit, limit < 1 ? "least" : "most", DL_NS_TEXT(limit_ns));
     const dl_status status = dl_error_set_at(

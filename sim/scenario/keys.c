@@ -493,7 +493,7 @@ static const dl_key rows[] = {
     {"generators", "validation_every", GENERATORS(validation_every), WHOLE64(1, 1e9),
      .help = "updates; default: there is none"},
     {"generators", "validation_stops", GENERATORS(validation_stops), CHOICE(stops),
-     .fallback = "both", .help = "who waits for it"},
+     .fallback = "both", .help = "the sides that wait for it"},
     {"generators", "micro_batch", GENERATORS(micro_batch), WHOLE(1, 100000), .fallback = "1",
      .help = "samples of a worker's pass, where the scenario's own step is simulated"},
     {"generators", "usd_per_gpu_hour", GENERATORS(usd_per_gpu_hour), REAL(0, 1e6),

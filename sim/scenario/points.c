@@ -308,10 +308,11 @@ static dl_status check_messages(const dl_scenario *scenario, const dl_ini *ini,
     }
     const dl_ini_entry *entry = dl_ini_find(ini, "exchange", "compress");
     if (!mode->compresses) {
-        return dl_ini_error(ini, entry, DL_ERR_DATA, err,
-                            "mode %s: on cores only what is pushed to a server is sent as smaller "
-                            "messages (average, ps, async, softsync, ...) (point: %s)",
-                            mode->name, text);
+        return dl_ini_error(
+            ini, entry, DL_ERR_DATA, err,
+            "mode %s: on cores only pushes to a server are sent as smaller messages "
+            "(average, ps, async, softsync, ...) (point: %s)",
+            mode->name, text);
     }
     if (dl_mode_takes(mode, DL_SYNC_AVERAGE_STATE) && scenario->average_state) {
         return dl_ini_error(ini, entry, DL_ERR_DATA, err,

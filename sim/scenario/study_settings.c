@@ -249,7 +249,7 @@ void dl_variant_take_dtypes(dl_variant *variant)
         dl_assumption *a = dl_setting_assume(
             dl_keys_find(&dl_scenario_keys, "exchange", "param_dtype"), "bf16",
             "FSDP's MixedPrecision and DeepSpeed gather parameters as their passes use them",
-            "what type FSDP or DeepSpeed gathers", &variant->assumed);
+            "the type in which FSDP or DeepSpeed gathers", &variant->assumed);
         strcpy(a->other, "fp32");
         a->matters = exchanges_gradients;
         a->change = gather_in_fp32;
@@ -260,7 +260,7 @@ void dl_variant_take_dtypes(dl_variant *variant)
             dl_keys_find(&dl_scenario_keys, "exchange", "reduce_dtype"), halved ? "bf16" : "fp32",
             halved ? "FSDP's MixedPrecision reduces in param_dtype where reduce_dtype is not given"
                    : "Megatron and nanotron reduce gradients in fp32",
-            "what type gradients are reduced in", &variant->assumed);
+            "the type in which gradients are reduced", &variant->assumed);
         strcpy(a->other, halved ? "fp32" : "bf16");
         a->matters = exchanges_gradients;
         a->change = halved ? sum_in_fp32 : sum_in_bf16;
@@ -294,7 +294,7 @@ static void assume_units(dl_variant *variant)
         blocks ? "a block each" : "a layer each",
         "units that FSDP wraps, by the usual auto_wrap_policy; DeepSpeed's reduce_bucket_size is "
         "5e8 numbers",
-        "what FSDP wraps, or DeepSpeed's reduce_bucket_size", &variant->assumed);
+        "the units that FSDP wraps, or DeepSpeed's reduce_bucket_size", &variant->assumed);
     strcpy(a->other, "2GB");
     a->matters = shares_parameters;
     a->change = in_large_buckets;

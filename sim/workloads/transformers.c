@@ -54,7 +54,7 @@ static const char *const targets[] = {"q_proj",    "k_proj",     "v_proj",  "lin
 
 static const dl_network_key keys[KEYS] = {
     [LAYERS] = {"layers", NULL, 1, 1000, "blocks"},
-    [WIDTH] = {"width", NULL, 1, 1 << 20, "of what goes from block to block"},
+    [WIDTH] = {"width", NULL, 1, 1 << 20, "of the vectors passed from block to block"},
     [HEADS] = {"heads", NULL, 1, 1 << 16, "of the attention; divide the width"},
     [HEAD_WIDTH] = {"head_width", NULL, 0, 1 << 16, "of a head; 0: width / heads"},
     [KV_HEADS] = {"kv_heads", NULL, 0, 1 << 16, "of keys and values; 0: as many as heads"},
@@ -102,7 +102,7 @@ static const dl_network_key keys[KEYS] = {
               "rank of adapters that are trained in place of all weights; 0: none"},
     [LORA_TARGETS] =
         {"lora_targets", targets, 0, 1,
-         "what has them, joined by +: q_proj, k_proj and v_proj, or linear_qkv for all "
+         "matrices with adapters, joined by +: q_proj, k_proj and v_proj, or linear_qkv for all "
          "three; o_proj; gate_proj and up_proj, or linear_fc1; down_proj; all-linear; "
          "default q_proj+v_proj"},
     [FROZEN_BITS] =

@@ -148,8 +148,8 @@ static void what_cannot_be_is_refused(void **state)
         const char *value, *text;
         dl_status code;
     } cases[] = {
-        {"5.6 ms", "with compute 5 times what is estimated, the most", DL_ERR_RANGE},
-        {"0.2 ms", "with compute 0.2 times what is estimated, the least", DL_ERR_RANGE},
+        {"5.6 ms", "with compute 5 times the estimate, the most", DL_ERR_RANGE},
+        {"0.2 ms", "with compute 0.2 times the estimate, the least", DL_ERR_RANGE},
         {"8 us@2", "without any computing the step takes 8.4", DL_ERR_RANGE},
         {"1 ms@16", "has 8 GPUs", DL_ERR_RANGE},
         {"6", "a factor, from 0.2 to 5", DL_ERR_RANGE},

@@ -151,19 +151,19 @@ expect 0 "" scenario.ini -o again.csv
 
 # A measured step: its factor is named, other variants and the advice have it too.
 gpt=(--workload gpt2 --batch-per-worker 8 --arithmetic bf16 --steps 20)
-expect 0 "compute is 1.15 times what is estimated, so that a step of 1 worker with 8 samples each takes the measured 61.0 ms" \
+expect 0 "compute is 1.15 times the estimate, so that a step of 1 worker with 8 samples each takes the measured 61.0 ms" \
     "${gpt[@]}" --machine 8xh100 --workers 1,8 --calibrate 61ms -o calibrated.csv
 expect 0 "" -q "${gpt[@]}" --machine 8xh100 --workers 1 -o plain.csv
 own="$(awk -F, '/^#/ { next } !n { for (i = 1; i <= NF; i++) c[$i] = i; n = 1; next }
     { print 1000 * $c["step_mean_s"] "ms" }' plain.csv)"
-expect 0 "compute is what is estimated: a step of 1 worker with 8 samples each takes the measured" \
+expect 0 "compute is equal to the estimate: a step of 1 worker with 8 samples each takes the measured" \
     "${gpt[@]}" --machine 8xh100 --workers 1 --calibrate "$own" -o plain.csv
 "$tested" "${gpt[@]}" --machine 8xh100 --workers 1 --calibrate "$own" --notes -o plain.csv | grep "compute is 1 times" &&
     fail "a factor of 1"
 expect 0 "" "${gpt[@]}" --machine 8xh100 --calibrate "61.74 ms@8" --workers 1,8 -o eight.csv
 awk -v a="$(rate calibrated.csv)" -v b="$(rate eight.csv)" 'BEGIN { exit !(a > 0.999 * b && a < 1.001 * b) }' ||
     fail "calibrated by 1 worker $(rate calibrated.csv), by 8 $(rate eight.csv)"
-expect 0 "1.15 times what is estimated" "${gpt[@]}" --machine 8xh100,8xa100 --workers 1 --calibrate 61ms -o two.csv
+expect 0 "1.15 times the estimate" "${gpt[@]}" --machine 8xh100,8xa100 --workers 1 --calibrate 61ms -o two.csv
 expect 0 "this model of GPU, whose interval stays" "${gpt[@]}" --machine 8xh100,8xa100 --workers 1 --calibrate 61ms -o two.csv
 expect 0 "Advice: highest throughput" "${gpt[@]}" --machine 2xh100 --workers 1,2 --calibrate 61ms --advise --max-points 8 -o advice.csv --save advised.ini
 grep -q '^calibrate = 1.1483' advised.ini || fail "the advised scenario lacks the factor: $(grep calib advised.ini)"
