@@ -128,18 +128,18 @@ static void take_batch(dl_step_costs *costs, const dl_trace *trace, int64_t give
         costs->batch = shown * passes;
         dl_notes_add(notes,
                      "a batch of %lld samples is taken: a step accumulates the gradients of %lld "
-                     "passes of %lld each, as what %s gets shows (--batch gives "
+                     "passes of %lld each, as the inputs of %s show (--batch gives "
                      "another)",
                      (long long)costs->batch, (long long)passes, (long long)shown, of);
     } else if (given == 0) {
         costs->batch = shown;
         dl_notes_add(notes,
-                     "a batch of %lld samples is taken, as what %s gets shows: "
+                     "a batch of %lld samples is taken, as the inputs of %s show: "
                      "--batch gives another",
                      (long long)shown, of);
     } else if (shown > 0 && given % shown != 0) {
         dl_notes_add(notes,
-                     "--batch %lld is not a multiple of %lld, as what %s gets shows: "
+                     "--batch %lld is not a multiple of %lld, as the inputs of %s show: "
                      "is it right?",
                      (long long)given, (long long)shown, of);
     } else if (shown > 0 && passes > 1 && given != shown * passes) {

@@ -95,8 +95,7 @@ static dl_status predict_each(dl_trace_inputs *in, const settings *set, dl_error
     dl_rows to = {.out = set->json ? NULL : stdout, .json = set->json ? &json : NULL};
     dl_status status = DL_OK;
     dl_rows_begin(&to, NULL, NULL);
-    if (!set->json)
-        printf("mean step as recorded, and what each way of predicting it misses in %%\n");
+    if (!set->json) printf("mean step as recorded, and the error of each prediction in %%\n");
     for (size_t i = 0; i < in->count && status == DL_OK; i++)
         status = predict_trace(in->traces[i], set, &to, &errors, err);
     dl_rows_end(&to, 0);

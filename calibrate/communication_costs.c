@@ -499,7 +499,7 @@ void dl_dispatch_costs_fit(const dl_dataset *dataset, dl_costs *costs, dl_notes 
         (dl_value){.known = true, .value = 0, .error = 0, .count = 0, .origin = DL_ORIGIN_ASSUMED};
     const dl_value launch = median_value(dataset, DL_SAMPLE_LAUNCH, 0, UINT32_MAX);
     if (!launch.known) {
-        dl_notes_add(notes, "no benchmark of launches: what the host takes to launch a step, "
+        dl_notes_add(notes, "no benchmark of launches: the host's time to launch a step, "
                             "[dispatch] per_worker_ns, stays unknown");
         return;
     }
@@ -510,11 +510,10 @@ void dl_dispatch_costs_fit(const dl_dataset *dataset, dl_costs *costs, dl_notes 
                                                .error = launches * launch.error,
                                                .count = launch.count,
                                                .origin = DL_ORIGIN_ASSUMED};
-    dl_notes_add(
-        notes,
-        "the host launches a step in %.1f us: %.0f operations, of which each is assumed to "
-        "be one launch of %.2f us",
-        launches * launch.value / 1e3, launches, launch.value / 1e3);
+    dl_notes_add(notes,
+                 "the host launches a step in %.1f us: %.0f operations, each assumed to "
+                 "be one launch of %.2f us",
+                 launches * launch.value / 1e3, launches, launch.value / 1e3);
 }
 
 void dl_comm_fit_free(dl_comm_fit *fit)
@@ -690,10 +689,11 @@ void dl_memory_fit_total(const dl_comm_fit *comm, dl_memory_fit *fit, dl_costs *
                    .count = rate.count,
                    .origin = limited ? DL_ORIGIN_FITTED : DL_ORIGIN_ASSUMED};
     if (limited) return;
-    dl_notes_add(notes,
-                 "memory: %u threads moved %.2f times what one did, so its limit was not reached: "
-                 "total_bytes_per_s is a lower bound",
-                 highest->threads, highest->speedup);
+    dl_notes_add(
+        notes,
+        "memory: %u threads moved %.2f times as much as one, so its limit was not reached: "
+        "total_bytes_per_s is a lower bound",
+        highest->threads, highest->speedup);
 }
 
 void dl_memory_fit_free(dl_memory_fit *fit)

@@ -344,7 +344,7 @@ dl_status dl_step_run_add(dl_dataset *dataset, const dl_trace *trace, dl_notes *
     if (status != DL_OK) return status;
     if (workers > 1) {
         return dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
-                               "is of %lld workers, whose times hold what they do to one another: "
+                               "is of %lld workers, which slow each other down: "
                                "give traces of one worker (dlprof train --workers 1)",
                                (long long)workers);
     }

@@ -60,7 +60,7 @@ static void put_steps(dl_rows *to, const dl_operations *fits)
 {
     dl_rows_begin(to, "steps",
                   "step: sum of the operations against their lines, and the steps themselves\n"
-                  "  (robust locations; what the steps have more is in the noise)");
+                  "  (robust locations; the steps' excess over the sum is in the noise)");
     for (size_t b = 0; b < fits->batch_count; b++) {
         const dl_step_point *step = &fits->steps[b];
         dl_rows_add(to,
@@ -258,11 +258,12 @@ void dl_fit_report_print(const dl_calibration *calibration, FILE *out)
     print_line(&lines[DL_COMM_UPDATE], server, &costs->update.latency_ns,
                &costs->update.read_bytes_per_s, &costs->update.write_bytes_per_s, out);
     if (calibration->dataset.parameter_bytes > 0 && costs->copy.latency_ns.known) {
-        fprintf(out,
-                "\nweight of what a point is off its line: 1 / distance^2, distance = (bytes over\n"
-                "  the model's %lld, or the inverse)^2 * (1 + |log2(vectors / %d; update: %d)|)\n",
-                (long long)calibration->dataset.parameter_bytes, DL_COMM_VECTORS_AVERAGE,
-                DL_COMM_VECTORS_UPDATE);
+        fprintf(
+            out,
+            "\nweight of a point's distance from its line: 1 / distance^2, distance = (bytes over\n"
+            "  the model's %lld, or the inverse)^2 * (1 + |log2(vectors / %d; update: %d)|)\n",
+            (long long)calibration->dataset.parameter_bytes, DL_COMM_VECTORS_AVERAGE,
+            DL_COMM_VECTORS_UPDATE);
     }
     print_shared(costs, out);
     print_messages(costs, out);

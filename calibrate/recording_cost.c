@@ -41,7 +41,7 @@ dl_status dl_recording_cost_take(dl_dataset *dataset, const dl_trace *trace, dl_
     }
     if (dataset->record_pairs > 0) {
         return dl_error_set_at(err, DL_ERR_DATA, trace->path, 0,
-                               "a trace before it says already what recording costs");
+                               "an earlier trace already gives the cost of recording");
     }
     dataset->record_error_ns = (high_ns - low_ns) / 2 / STANDARD_ERRORS_OF_INTERVAL;
     dataset->record_pairs = (int64_t)pairs;

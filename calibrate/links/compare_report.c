@@ -143,8 +143,8 @@ static void print_part(const dl_link_comparison *c, const dl_link_part *part, co
     if (!dl_link_is_expected(part, part->ratio.median)) {
         print_line(explanation(c, part), 4, out);
     } else if (ranges > 0) {
-        print_line(dl_strdup("most sizes are as expected, so the machine's links are: what differs "
-                             "in the others is the library's choice of algorithm and protocol, or "
+        print_line(dl_strdup("most sizes are as expected, so the machine's links are: the others "
+                             "differ by the library's choice of algorithm and protocol, or by "
                              "other traffic; measure them again"),
                    4, out);
     }

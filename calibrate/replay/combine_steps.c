@@ -137,7 +137,7 @@ static void add_dispatch(dl_costs *costs, const dl_step_costs *steps, size_t cou
         if (waits > 0)
             costs->dispatch.external_ns = value_of(waits / known, 0, counted, DL_ORIGIN_MEASURED);
     } else {
-        dl_notes_add(notes, "no launches in the trace: what the host takes, [dispatch], stays "
+        dl_notes_add(notes, "no launches in the trace: the host's time, [dispatch], stays "
                             "unknown");
     }
 }

@@ -263,7 +263,7 @@ static void scale_to_unprofiled(dl_step_costs *costs, const dl_cpu_training *cpu
     costs->device_ns *= factor;
     costs->step_ns *= factor;
     dl_notes_add(notes,
-                 "without the profiler a step took %s, %.3f times what was traced: the "
+                 "without the profiler a step took %s, %.3f times the traced one: the "
                  "operations are scaled to that",
                  DL_NS_TEXT(ns), factor);
     if (factor > PROFILED_FASTER_MAX || factor < PROFILED_SLOWER_MAX) {
@@ -279,11 +279,12 @@ static void scale_to_unprofiled(dl_step_costs *costs, const dl_cpu_training *cpu
 static void note_long_steps(const dl_step_costs *costs, dl_notes *notes)
 {
     if (costs->collectives > 0 || costs->step_ns < STEPS_VARY_MIN * costs->device_ns) return;
-    dl_notes_add(notes,
-                 "some steps are much longer than the others: the mean is %s, the median, of which "
-                 "the costs are, %s. If other programs used the processor, record again when it is "
-                 "idle; else training is slower than predicted by as much",
-                 DL_NS_TEXT(costs->step_ns), DL_NS_TEXT(costs->device_ns));
+    dl_notes_add(
+        notes,
+        "some steps are much longer than the others: the mean is %s, and the median, which "
+        "the costs use, %s. If other programs used the processor, record again when it is "
+        "idle; else training is slower than predicted by as much",
+        DL_NS_TEXT(costs->step_ns), DL_NS_TEXT(costs->device_ns));
 }
 
 /* Takes the phases: each is one operation. */
@@ -383,9 +384,8 @@ static void take_loaders(dl_step_costs *costs, const dl_cpu_training *cpu, const
                      "input.storage_bytes_per_s=RATE",
                      DL_NS_TEXT(ns));
     } else {
-        dl_notes_add(notes,
-                     "what these processes take of processor time a step is not in the trace: "
-                     "record with dlprof run, or with num_workers=0, for [op input]");
+        dl_notes_add(notes, "the processor time of these processes is not in the trace: "
+                            "record with dlprof run, or with num_workers=0, for [op input]");
     }
 }
 
@@ -477,8 +477,8 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
         costs->framework = framework != NULL ? dl_strdup(framework) : NULL;
         if (costs->backward_ns.value <= 0) {
             dl_notes_add(notes, "forward and backward pass are not distinguished: no operator is "
-                                "named as a backward pass; if there is none (inference), this is "
-                                "not what training costs");
+                                "named as a backward pass; if there is none (inference), these "
+                                "are not costs of training");
         }
     }
     dl_cpu_training_free(&cpu);

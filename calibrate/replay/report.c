@@ -357,7 +357,7 @@ static void note_waits(dl_notes *notes, const dl_replay_run *run)
     if (threads->count > 0) {
         dl_notes_add(notes,
                      "external waits of threads: %zu, %s in all (longest %s%s), in which nothing "
-                     "in the trace runs: waits for what is not in it, or a computation; %s",
+                     "in the trace runs: waits for something outside it, or a computation; %s",
                      threads->count, DL_NS_TEXT(threads->total_ns), DL_NS_TEXT(threads->longest_ns),
                      in,
                      threads->removed ? "left out" : "kept (--external remove leaves them out)");

@@ -178,8 +178,8 @@ static void take_sharded(const marked *m, const dl_instances *found, const list 
                  costs->keeps_parameters ? ", reshard_after_forward = no" : "", gradients->ranks);
     if (gathered >= GATHERED_MIN && fabs(gathered / (twice ? 2 : 1) - 1) > 0.25) {
         dl_notes_add(notes,
-                     "what is gathered is %.2g times the gradients in place of %d: dlsim gathers "
-                     "as many bytes of parameters as there are of gradients; if parameters are "
+                     "gathers carry %.2g times the gradients' bytes in place of %d: dlsim gathers "
+                     "as many bytes of parameters as of gradients; if parameters are "
                      "bf16 and gradients fp32, --set exchange.param_dtype=bf16 gives half",
                      gathered, twice ? 2 : 1);
     }

@@ -355,7 +355,7 @@ static void take_means(const taking *t, dl_step_costs *costs)
     if (t->phases.known_steps == 0) {
         dl_notes_add(t->notes, "forward and backward pass are not distinguished: no range or "
                                "kernel is named as a backward pass; if there is none (inference), "
-                               "this is not what training costs");
+                               "these are not costs of training");
     }
     free(sums);
     free(values);
@@ -552,7 +552,8 @@ static dl_status use_external(taking *t, dl_external external, dl_error *err)
             "of a step of %s the trace explains %s, %.0f %% less: %zu operations of the device "
             "start "
             "%s in all after everything that is known to hold them back (longest %s, before "
-            "'%.60s'): it waits for what is not in the trace. --external keep takes these waits as "
+            "'%.60s'): it waits for something outside the trace. --external keep takes these waits "
+            "as "
             "operations, --external remove leaves them out",
             DL_NS_TEXT(recorded_ns), DL_NS_TEXT(replayed_ns), 100 * short_frac, waits->count,
             DL_NS_TEXT(waits->total_ns), DL_NS_TEXT(waits->longest_ns),

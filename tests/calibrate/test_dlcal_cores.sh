@@ -106,11 +106,11 @@ awk "BEGIN { exit !($(step_of without.csv) < $(step_of hidden.csv) && $(step_of 
     { echo "FAIL: $(cat hidden.txt without.txt)"; failures=$((failures + 1)); }
 # Without dlprof run nothing says what its processes take.
 zcat "$loaded" | sed '/dlprof_children_ns/d' >unknown.json
-expect 0 "record with dlprof run, or with num_workers=0" costs unknown.json -o unknown.ini
+expect 0 "run, or with num_workers=0" costs unknown.json -o unknown.ini
 grep -q '^\[op input\]' unknown.ini && { echo "FAIL: waiting is input that a core makes"; failures=$((failures + 1)); }
 # Without --batch that of the shapes, where there are any; another one is doubted unless it is a multiple.
 expect 0 "4 samples, 4 steps" costs elsewhere.json -o shown.ini
-expect 0 "a batch of 4 samples is taken, as what aten::embedding gets shows" costs elsewhere.json -o shown.ini
+expect 0 "a batch of 4 samples is taken, as the inputs of aten::embedding show" costs elsewhere.json -o shown.ini
 grep -q '^batch_max = 4$' shown.ini || { echo "FAIL: not the batch that the shapes show"; failures=$((failures + 1)); }
 expect 0 "--batch 6 is not a multiple of 4" costs elsewhere.json --batch 6 -o shown.ini
 if "$tested" costs elsewhere.json --batch 8 -o shown.ini | grep -q multiple; then
@@ -129,7 +129,7 @@ expect 0 "16, of the whole step, right?" costs twice.json --batch 16 -o shown.in
 expect 1 "of which this trace has none: 6 steps" costs "$traces/mlp_b64.json.gz" --batch 64 --step-period 9 -o period.ini
 zcat "$traces/mlp_b64.json.gz" | sed -E 's/[Bb]ackward|autograd::engine|AccumulateGrad/other/g' >inference.json
 expect 1 "of training? no backward pass is found in it (forward" costs inference.json -o shown.ini
-expect 0 "if there is none (inference), this is not what training costs" costs inference.json --incomplete -o shown.ini
+expect 0 "if there is none (inference), these are not costs of training" costs inference.json --incomplete -o shown.ini
 # A step of 8.9 ms that took 0.1 ms without the profiler: something else was at work.
 zcat "$traces/mlp_b64.json.gz" | sed 's/"schemaVersion"/"dlprof_step_ns": 100000, "schemaVersion"/' >busy.json
 expect 0 "the profiler alone does not explain that" costs busy.json -o shown.ini

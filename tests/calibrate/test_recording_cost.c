@@ -95,7 +95,7 @@ static void test_figures_are_taken_once(void **state)
     assert_true(dataset.record_ns == 100 && dataset.record_pairs == 400);
     assert_true(fabs(dataset.record_error_ns - 20) < 1e-9);
     assert_int_equal(take(&dataset, figures, &err), DL_ERR_DATA);
-    assert_contains(err.text, "says already");
+    assert_contains(err.text, "already gives the cost");
     dl_dataset_free(&dataset);
 }
 
