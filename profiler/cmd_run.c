@@ -194,8 +194,8 @@ static void say_no_trace(const profiled_run *run)
     }
     if (run->torch != NULL) {
         fprintf(stderr,
-                "dlprof run: nor did PyTorch do a backward pass or an optimizer's update on "
-                "the processor; the steps of another loop can be recorded with torch.profiler, "
+                "dlprof run: PyTorch did no backward pass and no optimizer's update on the "
+                "processor either; the steps of another loop can be recorded with torch.profiler, "
                 "for dlcal costs\n");
     }
 }

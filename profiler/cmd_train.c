@@ -171,8 +171,7 @@ static void print_ranks(const train_command *run)
 static void print_where(const dl_train_config *config)
 {
     if (config->quantise != DL_QUANTISE_NONE) {
-        printf(", %s sent as %s",
-               config->sync == DL_SYNC_AVERAGE ? "what was learned" : "gradients",
+        printf(", %s sent as %s", config->sync == DL_SYNC_AVERAGE ? "changes" : "gradients",
                dl_quantise_names[config->quantise]);
         if (config->quantise == DL_QUANTISE_TOPK) printf(" of %g", config->topk_frac);
     }
@@ -754,7 +753,7 @@ static dl_status check_schedule_options(const train_options *options, dl_error *
     for (size_t i = 0; i < sizeof decided / sizeof *decided; i++) {
         if (!decided[i].given) continue;
         return dl_error_set(err, DL_ERR_USAGE,
-                            "--%s and --schedule: what the schedule says is repeated, without a "
+                            "--%s and --schedule: a schedule is repeated as it is, without a "
                             "row or other settings",
                             decided[i].name);
     }

@@ -129,7 +129,7 @@ static void check_clock(dl_preemption *preemption, const dl_cupti_api *api)
         return;
     preemption->clock = true;
     dl_capture_meta("takeover", "clock");
-    dl_capture_log("another profiler has set CUPTI's clock: what came later is left out");
+    dl_capture_log("another profiler has set CUPTI's clock: later records are left out");
 }
 
 static void count_silence(dl_preemption *preemption, unsigned calls, uint64_t records,

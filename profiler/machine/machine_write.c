@@ -376,7 +376,7 @@ static void put_rates(const writer *w, const char *section, const dl_box_gpu *gp
     const dl_gpu_rates rates = dl_gpu_rates_find(gpu);
     if (gpu->average_bytes_per_s > 0) {
         put_value(w, "memory_bytes_per_s", gpu->average_bytes_per_s, gb_per_s, DL_ORIGIN_MEASURED,
-                  "what averages of vectors in it reach");
+                  "reached by averages of vectors in it");
     } else if (rates.memory_bytes_per_s > 0) {
         put_value(w, "memory_bytes_per_s", rates.memory_bytes_per_s, gb_per_s, DL_ORIGIN_CATALOGUE,
                   "2 x highest memory clock x bus width");

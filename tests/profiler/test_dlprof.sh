@@ -53,7 +53,7 @@ expect 0 "8 4 by worker" train "${small[@]}" --workers 2 --sync average --interv
     --slow 1:2 --no-trace
 expect 2 "--compress topk needs --topk-frac" train "${small[@]}" --sync average --compress topk
 expect 2 "--topk-frac needs --compress topk" train "${small[@]}" --sync average --topk-frac 0.1
-expect 0 "what was learned sent as topk of 0.1" train "${small[@]}" --sync average --interval 4 --steps 8 \
+expect 0 "changes sent as topk of 0.1" train "${small[@]}" --sync average --interval 4 --steps 8 \
     --compress topk --topk-frac 0.1 --no-trace
 expect 2 "it has no workers with --threads 2" train "${small[@]}" --threads 2 --csv rows.csv
 expect 2 "2 threads for each of 200 workers" train "${small[@]}" --workers 200 --batch 200 --threads 2
@@ -61,7 +61,7 @@ expect 0 "workers     1 with 3 threads each" train "${small[@]}" --threads 3 --s
 expect 2 "--fragments needs --sync average" train "${small[@]}" --sync ps --fragments 2
 expect 2 "must be 1 to 1024 and divide the interval of 5 steps" train "${small[@]}" --sync average --interval 5 --fragments 2
 expect 2 "--mixing needs --lag" train "${small[@]}" --sync average --interval 4 --mixing 0.2
-expect 0 "every 4 steps, in 2 fragments, merged 3 steps later, mixing 0.2, what was learned sent as int8" train \
+expect 0 "every 4 steps, in 2 fragments, merged 3 steps later, mixing 0.2, changes sent as int8" train \
     "${small[@]}" --sync average --interval 4 --fragments 2 --lag 3 --mixing 0.2 --compress int8 --steps 8 --no-trace
 expect 2 "--interval needs --sync average or async_average: none does not take it" train "${small[@]}" --interval 5
 expect 2 "--outer needs --sync average or async_average" train "${small[@]}" --sync ps --outer nesterov

@@ -88,7 +88,7 @@ expect 0 "by PyTorch's profiler" run -o cut -- python3 train.py 21 cpu 0
 expect 0 "the program ended after 9; recording starts after 15" run -o short -- python3 train.py 9 cpu 0
 
 # On a GPU CUPTI records, not this; --no-torch; programs without PyTorch.
-expect 0 "nor did PyTorch do a backward pass or an optimizer's update on the processor" run -o gpu -- \
+expect 0 "PyTorch did no backward pass and no optimizer's update on the processor either" run -o gpu -- \
     python3 train.py 60 cuda 0
 expect 0 "trained []" run --no-torch -- python3 train.py 60 cpu 0
 expect 0 "dlprof run: no trace" run -- python3 -c 'print(1)'
