@@ -28,6 +28,23 @@ static double not_negative(double ns)
     return ns > 0 ? ns : 0;
 }
 
+/* An outer optimizer with momentum computes the difference from the average and the new momentum in
+ * one pass, and the parameters in another. */
+#define OUTER_READS (3 + 2)
+#define OUTER_WRITES (1 + 1)
+
+/* Vectors that a server's optimizer reads or writes in a pass after the sum: as given, else its state
+ * and `others`, the sum (read) and the parameters (read and written). 0 without state, and where the
+ * costs have no update of their own: then it is part of the worker's step. */
+static int passed_vectors(const dl_costs *costs, const dl_value *given, int others)
+{
+    if (given->known) return (int)given->value;
+    if (costs->state_bytes <= 0 || costs->parameter_bytes <= 0 ||
+        !(dl_costs_step_ns(costs, 1, "update") > 0))
+        return 0;
+    return others + (int)lround((double)costs->state_bytes / (double)costs->parameter_bytes);
+}
+
 void dl_workload_init(dl_workload *workload, const dl_costs *costs, double batch)
 {
     double backward_ns = dl_costs_step_ns(costs, batch, "backward");
@@ -49,8 +66,12 @@ void dl_workload_init(dl_workload *workload, const dl_costs *costs, double batch
         .shared_push_ns_per_byte = ns_per_byte(&costs->shared.push_bytes_per_s),
         .shared_average_ns_per_byte = ns_per_byte(&costs->shared.average_bytes_per_s),
         .shared_pull_ns_per_byte = ns_per_byte(&costs->shared.pull_bytes_per_s),
-        .optimizer_reads = (int)costs->optimizer_reads.value,
-        .optimizer_writes = (int)costs->optimizer_writes.value,
+        .optimizer_reads = passed_vectors(costs, &costs->optimizer_reads, 2),
+        .optimizer_writes = passed_vectors(costs, &costs->optimizer_writes, 1),
+        .update_is_whole = costs->update.read_bytes_per_s.origin != DL_ORIGIN_ASSUMED &&
+                           !costs->optimizer_reads.known && !costs->optimizer_writes.known,
+        .outer_reads = costs->outer_reads.known ? (int)costs->outer_reads.value : OUTER_READS,
+        .outer_writes = costs->outer_writes.known ? (int)costs->outer_writes.value : OUTER_WRITES,
         .memory_bytes_per_ns = or_endless(&costs->memory_total_bytes_per_s, 1.0 / DL_NS_PER_S),
         .barrier_ns = costs->barrier_ns.value,
         .wakeup_ns = costs->wakeup_ns.value,

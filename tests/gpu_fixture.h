@@ -47,11 +47,11 @@
 
 /* 1 ms forward and backward, 0.1 ms update, 80 kB of parameters, 40 kB of state; nothing on the
  * host but what a test adds. Averaging: 0.5 ns a byte read, 1 ns written; update 1 and 1. */
-#define FIXTURE_GPU_COSTS                                                                \
-    "[costs]\nschema = 1\nparameter_bytes = 80000\nstate_bytes = 40000\n" FIXTURE_PASSES \
-        FIXTURE_UPDATE                                                                   \
-    "[average]\nlatency_ns = 0\nread_bytes_per_s = 2e9\nwrite_bytes_per_s = 1e9\n"       \
-    "[update]\nlatency_ns = 0\nread_bytes_per_s = 1e9\nwrite_bytes_per_s = 1e9\n"        \
+#define FIXTURE_GPU_COSTS                                                                   \
+    "[costs]\nschema = 1\nparameter_bytes = 80000\nstate_bytes = 40000\n" FIXTURE_PASSES    \
+        FIXTURE_UPDATE                                                                      \
+    "[average]\nlatency_ns = 0\nread_bytes_per_s = 2e9\nwrite_bytes_per_s = 1e9\n"          \
+    "[update]\nlatency_ns = 0\nread_bytes_per_s = 1e9, measured\nwrite_bytes_per_s = 1e9\n" \
     "[sync]\nbarrier_ns = 0\nlock_ns = 0\n"
 
 #define FIXTURE_FREE_DISPATCH "[dispatch]\nserial_ns = 0\nper_worker_ns = 0\n"

@@ -6,7 +6,7 @@
 
 static const char sharing[] = FIXTURE_PIPELINE_COSTS
     "[average]\nlatency_ns = 0\nread_bytes_per_s = 2e9\nwrite_bytes_per_s = 1e9\n"
-    "[update]\nlatency_ns = 0\nread_bytes_per_s = 1e9\nwrite_bytes_per_s = 1e9\n"
+    "[update]\nlatency_ns = 0\nread_bytes_per_s = 1e9, measured\nwrite_bytes_per_s = 1e9\n"
     "[sync]\nbarrier_ns = 0\nlock_ns = 0\n[overlap]\nslowdown = 1.25\n"
     "[gradients]\nready_1 = 0.3, 20000\nready_2 = 0.7, 60000\nready_3 = 0.9, 80000\n";
 

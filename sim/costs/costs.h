@@ -200,8 +200,9 @@ typedef struct dl_costs {
     struct dl_average_cost {
         dl_value latency_ns, read_bytes_per_s, write_bytes_per_s;
     } average, update;
-    dl_value optimizer_reads,
-        optimizer_writes; /* vectors, by the server after the sum; unknown: 0 */
+    dl_value optimizer_reads, optimizer_writes; /* vectors, by the server after the sum; unknown: by
+                                                 * state_bytes (dl_workload_init) */
+    dl_value outer_reads, outer_writes;         /* of an outer optimizer; unknown: 5, 2 */
     /* Rate at which a core encodes a vector into a message, and decodes it; by dl_compress. */
     struct {
         dl_value encode_bytes_per_s, decode_bytes_per_s;

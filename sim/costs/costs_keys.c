@@ -152,10 +152,15 @@ static const dl_key rows[] = {
     SINGLE("update", "read_bytes_per_s", RATES, DL_NEED_UPDATE, update.read_bytes_per_s, "of it"),
     SINGLE("update", "write_bytes_per_s", RATES, DL_NEED_UPDATE, update.write_bytes_per_s, "of it"),
     SINGLE("update", "optimizer_reads", VECTORS, 0, optimizer_reads,
-        "vectors that the server's optimizer reads after the sum (momentum in one pass: 3); "
-        "default: the sum is the update; of an outer optimizer 5"),
+        "vectors that the server's optimizer reads after the sum; default, if workers have an "
+        "[op NAME.update] and the server is on a GPU or its rate assumed: sum, parameters and "
+        "[costs] state_bytes (momentum: 3, Adam: 4); else 0: the step or the rate includes it"),
     SINGLE("update", "optimizer_writes", VECTORS, 0, optimizer_writes,
-        "vectors that it writes (momentum: 2); of an outer one 2"),
+        "vectors that it writes; default: parameters and state (momentum: 2, Adam: 3)"),
+    SINGLE("update", "outer_reads", VECTORS, 0, outer_reads,
+        "vectors that an outer optimizer reads (DiLoCo, BMUF); default: 5, in two passes"),
+    SINGLE("update", "outer_writes", VECTORS, 0, outer_writes,
+        "vectors that it writes; default: 2"),
     QUANTISE("fp16", DL_COMPRESS_FP16),
     QUANTISE("1bit", DL_COMPRESS_1BIT),
     QUANTISE("topk", DL_COMPRESS_TOPK),

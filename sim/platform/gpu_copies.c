@@ -48,10 +48,7 @@ static int memory_link(const dl_links *links, dl_place host)
     return host.node * links->per_node + dl_links_node(links, host.node)->memory[host.index];
 }
 
-/* Bytes that a server reads and writes per byte of its slice, and their cost. An optimizer that
- * passes over its vectors after the sum adds its own ([update] optimizer_reads, optimizer_writes),
- * and so does an outer one, which otherwise computes the difference and the momentum in one pass
- * and the parameters in another. */
+/* Bytes that a server reads and writes per byte of its slice, and their cost. */
 typedef struct serving {
     const char *name;
     const dl_byte_cost *cost;
@@ -75,23 +72,30 @@ int dl_gpus_present(const dl_gpus *gpus)
     return gpus->team != NULL ? gpus->team->present : gpus->config.workers;
 }
 
+/* An update with the sum of `gradients`: in one pass, which reads them and writes the parameters,
+ * unless the optimizer passes over its vectors after the sum, which one gradient does not need. */
+static serving update_of(const dl_gpus *gpus, const char *name, int gradients)
+{
+    const dl_workload *w = gpus->config.workload;
+    const bool is_whole = w->update_is_whole && gpus->servers[0].kind == DL_PLACE_HOST;
+    const int reads = is_whole ? 0 : w->optimizer_reads,
+              writes = is_whole ? 0 : w->optimizer_writes;
+    const bool sums = gradients > 1 || (reads == 0 && writes == 0);
+    return (serving){name, &w->update, (sums ? gradients : 0) + reads, (sums ? 1 : 0) + writes};
+}
+
 static serving serving_of(const dl_gpus *gpus, dl_exchange_kind kind, int64_t gradients)
 {
     const dl_workload *w = gpus->config.workload;
     const int workers = dl_gpus_present(gpus);
-    const int reads = w->optimizer_reads, writes = w->optimizer_writes;
     switch (kind) {
     case DL_AVERAGE: return (serving){"averaging thread", &w->average, workers, 1};
-    case DL_SUM: return (serving){"update thread", &w->update, gpus->senders + reads, 1 + writes};
+    case DL_SUM: return update_of(gpus, "update thread", gpus->senders);
     case DL_OUTER_UPDATE:
-        return (serving){"filter thread", &w->average, reads > 0 ? reads : 3 + 2,
-                         writes > 0 ? writes : 1 + 1};
-    case DL_APPLY:
-        return (serving){"update of gradients", &w->update, (int)gradients + reads, 1 + writes};
+        return (serving){"filter thread", &w->average, w->outer_reads, w->outer_writes};
+    case DL_APPLY: return update_of(gpus, "update of gradients", (int)gradients);
     case DL_ADD: return (serving){"adding thread", &w->update, gradients > 0 ? 2 : 1, 1};
-    case DL_UPDATE:
-        return (serving){"update of a sum", &w->update, reads > 0 ? reads : 1,
-                         writes > 0 ? writes : 1};
+    case DL_UPDATE: return update_of(gpus, "update of a sum", 1);
     case DL_BLEND:
     case DL_BLEND_OWN:
     case DL_PUSH:

@@ -214,7 +214,7 @@ static void an_outer_step_passes_through_memory(void **state)
                 STEP_MS + RING_MS + 0.56, 1e-4);
     assert_near(step_ms("", "", "steps = 8\n", "", "[sync]\nmode = bmuf\nwhere = allreduce\n" RING),
                 STEP_MS + RING_MS + 0.56, 1e-4);
-    assert_near(step_ms("", "[update]\noptimizer_reads = 12\noptimizer_writes = 8\n", "steps = 8\n",
+    assert_near(step_ms("", "[update]\nouter_reads = 12\nouter_writes = 8\n", "steps = 8\n",
                         "", AVERAGE "outer = nesterov\n" RING),
                 STEP_MS + RING_MS + 1.6, 1e-4);
 }
