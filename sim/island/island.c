@@ -399,14 +399,32 @@ static void start_crossing(dl_islands *is, int worker, uint32_t task, int slot)
     }
 }
 
+static void change_speed(dl_island *i, int rank)
+{
+    dl_program_set_speed(&i->run, dl_island_lane(rank, DL_ISLAND_COMPUTES),
+                         i->stops[rank] > 0 ? 0 : i->speed[rank]);
+}
+
 /* The GPUs of a stage compute more slowly while they gather or reduce. */
 static void set_speed(dl_islands *is, int worker, int stage, double speed)
 {
     const dl_split *split = dl_islands_split(is);
-    for (int f = 0; f < split->shards && is->slowdown > 1; f++)
-        dl_program_set_speed(&is->islands[worker].run,
-                             dl_island_lane(dl_split_rank(split, stage, f), DL_ISLAND_COMPUTES),
-                             speed);
+    dl_island *i = &is->islands[worker];
+    for (int f = 0; f < split->shards && is->slowdown > 1; f++) {
+        const int rank = dl_split_rank(split, stage, f);
+        i->speed[rank] = speed;
+        change_speed(i, rank);
+    }
+}
+
+void dl_islands_stopped(void *user, int gpu, int change)
+{
+    dl_islands *is = user;
+    const int at = is->rank_of[gpu];
+    if (at < 0) return;
+    dl_island *i = &is->islands[at / is->ranks];
+    i->stops[at % is->ranks] += change;
+    change_speed(i, at % is->ranks);
 }
 
 void dl_islands_reduced(void *user, int number)

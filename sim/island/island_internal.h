@@ -31,7 +31,10 @@ typedef struct dl_island {
     dl_noise *noise;                  /* [GPUs] */
     double *factor;                   /* [ranks] this step's noise factor of the slowest GPU */
     int64_t *free_ns;                 /* [ranks] end of its last computation */
-    int weight;                       /* ranks represented by one with tasks */
+    int *stops;    /* [ranks] server's work on one of its GPUs, in which it stands
+                                       * still */
+    double *speed; /* [ranks] else */
+    int weight;    /* ranks represented by one with tasks */
     int64_t spent_ns[DL_SPENT_COUNT]; /* of this step so far, all ranks together */
     int64_t bubble_ns;
     int64_t began_ns; /* start of its step; -1: none yet */
@@ -66,6 +69,7 @@ struct dl_islands {
     dl_workload *plane_workloads;
     dl_gpu_options *plane_options;
     dl_place *places;  /* [workers x gpus] */
+    int *rank_of;      /* [all GPUs] worker x ranks + rank; -1: none */
     dl_place *loading; /* [workers x shards] ranks that take batches */
     bool *wants;       /* [workers x shards] they wait for a batch */
     dl_input input;
@@ -112,9 +116,10 @@ static inline int dl_islands_gpu(const dl_islands *is, int worker, int rank, int
 /* Runs the tasks of a worker's step. */
 extern const dl_program_owner dl_islands_owner;
 
-/* Event handlers: an agent has exchanged on one more plane; a dl_island's collective of this number
- * has ended; a loader has a batch. */
+/* Event handlers: an agent has exchanged on one more plane; a server's work on a GPU starts (1) or
+ * ends (-1); a dl_island's collective of this number has ended; a loader has a batch. */
 void dl_islands_exchanged(void *islands, int agent);
+void dl_islands_stopped(void *islands, int gpu, int change);
 void dl_islands_reduced(void *island, int number);
 void dl_islands_came(void *islands, int loader);
 

@@ -70,6 +70,7 @@ static dl_status init_planes(dl_islands *is, dl_error *err)
         config.with_input = false;
         config.network = &is->network;
         config.exchanged = dl_islands_exchanged;
+        config.stopped = dl_islands_stopped;
         config.user = is;
         status = dl_gpus_create(&is->planes[g], &config, err);
         if (status == DL_OK && g == 0 && is->config.shape.with_input)
@@ -192,12 +193,14 @@ static dl_status init_island(dl_islands *is, int worker, int *held, dl_error *er
     const size_t ranks = (size_t)is->ranks;
     i->noise = dl_calloc((size_t)is->gpus, sizeof *i->noise, "GPUs");
     i->factor = dl_calloc(ranks, sizeof *i->factor, "ranks");
+    i->stops = dl_calloc(ranks, sizeof *i->stops, "ranks");
+    i->speed = dl_calloc(ranks, sizeof *i->speed, "ranks");
     i->free_ns = dl_calloc(ranks, sizeof *i->free_ns, "ranks");
     i->collectives =
         dl_calloc((size_t)program->collective_count, sizeof *i->collectives, "collectives");
     i->weight = is->config.shape.folded ? dl_islands_split(is)->shards : 1;
     for (int r = 0; r < is->ranks; r++)
-        i->factor[r] = 1;
+        i->factor[r] = i->speed[r] = 1;
     for (int g = 0; g < is->gpus; g++)
         dl_noise_init(&i->noise[g], &is->noise, (uint32_t)(worker * is->gpus + g));
     dl_program_run_init(&i->run, &program->program, is->config.gpus.engine, &dl_islands_owner, is,
@@ -264,6 +267,22 @@ static dl_status init_all(dl_islands *is, dl_error *err)
         dl_team_exchanges(config->gpus.team) * config->shape.split.micro_batches, err);
 }
 
+/* Finds the rank on each GPU of the machine. */
+static void init_ranks(dl_islands *is)
+{
+    const dl_machine *m = &is->config.gpus.options->machine;
+    const int tensor = is->gpus / is->ranks, all = dl_machine_gpus(m);
+    is->rank_of = dl_calloc((size_t)all, sizeof *is->rank_of, "GPUs");
+    for (int g = 0; g < all; g++)
+        is->rank_of[g] = -1;
+    for (int n = 0; n < (is->config.lone_worker ? 1 : is->workers) * is->ranks; n++) {
+        for (int part = 0; part < tensor; part++) {
+            const int gpu = dl_islands_gpu(is, n / is->ranks, n % is->ranks, part);
+            is->rank_of[dl_place_gpu_number(m, is->places[gpu])] = n;
+        }
+    }
+}
+
 dl_status dl_islands_create(dl_islands **made, const dl_islands_config *config, dl_error *err)
 {
     dl_islands *is = *made = dl_calloc(1, sizeof *is, "workers of several GPUs");
@@ -285,6 +304,7 @@ dl_status dl_islands_create(dl_islands **made, const dl_islands_config *config, 
                                sizeof *is->sent_bytes, "bytes of sites");
     for (int g = 0; g < workers * gpus; g++)
         is->places[g] = dl_gpu_options_place(options, g);
+    init_ranks(is);
     dl_noise_source_init(&is->noise, config->noise, config->gpus.team->seed,
                          config->gpus.team->replicate);
     dl_network_init(&is->network, config->gpus.engine, 1);
@@ -314,6 +334,8 @@ static void free_island(const dl_islands *is, int worker)
     free(i->collectives);
     free(i->noise);
     free(i->factor);
+    free(i->stops);
+    free(i->speed);
     free(i->free_ns);
 }
 
@@ -343,6 +365,7 @@ void dl_islands_free(dl_islands *is)
     free(is->programs);
     free(is->islands);
     free(is->places);
+    free(is->rank_of);
     free(is->loading);
     free(is->wants);
     free(is->exchanging);

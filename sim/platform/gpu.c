@@ -157,7 +157,7 @@ static double speed_now(const dl_gpus *gpus, const dl_gpu_worker *w)
 {
     const dl_reduction *r = &gpus->reduction;
     const bool throughout = gpus->config.options->slows_throughout && r->next > 0;
-    if (gpus->held != NULL && gpus->held[dl_gpus_number(gpus, (int)(w - gpus->workers))].copies > 0)
+    if (gpus->held != NULL && gpus->held[dl_gpus_number(gpus, (int)(w - gpus->workers))].stops > 0)
         return 0;
     if (gpus->shared)
         return gpus->share[gpus->computing[dl_gpus_number(gpus, (int)(w - gpus->workers))]];

@@ -223,7 +223,7 @@ dl_gpu_copy dl_gpus_route(dl_gpus *gpus, dl_place from, dl_place to, int staging
     const dl_place host = from.kind == DL_PLACE_HOST ? from : to;
     dl_links_route(links, from, to, route);
     const bool is_staged = route->staged && !route->leaves_node && host.kind == DL_PLACE_GPU;
-    const bool holds = is_staged && gpus->held != NULL;
+    const bool holds = is_staged && options->staged_stops && gpus->held != NULL;
     if (is_staged) add_to_route(route, driver_link(gpus, from));
     add_to_route(route, process_link(gpus, host));
     if (staging >= 0 && host.kind == DL_PLACE_HOST) {
@@ -310,6 +310,7 @@ void dl_gpus_serve(dl_gpus *gpus, const dl_exchange *exchange, int shard, int th
     /* The first gradient is copied: a read and a write, at the rate of an update's. */
     const bool is_first = exchange->kind == DL_ADD && exchange->gradients == 0;
     const int class = serving_class(gpus, is_first ? DL_UPDATE : exchange->kind, thread, shard);
+    dl_gpus_hold_server(gpus, shard, 1);
     dl_network_start(gpus->network, class, traffic, latency_ns > 0 ? dl_ns_ceil(latency_ns) : 0,
                      done, gpus, index);
 }
@@ -326,13 +327,25 @@ int dl_gpus_serving_slices(const dl_gpus *gpus)
     return gpus->servers[0].kind == DL_PLACE_GPU ? 1 : gpus->config.server_threads;
 }
 
+static void hold(dl_gpus *gpus, int gpu, int change)
+{
+    dl_gpu_held *held = &gpus->held[gpu];
+    held->stops += change;
+    if (gpus->config.stopped != NULL) {
+        gpus->config.stopped(gpus->config.user, gpu, change);
+    } else if (held->worker >= 0 && held->stops == (change > 0))
+        gpus->listener->speed_changed(gpus, held->worker);
+}
+
 void dl_gpus_hold(dl_gpus *gpus, dl_gpu_copy copy, int change)
 {
-    if (copy.holds[0] < 0) return;
-    for (int i = 0; i < 2; i++) {
-        const int gpu = copy.holds[i];
-        gpus->held[gpu].copies += change;
-        if (gpus->held[gpu].worker >= 0)
-            gpus->listener->speed_changed(gpus, gpus->held[gpu].worker);
-    }
+    for (int i = 0; i < 2; i++)
+        if (copy.holds[i] >= 0) hold(gpus, copy.holds[i], change);
+}
+
+void dl_gpus_hold_server(dl_gpus *gpus, int shard, int change)
+{
+    const dl_place at = gpus->servers[shard];
+    if (gpus->held != NULL && !gpus->shared && at.kind == DL_PLACE_GPU)
+        hold(gpus, dl_place_gpu_number(&gpus->config.options->machine, at), change);
 }

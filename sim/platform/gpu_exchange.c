@@ -84,16 +84,25 @@ static int start_copies(dl_gpus *gpus, int worker, double bytes, bool push, dl_e
     return count;
 }
 
+static void on_served(void *user, int number)
+{
+    dl_gpus *gpus = user;
+    const int shards = gpus->config.options->shards;
+    dl_gpus_hold_server(gpus, number % shards, -1);
+    on_flow_done(gpus, number / shards);
+}
+
 /* Starts slice `index` of every shard, `bytes` of them in all, on the server; returns the number of
  * flows. */
 static int start_serving(dl_gpus *gpus, int worker, const dl_exchange *exchange, int index,
-                         double bytes, dl_event_fn done)
+                         double bytes)
 {
     const int shards = gpus->config.options->shards;
     int count = 0;
     for (int s = 0; s < shards; s++) {
         if (gpus->shard_share[s] <= 0) continue;
-        dl_gpus_serve(gpus, exchange, s, index, shard_part(gpus, s, bytes), done, worker);
+        dl_gpus_serve(gpus, exchange, s, index, shard_part(gpus, s, bytes), on_served,
+                      worker * shards + s);
         count++;
     }
     return count;
@@ -104,8 +113,7 @@ static void serve_slices(dl_gpus *gpus, int worker, const dl_exchange *exchange,
 {
     const int slices = dl_gpus_serving_slices(gpus), rank = dl_members_rank(gpus->team, worker);
     for (int t = rank; t < slices; t += dl_gpus_present(gpus)) {
-        gpus->workers[worker].flows +=
-            start_serving(gpus, worker, exchange, t, bytes / slices, on_flow_done);
+        gpus->workers[worker].flows += start_serving(gpus, worker, exchange, t, bytes / slices);
     }
     if (rank >= slices) dl_gpus_exchanged(gpus, worker);
 }
@@ -202,8 +210,7 @@ void dl_gpus_exchange(dl_gpus *gpus, int agent, dl_exchange exchange)
         if (exchange.kind == DL_APPLY) {
             index = (int)(exchange.gradients < most ? exchange.gradients : most) - 1;
         }
-        gpus->workers[worker].flows +=
-            start_serving(gpus, worker, &exchange, index, bytes, on_flow_done);
+        gpus->workers[worker].flows += start_serving(gpus, worker, &exchange, index, bytes);
         return;
     }
     serve_slices(gpus, worker, &exchange, bytes);
@@ -247,12 +254,14 @@ dl_status dl_gpus_exchange_init(dl_gpus *gpus, dl_error *err)
         dl_calloc((size_t)dl_machine_domains(m), sizeof *gpus->sent_bytes, "bytes of sites");
     gpus->memory_class = dl_calloc(gpu_count, sizeof(int), "memories of GPUs");
     gpus->staging = dl_calloc(gpu_count, sizeof(int), "GPUs");
-    if (config->options->staged_stops && dl_gpus_serve_gradients(gpus)) make_held(gpus, gpu_count);
+    const bool serves =
+        !config->plan.is_collective && config->team->exchanges != DL_EXCHANGES_NOTHING;
+    if (serves && (config->options->where == DL_WHERE_GPU ||
+                   (config->options->staged_stops && dl_gpus_serve_gradients(gpus))))
+        make_held(gpus, gpu_count);
     gpus->senders = config->workers;
     dl_status status = dl_reduction_init(gpus, err);
-    if (status != DL_OK || config->plan.is_collective ||
-        config->team->exchanges == DL_EXCHANGES_NOTHING)
-        return status;
+    if (status != DL_OK || !serves) return status;
     gpus->servers = dl_calloc((size_t)config->options->shards, sizeof *gpus->servers, "shards");
     for (int s = 0; s < config->options->shards; s++)
         gpus->servers[s] = dl_gpu_options_server(config->options, s);

@@ -98,9 +98,9 @@ typedef struct dl_gpu_copy {
 /* Workers whose copies are alike (gpu_crowds.c). */
 typedef struct dl_gpu_crowds dl_gpu_crowds;
 
-/* A GPU stopped by staged copies. */
+/* A GPU that does not compute during staged copies, or while a server works on it. */
 typedef struct dl_gpu_held {
-    int copies; /* current number of these copies */
+    int stops;  /* current number of these */
     int worker; /* on it; -1: none */
 } dl_gpu_held;
 
@@ -163,7 +163,7 @@ struct dl_gpus {
     double slowdown;   /* of computing while a collective runs, >= 1 */
     bool slows;        /* GPUs compute while collectives run, at lower speed */
     bool shared;       /* some GPU is shared by workers */
-    dl_gpu_held *held; /* [all GPUs] NULL: copies stop no GPU ([exchange] staged) */
+    dl_gpu_held *held; /* [all GPUs] NULL: nothing stops a GPU */
     int *staging;      /* [all GPUs] links of the driver's staged copies from it, + 1; 0: not yet
                      * created */
     int *computing;    /* [all GPUs] workers computing there now; only if shared */
@@ -285,8 +285,11 @@ int dl_gpu_crowds_find(dl_gpu_crowds *crowds, int worker);
  * their unshared links. */
 void dl_gpu_crowds_note_bytes(dl_gpus *gpus);
 
-/* A copy that may stop GPUs has started (1) or ended (-1). */
+/* A copy that may stop GPUs, or the work of a shard, which stops the one that it is on, has started
+ * (1) or ended (-1). On GPUs that workers share, kernels of several run at the same time, and nothing
+ * stops for a shard. */
 void dl_gpus_hold(dl_gpus *gpus, dl_gpu_copy copy, int change);
+void dl_gpus_hold_server(dl_gpus *gpus, int shard, int change);
 
 /* Overhead of an exchange's operation on a GPU that a worker's thread launches and waits for: the
  * launch, and the thread's delay, as at the end of a step. It grows beside workers (other than
@@ -300,7 +303,8 @@ void dl_gpus_serve_itself(dl_gpus *gpus, int worker, dl_exchange_kind kind, doub
 /* Number of a shard's threads, each serving a slice; a GPU serves everything at once. */
 int dl_gpus_serving_slices(const dl_gpus *gpus);
 
-/* A thread of the shard starts to serve `bytes`; then done(gpus, index). */
+/* A thread of the shard starts to serve `bytes`, and the shard's GPU stops; then done(gpus, index),
+ * which calls dl_gpus_hold_server(gpus, shard, -1). */
 void dl_gpus_serve(dl_gpus *gpus, const dl_exchange *exchange, int shard, int thread, double bytes,
                    dl_event_fn done, int index);
 

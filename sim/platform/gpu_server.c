@@ -423,6 +423,7 @@ static void on_served(void *user, int shard)
     dl_gpus *gpus = user;
     dl_server *s = gpus->server;
     queue *q = &s->serving[shard];
+    dl_gpus_hold_server(gpus, shard, -1);
     if (--s->threads[shard] > 0) return;
     /* The item being served is stored in the last slot of the queue. */
     const int item = q->items[q->room - 1], m = item / 2;

@@ -528,10 +528,9 @@ static void print_passed(FILE *out, const dl_advice *advice, const dl_advised *b
                     100 * DL_ADVICE_SIMPLER_FRAC);
         } else if (other->on_terms > 0) {
             fprintf(l.out,
-                    "but its copies to a server%s are taken not to slow down the computing beside "
+                    "but its copies to a server are taken not to slow down the computing beside "
                     "them%s. On the same terms all-reduce would have %.4g times as much as the "
                     "server: the two cannot be told apart, and frameworks offer all-reduce.",
-                    strstr(other->settings, "where gpu") != NULL ? " and that GPU's updates" : "",
                     advice->by_shm ? ", and to be faster than a collective's through host memory"
                                    : "",
                     other->on_terms);

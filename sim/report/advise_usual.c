@@ -16,18 +16,10 @@ bool dl_advice_is_usual(const dl_advised *point)
 
 /* --- on the same terms ------------------------------------------------------------------------ */
 
-static void take_no_time(dl_costs *costs, const char *operation)
-{
-    for (size_t i = 0; i < costs->op_count; i++)
-        if (strcmp(costs->ops[i].name, operation) == 0)
-            costs->ops[i].fixed_ns.value = costs->ops[i].per_sample_ns.value = 0;
-}
-
 /* Puts a server and all-reduce on the same terms: what slows down computing beside collectives, of
  * which nothing is known beside a server's copies, is left out; copies between GPUs through host
- * memory go as fast as those of a ring, at half of [shm]. With `on_gpu`, updates and copies to
- * buckets take no time, as sums and updates on a server's GPU take none of its computing's. */
-static void set_terms(dl_variant *variant, bool on_gpu)
+ * memory go as fast as those of a ring, at half of [shm]. */
+static void set_terms(dl_variant *variant)
 {
     dl_gpu_options *gpu = variant->scenario.gpu;
     dl_error ignored = {0};
@@ -41,20 +33,17 @@ static void set_terms(dl_variant *variant, bool on_gpu)
         kind->staged_bytes_per_s = kind->shm_bytes_per_s;
         kind->staged_bytes_per_s.value /= 2;
     }
-    if (!on_gpu) return;
-    take_no_time(&variant->costs, "update");
-    take_no_time(&variant->costs, "bucket");
 }
 
-/* Score of a short run of the point on the terms of a server, on a GPU or not; NaN: it fails. */
-static double score_of(const dl_advice_search *s, dl_advised *point, bool on_gpu)
+/* Score of a short run of the point on these terms; NaN: it fails. */
+static double score_of(const dl_advice_search *s, dl_advised *point)
 {
     dl_study study = {.variants = dl_calloc(1, sizeof(dl_variant), "points")};
     dl_variant *variant = &study.variants[0];
     double score = (double)NAN;
     if (dl_advice_read_point(s, point, variant)) {
         study.variant_count = 1;
-        set_terms(variant, on_gpu);
+        set_terms(variant);
         if (variant->scenario.steps > DL_ADVICE_COARSE_STEPS)
             variant->scenario.steps = DL_ADVICE_COARSE_STEPS;
         const dl_run_config config = {.scenario = &variant->scenario,
@@ -80,8 +69,7 @@ static dl_status set_on_terms(dl_advice_search *s, size_t number, dl_error *err)
     size_t *allreduces = NULL, count = 0;
     const dl_status status = dl_advice_allreduce(s, number, &allreduces, &count, err);
     dl_advised *server = &advice->points[number];
-    const bool on_gpu = strstr(server->settings, "where gpu") != NULL;
-    const double own = score_of(s, server, on_gpu);
+    const double own = score_of(s, server);
     server->on_terms = 0;
     for (size_t i = 0; i < advice->best_count && status == DL_OK; i++) {
         const dl_advised *other = &advice->points[advice->best[i]];
@@ -93,7 +81,7 @@ static dl_status set_on_terms(dl_advice_search *s, size_t number, dl_error *err)
     for (size_t i = 0; i < count && status == DL_OK; i++) {
         dl_advised *other = &advice->points[allreduces[i]];
         if (other->out != DL_OUT_NOT) continue;
-        server->on_terms = fmax(server->on_terms, score_of(s, other, on_gpu) / own);
+        server->on_terms = fmax(server->on_terms, score_of(s, other) / own);
     }
     free(allreduces);
     return status;

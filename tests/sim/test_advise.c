@@ -12,7 +12,7 @@
 /* Nodes of GPUs, at a dollar an hour each; links that take nearly no time. */
 static const char machine_text[] =
     "[machine]\nschema = 1\nname = made\npeer = none\nnodes = %d\n%s"
-    "[gpu_model g]\nmemory_bytes = 1GB\nmemory_bytes_per_s = 1000GB/s\nfp32_flop_per_s = "
+    "[gpu_model g]\nmemory_bytes = 1GB\nmemory_bytes_per_s = %dGB/s\nfp32_flop_per_s = "
     "1Tflop/s\n"
     "[link x16]\nbytes_per_s = 1000GB/s\nlatency_ns = 1\n[link wire]\nbytes_per_s = 1000GB/s\n"
     "latency_ns = 1\n[host]\nmemory_bytes_per_s = 1000GB/s\n[gpus 0-%d]\nmodel = g\n"
@@ -55,6 +55,7 @@ static void write_text(const char *path, const char *text)
 static const char *price = "price_usd_per_hour = 1\n";
 static int steps = 60;
 static const char *slowdown = "1"; /* of computing beside collectives */
+static int memory_gb = 1000;       /* a second, of a GPU */
 
 /* `config` NULL: unlimited. */
 static dl_status try_advice(dl_advice *advice, const made *m, const dl_advice_config *config,
@@ -63,7 +64,7 @@ static dl_status try_advice(dl_advice *advice, const made *m, const dl_advice_co
     char text[2048];
     dl_study study = {0};
     const dl_advice_config all = unlimited();
-    snprintf(text, sizeof text, machine_text, m->nodes, price, m->gpus - 1);
+    snprintf(text, sizeof text, machine_text, m->nodes, price, memory_gb, m->gpus - 1);
     write_text(MACHINE, text);
     snprintf(text, sizeof text, costs_text, m->fixed_ns, m->dispatch_ns, slowdown);
     write_text(COSTS, text);
@@ -174,8 +175,8 @@ static void what_does_not_fit_is_out(void **state)
     dl_advice_free(&advice);
 }
 
-/* Collectives slow the computing beside them by half, copies to a server do not: that is all by which
- * a server is ahead of all-reduce (3 %). Where computing is slowed from the first bucket to the last,
+/* Collectives all but stop the computing beside them, copies to a server do not: that is all by which
+ * a server is ahead of all-reduce (2 %), though its sums stop a GPU. Where computing is slowed from the first bucket to the last,
  * all-reduce does not overlap, and is behind by its own time, for the same reason. */
 static void a_server_is_not_ahead_by_what_is_assumed(void **state)
 {
@@ -183,14 +184,14 @@ static void a_server_is_not_ahead_by_what_is_assumed(void **state)
     const made behind = {"0", 0, 1, 2,
                          "workers = 2\n[sync]\nmode = allreduce\n[exchange]\nslows = exchange\n"
                          "[workload]\nbatch = 8\nparameter_bytes = 100MB"};
-    slowdown = "1.5";
+    slowdown = "100";
     dl_advice advice = advise(&large_of_two, NULL);
     const dl_advised *best = best_of(&advice), *second = &advice.points[advice.best[1]];
     assert_ptr_equal(best->row.point.mode, &dl_mode_allreduce);
     assert_ptr_equal(second->row.point.mode, &dl_mode_ps);
-    assert_true(second->score > 1.02 * best->score);
+    assert_true(second->score > 1.015 * best->score);
     char *text = printed(&advice);
-    assert_contains(text, "Rank 2 has 1.03");
+    assert_contains(text, "Rank 2 has 1.02");
     assert_contains(text, "them. On the same terms all-reduce would have");
     free(text);
     dl_advice_free(&advice);
@@ -200,15 +201,16 @@ static void a_server_is_not_ahead_by_what_is_assumed(void **state)
     dl_advice_free(&advice);
 }
 
-/* All-reduce moves 100 MB each way through host memory, 200 MB at 50 GB/s, or half of them in fp16,
+/* All-reduce moves 100 MB each way through host memory, 200 MB at 40 GB/s, or half of them in fp16,
  * beside a backward pass of 2 ms; a server's copies take nearly no time over the links, and lead by
- * more than a tenth. On the same terms each copy goes at 25 GB/s, and 100 MB take 4 ms there and 4 ms
+ * more than a tenth. On the same terms each copy goes at 20 GB/s, and 100 MB take 5 ms there and 5 ms
  * back. Where the machine gives the driver's rate, the server's lead is known. */
 static void copies_through_host_memory_go_alike(void **state)
 {
     (void)state;
     const char *usual = price;
-    price = "[shm]\nbytes_per_s = 50GB/s\n";
+    memory_gb = 10000;
+    price = "[shm]\nbytes_per_s = 40GB/s\n";
     dl_advice advice = advise(&large_of_two, NULL);
     const dl_advised *best = best_of(&advice), *second = &advice.points[advice.best[1]];
     assert_ptr_equal(best->row.point.mode, &dl_mode_allreduce);
@@ -218,24 +220,27 @@ static void copies_through_host_memory_go_alike(void **state)
     assert_contains(text, "and to be faster than a collective's through host memory. On the same");
     free(text);
     dl_advice_free(&advice);
-    price = "staged_bytes_per_s = 1000GB/s\n[shm]\nbytes_per_s = 50GB/s\n";
+    price = "staged_bytes_per_s = 1000GB/s\n[shm]\nbytes_per_s = 40GB/s\n";
     advice = advise(&large_of_two, NULL);
     price = usual;
+    memory_gb = 1000;
     best = best_of(&advice);
     assert_ptr_equal(best->row.point.mode, &dl_mode_ps);
     assert_true(best->on_terms > 0 && best->on_terms < 0.99);
     dl_advice_free(&advice);
 }
 
-/* The driver's rate is known, that of all-reduce only within bounds: 200 MB at 90 GB/s are not all
+/* The driver's rate is known, that of all-reduce only within bounds: 200 MB at 45 GB/s are not all
  * hidden beside a backward pass of 2 ms, but are in some of the draws. */
 static void the_usual_one_is_advised_of_two_alike(void **state)
 {
     (void)state;
     const char *usual = price;
-    price = "staged_bytes_per_s = 200GB/s\n[shm]\nbytes_per_s = 90GB/s (5GB/s to 2000GB/s)\n";
+    memory_gb = 10000;
+    price = "staged_bytes_per_s = 200GB/s\n[shm]\nbytes_per_s = 45GB/s (5GB/s to 2000GB/s)\n";
     dl_advice advice = advise(&large_of_two, NULL);
     price = usual;
+    memory_gb = 1000;
     const dl_advised *best = best_of(&advice), *ahead = &advice.points[advice.best[1]];
     const dl_advice_pair pair = dl_advice_compare(&advice, ahead, best);
     assert_ptr_equal(best->row.point.mode, &dl_mode_allreduce);
