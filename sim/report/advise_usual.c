@@ -16,9 +16,17 @@ bool dl_advice_is_usual(const dl_advised *point)
 
 /* --- on the same terms ------------------------------------------------------------------------ */
 
+static void take_no_time(dl_costs *costs, const char *phase)
+{
+    for (size_t i = 0; i < costs->op_count; i++)
+        if (dl_costs_is_phase(costs->ops[i].name, phase))
+            costs->ops[i].fixed_ns.value = costs->ops[i].per_sample_ns.value = 0;
+}
+
 /* Puts a server and all-reduce on the same terms: what slows down computing beside collectives, of
  * which nothing is known beside a server's copies, is left out; copies between GPUs through host
- * memory go as fast as those of a ring, at half of [shm]. */
+ * memory go as fast as those of a ring, at half of [shm]. Updates, which a server makes at its memory's
+ * rate, take no time, nor do copies to buckets, which it does not need. */
 static void set_terms(dl_variant *variant)
 {
     dl_gpu_options *gpu = variant->scenario.gpu;
@@ -33,6 +41,8 @@ static void set_terms(dl_variant *variant)
         kind->staged_bytes_per_s = kind->shm_bytes_per_s;
         kind->staged_bytes_per_s.value /= 2;
     }
+    take_no_time(&variant->costs, "update");
+    take_no_time(&variant->costs, "bucket");
 }
 
 /* Score of a short run of the point on these terms; NaN: it fails. */
