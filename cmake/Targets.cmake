@@ -31,7 +31,12 @@ elseif(NOT EMSCRIPTEN)
         $<$<COMPILE_LANGUAGE:C,CXX>:-fstack-protector-strong>
         $<$<AND:$<COMPILE_LANGUAGE:C,CXX>,$<NOT:$<CONFIG:Debug>>>:-U_FORTIFY_SOURCE>
         $<$<AND:$<COMPILE_LANGUAGE:C,CXX>,$<NOT:$<CONFIG:Debug>>>:-D_FORTIFY_SOURCE=3>)
-    target_link_options(dl_options INTERFACE LINKER:-z,relro,-z,now LINKER:--as-needed)
+    target_link_options(dl_options INTERFACE LINKER:-z,relro,-z,now)
+    include(CheckLinkerFlag)
+    check_linker_flag(C LINKER:--as-needed DL_LINKS_AS_NEEDED)
+    if(DL_LINKS_AS_NEEDED)
+        target_link_options(dl_options INTERFACE LINKER:--as-needed)
+    endif()
 endif()
 
 function(dl_add_library name)

