@@ -20,8 +20,8 @@ static int64_t own_micro_batches(const dl_costs *costs, int64_t batch)
     return costs->accumulate > 1 && batch % costs->accumulate == 0 ? costs->accumulate : 1;
 }
 
-/* Sets the fewest micro-batches, in multiples of what the point of one worker has, in which it
- * fits; false: there are none. */
+/* Sets the fewest micro-batches with which the point of one worker fits, in multiples of those it
+ * has; false: there are none. */
 static bool set_micro_batches(const dl_variant *variant, dl_point *point)
 {
     const bool staged = point->stages > 1;
@@ -80,8 +80,8 @@ static bool are_siblings(const dl_study *study, size_t v, size_t w)
     return true;
 }
 
-/* The point of a variant without what exchanges between workers: one of its workers of several
- * GPUs; or, where workers divide parameters, all of them. */
+/* The point of a variant without exchange between workers: one of its workers of several GPUs; or,
+ * where workers divide parameters, all of them. */
 static dl_point alone(const dl_variant *variant, const dl_point *point, int64_t batch, int *gpu)
 {
     if (!dl_point_is_split(point)) return *point;

@@ -112,7 +112,8 @@ char *dl_fits_content(const dl_gpu_content *content)
     return text != NULL ? text : dl_strdup("");
 }
 
-/* Puts what memory depends on of an estimate in place of the costs' own, which stay the owners. */
+/* Replaces the costs on which memory depends by the estimated ones, which `estimated` still
+ * owns. */
 static void take_estimate(dl_costs *costs, const dl_costs *estimated)
 {
     costs->layers = estimated->layers;
@@ -199,8 +200,8 @@ static int at_least_one(int count)
     return count > 1 ? count : 1;
 }
 
-/* Samples of a replica of `growth` times the point's GPUs: those of one worker, or, with a batch
- * for all, of as many as become one. */
+/* Samples of a replica of `growth` times the point's GPUs: those of one worker, or, where the batch
+ * is that of all workers, those of the `growth` workers that it replaces. */
 static int64_t replica_batch(const dl_scenario *scenario, const dl_point *point, int growth)
 {
     const int workers = scenario->batch_per_worker ? point->workers : point->workers / growth;

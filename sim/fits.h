@@ -7,7 +7,7 @@
 
 bool dl_memory_fits(const dl_gpu_memory *memory); /* also true for unknown needs */
 
-/* What PyTorch's allocator may keep besides: DL_RESERVE_FRAC of what is allocated, in bytes. */
+/* Memory that PyTorch's allocator may hold in addition: DL_RESERVE_FRAC of the allocated bytes. */
 double dl_memory_reserve_bytes(const dl_gpu_memory *memory);
 
 /* The verdict of --fits, and of advice. */

@@ -285,8 +285,8 @@ static void print_checked(const dl_inputs *in)
     free(text);
 }
 
-/* Whether a file that shows one run was asked for, and its row has one: what does not fit has
- * none. */
+/* Whether a file that shows one run was asked for, and its row has a run: a row that does not fit
+ * has none. */
 static bool shows_run(const dl_inputs *in, const dl_settings *set, const dl_sweep *sweep)
 {
     return (set->timeline != NULL || set->schedule != NULL) &&

@@ -58,9 +58,10 @@ typedef struct dl_work_spread {
     double steps_frac; /* scale of the differences of these from 1 */
 } dl_work_spread;
 
-/* The variation of a step's work that is the sum of that many batches, with `samples` in all:
- * differences even out, by the root of the number of samples if the costs give the samples they are
- * measured for, else of batches. {0} if the costs have none. Borrows from the costs. */
+/* The variation of the work of a step of `batches` batches, `samples` in all. Differences average
+ * out with the root of the number of samples, if the costs give the samples that they were measured
+ * for, else of the number of batches. {0} if the costs have no variation. Borrows from the
+ * costs. */
 dl_work_spread dl_work_spread_of(const dl_costs *costs, double batches, double samples);
 
 /* Work below which the share u of all steps lies, 0 < u < 1. A coefficient of variation too large

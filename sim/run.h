@@ -150,8 +150,8 @@ bool dl_run_result_decode(dl_run_result *result, int workers, const void *data, 
 dl_status dl_run_observe(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                          const dl_team_observer *observer, dl_error *err) DL_MUST_CHECK;
 
-/* The point's need of GPU memory; NaN if the costs do not give it, or without GPUs. With generators
- * that do not fit, theirs (dl_generate_memory). */
+/* The GPU memory that the point needs; NaN if the costs do not give it, or without GPUs. If the
+ * scenario has generators and they do not fit, the memory that they need (dl_generate_memory). */
 dl_gpu_memory dl_run_memory(const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point);
 

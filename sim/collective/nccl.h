@@ -5,7 +5,7 @@
  * LL writes a flag beside each four bytes and needs no fence, LL128 one for each 120 bytes, over
  * NVLink only, Simple moves whole chunks between fences. The latency is that of a call and of the
  * hops on a piece's way, those inside nodes and between nodes apart; the bandwidth that of the
- * links, less what the protocol takes; for trees of medium size a correction.
+ * links, less the protocol's share; for trees of medium size a correction.
  *
  * The choice follows the version given in the machine file or scenario to the letter, with the
  * bandwidths of the machine file's links (NVLinks capped at NCCL's own figures, topo.h there): NCCL

@@ -24,13 +24,14 @@
  * Shards. Each rank has a part of its stage's parameters, gradients and optimizer state, and of
  * each micro-batch. Parameters are gathered bucket by bucket before each use, the next bucket's
  * while this one's are used, and gradients reduce-scattered after the backward pass of each bucket:
- * FSDP. With stages all of them gather at once, from the start of a step on, and keep the parameters
- * (Megatron-LM's align_param_gather), and gradients are reduced in the last backward pass.
+ * FSDP. With stages all of them gather at once, from the start of a step on, and keep the
+ * parameters (Megatron-LM's align_param_gather), and gradients are reduced in the last backward
+ * pass.
  *
  * Parts of a sequence. GPUs that have one each sum their gradients like shards, whether or not
- * parameters are sharded: if not, what a rank has of the sums goes on to the other workers, and all
- * parameters are gathered in the first forward pass of a step. A ring of keys and values makes a
- * hop beside each block of attention; what it takes longer is added to the pass, as below.
+ * parameters are sharded: if not, each rank exchanges its part of the sums with the other workers,
+ * and all parameters are gathered in the first forward pass of a step. A ring of keys and values
+ * makes a hop beside each block of attention; the excess of the hop is added to the pass, as below.
  *
  * Layers divided among GPUs: a rank is these GPUs (tp), which gather and reduce activations in each
  * layer and so wait for the slowest of them. The time of a pass's collectives is computed before

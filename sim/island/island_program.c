@@ -428,7 +428,7 @@ static void add_rank(builder *b, int rank)
 
 /* --- a recorded step -------------------------------------------------------------------------- */
 
-/* The last task of each recorded lane, before what comes after the whole step. */
+/* Makes `to`, which comes after the whole step, wait for the last task of each recorded lane. */
 static void after_recorded(builder *b, uint32_t to, uint32_t first_lane)
 {
     const dl_program *program = &b->made->program;

@@ -8,14 +8,14 @@
  *
  * is in use, in addition to the permanent content:
  *
- *   parameters   4 bytes each; with half_weights of the costs 2, and 4 of the optimizer; of frozen
- *                ones frozen_bytes of the costs
+ *   parameters   4 bytes each; with half_weights of the costs 2, and 4 more in the optimizer;
+ *                frozen ones have frozen_bytes of the costs
  *   gradients    4 bytes each, or of the type that they are reduced in; where weights have 16 bits
  *                those of a block's products as well, which are added to these (Transformer Engine
  *                keeps that buffer, get_dummy_wgrad)
  *   optimizer    from the costs
  *
- * A GPU has its part of what is divided, and with FSDP also
+ * A GPU has its part of all divided content, and with FSDP also
  *
  *   gathered     parameters of the layer in use and the next one; gradients of the layer, in the
  *                type of the passes, and of the previous one in that of the reduction

@@ -1,5 +1,5 @@
-/* The network's parts apart from time (network.c): bundles of classes (network_bundles.c) and their
- * rates (network_share.c). */
+/* Parts of the network that know no time (network.c does): bundles of classes (network_bundles.c)
+ * and their rates (network_share.c). */
 #ifndef DL_SIM_NETWORK_INTERNAL_H
 #define DL_SIM_NETWORK_INTERNAL_H
 

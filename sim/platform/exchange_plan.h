@@ -26,7 +26,8 @@ typedef struct dl_exchange_plan {
     bool packs;             /* messages are made, and read */
 } dl_exchange_plan;
 
-/* Among ranks that divide parameters, or what [exchange] sharded says; without messages. */
+/* The plan among ranks that divide parameters, or else shard as [exchange] sharded says; without
+ * messages. */
 dl_exchange_plan dl_exchange_plan_among(const struct dl_gpu_options *options,
                                         bool divides_parameters, int sharers);
 

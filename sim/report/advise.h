@@ -11,8 +11,8 @@
  *
  * The usual choice, all-reduce or one GPU alone, comes first where none of the points ahead of it
  * can be told apart from it: a lead below DL_ADVICE_SIMPLER_FRAC, or in some of the draws; a
- * server's lead that there is not on the same terms (dl_advised.on_terms). No draw varies what a
- * server's copies slow down, or their rate: the bounds of [shm] and [overlap] are of collectives.
+ * server's lead that vanishes on the same terms (dl_advised.on_terms). No draw varies the slowdown
+ * by a server's copies, or their rate: the bounds of [shm] and [overlap] are those of collectives.
  *
  * Only speed, memory and price are known here. A larger batch, staler gradients, more local steps
  * and compressed gradients change the learning progress of an epoch, so their limits are the

@@ -23,9 +23,9 @@ static void take_no_time(dl_costs *costs, const char *phase)
             costs->ops[i].fixed_ns.value = costs->ops[i].per_sample_ns.value = 0;
 }
 
-/* Puts a server and all-reduce on the same terms: what slows down computing beside collectives, of
- * which nothing is known beside a server's copies, is left out; copies between GPUs through host
- * memory go as fast as those of a ring, at half of [shm]. Updates, which a server makes at its memory's
+/* Puts a server and all-reduce on the same terms. Slowdowns of computing beside collectives are
+ * left out, as those beside a server's copies are unknown; copies between GPUs through host memory
+ * go as fast as those of a ring, at half of [shm]. Updates, which a server makes at its memory's
  * rate, take no time, nor do copies to buckets, which it does not need. */
 static void set_terms(dl_variant *variant)
 {

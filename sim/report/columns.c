@@ -598,8 +598,8 @@ static const char *bound_by_stage(const dl_result *r, char *text, size_t bytes)
     return text;
 }
 
-/* What binds workers that wait for copies while no link is busy. Collectives inside layers have the times
- * that they take on idle links, whose loads do not include them. */
+/* The bottleneck of workers that wait for copies while no link is busy. Collectives inside layers
+ * have the times that they take on idle links, whose loads do not include them. */
 static const char *bound_by_no_link(const dl_point *point)
 {
     if (point->tensor > 1) return "tp collectives";

@@ -233,7 +233,8 @@ static char *sentences(const dl_explanation *x)
 /* --- possible gains --------------------------------------------------------------------------- */
 
 /* Possible changes: a cost known to --without, NULL: compute; whether it applies to any machine,
- * GPUs, cores or split models; and what a run must use for it to matter (0: always). */
+ * GPUs, cores or split models; and the costs (dl_cost_need) that a run must use for it to matter
+ * (0: always). */
 static const struct {
     const char *cost, *what;
     enum { OF_ANY, OF_GPUS, OF_CORES, OF_SPLIT } of;

@@ -487,7 +487,7 @@ static dl_status draw(search *s, dl_error *err)
 
 /* --- the whole ------------------------------------------------------------------------------- */
 
-/* Refuses, naming the layout that is nearest to fitting and what would make it fit. */
+/* Refuses, naming the layout nearest to fitting and the changes that would make it fit. */
 static dl_status refuse_unfit(const search *s, dl_error *err)
 {
     const dl_layout_space *space = &s->space;

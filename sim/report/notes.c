@@ -296,7 +296,7 @@ static void add_shares(note_list *list, const dl_variant *variant)
     free(models);
 }
 
-/* The sizes of weights, and of what is exchanged, do not follow from the arithmetic. */
+/* The sizes of weights and of messages do not follow from the arithmetic. */
 static void add_arithmetic(note_list *list, dl_arithmetic arithmetic, dl_sharded sharded,
                            bool half_weights)
 {
@@ -380,7 +380,7 @@ static bool is_estimate(const dl_variant *variant)
            !(variant->calibrated.factor > 0);
 }
 
-/* What the ratio of two GPUs rests on, where each has an estimate of its own. */
+/* Notes the basis of the ratio of two GPUs, where each has an estimate of its own. */
 static void add_compared(note_list *list, const dl_variant *variant, const dl_variant *other)
 {
     const dl_scenario *scenario = &variant->scenario;

@@ -1,5 +1,4 @@
-/* What is swept into points: lists of values, [sync] with its modes and their options, the
- * points. */
+/* Swept lists: of values, of [sync] modes with their options, and the points that they make. */
 #include "sim/scenario/scenario_internal.h"
 
 #include <math.h>
@@ -297,7 +296,7 @@ static dl_status check_server(const dl_scenario *scenario, const dl_ini *ini,
     return DL_OK;
 }
 
-/* Messages of workers on cores: as dlprof train makes them, of what is pushed to a server. */
+/* Checks messages of workers on cores: dlprof train makes messages of pushes to a server only. */
 static dl_status check_messages(const dl_scenario *scenario, const dl_ini *ini,
                                 const dl_point *point, const char *text, dl_error *err)
 {
@@ -404,7 +403,7 @@ static dl_status check_sharded(const dl_scenario *scenario, const dl_ini *ini,
                         "%s (point: %s)", why, text);
 }
 
-/* Who exchanges, and when: GPUs that are shared, exchanges that lag, a server. */
+/* Checks participants and times of the exchange: shared GPUs, exchanges that lag, a server. */
 static dl_status check_exchange(const dl_scenario *scenario, const dl_ini *ini,
                                 const dl_sweep_lists *lists, const dl_point *point,
                                 const char *text, dl_error *err)

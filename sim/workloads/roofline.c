@@ -379,8 +379,8 @@ static double flop_rate(const dl_roofline *roofline, const dl_layer_part *part)
                                  : roofline->flop_per_s;
 }
 
-/* Time of a part's products by measured kernels: of one sample, and what does not depend on the
- * batch. Its gradients share its flop, bytes and kernels. */
+/* Time of a part's products by measured kernels: the time per sample, and the time that does not
+ * depend on the batch. Its gradients share its flop, bytes and kernels. */
 static dl_pass_time measured_time(const dl_roofline *roofline, const dl_layer_part *part)
 {
     const int gradients = part->product.gradients, each = gradients > 0 ? gradients : 1;

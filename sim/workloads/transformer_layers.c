@@ -172,7 +172,7 @@ static void pack(dl_architecture_layer *layer, const dl_transformer *s, double c
 /* An adapter beside a frozen matrix (Hu et al. 2021, arXiv 2106.09685): two products, from `inputs`
  * to `rank` to `outputs` numbers of a token; the result is scaled and added, its gradient scaled,
  * the gradient of the input added. The `tensor` GPUs divide the matrix that has a full side by
- * `rank` or its outputs; what they exchange for that, `rank` numbers of a token, is not counted. */
+ * `rank` or its outputs; the `rank` numbers per token that they exchange for it are not counted. */
 static void add_adapter(dl_architecture_layer *layer, const dl_transformer *s, double inputs,
                         double outputs, bool divides_inputs)
 {

@@ -154,7 +154,7 @@ static dl_status check(const int64_t *values, int64_t kv_heads, int64_t inside, 
     return DL_OK;
 }
 
-/* Takes what weights have in memory. Those of 4 bits come in blocks of 64 with a maximum each, in
+/* Sets the size of weights in memory. Those of 4 bits come in blocks of 64 with a maximum each, in
  * 32 bits, or in 8 with another one of 32 bits for 256 of these (Dettmers et al. 2023, QLoRA, arXiv
  * 2305.14314, section 3). bitsandbytes packs torch.nn.Linear but for the head (transformers,
  * get_keys_to_not_convert), Transformer Engine its own linear layers (fp8_model_init). */
@@ -177,7 +177,7 @@ static dl_status take_bits(const int64_t *values, dl_architecture *architecture,
     return DL_OK;
 }
 
-/* Finds what has adapters; the default is PEFT's for Llama and GPT-2. */
+/* Finds the matrices with adapters; the default is PEFT's for Llama and GPT-2. */
 static dl_status take_targets(const int64_t *values, dl_transformer *s, dl_error *err)
 {
     const bool joined = s->joined;
