@@ -1,5 +1,5 @@
-/* Reading of logs: lines of words, and a reader for each program that writes them; and what the
- * reports of series share. */
+/* Reading of logs: lines of words, and a reader for each program that writes them; and functions
+ * shared by the reports of series. */
 #ifndef DL_CALIBRATE_LINKS_LINKS_INTERNAL_H
 #define DL_CALIBRATE_LINKS_LINKS_INTERNAL_H
 

@@ -22,7 +22,7 @@ static bool is_timestamp(const char *text, size_t length)
             (dash != NULL && length >= 10 && text[4] == '-' && text[7] == '-'));
 }
 
-/* Length of what something else put at the start of a line, or 0:
+/* Length of a tag that another program put at the start of a line, or 0:
  *
  *   "> "                                   a quote; of docker compose "worker-0  | "
  *   " 3: "  "node-1: "                     srun --label, pdsh

@@ -11,9 +11,9 @@
  * Columns redop and root are missing where older versions have no use for them; the first group of
  * times is out of place. Sizes are bytes, times microseconds of a call; of NCCL 1 milliseconds,
  * whose heads say "bytes N type op". A group may lack its time or a rate, and one of both groups
- * may be missing, as in what people copy: a rate then gives the time. The '#' of all these lines
- * may be gone, and so may all lines but the rows: what the columns are follows from the row
- * then, and how many ranks there are from busbw / algbw. A row of 0 bytes is no call: its size
+ * may be missing, as in excerpts: a rate then gives the time. The '#' of all these lines may be
+ * gone, and so may all lines but the rows: the meaning of the columns then follows from the row,
+ * and the number of ranks from busbw / algbw. A row of 0 bytes is no call: its size
  * was too small to be cut among the ranks. */
 #include <ctype.h>
 #include <math.h>

@@ -30,7 +30,7 @@ const char *dl_link_series_text(char *text, size_t bytes, const dl_link_series *
     return text;
 }
 
-/* Notes what the series' sizes leave undetermined. */
+/* Notes the numbers that the series' sizes leave undetermined. */
 static void note_series(dl_link_results *links, const dl_link_result *result)
 {
     char name[128], size[32];

@@ -3,8 +3,8 @@
  * Nodes. Each thread of the host that calls the device is a lane: its calls (calls within calls
  * belong to the outer one), and the time between them. Each stream is a lane of its operations;
  * where operations of one stream overlap by more than DL_REPLAY_OVERLAP_NS (branches of a CUDA
- * graph), the stream has several lanes. The host's time is kept as it is; its waits are not, unless
- * for what is not in the trace, nor is idle time of a device (external.h).
+ * graph), the stream has several lanes. The host's time is kept as it is. Waits of the host and
+ * idle time of a device are dropped, except waits for something outside the trace (external.h).
  *
  * Typical costs, measured in the trace itself, one for all operations of a sort:
  *

@@ -389,7 +389,7 @@ void replay_build_launches(replay_builder *b)
  * longer than usual all return with the same number of operations launched and not ended. Where at
  * least FEWEST_BLOCKED launches of a stream, and half of the slow ones, agree within AGREEMENT,
  * that number is the limit, and each launch waits for the end of the work that many places before
- * its own; of its time only what is left after that is its own. */
+ * its own; only the rest of its time is its own. */
 
 /* Launches take 3 to 10 us; one of 60 us waited for something. */
 #define SLOW_LAUNCH_NS 60000

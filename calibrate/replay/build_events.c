@@ -363,7 +363,7 @@ void replay_build_waits(replay_builder *b, const replay_events *events)
  *   else one that still ran, but ended within LONGEST_TAIL_NS or a tenth of its duration: it starts
  *   after the same share of that one as recorded.
  *
- * The nearest end counts. What ends at no such moment stays unexplained. */
+ * The nearest end counts. Waits that end at no such moment stay unexplained. */
 
 /* An event takes up to 20 us from a stream to another (MI300X). */
 #define LONGEST_HANDOVER_NS 25000

@@ -208,7 +208,7 @@ void replay_build_host(replay_builder *b)
  *
  * Any other untraced span of a thread that launches is its own time, until all that the trace holds
  * has come to rest: no operation of a device runs, and all threads that launch are in untraced
- * spans. What is left of the span from then on, if it is DL_REPLAY_EXTERNAL_NS or more, is an
+ * spans. The rest of the span from then on, if it is DL_REPLAY_EXTERNAL_NS or more, is an
  * external wait: for input of other processes, for a peer by a library that is not traced. (Or the
  * thread computes, which a trace without samples of it cannot tell from waiting.) */
 
@@ -298,7 +298,7 @@ static int64_t at_rest_ns(const device_times *device, const thread_untraced *thr
 }
 
 /* Splits the external wait off the end of the span's node. The node keeps the wait; a new node in
- * front of it gets what the thread did before. */
+ * front of it gets the thread's time before. */
 static void name_wait(replay_builder *b, uint32_t node, int64_t rest_ns, int64_t to_ns)
 {
     dl_replay_graph *graph = b->graph;

@@ -41,8 +41,8 @@ void dl_instances_free(dl_instances *instances);
  *                      and the line is the least-squares one, both numbers >= 0; with one size
  *                      only, the mean time whatever the size
  *   of one rank        its kernels also hold the waiting for later ranks, so the line is the
- *                      highest through the origin that no recorded time lies below: what is above
- *                      it is lateness of the peers */
+ *                      highest through the origin that no recorded time lies below: the excess
+ *                      over it is lateness of the peers */
 
 /* Moments of sizes (x, bytes) and times (y, ns), about their means. */
 typedef struct dl_transfer_sums {
@@ -111,10 +111,10 @@ dl_status dl_predict_steps(dl_prediction *prediction, dl_replay_run *run,
                            const dl_instances *instances, const dl_transfer *transfer,
                            const dl_step_line *line, dl_error *err) DL_MUST_CHECK;
 
-/* All ranks of a run together: what one rank's trace holds as waiting comes out of the others'
- * starts. The collectives' recorded starts and durations are thrown away; each ends on all ranks
- * together, its transfer's time (dl_transfer) after the last rank's kernel has started. A
- * collective's own recorded time is never used for it: its line is fitted to the others. */
+/* All ranks of a run together: the waits in one rank's trace follow from the others' starts. The
+ * collectives' recorded starts and durations are thrown away; each ends on all ranks together, its
+ * transfer's time (dl_transfer) after the last rank's kernel has started. A collective's own
+ * recorded time is never used for it: its line is fitted to the others. */
 
 /* One instance, replayed. */
 typedef struct dl_multi_rank_instance {

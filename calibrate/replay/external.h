@@ -1,4 +1,4 @@
-/* External waits: for what is not in a trace, by threads that launch and by devices.
+/* External waits, by threads that launch and by devices, for something outside the trace.
  *
  *   of a thread   a span in which it records nothing and all else in the trace is at rest
  *                 (build_host.c): input of other processes, a peer that it polls without calls

@@ -153,9 +153,9 @@ typedef struct dl_replay_time {
 dl_status dl_replay_simulate(const dl_replay_graph *graph, dl_replay_time *times,
                              dl_error *err) DL_MUST_CHECK;
 
-/* What the edges of a graph leave unexplained: time that a work of a device is recorded to start
- * after everything that the graph knows to hold it back. Replay leaves these times out; they are
- * found from the recorded times alone, so that a gap stays where it arose. */
+/* Unexplained time: the recorded delay of a device's work after everything that the graph knows to
+ * hold it back. Replay leaves these times out; they are found from the recorded times alone, so
+ * that a gap stays where it arose. */
 
 /* Gaps up to this are the spread of launch latencies and spacings, for which typical values are
  * used. */

@@ -18,17 +18,17 @@
 #include "trace/activity/capture_cost.h"
 #include "trace/activity/summary.h"
 
-/* What recording adds to a launch where the trace does not say it: a loop of launches of a kernel
- * that does nothing takes 3.2 us a launch by itself, and 5.9 us in each call under CUPTI, medians,
- * on an H200 in a 16-core virtual machine, driver 580.159, CUDA 13.0, 2026-11-26. Half to twice of
- * it is the 95 % interval. */
+/* Time that recording adds to a launch where the trace does not say it: a loop of launches of a
+ * kernel that does nothing takes 3.2 us a launch by itself, and 5.9 us in each call under CUPTI,
+ * medians, on an H200 in a 16-core virtual machine, driver 580.159, CUDA 13.0, 2026-11-26. Half to
+ * twice of it is the 95 % interval. */
 #define RECORDED_LAUNCH_NS 2700.0
 #define RECORDED_MAX 0.5 /* of the host's time: at least half of it is the program's */
 
 /* External waits of threads that are less of a step are not worth a note. */
 #define WAITS_NAMED_FRAC 0.01
 
-/* What is at hand while one trace is looked at. */
+/* The state of reading one trace. */
 typedef struct taking {
     const dl_trace *trace;
     const dl_step_line *line;
@@ -59,10 +59,10 @@ static uint32_t number_of(const taking *t, size_t work)
     return t->run.ranks[0].node_of[t->line->work[work]];
 }
 
-/* Finds the steps whose whole time is known: regular ones with a regular one after them. Other
- * work starts without what comes between steps, and the last step of a trace ends with its work.
- * Where there are no two in a row, regular steps that anything follows; where that is the last of
- * the trace alone, it. */
+/* Finds the steps whose whole time is known: regular ones with a regular one after them. Work of
+ * another sort may start without the host's time between steps, and the last step of a trace ends
+ * with its work. If no two regular steps are in a row, regular steps that anything follows are
+ * taken; if the only one is the trace's last, that one. */
 static void find_timed(taking *t)
 {
     const dl_step_line *line = t->line;
@@ -186,8 +186,7 @@ static dl_status device_step_without(taking *t, unsigned kinds, double *step_ns,
     return status;
 }
 
-/* What a step takes on the host when nodes of some kinds take no time; NaN if no launches are
- * known. */
+/* The host's time of a step when nodes of some kinds take no time; NaN if no launches are known. */
 typedef struct host_step {
     double median_ns, mean_ns;
 } host_step;
@@ -212,7 +211,8 @@ static bool is_input(const dl_activity *a)
     return a->kind == DL_ACTIVITY_MEMCPY && a->copy == DL_COPY_H2D && a->bytes > 0;
 }
 
-/* What the device waits right before the work for what is not in the trace, where that is kept. */
+/* Time that the device waits right before the work for something outside the trace, if such waits
+ * are kept. */
 static double wait_before_ns(const taking *t, size_t work)
 {
     const dl_replay_graph *g = &t->run.graph;
@@ -221,8 +221,8 @@ static double wait_before_ns(const taking *t, size_t work)
     return (double)(g->nodes[before].duration_ns + g->nodes[before].spacing_ns);
 }
 
-/* Takes out of the operations' times what is charged by itself: the slowdown beside collectives,
- * and copies of input. */
+/* Removes from the operations' times the costs that are charged separately: the slowdown beside
+ * collectives, and copies of input. */
 static void take_apart(taking *t, double slowdown)
 {
     dl_replay_graph *g = &t->run.graph;
@@ -285,7 +285,7 @@ static void name_op(dl_step_op *op, size_t sort, size_t phase)
     }
 }
 
-/* Time of operations by phase and sort, and what of it are starts, ends and gaps. */
+/* Time of operations by phase and sort, and the part of it in starts, ends and gaps. */
 typedef struct work_sums {
     double ns[PHASES][SORTS], starts_ns[PHASES][SORTS];
 } work_sums;
@@ -389,7 +389,7 @@ static int compare_bytes(const void *a, const void *b)
     return DL_COMPARE(*(const uint64_t *)a, *(const uint64_t *)b);
 }
 
-/* The sizes of what regular steps copy to the device in one piece, each once, sorted. Owned by the
+/* The sizes of copies to the device in one piece in regular steps, each once, sorted. Owned by the
  * caller. */
 static uint64_t *sizes_of_inputs(const taking *t, size_t *count)
 {
@@ -418,7 +418,7 @@ typedef struct addition {
 
 DL_ORDER(by_addition, addition, DL_BY(start_ns));
 
-/* How far a period is from `runs` of it in all[count]: the logarithm of what is between. */
+/* Distance of a period from `runs` of it in all[count]: the absolute logarithm of their ratio. */
 static double far_from(size_t period, size_t count, double runs)
 {
     return fabs(log((double)count / (double)period / runs));
@@ -533,8 +533,8 @@ static double mean_recorded_ns(const taking *t)
     return sum_ns / (double)t->timed_count;
 }
 
-/* Keeps or removes what is waited for outside of the trace. Refuses a trace whose step is not
- * explained without what the device waits, unless the caller has said what to do with that. */
+/* Keeps or removes waits for something outside the trace. Refuses a trace that does not explain its
+ * step without the device's waits, unless the caller has decided about them. */
 static dl_status use_external(taking *t, dl_external external, dl_error *err)
 {
     const dl_external_waits *waits = &t->run.waits_of_devices;
@@ -625,7 +625,7 @@ static double operators_of(const taking *t)
     return count / (double)t->timed_count;
 }
 
-/* Takes what the recorder is assumed to have added off the host's time. */
+/* Subtracts from the host's time the assumed cost of recording. */
 static void take_off_assumed(const taking *t, dl_step_costs *costs, double busy_ns)
 {
     const dl_capture_figure launch = {RECORDED_LAUNCH_NS, RECORDED_LAUNCH_NS, RECORDED_LAUNCH_NS};
@@ -666,7 +666,8 @@ static void take_off_measured(const taking *t, dl_step_costs *costs, double busy
                  DL_NS_TEXT(busy_ns));
 }
 
-/* Takes what recording added off the host's time, where a recorder was at work. */
+/* Subtracts the cost of recording from the host's time: measured where the trace has figures, else
+ * assumed if the trace names its framework. */
 static void take_off_recording(const taking *t, dl_step_costs *costs)
 {
     const char *text = dl_trace_meta(t->trace, DL_CAPTURE_COST_KEY);

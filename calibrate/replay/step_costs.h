@@ -1,4 +1,4 @@
-/* What a step costs, from one rank's trace of any program: the line from a trace to a cost file.
+/* Costs of a step from one rank's trace of any program: the line from a trace to a cost file.
  *
  *   device     the step when the host takes no time and collectives take none: the operations of
  *              a step one after another as their edges and spacings have it, divided by their

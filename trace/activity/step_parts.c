@@ -8,8 +8,9 @@
 #include "trace/activity/steps_internal.h"
 #include "trace/distribution.h"
 
-/* What follows a step is cut off from so large a share of the step on, and that many symbols unless
- * they are SHORT_TAIL_SHARE of it, if at least TAIL_STRANGE of it is no content of the step. */
+/* Work after a step is cut off if it is at least TAIL_SHARE of the step, and TAIL_MIN symbols or
+ * SHORT_TAIL_SHARE of the step, and if at least TAIL_STRANGE of it is not part of the step's
+ * content. */
 #define TAIL_MIN 3
 #define TAIL_SHARE 0.02
 #define SHORT_TAIL_SHARE 0.25
