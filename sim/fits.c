@@ -220,7 +220,10 @@ static bool divide(divided *d, const dl_scenario *scenario, const dl_point *poin
     *d = (divided){.scenario = *scenario, .point = *point};
     if (scenario->pipeline != NULL) d->pipeline = *scenario->pipeline;
     if (count < 1 || of_rank < count || count > DL_MICRO_BATCHES_MAX) return false;
-    if (stages > at_least_one(point->stages)) d->pipeline.schedule = DL_SCHEDULE_1F1B;
+    if (stages > at_least_one(point->stages)) {
+        d->pipeline.schedule = DL_SCHEDULE_1F1B;
+        d->pipeline.chunks = 1;
+    }
     d->pipeline.stages = stages;
     d->pipeline.shards = shards;
     d->scenario.pipeline = &d->pipeline;
@@ -257,9 +260,11 @@ static void say_divided(char **fits, const dl_scenario *scenario, const divided 
         says_samples ? dl_format(" --micro-batch %.0f", dl_point_split(point).samples) : NULL;
     const bool says_schedule = point->stages > 1 && scenario->pipeline != NULL &&
                                scenario->pipeline->schedule != d->pipeline.schedule;
-    char *text = dl_format("--layout %s%s%s%s (%s)", layout, samples != NULL ? samples : "",
+    const bool says_chunks = says_schedule && scenario->pipeline->chunks > 1;
+    char *text = dl_format("--layout %s%s%s%s%s (%s)", layout, samples != NULL ? samples : "",
                            says_schedule ? " --set pipeline.schedule=" : "",
                            says_schedule ? dl_schedule_names[d->pipeline.schedule] : "",
+                           says_chunks ? " --set pipeline.chunks=1" : "",
                            DL_BYTES_TEXT(needs_bytes));
     dl_join(fits, ", ", text);
     free(text);

@@ -66,6 +66,12 @@ chunks=(--set pipeline.schedule=interleaved --set pipeline.chunks=2 --machine 8x
 expect 1 "chunks = 2: this needs stages" "${layout[@]}" 'tp=4,fsdp=2 | fsdp=8' "${chunks[@]}"
 expect 0 "samples/s" "${layout[@]}" 'pp=2,fsdp=4 | fsdp=8' "${chunks[@]}"
 expect 0 "Advised" "${layout[@]}" tp=4 "${chunks[@]}" --advise layout --max-points 1
+# More stages run 1F1B, which has no chunks.
+"$tested" --workload llama3_405b:fused=yes --machine 128x8xh100@400ib --batch-per-worker 64 --micro-batch 1 \
+    --mode allreduce --layout tp=8,pp=4 "${chunks[@]:0:4}" >deep.txt 2>&1
+[ $? -eq 3 ] || fail "four stages fit: $(cat deep.txt)"
+tr -s '\n ' ' ' <deep.txt | grep -q -- '--layout tp=8,pp=64 --micro-batch 1 --set pipeline.schedule=1f1b --set pipeline.chunks=1 (85' ||
+    fail "other stages fit: $(cat deep.txt)"
 # Megatron's usual choice adds stages before it recomputes.
 "$tested" --workload llama3_70b:fused=yes --machine 8xdgx_h100 --batch 64 --micro-batch 1 --set pipeline.schedule=1f1b \
     --mode allreduce --steps 1 --advise layout --max-points 30 -o usual.csv >usual.txt 2>&1 || fail "exit $?: $(cat usual.txt)"
