@@ -146,12 +146,6 @@ static void plan_nvls(dl_plan *plan, const dl_collective_config *config)
 
 /* --- over several nodes --------------------------------------------------------------------- */
 
-static bool supports_nodes(const dl_collective_config *config)
-{
-    const int per_node = dl_ranks_per_node(config->ranks, config->rank_count);
-    return config->kind == DL_ALLREDUCE && per_node > 1 && per_node < config->rank_count;
-}
-
 /* NCCL's chunks (calcCollChunking in its src/enqueue.cc): smaller from four nodes on, and for
  * vectors with few chunks. */
 static double tree_piece_bytes(double bytes, int per_node, int nodes)
@@ -419,4 +413,4 @@ static void plan_nvls_tree(dl_plan *plan, const dl_collective_config *config)
 const dl_collective_algorithm dl_collective_nvls = {"nvls",    supports, plan_nvls,
                                                     available, NULL,     true};
 const dl_collective_algorithm dl_collective_nvls_tree = {
-    "nvls_tree", supports_nodes, plan_nvls_tree, available, NULL, true};
+    "nvls_tree", dl_allreduces_over_nodes, plan_nvls_tree, available, NULL, true};

@@ -280,7 +280,7 @@ static bool supports_nodes(const dl_collective_config *config)
 
 /* Otherwise the tree is a single chain, or the tree over ranks. Over nodes with unequal numbers of
  * ranks it is used only by name, or where NCCL's model chooses it. */
-static bool has_nodes_of_several(const dl_collective_config *config)
+bool dl_allreduces_over_nodes(const dl_collective_config *config)
 {
     const int per_node = dl_ranks_per_node(config->ranks, config->rank_count);
     return config->kind == DL_ALLREDUCE && per_node > 1 && per_node < config->rank_count;
@@ -332,10 +332,10 @@ static void plan_node_tree(dl_plan *plan, const dl_collective_config *config)
 
 static bool is_automatic(const dl_collective_config *config)
 {
-    return !has_nodes_of_several(config);
+    return !dl_allreduces_over_nodes(config);
 }
 
 const dl_collective_algorithm dl_collective_tree = {"tree", supports,     plan_tree,
                                                     NULL,   is_automatic, false};
 const dl_collective_algorithm dl_collective_node_tree = {
-    "node_tree", supports_nodes, plan_node_tree, NULL, has_nodes_of_several, false};
+    "node_tree", supports_nodes, plan_node_tree, NULL, dl_allreduces_over_nodes, false};

@@ -93,8 +93,8 @@ typedef struct dl_advised {
     double score;                    /* value of the goal; higher is better */
     /* Score of all-reduce over the score of this point, which uses a server and is ahead of the
      * usual choice, with as many workers and on the same terms: nothing slows concurrent compute;
-     * copies between GPUs through host memory go at most at half of [shm], as those of a ring; with
-     * a server on a GPU, updates and copies to buckets take no time. 0: not asked. */
+     * copies between GPUs through host memory go at most at half of [shm], as those of a ring;
+     * updates and copies to buckets take no time. 0: not asked. */
     double on_terms;
 } dl_advised;
 

@@ -276,8 +276,7 @@ GETTER(stage_busy, split_of(r) != NULL ? dl_datum_list(split_of(r)->busy_frac, s
 
 /* --- failures */
 
-/* Whether the row's job fails; a syncer goes on without a failed worker. */
-static bool may_fail(const dl_result *r)
+bool dl_result_may_fail(const dl_result *r)
 {
     return dl_failures_given(&r->variant->scenario.failures) && r->row->mean.step_mean_s > 0 &&
            r->row->mean.syncer == NULL;
@@ -322,7 +321,7 @@ static int64_t job_steps_of(const dl_result *r)
 static double goodput_of(const dl_result *r)
 {
     const dl_scenario *scenario = &r->variant->scenario;
-    if (!may_fail(r)) return (double)NAN;
+    if (!dl_result_may_fail(r)) return (double)NAN;
     return dl_failures_goodput(&scenario->failures, mean_s_of(r), job_steps_of(r),
                                r->row->mean.step_mean_s);
 }
@@ -330,7 +329,7 @@ static double goodput_of(const dl_result *r)
 static double best_steps_of(const dl_result *r)
 {
     const dl_scenario *scenario = &r->variant->scenario;
-    if (!may_fail(r) || mean_s_of(r) == 0) return (double)NAN;
+    if (!dl_result_may_fail(r) || mean_s_of(r) == 0) return (double)NAN;
     return (double)dl_failures_best_steps(&scenario->failures, mean_s_of(r), job_steps_of(r),
                                           r->row->mean.step_mean_s);
 }
@@ -345,7 +344,7 @@ GETTER(best_steps, dl_datum_number(best_steps_of(r)))
 
 double dl_result_target_s(const dl_result *r)
 {
-    const double goodput = may_fail(r) ? goodput_of(r) : 1;
+    const double goodput = dl_result_may_fail(r) ? goodput_of(r) : 1;
     return target_factor_of(r) * (double)r->variant->scenario.target.samples /
            (goodput * r->row->mean.throughput_per_s);
 }

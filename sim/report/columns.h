@@ -40,6 +40,9 @@ char *dl_generators_answer(const dl_result *best, bool among_several);
  * "stage 2". Written to `text`, or borrowed from the row. */
 const char *dl_result_bound(const dl_result *result, char text[DL_BOUND_TEXT_BYTES]);
 
+/* Whether the row's job fails; a syncer goes on without a failed worker. */
+bool dl_result_may_fail(const dl_result *result);
+
 /* Time and price of the training until its target ([target]); NaN: unknown. */
 double dl_result_target_s(const dl_result *result);
 double dl_result_target_usd(const dl_result *result);

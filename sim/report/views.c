@@ -23,12 +23,6 @@ static bool merges(const dl_result *r)
     return r->row->mean.syncer != NULL;
 }
 
-static bool may_fail(const dl_result *r)
-{
-    return dl_failures_given(&r->variant->scenario.failures) && r->row->mean.step_mean_s > 0 &&
-           r->row->mean.syncer == NULL;
-}
-
 /* Absences of learners are in the table of merges. */
 static bool is_away(const dl_result *r)
 {
@@ -158,7 +152,7 @@ const dl_view *dl_view_main(const dl_results *results)
 const dl_view dl_views_further[DL_VIEWS_FURTHER] = {
     VIEW("from one average to the next", averages_between_sites, outer),
     VIEW("uploads to the syncer; those applied by staleness 0, 1, ...", merges, syncer),
-    VIEW("with failures", may_fail, failures),
+    VIEW("with failures", dl_result_may_fail, failures),
     VIEW("with workers that are away", is_away, absences),
 };
 const dl_view dl_view_staleness =
