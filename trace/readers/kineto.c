@@ -187,20 +187,6 @@ static uint32_t number(dl_json_text value)
     return (uint32_t)dl_json_count(value);
 }
 
-uint32_t dl_kineto_text(dl_kineto *kineto, dl_json_text value)
-{
-    dl_trace_builder *builder = &kineto->builder;
-    if (value.at == NULL || value.bytes < 2 || value.at[0] != '"') return 0;
-    if (memchr(value.at, '\\', value.bytes) == NULL)
-        return dl_trace_builder_intern(builder, value.at + 1, value.bytes - 2);
-    if (value.bytes > kineto->scratch_room) {
-        kineto->scratch_room = value.bytes;
-        kineto->scratch = dl_realloc(kineto->scratch, value.bytes, 1, "name");
-    }
-    return dl_trace_builder_intern(builder, kineto->scratch,
-                                   dl_json_unescape(value, kineto->scratch));
-}
-
 /* Appends "[512, 1, 1]" as "512x1x1". */
 static char *write_dims(char *at, const char *end, dl_json_text dims)
 {

@@ -13,6 +13,20 @@
 #include "trace/activity/kernel_class.h"
 #include "trace/readers/json_events.h"
 
+uint32_t dl_kineto_text(dl_kineto *kineto, dl_json_text value)
+{
+    dl_trace_builder *builder = &kineto->builder;
+    if (value.at == NULL || value.bytes < 2 || value.at[0] != '"') return 0;
+    if (memchr(value.at, '\\', value.bytes) == NULL)
+        return dl_trace_builder_intern(builder, value.at + 1, value.bytes - 2);
+    if (value.bytes > kineto->scratch_room) {
+        kineto->scratch_room = value.bytes;
+        kineto->scratch = dl_realloc(kineto->scratch, value.bytes, 1, "name");
+    }
+    return dl_trace_builder_intern(builder, kineto->scratch,
+                                   dl_json_unescape(value, kineto->scratch));
+}
+
 /* Largest number of a call's inputs that are read. */
 #define INPUTS_MAX 64
 #define GRADIENT_NUMBER_BYTES 4 /* in traces without types: fp32, autocast's type of gradients */
