@@ -314,7 +314,7 @@ static void free_gpus(run_gpus *gpus)
 
 /* DistributedDataParallel copies gradients into buckets and back, with any number of workers: half
  * of it is part of the backward pass, half comes after the last bucket's exchange. Gradients that
- * are views of their buckets need no copy back, nor do those of which a worker needs only its part
+ * are views of their buckets need no copy back; the same holds where a worker needs only its part
  * (the inputs of reduce-scatters in DeepSpeed's stage_1_and_2.py and FSDP's _fsdp_collectives.py).
  * FSDP reduces those of each micro-batch. */
 static void add_bucket_copies(dl_workload *workload, const dl_exchange_plan *plan)

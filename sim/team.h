@@ -189,9 +189,9 @@ typedef struct dl_team_config {
     void *machine;               /* the platform's configuration, borrowed until free; CPU: NULL */
     const dl_costs *costs;       /* the run's own; read by init only */
     const dl_workload *workload; /* borrowed until free */
-    /* For processes on cores. `reduces`: an average takes reduce_ns from the last worker's arrival,
-     * is then everywhere, and nothing is pushed or pulled. The others do as much of it as they have
-     * time for before the last one arrives, until reduce_late_ns are left. Otherwise a push and a
+    /* For processes on cores. `reduces`: an average ends reduce_ns after the last worker's arrival
+     * on all workers, and nothing is pushed or pulled. Workers that arrive earlier begin it
+     * meanwhile, so that less remains, but at least reduce_late_ns. Otherwise a push and a
      * pull are half a round trip each (borrowed until free, NULL if there is none), whose time
      * holds while all workers keep cores busy; side_by_side is their dl_side_by_side. */
     bool reduces;

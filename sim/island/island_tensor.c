@@ -1,12 +1,13 @@
 /* Collectives of the GPUs that divide layers (tensor parallelism), and rings of those that divide
- * sequences (context parallelism): priced before the run, as a pass of a layer waits for them and
- * its GPUs do nothing else meanwhile; or for what they take longer than the kernels beside them.
+ * sequences (context parallelism): priced before the run, as a pass of a layer waits for them while
+ * its GPUs do nothing else; or, with kernels beside them, for the excess over the kernels' time.
  *
  * With hops of h and blocks of attention of b, forward and backward, c GPUs wait in a layer
  *
  *   forward    (c - 1) max(0, h - b)
  *   backward   2 max(0, h - b') + (c - 2) max(0, 2 h - b'), b' being a backward block: keys and
- *              values go beside all blocks but the last, their gradients beside all but the first */
+ *              values go beside all blocks but the last, their gradients beside all but the
+ *              first */
 #include "sim/island/island.h"
 
 #include <math.h>

@@ -563,8 +563,8 @@ static int init(dl_team *team)
     };
     dl_dispatch_init(&gpus->dispatch, &dispatch);
     free(input_ns);
-    /* A piece of work of each GPU, the launches, two for each flow and one for shares, the launch
-     * of a collective. */
+    /* Events at a time: one for each agent, launching thread and batch being made, two for each
+     * flow, one for shares, and one for the launch of a collective. */
     return team->agents + gpus->dispatch.thread_count + dl_input_most(&gpus->input) +
            2 * gpus->network->flow_room + 2;
 }

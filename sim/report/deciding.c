@@ -24,8 +24,8 @@ static int most_on_a_node(const dl_gpu_options *gpu, int workers)
     return most;
 }
 
-/* Whether the cores that make batches have no time left; cores that may start only once the host
- * has read the forward passes' output count only the time after that. */
+/* Whether the cores that make batches have no time left. Cores that may start only when the host
+ * has read the output of the forward pass have the rest of the step. */
 static bool cores_are_busy(const dl_variant *variant, const dl_row *row)
 {
     const dl_gpu_options *gpu = variant->scenario.gpu;

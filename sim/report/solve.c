@@ -321,8 +321,8 @@ static bool is_allowed(search *s, double key)
     return false;
 }
 
-/* Of a whole number, the value nearest to `key` between low and high that the scenario can have;
- * NaN: there is none, or, with s->status, none near. */
+/* The value of a whole-number key that is nearest to `key`, between low and high, and that the
+ * scenario can have; NaN: there is none, or, with s->status, none near. */
 static double nearest(search *s, double key, double low, double high)
 {
     if (!is_whole(s->solution->key)) return key;

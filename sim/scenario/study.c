@@ -178,8 +178,8 @@ static bool is_for_part(const dl_study *study, size_t part, int option)
     return true;
 }
 
-/* The value of a key that a word in the list of modes gives where it has a meaning for `row`: the
- * variant's, or the default; NULL: no word gives it. */
+/* The value that a word in the list of modes gives to a key: the variant's own word, else, where
+ * another one gives it, the key's default; NULL: no word gives it. */
 static const char *given_by_mode(const dl_study *study, const dl_variant *variant,
                                  const dl_key *row, const char *name)
 {

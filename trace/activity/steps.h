@@ -5,16 +5,16 @@
  * next.
  *
  * Methods, in this order; the first one that answers is taken, for each device:
- *   1. what the caller gives: an expression for names of ranges, a number of symbols a step, or that
- *      all is one step;
+ *   1. the caller's hints: an expression for names of ranges, a number of symbols a step, or the
+ *      whole trace as one step;
  *   2. ranges and marks that look like steps (step_marks.h): "ProfilerStep#5", "iteration 3"; those
  *      that are not whole (4), as of micro-batches, if nothing else is found;
  *   3. launches of one CUDA graph that repeat, hold most of the device's time, and between which
  *      equal work lies;
  *   4. period detection (steps_internal.h), first with launch shapes and sizes, then with names
- *      only, in all of the work; then both in its later part: the rest is WARM-UP. What it finds is
- *      whole, of all phases of training that the work shows (phases.h); where it is not, or nothing
- *      repeats three times, steps end with the updates that a backward pass precedes.
+ *      only, in all of the work; then both in its later part: the rest is WARM-UP. Its
+ *      units must be whole: have all phases of training that the work shows (phases.h). Where they
+ *      are not, or nothing repeats three times, steps end with updates after a backward pass.
  *
  * A process that used no device has one line, DL_NO_DEVICE, if it has marks, or a framework's
  * operators (operators.h), which are then the line's work: they stand for launches in 2; without
