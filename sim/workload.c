@@ -33,14 +33,15 @@ static double not_negative(double ns)
 #define OUTER_READS (3 + 2)
 #define OUTER_WRITES (1 + 1)
 
-/* Vectors that a server's optimizer reads or writes in a pass after the sum: as given, else its state
- * and `others`, the sum (read) and the parameters (read and written). 0 without state, and where the
- * costs have no update of their own: then it is part of the worker's step. */
+/* Vectors that a server's optimizer reads or writes in a pass after the sum: as given, else, at an
+ * assumed rate, its state and `others`, the sum (read) and the parameters (read and written). A given
+ * rate is that with the optimizer; without state there is no pass, and where the costs have no update
+ * of their own it is part of the worker's step: 0. */
 static int passed_vectors(const dl_costs *costs, const dl_value *given, int others)
 {
     if (given->known) return (int)given->value;
-    if (costs->state_bytes <= 0 || costs->parameter_bytes <= 0 ||
-        !(dl_costs_step_ns(costs, 1, "update") > 0))
+    if (costs->update.read_bytes_per_s.origin != DL_ORIGIN_ASSUMED || costs->state_bytes <= 0 ||
+        costs->parameter_bytes <= 0 || !(dl_costs_step_ns(costs, 1, "update") > 0))
         return 0;
     return others + (int)lround((double)costs->state_bytes / (double)costs->parameter_bytes);
 }
@@ -68,8 +69,7 @@ void dl_workload_init(dl_workload *workload, const dl_costs *costs, double batch
         .shared_pull_ns_per_byte = ns_per_byte(&costs->shared.pull_bytes_per_s),
         .optimizer_reads = passed_vectors(costs, &costs->optimizer_reads, 2),
         .optimizer_writes = passed_vectors(costs, &costs->optimizer_writes, 1),
-        .update_is_whole = costs->update.read_bytes_per_s.origin != DL_ORIGIN_ASSUMED &&
-                           !costs->optimizer_reads.known && !costs->optimizer_writes.known,
+        .passes_are_given = costs->optimizer_reads.known || costs->optimizer_writes.known,
         .outer_reads = costs->outer_reads.known ? (int)costs->outer_reads.value : OUTER_READS,
         .outer_writes = costs->outer_writes.known ? (int)costs->outer_writes.value : OUTER_WRITES,
         .memory_bytes_per_ns = or_endless(&costs->memory_total_bytes_per_s, 1.0 / DL_NS_PER_S),

@@ -45,8 +45,8 @@ typedef struct dl_workload {
     /* Extra time if another core's cache has the vector (dl_costs' shared); 0 if unknown. */
     double shared_push_ns_per_byte, shared_average_ns_per_byte, shared_pull_ns_per_byte;
     int optimizer_reads,
-        optimizer_writes; /* vectors, of the server's update after the sum; 0: the sum is it */
-    bool update_is_whole; /* the rates of `update`, of cores, are those with its optimizer */
+        optimizer_writes;  /* vectors, of the server's update after the sum; 0: the sum is it */
+    bool passes_are_given; /* by the cost file; else, on a GPU, the update takes update_ns */
     int outer_reads, outer_writes; /* vectors, of an outer optimizer's update */
     double memory_bytes_per_ns;    /* INFINITY if unknown */
     double barrier_ns, wakeup_ns, lock_ns;

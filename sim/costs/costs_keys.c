@@ -152,9 +152,9 @@ static const dl_key rows[] = {
     SINGLE("update", "read_bytes_per_s", RATES, DL_NEED_UPDATE, update.read_bytes_per_s, "of it"),
     SINGLE("update", "write_bytes_per_s", RATES, DL_NEED_UPDATE, update.write_bytes_per_s, "of it"),
     SINGLE("update", "optimizer_reads", VECTORS, 0, optimizer_reads,
-        "vectors that the server's optimizer reads after the sum; default, if workers have an "
-        "[op NAME.update] and the server is on a GPU or its rate assumed: sum, parameters and "
-        "[costs] state_bytes (momentum: 3, Adam: 4); else 0: the step or the rate includes it"),
+        "vectors that the server's optimizer reads after the sum; default: on a GPU it takes as "
+        "long as [op NAME.update], at an assumed rate sum, parameters and [costs] state_bytes "
+        "(momentum: 3, Adam: 4), at a given rate, which includes it, 0"),
     SINGLE("update", "optimizer_writes", VECTORS, 0, optimizer_writes,
         "vectors that it writes; default: parameters and state (momentum: 2, Adam: 3)"),
     SINGLE("update", "outer_reads", VECTORS, 0, outer_reads,

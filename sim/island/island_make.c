@@ -29,6 +29,7 @@ static void make_plane(dl_islands *is, int number)
     *workload = *config->gpus.workload;
     workload->parameter_bytes *= share;
     workload->state_bytes *= share;
+    workload->update_ns *= share;
     /* Servers also take buckets that are all sent at the end of the step. */
     const bool is_cut = config->shape.exchanges_buckets ||
                         !(config->gpus.plan.as_ready || config->gpus.plan.is_collective);

@@ -52,7 +52,7 @@ static int memory_link(const dl_links *links, dl_place host)
 typedef struct serving {
     const char *name;
     const dl_byte_cost *cost;
-    int reads, writes;
+    double reads, writes;
 } serving;
 
 bool dl_gpus_reduce_gradients(const dl_gpus *gpus)
@@ -72,15 +72,27 @@ int dl_gpus_present(const dl_gpus *gpus)
     return gpus->team != NULL ? gpus->team->present : gpus->config.workers;
 }
 
+/* Bytes per byte of parameters that a server's GPU reads and writes in the time of a worker's own
+ * update, which it makes in the workers' place. */
+static double own_update(const dl_gpus *gpus)
+{
+    const dl_workload *w = gpus->config.workload;
+    const dl_place at = gpus->servers[0];
+    const dl_gpu_model *model = dl_machine_model(&gpus->config.options->machine, at.node, at.index);
+    return w->update_ns > 0 && w->parameter_bytes > 0
+               ? w->update_ns * 1e-9 * model->memory_bytes_per_s.value / w->parameter_bytes
+               : 0;
+}
+
 /* An update with the sum of `gradients`: in one pass, which reads them and writes the parameters,
  * unless the optimizer passes over its vectors after the sum, which one gradient does not need. */
 static serving update_of(const dl_gpus *gpus, const char *name, int gradients)
 {
     const dl_workload *w = gpus->config.workload;
-    const bool is_whole = w->update_is_whole && gpus->servers[0].kind == DL_PLACE_HOST;
-    const int reads = is_whole ? 0 : w->optimizer_reads,
-              writes = is_whole ? 0 : w->optimizer_writes;
-    const bool sums = gradients > 1 || (reads == 0 && writes == 0);
+    const bool as_worker = gpus->servers[0].kind == DL_PLACE_GPU && !w->passes_are_given;
+    const double reads = as_worker ? own_update(gpus) : w->optimizer_reads;
+    const double writes = as_worker ? 0 : w->optimizer_writes;
+    const bool sums = gradients > 1 || reads + writes <= 0;
     return (serving){name, &w->update, (sums ? gradients : 0) + reads, (sums ? 1 : 0) + writes};
 }
 
@@ -306,7 +318,7 @@ void dl_gpus_serve(dl_gpus *gpus, const dl_exchange *exchange, int shard, int th
     const bool on_host = gpus->servers[0].kind == DL_PLACE_HOST;
     const double latency_ns =
         on_host ? pieces * s.cost->latency_ns : dl_gpus_launched_ns(gpus, -1, gpus->servers[0]);
-    const double traffic = (double)(s.reads + s.writes) * bytes;
+    const double traffic = (s.reads + s.writes) * bytes;
     /* The first gradient is copied: a read and a write, at the rate of an update's. */
     const bool is_first = exchange->kind == DL_ADD && exchange->gradients == 0;
     const int class = serving_class(gpus, is_first ? DL_UPDATE : exchange->kind, thread, shard);
@@ -319,7 +331,7 @@ void dl_gpus_serve_itself(dl_gpus *gpus, int worker, dl_exchange_kind kind, doub
                           dl_event_fn done)
 {
     const serving s = serving_of(gpus, kind, 0);
-    dl_gpus_touch(gpus, worker, (double)(s.reads + s.writes) * bytes, done, worker);
+    dl_gpus_touch(gpus, worker, (s.reads + s.writes) * bytes, done, worker);
 }
 
 int dl_gpus_serving_slices(const dl_gpus *gpus)
