@@ -131,9 +131,9 @@ static dl_status take_gpu(bench_setup *setup, dl_error *err)
     return dl_workload_usage(dl_train_check(&setup->train, &setup->data, err), err);
 }
 
-/* Measures the cost of recording, prints it, and writes it to --output. Takes the first batch. The
- * launches come first, while the process has had no other thread and has not used a GPU: after that
- * its children could not use one. With a GPU they get half the time. */
+/* Measures the cost of recording, prints it, and writes it to --output. Uses the first batch size.
+ * The cost of recording CUDA comes first, in child processes, which cannot use a GPU once this
+ * process has started a thread or used one; it gets half the time if there is a GPU. */
 static dl_status run_overhead(const bench_options *options, const dl_device_choice *choice,
                               bench_setup *setup, const char *command_text, dl_error *err)
 {
@@ -172,8 +172,8 @@ static dl_status run_overhead(const bench_options *options, const dl_device_choi
 #define QUICK_SECONDS 1.0
 #define SNAPSHOT_SECONDS 0.7
 
-/* Time shares of a GPUs' bench: averages and messages, half of it on the GPUs, half on the host;
- * steps of copies that share one. */
+/* Shares of the time of a benchmark of GPUs: averages and messages, half of it each on the GPUs and
+ * on the host; and steps of copies of the model that share one GPU. */
 #define GPU_HOST_SHARE 0.3
 #define GPU_STEP_SHARE 0.3
 #define GPU_COPIES_MAX 8

@@ -1,5 +1,5 @@
-/* dlprof run: profiles an unchanged program through the library that CUDA and NVTX load into it,
- * and on processors through PyTorch's own profiler. */
+/* dlprof run: profiles an unmodified program through a library that CUDA and NVTX load into it, and
+ * training with PyTorch on processors through PyTorch's profiler. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -200,8 +200,8 @@ static void say_no_trace(const profiled_run *run)
     }
 }
 
-/* Reports that others used more than this part of the processors, where training on these was
- * recorded. */
+/* Largest share of the processors' time that other programs and the host may take without a
+ * warning, if training on processors was recorded. */
 #define DISTURBED_FRAC 0.1
 
 static void say_disturbed(const profiled_run *run, FILE *out)
@@ -250,8 +250,8 @@ static void write_json(const profiled_run *run, FILE *out)
     fputs("}\n", out);
 }
 
-/* If something is missing, reports a folder that cannot be written: a recording process could not
- * log that. */
+/* If traces are missing or incomplete, reports a folder that cannot be written, which recording
+ * processes could not log. */
 static void say_full(const profiled_run *run)
 {
     dl_error full = {0};

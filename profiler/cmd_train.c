@@ -1,6 +1,6 @@
-/* dlprof train: trains a model for real and records its workers. Its options, checks before
- * anything is made, the run, its output; and with --schedule the replay of a simulated run, which
- * leaves no trace: its times say nothing about the simulated run. */
+/* dlprof train: trains a model and records its workers: options, checks, run and output. With
+ * --schedule it replays a simulated run and writes no trace, since the replay's times say nothing
+ * about those of the simulated run. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
@@ -65,9 +65,9 @@ typedef struct train_command {
     char *test_note;
 } train_command;
 
-/* Applies the options about accuracy. `samples`: of the training set; config->batch must be set.
- * DL_ERR_USAGE for --evaluate-every that is neither STEPS nor a number with "epochs", or without
- * --curve. */
+/* Applies the options about accuracy. `samples` is the size of the training set; config->batch must
+ * be set. DL_ERR_USAGE for --evaluate-every that is neither STEPS nor a number with "epochs", or
+ * without --curve. */
 static dl_status accuracy_options_apply(const train_options *options, size_t samples,
                                         dl_train_config *config, dl_error *err)
 {
@@ -592,8 +592,7 @@ static dl_status configure_run(train_command *run, dl_error *err)
                         config->batch, options->epochs, run->data.count);
 }
 
-/* Before the run, reads the test images if the options need them; after it, evaluates and writes
- * the requested results. */
+/* Opens the test set, if an option needs it; evaluate_run uses it after the run. */
 static dl_status open_test_set(train_command *run, dl_error *err)
 {
     if (!run->options->evaluate && run->options->curve == NULL) return DL_OK;
@@ -621,8 +620,8 @@ static dl_status evaluate_run(train_command *run, dl_error *err)
     return status;
 }
 
-/* All have done their part, and need not wait for the rest. After a failure the ranks stay until it
- * has been reported. */
+/* Leaves the group of ranks, which need not wait for one another any more. After a failure the
+ * group exists until the failure has been reported. */
 static void leave_ranks(train_command *run)
 {
     if (run->ranks != NULL) run->ranks->leave(run->ranks, NULL);
@@ -630,7 +629,7 @@ static void leave_ranks(train_command *run)
     run->config.ranks = NULL;
 }
 
-/* Refuses everything that all ranks refuse alike before they join_ranks. */
+/* Checks the settings that all ranks share, so that all refuse them, then joins the ranks. */
 static dl_status join_ranks(train_command *run, const char *command_text, dl_error *err)
 {
     const train_options *options = run->options;
@@ -765,8 +764,8 @@ static dl_status check_schedule_options(const train_options *options, dl_error *
                         launcher.name, launcher.size);
 }
 
-/* The whole run with --schedule. DL_ERR_USAGE for options that the schedule decides, and for those
- * of a trace. */
+/* Runs `dlprof train --schedule`. DL_ERR_USAGE for options whose values the schedule determines,
+ * and for those of a trace. */
 static dl_status replay_run(train_command *run, dl_error *err)
 {
     train_options set = *run->options;

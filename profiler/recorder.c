@@ -25,13 +25,13 @@
 #include "profiler/run/run_meta.h"
 #include "profiler/workload_options.h"
 
-/* A worker's first steps, but at most a tenth of all, are warm-up (page faults, cold caches) and do
- * not count in the step times and in the throughput. */
+/* A worker's first steps, but at most a tenth of all, are warm-up (page faults, cold caches) and
+ * excluded from step times and throughput. */
 #define DL_RECORDER_WARM_UP_STEPS 4
 
-/* Steps whose memory is allocated and touched from the start, 2.5 MiB a worker. After them a page
- * fault comes every 102 steps (4 KiB), and at each doubling a larger block, to which the pages are
- * moved if the C library has mapped them, else copied. */
+/* Steps whose memory is allocated and touched before the start, 2.5 MiB a worker. Later steps cause
+ * a page fault every 102 steps (4 KiB), and each doubling reallocates the block, by remapping its
+ * pages if the C library has mapped them, else by copying. */
 #define STEPS_AT_FIRST ((int64_t)1 << 16)
 
 void dl_recorder_reserve(dl_recorder_worker *worker, int64_t count)
@@ -218,8 +218,8 @@ dl_distribution dl_recorder_step_times(const dl_recorder *recorder)
     return summary;
 }
 
-/* All steps after the warm-up. There may be none: in modes without waiting, a run may end before a
- * worker without a core starts one. */
+/* Sums over the steps after the warm-up. There may be none: in modes without waiting, a run may end
+ * before a worker that shares its core has been scheduled. */
 typedef struct steps_sum {
     int64_t steps;
     double ns, samples;
@@ -422,9 +422,8 @@ static int64_t highest_staleness(const dl_recorder *recorder)
     return most;
 }
 
-/* "3;690;7": how many applied gradients had staleness 0, 1, 2; empty in synchronous modes. free()
- * it.
- */
+/* Numbers of applied gradients with staleness 0, 1, 2, ..., as "3;690;7"; empty in synchronous
+ * modes. free() it. */
 static char *staleness_counts(const dl_recorder *recorder)
 {
     const int64_t most = highest_staleness(recorder);

@@ -169,8 +169,8 @@ static bool fits(const real_set *real, const dl_model_table *model)
            real->classes == dl_model_table_classes(model);
 }
 
-/* The requested set: the chosen one, or with `auto` and `synthetic` that of the model's shape; or
- * NULL. */
+/* The chosen set, or with `auto` and `synthetic` the set of the model's shape; NULL if there is
+ * none. */
 static const real_set *find_real(const dl_data_source *source)
 {
     const bool by_shape = source->choice == DL_DATA_AUTO || source->choice == DL_DATA_SYNTHETIC;
@@ -335,7 +335,7 @@ char *dl_device_where_text(const dl_train_config *config)
                                                                 : DL_TRAIN_WHERE_CPU]);
 }
 
-/* Number types; for a GPU also those to which it may round factors of products, the rest being
+/* Number types. With tf32 and fp16 a GPU rounds the factors of products; all other numbers are
  * float. */
 static const char *const precision_names[] = {"float", "double", "fp32", "tf32",
                                               "fp16",  "half",   NULL};

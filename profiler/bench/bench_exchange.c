@@ -10,26 +10,25 @@
 #include "profiler/bench/bench_internal.h"
 #include "profiler/run/run_meta.h"
 
-/* One round of exchange between n vectors on t threads, with memory in the state in which training
- * leaves it: every thread makes its vectors, all meet, push, the server works, all pull.
+/* One round of exchange of n vectors on t threads, with memory in the state in which training
+ * leaves it: threads make their vectors, meet, push, run the server's work, and pull.
  *
- * A vector is made as training makes it. In the real size, that of the model's parameters, a
- * replica of the model runs a step (and, before an averaging, its update), so that caches are as
- * after a step; each thread has one replica. Vectors of the other sizes are written after a pass
- * over a working set larger than a core's private caches, and a thread may have several. Vector v
- * is thread v mod t's; all its memory is allocated and first touched by it. The server's memory
- * lasts from round to round.
+ * A vector is made as in training. For the real size, that of the model's parameters, each thread
+ * has a replica of the model, which runs a step (and, before an averaging, its update), so that the
+ * caches are as after a step. Vectors of other sizes are written after a pass over a working set
+ * larger than a core's private caches; a thread may have several. Vector v belongs to thread v mod
+ * t, which allocates and first touches all its memory. The server's memory is kept between rounds.
  *
- * If workers are on a GPU, its engines copy: each thread has a stream and vectors there, pushes to
- * and pulls from page-locked memory, and waits for the copy. The server then reads from memory, not
- * from another core's cache.
+ * If workers are on a GPU, its copy engines do the copies: each thread has a stream and vectors
+ * there, pushes to and pulls from page-locked memory, and waits for the copy. The server then reads
+ * from memory, not from another core's cache.
  *
- * Copies onto a vector with lines in another core's cache, and of a vector that another core has
- * written, are timed separately: two threads train a step each, then one pushes and the other pulls
- * the same vector.
+ * Copies to a vector that another core's cache holds, and of a vector that another core has
+ * written, are timed separately: two threads train a step each, then one pushes a vector and the
+ * other pulls it.
  *
- * Also, one thread encodes its replica's change in a step as messages of each kind and decodes
- * them, each time with another kind first. */
+ * One thread also encodes its replica's change in a step as a message of each kind and decodes it,
+ * in each round starting with another kind. */
 
 #define DL_ROUND_VECTORS_MAX 16
 #define DL_ROUND_SIZES 7
@@ -55,8 +54,8 @@ typedef struct dl_span {
     int64_t start_ns, end_ns;
 } dl_span;
 
-/* Times of one thread in a round: the push and pull of its first vector, which all threads copy at
- * once (the pull of ASYNC: one after the other), and its part of the server's work. */
+/* Times of one thread in a round: push and pull of its first vector, which all threads copy at the
+ * same time (except ASYNC's pulls, one after another), and its part of the server's work. */
 typedef struct dl_round_times {
     _Alignas(64) dl_span push;
     dl_span pull, server;
@@ -151,8 +150,8 @@ static dl_status init_size(dl_round_shared *shared, dl_round_size *size, size_t 
     while (size->vectors_max > 1 && size->bytes * (size_t)size->vectors_max > most) {
         size->vectors_max /= 2;
     }
-    /* One by one, as training allocates them, so that they get pages of the same kind and are
-     * staggered alike. */
+    /* Allocated one by one, as in training, so that they get the same kind of pages and the same
+     * offsets from page boundaries. */
     for (int v = 0; v < size->vectors_max; v++) {
         size->slots[v] = server_allocate(shared, size->bytes, "server's vectors");
     }
@@ -206,8 +205,8 @@ static dl_status open_copier(const dl_bench_config *config, dl_device **device, 
     return status;
 }
 
-/* Sizes: the real one; 64 KiB, and the parameters times 1/4, 1/2, 1, 2, 4; at most 16 times the
- * parameters in one round (but always one vector). */
+/* Vector sizes: the real one; 64 KiB; and the size of the parameters times 1/4, 1/2, 1, 2 and 4.
+ * The vectors of one round take at most 16 times the parameters (unless there is only one). */
 static dl_status round_shared_init(dl_round_shared *shared, const dl_bench_config *config,
                                    int thread_count, dl_error *err)
 {
@@ -542,8 +541,8 @@ static void round_run(dl_round_shared *shared, const dl_round_case *at, int inde
 #define REPETITIONS_MAX 200
 #define CASES_MAX (4 * (DL_ROUND_SIZES * 5 + DL_BENCH_COUNTS_MAX) + 2)
 
-/* A case runs several rounds in a row: the first ones only bring the server's memory into the state
- * in which the last exchange leaves it, and are not recorded. */
+/* A case runs several rounds in a row. The first WARM_ROUNDS, which only bring the server's memory
+ * into the state in which an exchange leaves it, are not recorded. */
 #define WARM_ROUNDS 1
 #define ROUNDS 1
 #define REAL_ROUNDS 4
@@ -579,8 +578,8 @@ static void add_round(exchange *all, dl_round_kind kind, int size, int vectors, 
                                   .servers = servers});
 }
 
-/* The kinds of round with n vectors on t threads. With one core only, the asynchronous update is
- * that of a single thread. */
+/* The kinds of round with n vectors on t threads. The asynchronous update by a single thread is
+ * measured only on a machine with one core. */
 static void add_kinds(exchange *all, int size, int n, int t)
 {
     add_round(all, DL_ROUND_AVERAGE, size, n, t, 1);

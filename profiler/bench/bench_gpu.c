@@ -16,7 +16,7 @@
 #define DL_BENCH_GPU_VECTOR_BYTES ((size_t)256 << 20)
 #define DL_BENCH_GPU_VECTORS 8
 
-/* Names of the records; `worker` is the GPU, duration_ns of one operation.
+/* Names of the records; `worker` is the GPU, duration_ns the time of one operation.
  *
  *   name            bytes     threads          vectors  operation
  *   h2d, d2h        one copy  GPUs at once     -        from and to pinned memory
@@ -86,8 +86,8 @@ void dl_bench_gpu_cases_free(dl_bench_gpu_cases *cases)
     free(cases->items);
 }
 
-/* Operations between two marks: enough that a mark's half microsecond hardly counts, and few enough
- * to be launched while the GPU is held up. */
+/* Operations between two marks: enough that the 0.5 us of a mark are negligible, and few enough to
+ * be launched while the GPU is held up. */
 #define COPIES 16
 #define LAUNCHES 200
 

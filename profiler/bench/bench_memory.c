@@ -12,8 +12,8 @@
 #include "profiler/run/run_meta.h"
 #include "trace/training/summary.h"
 
-/* Bytes of a vector: the triad's three take four times the last cache, by STREAM's rules, unless
- * that exceeds a fraction of the memory, as there are VECTORS_MAX + 2 of them. */
+/* Bytes of a vector: the triad's three vectors take four times the last-level cache (STREAM's
+ * rules), but each of all VECTORS_MAX + 2 at most 1/MEMORY_PART of the memory. */
 #define CACHE_TIMES (4.0 / 3)
 #define MEMORY_PART 128
 #define BYTES_MIN ((size_t)32 << 20)
@@ -209,8 +209,8 @@ static void lead(memory *m)
     dl_barrier_wait(&m->between);
 }
 
-/* Makes a piece as large as the thread's part with the fewest threads that include it: for 16 of
- * them all pieces together are three times the vectors. */
+/* Makes a piece as large as the thread's part in the case with the fewest threads of which it is
+ * one: with 16 threads all pieces together take three times the vectors. */
 static void make_piece(memory *m, int index)
 {
     piece *own = &m->pieces[index];
@@ -275,8 +275,8 @@ dl_status dl_bench_memory(dl_bench *bench, const dl_bench_config *config, int64_
     return status;
 }
 
-/* Bytes that an operation reads and writes per byte of its vector; 0 for other operations. Single
- * precision; a message of 1bit is a 32nd of it and 8 bytes per block. */
+/* Bytes that an operation reads and writes per byte of its vector, in single precision; 0 for other
+ * operations. A message of 1bit takes 1/32 of the vector and 8 bytes per block. */
 static double traffic(const dl_bench_summary *b)
 {
     static const double bits =

@@ -83,9 +83,9 @@ static dl_status start(copy *c, char *const *argv, int number, dl_error *err)
     return DL_OK;
 }
 
-/* Takes a whole line of text. If the number falls, as from one epoch to the next, an unknown number
- * of steps ended since the line before. A repeated number, as when a progress bar is redrawn, ended
- * its step when it first came. */
+/* Handles one complete line. If the step number falls, as at a new epoch, the number of steps since
+ * the previous line is unknown. If it repeats, as when a progress bar is redrawn, the step ended at
+ * its first appearance. */
 static void take_line(copy *c, const char *text, const regex_t *expression, int64_t now_ns)
 {
     regmatch_t groups[2];
@@ -169,8 +169,8 @@ static bool have_all(const copy *copies, int count, const dl_program_config *con
     return start_ns != INT64_MAX;
 }
 
-/* Kills all listed children of this process; those that a program put into a session of their own
- * are in no group of a copy. Does nothing if the kernel has no such list. */
+/* Kills all children of this process that the kernel lists; some may have left the process group of
+ * their copy by starting a session. Does nothing if the kernel has no such list. */
 static void kill_children(void)
 {
     char path[64];
@@ -182,9 +182,9 @@ static void kill_children(void)
     fclose(in);
 }
 
-/* Waits for processes left behind by the copies, which have ended: only then does their processor
- * time count as that of this process's children. A killed process's own children come to us in
- * turn. */
+/* Waits for the processes that ended copies have left, so that their processor time counts as that
+ * of this process's children. When such a process dies, this process becomes its children's
+ * parent. */
 static void reap_orphans(void)
 {
     const int64_t until_ns = dl_clock_ns() + DL_PROGRAM_PATIENCE_S * INT64_C(1000000000);
@@ -215,8 +215,8 @@ static void stop_all(copy *copies, int count)
     reap_orphans();
 }
 
-/* Whether some copy has ended; its last output is read first. A copy that has closed its output may
- * run on. */
+/* Whether a copy has ended, after reading its last output. A copy may close its output and
+ * continue. */
 static bool has_ended(copy *copies, int count)
 {
     bool any = false;

@@ -10,8 +10,8 @@
 #include "profiler/bench/bench_internal.h"
 #include "profiler/run/run_meta.h"
 
-/* Length of a burst: target and minimum. In the minimum all threads of a burst must meet several
- * times, and for a slice burst, per thread, the scheduler must take several turns. */
+/* Target and minimum length of a burst. The minimum lets all threads of a burst meet several times;
+ * that of a slice burst, per thread, allows several turns of the scheduler. */
 #define BURST_NS 120000000LL
 #define BURST_NS_MIN 20000000LL
 #define SLICE_NS_MIN 80000000LL
@@ -73,9 +73,9 @@ static void add_sample(sync_burst *burst, int index, int64_t start_ns, int64_t e
                     .duration_ns = end_ns > start_ns ? end_ns - start_ns : 0};
 }
 
-/* Barrier: each thread passes over its working set, and meets the others. It keeps the times when
- * it arrived and left, from which make_barrier_samples makes samples. The second barrier of a round
- * lets all agree on when to stop. */
+/* Barrier: each thread passes over its working set, waits at the barrier, and keeps the times of
+ * its arrival and release for make_barrier_samples. At the second barrier of a round the threads
+ * agree on whether to stop. */
 static void run_barrier(sync_burst *burst, int index)
 {
     sync_lane *lane = &burst->lanes[index];
@@ -92,8 +92,8 @@ static void run_barrier(sync_burst *burst, int index)
     }
 }
 
-/* A sample counts from the last arrival. The last thread did not wait: it has no sample, unless it
- * is alone. */
+/* A sample lasts from the last arrival to a thread's release. The last thread to arrive did not
+ * wait: it has no sample, unless it is alone. */
 static void make_barrier_samples(sync_burst *burst)
 {
     const int threads = burst->at->threads;
@@ -176,10 +176,10 @@ static void run_wakeup(sync_burst *burst, int index)
     dl_barrier_wait(&burst->barrier);
 }
 
-/* Slice: each thread marks the core as its own and watches for another's mark, which shows that it
- * was descheduled. The length of its run is the CPU time between two such moments, which other
- * processes do not lengthen. A thread's first run started before the others wanted the core, and
- * its last one ends with the burst: both are left out. */
+/* Slice: each thread marks the core as its own; when it finds another thread's mark, it has been
+ * descheduled. A slice is the CPU time between two such moments, which other processes do not
+ * lengthen. A thread's first slice, which may begin before the others want the core, and its last
+ * one, which ends with the burst, are left out. */
 static void run_slice(sync_burst *burst, int index)
 {
     int64_t now_ns, run_start_ns = 0, run_start_cpu_ns = 0;

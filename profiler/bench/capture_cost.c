@@ -52,9 +52,9 @@ typedef struct dl_child_recording {
     size_t count, of_kind[DL_ACTIVITY_KIND_END];
 } dl_child_recording;
 
-/* A child makes this many rounds of this many calls of each kind, after an uncounted first round;
- * its figure is the median round. A device's queue holds about a thousand launches before it makes
- * the host wait. */
+/* Rounds per child, after an uncounted first one, and calls of each kind per round; the child's
+ * figure is the median over the rounds. A device's queue holds about a thousand launches before it
+ * makes the host wait. */
 #define DL_LAUNCH_ROUNDS 41
 #define DL_LAUNCH_CALLS 250
 #define DL_LAUNCH_REPETITIONS_MAX 60
@@ -79,8 +79,8 @@ static void hand_over(void)
     _exit(0); /* the remaining handlers are the parent's */
 }
 
-/* Exit handlers run in the reverse order: this one runs after those of libraries that the work
- * loads. */
+/* Exit handlers run in reverse order of registration: this one runs after those of the libraries
+ * that the task loads. */
 static void run_child(const dl_child_task *task, int to_parent, void *result, size_t bytes)
 {
     child.task = task;
@@ -105,10 +105,10 @@ static bool read_all(int from_child, char *result, size_t bytes)
     return true;
 }
 
-/* Forks; the child works, runs the exit handlers that its work set up, as a program does at its
- * end, and hands over result[bytes]. The calling process must have a single thread. DL_ERR_SYSTEM
- * if the child cannot be made, ends otherwise or hands nothing over; the result is undefined
- * then. */
+/* Forks; the child runs the task, then the exit handlers that the task has registered, as a program
+ * does at its end, and passes result[bytes] to the parent. The calling process must have a single
+ * thread. DL_ERR_SYSTEM, with *result undefined, if the fork fails or the child ends otherwise or
+ * without a result. */
 static dl_status child_measure(const dl_child_task *task, void *result, size_t bytes, dl_error *err)
 {
     int ends[2];
@@ -126,8 +126,8 @@ static dl_status child_measure(const dl_child_task *task, void *result, size_t b
 }
 
 /* In the child, before its first call: makes NVTX, and with `cuda` the driver, load the library as
- * dlprof run does, which then records by the settings. Library NULL: nothing is loaded, whatever
- * the environment contains. */
+ * dlprof run does; the library records by `settings`. With NULL nothing is loaded, whatever the
+ * environment contains. */
 static void child_inject(const dl_capture_settings *settings, const char *library, bool cuda)
 {
     unsetenv("CUDA_INJECTION64_PATH");
@@ -293,7 +293,7 @@ static void call_once(const launcher *by, int kind)
     }
 }
 
-/* Times all kinds of calls, round by round, so that a drift of the machine affects all alike. The
+/* Times all kinds of calls in every round, so that a drift of the machine affects each equally. The
  * device is idle when a round starts, and waiting for it is not timed. */
 static dl_status time_calls(const launcher *by, double call_ns[CALL_KINDS], dl_error *err)
 {
@@ -542,7 +542,7 @@ static void call_often(dl_capture_case which, nvtxDomainHandle_t domain,
     }
 }
 
-/* Times all cases, round by round, so that a drift of the machine affects all alike. An uncounted
+/* Times all cases in every round, so that a drift of the machine affects each equally. An uncounted
  * first round fills buffers and caches. */
 static void time_ranges(range_samples *samples)
 {
@@ -585,8 +585,8 @@ static dl_status time_in_child(const char *library, const dl_capture_settings *s
     return child_measure(&task, samples, sizeof *samples, err);
 }
 
-/* Checks that the trace holds as many ranges and marks as were called: lost records never make it
- * look cheap. */
+/* Checks that the trace holds every range and mark of the calls, since lost records would make
+ * recording look cheaper. */
 static dl_status check_trace(const char *folder, dl_error *err)
 {
     dl_child_recording recording;

@@ -81,7 +81,7 @@ void dl_capture_log(const char *format, ...)
 }
 
 /* The variables of each launcher, the most specific first: a program that torchrun starts in a
- * Slurm job also has Slurm's numbers, which are the launcher's, not its own. */
+ * Slurm job also inherits Slurm's numbers, which are torchrun's ranks. */
 static const struct launcher {
     const char *rank, *world_size, *local_rank;
 } launchers[] = {
@@ -128,8 +128,8 @@ static void write_command(dl_trace_writer *writer)
     free(text);
 }
 
-/* A trace's description of its process: meta keys program, version, kind, clock, host, pid,
- * command, preset, graphs, and if the launcher set them rank, world_size, local_rank. */
+/* Meta keys that describe a trace's process: program, version, kind, clock, host, pid, command,
+ * preset, graphs, and rank, world_size, local_rank if the launcher set them. */
 
 /* Writes the keys of the calling process. */
 static void capture_meta_process(dl_trace_writer *writer, const dl_capture_settings *settings)
@@ -227,7 +227,7 @@ bool dl_step_limit_reached(const dl_activity *activity)
     return reached;
 }
 
-/* A stream that threads use one after the other. Its lock is free except while another thread
+/* A stream that threads use one after another. Its lock is contended only while another thread
  * writes the stream's content. Never freed: threads may outlive the recording. */
 typedef struct slot {
     pthread_mutex_t lock;
@@ -252,14 +252,14 @@ static void give_back(void *taken)
     pthread_mutex_unlock(&pool_lock);
 }
 
-/* The streams of one trace writer, for threads that come and go: each thread appends through a
- * stream that no other thread uses meanwhile, and leaves it to the next one when it ends. Another
- * thread may write their content, or close them while others append.
+/* The streams of the trace writer. Each thread appends to a stream of which it is the only user;
+ * when the thread ends, a new thread may take over the stream. Any thread may write the streams'
+ * content, or close them while others append.
  *
- * One pool per process. A forked child may use none of it, since its locks are as the other threads
- * left them. */
+ * One pool per process. A forked child must not use it: other threads may have held its locks at
+ * the fork. */
 
-/* Starts with the writer, borrowed until stream_pool_flush(true). Once. */
+/* Sets the writer, which is borrowed until stream_pool_flush(true). Called once. */
 static void stream_pool_open(dl_trace_writer *writer)
 {
     pthread_key_create(&thread_end, give_back);
@@ -314,8 +314,8 @@ static void stream_pool_flush_own(void)
     pthread_mutex_unlock(&own->lock);
 }
 
-/* Writes the content of all streams; with `close` for the last time: appends do nothing from here
- * on, and the writer may be closed. Any thread. */
+/* Writes the content of all streams. `close`: appends do nothing from now on, and the writer may be
+ * closed. May be called by any thread. */
 static void stream_pool_flush(bool close)
 {
     pthread_mutex_lock(&pool_lock);

@@ -54,8 +54,8 @@ static const CUpti_CallbackId idle_calls[] = {
     CUPTI_RUNTIME_TRACE_CBID_cudaStreamQuery_ptsz_v7000,
 };
 
-/* Calls that start device work or wait for it: by libraries and programs that use the driver
- * directly (NCCL, Triton, XLA). */
+/* Driver calls that start device work or wait for it, as libraries and programs make that use the
+ * driver directly (NCCL, Triton, XLA). */
 typedef struct driver_call {
     CUpti_CallbackId id;
     dl_capture_preset preset; /* the smallest that includes it */
@@ -181,7 +181,7 @@ static void device_uuid(dl_activity_sink sink, uint32_t device, const CUuuid *uu
 
 /* CUPTI's information on a device, as meta keys of the trace. */
 
-/* Writes device.N.name, uuid, pci (`cuda` may be NULL: not then), compute_capability, sm_count,
+/* Writes device.N.name, uuid, pci (unless `cuda` is NULL), compute_capability, sm_count,
  * memory_bytes. */
 static void cupti_device_meta(const CUpti_ActivityDevice5 *record, const dl_cuda_api *cuda,
                               dl_activity_sink sink)
@@ -246,8 +246,8 @@ static size_t slot_of(uint64_t key)
     return (key * 0x9e3779b97f4a7c15u) >> (64 - SLOT_BITS);
 }
 
-/* Id of a kernel's name, NULL or text of CUPTI's. The text counts, not the pointer: another module
- * may be loaded at the address of an unloaded one. */
+/* Id of a kernel's name, which may be NULL. Compares the text, not the pointer: after a module is
+ * unloaded, another name may be at the same address. */
 static uint32_t cupti_name_kernel(dl_cupti_decoder *decoder, const char *name)
 {
     if (name == NULL) return 0;

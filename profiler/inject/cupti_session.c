@@ -110,12 +110,12 @@ void dl_buffer_pool_free(dl_buffer_pool *pool)
     free(pool);
 }
 
-/* Between CUPTI's clock, itself a reading of CLOCK_REALTIME, and ours: even a step of the system's
- * clock between the two is far smaller. */
+/* Largest accepted difference of CUPTI's clock, which reads CLOCK_REALTIME too, from ours; a step
+ * of the system's clock between the two readings is far smaller. */
 #define CLOCK_TOLERANCE_NS 1000000000LL
 
-/* Longest silence, 5 s at 2 checks a second. A thread's buffer arrives only when all kernels in it
- * have ended. */
+/* Checks without a record before CUPTI counts as taken over: 5 s at 2 checks a second. CUPTI
+ * delivers a thread's buffer only when all kernels in it have ended. */
 #define SILENT_MAX 10
 
 static void check_clock(dl_preemption *preemption, const dl_cupti_api *api)
@@ -254,10 +254,9 @@ static void CUPTIAPI on_event(void *user, CUpti_CallbackDomain domain, CUpti_Cal
     if (id == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING) (void)session.api.ActivityFlushAll(0);
 }
 
-/* Subscribes alone: CUPTI 13.3 and later let several tools subscribe, if each asks for it, through
- * functions and callbacks of their own (..._v2 of all those called here), with a driver (610) that
- * no test so far had. The first tool gets CUPTI, as with all other versions; the log names another
- * one. */
+/* Subscribes as CUPTI's only tool; if another tool came first, fails, and the log names that tool.
+ * From CUPTI 13.3 on several tools can subscribe if each uses the ..._v2 functions and callbacks,
+ * with driver 610 or later; this is untested and not used. */
 static bool subscribe(const dl_cupti_api *api)
 {
     char other[CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN] = "";
@@ -314,8 +313,8 @@ static void enable_callbacks(const dl_cupti_api *api, const dl_capture_settings 
         {CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING, DL_CAPTURE_LIGHT},
         {CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaDeviceReset_v3020,
          DL_CAPTURE_LIGHT},
-        /* Calls made once or a few times a step, and recorded themselves: they show whether records
-         * arrive. */
+        /* Calls that programs make once or a few times a step. They are recorded, so their count
+         * shows whether records are missing. */
         {CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaStreamSynchronize_v3020,
          DL_CAPTURE_DEFAULT},
         {CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaStreamSynchronize_ptsz_v7000,
@@ -349,8 +348,8 @@ static bool start_recording(const dl_cupti_api *api, const dl_capture_settings *
 }
 
 /* Sets CUPTI up and starts recording: subscription, attributes, buffers, kinds, callbacks. On
- * failure CUPTI is as before, and the capture's log says why, with the name of the other tool if
- * one has CUPTI already. */
+ * failure CUPTI's state is restored, and the capture's log gives the reason, with the name of
+ * another tool that uses CUPTI. */
 static bool cupti_set_up(const dl_capture_settings *settings)
 {
     const dl_cupti_api *api = &session.api;
@@ -450,8 +449,8 @@ static void wait_for_device(void)
     }
 }
 
-/* Takes CUPTI's remaining records. If the program goes on, kernels may be running, whose records
- * would come without times: they are not requested. */
+/* Takes CUPTI's remaining records. If the program continues, records of running kernels are not
+ * requested: they would have no end times. */
 static void take_rest(void)
 {
     if (session.at_exit) wait_for_device();
@@ -556,8 +555,8 @@ static void open_raw(void)
     free(path);
 }
 
-/* Prepares the state used by CUPTI's callbacks. A CUPTI that must not be refused a buffer gets as
- * many as it wants. */
+/* Prepares the state used by CUPTI's callbacks. CUPTI before 12.9, which may crash when refused a
+ * buffer, gets an unlimited number. */
 static void prepare(void)
 {
     const dl_activity_sink sink = {dl_capture_append, dl_capture_intern, dl_capture_meta};

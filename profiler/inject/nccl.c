@@ -186,8 +186,8 @@ static bool is_new_comm(uint64_t object, uint32_t rank)
     return one == NULL;
 }
 
-/* Records the COMM, unless one with its communicator and rank exists already: NVTX and the plugin
- * report the same one. */
+/* Records the COMM unless its communicator and rank are recorded already: NVTX and the plugin both
+ * report it. */
 static void nccl_comm_made(const dl_activity *comm)
 {
     if (comm->object == 0 || is_new_comm(comm->object, comm->peer)) dl_capture_append(comm);

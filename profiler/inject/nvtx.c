@@ -31,8 +31,6 @@ typedef struct dl_nvtx_message {
     uint32_t function; /* dl_nccl_function of it, in NCCL's domain; else 0 */
 } dl_nvtx_message;
 
-/* NVTX's events in terms of dl_activity: one function per kind of event, whatever its attributes.
- */
 #define DL_NVTX_WIDE_TEXT_BYTES 4096 /* in UTF-8, with the NUL; longer wide texts are cut */
 
 /* Payloads of one event. */
@@ -151,7 +149,7 @@ static bool find_type(void *user, uint64_t id, dl_payload_type *type)
     return true;
 }
 
-/* Publishes `made`, whose id is 0 if the program leaves the choice. Frees it if the domain is
+/* Publishes `made` and returns its id, chosen here if made->id is 0. Frees `made` if the domain is
  * full. */
 static uint64_t add(dl_nvtx_domain *domain, dl_nvtx_schema *made)
 {
@@ -172,8 +170,8 @@ static uint64_t add(dl_nvtx_domain *domain, dl_nvtx_schema *made)
     return id;
 }
 
-/* Registers a schema; returns its id (the program's own, or a new one), 0 if it cannot be used. The
- * latest one of an id counts. */
+/* Registers a schema; returns its id (the program's, or a new one), 0 if the schema cannot be used.
+ * A schema with the id of an earlier one replaces it. */
 static uint64_t nvtx_schema_add(dl_nvtx_domain *domain, const nvtxPayloadSchemaAttr_t *attr)
 {
     dl_nvtx_schema *made = attr != NULL ? calloc(1, sizeof *made) : NULL;
@@ -231,8 +229,7 @@ static const char *nvtx_narrow(const wchar_t *text, char buffer[DL_NVTX_WIDE_TEX
     return buffer;
 }
 
-/* The text of an event in `domain`, given in one of NVTX's ways. An event with payloads only has
- * the text of an entry marked so, else its schema's name. */
+/* The text of an event in `domain` as an id, from one of NVTX's forms of texts. */
 static dl_nvtx_message nvtx_message_text(const dl_nvtx_domain *domain, const char *text)
 {
     const bool nccl = text != NULL && nvtx_domain_is_nccl(domain);
@@ -392,8 +389,8 @@ static void on_end(nvtxRangeId_t id)
     nvtx_event_end(id, none);
 }
 
-/* Starts a range of the calling thread; returns its level. Ends the innermost one of the domain;
- * returns its level, or NVTX_NO_PUSH_POP_TRACKING if there is none. */
+/* Push starts a range of the calling thread and returns its level; pop ends the domain's innermost
+ * one and returns its level, or NVTX_NO_PUSH_POP_TRACKING if none is open. */
 static int nvtx_event_push(const dl_nvtx_domain *domain, dl_nvtx_message message,
                            dl_nvtx_payloads payloads)
 {
@@ -504,8 +501,8 @@ static uint64_t on_enum(nvtxDomainHandle_t domain, const nvtxPayloadEnumAttr_t *
     return dl_capture_active() ? nvtx_enum_add(DOMAIN(domain), attributes) : 0;
 }
 
-/* The text of an event that has no attributes: that of an entry marked so, else its schema's name.
- */
+/* The text of an event with payloads only: of the entry marked as its message, else its schema's
+ * name. */
 static dl_nvtx_message nvtx_message_payloads(const dl_nvtx_domain *domain,
                                              dl_nvtx_payloads payloads)
 {
@@ -566,8 +563,8 @@ static uint8_t on_is_enabled(nvtxDomainHandle_t domain)
     return dl_capture_active();
 }
 
-/* The table entry for each of our functions. The tables' types are not callable: NVTX casts them
- * back. */
+/* Entries of NVTX's function tables. Their type has no arguments; NVTX casts each to its own
+ * type. */
 typedef struct table_entry {
     unsigned id;
     NvtxFunctionPointer function;

@@ -1,11 +1,11 @@
-/* Findings about the machine that dlprof runs on: the parts of a machine file (common/machine.h)
- * together with facts that only its comments give (addresses, rates on the wire). Filled by
+/* Findings about the machine that dlprof runs on: the parts of a machine file (common/machine.h),
+ * and facts that the file gives in comments only (addresses, wire rates). Filled by
  * dl_probe_machine (processors, PCIe tree), dl_gpu_probe (machine_gpu.h: reports of NVIDIA's
  * driver), dl_stream_measure (memory rate) and dl_box_take_copies (links and memories of GPUs),
  * written by dl_machine_write.
  *
- * Everywhere 0 and "" mean that the system did not report. Places are those of a machine file: 0 ..
- * sockets-1 are the sockets, then come the switches. */
+ * 0 and "" mean that the system reported no value. Places are numbered as in a machine file: first
+ * the sockets, 0 .. sockets-1, then the switches. */
 #ifndef DL_PROFILER_MACHINE_BOX_H
 #define DL_PROFILER_MACHINE_BOX_H
 
@@ -46,8 +46,8 @@ typedef struct dl_box_gpu {
     double clock_hz, memory_clock_hz; /* highest */
     double memory_bus_bits, memory_bytes;
 
-    /* Measured, by dl_box_take_copies: its link to the host, from pinned memory and to it, both
-     * directions together (0 also if neither slows the other); averages in its own memory. */
+    /* Measured (dl_box_take_copies): copies from and to pinned host memory, both directions
+     * together (0 also if neither slows the other); averages in the GPU's memory. */
     double to_bytes_per_s, from_bytes_per_s, both_bytes_per_s;
     double average_bytes_per_s;
 } dl_box_gpu;
@@ -126,7 +126,7 @@ dl_pci_link dl_sysfs_pci_link(const char *root, const char *bus_id, const char *
  * devices. */
 double dl_sysfs_net_rate(const char *root, const char *name);
 
-/* The same of port 1 of an InfiniBand (or RoCE) device. */
+/* Rate of port 1 of an InfiniBand (or RoCE) device in bytes per second; 0 as above. */
 double dl_sysfs_infiniband_rate(const char *root, const char *name);
 
 /* Whether the port's link layer is InfiniBand rather than Ethernet. */
@@ -138,8 +138,7 @@ bool dl_sysfs_is_virtual_function(const char *root, const char *bus_id);
 /* Whether the kernel module `name` is loaded. */
 bool dl_sysfs_has_module(const char *root, const char *name);
 
-/* The [link ..] sections of a machine file: the kinds of links of a machine, and the rates that
- * programs reach on them. */
+/* A [link ..] section of a machine file: a kind of link, and the rate that programs reach on it. */
 #define DL_LINK_NAME_BYTES 40
 
 typedef struct dl_link_section {
@@ -172,8 +171,8 @@ void dl_port_name(char name[DL_LINK_NAME_BYTES], const dl_box_nic *nic);
  *   memory_bytes_per_s = 2 memory_clock bus_bits / 8      two transfers a clock, as NVML counts it
  *   fp16, tf32, fp8    = fp32 x a ratio of the compute capability, see machine_write.c
  *
- * They are peaks at the highest clock, that of tensor cores if it differs: the data sheets' for
- * P100, V100, T4, A100, H100, H200 (within 1 %). */
+ * Peak rates at the highest clock (of the tensor cores if theirs differs); they agree with the data
+ * sheets of P100, V100, T4, A100, H100, H200 within 1 %. */
 typedef struct dl_gpu_rates {
     double fp32_flop_per_s;
     double tf32_flop_per_s, fp16_flop_per_s, fp8_flop_per_s; /* dense, sums in fp32 */
@@ -186,16 +185,16 @@ dl_gpu_rates dl_gpu_rates_find(const dl_box_gpu *gpu);
  *
  * Sizes reported by system or driver are marked measured, hardware rates that follow from clocks
  * and widths catalogue, and everything else assumed; a comment gives the source of each. An unknown
- * key becomes a comment that says what to fill in and where to find it; if the format requires it,
- * it is also a gap: dlsim reads the file when all gaps are filled.
+ * key becomes a comment that says what to fill in and where to find it; a key that the format
+ * requires is also a gap: dlsim refuses the file until all gaps are filled.
  *
  *   fp32_flop_per_s    = 2 flop x cores x highest clock
  *   fp16, tf32, fp8    = fp32 x the ratio of the compute capability (tensor cores, dense)
  *   memory_bytes_per_s = 2 x highest memory clock x bus width / 8 (two transfers a clock)
  *   link bytes_per_s   = rate on the wire x the fraction that copies were seen to reach
  *
- * Measured rates of copies and averages in the box take their place, marked measured. Not written:
- * [protocol]. */
+ * Where the box has measured rates of copies and averages, they replace these rates, marked
+ * measured. [protocol] is not written. */
 
 /* Keys missing in a file, as "[host] memory_bytes_per_s". Release with dl_machine_gaps_free. */
 typedef struct dl_machine_gaps {
@@ -208,8 +207,8 @@ void dl_machine_write(const dl_box *box, FILE *out, dl_machine_gaps *gaps);
 
 void dl_machine_gaps_free(dl_machine_gaps *gaps);
 
-/* The findings about this machine as one JSON object: the facts themselves, before the machine file
- * turns them into rates of links. Keys are those of dl_box; unknown values are null. */
+/* Writes the findings as one JSON object, without the derived rates of the machine file. Keys are
+ * those of dl_box; unknown values are null. */
 
 /* Write errors: ferror(out). */
 void dl_box_write_json(const dl_box *box, FILE *out);
@@ -222,7 +221,7 @@ void dl_box_write_json(const dl_box *box, FILE *out);
  * 3D controllers; NICs are network controllers that the system has a driver for, without virtual
  * functions.
  *
- * Not modelled: that the functions of one card share its link; devices of other makers. */
+ * Not modelled: the link that the functions of one card share; devices of other makers. */
 struct hwloc_topology; /* hwloc_topology_t points to it */
 
 /* Fills `box`, which the caller zeroed and frees, from a loaded topology with I/O objects. `sysfs`
@@ -230,7 +229,7 @@ struct hwloc_topology; /* hwloc_topology_t points to it */
  * port rates unknown. */
 void dl_probe_topology(dl_box *box, struct hwloc_topology *topology, const char *sysfs);
 
-/* The same for this machine. DL_ERR_SYSTEM if hwloc cannot examine it. */
+/* Fills `box` from this machine's topology. DL_ERR_SYSTEM if hwloc cannot load it. */
 dl_status dl_probe_machine(dl_box *box, dl_error *err) DL_MUST_CHECK;
 
 /* Rates of host memory, measured with threads that are bound to cores.
@@ -239,8 +238,8 @@ dl_status dl_probe_machine(dl_box *box, dl_error *err) DL_MUST_CHECK;
  * larger than the caches, three times 8 bytes an element. If the processor reads a line of a before
  * it writes it, memory moves a third more than is counted.
  *
- * Between sockets: the threads of each socket read arrays in the memory of the next one, all at
- * once. Not covered: processors that place memory otherwise than where it is first written. */
+ * Between sockets: the threads of all sockets at the same time read arrays in the memory of the
+ * next socket. Assumes that memory is placed in the node of the thread that first writes it. */
 typedef struct dl_stream_config {
     int threads; /* one on each of the allowed cores 0 .. threads-1; at most dl_cpu_count() */
     double array_bytes;            /* each of the three arrays, all threads together */
@@ -253,9 +252,9 @@ typedef struct dl_stream_rates {
     double link_bytes_per_s;  /* from each socket to the next; 0 with one socket */
 } dl_stream_rates;
 
-/* STREAM's rules: threads on all allowed cores, arrays of four times the caches but at least 64 MiB
- * and at most a sixteenth of the memory, ten passes; sockets as Linux reports them. Both sizes are
- * the whole machine's; 0 = unknown. */
+/* The configuration by STREAM's rules: threads on all allowed cores, arrays of four times the
+ * caches but at least 64 MiB and at most a sixteenth of the memory, ten passes; sockets as Linux
+ * reports them. Both arguments are totals of the machine; 0 = unknown. */
 dl_stream_config dl_stream_default_config(double cache_bytes, double memory_bytes);
 
 /* Measures all threads together. DL_ERR_SYSTEM if threads cannot be made or bound. */
@@ -265,8 +264,8 @@ dl_status dl_stream_measure(const dl_stream_config *config, dl_stream_rates *rat
 /* Rates of links and of GPUs' memories.
  *
  * `trace` is from dl_bench_gpu and dl_bench_gpu_memory (profiler/bench/bench_gpu.h),
- * devices[gpu_count] the number there of each GPU of the box, -1: none. Of each kind of copy the
- * largest size counts, for which the latency is small:
+ * devices[gpu_count] gives each GPU's device number in the trace, -1 if it has none. The rate of
+ * each kind of copy is that of the largest size, where latency matters least:
  *
  *   link of GPUs       host to device 0 and back; both together if copies of one direction are
  *                      slower beside the other's
@@ -275,8 +274,8 @@ dl_status dl_stream_measure(const dl_stream_config *config, dl_stream_rates *rat
  *   NVLink             from GPU to GPU, over the lanes between them; or by NVSwitch
  *   memory             an average of n vectors, which reads n and writes one; the best n
  *
- * Not taken: copies over PCIe from GPU to GPU, which dlsim routes over the links measured with
- * copies of the host; latencies. */
+ * Not used: latencies; copies over PCIe from GPU to GPU, which dlsim routes over the links measured
+ * by copies from and to the host. */
 void dl_box_take_copies(dl_box *box, const dl_trace *trace, const int *devices);
 
 /* The GPU at that address, ignoring case; -1 if there is none. */

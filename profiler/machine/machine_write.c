@@ -12,11 +12,11 @@
 #define DL_LINK_OF_NVLINK "nvlink" /* one lane */
 #define DL_LINK_OF_NVSWITCH "nvswitch"
 
-/* The fraction of the wire's rate that copies reach, and a link's latency. Fractions: PCIe: 12.4 of
+/* The fraction of the wire rate that copies reach, and the latency, by kind of link. PCIe: 12.4 of
  * 15.75 GB/s (PCIe 3.0 x16) and 26.2 of 31.5 (4.0), both superbenchmark tests/data. NVLink: 18.31
  * of 20 GB/s (P100), 23.95 of 25 (V100, both Dell EMC, p2pBandwidthLatencyTest), 279 of 300 (A100,
- * superbenchmark). Ethernet: 1448 bytes of a TCP segment in 1538 on the wire with frames of 1500.
- * InfiniBand and the latencies: typical figures, not measured here. */
+ * superbenchmark). Ethernet: a TCP segment's 1448 bytes of payload in 1538 bytes on the wire, at an
+ * MTU of 1500. InfiniBand and the latencies: typical figures, not measured here. */
 typedef struct link_kind {
     double fraction, latency_ns;
     const char *fraction_text;
@@ -174,12 +174,12 @@ void dl_link_list_free(dl_link_list *list)
     *list = (dl_link_list){0};
 }
 
-/* Dense products with sums in fp32, over fp32's rate: NVIDIA's white papers and data sheets of
- * P100, V100, T4, A100, A10, L4, H100, B200. GeForce cards since Turing do half of that with such
- * sums (appendices of the white papers on TU102, GA102, AD102). Hopper's tensor cores have a lower
- * highest clock than everything else: 1830 of 1980 MHz in H100 SXM5, 1620 of 1755 in H100 PCIe
- * (H100 architecture white paper, table 3). Single products are slower still, such as A10G, L40,
- * H20, which is why files call these rates assumed. 0 = no such cores. */
+/* Dense products with fp32 accumulation, over the fp32 rate: NVIDIA's white papers and data sheets
+ * of P100, V100, T4, A100, A10, L4, H100, B200. GeForce cards since Turing do half of that
+ * (appendices of the white papers on TU102, GA102, AD102). The maximum clock of Hopper's tensor
+ * cores is lower than that of its other units: 1830 of 1980 MHz in H100 SXM5, 1620 of 1755 in H100
+ * PCIe (H100 architecture white paper, table 3). Some products (A10G, L40, H20) are slower still,
+ * so files mark these rates as assumed. 0 = no such cores. */
 #define HOPPER_CLOCK (1830.0 / 1980)
 static const struct {
     int major, minor;
@@ -197,8 +197,7 @@ static const struct {
     {10, 0, 32, 16, 64, 1, 1},
 };
 
-/* Of compute capability 7.5, but not of 7.0 and later ones, there are cards without tensor cores.
- */
+/* Among the compute capabilities from 7.0 on, only 7.5 includes cards without tensor cores. */
 static bool has_tensor_cores(const dl_box_gpu *gpu)
 {
     return gpu->major != 7 || gpu->minor != 5 || strstr(gpu->name, "RTX") != NULL ||

@@ -108,8 +108,8 @@ static void write_summary(const dl_activity_summary *summary, char **text, bool 
     fclose(out);
 }
 
-/* Summarises the activities and releases them: those of all ranks would fill the memory. Takes over
- * *trace. */
+/* Summarises the activities and releases them, since the activities of all ranks could exceed the
+ * memory. Takes over *trace. */
 static dl_status summarise(dl_run_process *process, dl_trace *trace)
 {
     const dl_step_hints none = {0};
