@@ -7,8 +7,8 @@
 #include "common/alloc.h"
 #include "common/units.h"
 
-/* Length of the part of `text` that goes on a line of `room` bytes: up to the last space, else to
- * after the last '/', else the first word. */
+/* Number of bytes of `text` that go on a line of `room` bytes: up to the last space that fits, else
+ * including the last '/' that fits, else the whole first word. */
 static size_t line_length(const char *text, size_t room)
 {
     size_t length = strlen(text);
@@ -21,8 +21,8 @@ static size_t line_length(const char *text, size_t room)
     return length > 0 ? length : strcspn(text, " ");
 }
 
-/* `first` (shorter than a line) and the text, which is broken at spaces, a long word at '/', and
- * continued under itself. */
+/* Prints `first` (shorter than a line), then `text` wrapped at spaces (long words at '/'), with
+ * continuation lines aligned to the text's start. */
 static void print_wrapped(FILE *out, const char *first, const char *text)
 {
     const size_t indent = strlen(first);

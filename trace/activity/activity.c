@@ -42,9 +42,9 @@ size_t dl_activities_cut_late_ends(dl_activity *activities, size_t count, int64_
     }
     qsort(works, work_count, sizeof(dl_activity *), compare_on_stream);
     *worst_ns = 0;
-    /* Works after this one on its stream, found from the end backwards: `later` is the first with
-     * another start, `other` the first with another correlation, `beyond` is `other` as seen from
-     * `later`. */
+    /* Later works on the same stream, found from the end backwards: `later` is the next one with
+     * another start, `other` the next one with another correlation, and `beyond` the next one after
+     * `later` with another correlation than `later`. */
     const dl_activity *later = NULL, *other = NULL, *beyond = NULL;
     for (size_t i = work_count; i-- > 0;) {
         dl_activity *copy = works[i];

@@ -114,8 +114,8 @@ static bool in_regular_step(const dl_step_line *line, int64_t at_ns)
     return step->label == DL_STEP_REGULAR && at_ns < step->start_ns + step->duration_ns;
 }
 
-/* Counts events and waits, which are not work of a device: they belong to the step in whose time
- * they fall. */
+/* Counts the events and waits of the line's device in regular steps. They are not device work, so
+ * their start determines the step. */
 static void count_calls(const dl_trace *trace, const dl_step_line *line,
                         double counts[DL_CAPTURE_PER_RECORD])
 {

@@ -32,8 +32,9 @@ static bool calls_it(const char *operator_name, const char *collective)
     return true;
 }
 
-/* Other threads carry collectives out in the order of their calls; the first call before a
- * collective that none has is its own. A collective without a call was called when it started. */
+/* Assigns a call to each collective. Other threads execute collectives in the order of their calls,
+ * so a collective gets the first unassigned call of its kind that precedes it. Without such a call,
+ * called_ns remains the collective's start. */
 static void find_calls(dl_cpu_training *training, const dl_cpu_operators *operators,
                        char *const *strings)
 {
@@ -81,8 +82,8 @@ static void take_collectives(dl_cpu_training *training, const dl_trace *trace,
 
 /* --- parts of a step -------------------------------------------------------------------------- */
 
-/* The part of a step to which an operator belongs: by its role; else by its phase; where the phases
- * of its step are not known, by its role too. */
+/* The part of a step to which an operator belongs: by its role if that is input or exchange, else
+ * by its phase, else UPDATE if that is its only role, else FORWARD. */
 static dl_cpu_part part_of(const dl_step_phases *phases, size_t item)
 {
     static const dl_cpu_part parts[] = {[DL_PHASE_FORWARD] = DL_CPU_PART_FORWARD,
@@ -100,8 +101,8 @@ typedef struct places {
     size_t call, collective, running; /* running: the first that ends in the step or later */
 } places;
 
-/* Until when the thread waits for collectives, from number `first` on, in a gap between operators.
- */
+/* End of the thread's wait for collectives [first, ...) in the gap from_ns .. to_ns between
+ * operators; from_ns if it waits for none. */
 static int64_t wait_end_ns(const dl_cpu_training *training, size_t first, int64_t from_ns,
                            int64_t to_ns)
 {
@@ -124,8 +125,8 @@ static void add_gap(const dl_cpu_training *training, const places *at, dl_cpu_st
     step->part_ns[part] += to_ns - awake_ns;
 }
 
-/* Notes that the collective called at that time was called after `backward_ns` of the step's
- * backward pass. */
+/* Sets ready_frac of the step's collectives called at called_ns to `backward_ns`, the time of the
+ * backward pass so far; take_step divides it by the pass's total. */
 static void set_ready(dl_cpu_training *training, const dl_cpu_step *step, int64_t called_ns,
                       int64_t backward_ns)
 {
@@ -135,9 +136,9 @@ static void set_ready(dl_cpu_training *training, const dl_cpu_step *step, int64_
     }
 }
 
-/* Adds an operator, up to end_ns, to its part of the step. Calls of collectives within it count as
- * waiting, and as made during the backward pass if it belongs to that. *call is the first that may
- * lie in it. */
+/* Adds the operator's time up to end_ns to `part` of the step. Calls of collectives within the
+ * operator count as waiting; with `ready`, sets their ready_frac. *call is the first call that may
+ * lie in the operator, and is advanced past its last one. */
 static void add_operator(dl_cpu_training *training, dl_cpu_step *step,
                          const dl_cpu_operators *operators, const dl_activity *o, dl_cpu_part part,
                          bool ready, size_t *call, int64_t end_ns)
@@ -182,8 +183,8 @@ static void take_collectives_of(dl_cpu_training *training, dl_cpu_step *step, pl
         step->count++;
 }
 
-/* Splits the step, of operators `work`, into parts; backward_ns[operators->count] gets the time of
- * its backward pass until the end of each operator. */
+/* Splits the step with the operators of `work` into parts. Sets backward_ns of each operator to the
+ * time of the step's backward pass up to the operator's end. */
 static void take_step(dl_cpu_training *training, const dl_cpu_operators *operators,
                       const dl_activity_step *work, const dl_step_phases *phases, dl_cpu_step *step,
                       int64_t *backward_ns, places *at)
@@ -220,8 +221,8 @@ static void take_step(dl_cpu_training *training, const dl_cpu_operators *operato
         training->collectives[c].ready_frac /= (double)step->part_ns[DL_CPU_PART_BACKWARD];
 }
 
-/* Time of the step in which some collective ran; they are sorted by their calls, so nearly by
- * their starts. */
+/* Time in which at least one of the step's collectives ran. Exact if the collectives, sorted by
+ * their calls, also start in that order. */
 static int64_t collectives_ns(const dl_cpu_training *training, const dl_cpu_step *step)
 {
     int64_t sum_ns = 0, until_ns = INT64_MIN;
@@ -284,9 +285,9 @@ static addition *find_additions(const dl_cpu_training *training, const dl_trace 
     return all;
 }
 
-/* Finds the gradients of the last pass, over the regular steps that have the usual number of
- * gradients, with the sizes of the first such step; and their mean bytes over all regular steps and
- * passes. */
+/* Finds the gradients of the last pass, averaged over the regular steps that have the most frequent
+ * number of gradients and the sizes of the first such step; and the mean bytes of a pass over all
+ * regular steps. */
 static void find_gradients(dl_cpu_training *training, const addition *all, size_t count)
 {
     size_t *lengths = dl_calloc(training->step_count, sizeof *lengths, "gradients");

@@ -77,8 +77,8 @@ static bool is_word(char c)
     return isalnum((unsigned char)c) || c == '_' || c == '$' || c == '~';
 }
 
-/* Length of the bracket that starts at text, including its end; of an open bracket, the rest of the
- * text. */
+/* Length of the bracketed text that starts at `text`, closing bracket included; without a closing
+ * bracket, the length of the rest. */
 static size_t bracket_length(const char *text)
 {
     size_t depth = 0, i = 0;
@@ -98,9 +98,9 @@ static bool is_unnamed_scope(const char *text)
            strncmp(text, "<unnamed>::", 11) == 0 || strncmp(text, "{anonymous}::", 13) == 0;
 }
 
-/* Copies the name without its brackets. A space outside of them ends the return type; the first '('
- * after a word starts the arguments and ends the name. *inner becomes the place after the '<' of
- * the last template arguments, or NULL. */
+/* Copies the name without bracketed parts. A space outside brackets ends the return type; the first
+ * '(' after a word starts the arguments and ends the name. Sets *inner to the start of the last
+ * template arguments, or to NULL. */
 static char *strip_brackets(const char *text, const char **inner)
 {
     char *name = dl_calloc(strlen(text) + 1, 1, "name");
@@ -137,8 +137,8 @@ static const char *last_component(const char *name)
     return last;
 }
 
-/* The first of the template arguments at `text` that tells what the frame runs; *length is 0 if
- * none does. A word before "::" is a namespace. */
+/* The first template argument at `text` that names the functor of a generic kernel; sets *length to
+ * its length, 0 if there is none. A word before "::" is a namespace and does not count. */
 static const char *find_telling(const char *text, size_t *length)
 {
     for (size_t depth = 1; *text != '\0';) {

@@ -228,8 +228,8 @@ static slot slot_of(const dl_activity *activity, uint32_t index, const dl_launch
 DL_ORDER(by_track_and_time, slot, DL_BY(is_stream), DL_BY(line), DL_BY(start_ns),
          DL_BY_DESCENDING(end_ns), DL_BY_DESCENDING(is_firm), DL_BY(activity));
 
-/* Opens slots[i] on the stack, or moves it to a further lane, or moves those there that it
- * crosses. */
+/* Pushes slots[i] onto the stack; if it crosses slots of the stack, marks either these or slots[i]
+ * to move to a further lane. Returns the new depth. */
 static size_t open_slot(slot *slots, size_t i, size_t *stack, size_t depth)
 {
     slot *opened = &slots[i];
@@ -263,8 +263,8 @@ static dl_track *add_track(layout *to, const slot *s, uint32_t lane)
     return track;
 }
 
-/* Places one lane of the sorted slots[count] of one line. Slots that are moved to further lanes
- * stay, sorted, at the front; returns their number. */
+/* Places one lane of the sorted slots[count] of one line. Moves the slots left for further lanes,
+ * still sorted, to the front and returns their number. */
 static size_t place_lane(layout *to, slot *slots, size_t count, uint32_t lane)
 {
     size_t depth = 0, left = 0;

@@ -250,8 +250,8 @@ typedef struct written_type {
     const char *written, *type;
 } written_type;
 
-/* Types as written by kernels of NCCL since 2.7 and of RCCL; a longer one stands before its
- * prefix. */
+/* Type names in kernels of NCCL since 2.7 and of RCCL; the first match counts, so a longer name
+ * precedes its prefix. */
 static const written_type written_types[] = {
     {"f8e4m3", "float8e4m3"},
     {"f8e5m2", "float8e5m2"},

@@ -14,8 +14,8 @@
 
 #define STEPS_MIN 3
 
-/* Whether a call gives a device work or waits for it: not calls that ask for the number of devices,
- * nor the profiler's own cudaDeviceSynchronize. */
+/* Whether a call submits work to a device or waits for it. Queries such as the number of devices,
+ * and cudaDeviceSynchronize, which the profiler calls itself, do not count. */
 static bool calls_device(const char *name)
 {
     static const char *const runtimes[] = {"cuda", "cu", "hip"};
@@ -47,8 +47,8 @@ static bool is_computing(const dl_activity *activity)
     return activity->kind == DL_ACTIVITY_KERNEL || activity->kind == DL_ACTIVITY_GRAPH;
 }
 
-/* Number of ranges and calls whose device work is not in the trace: of kernels' launches alone if
- * it has copies; 0 if it has kernels. */
+/* Number of ranges and calls whose device work is missing from the trace. If the trace has copies,
+ * only kernel launches count; if it has kernels, returns 0. */
 static size_t lost_work(const dl_activity *activities, size_t count, char *const *strings,
                         size_t string_count)
 {
@@ -99,8 +99,8 @@ char *dl_cpu_lost_device(const dl_trace *trace)
         lost);
 }
 
-/* Whether the activity is of the category of operators. PyTorch 1.8 puts annotations there too,
- * those of steps among them. */
+/* Whether the activity is an operator by its category. PyTorch 1.8 gives annotations the same
+ * category; those of steps are excluded. */
 static bool is_operator(const dl_activity *a, char *const *strings, size_t string_count)
 {
     if (a->kind != DL_ACTIVITY_RANGE || a->name >= string_count || a->detail >= string_count)
@@ -120,8 +120,8 @@ static bool is_told(const dl_activity *a, const uint8_t *roles, size_t string_co
 DL_ORDER_OF_POINTERS(by_thread_and_start, dl_activity, DL_BY(thread), DL_BY(start_ns),
                      DL_BY_DESCENDING(duration_ns), DL_COMPARE(a, b));
 
-/* The outermost of sorted ranges[count] of one thread, and all calls of collectives; *total_ns
- * becomes the former's total time. */
+/* Takes the outermost of the sorted ranges[count] of one thread, and all calls of collectives; sets
+ * *total_ns to the total time of the outermost ranges. */
 static dl_cpu_operators take_outermost(const dl_activity *const *ranges, size_t count,
                                        const uint8_t *roles, int64_t *total_ns)
 {
@@ -202,8 +202,8 @@ int64_t dl_cpu_operators_end_ns(const dl_cpu_operators *operators, size_t item)
     return operators->items[item]->start_ns + operators->items[item]->duration_ns;
 }
 
-/* The outermost operators as symbols, a kind for each name. Input and the clearing of gradients are
- * at either end of a step, so they end no update. */
+/* The outermost operators as symbols, one kind per name. The roles INPUT and FORWARD, which end an
+ * update, are dropped: input and the clearing of gradients occur at either end of a step. */
 static dl_symbols symbols_of(const dl_cpu_operators *operators)
 {
     const size_t count = operators->count;

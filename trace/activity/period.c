@@ -9,14 +9,14 @@
 
 #define DL_ANCHOR_KINDS 3
 
-/* What units must reach. Repeated steps of which 5 % were lost have an order match of 0.9; half the
- * work being in steps is what makes a trace worth cutting. Few units repeat by chance more easily:
- * their order gain must reach DL_ORDER_GAIN_MIN * (1 + 2 / units), 0.67 for three. */
+/* Thresholds for accepting units. Repeated steps that lost 5 % of their symbols have an order match
+ * of 0.9; steps must explain half of the symbols. A few units match by chance more easily, so the
+ * order gain must reach DL_ORDER_GAIN_MIN * (1 + 2 / units), 0.67 for three units. */
 #define DL_ORDER_MIN 0.7
 #define DL_ORDER_GAIN_MIN 0.4
 #define DL_EXPLAINED_MIN 0.5
 
-/* That many kinds in a row; the cut is at the last one. */
+/* `length` successive kinds; a unit starts at the last one. */
 typedef struct dl_anchor {
     uint32_t kinds[DL_ANCHOR_KINDS];
     size_t length;
@@ -43,8 +43,8 @@ typedef struct dl_cutting {
 
 #define REGULAR_MIN 0.75
 
-/* Symbols on each side of a cut that are compared to find a lost anchor; how many of them must be
- * equal on each side, and in sum. */
+/* Number of symbols on each side of a cut that are compared to find a lost anchor; number of equal
+ * ones required on each side, and on both sides together. */
 #define SIDE 8
 #define SIDE_EQUAL_MIN 3
 #define SIDES_EQUAL_MIN 8
@@ -60,8 +60,8 @@ static uint64_t gram_code(const uint32_t *symbols, size_t last, size_t length)
     return code;
 }
 
-/* Replaces each of codes[count] by the number of its value in numbers[count]; sorts the distinct
- * ones to the front of `codes` and returns how many there are. */
+/* Writes to numbers[count] the index of each of codes[count] among the sorted distinct codes, and
+ * returns the number of distinct codes. */
 static uint32_t number_codes(uint64_t *codes, size_t count, uint32_t *numbers)
 {
     uint64_t *sorted = dl_calloc(count, sizeof *sorted, "window of symbols");
@@ -177,8 +177,8 @@ static bool units_in_order(const dl_units *units)
     return dl_units_order_match(units) >= DL_ORDER_MIN && dl_units_order_gain(units) >= gain_min;
 }
 
-/* Whether the units that the gram's places cut repeat each other; fills the cutting. `distance` is
- * the median one of the places. */
+/* Whether the units that start at the gram's occurrences repeat each other; fills the cutting.
+ * `distance` is the median distance between successive occurrences. */
 static bool evaluate(const dl_window *window, const uint8_t *roles, size_t distance,
                      dl_cutting *cutting)
 {
@@ -204,10 +204,10 @@ static bool evaluate(const dl_window *window, const uint8_t *roles, size_t dista
     return cutting->explained >= DL_EXPLAINED_MIN && length <= 2 * distance;
 }
 
-/* Looks for the most regular anchor that occurs about `repeats` times (at least 3, within the share
- * `tolerance`): three quarters of its distances must lie from half to 1.5 times the median one, and
- * the sum of these be the largest. False if there is none or the units that it cuts are not in
- * order or explain less than DL_EXPLAINED_MIN. `roles` as in dl_sequence. */
+/* Finds the most regular anchor among those that occur repeats * (1 +- tolerance) times, at least
+ * 3: three quarters of its distances lie from 0.5 to 1.5 times their median, and the sum of these
+ * distances is the largest. False if no anchor qualifies, or if its units are not in order or
+ * explain less than DL_EXPLAINED_MIN. `roles` as in dl_sequence. */
 static bool window_cut(const dl_window *window, double repeats, double tolerance,
                        const uint8_t *roles, dl_cutting *cutting)
 {
@@ -245,8 +245,8 @@ typedef struct cut_list {
     size_t count;
 } cut_list;
 
-/* Equal symbols around `place` and around the cut `model`, leaving out the anchor, which only the
- * model still has; 0 unless both sides show some. */
+/* Number of symbols around `place` that equal those around the cut `model`, without the anchor,
+ * which was lost at `place`; 0 if either side has fewer than SIDE_EQUAL_MIN equal symbols. */
 static size_t sides_equal(const dl_sequence *sequence, size_t place, size_t model)
 {
     size_t before = 0, after = 0;
@@ -259,8 +259,8 @@ static size_t sides_equal(const dl_sequence *sequence, size_t place, size_t mode
     return before >= SIDE_EQUAL_MIN && after >= SIDE_EQUAL_MIN ? before + after : 0;
 }
 
-/* Where a unit that starts at `first` and whose anchor is `length` later was lost probably ends; 0
- * if nothing there looks like the surroundings of `model`. */
+/* Most probable place of the lost anchor that ends the unit starting at `first`: about `length`
+ * symbols later, where the symbols match those around the cut `model`; 0 if no place matches. */
 static size_t find_lost(const dl_sequence *sequence, size_t first, size_t length, size_t end,
                         size_t model)
 {
@@ -295,8 +295,8 @@ static size_t choose_model(const dl_units *units, size_t *length)
     return units->count > 1 ? units->cuts[1] : 0;
 }
 
-/* Cuts of the whole sequence at the anchor, those between which one was lost included. Returns the
- * array, owned by the caller; *cut_count places. */
+/* Cuts the whole sequence at each anchor, and at the probable places of lost anchors. Returns
+ * *cut_count cuts, owned by the caller. */
 static size_t *anchor_cuts(const dl_anchor *anchor, const dl_sequence *sequence, size_t *cut_count)
 {
     cut_list plain = {0}, list = {0};
@@ -323,16 +323,16 @@ static size_t *anchor_cuts(const dl_anchor *anchor, const dl_sequence *sequence,
     return list.cuts;
 }
 
-/* Numbers of units that are tried: each this much larger than the one before, with a tolerance that
- * leaves no gap between them. */
+/* The search tries numbers of units in a geometric series with this factor; the tolerance around
+ * each number leaves no gap to the next. */
 #define REPEATS_FACTOR 1.12
 #define REPEATS_TOLERANCE 0.08
-/* Numbers of units that count as equal: a given period is rounded, symbols are lost, other work
- * lies in between. */
+/* Relative tolerance on the number of units that a given period implies: the period is rounded,
+ * symbols are lost, and other work lies between units. */
 #define UNITS_TOLERANCE 0.25
-/* The lag match is taken over kinds that occur at most RARE_FACTOR times per unit, of that many
- * symbols or three units, at lags that differ by LAG_TOLERANCE from the mean unit: lost symbols
- * shorten it. */
+/* The lag match compares symbols of kinds that occur at most RARE_FACTOR times per unit: the middle
+ * LAG_SYMBOLS of them, or three units if these are more, at lags within LAG_TOLERANCE of the mean
+ * unit, because lost symbols shorten units. */
 #define RARE_FACTOR 1.25
 #define LAG_SYMBOLS 6000
 #define LAG_TOLERANCE 0.1
@@ -341,8 +341,8 @@ static size_t *anchor_cuts(const dl_anchor *anchor, const dl_sequence *sequence,
 #define CUTTINGS_MAX 128
 /* Cuttings of a window that are tried on the whole sequence. */
 #define TRIES 4
-/* Parts that are tried at the end of a sequence, each half as long as the one before, and what
- * units must reach there: the shorter the part, the more easily something repeats by chance. */
+/* Number of final parts of a sequence that are tried, each half as long as the one before, and the
+ * thresholds for units there: the shorter the part, the more probable are chance repetitions. */
 #define LATE_HALVES 6
 #define LATE_UNITS_MIN 5
 #define LATE_ORDER_MIN 0.95
@@ -350,9 +350,9 @@ static size_t *anchor_cuts(const dl_anchor *anchor, const dl_sequence *sequence,
 #define LATE_LAG_MIN 0.5
 /* Fewer symbols repeat by chance. */
 #define SYMBOLS_MIN 16
-/* Units of fewer symbols are so short that unrelated symbols often make them up. They must match at
- * their own length by so much more than by chance: Cohen's kappa, (match - chance) / (1 - chance),
- * chance = the sum of the squared shares of the kinds. */
+/* Unrelated symbols often form units of fewer than SHORT_UNIT symbols. The match of such units at
+ * their own length must exceed chance by Cohen's kappa, (match - chance) / (1 - chance), of
+ * SHORT_KAPPA_MIN; chance = the sum of the squared shares of the kinds. */
 #define SHORT_UNIT 10
 #define SHORT_KAPPA_MIN 0.5
 
@@ -384,7 +384,7 @@ static int phases_of(const dl_cutting *cutting)
     return __builtin_popcount(cutting->roles & DL_ROLE_PHASES);
 }
 
-/* The shortest units among those that are steps as far as one can give; NULL without cuttings. */
+/* The cutting with the shortest units, by rule 2 of steps_internal.h; NULL without cuttings. */
 static const dl_cutting *choose_cutting(const cutting_list *list)
 {
     int phases = 0;
@@ -486,8 +486,8 @@ static void forget_units(cutting_list *list, size_t units)
     list->count = kept;
 }
 
-/* The units that the anchor of `cutting` cuts from the whole sequence; false, and nothing kept, if
- * they do not repeat well enough there. */
+/* Fills `period` by cutting the whole sequence at the cutting's anchor. Returns false, with the
+ * period freed, if the units do not repeat well enough there. */
 static bool try_cutting(dl_period *period, const dl_sequence *sequence, const dl_window *window,
                         const dl_cutting *cutting)
 {
@@ -518,8 +518,7 @@ static void collect_cuttings(cutting_list *list, const dl_window *window,
         try_repeats(list, window, sequence, repeats, REPEATS_TOLERANCE);
 }
 
-/* Finds the period and its units from symbols[count] of the sequence; given = 0: it is not known.
- */
+/* Finds the period in symbols[count], and cuts `sequence` by it; given = 0: period unknown. */
 static bool find_in(dl_period *period, const uint32_t *symbols, size_t count, size_t gram_length,
                     const dl_sequence *sequence, size_t given)
 {
@@ -538,8 +537,8 @@ static bool find_in(dl_period *period, const uint32_t *symbols, size_t count, si
     return found;
 }
 
-/* Keeps the rarest kinds of a long sequence, DL_PERIOD_SYMBOLS symbols at most; returns how many.
- */
+/* Copies the symbols of the rarest kinds, except those that occur once, to `thin`: at most
+ * DL_PERIOD_SYMBOLS. Returns their number. */
 static size_t thin_out(const dl_sequence *sequence, uint32_t *thin)
 {
     size_t *counts = dl_calloc(sequence->kind_count, sizeof *counts, "rare symbols");
@@ -614,8 +613,8 @@ static bool find_from(dl_period *period, const dl_sequence *sequence, size_t fir
     return true;
 }
 
-/* Where the units begin whose last ones were found: back from these, in stretches of a unit's
- * length, the place after which content most outnumbers what is no content. */
+/* Start of the repeated units, of which `period` holds the last: goes back from its first cut by
+ * one unit length at a time, to the place after which content symbols most outnumber others. */
 static size_t first_of_late(const dl_period *period, const dl_sequence *sequence)
 {
     uint32_t *left = dl_calloc(sequence->kind_count, sizeof *left, "content of units");

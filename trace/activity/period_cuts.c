@@ -8,8 +8,8 @@
 #include "common/alloc.h"
 #include "common/sort.h"
 
-/* A place of a unit: the symbol of this kind after one of kind `before` that is followed by
- * `later` such pairs in the unit. The pair is needed where all layers launch the same kernels. */
+/* A place in a unit: a symbol of `kind` that follows one of kind `before`, with `later` more such
+ * pairs until the unit's end. Where all layers launch the same kernels, only pairs are distinct. */
 typedef struct unit_place {
     uint32_t before; /* kind + 1 */
     uint32_t kind;
@@ -23,13 +23,15 @@ typedef struct place_idle {
     size_t back;
 } place_idle;
 
-/* That many later ones at most: each may be lost. */
+/* Places with as many later pairs or more are not considered: each of these pairs may be lost. */
 #define LATER_MAX 4
 #define ROTATE_UNITS 101
 #define ANYTHING 0
-/* Share of the units that must have the place; the others get their cut at the same distance. */
+/* Share of the units that must have the place; the others are cut at its usual distance from their
+ * end. */
 #define PRESENT_MIN 0.4
-/* Share of the unit's time that copies from the host and what follows an update are credited. */
+/* Share of the unit's time credited to a place where copies from the host start, and to a place
+ * that follows an update. */
 #define CREDIT 0.1
 
 DL_ORDER(compare_places, place_idle, DL_BY(place.before), DL_BY(place.kind), DL_BY(place.later),
@@ -51,8 +53,8 @@ static int signs(const dl_sequence *sequence, size_t i)
            ((own & DL_ROLE_UPDATE) == 0 && (before & DL_ROLE_UPDATE) != 0);
 }
 
-/* Whether a step may start at symbol i: not between two of its forward pass, nor with what follows
- * that. */
+/* Whether a step may start at symbol i: not between two symbols of a forward pass, nor at one of a
+ * backward pass or an update. */
 static bool may_start(const dl_sequence *sequence, size_t i)
 {
     const uint8_t own = sequence->roles[sequence->symbols[i]];
@@ -60,13 +62,14 @@ static bool may_start(const dl_sequence *sequence, size_t i)
     return !(own & (DL_ROLE_BACKWARD | DL_ROLE_UPDATE)) && !(own & before & DL_ROLE_FORWARD);
 }
 
-/* The kind before symbol i, + 1 to give it from ANYTHING; no kind's number before the first one. */
+/* The kind before symbol i, plus 1 because 0 is ANYTHING; kind_count + 1 for i = 0. */
 static uint32_t kind_before(const dl_sequence *sequence, size_t i)
 {
     return i > 0 ? sequence->symbols[i - 1] + 1 : sequence->kind_count + 1;
 }
 
-/* The places of symbols first .. end, two each, into list; returns how many. */
+/* Writes the places of symbols [first, end) to `list`, two for each symbol at which a step may
+ * start: with any kind before it, and with its own. Returns their number. */
 static size_t collect(const dl_sequence *sequence, size_t first, size_t end, place_idle *list)
 {
     size_t count = 0, next = end < sequence->count ? end : end - 1;
@@ -89,8 +92,8 @@ static size_t collect(const dl_sequence *sequence, size_t first, size_t end, pla
     return count;
 }
 
-/* The best place of the chosen units' places, sorted list[count]; false if none is in most units.
- */
+/* Finds in the sorted list[count] the place with the largest median idle time times the share of
+ * units that have it; false if no place occurs in PRESENT_MIN of the units. */
 static bool best_place(const place_idle *list, size_t count, size_t unit_count, unit_place *best)
 {
     double best_ns = -1;
@@ -194,8 +197,8 @@ void dl_period_rotate(dl_period *period, const dl_sequence *sequence)
 /* --- phases of training
  * ------------------------------------------------------------------------ */
 
-/* Least share of the symbols that shows a pass, and least number of symbols that shows an
- * update. */
+/* A sequence shows a phase if at least UPDATES_MIN symbols have its role; a forward or backward
+ * pass must also make up PASS_SHARE_MIN of all symbols. */
 #define PASS_SHARE_MIN 0.01
 #define UPDATES_MIN 2
 
@@ -279,8 +282,9 @@ static size_t usual_distance(const update_kind *places, size_t count, size_t all
     return (double)equal >= EQUAL_MIN * (double)number && spans ? usual : 1;
 }
 
-/* Number of updates that end one step, and the first that ends one: from the kernel that is in the
- * fewest updates, at equal distances; of several such kernels, the one that comes last. */
+/* Number of updates per step; *first becomes the first update that ends a step. Both follow from
+ * the kernel with the largest usual distance between its updates; of several such kernels, from the
+ * one that occurs last in the cycle. */
 static size_t updates_of_step(const dl_sequence *sequence, const dl_update *updates, size_t count,
                               size_t *first)
 {
@@ -304,14 +308,14 @@ static size_t updates_of_step(const dl_sequence *sequence, const dl_update *upda
     return most;
 }
 
-/* A head is cut off before a unit if it is this share of the usual unit and this many symbols long,
- * and this share of it is not usual content. */
+/* The head of a unit is cut off if it has at least HEAD_SHARE of the usual unit's symbols and at
+ * least HEAD_MIN symbols, and at least HEAD_STRANGE of them are not usual content. */
 #define HEAD_SHARE 0.02
 #define HEAD_MIN 3
 #define HEAD_STRANGE 0.8
 
-/* Start of the content of the unit that ends at `end`, from `first` on. `left` as in
- * dl_units_common. */
+/* Start of the usual content of the unit [first, end): after a head that is cut off, else `first`.
+ * `left` as in dl_units_common. */
 static size_t find_head(const dl_period *period, const dl_sequence *sequence, size_t first,
                         size_t end, uint32_t *left)
 {
@@ -351,8 +355,8 @@ static void cut_heads(dl_period *period, const dl_sequence *sequence)
 #define ORDER_MIN 0.8
 #define EXPLAINED_MIN 0.6
 
-/* Moves the start of the first unit from cuts[0] = 0 if other work precedes it: it gets the usual
- * length of the others. */
+/* If other work precedes the first unit, which starts at cuts[0] = 0, moves its start so that the
+ * unit has the median length of the others. */
 static void cut_first(size_t *cuts, size_t ends)
 {
     if (ends < 2) return;

@@ -127,8 +127,8 @@ dl_phase dl_phase_hint(const dl_phase_hints *hints, const dl_activity *work)
         return DL_PHASE_UPDATE;
     if (call != NULL && dl_spans_hold(&hints->backward, call->thread, call->start_ns))
         return DL_PHASE_BACKWARD;
-    /* Ranges know better: forward passes use kernels of other layers' backward passes, and backward
-     * passes may hold fused updates. */
+    /* Ranges are more reliable than names: forward passes use kernels that other layers use in
+     * their backward passes, and backward passes may hold fused updates. */
     const bool by_name = work->kind == DL_ACTIVITY_KERNEL && hints->backward.count == 0 &&
                          work->name < hints->string_count;
     return by_name ? (dl_phase)hints->kernel_phase[work->name] : DL_PHASE_NONE;

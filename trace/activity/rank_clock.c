@@ -9,7 +9,7 @@
 #include "common/sort.h"
 #include "trace/activity/kernel_class.h"
 
-/* Largest shift of sequences of different lengths: boundaries cut no more off. */
+/* Largest shift between two ranks' sequences, in collectives. */
 #define SHIFT_MAX 2000
 /* Most kernels by which shifts are distinguished, evenly over the trace. */
 #define SAMPLE_MAX 1000
@@ -30,8 +30,8 @@ typedef struct sequence {
 
 DL_ORDER(by_stream_and_start, kernel, DL_BY(device), DL_BY(stream), DL_BY(start_ns), DL_BY(end_ns));
 
-/* Whether NCCL's send and receive kernels carry out all-to-alls only: so it is if the host called
- * these and no sends or receives. */
+/* Whether NCCL's send and receive kernels carry out all-to-alls only: true if the host called
+ * all-to-alls, and no send, receive, gather or scatter. */
 static bool all_to_all_only(const dl_trace *trace)
 {
     size_t all_to_all = 0, others = 0;
@@ -120,8 +120,8 @@ static size_t count_agreeing(const sequence *first, const sequence *other, int64
     return count;
 }
 
-/* The other's clock at that shift, by every `stride`-th pair of equal names. `differences` has room
- * for all. */
+/* Clock of `other` against `first` at that shift, from every `stride`-th pair of equal names.
+ * `differences` is scratch with room for all pairs. */
 static dl_rank_clock clock_of(const sequence *first, const sequence *other, int64_t shift,
                               size_t stride, int64_t *differences)
 {
@@ -154,8 +154,8 @@ static bool is_better(const dl_rank_clock *clock, const dl_rank_clock *best)
     return llabs(clock->offset_ns) < llabs(best->offset_ns);
 }
 
-/* The best shift's clock: that with most equal names; among equals that with the smallest spread,
- * over SAMPLE_MAX kernels; then that with the smallest offset. */
+/* Clock at the best shift: the one with the most equal names; among these the one with the smallest
+ * spread over about SAMPLE_MAX kernels, then the one with the smallest offset. */
 static dl_rank_clock find_clock(const sequence *first, const sequence *other)
 {
     int64_t from = -(int64_t)other->count + 1, to = (int64_t)first->count - 1;

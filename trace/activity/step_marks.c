@@ -69,8 +69,8 @@ static char *without_numbers(const char *text)
     return copy;
 }
 
-/* Sorted texts without numbers of all strings; groups[string_count] gets the place of the first
- * equal one. */
+/* Returns all strings without their numbers, sorted; sets groups[string_count] to the place of each
+ * string's first equal text in that order. */
 static plain_text *group_texts(const dl_marked_trace *trace, uint32_t *groups)
 {
     plain_text *texts = dl_calloc(trace->string_count, sizeof *texts, "texts of ranges");

@@ -8,9 +8,9 @@
 #include "trace/activity/steps_internal.h"
 #include "trace/distribution.h"
 
-/* Work after a step is cut off if it is at least TAIL_SHARE of the step, and TAIL_MIN symbols or
- * SHORT_TAIL_SHARE of the step, and if at least TAIL_STRANGE of it is not part of the step's
- * content. */
+/* The tail of a unit is cut off if it has at least TAIL_SHARE of the usual step's symbols, at least
+ * TAIL_MIN symbols or SHORT_TAIL_SHARE of the usual step's, and at least TAIL_STRANGE of the tail's
+ * symbols are not usual content. */
 #define TAIL_MIN 3
 #define TAIL_SHARE 0.02
 #define SHORT_TAIL_SHARE 0.25
@@ -40,9 +40,9 @@ static int compare_counts(const void *a, const void *b)
     return DL_COMPARE(x, y);
 }
 
-/* The place in first .. end after which the step's content is over: there the number of content
- * symbols before it and of others after it is largest. `end` if what follows is too little, unless
- * it is the start of other work. left as in dl_units_common. */
+/* End of the content of the unit [first, end): the place that maximizes the number of content
+ * symbols before it plus that of others after it. `end` if the tail is too short to be cut off and
+ * not `begins_other`, or is mostly usual content. `left` as in dl_units_common. */
 static size_t find_tail(const dl_period *period, const dl_sequence *sequence, size_t first,
                         size_t end, bool begins_other, uint32_t *left)
 {
@@ -181,8 +181,8 @@ dl_step_part *dl_step_parts(const dl_period *period, const dl_sequence *sequence
     return parts;
 }
 
-/* The distance that most of steps[count] (ascending) have from the one before; 0 if it is no cycle.
- */
+/* The most frequent distance between the steps of successive strangers[count] (ascending); 0 if
+ * fewer than four fifths of the distances equal it, or it is below 2. */
 static size_t usual_distance(const stranger *strangers, size_t count, uint32_t *distances)
 {
     size_t number = 0, most = 0, usual = 0;

@@ -10,8 +10,8 @@
 #include "trace/activity/phases.h"
 #include "trace/distribution.h"
 
-/* Shares of the first forward pass's length and of its names that a repeated one has. Fewer
- * operations than FORWARD_FEWEST can be anything. */
+/* A repeated forward pass has at least these shares of the first one's length and names. Fewer than
+ * FORWARD_FEWEST operations are not a forward pass unless their names say so. */
 #define FORWARD_FEWEST 4
 #define FORWARD_LENGTH 0.5
 #define FORWARD_ALIKE 0.8
@@ -26,8 +26,8 @@ typedef struct search {
     uint8_t *classes;  /* [string_count] dl_kernel_class by kernel's name */
     uint8_t *phases;   /* [line.work_count] */
     uint8_t *roles;    /* [line.work_count] */
-    uint32_t *in_step; /* [string_count] number of the step, 1.., whose first forward pass has the
-                          name */
+    uint32_t *in_step; /* [string_count] number (1..) of the last step whose first forward pass
+                          holds the name */
     uint32_t step;
     size_t forward; /* operations of its first forward pass */
     bool by_ranges; /* ranges name backward passes */
@@ -65,8 +65,8 @@ static bool repeats_forward(const search *s, size_t first, size_t end, bool only
                FORWARD_ALIKE * (double)(only || length < s->forward ? length : s->forward);
 }
 
-/* Phase of the operations [first, end), which lie between one of role `before` and one of role
- * `after`; after = 0: the step's end. */
+/* Phase of the operations [first, end), which lie between an operation of roles `before` and one of
+ * roles `after`; after = 0: the step's end. */
 static dl_phase between(const search *s, size_t first, size_t end, uint8_t before, uint8_t after)
 {
     const bool begins = (before & (DL_ROLE_INPUT | DL_ROLE_UPDATE)) != 0;
@@ -78,9 +78,9 @@ static dl_phase between(const search *s, size_t first, size_t end, uint8_t befor
     return forward ? DL_PHASE_FORWARD : DL_PHASE_BACKWARD;
 }
 
-/* End of the forward pass that starts operations [first, end): after its loss, if the phases come
- * from kernels' names alone and no later work is named as forward. The products of both passes have
- * the same names. */
+/* End of the forward pass at the start of operations [first, end). If only kernels' names give the
+ * phases, it ends after the loss when that is the last work named as forward, because matrix
+ * products have the same names in both passes. */
 static size_t forward_end(const search *s, size_t first, size_t end)
 {
     for (size_t w = end; w-- > first && !s->by_ranges;) {
@@ -130,8 +130,8 @@ static bool find_phases(search *s, const dl_activity_step *step)
     return true;
 }
 
-/* Forward passes of a step that a backward one follows; 1 where an update lies between two, which
- * are of models in turn. */
+/* Number of forward passes of a step that are followed by a backward pass; 1 if an update lies
+ * between two of them, which then belong to different models. */
 static size_t count_passes(const search *s, const dl_activity_step *step)
 {
     size_t passes = 0;

@@ -135,9 +135,8 @@ static void step_line_measure(dl_step_line *line, const dl_step_part *parts)
     line->spacing_cv = variance > 0 ? sqrt(variance) / mean : 0;
 }
 
-/* Sets all that follows from the work and labels of line->steps: times, fingerprints, slow warm-up,
- * and with the usual content of `period` the numbers of the line. parts[line->count] are the same
- * steps in symbols; their `alike` is set. */
+/* Sets times, fingerprints and slow warm-up of line->steps, and the line's figures from the usual
+ * content of `period`. parts[line->count] are the same steps in symbols; sets their `alike`. */
 static void step_line_finish(dl_step_line *line, const dl_activity *activities,
                              const dl_symbol_line *symbols, dl_step_part *parts,
                              const dl_period *period)
@@ -242,8 +241,8 @@ static uint32_t find_graph(const step_search *search, const dl_symbol_line *symb
     return enough ? best : symbols->kind_count;
 }
 
-/* How much of the work from the first cut on the units explain: steps before a graph is captured
- * are many symbols, a graph's launch is one. */
+/* Share of the symbols from the first cut on that the units explain. Earlier symbols do not count:
+ * a step before the graph's capture is many symbols, a launch of the graph is one. */
 static double explained_after(const dl_sequence *sequence, const size_t *cuts, size_t count)
 {
     const dl_sequence rest = dl_sequence_from(sequence, cuts[0]);
@@ -284,8 +283,8 @@ static bool find_by_graph(dl_step_line *line, const step_search *search,
     return found;
 }
 
-/* Units that lack a phase of training which the work shows are layers, micro-batches or parts of an
- * update: steps then end with the updates, if at all. */
+/* Rejects units without a phase of training that the work shows: they are layers, micro-batches or
+ * parts of an update. Steps then end with the updates if these give whole units. */
 static dl_step_method check_phases(dl_period *period, const dl_sequence *sequence,
                                    dl_step_method method, bool late)
 {
@@ -333,8 +332,8 @@ static void add_step(dl_step_line *line, size_t first, dl_step_label label)
     line->steps[line->count++] = (dl_activity_step){.label = label, .first = first};
 }
 
-/* When the host launched the work. Of work whose call is not known, `guess_ns`; of any, its own
- * start if the trace has no calls at all. */
+/* Time at which the host launched the work. If its call is unknown, `guess_ns`; if the trace has no
+ * calls, or guess_ns is INT64_MIN, the start of the work. */
 static int64_t launch_of(const step_search *search, const dl_activity *work, int64_t guess_ns)
 {
     if (search->launches->call_count == 0) return work->start_ns;
@@ -431,9 +430,9 @@ static void take_one_step(dl_step_line *line, const step_search *search,
     dl_period_free(&period);
 }
 
-/* The program's marks again, where nearly as many steps repeat as it marks: then its marks are of
- * steps, though not all phases of training show in each, and not of micro-batches, which are two a
- * step at least. */
+/* Takes the steps from the program's marks if the period found at least 3/4 as many: the marks then
+ * are of steps, even if some lack a phase of training, and not of micro-batches, of which a step
+ * has at least two. */
 static void prefer_marks(dl_step_line *line, const step_search *search,
                          const dl_symbol_line *symbols)
 {
@@ -477,7 +476,7 @@ static void find_line(dl_step_line *line, const step_search *search, dl_symbol_l
 }
 
 /* Makes steps from starts_ns[count] to ends_ns[count], each with the operators that start in it.
- * Steps that hold a validation are set apart unless the caller marked them. */
+ * Steps that hold a validation become OTHER, unless the caller's expression selected the marks. */
 static void take_host_steps(dl_step_line *line, const step_search *search, dl_step_method method,
                             const int64_t *starts_ns, const int64_t *ends_ns, size_t count)
 {
@@ -585,8 +584,8 @@ static int64_t *sorted_launches(const step_search *search, size_t *launch_count)
     return sorted;
 }
 
-/* Ranges and marks that are no operators, nor an optimizer's or a data loader's: those may be steps
- * where operators stand for device work. Owned by the caller. */
+/* Ranges and marks that may delimit steps in a trace of operators: all but operators and the ranges
+ * of an optimizer or a data loader. Owned by the caller. */
 static dl_activity *list_annotations(const step_search *search, size_t *count)
 {
     dl_activity *kept = dl_calloc(search->count, sizeof *kept, "annotations");

@@ -13,8 +13,8 @@
 
 /* Least share of a device's work without its launch call that causes a warning. */
 #define UNLAUNCHED_FRAC 0.01
-/* Between the shares of whole traces (0.85 to 1 in twelve) and that of the only sub-sampled one at
- * hand (0.53). */
+/* Least order match of steps that causes no warning: twelve complete traces have 0.85 to 1, a
+ * sub-sampled one 0.53. */
 #define ORDER_MATCH_MIN 0.7
 
 static const struct {

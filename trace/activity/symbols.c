@@ -146,8 +146,8 @@ static copy_counts count_copies(const work_key *keys, size_t count, const dl_act
     return copies;
 }
 
-/* Whether copies from the host bring a batch: if at least half as many of the same size go to the
- * host, they exchange parameters. */
+/* Whether a copy from the host brings a batch. If at least half as many copies of its size go to
+ * the host, they exchange parameters instead. */
 static bool brings_batch(const dl_activity *activity, const copy_counts *copies)
 {
     if (activity->kind != DL_ACTIVITY_MEMCPY || activity->copy != DL_COPY_H2D) return false;

@@ -130,8 +130,8 @@ double dl_units_explained(const dl_units *units, const uint32_t *content)
     return (double)common / (double)units->end;
 }
 
-/* Moves *a and *b to the nearest places, in sum, where two symbols in a row are equal again; false
- * if none is near enough. */
+/* Advances *a and *b by the smallest total to where two symbols in a row are equal again; false if
+ * one of them would have to skip more than SKIP_MAX. */
 static bool resume(const uint32_t *symbols, size_t *a, size_t a_end, size_t *b, size_t b_end)
 {
     for (size_t skip = 1; skip <= 2 * SKIP_MAX; skip++) {
@@ -162,8 +162,8 @@ static double order_match(const uint32_t *symbols, size_t a, size_t a_end, size_
     return shorter > 0 ? (double)equal / (double)shorter : 0;
 }
 
-/* Median over pairs of neighbours; of `shifted` ones, half a unit of the first is moved to after
- * its end. */
+/* Median order match over pairs of neighbouring units; with `shifted`, the first unit of each pair
+ * is replaced by its second half and the first half of the second unit. */
 static double median_match(const dl_units *units, bool shifted)
 {
     if (units->count < 2) return 0;

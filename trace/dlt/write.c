@@ -142,8 +142,8 @@ static bool is_full(int error)
     return error == ENOSPC || error == EDQUOT || error == EFBIG;
 }
 
-/* Chunks are written in sequence: the rest of a partial write must follow its start, or the start
- * is removed. Returns whether the chunk is in the file. */
+/* Appends a whole chunk to the file; if only a part could be written, removes that part. Returns
+ * whether the chunk is in the file. */
 static bool put_chunk_locked(dl_trace_writer *writer, const uint8_t *chunk, size_t bytes)
 {
     const int error = dl_held_file_write(&writer->file, writer->path, chunk, bytes);
@@ -182,8 +182,8 @@ static size_t fitting_bytes(const open_chunk *chunk, dl_dlt_chunk type, size_t r
     return (size_t)(at - chunk->bytes);
 }
 
-/* Writes a chunk of records. If the file becomes full after a part of it, the records of that part
- * are kept. Returns how many are in the file. */
+/* Writes a chunk of records. If the file system has room for a part only, writes the records that
+ * fit. Returns the number of records written. */
 static uint32_t write_records_locked(dl_trace_writer *writer, open_chunk *chunk, dl_dlt_chunk type)
 {
     const size_t bytes = (size_t)(chunk->at - chunk->bytes);
@@ -208,8 +208,8 @@ static uint32_t write_records_locked(dl_trace_writer *writer, open_chunk *chunk,
     return put_chunk_locked(writer, chunk->bytes, fitting) ? count : 0;
 }
 
-/* Whether the limit leaves room for `bytes` more; if not, nothing more is written: a later, smaller
- * chunk could need the names of this one. */
+/* Whether the limit leaves room for `bytes` more. Once it does not, nothing more is written: a
+ * later, smaller chunk could use the names of this one. */
 static bool within_limit_locked(dl_trace_writer *writer, size_t bytes)
 {
     if (writer->bytes > writer->bytes_limit || bytes > writer->bytes_limit - writer->bytes) {

@@ -1,7 +1,7 @@
 /* Walking JSON with simdjson.
  *
- * simdjson needs a text that is closed, well encoded and padded; traces may be cut, contain control
- * characters and come in windows. So a text is kept in a padded_text and closed by hand. */
+ * simdjson needs closed, valid and padded JSON text; traces may be cut, contain control characters
+ * and come in windows. So a text is kept in a padded_text, and open brackets are closed by hand. */
 #include <algorithm>
 #include <cinttypes>
 #include <cstddef>
@@ -95,13 +95,13 @@ inline const char *position(ondemand::document &document, const padded_text &tex
 
 using visitor = void (*)(void *, dl_json_text, dl_json_text);
 
-/* The end of the bracket that opens at at[0], or NULL if it does not close before `end`. With
- * `key`, stops at depth 1 after such a key, whose start is *key_begin then. */
+/* End of the bracket that opens at at[0], or NULL if it does not close before `end`. With `key`,
+ * stops after the first such key at depth 1, and sets *key_begin to the key's start. */
 const char *scan(const char *at, const char *end, const char *key, const char **key_begin);
 
-/* Replaces control characters and bytes that are no UTF-8 by blanks and question marks. Between
- * values the former are blanks anyway. Returns the number of replacements, other blanks not
- * counted. */
+/* Replaces control characters by blanks, and bytes that are not UTF-8 by question marks. Returns
+ * the number of replacements; tabs and line breaks, which JSON allows between values, do not
+ * count. */
 static size_t replace_forbidden(char *text, size_t bytes)
 {
     size_t changed = 0;
@@ -148,8 +148,8 @@ static simdjson::error_code start(ondemand::parser &parser, padded_text &text, c
     }
 }
 
-/* Visits the members of the object in `text`, which may be cut: only complete ones are delivered.
- * False if it is cut or malformed. */
+/* Visits the complete members of the object in `text`. False if the object is cut or malformed;
+ * earlier members have been visited then. */
 static bool visit_members(ondemand::parser &parser, padded_text &text, uint64_t *replaced,
                           visitor visit, void *context)
 {

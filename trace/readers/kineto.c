@@ -399,8 +399,8 @@ static void add_complete(dl_kineto *kineto, const dl_json_text *values)
     dl_trace_builder_append(&kineto->builder, &activity);
 }
 
-/* Names of processes and threads. Devices appear as processes too: GPU 3's pid 3 is also named
- * "python3", so the host's process is the one with most events, decided at the end. */
+/* Keeps the names of processes and threads. Devices appear as processes too (GPU 3 as pid 3, also
+ * named "python3"); dl_kineto_finish takes the name of the pid of the first host event. */
 static void add_meta(dl_kineto *kineto, const dl_json_text *values)
 {
     char key[40];

@@ -118,8 +118,8 @@ static void add_type(void *context, dl_json_text key, dl_json_text value)
     in->type_bytes[in->type_count++] = dl_comm_type_bytes(in->kineto->builder.trace.strings[type]);
 }
 
-/* Bytes of all inputs by their "Input Dims" and "Input type"; without types (PyTorch 1.8) a number
- * has `untyped` bytes. 0 = unknown. */
+/* Bytes of all inputs, from their "Input Dims" and "Input type"; without types (PyTorch 1.8) each
+ * element has `untyped` bytes. 0 = unknown. */
 static uint64_t input_bytes(dl_kineto *kineto, const dl_json_text *values, uint64_t untyped)
 {
     inputs in = {.kineto = kineto};
@@ -182,8 +182,8 @@ static int64_t place_in(const char *ranks, int64_t rank)
     return -1;
 }
 
-/* Identity of the call's group, >= 1; its COMM is appended with the first call. Without the own
- * rank in it there is no COMM. */
+/* Identity (>= 1) of the call's process group. The group's first call appends its COMM, unless the
+ * process's rank in the group is unknown. */
 static uint64_t find_group(dl_kineto *kineto, group **groups, size_t *count,
                            const dl_kineto_call *call)
 {
@@ -270,8 +270,8 @@ static void kineto_add_collectives(dl_kineto *kineto)
     free(groups);
 }
 
-/* Fraction of launches without a kernel from which on a trace looks thinned out: at the ends of
- * whole traces some hundred kernels are cut off. */
+/* Fraction of launches without a kernel above which the trace counts as sub-sampled. Complete
+ * traces lack some hundred kernels at their ends. */
 #define MISSING_FRAC 0.1
 
 static int by_correlation(const void *left, const void *right)
@@ -377,8 +377,8 @@ static bool is_kernel_launch(const char *name)
     return strstr(name, "LaunchKernel") != NULL || strstr(name, "LaunchCooperativeKernel") != NULL;
 }
 
-/* Only launches without kernels reveal a thinned-out trace. If all lack kernels, the profiler had
- * no permission to record any: dl_cpu_lost_device. */
+/* Notes a sub-sampled trace, which only launches without kernels reveal. A trace without any kernel
+ * is reported by dl_cpu_lost_device: the profiler had no permission to record them. */
 static void note_missing_kernels(dl_kineto *kineto)
 {
     const dl_trace *trace = &kineto->builder.trace;

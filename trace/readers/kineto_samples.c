@@ -60,8 +60,8 @@ void dl_kineto_count_samples(dl_kineto *kineto, const char *name, const dl_json_
     }
 }
 
-/* The size of most calls, of several the largest: an embedding of positions has one row for all
- * samples, and is called as often as that of words. */
+/* Takes the most frequent batch size, of equally frequent ones the largest: an embedding of
+ * positions has one row for all samples, and is called as often as the embedding of words. */
 void dl_kineto_tell_samples(dl_kineto *kineto)
 {
     for (size_t o = 0; o < DL_KINETO_SAMPLE_OPERATORS; o++) {

@@ -81,9 +81,9 @@ static bool nsys_has_column(sqlite3 *file, const char *table, const char *column
     return has;
 }
 
-/* Selects columns[count] of `table`; columns that it lacks are NULL in every row. `rest` is SQL
- * after the table's name ("WHERE ...", with existing columns only); "" = all rows. False if there
- * is no such table, or it cannot be read (rows->damaged then). */
+/* Selects columns[count] of `table`; missing columns read as NULL in every row. `rest` is the SQL
+ * after the table's name ("WHERE ...", with existing columns only); "" = all rows. False if the
+ * table or all of the columns are missing, or it cannot be read (rows->damaged is set then). */
 static bool nsys_rows_open(nsys_rows *rows, dl_nsys *nsys, const char *table,
                            const char *const *columns, size_t count, const char *rest)
 {
@@ -149,8 +149,8 @@ static const char *nsys_text(const nsys_rows *rows, int column)
 #define PID_SHIFT 24
 #define PID_MASK 0xFFFFFF
 
-/* The process of a globalPid or globalTid; NULL if it has no device work. Without ids in the table
- * (column NULL) it is the only one. */
+/* Finds the process by the row's globalPid or globalTid; NULL if that process has no device work.
+ * If the column is NULL and the file holds a single process, that process is returned. */
 static nsys_process *nsys_find_process(dl_nsys *nsys, const nsys_rows *rows, int column)
 {
     uint32_t pid = (uint32_t)(nsys_unsigned(rows, column) >> PID_SHIFT) & PID_MASK;
@@ -352,8 +352,8 @@ static uint64_t event_object(const nsys_rows *rows)
 
 static void add_sync(nsys_process *process, const nsys_rows *rows, dl_activity *work)
 {
-    /* Numbers of ENUM_CUPTI_SYNC_TYPE; before schema 3.25 rows have others, so those without an
-     * event are identified by their stream. */
+    /* Indexed by the values of ENUM_CUPTI_SYNC_TYPE. Schemas before 3.25 use other values, so a row
+     * without an event gets its type from its stream. */
     static const char *const names[] = {"unknown", "event", "stream wait", "stream", "context"};
     uint64_t type = nsys_unsigned(rows, SYNC_TYPE);
     if (event_object(rows) == 0) type = work->stream != 0 ? 3 : 4;
@@ -458,8 +458,8 @@ static const char *text_of(dl_nsys *nsys, nsys_process *process, const nsys_rows
     return process->builder.trace.strings[nsys_name(nsys, process, nsys_signed(rows, NAME))];
 }
 
-/* Length of the name in PyTorch's "aten::mul, seq = 1, op_id = 2, sizes = [...]"; *id becomes the
- * number after op_id, 0 if there is none. */
+/* Length of the operator's name in PyTorch's "aten::mul, seq = 1, op_id = 2, sizes = [...]"; sets
+ * *id to the number after op_id, or to 0 if the text has none. */
 static size_t operator_name(const char *text, uint64_t *id)
 {
     static const char *const parts[] = {
@@ -736,8 +736,8 @@ static void note(dl_nsys *nsys, const nsys_process *process, dl_read_trace *item
     note_diagnostics(nsys, item);
 }
 
-/* Bytes missing from the database by its file header (www.sqlite.org/fileformat.html): the library
- * itself fails only where it needs a missing page. */
+/* Number of bytes by which the file is shorter than the database size in its header
+ * (www.sqlite.org/fileformat.html): SQLite reports a missing page only when it reads that page. */
 static uint64_t count_missing(const char *path)
 {
     enum { PAGE_BYTES_AT = 16, PAGES_AT = 28, HEADER_BYTES = 100 };
@@ -757,8 +757,8 @@ static uint64_t count_missing(const char *path)
     return missing;
 }
 
-/* The path as SQLite's URI for an immutable file: without locks, and without the files that a
- * database in WAL mode gets beside it even for reading. free() it. */
+/* SQLite URI that opens `path` as an immutable file: SQLite then takes no locks and creates no WAL
+ * files beside the database. free() it. */
 static char *immutable_uri(const char *path)
 {
     char *uri = NULL;
