@@ -46,20 +46,20 @@ static inline bool dl_absences_given(const dl_absences *absences)
 /* The companion of teams with absences: begins and ends them. */
 extern const struct dl_team_companion dl_absences_companion;
 
-/* Whether the worker's absence has begun and the mode has not let it go yet; its current action has
- * been aborted, or ends normally. */
+/* Whether an absence of the worker has begun but dl_absence_begin has not been called for it yet.
+ * The worker's current action has been aborted, or goes on to its normal end. */
 bool dl_absence_is_due(const struct dl_team *team, int worker);
 
 /* The worker has ended a step. */
 void dl_absence_step_ended(struct dl_team *team, int worker);
 
-/* The mode lets the worker, which has started nothing, go: it pauses until its return, which calls
- * its advance, or for good. */
+/* Called by the mode when the worker has no action in progress: pauses the worker until its return,
+ * when its advance() is called, or retires it. */
 void dl_absence_begin(struct dl_team *team, int worker);
 
-/* After the run, fractions of all workers' time from the end of the warm-up to the end of the last
- * step: time in which they computed steps that were not dropped (steps of unmerged uploads are);
- * time for which they were away. */
+/* After the run: fractions of the total time of all workers from the end of the warm-up to the end
+ * of the last step. Goodput: spent computing steps that were not dropped (as those of unmerged
+ * uploads are); away: spent absent. */
 double dl_absences_goodput(const struct dl_team *team);
 double dl_absences_away(const struct dl_team *team);
 

@@ -1,5 +1,5 @@
-/* The baseline of a point's speedup, and reasons for an efficiency above 1: the resource of which a
- * sample takes less than in the baseline, and its known cause. */
+/* The baseline of a point's speedup, and the explanation of an efficiency above 1: the part of the
+ * step that takes less time per sample than in the baseline, and the known cause of that. */
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -20,8 +20,8 @@ static int64_t own_micro_batches(const dl_costs *costs, int64_t batch)
     return costs->accumulate > 1 && batch % costs->accumulate == 0 ? costs->accumulate : 1;
 }
 
-/* Sets the fewest micro-batches with which the point of one worker fits, in multiples of those it
- * has; false: there are none. */
+/* Sets the smallest number of micro-batches, a multiple of the present one, with which the point of
+ * one worker fits into memory; returns false if there is none. */
 static bool set_micro_batches(const dl_variant *variant, dl_point *point)
 {
     const bool staged = point->stages > 1;
@@ -80,8 +80,8 @@ static bool are_siblings(const dl_study *study, size_t v, size_t w)
     return true;
 }
 
-/* The point of a variant without exchange between workers: one of its workers of several GPUs; or,
- * where workers divide parameters, all of them. */
+/* The variant's point without exchange between workers: a single worker if workers have several
+ * GPUs; else, where workers divide the parameters, the point itself. */
 static dl_point alone(const dl_variant *variant, const dl_point *point, int64_t batch, int *gpu)
 {
     if (!dl_point_is_split(point)) return *point;
@@ -98,8 +98,8 @@ static dl_point alone(const dl_variant *variant, const dl_point *point, int64_t 
     return one;
 }
 
-/* Whether the point can be the baseline of others with `batch` samples of one worker: it has
- * several GPUs that hold one model. */
+/* Whether the point can be the baseline of points with `batch` samples in one worker: several of
+ * its GPUs share one model. */
 static bool is_shared(const dl_variant *variant, const dl_point *point, int64_t batch)
 {
     if (dl_point_is_split(point)) return true;
@@ -174,8 +174,8 @@ void dl_sweep_baseline_text(char text[DL_BASELINE_TEXT_BYTES], const dl_variant 
 /* Least excess of the efficiency that is worth a reason: a tenth of the usual error of costs. */
 #define ABOVE_FRAC 0.002
 
-/* Reason why a sample takes less compute: the update is divided or done elsewhere, or the batch
- * takes less per sample. */
+/* Explains why a sample takes less compute time: the update is divided among workers or done by a
+ * server, or a smaller batch takes less time per sample. */
 static const char *of_compute(const dl_scenario *scenario, const dl_costs *costs,
                               const dl_point *point, double base_batch)
 {

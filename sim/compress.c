@@ -46,8 +46,9 @@ double dl_decompress_traffic(const dl_compression *compression, double bytes, in
     return bytes + messages * dl_compress_bytes(compression, bytes);
 }
 
-/* Fractions of the memory rate of a GPU: PyTorch 2.11 on an H200: conversions, torch.topk of 1 %
- * with error feedback, fused Triton kernels for int8 and fp4; 1bit: dlprof's kernels. */
+/* Fractions of a GPU's memory rate reached on an H200 with PyTorch 2.11: fp16 conversions,
+ * torch.topk of 1 % with error feedback, fused Triton kernels (int8, fp4), dlprof's kernels
+ * (1bit). */
 static const struct {
     double make, read;
 } gpu_share[DL_COMPRESS_KINDS] = {

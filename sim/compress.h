@@ -26,14 +26,13 @@ typedef struct dl_compression {
 /* Message size of `bytes` in single precision. */
 double dl_compress_bytes(const dl_compression *compression, double bytes);
 
-/* Bytes of memory read and written to encode a vector of `bytes` as a message, with error feedback;
- * and to decode and sum that many messages of such vectors. 0 without compression. */
+/* Bytes of memory read and written to encode a vector of `bytes` with error feedback; and to decode
+ * `messages` such messages and add them up. 0 without compression. */
 double dl_compress_traffic(const dl_compression *compression, double bytes);
 double dl_decompress_traffic(const dl_compression *compression, double bytes, int messages);
 
-/* The same on a GPU, as bytes at its memory's rate: the traffic above, divided by the fraction of
- * that rate which kernels reached on an H200 (4.8 TB/s) with 100 million numbers
- * (docs/local_sgd.md). */
+/* The same traffic as bytes at a GPU's full memory rate: divided by the fraction of that rate which
+ * kernels reached on an H200 (4.8 TB/s) with 100 million numbers (docs/local_sgd.md). */
 double dl_compress_gpu_bytes(const dl_compression *compression, double bytes);
 double dl_decompress_gpu_bytes(const dl_compression *compression, double bytes, int messages);
 

@@ -72,9 +72,9 @@ void dl_engine_cancel(dl_engine *engine, int id);
 /* Number of pending events. */
 int dl_engine_pending(const dl_engine *engine);
 
-/* Whether no other event of this instant is left. Then an event that the handler would schedule as
- * its last one, without delay, would be the next: the handler may do its work directly, and it
- * counts as handled. False is always safe. */
+/* Whether no other event of the current instant is pending. If so, the handler may do the work of
+ * an event that it would schedule last and without delay itself, as that event would come next; the
+ * engine counts it as handled. Returning false is always correct. */
 bool dl_engine_goes_on(dl_engine *engine);
 
 /* Takes the next event out, for a caller that handles events itself; false if none is left. */

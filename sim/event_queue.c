@@ -137,8 +137,8 @@ static int take_chunk(struct dl_event_far *far)
     return far->used++;
 }
 
-/* Removes and frees the first chunk of a bucket: its content stays until another is taken. Returns
- * its number of keys. */
+/* Removes a bucket's first chunk and returns its number of keys. The keys stay readable until the
+ * next take_chunk. */
 static int drop_chunk(struct dl_event_far *far, bucket *of)
 {
     const int place = of->first, count = of->count < CHUNK_KEYS ? of->count : CHUNK_KEYS;
@@ -231,8 +231,8 @@ static void push(dl_event_queue *queue, dl_event_key key)
     if (queue->near_end - queue->near_first > NEAR_MOST) spread_near(queue);
 }
 
-/* Moves a bucket's keys, in order, into buckets of level `to`, its own or a lower one. Frees
- * cancelled ones. */
+/* Moves a bucket's keys, in order, to buckets of level `to` <= level, and frees the cancelled
+ * ones. */
 static void spread(dl_event_queue *queue, int level, int digit, int to)
 {
     struct dl_event_far *far = queue->far;
@@ -265,10 +265,10 @@ static int level_within(const struct dl_event_far *far, const bucket *of)
     return level_of(difference_ns);
 }
 
-/* Makes the earliest bucket near, or moves it to a lower level. A bucket of level 0 has a single
- * time: of many keys a chunk becomes near; the others wait, and further ones scheduled for that
- * time come after them. Nothing may be scheduled until now has reached the fetched time, as the
- * bucket was chosen for another now. */
+/* Makes the earliest bucket near, or spreads a large one over a lower level. The keys of a bucket
+ * of level 0 have one time: of many keys only the first chunk becomes near, and further keys of
+ * that time are appended to the others. Nothing may be scheduled until `now` has reached the
+ * fetched time, as the choice of the bucket depends on `now`. */
 static void fetch(dl_event_queue *queue)
 {
     struct dl_event_far *far = queue->far;

@@ -59,8 +59,8 @@ double dl_failures_goodput(const dl_failures *failures, double mean_s, int64_t s
     return goodput_at(failures, steps, step_s);
 }
 
-/* Cost of one step of work; it falls with the piece's length, then rises, except for the shorter
- * last piece, which is ignored here. */
+/* Expected time per step if a checkpoint follows every `every` steps. As the shorter piece of work
+ * at the end of the job is ignored, it has a single minimum over `every`. */
 static double cost_of(const dl_failures *f, double mean_s, int64_t every, double step_s)
 {
     return expected_s(f, mean_s, (double)every * step_s, f->checkpoint_s) / (double)every;

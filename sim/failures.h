@@ -33,16 +33,16 @@ static inline int dl_failures_given(const dl_failures *failures)
  * random. */
 double dl_failures_mean_s(const dl_failures *failures, int parts, int nodes);
 
-/* The fraction of the job's time spent in steps that are not repeated. With at_s, for those
- * failures; with mean_s > 0, its M, over the job's expected time (Daly, FGCS 22 (2006), equation
- * 20; failures during a restart count too)
+/* The fraction of the job's time spent in steps that are not repeated: with the failures of at_s,
+ * or, for random failures with mean_s = M > 0, from the job's expected time (Daly, FGCS 22 (2006),
+ * equation 20, including failures during a restart):
  *
  *   M e^(R / M) (e^((work + checkpoint) / M) - 1)   for the work between two checkpoints. */
 double dl_failures_goodput(const dl_failures *failures, double mean_s, int64_t steps,
                            double step_s);
 
-/* The checkpoint_steps, 1 .. steps, with the largest goodput; 0 if mean_s is 0. By Young (CACM 17
- * (1974)) about sqrt(2 checkpoint_s M) of work. */
+/* The checkpoint_steps, 1 to steps, with the largest goodput, about sqrt(2 checkpoint_s M) of work
+ * (Young, CACM 17, 1974); 0 if mean_s is 0. */
 int64_t dl_failures_best_steps(const dl_failures *failures, double mean_s, int64_t steps,
                                double step_s);
 

@@ -112,8 +112,8 @@ char *dl_fits_content(const dl_gpu_content *content)
     return text != NULL ? text : dl_strdup("");
 }
 
-/* Replaces the costs on which memory depends by the estimated ones, which `estimated` still
- * owns. */
+/* Replaces the costs that determine memory by estimated ones. `estimated` keeps ownership of the
+ * arrays. */
 static void take_estimate(dl_costs *costs, const dl_costs *estimated)
 {
     costs->layers = estimated->layers;
@@ -200,16 +200,16 @@ static int at_least_one(int count)
     return count > 1 ? count : 1;
 }
 
-/* Samples of a replica of `growth` times the point's GPUs: those of one worker, or, where the batch
- * is that of all workers, those of the `growth` workers that it replaces. */
+/* Samples of one replica after its number of GPUs has grown by the factor `growth`: if the batch is
+ * given per worker, those of one worker; if it is given in total, those of `growth` old workers. */
 static int64_t replica_batch(const dl_scenario *scenario, const dl_point *point, int growth)
 {
     const int workers = scenario->batch_per_worker ? point->workers : point->workers / growth;
     return point->batch / at_least_one(workers);
 }
 
-/* Whether the point's batch can be divided so: micro-batches keep their number, or with `samples`
- * each have as many. */
+/* Divides a replica into `stages` x `shards` GPUs. The number of micro-batches stays or, with
+ * samples > 0, each has that many samples. False if the batch cannot be divided so. */
 static bool divide(divided *d, const dl_scenario *scenario, const dl_point *point, int stages,
                    int shards, int64_t samples)
 {
@@ -272,8 +272,8 @@ static void say_divided(char **fits, const dl_scenario *scenario, const divided 
     free(layout);
 }
 
-/* Tries more GPUs per worker, which share the parameters or, `staged`, are stages too; these run
- * 1F1B with micro-batches of one sample. */
+/* Tries more GPUs per worker, as shards of the parameters or, if `staged`, as stages and shards,
+ * with schedule 1F1B and micro-batches of one sample. */
 static void try_layout(char **fits, const dl_scenario *scenario, const dl_costs *costs,
                        const dl_point *point, bool staged)
 {
@@ -315,8 +315,8 @@ static void try_schedule(char **fits, const dl_scenario *scenario, const dl_cost
     free(text);
 }
 
-/* The settings, other than the network's, with which the point fits; NULL: none. `staged`: stages,
- * which cost most time. */
+/* The settings with which the point fits, except for those of the network; NULL if there are none.
+ * `staged`: tries only pipeline stages, the slowest remedy. */
 static char *try_settings(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                           bool staged)
 {

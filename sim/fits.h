@@ -25,25 +25,25 @@ dl_fit dl_memory_fit(const dl_gpu_memory *memory);
 int64_t dl_largest_fitting(const dl_scenario *scenario, const dl_costs *costs,
                            const dl_point *point, int64_t unit);
 
-/* The time of the stage's peak memory in a step: "in the loss of micro-batch 1"; the caller frees
- * it. */
+/* The time within a step at which the stage's memory peaks: "in the loss of micro-batch 1"; freed
+ * by the caller. */
 char *dl_fits_when(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                    int stage, const dl_gpu_memory *memory);
 
-/* Memory by content of a GPU of the stage at each layer of each pass of a step, in their order, all
- * but `others`; fills *count. NULL: unknown; else the caller frees it. */
+/* A stage's GPU memory by content, except `others`, at each layer of each pass of a step, in order
+ * of time: an array of *count freed by the caller; NULL if it is unknown. */
 dl_gpu_content *dl_fits_course(const dl_scenario *scenario, const dl_costs *costs,
                                const dl_point *point, int stage, size_t *count);
 
-/* Memory of a GPU of the stage in a step's passes, [2 x micro-batches x chunks]; false: unknown. */
+/* A stage's memory per GPU in each pass of a step, [2 x micro-batches x chunks]; false: unknown. */
 bool dl_fits_passes(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                     int stage, dl_memory_pass *passes);
 
 /* "parameters 32.1 GB, gradients 32.1 GB": the kinds that take memory; the caller frees it. */
 char *dl_fits_content(const dl_gpu_content *content);
 
-/* "what fits: --batch-per-worker 2, exchange.sharded=gradients (61 GB)", for a point that does not
- * fit; both, with a semicolon between them. The caller frees them. */
+/* "what fits: --batch-per-worker 2, exchange.sharded=gradients (61 GB)" for a point that does not
+ * fit; dl_fits_text puts its content and "; " before that. Freed by the caller. */
 char *dl_fits_remedy(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                      const dl_gpu_memory *memory);
 char *dl_fits_text(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
@@ -52,12 +52,11 @@ char *dl_fits_text(const dl_scenario *scenario, const dl_costs *costs, const dl_
 /* DL_ERR_UNFIT if no point of the sweep fits into its GPUs. */
 dl_status dl_fits_check(const dl_sweep *sweep, dl_error *err) DL_MUST_CHECK;
 
-/* Whether recomputing so (DL_RECOMPUTE_SELECTIVE, ...) keeps fewer bytes of activations of the
- * scenario's model than recomputing nothing; false also without a model, or where the model cannot
- * be recomputed so. */
+/* Whether this recomputation (DL_RECOMPUTE_SELECTIVE, ...) stores fewer bytes of activations than
+ * none. False without a model, and for a model that does not support it. */
 bool dl_recompute_saves(const dl_scenario *scenario, int recompute);
 
-/* A sentence if the scenario recomputes selectively, which saves nothing; else NULL. */
+/* A warning if the scenario's selective recomputation saves no memory; else NULL. */
 const char *dl_recompute_in_vain(const dl_scenario *scenario);
 
 #endif

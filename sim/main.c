@@ -114,8 +114,8 @@ int dl_settings_threads(const dl_settings *set)
     return set->threads > 0 ? (int)set->threads : set->cluster->cpu_count;
 }
 
-/* Refuses a sweep that is too large, with its time estimated from a few steps of one of its
- * points. */
+/* Refuses a sweep with too many points. The message estimates the duration of the sweep from a few
+ * steps of its first point. */
 static dl_status refuse_size(const dl_study *study, const dl_settings *set, dl_error *err)
 {
     const dl_variant *variant = &study->variants[0];
@@ -285,8 +285,8 @@ static void print_checked(const dl_inputs *in)
     free(text);
 }
 
-/* Whether a file that shows one run was asked for, and its row has a run: a row that does not fit
- * has none. */
+/* Whether the command asks for a timeline or schedule and its row was simulated; a row that does
+ * not fit into memory was not. */
 static bool shows_run(const dl_inputs *in, const dl_settings *set, const dl_sweep *sweep)
 {
     return (set->timeline != NULL || set->schedule != NULL) &&
@@ -436,8 +436,8 @@ static dl_status find_journal(char **journal, const dl_settings *set, dl_error *
     return dl_journal_beside(journal, is_file ? beside : NULL, (dl_journal_mode)set->journal, err);
 }
 
-/* All ranks simulate; rank 0 writes. The journal is kept if the same command may succeed next
- * time. */
+/* All ranks simulate; only rank 0 writes. After a failure the journal is kept if repeating the
+ * command may succeed. */
 static dl_status simulate(const dl_inputs *in, const dl_settings *set, dl_error *err)
 {
     dl_progress progress;

@@ -50,8 +50,8 @@ extern const char dl_default_output[]; /* of --output, unless it is a search's *
 /* The file of the results; NULL: none. */
 const char *dl_settings_output(const dl_settings *set);
 
-/* A text to print after the name of that file, which says whether it replaced another one by
- * default. */
+/* A text to print after that file's name if the file had a default name and replaced an older
+ * one. */
 const char *dl_settings_replaced(const dl_settings *set);
 
 bool dl_settings_json_to_stdout(const dl_settings *set);

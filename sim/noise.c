@@ -79,8 +79,8 @@ double dl_work_quantile(const dl_work_spread *work, double u)
     return most * dl_beta_quantile(u, m * v, (1 - m) * v);
 }
 
-/* The density of the i-th smallest of n uniform numbers is that of a beta distribution, and the
- * integral of the quantile over it is taken over u = Phi(z), so that both tails are sampled. */
+/* Integrates the quantile function over the density of the i-th smallest of n uniform numbers, a
+ * beta density. The substitution u = Phi(z) gives both tails enough sampling points. */
 void dl_work_expected(const dl_work_spread *work, double *scores, size_t count)
 {
     enum { POINTS = 96 };
@@ -161,8 +161,8 @@ void dl_noise_init(dl_noise *noise, const dl_noise_source *source, uint32_t work
     if (config->expected != NULL) noise->deal = (uint32_t)first_deal(worker, config->workers);
 }
 
-/* The worker's stream at its position. Point 0 for every point of a sweep: common random numbers,
- * so that points compared differ by their systems and not by chance. */
+/* The worker's random stream, at its current position. All points of a sweep use stream 0 (common
+ * random numbers): differences between points then come from the systems and not from chance. */
 static dl_random stream_of(const dl_noise_source *source, const dl_noise *noise)
 {
     dl_random stream;

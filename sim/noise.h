@@ -2,12 +2,12 @@
  * and the trace's own mean for `trace`.
  *
  *   none         1
- *   trace        measured factors: a replicate takes the level (the median) of one measured run,
- *                worker w that of its copy w (modulo the copies), so that a core that was slow for
- *                a whole run is slow here too; times blocks of DL_NOISE_BLOCK consecutive factors
- *                of that copy over their own run's level, from any run and position (cyclic):
- *                neighbours stay neighbours, and a rare preemption in a short run is as rare as it
- *                was in all runs
+ *   trace        level x variation, of measured factors. Level: the median of worker w's copy (w
+ *                modulo the copies) in one measured run for the whole replicate, so that a core that
+ *                was slow for a whole run is slow here too. Variation: blocks of DL_NOISE_BLOCK
+ *                consecutive factors of that copy over the median of their own run, from any run and
+ *                position (cyclic), so that neighbours stay neighbours and a rare preemption is as
+ *                rare as it was in all runs
  *   lognormal    exp(zeta + s z), s^2 = ln(1 + sigma^2), zeta = -s^2 / 2
  *   gamma        shape 1 / sigma^2, scale sigma^2
  *   exponential  its coefficient of variation is 1
@@ -58,14 +58,14 @@ typedef struct dl_work_spread {
     double steps_frac; /* scale of the differences of these from 1 */
 } dl_work_spread;
 
-/* The variation of the work of a step of `batches` batches, `samples` in all. Differences average
- * out with the root of the number of samples, if the costs give the samples that they were measured
- * for, else of the number of batches. {0} if the costs have no variation. Borrows from the
+/* The variation of the work of a step of `batches` batches with `samples` samples in total. The
+ * standard deviation falls with the square root of the number of samples if the costs say for how
+ * many it was measured, else of the number of batches. {0} if work does not vary. Borrows from the
  * costs. */
 dl_work_spread dl_work_spread_of(const dl_costs *costs, double batches, double samples);
 
-/* Work below which the share u of all steps lies, 0 < u < 1. A coefficient of variation too large
- * for the maximum counts as the largest possible. */
+/* The quantile u of a step's work, 0 < u < 1. A standard deviation that the maximum does not allow
+ * is reduced to the largest possible one. */
 double dl_work_quantile(const dl_work_spread *work, double u);
 
 /* Expected values of the least, ..., the largest of `count` steps' work, ascending, with mean 1:
@@ -104,8 +104,8 @@ typedef struct dl_noise {
 /* The measured run, of run_count >= 1, that a replicate uses: all come up equally often. */
 size_t dl_noise_run(uint32_t replicate, size_t run_count);
 
-/* The noise of a replicate, which borrows as the configuration does, and of one of its workers: a
- * separate stream. */
+/* Sets up the noise of a replicate, which borrows what `config` borrows, and that of one of its
+ * workers, which has a separate random stream. */
 void dl_noise_source_init(dl_noise_source *source, const dl_noise_config *config, uint64_t seed,
                           uint32_t replicate);
 void dl_noise_init(dl_noise *noise, const dl_noise_source *source, uint32_t worker);

@@ -6,9 +6,9 @@
 #include "common/units.h"
 
 #define SAID_FROM_S 20.0
-/* Factor by which an estimate must exceed the limit to end the run, by the seconds per thread on
- * which it is based: the first steps may be unusual, and a far advanced run is not stopped
- * lightly. */
+/* The run ends if the estimate exceeds the limit by this factor, which depends on the processor
+ * seconds per thread that the estimate is based on: the first steps may be untypical, and a run
+ * that is nearly done should not be stopped. */
 static const struct {
     double from_s, times;
 } firmness[] = {{60, 2}, {10, 1}, {0, 3}};

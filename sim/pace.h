@@ -45,11 +45,11 @@ typedef struct dl_pace_run {
 void dl_pace_init(dl_pace *pace, double limit_s, int ways, void (*say)(const char *text));
 void dl_pace_free(dl_pace *pace);
 
-/* Processor time of a run of the point, in an arbitrary unit: steps of its workers, times the
- * messages of each for a server. */
+/* Relative processor time of a run of the point: the number of its workers' steps, times the
+ * messages per step if there is a server. */
 double dl_run_weight(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point);
 
-/* Adds to the work to do; negative if another rank or a journal has it. */
+/* Adds to the work to do; negative for a run that another rank does or that the journal holds. */
 void dl_pace_expect(dl_pace *pace, double weight);
 
 /* To be called before and after a run of `weight` (config.watch = &run->watch); no effect with

@@ -108,8 +108,8 @@ static int64_t micro_batch(const dl_point *point, int64_t samples)
     return samples / (int64_t)point->option[DL_SYNC_ACCUMULATE];
 }
 
-/* Memory that the worker needs on its GPU. Vectors are from the costs, activations from its
- * model's. */
+/* Memory that the worker needs on its GPU: vectors by the costs, activations by the costs of its
+ * GPU's model. */
 static dl_gpu_content model_content(const dl_scenario *scenario, const dl_costs *costs,
                                     const dl_run_share *own, const dl_point *point)
 {
@@ -281,8 +281,8 @@ bool dl_run_varies(const dl_scenario *scenario, const dl_costs *costs)
     return scenario->gpu != NULL && scenario->gpu->input_varies && dl_costs_have_input(costs);
 }
 
-/* Time for which the workers' nodes send nothing before an average, in ns: local steps of the
- * slowest GPU, without [noise]; less where exchange is late, as averages run meanwhile. */
+/* Time in ns without traffic before an average: the slowest GPU's compute in its local steps,
+ * without [noise]. An upper bound with a lag, as averages then run meanwhile. */
 static double pause_ns(const dl_scenario *scenario, const dl_point *point, dl_gpu_steps steps)
 {
     double step_ns = 0;
@@ -312,11 +312,11 @@ static void free_gpus(run_gpus *gpus)
     dl_run_free_island(gpus->island);
 }
 
-/* DistributedDataParallel copies gradients into buckets and back, with any number of workers: half
- * of it is part of the backward pass, half comes after the last bucket's exchange. Gradients that
- * are views of their buckets need no copy back; the same holds where a worker needs only its part
- * (the inputs of reduce-scatters in DeepSpeed's stage_1_and_2.py and FSDP's _fsdp_collectives.py).
- * FSDP reduces those of each micro-batch. */
+/* DistributedDataParallel copies gradients into buckets and back for any number of workers: half of
+ * the time belongs to the backward pass, half comes after the last bucket's exchange. There is no
+ * copy back if gradients are views of their buckets, or if a worker needs only its part (the inputs
+ * of reduce-scatters in DeepSpeed's stage_1_and_2.py and FSDP's _fsdp_collectives.py). FSDP copies
+ * the gradients of every micro-batch. */
 static void add_bucket_copies(dl_workload *workload, const dl_exchange_plan *plan)
 {
     const double half_ns = workload->bucket_ns / 2;
@@ -442,9 +442,9 @@ static dl_gpu_steps gpu_steps(const dl_run_config *config, const dl_costs *costs
     return (dl_gpu_steps){steps, differ};
 }
 
-/* Times of GPUs' steps without noise and exchange; NULL for workers on cores. Batches and launches
- * ahead of time take no time of a step, unless they take longer than all else. Freed by the
- * caller. */
+/* Step times of GPUs without noise and exchange, freed by the caller; NULL for workers on cores.
+ * Prefetched input takes no time; launches ahead of the GPU only if they take longer than its work.
+ * */
 static double *steps_alone_ns(dl_gpu_steps steps, const dl_gpu_options *gpu,
                               const dl_workload *workload, const double *slow, int workers)
 {
@@ -519,8 +519,8 @@ static dl_status take_figures(dl_team *team, const dl_run_config *config,
     return DL_OK;
 }
 
-/* Sets the variation of work given by the costs; for k accumulated batches, 1 / sqrt(k) of it.
- * Returns memory to free after the noise, or NULL. */
+/* Sets the variation of work from the costs; its standard deviation falls with the root of the
+ * number of accumulated batches. Returns memory to be freed with the noise, or NULL. */
 static double *take_work(dl_noise_config *noise, const dl_point *point, const dl_costs *costs)
 {
     noise->work = dl_work_spread_of(costs, fmax(1, point->option[DL_SYNC_ACCUMULATE]),

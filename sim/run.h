@@ -12,8 +12,8 @@
 #include "sim/platform/platform.h"
 #include "sim/scenario/scenario.h"
 
-/* Most steps, over all workers, that a run keeps one by one; beyond it quantiles are off by at most
- * a thousandth (sim/tally.h). Most entries of a result's table of staleness by worker. */
+/* Most steps of all workers together that a run logs individually (quantiles of more are off by up
+ * to a thousandth, sim/tally.h), and most entries of a result's table of staleness by worker. */
 #define DL_LOG_STEPS (1 << 20)
 #define DL_STALENESS_NUMBERS (1 << 22)
 
@@ -31,16 +31,16 @@ typedef enum dl_part {
 /* "compute", "dispatch", "communication", "averaging", "waiting", "input". */
 extern const char *const dl_part_names[DL_PART_COUNT];
 
-/* How a run is simulated; outside tests, the fastest way. The outcome is the same, except for
- * rounding where steps are not kept individually. */
+/* How a run is simulated; programs use the fastest way, tests compare them. Results are equal,
+ * except for rounding where steps are not logged individually. */
 typedef enum dl_run_way {
     DL_RUN_FASTEST,
     DL_RUN_BY_EVENTS, /* with events for each worker */
     DL_RUN_DIRECTLY   /* without (sim/platform/platform.h); if impossible, DL_ERR_UNSUPPORTED */
 } dl_run_way;
 
-/* Decides from time to time whether the run goes on, given the completed fraction of its steps and
- * that of one step. Not called for runs computed without events. */
+/* Called from time to time with the completed fraction of the run's steps and the fraction of one
+ * step; decides whether the run continues. Not called for runs computed without events. */
 typedef struct dl_run_watch {
     bool (*goes_on)(void *user, double done_frac, double step_frac);
     void *user;
@@ -72,9 +72,9 @@ typedef struct dl_split_result {
     double busy_frac[DL_STAGES_MAX]; /* of the time of a stage's GPUs: forward, backward, update */
 } dl_split_result;
 
-/* Results of a mode with an interval of local steps. An outer step is an interval, from the end of
- * an exchange of all parameters to the end of the next, over all workers; with a syncer it is from
- * one merge's end to the next, the first from the start. */
+/* Results of a mode with local steps. An outer step is the time from the end of one exchange of all
+ * parameters to the end of the next, over all workers; with a syncer, from one merge to the next,
+ * the first one from the start. */
 typedef struct dl_averaging_result {
     double utilisation_frac;  /* share of the workers' time in local steps: computing, its
                                  launches and input; the rest is exchange, also inside sites, and
@@ -150,24 +150,24 @@ bool dl_run_result_decode(dl_run_result *result, int workers, const void *data, 
 dl_status dl_run_observe(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                          const dl_team_observer *observer, dl_error *err) DL_MUST_CHECK;
 
-/* The GPU memory that the point needs; NaN if the costs do not give it, or without GPUs. If the
- * scenario has generators and they do not fit, the memory that they need (dl_generate_memory). */
+/* The GPU memory that the point needs; NaN without GPUs or if the costs do not determine it. If the
+ * scenario's generators do not fit, the memory that they need (dl_generate_memory). */
 dl_gpu_memory dl_run_memory(const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point);
 
 /* A lower bound of step times at the undrawn costs, in ns (tests/sim/test_random_layouts.c): the
- * passes of the stage that sets the bound, plus the first micro-batch's way to it, the last one's
- * way back and the update; or its launches. with_tensors: with the collectives of GPUs that divide
- * layers, whose pricing takes half of the time of a call. Excludes exchange between GPUs. No noise;
- * 0 where GPUs differ. Without a flush, the slowest stage's passes. */
+ * slowest stage's passes and update, with a flush also the first micro-batch's way to it and the
+ * last one's way back; or its launches. with_tensors: includes the collectives of GPUs that divide
+ * layers, half of the time of a call. No other exchange. 0 with noise, a recorded step, GPUs of
+ * several models, or on cores. */
 double dl_run_least_ns(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                        bool with_tensors);
 
-/* All cost needs of a point, its noise among them. */
+/* The set of costs that the point needs (dl_cost_need), including those of its noise. */
 unsigned dl_run_needs(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point);
 
-/* Sets defaults for costs that the points of the scenario, or one point, need and the costs lack,
- * and adds them to *made. */
+/* Adds defaults for costs that the point (NULL: any point of the scenario) needs and the costs
+ * lack, and records them in *made. */
 void dl_run_assume(const dl_scenario *scenario, dl_costs *costs, const dl_point *point,
                    dl_assumptions *made);
 

@@ -13,8 +13,8 @@ typedef struct dl_run_share {
     int64_t samples;
 } dl_run_share;
 
-/* Writes the figures of a team that has run to zeroed *result; takes over the counts of a team
- * without logs. shares[workers] of the point. */
+/* Writes the results of a finished team to the zeroed *result, and takes over the counts of a team
+ * without logs. shares[workers] are the point's. */
 void dl_run_measure(dl_team *team, const dl_point *point, const dl_run_share *shares,
                     dl_run_result *result);
 
@@ -24,14 +24,14 @@ void dl_run_spread_of_steps(double *steps_s, size_t count, dl_run_result *result
 /* Factor of a run's compute_log on the times of a GPU of that model. */
 double dl_run_compute_factor(const dl_run_config *run, int model);
 
-/* Factors on passes, [workers x ranks], freed by the caller. A slow worker is slow in all stages;
- * GPUs of one model differ individually. `gpus` NULL: workers on cores. */
+/* Factors on the times of passes, [workers x ranks], freed by the caller. A slow worker is slow in
+ * all its stages; GPUs of one model vary individually. `gpus` is NULL for workers on cores. */
 double *dl_run_slow_devices(const dl_scenario *scenario, const dl_gpu_options *gpus,
                             const dl_costs *costs, const dl_point *point);
 
-/* GPUs of the point's stages, or of workers of one GPU. Each shard holds a part of its stage; each
- * worker, its part of the state that they divide. Must not move in memory; close it
- * after errors too, which are those of dl_pipeline_cut. */
+/* The GPUs of one worker: of its stages, or a single one. A shard holds part of its stage, and a
+ * worker its part of the state that workers divide. Must not be moved; to be closed even if opening
+ * fails, with the errors of dl_pipeline_cut. */
 typedef struct dl_run_ranks {
     dl_memory_rank all; /* except for the stage */
     dl_gpu_options options;
@@ -44,9 +44,9 @@ dl_status dl_run_ranks_open(dl_run_ranks *ranks, const dl_scenario *scenario, co
 void dl_run_ranks_close(dl_run_ranks *ranks);
 dl_memory_rank dl_run_rank(const dl_run_ranks *ranks, int stage);
 
-/* Workers of several GPUs, with the drawn costs. Creates them, for an exchange as of workers of one
- * GPU, with the data they need until freed, which may exist even after a failure; measures a team
- * that has run; gives the need of the fullest GPU. */
+/* Workers of several GPUs. dl_run_create_island creates them from drawn costs and the exchange of
+ * workers of one GPU; *island holds their data, must be freed after them, and may be set even on
+ * failure. dl_run_measure_island takes the results; dl_run_split_memory is for the fullest GPU. */
 typedef struct dl_run_island dl_run_island;
 dl_status dl_run_create_island(const dl_run_config *run, const dl_costs *costs,
                                const dl_gpus_config *exchange, dl_run_island **island,
@@ -70,14 +70,14 @@ bool dl_run_is_of_processes(const dl_scenario *scenario);
 const dl_collective_cost *dl_run_process_cost(const dl_costs *costs, const dl_point *point,
                                               int kind);
 
-/* Whether the workers are processes whose exchange, all of them together, was measured as a whole:
- * by all-reduces, or with a synchronous server. */
+/* Whether the workers are processes and the costs have the time of a whole exchange among all of
+ * them: all-reduces, or push and pull with a synchronous server. */
 bool dl_run_reduces(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point);
 
-/* Time that an exchange of processes adds to a step whose backward pass takes backward_ns, with the
- * broadcast of buffers before it; and the time of that left after the last process arrives, while
- * all others have waited: these leave a core to its threads, so that nothing in flight slows its
- * backward pass. */
+/* *ns: time that an exchange among processes, and the broadcast of buffers before it, adds to a
+ * step whose backward pass takes backward_ns. *late_ns: the part of it that remains after the
+ * arrival of the last process. Processes that wait leave a core to the last one's communication
+ * threads, which then do not slow its backward pass. */
 void dl_run_reduce_ns(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                       double backward_ns, double *ns, double *late_ns);
 
@@ -85,8 +85,8 @@ void dl_run_reduce_ns(const dl_scenario *scenario, const dl_costs *costs, const 
 bool dl_run_scales_exchange(const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point);
 
-/* The needs of processes among those of threads: their waits are included in the time of their
- * exchange. With the needs of exchanges that the costs have no times of. */
+/* Converts the needs of threads to those of processes: the time of an exchange includes waits. Adds
+ * the needs of exchanges whose times the costs do not contain. */
 unsigned dl_run_process_needs(const dl_scenario *scenario, const dl_costs *costs,
                               const dl_point *point, unsigned needs);
 

@@ -1,5 +1,5 @@
-/* Exchange of workers that are processes: the times measured as a whole that make it up, its
- * duration, and the costs it needs without measurements. */
+/* Exchange among workers that are processes: the measured times from which its duration is
+ * computed, and the costs it needs where there are none. */
 #include <math.h>
 
 #include "common/alloc.h"
@@ -84,8 +84,8 @@ char *dl_run_collective_missing(const dl_scenario *scenario, const dl_costs *cos
     return dl_format("[collective broadcast %d]", point->workers);
 }
 
-/* Time of the all-reduces of an exchange of processes: of gradients bucket by bucket once they are
- * ready, as in DistributedDataParallel; else of parameters and state. */
+/* Time of an exchange's all-reduces among processes: those of gradients start bucket by bucket as
+ * they become ready, as in DistributedDataParallel; else parameters and state are reduced. */
 static double reduces_ns(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                          double backward_ns, const dl_process_reduces *of)
 {

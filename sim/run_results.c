@@ -18,8 +18,8 @@ static size_t place_of(double share, size_t count)
     return (size_t)(share * (double)(count - 1));
 }
 
-/* The quantile of values[count], which it reorders: sorts only the values that determine it. The
- * first `least` are already in place, before these. */
+/* The quantile of values[count], which it reorders by partial selection. values[0..least) must
+ * already be in their places of ascending order. */
 static double quantile(double *values, size_t count, double share, size_t least)
 {
     if (count == 0) return 0;
@@ -50,8 +50,8 @@ static bool are_equal(const dl_run_share *shares, int workers)
     return true;
 }
 
-/* Throughput covers the whole span: workers that share cores take turns in long time slices, so the
- * sum of their rates while active exceeds the cores' capacity. */
+/* Throughput is measured over the whole time span: workers that share cores run in turns of long
+ * time slices, so the rates of their active phases add up to more than the cores can do. */
 static void measure_throughput(const dl_team *team, const dl_point *point,
                                const dl_run_share *shares, dl_run_result *result)
 {

@@ -72,8 +72,8 @@ static void write_row(schedule *s, int64_t now_ns, const char *event, int64_t up
     dl_csv_end_row(&s->csv);
 }
 
-/* Writes a row of an average: number `update`, or the worker's, of round `round`, counted over
- * fragments. */
+/* Writes a row of an average, numbered by `update` or, for a worker's send or receive, by `worker`.
+ * `round` counts exchanges over all fragments. */
 static void write_round(schedule *s, int64_t now_ns, const char *event, int64_t update,
                         int64_t worker, int64_t round)
 {
@@ -124,8 +124,8 @@ static void on_common_update(void *user, int64_t version, int64_t now_ns)
         write_gradient(s, now_ns, version, &(contribution){w, version - 1, read});
 }
 
-/* Writes the next local step of the workers first ... first + site_size - 1 and, with a lag, what
- * they then send: they have their new parameters once the whole site has its gradients. */
+/* Writes the next local step of workers first ... first + site_size - 1 and, with a lag, the sends
+ * that follow it. A site's workers have new parameters only once all its gradients are there. */
 static void write_step(schedule *s, int64_t now_ns, int first)
 {
     const int end = first + s->site_size;
@@ -136,8 +136,8 @@ static void write_step(schedule *s, int64_t now_ns, int first)
         write_round(s, now_ns, "send", -1, w, done / s->period - 1);
 }
 
-/* The period's last steps have not ended: without a lag all is done but the pull, with one some
- * workers have sent and do not continue yet. */
+/* An average is counted before the period's last steps have ended: without a lag their pulls are
+ * outstanding; with a lag some workers have sent their parameters but not started the next step. */
 static void write_average(schedule *s, int64_t now_ns)
 {
     const int64_t version = s->updates + 1;
@@ -155,9 +155,9 @@ static void on_average(void *user, int64_t version, int64_t now_ns)
         write_average(s, now_ns);
 }
 
-/* With a lag: writes the averages that the worker merges at the end of its step, as in
- * dl_mode_average. If the way back takes no time, it may have received one before the average was
- * counted. */
+/* With a lag: writes the averages that the worker merges at the end of its step (see
+ * dl_mode_average). A transfer that takes no time can arrive before the average is counted, so that
+ * is written first. */
 static void write_receipts(schedule *s, int64_t now_ns, int worker, int64_t done)
 {
     const int64_t late = done - s->lag > 0 ? done - s->lag : 0;

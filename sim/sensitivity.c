@@ -84,8 +84,8 @@ static int count_of(const dl_variant *variant, const dl_point *point)
     return count;
 }
 
-/* Whether the row has most GPUs, or workers on cores (the last of equals), among the rows of its
- * variant and mode that ran, and some assumption. */
+/* Whether the row has assumptions and, among the rows that ran with its variant and mode, the most
+ * GPUs, or workers on cores (the last one of several). */
 static bool is_tried(const dl_study *study, const dl_sweep *sweep, size_t number)
 {
     const dl_row *row = &sweep->rows[number];

@@ -197,8 +197,8 @@ static void add_run(dl_run_result *mean, const dl_run_result *run, double share)
     if (run->rollout != NULL) add_rollout(mean, run->rollout, share);
 }
 
-/* The throughput of a run, or its ratio to that of the baseline's run with the same costs and
- * noise. */
+/* The throughput of a run; with `base`, its ratio to the throughput of the baseline's run with the
+ * same costs and noise. */
 static double rate_of(const dl_run_result *run, const dl_run_result *base)
 {
     return base != NULL ? run->throughput_per_s / base->throughput_per_s : run->throughput_per_s;
@@ -317,9 +317,9 @@ static void set_rates(dl_row *row, const row_runs *runs, const row_runs *base, b
         set_interval(runs, base, row->speedup, &row->speedup_low, &row->speedup_high);
 }
 
-/* Sets the figures of row->point from its runs; `base`: its baseline's runs, NULL if there are none
- * (no speedup). Without `interval` none is set. `worth`: number of the baseline's GPUs, or workers,
- * equivalent to the row's. */
+/* Computes the row's results from its runs. `base`: the runs of its baseline, NULL for no speedup;
+ * `interval`: whether to compute intervals; `worth`: the number of the baseline's GPUs, or workers,
+ * to which the row's are equivalent. */
 static void set_figures(dl_row *row, const row_runs *runs, const row_runs *base, bool interval,
                         double worth)
 {
@@ -453,8 +453,8 @@ static void list_baselines(parts *all, const dl_study *study, size_t number)
     }
 }
 
-/* Logarithms of a factor whose 95 % interval is +- log: one of each of p->drawn equally likely
- * parts of a normal distribution, in an order that depends on the machine's GPUs. */
+/* Draws logarithms of a factor on compute whose 95 % interval is +- log: the midpoint of each of
+ * p->drawn equally likely parts of a normal distribution, shuffled by seed and model of GPU. */
 static void draw_compute(part *p, double log)
 {
     const double sd = log / dl_normal_quantile(0.975);

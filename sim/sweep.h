@@ -117,8 +117,8 @@ typedef struct dl_sweep_config {
     bool no_baselines;   /* rows have no speedup */
 } dl_sweep_config;
 
-/* Costs that some point needs and the file lacks, as a text that the caller frees; NULL if none.
- * For a study, *path is then their file's (borrowed). */
+/* Costs that some point needs and the cost file lacks, as text freed by the caller; NULL if none.
+ * For a study, *path is set to the name of that file (borrowed). */
 char *dl_sweep_missing(const dl_scenario *scenario, const dl_costs *costs);
 char *dl_study_missing(const dl_study *study, const char **path);
 

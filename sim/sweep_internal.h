@@ -18,8 +18,8 @@ dl_baseline dl_sweep_baseline(const dl_study *study, size_t number, const dl_poi
 void dl_sweep_baseline_text(char text[DL_BASELINE_TEXT_BYTES], const dl_variant *variant,
                             const dl_point *baseline);
 
-/* Reason for a row's efficiency above 1; NULL: it is not, or by at most 0.2 %. `base`: a run of its
- * baseline, of `base_batch` samples. */
+/* Explains a row's efficiency above 1; NULL if it does not exceed 1 by more than 0.2 %. `base`: a
+ * run of the baseline, with base_batch samples. */
 const char *dl_sweep_above(const dl_scenario *scenario, const dl_costs *costs, const dl_row *row,
                            const dl_run_result *base, double base_batch);
 

@@ -37,10 +37,10 @@ dl_status dl_target_read_factor(dl_target_factor *factor, const char *text,
 dl_status dl_target_read(dl_target *target, const dl_ini *ini, dl_error *err) DL_MUST_CHECK;
 void dl_target_free(dl_target *target); /* a zeroed one is fine */
 
-/* The factor given for a mode, else that of the interval times that of the mean staleness. An
- * interval of 1 and a staleness of 0 have 1 unless they are given. Between given ones the factor is
- * interpolated, over the logarithm of the interval, over the staleness; beyond the largest it is
- * unknown: NaN. `interval` is 1 for a mode without; `staleness` may be NaN: none. */
+/* Factor on the samples needed: the one given for the mode, else the product of those of the
+ * interval and of the mean staleness. Interval 1 and staleness 0 have factor 1 unless given.
+ * Between given points it is interpolated linearly in log(interval) or in staleness; beyond the
+ * largest it is NaN. `interval` is 1 for modes without one; `staleness` NaN means none. */
 double dl_target_factor_of(const dl_target *target, const dl_mode *mode, double interval,
                            double staleness);
 

@@ -470,8 +470,8 @@ void dl_team_drop(dl_team *team, int worker)
     team->workers[worker].dropped++;
 }
 
-/* At the end of the run: marks the worker's contributions since the last update, those of its last
- * steps with a staleness, as never applied. */
+/* At the end of a run: marks the worker's contributions since the last update, which belong to its
+ * last steps with a staleness, as never applied. */
 static void leave_over(dl_team *team, int worker)
 {
     dl_worker *w = &team->workers[worker];
@@ -673,9 +673,9 @@ bool dl_team_is_stuck(const dl_team *team)
     return !team->engine.too_long && !team->engine.stopped && !team->is_direct && !team->stopping;
 }
 
-/* At the end of the run, an exchange that not all agents have reached never takes place: for
- * communication threads, whose workers may then be in different steps, for workers of different
- * intervals, and for absent workers. */
+/* At the end of a run, an exchange may remain incomplete, as not all agents reach it: communication
+ * threads, whose workers may be in different steps; workers with different intervals; absent
+ * workers. */
 static bool may_abandon(const dl_team *team)
 {
     return team->stopping &&

@@ -189,11 +189,11 @@ typedef struct dl_team_config {
     void *machine;               /* the platform's configuration, borrowed until free; CPU: NULL */
     const dl_costs *costs;       /* the run's own; read by init only */
     const dl_workload *workload; /* borrowed until free */
-    /* For processes on cores. `reduces`: an average ends reduce_ns after the last worker's arrival
-     * on all workers, and nothing is pushed or pulled. Workers that arrive earlier begin it
-     * meanwhile, so that less remains, but at least reduce_late_ns. Otherwise a push and a
-     * pull are half a round trip each (borrowed until free, NULL if there is none), whose time
-     * holds while all workers keep cores busy; side_by_side is their dl_side_by_side. */
+    /* Processes on cores. If `reduces`, an average ends for all workers reduce_ns after the last
+     * one arrives, and nothing is pushed or pulled; the earlier ones begin the exchange meanwhile,
+     * which shortens that time to no less than reduce_late_ns. Otherwise a push and a pull take
+     * half of `roundtrip` each (borrowed until free; NULL: none), measured while all workers keep
+     * their cores busy; side_by_side is their dl_side_by_side. */
     bool reduces;
     double reduce_ns, reduce_late_ns;
     const dl_collective_cost *roundtrip;
@@ -210,8 +210,8 @@ typedef struct dl_team_config {
     bool keeps_logs;       /* of each step's time and staleness; needed by steady_after, a syncer */
     bool each_ends;        /* only in modes in which nobody waits for all */
     const double *option;  /* [DL_SYNC_SWEPT] of the point, for the mode; borrowed until free */
-    /* For workers of unequal speed: the fastest one does the point's interval of local steps, each
-     * other one as many as it can do in the same time, rounded, at least one. */
+    /* For workers of unequal speed: the fastest one does the point's interval of local steps; each
+     * other one does as many as fit into the same time, rounded, at least one. */
     bool interval_by_speed;
     const double *alone_ns; /* [workers] of a step without noise and exchange; NULL: from the
                                workload and `slow`; read by init only */
@@ -361,25 +361,25 @@ static inline int32_t *dl_team_staleness_log(const dl_team *team, int worker)
 void dl_team_init(dl_team *team, const dl_team_config *config);
 void dl_team_free(dl_team *team);
 
-/* Runs to the end, until the engine's too_long, until workers wait forever (dl_team_is_stuck), or
- * undecided: measurements are then invalid. */
+/* Runs to the end. Measurements are invalid if the run ended early: engine too_long or stopped,
+ * workers that wait forever (dl_team_is_stuck), or is_undecided. */
 void dl_team_run(dl_team *team);
 
-/* Approximate fraction of the run's work that is done: ended steps, or all ended stages, including
- * those of current steps. Where everybody waits for one server, the latter are most of it at
- * first. */
+/* Approximate completed fraction of the run's work: the larger of the fractions of ended steps and
+ * of ended stages, those of unfinished steps included. While all workers queue for one server in
+ * the first steps, only the latter grows. */
 double dl_team_done_frac(const dl_team *team);
 
-/* Repetition. Without noise, the future depends only on the progress of each worker in its step, so
- * once the last m steps of every worker have taken as long as its m before, and equally long for
- * all workers, the next ones will too: the run can end. m is 1 to DL_TEAM_PERIODS intervals of the
- * mode. This does not see stocks (batches made ahead, steps by which the host is ahead): they must
+/* Repetition. Without noise the future depends only on how far each worker is in its step. So once
+ * the last m steps of each worker took as long as the m steps before, and equally long for all
+ * workers, all further steps will too, and the run can end. m is 1 to DL_TEAM_PERIODS intervals of
+ * the mode. Buffers (ready batches, steps by which the host runs ahead) are not compared and must
  * have filled before, hence steady_after. Runs that drop gradients are not checked. */
 #define DL_TEAM_PERIODS 4
 
-/* After a run: no event is left, but workers have not done their steps. This can happen if
- * something outside the mode holds workers back, such as one host thread that issues the steps of
- * all GPUs. */
+/* Whether, after a run, no event is left although workers have steps to do. This happens if
+ * something outside the mode blocks workers, such as one host thread that issues the steps of all
+ * GPUs. */
 bool dl_team_is_stuck(const dl_team *team);
 
 /* Time of a worker's step on cores, without noise: input, dispatch, forward, backward. */
@@ -399,8 +399,8 @@ void dl_team_wait(dl_team *team, int worker, dl_team_condition condition);
 /* Aborts the worker's computation, if any: its mode continues as if it were done. */
 void dl_team_cut(dl_team *team, int worker);
 
-/* Hands the worker's gradients to its communication thread, which starts the exchange once it has
- * woken and finished the previous one. Takes no time for the worker. */
+/* Hands the worker's gradients to its communication thread, which starts exchanging them once it
+ * has woken up and finished its previous exchange. Takes the worker no time. */
 void dl_team_hand_over(dl_team *team, int worker);
 
 /* The communication thread has done an exchange: wakes workers that wait for it, and starts its

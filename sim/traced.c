@@ -14,8 +14,8 @@ static bool is_known_trace(const dl_cost_trace *trace)
     return trace->ranks > 0 && trace->step_ns.known && trace->step_ns.value > 0;
 }
 
-/* Whether exchange and compute are those of the traced program, with its workers on such GPUs or
- * cores. One rank exchanges nothing. */
+/* Whether exchange and compute agree with the traced program, on the same kind of GPUs or the same
+ * number of cores. A single rank has no exchange. */
 static bool is_as_traced(const dl_variant *variant, const dl_cost_trace *trace)
 {
     const dl_scenario *s = &variant->scenario;

@@ -14,23 +14,23 @@
  * are from. */
 #define DL_TRACED_CONTRADICTS 0.1
 
-/* Whether the prediction's relative error exceeds that by more than two standard errors of the
- * traced step. */
+/* Whether the prediction's relative error exceeds DL_TRACED_CONTRADICTS by more than two standard
+ * errors of the traced step. */
 bool dl_traced_contradicts(const dl_cost_trace *trace, double error_frac);
 
-/* The trace whose own point this is, borrowed; NULL if none. */
+/* The trace whose own point (see above) this is, borrowed; NULL if there is none. */
 const dl_cost_trace *dl_traced_of_point(const dl_variant *variant, const dl_point *point);
 
 /* The predicted step of the trace's own point on the variant's machine, in seconds, from a short
  * simulation without noise; NaN if the machine has no such point, or is another one. */
 double dl_traced_step_s(const dl_variant *variant, const dl_cost_trace *trace);
 
-/* The variant's trace whose own point's throughput is predicted worst, and the relative error
- * (predicted over traced, minus 1); NULL and NaN if none can be compared. */
+/* The variant's trace with the worst prediction of its own point, and the relative error of that
+ * throughput (predicted over traced, minus 1); NULL and NaN if none can be compared. */
 const dl_cost_trace *dl_traced_worst(const dl_variant *variant, double *error_frac);
 
-/* Whether a prediction of the point leaves the traced collective out: no part of it represents
- * it. */
+/* Whether a prediction of the point leaves the traced collective out, so that no part of the
+ * simulation takes its time. */
 bool dl_traced_is_left_out(const dl_variant *variant, const dl_point *point,
                            const dl_cost_trace *trace, const dl_traced_collective *collective);
 

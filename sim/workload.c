@@ -33,10 +33,10 @@ static double not_negative(double ns)
 #define OUTER_READS (3 + 2)
 #define OUTER_WRITES (1 + 1)
 
-/* Vectors that a server's optimizer reads or writes in a pass after the sum: as given, else, at an
- * assumed rate, its state and `others`, the sum (read) and the parameters (read and written). A given
- * rate is that with the optimizer; without state there is no pass, and where the costs have no update
- * of their own it is part of the worker's step: 0. */
+/* Number of vectors that a server's optimizer reads or writes in a separate pass after the sum:
+ * `given` if known; else, for an assumed update rate, the state plus `others`, the sum (read) and
+ * parameters (read and written). 0 if a measured rate includes the optimizer, if there is no state,
+ * or if the costs have no update operation, which is then part of the worker's step. */
 static int passed_vectors(const dl_costs *costs, const dl_value *given, int others)
 {
     if (given->known) return (int)given->value;
@@ -251,8 +251,8 @@ static double log_sd(double ratio)
     return sqrt(log1p(2 * square / (1 + sqrt(1 + 4 * square))));
 }
 
-/* Draws a time uniformly between its bounds, and of a rate its inverse, the time per byte: the
- * number itself is at the rate's upper bound, where it matters least. */
+/* Draws a time uniformly between its bounds. Of a rate, recognised by its value at the upper bound,
+ * where it has the least effect, the inverse (time per byte) is drawn. */
 static void draw_bounded(dl_value *value, double z)
 {
     const double u = dl_normal_below(z), low = value->low, high = value->high;
@@ -310,8 +310,8 @@ typedef struct cost_draw {
     size_t count;
 } cost_draw;
 
-/* Takes a random number for each value, even if its cause already has one, so that a value's draw
- * does not depend on others' causes. */
+/* Takes a random number for every value, even if its cause has drawn one already, so that a value's
+ * draw does not depend on the causes of others. */
 static void draw_value(void *user, dl_value *value, double low, double high)
 {
     cost_draw *draw = user;

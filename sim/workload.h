@@ -69,8 +69,8 @@ void dl_workload_init(dl_workload *workload, const dl_costs *costs, double batch
 /* Sets the compute times to those of a GPU of the machine's model of this number. */
 void dl_workload_set_model(dl_workload *workload, const dl_costs *costs, int model, double batch);
 
-/* Lengthens per_worker_ns, of a micro-batch, by the host's waits for the GPU (DL_READS_BATCH); not
- * at all where the GPU is never faster than the launches. */
+/* Lengthens per_worker_ns, of a micro-batch, by the host's wait for the backward pass
+ * (DL_READS_BATCH); not if the forward pass takes at least half of per_worker_ns. */
 void dl_workload_read_batches(dl_workload *workload);
 
 /* Makes a step consist of `micro_batches` >= 1 batches of the previous size, with one exchange and
@@ -89,11 +89,11 @@ typedef struct dl_process_reduces {
     const dl_collective_cost *alone, *pair, *beside;
 } dl_process_reduces;
 
-/* Time that the all-reduces of processes, one for each of gradients[count >= 1], add to a step with
- * a backward pass of backward_ns >= 0; >= 0. Each starts when its gradients are ready, or after the
- * previous one. One that ends before the last one starts costs its time beside computing; the last
- * one is concurrent with the previous one if that is still in flight, and the time is linear in the
- * share of that one which was left. */
+/* Time >= 0 that all-reduces of gradients[count >= 1] add to a step of processes whose backward
+ * pass takes backward_ns >= 0. Each starts when its gradients are ready or the previous one has
+ * ended. One that ends before the last one starts costs the slowdown of computing beside it. The
+ * last one runs concurrently with the previous one if that is still in flight; their time is linear
+ * in the fraction of the previous one that is left. */
 double dl_buckets_ns(const dl_process_reduces *reduces, const dl_gradients_ready *gradients,
                      size_t count, double backward_ns);
 
@@ -111,16 +111,15 @@ void dl_workload_compress(dl_workload *workload, const dl_costs *costs,
 /* Work to encode a vector of `bytes` as a message, copy that, and decode it. */
 dl_work dl_message_work(const dl_workload *workload, double bytes);
 
-/* Work on the change since the last average: a vector of `bytes` is copied, and another one is
- * subtracted from the copy or added to it. Without the copy, three of the five vectors are read and
- * written. */
+/* Work on the change since the last average: copying a vector of `bytes`, and subtracting another
+ * one from the copy or adding it. Without the copy, only three of the five vectors are accessed. */
 dl_work dl_learned_work(const dl_workload *workload, double bytes, bool copies);
 
 /* The sum of two pieces of work. */
 dl_work dl_work_add(dl_work first, dl_work second);
 
-/* Slowdown of a step when k >= 1 workers have work at once: [sharing] copies_k, linear between the
- * known k (k = 1: 1 unless given), constant beyond the largest known k. */
+/* Slowdown of a step while k >= 1 workers have work at the same time: [sharing] copies_k, linear
+ * between known k (1 at k = 1 unless given), constant beyond the largest. */
 double dl_sharing(const dl_costs *costs, int k);
 
 /* Slowdown of a step when k >= 1 workers compute side by side on `cores` cores: their mutual
@@ -156,12 +155,12 @@ void dl_costs_draw_free(dl_costs *drawn);
  *   roundtrip           N (latency + bytes / rate): one server, which serves one at a time */
 void dl_costs_draw_processes(dl_costs *drawn, int workers);
 
-/* The exchange of that kind for the measured number of processes nearest to `workers`, all on one
- * machine; NULL without any, and if `workers` itself was measured. Borrowed. */
+/* The exchange of that kind measured with the number of processes nearest to `workers`, on one
+ * machine, borrowed; NULL if `workers` itself, or no number, was measured. */
 const dl_collective_cost *dl_costs_other_ranks(const dl_costs *costs, int kind, int workers);
 
 /* Adds to drawn costs the exchanges of `workers` processes that were measured only for other
- * numbers: those of the nearest, scaled by the messages above and [gloo] ranks_factor. */
+ * numbers: times for the nearest number, scaled by the messages above and [gloo] ranks_factor. */
 void dl_costs_draw_other_ranks(dl_costs *drawn, int workers);
 
 /* Whether some value has a standard error, so that draws differ from the costs. */
