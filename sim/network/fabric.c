@@ -265,8 +265,8 @@ static uint64_t mix(uint64_t hash)
     return hash ^ hash >> 33;
 }
 
-/* Switches of equal depth choose the same uplink, so that a flow goes down from the spine switch it
- * went up to; those of different depths do not, as each level hashes with its own seed. */
+/* Switches at the same depth choose the same uplink for a pair of NICs, so that its flow comes down
+ * from the spine switch that it went up to. Each depth hashes with its own seed. */
 static int link_of_switch(const dl_fabric *f, const int ends[4], int of, int depth, int way)
 {
     uint64_t hash = dl_hash_bytes(DL_HASH_START, ends, 4 * sizeof *ends);

@@ -21,12 +21,12 @@
  * latencies of both. Not modelled: two hops over NVLink, and the GPUs' own memory, which is faster
  * than any link to it.
  *
- * Link l of node k is number k * per_node + l, where per_node is that of the kind of node with the
- * most links: other kinds leave gaps. The network's core, if the file limits it, comes after them,
- * then two links of each site (up, down) and two of each pair of sites (from the first to the
- * second, back), then those of the fabric (sim/network/fabric.h), and then a link for each pair of
- * nodes, if the traffic between two nodes is limited (dl_links_limit_network). Rates are bytes a
- * second, latencies ns.
+ * Link l of node k has number k * per_node + l, where per_node is the largest number of links of
+ * any kind of node; other kinds leave gaps. After them come the network's core, if the file limits
+ * it; two links of each site (up, down) and two of each pair of sites (from the first to the
+ * second, back); those of the fabric (sim/network/fabric.h); and a link for each pair of nodes, if
+ * the traffic between two nodes is limited (dl_links_limit_network). Rates are bytes a second,
+ * latencies ns.
  */
 #ifndef DL_SIM_LINKS_H
 #define DL_SIM_LINKS_H
@@ -117,8 +117,8 @@ void dl_links_limit_network(const dl_links *links, const dl_network_limits *limi
                             dl_links *limited);
 void dl_links_free_limited(dl_links *limited);
 
-/* Makes *nominal such a copy with all figures of the machine file, whatever has been limited or
- * scaled since. */
+/* Makes *nominal a copy of the links, released like a limited one, with the capacities and
+ * latencies of the machine file, without any limit or scaling. */
 void dl_links_in_file(const dl_links *links, dl_links *nominal);
 
 /* The links of a node. */
@@ -137,8 +137,8 @@ const char *dl_links_name(const dl_links *links, int link, char text[DL_LINK_NAM
  * memory twice (read and write) for a host. Indices must exist. O(depth of the tree). */
 void dl_links_route(const dl_links *links, dl_place from, dl_place to, dl_route *route);
 
-/* The same for a transfer of a collective, whose route between GPUs may differ from a copy's.
- * `one_way`: neither GPU sends and receives at once, so limits on both directions together do not
+/* The route of a collective's transfer, which between GPUs may differ from a copy's. `one_way`:
+ * neither GPU sends and receives at the same time, so limits on both directions together do not
  * apply. */
 void dl_links_route_collective(const dl_links *links, dl_place from, dl_place to, bool one_way,
                                dl_route *route);
@@ -146,7 +146,7 @@ void dl_links_route_collective(const dl_links *links, dl_place from, dl_place to
 /* Whether two GPUs of a node have neither NVLink nor a PCIe switch with peer access in common. */
 bool dl_links_in_slots(const dl_links *links, dl_place from, dl_place to);
 
-/* Whether a collective's transfer between them goes through host memory by [shm]. */
+/* Whether a collective's transfer between the two GPUs goes through host memory by [shm]. */
 bool dl_links_by_shm(const dl_links *links, dl_place from, dl_place to);
 
 /* The NIC that copies between `place` and other nodes use; the machine must have one. */

@@ -214,8 +214,8 @@ static void see_bundle(dl_network *network, int bundle)
 }
 
 /* Sets part_links and part_bundles to the component connected to `link` by active classes, and
- * stamps it. Links that one class has to itself join nothing and are left out. All links found
- * become dirty, so that components that split later are found again. */
+ * stamps it. Links used by a single class connect nothing and are left out. All links found become
+ * dirty, so that components that split later are found again. */
 static void find_component(dl_network *network, int link)
 {
     network->part_link_count = network->part_bundle_count = 0;
@@ -267,8 +267,8 @@ static void report_ended(dl_network *network)
     }
 }
 
-/* A flow with less than a thousandth of a ns left has ended: the event's time is rounded up, so
- * only rounding of doubles can leave a rest. */
+/* A flow that would end within a thousandth of a ns has ended: the event's time is rounded up, so
+ * only rounding of doubles can leave a remainder. */
 static bool has_ended(const dl_network *network, const dl_flow_bundle *b)
 {
     double mark = network->classes[b->top].node.key;
@@ -393,9 +393,9 @@ static bool synchronize_lone(dl_network *network)
     return true;
 }
 
-/* Ends flows and recomputes rates in each component that has a changed link. Where the end of a
- * flow may have split a component, a second search, whose stamp the others get, computes its
- * rates. */
+/* Ends flows and recomputes rates in each component with a changed link. Components that the end of
+ * a flow may have split are searched again in a second pass; its stamp already marks the others as
+ * done. */
 static void synchronize_all(dl_network *network)
 {
     bool parted = false;
@@ -482,8 +482,8 @@ static void on_alone_ended(void *user, int flow)
     report_ended(network);
 }
 
-/* Restarts the count of a bundle that is one crowd, when that gets its second flow: counts stay
- * small however long there is a flow. */
+/* Resets the byte count of a bundle that consists of one crowd when the crowd gets its second flow,
+ * so that counts stay small in a crowd that is never empty. */
 static void count_anew(dl_network *network, dl_flow_class *c)
 {
     dl_flow_bundle *b = &network->bundles[c->bundle];

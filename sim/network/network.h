@@ -1,9 +1,9 @@
 /* Flows of bytes over shared links, in simulated time.
  *
- * A flow waits for its delay (the latency of its way), then moves its bytes at its max-min fair
- * share of the links that it crosses: all rates grow together until a link is full, which fixes
- * those over it, and the others grow on, so that no flow can gain without another one losing that
- * had less (Bertsekas & Gallager, Data Networks, section 6.5.2). Shares change only when flows
+ * A flow waits for its delay (the latency of its route), then moves its bytes at its max-min fair
+ * rate: the rates of all flows grow together until a link is full, which fixes the rates of the
+ * flows over it, while the others keep growing. No flow can gain without a loss to another one that
+ * has no more (Bertsekas & Gallager, Data Networks, section 6.5.2). Rates change only when flows
  * start and end. Windows, round trips and losses are not modelled.
  *
  * Flows over equal links belong to one class, and all flows of a class have the same rate. So a
@@ -22,11 +22,11 @@
  *     worker 1 ---own link----+---server's link---      one bundle with one rate; a worker whose
  *     worker 2 ---own link---'                          own link is too narrow stands outside it
  *
- * A bundle counts the bytes that one flow has got; a class remembers by how much its own count
- * differs, and a heap of classes keyed by their first mark finds the next. While rates are
- * computed, a class whose own links would be full first (its cap) leaves the bundle and is solved
- * by itself; when a link that it shares limits it again, it comes back. The rates are those that
- * solving for each class would give.
+ * A bundle counts the bytes that each of its flows has got; a class keeps the difference from its
+ * own count, and a heap of classes keyed by their first mark finds the next flow to end. While
+ * rates are computed, a class whose own links would be full first (its cap) leaves the bundle and
+ * is solved by itself; when a link that it shares limits it again, it comes back. The rates are
+ * those that solving for each class would give.
  *
  * A change affects only the links that flows connect to it; each such component has one pending
  * event, for its first flow to end. All changes of one instant are solved together. An event costs
@@ -44,7 +44,7 @@
 #include "sim/engine.h"
 #include "sim/network/links.h"
 
-/* A link on the route of a class. In the link's list, the use of a bundle's first class stands for
+/* A link on the route of a class. In the link's list, the use of a bundle's first class represents
  * the bundle, unless the class has the link to itself. */
 typedef struct dl_use {
     int link, class;
@@ -108,8 +108,8 @@ typedef struct dl_flow {
     int class, index;
 } dl_flow;
 
-/* Called before a flow of others moves bytes over a claimed link. It must release the links, and
- * may resume flows on them. */
+/* Called before another user's flow moves bytes over a claimed link. It must release the links that
+ * it claimed, and may resume its flows on them. */
 typedef void (*dl_claim_fn)(void *user);
 
 typedef struct dl_network_claim {
@@ -196,20 +196,20 @@ int dl_network_route_class(dl_network *network, const dl_route *route);
 void dl_network_start(dl_network *network, int class, double bytes, int64_t delay_ns,
                       dl_event_fn done, void *user, int index);
 
-/* Claims links[count] (no duplicates) for a user that computes itself when its bytes have crossed
+/* Claims links[count] (no duplicates) for a user that computes the ends of its own transfers over
  * them. Returns the claim; -1 if other flows move bytes over one of them now, or if the network is
  * uncontended. Breaks another user's claim on any of the links. No time passes. */
 int dl_network_claim_links(dl_network *network, const int *links, int count, dl_claim_fn broken,
                            void *user);
 
-/* Ends the claim on the links that it was made for. */
+/* Releases a claim; links[count] must be the links that it was made for. */
 void dl_network_release_links(dl_network *network, int claim, const int *links, int count);
 
-/* An exchange that loads no link, as it takes a given time, begins and ends. */
+/* Note the start and the end of an exchange that takes a given time and loads no link. */
 void dl_network_begin_timed(dl_network *network);
 void dl_network_end_timed(dl_network *network);
 
-/* Time in which there were such exchanges. */
+/* Time in ns during which at least one such exchange was under way. */
 int64_t dl_network_timed_ns(const dl_network *network);
 
 /* Rate of a flow of the class when it shares no link with others; the class must have links. */
@@ -223,7 +223,7 @@ int64_t dl_network_alone_ns(const dl_network *network, int class, double bytes);
 void dl_network_resume(dl_network *network, int class, double bytes, int64_t moved_ns,
                        dl_event_fn done, void *user, int index);
 
-/* Bytes that a moving flow, not of a crowd, still has to move. */
+/* Bytes that a flow still has to move. The flow must be moving bytes, and not belong to a crowd. */
 double dl_network_left(const dl_network *network, int flow);
 
 /* Starts a flow that has only its last `left` bytes to move, 0 <= left <= bytes, without delay. */
@@ -231,8 +231,8 @@ void dl_network_go_on(dl_network *network, int class, double bytes, double left,
                       void *user, int index);
 
 /* The class of flows over links[count] and, at position own_at among them, a link that each flow
- * has to itself. Link `own`, which no other class uses and whose bytes are not counted, represents
- * all of these. All concurrent flows must be of equal size. */
+ * has to itself. Link `own` represents all of these: no other class may use it, and its bytes are
+ * not counted. All concurrent flows must have the same size. */
 int dl_network_crowd(dl_network *network, const int *links, const unsigned char *times, int count,
                      int own, int own_at);
 

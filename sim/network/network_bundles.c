@@ -378,8 +378,8 @@ static int use_of(const dl_network *network, int class, int link)
     return u;
 }
 
-/* The class no longer has the link to itself: it is in no bundle, or in one of its own, which gains
- * this shared link. */
+/* Another class now uses a link of this class, which enters a bundle if it is in none; else its
+ * bundle, which has no other class, gets this shared link and is closed to others. */
 static void become_shared(dl_network *network, int class, int link)
 {
     int bundle = network->classes[class].bundle;

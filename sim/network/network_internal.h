@@ -85,7 +85,7 @@ bool dl_network_deactivate(dl_network *network, int class);
 bool dl_network_activate_alone(dl_network *network, int class);
 void dl_network_deactivate_alone(dl_network *network, int class);
 
-/* Gives one class of a larger bundle a separate bundle, and returns that. */
+/* Moves one class of a bundle of several to a new bundle, and returns the new bundle's number. */
 int dl_network_expel(dl_network *network, int class);
 
 /* Lets no other class into the bundle. */

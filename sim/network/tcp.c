@@ -16,8 +16,8 @@
 #define SEGMENT_BYTES 1048576.0 /* gloo/allreduce.h: kMaxSegmentSize */
 #define SEGMENTS_POSTED 2       /* gloo/allreduce.cc */
 
-/* Nodes start a collective up to this far apart, so that equal ones are not in lockstep: assumed,
- * as kernel launches vary. A collective's time runs from the last start. */
+/* Largest difference between the nodes' start times of a collective, so that equal nodes are not in
+ * lockstep: assumed, as kernel launches vary. A collective's time runs from the last start. */
 #define START_SPREAD_NS 100e3
 
 #define SIMULATED_BYTES (96 * 1048576.0)
@@ -378,8 +378,8 @@ static double simulate_once(const dl_tcp_ring *ring, double bytes)
     return found.ns;
 }
 
-/* The ring to simulate, with `edges` to be filled in: no socket exceeds its own limit, and all
- * pauses long enough to matter are the same. *notice_ns is the time of the receivers' notices. */
+/* The ring to simulate, whose `edges` are filled in: rates within the sockets' limits; pauses long
+ * enough to restart a window are all PAUSE_NS, others 0. *notice_ns: delay of gloo's notices. */
 static dl_tcp_ring as_simulated(const dl_tcp_ring *ring, dl_tcp_edge *edges, double *notice_ns)
 {
     dl_tcp_ring simulated = *ring;
@@ -411,8 +411,8 @@ double dl_tcp_ring_ns(const dl_tcp_ring *given)
               "%d nodes, %g bytes", given->nodes, given->bytes);
     const dl_tcp_ring simulated = as_simulated(given, edges, &notice_ns), *ring = &simulated;
     if (ring->bytes <= SIMULATED_BYTES) return notice_ns + simulate_once(ring, ring->bytes);
-    /* A partial loop takes all of a loop's hops: the growth between whole loops holds for large
-     * vectors. */
+    /* A partial loop takes as many hops as a whole one, so large vectors are extrapolated from the
+     * growth between whole loops. */
     const double loop = loop_chunks(ring) * chunk_bytes(ring->broadcast);
     const double loops = ring->gloo ? 0 : floor(SIMULATED_BYTES / loop);
     const double whole = loops < 2 ? SIMULATED_BYTES : loops * loop;

@@ -24,11 +24,11 @@
  * and grows with the bytes that the program reads per round trip.
  *
  * Modelled of NCCL (src/transport/net_socket.cc, net.cc, src/include/collectives.h): each channel
- * hands one slice after another to its sockets, the next when they have taken all of its bytes (a
- * socket keeps twice its window, up to 4 MiB: tcp_sndbuf_expand(), tcp_wmem), and its receiver
- * takes one slice after another from them, so that sockets ahead of the others fill their windows
- * and wait; 2 steps of 512 KiB a slice and 4 a chunk of an all-reduce, 1 of both of a broadcast;
- * pieces of at least 64 KiB, to sockets in turn.
+ * hands its sockets the next slice when they have taken all bytes of the previous one (a socket
+ * keeps twice its window, up to 4 MiB: tcp_sndbuf_expand(), tcp_wmem), and its receiver takes one
+ * slice after another from them, so that sockets ahead of the others fill their windows and wait.
+ * An all-reduce has slices of 2 and chunks of 4 steps of 512 KiB, a broadcast has 1 of both; pieces
+ * have at least 64 KiB and go to the sockets in turn.
  *
  * Modelled of gloo (gloo/allreduce.cc, transport/tcp/pair.cc): one socket to the next node; an
  * all-reduce in segments of at most 1 MiB, at least two per node's part, two of them in flight; any
@@ -39,7 +39,7 @@
  * between the racks of a machine room, 0.1 s and more between continents.
  *
  * Nodes start each collective up to 100 us apart, drawn at random from a fixed seed: equal nodes in
- * lockstep would all stall at once where real ones wait for each other's stalls. A collective's
+ * lockstep would all stall together where real ones wait for each other's stalls. A collective's
  * time runs from the last start: it excludes waiting for late workers.
  *
  * Not modelled: processor time, other traffic, losses elsewhere, the message with a slice's size
@@ -73,11 +73,11 @@ typedef struct dl_tcp_ring {
 /* The fraction of an edge's rate left for payload by packets of full size. */
 double dl_tcp_payload_frac(const dl_tcp *tcp);
 
-/* Mean time in ns of the collective, each pause_ns after the one before on open connections: of 3
+/* Mean time in ns of the collective, repeated after pauses of pause_ns on open connections: of 3
  * runs, or, as lost packets make runs differ, of up to 24 until the standard error is 0.3 %.
- * Vectors beyond 96 MiB are extrapolated from the growth up to there, between whole loops of NCCL's
- * over its channels and chunks where 48 MiB hold one. Equal arguments give equal results. Safe to
- * call from several threads. */
+ * Vectors above 96 MiB are extrapolated from the growth of the time up to that size, taken between
+ * whole loops of NCCL over its channels and chunks where 48 MiB hold a loop. Equal arguments give
+ * equal results. Safe to call from several threads. */
 double dl_tcp_ring_ns(const dl_tcp_ring *ring);
 
 #endif

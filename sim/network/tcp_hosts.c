@@ -246,8 +246,8 @@ static void reduce_window(tcp_socket *s, int arrived, bool has_advanced, bool lo
     s->window = s->in_flight + fmax(packets, s->sent_since > 0 ? 0 : 1);
 }
 
-/* Ends when all packets in flight at the start have arrived; after a refusal, one beyond them as
- * well (tcp_fastretrans_alert()). */
+/* Ends the reduction of the window once all packets in flight at its start are acknowledged; after
+ * a refusal by the port, once one more is (tcp_fastretrans_alert()). */
 static void end_reduction(tcp_socket *s)
 {
     if (s->state == OPEN || s->first < s->recover_until + (s->state == REDUCED)) return;
@@ -280,8 +280,8 @@ static void grow(const dl_tcp_hosts *h, tcp_socket *s)
     s->window = fmin(s->window, fmax(LEAST_WINDOW, most));
 }
 
-/* Moves data into the socket's buffer, whose room grows with the window (tcp_sndbuf_expand()); the
- * program need not keep those. */
+/* Moves data into the socket's buffer, whose size grows with the window (tcp_sndbuf_expand()), and
+ * reports each piece that the buffer now holds completely. */
 static void fill_buffer(dl_tcp_hosts *h, tcp_socket *s)
 {
     s->most_window = fmax(s->most_window, s->window);
@@ -335,15 +335,15 @@ static bool send_lost(dl_tcp_hosts *h, tcp_socket *s)
     return true;
 }
 
-/* Packets of one message of the socket: 64 KiB, at most half of the receiver's widest window
+/* Size of the socket's messages in packets: 64 KiB, at most half of the receiver's widest window
  * (tcp_bound_to_half_wnd()). */
 static int message_packets(const dl_tcp_hosts *h, const tcp_socket *s)
 {
     return (int)fmin(BURST_PACKETS, fmax(1, floor(s->widest / 2 / h->payload_bytes)));
 }
 
-/* Number of new packets that the socket hands down at once: one message, at most half of its own
- * window (tcp_cwnd_test()). */
+/* Number of new packets in a burst, which is queued at the port as a unit: one message, at most
+ * half of the socket's window (tcp_cwnd_test()). */
 static int burst_packets(const dl_tcp_hosts *h, const tcp_socket *s)
 {
     int most = (int)fmin(message_packets(h, s), fmax(1, floor(s->window / 2)));
@@ -419,8 +419,8 @@ static void note_limit(tcp_socket *s)
 }
 
 /* Sends as much as the window allows, at most `bursts` bursts. After a pause longer than a timeout
- * the window starts anew. A socket with nothing in flight, refused by the port or by the receiver's
- * window, retries after its timeout. */
+ * the window is at most the initial one. A socket with nothing in flight, refused by the port or by
+ * the receiver's window, retries after its timeout. */
 static void push_bursts(dl_tcp_hosts *h, tcp_socket *s, int bursts)
 {
     const bool paused = s->in_flight == 0 && s->last_sent_ns >= 0 &&
@@ -441,8 +441,8 @@ static void push_out(dl_tcp_hosts *h, tcp_socket *s)
     push_bursts(h, s, INT_MAX);
 }
 
-/* An incomplete last message waits until a packet of the socket leaves the port, or is
- * acknowledged, while more than its bytes wait there (tcp_should_autocork()). */
+/* An incomplete last message is held back while the port queues more bytes of the socket than the
+ * message has, until one of its packets leaves or is acknowledged (tcp_should_autocork()). */
 static bool is_corked(const dl_tcp_hosts *h, const tcp_socket *s)
 {
     const double sent = s->next > 0 ? s->segments[s->next - 1].end : 0;
@@ -587,8 +587,8 @@ void dl_tcp_hosts_read(dl_tcp_hosts *hosts, int socket)
     read_socket(hosts, &hosts->all[socket]);
 }
 
-/* Marks as lost all unacknowledged packets sent before the one of order `order`, which has
- * arrived. */
+/* Marks as lost all unacknowledged packets sent before the packet with send number `order`, which
+ * has arrived. */
 static void find_lost(dl_tcp_hosts *h, tcp_socket *s, int64_t order)
 {
     const int before = s->lost;
@@ -653,8 +653,8 @@ static void on_back(void *user, int edge)
     h->config.acknowledged(h->config.user, p.socket);
 }
 
-/* Immediate acknowledgements help a sender that has paused to grow its window
- * (tcp_event_data_recv(), tcp_incr_quickack()). */
+/* After a pause, lets the receiver acknowledge the next packets immediately, which helps the
+ * sender's window to grow (tcp_event_data_recv(), tcp_incr_quickack()). */
 static void note_arrival(const dl_tcp_hosts *h, tcp_socket *s)
 {
     const double timeout_ns = DL_TCP_TIMEOUT_MIN_NS + 2 * h->config.edges[s->node].delay_ns;
@@ -665,7 +665,7 @@ static void note_arrival(const dl_tcp_hosts *h, tcp_socket *s)
     s->came_ns = h->engine.now_ns;
 }
 
-/* Packets out of order, and the first ones after a pause, are acknowledged at once; others in
+/* Packets out of order, and the first ones after a pause, are acknowledged immediately; others in
  * pairs, unless that would narrow the window (__tcp_ack_snd_check()), or after a delay. */
 static void receive(dl_tcp_hosts *h, tcp_socket *s, int number, int count)
 {
