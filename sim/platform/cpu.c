@@ -282,9 +282,9 @@ static void exchange(dl_team *team, int agent, dl_exchange exchange)
     dl_host_move(host_of(team), agent, work);
 }
 
-/* The sum overwrites a version that all have pulled. It starts at zero; each upload, and then the
- * parameters, are added in a pass as long as an average of two vectors; in between the sum is
- * divided. */
+/* Work of merging `uploads` uploads. The sum overwrites a version that all have pulled. It starts
+ * at zero; each upload, and then the parameters, are added in a pass as long as an average of two
+ * vectors; in between the sum is divided. */
 static dl_work merge_work(const dl_team *team, int uploads)
 {
     const dl_workload *workload = team->config.workload;
@@ -313,8 +313,8 @@ static void merge(dl_team *team, int uploads)
     }
 }
 
-/* All start and end it together; with loaders, each ends when it has had its core for the busy time
- * of the exchange, and all wait for the last one. */
+/* All workers start and end the exchange together; with loaders, each worker ends when it has had
+ * its core for the busy time of the exchange, and all wait for the last one. */
 static void reduce(dl_team *team, int agent, const dl_exchange *exchange)
 {
     const dl_team_config *config = &team->config;

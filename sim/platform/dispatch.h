@@ -94,8 +94,8 @@ bool dl_dispatch_has_launched(dl_dispatch *dispatch, int worker, int64_t step);
 /* The worker has ended its next step. */
 void dl_dispatch_step_ended(dl_dispatch *dispatch, int worker);
 
-/* Call when the engine has handled all events: the threads finish their possible work, and the
- * engine's time advances to its end if later. In a stopped run they only work up to its end. */
+/* Call when the engine has handled all events: the threads make the launches that they still can,
+ * in a stopped run those before its end, and the engine's time advances to the last one's end. */
 void dl_dispatch_end(dl_dispatch *dispatch);
 
 #endif

@@ -26,8 +26,8 @@ typedef struct dl_exchange_plan {
     bool packs;             /* messages are made, and read */
 } dl_exchange_plan;
 
-/* The plan among ranks that divide parameters, or else shard as [exchange] sharded says; without
- * messages. */
+/* The plan, without messages, among ranks that divide the parameters or, if they do not, share what
+ * [exchange] sharded says. */
 dl_exchange_plan dl_exchange_plan_among(const struct dl_gpu_options *options,
                                         bool divides_parameters, int sharers);
 

@@ -164,8 +164,8 @@ static double speed_now(const dl_gpus *gpus, const dl_gpu_worker *w)
     return (r->running || throughout) && gpus->slows ? 1 / gpus->slowdown : 1;
 }
 
-/* The worker starts or ends computing, which changes the speed of the others on its GPU. Its own
- * end must not be scheduled at this time. */
+/* Notes that the worker starts or ends computing, and changes the speed of the others on its GPU.
+ * The end of the worker's own segment must not be scheduled at this time. */
 static void set_computing(dl_gpus *gpus, int worker, bool computes)
 {
     dl_gpu_worker *w = &gpus->workers[worker];
@@ -177,9 +177,9 @@ static void set_computing(dl_gpus *gpus, int worker, bool computes)
     if (computes) w->phase = DL_GPU_COMPUTES;
 }
 
-/* Segments of the forward pass. 0: it belongs to the first segment of the backward pass; 1: the
- * whole pass; else the first covers the operations before the first layer with parameters, and one
- * follows for each bucket. */
+/* Number of segments of the forward pass. 0: the pass belongs to the first segment of the backward
+ * pass; 1: it is one segment; else the first segment covers the operations before the first layer
+ * with parameters, and one follows for each bucket. */
 static int forward_segments(const dl_gpus *gpus)
 {
     if (dl_gpus_is_layered(gpus)) return gpus->reduction.buckets + 1;
@@ -208,8 +208,8 @@ static int use_of(const dl_gpus *gpus, int segment)
     return segment <= 2 * buckets ? segment - 1 : -1;
 }
 
-/* Whether the segment's parameters have arrived; divided ones only after the end of the previous
- * pass. */
+/* Whether the segment's parameters have arrived. Divided parameters do not arrive before the end of
+ * the previous pass. */
 static bool has_parameters(const dl_gpus *gpus, int worker, int segment)
 {
     if (gpus->config.plan.divides_parameters) {
@@ -231,8 +231,8 @@ static double compress_ns(const dl_gpus *gpus, int worker)
            (model->memory_bytes_per_s.value / 1e9);
 }
 
-/* Time of the segment: all of the work; else the backward pass up to the next ready
- * bucket, and the rest after the last one. The last layers' gradients are ready first. */
+/* Time in ns of the worker's segment: all of its work if that is not cut; in the backward pass up to
+ * the next ready bucket (the last layers' are first), and the rest after the last one. */
 static double segment_ns(const dl_gpus *gpus, const dl_gpu_worker *w)
 {
     const dl_reduction *r = &gpus->reduction;
@@ -291,8 +291,8 @@ static void start_work(dl_gpus *gpus, int worker)
     start_pass(gpus, worker, 0);
 }
 
-/* Adds the time that collectives inside the node took from the worker's computing since its speed
- * last changed. */
+/* Accounts as copying, not computing, the time that the worker lost to collectives inside the node
+ * since its speed last changed. */
 static void count_slowed(dl_gpus *gpus, int worker)
 {
     const dl_gpu_worker *w = &gpus->workers[worker];
@@ -496,8 +496,8 @@ static void cut(dl_team *team, int worker)
     dl_engine_after(&team->engine, 0, on_done, team, worker);
 }
 
-/* The update's launch is part of the step's, which has ended. Only workers that have exchanged by a
- * collective update separately from their passes, each on its own GPU. */
+/* The update needs no launch: the step's launch, which has ended, includes it. Only workers that
+ * exchange by a collective update separately from their passes, each on its own GPU. */
 static void update(dl_team *team, int agent)
 {
     const int worker = dl_team_worker(team, agent);

@@ -276,13 +276,13 @@ typedef struct dl_gpu_step {
     double stored_bytes;                       /* read for the batch */
 } dl_gpu_step;
 
-/* Steps of all workers. */
 /* Steps that the host launches before the GPU has ended the one before them. */
 static inline int dl_gpu_options_ahead(const dl_gpu_options *options)
 {
     return options->reads == DL_READS_NOTHING ? options->ahead : 0;
 }
 
+/* Steps of all workers. */
 typedef struct dl_gpu_steps {
     const dl_gpu_step *of; /* [workers] if their GPUs or shares of the batch differ, else one */
     bool differ;
@@ -319,9 +319,9 @@ typedef struct dl_gpus_config {
     void *user;
 } dl_gpus_config;
 
-/* Notes the busiest link over span_s seconds, and the share of them in which collectives ran that
- * were measured as a whole. Returns -1 if the link is one of the machine's, which have names, else
- * its number. */
+/* Notes the busiest link over span_s seconds, and the share of that time in which collectives ran
+ * that were measured as a whole. Returns the link's number, or -1 if it is one of the machine's,
+ * which have names. */
 int dl_usage_note_links(dl_usage *usage, const dl_network *network, const dl_links *links,
                         double span_s);
 
@@ -347,8 +347,8 @@ int dl_gpus_domain(const dl_gpus *gpus, int worker);
  * of flows from the nodes' storage, [nodes of the machine], owned by `gpus`; NULL: no limit. */
 const int *dl_gpus_add_storage(dl_gpus *gpus);
 
-/* Where buckets start as they are ready: the worker's gradients of this bucket are ready; the
- * number of buckets. */
+/* Where buckets are exchanged as they become ready: notes that the worker's gradients of this
+ * bucket are ready. Number of buckets. */
 void dl_gpus_bucket_ready(dl_gpus *gpus, int worker, int bucket);
 int dl_gpus_buckets(const dl_gpus *gpus);
 

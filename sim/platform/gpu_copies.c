@@ -72,8 +72,8 @@ int dl_gpus_present(const dl_gpus *gpus)
     return gpus->team != NULL ? gpus->team->present : gpus->config.workers;
 }
 
-/* Bytes per byte of parameters that a server's GPU reads and writes in the time of a worker's own
- * update, which it makes in the workers' place. */
+/* Bytes per byte of parameters that a server's GPU can read and write in the time of a worker's own
+ * update, which the server makes in the workers' place. */
 static double own_update(const dl_gpus *gpus)
 {
     const dl_workload *w = gpus->config.workload;
@@ -84,8 +84,8 @@ static double own_update(const dl_gpus *gpus)
                : 0;
 }
 
-/* An update with the sum of `gradients`: in one pass, which reads them and writes the parameters,
- * unless the optimizer passes over its vectors after the sum, which one gradient does not need. */
+/* Reads and writes of an update with `gradients` gradients: one pass reads them and writes the
+ * parameters. Passes of the optimizer follow a sum, which a single gradient does not need. */
 static serving update_of(const dl_gpus *gpus, const char *name, int gradients)
 {
     const dl_workload *w = gpus->config.workload;
@@ -149,8 +149,8 @@ static int memory_class(dl_gpus *gpus, dl_place gpu)
     return *number - 1;
 }
 
-/* Class of flows of a server's thread: in host memory over the memory and, in place of a cap, a
- * link of its own; else over the memory of the server's GPU. Also created on first use. */
+/* Class of flows of a server's thread, created on first use. In host memory: over the memory and a
+ * link that represents the thread's own rate; else over the memory of the server's GPU. */
 static int serving_class(dl_gpus *gpus, dl_exchange_kind kind, int index, int shard)
 {
     const int shards = gpus->config.options->shards;

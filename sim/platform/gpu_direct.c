@@ -196,8 +196,8 @@ static void find_bounds(const direct *d, int64_t *ends, int64_t *stop_ns, int64_
     if (d->warmup == 0) *warm_ns = 0;
 }
 
-/* Runs the steps of one worker until the first worker has done all of its own, and the launches
- * after them. */
+/* Runs the steps of one worker until any worker has done all of its own, then the launches that
+ * follow. */
 static void run_alone(direct *d, int worker, int64_t *ends, int64_t stop_ns, int64_t warm_ns)
 {
     dl_team *team = d->team;

@@ -92,7 +92,7 @@ static void on_served(void *user, int number)
     on_flow_done(gpus, number / shards);
 }
 
-/* Starts slice `index` of every shard, `bytes` of them in all, on the server; returns the number of
+/* Starts serving slice `index` on every shard, `bytes` over all shards; returns the number of
  * flows. */
 static int start_serving(dl_gpus *gpus, int worker, const dl_exchange *exchange, int index,
                          double bytes)

@@ -9,8 +9,8 @@
 #define FIRST_STREAM (1u << 20)
 #define MORE_STREAMS (1u << 31)
 
-/* Most batches of a worker that wait or are being made at once. Made at launch: one is copied while
- * the next is made. */
+/* Largest number of a worker's batches that wait or are being made at a time. It is 2 with
+ * made_at_launch, where one is copied while the next is made. */
 static int depth(const dl_input_config *config)
 {
     if (config->options->made_at_launch) return 2;

@@ -95,7 +95,7 @@ typedef struct dl_gpu_copy {
     bool is_crowd;  /* shared by a crowd of workers */
 } dl_gpu_copy;
 
-/* Workers whose copies are alike (gpu_crowds.c). */
+/* Workers whose copies differ only in unshared links (gpu_crowds.c). */
 typedef struct dl_gpu_crowds dl_gpu_crowds;
 
 /* A GPU that does not compute during staged copies, or while a server works on it. */
@@ -274,9 +274,9 @@ dl_gpu_copy dl_gpus_route(dl_gpus *gpus, dl_place from, dl_place to, int staging
 /* Adds a copy; returns its number in gpus->copies. */
 int dl_gpus_add_copy(dl_gpus *gpus, dl_gpu_copy copy);
 
-/* Crowds of alike workers; NULL where there can be none. dl_gpu_crowds_find returns the number of
- * the worker's push, followed by its pull, which alike workers share; -1: it needs its own
- * copies. */
+/* Creates crowds; NULL where there can be none. dl_gpu_crowds_find returns the number of the push,
+ * followed by its pull, that the worker shares with its crowd; -1: the worker needs copies of its
+ * own. */
 dl_gpu_crowds *dl_gpu_crowds_new(dl_gpus *gpus);
 void dl_gpu_crowds_free(dl_gpu_crowds *crowds); /* NULL is fine */
 int dl_gpu_crowds_find(dl_gpu_crowds *crowds, int worker);
@@ -286,14 +286,14 @@ int dl_gpu_crowds_find(dl_gpu_crowds *crowds, int worker);
 void dl_gpu_crowds_note_bytes(dl_gpus *gpus);
 
 /* A copy that may stop GPUs, or the work of a shard, which stops the one that it is on, has started
- * (1) or ended (-1). On GPUs that workers share, kernels of several run at the same time, and nothing
- * stops for a shard. */
+ * (1) or ended (-1). On GPUs that workers share, kernels of several run at the same time, and
+ * nothing stops for a shard. */
 void dl_gpus_hold(dl_gpus *gpus, dl_gpu_copy copy, int change);
 void dl_gpus_hold_server(dl_gpus *gpus, int shard, int change);
 
-/* Overhead of an exchange's operation on a GPU that a worker's thread launches and waits for: the
- * launch, and the thread's delay, as at the end of a step. It grows beside workers (other than
- * `worker`; -1: any) that compute there, like their own operations. */
+/* Overhead in ns of an operation of an exchange on a GPU that a worker's thread launches and waits
+ * for: the launch, and the thread's delay, as at the end of a step. Workers that compute on the
+ * GPU, except `worker` (-1: none is excepted), increase it like that of their own operations. */
 double dl_gpus_launched_ns(const dl_gpus *gpus, int worker, dl_place gpu);
 
 /* Does a worker's exchange work in its own memory; then done(gpus, worker). */

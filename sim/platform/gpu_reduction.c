@@ -117,10 +117,10 @@ static void end_round(dl_gpus *gpus, int first, int end)
 
 /* --- the order of a step's collectives ------------------------------------------------------ */
 
-/* With divided parameters it is the order of PyTorch's FSDP: the gathers of the forward pass, then,
- * as the next layers' parameters are requested before a layer's gradients are ready, gather 0,
- * gather 1, sum 0, gather 2, sum 1, ..., sum B - 1; or, where parameters are kept, the sums
- * alone. */
+/* The order of a step's collectives. With divided parameters it is that of PyTorch's FSDP: gathers
+ * of the forward pass; then gather 0, gather 1, sum 0, gather 2, sum 1, ..., sum B - 1, as the next
+ * layers' parameters are requested before a layer's gradients are ready. Where parameters are kept,
+ * the sums alone. */
 
 /* Position of a bucket's sum in the order. */
 static int place_of_sum(const dl_gpus *gpus, int bucket)
@@ -304,8 +304,8 @@ static dl_status init_collective(dl_gpus *gpus, dl_collective *collective, dl_co
     return DL_OK;
 }
 
-/* Workers of a site if they reduce gradients among themselves, so that they have equal parameters,
- * and there are several sites, all of that size; else 0. Sites are present as a whole. */
+/* Number of workers per site, if sites reduce gradients inside, so that their workers have equal
+ * parameters, and there are several present, all of that size; else 0. */
 static int equal_workers(const dl_gpus *gpus)
 {
     if (gpus->inside_count > 0 && gpus->reduction.present <= gpus->inside[0].count) return 0;
@@ -469,8 +469,8 @@ typedef struct one_kind {
     bool sums;
 } one_kind;
 
-/* The collective at a place of the step's order: an earlier one like it, or a new one. `kinds` has
- * one key for each. */
+/* Assigns a collective to a place in the step's order: an existing one of the same kind and size,
+ * or a new one. kinds[i] is the kind and size of collective i. */
 static dl_status add_collective(dl_gpus *gpus, int place, one_kind like, one_kind *kinds,
                                 dl_error *err)
 {
@@ -534,8 +534,8 @@ static void set_ranks(dl_gpus *gpus)
     }
 }
 
-/* Plans collectives for changed workers; they may have more transfers where those of all workers
- * were folded. */
+/* Plans the collectives again for the workers now present; these plans may have more transfers than
+ * the folded ones of all workers. */
 static void make_collectives_again(dl_gpus *gpus)
 {
     dl_reduction *r = &gpus->reduction;

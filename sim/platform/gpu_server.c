@@ -1,5 +1,5 @@
-/* A synchronous parameter server tensor by tensor: ps with buckets sent as they are
- * ready, or with the keys of [exchange] for its details.
+/* A synchronous parameter server tensor by tensor: mode ps where buckets are sent as they become
+ * ready, or where [exchange] sets any of the details below.
  *
  * Tensors are the buckets, numbered from the last layer, whose gradients are ready first, to the
  * first one. A message is a tensor or a part of it on one shard: `split` divides tensors evenly
@@ -8,20 +8,20 @@
  *
  *   node sum    with node_sum: the tensor of each GPU of a node is copied to one of them, in turn
  *               over the tensors, which sums them in its memory: n reads and a write
- *   push        one message after another on each connection of a sender (a worker, or a node) to a
- *               shard, in `order`; or all at once. With copies = gpu, copy_threads messages at a
- *               time of all that a GPU sends, to any receiver, and of all between it and host
+ *   push        on each connection of a sender (a worker, or a node) to a shard, one message after
+ *               another in `order`, or all concurrently. With copies = gpu, at most copy_threads at
+ *               a time of all messages that a GPU sends to any receiver, or exchanges with host
  *               memory (MXNet's engine has two copy threads for each GPU:
  *               threaded_engine_perdevice.cc)
- *   sum         on the shard, one message after another. at_once: when all senders' have arrived,
- *               at n reads and a write, those of the update. on_arrival: each is added when it
- *               arrives (a read and a write for the first one, two reads and a write for the
+ *   sum         on the shard, one message after another. at_once: the update starts when those of
+ *               all n senders have arrived, at n reads and a write. on_arrival: each is added when
+ *               it arrives (a read and a write for the first one, two reads and a write for the
  *               others), and after the last one the update reads the sum and writes the parameters
  *   fetch       like pushes, from the shard to the sender; with node_sum then from the tensor's GPU
  *               to the others of the node. Its start and the work that waits for it: dl_fetch
  *
- * Where layers wait, the forward pass has a part for each tensor, with the same share of the pass
- * as the tensor's part of the backward pass.
+ * Where layers wait for their parameters, the forward pass has a segment for each tensor, with the
+ * same share of the pass as the tensor's segment of the backward pass.
  *
  * Frameworks: TensorFlow keeps variables whole on the servers, and each step reads them at its
  * start (round_robin or least_loaded, next_step, together: tf.train.replica_device_setter,
@@ -34,8 +34,8 @@
  * "Priority-based Parameter Propagation"; Peng et al. 2019, "A Generic Communication Scheduler").
  *
  * Copies between GPUs of a node without peer access are made by the driver through host memory;
- * with staged = alone neither GPU computes meanwhile. That nothing overlaps them is inferred from
- * MXNet's tables (scenarios/mxnet/vgg_titanx_device.ini); drivers' documents do not mention it.
+ * with staged = alone neither GPU computes meanwhile. The latter is inferred from MXNet's tables
+ * (scenarios/mxnet/vgg_titanx_device.ini); drivers' documents do not mention it.
  *
  * A slow sender cannot mix two steps: a message of the next step is pushed only after this step's
  * has come back. */
@@ -660,8 +660,8 @@ static dl_status check_messages(const dl_gpus *gpus, double *count, dl_error *er
 
 /* --- setting up ------------------------------------------------------------------------------ */
 
-/* Workers of one node are contiguous, as they have the GPUs in ascending order, unless they share
- * GPUs; then each is its own group, as without sums in nodes. */
+/* Groups the workers of each node, which are contiguous because workers have the GPUs in ascending
+ * order. Where workers share GPUs, or without node sums, each worker is a group of its own. */
 static void make_groups(dl_gpus *gpus, dl_server *s)
 {
     const bool joins = gpus->config.options->node_sum && !gpus->shared;

@@ -1,6 +1,6 @@
 /* Traffic of other jobs on the links between the nodes ([traffic] of the machine file): flows that
- * share the links with the run's, from its start until it stops, when all workers are done, or the
- * first one where none waits for others. */
+ * share the links with the run's, from the run's start until all workers are done or, where no
+ * worker waits for others, until the first one is. */
 #include "sim/platform/gpu_internal.h"
 
 #include <stdlib.h>

@@ -15,8 +15,8 @@
  * A step cut by an absence is repeated with another batch; batches beyond one a step are requested
  * when needed.
  *
- * Without loaders a worker makes each batch itself when it needs it: in its step, unless storage
- * limits it; then here, on its own thread, which sleeps during each read.
+ * Without loaders a worker makes each batch itself when it needs it: in its step or, if storage
+ * limits it, through this module on the worker's own thread, which sleeps during each read.
  *
  * Not modelled: a cache that fills.
  */
