@@ -1,5 +1,5 @@
-/* How well a sweep predicts the measurements, and how precisely that is known: errors of the points
- * beside the scatter of their repeated runs. */
+/* The errors of a sweep's predictions, and their reliability: the scatter of repeated measurements
+ * of the same point. */
 #ifndef DL_SIM_ACCURACY_H
 #define DL_SIM_ACCURACY_H
 
@@ -75,8 +75,8 @@ typedef struct dl_errors {
 void dl_errors_add(dl_errors *errors, dl_measured_use use, int rows, double error_frac,
                    double left_out_frac);
 
-/* Errors of all measured points of a sweep. Where costs were fitted to no row, each counts as left
- * out. */
+/* Errors of all measured points of a sweep. If no costs were fitted to any row, every point also
+ * counts as left out. */
 dl_errors dl_errors_of(const dl_sweep *sweep, const dl_measured *measured);
 
 /* Adds all of `more`. */

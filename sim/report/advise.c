@@ -297,8 +297,8 @@ static double worth(const dl_advised *point)
     }
 }
 
-/* Whether a point counts: within the limits, or, relaxed, beyond one that other settings may
- * meet. */
+/* Whether the point is within the limits; or, if `relaxed`, exceeds only one that other settings
+ * may still meet. */
 static bool counts(const dl_advised *point, bool relaxed)
 {
     const bool near = point->out == DL_OUT_EFFICIENCY || point->out == DL_OUT_DEADLINE ||
@@ -451,8 +451,8 @@ static dl_status climb(dl_advice_search *s, dl_error *err)
     return status;
 }
 
-/* Resets the point's settings to their simplest values as long as it keeps nearly all throughput;
- * its workers and mode too, unless keep_choice. */
+/* Resets the point's settings one by one to their simplest values while it keeps nearly all of its
+ * score; resets workers and mode too unless keep_choice. */
 static dl_status simplify(dl_advice_search *s, size_t *number, bool keep_choice, dl_error *err)
 {
     static const int order[] = {SHARDED,  COMPRESS, LAG,   BUCKET, OVERLAP, ACCUMULATE,
@@ -534,8 +534,8 @@ static void want_final(dl_advice_search *s, batch *b, size_t axis, size_t value)
     DL_APPEND(b->points, b->count, "points") = number;
 }
 
-/* Tries points that explain the best one: with each setting at its simplest, then with fewer and
- * with most workers; and the price of the limits. */
+/* Simulates points for comparison with the best one: each setting at its simplest, the next smaller
+ * number of workers, and the largest. */
 static dl_status explain_best(dl_advice_search *s, dl_error *err)
 {
     static const int simplest[] = {MODE,   WHERE,    INTERVAL,   LAG,     OVERLAP,
@@ -560,8 +560,8 @@ static dl_status explain_best(dl_advice_search *s, dl_error *err)
     return status;
 }
 
-/* Tries twice the batch, stale gradients, ten times the local steps: each beyond its own limit
- * only. */
+/* Simulates twice the batch, stale gradients, and ten times the local steps, each beyond a limit on
+ * that setting alone, and keeps those that gain. */
 static dl_status try_beyond(dl_advice_search *s, dl_error *err)
 {
     dl_advice *advice = s->advice;
@@ -719,8 +719,8 @@ static dl_status search_all(dl_advice_search *s, dl_error *err)
     return status;
 }
 
-/* The error where nothing fits: the nearest point's distance from it, and the batch with which it
- * would fit. */
+/* The error if nothing fits: how far the nearest point exceeds the memory, and the largest batch
+ * with which it fits. */
 static dl_status refuse_unfit(const dl_advice_search *s, dl_advised *nearest, dl_error *err)
 {
     const dl_point *point = &nearest->row.point;

@@ -91,10 +91,10 @@ typedef struct dl_advised {
     double usd_per_hour, hours, usd; /* of its nodes; of the whole training; NaN: not known */
     double deadline_frac;            /* fraction of draws that meet the deadline; NaN: none given */
     double score;                    /* value of the goal; higher is better */
-    /* Score of all-reduce over the score of this point, which uses a server and is ahead of the
-     * usual choice, with as many workers and on the same terms: nothing slows concurrent compute;
-     * copies between GPUs through host memory go at most at half of [shm], as those of a ring;
-     * updates and copies to buckets take no time. 0: not asked. */
+    /* For a point with a server that leads the usual choice: score of the best all-reduce with as
+     * many workers over this point's score, both without what is known for one of them only:
+     * nothing slows concurrent compute; copies between GPUs through host memory reach at most half
+     * of [shm], as in a ring; updates and copies to buckets take no time. 0: not computed. */
     double on_terms;
 } dl_advised;
 

@@ -52,18 +52,18 @@ const dl_mode *dl_advice_mode(const dl_advice *advice, const size_t *at);
 /* Samples of all workers together, 0 if they cannot be divided among the workers. */
 int64_t dl_advice_batch(const dl_advice_search *search, const size_t *at);
 
-/* Number of the point with these settings; it is new if the number equals the previous
- * point_count. */
+/* The number of the point with these settings; equal to the previous point_count if the point is
+ * new. */
 size_t dl_advice_add_point(dl_advice_search *search, const size_t *at);
 
-/* Reads the point's scenario and costs as a variant; false, with out and why of the point, where
- * that fails. */
+/* Reads the point's scenario and costs as a variant. On failure returns false and sets the point's
+ * out and why. */
 bool dl_advice_read_point(const dl_advice_search *search, dl_advised *point, dl_variant *variant);
 
 /* The goal's value at a throughput; the point has been simulated. */
 double dl_advice_score(const dl_advice *advice, const dl_advised *point, double per_s);
 
-/* Whether both have the same values of the scenario's own lists, as the machine. */
+/* Whether two points agree in the keys that the scenario itself lists, such as the machine. */
 bool dl_advice_same_rest(const dl_advice *advice, size_t a, size_t b);
 
 /* Whether the point, which ran, is all-reduce or alone. */
@@ -72,9 +72,9 @@ bool dl_advice_is_usual(const dl_advised *point);
 /* Whether a server on GPUs or hosts takes part in the point's exchange. */
 bool dl_advice_is_served(const dl_advice *advice, const dl_advised *point);
 
-/* Finds the points that differ from point `number` by all-reduce in place of its mode, and in their
- * buckets, simulating those that are new; the caller frees them, also after an error. Moves the
- * points. */
+/* Finds the points that differ from point `number` only by all-reduce as the mode and in their
+ * buckets; simulates those that are new. The caller frees *found, also after an error. Invalidates
+ * pointers to points. */
 dl_status dl_advice_allreduce(dl_advice_search *search, size_t number, size_t **found,
                               size_t *count, dl_error *err) DL_MUST_CHECK;
 

@@ -23,10 +23,10 @@ static void take_no_time(dl_costs *costs, const char *phase)
             costs->ops[i].fixed_ns.value = costs->ops[i].per_sample_ns.value = 0;
 }
 
-/* Puts a server and all-reduce on the same terms. Slowdowns of computing beside collectives are
- * left out, as those beside a server's copies are unknown; copies between GPUs through host memory
- * go as fast as those of a ring, at half of [shm]. Updates, which a server makes at its memory's
- * rate, take no time, nor do copies to buckets, which it does not need. */
+/* Makes a server and all-reduce comparable, leaving out costs that are known for one of them only.
+ * Collectives do not slow computing, as the slowdown by a server's copies is unknown; copies
+ * between GPUs through host memory reach half of [shm], as in a ring. A server's updates, made at
+ * its memory's rate, take no time, nor do copies to buckets, which it does not need. */
 static void set_terms(dl_variant *variant)
 {
     dl_gpu_options *gpu = variant->scenario.gpu;
@@ -71,8 +71,8 @@ static double score_of(const dl_advice_search *s, dl_advised *point)
     return score;
 }
 
-/* Sets on_terms of a server's point: the best of all-reduce with its settings and any buckets, and
- * of those listed with as many workers. */
+/* Sets on_terms of a server's point from the best all-reduce with its settings and any buckets, or
+ * with as many workers among the best points. */
 static dl_status set_on_terms(dl_advice_search *s, size_t number, dl_error *err)
 {
     dl_advice *advice = s->advice;
@@ -99,8 +99,8 @@ static dl_status set_on_terms(dl_advice_search *s, size_t number, dl_error *err)
 
 /* --- the choice ------------------------------------------------------------------------------- */
 
-/* Whether the point, which leads `usual`, can be told apart from it: its lead, in 97.5 % of the
- * draws too, is at least DL_ADVICE_SIMPLER_FRAC. */
+/* Whether the lead of a point over `usual` is certain: at least DL_ADVICE_SIMPLER_FRAC, also in
+ * 97.5 % of the draws, and for a server also on the same terms as all-reduce. */
 static dl_status tell_apart(dl_advice_search *s, size_t number, size_t usual, bool *apart,
                             dl_error *err)
 {

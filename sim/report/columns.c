@@ -306,8 +306,8 @@ static double target_factor_of(const dl_result *r)
                                r->row->staleness_mean);
 }
 
-/* Steps of its job, unless failures.job_steps says: those until the target, else the simulated
- * ones. */
+/* Steps of the row's job if failures.job_steps does not give them: the steps to the target, else
+ * the simulated ones. */
 static int64_t job_steps_of(const dl_result *r)
 {
     const dl_scenario *scenario = &r->variant->scenario;
@@ -582,8 +582,8 @@ static const dl_column columns[] = {
 
 /* --- for people only ------------------------------------------------------------------------- */
 
-/* A link or other resource that is busy for less than this part of the time in which workers
- * exchange and wait is no bottleneck: messages wait for one another. */
+/* A link or resource is no bottleneck if it is busy for less than this fraction of the time in
+ * which workers exchange and wait: messages then wait for one another. */
 #define BOUND_FRAC 0.5
 
 static const char *bound_by_stage(const dl_result *r, char *text, size_t bytes)
@@ -597,8 +597,8 @@ static const char *bound_by_stage(const dl_result *r, char *text, size_t bytes)
     return text;
 }
 
-/* The bottleneck of workers that wait for copies while no link is busy. Collectives inside layers
- * have the times that they take on idle links, whose loads do not include them. */
+/* The bottleneck of workers that wait for copies while no link is busy. The time of collectives
+ * inside layers is precomputed on idle links and not included in the links' load. */
 static const char *bound_by_no_link(const dl_point *point)
 {
     if (point->tensor > 1) return "tp collectives";
@@ -683,8 +683,8 @@ static dl_datum interval_of(const void *row, const dl_column *column)
     return dl_datum_owned_text(text);
 }
 
-/* A measured step may be the batch over the measured throughput, which equals a worker's step only
- * where no work is lost: none is shown where the simulation loses work. */
+/* A measured step that was derived as batch / throughput equals a worker's step only if no work is
+ * lost. So the column is empty where the simulation loses work. */
 static dl_datum measured_step_of(const void *row, const dl_column *column)
 {
     const dl_result *r = row;
@@ -696,8 +696,8 @@ static dl_datum measured_step_of(const void *row, const dl_column *column)
                                                         : r->measured->value[DL_MEASURE_STEP_S]);
 }
 
-/* Applied uploads by staleness 0, 1, ..., as means over the runs like the other counts; the bins
- * hold sums over the runs. */
+/* Counts of applied uploads by staleness 0, 1, ..., scaled from sums over the runs to means, like
+ * the other counts. */
 static dl_datum applied_by_staleness(const void *row, const dl_column *column)
 {
     const dl_run_result *mean = &((const dl_result *)row)->row->mean;
@@ -828,8 +828,8 @@ static void add_keys(dl_results *results, const dl_study *study)
     results->key_count = results->column_count;
 }
 
-/* Tokens of a sample, 0: none; and its model FLOPs: a backward pass has two matrix products for
- * each one of the forward pass, one where weights are frozen. */
+/* Tokens per sample, 0 for none, and model FLOPs per sample: the backward pass takes twice the
+ * matrix products of the forward pass, once where weights are frozen. */
 static int64_t tokens_of(const dl_variant *variant, double *model_flop)
 {
     dl_architecture network = {0};
@@ -903,8 +903,7 @@ static bool is_in_names(const char *unit)
     return dl_names_find(unit, said, DL_LENGTH(said)) >= 0;
 }
 
-/* Columns without a help of their own go into the row of the column before them, if the unit is the
- * same. */
+/* A column without help shares the table row of the column before it if the units are equal. */
 static void put_reference(FILE *out, const dl_column *rows, size_t count, int chosen)
 {
     for (size_t c = 0, next; c < count; c = next) {

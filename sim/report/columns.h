@@ -28,16 +28,16 @@ const dl_column *dl_result_column(const char *heading);
 extern const dl_column dl_generator_columns[];
 extern const size_t dl_generator_column_count;
 
-/* The side that updates of a row with generators wait for, as in column bound_side; and the answer,
- * "16 GPUs generate, 48 train, bound 1: 62.1 s an update, ...", which the caller frees. */
+/* The side that limits the updates of a row with generators, as in column bound_side; and the
+ * answer, "16 GPUs generate, 48 train, bound 1: 62.1 s an update, ...", freed by the caller. */
 const char *dl_generators_bound(const dl_row *row);
 char *dl_generators_answer(const dl_result *best, bool among_several);
 
 #define DL_BOUND_TEXT_BYTES 64
 
-/* The bound of a row that ran: the part that takes most of its time, or the link, resource or stage
- * that is busy meanwhile: "compute", "host", "input", "server", "slowest worker", "node0 gpu1 up",
- * "stage 2". Written to `text`, or borrowed from the row. */
+/* The bottleneck of a row that ran: the part that takes most of its time, or a link, resource or
+ * stage that is busy during that: "compute", "host", "input", "server", "slowest worker", "node0
+ * gpu1 up", "stage 2". Written to `text`, or borrowed from the row. */
 const char *dl_result_bound(const dl_result *result, char text[DL_BOUND_TEXT_BYTES]);
 
 /* Whether the row's job fails; a syncer goes on without a failed worker. */

@@ -24,8 +24,8 @@ static int most_on_a_node(const dl_gpu_options *gpu, int workers)
     return most;
 }
 
-/* Whether the cores that make batches have no time left. Cores that may start only when the host
- * has read the output of the forward pass have the rest of the step. */
+/* Whether the cores that make batches are busy all the time. If they start only after the host has
+ * read the output of the forward pass, only the rest of the step counts. */
 static bool cores_are_busy(const dl_variant *variant, const dl_row *row)
 {
     const dl_gpu_options *gpu = variant->scenario.gpu;
@@ -125,8 +125,8 @@ static bool input_limits_cores(int limits, const dl_variant *variant, const dl_r
     return !busy && variant->scenario.given[prefetch - dl_scenario_keys.rows];
 }
 
-/* Fraction of a worker's time spent on input, on cores less the time to fetch a ready batch; 0: too
- * little to count. */
+/* Fraction of a worker's time spent on input, on cores without the time to fetch a ready batch; 0
+ * if below DL_DECIDING_FRAC. */
 static double input_part(const dl_variant *variant, const dl_row *row)
 {
     const dl_value *take = &variant->costs.input_copy_ns;
@@ -178,8 +178,8 @@ static const char *effect_of(int limits, const dl_variant *variant, const dl_row
     return effects[limits];
 }
 
-/* Fraction of the row's time that the limit accounts for; 0: it does not apply here, NaN: it
- * applies and takes no time. */
+/* Fraction of the row's time caused by the limit; 0: the limit does not apply; NaN: it applies but
+ * takes no time. */
 static double part_of(int limits, const dl_variant *variant, const dl_row *row, const char **column)
 {
     const dl_gpu_options *gpu = variant->scenario.gpu;

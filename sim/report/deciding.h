@@ -4,8 +4,8 @@
 
 #include "sim/sweep.h"
 
-/* A default that limited some rows, and the fraction of the workers' time that it accounts for. For
- * [input] cores, loaders, prefetch and storage rates also a value given by the scenario. */
+/* A default that limited some rows, and the fraction of the workers' time spent on it. For [input]
+ * cores, loaders, prefetch and storage rates, a value given in the scenario is treated alike. */
 typedef struct dl_deciding_default {
     const dl_key *key; /* of dl_scenario_keys */
     bool given;        /* the scenario gives the value */

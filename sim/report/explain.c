@@ -31,7 +31,7 @@
 
 /* --- series ----------------------------------------------------------------------------------- */
 
-/* A sweep and, for each row, a text of the settings common to its series; NULL if it did not
+/* A sweep and, for each row, a text of the settings that its series shares; NULL if the row did not
  * run. */
 typedef struct labelled {
     const dl_study *study;
@@ -232,9 +232,8 @@ static char *sentences(const dl_explanation *x)
 
 /* --- possible gains --------------------------------------------------------------------------- */
 
-/* Possible changes: a cost known to --without, NULL: compute; whether it applies to any machine,
- * GPUs, cores or split models; and the costs (dl_cost_need) that a run must use for it to matter
- * (0: always). */
+/* Possible changes: the cost (a name of --without; NULL: compute), where it applies, and the costs
+ * (dl_cost_need) of which a run must use one for the change to matter (0: always). */
 static const struct {
     const char *cost, *what;
     enum { OF_ANY, OF_GPUS, OF_CORES, OF_SPLIT } of;
@@ -273,8 +272,8 @@ typedef struct trial {
     int64_t events; /* events of the first run */
 } trial;
 
-/* The variant's point with the costs of `set` scaled by `factor` and compute by `compute`: median
- * throughput, NaN if it cannot be run. */
+/* Median throughput of the variant's point with the time of the costs in `set` multiplied by
+ * `factor` and that of compute by `compute`; NaN if a run fails. */
 static double run_changed(trial *t, dl_variant *variant, const dl_point *point, unsigned set,
                           double factor, double compute)
 {
@@ -373,8 +372,8 @@ static size_t simulate_gains(trial *t, double now, dl_gain *gains)
     return count;
 }
 
-/* Steps of a run: the usual number, or fewer if that takes too long; and the estimated number of
- * events of the full run. */
+/* Number of steps of a run, less than usual if that would take too long; *events: estimated events
+ * of the usual run. */
 static int64_t steps_of_gains(const dl_variant *variant, const dl_row *row, double *events)
 {
     const dl_scenario *scenario = &variant->scenario;

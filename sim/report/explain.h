@@ -36,13 +36,13 @@ static inline double dl_gain_worth(const dl_gain *gain)
 /* "1.47 times", "over 100 times"; a dash for NaN. In text[bytes] or constant. */
 const char *dl_gain_text(char *text, size_t bytes, double ratio);
 
-/* Simulates row `number` of the study again with each cost at half and at none of its time, up to
- * five of the scenario's replicates of a hundred steps; the study's text and costs are read again
- * for each. Does nothing where a run has over five million events. */
+/* Simulates row `number` again with the time of each cost halved and then removed, on up to five of
+ * the scenario's replicates and a hundred steps; reads the study's text and costs anew for each. No
+ * effect if a run has more than five million events. */
 void dl_gains_simulate(dl_gains *gains, const dl_study *study, const dl_row *row, size_t number);
 
-/* The same for a row with [generators]: the sides' times, copies and the lengths' spread; and
- * sentences on where its time goes, one a line (generator_explain.c). */
+/* As above for a row with [generators]: times of both sides, copies, the spread of lengths; and
+ * sentences on where its time goes, one per line (generator_explain.c). */
 void dl_generators_gains(dl_gains *gains, const dl_variant *variant, const dl_row *row);
 void dl_generators_explain(FILE *out, const dl_variant *variant, const dl_row *row);
 
@@ -60,10 +60,10 @@ typedef struct dl_explanation {
     dl_gains gains; /* of `row` */
 } dl_explanation;
 
-/* Explains row `row`, or a chosen one if that is row_count. Rows that differ only in workers (and,
- * in weak scaling, in the batch in proportion) form a series; the chosen row is the one with most
- * workers in the series with most measured rows, or among equal ones with most workers. Release
- * with dl_explanation_free. */
+/* Explains row `row`; if that is row_count, the row with most workers of a series. Rows that differ
+ * only in workers (in weak scaling, also in a proportional batch) form a series; the one with most
+ * measured rows is chosen, of several the one with most workers. Release with
+ * dl_explanation_free. */
 void dl_explanation_find(dl_explanation *explanation, const dl_study *study, const dl_sweep *sweep,
                          const dl_measured *measured, size_t row);
 void dl_explanation_free(dl_explanation *explanation);

@@ -30,8 +30,8 @@ static void free_trial(trial *t)
     *t = (trial){0};
 }
 
-/* The row with the most answers an hour whose mean age is at most `age`; among those within 1 % of
- * it, the least stale. */
+/* The row with the highest rate of answers among those with a mean age of at most `age`; of rows
+ * within 1 % of that rate, the one with the least staleness. */
 static size_t best_of(const dl_sweep *sweep, double age)
 {
     size_t best = sweep->row_count;

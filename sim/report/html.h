@@ -10,7 +10,7 @@
 #include "common/columns.h"
 #include "common/status.h"
 
-/* Document type, head and the page's first heading; and the end of the page. */
+/* dl_html_begin: document type, head and first heading. dl_html_end: the end of the page. */
 void dl_html_begin(FILE *out, const char *title);
 void dl_html_end(FILE *out);
 
@@ -26,8 +26,8 @@ void dl_html_data(FILE *out, const char *id, const char *json);
  * missing. */
 bool dl_html_script(FILE *out, const char *name);
 
-/* A placeholder for the figures that figures.js draws from this JSON; and the call that draws them,
- * to follow all data. */
+/* dl_html_figures: a placeholder for the figures that figures.js draws from this JSON.
+ * dl_html_show: the call that draws them, to be put after all data. */
 void dl_html_figures(FILE *out, const char *json);
 void dl_html_show(FILE *out);
 
@@ -37,8 +37,8 @@ void dl_html_figure(FILE *out, const char *svg, size_t bytes, const char *alt, c
 /* A verbatim text, shown on a click on its title. */
 void dl_html_details(FILE *out, const char *title, const char *text);
 
-/* The table's columns with a heading. The first cell of a row is its heading; a mark and a remark
- * have their own column after the others; the chosen row has the class "best". */
+/* Writes the columns that have a heading. A row's first cell is its heading; mark and remark are in
+ * columns of their own at the end; the chosen row has the class "best". */
 void dl_html_table(FILE *out, const char *caption, const dl_column_table *table);
 
 #endif

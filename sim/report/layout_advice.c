@@ -131,8 +131,8 @@ typedef struct ordered {
 
 DL_ORDER(by_value, ordered, DL_COMPARE(a->value, b->value), DL_BY(layout));
 
-/* Layouts with this fate in order of their least or simulated steps, [*count]; the caller frees
- * them. */
+/* Numbers of the layouts with this fate, sorted by simulated step if they ran, else by least step;
+ * *count of them, freed by the caller. */
 static size_t *in_order(const search *s, dl_layout_fate fate, size_t *count)
 {
     ordered *all = dl_calloc(s->space.count, sizeof *all, "layouts");
@@ -150,8 +150,8 @@ static size_t *in_order(const search *s, dl_layout_fate fate, size_t *count)
     return order;
 }
 
-/* Whether both differ only in the order of the axes, the schedule or what workers share, and take
- * equally long, so that one is enough to choose from. */
+/* Whether two layouts differ at most in the order of the axes, the schedule and what workers share,
+ * and their steps by at most EQUAL_FRAC: one of them is enough to choose from. */
 static bool are_equal(const dl_layout *a, const dl_layout *b)
 {
     const dl_point *p = &a->point, *q = &b->point;
@@ -161,8 +161,8 @@ static bool are_equal(const dl_layout *a, const dl_layout *b)
            fabs(a->step_s - b->step_s) <= EQUAL_FRAC * a->step_s;
 }
 
-/* Finds layouts[most], the fastest that ran without those equal to a faster one, and how many
- * others each stands for; returns their number. */
+/* Finds the `most` fastest layouts that ran, without those equal to a faster one, whose number per
+ * layout goes to equal[]. Returns the number of layouts found. */
 static size_t find_best(const search *s, size_t *layouts, size_t *equal, size_t most)
 {
     size_t ran_count = 0, count = 0;
@@ -210,8 +210,8 @@ static bool is_in_full(const dl_layout *l)
     return l->values[DL_KEY_RECOMPUTE] != NULL && strcmp(l->values[DL_KEY_RECOMPUTE], "full") == 0;
 }
 
-/* Finds the stages of Megatron's usual layouts: the fewest that fit with each tensor size without
- * full recomputation, or with it if none does. */
+/* Finds, for each tensor size, the number of stages of Megatron's usual layouts: the fewest that
+ * fit without full recomputation; with it only if none fits otherwise. */
 static void find_megatron(search *s)
 {
     const int node = dl_machine_gpus_before(&s->space.scenario->gpu->machine, 1);
@@ -258,8 +258,8 @@ static size_t best_usual(const search *s, dl_layout_usual usual)
 
 /* --- the search ------------------------------------------------------------------------------ */
 
-/* Refines least steps at the head of the order, until those of `count` layouts are refined or no
- * other can be faster than `worst_s`. */
+/* Refines the least steps at the head of the order until the first `count` layouts are refined, or
+ * all that may be faster than worst_s. */
 static dl_status refine(search *s, size_t count, double worst_s, dl_error *err)
 {
     dl_status status = DL_OK;

@@ -18,11 +18,10 @@ typedef enum dl_layout_fate {
     DL_LAYOUT_FATES
 } dl_layout_fate;
 
-/* Layouts that the advised one is compared with: those that the scenario's layout allows
- * (dl_scenario_layout_allows); all GPUs share all parameters; or as
- * users of Megatron do, the optimizer's state divided (ZeRO 1): any tensor parallelism within a
- * node, and the fewest stages with which that fits without full recomputation; with it only where
- * none of them fits otherwise. */
+/* Layouts to compare the advised one with: those allowed by the scenario's layout
+ * (dl_scenario_layout_allows); all parameters shared by all GPUs (FSDP); or those usual with
+ * Megatron, which shard the optimizer's state (ZeRO 1): any tensor parallelism within a node, with
+ * the fewest stages that fit without full recomputation, or with it only if none fits otherwise. */
 typedef enum dl_layout_usual {
     DL_LAYOUT_GIVEN,
     DL_LAYOUT_FSDP,
@@ -45,16 +44,16 @@ typedef struct dl_layout_advice {
     bool is_uncached;               /* none fits with the allocator's cache; these fit without it */
 } dl_layout_advice;
 
-/* Simulates the layouts of all GPUs that fit, with what the allocator keeps (--fits: yes), each
- * once without noise for a step after a warm-up, in the order of their least steps, until none
- * left can be among the 20 best or max_points are simulated; these 20, and the best usual ones,
- * with noise and draws of the costs, the same for all. Layouts that differ in the order of the
- * axes, the schedule, its chunks or in what workers share, and in their steps by less than 0.5
- * %, are one of the 20: the fastest, whose row says how many others it stands for. Lists of
- * micro_batch, recompute, schedule, chunks and sharded in the scenario take the place of the
- * values tried. tp divides the GPUs of a node. `advice` must be zeroed; release it with
- * dl_layout_advice_free, also after an error. DL_ERR_USAGE for a scenario that this does not
- * search, DL_ERR_UNFIT where nothing fits, with what would; the errors of dl_sweep_run. */
+/* Simulates the layouts of all GPUs that fit with the allocator's reserve (--fits: yes), each once
+ * without noise for one step after a warm-up, in the order of their least steps, until none of the
+ * rest can be among the 20 best or max_points are simulated. Then simulates these 20 and the best
+ * usual ones with noise and draws of the costs, the same for all. Layouts whose steps differ by
+ * less than 0.5 % and which differ only in the order of axes, schedule, chunks or what workers
+ * share count as one: the fastest, whose row gives the number of the others. The scenario's lists
+ * of micro_batch, recompute, schedule, chunks and sharded replace the values tried. tp divides the
+ * GPUs of a node. `advice` must be zeroed; release it with dl_layout_advice_free, also after an
+ * error. DL_ERR_USAGE for a scenario that cannot be searched, DL_ERR_UNFIT with a remedy if nothing
+ * fits; the errors of dl_sweep_run. */
 dl_status dl_layouts_advise(dl_layout_advice *advice, const dl_study *study,
                             const dl_advice_config *config, dl_error *err) DL_MUST_CHECK;
 void dl_layout_advice_free(dl_layout_advice *advice);

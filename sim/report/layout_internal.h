@@ -57,9 +57,9 @@ typedef struct dl_layout_space {
     size_t count;
 } dl_layout_space;
 
-/* Lists all divisors of the GPUs along all axes, with all settings: the scenario's values of a
- * key, else those tried. `samples` of the whole training; NaN: not known. DL_ERR_USAGE for a
- * scenario that is not searched. Release with dl_layout_space_free, also after an error. */
+/* Lists the layouts: every division of the GPUs along the axes, with each value of the other keys
+ * (the scenario's, else those tried). `samples` of the whole training; NaN: unknown. DL_ERR_USAGE
+ * for an unsuitable scenario. Release with dl_layout_space_free, also after an error. */
 dl_status dl_layout_space_init(dl_layout_space *space, const dl_study *study, double samples,
                                dl_error *err) DL_MUST_CHECK;
 void dl_layout_space_free(dl_layout_space *space);
@@ -67,7 +67,7 @@ void dl_layout_space_free(dl_layout_space *space);
 /* Whether the scenario's layout allows this one. */
 bool dl_layout_is_given(const dl_layout_space *space, const dl_layout *layout);
 
-/* Reads the costs of a family's layouts; its `why` where they cannot be read. */
+/* Reads the costs of a family's layouts. If they cannot be read, sets the family's `why`. */
 void dl_layout_read_family(dl_layout_space *space, dl_layout_family *family);
 
 /* The scenario of one layout. It borrows all but [pipeline] from its family, and must not be

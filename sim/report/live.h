@@ -6,9 +6,9 @@
 
 #include "sim/sweep.h"
 
-/* Writes the part of a page with the controls of a study and the rows of its points, with which the
- * script compares the output of the page's simulator; without the simulator's files, or where the
- * study's files are too long, the reason instead. */
+/* Writes a page's controls for the study and the rows of its points, with which the script compares
+ * the output of the page's simulator; or the reason why not, if the simulator's files are missing
+ * or the study's files are too long. */
 void dl_live_put(FILE *out, const dl_study *study, const dl_sweep *sweep);
 
 /* Writes the page without a study, for choosing a network and a machine. DL_ERR_UNSUPPORTED without

@@ -36,8 +36,8 @@ enum {
     VALUES
 };
 
-/* The keys, settings of the run that the point must share, the source, columns for readers only,
- * the values in the order of dl_measure. */
+/* In this order: keys of a point, settings of the run that the point must share, the source,
+ * columns that are only for readers, and values in the order of dl_measure. */
 const char *const dl_measured_columns[] = {
     "cores",
     "workers",
@@ -240,8 +240,8 @@ static dl_status fits_point(const table *t, size_t row, const dl_study *study, s
     return DL_OK;
 }
 
-/* Columns that the table lacks and by which two points differ: "batch, sync", owned by the caller;
- * NULL: none. */
+/* Columns missing from the table in which two points differ: "batch, sync", freed by the caller;
+ * NULL if there are none. */
 static char *columns_between(const table *t, const dl_study *study, size_t first, size_t second)
 {
     size_t p = 0, q = 0;
@@ -424,8 +424,8 @@ static dl_status read_use(const table *t, size_t row, dl_measured_use *use, dl_e
                            text, hint);
 }
 
-/* Sets the throughput from the step or the step from the throughput, and each error, relative to
- * its value. */
+/* Computes a missing throughput from the step, or step from throughput, and a missing error from
+ * the other one, with the same relative size. */
 static void derive(double *value, double batch)
 {
     double per_s = value[DL_MEASURE_PER_S], step_s = value[DL_MEASURE_STEP_S];

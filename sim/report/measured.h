@@ -32,9 +32,9 @@
 /* The columns of measured rows, except a scenario's other swept keys; NULL at the end. */
 extern const char *const dl_measured_columns[];
 
-/* Gives columns that have another word for it, such as samples/s or mode, the name of
- * dl_measured_columns; but not those named as a swept key of the study (NULL: none). DL_ERR_DATA
- * where two columns would have one name. */
+/* Renames columns with another word for the same thing, such as samples/s or mode, to the names of
+ * dl_measured_columns, except swept keys of the study (NULL: none). DL_ERR_DATA if two columns
+ * would get the same name. */
 dl_status dl_measured_name_columns(dl_csv *csv, const dl_study *study, dl_error *err) DL_MUST_CHECK;
 
 /* Role of a measured point in the prediction. */
@@ -64,8 +64,8 @@ typedef enum dl_measure {
     DL_MEASURE_COUNT
 } dl_measure;
 
-/* Runs during which other programs and the host took more of the processors than this are left out,
- * unless fewer than a quarter of a point's runs would remain (like dlcal with traces). */
+/* Runs during which other programs and the virtual machine's host took more than this fraction of
+ * the processors are left out, unless less than a quarter of a point's runs would remain. */
 #define DL_MEASURED_DISTURBED_FRAC 0.1
 
 /* Least number of a point's runs for statistics of their scatter. */

@@ -133,8 +133,8 @@ static double computed_ns(const dl_costs *costs, const dl_point *point, double s
            dl_costs_step_ns(costs, each, "update");
 }
 
-/* Notes launches on the host, which a faster GPU does not shorten, that take longer than the GPU's
- * work. Each micro-batch is launched. */
+/* A note if launches by the host, which a faster GPU does not shorten, take longer than the GPU's
+ * work. Counts the launches of every micro-batch. */
 static void add_host(note_list *list, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -464,8 +464,8 @@ static void add_loaders(note_list *list, const dl_variant *variant)
                         file_of(costs)));
 }
 
-/* Collectives between GPUs in slots, for a machine file that does not describe the path through
- * host memory. The program's own files give what their studies need. */
+/* A note on collectives between GPUs in slots if the machine file lacks the path through host
+ * memory. Not for the program's own files, which have it where their studies need it. */
 static void add_slots(note_list *list, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -603,8 +603,8 @@ static void add_own_step(note_list *list, const dl_variant *variant)
     free(recording);
 }
 
-/* "7 AlltoAll (80.5 MB, 21.0 ms)": the collectives that a prediction of the row leaves out, or
- * includes; NULL: none. */
+/* Lists the trace's collectives that a prediction of the row leaves out (left_out) or includes: "7
+ * AlltoAll (80.5 MB, 21.0 ms)"; NULL if none. *ns: their total time. */
 static char *list_collectives(const dl_variant *variant, const dl_row *row,
                               const dl_cost_trace *trace, bool left_out, double *ns)
 {
@@ -623,8 +623,8 @@ static char *list_collectives(const dl_variant *variant, const dl_row *row,
     return list;
 }
 
-/* Reports which of the trace's collectives the row includes and leaves out, and its longest step
- * with the latter. */
+/* Notes the trace's collectives that the row includes and leaves out, and an upper bound of its
+ * step with the latter. */
 static void add_collectives(note_list *list, const dl_variant *variant, const dl_row *row)
 {
     const dl_cost_trace *trace = dl_step_collectives_trace(&variant->costs);
@@ -654,8 +654,8 @@ static void add_collectives(note_list *list, const dl_variant *variant, const dl
     free(name);
 }
 
-/* The variant's row with most workers, or the first that leaves out collectives; NULL: no row has
- * several workers. */
+/* The variant's row with most workers, preferably one that leaves out collectives; NULL if no row
+ * has several workers. */
 static const dl_row *largest_of(const dl_sweep *sweep, size_t variant)
 {
     const dl_row *largest = NULL;
@@ -671,8 +671,8 @@ static const dl_row *largest_of(const dl_sweep *sweep, size_t variant)
     return largest;
 }
 
-/* Reports measured collectives that no row's exchange has: of other numbers of ranks or nodes, or
- * not taken. Rows of split models are not judged. */
+/* A note if measured collectives match no row's exchange: other numbers of ranks or nodes, or
+ * another algorithm. Skipped if a row has split models. */
 static void add_unused_collectives(note_list *list, const dl_variant *variant,
                                    const dl_sweep *sweep, size_t number)
 {

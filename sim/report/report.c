@@ -91,8 +91,8 @@ static void write_accuracy(dl_csv_writer *writer, const dl_accuracy *accuracy)
                    accuracy->repeats_half_width_frac);
 }
 
-/* The first variant that has the key of this row: not all do, as large_bytes with a list of
- * tensors. NULL: none. */
+/* The first variant in which the key of this row is given, as a key need not apply to all variants
+ * (large_bytes with a list of tensors does not); NULL if none. */
 static const dl_scenario *first_given(const dl_study *study, size_t row)
 {
     for (size_t v = 0; v < study->variant_count; v++)

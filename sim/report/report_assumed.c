@@ -225,8 +225,8 @@ static void put_one(FILE *out, const dl_study *study, const dl_sweep *sweep,
     fprintf(out, ": %s\n", a->source);
 }
 
-/* Whether the row with most workers hardly moves within the interval, or does not depend on it. A
- * setting always matters: it may be wrong, not only inaccurate. */
+/* Whether the row with most workers hardly changes within the assumption's interval, or does not
+ * depend on it. A setting always matters: it may be wrong, not only inaccurate. */
 static bool is_of_no_matter(const dl_study *study, const dl_sweep *sweep, const dl_assumption *a)
 {
     const dl_influence *influence = influence_of(study, sweep, a);

@@ -58,8 +58,8 @@ static void view_add(view *v, const dl_column *column, int rank)
     v->table.columns = v->columns;
 }
 
-/* The value of a column that identifies the point, where all rows share it: "2 cores", "batch 128",
- * "batch 32 a worker", "allreduce", "interval 10". The caller frees it; NULL: they differ. */
+/* The common value of a column that identifies points: "2 cores", "batch 128", "batch 32 a worker",
+ * "allreduce", "interval 10", freed by the caller; NULL if rows differ in it. */
 static char *common_text(const view *v, const dl_results *results, const dl_column *column)
 {
     if (!v->folds || (results->count == 1 && results->results[0].row->error != NULL)) return NULL;
@@ -299,8 +299,8 @@ char *dl_report_answer(const dl_results *results)
 
 #define BASELINES_SHOWN 3
 
-/* "Speedup is over one worker of fsdp=2.", where it is not over one worker as the costs have it;
- * NULL. */
+/* "Speedup is over one worker of fsdp=2."; NULL if all baselines are one worker with the costs' own
+ * settings. */
 static char *speedup_line(const dl_results *results)
 {
     char *list = NULL;
@@ -427,8 +427,8 @@ static void put_deciding(FILE *out, const dl_deciding_default *all, size_t count
 
 #define ALONE_FRAC 0.97
 
-/* Where one worker with an exchange is slower than one without: the slowest such row and what takes
- * its time, of which the columns show nothing or only a part. */
+/* If one worker with an exchange is slower than one without: prints the slowest such row and the
+ * causes of its loss, which the columns show partly or not at all. */
 static void put_alone(FILE *out, const dl_study *study, const dl_sweep *sweep)
 {
     const dl_row *slowest = NULL;

@@ -276,8 +276,8 @@ static const trial *try(search *s, double key)
 
 /* --- the search ------------------------------------------------------------------------------ */
 
-/* The key's value in the scenario, if it is one, else a usual one, the smallest whole number or a
- * middle one. */
+/* The first value to try: the scenario's, else the key's default, else the smallest whole number or
+ * the geometric middle of the range. */
 static double first_value(const search *s)
 {
     const dl_key *key = s->solution->key;
@@ -321,8 +321,8 @@ static bool is_allowed(search *s, double key)
     return false;
 }
 
-/* The value of a whole-number key that is nearest to `key`, between low and high, and that the
- * scenario can have; NaN: there is none, or, with s->status, none near. */
+/* For a whole-number key: the allowed value between low and high that is nearest to `key`; NaN if
+ * there is none, or (an error, in s->status) none among the NEAR_MAX nearest. */
 static double nearest(search *s, double key, double low, double high)
 {
     if (!is_whole(s->solution->key)) return key;
@@ -360,8 +360,8 @@ static const trial *nearest_end(const search *s, double target)
     return fabs(low->found - target) < fabs(high->found - target) ? low : high;
 }
 
-/* Searches from a key that runs towards one that does not, until the target is bracketed; false at
- * the last one that runs. */
+/* Bisects between a key value that runs and one that fails until the target is bracketed; false if
+ * the last value that runs is reached before. */
 static bool approach(search *s, double target, double runs, double fails, size_t *low)
 {
     const bool whole = is_whole(s->solution->key);
@@ -377,8 +377,8 @@ static bool approach(search *s, double target, double runs, double fails, size_t
     return s->status == DL_OK;
 }
 
-/* Extends the search from the largest or least trial by growing factors until the target is
- * bracketed; false at the end of the key's range, or of the keys that run. */
+/* Extends the search upwards or downwards by growing factors until the target is bracketed; false
+ * at the end of the key's range or of the values that run. */
 static bool go(search *s, double target, bool up, size_t *low)
 {
     const dl_key *key = s->solution->key;
@@ -401,8 +401,8 @@ static bool go(search *s, double target, bool up, size_t *low)
     return false;
 }
 
-/* Finds trials around the target: from the first value in the direction in which the column comes
- * nearer, then in the other one. */
+/* Brackets the target: first in the direction in which the column approaches it, then in the other
+ * one. */
 static bool bracket(search *s, double target, size_t *low)
 {
     const dl_key *key = s->solution->key;
@@ -453,8 +453,8 @@ static bool is_stair(const search *s, double target, size_t low)
     return b->key / a->key - 1 < STAIR_KEY && fabs(b->found - a->found) > STAIR_FRAC * fabs(target);
 }
 
-/* The trial on the side of the jump where the column reaches the target. Its key is rounded away
- * from the jump to the digits that are printed, so that the printed key is on this side too. */
+/* The trial beyond a jump at which the column reaches the target. Its key is rounded away from the
+ * jump to the printed digits, so that the printed value also reaches the target. */
 static const trial *beyond_stair(search *s, size_t low)
 {
     const bool up = s->trials[low + 1].found > s->trials[low].found;

@@ -98,8 +98,8 @@ static void on_contribute(void *user, int worker, int64_t step, int64_t read, in
         DL_APPEND(t->pending, t->pending_count, "gradients") = (gradient){worker, now_ns};
 }
 
-/* Draws an update on the server's track, from its first gradient on, with an arrow from each of the
- * workers that are drawn. */
+/* Draws an update on the server's track, starting with its first gradient, and an arrow from each
+ * worker that is drawn. */
 static void put_gradients(timeline *t, int64_t now_ns)
 {
     const dl_chrome_arg args[] = {{.key = "gradients", .number = (double)t->pending_count}};
@@ -143,8 +143,8 @@ static void on_collective(void *user, const char *kind, int bucket, double bytes
     look_whether_full(t);
 }
 
-/* Draws an arrow from the pass of the previous or next stage whose output this one used; without a
- * flush that is another step's. */
+/* Draws an arrow from the pass whose output this one uses, in the previous stage (forward) or the
+ * next one; without a flush that pass may belong to another step. */
 static void follow_crossing(timeline *t, int gpu, bool forward, int micro_batch, int64_t start_ns,
                             int64_t end_ns)
 {
@@ -325,8 +325,8 @@ static double kind_of(const dl_gpu_content *content, size_t kind)
     return *(const double *)((const char *)content + kinds[kind].offset);
 }
 
-/* Leaves at most COURSE_MAX of course[count], each the fullest of its neighbours; returns their
- * number. */
+/* Thins course[count] out to at most COURSE_MAX moments, each the fullest of a group of neighbours;
+ * returns their number. */
 static size_t thin(dl_gpu_content *course, size_t count)
 {
     const size_t each = (count + COURSE_MAX - 1) / COURSE_MAX;
@@ -341,9 +341,9 @@ static size_t thin(dl_gpu_content *course, size_t count)
     return kept;
 }
 
-/* A metadata event `memory`: kB of each kind at moments[count] of a step on the fullest stage, one
- * number where it is constant, whether each moment is in a forward pass, the GPU's capacity, and
- * the fullest moment. */
+/* A metadata event `memory`: for moments[count] of a step on the fullest stage, kB of each kind
+ * (one number if constant) and whether the moment is in a forward pass; the GPU's capacity; and the
+ * fullest moment. */
 static void put_course(dl_chrome_trace *trace, const dl_gpu_memory *memory, int stage,
                        const dl_gpu_content *moments, size_t count, const char *when)
 {

@@ -21,7 +21,7 @@ typedef struct dl_view {
     size_t count;
 } dl_view;
 
-/* All rows, of generators or of layouts where they are of these. */
+/* The main table, of all rows; with the columns of generators or layouts where rows have these. */
 const dl_view *dl_view_main(const dl_results *results);
 
 /* Merges, uploads to the syncer, failures, absences. */
@@ -40,17 +40,17 @@ void dl_view_rows(dl_results *some, const dl_results *all, const dl_view *view);
  * measurement ("fitted", "unseen", ...). */
 void dl_view_html(FILE *out, const char *caption, const dl_results *all, const dl_view *view);
 
-/* Callbacks of dl_column_table: why the row did not run, its marks, a remark about it. */
+/* Callbacks of dl_column_table: the reason why the row did not run, its marks, a remark on it. */
 const char *dl_result_failure(const void *row);
 const char *dl_result_mark(const void *row);
 char *dl_result_remark(const void *row);
 
-/* The row that reaches the target first, else the one with the highest throughput; a row without
- * exchange only where there is no other; NULL: none ran. */
-/* Whether `a` ranks before `b`: with an exchange, at the target sooner, with more samples a
- * second. */
+/* Whether `a` ranks before `b`, by these criteria in order: has an exchange, reaches the target
+ * sooner, has the higher throughput. */
 bool dl_result_is_better(const dl_result *a, const dl_result *b);
 
+/* The row that reaches the target first, else the one with the highest throughput; a row without
+ * exchange only if there is no other. NULL: none ran. */
 const dl_result *dl_results_best(const dl_results *results);
 
 /* The best row in a sentence or two: "Fastest: 4 GPUs, average, interval 100: 167 samples/s (95
