@@ -3,11 +3,11 @@
  *
  *   none         1
  *   trace        level x variation, of measured factors. Level: the median of worker w's copy (w
- *                modulo the copies) in one measured run for the whole replicate, so that a core that
- *                was slow for a whole run is slow here too. Variation: blocks of DL_NOISE_BLOCK
- *                consecutive factors of that copy over the median of their own run, from any run and
- *                position (cyclic), so that neighbours stay neighbours and a rare preemption is as
- *                rare as it was in all runs
+ *                modulo the copies) in one measured run for the whole replicate, so that a core
+ *                that was slow for a whole run is slow here too. Variation: blocks of
+ *                DL_NOISE_BLOCK consecutive factors of that copy over the median of their own run,
+ *                from any run and position (cyclic), so that neighbours stay neighbours and a rare
+ *                preemption is as rare as it was in all runs
  *   lognormal    exp(zeta + s z), s^2 = ln(1 + sigma^2), zeta = -s^2 / 2
  *   gamma        shape 1 / sigma^2, scale sigma^2
  *   exponential  its coefficient of variation is 1
