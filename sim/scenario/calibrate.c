@@ -98,8 +98,8 @@ static const dl_point *with_fewest(const dl_scenario *scenario)
     return fewest;
 }
 
-/* Finds the measured point among the scenario's, or makes one like its first with the measured
- * workers and samples. */
+/* Finds the scenario's point that was measured; if it has none, makes it from the point with the
+ * fewest workers, with the measured numbers of workers and samples. */
 static dl_status find_point(const dl_scenario *scenario, const dl_calibrate *calibrate,
                             dl_point *found, dl_error *err)
 {
@@ -160,8 +160,8 @@ typedef struct search {
     dl_error *err;
 } search;
 
-/* Predicts the step with compute times scaled by `factor`, and the assumptions that follow from
- * such costs. */
+/* Predicts the step, in ns, with compute times multiplied by `factor`, and with the assumptions
+ * that result from such costs. */
 static double predict_ns(search *s, double factor)
 {
     dl_costs costs;

@@ -23,10 +23,9 @@
 dl_status dl_calibrate_read(dl_calibrate *calibrate, const dl_ini *ini,
                             dl_error *err) DL_MUST_CHECK;
 
-/* Finds the factor for the scenario and its costs, before any assumptions about these, and
- * completes *calibrate: factor, workers, batch. DL_ERR_RANGE if no factor within
- * DL_CALIBRATE_FACTOR_MAX gives the step, with the prediction at the limit; the errors of
- * dl_run. */
+/* Finds the factor for the scenario and its costs, which must not contain assumptions yet, and
+ * fills in the factor, workers and batch of *calibrate. DL_ERR_RANGE, with the prediction at the
+ * limit, if no factor within DL_CALIBRATE_FACTOR_MAX gives the step; the errors of dl_run. */
 dl_status dl_calibrate_find(const dl_scenario *scenario, const dl_costs *costs,
                             dl_calibrate *calibrate, dl_error *err) DL_MUST_CHECK;
 

@@ -195,8 +195,8 @@ static const char *given(const dl_scenario_command *command, const char *option)
 
 /* --- machines that come with the program ------------------------------------------------------ */
 
-/* The file of a machine: `text` itself, or that of the machine of this name; for a generated
- * machine (sim/scenario/machine_catalogue.h) its name. */
+/* The file of a machine: `text` if it is a path, else the program's file of that name; the name
+ * itself for a generated machine (sim/scenario/machine_catalogue.h). */
 static dl_status find_machine(const char *text, char **path, dl_error *err)
 {
     const bool is_path = strchr(text, '/') != NULL || access(text, F_OK) == 0;
@@ -442,8 +442,8 @@ static dl_status put_nodes(char **text, const char *machines, const char *worker
     return DL_OK;
 }
 
-/* Sets the batch per worker to the largest one measured in the first cost file, over all its
- * micro-batches; *has: the file names one. */
+/* Sets the batch per worker to the largest one measured in the first cost file, counted over all
+ * micro-batches; *has: whether the file has one. */
 static dl_status put_measured_batch(char **text, const char *files, bool *has, dl_error *err)
 {
     dl_costs costs = {0};
@@ -573,7 +573,7 @@ static dl_status put_parameters(char **text, const dl_scenario_command *command,
     return DL_OK;
 }
 
-/* Whether all listed cost files have costs of exchange only, and so no times of operations; false
+/* Whether all listed cost files contain costs of exchange only, without times of operations; false
  * without a list, or if a file cannot be read. */
 static bool are_exchange(const char *files, const char *folder)
 {
@@ -587,16 +587,16 @@ static bool are_exchange(const char *files, const char *folder)
     return are;
 }
 
-/* Whether the times come from a network or a rate. A cost file, which may be a pipe, is read ahead
- * only then. */
+/* Whether the step's times come from a network or a rate. Only then is a cost file, which may be a
+ * pipe, opened in advance. */
 static bool has_estimate(const char *text)
 {
     return dl_ini_text_line(text, "workload", "model") != NULL ||
            dl_ini_text_line(text, "workload", "samples_per_s") != NULL;
 }
 
-/* Sources of times: one on the command line replaces those of the file. Costs of exchange stay, or
- * come beside. */
+/* A source of times on the command line replaces those of the file. Cost files of exchange alone
+ * are no such source: they are kept, or added to the file's. */
 static void remove_other_sources(char **text, const dl_scenario_command *command,
                                  const char *folder)
 {

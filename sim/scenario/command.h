@@ -50,8 +50,8 @@ bool dl_scenario_complete(FILE *out, const char *option, const char *typed);
 
 bool dl_scenario_command_given(const dl_scenario_command *command);
 
-/* Writes another program's word for a mode and a key as both, for a search, which changes each.
- * DL_ERR_USAGE for such a word in a list. */
+/* For a search, which varies mode and key separately: replaces another program's word for a mode
+ * with a key by these two. DL_ERR_USAGE for such a word in a list. */
 dl_status dl_scenario_plain_mode(char **text, dl_error *err) DL_MUST_CHECK;
 
 /* Whether --rules is the only scenario option given. */

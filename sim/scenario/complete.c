@@ -15,8 +15,8 @@ static bool is_key(const dl_key *key, const char *section, const char *name)
     return strcmp(key->section, section) == 0 && strcmp(key->name, name) == 0;
 }
 
-/* Completes the key's value, the last one of a list, which starts after the first `kept` bytes of
- * `typed`. */
+/* Completes the key's value or, in a list, its last item; the value starts after the first `kept`
+ * bytes of `typed`. */
 static bool complete_value(FILE *out, const dl_key *key, const char *typed, size_t kept)
 {
     static const char *const no_yes[] = {"no", "yes", NULL};

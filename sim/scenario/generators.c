@@ -217,8 +217,8 @@ dl_status dl_scenario_read_generators(dl_scenario *scenario, const dl_ini *ini, 
 
 /* --- the trainer ----------------------------------------------------------------------------- */
 
-/* Tokens of a sample of the trainer's step: a packed sequence of the model's length, or, if samples
- * have no length, an answer with its prompt. */
+/* Tokens of a sample of the trainer's step: a packed sequence of the model's length or, for models
+ * without one, a prompt with its answer. */
 static double sample_tokens(const dl_scenario *scenario)
 {
     const dl_generators *g = scenario->generators;

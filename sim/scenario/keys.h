@@ -19,14 +19,14 @@ enum {
     DL_OF_NOBODY      /* read by separate code */
 };
 
-/* Which workers a key applies to, in its group; its use and its option of [sync]. */
+/* Bits of a key's `group`: the kind of workers concerned, its use, its option of [sync]. */
 #define DL_TAKE_CORES 1u /* workers on cores only */
 #define DL_TAKE_GPUS 2u  /* workers on GPUs only */
 #define DL_TAKE_USE(use) ((unsigned)(use) << 2)
 #define DL_TAKE_OPTION(option) (((unsigned)(option) + 1) << 8)
 
-/* Points that use a key of [exchange]. A file in which no point does is refused, with the reason
- * beside the condition in points.c. */
+/* The condition on points to use a key of [exchange]. A file that gives the key without such a
+ * point is refused; points.c has the conditions and the reasons. */
 typedef enum dl_key_use {
     DL_USE_ANY,
     DL_USE_BY_TENSOR,
@@ -47,7 +47,7 @@ static inline dl_key_use dl_use_of(const dl_key *key)
     return (dl_key_use)(key->group >> 2 & 63);
 }
 
-/* Limits that a default may set on results; a note names the defaults that did (sim/report). */
+/* Ways in which a default may limit results; a note names those that did (sim/report). */
 enum {
     DL_LIMITS_NOTHING,
     DL_LIMITS_MODE,           /* no exchange: an ideal speedup */
@@ -68,7 +68,7 @@ extern const dl_keys dl_scenario_keys;
 /* Other programs' words for keys of a scenario, and for choices. */
 extern const dl_word dl_scenario_words[], dl_arithmetic_words[], dl_sharded_words[];
 
-/* The row of an option of [sync] (dl_sync_option), and the option of a row, -1: none. */
+/* The key of an option of [sync] (dl_sync_option); and the option of a key, -1: none. */
 const dl_key *dl_option_key(int option);
 int dl_key_option(const dl_key *key);
 

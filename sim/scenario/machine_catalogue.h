@@ -45,8 +45,8 @@ char *dl_machine_usual(const char *gpu, int count);
 /* Whether `path` is no file, but dl_machine_open knows its last part by name. */
 bool dl_machine_is_known(const char *path);
 
-/* Whether the machine, as dl_machine_is_known, has its number of nodes in its name, which is then a
- * limit: 2xdgx_a100, 4x2xrtx3090@1gbe. */
+/* Whether the name of the machine (dl_machine_is_known) contains its number of nodes, which is then
+ * a limit: 2xdgx_a100, 4x2xrtx3090@1gbe. */
 bool dl_machine_counts_nodes(const char *path);
 
 /* The text of the machine file of a box or an instance, freed by the caller. DL_ERR_NAME for an

@@ -1,5 +1,5 @@
-/* Parts of the catalogue of machines: the tables, the files and the meaning of names
- * (machine_names.c), and the text of the machine meant (machine_text.c). */
+/* Parts of the catalogue of machines: tables, files and parsing of names (machine_names.c), and the
+ * text of the machine file (machine_text.c). */
 #ifndef DL_SIM_MACHINE_CATALOGUE_INTERNAL_H
 #define DL_SIM_MACHINE_CATALOGUE_INTERNAL_H
 

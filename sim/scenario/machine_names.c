@@ -261,8 +261,8 @@ static bool same_number(const char *typed, const char *known)
     return digits >= 3 && strlen(known) == digits + 1 && strncmp(typed, known, digits) == 0;
 }
 
-/* A number alone identifies the generation if a letter before it does not (gtx3090); "v" versus "a"
- * does. */
+/* Whether letters before a product number may mean the same series: a typing error in three or more
+ * (gtx3090) leaves the choice to the number; "v" and "a" are different series. */
 static bool same_series(const char *typed, const char *known)
 {
     if (typed[0] == '\0' || strcmp(typed, known) == 0) return true;
@@ -283,8 +283,8 @@ static bool same_numbers(const char *typed, const char *known)
     return true;
 }
 
-/* The GPU nearest to `typed`, with the same product number, so that it is of the same generation;
- * -1: none, or several series have that number. */
+/* The GPU with the same product number, so of the same generation, whose name is nearest to
+ * `typed`; -1 if there is none, or if GPUs of several series have that number. */
 static int nearest_gpu(const dl_csv *gpus, const char *typed)
 {
     const product like = product_of(without_brands(typed));
@@ -357,8 +357,8 @@ static dl_status refuse_name(const char *name, dl_error *err)
     return dl_error_set(err, DL_ERR_NAME, "'%s' is neither a file nor a machine%s", name, hint);
 }
 
-/* Refuses part `part`, at `at`, of a name with several: the nearest name is that with the nearest
- * GPU there. */
+/* Refuses `part`, which starts at byte `at` of a name with several parts, and suggests the name
+ * with the nearest GPU in its place. */
 static dl_status refuse_part(const dl_machine_tables *t, const char *name, size_t at,
                              const char *part, dl_error *err)
 {
@@ -452,8 +452,8 @@ static dl_status understand_network(const char *name, const char *network, dl_wa
                         name, PORTS_MAX);
 }
 
-/* "2xrtx3090", "2xrtx3090@1gbe", "4x2xrtx3090@1gbe": boxes of one kind, which a network makes
- * nodes; `text` is at `at` in the whole name. */
+/* Parses "2xrtx3090", "2xrtx3090@1gbe", "4x2xrtx3090@1gbe": equal boxes, which are nodes if a
+ * network is given. `text` starts at byte `at` of the whole name. */
 static dl_status understand_boxes(const dl_machine_tables *t, const char *name, size_t at,
                                   const char *text, dl_wanted_nodes *w, dl_error *err)
 {

@@ -11,8 +11,8 @@
 
 #define GPUS_OF_A_SOCKET 4
 
-/* NVLink bridges: the fraction of the data sheet's rate reached by all-reduces of two GPUs; copies
- * reach all but 6 %. */
+/* NVLink bridges: fraction of the data sheet's rate reached by all-reduces of two GPUs, with its
+ * bounds; copies reach 94 %. */
 #define BRIDGE_FRAC 0.5
 #define BRIDGE_LOW 0.38
 #define BRIDGE_HIGH 0.94
@@ -65,8 +65,8 @@ static const char *fabric_of(const dl_machine_tables *t, const dl_wanted_nodes *
                                 : dl_machine_cell(&t->gpus, (size_t)kind->parts[0].gpu, "fabric");
 }
 
-/* Whether an NVSwitch connects the GPUs of each node, so that NCCL's choice among its algorithms is
- * known; elsewhere the fastest is used. */
+/* Whether an NVSwitch connects the GPUs of every node: NCCL's choice of algorithm is known only for
+ * these; for other machines the fastest algorithm is assumed. */
 static bool has_nvswitches(const dl_machine_tables *t, const dl_wanted_machine *w)
 {
     for (int k = 0; k < w->kind_count; k++) {
@@ -99,8 +99,8 @@ static void free_links(writer *to)
     }
 }
 
-/* Writes a link, after `note`, and returns its name; reuses an earlier kind's link of equal text.
- * Takes ownership of `text`. */
+/* Writes a link, preceded by `note`, unless an earlier kind of node has a link of equal text;
+ * returns the link's name. Takes ownership of `text`. */
 static const char *write_link(writer *to, const char *name, const char *note, char *text)
 {
     const long number = to->kind - to->w->kinds + 1;
@@ -117,8 +117,8 @@ static const char *write_link(writer *to, const char *name, const char *note, ch
     return link->name;
 }
 
-/* Rates reached by links to an NVSwitch of a given data sheet rate, and of its sums (NVLS, from the
- * third generation on). */
+/* Rates reached by links to an NVSwitch, by their rate in the data sheet, and by its in-network
+ * sums (NVLS, from the third generation on). */
 typedef struct fabric_rates {
     double gb_per_s;
     const char *rates, *sums;
@@ -192,8 +192,8 @@ static void write_bridges(writer *to)
     }
 }
 
-/* Copies go directly between GPUs only if the GPUs of all parts allow it, and on instances only
- * over NVLink. */
+/* Copies go directly between GPUs only if the GPUs of every part of the box can do so, and on
+ * instances only over NVLink. */
 static const char *peer_of(const writer *to)
 {
     const dl_wanted_nodes *kind = to->kind;
@@ -204,10 +204,10 @@ static const char *peer_of(const writer *to)
     return dl_machine_cell(&to->t->gpus, (size_t)kind->parts[0].gpu, "peer");
 }
 
-/* Collectives between GPUs in slots of the processors go through host memory, whether or not copies
- * may go directly: NCCL allows direct ones only below a PCIe switch or, for two GPUs, on AMD's
- * processors (ncclTopoCheckP2p in src/graph/paths.cc at 7aa1c46f). AMD's libraries do not go
- * through host memory. */
+/* Collectives between GPUs in different slots go through host memory even if copies may go
+ * directly: NCCL uses direct access only below a PCIe switch or, for two GPUs, on AMD processors
+ * (ncclTopoCheckP2p in src/graph/paths.cc at 7aa1c46f). AMD's own library does not go through host
+ * memory. */
 static void write_shm(const writer *to, const dl_machine_bus *bus)
 {
     const dl_wanted_nodes *kind = to->kind;
@@ -504,8 +504,8 @@ static const char *place_name(const dl_node_kind *n, int place, char text[64])
     return text;
 }
 
-/* Replaces the ports of a file's nodes: each new port takes the place of one in the file; if the
- * file has none, it is on a socket, with the first GPU's link. */
+/* Replaces the ports of a file's nodes. New ports are spread over the places of the file's ports
+ * or, if it has none, over the sockets, with the first GPU's link. */
 static void write_file_ports(writer *to, const dl_machine *m)
 {
     char place[64];

@@ -541,8 +541,8 @@ static dl_status add_point(dl_scenario *scenario, const dl_ini *ini, const dl_sw
     return DL_OK;
 }
 
-/* Sets the number of micro-batches of the given samples in the point's batch; 1 where they do
- * not divide it, which check_batch finds. */
+/* Sets the number of micro-batches of the given size, rounded down: check_batch refuses a size that
+ * does not divide the batch. Unchanged if the number is out of range. */
 static void count_micro_batches(const dl_scenario *scenario, dl_point *point)
 {
     const dl_scenario_pipeline *pipeline = scenario->pipeline;

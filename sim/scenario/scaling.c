@@ -161,8 +161,9 @@ static dl_status scale_from(const dl_machine *file, const dl_scenario *scenario,
     return DL_OK;
 }
 
-/* Whether a GPU is that of the costs: one of matching name whose rates are those of the most
- * specific known matching name ("A100-SXM4-80GB" is an a100 of 40 GB by name, not by its rates). */
+/* Whether a GPU of the machine is the one that the costs were measured on: its name matches the
+ * device, and if a more specific known name matches too, the rates are equal ("A100-SXM4-80GB"
+ * matches the name of the a100 of 40 GB, but not its rates). */
 static bool is_own(const dl_gpu_model *gpu, const char *device, const dl_gpu_model *known)
 {
     if (!dl_device_is_gpu(device, gpu->name)) return false;
@@ -187,8 +188,8 @@ static void scale_known(const dl_gpu_model *to, dl_costs *costs, const dl_gpu_mo
     }
 }
 
-/* The GPU that the costs name: one of the machine's models, else a known one (without a name:
- * none). */
+/* The GPU named by the costs: a model of the machine, else the known GPU, whose name is NULL if
+ * there is none. */
 static const dl_gpu_model *named(const dl_machine *m, const dl_costs *costs,
                                  const dl_gpu_model *known)
 {
@@ -208,8 +209,8 @@ static bool is_processor(const char *device)
     return false;
 }
 
-/* Scales to the first GPU, from the one that the device names. *source: the costs' GPU, or the one
- * they count as. */
+/* Scales from the GPU that the costs' device names to the machine's first GPU. *source: the GPU of
+ * the costs, or the one for which they are taken. */
 static dl_status scale_by_name(const dl_scenario *scenario, dl_costs *costs, dl_scaling *scaling,
                                const dl_gpu_model *known, const dl_gpu_model **source,
                                dl_error *err)

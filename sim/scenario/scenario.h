@@ -179,28 +179,28 @@ bool dl_scenario_is_collective(const dl_scenario *scenario, const dl_point *poin
 /* Number of fragments of the parameters, averaged in sequence. */
 int dl_scenario_fragments(const dl_scenario *scenario, const dl_point *point);
 
-/* The layout of workers of one GPU, in a spelling that no user writes: --advise layout replaces
- * it. */
+/* The layout of workers with one GPU each, spelled as no user would, so that --advise layout can
+ * replace it. */
 #define DL_LAYOUT_ALONE "pp=1,tp=1"
 
-/* The exchange of the point's workers in a step; on cores only its delay and message. */
+/* The plan of the point's exchange in a step; on cores only its lag and message are set. */
 dl_exchange_plan dl_scenario_exchange(const dl_scenario *scenario, const dl_point *point);
 
-/* GPUs of a worker in the largest of these layouts (text as in a file), and of all its workers. As
- * this is called before the scenario is read, invalid parts count as 1. */
+/* GPUs of one worker in the largest of these layouts (text as in a file); *all: of all its workers.
+ * Invalid parts count as 1, as they are reported only when the scenario is read. */
 int64_t dl_scenario_layout_gpus(const char *layouts, int64_t *all);
 
-/* Whether one of these layouts (text as in a file) gives only sizes that the point's axes, in
- * `order` [DL_AXES], have: tp=8 allows all with tp = 8. */
+/* Whether one of these layouts (text as in a file) agrees with the point's axes, in `order`
+ * [DL_AXES], in all sizes that it gives: "tp=8" allows every point with tp = 8. */
 bool dl_scenario_layout_allows(const char *layouts, const dl_point *point, const dl_axis *order);
 
-/* The state that is sharded: among the workers, or else among the GPUs of each. */
+/* Kind of state that is sharded among the workers, else among the GPUs of each worker. */
 dl_sharded dl_scenario_sharded(const dl_scenario *scenario);
 
 /* Factor of each worker, [workers]. */
 void dl_scenario_slow(const dl_scenario *scenario, int workers, double *slow);
 
-/* The name of the point's mode for people and files: as the scenario says it. */
+/* Name of the point's mode in output: the word that the scenario uses. */
 const char *dl_point_mode(const dl_point *point);
 
 /* Whether each worker of the point is several GPUs; GPUs of the point: workers x ranks, or fewer if

@@ -22,8 +22,8 @@ typedef struct dl_sweep_lists {
 typedef dl_status (*dl_sweep_item_fn)(const char *text, const dl_key *key, double *value,
                                       dl_error *err);
 
-/* Reads the key as a list without repetitions. Where the file lacks it, the list is the `fallback`,
- * or DL_ERR_DATA if that is NULL. */
+/* Reads the key as a list without repetitions. If the file lacks the key, the list is *fallback;
+ * DL_ERR_DATA if that is NULL. */
 dl_status dl_sweep_list_read(dl_sweep_list *list, const dl_ini *ini, const dl_key *key,
                              dl_sweep_item_fn item, const double *fallback,
                              dl_error *err) DL_MUST_CHECK;
@@ -34,19 +34,19 @@ dl_status dl_sweep_number(const char *text, const dl_key *key, double *value,
 
 void dl_sweep_lists_free(dl_sweep_lists *lists);
 
-/* Reads the network of [workload] model with its adapters, and checks that it exists and is given
- * instead of costs; without the key there is none. */
+/* Reads the network of [workload] model, which may be absent, with its adapters. Refuses unknown
+ * networks, and costs beside it. */
 dl_status dl_scenario_read_model(dl_scenario *scenario, const dl_ini *ini,
                                  dl_error *err) DL_MUST_CHECK;
 
-/* Stands for all GPUs as workers, until the machine is read. */
+/* Placeholder until the machine is read: as many workers as GPUs. */
 #define DL_WORKERS_ALL 0
 
-/* Stands for as many cores as the point has workers. */
+/* Placeholder: as many cores as the point has workers. */
 #define DL_CORES_AS_WORKERS (-2)
 
-/* Reads [machine], and [exchange] of GPUs, with the lists of cores and workers; for workers from
- * [machine] placement or layout the list is a preliminary 1. */
+/* Reads [machine], [exchange] of GPUs, and the lists of cores and workers; if workers come from
+ * [machine] placement or layout, their list is provisionally 1. */
 dl_status dl_scenario_read_workers(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *lists,
                                    dl_error *err) DL_MUST_CHECK;
 
@@ -55,8 +55,8 @@ dl_status dl_scenario_read_workers(dl_scenario *scenario, const dl_ini *ini, dl_
 dl_status dl_scenario_read_generators(dl_scenario *scenario, const dl_ini *ini,
                                       dl_error *err) DL_MUST_CHECK;
 
-/* Sets points of the trainer beside [generators]: its GPUs, and as many micro-batches as an
- * update's tokens fill. To be called after all else that gives points. */
+/* Turns points into those of the trainer beside [generators]: with its GPUs, and as many
+ * micro-batches as the tokens of an update fill. To be called after all other readers of points. */
 dl_status dl_scenario_take_trainer(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *all,
                                    dl_error *err) DL_MUST_CHECK;
 
@@ -75,7 +75,8 @@ dl_status dl_scenario_read_sync(dl_scenario *scenario, const dl_ini *ini, dl_swe
 /* The axes, "tp=", that the last one of a layout may become (dl_complete_word). */
 void dl_scenario_layout_complete(FILE *out, const char *typed, size_t kept);
 
-/* The layout's value of the key sharded, or stages; NULL: none. */
+/* Value that [machine] layout implies for `key`: "parameters" for sharded if it has fsdp, "2" for
+ * stages, as some layout of the list may have stages; else NULL. */
 const char *dl_scenario_layout_says(const dl_ini *ini, const char *key);
 
 /* Reads a list of numbers of the key's range and dimension; the caller frees *values, also after an
@@ -91,10 +92,10 @@ int dl_layout_ranks(const dl_scenario_pipeline *split);
 dl_status dl_scenario_read_layout(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *lists,
                                   dl_error *err) DL_MUST_CHECK;
 
-/* The message on another program's word for a key without a counterpart here; NULL: none. */
+/* An explanation of another program's word for a key without a counterpart here; NULL: none. */
 const char *dl_scenario_word_says(const char *word);
 
-/* Another program's word for a mode with a key, as [sync] mode may be; NULL: it is none. */
+/* Another program's word for a mode and the value of a key, allowed in [sync] mode; NULL: none. */
 typedef struct dl_mode_shorthand {
     const char *word, *mode, *section, *key, *value;
 } dl_mode_shorthand;

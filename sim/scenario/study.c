@@ -18,8 +18,8 @@ static const dl_key *key_of(const dl_ini_entry *entry)
     return dl_keys_find(&dl_scenario_keys, entry->section, entry->key);
 }
 
-/* Separator of the values of a list that makes variants; '\0': it makes points, or is a text.
- * Unknown keys are refused when the variant is read. */
+/* Separator of the values in a list that makes variants; '\0' if the key's list makes points or its
+ * value is text. Unknown keys are refused later, by the reader of the variant. */
 static char separator_of(const dl_ini_entry *entry)
 {
     const dl_key *key = key_of(entry);
@@ -178,8 +178,8 @@ static bool is_for_part(const dl_study *study, size_t part, int option)
     return true;
 }
 
-/* The value that a word in the list of modes gives to a key: the variant's own word, else, where
- * another one gives it, the key's default; NULL: no word gives it. */
+/* Value of a key given by a word in the list of modes: that of the variant's own word, else the
+ * key's default if another word of the list gives the key; NULL if no word does. */
 static const char *given_by_mode(const dl_study *study, const dl_variant *variant,
                                  const dl_key *row, const char *name)
 {
@@ -245,8 +245,8 @@ static dl_ini plain_file(const dl_study *study, const dl_variant *variant, const
     return plain;
 }
 
-/* Sets the variant's values; the last key changes fastest. False for a variant that repeats another
- * one, with other than the first value of a key that does not apply in it. */
+/* Sets the variant's values; the last key changes fastest. False if a key that does not apply in
+ * the variant has another than its first value, as the variant then repeats another one. */
 static bool set_values(const dl_study *study, dl_variant *variant, size_t number)
 {
     for (size_t k = study->key_count; k-- > 0; number /= study->keys[k].count)

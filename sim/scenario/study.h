@@ -71,13 +71,13 @@ const dl_swept_key *dl_study_swept(const dl_study *study, const char *section, c
 /* Whether its points take their number of micro-batches from its costs. */
 bool dl_variant_accumulates_by_costs(const dl_variant *variant);
 
-/* Whether the variant's exchange overlaps the backward pass because of its costs; and whether
- * these, estimated or made from one number, only assume it. */
+/* Whether the costs make the variant's exchange overlap the backward pass; and whether that is only
+ * an assumption of costs that were estimated or made from one number. */
 bool dl_variant_overlaps_by_costs(const dl_variant *variant);
 bool dl_variant_assumes_overlap(const dl_variant *variant);
 
-/* Whether its workers make a batch, launch a step and wait for its end in sequence, as in the cost
- * file's program. */
+/* Whether the variant's workers make a batch, launch a step and wait for its end in sequence, as
+ * the program of the cost file did. */
 bool dl_variant_waits_by_costs(const dl_variant *variant);
 
 /* Uncertainty of compute, as the logarithm of a factor either way, because it was scaled from

@@ -67,8 +67,8 @@ static dl_status take_costs(const dl_scenario *scenario, dl_costs *costs, dl_err
     return dl_costs_add_exchange(costs, scenario->costs_path, err);
 }
 
-/* Costs of layers are for a given number of GPUs that divide them: times of whole layers cannot be
- * divided. */
+/* Costs of layers hold for one number of GPUs that divide them: times of whole layers cannot be
+ * converted to times of parts. */
 static dl_status check_axis(const dl_costs *costs, const char *axis, const char *divided,
                             const char *key, int64_t ranks, int wanted, dl_error *err)
 {
@@ -210,8 +210,8 @@ static void keep_factor(dl_study *study)
                     dl_format_double(number, calibrated->factor));
 }
 
-/* Assumes settings that the scenario leaves open; defaults of costs that the points need and the
- * costs lack; the machine's bounds. */
+/* Assumes settings that the scenario leaves open, defaults of costs that points need and the costs
+ * lack, and bounds of the machine's values. */
 static void assume(dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;

@@ -61,8 +61,8 @@ bool dl_variant_assumes_overlap(const dl_variant *variant)
            dl_scenario_sharded(scenario) != DL_SHARDED_PARAMETERS;
 }
 
-/* Sets averages to host memory if the costs have averaging there, as in dlprof train, or the
- * scenario gives a server's threads or shards. */
+/* Places averages in host memory if the costs contain averaging there, as those of dlprof train do,
+ * or if the scenario gives a server's threads or shards. */
 static void take_place(dl_variant *variant)
 {
     dl_scenario *scenario = &variant->scenario;
@@ -73,7 +73,7 @@ static void take_place(dl_variant *variant)
         scenario->gpu->where = DL_WHERE_CPU;
 }
 
-/* Sets a step's parts in sequence as in the program of the costs, if the scenario leaves it
+/* Runs the parts of a step in sequence if the program of the costs did and the scenario leaves it
  * open. */
 static void take_turns(dl_variant *variant)
 {
@@ -110,8 +110,8 @@ static bool exchanges_late(const dl_point *point)
     return split.stages > 1 || split.shards > 1;
 }
 
-/* Sets overlap as in the program of the costs, if the scenario leaves it open. It excludes lagging
- * exchange. */
+/* Takes overlap from the program of the costs if the scenario leaves it open. A lag excludes
+ * overlap. */
 static void take_overlap(dl_variant *variant)
 {
     dl_scenario *scenario = &variant->scenario;
@@ -127,8 +127,8 @@ static void take_overlap(dl_variant *variant)
     if (goes) scenario->gpu->overlap = true;
 }
 
-/* Cost files of processes contain times of their all-reduces or round trips, or are of a program
- * that would exchange like that. */
+/* Workers on cores are processes if the cost file has times of their all-reduces or round trips, or
+ * comes from a program that would exchange in that way. */
 static void choose_processes(dl_scenario *scenario, const dl_costs *costs)
 {
     if (scenario->processes != DL_PROCESSES_AUTO) return;
@@ -137,8 +137,8 @@ static void choose_processes(dl_scenario *scenario, const dl_costs *costs)
     scenario->processes = are ? DL_PROCESSES_YES : DL_PROCESSES_NO;
 }
 
-/* Sets the number of micro-batches of the program of the costs, if the scenario leaves it open.
- * Stages use the pipeline's; gathered parameters exclude several. */
+/* Takes the number of micro-batches from the program of the costs if the scenario leaves it open.
+ * Stages use that of the pipeline; gathered parameters allow only one. */
 static dl_status take_accumulation(dl_variant *variant, dl_error *err)
 {
     dl_scenario *scenario = &variant->scenario;
@@ -314,8 +314,8 @@ static void assume_overlap(dl_variant *variant)
     }
 }
 
-/* The arithmetic of programs without the setting that the default needs: PyTorch without autocast
- * multiplies in fp32; with it, convolutions are in fp16. */
+/* The other arithmetic in which a program without the needed setting computes: PyTorch without
+ * autocast multiplies in fp32, convolutions in fp16 with it. */
 static dl_arithmetic other_arithmetic(dl_arithmetic usual)
 {
     return usual == DL_BF16 ? DL_FP32 : DL_FP16;

@@ -167,8 +167,8 @@ static void lessen_copies(dl_scenario *scenario, dl_costs *costs, double factor)
     if (scenario->gpu != NULL) dl_gpu_options_scale_copies(scenario->gpu, factor);
 }
 
-/* Weakens the slowdown of the costs, and that of a machine whose collectives go through host
- * memory: assumed (and then in the costs too), or given in its file. */
+/* Reduces the slowdown by overlap in the costs, and that of machines whose collectives go through
+ * host memory: in the costs if it was assumed, else in the machine. */
 static void weaken_overlap(dl_scenario *scenario, dl_costs *costs, double factor)
 {
     bool assumed = false;

@@ -150,8 +150,7 @@ static dl_status read_algorithm(dl_gpu_options *gpu, const dl_ini *ini, dl_error
     return status == DL_OK ? DL_OK : dl_ini_error(ini, entry, status, err, "%s", inner.text);
 }
 
-/* More workers than GPUs are allowed only on GPUs listed in [machine] gpus, so never by
- * accident. */
+/* Several workers may share a GPU only if [machine] gpus lists the GPUs, so never by accident. */
 static dl_status check_workers(const dl_gpu_options *gpu, const dl_ini *ini,
                                const dl_sweep_list *workers, dl_error *err)
 {
