@@ -51,15 +51,35 @@ static void init_sharing(dl_gpus *gpus)
         gpus->share[k] = 1 / (k * dl_sharing(gpus->config.team->costs, k));
 }
 
+/* Part of the rate of a ring inside the node of a and b that a ring over nodes has there: that of the
+ * node's ports. Through host memory a GPU sends and receives at one rate for both. */
+static double share_inside(const dl_links *links, dl_place a, dl_place b)
+{
+    const dl_node_links *node = dl_links_node(links, a.node);
+    double ports_per_s = 0;
+    dl_route route;
+    for (int i = 0; i < node->kind->nic_count; i++)
+        ports_per_s += node->capacity[node->port[i].up];
+    dl_links_route_collective(links, a, b, false, &route);
+    const double inside_per_s =
+        dl_links_route_rate(links, &route) / (dl_links_by_shm(links, a, b) ? 2 : 1);
+    return fmin(1, ports_per_s / inside_per_s);
+}
+
 double dl_gpus_slowdown(const dl_gpu_options *options, const dl_workload *workload,
                         const dl_place *places, int count, int stride)
 {
-    const int node = places[0].node;
-    const dl_quantity *own = &dl_machine_node(&options->machine, node)->overlap_slowdown;
-    bool inside = own->known;
-    for (int i = 1; i < count && inside; i++)
-        inside = places[i * stride].node == node;
-    return inside ? fmax(workload->overlap_slowdown, own->value) : workload->overlap_slowdown;
+    const dl_quantity *own = &dl_machine_node(&options->machine, places[0].node)->overlap_slowdown;
+    int beside = 0;
+    bool inside = true;
+    for (int i = 1; i < count; i++) {
+        const bool same = places[i * stride].node == places[0].node;
+        if (same && beside == 0) beside = i * stride;
+        inside &= same;
+    }
+    if (!own->known || beside == 0) return workload->overlap_slowdown;
+    const double share = inside ? 1 : share_inside(&options->links, places[0], places[beside]);
+    return fmax(workload->overlap_slowdown, 1 / (1 - (1 - 1 / own->value) * share));
 }
 
 dl_status dl_gpus_create(dl_gpus **made, const dl_gpus_config *config, dl_error *err)

@@ -357,8 +357,9 @@ double dl_gpus_moved_bytes(const dl_gpus *gpus);
 const double *dl_gpus_sent_bytes(const dl_gpus *gpus);
 
 /* Slowdown of computing during collectives of the GPUs places[0], places[stride], ...: that of the
- * costs, or the machine's if it is larger and they are inside a node. Collectives between nodes
- * load GPUs and host memory less. */
+ * costs, or the machine's if it is larger and some of them share a node. A collective over several
+ * nodes is limited by their ports and takes longer, so it takes as much computing per byte as one
+ * inside the node, spread over a longer time. */
 double dl_gpus_slowdown(const dl_gpu_options *options, const dl_workload *workload,
                         const dl_place *places, int count, int stride);
 

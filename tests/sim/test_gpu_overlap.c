@@ -99,6 +99,30 @@ static void a_machine_slows_computing(void **state)
     dl_run_result_free(&r);
 }
 
+/* A ring over two GPUs on each of two nodes has the rate of a port, 1 GB/s, where one inside a node has
+ * 10 GB/s: it takes a tenth of the computing that such a ring takes at 11 times slower, 1 / 11 of it. */
+static void a_machine_slows_less_between_nodes(void **state)
+{
+    (void)state;
+    static const char *const machines[] = {FIXTURE_GPUS,
+                                           FIXTURE_GPUS "[overlap]\ninside_slowdown = 11\n"};
+    static const char rest[] = "[sync]\nmode = allreduce\n[exchange]\nalgorithm = ring\n"
+                               "overlap = yes\nbucket_bytes = 100000\n";
+    static const char costs[] =
+        "[costs]\nschema = 1\nparameter_bytes = 200000\n" FIXTURE_PASSES FIXTURE_UPDATE
+        "[overlap]\nslowdown = 1\n" FIXTURE_FREE_DISPATCH;
+    double step_ns[2];
+    for (int i = 0; i < 2; i++) {
+        dl_run_result r =
+            fixture_run_machine(machines[i], costs, "gpus = 0, 1, 4, 5\n", 4, 20, rest);
+        step_ns[i] = 1e9 * r.step_p50_s;
+        dl_run_result_free(&r);
+    }
+    const double c = step_ns[0] - FORWARD_NS - BACKWARD_NS - UPDATE_NS;
+    assert_true(c > 100e3 && c < BACKWARD_NS / 2);
+    assert_near(step_ns[1], step_ns[0] + c / 11, 1e-5);
+}
+
 /* Also between the buckets: from the start of the first, the backward pass's second half runs
  * slowly. */
 static void exchange_slows_computing_throughout(void **state)
@@ -276,6 +300,7 @@ int main(void)
         cmocka_unit_test(runs_without_end_are_refused),
         cmocka_unit_test(collectives_slow_computing),
         cmocka_unit_test(a_machine_slows_computing),
+        cmocka_unit_test(a_machine_slows_less_between_nodes),
         cmocka_unit_test(exchange_slows_computing_throughout),
         cmocka_unit_test(buckets_start_when_the_costs_say),
         cmocka_unit_test(tensors_of_a_layer_are_ready_together),
