@@ -28,7 +28,7 @@
  *                                        equal parts, all-gather in each node
  *   two_level     all-reduce             of k groups of m ranks that have equal values: rings of k
  *                                        over equal parts, all-gather in each group: 2 (k-1)
- *                                        (a + S / (n B)) + (m-1) (a + S / (m B)); m rings at once
+ *                                        (a + S / (n B)) + (m-1) (a + S / (m B)); m rings together
  *                                        between the groups
  *   pairwise      all-to-all             (n-1) (a + S / (n B))
  *   nvls          all-reduce             2 a + S/B (1 + 1/n) + p/B (1 - 1/n)   sums made by the

@@ -3,28 +3,28 @@
  *   [collective allreduce 8]        ; kind (dl_collective_kind_names) and ranks
  *   nodes = 1                       ; that these ranks are on; may be left out: any
  *   bytes_0 = 35000 +- 100, n = 19, fitted         ; ns; sizes as in collective.h, ascending
- *   bytes_524288 = 60300 +- 900, n = 19, fitted    ; in between linear in the size, beyond the last
- *   bytes_8589934592 = 6.4e7, n = 7, fitted        ; two as between them, below the first as there
+ *   bytes_524288 = 60300 +- 900, n = 19, fitted    ; linear between sizes and beyond the last two,
+ *   bytes_8589934592 = 6.4e7, n = 7, fitted        ; constant below the first
  *
  * Such a time includes the library's choice of algorithm on the measured machine, so it replaces
  * the modelled transfers where a scenario leaves the algorithm open (`auto`) and the numbers of
  * ranks and nodes match. It is the time of the collective alone: it and other transfers do not slow
  * each other down; links' loads do not include it.
  *
- * Processes on cores have five kinds more:
+ * Processes on cores have five more kinds:
  *
  *   [allreduce_pair 4]              ; ranks
  *   bytes_65536 = 640000 +- 9000, n = 9, fitted
  *
- * and so on: a pair is two all-reduces in flight together, of that many bytes in all;
- * [allreduce_beside RANKS] one in flight while all ranks compute; [allreduce_late RANKS] one whose
- * last rank arrives long after the others, timed from that arrival; [roundtrip CALLERS] a call of a
- * parameter server that sends that many bytes and gets as many back, less the server's update;
- * [pushpull RANKS] a push to a synchronous server, which updates when all ranks have pushed, and
- * the pull after that, with the update. All times of processes are the time that an exchange adds
- * to a step of that many workers, which compute concurrently between exchanges: they include the
- * computing time lost to communication threads, and waits for a core. The system's placement of
- * these threads differs from one start of the processes to the next and then persists; with
+ * is two all-reduces in flight together, of that many bytes in all; [allreduce_beside RANKS] one in
+ * flight while all ranks compute; [allreduce_late RANKS] one whose last rank arrives long after the
+ * others, timed from that arrival; [roundtrip CALLERS] a call of a parameter server that sends that
+ * many bytes and gets as many back, less the server's update; [pushpull RANKS] a push to a
+ * synchronous server, which updates when all ranks have pushed, and the pull after that, with the
+ * update. All times of processes are the time that an exchange adds to a step of that many workers,
+ * which compute concurrently between exchanges: they include the computing time lost to
+ * communication threads, and waits for a core. The system's placement of these threads differs from
+ * one start of the processes to the next and then persists; with
  *
  *   starts = 0.93, 1.04, 1.02       ; in the order of the starts, the same for all sections
  *

@@ -85,8 +85,8 @@ static int crossings(const dl_fold *fold, const dl_route *route, int in)
     return times;
 }
 
-/* Whether the routes of a kind load each link of a class equally, as the first one does. After
- * unite_routes they cross links of the same classes. */
+/* Whether each route of a kind crosses the links of a class as often as the first route, and all of
+ * them together cross each link of a class equally often. unite_routes has made the classes. */
 static bool are_exact(const dl_fold *fold, const dl_route *routes, int *times)
 {
     const dl_route *first = &routes[0];

@@ -27,9 +27,9 @@ typedef struct dl_fold {
     int *members; /* [per_node] the next link of the class, -1 = end */
 } dl_fold;
 
-/* The fold of lines whose edges have the routes routes[kinds * lines], grouped by kind; each stands
- * for those of all pairs of nodes. NULL if it would not be exact, or if the nodes differ. Owned by
- * the caller. */
+/* The fold of lines whose edges have the routes routes[kinds * lines], grouped by kind; each route
+ * represents those between all pairs of nodes. NULL if the fold would not be exact, or if the nodes
+ * differ. Owned by the caller. */
 dl_fold *dl_fold_make(const dl_links *links, const dl_route *routes, int kinds, int lines);
 void dl_fold_free(dl_fold *fold); /* NULL is fine */
 

@@ -14,9 +14,9 @@ const char *const dl_nccl_protocol_names[DL_NCCL_PROTOCOLS] = {"ll", "ll128", "s
 #define PLATEAU_BYTES \
     64 /* of a rank's part of a channel: from this size on rings by Simple have a higher latency */
 
-/* Channels (search.cc, ncclTopoCompute and ncclTopoDupChannels): the widest that NCCL looks for, by
- * generation, within and between nodes. A channel of 25 GB/s or more becomes two; on Hopper, of
- * less than 50 GB/s, only if there are at most four. */
+/* Widest channels that NCCL searches for, by generation, within and between nodes (search.cc,
+ * ncclTopoCompute and ncclTopoDupChannels). A channel of 25 GB/s or more is split into two; on
+ * Hopper, one of less than 50 GB/s only if there are at most four. */
 static const double widest_gb_per_s[DL_NCCL_GENERATIONS][2] = {
     {40, 48}, {40, 48}, {60, 48}, {90, 96}};
 #define SPLIT_GB_PER_S 25
@@ -485,8 +485,8 @@ double dl_nccl_time_ns(const dl_nccl_group *g, dl_collective_kind kind, double b
     return us * 1e3 + bytes / rate * 1e9;
 }
 
-/* 2.4 (src/init.cc, ncclTreeThreshold): size up to which all-reduces use trees, from rates of 5
- * GB/s, with NVLink per channel, and its own latencies. */
+/* NCCL 2.4 (src/init.cc, ncclTreeThreshold): largest size for which all-reduces use trees, by that
+ * version's latencies and a rate of 5 GB/s, with NVLink per channel. */
 static double tree_threshold(const dl_nccl_group *g)
 {
     const double ring = g->nvlink ? 5000.0 * g->channels : 5000; /* bytes a us */
@@ -497,8 +497,8 @@ static double tree_threshold(const dl_nccl_group *g)
     return tree > ring ? INFINITY : ring * tree / (ring - tree) * (ring_us - tree_us);
 }
 
-/* 2.4 (src/enqueue.cc, getKernelInfo): size up to which its calls use LL, with 256 threads per
- * channel. */
+/* NCCL 2.4 (src/enqueue.cc, getKernelInfo): largest size for which calls use LL, with 256 threads
+ * per channel. */
 static double ll_threshold(const dl_nccl_group *g, dl_collective_kind kind, bool tree)
 {
     const bool chain = tree || kind == DL_BROADCAST || kind == DL_REDUCE;

@@ -2,10 +2,10 @@
  * which it tunes itself (NVIDIA/nccl, src/graph/tuning.cc of version 2.26).
  *
  * Time = latency + bytes / bandwidth for each algorithm (tree, ring, NVLS, NVLS tree) and protocol.
- * LL writes a flag beside each four bytes and needs no fence, LL128 one for each 120 bytes, over
- * NVLink only, Simple moves whole chunks between fences. The latency is that of a call and of the
- * hops on a piece's way, those inside nodes and between nodes apart; the bandwidth that of the
- * links, less the protocol's share; for trees of medium size a correction.
+ * LL writes a flag beside each 4 bytes and needs no fence; LL128 writes one for each 120 bytes,
+ * over NVLink only; Simple moves whole chunks between fences. The latency consists of the call and
+ * the hops on a piece's way, inside and between nodes; the bandwidth is that of the links, times
+ * the protocol's fraction, with a correction for trees of medium size.
  *
  * The choice follows the version given in the machine file or scenario to the letter, with the
  * bandwidths of the machine file's links (NVLinks capped at NCCL's own figures, topo.h there): NCCL
@@ -80,7 +80,7 @@ bool dl_nccl_choose(const dl_nccl_group *group, dl_collective_kind kind, double 
 /* The protocol of a message from one rank to another (all-to-all). */
 dl_nccl_protocol dl_nccl_sends_by(double bytes);
 
-/* The costs that the simulation uses for it. */
+/* Costs of a call and its hops that the simulation uses for this algorithm and protocol. */
 dl_hop_costs dl_nccl_costs(const dl_nccl_group *group, dl_collective_kind kind, double bytes,
                            dl_nccl_algorithm algorithm, dl_nccl_protocol protocol);
 

@@ -193,8 +193,8 @@ static void free_trees(node_trees *all)
     free(all->trees);
 }
 
-/* Time of a piece on each link, [links] ns, in every second tree from `first` on: on the way up
- * (ways = 1), or both ways (2). */
+/* Adds the time of a piece on each link, link_ns[links], for every second tree from `first` on: on
+ * the way up (ways = 1), or both ways (2). */
 static void load_links(const dl_plan *plan, const node_trees *all, int first, int ways,
                        double *link_ns)
 {
@@ -315,9 +315,9 @@ static void trees_as_phase(dl_plan *plan, const dl_collective_config *config, co
     }
 }
 
-/* Adds one piece's transfers over the edges of a tree in one direction. Edge i waits for starts[i]
- * beside the edges before it; edges[i] is -1 before the first piece, and its transfer
- * afterwards. */
+/* Adds one piece's transfers over the edges of a tree in one direction, before `end`. An edge waits
+ * for `start`, for the edges before it on the way, and for the previous piece's transfer, edges[i]
+ * (-1: none), which the new one replaces. */
 static void piece_over_tree(dl_plan *plan, const dl_tree *t, bool up, int start, int end,
                             int *edges)
 {

@@ -6,8 +6,8 @@ static bool supports(const dl_collective_config *config)
     return config->kind == DL_ALLTOALL;
 }
 
-/* Each of a rank's rounds follows its previous one. As phases, all pairs send at once, after the
- * latencies of all rounds. */
+/* A rank starts a round when its previous one has ended. With fidelity phase all pairs send
+ * concurrently, after the latencies of all rounds. */
 static void plan_pairwise(dl_plan *plan, const dl_collective_config *config)
 {
     const int n = config->rank_count;

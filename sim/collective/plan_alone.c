@@ -88,7 +88,7 @@ typedef struct uses {
 /* Tolerance for rounding of sums of rates. */
 #define RELATIVE_TOLERANCE 1e-12
 
-/* Sums the most that the plan's classes, with one transfer each at a time, can ask of each link: a
+/* Sums, for each link, the highest rates of the plan's classes with one transfer each at a time: a
  * link with more capacity limits none of them, however many share it. */
 static void start_uses(uses *u, const dl_plan *plan)
 {
@@ -127,8 +127,8 @@ static void free_uses(uses *u, const dl_network *network)
     free(u->links);
 }
 
-/* Whether the last transfer has ended when this one starts to move bytes. One that ends in the same
- * ns is over only if this one has waited for it. */
+/* Whether the link's last transfer has ended when this one starts to move bytes. A transfer that
+ * ends in the same ns has ended only if this one has waited for it. */
 static bool is_over(const dl_plan *plan, const last_use *last, int transfer, int64_t join_ns)
 {
     if (last->transfer == 0 || join_ns > last->end_ns) return true;
@@ -359,7 +359,7 @@ static void hand_over(dl_plan *plan, const trial *t, int64_t passed_ns)
     }
 }
 
-/* Runs the plan on a separate network up to `passed_ns`, without the events of that very ns, and
+/* Runs the plan on a separate network up to `passed_ns`, without the events at that time, and
  * continues from there. */
 static void go_on_from_trial(dl_plan *plan, int64_t passed_ns)
 {
@@ -430,8 +430,8 @@ static void count_bytes(dl_plan *plan, const dl_transfer *t)
     }
 }
 
-/* Continues transfer by transfer, `passed_ns` after the run's start. Transfers that end in this
- * very ns do so there. */
+/* Continues transfer by transfer, `passed_ns` after the run's start. Transfers that end exactly
+ * then end by an event on the network. */
 static void go_on_from_walk(dl_plan *plan, int64_t passed_ns)
 {
     walk w;

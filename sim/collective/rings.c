@@ -224,8 +224,8 @@ static void repeat_node(dl_rings *rings, const dl_place *ranks, int start, int s
     }
 }
 
-/* Rings pass through a node along the node's own rings, in turn, so that each has lanes of its own
- * where there are enough. */
+/* Joins the nodes' rings. The rings that pass through a node follow its rings in turn, so that each
+ * has separate lanes where there are enough. */
 static void join_nodes(dl_rings *rings, const dl_links *links, const dl_place *ranks, int count)
 {
     const int lines = count_lines(links, ranks, count);
@@ -346,8 +346,8 @@ static double piece_ns(const edge *e, bool together, double round_ns)
 #define SETTLED 1e-3 /* relative change of a round's time that ends the iteration */
 #define SEARCH_ROUNDS 100
 
-/* Time of one of many rounds: the mean of its hops with their pieces, or the slowest edge's
- * time. */
+/* Time of one of many rounds: the mean over the edges of the latency and a piece's time, at least
+ * the slowest edge's time. */
 static double round_ns(const edge *edges, int size, bool together)
 {
     double slowest_ns = 0, now_ns = 0, before_ns = -1;
@@ -401,8 +401,8 @@ static double rounds_lead_ns(const edge *edges, int size, int starts, int rounds
     return longest_ns - rounds * most_bytes_ns;
 }
 
-/* Whether pieces reach a link at the same time: those of one ring, or of rings whose hops are all
- * alike. Several rings through the same nodes have their slow hops at different ranks. */
+/* Whether pieces reach a link at the same time: with a single ring, or if all hops have the same
+ * latency. Else several rings through the same nodes have their slow hops at different ranks. */
 static bool come_together(const edge *edges, const dl_rings *rings)
 {
     bool alike = true;

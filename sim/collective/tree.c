@@ -166,8 +166,8 @@ static int edges_beside(const dl_plan *plan, const dl_tree *t, const family *f, 
     return count;
 }
 
-/* Times of a chunk's way apart from edge i: below_ns[i] of the deepest way below it, above_ns[i] of
- * the way from it to the root. Both are [n] and zero before. */
+/* A chunk's time outside edge i: below_ns[i] for the slowest path below the edge, above_ns[i] from
+ * the edge to the root. Both arrays are [n] and zero before the call. */
 static void measure_ways(const dl_plan *plan, const dl_tree *t, double *below_ns, double *above_ns)
 {
     const int n = t->size;
@@ -193,8 +193,8 @@ static void measure_ways(const dl_plan *plan, const dl_tree *t, double *below_ns
     free(edge_ns);
 }
 
-/* One flow of all bytes over each edge; `after` and `join` as in rounds of a ring. It starts when
- * the first chunk arrives; after its end the last chunk goes on to the end of its way. */
+/* Adds one flow of all bytes over each edge, between `after` and `join` as in rounds of a ring. It
+ * starts when the first chunk arrives; after its end the last chunk goes on to its way's end. */
 static void tree_as_phase(dl_plan *plan, const dl_tree *t, bool up, int after, int join)
 {
     const int n = t->size;
@@ -278,7 +278,7 @@ static bool supports_nodes(const dl_collective_config *config)
            dl_ranks_stand_by_nodes(config->ranks, config->rank_count);
 }
 
-/* Otherwise the tree is a single chain, or the tree over ranks. Over nodes with unequal numbers of
+/* If not, node_tree is a single chain, or the tree over ranks. Over nodes with unequal numbers of
  * ranks it is used only by name, or where NCCL's model chooses it. */
 bool dl_allreduces_over_nodes(const dl_collective_config *config)
 {

@@ -23,7 +23,7 @@ void dl_tree_free(dl_tree *tree);
 /* Sender and receiver of edge i > 0 on the way up to the root, or down from it. */
 void dl_tree_edge(const dl_tree *tree, bool up, int i, dl_place *from, dl_place *to);
 
-/* Whether it is an all-reduce over several nodes with as many ranks each, more than one. */
+/* Whether it is an all-reduce over several nodes that have the same number of ranks, at least 2. */
 bool dl_allreduces_over_nodes(const dl_collective_config *config);
 
 #endif
