@@ -36,8 +36,8 @@ static int thread_of(const dl_islands *is, int worker, int rank)
 
 /* --- accounting ------------------------------------------------------------------------------- */
 
-/* A rank's time is divided into kinds during the step; the team, which counts all of it as
- * computing, is told at the step's end. */
+/* A rank's time is accounted by kind during the step. The team counts all of it as computing, which
+ * tell_team corrects at the step's end. */
 
 static void spend(dl_island *i, dl_spent spent, int64_t ns)
 {
@@ -55,8 +55,8 @@ static int64_t later(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* From since_ns to until_ns a rank waited for `from`: for communication since that had started,
- * before that for another rank. */
+/* Accounts a rank's wait for task `from` from since_ns to until_ns as input, communication (for a
+ * crossing from the end of its pass on), or else as waiting for another rank. */
 static void account_wait_for(dl_islands *is, int worker, uint32_t from, int64_t since_ns,
                              int64_t until_ns)
 {
@@ -76,8 +76,8 @@ static void account_wait_for(dl_islands *is, int worker, uint32_t from, int64_t 
     }
 }
 
-/* Before `task` started its rank waited from since_ns on: for the task's dependencies, then for its
- * launch. The first task of a step may have had its dependencies before its launch started. */
+/* Accounts the wait of the rank before `task`, from since_ns on: for the task's dependencies, then
+ * for its launch. A step's first task may have had its dependencies before its launch started. */
 static void account_wait(dl_islands *is, int worker, uint32_t task, int64_t since_ns)
 {
     dl_island *i = &is->islands[worker];
@@ -136,8 +136,8 @@ static void account(dl_islands *is, int worker, uint32_t task)
             busy_ns * i->weight * dl_islands_copies(is);
 }
 
-/* In a recorded step the GPU computes for as long as it did when recorded. The rest is dispatch:
- * its host has not launched the next task. */
+/* In a recorded step the GPU waits for dispatch (the host has not launched the next task) as long
+ * as in the recording, times the step's noise factor; it computes for the rest of the time. */
 static void account_recorded(dl_islands *is, int worker, int64_t end_ns)
 {
     dl_island *i = &is->islands[worker];
@@ -162,8 +162,8 @@ static void end_accounts(dl_islands *is, int worker, int64_t end_ns)
         if (has_tasks(is, r)) idle(i, end_ns - i->free_ns[r]);
 }
 
-/* Moves the other activities of all ranks of `i` out of the time that the team counts as
- * computing. */
+/* Moves the time of the other activities of `i`, as a mean of its ranks, out of the time that the
+ * team counts as computing. */
 static void tell_team(dl_islands *is, int worker, const dl_island *i)
 {
     int64_t *spent_ns = is->team->workers[worker].spent_ns;

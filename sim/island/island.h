@@ -24,25 +24,25 @@
  * Shards. Each rank has a part of its stage's parameters, gradients and optimizer state, and of
  * each micro-batch. Parameters are gathered bucket by bucket before each use, the next bucket's
  * while this one's are used, and gradients reduce-scattered after the backward pass of each bucket:
- * FSDP. With stages all of them gather at once, from the start of a step on, and keep the
- * parameters (Megatron-LM's align_param_gather), and gradients are reduced in the last backward
+ * FSDP. With several stages, the stages gather concurrently from the start of a step on, and keep
+ * the parameters (Megatron-LM's align_param_gather); gradients are reduced in the last backward
  * pass.
  *
- * Parts of a sequence. GPUs that have one each sum their gradients like shards, whether or not
- * parameters are sharded: if not, each rank exchanges its part of the sums with the other workers,
- * and all parameters are gathered in the first forward pass of a step. A ring of keys and values
- * makes a hop beside each block of attention; the excess of the hop is added to the pass, as below.
+ * Divided sequences. GPUs with parts of the same sequence sum their gradients like shards, whether
+ * or not parameters are sharded: if not, each rank exchanges its part of the sums with the other
+ * workers, and all parameters are gathered in the first forward pass of a step. A ring of keys and
+ * values makes a hop beside each block of attention; the excess of the hop is added to the pass.
  *
- * Layers divided among GPUs: a rank is these GPUs (tp), which gather and reduce activations in each
- * layer and so wait for the slowest of them. The time of a pass's collectives is computed before
- * the run, on links that all ranks of the same nodes use at the same time, and added to each part
- * of the pass. The GPUs with the same part of the layers exchange parameters, gradients and
- * activations.
+ * Divided layers. A rank is the GPUs (tp) that divide its layers; they gather and reduce
+ * activations in each layer and so wait for the slowest of them. The time of a pass's collectives
+ * is computed before the run, on links that all ranks of the same nodes use at the same time, and
+ * added to each part of the pass. The GPUs with the same part of the layers exchange parameters,
+ * gradients and activations.
  *
- * Gradients that all workers sum are exchanged as soon as a rank has them, through a server only
- * with [exchange] overlap, by hosts once all ranks have theirs: then bucket by bucket where they
- * are sharded, there is one stage or bucket_bytes is given, else after its last backward pass. The
- * ranks of a worker end a step together, as when the norm of all gradients is clipped.
+ * Gradients that the workers sum are exchanged as soon as a rank has them (through a server only
+ * with [exchange] overlap; by hosts once all ranks have theirs): bucket by bucket where they are
+ * sharded, there is one stage or bucket_bytes is given, else after the rank's last backward pass.
+ * The ranks of a worker end a step together, as when the norm of all gradients is clipped.
  *
  * Time of a GPU is computing, dispatch (the host has not launched the next task), communication
  * (waiting for a collective of the worker's own ranks or a crossing; the exchange between workers),

@@ -1,5 +1,5 @@
-/* Ranks that may stand for others working in lockstep with them: one shard for all of a stage, or
- * the ranks of one worker for those of the others. */
+/* Finds ranks that may represent others working in lockstep with them: one shard for all of a
+ * stage, or the ranks of one worker for those of the others. */
 #include "sim/island/island.h"
 
 #include <stdlib.h>
@@ -105,7 +105,7 @@ bool dl_island_shards_are_alike(const dl_islands_config *config, bool *lone)
 /* --- workers --------------------------------------------------------------------------------- */
 
 /* All routes of a worker: between stages, and between neighbours on the rings of its shards; then
- * any routes to the next worker, which gradients take at the same time. */
+ * those to the next worker, if gradients take them at the same time. */
 typedef struct ways {
     dl_route *routes; /* [count], the worker's own first */
     int *users;       /* [links] of these routes */

@@ -184,8 +184,8 @@ static uint32_t first_of(const builder *b, uint32_t segment)
     return has ? segment - 1 : segment;
 }
 
-/* Gathers the parameters of `segment` once `before` has started; with stages, where they are kept,
- * from the start of the step on. */
+/* Gathers the parameters of `segment` once `before` has started; with several stages, where
+ * parameters are kept, from the start of the step on. */
 static void gather(builder *b, int rank, int bucket, uint32_t before, uint32_t segment)
 {
     if (b->shape->split.shards == 1) return;
@@ -198,9 +198,9 @@ static void gather(builder *b, int rank, int bucket, uint32_t before, uint32_t s
     after(b, first_of(b, segment), task);
 }
 
-/* Compresses a bucket's gradients, or all (-1), ready after `behind`: on the stream of the passes,
- * or beside it for shards that have reduced them. Returns the task after which the messages are
- * ready. */
+/* Compresses a bucket's gradients, or all of them (bucket = -1), after task `behind`: on the stream
+ * of the passes or, if shards have reduced them, beside it. Returns the task at whose end the
+ * messages are ready. */
 static uint32_t make_message(builder *b, int rank, int bucket, uint32_t behind)
 {
     const dl_island_shape *shape = b->shape;
@@ -247,8 +247,8 @@ static void communicate_back(builder *b, int rank, const uint32_t *segment, uint
     }
 }
 
-/* Whether shards gather and reduce in each pass: else parameters in the first forward pass of a
- * step, gradients in the last backward pass. */
+/* Whether shards gather parameters and reduce gradients in each pass; else they gather in the first
+ * forward pass of a step and reduce in the last backward pass. */
 static bool in_each_pass(const dl_split *split)
 {
     return split->stages == 1 && dl_split_is_sharded(split);
@@ -275,8 +275,8 @@ static uint32_t add_segment(builder *b, int rank, bool forward, dl_pass_of of, d
     return task;
 }
 
-/* A pass ends no earlier than the host has launched it, after its wait for the GPU: before the
- * pass, or without stages before the forward pass of the same micro-batch. */
+/* Lets a pass end no earlier than its launch. The host launches it after a wait for the GPU: before
+ * the pass or, without stages, before the forward pass of the same micro-batch. */
 static void wait_for_launch(builder *b, int rank, int pass, bool forward, dl_pass_of of)
 {
     const dl_split *split = &b->shape->split;
@@ -369,8 +369,8 @@ static void add_pass(builder *b, int rank, int pass, bool forward, int number)
     tasks[b->segment[rank]].issued_ns = dl_ns_ceil(b->issued_ns[launch]);
 }
 
-/* Adds crossings from the rank to the next stage, or back to the previous one: from the last stage
- * to the first one's next chunk, and back. */
+/* Adds crossings from the rank to the next stage, or back to the previous one. After the last stage
+ * comes the next chunk of the first one. */
 static void add_crossing(builder *b, int rank, bool forward)
 {
     const dl_split *split = &b->shape->split;

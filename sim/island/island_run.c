@@ -38,8 +38,8 @@ static void add_piece(dl_stage *stage, const dl_stage *piece)
     stage->state_bytes += piece->state_bytes;
 }
 
-/* Finds the pieces, and the stages made of them, with the times of `costs`, cut by `undisturbed`
- * costs: first[pieces + 1]. */
+/* Cuts the model into pieces by the `undisturbed` costs, writing their first layers to
+ * first[pieces + 1], and sets the times of pieces and stages by `costs`. */
 static dl_status find_stages(const dl_scenario *scenario, const dl_costs *undisturbed,
                              const dl_costs *costs, const dl_point *point, int *first,
                              dl_stage *pieces, dl_stage *stages, dl_error *err)
@@ -56,9 +56,9 @@ static dl_status find_stages(const dl_scenario *scenario, const dl_costs *undist
     return DL_OK;
 }
 
-/* The exchange of which a rank's state is: shards divide parameters among themselves, and their
- * optimizer's state among the workers too where [exchange] sharded says so; GPUs that have parts of
- * a sequence are ranks like workers. */
+/* The exchange plan that determines a rank's part of the state: shards divide the parameters, and
+ * with [exchange] sharded workers divide the optimizer's state of a shard. GPUs that divide
+ * sequences only are ranks like workers. */
 static dl_exchange_plan plan_of_state(const dl_gpu_options *options, const dl_split *split,
                                       int workers)
 {
@@ -426,8 +426,8 @@ dl_status dl_run_create_island(const dl_run_config *run, const dl_costs *costs,
     return dl_islands_create(islands, &config, err);
 }
 
-/* Times of a stage and micro-batch, with the collectives of GPUs that divide layers: both passes of
- * all pieces, and each pass of the first piece. */
+/* Times of a micro-batch in a stage, with the collectives of GPUs that divide layers: both passes
+ * of all pieces, and each pass of the first piece. */
 typedef struct least_passes {
     double all_ns, first_ns[2]; /* backward, forward */
 } least_passes;

@@ -52,8 +52,8 @@ static void note_end(void *user, int index)
     *end_ns = engine->now_ns;
 }
 
-/* Time of one collective of all neighbours at once on idle links, until that of the first one
- * ends. */
+/* Time of a collective that all neighbours run at the same time on idle links, until that of the
+ * priced group ends. */
 static dl_status time_of(const pricing *p, const neighbours *of, dl_collective_kind kind, price *to,
                          dl_error *err)
 {
@@ -153,8 +153,8 @@ static int *likeness_of(const pricing *p, const neighbours *of, int *count)
 }
 
 /* The price of an all-gather and a reduce-scatter of `bytes`, or of an all-reduce, which takes
- * equally long on a ring; around parts of a sequence that of the all-gather alone, a ring of such
- * hops. */
+ * equally long on a ring; for context parallelism the price of the all-gather alone, which is a
+ * ring of such hops. */
 static dl_status price_of(pricing *p, int group, double bytes, const price **found, dl_error *err)
 {
     neighbours of = neighbours_of(p, group);
@@ -258,8 +258,8 @@ static int first_of(const dl_split *split, dl_axis axis, int rank)
     return dl_split_rank(split, dl_split_stage(split, rank), shard - shard % split->context);
 }
 
-/* Adds the times along an axis, in the worker where they take longest, to `to`: a
- * nanosecond at least, with which bytes are counted. */
+/* Adds the times of collectives along an axis, in the worker where they take longest, to `to`: at
+ * least 1 ns, so that a task counts their bytes. */
 static dl_status price_axis(pricing *p, const dl_model_layers *model, const dl_stage *pieces,
                             int workers, dl_island_tensor *to, dl_error *err)
 {

@@ -60,8 +60,8 @@ static bool buckets_are_layers(const dl_memory_rank *rank, const dl_model_layers
            rank->costs->gradient_count == with;
 }
 
-/* Layers keep the bytes given by their costs, or else their part of all outputs, since kept
- * activations are about as large as outputs. */
+/* Sets the bytes that each layer keeps: those of its costs, or else its share of all activations by
+ * its output, as kept activations are about as large as outputs. */
 static void take_layers(walk *w, const dl_model_layers *model)
 {
     const dl_memory_rank *rank = w->rank;

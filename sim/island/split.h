@@ -172,7 +172,7 @@ static inline dl_split dl_split_of_pieces(const dl_split *split)
     return pieces;
 }
 
-/* Number in the worker of a rank's GPU with part `part` of its layers; and the rank of a GPU. */
+/* Number within the worker of the rank's GPU that has part `part` of its layers; rank of a GPU. */
 int dl_split_gpu(const dl_split *split, int rank, int part);
 int dl_split_rank_of(const dl_split *split, int gpu);
 
