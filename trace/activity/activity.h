@@ -96,10 +96,10 @@ bool dl_activity_valid(const dl_activity *activity);
 /* Whether it is work of a device (KERNEL, MEMCPY, MEMSET, GRAPH), and so fills a stream's time. */
 bool dl_activity_is_device_work(const dl_activity *activity);
 
-/* Ends copies and memsets where the next work of their stream starts, if they are said to end
- * later: they cannot. CUPTI gave a copy before a graph's launch the end of the whole run (13.0,
- * H200). Kernels may overlap, and so may nodes of one graph: next is the first with another start
- * and another correlation. Returns how many were cut, in *worst_ns by how much at most. */
+/* Cuts copies and memsets whose recorded end lies after the start of the next work on their stream,
+ * which is impossible: CUPTI gave a copy before a graph's launch the end of the whole run (13.0,
+ * H200). Nodes of one graph may overlap, so the next work is the first with another start and
+ * another correlation. Returns the number of cuts; *worst_ns is the largest one. */
 size_t dl_activities_cut_late_ends(dl_activity *activities, size_t count, int64_t *worst_ns);
 
 /* "kernel", "memcpy", ...; "h2d", "d2h", "d2d", "peer", "h2h", "unknown"; "pageable", "pinned",

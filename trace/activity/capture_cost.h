@@ -1,6 +1,6 @@
-/* What recording a program costs it: numbers of `dlprof bench overhead`, which traces of recorded
- * programs carry as the value of their meta key "capture_cost", and what they come to over the
- * steps of such a trace.
+/* The cost that recording adds to a program: the figures of `dlprof bench overhead`, which traces
+ * of recorded programs hold under the meta key "capture_cost", and the estimate for the steps of
+ * such a trace.
  *
  * The value is one line, "kernel 812.5 790.1 850.2; copy ...; event ...; sync ...; record ...;
  * repetitions 12; host node1; device NVIDIA H200", each figure with the ends of its interval, in
@@ -33,8 +33,8 @@ typedef enum dl_capture_item {
 
 extern const char *const dl_capture_item_names[DL_CAPTURE_ITEM_COUNT]; /* "kernel", "copy", ... */
 
-/* Median and its distribution-free interval of 95 %. An interval with 0 in it, and even a median
- * below 0, is a cost that is not distinguishable from none. */
+/* Median and its distribution-free interval of 95 %. If the interval holds 0, or the median is
+ * below 0, the cost is not distinguishable from zero. */
 typedef struct dl_capture_figure {
     double ns, low_ns, high_ns;
 } dl_capture_figure;
@@ -50,13 +50,13 @@ typedef struct dl_capture_figures {
 /* The value of the meta key; free() it. */
 char *dl_capture_figures_text(const dl_capture_figures *figures);
 
-/* Reads such a text. DL_ERR_DATA for "unknown" (the error's text then has the reason), DL_ERR_PARSE
- * for any other text that does not fit; both leave *numbers untouched. */
+/* Reads such a text. DL_ERR_DATA for "unknown" (the error's text holds the reason), DL_ERR_PARSE
+ * for any other text that does not fit; both leave *figures unchanged. */
 dl_status dl_capture_figures_parse(const char *text, dl_capture_figures *figures,
                                    dl_error *err) DL_MUST_CHECK;
 
-/* Time that recording added to the threads that feed one device, over its regular steps. It
- * lengthens the steps by as much where the host bounds them, and by less elsewhere. */
+/* Time that recording added to the threads that feed one device, over its regular steps. Steps
+ * that the host bounds grow by this time, others by less. */
 typedef struct dl_capture_estimate {
     size_t steps;                           /* regular; 0 = no estimate, the rest is 0 then */
     double per_step[DL_CAPTURE_PER_RECORD]; /* launches and so on of a step: mean */

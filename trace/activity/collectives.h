@@ -1,10 +1,10 @@
 /* The kernels that carry out collectives, each with the call of the host that it carries out.
  *
- * A kernel's name gives at most the collective (kernel_class.h); its size is known by the host's
+ * A kernel's name gives at most the collective (kernel_class.h); its size is that of the host's
  * call, a COLLECTIVE. The two are matched by thread and time: the kernel's launch is a CALL, and on
  * its thread a run of COLLECTIVEs that began since the last such launch is followed by the run of
- * launches that carry them out. A call of its own launches within itself, calls in a group when the
- * group ends. Within one run, in order,
+ * launches that carry them out. An ungrouped call launches within itself, grouped calls launch when
+ * the group ends. Within one run, in order,
  *
  *   as many calls as kernels   one each
  *   several calls, one kernel  the kernel carries them all: bytes are their sum
@@ -45,14 +45,14 @@ void dl_collective_kernels_find(dl_collective_kernels *list, const dl_activity *
                                 const dl_launches *launches);
 void dl_collective_kernels_free(dl_collective_kernels *list);
 
-/* Collectives on the devices and the rates that they make.
+/* Collectives on the devices and their rates.
  *
  * Rates are those of nccl-tests (doc/PERFORMANCE.md), over the kernel's duration t:
  *   algorithm rate = S / t; S = ranks * bytes where NCCL counts one rank's share (AllGather,
  *                    ReduceScatter, AlltoAll, Gather, Scatter), else bytes;
  *   bus rate       = algorithm rate * 2 (n - 1) / n for AllReduce, (n - 1) / n for those five, 1
- *                    for the others: what a link carries, comparable whatever the algorithm and
- *                    the number n of ranks.
+ *                    for the others: the rate of a link, comparable between algorithms and numbers
+ *                    n of ranks.
  * A kernel also waits for the slowest rank, so the shortest time of many comes nearest to the
  * transfer. */
 

@@ -1,9 +1,10 @@
 /* Training on a processor's cores: the parts of its steps and its collectives, by the operators of
  * the training thread (operators.h).
  *
- * Operators have the phases of step_phases.h; clearing gradients counts as forward, wherever it is:
- * a worker whose update a server makes does it too. The time before an operator, in which the
- * host's language runs, counts with it, and at a step's end with the last one.
+ * Operators have the phases of step_phases.h; clearing gradients counts as forward wherever it
+ * occurs, because a worker whose parameters a server updates clears them too. The time before an
+ * operator, in which the interpreter runs, belongs to that operator's part; the time at a step's
+ * end belongs to the last operator's.
  *
  * Waiting. The training thread waits for a collective from the end of an operator to the end of
  * the last collective that ends before the next operator starts; calls of collectives count as
@@ -39,7 +40,7 @@ typedef struct dl_cpu_collective {
     uint32_t ranks;   /* 0 = unknown */
     /* Part of the step's backward pass after which it was called; NaN: not during it. */
     double ready_frac;
-    int64_t called_ns, start_ns, end_ns; /* called by the training thread; carried out */
+    int64_t called_ns, start_ns, end_ns; /* training thread's call; start and end of execution */
 } dl_cpu_collective;
 
 /* A parameter's gradient, added up by AccumulateGrad. */
@@ -62,7 +63,7 @@ typedef struct dl_cpu_training {
     uint32_t thread;
     dl_cpu_step *steps; /* [step_count], 0: no training on cores */
     size_t step_count, regular_count;
-    bool waits_for_loaders;         /* for processes of a data loader: these waits are its input */
+    bool waits_for_loaders;         /* INPUT is the wait for processes of a data loader */
     dl_cpu_collective *collectives; /* [collective_count] by called_ns */
     size_t collective_count;
     size_t passes; /* backward passes of most regular steps, one per micro-batch whose gradients are

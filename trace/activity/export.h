@@ -6,8 +6,8 @@
  *   track               tid
  *   "GPU 0 stream 7"    (device + 1) << 24 | stream
  *   "thread 1234"       1234; with its name before it if meta key "thread.1234" gives one
- *   a step line         from 2^30 on; and so any of the above whose number does not fit, and what
- *                       had to make way: "thread 1234 (2)"
+ *   a step line         from 2^30 on; also any of the above whose number does not fit, and further
+ *                       lanes: "thread 1234 (2)"
  *
  *   activity    category              name                              args
  *   KERNEL      kernel                dl_demangle_short                 device, stream,
@@ -92,9 +92,9 @@ void dl_activity_label_init(dl_activity_label *label, const dl_activity *activit
  * A stream of a device (KERNEL, MEMCPY, MEMSET, GRAPH) has a track, and so has a thread of the host
  * (CALL, SYNC, RANGE, MARK, COLLECTIVE, OVERHEAD; a SYNC lies on the thread of its CALL, on thread
  * 0 if that is not known). EVENT, COMM and CLOCK lie on none. Where two slices of a track overlap
- * and neither holds the other, one moves to another track of the same stream or thread, numbered
- * by `lane`: the host's other slices make way for its CALLs (an NVTX range may start and end
- * anywhere), otherwise the later one goes. A MARK is an instant and stays on lane 0.
+ * and neither contains the other, one moves to another track of the same stream or thread, numbered
+ * by `lane`: on a thread the one that is not a CALL (an NVTX range may start and end anywhere),
+ * otherwise the later one. A MARK is an instant and stays on lane 0.
  */
 
 #define DL_NO_TRACK UINT32_MAX

@@ -1,12 +1,12 @@
-/* What a kernel does, derived from its name: the only thing that every trace has of every kernel.
+/* Class and phase of a kernel, derived from its name, the only datum that every trace records for
+ * every kernel.
  *
  * The rules are data, one table in kernel_class.c: the first rule whose pattern occurs in the name
  * decides. Patterns are pieces of identifiers without "::", so they hold for mangled and demangled
- * names alike. A class says what most of the kernel's work is: a convolution with its bias and
- * activation fused in is a convolution. A kernel of no known library is OTHER.
+ * names. The class is that of most of the kernel's work: a convolution with fused bias and
+ * activation is a convolution. A kernel of no known library is OTHER.
  *
- * Classifying takes some 20 us a name, so a caller with many activities does it once a name:
- * dl_kernel_classes.
+ * Classifying takes some 20 us per name; dl_kernel_classes does it once per name.
  */
 #ifndef DL_TRACE_ACTIVITY_KERNEL_CLASS_H
 #define DL_TRACE_ACTIVITY_KERNEL_CLASS_H
@@ -25,8 +25,8 @@ typedef struct dl_kernel_rule {
     const char *algorithm;  /* "ring", ...; "" = not said */
 } dl_kernel_rule;
 
-/* Puts rules[count] (borrowed; 0 = none again) before the built-in ones, in the whole process: to
- * be called before traces are read, never while threads classify. */
+/* Puts rules[count] (borrowed; count 0 removes them) before the built-in ones, for the whole
+ * process. Call it before traces are read, never while another thread classifies. */
 void dl_kernel_use_rules(const dl_kernel_rule *rules, size_t count);
 
 /* Whether one of the patterns matches the text. */
@@ -72,12 +72,12 @@ typedef struct dl_kernel_collective {
     const char *algorithm; /* of a rule of the user's; "" otherwise */
 } dl_kernel_collective;
 
-/* Takes collective and type into *told from the name of a kernel that a rule of the user's
- * matches, of an NCCL or RCCL kernel of any version since 2.7, and of DeepEP's and NVSHMEM's
- * (dispatch and combine are all-to-all; a reduction of NVSHMEM leaves the result everywhere, its
- * "fcollect" is an all-gather); false if it is none of these (*told untouched). NCCL's algorithm
- * and protocol are left out on purpose: one kernel serves several, and its suffix ("RING_LL")
- * names but one of them (src/device/generate.py of NCCL 2.28, best_kernel()). */
+/* Sets *told from the name of a kernel that matches a user's rule or belongs to NCCL or RCCL (any
+ * version since 2.7), DeepEP or NVSHMEM (dispatch and combine are all-to-all; a reduction of
+ * NVSHMEM leaves the result on all ranks, its "fcollect" is an all-gather); false, with *told
+ * unchanged, for other kernels. The name does not give NCCL's algorithm and protocol: one kernel
+ * serves several, and its suffix ("RING_LL") names one of them (src/device/generate.py of NCCL
+ * 2.28, best_kernel()). */
 bool dl_kernel_tell_collective(const char *name, dl_kernel_collective *told);
 
 #endif

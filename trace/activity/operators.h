@@ -43,17 +43,17 @@ int64_t dl_cpu_operators_end_ns(const dl_cpu_operators *operators, size_t item);
  * ascending; the first one may end a partial step. *by_update: updates ended the steps. */
 int64_t *dl_cpu_operators_cuts(const dl_cpu_operators *operators, size_t *count, bool *by_update);
 
-/* Labels OTHER those of steps[count] that have more than DL_CPU_EVALUATION times as many forward
- * operators, for each backward one, as the median: a validation, of forward passes alone, lies in
- * them. In sequences of unequal length both numbers change. */
+/* Labels as OTHER each of steps[count] whose ratio of forward to backward operators exceeds
+ * DL_CPU_EVALUATION times the median ratio: it holds a validation, which has forward passes alone.
+ * Sequences of unequal length change both numbers, not the ratio. */
 #define DL_CPU_EVALUATION 1.5
 void dl_cpu_operators_set_apart(const dl_cpu_operators *operators, dl_activity_step *steps,
                                 size_t count);
 
-/* Says why a trace without a kernel is of a program that used a device all the same, and what to
- * do: it has calls that launch, copy or wait for such work (beside copies: that launch), or
- * operators of a device's libraries. In a trace that was cut a device's name or any call is enough:
- * PyTorch's profiler writes kernels last. NULL: nothing shows that. Owned by the caller. */
+/* Explains, for a trace without kernels, why its program must have used a device, and what to do;
+ * NULL if the trace does not show that. It shows it by calls that launch, copy or wait for device
+ * work (only launches if it holds copies), by operators of a device's libraries, or, if the trace
+ * was cut, by a device's name or any call, as PyTorch's profiler writes kernels last. free() it. */
 char *dl_cpu_lost_device(const dl_trace *trace);
 
 #endif

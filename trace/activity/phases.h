@@ -1,5 +1,5 @@
-/* The role in a training step that work shows by itself: a framework's range by its own name, work
- * of a device by the range in which it was launched, else by its kernel's name.
+/* The role of work in a training step: of a framework's range by the range's name; of device work
+ * by the range in which it was launched, else by the kernel's name.
  *
  *   update     ranges that name an optimizer's step ("Optimizer.step#SGD.step", "optimizer")
  *   backward   ranges that name a backward pass ("CudnnBatchNormBackward0",
@@ -8,7 +8,7 @@
  *   input      "enumerate(DataLoader)#...__next__"
  *   exchange   "c10d::allreduce_": the call of a collective, which other threads carry out
  *
- * Where no range names a backward pass, kernels whose names give the phase stand for all three. */
+ * If no range names a backward pass, kernels' names give forward, backward and update. */
 #ifndef DL_TRACE_ACTIVITY_PHASES_H
 #define DL_TRACE_ACTIVITY_PHASES_H
 
@@ -21,8 +21,8 @@
 
 typedef enum dl_work_role {
     DL_ROLE_INPUT = 1,   /* a data loader's range; a copy from the host that brings a batch: of
-                            DL_INPUT_BYTES at least or unknown size, and not half as many of its
-                            size go back */
+                            unknown size, or of DL_INPUT_BYTES or more while fewer than half as many
+                            copies of its size go to the host */
     DL_ROLE_UPDATE = 2,  /* an optimizer's kernel or range, or launched in one */
     DL_ROLE_GRAPH = 4,   /* a graph's launch */
     DL_ROLE_FORWARD = 8, /* nearly always part of that pass; where ranges name backward passes, work
@@ -39,7 +39,7 @@ typedef enum dl_work_role {
 /* Roles that the name of a range gives, or-ed. */
 uint8_t dl_range_roles(const char *name);
 
-/* Times when something was so on a thread or a device: sets of intervals that do not overlap. */
+/* Sets of disjoint time intervals on threads or devices. */
 
 typedef struct dl_span {
     uint32_t on; /* thread, device */
@@ -54,13 +54,13 @@ typedef struct dl_spans {
 
 void dl_spans_add(dl_spans *spans, uint32_t on, int64_t start_ns, int64_t end_ns);
 
-/* Sorts the spans and joins those that overlap or touch: to be called before any question. */
+/* Sorts the spans and joins those that overlap or touch; required before any query. */
 void dl_spans_join(dl_spans *spans);
 
-/* Whether a span holds the time; its end does not. O(log n). */
+/* Whether time_ns lies in a span [start_ns, end_ns) on `on`. O(log n). */
 bool dl_spans_hold(const dl_spans *spans, uint32_t on, int64_t time_ns);
 
-/* Time of start_ns .. end_ns that spans cover. O(log n) and the number of them. */
+/* Time in start_ns .. end_ns that spans on `on` cover. O(log n + number of these spans). */
 int64_t dl_spans_covered(const dl_spans *spans, uint32_t on, int64_t start_ns, int64_t end_ns);
 void dl_spans_free(dl_spans *spans);
 

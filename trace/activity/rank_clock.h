@@ -2,22 +2,22 @@
  *
  * Hosts' clocks differ by up to milliseconds. A collective in which each rank needs all others'
  * data (AllReduce, AllGather, ReduceScatter, all-to-all) ends on all ranks at nearly the same
- * time, whenever they began it, and nowhere before the last rank has started. So of rank r's clock
- * against that of the first trace, over all collectives k that both ran,
+ * time, whenever they began it, and on none before the last rank has started. So the offset of rank
+ * r's clock from that of the first trace, over all collectives k that both ran, is
  *
  *   offset  = median over k of (end of k on the first - end of k on r), held within
  *   low     = max over k of (start of k on the first - end of k on r),
  *   high    = min over k of (end of k on the first - start of k on r).
  *
- * The bounds hold for sure; they are as far apart as the shortest collective is long. `spread` is
- * the median distance of the ends after the shift: what clocks that drift and collectives that end
- * apart leave. Times within a collective cannot be given better than that.
+ * The bounds are certain; their distance is at most the sum of one collective's durations on both
+ * ranks. `spread` is the median distance of the ends after the shift, caused by drifting clocks and
+ * by collectives that end at different times; it limits the accuracy of times within a collective.
  *
- * Which are the same: on each rank, the stream with most of such kernels, in order; sequences of
- * different length are shifted against each other until most names agree, then until the ends
- * agree best, then until the clocks differ least. What is left out: drift, and ranks that share no
- * such collective with the first (pipeline neighbours). Kernels that do not give their collective
- * (RCCL's generic one) cannot be used. */
+ * Collectives are matched in order, on each rank's stream with the most such kernels. Sequences of
+ * different length are shifted against each other: the shift with the most equal names is taken, of
+ * several the one whose ends agree best, then the one with the smallest offset. Not covered are
+ * drift, and ranks that share no such collective with the first (pipeline neighbours). Kernels
+ * whose name does not give the collective (RCCL's generic one) cannot be used. */
 #ifndef DL_TRACE_ACTIVITY_RANK_CLOCK_H
 #define DL_TRACE_ACTIVITY_RANK_CLOCK_H
 

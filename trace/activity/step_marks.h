@@ -8,9 +8,9 @@
  *     most 0.5);
  * and half of the device work launched from the group's first start to its last end is launched
  * inside its ranges (0.8 of it for the third form). The second and third form must hold half of all
- * device work, which distinguishes "Optimizer.step" and operators from steps. An earlier form
- * goes first; within one, more work; then more ranges. Marks of time count as ranges up to the
- * next one. */
+ * device work, which excludes "Optimizer.step" and operators. Of several such groups the one of the
+ * earlier form is taken; within a form the one with more work, then with more ranges. A MARK counts
+ * as a range up to the next one. */
 #ifndef DL_TRACE_ACTIVITY_STEP_MARKS_H
 #define DL_TRACE_ACTIVITY_STEP_MARKS_H
 
@@ -38,7 +38,8 @@ typedef struct dl_marked_trace {
     size_t launch_count;
 } dl_marked_trace;
 
-/* The group that looks most like steps. Without device work, every group has its share of it. */
+/* Finds the group that looks most like steps. Without device work, the shares of it count as
+ * reached. */
 void dl_step_marks_find(dl_step_marks *marks, const dl_marked_trace *trace);
 
 /* Ranges and marks whose text the POSIX extended expression matches; of ranges that overlap the

@@ -1,21 +1,21 @@
 /* The phases of the steps of a line: forward passes, backward passes and the update, by the roles
- * that the work shows (phases.h). Operators are work of a thread as kernels are of a device.
+ * of the work (phases.h): kernels on a device, operators on a thread.
  *
- * A step's work, in its order, is forward up to the first backward work, or up to the loss where
- * only kernels' names tell and the loss is the last work named as forward. Behind it, each run of
- * work without a role lies between two works that have one:
+ * A step's work, in order, is forward up to the first backward work, or up to the loss if only
+ * kernels' names give roles and the loss is the last work named as forward. After it, the phase of
+ * each run of work without a role follows from the works before and after the run:
  *
  *   after input or an update          forward if a backward pass follows; where only kernels' names
- *                                     tell, if it is also as long as below
+ *                                     give roles, only if it is also as long as below
  *   before any other backward work    backward, unless it repeats a forward pass
- *   at the step's end                 update, unless it is nothing but a forward pass again: the
- *                                     step was cut within one
+ *   at the step's end                 update, unless it only repeats a forward pass, within which
+ *                                     the step was cut
  *   before an update or input         update
  *
- * A run repeats a forward pass (accumulated gradients) if it has four works or more, or is named as
- * forward, has at least half as many as the first forward pass, and if 0.8 of the shorter of the
- * two have names of the first one. Calls of collectives belong to the run around them. In a step
- * without backward work phases are not distinguished. */
+ * A run repeats a forward pass (accumulated gradients) if it has four works or more, or most of its
+ * works are named as forward; has at least half as many works as the first forward pass; and if
+ * works with names of the first pass are 0.8 of the shorter of the two. Calls of collectives belong
+ * to the run around them. In a step without backward work phases are not distinguished. */
 #ifndef DL_TRACE_ACTIVITY_STEP_PHASES_H
 #define DL_TRACE_ACTIVITY_STEP_PHASES_H
 

@@ -1,24 +1,23 @@
 /* The training steps of a trace of activities, per device.
  *
- * A step is a run of a device's work in launch order (steps_internal.h), from where the host began
- * to launch it; so communication belongs to the step that launched it, even if it runs on into the
- * next.
+ * A step is a run of a device's work in launch order (steps_internal.h), so communication belongs
+ * to the step that launched it, even if it runs on into the next.
  *
- * Methods, in this order; the first one that answers is taken, for each device:
+ * For each device, the first of these methods that finds steps is taken:
  *   1. the caller's hints: an expression for names of ranges, a number of symbols a step, or the
  *      whole trace as one step;
- *   2. ranges and marks that look like steps (step_marks.h): "ProfilerStep#5", "iteration 3"; those
- *      that are not whole (4), as of micro-batches, if nothing else is found;
- *   3. launches of one CUDA graph that repeat, hold most of the device's time, and between which
- *      equal work lies;
+ *   2. ranges and marks that look like steps (step_marks.h): "ProfilerStep#5", "iteration 3"; if
+ *      they are not whole (see 4), as for micro-batches, only after all other methods;
+ *   3. repeated launches of one CUDA graph that hold most of the device's time, with equal work
+ *      between them;
  *   4. period detection (steps_internal.h), first with launch shapes and sizes, then with names
- *      only, in all of the work; then both in its later part: the rest is WARM-UP. Its
- *      units must be whole: have all phases of training that the work shows (phases.h). Where they
- *      are not, or nothing repeats three times, steps end with updates after a backward pass.
+ *      only, in all of the work; then both in its later part: the rest is WARM-UP. The units must
+ *      be whole, that is, hold all phases of training that the work shows (phases.h). If they are
+ *      not, or nothing repeats three times, steps end with updates after a backward pass.
  *
- * A process that used no device has one line, DL_NO_DEVICE, if it has marks, or a framework's
- * operators (operators.h), which are then the line's work: they stand for launches in 2; without
- * marks steps end with the optimizer's updates, else they are the units of operators that repeat.
+ * A process that used no device has one line, DL_NO_DEVICE, if it has marks or a framework's
+ * operators (operators.h). The operators are then the line's work and replace launches in 2;
+ * without marks, steps end with the optimizer's updates, or else are repeated units of operators.
  *
  * Labels. Work launched inside one of the caller's marks is a step; so is work inside a mark that
  * was found, unless its similarity with the usual content of a unit (steps_internal.h) is less than
@@ -42,7 +41,7 @@
 
 #define DL_STEP_SIMILARITY 0.7
 
-/* Number of the line that stands for a process whose marks were found but that used no device. */
+/* Device number of the line of a process that used no device (see above). */
 #define DL_NO_DEVICE UINT32_MAX
 
 typedef enum dl_step_label {
@@ -68,22 +67,22 @@ typedef enum dl_step_method {
 
 typedef struct dl_activity_step {
     dl_step_label label;
-    size_t first, count; /* its work is dl_step_line.work[first] to before work[first + count] */
-    int64_t start_ns;    /* its earliest work's that is not `prefetched`, but not before the step
-                            before it */
-    int64_t duration_ns; /* to the start of what follows; of the last one, to the end of its work */
-    int64_t work_end_ns; /* end of its last work: after the next start where steps overlap */
+    size_t first, count;  /* its work is dl_step_line.work[first] to before work[first + count] */
+    int64_t start_ns;     /* of its earliest work that is not `prefetched`, but not before the start
+                            of the step before */
+    int64_t duration_ns;  /* to the start of the next step; of the last step, to its work's end */
+    int64_t work_end_ns;  /* end of its last work: after the next start where steps overlap */
     uint64_t fingerprint; /* of its symbols, whatever their order; equal in all processes for equal
                              content. One lost or different symbol changes it. */
 } dl_activity_step;
 
-/* What was found on one device. Shares are 0..1. */
+/* The steps of one device. Shares are 0..1. */
 typedef struct dl_step_line {
     uint32_t device;
     size_t *work; /* [work_count] indices of the device's activities in launch order */
     size_t work_count;
-    uint8_t *prefetched;     /* [work_count] 1 = a copy on a stream of copies alone, in a step that
-                                has other work: it may run any time before; NULL = none is */
+    uint8_t *prefetched;     /* [work_count] 1 = a copy on a stream that only copies, in a step with
+                                other work: it may run long before its step; NULL = none */
     dl_activity_step *steps; /* [count] in order; without gaps unless device is DL_NO_DEVICE */
     size_t count;
     size_t regular_count; /* of DL_STEP_REGULAR */
@@ -110,32 +109,33 @@ typedef struct dl_activity_steps {
     size_t count;
 } dl_activity_steps;
 
-/* What the caller knows; {0} = nothing. */
+/* The caller's hints; {0} = none. */
 typedef struct dl_step_hints {
     const char *marks; /* POSIX extended expression, matched anywhere in texts of ranges and marks;
                           NULL = none. A range is a step; marks start one each. */
     int64_t period;    /* symbols of a step (kernels, copies, memsets, graph launches; no
-                          communication), within a quarter; 0 = unknown. `marks` goes first. */
-    bool one_step;     /* all that each process did is one step; without the others */
+                          communication), within a quarter; 0 = unknown. `marks` overrides it. */
+    bool one_step;     /* each process's whole trace is one step; excludes the other hints */
 } dl_step_hints;
 
-/* --step-marks, --step-period, --one-step into table[DL_STEP_OPTION_COUNT], for the commands that
- * read traces. */
+/* Writes the options --step-marks, --step-period, --one-step, which set *hints, to
+ * table[DL_STEP_OPTION_COUNT]. */
 #define DL_STEP_OPTION_COUNT 3
 
 void dl_step_options(dl_step_hints *hints, dl_option *table);
 
 /* Finds the steps among activities[count] with the texts strings[string_count]; `steps` must be
- * zeroed. A device without steps has count 0 and a reason, which is no error. A wrong expression is
- * DL_ERR_PARSE; DL_ERR_DATA where the trace contradicts the hints: no range or mark matches,
- * nothing repeats at the period, marks or updates show several steps; DL_ERR_USAGE where two hints
- * do. O(n log n). */
+ * zeroed. A device without steps has count 0 and a reason, which is no error. DL_ERR_PARSE for an
+ * invalid expression; DL_ERR_DATA if the trace contradicts the hints: no range or mark matches,
+ * nothing repeats at the period, marks or updates show several steps; DL_ERR_USAGE if two hints
+ * contradict each other. O(n log n). */
 dl_status dl_activity_steps_init(dl_activity_steps *steps, const dl_activity *activities,
                                  size_t count, char *const *strings, size_t string_count,
                                  const dl_step_hints *hints, dl_error *err) DL_MUST_CHECK;
 void dl_activity_steps_free(dl_activity_steps *steps);
 
-/* Whether the start of work number `work` of the line counts for the start of its step. */
+/* Whether the line's work number `work` may determine the start of its step: it is no prefetched
+ * copy. */
 bool dl_step_line_begins(const dl_step_line *line, size_t work);
 
 /* "step", "warm-up", "other"; "given marks", "given period", "given as one", "marks",

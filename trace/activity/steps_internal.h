@@ -1,19 +1,18 @@
 /* Period detection: where the repeated units of a sequence of symbols start.
  *
- * The match of a sequence with itself some lag later, by which others detect periods, is only a
- * figure of merit here: as soon as one symbol in a hundred is lost, or blocks lie between the
- * units, the units shift against each other and no lag matches well. Rare kinds keep their
- * distances.
+ * The usual method, the match of a sequence with itself at some lag, is only a figure of merit
+ * here: if one symbol in a hundred is lost, or blocks lie between the units, the units shift
+ * against each other and no lag matches well. The distances between symbols of a rare kind remain.
  *
- * 1. Anchors. A kind that occurs about once a unit, at regular distances, cuts the sequence; if no
- *    kind does, a pair or triple of successive kinds. Every number of units is tried, in steps of
- *    12 %: for each the most regular kind is taken, and the pieces that it cuts must hold the same
- *    symbols in the same order.
- * 2. Of several such cuttings (layers, mini-batches, cycles of mini-batches and an averaging) those
- *    remain that hold most of the phases of training that kernels show (forward pass, backward pass,
- *    update); of these the shortest units are taken, of those that hold a copy of a batch from the
- *    host if any do, for a step reads its batch; else of those that explain at least 0.8 of the
- *    symbols that the best ones explain.
+ * 1. Anchors. A kind that occurs about once per unit, at regular distances, cuts the sequence; if
+ *    no kind does, a pair or triple of successive kinds. The search tries numbers of units in steps
+ *    of 12 %: for each it takes the most regular kind, and accepts the cutting if the units hold
+ *    the same symbols in the same order.
+ * 2. Several cuttings may remain (layers, mini-batches, cycles of mini-batches and an averaging).
+ *    The search keeps those whose units hold the most phases of training that kernels show (forward
+ *    pass, backward pass, update). If some of these hold a copy of a batch from the host, which a
+ *    step reads, it keeps only them; else those that explain at least 0.8 of the symbols that the
+ *    best one explains. Of the rest, the shortest units win.
  * 3. Units around a lost anchor are cut where the symbols look most like those around other cuts.
  * 4. The cuts move to the place of the unit with the largest median idle time before it. A place
  *    where copies from the host start, and one after an optimizer's kernel, are each credited 10 %
@@ -61,8 +60,8 @@ typedef struct dl_symbol_line {
     size_t count;      /* symbols */
     uint32_t *symbols; /* [count] kinds, numbered from 0 without gaps */
     size_t *first;     /* [count + 1] symbol i is work[first[i]] to before work[first[i + 1]] */
-    int64_t *idle_ns;  /* [count] the device's idle time before symbol i, given all earlier work */
-    int64_t *start_ns; /* [count] of the symbol's first work */
+    int64_t *idle_ns;  /* [count] time from the latest end of earlier work to symbol i's start */
+    int64_t *start_ns; /* [count] start of the symbol's first work */
     uint32_t kind_count;
     uint64_t *kind_hash; /* [kind_count] the same for the same kind in every process */
     uint8_t *kind_roles; /* [kind_count] of dl_work_role, or-ed */
@@ -85,9 +84,9 @@ void dl_symbols_free(dl_symbols *symbols);
  *
  * The usual content of a unit is, for each kind, the number of symbols that three quarters of the
  * units reach (the lower quartile): lost symbols and blocks that only some units have do not
- * change it. Only units of a usual length count, so that forward-only validation batches do not:
- * from half to twice the length of the unit in which the middle symbol lies, when units are sorted
- * by length.
+ * change it. Only units of usual length count, which leaves out forward-only validation batches:
+ * from half to twice the length of the unit that holds the middle symbol when units are sorted by
+ * length.
  */
 
 /* Symbols with the places at which units start; all borrowed. Unit i is symbols[cuts[i]] to before
@@ -101,8 +100,8 @@ typedef struct dl_units {
 
 size_t dl_unit_end(const dl_units *units, size_t i);
 
-/* Indices of at most `most` units of usual length, evenly spread over them, into chosen[most];
- * returns how many. The last unit, which may be cut off, is left out if others are there. */
+/* Writes the indices of at most `most` units of usual length, evenly spread, to chosen[most];
+ * returns their number. Leaves out the last unit, which may be incomplete, if there are others. */
 size_t dl_units_choose(const dl_units *units, size_t *chosen, size_t most);
 
 /* Number of symbols in first .. end that are content: of each kind at most content[kind]. left
@@ -117,15 +116,15 @@ size_t dl_units_content(const dl_units *units, uint32_t *content);
  * counting as a unit); 0 without symbols. */
 double dl_units_explained(const dl_units *units, const uint32_t *content);
 
-/* How well units repeat the order of the unit before: the median, over at most 100 pairs of
- * neighbours, of the share of the shorter unit's symbols that follow each other in both, when both
- * are read side by side and up to 16 symbols may be skipped at a time to find two equal ones again.
- * 1 for exact repetition, about 1 - 2d if a share d of the symbols was lost; 0 without pairs. */
+/* Median, over at most 100 pairs of successive units, of the share of the shorter unit's symbols
+ * that both units have in the same order. The comparison skips up to 16 symbols of either unit at a
+ * time to where two symbols in a row are equal again. 1 for exact repetition, about 1 - 2d if a
+ * share d of the symbols was lost; 0 without pairs. */
 double dl_units_order_match(const dl_units *units);
 
 /* The order match beyond chance: (match - chance) / (1 - chance), where chance is the order match
- * of units with ones that are moved by half a unit. 1 for exact repetition, about 0 for symbols
- * without order, however few kinds there are. */
+ * after one unit of each pair is shifted by half a unit. 1 for exact repetition, about 0 for
+ * symbols in random order, however few kinds there are. */
 double dl_units_order_gain(const dl_units *units);
 
 #define DL_PERIOD_SYMBOLS 50000
@@ -164,10 +163,10 @@ typedef struct dl_period {
  * reason. */
 void dl_period_find(dl_period *period, const dl_sequence *sequence, size_t given);
 
-/* The same for units that hold less than half of the work, after much other: a compiler that tries
- * its kernels out. They are looked for in the last half, quarter ... 64th of the sequence, 5 at
- * least, and then back to where they begin; `explained` is then the share of the symbols from there
- * on. */
+/* As dl_period_find for units that hold less than half of the work, because other work precedes
+ * them, such as the kernel benchmarks of a compiler's autotuning. Searches the last half, quarter
+ * ... 64th of the sequence for at least 5 units, then goes back to their start; `explained` is the
+ * share of the symbols from that start on. */
 void dl_period_find_late(dl_period *period, const dl_sequence *sequence, size_t given);
 
 /* Makes a period of these cuts[cut_count] (ascending), which it copies; sets content and explained
@@ -181,9 +180,8 @@ void dl_period_rotate(dl_period *period, const dl_sequence *sequence);
 /* Sets content, length, order_match and explained for the present cuts. */
 void dl_period_measure(dl_period *period, const dl_sequence *sequence);
 
-/* Whether the usual unit holds each phase of training that the sequence shows (DL_ROLE_PHASES):
- * forward and backward passes that are 1 % of the sequence's symbols or more, an update that occurs
- * twice or more. */
+/* Whether the usual unit holds each phase of training (DL_ROLE_PHASES) that the sequence shows by
+ * two symbols or more; a forward or backward pass also needs 1 % of the symbols. */
 bool dl_period_is_whole(const dl_period *period, const dl_sequence *sequence);
 
 /* An update: symbols first to before end. */
@@ -191,20 +189,20 @@ typedef struct dl_update {
     size_t first, end;
 } dl_update;
 
-/* Finds the updates that follow a backward pass, if backward passes are recognized: each from its
- * first symbol to its last one before other work of a step. Owned by the caller, *count of them. */
+/* Finds the updates, only those after a backward pass if the sequence shows backward passes: each
+ * from its first symbol to its last one before other work of a step. Owned by the caller, *count of
+ * them. */
 dl_update *dl_updates_find(const dl_sequence *sequence, size_t *count);
 
-/* Cuts behind each update of dl_updates_find; `period` must be zeroed. An update's kernel that only
- * every k-th of them has, k >= 2, ends a step of k of them (optimizers in turn, gradients
- * accumulated in between). Symbols that are no content of a unit and precede it are left to the
- * unit before. False, with period->reason, if fewer than two whole units come out, or they
- * differ. */
+/* Cuts the sequence after each update of dl_updates_find; `period` must be zeroed. If some kernel
+ * occurs only in every k-th update, k >= 2, a step has k updates (optimizers in turn, gradients
+ * accumulated in between). Symbols before a unit that are not usual content go to the unit before.
+ * False, with period->reason, if fewer than two whole units result or the units differ. */
 bool dl_period_find_updates(dl_period *period, const dl_sequence *sequence);
 
-/* Cuts every `given` symbols, within a quarter, from the first one on, at the distance at which
- * most of them are equal: for too few units for dl_period_find. False if those are too few, equal
- * at a part of the distance too, or fewer than two units would come out. */
+/* For too few units for dl_period_find: cuts the sequence from its first symbol on at the distance,
+ * within a quarter of `given`, at which the most symbols are equal. False if too few are equal, if
+ * a fraction of the distance also matches, or if fewer than two units would result. */
 bool dl_period_find_given(dl_period *period, const dl_sequence *sequence, size_t given);
 void dl_period_free(dl_period *period);
 
@@ -212,28 +210,28 @@ void dl_period_free(dl_period *period);
 typedef struct dl_step_part {
     size_t first;
     dl_step_label label;
-    double alike; /* share of the longer of part and usual content that both have */
+    double alike; /* symbols common to part and usual content / symbols of the longer of the two */
 } dl_step_part;
 
-/* Parts of the sequence cut by `period` (at least one cut), labelled REGULAR or OTHER by content,
- * and WARM-UP before the first regular one that is at least 0.9 times as alike as the median. Owned
- * by the caller; *count of them, without gaps. */
+/* Cuts the sequence by `period` (at least one cut) into parts labelled REGULAR or OTHER by content,
+ * and WARM-UP before the first regular part whose `alike` is at least 0.9 of the median. Owned by
+ * the caller; *count of them, without gaps. */
 dl_step_part *dl_step_parts(const dl_period *period, const dl_sequence *sequence, size_t *count);
 
 /* Sets `alike` of each part; `end` ends the last one. */
 void dl_step_parts_compare(dl_step_part *parts, size_t count, size_t end,
                            const dl_sequence *sequence, const uint32_t *content, size_t length);
 
-/* Takes parts labelled by marks, with `alike` set: regular ones whose `alike` is below
- * DL_STEP_SIMILARITY of the median become OTHER (validation, a step cut off at the end), or WARM-UP
- * before the first that stays. Nothing changes where the median itself is below DL_STEP_SIMILARITY:
- * steps whose work varies. */
+/* Relabels parts from marks, with `alike` set: regular parts whose `alike` is below
+ * DL_STEP_SIMILARITY times the median become OTHER (validation, a step cut off at the end), or
+ * WARM-UP before the first part that stays regular. Changes nothing if the median itself is below
+ * DL_STEP_SIMILARITY, as for steps whose work varies. */
 void dl_step_parts_set_apart(dl_step_part *parts, size_t count);
 
-/* Number of regular parts in a cycle, found by a kind outside the usual content, such as an
- * averaging in every tenth step: four fifths of its occurrences, 4 or more, have that distance from
- * the previous one, in regular parts, which is at least 2. If several kinds qualify, the most
- * frequent decides. 0 = no cycle. */
+/* Number of regular parts in a cycle that a kind outside the usual content marks, such as an
+ * averaging in every tenth step: the distance, at least 2 regular parts, that four fifths of its
+ * occurrences (4 or more) have from the previous one. The most frequent such kind decides. 0 = no
+ * cycle. */
 size_t dl_step_parts_cycle(const dl_step_part *parts, size_t count, size_t end,
                            const dl_sequence *sequence, const uint32_t *content);
 

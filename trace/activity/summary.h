@@ -1,11 +1,11 @@
-/* What a trace of activities says in short: per device where its time goes, its kernels, copies and
- * collectives; on the host the time in calls; how far the trace can be trusted.
+/* Summary of a trace of activities: the use of each device's time, its kernels, copies and
+ * collectives; the host's time in calls; the quality of the trace.
  *
- * Devices' times are defined in timeline.h, classes in kernel_class.h, collectives in
- * collectives.h, steps in steps.h. Where steps were found, a device's time line
- * is taken from the start of its first regular step to the end of its last, so that start-up and
- * warm-up do not count; everything else is over the whole trace. Sums of durations count each
- * activity, so kernels on several streams may add up to more than the span.
+ * Devices' times are defined below, classes in kernel_class.h, collectives in collectives.h, steps
+ * in steps.h. If steps were found, a device's time line is taken from the start of its first
+ * regular step to the end of its last, so that start-up and warm-up do not count; everything else
+ * is over the whole trace. Sums of durations count each activity, so kernels on several streams may
+ * add up to more than the span.
  */
 #ifndef DL_TRACE_ACTIVITY_SUMMARY_H
 #define DL_TRACE_ACTIVITY_SUMMARY_H
@@ -27,7 +27,7 @@
 #include "trace/dlt/dlt.h"
 #include "trace/print.h"
 
-/* What the devices of a trace did with their time, by interval algebra over their activities.
+/* The use of the devices' time, by interval algebra over their activities.
  *
  * An interval holds its start and not its end; a set of intervals is sorted and disjoint. Work of a
  * device (dl_activity_is_device_work) is of one of three parts:
@@ -36,9 +36,9 @@
  *   communication  kernels of collectives and transfers (kernel_class.h); copies between devices
  *   copy           all other MEMCPY, MEMSET
  *
- * Each part's time is the union over all streams of the device. What is covered by compute costs
- * nothing, so communication is *exposed* where no compute runs, and a copy where neither compute
- * nor communication runs. Hence
+ * Each part's time is the union over all streams of the device. Time covered by compute costs
+ * nothing extra, so communication is *exposed* where no compute runs, and a copy where neither
+ * compute nor communication runs. Hence
  *
  *   span = busy + idle,   busy = compute + exposed communication + exposed copy.
  *
@@ -54,7 +54,7 @@
  * unknown (no CALL of that correlation) the gap counts as unknown. A work that seems to start
  * before its launch (clocks of host and device differ by microseconds) leaves its gap launch-bound.
  *
- * What is left out: work of other processes on the device, and of this one that was not recorded.
+ * Not covered: work of other processes on the device, and unrecorded work of this process.
  */
 
 /* From the start of a launch call to the start of its work on an idle device, at most, in ns. In
@@ -66,8 +66,8 @@ typedef struct dl_interval {
     int64_t start_ns, end_ns; /* start <= end */
 } dl_interval;
 
-/* Makes intervals[count], in any order, a set: sorts, joins what overlaps or touches, drops what is
- * empty. Returns the new count. O(n log n), O(n) if sorted. */
+/* Turns intervals[count], in any order, into a set: sorts them, joins those that overlap or touch,
+ * drops empty ones. Returns the new count. O(n log n), O(n) if sorted. */
 size_t dl_intervals_unite(dl_interval *intervals, size_t count);
 
 /* Sum of the lengths of the set. */
@@ -96,8 +96,8 @@ typedef struct dl_activity_timeline {
 } dl_activity_timeline;
 
 /* Sums up the device work among activities[count] (count < 2^32, in any order); `timeline` must be
- * zeroed. `classes` is by name id, as dl_kernel_classes makes it, for all names. With `window` (may
- * be NULL) only what lies within it counts; work is clipped to it. O(n log n). */
+ * zeroed. `classes` is by name id, as dl_kernel_classes makes it, for all names. Work is clipped to
+ * `window` unless that is NULL. O(n log n). */
 void dl_activity_timeline_init(dl_activity_timeline *timeline, const dl_activity *activities,
                                size_t count, const uint8_t *classes, const dl_launches *launches,
                                const dl_interval *window);
@@ -189,7 +189,7 @@ typedef struct dl_host_steps {
     size_t warmup_steps, other_steps;
 } dl_host_steps;
 
-/* What the recorder lost, by its own count under the meta keys of these names. */
+/* Losses that the recorder counted, under the meta keys of these names. */
 typedef enum dl_loss {
     DL_LOSS_DROPPED_RECORDS, /* by CUPTI: its buffers were full */
     DL_LOSS_LOST_TIMESTAMPS, /* activities that CUPTI delivered without times */
@@ -202,7 +202,7 @@ typedef enum dl_loss {
 /* "dropped_records", ...; never NULL. */
 const char *dl_loss_name(dl_loss loss);
 
-/* What was lost or looks wrong. */
+/* Losses and inconsistencies of a trace. */
 typedef struct dl_trace_quality {
     uint64_t losses[DL_LOSS_END];
     const char *stopped;     /* why the recording ended before the program; "" = it did not.
@@ -216,7 +216,7 @@ typedef struct dl_trace_quality {
     uint64_t work_count;
 } dl_trace_quality;
 
-/* What the trace says about the cost of recording it. */
+/* The cost of recording a trace, from its meta data. */
 typedef struct dl_capture_knowledge {
     const char *preset;         /* "" = unknown, or none of our recordings. Borrowed */
     const char *text;           /* of the meta key; "" = not said. Borrowed */
@@ -241,14 +241,13 @@ typedef struct dl_activity_summary {
     dl_notes warnings;
 } dl_activity_summary;
 
-/* Rank and ranks, by the meta keys that the launcher's variables fill, else by the communicator
- * with the most ranks; -1 and 0: not known. A process that has several ranks of it (one per
- * device) is none of them. */
+/* Finds the rank and the number of ranks from the meta keys that the launcher's variables fill,
+ * else from the communicator with the most ranks; -1 and 0 = unknown. A process with several ranks
+ * of that communicator (one per device) has no rank. */
 void dl_trace_find_rank(const dl_trace *trace, int64_t *rank, int64_t *ranks);
 
-/* Summarises the activities of `trace` (fewer than 2^32); `summary` must be zeroed. `steps` (may be
- * NULL: not looked for) are those of the same activities. Never fails: what is missing becomes a
- * warning. O(n log n). */
+/* Summarises the activities of `trace` (fewer than 2^32); `summary` must be zeroed. `steps` are
+ * those of the same activities, or NULL. Never fails: missing data become warnings. O(n log n). */
 void dl_activity_summary_init(dl_activity_summary *summary, const dl_trace *trace,
                               const dl_activity_steps *steps);
 void dl_activity_summary_free(dl_activity_summary *summary);
@@ -265,7 +264,7 @@ void dl_activity_summaries_compare(const dl_activity_summary *summaries, size_t 
  * ferror(out). */
 void dl_activity_summary_write_json(const dl_activity_summary *summary, FILE *out);
 
-/* Shared by programs that summarise traces of activities: options, and the way to a summary. */
+/* Options and steps shared by the programs that summarise traces of activities. */
 
 typedef struct dl_info_settings {
     bool json;
@@ -286,7 +285,7 @@ void dl_info_options(dl_info_settings *settings, const char *json, dl_option *ta
 dl_status dl_info_summarise(dl_activity_summary *summary, const dl_trace *trace,
                             const dl_info_settings *settings, dl_error *err) DL_MUST_CHECK;
 
-/* Releases the activities: those of many ranks need not be in memory at once. */
+/* Releases the trace's activities, so that those of many ranks need not be in memory together. */
 void dl_info_let_go(dl_trace *trace);
 
 #endif
