@@ -21,7 +21,7 @@ dl_distribution dl_distribution_of(double *values, size_t count);
  * neighbours: place p * (count - 1) counted from 0 (R's type 7). */
 double dl_distribution_quantile(const double *sorted, size_t count, double p);
 
-/* The number that most of counts[count] are, of several the least; 0 without any. Sorts them. */
+/* Mode of counts[count], the least if there are several; 0 if count is 0. Sorts the counts. */
 size_t dl_most_usual(size_t *counts, size_t count);
 
 /* The object `name` with its members as they are called above. */

@@ -10,26 +10,25 @@
 #define DL_PRINT_COLUMNS 80     /* of a line */
 #define DL_PRINT_KEY_COLUMNS 17 /* before a value, the space included */
 
-/* "key   value", which is broken at spaces, a long word at '/', and continued under itself; after a
- * key of DL_PRINT_KEY_COLUMNS bytes or more (shorter than a line) a space, and what is continued
- * stands further in. */
+/* Prints "key   value". The value wraps at spaces (long words at '/') and continues aligned to its
+ * start. After a key of DL_PRINT_KEY_COLUMNS bytes or more (shorter than a line) one space follows,
+ * and continuation lines are indented further. */
 void dl_print_pair(FILE *out, const char *key, const char *value);
 
-/* Sentences that go with a result: what was assumed, left out or looks doubtful. They are collected
- * by the modules and printed by the program. Owns its lines; zero before use, release with
- * dl_notes_free. */
+/* Notes on a result: assumptions, omissions, doubtful values. Modules collect them, the program
+ * prints them. Owns its lines; zero before use, release with dl_notes_free. */
 typedef struct dl_notes {
     char **lines; /* [count] one sentence each, without newline */
     size_t count;
 } dl_notes;
 
-/* Adds a sentence, once. */
+/* Adds the formatted sentence unless it is already there. */
 void dl_notes_add(dl_notes *notes, const char *format, ...) DL_PRINTF(2, 3);
 
-/* If there are any: `title`, then each wrapped as above after `first`. */
+/* If there are notes, prints `title`, then each note wrapped as above, preceded by `first`. */
 void dl_notes_print(const dl_notes *notes, const char *title, const char *first, FILE *out);
 
-/* The list `name` of them. */
+/* Writes the notes as the array `name`. */
 void dl_notes_write_json(dl_json *to, const char *name, const dl_notes *notes);
 void dl_notes_free(dl_notes *notes);
 

@@ -1,4 +1,4 @@
-/* The record model: what a trace consists of, whoever made it.
+/* The record model of traces of training workers and micro-benchmarks.
  *
  * A record is one interval of one worker's time line (or one sample of a micro-benchmark). Workers
  * count from 0. Times are CLOCK_MONOTONIC nanoseconds of one machine, so all workers of a trace lie
@@ -6,7 +6,7 @@
  *
  * A worker's records lie in the order of their ends. A STEP record is written at the end of the
  * step and spans it; the other records of the step lie inside it and do not overlap one another.
- * What they leave uncovered is the host's own time (loop, calls): `dispatch` of the step's split.
+ * The time that no record covers is the host's own (loop, calls): `dispatch` in the step's split.
  */
 #ifndef DL_TRACE_RECORD_H
 #define DL_TRACE_RECORD_H

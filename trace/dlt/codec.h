@@ -44,7 +44,7 @@ typedef enum dl_dlt_chunk {
     DL_DLT_ACTIVITIES
 } dl_dlt_chunk;
 
-/* The state that the next record is coded against. To be zeroed at the start of a chunk. */
+/* The previous record's fields that the next record is coded against; zero at a chunk's start. */
 typedef struct dl_dlt_previous {
     uint32_t worker, step, samples;
     int64_t end_ns;
@@ -94,9 +94,9 @@ uint32_t dl_dlt_get_u32(const uint8_t *in);
  *   2    peer         number                                           0
  *   3    count        number                                           0
  *
- * There are two classes, device work and all the rest (dl_activity_is_device_work), because each
- * has its own time: a kernel runs long after its launch, and activities of either class follow each
- * other closely. "The class's last one" of correlation and object is the last that was not 0.
+ * There are two classes, device work and all the rest (dl_activity_is_device_work), because a
+ * kernel runs long after its launch, while activities of one class follow each other closely. "The
+ * class's last one" of correlation and object is the last value that was not 0.
  * Before a chunk's first activity everything is 0. An activity has exactly one coding: the reader
  * refuses a present field that has its absent value, a second mask byte of zero or with other bits,
  * and a varint with leading zeros.

@@ -53,25 +53,25 @@ typedef struct dl_trace_writer_state {
      * file is full (ENOSPC, EDQUOT, EFBIG), the records of the chunk for which there was room, and
      * META. */
     int error;
-    /* Number of times that the program closed the file's descriptor, or opened another file under
-     * its number, and the file was reopened (dl_held_file). Loses nothing. */
+    /* Number of times that the file was reopened because the program had closed its descriptor or
+     * reused the number for another file (dl_held_file). No data are lost then. */
     uint32_t reopened;
 } dl_trace_writer_state;
 
 /* Any thread. */
 dl_trace_writer_state dl_trace_writer_look(dl_trace_writer *writer);
 
-/* Adds a key = value about the whole run; written at once. Any thread, any time. A repeated key
- * overrides the earlier value when read. */
+/* Writes key = value about the whole run to the file immediately. Any thread, any time. A repeated
+ * key overrides the earlier value when read. */
 void dl_trace_writer_meta(dl_trace_writer *writer, const char *key, const char *value);
 
-/* The same with printf's value. */
+/* dl_trace_writer_meta with a value in printf format. */
 void dl_trace_writer_metaf(dl_trace_writer *writer, const char *key, const char *format, ...)
     DL_PRINTF(3, 4);
 
-/* Id of `text`, the same for equal texts; 0 is the empty text, the name of a record without one.
- * New texts are written at once; beyond the limit they are not kept and get 0. Takes a lock: intern
- * names before the timed part. */
+/* Id of `text`, the same for equal texts; 0 is the empty text, for records without a name. Writes a
+ * new text to the file immediately; beyond the limit it is dropped and gets 0. Takes a lock, so
+ * intern names before the timed part. */
 uint32_t dl_trace_writer_intern(dl_trace_writer *writer, const char *text);
 
 /* A stream for one thread. Owned by the writer. */
@@ -190,17 +190,17 @@ const char *dl_trace_name(const dl_trace *trace, const dl_record *record);
 /* Value of a meta key, "" if it is missing. Borrowed. */
 const char *dl_trace_meta_text(const dl_trace *trace, const char *key);
 
-/* The meta key's whole number in low..high; `fallback` if missing or anything else. */
+/* The meta key's value if it is a whole number in low..high, else `fallback`. */
 int64_t dl_trace_meta_int(const dl_trace *trace, const char *key, int64_t low, int64_t high,
                           int64_t fallback);
 
-/* Writes the meta key's whole number >= 0, or `fallback` if missing, to *number. DL_ERR_PARSE, with
- * the trace's path and the key, for anything else; *number is unchanged then. */
+/* Sets *number to the meta key's whole number >= 0, or to `fallback` if the key is missing.
+ * DL_ERR_PARSE, with the trace's path and the key, for any other value, leaves *number unchanged. */
 dl_status dl_trace_meta_read_int(const dl_trace *trace, const char *key, int64_t fallback,
                                  int64_t *number, dl_error *err) DL_MUST_CHECK;
 
-/* A file appended to from within a program that does not know of it, and may close all its
- * descriptors (as daemons do) or open others under the same number. */
+/* An append-only file held open inside a traced program, which may close all its descriptors (as
+ * daemons do) or reuse their numbers for other files. */
 
 typedef struct dl_held_file {
     int fd;
@@ -212,9 +212,9 @@ typedef struct dl_held_file {
 /* Creates (overwrites) `path`. Returns 0 or errno. */
 int dl_held_file_open(dl_held_file *file, const char *path);
 
-/* Appends; if the descriptor is closed or refers to another file, it is first replaced by a new one
- * of `path`, if that is still the same file. Returns 0 or errno, EBADF if it is not. Beyond the
- * limit on the size of files (RLIMIT_FSIZE) it returns EFBIG, and no SIGXFSZ ends the program. */
+/* Appends data[bytes]. If the descriptor is closed or refers to another file, reopens `path` first;
+ * EBADF if `path` is no longer the same file. Returns 0 or errno. Beyond the limit on file sizes
+ * (RLIMIT_FSIZE) it returns EFBIG, and SIGXFSZ does not end the program. */
 int dl_held_file_write(dl_held_file *file, const char *path, const void *data, size_t bytes);
 
 /* Closes the descriptor, unless it now refers to another file. Returns 0 or errno. */

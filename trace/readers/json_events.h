@@ -23,15 +23,15 @@ typedef struct dl_json_text {
 /* Whether the value is the string `text`, which must contain nothing that JSON escapes. */
 bool dl_json_is(dl_json_text value, const char *text);
 
-/* A whole number, also in a string ("7") and after other text in it ("stream 7"). False if there is
- * none or it does not fit; *number is unchanged then. */
+/* Reads a whole number, also from a string ("7"), even after other text ("stream 7"). False, with
+ * *number unchanged, if there is none or it does not fit. */
 bool dl_json_int(dl_json_text value, int64_t *number);
 
-/* The whole number, as dl_json_int finds it, if above 0; else 0. */
+/* The number that dl_json_int reads if it is above 0; else 0. */
 uint64_t dl_json_count(dl_json_text value);
 
-/* A decimal number of microseconds as nanoseconds, rounded to the nearest; exact for up to three
- * digits after the point, whatever the size: no floating point is used. False as dl_json_int. */
+/* Converts a decimal number of microseconds to nanoseconds, rounded to the nearest. Uses no
+ * floating point, so up to three digits after the point are exact. False as dl_json_int. */
 bool dl_json_us_to_ns(dl_json_text value, int64_t *ns);
 
 /* Writes the string without quotes and escapes, and a NUL, to `into`, which has room for
@@ -46,19 +46,19 @@ size_t dl_json_unescape(dl_json_text value, char *into);
 /* The events of a Chrome trace, one by one, from a stream: whatever the size of the file, only a
  * window of it is in memory.
  *
- * simdjson's on-demand parser walks windows of 1 MiB that are closed by hand wherever they end: an
+ * simdjson's on-demand parser walks windows of 1 MiB whose open brackets are closed by hand. An
  * event that does not end within its window fails, and is parsed again at the start of the next
- * one, so no search for event boundaries is needed. Each event is delivered once it was read
- * completely.
+ * window, so no search for event boundaries is needed. Each event is delivered once, after it was
+ * read completely.
  *
  * Why simdjson: a trace of 221 MB (1.5 million events) is read into activities in 0.42 s with 13
  * MiB beside them (bench_readers). Tokenizing alone took yajl 0.6 s and more, building a tree
  * json-c 6.3 s and 3.9 GB, simdjson itself 0.49 s and 483 MiB with the whole file in memory. The
  * price is C++, in json_events.cpp.
  *
- * Values that are read are parsed strictly; others are only searched for their end. Bytes that JSON
- * forbids but profilers write (control characters and bytes that are no UTF-8 in names) are
- * replaced and counted.
+ * Requested values are parsed strictly; of others only the end is searched. Bytes that JSON forbids
+ * but profilers write (in names, control characters and bytes that are not UTF-8) are replaced and
+ * counted.
  */
 
 #ifdef __cplusplus
@@ -66,7 +66,7 @@ size_t dl_json_unescape(dl_json_text value, char *into);
 extern "C" {
 #endif
 
-/* Longest event, longest text in front of and after the events: 8 MiB. */
+/* Longest event, and longest text before or after the events: 8 MiB. */
 #define DL_JSON_EVENT_BYTES_MAX (8U << 20)
 
 /* Source of the text: writes at most `room` bytes to `into` and returns their number; 0 = the text

@@ -122,8 +122,8 @@ typedef struct dl_kineto {
 /* Id of the string `value` without escapes. */
 uint32_t dl_kineto_text(dl_kineto *kineto, dl_json_text value);
 
-/* Keeps an event's data on a call; `activity` is its RANGE or KERNEL. A range that sums a gradient
- * gets its bytes. */
+/* Keeps an event's data on a collective's call; `activity` is its RANGE or KERNEL. A RANGE that
+ * accumulates a gradient gets the gradient's bytes. */
 void dl_kineto_keep_parameters(dl_kineto *kineto, const dl_json_text *values,
                                const dl_activity *activity);
 void dl_kineto_keep_range(dl_kineto *kineto, const dl_json_text *values, dl_activity *activity);
@@ -134,13 +134,14 @@ static inline dl_json_text dl_kineto_input_dims(const dl_json_text *values)
     return values[values[KEY_INPUT_DIMS].at == NULL ? KEY_INPUT_DIMS_LOWER : KEY_INPUT_DIMS];
 }
 
-/* kineto_samples.c: counts the batch given by the shapes of an operator's inputs, if `name` is an
- * operator with samples in rows; and writes the most frequent one to the trace's meta data. */
+/* kineto_samples.c. If `name` is an operator whose input has one sample per row, counts the batch
+ * size that its input's shape gives; dl_kineto_tell_samples writes the most frequent one to the
+ * trace's meta data. */
 void dl_kineto_count_samples(dl_kineto *kineto, const char *name, const dl_json_text *values);
 void dl_kineto_tell_samples(dl_kineto *kineto);
 void dl_kineto_free_samples(dl_kineto *kineto);
 
-/* Steps that need the whole trace, and the notes. */
+/* Does the work that needs the whole trace, and adds the notes. */
 void dl_kineto_finish(dl_kineto *kineto);
 
 #endif

@@ -1,15 +1,15 @@
 /* Reads the traces of other profilers into dl_trace, so that summaries, step finding and export
- * work on them as on our own. A file's first bytes determine its reader, never its name.
+ * work for them too. A file's first bytes determine its reader, never its name.
  *
  *   kineto   PyTorch's profiler (Chrome-trace JSON), plain or gzipped
  *   nsys     Nsight Systems' SQLite exports
  *   archive  .tar and .tar.gz of PyTorch's traces, several ranks in one
  *   dlt      our own .dlt                                                 trace/dlt/dlt.h
  *
- * Activities are those of activity.h. In addition, if a trace has them: the identity of a
- * framework's operator is RANGE.object, and CALL.object of the calls made within it, so kernel ->
- * (correlation) -> launch call -> (object) -> operator. Without them (0), the operator is the
- * innermost RANGE of the call's thread around the call's start.
+ * Activities are those of activity.h. If a trace identifies a framework's operators, the identity
+ * is the object of the operator's RANGE and of the CALLs within it, which links kernel ->
+ * (correlation) -> launch call -> (object) -> operator. Otherwise object is 0, and the operator is
+ * the innermost RANGE of the call's thread around the call's start.
  *
  * Meta keys, where known: rank, world_size, host, command, clock = "realtime", device.N.name,
  * thread.N, framework, nccl_version, record_shapes = 1, unprofiled_step_ns, children_step_ns,
@@ -36,8 +36,8 @@
 #define DL_META_SAMPLES_OF "batch_samples_of"
 #define DL_META_PARAMETER_BYTES "parameter_bytes"
 
-/* Recognition of a program's ranges as calls of collectives, by patterns, since libraries have many
- * names for the same collective.
+/* Recognition of ranges as calls of collectives by patterns, since libraries have many names for
+ * the same collective.
  *
  * Built in: ranges "nccl:all_reduce", "rccl:...", "gloo:...", and names of collectives in PyTorch's
  * c10d ("_allgather_base", "reduce_scatter_tensor_coalesced", "all_to_allv"). Case, '_', '-' and
@@ -126,7 +126,7 @@ typedef struct dl_read_options {
 
 typedef struct dl_trace_reader {
     const char *name, *description;
-    /* Whether a file that starts with start[bytes], unpacked, is for this reader. */
+    /* Whether this reader reads a file whose unpacked content starts with begin[bytes]. */
     bool (*recognises)(const char *begin, size_t bytes);
     dl_status (*read)(dl_read_traces *traces, const char *path, const dl_read_options *options,
                       dl_error *err);

@@ -34,8 +34,8 @@ void dl_trace_builder_append(dl_trace_builder *builder, const dl_activity *activ
 void dl_trace_builder_meta(dl_trace_builder *builder, const char *key, const char *format, ...)
     DL_PRINTF(3, 4);
 
-/* Gives the trace away, with late ends cut and the meta key "invalid_records"; the builder is empty
- * then. */
+/* Moves the trace to *trace, with late ends cut and the meta key "invalid_records" set; the builder
+ * is empty afterwards. */
 void dl_trace_builder_finish(dl_trace_builder *builder, dl_trace *trace);
 
 /* DL_ERR_FORMAT, saying what the file is and what to do, if `path`, which begins with begin[bytes],
@@ -67,8 +67,8 @@ dl_status dl_foreign_refuse(const char *path, const char *begin, size_t bytes,
 
 extern const dl_trace_reader dl_kineto_reader;
 
-/* Reads the text from `read` into zeroed `item`; `name` becomes the trace's path and may give its
- * rank ("..._rank3.json") if the text does not. Errors as dl_read. */
+/* Reads the text from `read` into zeroed `item`. `name` becomes the trace's path, and gives the rank
+ * ("..._rank3.json") if the text does not. Errors as dl_read. */
 dl_status dl_kineto_read_text(dl_read_trace *item, const char *name, dl_json_source *read,
                               void *source, const dl_read_options *options,
                               dl_error *err) DL_MUST_CHECK;

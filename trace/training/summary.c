@@ -69,9 +69,8 @@ static void sum_steps(dl_worker_summary *worker, const dl_step *steps, size_t co
     sum_staleness(&worker->staleness, steps, count);
 }
 
-/* Samples of all workers over the time in which any of them is in a step, since the end of the last
- * warm-up: the rates of workers that take turns on a core add up to more than its capacity. A step
- * in progress then counts by its remaining part. */
+/* Samples per second of all workers, over the time in which any of them is in a step, from the end
+ * of the last warm-up step. A step in progress at that time counts by its remaining part. */
 static double total_samples_per_s(const dl_steps *steps)
 {
     int64_t since_ns = 0;

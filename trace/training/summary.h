@@ -1,13 +1,13 @@
 /* Summary of a trace: step times and their parts, operations, copies, staleness; for a trace of
  * micro-benchmarks a table of its samples.
  *
- * All of it is over the steps that are not warm-up (see below). A worker's samples a second are its
- * samples over the sum of its step times. Those of all workers are their samples, from the end of
- * the last warm-up step of any of them, over the time in which at least one is in a step: as in the
- * simulator, instead of the sum of the workers' rates, which for workers that take turns on a core
- * exceeds the core's capacity. Time between steps (an evaluation) does not count. Fractions are of
- * the sum of step times. Quantiles: see distribution.h; staleness is a whole number, and its
- * quantile p is the least value that at least the fraction p of the steps does not exceed.
+ * All figures exclude warm-up steps (see below). A worker's samples per second are its samples over
+ * the sum of its step times. The total rate is the samples of all workers after the last warm-up
+ * step of any of them, over the time in which at least one worker is in a step. Like the simulator,
+ * it does not add up the workers' rates, whose sum exceeds a core's capacity if workers take turns
+ * on it. Time between steps (an evaluation) does not count. Fractions are of the sum of step times.
+ * Quantiles: see distribution.h; staleness is a whole number, and its quantile p is the least value
+ * that at least the fraction p of the steps does not exceed.
  */
 #ifndef DL_TRACE_TRAINING_SUMMARY_H
 #define DL_TRACE_TRAINING_SUMMARY_H
@@ -23,9 +23,9 @@
 
 /* The steps of a trace: each worker's STEP records with the records inside them, summed by part.
  *
- * A worker's STEP record closes a step; its earlier records since its last STEP that do not start
- * before the step belong to it. The rest of the step is dispatch, the host's own time. BENCH
- * records are not part of steps.
+ * A worker's STEP record closes a step. The worker's records since its last STEP belong to the step
+ * unless they start before it. The rest of the step is dispatch, the host's own time. BENCH records
+ * are not part of steps.
  *
  * Warm-up. The first steps of a run pay once for page faults, cold caches and sleeping cores. A
  * worker's leading steps are flagged as long as each one lasts more than WARMUP_FACTOR = 1.25 times
@@ -118,9 +118,9 @@ typedef struct dl_copy_summary {
     double bytes_per_s; /* of one copy at a time: sum of bytes over sum of durations */
 } dl_copy_summary;
 
-/* All BENCH samples of equal name, bytes, vectors, threads, samples. A rate is 0 where the
- * benchmark has none: bytes_per_s of a copy is bytes over the median; of "average" and "update",
- * which read each vector and write one, (vectors + 1) bytes over it; samples_per_s is of "step". */
+/* All BENCH samples of equal name, bytes, vectors, threads, samples. bytes_per_s is bytes over the
+ * median duration for a copy, and (vectors + 1) bytes over it for "average" and "update", which
+ * read each vector and write one; samples_per_s is for "step". A rate that does not apply is 0. */
 typedef struct dl_bench_summary {
     const char *name; /* borrowed from the trace */
     uint64_t bytes;
@@ -148,11 +148,12 @@ typedef struct dl_summary {
 void dl_summary_init(dl_summary *summary, const dl_trace *trace);
 void dl_summary_free(dl_summary *summary);
 
-/* Prints it for people, at most 80 columns (long names excepted). Write errors: ferror(out). */
+/* Prints the summary as text of at most 80 columns (longer names excepted). Write errors:
+ * ferror(out). */
 void dl_summary_print(const dl_summary *summary, FILE *out);
 
-/* Writes it as one JSON object; units are in the names of the members. Write errors: ferror(out).
- */
+/* Writes the summary as one JSON object; members' names hold their units. Write errors:
+ * ferror(out). */
 void dl_summary_write_json(const dl_summary *summary, FILE *out);
 
 /* A trace as Chrome-trace JSON, for Perfetto and chrome://tracing.
