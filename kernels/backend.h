@@ -2,13 +2,13 @@
  * precision. Layers call the table and nothing else, so adding a device means adding a table.
  *
  * Arrays are `void *` of the table's number type, in the backend's memory. Matrices are row-major
- * without gaps. Images are channels-last (NHWC): image[row][column][channel], one after another. A
- * window of an image is then a few long contiguous pieces, and all work per pixel is contiguous.
+ * without gaps. Images are channels-last (NHWC): image[row][column][channel], one after another. So
+ * a window of an image is a few long contiguous pieces, and the channels of a pixel are contiguous.
  *
  * Operations have cuDNN's granularity, so that each entry of a GPU's table is one library call.
  *
- * Tables have no state: any number of threads may use one at once. Operations on equal arguments
- * give equal bits.
+ * Tables have no state: any number of threads may use one concurrently. Operations on equal
+ * arguments give equal bits.
  *
  * A device may queue an operation and run it later, in the order of one thread's calls. The host
  * sees results after `wait`, which also reports failures: once an operation has failed, those that
@@ -43,10 +43,10 @@ typedef struct dl_gemm {
     void *c;
 } dl_gemm;
 
-/* The kernel x kernel windows of a convolution or a pooling of `count` samples on the image. Window
- * (y, x) starts at row y * stride - padding and column x * stride - padding. A convolution reads 0
- * outside the image, and its weights are [out.channels][ky][kx][in.channels], cuDNN's NHWC order; a
- * pooling goes channel by channel, and its windows may hang over the edge, but not entirely. */
+/* The kernel x kernel windows of a convolution or a pooling over the images of `count` samples.
+ * Window (y, x) starts at row y * stride - padding and column x * stride - padding. A convolution
+ * reads 0 outside the image, and its weights are [out.channels][ky][kx][in.channels], cuDNN's NHWC
+ * order; a pooling works channel by channel, and its windows may lie partly outside. */
 typedef struct dl_windows {
     int count;
     dl_shape in, out; /* of one sample; see dl_window_count */
@@ -103,17 +103,16 @@ typedef struct dl_backend {
     /* Makes the device ready; every model calls it, so repeated calls must be harmless.
      * DL_ERR_UNSUPPORTED: a library is missing. */
     dl_status (*start)(dl_error *err);
-    /* Reserves the memory that the backend's library needs for that many threads calculating at
-     * once, and keeps it; may be repeated. DL_ERR_SYSTEM, with the bytes, if the system lacks it
-     * (ulimit -v, strict overcommit): the threads would wait for it forever. NULL: nothing to
-     * reserve. */
+    /* Reserves for good the memory that the backend's library needs for `threads` concurrent
+     * threads; may be repeated. DL_ERR_SYSTEM, with the bytes, if the system refuses it (ulimit -v,
+     * strict overcommit): the threads would wait for it forever. NULL: nothing to reserve. */
     dl_status (*start_threads)(int threads, dl_error *err);
     /* Zeroed memory on a 64-byte boundary; released with `release` (NULL is fine). NULL for 0
      * bytes, or if the device lacks memory: then `wait` fails. */
     void *(*allocate)(size_t bytes, const char *purpose);
     void (*release)(void *memory);
 
-    /* The same in host memory, of the kind that is fastest for copies to and from the device. */
+    /* Allocates host memory of the kind fastest for copies to and from the device. */
     void *(*allocate_host)(size_t bytes, const char *purpose);
     void (*release_host)(void *memory);
     /* Host to device, device to host. The host's bytes must stay unchanged until `wait`. */
@@ -185,7 +184,7 @@ typedef struct dl_backend {
     void (*adam)(const dl_update *update);
 } dl_backend;
 
-/* The processor's tables: the calling thread's team shares the loops (kernels/thread_team.h). */
+/* The processor's tables: loops are divided among the calling thread's team (thread_team.h). */
 extern const dl_backend dl_backend_cpu_float;
 extern const dl_backend dl_backend_cpu_double;
 static inline const dl_backend *dl_backend_cpu(dl_precision precision)

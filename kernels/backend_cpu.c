@@ -62,8 +62,8 @@ static void cpu_relu_backward(void *gradients, const void *values, size_t count)
     dl_divide(relu_backward_part, &(pair){gradients, values}, count, PART_MIN);
 }
 
-/* The optimizers' loops first copy the fields of `update` that they need: with -fno-strict-aliasing
- * every store may change it, and a loop whose end may move does not vectorise. */
+/* The optimizers' loops first copy the fields of `update` to locals: with -fno-strict-aliasing
+ * every store may change *update, and a loop whose end may change does not vectorise. */
 
 DL_HOT static void sgd_plain_part(const void *loop, size_t first, size_t last)
 {
@@ -148,8 +148,8 @@ static size_t column_grain(int rows)
 }
 
 /* Columns are summed in blocks, in double: a float sum over the 10^5 pixels of a batch would lose
- * half of its digits. Each of a block's sums is loaded once for several rows, and grows in their
- * order: long pieces of rows, few loads of sums. */
+ * half of its digits. Each sum of a block is loaded once per ROWS rows, which are added in order;
+ * so rows are read in long pieces, and sums are loaded rarely. */
 enum { BLOCK = 512, ROWS = 8 };
 
 static inline size_t block_width(size_t first, size_t last)
@@ -220,7 +220,7 @@ static void cpu_sum_rows(void *sums, const void *matrix, int rows, int columns)
               column_grain(rows));
 }
 
-/* Sums over rows of the differences from a row, and of their squares. Inlined with a constant
+/* Sums over rows of the differences from a given row, and of their squares. Inlined for a constant
  * number of rows. */
 static inline __attribute__((always_inline)) void
 add_differences(double *restrict sum, double *restrict squares, const dl_real *restrict pivot,
@@ -239,9 +239,9 @@ add_differences(double *restrict sum, double *restrict squares, const dl_real *r
     }
 }
 
-/* Statistics of channels first .. last - 1, in one pass, with differences from the first row
- * instead of the mean: they add n (mean - first)^2 to the sum of squares, which in double loses no
- * digit of a float unless the first row is far outside of all others. */
+/* Statistics of channels first .. last - 1 in one pass, from differences from the first row instead
+ * of the mean. These raise the sum of squares by n (mean - first)^2; in double no digit of a float
+ * is lost unless the first row is an extreme outlier. */
 DL_HOT static void batch_statistics_part(const void *loop, size_t first, size_t last)
 {
     const dl_norm *norm = loop;
@@ -507,10 +507,10 @@ static void cpu_mean_pixels_backward(int count, int pixels, int channels, const 
               (size_t)count * (size_t)pixels, row_grain(channels));
 }
 
-/* Number of parts of a product, along the larger side of c, independent of the threads: OpenBLAS's
- * result for a number may depend on where the matrix ends, so parts by the number of threads would
- * change bits. Each part packs the whole of one operand anew, which takes about 12 / size of the
- * product's time (an Intel Xeon), so they are few. */
+/* Number of parts into which a product is divided along the larger side of c. It does not depend on
+ * the number of threads, since the bits of OpenBLAS's results may depend on the matrix's size. Each
+ * part packs all of one operand again, in about 12 / size of the product's time (an Intel Xeon), so
+ * parts are few. */
 static size_t gemm_parts(int size)
 {
     return size < 512 ? 1 : size < 4096 ? 2 : 8;

@@ -8,7 +8,7 @@
 #include "kernels/backend.h"
 #include "kernels/real.h"
 
-/* Numbers in a panel: columns of a product that are computed together, 256 bytes. */
+/* Numbers in a panel, the columns of a product that are computed together: 256 bytes. */
 enum { DL_PANEL = 256 / sizeof(dl_real) };
 
 /* c[m x n] = a b, or c += a b, n a multiple of DL_PANEL. Unlike dl_gemm it copies nothing first, so
@@ -50,7 +50,7 @@ void dl_product_run(const dl_product *product);
 void dl_dots_run(const dl_dots *dots);
 bool dl_product_outruns_blas(void);
 
-/* The same for each kind of processor, the best first; the last row has no name. */
+/* Products for each kind of processor, the best first; the last row has no name. */
 typedef struct dl_product_kind {
     const char *name;
     bool outruns_blas; /* also with operands to copy first, of some hundred rows and more */
@@ -93,7 +93,7 @@ void dl_max_pool_backward(const dl_windows *pool, const int32_t *choice, const v
 #define dl_winograd_backward_data DL_TYPED(dl_winograd_backward_data)
 #define dl_winograd_backward_filter DL_TYPED(dl_winograd_backward_filter)
 
-/* Whether the convolution is of that kind and large enough to gain from it. */
+/* Whether Winograd's filtering applies to the convolution and makes it faster. */
 bool dl_winograd_fits(const dl_windows *conv);
 size_t dl_winograd_scratch_bytes(const dl_windows *conv);
 void dl_winograd_forward(const dl_windows *conv, const dl_real *x, const dl_real *weights,

@@ -57,8 +57,8 @@ static void load(void)
         snprintf(why, sizeof why, LIBRARY " has no cblas_sgemm and cblas_dgemm");
         return;
     }
-    /* A build on OpenMP does not read that variable. A replica is one thread on its own core:
-     * threads of BLAS would fight the other replicas. */
+    /* A build on OpenMP ignores that variable. One thread only: further threads of OpenBLAS would
+     * compete with other replicas for their cores. */
     void (*set_threads)(int) = NULL;
     if (dl_library_function(handle, "openblas_set_num_threads", &set_threads)) set_threads(1);
 }
@@ -74,9 +74,9 @@ dl_status dl_blas_load(dl_error *err)
                         why);
 }
 
-/* OpenBLAS maps a buffer for each thread inside a product, 128 MiB on x86-64 (its BUFFER_SIZE),
- * tried with up to 1 MiB more; if refused it retries without end. It keeps its mappings and lends
- * them to any thread, up to a number set by its build, at least BUFFERS_MAX. */
+/* OpenBLAS maps a buffer for each thread that computes a product, 128 MiB on x86-64 (its
+ * BUFFER_SIZE) and up to 1 MiB more, and retries forever if refused. It keeps its mappings, up to a
+ * number set by its build, at least BUFFERS_MAX, for use by any thread. */
 #define BUFFER_BYTES ((size_t)129 << 20)
 #define BUFFERS_MAX 48
 
@@ -96,8 +96,8 @@ static dl_status too_little(int threads, size_t there, dl_error *err)
                         there * BUFFER_BYTES);
 }
 
-/* Maps memory as OpenBLAS will, one by one: a single large mapping could be refused where these are
- * not. */
+/* Maps buffers one by one, as OpenBLAS does: a single large mapping could be refused where these
+ * are not. */
 static dl_status try_buffers(size_t more, int threads, dl_error *err)
 {
     void **buffers = dl_calloc(more, sizeof *buffers, "buffers");

@@ -1,7 +1,7 @@
-/* OpenBLAS, loaded when the first model is made, and then with one thread. Linked, it would start a
- * thread on every core before main(), also for commands that multiply no matrices; each of them
- * maps 128 MiB, and under a lower limit (ulimit -v) it retries without end, so that not even
- * `dlprof --version` would finish. */
+/* OpenBLAS, loaded with a single thread when the first model is made. If linked, it would start a
+ * thread per core before main(), also for commands that multiply no matrices; each thread maps 128
+ * MiB, and under a lower limit (ulimit -v) retries forever, so that not even `dlprof --version`
+ * would finish. */
 #ifndef DL_KERNELS_BLAS_H
 #define DL_KERNELS_BLAS_H
 
@@ -18,13 +18,13 @@ typedef struct dl_blas {
                         blasint ldb, double beta, double *c, blasint ldc);
 } dl_blas;
 
-/* Loads it; may be repeated, from any thread, but the first call changes the environment for a
- * moment and so must come before other threads read it. DL_ERR_UNSUPPORTED: the library is missing
- * or lacks matrix products. */
+/* Loads OpenBLAS; may be repeated, from any thread, but the first call temporarily changes the
+ * environment and so must precede other threads' reads of it. DL_ERR_UNSUPPORTED: the library is
+ * missing or lacks matrix products. */
 dl_status dl_blas_load(dl_error *err);
 
-/* Loads it, and makes it map and keep the buffers of that many threads that multiply at once; may
- * be repeated, from any thread. DL_ERR_SYSTEM, with the bytes, if the system lacks them (ulimit -v,
+/* Loads OpenBLAS, and makes it map and keep the buffers for `threads` concurrent products; may be
+ * repeated, from any thread. DL_ERR_SYSTEM, with the bytes, if the system refuses them (ulimit -v,
  * strict overcommit): the threads would wait for them forever. */
 dl_status dl_blas_reserve(int threads, dl_error *err);
 

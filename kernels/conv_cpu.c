@@ -5,16 +5,16 @@
 #include "kernels/backend_cpu_internal.h"
 #include "kernels/thread_team.h"
 
-/* Bytes of `rows` processed at once: half of a 1 MiB level-2 cache, the rest of which the product's
- * packed operands take. LeNet's step on a Zen 5 core is as fast from 256 KiB to 1 MiB. */
+/* Bytes of a tile of `rows`: half of a 1 MiB level-2 cache; the product's packed operands use the
+ * rest. On a Zen 5 core LeNet's step takes the same time with 256 KiB to 1 MiB. */
 #define ROWS_BYTES ((size_t)512 * 1024)
 
-/* Fewest rows of a tile, even if they take more bytes: each product packs all weights anew, which
- * must be cheap against the product itself. */
+/* Fewest rows of a tile, even if they exceed ROWS_BYTES: each product packs all weights again, at a
+ * cost that must be small compared with the product. */
 #define ROWS_MIN 256
 
-/* OpenBLAS 0.3.21 on Zen 5, 256 rows: 50 filters of 500 numbers 109 against 101 GFLOP/s, 64 of 576
- * 120 against 110, 256 of 2304 alike. */
+/* OpenBLAS 0.3.21 on Zen 5, 256 rows, transposed or not: 50 filters of 500 numbers 109, 101
+ * GFLOP/s; 64 of 576 120, 110; 256 of 2304 equal. */
 #define FILTERS_TURNED 64
 
 /* Numbers of one window. */
@@ -47,8 +47,8 @@ static size_t tile_size(const dl_windows *conv)
     return (size_t)tile_lines(conv) * (size_t)conv->out.columns * (size_t)window_size(conv);
 }
 
-/* Whether the gradient of the weights is computed transposed, [window x filters], after the rows in
- * the scratch. With few filters that product is up to a tenth faster, and the weights are few. */
+/* Whether the gradient of the weights is computed transposed, as [window x filters], in the scratch
+ * behind the rows. With few filters this product is up to a tenth faster. */
 static bool is_filter_turned(const dl_windows *conv)
 {
     return conv->out.channels <= FILTERS_TURNED;
@@ -95,9 +95,9 @@ static inline void clip(int first, int size, int kernel, int *begin, int *end)
     if (*end < *begin) *end = *begin;
 }
 
-/* Rows of one output line, no window of which hangs over the edge. Each window row is one
- * contiguous piece of `piece` = kernel * channels numbers. Inlined, so that a caller's constant
- * `piece` turns the copy into a few moves. */
+/* Makes the rows of an output line all of whose windows lie inside the image. Each window row is
+ * one piece of `piece` = kernel * channels contiguous numbers. Inlined, so that with a constant
+ * `piece` the copy is a few moves. */
 static inline __attribute__((always_inline)) void
 copy_inner_windows(dl_real *row, const dl_real *from, const dl_windows *conv, int piece)
 {
@@ -176,8 +176,7 @@ static void copy_windows(dl_real *rows, const dl_real *images, const dl_windows 
     dl_divide(copy_windows_part, &loop, (size_t)lines, 1);
 }
 
-/* Adds to image lines first .. last - 1 of the sample, `rows` being those of output line `line` of
- * it. */
+/* Adds `rows`, those of the sample's output line `line`, to its image lines first .. last - 1. */
 static inline __attribute__((always_inline)) void
 add_line(dl_real *image, const dl_real *rows, const dl_windows *conv, int line, int first, int last)
 {
@@ -202,8 +201,8 @@ add_line(dl_real *image, const dl_real *rows, const dl_windows *conv, int line, 
     }
 }
 
-/* Image lines first .. last - 1, counted from that of the first output line's sample on: additions
- * to a pixel always come in the order of the output lines. */
+/* Adds the rows to image lines first .. last - 1, counted from the start of the first output line's
+ * sample. Each pixel's additions are in the order of the output lines. */
 DL_HOT static void add_windows_part(const void *loop, size_t first, size_t last)
 {
     const window_lines *w = loop;
@@ -227,7 +226,7 @@ static void add_windows(dl_real *images, const dl_real *rows, const dl_windows *
     dl_divide(add_windows_part, &loop, (size_t)samples * (size_t)conv->in.rows, 1);
 }
 
-/* Zeroes the images whose first output line is one of first .. first + lines - 1: just before
+/* Zeroes the images whose first output line is among first .. first + lines - 1, just before the
  * additions to them, so that they are in the cache. */
 static void zero_images(dl_real *images, const dl_windows *conv, int first, int lines)
 {
@@ -263,17 +262,16 @@ static int lines_left(const dl_windows *conv, int first)
     return left < most ? left : most;
 }
 
-/* Most pixels of a convolution whose products skip OpenBLAS, which first copies each product's
- * weights: cheap for some hundred pixels. On a Zen 4 core OpenBLAS is faster from some 50 pixels
- * on. */
+/* Most pixels of a convolution whose products avoid OpenBLAS, which copies the weights for each
+ * product, a cost that only many pixels repay. On a Zen 4 core OpenBLAS is faster from about 50
+ * pixels on. */
 #define FEW_PIXELS 48
 
-/* Rows of the weights' gradient that are computed together, so that memory is written in long
- * pieces. */
+/* Rows of the weights' gradient computed together, so that writes to memory are long. */
 #define GRADIENT_ROWS 12
 
-/* Pixels whose windows and gradients stay in the level-2 cache; rows of an output that are computed
- * together. */
+/* Pixels of a block, whose windows and gradients fit into the level-2 cache: so many rows of an
+ * output are computed together. */
 #define BLOCK_PIXELS 96
 
 /* Depth of a panel of weights that stays in the cache for all rows of a block. */
@@ -289,10 +287,10 @@ static bool has_few_pixels(const dl_windows *conv)
     return has_panels(conv) && pixel_count(conv) <= FEW_PIXELS;
 }
 
-/* From this many pixels on the weights are copied once for all products, which on processors with
- * AVX-512 then run faster without OpenBLAS, as it copies all operands. A core of an Intel Xeon,
- * 25,000 pixels, 64 channels, 256 filters: 145 against 101 GFLOP/s; 1568, 256 and 1024: 187, 178;
- * 392, 512 and 2048: 131, 162. */
+/* From this number of pixels on the weights are copied once for all products; with AVX-512 these
+ * are then faster than OpenBLAS, which copies all operands. On a core of an Intel Xeon, in GFLOP/s,
+ * with 25,000 pixels, 64 channels, 256 filters: 145 against 101; with 1568, 256, 1024: 187 against
+ * 178; with 392, 512, 2048: 131 against 162. */
 #define MANY_PIXELS 768
 
 static bool has_many_pixels(const dl_windows *conv)

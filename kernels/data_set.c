@@ -13,8 +13,8 @@
 
 #define MNIST_CLASSES 10
 
-/* IDX: big-endian u32 magic (type 0x08 = bytes, number of dimensions), then one u32 a dimension,
- * then the bytes. */
+/* IDX: big-endian u32 magic (type 0x08 = bytes, number of dimensions), one u32 per dimension, then
+ * the bytes. */
 #define IDX_MAGIC_LABELS 0x00000801u
 #define IDX_MAGIC_IMAGES 0x00000803u
 
@@ -46,8 +46,8 @@ static uint32_t idx_word(const idx_file *file, size_t index)
     return be32toh(word);
 }
 
-/* Length of the file by the header in its first piece; 0 if that is not the header of this kind,
- * with `dimensions` (1 or 3) sizes. */
+/* Length of the file according to its header, which is in the first piece read; 0 if it has another
+ * magic number. `dimensions` (1 or 3): sizes in the header. */
 static size_t promised_bytes(const idx_file *file, uint32_t magic, size_t dimensions)
 {
     const size_t header = 4 * (1 + dimensions);
@@ -60,9 +60,9 @@ static size_t promised_bytes(const idx_file *file, uint32_t magic, size_t dimens
     return bytes < FILE_BYTES_MAX ? (size_t)bytes : FILE_BYTES_MAX;
 }
 
-/* Unpacks at most one byte more than the header promises, so that a small file that swells, or
- * another kind of file, costs only a piece. A damaged gzip stream is DL_ERR_FORMAT, a read that the
- * system refuses DL_ERR_IO. */
+/* Unpacks at most one byte more than the header states, and only the first piece of a file of
+ * another kind, so that a small file cannot fill the memory. DL_ERR_FORMAT for a damaged gzip
+ * stream, DL_ERR_IO for a read error. */
 static dl_status unpack(idx_file *file, gzFile stream, uint32_t magic, size_t dimensions,
                         dl_error *err)
 {

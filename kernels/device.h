@@ -1,9 +1,9 @@
 /* Devices besides the processor that a model can run on: finding them, and the functions that
  * training needs apart from the backend's operations.
  *
- * A type of device is one const table. The only one is "cuda"; its code is in a library of its own,
- * DL_DEVICE_CUDA_LIBRARY beside the program, which is loaded only on request, so that programs
- * start fast, and run where CUDA's libraries are missing. Tests pass tables of their own. */
+ * A type of device is one const table. The only one is "cuda"; its code is in a separate library,
+ * DL_DEVICE_CUDA_LIBRARY beside the program, which is loaded on request only, so that programs
+ * start fast and run without CUDA's libraries. Tests pass their own tables. */
 #ifndef DL_KERNELS_DEVICE_H
 #define DL_KERNELS_DEVICE_H
 
@@ -23,9 +23,9 @@
 typedef struct dl_device dl_device;
 
 /* Precision to which the factors of matrix products and convolutions may be rounded for the tensor
- * cores: none, TensorFloat-32 (10 bits of mantissa), half precision (10 bits, and a range of 6e-8
- * to 65504). The libraries do so where they have kernels for it. Sums and all stored numbers stay
- * fp32. With fp16 the loss is scaled so that small gradients stay within the range. */
+ * cores: none, TensorFloat-32 (10 bits of mantissa), half precision (10 bits, range 6e-8 to 65504).
+ * The libraries round where they have kernels for it. Sums and stored numbers are fp32. With fp16
+ * the loss is scaled so that small gradients stay within the range. */
 extern const char *const dl_device_math_names[]; /* "fp32", "tf32", "fp16", NULL */
 typedef enum dl_device_math {
     DL_DEVICE_MATH_FP32,
@@ -71,7 +71,7 @@ typedef struct dl_device_type {
     dl_status (*open)(dl_device **device, int number, const dl_device_settings *settings,
                       dl_error *err);
     void (*close)(dl_device *device); /* NULL is fine; its memory must be released before */
-    /* From now on the backend's operations and all below act on `device` in this thread. */
+    /* Makes `device` the slot that the backend's operations and those below use in this thread. */
     void (*use)(dl_device *device);
 
     /* Bytes in use on the used slot's device, by this program, its libraries, and others. */
@@ -83,11 +83,10 @@ typedef struct dl_device_type {
      * `wait`. */
     double (*between_ns)(size_t from, size_t to);
 
-    /* Makes the slots, [count] on different devices, one group whose members reduce together;
-     * DL_ERR_UNSUPPORTED if they cannot. Before any of them is used. With `ranks` (or NULL) the
-     * members are in several processes, which all call it: devices[0..count-1] are this one's. If a
-     * member fails, its process must be `lost` to the others, so that their `wait` fails. make_id:
-     * a name for one such group. */
+    /* Makes a group of devices[count], unused slots on different devices, which reduce together;
+     * DL_ERR_UNSUPPORTED if they cannot. With `ranks` not NULL the group spans several processes,
+     * which all call this; devices[] are the caller's. If a member fails, `lost` must report its
+     * process in the others, so that their `wait` fails. make_id: an id for one such group. */
     dl_status (*join)(dl_device *const *devices, int count, const dl_device_ranks *ranks,
                       dl_error *err);
     dl_status (*make_id)(char id[DL_DEVICE_ID_BYTES], dl_error *err);
@@ -97,9 +96,9 @@ typedef struct dl_device_type {
     void (*all_reduce)(void *values, size_t count);
     void (*group)(bool begin);
 
-    /* For measurements. Operations launched after `hold` start only at `let_go`, so that the host's
-     * launch time does not count; at most some hundred operations, and none that the host waits for
-     * (copies of pageable memory). A hold ends by itself after a second or two. */
+    /* For measurements. Operations launched after `hold` start at `let_go`, so that launch times do
+     * not count: at most some hundred, and none for which the host waits (copies of pageable
+     * memory). A hold ends by itself after a second or two. */
     void (*hold)(void);
     void (*let_go)(void);
     /* Launches an empty operation. */
@@ -143,7 +142,7 @@ dl_status dl_device_load_cuda(const dl_device_type **type, dl_error *err) DL_MUS
 #define DL_DEVICE_ENTRY "dl_device_entry"
 typedef const dl_device_type *(*dl_device_entry_function)(void);
 
-/* The same from the library at `path`. */
+/* Loads a table from the library at `path`; errors as above. */
 dl_status dl_device_load(const char *path, const dl_device_type **type,
                          dl_error *err) DL_MUST_CHECK;
 

@@ -17,9 +17,9 @@
 void dl_exchange_average(void *result, const void *const *vectors, int n, size_t first,
                          size_t count, dl_precision precision);
 
-/* The same with any divisor: result[i] = sum / of, as a product with 1 / of; `of` = 1 gives the sum
- * itself. So vectors may be added up in several calls, passing the sum so far as the first vector
- * of the next, with the bits of a single call. */
+/* As dl_exchange_average with any divisor: result[i] = sum / of, as a product with 1 / of; `of` = 1
+ * gives the sum. Vectors may be added in several calls, with the bits of one, if each passes the
+ * previous sum as its first vector. */
 void dl_exchange_sum(void *result, const void *const *vectors, int n, int of, size_t first,
                      size_t count, dl_precision precision);
 
@@ -79,9 +79,9 @@ void dl_barrier_free(dl_barrier *barrier);
 /* Returns after all parties have called it. Writes before the call are visible after it. */
 void dl_barrier_wait(dl_barrier *barrier);
 
-/* The server's lock. Spinning, it is first come, first served (tickets). Blocking, it is a mutex,
- * taken by whichever thread runs first: handing it to a sleeping thread would make all wait for
- * that thread's wake-up and its turn on a core, every time. */
+/* The server's lock. SPIN: a ticket lock, first come, first served. BLOCK: a mutex, taken by
+ * whichever thread runs first: if it were handed to a sleeping thread, all would wait each time
+ * until that thread is woken and gets a core. */
 typedef struct dl_lock {
     dl_wait wait;
     _Alignas(64) atomic_uint next; /* next ticket to hand out */

@@ -1,8 +1,8 @@
-/* A model over its layers. First its plan: the inputs of each layer, and the layers whose gradients
- * share memory. A layer's output is kept from forward to backward, as its readers' backward needs
- * it. The gradient of an output lives only from the backward pass of its last reader to that of its
- * writer, so few arrays (slots) serve all: two in a chain of layers, one more beside a skip
- * connection. */
+/* A model as a sequence of layers. First the plan: the inputs of each layer, and the gradients that
+ * share memory. A layer's output is kept from forward to backward, since the backward pass of its
+ * readers needs it. The gradient of an output lives only from the backward pass of its last reader
+ * to that of its writer, so few arrays (slots) serve all: two in a chain of layers, one more beside
+ * a skip connection. */
 #include "kernels/model.h"
 
 #include <math.h>
@@ -29,8 +29,7 @@ typedef struct model_plan {
     size_t *slot_size; /* [slot_count] numbers per sample, the most of any user */
 } model_plan;
 
-/* Fills `links` from the specs, with slots still -1. A link that leads out of the model is a broken
- * invariant. */
+/* Fills `links` from the specs; all slots are -1. A link out of the model is a broken invariant. */
 static void plan_links(model_plan *plan, const dl_layer_spec *specs, int layer_count)
 {
     *plan = (model_plan){.links = dl_calloc((size_t)layer_count, sizeof *plan->links, "links")};
@@ -50,8 +49,8 @@ typedef struct slot {
     int users; /* layers, in-place ones aside, that have yet to read it; 0 = free */
 } slot;
 
-/* Takes a free slot for `size` numbers: the smallest that is large enough, else the largest, grown,
- * else a new one. slots[] has room for one per layer. */
+/* Takes a slot for `size` numbers: the smallest free one that is large enough, else the largest
+ * free one, which grows, else a new one. slots[] has room for one per layer. */
 static int take_slot(slot *slots, int *count, size_t size)
 {
     int best = -1;
@@ -69,8 +68,8 @@ static int take_slot(slot *slots, int *count, size_t size)
     return best;
 }
 
-/* Passes a gradient on: that of an in-place layer's input is that of its output, changed in place;
- * an addition's, unchanged, is also that of its other input. */
+/* Gives the input of an in-place layer the slot of its output's gradient, which the layer changes
+ * in place; an addition gives both inputs its output's gradient unchanged. */
 static void pass_on(model_link *links, slot *slots, const dl_layer *layers, int i)
 {
     const int own = links[i].gradient_slot;
@@ -124,8 +123,8 @@ static void plan_gradients(model_plan *plan, dl_layer *layers, int layer_count)
     free(slots);
 }
 
-/* Layer i draws its parameters from the stream (seed, worker = STREAM + i), away from workers'
- * streams, so that they depend only on the seed and the layer's place. */
+/* Layer i draws its parameters from the stream (seed, worker = STREAM + i), disjoint from the
+ * workers' streams, so that they depend only on the seed and the layer's position. */
 #define STREAM 0x100000u
 
 struct dl_model {
@@ -331,8 +330,8 @@ static dl_status copy_layers(const dl_model *model, const dl_model *like, dl_err
     return backend->wait(err);
 }
 
-/* Also the first wait of a backend after requests for memory. The parameters are those of `like`,
- * if given, else drawn. */
+/* Sets the layers' memory and parameters, which are copied from `like`, or drawn if it is NULL.
+ * Waits for the backend, and so reports that memory could not be allocated. */
 static dl_status bind_layers(dl_model *model, const dl_model *like, uint64_t seed, dl_error *err)
 {
     dl_status status = model->backend->wait(err);

@@ -35,12 +35,12 @@ extern const char *const dl_model_names[];
  * DL_ERR_RANGE. */
 dl_status dl_model_create(dl_model **model, const char *name, dl_precision precision, int max_batch,
                           uint64_t seed, dl_error *err) DL_MUST_CHECK;
-/* The same on a backend, whose operations the calling thread can use; also DL_ERR_SYSTEM if the
- * backend's `wait` fails, mostly for lack of memory. */
+/* dl_model_create on a backend, whose operations the calling thread can use; also DL_ERR_SYSTEM if
+ * the backend's `wait` fails, mostly for lack of memory. */
 dl_status dl_model_create_on(dl_model **model, const char *name, const dl_backend *backend,
                              int max_batch, uint64_t seed, dl_error *err) DL_MUST_CHECK;
-/* The same with parameters and running statistics copied from `like`, a model of the same precision
- * in the host's memory. */
+/* dl_model_create_on with parameters and running statistics copied from `like`, a model of the same
+ * precision in the host's memory. */
 dl_status dl_model_create_like(dl_model **model, const dl_model *like, const dl_backend *backend,
                                int max_batch, dl_error *err) DL_MUST_CHECK;
 void dl_model_destroy(dl_model *model); /* NULL is fine */
@@ -50,8 +50,8 @@ size_t dl_model_parameter_count(const dl_model *model);
 size_t dl_model_parameter_bytes(const dl_model *model);
 
 /* Bytes held by a model. Activations (the input, and the data that layers keep for their backward
- * pass) and their gradients grow with max_batch, the others hardly. The optimizer's state comes on
- * top. */
+ * pass) and their gradients grow with max_batch, all else hardly. The optimizer's state is not
+ * included. */
 typedef struct dl_model_memory {
     size_t parameter_bytes, gradient_bytes;
     size_t activation_bytes, activation_gradient_bytes;

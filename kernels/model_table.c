@@ -9,8 +9,8 @@ static const dl_layer_spec mlp_layers[] = {
     {.name = "fc3", .kind = "dense", .units = 10},  {.name = "loss", .kind = "softmax"},
 };
 
-/* The rectifier comes after the pooling: both orders give the same numbers, as the maximum is
- * monotone, and this one rectifies only a quarter of them. */
+/* The rectifier comes after the pooling: the two commute, as the rectifier is monotone, and in this
+ * order it handles only a quarter of the numbers. */
 static const dl_layer_spec lenet_layers[] = {
     {.name = "conv1", .kind = "conv", .units = 20, .kernel = 5},
     {.name = "pool1", .kind = "max_pool", .kernel = 2, .stride = 2},

@@ -23,7 +23,7 @@ dl_status dl_model_table_find(const dl_model_table **table, const char *name,
                               dl_error *err) DL_MUST_CHECK;
 
 /* Builds the model of a table, which must outlive it; see dl_model_create. A copy of a table with
- * another `in` makes the same network for larger or smaller images, as long as its windows fit. */
+ * another `in` gives the same network for images of another size, if its windows fit. */
 dl_model *dl_model_create_from(const dl_model_table *table, dl_precision precision, int max_batch,
                                uint64_t seed);
 

@@ -20,8 +20,8 @@ static bool is_blocks(const dl_windows *pool)
            pool->in.columns % 2 == 0;
 }
 
-/* One block, all channels: the four pixels are a b over d e. The arrays are restrict arguments, so
- * that the compiler knows that they do not overlap. */
+/* One block of 2x2 pixels, all channels: a and b above d and e. The arrays are restrict arguments,
+ * so that the compiler may assume that they do not overlap. */
 static inline __attribute__((always_inline)) void
 pool_block(dl_real *restrict y, int32_t *restrict choice, const dl_real *restrict above,
            const dl_real *restrict below, int channels)

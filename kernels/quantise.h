@@ -1,6 +1,6 @@
-/* Smaller messages: gradients, or the parameter changes of workers since an average, as
- * half-precision numbers, as bytes, as four bits, or as one bit each or only the largest with error
- * feedback.
+/* Compressed messages of gradients or of workers' parameter changes since an average: each number
+ * in half precision, a byte, four bits or one bit, or only the largest numbers; the last two with
+ * error feedback.
  *
  *   fp16   each number rounded to IEEE half precision, ties to even; numbers beyond its range
  *          become its largest number. 2 bytes per number, no error feedback.
@@ -22,9 +22,9 @@
  *          Blocks that are not finite, or too small, as with int8.
  *
  * Blocks are DL_QUANTISE_BLOCK consecutive numbers or the rest of a range, for topk whole ranges;
- * ranges are the operations' parameters, so that no block mixes layers. Seide et al. take a column
- * of a weight matrix; a block here is some columns, or part of one, so that all blocks are of one
- * size. */
+ * ranges are the operations' parameters, so that no block mixes layers. Seide et al. use a column
+ * of a weight matrix; a block here is several columns or part of one, so that all blocks have the
+ * same size. */
 #ifndef DL_KERNELS_QUANTISE_H
 #define DL_KERNELS_QUANTISE_H
 
@@ -102,7 +102,7 @@ void dl_quantise_plan_free(dl_quantise_plan *plan); /* a zeroed one is fine */
 /* Numbers sent of a topk block: kept_frac x count, rounded up. */
 size_t dl_quantise_kept(double kept_frac, size_t count);
 
-/* Whether the loss of a message is kept for the next one: 1bit and topk. */
+/* Whether the kind has error feedback: 1bit and topk do. */
 bool dl_quantise_feeds_back(dl_quantise kind);
 
 /* Encodes values[plan->count] into message, on the calling thread. Kinds with feedback read and

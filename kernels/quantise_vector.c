@@ -5,8 +5,8 @@
 #include "kernels/real.h"
 #include "kernels/vector_internal.h"
 
-/* Number of partial sums, as many as the widest vectors hold: their order does not depend on the
- * width, so all processors give equal bits. */
+/* Number of partial sums, as many as the numbers in the widest vector registers. The order of
+ * additions does not depend on the registers' width, so all processors give equal bits. */
 #define LANES 16
 
 #define WORD_BITS 32
@@ -16,7 +16,7 @@
 #define HALF_NORMAL_MIN 0x1p-14f
 #define HALF_SPACING_BELOW 0x1p-24f /* of the numbers below that */
 
-/* Bits of a float: its infinity; the excess of its exponent over that of the half with the same
+/* Bits of an infinite float, and the difference of the exponents of a float and a half of the same
  * value. */
 #define INFINITE_BITS 0x7f800000u
 #define EXPONENT_SHIFT (112u << 23)
@@ -39,9 +39,9 @@ static inline float float_of(uint32_t bits)
     return value;
 }
 
-/* Without a branch, so that it vectorises. A carry of the rounded significand into the exponent is
- * exactly rounding up to the next power of two. Below HALF_NORMAL_MIN, adding 0.5, whose spacing is
- * HALF_SPACING_BELOW, rounds. */
+/* Has no branches, so that loops vectorise. A carry of the rounded significand into the exponent
+ * correctly rounds up to the next power of two. Below HALF_NORMAL_MIN, adding 0.5, near which
+ * floats are HALF_SPACING_BELOW apart, rounds to a multiple of that. */
 static inline uint16_t halve(float value)
 {
     const uint32_t bits = bits_of(value), sign = bits >> 16 & 0x8000u, whole = bits & 0x7fffffffu;
@@ -88,9 +88,9 @@ DL_HOT void DL_TYPED(dl_quantise_widen)(void *values, const uint16_t *message, s
 /* Adding and subtracting it rounds a float below 2^22 to a whole number, ties to even. */
 #define ROUNDING 0x1.8p23f
 
-/* The largest magnitude, found by its bits. Magnitudes are ordered as their bits are as whole
- * numbers, so the result does not depend on the order of search. A double is first rounded to
- * float. */
+/* The largest magnitude, found by comparing bits as integers, which have the order of the
+ * magnitudes, so that the result does not depend on the order of comparisons. Doubles are first
+ * rounded to float. */
 static inline __attribute__((always_inline)) float largest_of(const dl_real *from, size_t count)
 {
     int32_t most = 0;
@@ -219,8 +219,8 @@ DL_HOT void DL_TYPED(dl_quantise_unsign)(void *values, const dl_quantise_block *
     }
 }
 
-/* The bits of a magnitude in three digits, from the top: a histogram of each finds the smallest
- * magnitude to send, in three passes and without a copy. */
+/* The smallest magnitude to send is found by radix selection: three passes, each with a histogram
+ * of one digit of the magnitudes' bits, from the highest digit on, without a copy. */
 #define DIGIT_BITS 11
 #define DIGITS (1 << DIGIT_BITS)
 
@@ -294,8 +294,8 @@ void DL_TYPED(dl_quantise_unselect)(void *values, size_t count, const dl_quantis
 #define NIBBLE_LEAST 0x1p-7f /* half of the smallest power */
 #define NIBBLE_SIGN 8u
 
-/* `value` is at most about 1 in magnitude. Adding half a power carries into the exponent from 1.5
- * powers on, from where the next one is nearer. */
+/* Rounds `value`, at most about 1 in magnitude, to a power of two: adding HALF_POWER carries into
+ * the exponent from 1.5 times a power on, where the next power is nearer. */
 static inline uint8_t nibble_of(float value)
 {
     const uint32_t bits = bits_of(value), whole = bits & 0x7fffffffu;

@@ -9,10 +9,10 @@
 #include "common/alloc.h"
 #include "common/cpu.h"
 
-/* The leader describes a loop and publishes a ticket for it: the number of its parts not yet taken,
- * below a number of the loop, so that no ticket comes twice. A thread that takes a part may read
- * the description: the leader waits for the part. A thread that is not running delays nobody, as
- * the others take its parts. */
+/* The leader describes a loop and publishes a ticket: the loop's number in the high bits, so that
+ * no ticket repeats, and the number of parts not yet taken in the low ones. A thread that takes a
+ * part may read the description, since the leader waits for the part. A thread that is not
+ * scheduled delays no other, since the others take its parts. */
 struct dl_thread_team {
     int threads;
     dl_wait wait;

@@ -1,5 +1,5 @@
-/* The threads of one worker, which share its operations' loops. The processor's backend asks for
- * the calling thread's team, so layers and models need not know of it. */
+/* The threads of one worker, among which the loops of its operations are divided. The processor's
+ * backend finds the calling thread's team, so that layers and models do not depend on it. */
 #ifndef DL_KERNELS_THREAD_TEAM_H
 #define DL_KERNELS_THREAD_TEAM_H
 
@@ -15,8 +15,8 @@ typedef struct dl_thread_team dl_thread_team;
 dl_thread_team *dl_thread_team_make(int threads, dl_wait wait);
 void dl_thread_team_free(dl_thread_team *team);
 
-/* Called by the worker's thread: from now on the team shares its loops; NULL: it is alone, as every
- * thread is at first. */
+/* Called by the worker's thread: its loops are divided among the team from now on; NULL: they are
+ * not, as initially in every thread. */
 void dl_thread_team_lead(dl_thread_team *team);
 
 /* Called by each other thread: computes parts of loops until the team is dismissed. */

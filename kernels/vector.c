@@ -4,8 +4,8 @@
 #include "kernels/real.h"
 #include "kernels/vector_internal.h"
 
-/* Vectors summed in registers in one sweep. One sweep of n + 1 streams runs at the speed of a plain
- * copy; adding vector after vector to a running sum in the cache took up to 3.5 times as long (4
+/* Vectors summed in registers in one sweep. A sweep over n + 1 streams has the speed of a copy;
+ * adding one vector after another to a running sum in the cache took up to 3.5 times as long (4
  * vectors of 1.7 MB, AMD EPYC 9005, 2025). */
 #define GROUP 8
 
@@ -59,8 +59,8 @@ static inline __attribute__((always_inline)) void sum_group(dl_real *out, const 
     }
 }
 
-/* More than a group: the running sum is the first vector of every further group. `out` is written
- * only by the last one, after the block's numbers of all vectors were read. */
+/* Averages more than GROUP vectors: the running sum is the first vector of every further group. The
+ * last group writes `out`, after the block's numbers of all vectors have been read. */
 DL_HOT static void average_many(dl_real *out, const void *const *vectors, int n, size_t first,
                                 size_t count, dl_real share)
 {

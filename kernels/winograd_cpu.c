@@ -21,8 +21,8 @@
 
 enum { PLACES = 16 }; /* numbers of a transformed tile */
 
-/* Tiles processed at once: V and M of up to 64 channels then fit into a 1 MiB level-2 cache, and
- * each of U's numbers, which come from further away, serves as many products. */
+/* Tiles of a block: V and M of up to 64 channels then fit into a 1 MiB level-2 cache, and each
+ * number of U, which lies in a slower memory, is used in BLOCK_TILES products. */
 enum { BLOCK_TILES = 96 };
 
 /* With fewer tiles, transforming the weights costs more than the products save. */
@@ -93,8 +93,8 @@ static parts cut_scratch(const dl_windows *conv, dl_real *scratch)
     return p;
 }
 
-/* Place of number `place` of the transformed tile `at` of a block, by channel: place * plane + at *
- * row + channel / DL_PANEL * panel + channel % DL_PANEL. */
+/* Strides of a block's transformed tiles. The index of number `place` of tile `at` in a channel is
+ * place * plane + at * row + channel / DL_PANEL * panel + channel % DL_PANEL. */
 typedef struct layout {
     size_t plane, row, panel;
 } layout;
@@ -381,8 +381,8 @@ typedef struct side {
     int channels;
 } side;
 
-/* A block of tiles: `count` from `first` on. The passes over it are loops over the tiles, and over
- * the places for the products, so that each number of U is read by one thread. */
+/* A block of tiles: `count` from `first` on. Transforms are loops over the tiles, products loops
+ * over the 16 places, so that each number of U is read by one thread only. */
 typedef struct block {
     const dl_windows *conv;
     const parts *parts;
@@ -478,8 +478,8 @@ static void gradient_inputs_part(const void *loop, size_t first, size_t last)
                         tile, count, b->parts->zeros);
 }
 
-/* The products dU = D^T V of the places first .. last - 1, one panel of filters after another; they
- * add up over the blocks. */
+/* Computes the products dU = D^T V of places first .. last - 1, one panel of filters after another,
+ * and adds them to those of earlier blocks. */
 static void gradient_products_part(const void *loop, size_t first, size_t last)
 {
     const block *b = loop;

@@ -1,6 +1,6 @@
 /* Convolutions through cuDNN. The algorithm for each direction of a shape is chosen at its first
  * use: the first one in the order of cuDNN's heuristics that gives equal bits every time, fits into
- * SCRATCH_MAX, and is accepted when tried. No measuring: replicas must choose alike.
+ * SCRATCH_MAX, and is accepted when tried. No measuring: all replicas must choose the same.
  *
  * cuDNN does not promise an algorithm for channels-last single precision without tensor cores. If
  * it has none, the arrays are transposed to channels-first in the scratch memory and the result is
@@ -25,8 +25,8 @@ typedef enum dl_cuda_order {
     DL_CUDA_ORDERS
 } dl_cuda_order;
 
-/* Algorithm of a convolution, by its number in the enumeration of its direction, with order and
- * math. */
+/* Algorithm of a convolution as a number in the enumeration of its direction, with the order of the
+ * data and the math type. */
 typedef struct dl_cuda_conv_plan {
     dl_cuda_order order;
     int algorithm;
@@ -151,7 +151,7 @@ static bool same_shape(const dl_windows *a, const dl_windows *b)
 }
 
 /* Finds the slot's convolution of that shape, or makes it with its descriptors. The slot owns it
- * until dl_cuda_convs_free. NULL if something failed, now or before. */
+ * until dl_cuda_convs_free. NULL if this or an earlier call failed. */
 static dl_cuda_conv *conv_find(dl_device *device, const dl_windows *shape)
 {
     if (!dl_cuda_works(device)) return NULL;
@@ -194,8 +194,8 @@ static const float one = 1, zero = 0;
                                                 (proposals)[i].mathType, (proposals)[i].memory}; \
     }
 
-/* Fills plans[PROPOSALS_MAX], best first; returns their number. If cuDNN has none it may also
- * return an error, which means the same to us. */
+/* Fills plans[PROPOSALS_MAX], best first; returns their number: 0 if cuDNN has no algorithm, which
+ * it may also report as an error. */
 static int propose(dl_device *device, const dl_cuda_conv *conv, dl_cuda_direction d,
                    dl_cuda_order o, dl_cuda_conv_plan *plans)
 {
@@ -268,8 +268,8 @@ static size_t round_up(size_t bytes)
     return (bytes + 255) / 256 * 256; /* as cudaMalloc aligns */
 }
 
-/* Transposes the inputs, launches, and transposes the result back, adding it if the call says
- * so. */
+/* Transposes the inputs, launches, and transposes the result back, adding it if the call
+ * accumulates. */
 static cudnnStatus_t launch_transposed(dl_device *device, const dl_cuda_conv *conv,
                                        const conv_call *call, const dl_cuda_conv_plan *by)
 {

@@ -1,11 +1,11 @@
-/* Inside of the "cuda" backend: a slot on a GPU and the operations. cuda_calls.c has the
- * thread's slot and failures of calls; backend_cuda.c the table and all operations but convolutions
- * (backend_cuda_conv.c); device_cuda.c slots, marks and exchange; device_cuda_group.c reductions
- * and waits; cuda_kernels.cu our kernels and the operations made of them. Effects and arguments of
- * the operations: see dl_backend.
+/* Inside of the "cuda" backend: a slot on a GPU and the operations. cuda_calls.c: the thread's
+ * slot, failures of calls; backend_cuda.c: the table and all operations but convolutions
+ * (backend_cuda_conv.c); device_cuda.c: slots, marks, exchange; device_cuda_group.c: reductions,
+ * waits; cuda_kernels.cu: our kernels and the operations that use them. dl_backend documents the
+ * operations.
  *
  * A slot launches everything on one stream, so that its operations run in order and may share
- * scratch memory. Only `wait`, memory and the first use of a shape wait.
+ * scratch memory. Only `wait`, allocations and the first use of a shape block.
  *
  * Every CUDA call goes through dl_cuda_good and its like: the first failure is kept with its
  * reason, and later calls are skipped. */
@@ -80,8 +80,8 @@ bool dl_cuda_good_nccl(dl_device *device, ncclResult_t result, const char *what)
  * is none. */
 void *dl_cuda_scratch(dl_device *device, size_t bytes);
 
-/* The backend's `wait`: for all work of the thread's slot, or until another member of its group has
- * failed. */
+/* The backend's `wait`: returns when all work of the thread's slot is done or another member of its
+ * group has failed. */
 dl_status dl_cuda_wait(dl_error *err);
 
 extern const dl_backend dl_backend_cuda;

@@ -15,8 +15,8 @@ extern "C" {
 #define THREADS 256
 #define BLOCKS_MAX 8192
 
-/* Blocks of an elementwise kernel, whose threads take numbers first_index, first_index + grid_size,
- * ... below `count`. */
+/* Blocks of an elementwise kernel for `count` numbers; a thread handles the numbers first_index,
+ * first_index + grid_size, ... below `count`. */
 static inline unsigned blocks_for(size_t count)
 {
     const size_t blocks = (count + THREADS - 1) / THREADS;
@@ -125,11 +125,11 @@ static __device__ float4 sum_of(float4 a, float4 b)
                        __fadd_rn(a.w, b.w));
 }
 
-/* Sums in the order of the vectors, with nothing fused: the bits of dl_exchange_average. All
- * pointers lie on 16-byte boundaries; `result` may be one of the vectors.
+/* Sums in the order of the vectors, without fused operations, which gives the bits of
+ * dl_exchange_average. All pointers lie on 16-byte boundaries; `result` may be one of the vectors.
  *
- * N vectors, or n if N is 0: with a constant all loads of a number are in flight at once, and the
- * pointers stay in registers. Four numbers per thread and turn. */
+ * Averages N vectors, or n if N is 0: with a constant N all loads of a number are in flight
+ * together, and the pointers stay in registers. A thread handles four numbers per iteration. */
 template <int N>
 static __global__ void average_kernel(float *result, const vectors v, int n, size_t count,
                                       float share)
@@ -192,8 +192,8 @@ static __global__ void widen_kernel(float *values, const __half *message, size_t
         values[i] = __half2float(message[i]);
 }
 
-/* Sum over the block, in the same order every time; every thread gets it. 1bit sums in double: its
- * means may differ from the processor's in the last bit. */
+/* Sum over the threads of a block, always in the same order; every thread gets the sum. 1bit sums
+ * in double; its means may differ from the processor's in the last bit. */
 static __device__ double warp_sum(double value, double *shared)
 {
     for (int width = WARP / 2; width > 0; width /= 2)
@@ -208,8 +208,8 @@ static __device__ double warp_sum(double value, double *shared)
 }
 
 /* One block of threads per block of numbers, which stay in registers: values and residual are read
- * once, the residual written once. Thread t has numbers t, t + THREADS, ..., so that a warp makes
- * one word of bits per turn. */
+ * once, and the residual is written once. Thread t handles numbers t, t + THREADS, ..., so that a
+ * warp makes one word of bits per iteration. */
 static __global__ void sign_kernel(dl_quantise_bits *message, const dl_quantise_block *blocks,
                                    const float *values, float *residual)
 {
@@ -417,9 +417,9 @@ static __device__ place place_of(size_t i, int rows, int columns, int channels)
     return at;
 }
 
-/* One thread per output: it scans its window in order, and the first of equal maxima wins. cuDNN
- * keeps no place of a maximum, and in the backward pass reads the maxima themselves, which an
- * in-place rectifier has overwritten by then. */
+/* One thread per output scans its window in order and takes the first of equal maxima. cuDNN does
+ * not store the place of a maximum; its backward pass reads the maxima, which an in-place rectifier
+ * has overwritten by then. */
 static __global__ void max_pool_kernel(dl_windows pool, size_t outputs, const float *x, float *y,
                                        int32_t *choice)
 {

@@ -206,8 +206,8 @@ static double cuda_between_ns(size_t from, size_t to)
     return (double)ms * 1e6;
 }
 
-/* The GPU reads the flag at the host's address. The flag is free, as the caller has waited for the
- * last hold's operations. */
+/* The GPU reads the flag in host memory. It can be set again, since the caller has waited for the
+ * operations of the last hold. */
 static void cuda_hold(void)
 {
     dl_device *device = dl_cuda_device();

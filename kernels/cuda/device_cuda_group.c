@@ -1,13 +1,13 @@
 /* Groups of GPUs that reduce together, through NCCL.
  *
- * A member whose GPU fails launches nothing more, so that the kernels of the others would wait for
- * it forever. It therefore marks the group as failed; the others see that while they wait for their
- * GPUs, and abort their communicators, each in the thread that uses it. Connections are made with
- * the group: afterwards no NCCL call waits on the host for another member's.
+ * A member whose GPU fails launches nothing more, so the kernels of the others would wait for it
+ * forever. It therefore marks the group as failed; the others see the mark while they wait for
+ * their GPUs, and abort their communicators, each in its own thread. Connections are made when the
+ * group is: afterwards no NCCL call waits on the host for another member.
  *
- * Members of other processes cannot mark anything here. There NCCL's calls do not block (they are
- * polled until complete), and a waiting thread polls whether another process is lost, and waits no
- * longer than the limit. */
+ * Members in other processes cannot set this mark. With several processes NCCL's calls do not block
+ * (they are polled until complete); a waiting thread also polls whether a process is lost, and
+ * waits no longer than the limit. */
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -17,8 +17,8 @@
 #include "common/units.h"
 #include "kernels/cuda/cuda_internal.h"
 
-/* Sizes of the reductions that make NCCL connect: a few numbers, and enough that it uses its
- * algorithms for large ones. */
+/* Sizes of the reductions that make NCCL connect: a few numbers, and enough for its algorithms for
+ * large vectors. */
 static const size_t warm_ups[] = {16, (size_t)1 << 22};
 
 enum { WARM_UPS = sizeof warm_ups / sizeof warm_ups[0] };
@@ -81,8 +81,7 @@ void dl_cuda_group_fail(dl_device *device)
     if (device->group != NULL) atomic_store(&device->group->failed, true);
 }
 
-/* One communicator may wait for another one's end, so all of this process's start to end
- * together. */
+/* Starts to end all communicators of this process, since one may wait for another to end. */
 static void begin_end(dl_cuda_group *group)
 {
     if (group->ending) return;

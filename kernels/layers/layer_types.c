@@ -155,9 +155,9 @@ static void conv_backward(dl_layer *layer, int batch)
 }
 
 /* Maximum of each kernel x kernel window, a channel at a time; the windows are `stride` apart and
- * hang `padding` pixels (less than `kernel`) over the edge, where there are no values. The state
- * keeps the place of the maximum (of equal ones the first) in as many bits as a float has, so that
- * both vectorise alike. */
+ * extend `padding` pixels (less than `kernel`) beyond the edge, where there are no values. The
+ * state keeps the place of the first maximum as a number of 32 bits, the size of a float, so that
+ * loops over both vectorise. */
 
 static void max_pool_plan(dl_layer *layer)
 {
@@ -217,8 +217,8 @@ static void relu_backward(dl_layer *layer, int batch)
  * batch:
  *   y = scale (x - mean) / sqrt(variance + 1e-5) + shift
  * Parameters: scale[channels] (initially 1), then shift[channels] (initially 0). In training mean
- * and variance are the batch's, and running ones follow them with momentum 0.1 (variance over n -
- * 1); otherwise the running ones are used. State: mean, 1 / deviation, running mean, running
+ * and variance are the batch's, and running values follow them with momentum 0.1 (variance over
+ * n - 1); otherwise the running values are used. State: mean, 1 / deviation, running mean, running
  * variance, [channels] each. Backward needs a forward pass in training. */
 
 #define MOMENTUM 0.1

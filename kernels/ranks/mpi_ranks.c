@@ -2,18 +2,18 @@
  *
  * A sum of vectors has the same bits as in one process. With n vectors on each of `size` ranks:
  *
- *   n = 1   each rank gets its piece of all vectors (all to all), sums it in the order of the
- *           ranks, and all gather the pieces: a rank sends 2 (size - 1) / size of a vector, the
+ *   n = 1   all to all gives each rank its piece of all vectors; it sums them in the order of the
+ *           ranks, then an all-gather: a rank sends 2 (size - 1) / size of a vector, the
  *           minimum
- *   n > 1   piece after piece the sum goes from rank to rank, each of which adds its own vectors,
- *           and then the same way round again from the last one: a rank sends at most two vectors
- *           (with 2 ranks one), however many it has; all to all would send
+ *   n > 1   the sum of each piece passes from rank to rank, and each rank adds its vectors; then
+ *           the result passes on from the last rank to the others: a rank sends at most two vectors
+ *           (one with 2 ranks), for any n; all to all would send
  *           (n + 1) (size - 1) / size.
  *
- * No call waits inside MPI: requests are tested, and between the tests the ranks check whether
- * another one is lost. A rank that fails tells all others, with its reason; a rank on the host of
- * one whose process has ended notices that and notifies the others; and no rank waits longer than
- * the time limit. (mpirun itself ends all ranks when one dies, 1 s after it has asked them to.) */
+ * No call blocks inside MPI: requests are tested, and between the tests each rank checks whether
+ * another one is lost. A rank that fails sends its reason to all others. When a rank's process
+ * ends, another rank on the same host notices and notifies the rest. No rank waits longer than the
+ * time limit. (When a rank dies, mpirun asks all to end, and kills them 1 s later.) */
 #include <errno.h>
 #include <limits.h>
 #include <mpi.h>
@@ -47,8 +47,7 @@
 #define PATIENCE_NS 1000000
 #define NAP_NS 50000
 
-/* Numbers of a vector exchanged at once, so that the next ones are in flight while these are
- * summed. */
+/* Numbers of a vector per block: one block is summed while the next is in flight. */
 #define BLOCK_NUMBERS ((size_t)1 << 20)
 
 /* Pieces of the result in flight at once. */
@@ -145,15 +144,15 @@ static bool wait_briefly(MPI_Request *requests, int count, int64_t deadline_ns)
     return done != 0;
 }
 
-/* mpirun asks all ranks to end as soon as one has ended, and kills them a second later: that is
- * enough for this one to report its reason. */
+/* Ignores SIGTERM: when one rank has ended, mpirun sends it to all, and kills them a second later,
+ * which leaves time to report the reason of a failure. */
 static void outlast_request(void)
 {
     (void)signal(SIGTERM, SIG_IGN);
 }
 
-/* Ends the group, which has failed because of `text`. With `notifies` this rank noticed the failure
- * and tells the others. If the rank at fault `stays`, all wait until all have been told. */
+/* Ends the group, which has failed for the reason `text`. `notifies`: this rank tells the others.
+ * `stays`: the failed rank, like all others, waits until all are told. */
 static dl_status end_group(mpi_ranks *g, bool notifies, bool stays, const char *text)
 {
     MPI_Request sent[DL_RANKS_MAX];
@@ -211,8 +210,8 @@ static dl_status give_up(mpi_ranks *g)
     return status;
 }
 
-/* Checks whether another rank is lost: it said so, or its process is gone. Its own message counts
- * more, since a rank that ends because of another rank's end has named that one. */
+/* Checks whether another rank is lost: a notice has arrived, or a process has ended. A notice takes
+ * precedence, since it names the rank that failed first. */
 static dl_status look(mpi_ranks *g)
 {
     if (atomic_load(&g->abandoned) == ABANDONED_NOW) return give_up(g);
@@ -225,8 +224,8 @@ static dl_status look(mpi_ranks *g)
     return fail(g, "rank %d on %s has gone: its process has ended", ended, g->members[ended].host);
 }
 
-/* "rank 2 on node1, rank 3 on node2": the ranks that do not answer. Each rank has a receive ready
- * for one call of each other one, which MPI answers as long as the rank calls MPI at all. */
+/* The ranks that do not answer, as "rank 2 on node1, rank 3 on node2". Every rank has posted a
+ * receive for each other one, which MPI completes as long as the rank calls MPI. */
 static char *names_of_silent(mpi_ranks *g)
 {
     MPI_Request calls[DL_RANKS_MAX];
@@ -383,8 +382,8 @@ static dl_status make_room(mpi_ranks *g, window *w, MPI_Request **room)
     return wait_for(g, *room, 1);
 }
 
-/* Division of a block over the ranks: the numbers that one of them sends and receives, and their
- * starts. No rank sends to itself. */
+/* Division of a block over the ranks: how many numbers this rank sends to and receives from each
+ * rank, and their offsets. No rank sends to itself. */
 typedef struct division {
     int pieces[DL_RANKS_MAX], starts[DL_RANKS_MAX];
     int sent[DL_RANKS_MAX], received[DL_RANKS_MAX], places[DL_RANKS_MAX];
@@ -404,8 +403,7 @@ static void divide(const dl_rank_group *group, size_t count, division *d)
     }
 }
 
-/* One vector per rank: state of the sum in progress. The pieces of two blocks are exchanged at
- * once. */
+/* State of a sum of one vector per rank. The pieces of two blocks are in flight at a time. */
 typedef struct pieces {
     mpi_ranks *group;
     char *result;

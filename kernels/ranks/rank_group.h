@@ -3,8 +3,8 @@
  *
  * The transport (kernels/ranks/mpi_ranks.c) makes a group, which is used through its functions. All
  * ranks must make the same calls in the same order, each from one thread at a time. When a rank is
- * lost, every call in progress and all later ones fail in every other rank, and say which rank it
- * was. */
+ * lost, calls in progress and all later ones fail in every other rank, with an error that names the
+ * lost rank. */
 #ifndef DL_KERNELS_RANK_GROUP_H
 #define DL_KERNELS_RANK_GROUP_H
 
@@ -32,7 +32,7 @@ struct dl_rank_group {
     dl_status (*sum)(dl_rank_group *group, void *result, const void *const *vectors, int n, int of,
                      size_t count, dl_precision precision, dl_error *err) DL_MUST_CHECK;
 
-    /* All ranks meet; *any is whether any of them passed `mine` = true. */
+    /* A barrier of all ranks; *any becomes whether any of them passed `mine` = true. */
     dl_status (*agree)(dl_rank_group *group, bool mine, bool *any, dl_error *err) DL_MUST_CHECK;
 
     /* Sends rank 0's data[bytes] to all. */
@@ -59,15 +59,15 @@ struct dl_rank_group {
 
 #define DL_RANK_LIMIT_MAX_S 1e6 /* some days */
 
-/* Starts MPI and makes the group of the processes that `launcher` has started, which must have MPI.
- * All must pass the same `settings`: a text other than rank 0's is DL_ERR_DATA on all ranks. *group
- * is released with its `leave`. DL_ERR_RANGE for a limit outside 0 ... DL_RANK_LIMIT_MAX_S and for
- * more ranks than DL_RANKS_MAX, DL_ERR_SYSTEM if MPI fails or a rank is lost, DL_ERR_UNSUPPORTED if
- * there is no MPI. After a failure the process should end. */
+/* Starts MPI and makes the group of the processes that `launcher`, which must support MPI, has
+ * started. All must pass the same `settings`: a text other than rank 0's is DL_ERR_DATA on all
+ * ranks. *group is released with its `leave`. DL_ERR_RANGE for a limit outside 0 ...
+ * DL_RANK_LIMIT_MAX_S and for more ranks than DL_RANKS_MAX, DL_ERR_SYSTEM if MPI fails or a rank is
+ * lost, DL_ERR_UNSUPPORTED if there is no MPI. After a failure the process should end. */
 dl_status dl_rank_group_join(dl_rank_group **group, const dl_launcher *launcher,
                              const char *settings, double limit_s, dl_error *err) DL_MUST_CHECK;
 
-/* The same in the library DL_CLUSTER_LIBRARY, under the name DL_RANK_ENTRY. */
+/* Arguments of DL_RANK_ENTRY in DL_CLUSTER_LIBRARY, which makes the group. */
 typedef struct dl_rank_settings {
     double limit_s;
     const char *settings;

@@ -1,11 +1,11 @@
-/* The merging of uploads by the syncer, in asynchronous local SGD (sync mode async_average): when
- * it merges which, and what happens to the others; the rules of dlsim's mode of that name
- * (`[syncer]`, docs/simulating.md). No threads, clocks or numbers here: train_syncer.c has those.
+/* Rules by which the syncer of asynchronous local SGD (sync mode async_average) merges uploads:
+ * when, which ones, and the fate of the others. They are those of dlsim's mode of that name
+ * (`[syncer]`, docs/simulating.md). Threads, clocks and arithmetic are in train_syncer.c.
  *
  * After each interval a learner uploads its parameter change, based on the version that it took
  * last. One upload per learner waits: a newer one supersedes it. An upload staler than the bound
- * when a version is published is lost. The syncer looks at each upload, or every `scan_s`: with a
- * quorum of them it waits the grace time for more, then merges. */
+ * when a version is published is lost. The syncer looks at each upload, or every `scan_s`; if a
+ * quorum of uploads waits, it waits the grace time for more, then merges. */
 #ifndef DL_KERNELS_MERGE_H
 #define DL_KERNELS_MERGE_H
 
@@ -86,12 +86,12 @@ void dl_merger_submit(dl_merger *merger, int worker, int64_t step, int64_t base,
 /* Records that the worker took the newest version. */
 void dl_merger_adopt(dl_merger *merger, int worker, int64_t step);
 
-/* Looks at now_ns, while no merge is under way, and returns the number of uploads to merge now,
- * chosen[0...], the oldest ones, which no longer wait. 0: none, and the next look is at *next_ns,
- * or at the next upload if that is earlier and scan_s is 0; INT64_MAX: only then. */
+/* The syncer's look at now_ns, while no merge is under way: returns the number of uploads to merge
+ * now, chosen[0...], the oldest, which no longer wait. If 0, the next look is at *next_ns or, with
+ * scan_s 0, at the next upload if earlier; INT64_MAX: only then. */
 int dl_merger_look(dl_merger *merger, int64_t now_ns, int64_t *next_ns);
 
-/* Ends the merge: there is a new version, and uploads that are now too stale are lost. */
+/* Ends the merge: counts a new version, and drops uploads that are now too stale. */
 void dl_merger_publish(dl_merger *merger);
 
 /* Ends the run: nothing more is merged. */

@@ -50,8 +50,8 @@ typedef struct head_text {
     const char *start, *end;
 } head_text;
 
-/* The value of "# KEY: VALUE" in the comments at the head, "" for an empty one, NULL for none;
- * *line is its line. free() it. */
+/* The value of "# KEY: VALUE" in the head's comments, NULL if there is no such comment; *line is
+ * its line number. free() it. */
 static char *head_value(head_text text, const char *key, int *line)
 {
     const size_t key_bytes = strlen(key);
@@ -249,8 +249,8 @@ static int lacking(const reading *r, int worker, int64_t steps)
     return -1;
 }
 
-/* With sites: refuses an event that needs new parameters while some of the site lack their
- * gradients. */
+/* With sites: refuses an event of a worker whose last local step still lacks gradients of other
+ * workers of the site. */
 static dl_status check_site(const reading *r, size_t row, int worker, dl_error *err)
 {
     const int lacks = lacking(r, worker, r->steps[worker]);

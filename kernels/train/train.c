@@ -1,7 +1,7 @@
 /* A training run: settings of this process, devices, threads, and the steps of each worker. With
- * one thread for all (dispatch single), it launches the steps of all workers as frameworks do whose
- * session or main thread drives every GPU: worker after worker, phase after phase. The devices run
- * at the same time, but the later ones start when the thread reaches them. */
+ * dispatch single, one thread launches the steps of all workers, like the session or main thread of
+ * a framework that drives every GPU: worker after worker, phase after phase. The devices run
+ * concurrently, but each starts only when the thread reaches it. */
 #include "kernels/train/train_internal.h"
 
 #include <math.h>
@@ -70,9 +70,9 @@ static void repeat_passes(dl_train_worker *worker)
     unscale(worker);
 }
 
-/* On a device only whole passes are repeated, as many that `factor` is right on average: with 1.5,
- * every other step has a second pass. Sleeping on the host instead would leave the device idle,
- * unlike a slower one, and free its time for workers that share it. */
+/* On a device only whole passes are repeated, so that `factor` holds on average: with 1.5 every
+ * other step has a second pass. Sleeping on the host would instead leave the device idle, and give
+ * its time to the workers that share it, unlike on a slower device. */
 static void slow_device_down(dl_train_worker *worker, double factor)
 {
     const double extra = factor - 1, step = (double)worker->step;
@@ -85,11 +85,10 @@ static void slow_device_down(dl_train_worker *worker, double factor)
                             .name = dl_train_name_id(worker->shared, DL_TRAIN_NAME_SLOWDOWN)});
 }
 
-/* Prolongs forward and backward, which have used CPU time since start_cpu_ns, by `factor`: a device
- * that takes f times as long also loads memory and caches f times as long, so the passes are run
- * again (they overwrite their results with the same values), and only a rest of less than one pass
- * is spent spinning. CPU time, not wall time: where threads share a core, a slow device would not
- * run faster while the others wait. */
+/* Prolongs by `factor` the forward and backward passes, which began at start_cpu_ns. A slower
+ * device also loads memory and caches for longer, so the passes are run again (with the same
+ * results), and only a remainder of less than one pass is spent spinning. Measures CPU time, since
+ * wall time also includes the time in which other threads have the core. */
 static void slow_down(dl_train_worker *worker, double factor, int64_t start_cpu_ns)
 {
     const int64_t pass_ns = dl_clock_thread_cpu_ns() - start_cpu_ns;
@@ -135,8 +134,7 @@ static void exchange(dl_train_worker *worker)
     ranks_barrier_beside(worker);
 }
 
-/* The parts of a step in order, without the exchange. begin: at start_ns. end: waits for the
- * device, gives the observer its records; returns the start of the next step. */
+/* Calls the observer, if it asks for it, when a step of the first worker begins or ends. */
 static void tell_step(const dl_train_worker *worker, bool begins)
 {
     const dl_train_observer *observer = worker->shared->observer;
@@ -240,10 +238,10 @@ static int64_t run_step(dl_train_worker *worker, int64_t start_ns)
     return step_end(worker, start_ns);
 }
 
-/* Whether the run goes on after a step. A stop must not let some workers wait in a barrier for
- * others that have left. The modes whose workers meet therefore stop where all meet, after the
- * coming barrier: worker 0 sets the end before it enters that barrier, so that the others, which
- * cannot have passed it, know after it. */
+/* Whether the run goes on after a step. No worker may be left in a barrier by others that have
+ * stopped. Modes with barriers therefore stop after the next one: worker 0 sets the last step
+ * before it enters that barrier, and the others, which cannot have passed it, read the value after
+ * it. */
 static bool run_goes_on(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;
@@ -298,8 +296,8 @@ static dl_status make_worker(dl_train_worker *worker)
     return worker->device != NULL ? warm_up(worker) : DL_OK;
 }
 
-/* Makes the worker's model and everything else it needs; on a device, runs it once so that nothing
- * is chosen or allocated later. The result also goes to worker->status. */
+/* Makes the worker's model and its other data; on a device, runs the model once, so that algorithms
+ * are chosen and memory is allocated before the start. The result also goes to worker->status. */
 static void worker_set_up(dl_train_worker *worker)
 {
     worker->status = make_worker(worker);
@@ -333,8 +331,8 @@ static dl_status ranks_ready(const dl_train_shared *shared, dl_status status, dl
     return dl_error_set(err, DL_ERR_SYSTEM, "another rank could not start; its message says why");
 }
 
-/* In each thread once its workers are set up: whether all are, also those of other ranks, as the
- * first one finds out. Else the whole run is cancelled: the others would wait forever. */
+/* Called in each thread after its set-up. Returns whether all workers, those of other ranks
+ * included, could be set up. If not, no worker starts: the others would wait forever. */
 static bool all_set_up(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;
@@ -355,8 +353,8 @@ static void worker_run(dl_train_worker *worker)
     dl_train_shared *shared = worker->shared;
     worker_set_up(worker);
     if (!all_set_up(worker)) return;
-    /* Threads leave the set-up barrier one by one as they are woken; after this one all start at
-     * once. */
+    /* Threads leave the set-up barrier one by one, as they are woken; this barrier gives them a
+     * common start. */
     dl_barrier_wait(&shared->barrier);
     worker->start_ns = dl_clock_ns();
     int64_t next_ns = worker->start_ns;

@@ -1,4 +1,4 @@
-/* Training for real: replicas as threads pinned to cores, exchanging as the sync mode says.
+/* Data-parallel training: replicas are threads pinned to cores, which exchange by the sync mode.
  *
  * Worker w trains on its own shard of each global batch: in step s, samples s*batch +
  * w*batch/workers ... of the shuffled order. All modes start from equal parameters and exchange
@@ -29,30 +29,30 @@
  * every `interval` steps, one after another every interval / F (Streaming DiLoCo, Douillard et al.
  * 2025). With `lag` L a fragment is merged L steps after it was sent: the worker goes on meanwhile,
  * and then takes mixing x its own parameters + (1 - mixing) x the average. The last worker to send
- * averages, so only a worker L steps ahead waits; over ranks their first workers average, when the
- * merge is due. After a run's last step all fragments sent are merged.
+ * averages, so only a worker L steps ahead waits; over ranks the first worker of each averages when
+ * the merge is due. After the last step of a run all sent fragments are merged.
  *
- * With `sites` N averaging has two levels: worker w belongs to site w x N / workers, the workers of
- * a site average their gradients in each step, as allreduce does, and so keep equal parameters; the
- * first worker of each site sends for the averages, which all its workers take. With one site this
- * is allreduce, with a worker in each it is average, bit for bit.
+ * With `sites` N averaging has two levels: worker w belongs to site w x N / workers. The workers of
+ * a site average their gradients in each step, as in allreduce, so their parameters stay equal. The
+ * first worker of each site sends its parameters for the averages, which all workers take. With one
+ * site this is allreduce, with one worker per site average, bit for bit.
  *
  * With `interval_by_speed` slower workers do fewer local steps than the interval (dynamic local
- * updates), so that no worker waits long; the average weighs all workers alike.
+ * updates), so that no worker waits long; all workers have the same weight in the average.
  *
- * An outer optimizer (config.outer; average only) has parameters of its own, which every average
- * updates (kernels/exchange.h), with the same slices, and which the workers then pull. The workers'
- * optimizer states continue, or are averaged.
+ * An outer optimizer (config.outer; average and async_average) keeps separate parameters, which
+ * every average updates (kernels/exchange.h), by the same slices; the workers then pull them. The
+ * workers' optimizer states continue, or are averaged.
  *
- * In none, async, softsync and async_average nobody waits for the others' steps. There the run ends
- * when the first worker has done all its steps (the others finish their current one), so that all
- * workers are at work during the whole measurement.
+ * In none, async, softsync and async_average no worker waits for the others' steps. The run ends
+ * when the first worker has done all its steps (the others finish their current step), so that all
+ * workers are active during the whole measurement.
  *
  * On a device (config.device) the same modes push to and pull from the server, which is in the
- * host's memory (where = cpu) or on a device that may be the workers' own (gpu); or the devices
- * reduce among themselves (allreduce), gradients or parameters. Every worker waits for its
- * device at the end of a step, and before it meets the others. By `dispatch`, each worker has a
- * thread that launches its operations, or one thread launches those of all workers in turn.
+ * host's memory (where = cpu) or on a device, which workers may also use (gpu); or the devices
+ * reduce gradients or parameters among themselves (allreduce). Every worker waits for its device at
+ * the end of a step, and before it meets the others. By `dispatch`, each worker has a thread that
+ * launches its operations, or one thread launches those of all workers in turn.
  *
  * `quantise` compresses the gradients that are pushed (kernels/quantise.h): encoded on the worker's
  * device, decoded at the server, each with a separate record. allreduce on the processor then
@@ -62,20 +62,20 @@
  * gets all messages and sends the mean.
  *
  * `ranks` divides the workers over several processes, in equal parts (allreduce and average). The
- * first worker of each meets those of the others ("barrier") and exchanges with them; GPUs that
- * reduce among themselves exchange directly. All else is the same, and so are the bits.
+ * first workers of the processes meet ("barrier") and exchange; GPUs that reduce among themselves
+ * do so directly. The results have the same bits as in one process.
  *
- * With `work` each worker draws its number of samples anew in each step, batch / workers on
- * average, as with sentences of several lengths; a step takes consecutive samples of the shuffled
- * order from its usual place on, so some are trained on more often than others. A worker's gradient
- * is the mean over its own samples, and averages weigh workers alike.
+ * With `work` each worker draws the number of its samples in each step, batch / workers on average,
+ * as with sentences of varying length. A step takes consecutive samples of the shuffled order from
+ * its usual position on, so samples are not trained on equally often. A worker's gradient is the
+ * mean over its samples; averages give all workers the same weight.
  *
  * With one worker every mode but async_average gives the bits of `none`, unless it quantises, lags
  * or has an outer optimizer. The result of async_average follows from the order of uploads, merges
  * and adoptions (result.merge_events), which the scheduler decides: a replay of them gives the same
- * bits. If each worker waits for a merge of all, that order, and so the result, is always the same.
- * A worker may have several threads, among which its operations divide their loops
- * (kernels/thread_team.h), with the bits of one thread.
+ * bits. If each worker waits for a merge of all uploads, the order and the result are always the
+ * same. The loops of a worker's operations may be divided among several threads
+ * (kernels/thread_team.h), with the same bits as with one.
  *
  * Waiting: `spin` when every thread has its own core, else `block` (a spinning thread would steal
  * the core from the one it waits for). */
@@ -217,14 +217,14 @@ typedef struct dl_train_config {
 dl_train_config dl_train_default_config(void);
 
 /* An observer receives the records of a trace, made on the worker's own thread between two
- * operations. `name` is an index in dl_train_event_names(). Must be short: its time falls into the
- * step. STEP comes last of a step. A step's records follow one another without gap, the first one
- * starting with the step, as does the next step: the clock is read once per boundary.
+ * operations. `name` is an index in dl_train_event_names(). It must be fast, since its time counts
+ * in the step. STEP is a step's last record. A step's records follow one another without gap, the
+ * first one starting with the step, as does the next step: the clock is read once per boundary.
  *
- * A device's operations are timed by its own marks, as if it started when the first operation was
- * launched on it while idle: some microseconds too early. The gaps between records are then the
- * host's time to launch, and to wake up. The observer gets the records after the step, and the next
- * step starts after that. */
+ * A device's operations are timed by its marks; time zero is the launch of the first operation on
+ * the idle device, some microseconds before its start. Gaps between records are the host's time to
+ * launch and to wake up. The observer gets the records after the step, before the next step
+ * starts. */
 typedef struct dl_train_observer {
     bool steps_only; /* no records but STEP: nothing is marked nor timed between two steps, as
                         without an observer */
@@ -235,9 +235,9 @@ typedef struct dl_train_observer {
     void (*step)(void *user, int64_t step, bool begins);
 } dl_train_observer;
 
-/* The parameters at a point of a run, kept for evaluation after it so as not to delay it: those of
- * worker 0 after a step, which (except in none, and between averages) are those of all workers or,
- * in async and softsync, the server's. */
+/* The parameters at a point of a run, kept so that they can be evaluated after it without delaying
+ * it: worker 0's after a step, which (except in none, and between averages) are also those of all
+ * workers or, in async and softsync, of the server. */
 typedef struct dl_train_point {
     int64_t update;     /* updates contained; in none and average steps of a worker (by speed: of
                            the fastest) */
@@ -248,7 +248,7 @@ typedef struct dl_train_point {
     double *parameters; /* [parameter_count] */
 } dl_train_point;
 
-/* Over ranks, workers and `seconds` are those of this process; the rest covers all. */
+/* Over ranks, workers and `seconds` refer to this process, all other fields to the whole run. */
 typedef struct dl_train_result {
     int worker_count;
     int64_t **step_ns;    /* [worker_count][steps_done] duration of each step */
@@ -271,8 +271,8 @@ typedef struct dl_train_result {
     size_t device_bytes; /* in use of the first worker's device at the end; 0 on the processor */
 } dl_train_result;
 
-/* Number of samples in step `step` of worker `worker` of a whole run, which depends on seed, worker
- * and step alone; and the most that a step may have. */
+/* Number of samples in step `step` of worker `worker` of the whole run, a function of seed, worker
+ * and step only; and the maximum for any step. */
 int dl_train_step_samples(const dl_train_config *config, int worker, int64_t step);
 int dl_train_most_samples(const dl_train_config *config);
 
@@ -304,29 +304,29 @@ bool dl_train_stopped(const dl_train_config *config);
 dl_status dl_train_event_names(const dl_train_config *config, const char ***names, int *count,
                                dl_error *err) DL_MUST_CHECK;
 
-/* Checks that several processes can share the workers of a run with these settings: known before
- * they meet, and the same for all. DL_ERR_RANGE, DL_ERR_UNSUPPORTED. */
+/* Checks, before the processes meet and with the same result in each, that they can share the
+ * workers of a run with these settings. DL_ERR_RANGE, DL_ERR_UNSUPPORTED. */
 dl_status dl_train_check_ranks(const dl_train_config *config, int ranks,
                                dl_error *err) DL_MUST_CHECK;
 
-/* Checks that dl_train_run can use these settings and this set, as it does first, without starting
- * anything. DL_ERR_RANGE, DL_ERR_UNSUPPORTED and DL_ERR_NAME for a bad setting, DL_ERR_DATA if the
- * set does not fit the model. */
+/* The checks with which dl_train_run begins, of settings and set, without starting anything.
+ * DL_ERR_RANGE, DL_ERR_UNSUPPORTED and DL_ERR_NAME for a bad setting, DL_ERR_DATA if the set does
+ * not fit the model. */
 dl_status dl_train_check(const dl_train_config *config, const dl_data_set *data,
                          dl_error *err) DL_MUST_CHECK;
 
-/* Trains. `observer` may be NULL: then the clock is read once per step. All workers are set up
- * before any starts. On failure *result stays untouched: DL_ERR_RANGE or DL_ERR_NAME for a bad
- * setting, DL_ERR_DATA if the set does not fit the model, DL_ERR_SYSTEM if a thread cannot be
- * started or pinned or the device fails, DL_ERR_UNSUPPORTED for settings that a device lacks. On
- * success the caller releases *result with dl_train_result_free. */
+/* Trains. If `observer` is NULL, the clock is read once per step. All workers are set up before any
+ * starts. On failure *result stays untouched: DL_ERR_RANGE or DL_ERR_NAME for a bad setting,
+ * DL_ERR_DATA if the set does not fit the model, DL_ERR_SYSTEM if a thread cannot be started or
+ * pinned or the device fails, DL_ERR_UNSUPPORTED for settings that a device lacks. On success the
+ * caller releases *result with dl_train_result_free. */
 dl_status dl_train_run(const dl_train_config *config, const dl_data_set *data,
                        const dl_train_observer *observer, dl_train_result *result,
                        dl_error *err) DL_MUST_CHECK;
 void dl_train_result_free(dl_train_result *result);
 
-/* Plans how a vector of the model's parameters or gradients becomes a message: no block mixes
- * layers. Released with dl_quantise_plan_free. */
+/* Plans the messages of a vector of the model's parameters or gradients: no block mixes layers.
+ * Released with dl_quantise_plan_free. */
 void dl_train_plan_messages(dl_quantise_plan *plan, const dl_model *model, dl_quantise kind,
                             double kept_frac);
 
@@ -338,8 +338,8 @@ bool dl_train_diverged(const dl_train_result *result);
 dl_status dl_train_accuracy(const char *model, const double *parameters, const dl_data_set *data,
                             double *accuracy, dl_error *err) DL_MUST_CHECK;
 
-/* Whether the mode takes all settings that are not the defaults, with `all` also those without
- * effect in other modes; DL_ERR_UNSUPPORTED with the first that it does not take, as dlprof
+/* Checks that the mode supports all settings that are not the defaults, with `all` also those
+ * without effect in other modes. DL_ERR_UNSUPPORTED names the first unsupported one as dlprof
  * train's option. */
 dl_status dl_train_check_modes(const dl_train_config *config, bool all,
                                dl_error *err) DL_MUST_CHECK;
@@ -350,16 +350,17 @@ const char *dl_train_scheduled_setting(const dl_train_config *config);
 /* As dl_train_check, for the settings that a replay uses. */
 dl_status dl_train_check_replay(const dl_train_config *config, dl_error *err) DL_MUST_CHECK;
 
-/* Trains by a schedule: real gradients, applied in the order and against the versions of the
- * parameters of a simulated run, on one or more cores. A schedule of one worker gives the bits of
- * training with one worker; its points and updates are then counted in steps, as without averages.
+/* Trains by the schedule of a simulated run, which gives the order of the gradients and the
+ * versions of the parameters for each, on one or more cores. A schedule of one worker gives the
+ * bits of training with one worker; its points and updates are then counted in steps, as without
+ * averages.
  *
- * It uses of the configuration: model, precision, optimizer, outer (of averages and merges; the
- * schedule of a bmuf needs it, DL_ERR_DATA without), seed, average_state (of averages; DL_ERR_DATA
- * with merges), staleness_rate, cores (a thread each, not pinned), drop_epochs, evaluate_every (in
- * steps of all workers: of schedule->batch samples) and stop; the processor computes. Of the
- * result, step_ns and steps_done stay NULL; `seconds` is the wall time of the replay; of a schedule
- * with merges the parameters are the last version. Fails as dl_train_run. */
+ * Uses these settings: model, precision, optimizer, outer (of averages and merges; the schedule of
+ * a bmuf needs it, DL_ERR_DATA without), seed, average_state (of averages; DL_ERR_DATA with
+ * merges), staleness_rate, cores (a thread each, not pinned), drop_epochs, evaluate_every (in steps
+ * of all workers: of schedule->batch samples) and stop. Computes on the processor. In the result
+ * step_ns and steps_done stay NULL; `seconds` is the wall time of the replay; of a schedule with
+ * merges the parameters are the last version. Fails as dl_train_run. */
 dl_status dl_train_replay(const dl_train_config *config, const dl_schedule *schedule,
                           const dl_data_set *data, dl_train_result *result,
                           dl_error *err) DL_MUST_CHECK;

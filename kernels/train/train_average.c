@@ -1,17 +1,17 @@
-/* Mode average: parameters averaged every `interval` steps, in fragments, late, quantised, between
- * sites, with an outer optimizer (see train.h).
+/* Mode average: parameters averaged every `interval` steps; optionally in fragments, with a lag,
+ * quantised, between sites, or with an outer optimizer (see train.h).
  *
- * Without lag the phases are: update and push; average, slices by server threads; pull. As in
- * allreduce, the next push comes after the second barrier, when the slots were read, and the next
- * averaging after the next first barrier, when the result was.
+ * Without lag the phases are: update and push; average, each server thread a slice; pull. As in
+ * allreduce, the next push comes after the second barrier, when all slots have been read, and the
+ * next averaging after the next first barrier, when the result has been read.
  *
- * With lag workers never meet. Round r, counted over fragments, is of fragment r mod F. A worker
- * pushes it to its slot after step (r + 1) x period, and the last to push averages; each worker
- * merges it `lag` steps after its own push. The lag being shorter than the interval, a worker has
- * merged round r before it pushes round r + F, the next one of the same fragment: so no slot, no
- * result and no start is written while another worker may still read it, and each fragment needs
- * one of each. With sites, the others of a site are in the same step as the worker that sends for
- * them, as they average gradients in each: the same holds for them. */
+ * With lag there are no barriers. Round r averages fragment r mod F. A worker pushes the fragment
+ * to its slot after step (r + 1) x period, the last worker to push averages, and each worker merges
+ * the average `lag` steps after its push. As the lag is shorter than the interval, a worker has
+ * merged round r before it pushes round r + F, the next one of the same fragment. So one slot,
+ * result and start per fragment suffice: none is written while another worker may still read it.
+ * This also holds with sites, since the workers of a site average gradients in each step and so
+ * stay in the same step. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,8 +78,8 @@ static dl_fragment due_fragment(const dl_train_worker *worker)
     return fragment_of_round(worker->shared, done / period_of(worker->shared->config) - 1);
 }
 
-/* Number of ranges of the optimizer's state that are averaged with a fragment: that fragment of
- * each of its vectors; everything at once if there is one fragment. */
+/* Number of ranges of the optimizer's state that are averaged with a fragment: one per vector of
+ * the state; a single range if there is only one fragment. */
 static int state_ranges(const dl_train_shared *shared)
 {
     if (shared->config->fragments == 1) return shared->state_count > 0;
@@ -188,8 +188,8 @@ void dl_average_push(dl_train_worker *worker)
     push_fragment(worker, &fragment);
 }
 
-/* dl_train_end_average, shared by `parts` workers, recorded as the three vectors that the outer
- * optimizer reads. */
+/* Calls dl_train_end_average for one worker's slice of `parts`; recorded with the three vectors
+ * that the outer optimizer reads. */
 static void end_average(dl_train_worker *worker, size_t first, size_t count, int parts,
                         size_t recorded)
 {
@@ -415,8 +415,8 @@ void dl_average_lagging(dl_train_worker *worker)
         merge_next(worker);
 }
 
-/* A worker that has merged a round sees worker 0's writes before its send. Of the rounds that
- * worker 0 sends after `done` steps the first is merged by `done` + period + lag. */
+/* A worker that has merged a round sees what worker 0 wrote before sending its part. The first
+ * round that worker 0 sends after `done` steps is merged by step `done` + period + lag. */
 int64_t dl_average_stop(const dl_train_config *config, int64_t done)
 {
     const int64_t interval = config->interval;

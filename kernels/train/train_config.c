@@ -68,8 +68,8 @@ const char *const dl_train_work_names[] = {[DL_TRAIN_WORK_NONE] = "none",
 
 #define SQRT_3 1.7320508075688772
 
-/* Point of the sample streams (common/random.h), never that of an epoch's order; 32-bit numbers
- * drawn per step. */
+/* `point` of the random streams for samples per step (common/random.h), which no epoch's order
+ * uses; and the 32-bit numbers drawn per step. */
 #define WORK_POINT ((1U << 21) - 1)
 #define WORK_NUMBERS 4
 

@@ -1,13 +1,13 @@
-/* The exchange of all sync modes: copies to the server and back, and who does its arithmetic.
+/* The exchange of all sync modes: copies to the server and back, and the server's arithmetic.
  *
  * On the host, the thread of the worker that has the lock or the slice computes. On a device (where
- * = gpu) it launches on `worker->server`, a slot on the server's device: the worker's own slot if
- * it is on that device, so that everything runs in one stream and is timed by its marks; else a
- * second one, whose kernels are waited for and timed by the host.
+ * = gpu) this thread launches on `worker->server`, a slot on the server's device: the worker's slot
+ * if that is on the same device, so that all operations are in one stream and timed by its marks;
+ * else a second slot, for whose kernels the host waits and which the host times.
  *
- * Over ranks, the first worker of each process exchanges with the other ranks, while its others
- * wait where they would wait for one another's averages. All ranks agree whether the run ends
- * early, since a rank that ended alone would leave the others waiting. */
+ * Over ranks, the first worker of each process exchanges with the other ranks, while the other
+ * workers wait at the barrier at which they wait for one another's averages. All ranks agree
+ * whether the run ends early, since a rank that ended alone would leave the others waiting. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -300,8 +300,8 @@ static void **make_slots(const dl_train_shared *shared, int places, int count, s
     return slots;
 }
 
-/* Slots of the workers; in async and softsync also the vectors of gradients that wait for an
- * update: with those of workers that do not wait for it, one fewer than it needs. */
+/* Makes the workers' slots; in async and softsync also spare vectors to replace those of gradients
+ * that wait for an update, of which there is one fewer than an update needs. */
 static void make_all_slots(dl_train_shared *shared)
 {
     const int workers = shared->config->workers, senders = dl_train_senders(shared->config);

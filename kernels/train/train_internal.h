@@ -72,9 +72,9 @@ typedef struct dl_sync_mode {
     void (*phases[DL_SYNC_PHASES_MAX])(dl_train_worker *worker);
 } dl_sync_mode;
 
-/* Fills the inputs of a model from the endless sequence of a set's samples: permutation after
- * permutation. Each reader of a run draws the same permutations itself, so that none waits for
- * another. */
+/* Fills a model's inputs from an endless sequence of samples, one permutation of the set after
+ * another. Each reader of a run draws the same permutations, so that readers need not
+ * synchronise. */
 typedef struct dl_train_reader {
     const dl_data_set *data;
     uint64_t seed;
@@ -224,8 +224,8 @@ dl_status dl_train_check_data(const dl_data_set *data, const char *model,
 int64_t dl_train_updates(const dl_train_worker *worker, int64_t steps);
 int64_t dl_train_samples(const dl_train_worker *worker, int64_t steps);
 
-/* Makes the result of a run once all workers have ended; it takes over their lists of durations. On
- * failure *result stays as it was. */
+/* Makes the result of a run after all workers have ended, and takes over their lists of durations.
+ * On failure *result stays as it was. */
 dl_status dl_train_make_result(dl_train_shared *shared, dl_train_result *result,
                                dl_error *err) DL_MUST_CHECK;
 
@@ -237,12 +237,12 @@ void dl_train_use(const dl_train_worker *worker);
  * samples and times are filled in. Without an observer it does nothing and reads no clock. */
 void dl_train_mark(dl_train_worker *worker, dl_record fields);
 
-/* Before operations of the backend are launched: the device times them until dl_train_synchronize.
- * Does nothing on the processor. */
+/* Called before operations of the backend are launched: the device times them until
+ * dl_train_synchronize. Does nothing on the processor. */
 void dl_train_launch(dl_train_worker *worker);
 
-/* As dl_train_mark for one launched operation: the same on the processor, where it is done; on a
- * device its end is found at the end of the step. */
+/* Records one launched operation: on the processor as dl_train_mark, since it has ended; on a
+ * device its times are determined at the end of the step. */
 void dl_train_launched(dl_train_worker *worker, dl_record fields);
 
 /* Waits until the device has done everything launched; a failure goes to worker->status. */
@@ -255,11 +255,11 @@ void dl_train_emit(dl_train_worker *worker);
 void dl_train_emit_one(const dl_train_worker *worker, dl_record fields, int64_t start_ns,
                        int64_t end_ns);
 
-/* The number that stands for `name` in records. */
+/* The index of `name` in records. */
 uint32_t dl_train_name_id(const dl_train_shared *shared, dl_train_name name);
 
-/* Makes the server's vectors that the mode needs. `model` has the common initial parameters. After
- * a failure, too, dl_train_server_free frees them. */
+/* Makes the server's vectors that the mode needs. `model` has the common initial parameters.
+ * Released with dl_train_server_free, also after a failure. */
 dl_status dl_train_server_make(dl_train_shared *shared, dl_model *model,
                                dl_error *err) DL_MUST_CHECK;
 void dl_train_server_free(dl_train_shared *shared);
@@ -272,8 +272,8 @@ dl_status dl_train_server_get(const dl_train_shared *shared, void *to, const voi
 void dl_train_make_message(dl_train_worker *worker);
 void dl_train_free_message(dl_train_worker *worker);
 
-/* In the thread of worker 0: all ranks meet and agree whether to stop. A lost rank ends the run and
- * is reported in worker->status. */
+/* Called in the thread of worker 0: a barrier of all ranks, at which they agree whether to stop. A
+ * lost rank ends the run and is reported in worker->status. */
 void dl_train_ranks_barrier(dl_train_worker *worker);
 
 /* Number of senders for an average: all workers, or with sites the first of each. */
@@ -282,8 +282,8 @@ int dl_train_senders(const dl_train_config *config);
 /* Local steps of worker `worker` of the whole run between two averages. */
 int dl_train_interval_of(const dl_train_config *whole, int worker);
 
-/* Converts `steps` of the run, a whole number of intervals if they are by speed, to the worker's
- * own; and the reverse. */
+/* Converts `steps` of the run (whole intervals if intervals are by speed) to steps of the worker;
+ * and the reverse. */
 int64_t dl_train_own_steps(const dl_train_worker *worker, int64_t steps);
 int64_t dl_train_run_steps(const dl_train_worker *worker, int64_t own_steps);
 
@@ -307,8 +307,8 @@ void dl_train_pull(dl_train_worker *worker, void *to, const void *from, size_t b
 void dl_train_push_gradients(dl_train_worker *worker);
 void dl_train_pull_parameters(dl_train_worker *worker);
 
-/* Before the server's arithmetic in the thread of `worker`: operations up to dl_train_mark_average
- * work on the server's memory. */
+/* Called before the server's arithmetic in the thread of `worker`: until dl_train_mark_average its
+ * operations use the server's memory. */
 void dl_train_serve(dl_train_worker *worker);
 
 /* Numbers first ... first + count - 1 of the mean of n of the server's vectors; first is 0 on a
@@ -324,16 +324,16 @@ void dl_train_slice_of(size_t count, int parts, int index, size_t *first, size_t
 void dl_train_average(dl_train_worker *worker, void *result, void *const *vectors, size_t first,
                       size_t count, int parts, dl_train_name name, size_t recorded);
 
-/* Ends the host's arithmetic of an exchange with its record: DL_RECORD_AVERAGE. */
+/* Ends the arithmetic of an exchange and records it as DL_RECORD_AVERAGE. */
 void dl_train_mark_average(dl_train_worker *worker, dl_phase phase, dl_train_name name, int vectors,
                            int threads, size_t bytes);
 
-/* The same over all ranks' senders, in the thread of this rank's worker 0; `vectors` are this
- * process's. */
+/* dl_train_average over the senders of all ranks, in the thread of this rank's worker 0; `vectors`
+ * are this process's. */
 void dl_train_ranks_average(dl_train_worker *worker, void *result, void *const *vectors,
                             size_t count, dl_train_name name);
 
-/* In the same thread: all ranks meet, with its record. */
+/* A recorded barrier of all ranks, in the same thread. */
 void dl_train_ranks_meet(dl_train_worker *worker);
 
 /* Ends this process's part because another rank was lost. */
@@ -367,26 +367,26 @@ void dl_average_combine(dl_train_worker *worker);
 void dl_average_pull(dl_train_worker *worker);
 void dl_average_lagging(dl_train_worker *worker);
 
-/* Memory besides the server's, if the configuration needs it, before dl_train_server_make; and the
- * worker's. `model` as there. */
+/* Allocates the mode's shared memory besides the server's vectors; called before
+ * dl_train_server_make, with the same `model`. */
 void dl_average_make(dl_train_shared *shared, const dl_model *model);
 void dl_average_free(dl_train_shared *shared);
 
-/* The last step of a run that is asked to stop when worker 0 has done `done`: all workers learn of
- * it before they get there. */
+/* The last step of a run that is asked to stop when worker 0 has done `done` steps: far enough
+ * ahead that every worker reads it before that step. */
 int64_t dl_average_stop(const dl_train_config *config, int64_t done);
 
 /* Gradients per update (async, softsync: workers / n). */
 int dl_train_gradients_per_update(const dl_train_config *config);
 
-/* Whether a point is due after `steps` steps, with one every `every` (0: never). If so the next one
- * is due after the next multiple of `every`. */
+/* Whether a point is due after `steps` steps, with a point every `every` steps (0: never). If so,
+ * the next one is due at the next multiple of `every`. */
 bool dl_train_points_due(dl_train_points *points, int64_t steps, double every);
 
 /* Adds the loss of a batch that was trained on. */
 void dl_train_points_loss(dl_train_points *points, double loss);
 
-/* Adds a point with all fields of `point` except the loss, which is the mean since the last one.
+/* Adds a point with the fields of `point`, except the loss, which is the mean since the last point.
  * Takes over point->parameters. */
 void dl_train_points_add(dl_train_points *points, const dl_train_point *point);
 
@@ -394,7 +394,7 @@ void dl_train_points_add(dl_train_points *points, const dl_train_point *point);
 void dl_train_points_take(dl_train_points *points, dl_train_result *result);
 void dl_train_points_free(dl_train_points *points);
 
-/* Converts `count` numbers of that precision to double; free() them. */
+/* Returns values[count] converted to double; free() it. */
 double *dl_train_as_double(const void *values, size_t count, dl_precision precision);
 
 /* Makes order[count] the permutation of `epoch` that every worker of a run with that seed draws. */
@@ -408,8 +408,8 @@ void dl_train_scale(void *vector, size_t count, dl_precision precision, double f
 /* Factor on the learning rate of a gradient that is `staleness` updates stale. */
 double dl_train_staleness_rate(int64_t staleness);
 
-/* Begins an update after gradients of `samples` samples, of a set of data_count, have been applied:
- * sets the learning rate (config.drop_epochs) and the optimizer's step. */
+/* Begins an update, before which gradients of `samples` samples have been applied, of a set of
+ * data_count: sets the learning rate (config.drop_epochs) and counts the optimizer's step. */
 void dl_train_begin_update(dl_optimizer *optimizer, const dl_train_config *config,
                            size_t data_count, int64_t samples);
 
@@ -422,27 +422,27 @@ typedef struct dl_fragment {
 /* Part `index` of `fragments` equal parts of a vector of `count` numbers, to a cache line. */
 dl_fragment dl_fragment_of(size_t count, int fragments, int index);
 
-/* Message plans by config->quantise and topk_frac for each of the `fragments` of the model's
- * parameters, whose blocks mix no layers: plans[fragments], each with numbers counted from its
- * fragment's first; released with dl_fragment_plans_free. */
+/* Message plans (config->quantise, topk_frac) for the fragments of the model's parameters:
+ * plans[fragments], in which numbers count from the fragment's first. No block mixes layers.
+ * Released with dl_fragment_plans_free. */
 dl_quantise_plan *dl_fragment_plans(const dl_model *model, const dl_train_config *config,
                                     int fragments);
 void dl_fragment_plans_free(dl_quantise_plan *plans, int fragments);
 
 /* Makes the message of a fragment's change from `start` to `parameters`; all vectors begin with its
- * first number. `residual`: NULL, or what earlier messages left out. Overwrites change[]. */
+ * first number. `residual`: NULL, or the loss of earlier messages. Overwrites change[]. */
 void dl_train_encode_change(const dl_quantise_plan *plan, void *change, const void *parameters,
                             const void *start, void *residual, void *message,
                             dl_precision precision);
 
-/* Ends an average of parameters, numbers first ... first + count - 1: sets `start`, from which all
- * workers go on, by the mean of their parameters or, quantised, of their changes, which becomes
- * that of their parameters; through the outer optimizer if there is one. */
+/* Ends an average of numbers first ... first + count - 1: sets `start`, from which all workers go
+ * on, to the mean of their parameters, through the outer optimizer if there is one. If quantised,
+ * `average` holds the mean of their changes, and becomes the mean of their parameters. */
 void dl_train_end_average(const dl_train_config *config, void *average, void *start, void *velocity,
                           size_t first, size_t count);
 
-/* Makes a syncer's version in sum[count], the sum of weight x change over its uploads: the version
- * before plus their mean; `outer`, if not NULL, takes an outer step to that, and is the version. */
+/* Turns sum[count], the sum of weight x change over the uploads, into a new version: `before` plus
+ * the mean; if `outer` is not NULL, `outer` after an outer step to that. */
 void dl_train_end_merge(const dl_train_config *config, void *sum, int uploads, const void *before,
                         void *outer, void *velocity, size_t count);
 

@@ -1,6 +1,6 @@
 /* Records of a step. On the processor the observer gets each one as soon as it ends. On a device
- * operations end without the host's knowledge: marks are put between them, and converted to times
- * after the step, so that recording costs no time of the step. */
+ * the host does not see operations end: marks are put between them and converted to times after the
+ * step, so that recording does not lengthen the step. */
 #include "common/alloc.h"
 #include "common/units.h"
 #include "kernels/train/train_internal.h"
@@ -110,8 +110,8 @@ void dl_train_synchronize(dl_train_worker *worker)
     }
 }
 
-/* Host time of a mark, limited to the times known on the host: the device's clock may run at
- * another rate. */
+/* Host time of a mark, limited to the range of times known on the host, since the device's clock
+ * may run at another rate. */
 static int64_t mark_ns(const dl_train_worker *worker, const dl_train_pending *pending, size_t mark)
 {
     const double since_ns = worker->shared->config->device->between_ns(pending->first, mark);

@@ -1,17 +1,17 @@
 /* Replay of a schedule. A thread takes the next event, waits until the parameters for its gradient
- * exist, computes, waits until all events before it are applied, and applies: so the result does
- * not depend on the number of threads.
+ * exist, computes the gradient, waits until all earlier events are applied, and applies it. The
+ * result thus does not depend on the number of threads.
  *
- * A server's parameters are kept in as many versions as the largest staleness needs; where the
- * workers update, each has its own parameters and optimizer. The parameters that an event is
- * computed with do not change before it is applied, so gradients may be computed meanwhile.
+ * A server's parameters are kept in as many versions as the largest staleness requires. In modes
+ * whose workers update, each worker has parameters and an optimizer. Until an event is applied, the
+ * parameters for its gradient do not change, so gradients can be computed concurrently.
  *
- * With sites, a local step's gradient is stored until all of the site have theirs; then each of
- * them is updated with the mean. Averages are of the first worker of each site.
+ * With sites, the gradients of a local step are stored until all workers of the site have theirs;
+ * the mean then updates each of them. Averages are taken over the first workers of the sites.
  *
  * With a lag, a worker's fragment is stored when it is sent, and averages are of the stored
- * fragments. With a syncer the last two versions are kept, since workers take the one before while
- * the next one is being merged. */
+ * fragments. With a syncer the last two versions are kept, since workers take one while the next is
+ * merged. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,8 +42,8 @@ typedef struct replay {
     int thread_count;
 
     /* A server's parameters after update v are versions[v mod version_count], its optimizer
-     * optimizers[0]. Where the workers update, versions[w] and optimizers[w] are worker w's. Only
-     * the thread whose event is the next to be applied changes them. */
+     * optimizers[0]. In modes whose workers update, versions[w] and optimizers[w] belong to worker
+     * w. Only the thread that applies the next event changes them. */
     void **versions;
     size_t version_count;
     dl_optimizer **optimizers;
@@ -490,8 +490,8 @@ static dl_status run_all(replay *r, dl_error *err)
     return dl_pinned_threads_run(r->thread_count, NULL, run_thread, r, err);
 }
 
-/* All of *result but its times: the parameters are the server's last ones, the last merged version,
- * or the mean of the workers'. */
+/* Sets *result except its times; the parameters are the server's, the last merged version, or the
+ * mean of the workers'. */
 static void take_result(replay *r, dl_train_result *result)
 {
     const bool merges = r->schedule->has_merges;

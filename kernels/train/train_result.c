@@ -14,8 +14,8 @@ bool dl_train_points_due(dl_train_points *points, int64_t steps, double every)
 {
     if (every == 0) return false;
     if (points->due == 0) points->due = every;
-    /* A millionth of a step earlier: rounded multiples of a quotient may miss a whole number by
-     * that much. */
+    /* Tolerance of a millionth of a step: a multiple of a rounded quotient may be that much off a
+     * whole number. */
     const double reached = (double)steps + 1e-6;
     if (reached < points->due) return false;
     points->due = (floor(reached / every) + 1) * every;

@@ -1,5 +1,5 @@
-/* Update rules: the arithmetic on parameters and gradients that runs and replays of schedules
- * share, in one order, so that a replay has the bits of the run. */
+/* Update rules: arithmetic on parameters and gradients, in the same order for runs and replays of
+ * schedules, so that a replay has the bits of the run. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
-/* The server of async and softsync, which differ in the gradients per update. Parameters,
- * optimizer, version and all lists of the server belong to the holder of the lock; the pull is
- * under it too, so that a worker never reads half an update. A worker's slot is its inbox. A
- * gradient that waits for an update stays in its vector, which moves to the list `pending`, and the
- * worker gets a spare one; so no gradient is copied. */
+/* The server of async and softsync, which differ in the gradients per update. The lock protects the
+ * server's parameters, optimizer, version and lists; a worker also pulls under it, and so never
+ * reads a partial update. A worker pushes to its slot. While a gradient waits for an update, its
+ * vector is in the list `pending`, and the worker's slot gets a spare vector; so no gradient is
+ * copied. */
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -25,7 +25,7 @@ static void contribute(dl_train_worker *worker)
     shared->slots[worker->index] = NULL;
 }
 
-/* Whether an update now leaves no worker computing a gradient that would be staler than the
+/* Whether an update now keeps the gradient that any worker is computing within the staleness
  * bound. */
 static bool may_update(const dl_train_shared *shared)
 {
@@ -72,8 +72,7 @@ static void update(dl_train_worker *worker)
     publish(shared);
 }
 
-/* Waits, without the lock, until an update includes the worker's gradient. If the run ends before,
- * none ever will. */
+/* Waits, without the lock, until an update includes the worker's gradient or the run has ended. */
 static void wait_for_update(dl_train_worker *worker, int64_t contributed_version)
 {
     dl_train_shared *shared = worker->shared;
@@ -96,8 +95,8 @@ static void acquire(dl_train_worker *worker)
                                       .name = dl_train_name_id(shared, DL_TRAIN_NAME_LOCK)});
 }
 
-/* Under the lock. There is a spare vector for every worker, except those waiting for an update that
- * will not come: they need none any more. */
+/* Called under the lock. There is a spare vector for every worker, except for those that waited for
+ * an update until the run ended, which need none. */
 static void pull(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;

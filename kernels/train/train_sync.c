@@ -1,4 +1,4 @@
-/* The sync modes: a step's work once its gradients are ready, by the exchange of train_exchange.c.
+/* The sync modes: the part of a step after its backward pass, by the functions of train_exchange.c.
  * The server of async and softsync is in train_server.c, averages of parameters in
  * train_average.c. */
 #include "kernels/train/train_internal.h"
@@ -14,9 +14,9 @@ static void average_slice_of(dl_train_worker *worker, void *result, void *const 
     dl_train_average_vectors(worker->shared, result, vectors, config->workers, first, size);
 }
 
-/* All-reduce through memory. The slots are the workers' own gradients. Two barriers are enough: the
- * result is read after the second one and written again only after the next step's first one, which
- * a worker reaches after its read; and a worker overwrites its gradients only after the second one,
+/* All-reduce through memory. The slots are the workers' own gradients. Two barriers suffice: a
+ * worker reads the result after the second barrier and before the next step's first one, after
+ * which the result is written again; and it overwrites its gradients only after the second barrier,
  * when all have read them. */
 static void average_gradients(dl_train_worker *worker)
 {

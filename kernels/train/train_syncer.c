@@ -1,9 +1,9 @@
-/* Asynchronous local SGD for real: learners, which are the workers, and a syncer with a thread of
- * its own, which the system may run on any core. All lists, the version and `parameters` belong to
- * the holder of shared->mutex; a version is taken under it, so that no worker reads half of one.
+/* Asynchronous local SGD: the workers are the learners, and a separate thread, not pinned to a
+ * core, is the syncer. shared->mutex protects all lists, the version and `parameters`; a worker
+ * copies a version while holding it, and so never reads a partial one.
  *
- * A worker's change is the difference of its parameters from those that it started from: at its
- * last upload, or the version that it took.
+ * A worker's change is the difference of its parameters from those at its last upload or from the
+ * version that it took since.
  *
  * Each worker has three vectors for uploads: one is waiting, one is being merged, and one is free
  * to be written. */
@@ -109,8 +109,8 @@ static void wait_until(dl_train_shared *shared, int64_t until_ns)
 
 /* --- the syncer ----------------------------------------------------------------------------- */
 
-/* Makes the next version of `count` chosen uploads in `result`, without the mutex: no other thread
- * writes its inputs. */
+/* Merges the `count` chosen uploads into the next version in `result`. Needs no mutex: no other
+ * thread writes the inputs. */
 static void merge(const dl_train_shared *shared, int count)
 {
     const dl_train_syncer *s = shared->syncer;
@@ -151,8 +151,8 @@ static void publish(dl_train_shared *shared, int count)
     pthread_cond_broadcast(&shared->changed);
 }
 
-/* Waits between two looks: until the next one is due or, if it looks at each upload, there is one
- * more. */
+/* Waits until the syncer's next look is due or, if it looks at each upload, until the next
+ * upload. */
 static void rest(dl_train_shared *shared, int64_t next_ns)
 {
     const dl_train_syncer *s = shared->syncer;
@@ -218,8 +218,8 @@ static void acquire(dl_train_worker *worker)
                                       .name = dl_train_name_id(shared, DL_TRAIN_NAME_LOCK)});
 }
 
-/* A buffer that is neither waiting nor being merged, and stays so until its worker has submitted
- * it. */
+/* Index of a buffer that is neither waiting nor being merged; it remains free until its worker
+ * submits it. */
 static int free_buffer(dl_train_worker *worker, const learner *l)
 {
     int found = 0;
