@@ -45,8 +45,8 @@ static dl_status take_slow(void *user, char *item, dl_error *err)
     return status;
 }
 
-/* "1:40-60": a worker, and from when to when it is away. Those of one worker are ordered by
- * time. */
+/* "1:40-60": a worker, and the start and end of its absence in s. A worker's absences must be in
+ * order of time. */
 static dl_status take_absence(void *user, char *item, dl_error *err)
 {
     const reader *r = user;

@@ -72,7 +72,7 @@ dl_status dl_scenario_read_failures(dl_scenario *scenario, const dl_ini *ini,
 dl_status dl_scenario_read_sync(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *lists,
                                 dl_error *err) DL_MUST_CHECK;
 
-/* The axes, "tp=", that the last one of a layout may become (dl_complete_word). */
+/* Prints the axes, such as "tp=", that complete the last one of a layout (dl_complete_word). */
 void dl_scenario_layout_complete(FILE *out, const char *typed, size_t kept);
 
 /* Value that [machine] layout implies for `key`: "parameters" for sharded if it has fsdp, "2" for

@@ -1,12 +1,12 @@
-/* Shared by reading the costs of a study's variants (study_costs.c) and the settings that a
- * scenario leaves open (study_settings.c). */
+/* Functions shared by study_costs.c, which reads the costs of a study's variants, and
+ * study_settings.c, which completes the settings that a scenario leaves open. */
 #ifndef DL_SIM_STUDY_INTERNAL_H
 #define DL_SIM_STUDY_INTERNAL_H
 
 #include "sim/scenario/scenario_internal.h"
 #include "sim/scenario/study.h"
 
-/* Sets those that the scenario leaves open as in the program of the variant's costs. */
+/* Takes settings that the scenario leaves open from the program of the variant's costs. */
 dl_status dl_variant_take_settings(dl_variant *variant, dl_error *err) DL_MUST_CHECK;
 
 /* Gives messages of sharded vectors the usual number types where the scenario leaves them open, as
@@ -14,7 +14,7 @@ dl_status dl_variant_take_settings(dl_variant *variant, dl_error *err) DL_MUST_C
  * messages. */
 void dl_variant_take_dtypes(dl_variant *variant);
 
-/* Sets the remaining ones to the usual values, as assumptions of the variant. */
+/* Sets settings that are still open to the usual values, as assumptions of the variant. */
 void dl_variant_assume_settings(dl_variant *variant);
 
 #endif

@@ -4,8 +4,8 @@
  *   copy       copies of workers on cores, and what their processes exchange; on GPUs, links and
  *              GPU memory (launches of collectives stay) and collectives measured as a whole
  *   contention flows of GPUs share no link and no memory: each has the rate of its narrowest one
- *   average    averaging, adding up micro-batches   update   the server's
- *   sharing    slowing each other on one machine    memory   the limit of its bandwidth
+ *   average    averaging, adding up micro-batches   update   server updates
+ *   sharing    slowdown of workers by each other    memory   the limit of its bandwidth
  *   overlap    computing slower beside a collective
  *   noise      variation of steps, and of exchange from run to run
  *   slow       slow workers                         lock, barrier, wakeup
