@@ -192,8 +192,8 @@ char *dl_run_collective_missing(const dl_scenario *scenario, const dl_costs *cos
                                 const dl_point *point);
 
 /* For a split model: bytes of layers that the point needs and the costs lack, in the form of
- * dl_costs_missing; memory needed by a GPU of the stage, and that of the smallest GPU with it (NaN
- * if unknown); "conv1;fc1", the first layers of the stages. The caller frees the texts. */
+ * dl_costs_missing; memory needed by a GPU of the stage and available on its smallest GPU (NaN if
+ * unknown); "conv1;fc1", the first layers of the stages. The caller frees the texts. */
 char *dl_run_split_missing(const dl_scenario *scenario, const dl_costs *costs,
                            const dl_point *point);
 dl_gpu_memory dl_run_stage_memory(const dl_scenario *scenario, const dl_costs *costs,

@@ -7,11 +7,11 @@
  *            applies the mean of its gradients in a local step; one worker of each group averages
  *   fragments, lag
  *            a column `fragment` after `batch`, with several `# fragments` in the head; send: the
- *            worker's parameters are put aside; receive: it merges the last average, which is of
- *            what was put aside
+ *            worker's parameters are copied; receive: it merges the last average, which is that of
+ *            these copies
  *   async_average, with a column `weight` after `batch`
- *     upload           the worker's progress since its last upload, or since it took version `read`,
- *                      waits to be merged, in place of an older upload
+ *     upload           the worker's progress since its last upload, or since it took version
+ *                      `read`, waits to be merged, in place of an older upload
  *     merge            version `update` is the one before plus the mean of weight x upload over all
  *                      rows with its number; staleness is update - 1 - read
  *     replace, rebase  the worker takes version `read`; rebase adds its progress since its upload

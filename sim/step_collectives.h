@@ -6,15 +6,16 @@
  * must be known. If it covered all traced ranks, all workers of a point take part; if fewer (layers
  * split over some GPUs, as by Megatron), groups of as many consecutive workers, whose size must
  * divide the number of workers. A worker's bytes grow with its batch; its input of a gather, output
- * of a scatter and buffer of an all-to-all are the same for any number of workers. None is assumed
- * to overlap computing: an upper bound of their cost by bytes, without waits. */
+ * of a scatter and buffer of an all-to-all do not depend on the number of workers. As none is
+ * assumed to overlap computing, and waits are not included, this is an upper bound of their
+ * transfer times. */
 #ifndef DL_SIM_STEP_COLLECTIVES_H
 #define DL_SIM_STEP_COLLECTIVES_H
 
 #include "sim/collective/collective.h"
 #include "sim/costs/costs.h"
 
-/* One of them, `calls` times in a row. */
+/* A collective that is repeated `calls` times in a row. */
 typedef struct dl_step_collective {
     dl_collective_kind kind;
     int64_t calls; /* >= 1 */

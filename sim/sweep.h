@@ -24,9 +24,9 @@
  * The speedup's baseline is one worker of mode none with the point's total batch, or its batch per
  * worker if the scenario gives that; it is simulated too (no slow worker, same noise). It is one
  * GPU with the whole model, in the fewest micro-batches with which it fits. If it does not fit even
- * with one sample each, or the costs have no whole layers, the baseline of all rows that differ
- * only in layouts and modes is the one of their layouts with fewest GPUs that fits: one worker of
- * it, or of a mode whose workers divide the parameters the row with fewest workers.
+ * with one sample each, or the costs have no whole layers, rows that differ only in layouts and
+ * modes share a baseline: one worker of the layout with the fewest GPUs that fits or, where workers
+ * divide the parameters, the point with the fewest workers that fits.
  *
  * A point that does not fit into its GPUs' memory is not run; if no baseline fits, there is no
  * speedup.
@@ -127,11 +127,11 @@ char *dl_study_missing(const dl_study *study, const char **path);
 dl_status dl_sweep_run(dl_sweep *sweep, const dl_study *study, const dl_sweep_config *config,
                        dl_error *err) DL_MUST_CHECK;
 
-/* Finds the effects of assumptions on the results, cause by cause: simulates again, of each variant
- * and mode, the row with most GPUs, or workers on cores, and each row of one replicate, which gets
- * its interval, for up to 40 of its steps; with as many events as the row itself had, or its part
- * of 300 000, but at least 4 steps. dl_sweep_run calls it at its end, on all ranks; in its journal
- * these runs follow the sweep's `runs`. Fails as dl_jobs_run. */
+/* Finds the effects of assumptions on the throughput, cause by cause. Simulates again, for each
+ * variant and mode, the row with most GPUs, or workers on cores, and each row of one replicate,
+ * which gets its interval. The runs of a row have 4 to 40 steps and as many events as the row or
+ * its share of 300 000; a row that needs many more is left out. Called at the end of dl_sweep_run,
+ * on all ranks; in its journal these runs follow the sweep's `runs`. Fails as dl_jobs_run. */
 dl_status dl_sweep_find_influences(dl_sweep *sweep, const dl_study *study,
                                    const dl_sweep_config *config, int64_t runs,
                                    dl_error *err) DL_MUST_CHECK;

@@ -17,20 +17,19 @@
  * A worker that waits for a condition continues as after a barrier: at once if it holds already,
  * else barrier_ns or wakeup_ns after it becomes true.
  *
- * The server. Gradients that it has received since its last update are contributed; an update
- * applies all of them. A worker's clock is the number of steps whose gradient it has contributed;
- * in a mode without contributions, of steps done.
+ * The server collects gradients that workers contribute; an update applies all those since the
+ * previous one. A worker's clock is the number of steps whose gradient it has contributed or, in a
+ * mode without contributions, the number of steps done.
  *
  * Communication threads. With config.comm_threads, each worker has one, which exchanges for it
  * while the worker computes: a separate state machine, number workers + worker, for which advance()
- * is called too; on a CPU machine, a further thread. Its stage counts from 0 in each exchange. Only
- * communication threads then arrive at barriers, and threads spin only if there is a core for each
- * of them too. An agent is either.
+ * is called too; on a CPU machine, a further thread. Its stage counts from 0 in each exchange.
+ * Barriers are then for communication threads only, and threads spin only if each of these has a
+ * core, too. An agent is a worker or a communication thread.
  *
- * The run. Every worker does `steps` steps; when the first one has done them, no worker starts
- * another step, and those that wait for a condition continue: so all statistics cover a time in
- * which all workers work, and a slow one has fewer steps. With config.each_ends every worker does
- * all its steps.
+ * The run. When the first worker has done `steps` steps, no worker starts another step, and those
+ * that wait for a condition continue: so all statistics cover a time in which all workers work, and
+ * a slow one does fewer steps. With config.each_ends every worker does all `steps` steps.
  *
  * Times are ns from the common start. A worker's states follow each other without gaps from 0 to
  * the end of its last step.
@@ -419,8 +418,8 @@ int dl_team_exchanger(const dl_team *team, int worker);
 /* Ends the step and, unless the run is over, starts the worker's next one. */
 void dl_team_end_step(dl_team *team, int worker);
 
-/* The worker, which has started nothing, waits until dl_team_resume, which calls its advance; or
- * retires: does no more steps, as if it had done all. */
+/* For a worker without an action in progress. dl_team_pause: it waits until dl_team_resume, which
+ * calls its advance(). dl_team_retire: it does no further steps and counts as having done all. */
 void dl_team_pause(dl_team *team, int worker);
 void dl_team_resume(dl_team *team, int worker);
 void dl_team_retire(dl_team *team, int worker);

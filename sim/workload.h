@@ -79,12 +79,12 @@ void dl_workload_read_batches(dl_workload *workload);
  * in computing them). Only the last one's backward pass overlaps the exchange. */
 void dl_workload_accumulate(dl_workload *workload, int micro_batches, bool adds);
 
-/* Batches are made outside the step, in which the worker only takes them, in take_ns. */
+/* Moves making a batch out of the step, in which the worker only takes it, in take_ns. */
 void dl_workload_load_beside(dl_workload *workload, double take_ns);
 
-/* Times of all-reduces of processes: alone after a computation; two together from a common start to
- * the later end (NULL: one after the other); one beside a computation, as the slowdown of that
- * (NULL: none). Borrowed. */
+/* Times of all-reduces of processes: alone after a computation; two from a common start to the
+ * later end (NULL: they run one after the other); the time by which one slows down a computation
+ * that runs beside it (NULL: none). Borrowed. */
 typedef struct dl_process_reduces {
     const dl_collective_cost *alone, *pair, *beside;
 } dl_process_reduces;

@@ -9,10 +9,10 @@
  * drawn from their standard errors, the same draws for all, so that two points are compared draw by
  * draw. Same seed, same advice.
  *
- * The usual choice, all-reduce or one GPU alone, comes first where none of the points ahead of it
- * can be told apart from it: a lead below DL_ADVICE_SIMPLER_FRAC, or in some of the draws; a
- * server's lead that vanishes on the same terms (dl_advised.on_terms). No draw varies the slowdown
- * by a server's copies, or their rate: the bounds of [shm] and [overlap] are those of collectives.
+ * The usual choice, all-reduce or one GPU alone, comes first unless another point's lead is
+ * certain: at least DL_ADVICE_SIMPLER_FRAC, also in 97.5 % of the draws and, for a server, also on
+ * the same terms (dl_advised.on_terms). Draws vary neither the slowdown by a server's copies nor
+ * their rate, as the bounds of [shm] and [overlap] are those of collectives.
  *
  * Only speed, memory and price are known here. A larger batch, staler gradients, more local steps
  * and compressed gradients change the learning progress of an epoch, so their limits are the
