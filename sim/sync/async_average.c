@@ -157,8 +157,8 @@ static int list_eligible(dl_team *team)
     return count;
 }
 
-/* Notes the staleness of an upload, whose step has either ended or is the current one, which notes
- * it at its end. */
+/* Notes the staleness of an upload for its step: in the log if the step has ended, else with the
+ * worker, which logs it when the current step ends. */
 static void note_staleness(dl_team *team, int worker, const learner *l)
 {
     dl_worker *w = &team->workers[worker];
@@ -199,8 +199,8 @@ static void on_merged(void *user, int unused)
     dl_syncer_merged(user);
 }
 
-/* On a separate machine, without a given time: the server reads the uploads and writes the new
- * version, at the costs of an update by as many gradients. */
+/* Time of a merge on a separate machine, in ns: the given one, or that of an update with as many
+ * gradients, which reads the uploads and writes the new version. */
 static double merge_time_ns(const dl_team *team, int uploads)
 {
     const dl_workload *w = team->config.workload;
@@ -471,8 +471,8 @@ static void submitted(dl_team *team, int worker)
 
 /* --- membership ----------------------------------------------------------------------------- */
 
-/* Its current action has ended; the whole interval is lost. The current step starts anew after
- * it. */
+/* The learner leaves, at the end of its current action, and loses the whole interval. Its current
+ * step starts anew when it is back. */
 static void leave(dl_team *team, int worker)
 {
     learner *l = &team->syncer->learners[worker];

@@ -78,8 +78,8 @@ static bool exchange_average(dl_team *team, int agent, int stage)
     }
 }
 
-/* A condition: the average of the parameters sent `lag` steps ago has arrived; at the worker's last
- * step, all averages: no worker ends the run before the others have sent their parts. */
+/* Whether the average of the parameters sent `lag` steps ago has arrived; at the worker's last
+ * step, all averages, so that no worker ends the run before the others have sent their parts. */
 static bool has_come_back(const dl_team *team, int worker)
 {
     const int64_t now = dl_members_position(team, worker) + 1;
@@ -89,7 +89,7 @@ static bool has_come_back(const dl_team *team, int worker)
     return team->workers[dl_team_exchanger(team, worker)].exchanged >= sent;
 }
 
-/* With `lag`, the communication thread exchanges while the worker continues, which merges an
+/* With `lag`, the communication thread exchanges while the worker computes on. The worker merges an
  * average `lag` steps after its parameters were sent. */
 static void advance_lagging(dl_team *team, int worker, int stage)
 {

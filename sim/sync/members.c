@@ -108,8 +108,8 @@ static int64_t least_of(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Of `own` steps of a worker, those since the last average of the parameters; with fragments, their
- * mean. */
+/* Number of a worker's steps since the last average of the parameters, at most `own`; with
+ * fragments, the mean over these. */
 static int64_t lost_steps(const dl_team *team, int worker, int64_t own)
 {
     const dl_worker *w = &team->workers[worker];
@@ -192,9 +192,9 @@ bool dl_members_start(dl_team *team, int comm)
     return true;
 }
 
-/* The position of the member least far, of its own site if that is back; alone, the start of an
- * interval. It takes part in the first average of communication threads that has not started, for
- * which it does at least one step. */
+/* Position at which a worker joins: that of the member least far, of its own site if that is back;
+ * alone, the start of an interval. With communication threads it takes part in the first average
+ * that has not started, after at least one step. */
 static int64_t position_to_join(const dl_team *team, int worker)
 {
     const dl_members *m = team->members;
@@ -210,8 +210,8 @@ static int64_t position_to_join(const dl_team *team, int worker)
     return team->config.comm_threads ? due_step(team, worker, m->rounds) : 0;
 }
 
-/* Number of communication threads' averages that it skips: as the others of its site that are back;
- * else all that have started. */
+/* Number of communication threads' averages that a joining worker skips: as many as the others of
+ * its site have behind them, if that is back; else all that have started. */
 static int64_t rounds_to_join(const dl_team *team, int worker)
 {
     int64_t least = team->members->rounds;

@@ -31,7 +31,7 @@ extern const dl_team_companion dl_members_companion;
  * and its next action has been started. `in_average`: it has reached an average, or is in it. */
 bool dl_members_advance(dl_team *team, int worker, int stage, bool in_average);
 
-/* The worker reaches an average (+1), or is through (-1). */
+/* The worker reaches an average (+1), or leaves it (-1). */
 void dl_members_count(dl_team *team, int change);
 
 /* Where the workers of a site reduce gradients in each step: the worker starts a step's reduction,

@@ -43,8 +43,8 @@
 /* When learners take a new version. All look for one after each upload. */
 typedef enum dl_adopt {
     DL_ADOPT_NEXT,    /* only after an upload; it replaces their parameters */
-    DL_ADOPT_REPLACE, /* after each local step but an interval's last, which is uploaded first; local
-                         steps since the upload are lost */
+    DL_ADOPT_REPLACE, /* after each local step but an interval's last, which is uploaded first;
+                         local steps since the upload are lost */
     DL_ADOPT_REBASE,  /* if there was none: the first one during the interval; the changes since
                          the upload are added to it */
     DL_ADOPT_PREDICT  /* as rebase (on a predicted version); the next upload waits for the real
