@@ -112,8 +112,8 @@ static void take_member(void *user, const char *name, const char *value)
     }
 }
 
-/* The named network to which such a model is equal but for its sizes; NULL: none is known. Many
- * others have rms_norm_eps too, but other norms, gates, towers, or no attention. */
+/* The named network from which such a model differs in sizes only; NULL: none is known. Many other
+ * types have rms_norm_eps too, but other norms, gates, towers, or no attention. */
 static const char *like(const config *c)
 {
     static const char *const types[][2] = {

@@ -92,9 +92,9 @@ static board board_of(const char *gpu)
     return BOARDS;
 }
 
-/* Standard deviation of the logarithm where no rate of the GPU's architecture was fitted: the fits
- * to NVIDIA's made Llama 3 2.5 times as fast on MI300X as it is (torchao's README, 8 GPUs, bf16):
- * half of the logarithm. */
+/* Standard deviation of the logarithm where no rate of the GPU's architecture was fitted: half of
+ * the logarithm of 2.5, by which the fits to NVIDIA's GPUs overestimated the rate of Llama 3 on
+ * MI300X (torchao's README, 8 GPUs, bf16). */
 #define UNFITTED_LOG_SD 0.46
 
 /* Architectures of fitted rows, Kepler to Hopper: a letter or two of the name, then a digit. */
@@ -380,7 +380,7 @@ static double flop_rate(const dl_roofline *roofline, const dl_layer_part *part)
 }
 
 /* Time of a part's products by measured kernels: the time per sample, and the time that does not
- * depend on the batch. Its gradients share its flop, bytes and kernels. */
+ * depend on the batch. The part's gradients have equal shares of its flop, bytes and kernels. */
 static dl_pass_time measured_time(const dl_roofline *roofline, const dl_layer_part *part)
 {
     const int gradients = part->product.gradients, each = gradients > 0 ? gradients : 1;
@@ -495,8 +495,8 @@ static void set_op(dl_op_cost *op, const char *layer, const char *phase,
     };
 }
 
-/* Buckets are filled from the last tensor on; units, from the last layer on. Units that also have
- * frozen parameters are buckets of their own, however few the trained ones are. */
+/* Sets [gradients]. Tensors fill buckets from the last one on; with `units`, layers do. If the
+ * network has frozen parameters, each unit is a bucket, however few its trained ones are. */
 static void set_gradients(dl_costs *costs, const dl_architecture *architecture,
                           const dl_roofline *roofline, bool units)
 {

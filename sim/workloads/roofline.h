@@ -39,10 +39,10 @@
  * (InternEvo, llm-foundry, Megatron-LM of widths 1024 to 25600), together with the rate of memory,
  * as kernels that only move data take 1.7 times their own time in steps and products 1.09; H100:
  * medians of nanotron 1.36 and llm-foundry 1.40; H200: 1.22 in our seven steps
- * (scenarios/workloads/measured.csv); B200: assumed as H200; MI300X, and MI325X as it: what makes
- * the ratio to an H100 that of Llama 3 8B in bf16 by the same program on 8 GPUs of each, 5376.5 to
- * 6150 tokens/s a GPU (torchao/float8/README.md, pytorch/ao at 9519bebb). A measured step gives it
- * (--calibrate); without one 1.0 to 1.6 are found. */
+ * (scenarios/workloads/measured.csv); B200: assumed as H200; MI300X, and assumed for MI325X: from
+ * the ratio to an H100 of Llama 3 8B in bf16 by the same program on 8 GPUs of each, 5376.5 to 6150
+ * tokens/s a GPU (torchao/float8/README.md, pytorch/ao at 9519bebb). A measured step gives the
+ * ratio (--calibrate); those measured so far have 1.0 to 1.6. */
 #define DL_SUSTAINED_A100 1.09
 #define DL_SUSTAINED_H100 1.4
 #define DL_SUSTAINED_H200 1.22
@@ -106,7 +106,7 @@ const dl_gpu_kernels *dl_roofline_kernels(const dl_gpu_model *gpu, dl_model_clas
 /* Puts the measured kernels in place of the estimated rates. */
 void dl_roofline_take(dl_roofline *roofline, const dl_gpu_kernels *kernels);
 
-/* Time of a product by a pass' three numbers. */
+/* Time of a product by the three rates of its pass. */
 double dl_roofline_product_ns(const dl_product_rates *rates, double flop, double weight_bytes,
                               double other_bytes);
 

@@ -199,8 +199,8 @@ static void add_adapter(dl_architecture_layer *layer, const dl_transformer *s, d
  * transformer_engine/pytorch/module/linear.py, saved_inputmat; layernorm_linear.py, ln_out). Beside
  * frozen weights each is read once, so converted to one layout, 3 bytes of 4.
  *
- * Targets `first` to `last` are its matrices, and of several the last one all of them joined. If
- * none has an adapter, the input is not needed: `kept` numbers, of which each product of plain
+ * The layer's matrices are the targets `first` to `last`; of several, `last` is all of them joined.
+ * If none has an adapter, the input is not needed: `kept` numbers, of which each product of plain
  * PyTorch in fp16 has a copy. */
 static void add_linear(dl_architecture_layer *layer, const dl_transformer *s, double inputs,
                        double outputs, int matrices, int first, int last, double kept)
@@ -363,8 +363,8 @@ static void add_attention(dl_architecture_layer *layer, const dl_transformer *s)
         2;
 }
 
-/* Gradients in memory at once while that of the activation is computed: those of its inputs, of the
- * block's input and of its output; or of the scores and their softmax. */
+/* Gradients in memory while that of the activation is computed: those of its inputs, of the block's
+ * input and of its output; or of the scores and their softmax. */
 static double working_of(const dl_transformer *s, int gates)
 {
     const double inside = s->tokens * (gates * s->inside + 2 * s->width);
