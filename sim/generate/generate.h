@@ -18,10 +18,10 @@ dl_status dl_generate_run(const dl_run_config *config, const dl_costs *costs,
 void dl_generate_estimate(dl_scenario *scenario, const dl_gpu_model *gpu, dl_arithmetic arithmetic,
                           dl_costs *costs, dl_assumptions *made);
 
-/* Memory of a replica's GPU: `parameters` in 16 bits, and in `others` its part of the longest
- * request's keys and values, of the part of its memory that inference engines use. NaN where the
- * model, its cache or the GPU is unknown, or where keys give the replica's rates: then it was
- * measured, and holds the model. */
+/* Memory of a replica's GPU. It needs `parameters` in 16 bits and, as `others`, its part of the
+ * longest request's keys and values; it has the part that inference engines use. NaN where the
+ * model, its cache or the GPU is unknown, or where keys give the replica's rates: a replica that
+ * was measured holds the model. */
 dl_gpu_memory dl_generate_memory(const dl_scenario *scenario);
 
 /* The smallest replica_gpus that fits, for a scenario whose replicas do not; NULL: they do. The

@@ -63,8 +63,8 @@ void dl_generators_free(dl_generators *generators);
 /* Whether a replica's curve must come from the cost file or an estimate; false for NULL. */
 bool dl_generators_need_rates(const dl_generators *generators);
 
-/* Whether the part of a measured update that does not scale must come from these; false for
- * NULL. */
+/* Whether the part of a measured update that does not scale must come from the cost file or an
+ * assumption; false for NULL. */
 bool dl_generators_need_split(const dl_generators *generators);
 
 /* The trainer's GPUs: all if both sides take turns on them. */
