@@ -75,8 +75,8 @@ static bool average_rate(const basis *b, guess *g)
     return core_rate(b, 80e9, g);
 }
 
-/* On cores the server's update is the worker's, where that is known: bytes (1 / read + 1 / write)
- * with both rates alike. */
+/* On cores the server's update takes as long as a worker's, where that is known:
+ * bytes (1 / read + 1 / write), with equal rates. */
 static bool update_rate(const basis *b, double in_cache, guess *g)
 {
     const double update_ns = dl_costs_step_ns(b->costs, 1, "update");
@@ -210,8 +210,8 @@ static bool no_serial_dispatch(const basis *b, guess *g)
     return true;
 }
 
-/* From the kernels of a step, else from a step of one worker at the largest measured batch, or at
- * 32 samples. Copies to and from buckets are included only if the exchange overlaps. */
+/* From the kernels of a step, else half of one worker's step at the largest measured batch or at 32
+ * samples, at most 5 ms, without copies to and from buckets. */
 static bool dispatch_time(const basis *b, guess *g)
 {
     const double most_ns = 5e6;
@@ -334,9 +334,9 @@ static bool gloo_beside(const basis *b, guess *g)
     return true;
 }
 
-/* In mlp_gloo.csv times of four processes are 0.49 to 1.9 times those of two scaled this way
- * (all-reduces, alone, in pairs and beside computing), 1.0 in the geometric mean; calls by RPC 0.85
- * to 1.2. */
+/* Factor on times scaled from another number of processes. In mlp_gloo.csv times of four are 0.49
+ * to 1.9 times those scaled from two (all-reduces, alone, in pairs and beside computing), 1.0 in
+ * the geometric mean; calls by RPC 0.85 to 1.2. */
 static bool other_ranks(const basis *b, guess *g)
 {
     (void)b;
@@ -542,8 +542,8 @@ void dl_costs_assume(dl_costs *costs, unsigned needs, const dl_machine *machine,
 
 /* --- numbers of the machine ------------------------------------------------------------------ */
 
-/* How to measure the values of a machine file's section, by the start of its name, and of one of
- * its keys; NULL: of all. */
+/* How to measure values of the machine file: `section` is the start of a section's name, `key` one
+ * of its keys; NULL: all. */
 static const struct {
     const char *section, *key, *measure;
 } measured_by[] = {

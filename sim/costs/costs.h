@@ -30,7 +30,7 @@ typedef struct dl_op_cost {
     dl_value flop_per_sample, bytes_per_sample;
 } dl_op_cost;
 
-/* Costs of a layer, which is the part of an operation's name before its phase. */
+/* Costs of a layer. Its name is the part of an operation's name before the phase. */
 typedef struct dl_layer_cost {
     char *name;
     dl_value output_bytes_per_sample; /* handed to the next layer, and its gradient back */
