@@ -391,8 +391,8 @@ static double tcp_ns(const dl_links *links, const dl_collective_config *config,
 #define LEAST_FRAC 1e-6
 
 /* The fraction of the rates between nodes at which a ring takes as long as TCP packet by packet, at
- * most the payload's, which all-to-all has; 1 without [tcp]. The ring broadcasts, or all-reduces for
- * all other kinds and algorithms, among all ranks or, with two levels, one rank of each group. */
+ * most the payload's, which all-to-all has; 1 without [tcp]. The ring broadcasts, or all-reduces
+ * for all other kinds, among all ranks or, with two levels, one rank of each group. */
 static double network_frac(const dl_links *links, const dl_collective_config *config,
                            const choice *best)
 {

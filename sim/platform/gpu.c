@@ -51,8 +51,8 @@ static void init_sharing(dl_gpus *gpus)
         gpus->share[k] = 1 / (k * dl_sharing(gpus->config.team->costs, k));
 }
 
-/* Part of the rate of a ring inside the node of a and b that a ring over nodes has there: that of the
- * node's ports. Through host memory a GPU sends and receives at one rate for both. */
+/* Part of the rate of a ring inside the node of a and b that a ring over nodes has there: that of
+ * the node's ports. Through host memory a GPU sends and receives at one rate for both. */
 static double share_inside(const dl_links *links, dl_place a, dl_place b)
 {
     const dl_node_links *node = dl_links_node(links, a.node);
@@ -251,8 +251,8 @@ static double compress_ns(const dl_gpus *gpus, int worker)
            (model->memory_bytes_per_s.value / 1e9);
 }
 
-/* Time in ns of the worker's segment: all of its work if that is not cut; in the backward pass until
- * the next bucket is ready (the last layers' first), then the rest. */
+/* Time in ns of the worker's segment: all of its work if that is not cut; in the backward pass
+ * until the next bucket is ready (the last layers' first), then the rest. */
 static double segment_ns(const dl_gpus *gpus, const dl_gpu_worker *w)
 {
     const dl_reduction *r = &gpus->reduction;
