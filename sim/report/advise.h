@@ -147,7 +147,7 @@ void dl_advice_free(dl_advice *advice);
 /* Ratio of a[count] to b[count] over the same draws; `ratio` is the one without draws. */
 dl_advice_pair dl_advice_pair_of(const double *a, const double *b, size_t count, double ratio);
 
-/* Both are final. */
+/* Compares two points of the final simulation draw by draw. */
 dl_advice_pair dl_advice_compare(const dl_advice *advice, const dl_advised *a, const dl_advised *b);
 
 /* Writes the advice for a terminal, or all simulated points as a table (CSV). */

@@ -66,7 +66,7 @@ double dl_advice_score(const dl_advice *advice, const dl_advised *point, double 
 /* Whether two points agree in the keys that the scenario itself lists, such as the machine. */
 bool dl_advice_same_rest(const dl_advice *advice, size_t a, size_t b);
 
-/* Whether the point, which ran, is all-reduce or alone. */
+/* Whether a point that ran is a usual choice: all-reduce, or one GPU alone. */
 bool dl_advice_is_usual(const dl_advised *point);
 
 /* Whether a server on GPUs or hosts takes part in the point's exchange. */

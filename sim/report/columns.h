@@ -40,7 +40,7 @@ char *dl_generators_answer(const dl_result *best, bool among_several);
  * gpu1 up", "stage 2". Written to `text`, or borrowed from the row. */
 const char *dl_result_bound(const dl_result *result, char text[DL_BOUND_TEXT_BYTES]);
 
-/* Whether the row's job fails; a syncer goes on without a failed worker. */
+/* Whether failures can stop the row's job; with a syncer it goes on without a failed worker. */
 bool dl_result_may_fail(const dl_result *result);
 
 /* Time and price of the training until its target ([target]); NaN: unknown. */

@@ -63,7 +63,7 @@ static bool any_storage_is_busy(const dl_variant *variant, const dl_row *row)
            storage_is_busy(variant, row, DL_LIMITS_SHARED_STORAGE);
 }
 
-/* Work of a worker's step on a core of its own; with `batch`, only that of making its batch. */
+/* Time of a worker's step on an otherwise idle core; with `batch`, of making its batch only. */
 static double work_ns(const dl_variant *variant, const dl_row *row, bool batch)
 {
     static const char *const phases[] = {"input", "forward", "backward", "update"};

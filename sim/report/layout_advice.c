@@ -376,7 +376,7 @@ static dl_status add_variant(search *s, const dl_layout *l, dl_error *err)
     return status;
 }
 
-/* Sets the steps and draws of each layout to what the event budget allows, given events a run. */
+/* Sets the steps and draws per layout that the event budget allows, given the events per run. */
 static void plan(search *s, double events)
 {
     dl_study *all = &s->advice->study;
@@ -423,7 +423,7 @@ static void sort_rows(dl_layout_advice *advice)
         }
 }
 
-/* Adds the usual layouts that no chosen one stands for. */
+/* Adds the usual layouts that are not equal to a chosen one. */
 static size_t add_usual(const search *s, size_t *chosen, size_t *equal, size_t count)
 {
     for (int u = 0; u < DL_LAYOUT_USUALS; u++) {

@@ -37,7 +37,7 @@ static const dl_axis orders[2][DL_AXES] = {{DL_AXIS_TP, DL_AXIS_CP, DL_AXIS_PP, 
 
 /* --- the layouts ------------------------------------------------------------------------------ */
 
-/* Whether recomputing so can be of use to the model: not at all, or less is kept. */
+/* Whether this recomputation is worth trying: none, or one that stores fewer activations. */
 static bool is_worth(const dl_layout_space *s, const char *recompute)
 {
     const int way = dl_names_find(recompute, dl_recompute_names, DL_RECOMPUTE_PRODUCTS + 1);

@@ -36,7 +36,7 @@ static bool has(const dl_variant *variant, const dl_assumption *a)
     return false;
 }
 
-/* Its influence, with all others of its cause, in any variant that tried it; NULL: none. */
+/* The influence of an assumption and all others of its cause, in any variant; NULL: none tried. */
 static const dl_influence *influence_of(const dl_study *study, const dl_sweep *sweep,
                                         const dl_assumption *a)
 {
@@ -235,7 +235,7 @@ static bool is_of_no_matter(const dl_study *study, const dl_sweep *sweep, const 
     return influence == NULL || dl_influence_size(influence) < MOVES_FRAC;
 }
 
-/* Writes those in one line; their sources are in the results' head. */
+/* Writes assumptions of little influence in one line; the results' head has their sources. */
 static void put_others(FILE *out, const assumed_list *list, const dl_study *study,
                        const dl_sweep *sweep)
 {

@@ -555,7 +555,7 @@ void dl_report_notes_print(FILE *out, char *text)
     }
 }
 
-/* Prints the first of them, or all. */
+/* Prints the first NOTES_SHOWN notes, or all. */
 static void print_notes(FILE *out, const dl_study *study, const dl_sweep *sweep, bool all)
 {
     char *text = NULL, *rest = NULL;
