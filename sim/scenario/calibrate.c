@@ -186,7 +186,7 @@ static double predict_ns(search *s, double factor)
     return ns;
 }
 
-/* Below 0 if the step is too short with this factor. */
+/* Predicted over measured step, minus 1: below 0 if the factor is too small. */
 static double excess(double log_factor, void *user)
 {
     search *s = user;

@@ -233,7 +233,7 @@ static dl_status read_cuts(dl_scenario_pipeline *pipeline, const dl_ini *ini, dl
     return status;
 }
 
-/* [pipeline] gpus in place of [machine] workers: as many workers as that makes, where it does. */
+/* [pipeline] gpus in place of [machine] workers: gpus / GPUs per worker, if whole. */
 static dl_status read_pipeline_gpus(const dl_scenario *scenario, const dl_ini *ini,
                                     dl_sweep_lists *lists, dl_error *err)
 {

@@ -585,7 +585,7 @@ static int cores_of(const dl_sweep_list *cores, size_t entry, int workers)
     return count == DL_CORES_AS_WORKERS ? workers : count;
 }
 
-/* "cores = 2, workers" names one machine twice where there are 2 workers. */
+/* "cores = 2, workers" means the same machine twice for 2 workers. */
 static bool is_named_before(const dl_sweep_list *cores, size_t entry, int workers)
 {
     for (size_t i = 0; i < entry; i++) {
@@ -594,7 +594,7 @@ static bool is_named_before(const dl_sweep_list *cores, size_t entry, int worker
     return false;
 }
 
-/* Keys of [exchange] that not all modes have a use for. */
+/* Keys of [exchange] that only some modes use. */
 
 static bool is_by_tensor(const dl_scenario *scenario, const dl_point *point)
 {
@@ -665,7 +665,7 @@ static const struct {
     [DL_USE_HOST_SERVER] = {has_host_server, "it limits servers in host memory"},
 };
 
-/* A key that no point has a use for is refused, so that nobody takes the results to have it in. */
+/* Refuses a key that no point uses, so that nobody believes that it affected the results. */
 static dl_status check_used(const dl_scenario *scenario, const dl_ini *ini, dl_error *err)
 {
     for (size_t k = 0; k < dl_scenario_keys.count && scenario->gpu != NULL; k++) {

@@ -197,7 +197,7 @@ bool dl_scenario_layout_allows(const char *layouts, const dl_point *point, const
 /* Kind of state that is sharded among the workers, else among the GPUs of each worker. */
 dl_sharded dl_scenario_sharded(const dl_scenario *scenario);
 
-/* Factor of each worker, [workers]. */
+/* Factors of [noise] slow on the compute times of the workers, [workers]. */
 void dl_scenario_slow(const dl_scenario *scenario, int workers, double *slow);
 
 /* Name of the point's mode in output: the word that the scenario uses. */
@@ -215,7 +215,6 @@ int dl_point_workers_per_gpu(const dl_point *point);
 /* Price of the nodes that a point uses, with [generators] of both sides; NaN: unknown. */
 double dl_scenario_usd_per_hour(const dl_scenario *scenario, const dl_point *point);
 
-/* The point's split. */
 dl_split dl_point_split(const dl_point *point);
 
 /* Whether the mode takes the option, and it is given or has a meaningful default. */

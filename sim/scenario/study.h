@@ -68,7 +68,7 @@ dl_status dl_study_read_text(dl_study *study, const char *name, const char *text
 /* The key, if its list made variants; else NULL. */
 const dl_swept_key *dl_study_swept(const dl_study *study, const char *section, const char *key);
 
-/* Whether its points take their number of micro-batches from its costs. */
+/* Whether the variant's points take their number of micro-batches from its costs. */
 bool dl_variant_accumulates_by_costs(const dl_variant *variant);
 
 /* Whether the costs make the variant's exchange overlap the backward pass; and whether that is only

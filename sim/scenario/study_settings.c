@@ -103,7 +103,7 @@ static void take_sharded(dl_variant *variant)
     scenario->gpu->keeps_parameters = variant->costs.keeps_parameters;
 }
 
-/* Whether the point's gradients are ready only at once, or are shards of reduced ones. */
+/* Whether the point's gradients are all ready at the same time, or are shards of reduced ones. */
 static bool exchanges_late(const dl_point *point)
 {
     const dl_split split = dl_point_split(point);

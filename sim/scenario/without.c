@@ -186,7 +186,7 @@ static void weaken_overlap(dl_scenario *scenario, dl_costs *costs, double factor
     }
 }
 
-/* Keeps how many copies were measured. */
+/* Weakens only the known slowdowns, as unknown ones must stay so. */
 static void lessen_sharing(dl_costs *costs, double factor)
 {
     weaken(&costs->sharing[2], factor);
