@@ -153,7 +153,7 @@ static void try_batch(char **fits, const dl_scenario *scenario, const dl_costs *
     free(text);
 }
 
-/* Tries smaller micro-batches, and more of them, if no more of these are kept at once. */
+/* Tries more and smaller micro-batches, unless the schedule (gpipe) keeps all their activations. */
 static void try_micro_batch(char **fits, const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point)
 {
@@ -336,7 +336,7 @@ static char *try_settings(const dl_scenario *scenario, const dl_costs *costs, co
     return fits;
 }
 
-/* A network that keeps less in memory, and its option. Those that cost least time come first. */
+/* A change of the network that saves memory, and its option; first those that cost least time. */
 typedef struct smaller_network {
     dl_recompute recompute; /* DL_RECOMPUTE_AUTO: as it is */
     const char *key, *option;
@@ -348,14 +348,14 @@ static const smaller_network smaller_networks[] = {
     {DL_RECOMPUTE_AUTO, "frozen_bits=4", "NAME:frozen_bits=4"},
     {DL_RECOMPUTE_FULL, "frozen_bits=4", "NAME:frozen_bits=4 --recompute full"}};
 
-/* Memory of a scenario with another network in place of its own. */
+/* A scenario whose network has been replaced. */
 typedef struct changed {
     dl_scenario scenario; /* owns its `model` only */
     dl_costs costs;       /* owns nothing */
     dl_costs estimated;
 } changed;
 
-/* Whether the network can be so, and needs less; then free_changed releases *c. */
+/* Whether the network can be changed so, and then needs less memory; release with free_changed. */
 static bool change(changed *c, const dl_scenario *scenario, const dl_costs *costs,
                    const smaller_network *to)
 {

@@ -189,7 +189,7 @@ bool dl_settings_json_to_stdout(const dl_settings *set)
     return set->json != NULL && strcmp(set->json, "-") == 0;
 }
 
-/* Called before the simulation, and before anything is written. */
+/* Checks the output files before the simulation, and before anything is written. */
 static dl_status check_outputs(const dl_inputs *in, const dl_settings *set, dl_error *err)
 {
     const dl_file_role outputs[] = {
@@ -231,7 +231,7 @@ static size_t chosen_row(const dl_inputs *in, const dl_settings *set)
     return set->point > 0 ? (size_t)set->point - 1 : in->study.point_count - 1;
 }
 
-/* Its variant and point. */
+/* The variant and the point of the row chosen by --point. */
 static const dl_variant *chosen(const dl_inputs *in, const dl_settings *set, size_t *point)
 {
     return dl_study_variant(&in->study, chosen_row(in, set), point);

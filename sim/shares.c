@@ -62,7 +62,7 @@ static double samples_within(const sharer *s, double limit_ns, double most)
     return low;
 }
 
-/* within[workers]: of each worker; returns their sum. Neighbours mostly have GPUs of one model. */
+/* Samples that take at most limit_ns: within[workers], and their sum, which is returned. */
 static double samples_of_all(const sharer *s, int workers, double limit_ns, double most,
                              double *within)
 {

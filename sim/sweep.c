@@ -602,7 +602,7 @@ static bool decode_job(void *user, int64_t number, const void *data, size_t byte
 
 DL_ORDER(by_weight, job, DL_COMPARE(b->weight, a->weight), DL_BY(run));
 
-/* `repeats`: of all of them, which are expected later. */
+/* Orders the runs by weight; `repeats`: how often all of them are expected to be run again. */
 static void order_jobs(parts *all, double repeats)
 {
     double sum = 0;

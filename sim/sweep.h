@@ -69,8 +69,8 @@ typedef struct dl_row {
     double trace_error_frac;      /* dl_traced_worst of the variant; NaN also with no_influences */
     bool contradicts_trace;       /* dl_traced_contradicts; false for one worker */
     dl_gpu_memory memory;         /* NaN if not known */
-    double equal_layouts; /* others that the row of an advice stands for; NaN in other rows */
-    char *error;          /* why the point was not run, else NULL; then all figures are NaN */
+    double equal_layouts;         /* number of layouts equal to an advised row; else NaN */
+    char *error; /* why the point was not run, else NULL; then all figures are NaN */
 } dl_row;
 
 typedef enum dl_influence_kind {
@@ -136,7 +136,7 @@ dl_status dl_sweep_find_influences(dl_sweep *sweep, const dl_study *study,
                                    const dl_sweep_config *config, int64_t runs,
                                    dl_error *err) DL_MUST_CHECK;
 
-/* The results are stored: removes the journal. */
+/* Removes the journal, once the results are stored. */
 void dl_sweep_end_journal(dl_sweep *sweep);
 
 void dl_sweep_free(dl_sweep *sweep);

@@ -66,7 +66,7 @@ typedef enum dl_worker_state {
 extern const char *const dl_worker_state_names[DL_STATE_COUNT];
 
 /* Exchanges of workers, independent of the machine. With slices, all workers start the exchange
- * between two barriers, and those without a slice are done at once. */
+ * between two barriers, and those without a slice end it immediately. */
 typedef enum dl_exchange_kind {
     DL_AVERAGE,       /* all workers' vectors are averaged, in slices by as many workers */
     DL_SUM,           /* the server sums all workers' gradients and applies the sum, in slices */
@@ -389,7 +389,7 @@ void dl_team_compute(dl_team *team, int worker, bool with_update);
 void dl_team_local_update(dl_team *team, int worker);
 void dl_team_barrier(dl_team *team, int worker);
 
-/* Fewer workers come to the barrier than before: releases it if all have arrived. */
+/* To be called when fewer workers use the barrier: releases it if all of these have arrived. */
 void dl_team_release_barrier(dl_team *team);
 void dl_team_lock(dl_team *team, int worker);
 
