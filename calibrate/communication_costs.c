@@ -87,15 +87,15 @@ static dl_status add_point(dl_comm_line *line, const case_sample *samples, size_
     return DL_OK;
 }
 
-/* Extra time in ns of pushes, averages and pulls of the model's size in one trace, as another
- * core's cache has the vector. */
+/* Extra time in ns of pushes, averages and pulls of the model's size in one trace because the
+ * vector is in another core's cache. */
 typedef struct shared_times {
     bool known;
     double push_ns, average_ns, pull_ns;
 } shared_times;
 
-/* Trimmed mean of the samples of that kind and the model's size, by one thread, of `vectors`
- * vectors (0: any number), in the benches from `from` up to `to`; 0 if there are none. */
+/* Trimmed mean in ns of the one-thread samples of `kind` at the model's size with `vectors` vectors
+ * (0: any number) in the benches [from, to); 0 if there are none. */
 static double model_time_ns(const dl_dataset *dataset, dl_sample_kind kind, uint32_t vectors,
                             size_t from, size_t to)
 {
@@ -120,9 +120,9 @@ static double model_time_ns(const dl_dataset *dataset, dl_sample_kind kind, uint
     return mean;
 }
 
-/* Finds the times of every bench trace, [bench_count]; NULL where none has samples, or a single
- * vector was never averaged. An average of two vectors takes half as much again as that of one
- * vector, which no other core uses: three vectors are read and written instead of two. */
+/* Finds the times of every bench trace, [bench_count]; NULL if none has samples, or a single vector
+ * was never averaged. Without the extra time, an average of two vectors takes 1.5 times as long as
+ * that of one, as it reads and writes three vectors instead of two. */
 static shared_times *find_shared(const dl_dataset *dataset, const dl_costs *costs)
 {
     const size_t benches = dataset->bench_count;
@@ -179,8 +179,8 @@ static void set_shared(const dl_dataset *dataset, const shared_times *all, dl_co
     costs->shared.pull_bytes_per_s = shared_rate(dataset, all, offsetof(shared_times, pull_ns));
 }
 
-/* Subtracts the cost of others' caches from averages of several vectors, which several threads
- * wrote and read. */
+/* Subtracts the extra time of vectors in other cores' caches from one-thread averages of several
+ * vectors. */
 static void take_off_shared(const dl_dataset *dataset, const shared_times *all,
                             case_sample *samples, size_t count)
 {

@@ -33,7 +33,8 @@ typedef struct dl_table_shape {
 
 dl_table_shape dl_table_shape_of(const dl_table_row *row, const dl_scenario *scenario);
 
-/* NAN if rows[count] have fewer than two batches of one worker. */
+/* Step time in s of the linear model, for `batch` samples of each worker; NAN if rows[count] have
+ * fewer than two batches of one worker. */
 double dl_table_linear_step_s(const dl_table_shape *rows, size_t count, double batch);
 
 /* Seconds of exchange of a row; 0 for one worker. `row` is on the scenario's machine. */
@@ -46,7 +47,7 @@ typedef struct dl_table_pollux {
     double rms; /* of ln(fitted / measured); NAN if not fitted */
 } dl_table_pollux;
 
-/* With fewer rows than costs nothing is fitted and rms is NAN. */
+/* Fits `form` to rows[count]; with fewer rows than costs, sets only rms, to NAN. */
 void dl_table_pollux_fit(dl_table_pollux *form, const dl_table_shape *rows, size_t count);
 double dl_table_pollux_step_s(const dl_table_pollux *form, const dl_table_shape *row);
 
@@ -114,7 +115,7 @@ typedef struct dl_link_evaluation {
 /* Times with a larger relative rounding error are ignored. */
 #define DL_LINK_COARSE_FRAC 0.02
 
-/* Fits to points start, start + 2, ... (start 0 or 1) and evaluates on the others. `all` is the
+/* Fits to points begin, begin + 2, ... (begin 0 or 1) and evaluates on the others. `all` is the
  * fit to all points[n]. DL_ERR_DATA with fewer than DL_LINK_EVALUATE_MIN points. Release with
  * dl_link_evaluation_free. */
 #define DL_LINK_EVALUATE_MIN 6

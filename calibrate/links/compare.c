@@ -130,8 +130,8 @@ typedef struct reason {
     bool all; /* and all other parts of the call */
 } reason;
 
-/* Adds the change if the part is as expected with it, and if it differs from the change before,
- * whose ratio is *before. */
+/* Adds the change if it brings the part within its bound, is not refuted, and gives another ratio
+ * than the previous change, *before. */
 static void try_change(const state *s, const dl_link_change *what, const judged *of, double *before,
                        reason *reasons, size_t *count)
 {
@@ -488,8 +488,8 @@ static bool has_peers(const dl_machine *m)
     return node->peer != DL_PEER_NONE || node->nvlink_count > 0 || node->nvswitch_link >= 0;
 }
 
-/* NULL: not compared, for example copies by the driver through host memory, of which a machine file
- * says nothing. */
+/* The test that the rate belongs to; NULL if it is not compared, such as copies by the driver
+ * through host memory, which machine files do not describe. */
 static const struct rate_test *find_test(const state *s, const dl_link_rate *rate)
 {
     for (size_t t = 0; t < DL_LENGTH(rate_tests); t++) {

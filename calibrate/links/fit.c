@@ -72,10 +72,10 @@ static bool falls(const dl_link_point *points, size_t i, size_t j, double noise_
 
 typedef enum fault { NO_FAULT, TOO_SLOW, TOO_FAST, EITHER } fault;
 
-/* Which of the sizes i and i + 1 is wrong if the time falls from one to the other: the one without
- * which it rises from the size before to the one after. If both are, it is the smaller size, as
- * times are rather too long, unless the larger one would then have a higher rate than the next; if
- * neither is (several sizes are slower than the next), it may be a change of protocol. */
+/* If the time falls from size i to size i + 1, finds which of the two is wrong: the one without
+ * which times rise. If that holds for both, the smaller size is too slow, as wrong times are mostly
+ * too long, unless the larger one then has a higher rate than the next; if it holds for neither
+ * (several sizes are slower than the next), the cause may be a change of protocol. */
 static fault fault_between(const dl_link_point *points, size_t n, size_t i, double noise_frac)
 {
     if (i + 1 >= n || !falls(points, i, i + 1, noise_frac)) return NO_FAULT;
@@ -90,8 +90,8 @@ static fault fault_between(const dl_link_point *points, size_t n, size_t i, doub
     return outruns ? TOO_FAST : TOO_SLOW;
 }
 
-/* Whether size i is far slower than a larger one or far faster than a smaller one; the first, than
- * its rate beside those of the next two allows. */
+/* Whether size i is far slower than a larger one or far faster than a smaller one. The first size
+ * is too fast if its rate exceeds CACHE_FACTOR times the rates of the next two. */
 static bool is_far_off(const dl_link_point *points, size_t n, size_t i)
 {
     double most = 0;
@@ -102,8 +102,8 @@ static bool is_far_off(const dl_link_point *points, size_t n, size_t i)
     return points[0].bytes / points[0].time_ns > CACHE_FACTOR * most;
 }
 
-/* Weighted least squares. Neither a negative slope nor a negative first latency has a meaning, so
- * these are held at 0. */
+/* Fits a line by weighted least squares. A negative slope, or a negative latency of the first
+ * regime, is held at 0. */
 static void solve(const problem *p, size_t first, size_t count, line *l)
 {
     const double *x = p->bytes + first, *w = p->weight + first, *y = p->time + first;
@@ -122,8 +122,8 @@ static void solve(const problem *p, size_t first, size_t count, line *l)
     }
 }
 
-/* Sets the weights by the residuals; false if that is of no use, as the line would keep fewer than
- * three points or no weight changes. */
+/* Sets the weights from the residuals. False if no further fit is needed: too few points would keep
+ * a weight above 0, or no weight changed. */
 static bool reweigh(problem *p, size_t first, size_t count, const line *l)
 {
     double change = 0;

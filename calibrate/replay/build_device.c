@@ -159,20 +159,20 @@ size_t replay_launched_before(const stream_works *works, int64_t time_ns)
 
 /* Launch edges, launch latencies and the spacing of operations. */
 
-/* Longest time between operations of which the second only waited for the first; longer gaps have
- * another reason. In traces of PyTorch on V100, A100 and MI300X the median is 0.5 to 2 us. */
+/* Longest gap between two operations of which the second waited only for the first; longer gaps
+ * have another cause. In traces of PyTorch on V100, A100 and MI300X the median is 0.5 to 2 us. */
 #define LONGEST_SPACING_NS 20000
 
 /* Longest time from a launch on an idle stream to the start of its work; if it is longer, the work
  * waited for something else. */
 #define LONGEST_LATENCY_NS 100000
 
-/* Spacing varies with the device's clock and load, so a typical value is taken for each such part
- * of the trace that has enough operations of the sort. */
+/* Spacing varies with the device's clock and load, so each window of the trace with enough
+ * operations of a sort has its own typical value. */
 #define WINDOW_NS 50000000
 #define FEWEST_IN_WINDOW 16
 
-/* Operations of equal keys are alike; all ids are below 2^32, kinds below 16. */
+/* Operations with equal keys share one typical value; all ids are below 2^32, kinds below 16. */
 typedef struct sort_key {
     uint32_t call;   /* name of the call that launched it */
     uint32_t what;   /* of a kernel its name, of others their size as a power of two */
@@ -200,7 +200,7 @@ static void add_sample(samples *to, sort_key sort, int64_t value_ns)
     to->items[to->count++] = (sample){sort, value_ns > 0 ? value_ns : 0};
 }
 
-/* Mean of those of the sorted items[count] that are at most three medians. */
+/* Mean of the values of the sorted items[count] up to three medians + 1 us. */
 static int64_t trimmed_mean(const sample *items, size_t count)
 {
     int64_t limit_ns = 3 * items[count / 2].value_ns + 1000, sum_ns = 0;
@@ -283,7 +283,7 @@ int64_t replay_work_end(const replay_builder *b, uint32_t node)
     return work->start_ns + work->duration_ns;
 }
 
-/* Samples the latency or the spacing of one work, whichever held it back. */
+/* Adds a sample of the latency or of the spacing of one work, whichever determined its start. */
 static void sample_work(const replay_builder *b, uint32_t before, uint32_t node, samples *latency,
                         samples *spacing)
 {
@@ -304,9 +304,9 @@ static void sample_work(const replay_builder *b, uint32_t before, uint32_t node,
     add_sample(spacing, sort, value_ns);
 }
 
-/* Whether the host held the work back on an idle stream: the host first copied pageable memory into
- * a buffer of its own, or the call took long (the first launch of a kernel loads its code). The
- * time until the device starts is then the host's, and is kept as recorded. */
+/* Whether the host held the work back on an idle stream: the driver first copied pageable memory to
+ * a staging buffer, or the call took long (the first launch of a kernel loads its code). The time
+ * until the device starts is then the host's, and is kept as recorded. */
 static bool host_held(const replay_builder *b, uint32_t node, const dl_activity *call)
 {
     const dl_activity *work = work_of(b, node);

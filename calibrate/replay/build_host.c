@@ -99,8 +99,8 @@ static uint32_t add_piece(replay_builder *b, uint32_t lane, int64_t from_ns, int
                                                  .duration_ns = to_ns - from_ns});
 }
 
-/* Adds the thread's time from *at_ns to `to_ns`, which boundaries[count] of ranges divide; a long
- * span without any record becomes a node of its own. */
+/* Adds the thread's time from at_ns to to_ns, which borders[count] of ranges divide; a span of
+ * UNTRACED_NS or more without any record becomes a separate node. */
 static void add_time(replay_builder *b, uint32_t lane, int64_t at_ns, int64_t to_ns,
                      const moment *borders, size_t count)
 {
@@ -241,8 +241,8 @@ typedef struct thread_untraced {
     bool launches; /* operations of a device */
 } thread_untraced;
 
-/* For each time, the latest end of the device's operations that started before it; operations are
- * sorted by start, with the latest end up to each. */
+/* Starts of the device's operations, ascending, each with the latest end of the operations up to
+ * it. */
 typedef struct device_times {
     int64_t *starts_ns, *ends_ns; /* [count] */
     size_t count;
@@ -275,8 +275,8 @@ static device_times device_times_of(const replay_builder *b)
     return times;
 }
 
-/* The time within the span from which on all of the trace is at rest until the span's end; the
- * span's end if there is none. */
+/* The time in the span from which on the device and all other launching threads are idle until the
+ * span's end; the span's end if there is no such time. */
 static int64_t at_rest_ns(const device_times *device, const thread_untraced *threads, size_t count,
                           const replay_untraced *span)
 {
@@ -287,8 +287,8 @@ static int64_t at_rest_ns(const device_times *device, const thread_untraced *thr
     for (size_t i = 0; i < count; i++) {
         const replay_untraced *others = threads[i].untraced;
         if (others->lane == span->lane || !threads[i].launches) continue;
-        /* The other thread's span that reaches to this one's end; before its first call and after
-         * its last the thread does not exist. */
+        /* The other thread's span that reaches to this one's end. A thread does not count before
+         * its first call or after its last. */
         const size_t at = find_untraced(others, threads[i].count, span->to_ns - 1);
         if (at == 0) continue;
         if (others[at - 1].to_ns < span->to_ns) return span->to_ns;

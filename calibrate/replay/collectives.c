@@ -325,7 +325,7 @@ static parts take_parts(const dl_replay_run *run, const dl_instances *instances,
     return p;
 }
 
-/* How late the peers were at the collective of that name with `number` in its step. */
+/* Lateness in ns of the peers at collective `number` of the step; 0 if it has another name. */
 static int64_t lateness(const parts *p, size_t step, size_t number, const char *name)
 {
     const size_t i = p->first[step] + number;
@@ -334,8 +334,8 @@ static int64_t lateness(const parts *p, size_t step, size_t number, const char *
     return ns > 0 ? ns : 0;
 }
 
-/* Sets the durations of all parts, with the latenesses of the step `turn` later; turn 0: neither
- * latenesses nor transfers. */
+/* Sets the duration of each part to its transfer time plus the lateness of the same part `turn`
+ * steps later; with turn 0, to 0. */
 static void put_in(dl_replay_graph *graph, const parts *p, size_t turn)
 {
     for (size_t s = 0; s < p->steps; s++) {
@@ -356,8 +356,8 @@ static dl_status time_steps(const dl_replay_run *run, const dl_step_line *line,
     return status;
 }
 
-/* Averages over the latenesses of all other steps, or of evenly spaced ones if there are more than
- * turns. */
+/* Predicts the step's time as the average over the latenesses of all other steps, or of MOST_TURNS
+ * evenly spaced ones if there are more. */
 static dl_status take_turns(dl_prediction *prediction, dl_replay_run *run, const parts *p,
                             const dl_step_line *line, dl_replay_time *times, dl_error *err)
 {

@@ -18,10 +18,10 @@
 #include "trace/activity/capture_cost.h"
 #include "trace/activity/summary.h"
 
-/* Time that recording adds to a launch where the trace does not say it: a loop of launches of a
- * kernel that does nothing takes 3.2 us a launch by itself, and 5.9 us in each call under CUPTI,
- * medians, on an H200 in a 16-core virtual machine, driver 580.159, CUDA 13.0, 2026-11-26. Half to
- * twice of it is the 95 % interval. */
+/* Time in ns that recording adds to a launch if the trace does not give it: a launch of an empty
+ * kernel in a loop takes 3.2 us without recording and 5.9 us under CUPTI, medians, on an H200 in a
+ * 16-core virtual machine, driver 580.159, CUDA 13.0, 2026-11-26. The 95 % interval is half to
+ * twice this time. */
 #define RECORDED_LAUNCH_NS 2700.0
 #define RECORDED_MAX 0.5 /* of the host's time: at least half of it is the program's */
 
@@ -59,10 +59,10 @@ static uint32_t number_of(const taking *t, size_t work)
     return t->run.ranks[0].node_of[t->line->work[work]];
 }
 
-/* Finds the steps whose whole time is known: regular ones with a regular one after them. Work of
- * another sort may start without the host's time between steps, and the last step of a trace ends
- * with its work. If no two regular steps are in a row, regular steps that anything follows are
- * taken; if the only one is the trace's last, that one. */
+/* Finds the steps whose whole time is known: regular steps followed by a regular one. Other work
+ * may start without the host's time between steps, and the last step of a trace ends with its work.
+ * If no two regular steps are in a row, takes the regular steps that any part follows; if the only
+ * regular step is the trace's last, takes that one. */
 static void find_timed(taking *t)
 {
     const dl_step_line *line = t->line;
@@ -89,8 +89,8 @@ static void widen(dl_replay_time *span, const dl_replay_time *time)
     if (time->end_ns > span->end_ns) span->end_ns = time->end_ns;
 }
 
-/* From the start of the first call that launches the step to the end of the last one; INT64_MAX and
- * 0 if none is known. */
+/* Time from the start of the first call that launches work of the step to the end of the last such
+ * call; start INT64_MAX, end 0 if no call is known. */
 static dl_replay_time launches_of(const taking *t, const dl_activity_step *step,
                                   const dl_replay_time *times)
 {
@@ -105,8 +105,8 @@ static dl_replay_time launches_of(const taking *t, const dl_activity_step *step,
     return span;
 }
 
-/* The timed steps on the host whose launches are known, each from the first of its launches to that
- * of the next step: steps_ns[line.count]. Returns how many there are. */
+/* Writes to steps_ns[line.count] the host's time of each timed step with known launches, from its
+ * first launch to the next step's first launch. Returns their number. */
 static size_t host_steps_ns(const taking *t, const dl_replay_time *times, double *steps_ns)
 {
     size_t count = 0;
@@ -132,9 +132,9 @@ static dl_replay_time works_of(const taking *t, const dl_activity_step *step,
     return span;
 }
 
-/* The mean regular step that follows another one on the device, from the end of that one's work to
- * the end of its own: operations that nothing holds back, as copies of the next input, start any
- * time. */
+/* Mean device time of the regular steps that follow another part, from the end of that part's work
+ * to the end of the step's own. Starts do not delimit steps, because operations that nothing holds
+ * back, such as copies of the next input, start any time. */
 static double device_step_ns(const taking *t, const dl_replay_time *times)
 {
     double sum_ns = 0, count = 0;
@@ -211,8 +211,7 @@ static bool is_input(const dl_activity *a)
     return a->kind == DL_ACTIVITY_MEMCPY && a->copy == DL_COPY_H2D && a->bytes > 0;
 }
 
-/* Time that the device waits right before the work for something outside the trace, if such waits
- * are kept. */
+/* Duration of the kept external wait of the device right before the work; 0 if there is none. */
 static double wait_before_ns(const taking *t, size_t work)
 {
     const dl_replay_graph *g = &t->run.graph;
@@ -307,8 +306,8 @@ static void sum_works(const taking *t, const dl_activity_step *step, work_sums *
     }
 }
 
-/* The operations, whose means are scaled so that they add up to device_ns; the phases; the noise.
- */
+/* Sets the operations, with means scaled so that they add up to device_ns, the phases and the step
+ * factors. */
 static void take_means(const taking *t, dl_step_costs *costs)
 {
     const size_t steps = t->line->regular_count;
@@ -378,9 +377,9 @@ static void take_copies(const taking *t, dl_step_costs *costs)
     if (ns > 0) costs->pageable_bytes_per_s = bytes / dl_ns_to_s(ns);
 }
 
-/* An update reads and writes each parameter, at 8 TB/s at most, the fastest memory of a GPU so far
- * (B200), and at 20 GB/s at least: 300 GB/s (T4) divided by the 15 passes over its tensors of an
- * optimizer that is not fused. */
+/* An update reads and writes each parameter, at most at 8 TB/s, the fastest GPU memory so far
+ * (B200), and at least at 20 GB/s: 300 GB/s (T4) divided by the 15 passes that an unfused optimizer
+ * makes over its tensors. */
 #define UPDATE_MOST_BYTES_PER_S 8e12
 #define UPDATE_LEAST_BYTES_PER_S 20e9
 
@@ -389,8 +388,7 @@ static int compare_bytes(const void *a, const void *b)
     return DL_COMPARE(*(const uint64_t *)a, *(const uint64_t *)b);
 }
 
-/* The sizes of copies to the device in one piece in regular steps, each once, sorted. Owned by the
- * caller. */
+/* The distinct sizes of copies to the device in regular steps, sorted. Owned by the caller. */
 static uint64_t *sizes_of_inputs(const taking *t, size_t *count)
 {
     uint64_t *sizes = dl_calloc(t->line->work_count, sizeof *sizes, "sizes of inputs");
@@ -424,9 +422,9 @@ static double far_from(size_t period, size_t count, double runs)
     return fabs(log((double)count / (double)period / runs));
 }
 
-/* The period of the bytes of all[count] of which these are most nearly `runs`; `count` if they do
- * not repeat. By the lengths of the borders, each the next shorter one of the last (Knuth, Morris
- * and Pratt 1977). */
+/* The period of the sequence of bytes of all[count] that occurs most nearly `runs` times in it;
+ * `count` if the sequence has no period. The periods are count - border for all borders (Knuth,
+ * Morris and Pratt 1977). */
 static size_t period_of(const addition *all, size_t count, double runs)
 {
     size_t *border = dl_calloc(count + 1, sizeof *border, "gradients");
@@ -445,9 +443,9 @@ static size_t period_of(const addition *all, size_t count, double runs)
     return period;
 }
 
-/* The gradients that AccumulateGrad adds, which a trace with shapes has, in a pass: the host is
- * ahead of its device, so they belong to no step by their time, but repeat with every pass. 0 =
- * unknown. */
+/* Bytes of the gradients that AccumulateGrad adds in a pass, from a trace with shapes; 0 = unknown.
+ * The host is ahead of its device, so times do not assign additions to steps; but the sequence of
+ * additions repeats with every pass. */
 static double bytes_added_in_a_pass(const taking *t, size_t passes)
 {
     addition *all = NULL;
@@ -469,9 +467,9 @@ static double bytes_added_in_a_pass(const taking *t, size_t passes)
     return bytes;
 }
 
-/* Without all-reduces the parameters are as large as the gradients that are added up. Else a model
- * is copied to its device before its first regular step, and these bytes are taken for its
- * parameters', unless the update is too short to touch as many, or too long. */
+/* Sets parameter_bytes in a trace without all-reduces: the bytes of the gradients added in a pass;
+ * else the bytes copied to the device before the first timed step, unless the update is too short
+ * or too long for as many. */
 static void take_parameters(const taking *t, dl_step_costs *costs)
 {
     costs->parameter_bytes = bytes_added_in_a_pass(t, costs->passes);
@@ -533,8 +531,8 @@ static double mean_recorded_ns(const taking *t)
     return sum_ns / (double)t->timed_count;
 }
 
-/* Keeps or removes waits for something outside the trace. Refuses a trace that does not explain its
- * step without the device's waits, unless the caller has decided about them. */
+/* Keeps or removes the external waits. Unless the caller has decided about the device's waits,
+ * DL_ERR_DATA if without them a step is more than DL_STEP_SHORT_FRAC too short. */
 static dl_status use_external(taking *t, dl_external external, dl_error *err)
 {
     const dl_external_waits *waits = &t->run.waits_of_devices;

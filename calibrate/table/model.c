@@ -25,8 +25,8 @@ typedef struct simulated {
     double *per_s;  /* [all points] */
 } simulated;
 
-/* Result of a job. A search that reaches other costs than the one that wrote a journal must not use
- * its records. */
+/* Result of a job. The key prevents a search that reaches other costs from using the records of an
+ * earlier search's journal. */
 typedef struct outcome {
     uint64_t key;
     int64_t point;
@@ -192,8 +192,8 @@ static double guess(const dl_table_model *model, const dl_table_cost *cost)
 
 /* --- simulated results ------------------------------------------------------------------------ */
 
-/* The search returns to the same costs: to the end of a descent, to its differences, and, when rows
- * are left out one by one, to those of each point. Nothing is kept beyond MEMORY_MAX. */
+/* Cache of simulated results. The search evaluates the same costs several times: at the end of a
+ * descent, for differences, and for each left-out point. It holds at most MEMORY_MAX entries. */
 #define MEMORY_MAX 16384
 
 typedef struct dl_table_memory {
@@ -227,8 +227,8 @@ static void grow(memory *m)
         *find_slot(m, &m->keys[e * m->width]) = e + 1;
 }
 
-/* Throughputs of the points at these costs, with a new entry if needed; NULL if the memory is
- * full. */
+/* Entry with the points' throughputs at these costs, added if needed (NaN: not simulated); NULL if
+ * the cache is full. */
 static double *recall(memory *m, const double *key)
 {
     if (2 * (m->count + 1) > m->slots) grow(m);

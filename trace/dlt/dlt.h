@@ -195,7 +195,8 @@ int64_t dl_trace_meta_int(const dl_trace *trace, const char *key, int64_t low, i
                           int64_t fallback);
 
 /* Sets *number to the meta key's whole number >= 0, or to `fallback` if the key is missing.
- * DL_ERR_PARSE, with the trace's path and the key, for any other value, leaves *number unchanged. */
+ * DL_ERR_PARSE, with the trace's path and the key, for any other value; *number is then unchanged.
+ */
 dl_status dl_trace_meta_read_int(const dl_trace *trace, const char *key, int64_t fallback,
                                  int64_t *number, dl_error *err) DL_MUST_CHECK;
 

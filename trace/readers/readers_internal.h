@@ -67,8 +67,8 @@ dl_status dl_foreign_refuse(const char *path, const char *begin, size_t bytes,
 
 extern const dl_trace_reader dl_kineto_reader;
 
-/* Reads the text from `read` into zeroed `item`. `name` becomes the trace's path, and gives the rank
- * ("..._rank3.json") if the text does not. Errors as dl_read. */
+/* Reads the text from `read` into zeroed `item`. `name` becomes the trace's path, and gives its
+ * rank ("..._rank3.json") if the text does not. Errors as dl_read. */
 dl_status dl_kineto_read_text(dl_read_trace *item, const char *name, dl_json_source *read,
                               void *source, const dl_read_options *options,
                               dl_error *err) DL_MUST_CHECK;
