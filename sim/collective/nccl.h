@@ -12,8 +12,8 @@
  * tunes itself without knowing the rates of a cost file or a shaped port. The simulated transfers
  * use, for every version, 2.26's latencies of calls and hops, and the fraction of the bandwidth
  * that a protocol reaches, corrected for trees by LL and LL128. The correction of trees by Simple
- * is left out: it accounts for chunks, which are simulated. Rings by LL get the quarter or third of
- * the bandwidth that version 2.20 gives them, as the tables of A100 have it, not the half of 2.26.
+ * is left out: it accounts for chunks, which are simulated. Rings by LL get a quarter or a third of
+ * the bandwidth, as in version 2.20 and in tables measured on A100, not half of it as in 2.26.
  *
  * The model's bandwidths are those of channels, whose number and kind NCCL finds by search
  * (search.cc): as many as a node's links and ports can carry, and on Hopper whether a tree's NIC

@@ -3,9 +3,9 @@
  * replicas.
  *
  * A group is the n answers to one prompt, used together. A replica has up to in_flight_max requests
- * in flight; each gets 1 / t(c) tokens a second while c of them are (dl_decode). So all requests of
- * a replica advance alike: a virtual clock per replica counts tokens, and the only events are ends
- * of answers. The trainer takes `prompts` complete groups, makes one update, and after each
+ * in flight; each gets 1 / t(c) tokens a second while there are c (dl_decode). So all requests of a
+ * replica advance at one rate: a virtual clock per replica counts tokens, and the only events are
+ * ends of answers. The trainer takes `prompts` complete groups, makes one update, and after each
  * copy_every updates copies the weights; groups that an update allows begin after its copy, if it
  * has one. Times are seconds in double precision, so that sums of a few of them are exact to 1e-12.
  *

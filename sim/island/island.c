@@ -497,8 +497,8 @@ static bool takes(dl_islands *is, int worker, int shard)
     return has;
 }
 
-/* Whether the loaders of all shards represented by `rank`, in all workers represented by `worker`,
- * meet the condition, which is called for each. */
+/* Calls `fulfils` for the loaders of all shards represented by `rank`, in all workers represented
+ * by `worker`, and returns whether it was true for all. */
 static bool all_loaders(dl_islands *is, int worker, int rank,
                         bool (*fulfils)(dl_islands *is, int worker, int shard))
 {

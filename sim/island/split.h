@@ -20,9 +20,9 @@
  * layer. In each pass of a layer they gather and reduce activations, without computing meanwhile.
  *
  * Context parallelism: costs with context_ranks = c are those of one of c GPUs that have 1 / c of
- * each sequence. Keys and values of attention go around them in a ring, beside the blocks of
- * attention (TransformerEngine's AttnFuncWithCPAndKVP2P; Liu et al. 2023, "Ring attention"). They
- * are shards that sum their gradients, with the samples of one.
+ * each sequence. Keys and values of attention go around them in a ring, concurrently with the
+ * blocks of attention (TransformerEngine's AttnFuncWithCPAndKVP2P; Liu et al. 2023, "Ring
+ * attention"). They sum their gradients like shards, and together have the samples of one.
  *
  * Not modelled: connections that skip over a cut (make the layers that they span one layer).
  */

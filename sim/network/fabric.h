@@ -7,11 +7,11 @@
  * the ranks within a node by topology, never the nodes. With `rank_order = switches` the launcher
  * has sorted them, so that node k has the k-th of the slots in use.
  *
- *   fat_tree    group_nodes nodes under a leaf switch, whose uplinks together have its ports' rate
- *               over oversubscription; pod_groups leaves form a pod, whose uplinks have its leaves'
- *               uplink rate over pod_oversubscription. Nothing above a pod limits
- *   rail        the same, with a leaf per NIC of the group's nodes: NIC i of group_nodes nodes has
- *               leaf i. NICs of one number in a group reach each other in one leaf
+ *   fat_tree    group_nodes nodes under a leaf switch, whose uplinks have in all its ports' rate
+ *               over oversubscription; pod_groups leaves form a pod, whose uplinks have in all its
+ *               leaves' uplink rate over pod_oversubscription. Nothing above a pod limits
+ *   rail        the same, with a leaf per NIC of the group's nodes: NIC i of group_nodes nodes is
+ *               on leaf i, through which those of a group with the same number reach each other
  *   dragonfly   groups of group_nodes nodes, router_nodes of them at a router; every two routers of
  *               a group have a link each way, every two groups global_links. Minimal routes: within
  *               the group to the router that has the link to the other group (group number modulo

@@ -64,8 +64,8 @@ static bool sends(const ring_run *r, int node)
     return !r->ring->broadcast || node < r->nodes - 1;
 }
 
-/* Whether the node has the data for slice `slice`: the slice of the previous step, from the node
- * before. */
+/* Whether the node has the data to send as slice `slice`: the same slice of a broadcast, or the
+ * previous step's of an all-reduce, has arrived from the node before. */
 static bool has_slice(const ring_run *r, int node, int number, int slice)
 {
     if (r->ring->broadcast) return node == 0 || slice < way(r, node - 1, number)->arrived;
@@ -164,8 +164,8 @@ static void acknowledged(void *user, int socket)
     post(user, socket / r->sockets / r->channels, socket / r->sockets % r->channels);
 }
 
-/* Cuts gloo's segments: equal ones of a node's part of an all-reduce; any other message is one
- * segment. */
+/* Cuts data into gloo's segments: a node's part of an all-reduce into equal ones; any other message
+ * is one segment. */
 static void cut_segments(ring_run *r, double bytes)
 {
     const bool whole = r->ring->broadcast;

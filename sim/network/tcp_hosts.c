@@ -119,8 +119,8 @@ static packet queue_pop(dl_tcp_queue *q)
     return p;
 }
 
-/* Duration of a timer set now for `ns`: until the next tick; beyond 63 ticks until the next eighth
- * one, beyond 8 times as many until the next 64th, ... (kernel/time/timer.c). */
+/* Duration of a timer set now for `ns`, which ends at a tick; from 63 ticks on at a multiple of 8
+ * ticks, from 8 times as many on at a multiple of 64, ... (kernel/time/timer.c). */
 static int64_t timer_ns(const dl_tcp_hosts *h, double ns)
 {
     const double now_ns = (double)h->engine.now_ns, ticks = ceil(ns / TICK_NS);

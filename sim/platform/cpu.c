@@ -330,8 +330,8 @@ static void reduce(dl_team *team, int agent, const dl_exchange *exchange)
     }
 }
 
-/* Both directions are assumed equally long. The time was measured with as many workers, all keeping
- * cores busy as here, so that the core's work for it is divided by their mutual slowdown. */
+/* One direction of a round trip: half of its time. That was measured with as many workers, all
+ * keeping cores busy as here, so the core's work is the time over their mutual slowdown. */
 static void call_server(dl_team *team, int agent, const dl_exchange *exchange)
 {
     const dl_team_config *config = &team->config;

@@ -51,8 +51,8 @@ static void init_sharing(dl_gpus *gpus)
         gpus->share[k] = 1 / (k * dl_sharing(gpus->config.team->costs, k));
 }
 
-/* Part of the rate of a ring inside the node of a and b that a ring over nodes has there: that of
- * the node's ports. Through host memory a GPU sends and receives at one rate for both. */
+/* Fraction of the rate of a ring inside the node of a and b that the node's ports leave a ring over
+ * nodes there. Through host memory a GPU sends and receives at one rate for both. */
 static double share_inside(const dl_links *links, dl_place a, dl_place b)
 {
     const dl_node_links *node = dl_links_node(links, a.node);

@@ -4,17 +4,17 @@
  *   compute     fixed + per-sample time of the cost file times noise and slow factor; starts when
  *               its launch has started, and ends no earlier than its launch
  *               (sim/platform/dispatch.h); the operation "dispatch" is host time before both. Each
- *               of k workers that compute on one GPU has the speed 1 / (k copies_k), [sharing] of
- *               the costs, as on a core: 1 where kernels take turns, 1 / k where they do not
- *               disturb each other (sim/platform/host.h)
+ *               of k workers that compute on one GPU has the speed 1 / (k copies_k). As on a core
+ *               (sim/platform/host.h), copies_k, [sharing] of the costs, is 1 where kernels take
+ *               turns, 1 / k where they do not slow each other
  *   push, pull  a flow from the worker's GPU to each shard of the server and back, `bytes / shards`
  *               each; a copy between a GPU and pageable host memory also takes a staging copy with
  *               its own rate, and crosses the host's memory three times
  *   average     server in host memory: each of its threads processes a slice of each shard at the
  *               cost file's rates, (n + 1) x bytes of traffic through the socket's memory, which it
  *               shares with all copies; on a GPU: (n + 1) x bytes over its memory's bandwidth
- *   sum, apply  the same: all n gradients summed and applied, or one; the server continues with the
- *               next gradient while served workers pull
+ *   sum, apply  like average: the server sums and applies all n gradients, or applies one, and goes
+ *               on with the next one while served workers pull
  *               With `overlap`, ps works bucket by bucket, one after another on each worker's links
  *               and on the server: a bucket is pushed when its gradients are ready, summed when all
  *               have pushed it, and then pulled; a step ends with its last pull. Messages to a
@@ -30,22 +30,23 @@
  *               the hosts take no time
  *               Before each step of allreduce the collectives of sim/step_collectives.h run: a
  *               broadcast of buffers from the first worker's GPU, and those found in a trace
- *   compress    pushed or reduced data; not pulled parameters. topk's messages are gathered instead
- *               of reduced. Costs its traffic in the memory of the worker's GPU; a server is
+ *   compress    of pushed or reduced data, not of pulled parameters. Messages of topk are gathered,
+ *               not reduced. It costs its traffic in the memory of the worker's GPU; a server is
  *               charged as if it summed whole vectors
- *   input       batches are read from the node's storage, if that has a rate, shared by all workers
- *               of the node, made by cores of the GPU's node ([op input]), `prefetch` of them ahead
- *               (0: when the step asks for one), and copied to the GPU from pinned memory; with
- *               `in_turn` they are made by the host thread before it launches the step, which
- *               includes the copy; with `made_at_launch` they are made in host memory once the host
+ *   input       a batch is read from the node's storage, whose rate, if it has one, all workers of
+ *               the node share; made by cores of the GPU's node ([op input]), up to `prefetch`
+ *               batches ahead (0: when the step asks for it); and copied to the GPU from pinned
+ *               memory. With `in_turn` the host thread makes it before it launches the step, which
+ *               includes the copy; with `made_at_launch` it is made in host memory once the host
  *               launches the step
  *
- * Where workers divide vectors (dl_sharded), the collectives of a step are reduce-scatters of the
- * buckets and all-gathers, on one stream: of all parameters after the update, or of each bucket's
- * before either pass of it, or before the forward pass only. A bucket's all-gather is launched when
- * the previous bucket's pass starts, so that at most two buckets are gathered at a time (FSDP's
- * limit on gathers in flight, backward prefetch). Each accumulated micro-batch has all of these,
- * and the next one starts when they have ended, like FSDP without no_sync. A worker updates 1 / n.
+ * Where workers divide vectors (dl_sharded), the collectives of a step, on one stream, are
+ * reduce-scatters of the buckets, and all-gathers of all parameters after the update, or of each
+ * bucket's before either pass of it, or before the forward pass only. A bucket's all-gather is
+ * launched when the previous bucket's pass starts, so that at most two buckets are gathered at a
+ * time (FSDP's limit on gathers in flight, backward prefetch). Each accumulated micro-batch has all
+ * these collectives, and the next one starts when they have ended, like FSDP without no_sync. A
+ * worker updates 1 / n of the parameters.
  *
  * Shards in host memory lie on the nodes in turn, then on their sockets; on GPUs, on consecutive
  * ones. A barrier costs [sync] barrier_ns and the lock's hand-over lock_ns where the server is in

@@ -319,8 +319,8 @@ void dl_server_free(dl_gpus *gpus);
 /* Most flows at a time. */
 int dl_server_most_flows(const dl_gpus *gpus);
 
-/* The worker's gradients of a bucket are ready; it has reached its push, or its pull, of all
- * buckets. */
+/* dl_server_ready: the worker's gradients of a bucket are ready. dl_server_push, dl_server_pull: it
+ * has reached the push, or the pull, of all buckets. */
 void dl_server_ready(dl_gpus *gpus, int worker, int bucket);
 void dl_server_push(dl_gpus *gpus, int worker);
 void dl_server_pull(dl_gpus *gpus, int worker);

@@ -106,8 +106,8 @@ static void join(dl_host *host, int thread)
     host->sharers += thread < host->config.sharers;
 }
 
-/* Number of threads waiting for the core; *before: the predecessor in its queue of the first
- * migrating one, -1 = none migrates. */
+/* Number of threads waiting for the core. *before: the thread in front of the first migrating one
+ * in the queue, -1 = none migrates. */
 static int waiting_on(const dl_host *host, const dl_core *core, int *before)
 {
     int count = 0;

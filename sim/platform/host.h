@@ -6,9 +6,9 @@
  *
  * A thread with work is runnable. A core runs the first of its queue. If others wait, the first
  * goes to the end of the queue at the timer's next tick, and ticks come every `slice_ns` on all
- * cores at once. A thread that wakes up (is given work while it has none) takes its core at once:
- * it has slept, so it has had less time than the running one, which continues after it (one that
- * has not started to run is not preempted: threads that wake up together run in that order). Linux
+ * cores simultaneously. A thread that wakes up (is given work while it has none) preempts the
+ * running thread, which has had more time and continues after it; but not a thread that has not
+ * started to run: threads that wake up together run in that order. Linux
  * was observed to do this with two threads a core and a 4 ms tick. A thread whose work is done and
  * that is given new work in the same instant keeps its place and its slice.
  *

@@ -133,8 +133,8 @@ static void begin(dl_loaders *loaders, int maker, bool at_end)
     go_on(loaders, maker, at_end);
 }
 
-/* Whether a batch is asked for: one that the worker waits for, whatever the number taken, or one
- * ahead. */
+/* Whether the worker needs another batch: one ahead, within the steps of the run, or one that it
+ * waits for. */
 static bool needs_another(const dl_loaders *loaders, const dl_loaded_worker *w)
 {
     return w->ordered < loaders->config.steps || (w->wanted && w->ordered == w->taken);

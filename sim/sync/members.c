@@ -150,8 +150,8 @@ static bool is_of_site(const dl_team *team, int worker, int other)
     return platform->domain(team, worker) == platform->domain(team, other);
 }
 
-/* Where the workers of a site reduce gradients in each step, those that are back wait for the
- * others in their step, and perhaps all other sites for them. Beyond that they must not wait: an
+/* Where sites reduce gradients in each step, workers that are back wait in their step for the rest
+ * of their site, and perhaps all other sites for them. Waiting for more would deadlock: an
  * averaging worker would wait for a joining one, which waits for it in a step; and an average of
  * communication threads waits for all members. */
 static bool site_is_back(const dl_team *team, int worker)

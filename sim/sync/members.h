@@ -1,7 +1,7 @@
 /* Membership in the averages of mode average, where workers fail, leave, join and come back
  * (sim/absence.h).
  *
- * Leaving. A computing worker stops at once and loses its steps since the last average (with
+ * Leaving. A computing worker stops immediately and loses its steps since the last average (with
  * fragments, their mean, in whole steps); one that has reached an average, perhaps waiting there,
  * leaves when the average is over, as does one whose communication thread is in it. From then on
  * the others average without it: those that wait for it go on, and the mean is over those present.
@@ -18,7 +18,7 @@
  * each worker of a site that is back fetches the parameters for itself.
  *
  * A worker that never comes back counts as having done its steps. Not modelled: averages that fail
- * half done, and the time until others notice: they know of a failure at once. */
+ * half done, and the time until others notice: they know of a failure immediately. */
 #ifndef DL_SIM_MEMBERS_H
 #define DL_SIM_MEMBERS_H
 

@@ -157,9 +157,9 @@ static void add_elementwise(dl_architecture_layer *layer, double forward, double
     dl_pass_add(&layer->backward, 0, backward, 0, kernels);
 }
 
-/* The frozen weights of `layer`'s last linear layer, `count` numbers of the products at `forward`
- * and `backward`, are packed. Below 8 bits a kernel before each product converts them: 16 bits
- * written for those read. */
+/* Packs the frozen weights of `layer`'s last linear layer, `count` numbers of the products at
+ * `forward` and `backward`. Below 8 bits a kernel before each product converts them: it reads
+ * packed_bits and writes 16 bits for each. */
 static void pack(dl_architecture_layer *layer, const dl_transformer *s, double count,
                  dl_layer_part *forward, dl_layer_part *backward)
 {
