@@ -1,5 +1,5 @@
-/* Memory that is never NULL: on exhaustion these end the process with exit status 1 and a message
- * with the size and the purpose, because no caller here could do anything better. Everything is
+/* Allocation that never returns NULL: if memory is exhausted, these functions end the process with
+ * exit status 1 and a message with size and purpose, since no caller could continue. Everything is
  * released with free(), except staggered blocks. */
 #ifndef DL_COMMON_ALLOC_H
 #define DL_COMMON_ALLOC_H
@@ -27,22 +27,21 @@ void *dl_grow(void *block, size_t count, size_t size, const char *purpose);
 /* `bytes` zeroed bytes on a 64-byte boundary (a cache line), for arrays that threads share. */
 void *dl_alloc_aligned(size_t bytes, const char *purpose);
 
-/* The same for large vectors that one loop walks through together. Each block of at least
- * DL_STAGGER_MIN_BYTES starts one DL_STAGGER_BYTES further into a cycle of DL_STAGGER_COUNT of them
- * than the block before it, so that blocks allocated near one another in time are never a multiple
- * of the cycle apart: first-level caches that predict the way by address bits (AMD Zen: bits 12 to
- * 27) take vectors exactly a multiple of 256 MiB apart for the same one. The part that fills whole
- * pages of DL_HUGE_PAGE_BYTES asks for transparent huge pages: walking through vectors of tens of
- * MB takes fewer address translations. Thread-safe. Released with dl_free_staggered only; NULL is
- * fine. */
+/* As dl_alloc_aligned, for large vectors that one loop reads together. Blocks of at least
+ * DL_STAGGER_MIN_BYTES are offset by successive multiples of DL_STAGGER_BYTES, modulo
+ * DL_STAGGER_COUNT of them, so that blocks allocated one after another are never a multiple of that
+ * cycle apart: first-level caches that predict the way from address bits (AMD Zen: bits 12 to 27)
+ * confuse vectors that are an exact multiple of 256 MiB apart. Transparent huge pages are requested
+ * for the whole pages of DL_HUGE_PAGE_BYTES in a block, to save address translations in vectors of
+ * tens of MB. Thread-safe. Released with dl_free_staggered only; NULL is fine. */
 enum { DL_STAGGER_BYTES = 4096, DL_STAGGER_COUNT = 64, DL_STAGGER_MIN_BYTES = 65536 };
 enum { DL_HUGE_PAGE_BYTES = 2 << 20 };
 
 void *dl_alloc_staggered(size_t bytes, const char *purpose);
 void dl_free_staggered(void *block);
 
-/* Asks for huge pages for a block that covers some, before its first touch: for large arrays with
- * random access. Pages stay small if the kernel has no huge ones. */
+/* Requests huge pages for the whole pages inside a block, before its first touch: for large arrays
+ * with random access. Has no effect if the kernel has no huge pages. */
 void dl_ask_for_huge_pages(void *block, size_t bytes);
 
 /* A copy of `text`, which must not be NULL. */
@@ -51,7 +50,7 @@ char *dl_strdup(const char *text);
 /* A copy of the `bytes` bytes at text, ended by a NUL. */
 char *dl_strndup(const char *text, size_t bytes);
 
-/* The same without the blanks and tabs around them. */
+/* As dl_strndup, without leading and trailing blanks and tabs. */
 char *dl_strndup_trimmed(const char *text, size_t bytes);
 
 /* Appends `between` and `more` to *text; if *text is NULL, it becomes a copy of `more`. */

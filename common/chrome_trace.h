@@ -36,7 +36,7 @@ void dl_chrome_trace_finish(dl_chrome_trace *trace);
 void dl_chrome_trace_process(dl_chrome_trace *trace, int pid, const char *name);
 void dl_chrome_trace_thread(dl_chrome_trace *trace, int pid, int tid, const char *name);
 
-/* Metadata of any name, which viewers that do not know it leave out. */
+/* Metadata with any name; viewers ignore names that they do not know. */
 void dl_chrome_trace_metadata(dl_chrome_trace *trace, int pid, const char *name,
                               const dl_chrome_arg *args, int arg_count);
 

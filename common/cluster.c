@@ -18,9 +18,9 @@
 
 #define RANKS_MAX 1000000
 
-/* The variables that identify a launcher; the first that is set counts. Open MPI's own; PMI 1 and
- * 2, of MPICH, Intel MPI and srun --mpi=pmi2; PMIx, of srun --mpi=pmix. The last row is any srun:
- * it sets these in job steps only, not in the script of sbatch. */
+/* Environment variables of the launchers; the first row whose variable is set counts: Open MPI; PMI
+ * 1 and 2 (MPICH, Intel MPI, srun --mpi=pmi2); PMIx (srun --mpi=pmix). The last row is for any
+ * srun, which sets its variables in job steps only, not in the script of sbatch. */
 static const struct {
     const char *name, *rank, *size;
     bool has_mpi;

@@ -1,14 +1,14 @@
 /* The processes of one job on a cluster ("ranks", numbered from 0), as mpirun or srun starts them,
  * and the messages between them.
  *
- * Without a launcher a program is the only rank, and MPI is not even loaded: that would add 1.3 ms
- * to each start, and packages would depend on it. With a launcher, dl_cluster_start finds its
- * variables in the environment, loads DL_CLUSTER_LIBRARY (common/cluster_mpi.c, built where CMake
- * finds MPI) and calls MPI_Init_thread. DLSCALE_MPI=off in the environment keeps each process on
- * its own, for a program started inside another one's job.
+ * Without a launcher a program is the only rank, and MPI is not loaded: loading would add 1.3 ms to
+ * each start, and linking would make packages depend on MPI. With a launcher, dl_cluster_start
+ * finds its variables in the environment, loads DL_CLUSTER_LIBRARY (common/cluster_mpi.c, built
+ * where CMake finds MPI) and calls MPI_Init_thread. With DLSCALE_MPI=off in the environment each
+ * process works alone, for a program that another program's job starts.
  *
- * Rank 0 speaks for the job: the standard output of the others goes to /dev/null, and
- * dl_cluster_end passes their errors to rank 0, so that one message and one exit status remain.
+ * Only rank 0 prints: the standard output of other ranks goes to /dev/null, and dl_cluster_end
+ * passes their errors to rank 0, so that the job has one message and one exit status.
  *
  * All ranks must make their collective calls (agree, all_gather, broadcast, barrier) in the same
  * order. Any thread may call, one at a time. A rank that dies ends the whole job: the launcher
@@ -80,13 +80,13 @@ typedef struct dl_cluster {
 /* Called once, at the start of main. *cluster is this process alone if no launcher is found or it
  * started one process. DL_ERR_UNSUPPORTED if it started several and MPI is missing or another one;
  * DL_ERR_SYSTEM if MPI does not start; DL_ERR_DATA if the ranks' programs differ. After a failure
- * the process is alone, and only rank 0 (by the launcher's variables) is to print it:
- * dl_cluster_end does. */
+ * *cluster is this process alone; dl_cluster_end prints the error, on rank 0 by the launcher's
+ * variables only. */
 dl_status dl_cluster_start(dl_cluster *cluster, dl_error *err) DL_MUST_CHECK;
 
-/* All ranks meet. Returns `status` and keeps *err if this rank itself failed; else, if another rank
- * failed, returns that one's status, and on rank 0 *err is its error with "rank 3 on HOST: " before
- * it. DL_OK only if all ranks succeeded. Alone, returns `status`. */
+/* A barrier of all ranks that agrees on a status. If this rank failed, returns `status` and keeps
+ * *err; else, if another rank failed, returns its status, and on rank 0 *err is its error after
+ * "rank 3 on HOST: ". DL_OK only if all ranks succeeded. Without other ranks, returns `status`. */
 dl_status dl_cluster_agree(dl_cluster *cluster, dl_status status, dl_error *err) DL_MUST_CHECK;
 
 /* Checks that all ranks have the same key; DL_ERR_DATA: "WHAT of rank 3 on HOST differs from that

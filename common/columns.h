@@ -132,8 +132,8 @@ typedef struct dl_column_table {
 const void *dl_column_table_row(const dl_column_table *table, size_t row);
 const dl_column *dl_column_table_column(const dl_column_table *table, size_t column);
 
-/* Writes the names, or a row's values, as CSV cells, for the columns with a name; the caller ends
- * the rows. */
+/* Writes the names, or a row's values, as CSV cells of the columns that have a name; the caller
+ * ends each row. */
 void dl_columns_csv_names(dl_csv_writer *writer, const dl_column *const *columns, size_t count);
 void dl_columns_csv_row(dl_csv_writer *writer, const dl_column *const *columns, size_t count,
                         const void *row);
@@ -160,8 +160,8 @@ char *dl_column_common_text(const dl_column_table *table, const dl_column *colum
  * no room for it. */
 void dl_columns_print(FILE *out, const dl_column_table *table, size_t width);
 
-/* The width that dl_columns_print gives a column; and the width of a line beyond its columns and
- * the blanks between them: for marks, and for the sign before the chosen row. */
+/* The width that dl_columns_print gives a column; and the further width of a line besides columns
+ * and the blanks between them, for marks and for the sign before the chosen row. */
 size_t dl_column_width(const dl_column_table *table, const dl_column *column);
 size_t dl_columns_extra(const dl_column_table *table);
 

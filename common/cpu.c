@@ -12,8 +12,8 @@
 #include "common/alloc.h"
 #include "common/system.h"
 
-/* The allowed cores, read once: threads that pin themselves later must not shrink the set, and a
- * mask narrowed before the start, by a test or a batch system, must be heeded. */
+/* The allowed cores, read once, so that threads that pin themselves later do not shrink the set; a
+ * mask that a test or a batch system set before the start counts. */
 static struct {
     pthread_once_t once;
     int *cores; /* [count], system numbers, ascending */

@@ -18,8 +18,8 @@ dl_status dl_cpu_pin(int index, dl_error *err) DL_MUST_CHECK;
 const char *dl_cpu_name(char *text, size_t bytes);
 
 /* Treats subnormal numbers as zero, as operands and as results, in the calling thread and those
- * that it starts. As training converges, gradients become subnormal, and many processors compute
- * those a hundred times slower: steps would get slower and slower. Only floats below 1.2e-38
+ * that it starts. As training converges, gradients become subnormal, and many processors are a
+ * hundred times slower on these, so that steps would become slower. Only floats below 1.2e-38
  * change. Does nothing on processors other than x86-64 and AArch64. */
 void dl_cpu_flush_subnormals(void);
 

@@ -340,8 +340,8 @@ static bool table_takes(dl_csv_writer *writer, dl_cell_kind kind, const char *te
 void dl_csv_text(dl_csv_writer *writer, const char *text)
 {
     if (table_takes(writer, DL_CELL_TEXT, text, (double)NAN)) return;
-    /* In the first column's name, a leading '#' would read back as a comment and the first byte of
-     * a byte-order mark as one. */
+    /* At the start of the file an unquoted '#' would be read as a comment, and a text that starts
+     * with the bytes of a byte-order mark as one. */
     int is_safe = text[0] != '#' && text[0] != '\xef';
     if (is_safe && strpbrk(text, ",\"\r\n") == NULL) {
         fputs(text, writer->out);

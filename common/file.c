@@ -20,8 +20,8 @@ typedef struct content {
     size_t room, used;
 } content;
 
-/* Reads to the end or to `max_bytes`, whatever the size is: pipes and files in /proc do not give
- * it. */
+/* Reads to the end or to `max_bytes`, without the file's size, which pipes and files in /proc do
+ * not report. */
 static void read_on(FILE *in, size_t max_bytes, content *to)
 {
     while (to->used < max_bytes) {

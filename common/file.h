@@ -15,15 +15,15 @@
  * DL_FILE_BYTES_MAX bytes, as of a device that never ends. */
 dl_status dl_file_read(const char *path, char **text, size_t *bytes, dl_error *err) DL_MUST_CHECK;
 
-/* The same with a limit of `max_bytes`, less than SIZE_MAX. */
+/* As dl_file_read with a limit of `max_bytes`, less than SIZE_MAX. */
 dl_status dl_file_read_up_to(const char *path, size_t max_bytes, char **text, size_t *bytes,
                              dl_error *err) DL_MUST_CHECK;
 
 /* DL_ERR_IO for a folder where a file is wanted; the text names the first file in it. */
 dl_status dl_file_refuse_folder(const char *path, dl_error *err);
 
-/* The same without a limit, for a format whose files start with magic[magic_bytes]. Of any other
- * file only that many bytes are read (or all, if there are fewer): the caller compares them. */
+/* As dl_file_read without a limit, for files that start with magic[magic_bytes]. Of any other file
+ * only the first magic_bytes bytes are read, which the caller compares. */
 dl_status dl_file_read_format(const char *path, const char *magic, size_t magic_bytes, char **text,
                               size_t *bytes, dl_error *err) DL_MUST_CHECK;
 

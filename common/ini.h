@@ -39,7 +39,7 @@ typedef struct dl_ini {
 /* Reads `path`. The caller zeroes `ini` before and frees it after success. */
 dl_status dl_ini_read(dl_ini *ini, const char *path, dl_error *err) DL_MUST_CHECK;
 
-/* The same from memory; `name` stands in error texts. `text` may hold any bytes. */
+/* Reads an INI file from memory; errors call it `name`. `text` may hold any bytes. */
 dl_status dl_ini_read_text(dl_ini *ini, const char *name, const char *text, size_t bytes,
                            dl_error *err) DL_MUST_CHECK;
 
@@ -65,8 +65,8 @@ dl_status dl_ini_split(const dl_ini *ini, const dl_ini_entry *entry, char ***ite
                        dl_error *err) DL_MUST_CHECK;
 void dl_ini_free_list(char **items, size_t count);
 
-/* Calls take(user, item) for each item of "a, b, c", in order, until one fails, whose error gets
- * the entry's place. `item` is a copy, which may be changed. */
+/* Calls take(user, item) for each item of "a, b, c", in order, until a call fails; its error gets
+ * the entry's file and line. `item` is a copy, which may be changed. */
 typedef dl_status (*dl_ini_item_fn)(void *user, char *item, dl_error *err);
 dl_status dl_ini_each(const dl_ini *ini, const dl_ini_entry *entry, dl_ini_item_fn take, void *user,
                       dl_error *err) DL_MUST_CHECK;
@@ -84,8 +84,8 @@ const char *dl_ini_text_line(const char *text, const char *section, const char *
 /* The key's value without comment and blanks, a new string; NULL: there is none. */
 char *dl_ini_text_value(const char *text, const char *section, const char *key);
 
-/* Sets the key to this value: in its line, whose comment goes; else in a line after its section's
- * last one; else in a new section at the end. `value` has no line end. */
+/* Sets the key to `value`, which has no line end: in the key's line, whose comment is lost; else in
+ * a new line at the end of its section; else in a new section at the end. */
 void dl_ini_text_set(char **text, const char *section, const char *key, const char *value);
 
 /* Removes the key's line, if there is one; the section's line stays. */

@@ -18,9 +18,9 @@ char *dl_share_path(const char *name);
  * cannot find its own file (no /proc, and it has been moved). */
 dl_status dl_library_path(const char *name, char **path, dl_error *err) DL_MUST_CHECK;
 
-/* Stores the address of the function `name` of `library` (dlopen) in *function, a pointer to a
- * function of any type: POSIX returns functions as object pointers, for which C has no cast. Stores
- * NULL and returns false if the library has none. */
+/* Stores the address of the function `name` of `library` (dlopen) in *function, a function pointer
+ * of any type, since C has no cast from dlsym's object pointer to one. Stores NULL and returns
+ * false if the library has none. */
 bool dl_library_function(void *library, const char *name, void *function);
 
 #endif

@@ -44,8 +44,8 @@ typedef struct pool {
     bool leads;      /* rank 0, or alone */
     pthread_mutex_t mutex;
     pthread_cond_t more; /* of another rank's threads, which wait for jobs */
-    int64_t limit;       /* jobs from here on are not started: the first that failed, -1: none is
-                            started */
+    int64_t limit;       /* first job that failed; this and later ones are not started; -1: no job
+                            is started */
     dl_status status;    /* of the job at `limit` */
     dl_error error;
     int running; /* threads that have a job */

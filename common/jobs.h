@@ -1,14 +1,14 @@
-/* Runs many jobs, known by their numbers, on the threads of this process and, if a launcher started
- * several, of all ranks (common/cluster.h).
+/* Runs numbered jobs on the threads of this process and, if a launcher has started several
+ * processes, of all ranks (common/cluster.h).
  *
- * Each thread takes the next job when it has ended one. Rank 0 hands jobs to the others in portions
- * of at most 50 ms for each of their threads, and fewer towards the end; a rank asks for the next
- * portion while it still has one. In rank 0 the calling thread answers them and computes nothing.
+ * Each thread takes the next job when it has finished one. Rank 0 gives the other ranks jobs in
+ * portions of at most 50 ms per thread, smaller towards the end; a rank requests the next portion
+ * before it has finished one. In rank 0 the calling thread answers requests and runs no jobs.
  *
- * Each job has a place of its own for its result, so the results depend on neither the number of
- * threads nor that of ranks; rank 0 has all results, the others none that they can use. When a job
- * fails, higher-numbered jobs are not started and lower-numbered ones are done: the error is always
- * that of the first job that fails. */
+ * Each job has a separate result, so results depend neither on the number of threads nor on that of
+ * ranks; rank 0 has all results, other ranks no complete set. When a job fails, higher-numbered
+ * jobs are not started and lower-numbered ones are done: the error is always that of the first job
+ * that fails. */
 #ifndef DL_COMMON_JOBS_H
 #define DL_COMMON_JOBS_H
 
@@ -19,8 +19,8 @@
 #include "common/journal.h"
 #include "common/status.h"
 
-/* Called now and then, by one thread at a time, on rank 0; before the first job with the number of
- * those that a journal has. */
+/* Called from time to time on rank 0, by one thread at a time; first, before any job runs, with the
+ * number of jobs in the journal. */
 typedef void (*dl_progress_fn)(void *user, int64_t done, int64_t count);
 
 typedef struct dl_jobs {
@@ -29,15 +29,15 @@ typedef struct dl_jobs {
     void *user;
     /* Runs a job; several run at once, in several threads, with the caller's locale. */
     dl_status (*run)(void *user, int64_t job, dl_error *err);
-    /* Appends the job's result to `into`, and reads it back from such bytes: returns false and
-     * changes nothing if they are no result of that job. NULL without ranks and journal. */
+    /* encode appends the job's result to `into`; decode reads it back, or returns false and changes
+     * nothing if the bytes are no result of that job. NULL without ranks and journal. */
     void (*encode)(void *user, int64_t job, dl_bytes *into);
     bool (*decode)(void *user, int64_t job, const void *data, size_t bytes);
     dl_progress_fn progress; /* may be NULL */
     void *progress_user;
     dl_cluster *cluster; /* NULL: this process alone */
-    /* On rank 0: jobs that it has are not run again, and finished jobs are added once it is kept
-     * (dl_journal_is_kept), job 0 as journal_first. The caller flushes and ends it. NULL: none. */
+    /* On rank 0, or NULL: jobs in the journal are not run again, and finished jobs are added if
+     * dl_journal_is_kept, job 0 as journal_first. The caller flushes and ends it. */
     dl_journal *journal;
     int64_t journal_first;
 } dl_jobs;

@@ -71,8 +71,8 @@ static bool is_at(int fd, const char *path)
            opened.st_ino == there.st_ino;
 }
 
-/* Opens and locks the file, which must exist unless `create`; -1 with errno, EBUSY if another run
- * still has it after PATIENCE_NS: a killed one may take a while to end, also on another machine. */
+/* Opens and locks the file, which must exist unless `create`. Returns -1 with errno, EBUSY if
+ * another run holds it for PATIENCE_NS: a killed run may take a while to end, also elsewhere. */
 static int take_file(const char *path, bool create)
 {
     const int64_t start_ns = dl_clock_ns();
@@ -137,8 +137,8 @@ static char *aside_path(const char *path, uint64_t key)
     return dl_format("%s.%016llx", path, (unsigned long long)key);
 }
 
-/* Leaves another run's journal under a name of that run, which may resume from it, and starts
- * anew. */
+/* Renames another run's journal after that run's key, so that the run can resume, and starts a new
+ * one. */
 static dl_status set_aside(dl_journal *journal, uint64_t key, dl_error *err)
 {
     free(journal->aside); /* the one brought back has other jobs */

@@ -10,7 +10,7 @@
  * bytes after it) is right; reading ends at the first wrong one, as after a power failure, and new
  * records overwrite the rest.
  *
- * A run locks the file (flock) while it has it; another one waits for two seconds, then fails. */
+ * A run holds a lock on the file (flock); another run waits for two seconds, then fails. */
 #ifndef DL_COMMON_JOURNAL_H
 #define DL_COMMON_JOURNAL_H
 
@@ -36,12 +36,12 @@ extern const char *const dl_journal_modes[]; /* their names, NULL at the end */
 dl_status dl_journal_beside(char **path, const char *output, dl_journal_mode mode,
                             dl_error *err) DL_MUST_CHECK;
 
-/* Opens the journal at `path` and reads its records; without a file it only keeps the name, for the
- * first flush. `key` stands for all that the jobs' results depend on but the program, whose
- * version, size and date are added; `jobs` is the number of jobs that the run starts with. A file
- * of another run (key, jobs) is set aside. DL_ERR_DATA if the file is no journal, or
- * DLSCALE_JOURNAL_S no such number; DL_ERR_IO if the file cannot be read or another process has it.
- * End it with dl_journal_end. */
+/* Opens the journal at `path` and reads its records; if there is no file, the first flush creates
+ * it. `key` is a hash of all on which the jobs' results depend, except the program, whose version,
+ * size and date are added; `jobs` is the number of jobs at the start of the run. A file of another
+ * run (key, jobs) is set aside. DL_ERR_DATA if the file is no journal, or DLSCALE_JOURNAL_S no such
+ * number; DL_ERR_IO if the file cannot be read or another process has it. End it with
+ * dl_journal_end. */
 dl_status dl_journal_open(dl_journal **journal, const char *path, uint64_t key, int64_t jobs,
                           dl_error *err) DL_MUST_CHECK;
 
@@ -54,8 +54,8 @@ bool dl_journal_find(const dl_journal *journal, int64_t job, const void **data, 
 /* The number of these records. */
 size_t dl_journal_count(const dl_journal *journal);
 
-/* Whether jobs are to be added: an earlier run's journal was read, or this one has been open for
- * twice the time between two flushes. */
+/* Whether finished jobs must be added: an earlier run's journal was read, or this journal has been
+ * open for twice the interval of flushes. */
 bool dl_journal_is_kept(const dl_journal *journal);
 
 /* Records a job, in memory. Not thread-safe: the caller locks. */
@@ -65,7 +65,7 @@ void dl_journal_add(dl_journal *journal, int64_t job, const void *data, size_t b
 bool dl_journal_due(const dl_journal *journal);
 
 /* Writes the added records, and waits until they are on disk. DL_ERR_IO with the system's reason;
- * records written before are then still good. */
+ * earlier records remain valid. */
 dl_status dl_journal_flush(dl_journal *journal, dl_error *err) DL_MUST_CHECK;
 
 /* Closes it, and removes the file if `done`. NULL is fine. Records that were not flushed are

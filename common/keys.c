@@ -29,8 +29,8 @@ const dl_key *dl_keys_find(const dl_keys *keys, const char *section, const char 
     return found;
 }
 
-/* The table's sections or, with a section, its keys, those of all with "": each once, in
- * names[keys->count]. */
+/* Lists in names[keys->count], each once: the sections if `section` is NULL, else the keys of that
+ * section, of all sections for "". Returns their number. */
 static size_t list_names(const dl_keys *keys, const char *section, const char **names)
 {
     size_t count = 0;
@@ -58,8 +58,8 @@ static const dl_key *of_another_section(const dl_keys *keys, const char *name)
     return NULL;
 }
 
-/* The hint of an error about an unknown section or, with a section, an unknown key of it: our name
- * for another program's word, another section's key, or the nearest name. */
+/* Writes the hint for an unknown section or, with `section`, an unknown key in it: our name for
+ * another program's word, another section that has the key, or the nearest name. */
 static void put_hint(const dl_keys *keys, const char *section, const char *name, char *hint,
                      size_t bytes)
 {
@@ -309,8 +309,8 @@ bool dl_key_holds(const dl_key *key, const char *value)
 
 /* --- the reference --------------------------------------------------------------------------- */
 
-/* "integer, 1 to 64", "0 to 1"; "integer from 1", "from 0" where the upper limit is far beyond use;
- * with a unit "number of ns, us, ms, s, 0 ns to 1 s", in brief "time". */
+/* Writes a number's range: "integer, 1 to 64", "0 to 1"; "integer from 1", "from 0" if the upper
+ * limit is beyond use; with a unit "number of ns, us, ms, s, 0 ns to 1 s", in brief "time". */
 static void describe_number(const dl_key *key, bool brief, char *text, size_t bytes)
 {
     static const char *const kinds[] = {"", "size", "rate", "rate", "time"};
@@ -462,8 +462,8 @@ static bool all_taken_by(const dl_key *rows, size_t count, dl_key_takes_fn takes
     return text[0] != '\0';
 }
 
-/* Prints the names of the sections of `count` rows, and `who`, the modes that take all of their
- * keys ("": not told). `known`: their keys were printed before. */
+/* Prints the names of the sections of `count` rows, and `who`, the modes that take all their keys
+ * ("": omitted). `known`: the keys have been printed already. */
 static void print_section_head(FILE *out, const dl_key *rows, size_t count, dl_keys_form form,
                                bool first, bool known, const char *who)
 {

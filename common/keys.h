@@ -23,7 +23,7 @@ typedef enum dl_key_type {
     DL_KEY_OWN       /* read by code of its own; `form` describes it */
 } dl_key_type;
 
-/* One key. Numbers outside low..high, which is generous, are slips of the pen: refused. */
+/* One key. Numbers outside low..high, a generous range, are taken for mistakes and refused. */
 typedef struct dl_key {
     const char *section; /* "op *": of any name */
     const char *name;    /* "copies_*": with a number or a name after it */
@@ -69,12 +69,12 @@ dl_status dl_keys_named(const dl_keys *keys, const char *text, const dl_key **fo
 
 /* Reads every key of `owner` that is not DL_KEY_OWN into *part: the file's value, or the fallback;
  * without both the field stays as it is, or, if the key is required, DL_ERR_DATA at the line of the
- * section. `section` stands for the rows' pattern, and only its rows are read; NULL: rows whose
- * section is no pattern. Texts are copied. */
+ * section. With `section` only the rows whose pattern admits it are read; NULL: rows whose section
+ * is no pattern. Texts are copied. */
 dl_status dl_keys_read(const dl_keys *keys, int owner, const dl_ini *ini, const char *section,
                        void *part, dl_error *err) DL_MUST_CHECK;
 
-/* DL_ERR_RANGE unless the number is in the key's range. `text`: its source. */
+/* DL_ERR_RANGE unless the number is in the key's range. `text`: the number as the file gives it. */
 dl_status dl_key_check(const dl_key *key, double value, const char *text, const dl_ini *ini,
                        const dl_ini_entry *entry, dl_error *err) DL_MUST_CHECK;
 
@@ -89,22 +89,22 @@ char *dl_key_text(const dl_key *key, const void *field);
 /* Writes the name of the key that `only` depends on to name[bytes]; false: there is none. */
 bool dl_key_depends(const dl_key *key, char *name, size_t bytes);
 
-/* Whether `only` holds if that key has this value (NULL: none). */
+/* Whether the condition `only` holds if the key that it names has this value (NULL: none). */
 bool dl_key_holds(const dl_key *key, const char *value);
 
 /* How the table is printed: for a terminal, as Markdown tables, as part of a manual page. */
 typedef enum dl_keys_form { DL_KEYS_TERMINAL, DL_KEYS_MARKDOWN, DL_KEYS_MAN } dl_keys_form;
 
 /* Prints one section of the table, or all (NULL), neighbouring sections with the same keys as one.
- * False if there is no such section. `takes` writes who takes a key into text[bytes], "" for all;
- * may be NULL. `before`: a table printed before, whose sections with the same keys are only named;
- * NULL: none. */
+ * False if there is no such section. `takes`, unless NULL, writes to text[bytes] which modes take a
+ * key, "" for all. `before`: NULL, or a table printed earlier, whose sections with the same keys
+ * are only named. */
 typedef void (*dl_key_takes_fn)(const dl_key *key, char *text, size_t bytes);
 
 bool dl_keys_print(FILE *out, const dl_keys *keys, const char *section, dl_keys_form form,
                    dl_key_takes_fn takes, const dl_keys *before);
 
-/* The entry, or DL_ERR_DATA at the line of the section. */
+/* Finds an entry; DL_ERR_DATA at the line of the section if it is missing. */
 dl_status dl_keys_need(const dl_ini *ini, const char *section, const char *name,
                        const dl_ini_entry **entry, dl_error *err) DL_MUST_CHECK;
 

@@ -216,11 +216,11 @@ void dl_machine_free(dl_machine *machine)
     *machine = (dl_machine){0};
 }
 
-/* The reader of machine files: it counts and names the parts, then reads their keys (a key may name
- * a part further down), then checks the whole. */
+/* The reader of machine files: counts and names the parts, then reads their keys (which may name a
+ * part further down in the file), then checks the machine as a whole. */
 
-/* Plausible ranges, far beyond existing hardware: from a modem to a rack's crossbar, from a
- * microcontroller's arithmetic to an exascale machine's. */
+/* Plausible ranges, wider than those of existing hardware: rates from a modem's to those of a
+ * rack's crossbar, arithmetic from a microcontroller's to an exascale machine's. */
 #define RATES DL_DIMENSION_BYTES_PER_S, 1e3, 1e15
 #define FLOPS DL_DIMENSION_FLOP_PER_S, 1e6, 1e18
 #define SIZES DL_DIMENSION_BYTES, 1e6, 1e15
@@ -623,8 +623,8 @@ static dl_status read_switch(const dl_machine_reader *r, const dl_ini_section *s
                            : machine_read_class(r, section->name, "link", &n->switches[i].link);
 }
 
-/* Reads the numbers of a section [gpus 0-3] or [nics 0-3], which follow those of the sections
- * before. */
+/* Reads the numbers of a section [gpus 0-3] or [nics 0-3]; the first must be `count`, the number of
+ * parts in earlier sections. */
 static dl_status read_numbers(const dl_machine_reader *r, const dl_ini_section *section,
                               const char *name, const char *part, int count, int *last)
 {

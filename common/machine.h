@@ -1,11 +1,12 @@
 /* A machine file: nodes (GPUs, PCIe tree, NVLink, NICs, host), their number, and the network
- * between them. Nodes are of one kind or of several, which may differ in everything inside them.
+ * between them. Nodes are of one or several kinds, which may differ in all parts of a node.
  *
  * The format, with an example: docs/formats.md; its keys: dl_machine_keys, docs/keys.md, dlsim
  * --keys.
  *
  * A parent is socketN or the name of a switch; link, port and socket_link name a [link]. Values are
- * quantities (common/quantity.h); a link's rates are those that programs reach, below the wire's.
+ * quantities (common/quantity.h); a link's rates are those that programs reach, below the wire
+ * rates.
  *
  *        socket0 ======= socket1       === socket_link
  *        /     \            |
@@ -36,7 +37,7 @@ typedef enum dl_arithmetic { DL_FP32, DL_TF32, DL_FP16, DL_BF16, DL_FP8 } dl_ari
 #define DL_ARITHMETICS 5
 extern const char *const dl_arithmetic_names[DL_ARITHMETICS + 1]; /* "fp32", ..., "fp8", NULL */
 
-/* The products of a linear layer: of its result, of its input's gradient, of its weights'. */
+/* A linear layer's matrix products: for its output, its input's and its weights' gradient. */
 typedef enum dl_product_pass {
     DL_PRODUCT_FORWARD,
     DL_PRODUCT_DATA,
@@ -63,15 +64,15 @@ typedef struct dl_gpu_model {
     /* Read them with dl_gpu_model_flop_per_s; unknown = it has none. */
     dl_quantity fp32_flop_per_s, tf32_flop_per_s, fp16_flop_per_s, bf16_flop_per_s, fp8_flop_per_s;
     dl_quantity compute_capability; /* 8.6 */
-    /* Clock under load over the one of the peak rates; estimated computing takes 1 / clock_frac
-     * times as long. Unknown = 1. */
+    /* Clock under load over the clock of the peak rates: estimated compute times are divided by it.
+     * Unknown = 1. */
     dl_quantity clock_frac;
     dl_gpu_kernels kernels[DL_ARITHMETICS];
 } dl_gpu_model;
 
-/* Peak rate of matrix products. A file that gives tf32 but not bf16 has bf16 at fp16's rate:
- * NVIDIA's GPUs from Ampere on have both, at equal rates (A100, GA102, Ada, H100 architecture white
- * papers). Borrowed; unknown: the GPU has no such arithmetic. */
+/* Peak rate of matrix products. If a file gives tf32 but not bf16, bf16 has fp16's rate: NVIDIA's
+ * GPUs from Ampere on support both at equal rates (A100, GA102, Ada, H100 white papers). Borrowed;
+ * unknown: the GPU has no such arithmetic. */
 const dl_quantity *dl_gpu_model_flop_per_s(const dl_gpu_model *model, dl_arithmetic arithmetic);
 
 typedef struct dl_link_class {
@@ -103,7 +104,7 @@ typedef struct dl_nvlink {
     int lanes;
 } dl_nvlink;
 
-/* A kind of node. Kind 0 is that of the nodes that no [nodes] section gives another one. */
+/* A kind of node. Nodes without a [nodes] section are of kind 0. */
 typedef struct dl_node_kind {
     char *name;                         /* NULL for kind 0, and one with only other GPU models */
     uint64_t own;                       /* numbers that its own sections give: dl_machine_each */
@@ -113,10 +114,10 @@ typedef struct dl_node_kind {
     dl_quantity staged_bytes_per_s; /* of a copy between GPUs that the driver makes through host
                                        memory; unknown = limited by its links only */
     bool gpudirect;                 /* NICs and GPUs copy without host memory */
-    /* For collectives: bytes per second that a GPU sends and receives together through host memory,
-     * between GPUs that share no NVLink and no PCIe switch, or have no peer access; unknown = as
-     * copies, limited by the links only. Slowdown of computing during collectives inside the node,
-     * >= 1; unknown = as the costs say. */
+    /* For collectives: the sum of the rates at which a GPU sends and receives through host memory,
+     * between GPUs without a common NVLink or PCIe switch, or without peer access; unknown =
+     * limited by the links only, like copies. Slowdown of computing during collectives inside the
+     * node, >= 1; unknown = that of the cost file. */
     dl_quantity shm_bytes_per_s, overlap_slowdown;
 
     int sockets;
@@ -138,15 +139,15 @@ typedef struct dl_node_kind {
     int switch_count, gpu_count, nic_count, nvlink_count;
 } dl_node_kind;
 
-/* Consecutive nodes of one kind, up to the start of the next run; the last run has no end, so that
- * a caller may change the number of nodes. */
+/* A run of consecutive nodes of one kind, up to the start of the next run; the last run is
+ * unbounded, so that a caller may change the number of nodes. */
 typedef struct dl_node_run {
     int first, kind;
     int first_gpu; /* GPUs of the nodes before */
 } dl_node_run;
 
-/* Library of collectives. NCCL's own constants and choice are known (sim/collective/nccl.h); the
- * [protocol]s describe any other. */
+/* Library of collectives. For NCCL constants and choices are known (sim/collective/nccl.h); other
+ * libraries are described by [protocol]s. */
 typedef enum dl_library { DL_LIBRARY_OTHER, DL_LIBRARY_NCCL } dl_library;
 
 /* Versions of NCCL: "default", "2.4", ..., NULL, as [machine] and [exchange] nccl name them. */
@@ -154,9 +155,9 @@ extern const char *const dl_nccl_versions[];
 #define DL_NCCL_OLDEST_MINOR 4
 #define DL_NCCL_DEFAULT_MINOR 26 /* the newest whose choices were compared with benchmarks */
 
-/* How the collectives library moves data: the time of a call, of each hop of the algorithm inside a
- * node and between nodes beyond the links' latencies, and the fraction of the links' rates that it
- * reaches. Of several, the fastest for the size is used (NCCL's LL, LL128 and Simple). */
+/* A protocol of the collectives library: the time of a call, of each hop inside a node and between
+ * nodes beyond the links' latencies, and the fraction of the links' rates that it reaches. Of
+ * several protocols the fastest for the size is used (NCCL: LL, LL128, Simple). */
 #define DL_PROTOCOL_NAME_BYTES 64
 typedef struct dl_protocol {
     char *name; /* under DL_PROTOCOL_NAME_BYTES; "ll128 ring", "ll128 tree": for one algorithm */
@@ -178,15 +179,15 @@ typedef struct dl_tcp {
                                           number */
 } dl_tcp;
 
-/* A site has an equal part of the nodes, in the order of the sites: of n nodes and k sites, the
- * first n / k (rounded up if not whole) are at the first one. */
+/* A site has an equal share of consecutive nodes: of n nodes and k sites, the first n / k (rounded
+ * up) are at the first site. */
 typedef struct dl_site {
     char *name;
     dl_quantity bytes_per_s; /* to the others, each direction; unknown = not limited */
     dl_quantity latency_ns;  /* of that way, added to that of pairs; unknown = 0 */
 } dl_site;
 
-/* Limits between two sites, besides those of their own ways. */
+/* Limits between two sites, in addition to those of each site. */
 typedef struct dl_site_pair {
     int a, b;                            /* sites, a < b */
     dl_quantity bytes_per_s, latency_ns; /* as of a site; latency: one way */
@@ -209,7 +210,8 @@ enum { DL_FABRIC_BY_NODES, DL_FABRIC_BY_SWITCHES }; /* rank_order */
 
 #define DL_FABRIC_DEPTH_MAX 32 /* of a tree of [netswitch]es */
 
-/* A switch of a tree by hand. Its uplink carries ports * (rate of a node's port) + bytes_per_s. */
+/* A [netswitch]. Its uplinks together carry uplink_ports * (rate of a node's port) +
+ * uplink_fixed. */
 typedef struct dl_net_switch {
     char *name;
     int parent;                        /* -1 = it is the root */
@@ -221,8 +223,8 @@ typedef struct dl_net_switch {
     double uplink_ports, uplink_fixed; /* derived from all of these */
 } dl_net_switch;
 
-/* Periodic traffic of another job: each GPU of from[i] sends to the GPU of the same number of
- * to[i], all in the same way. */
+/* Periodic traffic of another job: each GPU of node from[i] sends to the GPU with the same number
+ * in node to[i]; size and period are the same for all. */
 typedef struct dl_traffic {
     char *name;
     int *from, *to; /* [count] nodes */
@@ -261,8 +263,8 @@ extern const char *const dl_fabric_spreadings[]; /* "ideal", "ecmp", NULL */
 extern const char *const dl_fabric_placements[]; /* "packed", "scattered", NULL */
 extern const char *const dl_fabric_orders[];     /* "nodes", "switches", NULL */
 
-/* The rows of [fabric] in machine files and in scenarios, whose values override the machine file's.
- * FIELD(member) gives a row's owner and offset. */
+/* The rows of [fabric] in machine files and scenarios; values of the scenario override those of the
+ * machine file. FIELD(member) gives a row's owner and offset. */
 #define DL_FABRIC_ROWS(FIELD, SWEEP)                                                             \
     {"fabric",                                                                                   \
      "topology",                                                                                 \
@@ -417,26 +419,26 @@ const dl_key *dl_machine_find_key(const char *section, const char *name);
  * before and frees it after success. */
 dl_status dl_machine_read(dl_machine *machine, const char *path, dl_error *err) DL_MUST_CHECK;
 
-/* The same from memory; `name` stands in error texts. `text` may hold any bytes. */
+/* Reads a machine file from memory; errors call it `name`. `text` may hold any bytes. */
 dl_status dl_machine_read_text(dl_machine *machine, const char *name, const char *text,
                                size_t bytes, dl_error *err) DL_MUST_CHECK;
 
-/* The site of a node, each site having as many nodes as whole numbers allow; 0 if there are
- * none. */
+/* The site of a node; 0 if the machine has no sites. Sites have equal numbers of nodes, up to
+ * rounding. */
 int dl_machine_site(const dl_machine *machine, int node);
 
-/* The places between which long ways lie: sites, or nodes if the machine has no sites; their
- * number, and that of a node. */
+/* Domains of the network: the sites, or the nodes if the machine has no sites. Returns their
+ * number, and the domain of a node. */
 int dl_machine_domains(const dl_machine *machine);
 int dl_machine_domain(const dl_machine *machine, int node);
 
-/* Checks that the switches between nodes have everything that their topology needs, and a slot for
- * each of the machine's nodes, whose number a caller may have changed. DL_ERR_DATA, DL_ERR_RANGE,
- * without a file. */
+/* Checks that the topology of the switches between nodes is complete, with a slot for each node,
+ * after a caller may have changed the number of nodes. DL_ERR_DATA, DL_ERR_RANGE, without a
+ * file. */
 dl_status dl_machine_check_fabric(const dl_machine *machine, dl_error *err) DL_MUST_CHECK;
 
-/* Checks that GPUs can be numbered by ints, for the machine's nodes, whose number a caller may have
- * changed. DL_ERR_RANGE, without a file. */
+/* Checks that an int can hold the number of GPUs, after a caller may have changed the number of
+ * nodes. DL_ERR_RANGE, without a file. */
 dl_status dl_machine_check_gpus(const dl_machine *machine, dl_error *err) DL_MUST_CHECK;
 
 /* Reads [fabric] slots of a machine file or a scenario into the machine, where given.
@@ -447,7 +449,7 @@ dl_status dl_machine_read_slots(dl_machine *machine, const dl_ini *ini,
 /* Releases everything; a zeroed object is fine. */
 void dl_machine_free(dl_machine *machine);
 
-/* The version of NCCL, 26 for 2.26; 0: another library. */
+/* The minor version of NCCL 2, 26 for 2.26; 0: another library. */
 int dl_machine_nccl(const dl_machine *machine);
 
 /* The kind of a node: its number, and the kind itself. O(log(runs)). */
@@ -457,7 +459,7 @@ const dl_node_kind *dl_machine_node(const dl_machine *machine, int node);
 /* The first kind that has the same links as the node's; GPU models may differ. */
 int dl_machine_links_kind(const dl_machine *machine, int node);
 
-/* Whether links differ between nodes. */
+/* Whether the nodes differ in their links. */
 bool dl_machine_has_unlike_nodes(const dl_machine *machine);
 
 /* Whether some node has a port of a class that the first node lacks. */
@@ -470,8 +472,7 @@ int dl_machine_gpus(const dl_machine *machine);
 /* The node of GPU `number`, counted from 0 over all nodes; *index is its number there. */
 int dl_machine_find_gpu(const dl_machine *machine, int number, int *index);
 
-/* How many nodes have as many GPUs together, if more nodes of kind 0 may be added; the machine's
- * number at least. */
+/* Number of nodes needed for `gpus` GPUs, at least the machine's; added nodes are of kind 0. */
 int64_t dl_machine_nodes_for(const dl_machine *machine, int64_t gpus);
 
 /* Most GPUs, fewest NICs that a node of the machine has. */
@@ -485,8 +486,8 @@ const dl_gpu_model *dl_machine_model(const dl_machine *machine, int node, int in
 /* Whether some GPU of the machine is of the model with this number. */
 bool dl_machine_has_model(const dl_machine *machine, int model);
 
-/* Calls visit(user, "link nvlink2", key, quantity) for every number of the machine that times
- * depend on, known or not: rates, latencies, fractions of rates; not the GPUs' peaks. */
+/* Calls visit(user, "link nvlink2", key, quantity) for every quantity, known or not, on which
+ * simulated times depend: rates, latencies, fractions of rates; not the peak rates of GPUs. */
 typedef void (*dl_machine_visit_fn)(void *user, const char *section, const dl_key *key,
                                     dl_quantity *quantity);
 void dl_machine_each(dl_machine *machine, dl_machine_visit_fn visit, void *user);

@@ -250,8 +250,8 @@ dl_status dl_machine_read_traffic(const dl_machine_reader *r, const dl_ini_secti
     return status;
 }
 
-/* Checks that the nodes exist, and that there is no [tcp], whose rings are simulated by
- * themselves. */
+/* Checks that the nodes of all [traffic] exist, and that there is no [tcp], whose rings are
+ * simulated without other traffic. */
 static dl_status check_traffic(const dl_machine *machine, dl_error *err)
 {
     for (int j = 0; j < machine->fabric.traffic_count; j++) {

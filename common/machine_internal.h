@@ -56,9 +56,9 @@ dl_status dl_machine_each_section(const dl_machine_reader *r, const char *kind,
 /* Reads "3" or "0-7", numbers below `count`; false if the text is neither. */
 bool dl_machine_parse_range(const char *text, int count, int *first, int *last);
 
-/* The sections for nodes of a kind as a file of its own, `SECTION of KIND` in place of those that
- * it replaces: [gpus 0-3 of t4] is its [gpus 0-3]. NULL: all sections that are of no kind. It
- * borrows keys and values; dl_machine_free_view releases the rest. */
+/* The sections that apply to nodes of a kind, as a separate file: each [SECTION of KIND] replaces
+ * the common one, so [gpus 0-3 of t4] becomes [gpus 0-3]. NULL: all sections without a kind. The
+ * view borrows keys and values; dl_machine_free_view releases the rest. */
 dl_ini dl_machine_view(const dl_ini *ini, const char *kind);
 void dl_machine_free_view(dl_ini *view);
 
@@ -69,10 +69,10 @@ dl_status dl_machine_read_node(const dl_machine_reader *r);
 dl_status dl_machine_read_kinds(const dl_machine_reader *r);
 void dl_machine_free_kinds(dl_machine *machine);
 
-/* dl_machine_each for a kind's numbers: its own in "host of t4", the others in "host". */
+/* dl_machine_each for a kind: its own quantities are in "host of t4", others in "host". */
 void dl_machine_visit_kind(dl_node_kind *kind, dl_machine_visit_fn visit, void *user);
 
-/* Reads [fabric] but for plain numbers and names, which are read already. */
+/* Reads the keys of [fabric] that are not plain numbers or names, which have been read. */
 dl_status dl_machine_read_fabric(const dl_machine_reader *r);
 
 /* Sections [netswitch NAME]: all are named before one is read, as its parent may come later. */
@@ -85,8 +85,8 @@ dl_status dl_machine_read_net_switch(const dl_machine_reader *r, const dl_ini_se
 dl_status dl_machine_read_traffic(const dl_machine_reader *r, const dl_ini_section *section,
                                   const char *name);
 
-/* Checks that they form one tree, and finds its uplinks' rates: after the NICs, which count
- * there. */
+/* Checks that the [netswitch]es form one tree, and computes the rates of uplinks, which depend on
+ * the NICs: called after these are read. */
 dl_status dl_machine_check_net_switches(const dl_machine_reader *r);
 
 #endif

@@ -182,10 +182,10 @@ void dl_machine_free_kinds(dl_machine *machine)
 
 /* --- the file as seen by one kind ------------------------------------------------------------- */
 
-/* Sections about the inside of a node. All kinds share the one [machine] and the one [host], except
- * for keys in a kind's own section. Of each other sort a kind has either its own sections or all
- * the common ones; a kind with GPUs of its own takes no common switches, NVLinks, NVSwitch, or ways
- * through host memory. */
+/* Sorts of sections about the inside of a node. All kinds share [machine] and [host], except for
+ * keys that a kind's section overrides. For each other sort, a kind has either its own sections or
+ * all common ones; but a kind with its own GPUs uses no common [switch], [nvlinks], [nvswitch],
+ * [shm] or [overlap]. */
 static const char *const sorts[] = {"machine", "host",     "switch", "gpus",    "nics",
                                     "nvlinks", "nvswitch", "shm",    "overlap", NULL};
 enum {
@@ -249,8 +249,8 @@ static section_part part_of(const dl_ini *ini, size_t number, size_t from)
     return part;
 }
 
-/* Copies the first bytes of the name of a section, and its entries, into the view, except for the
- * keys in `without`, NULL or a set of names that ends with NULL. */
+/* Copies a section into the view: the first `bytes` bytes of its name, and its entries except those
+ * with keys in `without`, a list that NULL ends, or NULL. */
 static void take_part(dl_ini *view, const dl_ini *ini, const section_part *part, size_t bytes,
                       const char *const *without)
 {

@@ -4,8 +4,8 @@
 
 #include "common/alloc.h"
 
-/* Rates through host memory, both directions together, of NCCL and of the driver's copies (sources:
- * threads in these repositories); an all-reduce moves twice its bus bandwidth. */
+/* Measured rates of NCCL and of the driver's copies through host memory, both directions together,
+ * from issues of the named repositories; an all-reduce moves twice its bus bandwidth. */
 #define OF_PCIE3                                                                          \
     "PCIe 3.0, both ways: copies 6.1 to 8.6 GB/s (NVIDIA/nccl 1127), all-reduce 2 x 3.9 " \
     "(384), 2 x 6 to 9 (406)"

@@ -250,8 +250,8 @@ static bool is_asked(const dl_command *command, const char *option)
     return known;
 }
 
-/* The case of an option with an argument: a file name, a word from the program, one of its choices,
- * or just a value. */
+/* Prints the completion script's case of an option with an argument: a file name, a word from the
+ * program, one of the option's choices, or any value. */
 static void print_argument(FILE *out, const dl_command *command, const dl_option *option)
 {
     if (option->type == DL_OPTION_FLAG) return;

@@ -1,7 +1,7 @@
 /* Manual pages (man(7)) and completion for bash, made from the tables by which command lines
  * (options.h) and INI files (keys.h) are read: `PROGRAM --print-man` and `PROGRAM
  * --print-completion`, which --help does not show, print them for the installation. For arguments
- * whose words only the program knows, the completion asks `PROGRAM --complete OPTION TYPED`. */
+ * that only the program can list, the completion runs `PROGRAM --complete OPTION TYPED`. */
 #ifndef DL_COMMON_MANUAL_H
 #define DL_COMMON_MANUAL_H
 
@@ -27,15 +27,15 @@ void dl_man_head(FILE *out, const char *name, int section, const char *title);
 void dl_man_heading(FILE *out, const char *title);
 void dl_man_see_also(FILE *out, const char *names);
 
-/* Writes the text in lines and escapes anything that would be a request; an empty line starts a
+/* Writes the text wrapped into lines, with roff requests escaped; an empty line starts a
  * paragraph. */
 void dl_man_text(FILE *out, const char *text);
 
-/* The same for part of a line: neither wrapped nor ended. */
+/* Writes part of a line, escaped, neither wrapped nor ended. */
 void dl_man_words(FILE *out, const char *text);
 
-/* For a dl_complete_fn (options.h): prints a line of the first `kept` bytes of `typed` and then
- * `word`, if `word` starts with the bytes after these. */
+/* For a dl_complete_fn (options.h): if `word` starts with typed[kept...], prints a line with the
+ * first `kept` bytes of `typed` and `word`. */
 void dl_complete_word(FILE *out, const char *typed, size_t kept, const char *word);
 
 #endif

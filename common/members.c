@@ -18,7 +18,7 @@ static void copy_part(char *to, size_t bytes, const char *from, size_t length)
     to[n] = '\0';
 }
 
-/* Reads the value of a conversion; integers beyond 2^53 lose digits as numbers, as in every reader
+/* Reads the value of a conversion as a double: integers beyond 2^53 lose digits, as in most readers
  * of JSON. */
 static void take_value(dl_member *m, const char *type, va_list *args)
 {

@@ -7,9 +7,9 @@
  *                            files only; an empty name: for people only
  *
  * Conversions are %s, %hhd a truth value, %d %u %zu %lu %lld %llu, and of a double %g, %.3g, %+.1f,
- * which say how people read it: files have all digits. %-s stands at the left of its column, all
- * others at the right. Behind a conversion %% reads a fraction as per cent, ns a time as "12.3 ms",
- * with a sign by %+gns, B a size as "1.72 GB", B/s a rate. */
+ * which apply to text for people: files have all digits. %-s is left-aligned in its column, all
+ * others are right-aligned. After a conversion, %% shows a fraction in per cent, ns a time as "12.3
+ * ms" (%+gns: with a sign), B a size as "1.72 GB", B/s a rate. */
 #ifndef DL_COMMON_MEMBERS_H
 #define DL_COMMON_MEMBERS_H
 

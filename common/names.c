@@ -57,8 +57,8 @@ int dl_names_nearest(const char *name, const char *const *names, size_t count)
     size_t best_distance = letters / 2 + 1;
     int best = -1;
     for (size_t i = 0; i < count; i++) {
-        /* A difference in length alone costs that many edits: skip names that cannot win, so that a
-         * very long `name` costs nothing. */
+        /* A difference in length needs at least that many edits: names that cannot be nearer are
+         * skipped, so that a very long `name` costs no time. */
         size_t length = strlen(names[i]);
         size_t least = length > letters ? length - letters : letters - length;
         if (least >= best_distance) continue;

@@ -18,8 +18,8 @@ int dl_names_find(const char *name, const char *const *names, size_t count);
 void dl_names_hint(char *text, size_t bytes, const char *name, const char *const *names,
                    size_t count);
 
-/* Another program's word, read as `here`; if that is NULL it is refused, and `says` tells what to
- * write, or that it is not simulated. The last word of a table is NULL. */
+/* A word of another program, read as `here`; if `here` is NULL, the word is refused, and `says`
+ * tells what to write instead or that it is not simulated. The last word of a table is NULL. */
 typedef struct dl_word {
     const char *word, *here, *says;
 } dl_word;
@@ -39,7 +39,7 @@ const char *dl_base_name(const char *path);
 /* Part of a path up to its last '/', with it; "." if there is none. free() it. */
 char *dl_folder_name(const char *path);
 
-/* `path` as a file at `file` means it: a relative one starts in that file's folder. free() it. */
+/* `path` as given in `file`: a relative one starts in that file's folder. free() it. */
 char *dl_path_beside(const char *file, const char *path);
 
 /* FNV-1a (Fowler, Noll, Vo), 64 bits: the same in every process. */

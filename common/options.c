@@ -447,8 +447,8 @@ static dl_status find_long(const dl_command *command, const char *const *names, 
                         names[nearest]);
 }
 
-/* The argument that follows an option, NULL for one that needs none: a kind takes the next text
- * only if that is one of its words. */
+/* Takes the argument after an option, NULL for a flag. An option of type KIND takes the next text
+ * only if it is one of its choices. */
 static const char *take_argument(option_parse *parse, const dl_option *option)
 {
     size_t count;

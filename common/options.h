@@ -1,10 +1,10 @@
-/* Command lines: one table of options is the only source of parsing, of --help and of the dump of
- * the effective settings. --help and the manual page list options by group, the groups in the order
- * of their first options.
+/* Command lines: parsing, --help and the dump of the effective settings all use one table of
+ * options. --help and the manual page list options by group, the groups in the order of their first
+ * options.
  *
  * A program with sub-commands ("dlprof train") has one dl_command for each. --help (-h) and
- * --version are always there. Long options may be shortened as long as they stay unique; "--" ends
- * them; all other words are positional, in any order with options. */
+ * --version always exist. Long options may be abbreviated to a unique prefix; "--" ends the
+ * options; all other words are positional, and may be mixed with options. */
 #ifndef DL_COMMON_OPTIONS_H
 #define DL_COMMON_OPTIONS_H
 
@@ -113,16 +113,16 @@ void dl_options_bind(dl_option *table, const dl_option *rows, size_t count, void
  * dl_options_parse, without the option's name. */
 dl_status dl_option_read(const dl_option *option, const char *text, dl_error *err) DL_MUST_CHECK;
 
-/* The target as a command line would give it; NULL for flags, lists and texts that are not set;
- * free() it. */
+/* The target's value as a command line would give it; NULL for flags, lists and texts that are not
+ * set; free() it. */
 char *dl_option_value(const dl_option *option);
 
-/* For completion: prints, one a line, the arguments of the option that start with `typed`. False:
- * the words of this option are not known. */
+/* For completion: prints the arguments of the option that start with `typed`, one per line. Returns
+ * false if it does not know the option's arguments. */
 typedef bool (*dl_complete_fn)(FILE *out, const char *option, const char *typed);
 
-/* Sets *option to the option that another program's word stands for, or leaves it if the word is
- * not known; DL_ERR_USAGE, with the words to write, if no option does that. */
+/* Sets *option to the equivalent of another program's option `given`, or leaves it if that is not
+ * known; DL_ERR_USAGE, naming what to write instead, if there is no equivalent. */
 typedef dl_status (*dl_option_word_fn)(const char *given, const char **option, dl_error *err);
 
 typedef struct dl_command {
@@ -154,20 +154,19 @@ dl_status dl_options_parse(const dl_command *command, int argc, char **argv,
                            dl_text_list *positional, dl_options_action *action,
                            dl_error *err) DL_MUST_CHECK;
 
-/* The work of a program or sub-command after its command line is parsed; `user` is its settings. */
+/* Runs a program or sub-command after its command line is parsed; `user` points to its settings. */
 typedef dl_status (*dl_command_fn)(const dl_text_list *positional, void *user, dl_error *err);
 
 /* DL_ERR_IO if the output to stdout was not all written (a full disk). */
 dl_status dl_stdout_check(dl_error *err) DL_MUST_CHECK;
 
-/* A whole command: parses the command line, calls `run` unless that was --help or --version, and
- * prints any error, that of dl_stdout_check included, to stderr after argv[0]. The command's
- * outputs are held (common/output.h) until `run` calls dl_outputs_end or returns. Returns the exit
- * status. */
+/* Executes a command: parses the command line, calls `run` unless --help or --version was given,
+ * and prints any error, also of dl_stdout_check, to stderr after argv[0]. The command's outputs are
+ * held (common/output.h) until `run` calls dl_outputs_end or returns. Returns the exit status. */
 int dl_command_main(const dl_command *command, int argc, char **argv, dl_command_fn run,
                     void *user);
 
-/* The same, but the caller reports the error. */
+/* As dl_command_main, but the caller reports the error. */
 dl_status dl_command_run(const dl_command *command, int argc, char **argv, dl_command_fn run,
                          void *user, dl_error *err) DL_MUST_CHECK;
 

@@ -6,8 +6,8 @@
 
 #include "common/options.h"
 
-/* "Steps to run (1..1000; default 100)", without an end of the range that only excludes nonsense.
- * free() it. */
+/* The help text with range and default, "Steps to run (1..1000; default 100)", without bounds that
+ * only exclude nonsense. free() it. */
 char *dl_option_description(const dl_option *option);
 
 /* An option as help and manual page list it. */
@@ -22,11 +22,11 @@ dl_listed_option *dl_options_listed(const dl_command *command);
 /* Runs a command with argv[0] "program name", so that its messages name it so. */
 int dl_subcommand_run(const char *program, const dl_subcommand *command, int argc, char **argv);
 
-/* If argv is --print-man or --print-completion alone, prints it: the whole for a program without
- * commands (command->manual), its part for a command. */
+/* If the only argument is --print-man or --print-completion, prints the page or script: complete
+ * for a program without commands (command->manual), else the command's part. */
 bool dl_manual_print_command(const dl_command *command, int argc, char **argv);
 
-/* The same for a program with commands, whose parts it collects by running them. */
+/* Prints them for a program with commands, whose parts it collects by running the commands. */
 bool dl_manual_print_program(const char *program, const char *summary,
                              const dl_subcommand *commands, size_t count, const dl_manual *manual,
                              int argc, char **argv);

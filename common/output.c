@@ -35,8 +35,8 @@ static struct dl_output_file *held;
 
 /* --- paths ------------------------------------------------------------------------------------ */
 
-/* The file behind symbolic links, the last of which may be dangling; NULL if there are too many.
- * Other errors show when the file is opened. free() it. */
+/* The path behind symbolic links, the last of which may be dangling; NULL if there are too many.
+ * Other errors are reported when the file is opened. free() it. */
 static char *follow_links(const char *path)
 {
     char *at = dl_strdup(path);
@@ -102,8 +102,8 @@ static FILE *standard_stream(const struct stat *target)
     return NULL;
 }
 
-/* A user who may not give files away owns the new one; a file system without permissions keeps
- * none. */
+/* Gives the new file the old one's owner, group and mode as far as possible: a user who may not
+ * change the owner becomes it, and some file systems have no permissions. */
 static void keep_permissions(int fd, const struct stat *old)
 {
     const bool kept =
@@ -137,8 +137,8 @@ static int create_partial(struct dl_output_file *file)
     return -1;
 }
 
-/* Whether the path leads to a regular file that a rename can replace: /dev/fd may lead to a file
- * whose name is gone. */
+/* Whether the path leads to a regular file that a rename can replace, unlike a deleted file that is
+ * open under /dev/fd. */
 static bool is_replaceable(const struct stat *old, const char *target)
 {
     struct stat found;
@@ -256,8 +256,8 @@ void dl_outputs_hold(void)
     holding = true;
 }
 
-/* Puts a file in its place, if possible such that the old one can be restored; returns 0 or
- * errno. */
+/* Moves the complete file to its target, by an exchange if possible, so that the old file can be
+ * restored; returns 0 or errno. */
 static int put_in_place(struct dl_output_file *file)
 {
     struct stat old;

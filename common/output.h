@@ -1,10 +1,9 @@
-/* The one way in which programs write a result file: they write a temporary file in the target's
- * folder, which takes the target's place once it is complete. A run that fails leaves the old file
- * as it was, or none if there was none; a run that is killed may also leave the temporary file,
- * ".NAME.partial-PID".
+/* Writing of result files: programs write a temporary file in the target's folder, which replaces
+ * the target once it is complete. A run that fails leaves the old file as it was, or none if there
+ * was none; a run that is killed may also leave the temporary file, ".NAME.partial-PID".
  *
  * A file that is replaced keeps its permission bits and, where the system lets it, its owner; a
- * symbolic link stays one, and the file behind it is replaced. Other hard links to that keep the
+ * symbolic link is kept, and the file behind it is replaced. Other hard links to that file keep the
  * old content. A target that is no regular file (/dev/stdout, /dev/null, a FIFO), or the file to
  * which standard output or standard error goes, is written directly. */
 #ifndef DL_COMMON_OUTPUT_H
@@ -32,12 +31,12 @@ dl_status dl_output_close(dl_output *output, dl_error *err) DL_MUST_CHECK;
 /* Abandons an output, if any: the target stays as it was. Leaves {0}. */
 void dl_output_abandon(dl_output *output);
 
-/* Ends a function that wrote: closes if `status` is DL_OK; else abandons, and *err holds the
- * failure already. Returns the first failure. */
+/* Called at the end of a function that wrote `output`: closes it if `status` is DL_OK; else
+ * abandons it and keeps *err, which describes the failure. Returns the first failure. */
 dl_status dl_output_end(dl_output *output, dl_status status, dl_error *err) DL_MUST_CHECK;
 
-/* From here to dl_outputs_end, dl_output_close only completes files, and they take their places
- * together there. Files written directly are not held. Not nested; one thread only. */
+/* From now on dl_output_close only completes files, and dl_outputs_end puts all of them in their
+ * places together. Files written directly are not held. Not nested; one thread only. */
 void dl_outputs_hold(void);
 
 /* If `status` is DL_OK, puts all held files in their places: if one cannot be, DL_ERR_IO with its
@@ -65,7 +64,7 @@ dl_status dl_outputs_check(const dl_file_role *outputs, size_t output_count,
                            const dl_file_role *inputs, size_t input_count,
                            dl_error *err) DL_MUST_CHECK;
 
-/* The same with inputs paths[path_count] that all have the role `role`. */
+/* As dl_outputs_check, with inputs paths[path_count] that all have the role `role`. */
 dl_status dl_outputs_check_paths(const dl_file_role *outputs, size_t output_count, const char *role,
                                  const char *const *paths, size_t path_count,
                                  dl_error *err) DL_MUST_CHECK;

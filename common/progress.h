@@ -1,6 +1,6 @@
 /* Progress of a long run, and its remaining time, on standard error: on a terminal as one line that
- * changes, elsewhere (a log file, a batch system) as one line a minute. Runs of under two seconds,
- * or a minute, show nothing. */
+ * is updated, else (log files, batch systems) as one line a minute. Runs shorter than two seconds,
+ * or without a terminal than a minute, show nothing. */
 #ifndef DL_COMMON_PROGRESS_H
 #define DL_COMMON_PROGRESS_H
 
@@ -17,7 +17,7 @@ typedef struct dl_progress {
 
 void dl_progress_start(dl_progress *progress, const char *program, const char *what);
 
-/* A dl_progress_fn (common/jobs.h): user is a dl_progress. Says once how many a journal had. */
+/* A dl_progress_fn (common/jobs.h); user: a dl_progress. Prints once how many a journal had. */
 void dl_progress_show(void *user, int64_t done, int64_t count);
 
 /* Clears the line on a terminal. */

@@ -143,8 +143,8 @@ static bool has_unit(const char *text)
     return unit[0] != '\0' && unit[0] != ',' && unit[0] != '+';
 }
 
-/* The unit most likely meant: the largest that brings the number into the range and is not beyond
- * GB, GB/s, Tflop/s, ms. NULL if none does. */
+/* The unit that was probably meant: the largest, up to GB, GB/s, Tflop/s or ms, with which the
+ * number is in the range; NULL if there is none. */
 static const char *likely_unit(double number, dl_dimension dimension, double low, double high)
 {
     static const char *const usual[][3] = {

@@ -13,10 +13,10 @@
 #include "common/philox.h"
 #include "common/status.h"
 
-/* Layout of the counter: words 0 and 1 number the blocks of the stream, in their lower 53 bits;
- * words 2 and 3 hold replicate, point and worker, 21 bits each, and the upper bits of word 1 the
- * rest of the worker. The seed is the key. So two streams of one seed never use the same counter,
- * and two seeds never the same permutation. */
+/* Layout of the counter: the lower 53 bits of words 0 and 1 number the blocks of the stream; words
+ * 2 and 3 hold replicate, point and worker, 21 bits each; the upper bits of word 1 hold the
+ * remaining bits of the worker. The seed is the key. So two streams of one seed never share a
+ * counter value, and two seeds use different permutations. */
 void dl_random_init(dl_random *stream, uint64_t seed, uint32_t replicate, uint32_t point,
                     uint32_t worker)
 {
@@ -32,7 +32,7 @@ void dl_random_init(dl_random *stream, uint64_t seed, uint32_t replicate, uint32
 }
 
 /* Fills block[] from the counter, and advances the counter. The counter is read word by word: a
- * load of all four would have to wait until words written just before are in the cache. */
+ * load of all four words would stall until the words just written have reached the cache. */
 static inline void next_block(dl_random *stream)
 {
 #ifdef __wasm__
@@ -132,9 +132,9 @@ double dl_random_exponential(dl_random *stream)
 /* The ziggurat: LEVELS boxes of equal area, stacked, which cover the right half of the normal
  * density, exp(-x^2/2) (Marsaglia and Tsang, Journal of Statistical Software 5, 2000). Box i is
  * between the heights of the density at x_i and x_(i+1), with x_0 = 0, and x_(i+1) wide. The last
- * one is on the axis, below the density at `ZIGGURAT_END`; beyond that it continues below the
- * exponential function that touches the density there, the majorant of the tail (J. Voss 2005).
- * With this end the first box is as high as the density. */
+ * box lies on the axis, below the density at ZIGGURAT_END; beyond that point it continues below the
+ * exponential function that is tangent to the density there and bounds its tail (J. Voss 2005).
+ * ZIGGURAT_END is such that the first box reaches the density's maximum. */
 enum { LEVELS = 128, WIDTH_BITS = 24 };
 #define ZIGGURAT_END 3.4442864767612842
 

@@ -1,7 +1,7 @@
 /* Counter-based random streams (Random123's Philox4x32-10, Salmon et al. 2011).
  *
- * A stream is named, not split: (seed, replicate, point, worker) is its key, so any number of
- * threads draws the same numbers in any order of work, and no stream overlaps another. */
+ * (seed, replicate, point, worker) identifies a stream, so the numbers drawn do not depend on the
+ * number of threads or the order of work, and no stream overlaps another. */
 #ifndef DL_COMMON_RANDOM_H
 #define DL_COMMON_RANDOM_H
 
@@ -16,13 +16,13 @@ typedef struct dl_random {
     int used;            /* numbers of block[] that are spent; 4 = none is left */
 } dl_random;
 
-/* Starts the stream of the four names. All values are valid. `worker` is free for any use inside a
+/* Starts the stream with this identity. All values are valid. `worker` is free for any use inside a
  * replicate (worker index, purpose); replicate and point are taken modulo 2^21. */
 void dl_random_init(dl_random *stream, uint64_t seed, uint32_t replicate, uint32_t point,
                     uint32_t worker);
 
-/* Sets the place in the stream, as if that many 32-bit numbers had been drawn from its start; and
- * returns it. So a stream may be kept as 8 bytes. */
+/* Sets the position in the stream, in 32-bit numbers drawn since its start, or returns it. So a
+ * stream may be kept as 8 bytes. */
 void dl_random_seek(dl_random *stream, uint64_t place);
 uint64_t dl_random_place(const dl_random *stream);
 
@@ -42,8 +42,8 @@ uint64_t dl_random_below(dl_random *stream, uint64_t n);
 double dl_random_normal(dl_random *stream);
 
 /* Standard normal by Marsaglia's polar method (SIAM Review 6, 1964), which uses one of two numbers.
- * This and the functions below take a varying number of uniforms a call, and draw, bit for bit, the
- * numbers of GSL 2.7 from the same stream. */
+ * This and the next two functions return, bit for bit, the numbers that GSL 2.7 would draw from the
+ * stream; this one and dl_random_gamma consume a varying number of draws per call. */
 double dl_random_polar(dl_random *stream);
 
 /* Exponential of mean 1: >= 0. */

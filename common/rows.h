@@ -1,4 +1,4 @@
-/* Rows of a report that are described where they are written, for text, JSON and CSV alike: for
+/* Tables whose columns are described by the code that writes the rows, as text, JSON or CSV: for
  * tables of few columns whose values lie in several places. Tables of many columns, with help and
  * views, are constant tables (common/columns.h).
  *
@@ -36,8 +36,8 @@ void dl_rows_begin(dl_rows *rows, const char *name, const char *title);
  * CSV are written at once. */
 void dl_rows_add(dl_rows *rows, const char *format, ...) DL_PRINTF(2, 3);
 
-/* Ends the table. For people it is printed now, as by dl_columns_print, unless it has no rows; "and
- * N more" stands for the rows from `most` on, if not 0. */
+/* Ends the table. As text it is printed now, by dl_columns_print, unless it has no rows; if `most`
+ * is not 0, "and N more" replaces the rows from `most` on. */
 void dl_rows_end(dl_rows *rows, size_t most);
 
 #endif

@@ -22,7 +22,7 @@
     }                                               \
     _Static_assert(sizeof(type) > 0, #name)
 
-/* The same of pointers to such objects. */
+/* As DL_ORDER, for arrays of pointers to such objects. */
 #define DL_ORDER_OF_POINTERS(name, type, ...)           \
     static int name(const void *x_, const void *y_)     \
     {                                                   \
@@ -64,8 +64,8 @@
         (place) = low_;                          \
     } while (0)
 
-/* A loop over the runs of alike items among 0 .. count: `first` to before `end`. `alike`, an
- * expression in `end`, tells whether item `end` belongs to the run of item `first`. */
+/* A loop over groups of consecutive items of 0 .. count - 1; a group is [first, end). `alike`, an
+ * expression in `end`, tells whether item `end` belongs to the group of item `first`. */
 #define DL_GROUPS(first, end, count, alike)                                          \
     for (size_t first = 0, end; first < (count) && __extension__({                   \
                                     for (end = first + 1; end < (count) && (alike);) \
@@ -74,8 +74,8 @@
                                 });                                                  \
          first = end)
 
-/* qsort of items[count] of `bytes` each, count 0 included; free if they are already in order, as
- * they mostly are. */
+/* qsort of items[count] of `bytes` each; count may be 0. O(count) if they are already in order, the
+ * usual case. */
 static inline void dl_sort(void *items, size_t count, size_t bytes,
                            int (*order)(const void *, const void *))
 {

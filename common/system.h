@@ -14,7 +14,7 @@ int dl_system_cores(int **cores);
 /* Pins the calling thread to one core. Returns 0 or a value of errno, as all ints below. */
 int dl_system_pin(int core);
 
-/* The clock of the calling thread's processor time, or of real time where there is none. */
+/* The clock of the calling thread's CPU time, or of real time on systems without one. */
 extern const clockid_t dl_system_thread_clock;
 
 /* Absolute path of the running program's file, and of the shared library that holds the object

@@ -33,8 +33,8 @@ int64_t dl_clock_ns(void);
 /* CPU time that the calling thread has used, in ns. */
 int64_t dl_clock_thread_cpu_ns(void);
 
-/* Measures work that waits for nothing: its wall-clock time, or the thread's CPU time if that is
- * less, since another program had the core meanwhile. */
+/* Measures work that does not block: its wall-clock time or, if another program had the core for a
+ * while, the thread's CPU time, which is then less. */
 typedef struct dl_stopwatch {
     int64_t start_ns, start_cpu_ns;
 } dl_stopwatch;
@@ -83,13 +83,13 @@ const char *dl_format_double(char text[DL_DOUBLE_TEXT_BYTES], double value);
 /* Writes a duration for people ("12.3 us", "4.56 ms") into text[bytes] and returns text. */
 const char *dl_format_ns(char *text, size_t bytes, double ns);
 
-/* The same with a sign, "+" of 0 too: differences. */
+/* As dl_format_ns with a sign ("+" for 0), for differences. */
 const char *dl_format_signed_ns(char *text, size_t bytes, double ns);
 
 /* Writes a size for people ("1.72 MB") into text[bytes] and returns text. */
 const char *dl_format_bytes(char *text, size_t bytes, double size_bytes);
 
-/* The same texts in an array that lives as long as the enclosing block. */
+/* Texts in an array that lives as long as the enclosing block. */
 #define DL_NS_TEXT(ns) dl_format_ns((char[32]){0}, 32, (double)(ns))
 #define DL_SIGNED_NS_TEXT(ns) dl_format_signed_ns((char[32]){0}, 32, (double)(ns))
 #define DL_BYTES_TEXT(bytes) dl_format_bytes((char[32]){0}, 32, (double)(bytes))

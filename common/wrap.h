@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-/* Line width for `out`: that of its terminal, at least 40; 80 if it is no terminal. */
+/* Line width for `out`: that of its terminal, at least 40; 80 if it is not a terminal. */
 int dl_wrap_columns(FILE *out);
 
 /* Writes the words of `text` from `column` on (the present length of the line), broken at blanks
