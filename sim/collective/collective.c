@@ -227,7 +227,7 @@ static dl_hop_costs nccl_costs(const dl_machine *m, const dl_nccl_group *group,
     return dl_nccl_costs(group, config->kind, config->bytes, algorithm, protocol);
 }
 
-/* The set of bits of NCCL's algorithms that `only` may stand for; NULL: of all. */
+/* The set of bits of NCCL's algorithms that `only` allows; NULL: of all. */
 static unsigned nccl_algorithms(const dl_links *links, const dl_collective_config *config,
                                 const dl_collective_algorithm *only)
 {

@@ -2,8 +2,8 @@
  * only the first is simulated.
  *
  * The edges of all lines at one position in their order are a kind, one per line. The links of a
- * node fall into classes of links that the lines use alike. Each line's time and bytes are exactly
- * those of the first if
+ * node fall into classes of links that the lines use equally. Each line's time and bytes are
+ * exactly those of the first if
  *
  *     all links of a class have one capacity,
  *     the edges of a kind together cross each link of a class equally often, and

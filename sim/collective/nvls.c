@@ -289,7 +289,7 @@ static double pieces_ns(const node_trees *all, const piece_times *t, double swit
     return 2 * switch_ns + fmax(by_switch_ns, fmax(by_network_ns, by_link_ns));
 }
 
-/* Adds the flows of all stages at once, after the pieces' time beyond these. */
+/* Adds the concurrent flows of all stages, after the pieces' time beyond these. */
 static void trees_as_phase(dl_plan *plan, const dl_collective_config *config, const node_trees *all)
 {
     const double parts = 1 + 1.0 / all->per_node;
@@ -340,7 +340,7 @@ static void piece_over_tree(dl_plan *plan, const dl_tree *t, bool up, int start,
 }
 
 /* A piece goes up when all nodes have summed it, down when it is at all roots, and is broadcast
- * when it has reached all nodes: nodes are alike, so this delays nothing. */
+ * when it has reached all nodes: nodes are equal, so this delays nothing. */
 static void trees_as_chunks(dl_plan *plan, const dl_collective_config *config,
                             const node_trees *all)
 {
@@ -372,7 +372,7 @@ static void trees_as_chunks(dl_plan *plan, const dl_collective_config *config,
 }
 
 /* Folds the ranks of a node into the first one. A rank's routes: to the switch and back, and to the
- * same rank of another node and back. NULL if the ranks are not alike. */
+ * same rank of another node and back. NULL if the ranks differ. */
 static dl_fold *fold_ranks(const dl_plan *plan, const dl_collective_config *config, int per_node)
 {
     enum { KINDS = 4 };

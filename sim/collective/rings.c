@@ -411,7 +411,7 @@ static bool come_together(const edge *edges, const dl_rings *rings)
     return alike || rings->count == 1;
 }
 
-/* One flow per edge, after transfer `after` (-1 = at once) and before `join`. */
+/* One flow per edge, after transfer `after` (-1 = immediately) and before `join`. */
 static void rounds_as_phase(dl_plan *plan, const ring_rounds *all, int after, int join)
 {
     const int size = all->rings->size;

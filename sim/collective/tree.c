@@ -287,7 +287,7 @@ bool dl_allreduces_over_nodes(const dl_collective_config *config)
 }
 
 /* Folds the rings into the first one. A ring's routes: along its ranks of a node, and between its
- * first ranks of two nodes. NULL if the rings are not alike. */
+ * first ranks of two nodes. NULL if the rings differ. */
 static dl_fold *fold_rings(const dl_plan *plan, const dl_rings *rings)
 {
     const int n = rings->size, lines = rings->count, per_node = dl_ranks_per_node(rings->order, n);

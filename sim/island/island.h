@@ -189,7 +189,7 @@ void dl_islands_free(dl_islands *islands);
  * *lone: the crossings of two shards never share a link. */
 bool dl_island_shards_are_alike(const dl_islands_config *config, bool *lone);
 
-/* Whether the workers' steps are alike according to the machine and the shape: none is slower,
+/* Whether the workers' steps are equal according to the machine and the shape: none is slower,
  * waits for batches, or has different routes between its GPUs or shares a link of these. */
 bool dl_island_workers_are_alike(const dl_islands_config *config);
 

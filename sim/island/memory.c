@@ -245,7 +245,7 @@ static double after(const walk *w)
     return dl_gpu_content_bytes(&w->base) - (1 - w->gradient_part) * w->base.gradients + w->kept;
 }
 
-/* Passes repeat: this many micro-batches stand for any larger number. */
+/* Passes repeat: this many micro-batches represent any larger number. */
 static int enough(const dl_memory_rank *rank)
 {
     const dl_split *split = &rank->split;

@@ -153,7 +153,7 @@ static void fix_full(dl_network *network, const filling *f, double level)
     }
 }
 
-/* Whether the bundle is one class that is limited by a link of its own. */
+/* Whether the bundle is one class that is limited by a link that no other class uses. */
 static bool is_capped(const dl_flow_bundle *b)
 {
     return b->members == 1 && b->rate >= b->cap * (1 - RELATIVE_ROOM);

@@ -13,10 +13,10 @@
  *
  * Modelled of Linux (RFC 6298, 6675, 6937, 8985, 9438; net/ipv4/tcp_output.c, tcp_input.c,
  * tcp_timer.c, tcp.c, net/sched/sch_tbf.c): slow start from 10 packets, CUBIC in whole packets,
- * which does not grow in pauses; selective acknowledgements (at once after a pause, else for every
- * second packet or after 40 ms), with loss detection by order of sending; proportional rate
+ * which does not grow in pauses; selective acknowledgements (immediate after a pause, else for
+ * every second packet or after 40 ms), with loss detection by order of sending; proportional rate
  * reduction; tail loss probes; timeouts with back-off, by timers of ticks. A socket hands down at
- * most half of its window at once, and at most two of its bursts wait at the port; an incomplete
+ * most half of its window as a burst, and at most two of its bursts wait at the port; an incomplete
  * last message waits until some packet of the socket has left the port (tcp_should_autocork()). A
  * burst of up to queue_bytes, tc's bucket, is queued as a whole or not at all, and arrives as one.
  * A burst that the host's own port refuses shrinks the window, and a socket with nothing in flight

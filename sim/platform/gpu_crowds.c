@@ -21,7 +21,7 @@ typedef struct way {
     int own_at;      /* its position relative to the others: first or last */
 } way;
 
-/* Workers whose links are alike. */
+/* Workers whose copies cross equal links. */
 typedef struct kind {
     way ways[WAYS];
     int copies; /* index in gpus->copies */
@@ -56,7 +56,7 @@ static void note_users(dl_gpu_crowds *crowds)
     }
 }
 
-/* NULL if a worker's links may carry other traffic, or two of these copies at once. */
+/* NULL if a worker's links may carry other traffic, or two of these copies at a time. */
 dl_gpu_crowds *dl_gpu_crowds_new(dl_gpus *gpus)
 {
     const dl_gpus_config *config = &gpus->config;

@@ -64,7 +64,7 @@ typedef struct dl_input {
 void dl_input_init(dl_input *input, const dl_input_config *config);
 void dl_input_free(dl_input *input);
 
-/* Most batches being made at once, which is the most flows, and events beside those of flows. */
+/* Most batches made at a time: the largest number of flows, and of events beside those of flows. */
 int dl_input_most(const dl_input *input);
 
 /* The run starts: each worker will take `steps` batches. */

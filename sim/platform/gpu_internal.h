@@ -42,7 +42,7 @@ typedef struct dl_gpu_worker {
     int64_t unused[4];
 } dl_gpu_worker;
 
-/* A collective before each step, of all groups of workers at once. */
+/* A collective before each step, which all groups of workers run concurrently. */
 typedef struct dl_before {
     dl_collective *collectives; /* [group_count] */
     int group_count, group;     /* group: workers of each */
@@ -300,7 +300,7 @@ double dl_gpus_launched_ns(const dl_gpus *gpus, int worker, dl_place gpu);
 void dl_gpus_serve_itself(dl_gpus *gpus, int worker, dl_exchange_kind kind, double bytes,
                           dl_event_fn done);
 
-/* Number of a shard's threads, each serving a slice; a GPU serves everything at once. */
+/* Number of a shard's threads, each of which serves a slice; 1 on a GPU, which serves all. */
 int dl_gpus_serving_slices(const dl_gpus *gpus);
 
 /* A thread of the shard starts to serve `bytes`, and the shard's GPU stops; then done(gpus, index),

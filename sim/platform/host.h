@@ -95,7 +95,7 @@ void dl_host_free(dl_host *host);
 void dl_host_compute(dl_host *host, int thread, double work_ns);
 void dl_host_move(dl_host *host, int thread, dl_work work);
 
-/* Whether the thread's own done callback is running: it may be given work at once. */
+/* Whether the thread's done callback is running, which may give it new work immediately. */
 bool dl_host_is_ending(const dl_host *host, int thread);
 
 /* Drops the rest of the thread's work, if any: done is called as soon as it has its core (at this

@@ -45,8 +45,8 @@ typedef struct dl_platform {
     void (*start)(dl_team *team);
     /* The engine has handled all events of the run, or stopped; NULL: nothing to do. */
     void (*ended)(dl_team *team);
-    /* Forward and backward pass, with the optimizer's update if the worker updates at once; the
-     * update alone. */
+    /* Forward and backward pass, with the optimizer's update if the worker makes it in the step;
+     * the update alone. */
     void (*compute)(dl_team *team, int worker);
     void (*update)(dl_team *team, int worker);
     void (*exchange)(dl_team *team, int agent, dl_exchange exchange);

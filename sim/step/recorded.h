@@ -1,5 +1,5 @@
 /* A recorded training step of one GPU as a program (program.h): the file that dlcal replay --step
- * writes, a CSV table whose first column step_1 says what a row is.
+ * writes, a CSV table whose first column, step_1, has the kind of each row.
  *
  *   batch    value: samples of the step
  *   update   value: ns of the optimizer's update, after the end of all tasks; time between it and

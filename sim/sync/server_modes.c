@@ -9,7 +9,7 @@
  * last one needed triggers the server's update; then the worker pulls the current parameters.
  *
  * Synchronous: only gradients of the newest parameters count. When enough have arrived, one worker
- * triggers the server's update, the others' computations are aborted at once, and all pull and
+ * triggers the server's update, the others' computations are aborted immediately, and all pull and
  * start anew. Aborted or late gradients are dropped: they cost time and enter no update. */
 #include <math.h>
 
@@ -250,7 +250,7 @@ static void advance_ksync(dl_team *team, int worker)
 }
 
 /* K-batch-sync: as ksync, but a worker that has pushed a gradient computes the next one of the same
- * parameters at once; so a fast worker may push several. */
+ * parameters immediately; so a fast worker may push several. */
 static void advance_kbatchsync(dl_team *team, int worker)
 {
     advance_k(team, worker, false, false);

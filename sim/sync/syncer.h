@@ -4,8 +4,8 @@
  * the time of its merges is given.
  *
  * Scanning. Uploads are stored where all can read them (a shared file system, the syncer's memory);
- * the syncer looks for them every `scan_s`, or learns of each at once. One upload per learner is
- * stored: a newer one supersedes one that is not merged yet.
+ * the syncer looks for them every `scan_s`, or learns of each immediately. One upload per learner
+ * is stored: a newer one supersedes one that is not merged yet.
  *
  * Merging. An upload is eligible while it is based on a version at most `bound` older than the
  * newest one. As soon as the syncer sees `quorum` eligible uploads, the grace time starts; it
@@ -63,7 +63,7 @@ extern const char *const dl_grace_names[];
 typedef struct dl_syncer_config {
     int quorum;          /* 1 .. workers; larger values: workers */
     int quorum_max;      /* largest number of uploads per merge; 0: no limit */
-    double scan_s;       /* period of looking; 0: at once */
+    double scan_s;       /* period of looking; 0: immediately */
     double grace_s;      /* longest grace time */
     int adaptive;        /* of dl_grace_names */
     double weight_power; /* >= 0 */
