@@ -23,12 +23,16 @@ static dl_status write_advice(const dl_settings *set, const dl_advice *advice, d
             dl_scenario_save(set->save, advice->points[advice->best[0]].text, advice->path, err);
     }
     status = dl_outputs_end(status, err);
-    if (status != DL_OK || set->quiet) return status;
-    dl_advice_print(stdout, advice);
-    printf("%zu points in %s%s%s%s\n", advice->point_count, output, dl_settings_replaced(set),
-           set->save != NULL && advice->best_count > 0 ? ", the advised scenario in " : "",
-           set->save != NULL && advice->best_count > 0 ? set->save : "");
-    return DL_OK;
+    if (status != DL_OK) return status;
+    if (!set->quiet) {
+        const bool saved = set->save != NULL && advice->best_count > 0;
+        dl_advice_print(stdout, advice);
+        printf("%zu points in %s%s%s%s\n", advice->point_count, output, dl_settings_replaced(set),
+               saved ? ", the advised scenario in " : "", saved ? set->save : "");
+    }
+    if (advice->best_count > 0) return DL_OK;
+    return dl_error_set(err, DL_ERR_DATA, "--advise: none of %zu points is within the limits",
+                        advice->point_count);
 }
 
 /* Tokens of a sample, if all workloads have equally long ones; else 0. */

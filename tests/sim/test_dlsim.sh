@@ -64,6 +64,7 @@ grep -q '^# gain: cost=compute half=' explained.csv || { echo "FAIL: no gains in
 expect 0 "Advised: 2 workers, batch 32" good.ini --mode allreduce --advise -o advice.csv --save advised.ini
 [ "$(grep -c '^1,' advice.csv)" -eq 1 ] || { echo "FAIL: no rank 1 in the advice"; failures=$((failures + 1)); }
 expect 0 "samples/s" advised.ini -o advised.csv
+expect 1 "points is within the limits" good.ini --advise --for deadline --deadline 1e-6 --samples 1e9 -o advice.csv
 expect 2 "--budget needs the length of the training" good.ini --advise --budget 3
 expect 2 "--epochs needs --samples-per-epoch" good.ini --advise --epochs 3
 expect 2 "--max-batch needs --advise" good.ini --max-batch 3
