@@ -261,11 +261,11 @@ static void say_divided(char **fits, const dl_scenario *scenario, const divided 
     const bool says_schedule = point->stages > 1 && scenario->pipeline != NULL &&
                                scenario->pipeline->schedule != d->pipeline.schedule;
     const bool says_chunks = says_schedule && scenario->pipeline->chunks > 1;
-    char *text = dl_format("--layout %s%s%s%s%s (%s)", layout, samples != NULL ? samples : "",
-                           says_schedule ? " --set pipeline.schedule=" : "",
-                           says_schedule ? dl_schedule_names[d->pipeline.schedule] : "",
-                           says_chunks ? " --set pipeline.chunks=1" : "",
-                           DL_BYTES_TEXT(needs_bytes));
+    char *text =
+        dl_format("--layout %s%s%s%s%s (%s)", layout, samples != NULL ? samples : "",
+                  says_schedule ? " --set pipeline.schedule=" : "",
+                  says_schedule ? dl_schedule_names[d->pipeline.schedule] : "",
+                  says_chunks ? " --set pipeline.chunks=1" : "", DL_BYTES_TEXT(needs_bytes));
     dl_join(fits, ", ", text);
     free(text);
     free(samples);

@@ -559,7 +559,8 @@ static const struct {
     {"gpu_model", NULL,
      "nvidia-smi --query-gpu=clocks.sm during a run, over the boost clock; nvbandwidth, "
      "device to device; into the machine file"},
-    {"", NULL, "nccl-tests on these GPUs, then dlcal links LOG -o FILE, and dlsim with --costs FILE"},
+    {"", NULL,
+     "nccl-tests on these GPUs, then dlcal links LOG -o FILE, and dlsim with --costs FILE"},
 };
 
 static const char *how_to_measure_machine(const char *section, const dl_key *key)
