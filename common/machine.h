@@ -210,8 +210,7 @@ enum { DL_FABRIC_BY_NODES, DL_FABRIC_BY_SWITCHES }; /* rank_order */
 
 #define DL_FABRIC_DEPTH_MAX 32 /* of a tree of [netswitch]es */
 
-/* A [netswitch]. Its uplinks together carry uplink_ports * (rate of a node's port) +
- * uplink_fixed. */
+/* A [netswitch]. Its uplinks together carry uplink_ports * (a node port's rate) + uplink_fixed. */
 typedef struct dl_net_switch {
     char *name;
     int parent;                        /* -1 = it is the root */

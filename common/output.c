@@ -102,8 +102,8 @@ static FILE *standard_stream(const struct stat *target)
     return NULL;
 }
 
-/* Gives the new file the old one's owner, group and mode as far as possible: a user who may not
- * change the owner becomes it, and some file systems have no permissions. */
+/* Gives the new file the old one's owner, group and mode as far as possible: without the right to
+ * change the owner it stays the user's, and some file systems have no modes. */
 static void keep_permissions(int fd, const struct stat *old)
 {
     const bool kept =

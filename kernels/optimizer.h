@@ -28,7 +28,7 @@ typedef struct dl_optimizer dl_optimizer;
  * DL_ERR_RANGE. */
 dl_status dl_optimizer_create(dl_optimizer **optimizer, const dl_optimizer_config *config,
                               dl_precision precision, size_t count, dl_error *err) DL_MUST_CHECK;
-/* The same for vectors in a backend's memory; also DL_ERR_SYSTEM if its `wait` fails. */
+/* dl_optimizer_create for vectors in a backend's memory; also DL_ERR_SYSTEM if its `wait` fails. */
 dl_status dl_optimizer_create_on(dl_optimizer **optimizer, const dl_optimizer_config *config,
                                  const dl_backend *backend, size_t count,
                                  dl_error *err) DL_MUST_CHECK;

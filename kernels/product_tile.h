@@ -3,9 +3,9 @@
  *   NAME      of the function
  *   TARGET    its attribute: the features that the processor must have
  *   VECTOR    type of a register
- *   VECTORS   registers beside each other in a tile
+ *   VECTORS   registers in a row of a tile
  *   ROWS      rows of a tile, at most 6
- *   DOTS      rows of b that meet ROWS rows of a when both are stored by rows
+ *   DOTS      rows of b multiplied with ROWS rows of a if both are stored by rows
  * so that the sums (ROWS x VECTORS, or ROWS x DOTS), the vectors of b and one of a fit into the
  * registers. */
 #define PASTE(a, b) a##b

@@ -7,20 +7,19 @@
 #include <stdbool.h>
 
 /* From now on the first SIGINT or SIGTERM sets the returned flag, for dl_train_config.stop, and
- * says so on standard error; the second one, of either kind, acts as it did before the call. If
- * dl_interrupt_met is not called within limit_s >= 1 seconds of the first one, the process ends
- * with dl_interrupt_exit_code, so that a hanging thread cannot keep it alive: data already in files
- * stays. Uses SIGALRM for that. Ignored signals stay ignored. May be called again: then the flag is
- * cleared. */
+ * prints a message to standard error; a second one, of either kind, has its previous effect. If
+ * dl_interrupt_met is not called within limit_s >= 1 seconds of the first, SIGALRM ends the process
+ * with dl_interrupt_exit_code, so that a hanging thread cannot keep it alive; files keep their
+ * data. Ignored signals stay ignored. A further call clears the flag. */
 const atomic_bool *dl_interrupt_catch(unsigned limit_s);
 
 /* The requested stop is complete: the process is no longer forced to end. */
 void dl_interrupt_met(void);
 
-/* Time that training gives a step and an exchange to end, and a benchmark its current case. */
+/* Time limits for the end of training's step and exchange, and of a benchmark's current case. */
 enum { DL_INTERRUPT_LIMIT_S = 10, DL_INTERRUPT_BENCH_LIMIT_S = 60 };
 
-/* Whether a signal was caught since. */
+/* Whether a signal was caught since dl_interrupt_catch. */
 bool dl_interrupt_caught(void);
 
 /* The caught signal's name, "SIGINT" or "SIGTERM"; and the exit status of a command that it ended

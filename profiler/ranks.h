@@ -14,7 +14,7 @@ typedef struct dl_rank_options {
     double limit_s;
 } dl_rank_options;
 
-/* Ranks if a launcher has started them; 60 s. */
+/* Default: ranks if a launcher has started several processes; a limit of 60 s. */
 dl_rank_options dl_rank_options_default(void);
 
 #define DL_RANK_OPTION_COUNT 2
@@ -31,13 +31,13 @@ dl_launcher dl_ranks_launcher(const dl_rank_options *options);
 dl_status dl_ranks_check(const dl_rank_options *options, const dl_train_config *config,
                          dl_error *err) DL_MUST_CHECK;
 
-/* Joins the other ranks. *group stays NULL if there is only one. All must pass the same `settings`.
+/* Joins the other ranks, which must pass the same `settings`; *group stays NULL if there are none.
  * Errors as dl_rank_group_join. */
 dl_status dl_ranks_join(const dl_rank_options *options, const char *settings, dl_rank_group **group,
                         dl_error *err) DL_MUST_CHECK;
 
-/* Hands the ranks to a configuration, and chooses how workers wait if that is open: spinning if all
- * workers of this host have a core of their own. NULL is fine, here and below. */
+/* Sets the ranks of a configuration, and resolves the waiting mode `auto`: spinning if every worker
+ * on this host has its own core. The group may be NULL, here and below. */
 void dl_ranks_apply(dl_rank_group *group, dl_train_config *config);
 
 /* DL_ERR_DATA if a rank has other data than rank 0. */

@@ -1,9 +1,9 @@
 /* Records a training run: the observer of dl_train_run that writes the trace and keeps each step.
  *
- * Every worker has its own stream and its own list of steps, so that recording takes no lock; all
- * names are interned before the start, and the memory of the first steps is touched; for more it
- * grows, by doubling. The data kept of a step suffice for the statistics of a run, with or without
- * a trace. */
+ * Every worker has a separate stream and list of steps, so that recording takes no lock. Before the
+ * start all names are interned and the memory of the first steps is touched; lists grow by
+ * doubling. The steps kept in memory suffice for the statistics of a run, with or without a
+ * trace. */
 #ifndef DL_PROFILER_RECORDER_H
 #define DL_PROFILER_RECORDER_H
 
@@ -51,12 +51,12 @@ typedef struct dl_recorder {
 dl_status dl_recorder_open(dl_recorder *recorder, const dl_train_config *config, const char *path,
                            dl_error *err) DL_MUST_CHECK;
 
-/* The observer to hand to dl_train_run; valid while the recorder is. The caller may have it take
- * steps only. Where a recorder listens to NVTX (NVTX_INJECTION64_PATH), it marks the first worker's
+/* The observer to hand to dl_train_run; valid while the recorder is. The caller may restrict it to
+ * steps. If a tool records NVTX (NVTX_INJECTION64_PATH), the observer marks the first worker's
  * steps as ranges "step 0", "step 1", ... */
 dl_train_observer dl_recorder_observer(dl_recorder *recorder);
 
-/* Makes room for `count` steps of a worker, whose thread does not run or is the caller's. */
+/* Makes room for `count` steps of a worker; called by its thread or while that does not run. */
 void dl_recorder_reserve(dl_recorder_worker *worker, int64_t count);
 
 /* Completes and closes the trace, if there is one; the steps stay. DL_ERR_IO if records were lost.
@@ -66,8 +66,8 @@ dl_status dl_recorder_finish(dl_recorder *recorder, dl_error *err) DL_MUST_CHECK
 /* Releases everything (and finishes, ignoring errors). A zeroed recorder is fine. */
 void dl_recorder_free(dl_recorder *recorder);
 
-/* Takes over the fate of an async_average run's uploads. The last step of a merged upload gets its
- * staleness; the steps of a lost one count no samples. */
+/* Enters the results of an async_average run's uploads: the last step of a merged upload gets its
+ * staleness; the steps of a lost upload count no samples. */
 void dl_recorder_take_uploads(dl_recorder *recorder, const dl_train_config *config,
                               const dl_train_result *result);
 
@@ -80,20 +80,19 @@ int64_t dl_recorder_steps_done(const dl_recorder *recorder, int worker);
 /* Statistics of all workers' step times in ns. */
 dl_distribution dl_recorder_step_times(const dl_recorder *recorder);
 
-/* Mean over the workers that have steps of their mean step time, in ns. */
+/* Mean step time in ns: the mean over the workers that have steps of each one's mean. */
 double dl_recorder_mean_step_ns(const dl_recorder *recorder);
 
-/* Samples a second that all workers apply: the sum over the workers of their batch over their mean
- * step time. */
+/* Samples per second that all workers apply: the sum over the workers of batch / mean step time. */
 double dl_recorder_throughput_per_s(const dl_recorder *recorder);
 
-/* Statistics of the staleness of all applied gradients of one worker, of all workers if worker < 0.
- * The quantiles are values that occurred: the smallest that the fraction does not exceed. count is
- * 0 in synchronous modes. */
+/* Statistics of the staleness of the applied gradients of one worker, or of all if worker < 0. A
+ * quantile is the smallest value that at least that fraction of them does not exceed. count is 0 in
+ * synchronous modes. */
 dl_distribution dl_recorder_staleness(const dl_recorder *recorder, int worker);
 
-/* Shows the progress of a training run, from a thread that reads the recorder a few times a second.
- * Without a terminal there is no such thread, so only the training runs. */
+/* Shows the progress of a training run, by a thread that reads the recorder a few times a second,
+ * and that exists only if there is a terminal. */
 typedef struct dl_run_progress {
     const dl_recorder *recorder; /* borrowed until stop */
     dl_progress progress;

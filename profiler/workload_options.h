@@ -32,7 +32,7 @@ void dl_workload_options_table(dl_workload_options *options, dl_option *table);
  * precision. */
 dl_status dl_workload_options_check(const dl_workload_options *options, dl_error *err);
 
-/* Sets the fields of *config that the options stand for; they have passed the check. */
+/* Sets the fields of *config given by the options, which have passed the check. */
 void dl_workload_options_apply(const dl_workload_options *options, dl_train_config *config);
 
 /* Turns the result of a settings check into that of a command: impossible settings (DL_ERR_RANGE,
@@ -81,18 +81,18 @@ dl_status dl_slow_list_parse(const dl_text_list *list, int workers, double **fac
  * DL_ERR_USAGE for another text, DL_ERR_NAME for an unknown kind; the run checks the range. */
 dl_status dl_work_parse(const char *text, dl_train_work *work, dl_error *err) DL_MUST_CHECK;
 
-/* The choice that selects the set of this name again (dl_data_set's name). */
+/* The choice that selects the set with the name `set_name` (dl_data_set.name). */
 dl_data_choice dl_data_choice_of(const char *set_name);
 
 /* Reads or makes the set; the caller frees it with dl_data_set_free. `auto` takes the real set of
  * the model's shape unless its files cannot be read; damaged files are an error. A synthetic set
- * has as many images as the real set of that shape, or, where there is no reader for that
- * (ImageNet), 256, and 64 for the test. *note says which set was taken and why; free() it. */
+ * has as many images as the real set of that shape, or 256, and 64 for the test, if there is no
+ * reader for the real set (ImageNet). *note says which set was taken and why; free() it. */
 dl_status dl_data_source_open(const dl_data_source *source, dl_data_set *set, char **note,
                               dl_error *err) DL_MUST_CHECK;
 
-/* Options of `dlprof train` for its device, the processor or a GPU, and for where and how its
- * vectors meet. */
+/* Options of `dlprof train` for the device, processor or GPU, and for where and how vectors are
+ * exchanged. */
 
 /* Targets of the options. */
 typedef struct dl_device_options {
@@ -115,9 +115,8 @@ dl_device_options dl_device_options_default(void);
 /* Fills table[DL_DEVICE_OPTION_COUNT], whose targets lie in *options. */
 void dl_device_options_table(dl_device_options *options, dl_option *table);
 
-/* Sets the fields of *config that the options stand for, and loads the libraries for a GPU.
- * DL_ERR_USAGE for an invalid device; DL_ERR_UNSUPPORTED, naming the missing part, if there is
- * none. */
+/* Sets the fields of *config given by the options, and loads the libraries for a GPU. DL_ERR_USAGE
+ * for an invalid device; DL_ERR_UNSUPPORTED, naming the missing part, if there is no GPU. */
 dl_status dl_device_options_apply(const dl_device_options *options, dl_train_config *config,
                                   dl_error *err) DL_MUST_CHECK;
 
@@ -129,7 +128,7 @@ char *dl_device_text(const dl_train_config *config);
  * "fp16". */
 const char *dl_precision_text(const dl_train_config *config);
 
-/* Where the vectors of a run on a device meet: "cpu", "gpu:2", "allreduce"; free() it. */
+/* Where a run on a device exchanges vectors: "cpu", "gpu:2", "allreduce"; free() it. */
 char *dl_device_where_text(const dl_train_config *config);
 
 #endif

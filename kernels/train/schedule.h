@@ -10,7 +10,7 @@
 #include "common/status.h"
 
 typedef enum dl_schedule_kind {
-    DL_SCHEDULE_GRADIENT, /* part of update `update`, together with all others of that number */
+    DL_SCHEDULE_GRADIENT, /* part of update `update`, with all other gradients of that number */
     DL_SCHEDULE_LOCAL,    /* updates a worker's own parameters; with sites, the last one of a site's
                              step updates all of its workers with the mean */
     DL_SCHEDULE_AVERAGE,  /* average of all workers' parameters, or of fragment `fragment`, as they
@@ -20,7 +20,7 @@ typedef enum dl_schedule_kind {
     DL_SCHEDULE_MERGE,    /* the worker's upload is part of version `update`, as
                              DL_SCHEDULE_GRADIENT */
     DL_SCHEDULE_REPLACE,  /* the worker takes version `read` */
-    DL_SCHEDULE_REBASE,   /* the worker takes it, and adds its own change as above */
+    DL_SCHEDULE_REBASE,   /* the same, adding the worker's change as in an upload */
     DL_SCHEDULE_SEND,     /* stores the worker's parameters of `fragment` for an average */
     DL_SCHEDULE_RECEIVE   /* the worker merges the last average of `fragment` */
 } dl_schedule_kind;

@@ -14,14 +14,14 @@
  *   async      push gradient; under the server's lock: apply it, count the version, pull. Staleness
  *              of a gradient = updates applied between this worker's pull and the application.
  *   softsync   as async, but an update applies the mean of workers / n gradients (rounded down;
- *              Gupta, Zhang & Wang 2016), and the others stay at the server. With a bound, an
- *              update that would make a gradient staler waits for it, and workers that come
- *              meanwhile wait for the update. Gradients still waiting at the end of the run are in
- *              no update.
+ *              Gupta, Zhang & Wang 2016), which wait at the server until there are enough. An
+ *              update that would make a gradient staler than the bound waits for that gradient, and
+ *              workers that push meanwhile wait for the update. Gradients that still wait at the
+ *              end of the run are in no update.
  *   async_average
  *              every `interval` steps: upload the change since the last upload or the version
  *              taken, take a newer version if there is one (waiting at most merge.wait_s), go on.
- *              A syncer with a thread of its own merges uploads into new versions
+ *              A syncer in a separate thread merges uploads into new versions
  *              (kernels/train/merge.h); `outer` is then its optimizer. Staleness of an upload =
  *              versions made between the one that its worker had taken and the merge.
  *

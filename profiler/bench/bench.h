@@ -48,19 +48,19 @@ extern const char *const dl_bench_names[DL_BENCH_NAME_COUNT]; /* "copy", "averag
 
 typedef enum dl_bench_kind {
     DL_BENCH_WHOLE,
-    /* Only cases that depend on the machine's state (neighbours on the same processor, the distance
-     * of its cores): k steps side by side for k = 2, 4, ... up to workers_max and the cores (1 on a
-     * machine with one core), one run for each batch size, and pushes, pulls, averages and updates
-     * of the model's own size among all cores, with copies of vectors that another core's cache
-     * has. Many of these, taken between runs of training, are samples of the states that those runs
-     * met; costs by size take a whole benchmark. */
+    /* Only costs that vary with the machine's state (load by neighbours, placement on cores): k
+     * concurrent steps for k = 2, 4, ... up to workers_max and the number of cores (1 on a machine
+     * with one core), one run per batch size; and pushes, pulls, averages and updates of the real
+     * size on all cores, with copies of vectors that another core's cache holds. Many snapshots,
+     * taken between runs of training, sample the states during these runs; costs by size need a
+     * whole benchmark. */
     DL_BENCH_SNAPSHOT,
     DL_BENCH_HOST, /* no steps: the communication costs of a host whose workers are on `copier` */
-    /* Steps side by side, of copies that share the first GPU of train.device: 1, 2, 4, ... up to
-     * workers_max. They end their steps together, so that they share it for all of a step, whose
-     * time is that of its operations there: the host's part does not take from the others'. Copies
-     * that do not fit into the GPU's memory are left out and counted. Also passes of one copy,
-     * launched while the GPU is held up, so that it does not wait for the host. */
+    /* Concurrent steps of 1, 2, 4, ... up to workers_max copies that share the first GPU of
+     * train.device. The copies end their steps together, so that they share the GPU during the
+     * whole step; a step's time is that of its operations on the GPU, without the host's part.
+     * Cases that do not fit into the GPU's memory are left out and counted. Also passes of one
+     * copy, launched while the GPU is held up, so that it does not wait for the host. */
     DL_BENCH_GPU_STEPS
 } dl_bench_kind;
 
@@ -77,8 +77,8 @@ typedef struct dl_bench_config {
     double seconds;  /* for everything; each part takes its share, and runs at least once */
     bool quick;      /* exchange of at most DL_BENCH_QUICK_VECTORS vectors */
     dl_bench_kind kind;
-    /* HOST: the device that copies to and from the server's memory, which is page-locked, by a
-     * queue of train.first_device for each thread; NULL: threads copy. */
+    /* HOST: the type of device that copies to and from the server's page-locked memory, with a
+     * stream on train.first_device for each thread; NULL: the threads copy. */
     const dl_device_type *copier;
 } dl_bench_config;
 
@@ -113,8 +113,8 @@ void dl_bench_print_gaps(const dl_bench *bench, FILE *out);
 /* Runs the parts of config->kind in turn, until config->train.stop is set. */
 dl_status dl_bench_run(dl_bench *bench, const dl_bench_config *config, dl_error *err) DL_MUST_CHECK;
 
-/* Prints rates of a summary's averages and messages beside that of its triad (GPU: "gpu_copy") with
- * as many threads (on the same GPU); prints nothing if there is none. */
+/* Prints the rates of a summary's averages and messages beside that of the triad with as many
+ * threads (GPU: of "gpu_copy" on the same GPU), or nothing if there are none. */
 void dl_bench_memory_print(const dl_summary *summary, FILE *out);
 
 #endif

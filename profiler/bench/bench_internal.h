@@ -44,14 +44,13 @@ const uint32_t *dl_bench_order_next(dl_bench_order *order);
 /* Costs of exchanging n vectors: copies, averages and server updates of many rounds
  * (bench_exchange.c).
  *
- * The real size with n = t vectors on t = 1, 2, 4, ... and all cores; six other sizes with n = 1,
- * 2, 4, 8, 16 vectors on t = min(n, cores) threads. Each with averages by one and by all t threads,
- * parameter-server updates of n gradients, and, for n = t, asynchronous updates of one gradient by
- * the threads in turn. Pushes and pulls are recorded for n = t, so that each thread copies one
- * vector, with `threads` = the number of concurrent copies (with config->copier, which copies by
- * itself, from its launch to the end of the wait for it). A case runs several rounds in a row, the
- * first of them unrecorded, so that the server's memory is as the round before left it, as in
- * training. */
+ * Cases: the real size with n = t vectors on t = 1, 2, 4, ... and all cores; six other sizes with n
+ * = 1, 2, 4, 8, 16 vectors on t = min(n, cores) threads. Each case has averages by one and by all t
+ * threads, parameter-server updates of n gradients and, for n = t, asynchronous updates of one
+ * gradient by the threads in turn. Pushes and pulls are recorded for n = t, when each thread copies
+ * one vector; `threads` is the number of concurrent copies. Copies by config->copier are timed from
+ * launch to the end of the wait. A case runs several consecutive rounds, the first unrecorded, so
+ * that, as in training, the server's memory is as the previous round left it. */
 
 /* Repeats all cases until budget_ns is used, at least twice. */
 dl_status dl_bench_exchange(dl_bench *bench, const dl_bench_config *config, int64_t budget_ns,
@@ -71,16 +70,16 @@ dl_status dl_bench_sync(dl_bench *bench, const dl_bench_config *config, int64_t 
 dl_status dl_bench_pass(dl_bench *bench, const dl_bench_config *config, int64_t budget_ns,
                         dl_error *err) DL_MUST_CHECK;
 
-/* Fraction of the memory's bandwidth that averaging and quantising reach: on vectors far larger
- * than the caches, beside the triad of McCalpin's STREAM in the same run, on 1, 2, 4, ... and all
+/* Fraction of the memory bandwidth that averaging and quantising reach on vectors far larger than
+ * the caches, compared with the triad of McCalpin's STREAM in the same run, on 1, 2, 4, ... and all
  * cores.
  *
- * The threads share a vector of `bytes`; each works on a piece that it wrote first, so that it lies
- * in its own NUMA node's memory; for "average_far" it lies with another thread, on a machine with
- * several nodes with the farthest one. Names and fields: trace/record.h.
+ * The threads share a vector of `bytes`; each works on a piece that it was the first to write, so
+ * that the piece is in its NUMA node; for "average_far" the piece is another thread's, on the
+ * farthest of several nodes. Names and fields: trace/record.h.
  *
- * Only bytes that the arithmetic reads and writes count: 3 a number's bytes of the triad, n + 1 of
- * an average. Lines that are read before they are written come on top, in both. */
+ * Rates count only bytes that the arithmetic reads and writes: 3 times a number's size in the
+ * triad, n + 1 times in an average. Reading lines before writing them is not counted in either. */
 
 /* Repeats all cases in random order until budget_ns is used, at least five times, or, where that
  * would take more than four times as long, twice. */

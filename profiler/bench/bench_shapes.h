@@ -1,11 +1,11 @@
 /* Times of matrix products by shape, and of kernels that only move data, on all of the cores or on
  * a GPU, for dlcal shapes.
  *
- * Measured are ten spread shapes, four of them with a dimension that is small, and those of a
- * network, each in the three passes of a layer apart, with operands of normal random numbers;
- * products of zeros take less power on GPUs. Every round takes all cases in a new order: the change
- * of the spread shapes from the first round to the last one is the machine's drift. Names and
- * fields of the records: trace/record.h. */
+ * Measures ten shapes spread over the range of sizes, four of them with a small dimension, and the
+ * shapes of a network, separately in the three passes of a layer. Operands are normal random
+ * numbers, since on GPUs products of zeros take less power. Every round takes all cases in a new
+ * order: the change of the spread shapes from the first round to the last one is the machine's
+ * drift. Names and fields of the records: trace/record.h. */
 #ifndef DL_PROFILER_BENCH_SHAPES_H
 #define DL_PROFILER_BENCH_SHAPES_H
 
@@ -29,7 +29,7 @@ typedef struct dl_bench_shapes_config {
     const atomic_bool *stop; /* NULL: runs to its end */
 } dl_bench_shapes_config;
 
-/* The spread shape `index`: GPUs have four times as many rows, inputs and outputs as cores. */
+/* The spread shape `index`; rows, inputs and outputs are four times larger for GPUs. */
 dl_step_product dl_bench_spread_shape(int index, bool gpu, bool quick);
 
 /* Appends the samples to `writer`. DL_ERR_RANGE if a product's matrices exceed what the library can

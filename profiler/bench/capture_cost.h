@@ -43,8 +43,8 @@ dl_status dl_capture_cost_measure(const char *library, const char *folder,
  * child processes, bare and with the injected library under each preset, in alternating order. The
  * bare time of the same repetition is subtracted.
  *
- * An empty kernel is the dearest case: with a longer one, the same cost hides behind earlier work
- * if the host is ahead of the device. */
+ * An empty kernel is the worst case: with longer kernels earlier work hides the same cost if the
+ * host is ahead of the device. */
 typedef enum dl_launch_variant {
     DL_LAUNCH_BARE,
     DL_LAUNCH_NVTX, /* the library is loaded, but CUPTI is not used */

@@ -43,9 +43,9 @@ char *dl_overhead_file_default(void);
 /* Sets *text to the value of a recorded trace's meta key "capture_cost" under `preset`
  * (dl_capture_preset): the file's figures, or "unknown (why)". free() it.
  *
- * A `given` file that is no trace of kind overhead with such a key is an error: DL_ERR_DATA, or
- * that of dl_trace_read. The default file is used only if it was measured on this host; any problem
- * with it makes the cost unknown. */
+ * DL_ERR_DATA, or the error of dl_trace_read, if the `given` file is no trace of kind overhead with
+ * such a key. The default file is used only if it was measured on this host; any problem with it
+ * makes the cost unknown. */
 dl_status dl_overhead_file_cost(const char *given, int preset, char **text,
                                 dl_error *err) DL_MUST_CHECK;
 

@@ -1,7 +1,7 @@
-/* CUPTI's functions, looked up in a libcupti at run time: the program's own if it has loaded one,
- * so that there is only one in the process. The library is never linked, so that the injected
- * library also loads without it, and works with CUPTI 12 as well as 13. The needed functions of the
- * driver are looked up in the same way. */
+/* CUPTI's functions, looked up at run time in a libcupti: the one that the program has loaded, if
+ * any, so that the process has only one. The library is never linked, so that the injected library
+ * also loads without it, and works with CUPTI 12 as well as 13. The needed functions of the driver
+ * are looked up in the same way. */
 #ifndef DL_PROFILER_INJECT_CUPTI_API_H
 #define DL_PROFILER_INJECT_CUPTI_API_H
 
@@ -10,10 +10,10 @@
 
 #include "common/status.h"
 
-/* cuptiGetVersion of CUDA 11.6, 12.8, 12.9 and 13.0 (CUPTI's cupti_version.h). Records before 11.6
- * have another layout; events have an identity of their own from 12.8 on; until 12.9 CUPTI might
- * crash when a buffer was refused, and a device's name is CUPTI's, never to be changed; from 13.0
- * on the reader must free that name and the data of overhead records. */
+/* Results of cuptiGetVersion in CUDA 11.6, 12.8, 12.9, 13.0 (CUPTI's cupti_version.h). Before 11.6
+ * records have another layout; since 12.8 events have unique ids; before 12.9 CUPTI may crash when
+ * a buffer is refused; before 13.0 CUPTI owns a device's name, since 13.0 the reader must free the
+ * name and the data of overhead records. */
 #define DL_CUPTI_11_6 17
 #define DL_CUPTI_12_8 26
 #define DL_CUPTI_12_9 27
@@ -71,10 +71,10 @@ typedef struct dl_cuda_api {
 /* Finds the driver that the process has loaded; loads none itself. */
 dl_cuda_api dl_cuda_api_find(void);
 
-/* Loads the library `path`, or for "" the first of these: the one that the process has loaded; the
- * one for the driver's version (13000 = CUDA 13.0; 0 = unknown) on the search path or in the
- * toolkit; the other one. It stays loaded. DL_ERR_UNSUPPORTED if there is none, if it lacks a
- * needed function, or if it is older than CUDA 11.6's. */
+/* Loads the library `path`, or for "" the first found of these: the libcupti that the process has
+ * loaded; that for the driver's version (13000 = CUDA 13.0; 0 = unknown) on the search path or in
+ * the toolkit; that for the other major version. It stays loaded. DL_ERR_UNSUPPORTED if there is
+ * none, if it lacks a needed function, or if it is older than CUDA 11.6's. */
 dl_status dl_cupti_api_load(dl_cupti_api *api, const char *path, int driver_version,
                             dl_error *err) DL_MUST_CHECK;
 

@@ -50,7 +50,7 @@ size_t dl_buffer_pool_peak_bytes(dl_buffer_pool *pool);
 void dl_buffer_pool_free(dl_buffer_pool *pool);
 
 /* Detects when another profiler in the process takes CUPTI over: up to CUDA 13.2 the last one to
- * set its clock or its buffers has them, subscribed or not (PyTorch's profiler does both). */
+ * set its clock or buffers gets them, subscribed or not (PyTorch's profiler sets both). */
 
 /* Zero it before the first check. */
 typedef struct dl_preemption {
@@ -66,8 +66,8 @@ typedef struct dl_preemption {
 void dl_preemption_check(dl_preemption *preemption, const dl_cupti_api *api, unsigned calls,
                          uint64_t records);
 
-/* The same when the program ends and CUPTI has delivered everything: no records can come later, so
- * even a short program's silence counts. */
+/* The last check, when the program ends and CUPTI has delivered everything: no records can follow,
+ * so that missing ones count even in a short program. */
 void dl_preemption_end(dl_preemption *preemption, unsigned calls, uint64_t records);
 
 #endif

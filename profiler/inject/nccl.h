@@ -60,9 +60,9 @@ void dl_nccl_begin(dl_activity *range, uint32_t function, const dl_nccl_values *
 void dl_nccl_end(const dl_activity *range, uint32_t function, const dl_nccl_values *values,
                  int64_t end_ns);
 
-/* The NCCL profiler plugin: tables that NCCL looks up by name in the file that NCCL_PROFILER_PLUGIN
- * names, the newest one that both know. It is the only source of the algorithm and the protocol
- * that NCCL chose: the names of its kernels do not show them.
+/* The NCCL profiler plugin: one table per version of the interface; NCCL looks them up by name in
+ * the file NCCL_PROFILER_PLUGIN and uses the newest that it supports. The plugin is the only source
+ * of the algorithm and protocol that NCCL chose, which the names of its kernels do not show.
  *
  *   communicator made      COMM, unless NVTX has reported it already
  *   work handed to a kernel   MARK with the text "AllReduce RING LL128 8 channels", detail

@@ -1,6 +1,5 @@
-/* Information of NVIDIA's driver on the GPUs of this machine, through its management library
- * (NVML), which is opened at run time and never linked: names, memory, clocks, NVLinks, which GPUs
- * copy to each other.
+/* Information on this machine's GPUs from NVIDIA's management library (NVML), which is loaded at
+ * run time and never linked: names, memory, clocks, NVLinks, peer access between GPUs.
  *
  * Types and values are those of nvml.h (12.9), limited to those used here; NVML keeps the layout of
  * structs whose functions carry a version (_v2, _v3). */

@@ -54,9 +54,9 @@ void dl_run_traces_free(dl_run_traces *traces);
 /* Whether `folder` holds a trace or log by its name; false if it cannot be read. */
 bool dl_run_traces_any(const char *folder);
 
-/* Prints one line per process, with anything incomplete, missing or logged; several processes'
- * devices beside one another; and details of the first process that used a device (else the first
- * with activities): the others' would be as long again. */
+/* Prints one line per process, with anything incomplete, missing or logged; a comparison of the
+ * devices of several processes; and details of only the first process that used a device (else the
+ * first with activities), as those of each are long. */
 void dl_run_traces_print(const dl_run_traces *traces, FILE *out);
 
 /* Prints only the lines of processes whose trace is incomplete, unreadable or has lost something,
