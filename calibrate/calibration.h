@@ -1,4 +1,4 @@
-/* A whole calibration: traces in, costs and the quality of every fit out. */
+/* A calibration: reads traces, fits the costs, and describes the quality of every fit. */
 #ifndef DL_CALIBRATE_CALIBRATION_H
 #define DL_CALIBRATE_CALIBRATION_H
 
@@ -20,7 +20,7 @@
  * together, as their time over that of their lines at each batch size ([linearity], with three
  * batch sizes or more). Differences of this factor between operations are not modelled. */
 
-/* Observed and fitted time of an operation, or of all together, at one batch size. */
+/* Observed and fitted time of one operation, or of all operations together, at one batch size. */
 typedef struct dl_op_point {
     int64_t batch;
     double observed_ns; /* mean over the runs at this batch size, of their location estimates */
@@ -61,7 +61,7 @@ void dl_operations_free(dl_operations *operations);
 
 /* Costs of moving, averaging and waiting on this machine, from bench traces.
  *
- *   copy             latency + bytes / bandwidth                  one thread at once
+ *   copy             latency + bytes / bandwidth                  one thread at a time
  *   average, update  latency + bytes (vectors / read + 1 / write)     one thread
  *   barrier, lock    median of the samples with 2 .. cores threads
  *   wakeup           median of wake-ups on another core (2 threads)
@@ -75,10 +75,10 @@ void dl_operations_free(dl_operations *operations);
  *
  *   distance = ratio^2 (1 + |log2(vectors / usual)|)
  *
- * where ratio >= 1 is that of its bytes to the model's parameters, and the usual vectors are 2 for
- * averages, 1 for updates (asynchronous modes apply one gradient at a time). So another cache
- * regime far away does not bend the line where it is used. Where a size or a number of vectors does
- * not vary, latency is assumed 0 or read = write, with a note. */
+ * where ratio >= 1 is that of its bytes to the model's parameters or the inverse, and the usual
+ * vectors are 2 for averages, 1 for updates (asynchronous modes apply one gradient at a time). So a
+ * different cache regime at distant sizes does not bend the line where it is used. If the size or
+ * the number of vectors does not vary, latency is assumed 0 or read = write, with a note. */
 
 #define DL_COMM_VECTORS_AVERAGE 2
 #define DL_COMM_VECTORS_UPDATE 1
@@ -121,14 +121,14 @@ void dl_comm_fit_free(dl_comm_fit *fit);
 
 /* Launch time where a GPU waits for launches.
  *
- * Training times an operation from the end of the previous one to its own end, so that where the
- * host launches more slowly than the GPU computes, an operation is as long as its launch. dlprof
- * bench times passes without such gaps ("pass"). Where one takes over 5 % less than in training,
+ * Training times an operation from the end of the previous one to its own end, so if the host
+ * launches more slowly than the GPU computes, an operation is as long as its launch. dlprof bench
+ * times passes without such gaps ("pass"). If a pass takes over 5 % less than in training,
  * launching a step takes longer than the sum of its single launches, and no longer than the
- * shortest pass of all trained batch sizes: that is [dispatch] per_worker_ns, which runs beside the
- * operations. These and [sharing] stay as measured, with their gaps: gaps lie between short
- * operations, and time lost there is not regained while the GPU works on long ones. A note says so,
- * or that there are no gaps. Without such samples nothing changes. */
+ * shortest pass of all trained batch sizes, which becomes [dispatch] per_worker_ns and runs beside
+ * the operations. Operations and [sharing] stay as measured, with their gaps: gaps lie between
+ * short operations, and the GPU does not regain the lost time during long ones. A note reports the
+ * gaps, or that there are none. Without "pass" samples nothing changes. */
 dl_status dl_launch_gaps_fit(const dl_dataset *dataset, dl_costs *costs, dl_notes *notes,
                              dl_error *err) DL_MUST_CHECK;
 
@@ -138,22 +138,22 @@ dl_status dl_launch_gaps_fit(const dl_dataset *dataset, dl_costs *costs, dl_note
  * Data written by one core and read by another cost several times more while the two are far apart,
  * and a host may move threads every few seconds. A robust line through all runs shows the usual
  * state; these factors keep the others. They use samples of the model's size by one thread: copies,
- * averages of DL_COMM_VECTORS_AVERAGE vectors, updates by DL_COMM_VECTORS_UPDATE; of each case the
- * mean without the least and greatest tenth of them (preemptions), then the mean over cases.
+ * averages of DL_COMM_VECTORS_AVERAGE vectors, updates by DL_COMM_VECTORS_UPDATE. A factor is the
+ * mean over cases of each case's mean without its least and greatest tenth (preemptions).
  *
- * Where traces have copies of vectors in another core's cache ("shared_write", "shared_read"), the
- * extra time of these, and of averages of two vectors over one beyond the cost of a third vector,
- * becomes costs->shared: means over the traces, and a factor for each. The averages' line then
- * excludes it. */
+ * If traces have copies of vectors in another core's cache ("shared_write", "shared_read"), the
+ * extra time of such copies, and of averages of two vectors over 1.5 times that of one, becomes
+ * costs->shared: means over the traces, and a factor for each trace. The line of averages then
+ * excludes this time. */
 
 /* Fills costs->exchange_runs from the bench traces and the fitted lines `comm`. Where a trace lacks
  * such samples of a kind, its factor is 1; with fewer than two bench traces nothing is filled in.
  */
 void dl_exchange_runs_fit(const dl_dataset *dataset, const dl_comm_fit *comm, dl_costs *costs);
 
-/* The most traffic of this machine's memory: bytes read and written a second by all cores together.
- * It is the highest total of k >= 2 threads in the bench, at the size nearest to the model's
- * parameters (2 bytes per byte copied, vectors + 1 averaged).
+/* Peak memory traffic of this machine: bytes read and written per second by all cores together, the
+ * highest total of k >= 2 threads in the bench at the size nearest to the model's parameters (2
+ * bytes per byte copied, vectors + 1 per byte averaged).
  *
  * Where k threads moved about k times as much as one, the limit was not reached: the value is then
  * a lower bound with origin "assumed" and a note. */
@@ -179,15 +179,15 @@ void dl_memory_fit_total(const dl_comm_fit *comm, dl_memory_fit *fit, dl_costs *
                          dl_notes *notes);
 void dl_memory_fit_free(dl_memory_fit *fit);
 
-/* Cost of sharing the machine: a step's time with k copies at once, over its time alone per turn on
- * a core, time(k) / (time(1) max(1, k / cores)). For copies that share a GPU the same with one GPU
- * in place of the cores and a step's time there: 1 where kernels take turns, 1 / k where copies do
- * not disturb one another.
+/* Cost of sharing the machine: a step's time with k concurrent copies, relative to its time alone
+ * and its share of a core: time(k) / (time(1) max(1, k / cores)). For copies that share a GPU, one
+ * GPU replaces the cores, and the times are those of a step on the GPU: 1 if kernels take turns,
+ * 1 / k if copies do not disturb one another.
  *
- * The bench runs all k in every round, so times are compared within a round, at equal machine
- * speed. As long as every copy has its core, a run's time is its robust location estimate; beyond
- * that copies take turns, most steps of a short-stepped model see no turn at all, and only the mean
- * (then for both k and 1) gives a step's time. */
+ * The bench runs every k in every round, so times are compared within a round, at equal machine
+ * speed. If every copy has a core, a run's time is its robust location estimate. With more copies
+ * than cores, copies take turns; most short steps then are not interrupted, and only the mean
+ * (for both k copies and 1) gives a step's time. */
 
 /* One k and batch size. */
 typedef struct dl_contention_point {
@@ -213,11 +213,11 @@ typedef struct dl_copies_run {
  * copy's step count restarts. free() it; the samples are borrowed from `bench`. */
 dl_copies_run *dl_contention_runs(const dl_bench_trace *bench, size_t *count);
 
-/* Fills costs->sharing from the bench traces: batch sizes are combined, weighted by their errors
- * and their further scatter. They are compared with the bench's single copy in the same round; on a
- * GPU with training, at trained batch sizes. Does nothing without "step" samples. `fit` must be
- * zeroed; release it with dl_contention_fit_free. DL_ERR_DATA: k copies were measured, but never a
- * single one. */
+/* Fills costs->sharing from the bench traces, combining batch sizes by their errors and their
+ * further scatter. The reference is the bench's single copy in the same round; on a GPU it is
+ * training, at trained batch sizes. Does nothing without "step" samples. `fit` must be zeroed;
+ * release it with dl_contention_fit_free. DL_ERR_DATA: k copies were measured, but never a single
+ * one. */
 dl_status dl_contention_fit_factors(const dl_dataset *dataset, dl_contention_fit *fit,
                                     dl_costs *costs, dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 void dl_contention_fit_free(dl_contention_fit *fit);
@@ -262,9 +262,9 @@ void dl_step_noise_fit_factors(const dl_dataset *dataset, dl_costs *costs, dl_st
                                dl_notes *notes);
 void dl_step_noise_free(dl_step_noise *fit);
 
-/* Makes costs->work_steps from the drawn sample counts of steps, if any, and a note: their times by
- * the fitted lines, so that disturbances of those steps do not count. costs->ops and linearity must
- * be fitted, as far as there are data for them. */
+/* Sets costs->work_steps, if steps drew their sample counts, to the times of these counts by the
+ * fitted lines, which disturbances of those steps do not affect; adds a note. costs->ops and
+ * linearity must be fitted, as far as there are data for them. */
 void dl_work_fit(const dl_dataset *dataset, dl_costs *costs, dl_notes *notes);
 
 /* Owns everything; zero before use, release with dl_calibration_free. */

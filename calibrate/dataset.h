@@ -1,6 +1,7 @@
-/* The input of a calibration: `train` traces of one worker and `bench` traces, all of one workload
- * on one device, the cost of recording there (`overhead`, of any workload), and the traces that
- * dlprof run recorded of the training processes meanwhile (`run`), reduced to the data of the fits.
+/* The input of a calibration, reduced to the data of the fits: `train` traces of one worker and
+ * `bench` traces, all of one workload on one device; `overhead` traces with the cost of recording
+ * on that device, of any workload; and `run` traces, in which dlprof run recorded the training
+ * processes.
  *
  * A step's time is its duration without exchange (copies, averages, waiting) and without time lost
  * on purpose. Its time outside operations is the host's own, operation "dispatch", so that the
@@ -18,7 +19,7 @@
 #include "trace/dlt/dlt.h"
 #include "trace/record.h"
 
-/* Data of training traces on a GPU beside the times of operations: the use of GPU memory, and the
+/* Data of training traces on a GPU other than times of operations: the use of GPU memory, and the
  * bytes copied to it per sample.
  *
  *   activation_bytes_per_sample  of the model, from the trace's meta key activation_bytes
@@ -155,30 +156,30 @@ dl_status dl_step_run_add(dl_dataset *dataset, const dl_trace *trace, dl_notes *
 
 /* The time that recording adds to the steps of train traces, and its subtraction.
  *
- * dlprof bench overhead measures it in pairs of runs with and without a trace: ns per record. A
- * step with k written records is k times that too long. It is subtracted from the step's dispatch,
- * where records are written; any excess over dispatch is subtracted from the operations in
- * proportion to their time.
+ * dlprof bench overhead measures the time per record in pairs of runs with and without a trace. A
+ * step with k written records is k times this too long. The excess is subtracted from the step's
+ * dispatch, in which records are written; a remainder beyond dispatch is subtracted from the
+ * operations in proportion to their time.
  *
- * A training process recorded by dlprof run meanwhile was delayed at each launch. */
+ * If dlprof run recorded the training process too, it delayed each launch. */
 
-/* Takes the numbers of a trace of kind overhead. DL_ERR_PARSE: not numbers; DL_ERR_DATA: they are
- * missing, of another device than the data set's, or already present. */
+/* Takes the time per record from a trace of kind overhead. DL_ERR_PARSE: a value is not a number;
+ * DL_ERR_DATA: it is missing, of another device than the data set's, or already present. */
 dl_status dl_recording_cost_take(dl_dataset *dataset, const dl_trace *trace,
                                  dl_error *err) DL_MUST_CHECK;
 
 /* "host:pid" of the process that made the trace, or NULL if unknown. free() it. */
 char *dl_recording_process(const dl_trace *trace);
 
-/* Takes from a trace of kind run what recording cost a step of the process that it names: its
+/* Takes from a trace of kind run the cost of recording for a step of its process: the trace's
  * figures (trace/activity/capture_cost.h) times the launches of a step; without figures or steps,
  * the reason why the cost is unknown. DL_ERR_DATA if the trace names no process. */
 dl_status dl_recording_cost_take_run(dl_dataset *dataset, const dl_trace *trace,
                                      dl_error *err) DL_MUST_CHECK;
 
-/* Subtracts the costs from all steps of all runs, once all traces are in; does nothing where a cost
- * is unknown or its interval contains 0. Notes say what was done, and name runs recorded by dlprof
- * run at an unknown cost.
+/* Subtracts the recording costs from all steps of all runs, once all traces are added; skips a cost
+ * that is unknown or whose interval contains 0. Notes report the subtraction, and name runs that
+ * dlprof run recorded at an unknown cost.
  *
  * Recording CUDA's calls delays the thread that launches: its cost is subtracted from dispatch
  * only, and at most down to 0, since the device works meanwhile. */

@@ -3,17 +3,18 @@
  *
  * Letters: n data points, p parameters.
  *
- * A timing has a long upper tail (preemption) and drifts. So a sample is not described by its mean:
+ * Timings have a long upper tail (preemption) and drift, so the mean alone does not describe a
+ * sample:
  *
- *   location   the sample, in the order of time, is cut into at most DL_FIT_BLOCKS blocks; each
- *              block gives its midmean (mean of the middle half); these are combined by a bisquare
- *              M-estimator. Blocks make the standard error right where neighbours are correlated
+ *   location   the sample, in the order of time, is cut into at most DL_FIT_BLOCKS blocks; a
+ *              bisquare M-estimator combines the blocks' midmeans (means of the middle half).
+ *              Blocks make the standard error correct if neighbouring values are correlated
  *   median     with a standard error from the order statistics around it, for tiny samples of odd
  *              shape (latencies)
  *   mean       where every part of the distribution counts (threads that share a core)
  *
- * A robust location estimate ignores the tail and so the mean, which must be kept separately: in
- * the noise factors of a cost file. */
+ * A robust location estimate ignores the tail, so the mean is kept separately, in the noise factors
+ * of a cost file. */
 #ifndef DL_CALIBRATE_FIT_H
 #define DL_CALIBRATE_FIT_H
 
@@ -26,7 +27,7 @@
 #define DL_FIT_BLOCKS 32 /* most blocks of a sample */
 #define DL_FIT_TERMS_MAX 3
 
-/* Standard error that any time read from a clock of whole ns has: 1 / sqrt(12). */
+/* Standard error, in ns, of any time read from a clock of whole ns: 1 / sqrt(12). */
 #define DL_FIT_CLOCK_ERROR_NS 0.2886751345948129
 
 /* A number with its standard error, in the unit of the number. */
@@ -79,8 +80,8 @@ typedef struct dl_fit_line {
     double tau;
 } dl_fit_line;
 
-/* Fits a constant to y[n], n >= 1, with these standard errors and scales: the same as with a single
- * term of 1. */
+/* Fits a constant to y[n], n >= 1, with these standard errors and scales, as dl_fit_solve does with
+ * a single term of 1. */
 dl_status dl_fit_constant(const double *y, const double *error, const double *scale, size_t n,
                           dl_estimate *constant, dl_error *err) DL_MUST_CHECK;
 

@@ -7,15 +7,15 @@
 #include "sim/costs/costs.h"
 #include "trace/print.h"
 
-/* Cost files written by dlcal: their first lines have the origin of the values, and all notes. */
+/* Cost files of dlcal begin with comment lines: the origin of the values, and all notes. */
 
 /* The current time in UTC, as "2026-01-31T12:00:00Z". */
 #define DL_DATE_BYTES 32
 
 const char *dl_date_text(char text[DL_DATE_BYTES]);
 
-/* dl_costs_write with the lines of `from` (program, date, inputs) and then `notes` as the
- * comment. */
+/* Writes the cost file (dl_costs_write), whose comment is the lines of `from` (program, date,
+ * inputs), then `notes`. */
 dl_status dl_cost_file_write(const dl_costs *costs, const char *path, const dl_notes *from,
                              const dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 

@@ -1,12 +1,12 @@
-/* Kernels of a device from a trace of dlprof bench shapes: the three numbers of the products of each
- * pass, and those of kernels that move data, for a machine file's [kernels].
+/* Fits a machine file's [kernels] to a trace of dlprof bench shapes: three numbers for the products
+ * of each pass, and those of kernels that move data.
  *
  *   time = fixed + (bytes of weights) / rate + max(flop / flop rate, (other bytes) / rate)
  *
- * as dlsim prices a product (sim/workloads/roofline.h). They are fitted to the medians of the
- * spread shapes by the least squares of log(fitted / measured). A number's relative standard error
- * is the jackknife's, from fits without one shape each. The products of the network that was asked
- * for are left out of the fit, and judge it. */
+ * as dlsim prices a product (sim/workloads/roofline.h). The numbers minimize the squares of
+ * log(fitted / measured) over the medians of the spread shapes. Their relative standard errors are
+ * those of the jackknife, from fits without one shape each. The products of the trace's network are
+ * not fitted; they test the fit. */
 #ifndef DL_CALIBRATE_SHAPES_H
 #define DL_CALIBRATE_SHAPES_H
 

@@ -1,5 +1,5 @@
-/* The traces of a command line, for the sub-commands that replay them: files of all readers, their
- * processes that used a device, a common clock. */
+/* The traces of a command line for the sub-commands that replay them: reads files of all readers,
+ * selects the processes that used a device, and puts them on a common clock. */
 #ifndef DL_CALIBRATE_TRACE_INPUTS_H
 #define DL_CALIBRATE_TRACE_INPUTS_H
 

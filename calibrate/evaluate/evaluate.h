@@ -1,5 +1,5 @@
-/* Predictions of a measured table by models simpler than the simulator, to compare its errors with
- * theirs. All give the step time of a row with n workers on k nodes, b samples each.
+/* Predictions of a measured table by models simpler than the simulator, whose errors are compared
+ * with the simulator's. All give the step time of a row with n workers on k nodes, b samples each.
  *
  *   linear       time of one worker for b samples, from the rows of one worker (linear between
  *                neighbours in b, extrapolated from the outer two): speedup n
@@ -11,8 +11,8 @@
  *                  S = 0                           n = 1
  *                      a2 + b2 (n - 2)             k = 1
  *                      a3 + b3 (n - 2)             k > 1
- *                all seven fitted to the same rows, by least squares of ln(step), all rows alike,
- *                as there: GSL's trust region from DL_TABLE_POLLUX_STARTS points of a Sobol
+ *                all seven fitted to the same rows by unweighted least squares of ln(step), as in
+ *                Pollux: GSL's trust region from DL_TABLE_POLLUX_STARTS points of a Sobol
  *                sequence */
 #ifndef DL_CALIBRATE_EVALUATE_EVALUATE_H
 #define DL_CALIBRATE_EVALUATE_EVALUATE_H
@@ -51,8 +51,8 @@ typedef struct dl_table_pollux {
 void dl_table_pollux_fit(dl_table_pollux *form, const dl_table_shape *rows, size_t count);
 double dl_table_pollux_step_s(const dl_table_pollux *form, const dl_table_shape *row);
 
-/* Rows of another table, predicted with the costs of a fit and by the simpler models above, which
- * are fitted to the same rows. */
+/* Predictions of the rows of another table with the costs of a fit, and by the simpler models
+ * above, fitted to the rows of that fit. */
 
 typedef enum dl_table_method {
     DL_TABLE_SIMULATOR,
@@ -87,8 +87,8 @@ dl_status dl_table_evaluate(dl_table_evaluation *evaluation, const dl_table_fit 
 void dl_table_evaluation_free(dl_table_evaluation *evaluation);
 void dl_table_evaluation_print(const dl_table_evaluation *evaluation, FILE *out);
 
-/* How well a fit predicts unseen sizes: fitted to every second size, evaluated on the others; and
- * the same for the usual formula latency + bytes / bandwidth, by least squares. */
+/* Errors of a fit at unseen sizes: it is fitted to every second size and evaluated on the others;
+ * likewise the usual formula latency + bytes / bandwidth, by least squares. */
 
 /* Absolute relative errors. */
 typedef struct dl_link_errors {

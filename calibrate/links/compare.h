@@ -1,15 +1,15 @@
-/* Measured collectives and copies beside those of a machine that dlsim simulates.
+/* Comparison of measured collectives and copies with those of a machine that dlsim simulates.
  *
- * For each size of a collective, its time on the idle machine, with the algorithm and protocol that
- * "auto" takes (sim/collective/collective.h); for each test of copies its rate. The ratio is the
- * machine's time over the measured one: 0.6 is 60 % of the speed that the machine gives. A ratio
- * within the bound of 1 is as expected.
+ * For each size of a collective, the machine's time is that on idle links, with the algorithm and
+ * protocol that "auto" takes (sim/collective/collective.h); for each test of copies, its rate is
+ * compared. The ratio is the machine's time over the measured one: 0.6 means 60 % of the machine's
+ * speed. A ratio whose distance from 1 is within the bound is as expected.
  *
- * The bound is the largest known error of such times (compare.c), plus the scatter of the log.
- * Where the machine's time rests on values that its file assumes, these are named, and the bound is
- * that of such a machine. A time that is out of the bound is compared with that of the same machine
- * with one change (NVLink not used, one NIC, ...), to find an explanation, unless a log of the same
- * call refutes it. */
+ * The bound is the largest known error of such times (compare.c), plus the scatter of the log. If
+ * the machine's time depends on values that its file assumes, these are named, and the bound is
+ * that of a machine with assumed values. A time outside the bound is compared with that of the same
+ * machine with one change (NVLink not used, one NIC, ...); a change that gives this time is an
+ * explanation, unless other times of the same call refute it. */
 #ifndef DL_CALIBRATE_LINKS_COMPARE_H
 #define DL_CALIBRATE_LINKS_COMPARE_H
 
@@ -24,8 +24,8 @@ typedef struct dl_link_compared {
     bool outlier;          /* in the fit; does not count */
 } dl_link_compared;
 
-/* Sizes that are judged together: those whose time is mostly latency, or those whose time is mostly
- * that of their bytes; or the copies of a test. */
+/* Sizes that are judged together: those whose time is mostly latency, those whose time is mostly
+ * transfer; or the copies of a test. */
 typedef struct dl_link_part {
     size_t first, count; /* of the sizes */
     dl_link_range ratio;
@@ -53,9 +53,9 @@ typedef struct dl_link_comparisons {
     char *machine, *title; /* as given; its full name */
     dl_link_comparison *items;
     size_t count;
-    /* Bytes per second that a GPU sends and receives together through host memory, by all logs
-     * whose time rests on that value of the machine file; NaN: no log does, or they differ by more
-     * than a tenth */
+    /* Bytes per second that a GPU sends and receives together through host memory, from all logs
+     * whose time depends on that value of the machine file; NaN: no log does, or the logs differ by
+     * more than a tenth */
     double shared_bytes_per_s;
     dl_notes notes; /* series that were not compared, and why */
 } dl_link_comparisons;

@@ -1,9 +1,8 @@
 /* Measurements of links in logs: times of copies and collectives by size, and single rates.
  *
  * A series is one operation on one group of devices at several sizes: "allreduce" of 8 ranks in
- * place, "h2d" pinned. Sizes are bytes as nccl-tests counts them (sim/collective/collective.h):
- * those of a rank's buffer; for all-gather and reduce-scatter those of all ranks' parts
- * together. */
+ * place, "h2d" pinned. Sizes are bytes as nccl-tests counts them (sim/collective/collective.h): of
+ * a rank's buffer, or, for all-gather and reduce-scatter, of the parts of all ranks together. */
 #ifndef DL_CALIBRATE_LINKS_LINKS_H
 #define DL_CALIBRATE_LINKS_LINKS_H
 
@@ -90,9 +89,9 @@ typedef struct dl_link_data {
  *   time(size, start) = median(size) factor(start) + scatter
  *
  * with factors from the sums over a start's sizes. All sizes share the factors' standard error,
- * sd(ln factor) sqrt(pi / (2 n)) for n starts, so it is not part of a point's error. That is the
- * standard deviation of the scatter over all sizes and starts, with (sizes - 1) (starts - 1)
- * degrees of freedom, times the same root. */
+ * sd(ln factor) sqrt(pi / (2 n)) for n starts, so it is not part of a point's error. A point's
+ * error is the standard deviation of the scatter over all sizes and starts, with (sizes - 1)
+ * (starts - 1) degrees of freedom, times sqrt(pi / (2 n)). */
 void dl_link_data_finish(dl_link_data *data);
 void dl_link_data_free(dl_link_data *data);
 
@@ -106,13 +105,12 @@ void dl_link_data_free(dl_link_data *data);
  *   gpu_copy_bw    of SuperBench, "NAME GB/s" lines
  *   perftest       ib_write_bw, ib_read_lat, ..., the OSU micro-benchmarks, iperf3
  *   dlprof bench   .dlt
- *   a table        CSV, `collective,ranks,bytes,time_us`, maybe `nodes` (table.c has other names
- *                  that the columns may have): a row per call of a collective of the simulator's,
- *                  also as nccl-tests or PyTorch call it; as `roundtrip` one that sends these bytes
- *                  to another process and gets the same number back, while `ranks` of them do so;
- *                  as `update` a server's own work on them; as `allreduce_pair` two all-reduces in
- *                  flight together, of these bytes in all; as `allreduce_beside` one beside
- *                  computing
+ *   a table        CSV, `collective,ranks,bytes,time_us`, optionally `nodes` (table.c lists other
+ *                  column names): a row per call. The collective has the name of the simulator,
+ *                  nccl-tests or PyTorch, or is `roundtrip`: a process sends these bytes to another
+ *                  and gets as many back, while `ranks` processes do so; `update`: a server's work
+ *                  on these bytes; `allreduce_pair`: two all-reduces in flight together, of these
+ *                  bytes in total; `allreduce_beside`: an all-reduce beside computing
  *
  * A file is recognized by its content. Lines of other programs in between (NCCL INFO, MPI) are
  * skipped. */
@@ -153,22 +151,21 @@ dl_status dl_link_data_read_text(dl_link_data *data, const char *name, const cha
  *   sum rho(r / sigma) + (3 K - 1) ln n
  *
  * over all ways to cut the sizes into K runs of at least two: the Bayesian information criterion
- * (Schwarz 1978) with two parameters a line and one per boundary, rho bounded as the weights are.
- * The minimum is exact (dynamic programming over the boundaries; Bellman 1961). So one wrong point
- * never makes a regime. Of four sizes or more, one that takes under half as long as a smaller one, or
+ * (Schwarz 1978) with two parameters per line and one per boundary, and a bounded rho. The minimum
+ * is exact (dynamic programming over the boundaries; Bellman 1961), and a single wrong point never
+ * makes a regime. Of four sizes or more, a size that takes under half as long as a smaller one, or
  * twice as long as a larger one, and without which the times rise, is left out of all lines.
  *
- * The noise is not known: if it is taken too small, scatter looks like regimes. So of 1, 2, 4, ...
- * 32 times DL_LINK_REPEAT_FRAC the one is taken whose fits miss left-out sizes least (each size but
- * the first and the last is left out once, in at most eight groups), or the largest whose misses
- * are within one standard error of those (the rule of one standard error, Breiman et al. 1984). It
- * decides on the regimes only: their lines, errors and outliers follow from the scatter around
- * them. Standard errors are those of weighted least squares (GSL), times the square root of the
- * reduced chi^2 where that is above 1. */
+ * The noise is unknown, and too small a value makes scatter look like regimes. So the noise is
+ * chosen from 1, 2, 4, ... 32 times DL_LINK_REPEAT_FRAC by cross-validation (each size but the
+ * first and the last is left out once, in at most eight groups): the largest value whose error is
+ * within one standard error of the least (Breiman et al. 1984). It determines the regimes only:
+ * their lines, errors and outliers follow from the scatter around them. Standard errors are those
+ * of weighted least squares (GSL), times the square root of the reduced chi^2 if that exceeds 1. */
 
-/* Least relative standard deviation that is assumed for a printed mean of 20 calls when it is
- * measured again. Ten logs' columns of nccl-tests (8 A100) have one size, 0 bytes, two or five
- * times; it is 0.2 to 1.8 % in the four with five, 0.4 to 5.4 % in the six with two. */
+/* Least relative standard deviation assumed between repeated measurements of a printed mean of 20
+ * calls. Ten columns of nccl-tests logs (8 A100) repeat one size, 0 bytes: the deviation is 0.2 to
+ * 1.8 % in the four with five repetitions, 0.4 to 5.4 % in the six with two. */
 #define DL_LINK_REPEAT_FRAC 0.01
 
 /* Most sizes of a series; the search fits as many lines as the square of their number. */
@@ -178,8 +175,8 @@ typedef struct dl_link_regime {
     size_t first, last;      /* points, inclusive */
     dl_estimate latency_ns;  /* of the line at size 0; count = points */
     dl_estimate ns_per_byte; /* >= 0; 0 with error 0: held there */
-    /* Where its line holds, up to the joins with its neighbours; the first from 0, the last to
-     * INFINITY. */
+    /* Range of sizes of the line, between the joins with its neighbours; from 0 for the first
+     * regime, to INFINITY for the last. */
     double low_bytes, high_bytes;
     bool latency_determined, bandwidth_determined;
 } dl_link_regime;
@@ -224,14 +221,14 @@ typedef struct dl_link_result {
         *evaluation; /* [2] fits to every odd size, and to every even one; NULL: too few sizes */
 } dl_link_result;
 
-/* Times of a collective over the number of nodes, where logs have it at three counts or more (or of
- * ranks of one node): at each size of the first that all counts' curves cover
+/* Times of a collective over the number of nodes, or of ranks of one node, if logs have three
+ * counts or more: at each size of the first count that the curves of all counts cover
  *
  *   time = c0 + c1 g(count)      g: hops of a ring, count - 1; depth of a tree, log2 count;
  *                                share that is sent, 1 - 1 / count
  *
- * by least squares of relative residuals, c1 >= 0. Sizes of one regime of the largest count have
- * one g: the one whose curves miss left-out counts least. */
+ * by least squares of relative residuals, c1 >= 0. All sizes of one regime of the largest count use
+ * the same g: the one with the least error at left-out counts. */
 #define DL_LINK_LAWS 3
 #define DL_LINK_COUNTS_MIN 3
 #define DL_LINK_COUNTS_MAX 64
@@ -253,8 +250,8 @@ typedef struct dl_link_scaling {
     double left_out_mean, left_out_max, last_mean;
 } dl_link_scaling;
 
-/* Time at a count with its error. Beyond the largest count the error grows with each step by that
- * of the largest count when left out. size < sizes, count >= 1. */
+/* Time at a count with its error: last_mean, times ln(count / largest) / ln(largest / the count
+ * before) if that exceeds 1. size < sizes, count >= 1. */
 dl_link_vertex dl_link_scaling_at(const dl_link_scaling *scaling, size_t size, int count);
 const char *dl_link_law_name(int law);
 void dl_link_scaling_free(dl_link_scaling *scaling);
@@ -277,10 +274,10 @@ dl_status dl_link_results_fit(dl_link_results *links, const dl_link_data *data,
                               dl_error *err) DL_MUST_CHECK;
 void dl_link_results_free(dl_link_results *links);
 
-/* Tables of regimes, rates, notes. */
+/* Prints the tables of regimes and rates, and the notes. */
 void dl_link_results_print(const dl_link_results *links, FILE *out);
 
-/* One line per series: errors at left-out sizes, and those of the usual formula. */
+/* Prints a line per series: errors of the fit and of the usual formula at left-out sizes. */
 void dl_link_results_print_evaluations(const dl_link_results *links, FILE *out);
 
 /* Writes the same content as JSON. Errors of dl_output_open and dl_output_close. */
@@ -291,13 +288,12 @@ dl_status dl_link_results_json_write(const dl_link_results *links, const char *p
  * (sim/collective/collective_cost.h), [copy] pageable_bytes_per_s; of processes that exchange with
  * a server [copy] (half of a round trip) and [update]. */
 
-/* Writes the curves of all collectives that the simulator knows; in place or out of place,
- * whichever `place` says, the other where the log has only that. Series of other collectives are
- * left out with a note. For each of nodes[node_count], counts of nodes, the curves that follow from
- * their scaling over nodes are written too, where that count was not measured, with a note of how
- * far they lie outside. Keeps what the cost file `base` holds (NULL: none) but for the sections
- * that are new. DL_ERR_DATA: two logs measured the same, there is nothing to write, or no
- * collective was measured at three counts of nodes where more are wanted; errors of
+/* Writes the curves of all collectives that the simulator knows, in place or out of place as
+ * `place` says, or the other if the log has only that. Leaves out other collectives with a note.
+ * For each unmeasured count of nodes in nodes[node_count], also writes the curves by the scaling
+ * over nodes, with a note on the extrapolation. Keeps the sections of the cost file `base` (NULL:
+ * none) that it does not write. DL_ERR_DATA: two logs measured the same, there is nothing to write,
+ * or counts of nodes are wanted and no collective was measured at three counts; errors of
  * dl_costs_read and dl_costs_write. */
 dl_status dl_link_costs_write(dl_link_results *links, dl_link_place place, const int *nodes,
                               size_t node_count, const char *base, const char *path,

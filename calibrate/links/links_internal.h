@@ -36,9 +36,8 @@ typedef struct dl_link_log {
  * Markdown table; false at the end. A NUL counts as a blank. */
 bool dl_link_log_next(dl_link_log *log);
 
-/* Joins the following lines to the present one while there are at most `words` words together,
- * where a terminal or a mail has wrapped it; changes nothing if that does not give as many
- * words. */
+/* Undoes the wrapping of the present line by a terminal or a mail: joins following lines while
+ * together they have at most `words` words. Changes nothing if they do not give exactly `words`. */
 void dl_link_log_unwrap(dl_link_log *log, size_t words);
 
 /* The first word that names a program whose name begins with `prefix`; word_count: none does. */
@@ -108,8 +107,8 @@ bool dl_link_is_first(const dl_link_data *data, size_t index);
 /* Sorts values[n] and returns their range; NaN if n is 0. */
 dl_link_range dl_link_range_of(double *values, size_t n);
 
-/* Whether the series counts where times of `place` are wanted: it has that place, or its group has
- * none of that place. */
+/* Whether the series is used when times of `place` are wanted: it has that place, or no series of
+ * its group has. */
 bool dl_link_is_chosen(const dl_link_results *links, const dl_link_series *series,
                        dl_link_place place);
 

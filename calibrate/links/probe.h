@@ -1,5 +1,5 @@
-/* Times of collectives and copies on a machine file as dlsim simulates it; the assumed values that
- * they rest on; and the times after one change of the machine. */
+/* Times of collectives and copies on a machine that dlsim simulates, the assumed values on which
+ * they depend, and the times after one change of the machine. */
 #ifndef DL_CALIBRATE_LINKS_PROBE_H
 #define DL_CALIBRATE_LINKS_PROBE_H
 
@@ -21,8 +21,8 @@ typedef struct dl_link_probe {
 /* Time of the probe on idle links; NaN where the machine cannot do it. */
 double dl_link_probe_ns(const dl_links *links, const dl_link_probe *probe);
 
-/* Names of the machine's assumed values on which the probe's time, time_ns, rests, with commas;
- * NULL: none. Freed by the caller. The machine is changed and restored. */
+/* Names, joined by commas, of the machine's assumed values on which the probe's time, time_ns,
+ * depends; NULL: none. free() it. Changes and restores the machine. */
 char *dl_link_find_assumed(dl_machine *machine, const dl_link_probe *probe, double time_ns);
 
 /* Links of each node that a change slows down. */

@@ -121,8 +121,8 @@ typedef struct member {
 
 DL_ORDER(by_count, member, DL_BY(count));
 
-/* Takes those sizes of the first member that are within the range of all other members, and all
- * members' times at them. */
+/* Takes the sizes of the first member that all other members' ranges include, and the times of all
+ * members at these sizes. */
 static void take_sizes(dl_link_scaling *s, const member *members)
 {
     const dl_link_series *first = members[0].result->series;
@@ -219,8 +219,8 @@ dl_link_vertex dl_link_scaling_at(const dl_link_scaling *s, size_t size, int cou
 {
     const growth g = fit_growth(s, &s->times_ns[size * s->count], s->law[size], s->count);
     const double time_ns = growth_at(&g, s->law[size], count);
-    /* Beyond the largest count the error grows by last_mean for each such step: by as much the
-     * largest count was missed from those below it. */
+    /* last_mean is the error of extrapolation by one step, from the other counts to the largest; it
+     * grows with the number of steps of that ratio beyond the largest count. */
     const double most = s->counts[s->count - 1], before = s->counts[s->count - 2];
     const double steps = fmax(1, log(count / most) / log(most / before));
     return (dl_link_vertex){s->bytes[size], time_ns, time_ns * steps * s->last_mean};

@@ -6,16 +6,17 @@
  * graph), the stream has several lanes. The host's time is kept as it is. Waits of the host and
  * idle time of a device are dropped, except waits for something outside the trace (external.h).
  *
- * Typical costs, measured in the trace itself, one for all operations of a sort:
+ * Typical costs, measured in the trace, one for all operations of a sort:
  *
- *   launch latency  from the start of the launching call to the start of the work, of operations
- *                   that found their stream idle, for each name of call and kind of work;
- *   spacing         from the end of a work to the start of the next one of the stream where that
- *                   one had been launched long before; for each kind before it, call, and kernel or
- *                   size of copy, in each 50 ms of the trace that have enough of them.
+ *   launch latency  from the start of the launching call to the start of the work, for operations
+ *                   on an idle stream, by name of call and kind of work;
+ *   spacing         from the end of a work to the start of the next one on the stream if that had
+ *                   been launched long before; by kind of the work before, call, and kernel or size
+ *                   of copy, in each 50 ms of the trace with enough operations.
  *
- * Typical is the mean of those below three medians. The minimum would be early by the spread, which
- * adds up wherever the host waits for the device, or operations follow one another.
+ * The typical value is the mean of those below three medians. The minimum would be too early by the
+ * spread, and the errors add up where the host waits for the device or operations follow one
+ * another.
  *
  * Edges, each with its rules: launches, and those that find a queue full (build_device.c); streams
  * that wait for one another, and the host's waits for them (build_events.c); threads that wait for

@@ -18,8 +18,8 @@ typedef enum call_role {
     CALL_MEMORY        /* allocates or frees, which may wait for the device */
 } call_role;
 
-/* An outermost call of a thread. A call that may wait for operations has two nodes: the first
- * launches and takes no time, the second has the call's own time. Other calls have one. */
+/* An outermost call of a thread. A call that may wait for operations has two nodes: the first one
+ * launches and takes no time, the second one takes the call's time. Other calls have one node. */
 typedef struct replay_call {
     int64_t start_ns, end_ns;
     uint32_t activity;

@@ -1,10 +1,9 @@
-/* The collectives of a replayed run: which node of which rank takes part in which.
+/* The collectives of a replayed run, and the nodes of each rank that take part in them.
  *
- * Of one rank, each collective's kernel is an instance of its own. Of several, the k-th kernel of a
- * name on one rank belongs with the k-th of that name on all others, provided that all ranks have
- * equally many of it; names of which they have not are left alone and counted. That needs ranks
- * that all belong to one group of the collective: subgroups whose members differ are not
- * distinguished. */
+ * With one rank, each collective's kernel is one instance. With several, the k-th kernels of a name
+ * on all ranks form an instance, if all ranks have equally many kernels of that name; other kernels
+ * are not matched, and counted. All ranks must belong to one group of the collective: subgroups
+ * with different members are not distinguished. */
 #ifndef DL_CALIBRATE_REPLAY_COLLECTIVES_H
 #define DL_CALIBRATE_REPLAY_COLLECTIVES_H
 
@@ -32,17 +31,15 @@ typedef struct dl_instances {
 void dl_instances_find(dl_instances *instances, const dl_replay_run *run);
 void dl_instances_free(dl_instances *instances);
 
-/* How long a collective takes once its last rank has come: a line for each kind of collective,
+/* Transfer time of a collective, from its last rank's start: a line for each kind of collective,
  * time = latency + bytes of one rank x ns_per_byte.
  *
- * Two ways to find the lines, by what is known:
- *
- *   of several ranks   the time from the last rank's start to the end of each instance is known,
- *                      and the line is the least-squares one, both numbers >= 0; with one size
- *                      only, the mean time whatever the size
- *   of one rank        its kernels also hold the waiting for later ranks, so the line is the
- *                      highest through the origin that no recorded time lies below: the excess
- *                      over it is lateness of the peers */
+ *   several ranks   the time from the last rank's start to the end of each instance is known; the
+ *                   line is the least-squares one with both numbers >= 0, or with one size only
+ *                   the mean time for any size
+ *   one rank        the kernels include the wait for later ranks, so the line is the highest one
+ *                   through the origin that no recorded time lies below; the excess over it is
+ *                   lateness of the peers */
 
 /* Moments of sizes (x, bytes) and times (y, ns), about their means. */
 typedef struct dl_transfer_sums {
@@ -80,15 +77,15 @@ double dl_transfer_ns_without(const dl_transfer *transfer, const dl_instance *in
                               const dl_replay_run *run);
 void dl_transfer_free(dl_transfer *transfer);
 
-/* Strip and predict: the collectives of one rank's trace are taken out, modelled ones are put in,
- * and the run is timed again, to see whether the model of a step holds with other communication.
+/* Strip and predict: replaces the collectives of one rank's trace by modelled ones and times the
+ * run again, to test whether the model of a step holds with other communication.
  *
- * A modelled collective takes its transfer's time (dl_transfer) and waits for later peers. When the
- * peers come, one rank cannot show; kept is how late they were in other steps: a step's
- * collectives, in order, take the latenesses that those of another regular step had, for each of
- * the other steps in turn, and the results are averaged. So no step is predicted from itself.
+ * A modelled collective takes its transfer time (dl_transfer) and waits for later peers. One rank's
+ * trace does not give the peers' arrival, so the lateness is taken from other steps: a step's
+ * collectives, in order, get the latenesses of those of another regular step, for each of the other
+ * steps in turn, and the results are averaged. So no step is predicted from itself.
  *
- *   lateness = recorded duration - transfer, at least 0; all of it where the size is unknown
+ *   lateness = recorded duration - transfer, at least 0; the whole duration if the size is unknown
  *
  * Steps are delimited on the device: from a step's first work to that of the next one, of the last
  * one to the end of its work. Only regular ones count, and only theirs are changed. */
@@ -111,10 +108,10 @@ dl_status dl_predict_steps(dl_prediction *prediction, dl_replay_run *run,
                            const dl_instances *instances, const dl_transfer *transfer,
                            const dl_step_line *line, dl_error *err) DL_MUST_CHECK;
 
-/* All ranks of a run together: the waits in one rank's trace follow from the others' starts. The
- * collectives' recorded starts and durations are thrown away; each ends on all ranks together, its
- * transfer's time (dl_transfer) after the last rank's kernel has started. A collective's own
- * recorded time is never used for it: its line is fitted to the others. */
+/* Replay of all ranks of a run together: the waits in one rank's trace follow from the others'
+ * starts. Recorded starts and durations of collectives are not used; each ends on all ranks
+ * together, its transfer time (dl_transfer) after the last rank's kernel has started. That time is
+ * from a line fitted to the other instances only. */
 
 /* One instance, replayed. */
 typedef struct dl_multi_rank_instance {

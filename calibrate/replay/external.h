@@ -1,13 +1,13 @@
-/* External waits, by threads that launch and by devices, for something outside the trace.
+/* External waits: waits of launching threads and of devices for something outside the trace.
  *
- *   of a thread   a span in which it records nothing and all else in the trace is at rest
- *                 (build_host.c): input of other processes, a peer that it polls without calls
- *   of a device   an operation that starts more than DL_REPLAY_SPREAD_NS after all that is known to
- *                 hold it back: a value in memory that another process writes, another process on
- *                 the same GPU, a call that was not recorded
+ *   of a thread   a span without records of the thread in which the rest of the trace is idle
+ *                 (build_host.c): for input from other processes, or a peer polled without calls
+ *   of a device   an operation that starts more than DL_REPLAY_SPREAD_NS after all of its known
+ *                 constraints: it waits for a value in memory that another process writes, another
+ *                 process on the same GPU, or an unrecorded call
  *
- * Those of threads are nodes EXTERNAL of the graph from the start; those of devices become such
- * nodes where they are kept. */
+ * Waits of threads are EXTERNAL nodes of the graph from the start; waits of devices become such
+ * nodes if they are kept. */
 #ifndef DL_CALIBRATE_REPLAY_EXTERNAL_H
 #define DL_CALIBRATE_REPLAY_EXTERNAL_H
 

@@ -1,5 +1,5 @@
-/* The dependency graph of a traced run: what has to happen before what, and how long each part
- * takes by itself. Recorded starts are kept for comparison only; a replay finds new ones.
+/* The dependency graph of a traced run: its operations with their durations, and the order that
+ * dependencies impose. Recorded starts are kept for comparison; a replay computes new ones.
  *
  * A node occupies its lane, a thread of the host or a stream of a device, for duration_ns. The
  * nodes of a lane run one after another, in the order of next[]. A node starts when
@@ -114,7 +114,7 @@ uint32_t dl_replay_graph_add(dl_replay_graph *graph, uint32_t lane, const dl_rep
  * their nodes. */
 uint32_t dl_replay_graph_insert(dl_replay_graph *graph, uint32_t work, const dl_replay_node *node);
 
-/* Adds a copy of *edge; both nodes exist. A circle is found by simulation. */
+/* Adds a copy of *edge; both nodes must exist. Cycles are reported by dl_replay_simulate. */
 void dl_replay_graph_add_edge(dl_replay_graph *graph, const dl_replay_edge *edge);
 
 /* Makes the `count` nodes one group that takes duration_ns from the last start on. None may be in a
@@ -130,10 +130,10 @@ bool dl_replay_node_is_work(const dl_replay_node *node);
 const char *dl_replay_kind_name(dl_replay_kind kind);
 const char *dl_replay_edge_kind_name(dl_replay_edge_kind kind);
 
-/* Simulates a replay graph as a program on lanes (sim/step/program.h). Only durations, spacings,
- * edges and groups count; recorded starts are not looked at but for the starts of lanes. */
+/* Simulation of a replay graph as a program on lanes (sim/step/program.h). It uses durations,
+ * spacings, edges, groups and the begin of lanes, but no other recorded starts. */
 
-/* Why a node started when it did. */
+/* The constraint that determined a node's start. */
 typedef enum dl_replay_cause {
     DL_REPLAY_BY_BEGIN, /* its lane began */
     DL_REPLAY_BY_LANE,  /* its predecessor on the lane, and the node's spacing */
@@ -147,22 +147,21 @@ typedef struct dl_replay_time {
     uint32_t last_arrival;    /* its group's node that started last; itself without a group */
 } dl_replay_time;
 
-/* Times of all nodes: times[node_count], given by the caller. DL_ERR_DATA if nodes wait for one
- * another in a circle, DL_ERR_RANGE if all times together exceed 2^53 ns (104 days). O((nodes +
- * edges) log lanes). */
+/* Computes the caller's times[node_count] of all nodes. DL_ERR_DATA if the graph has a cycle,
+ * DL_ERR_RANGE if all times together exceed 2^53 ns (104 days). O((nodes + edges) log lanes). */
 dl_status dl_replay_simulate(const dl_replay_graph *graph, dl_replay_time *times,
                              dl_error *err) DL_MUST_CHECK;
 
-/* Unexplained time: the recorded delay of a device's work after everything that the graph knows to
- * hold it back. Replay leaves these times out; they are found from the recorded times alone, so
- * that a gap stays where it arose. */
+/* Unexplained time: the recorded delay of a device's work after all of its constraints in the graph
+ * are satisfied. Replay leaves this time out. It follows from the recorded times alone, so that a
+ * gap stays where it arose. */
 
 /* Gaps up to this are the spread of launch latencies and spacings, for which typical values are
  * used. */
 #define DL_REPLAY_SPREAD_NS 10000
 
-/* Finds for each node when, by recorded times, all that it waits for has ended:
- * earliest[node_count], given by the caller. */
+/* Sets the caller's earliest_ns[node_count] to the time at which, by recorded times, all
+ * constraints of each node are satisfied. */
 void dl_replay_earliest_starts(const dl_replay_graph *graph, int64_t *earliest_ns);
 
 #endif

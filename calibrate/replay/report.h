@@ -38,7 +38,7 @@ double dl_replay_mean_step_ns(const dl_replay_run *run, const dl_step_line *line
                               const dl_replay_time *times, double *recorded_ns);
 
 /* The critical path: from the end of a step back to its start, along the last event that each node
- * waited for. Only its nodes shorten the step if they get faster; all others have slack. */
+ * waited for. Only faster nodes on this path shorten the step; all others have slack. */
 
 /* Kinds of time on the path. */
 enum {
@@ -101,7 +101,7 @@ void dl_replay_report_write_json(const dl_replay_report *report, FILE *out);
 dl_status dl_replay_timeline_write(const char *path, const dl_replay_run *run,
                                    const dl_replay_time *times, dl_error *err) DL_MUST_CHECK;
 
-/* Changes of a replay graph: some kind of work takes another time, or none. */
+/* Changes of the duration of some kind of work in a replay graph. */
 
 /* Multiplies the time of the work that `what` names by factor >= 0:
  *
@@ -111,10 +111,10 @@ dl_status dl_replay_timeline_write(const char *path, const dl_replay_run *run,
  *   launch, spacing                                         launch latency; time between operations
  *   any other text                                          kernels and calls whose name holds it
  *
- * With factor 0 the operations' spacing goes too; their launches stay. Of a collective of several
- * ranks its transfer is scaled, not the waiting. *changed (may be NULL) becomes the number of
- * nodes and edges changed, which may be none of a kind or class; DL_ERR_USAGE if no name holds any
- * other text, with the nearest of the names above. */
+ * Factor 0 also removes the operations' spacing, but not their launches. For a collective of
+ * several ranks only the transfer is scaled, not the wait. *changed (may be NULL) becomes the
+ * number of changed nodes and edges, which may be 0 for a kind or class. If `what` is another text
+ * that no name holds: DL_ERR_USAGE, with the nearest of the names above. */
 dl_status dl_replay_scale(dl_replay_run *run, const char *what, double factor, size_t *changed,
                           dl_error *err) DL_MUST_CHECK;
 

@@ -1,14 +1,14 @@
-/* Costs of a step from one rank's trace of any program: the line from a trace to a cost file.
+/* Costs of a step from one rank's trace of any program, for a cost file.
  *
- *   device     the step when the host takes no time and collectives take none: the operations of
- *              a step one after another as their edges and spacings have it, divided by their
- *              durations among classes of operations in phases (step_phases.h), as
- *              "convolution.forward". Costs that are charged separately are taken out before: the
- *              slowdown beside collectives, and copies of input
- *   host       the step when devices take no time, median: the time of the host's threads to issue
- *              a step, without waits for the device except their latency, and without the time
- *              that recording adds to launches (capture_cost.h; assumed where the trace of a
- *              recorder lacks it)
+ *   device     time of a step when the host and collectives take no time: the operations follow one
+ *              another by their edges and spacings. It is divided by duration among classes of
+ *              operations in phases (step_phases.h), such as "convolution.forward", without the
+ *              costs that are charged separately: the slowdown beside collectives, and copies of
+ *              input
+ *   host       median time of a step when devices take no time: the time of the host's threads to
+ *              issue a step, without waits for the device except their latency, and without the
+ *              time that recording adds to launches (capture_cost.h; assumed if a recorder's trace
+ *              does not give it)
  *   gradients  bytes that are all-reduced, and when (gradients.c)
  *   input      bytes copied to the device in a step; copies from and to pageable memory, bytes over
  *              time of those of 64 KiB and more
@@ -17,10 +17,10 @@
  *              long for them
  *   slowdown   of compute beside collectives (overlap_slowdown.c)
  *
- * Only regular steps count, and for times of whole steps only those that another regular one
- * follows: the last one of a trace ends with its work, and one before a validation without the
- * host's part that comes between steps. A trace whose only regular step is its last is taken as it
- * is: to the end of its work, with a note. */
+ * Only regular steps count, and for times of whole steps only those followed by a regular step: the
+ * last step of a trace ends with its work, and a step before a validation lacks the host's time
+ * between steps. If the only regular step of a trace is its last, its time is taken to the end of
+ * its work, with a note. */
 #ifndef DL_CALIBRATE_REPLAY_STEP_COSTS_H
 #define DL_CALIBRATE_REPLAY_STEP_COSTS_H
 
@@ -38,14 +38,13 @@
 #include "trace/dlt/dlt.h"
 #include "trace/record.h"
 
-/* When gradients are ready for exchange: the all-reduces that the host calls during a backward
- * pass, in their order. Each has its gradients when the operations launched before its call are
- * done, as share of the backward pass's device time.
+/* The share of the backward pass's device time after which gradients are ready for exchange, for
+ * each all-reduce that the host calls during a backward pass, in order: the gradients are ready
+ * when the operations launched before the call are done.
  *
- * Taken from the regular steps whose all-reduces are the most usual ones by number and bytes
- * (frameworks choose buckets anew after the first step); shares are the means over these.
- * All-reduces after the backward pass, but before the optimizer's first kernel, have all
- * gradients. */
+ * The data are those of the regular steps with the most frequent number and bytes of all-reduces
+ * (frameworks change buckets after the first step); shares are means over these steps. All-reduces
+ * after the backward pass, but before the optimizer's first kernel, have share 1. */
 
 /* The parts of the trace that hold the exchange; all borrowed. */
 typedef struct dl_gradient_source {
@@ -75,8 +74,7 @@ dl_gradient_exchange dl_gradients_find(const dl_gradient_source *source);
 /* Whether the time is in one of the steps of `line` that are marked in timed[line->count]. */
 bool dl_is_in_timed_step(const dl_step_line *line, const uint8_t *timed, int64_t time_ns);
 
-/* An all-reduce or reduce-scatter of gradients: after which share of the backward pass, its
- * bytes. */
+/* An all-reduce or reduce-scatter of gradients: share of the backward pass before it, and bytes. */
 typedef struct dl_reduce {
     double share, bytes;
 } dl_reduce;
@@ -87,9 +85,9 @@ typedef struct dl_step_reduces {
     double bytes;
 } dl_step_reduces;
 
-/* The gradients [*count] of the most usual of the steps by number and bytes, cumulative, their
- * shares the means over these; owned by the caller. NULL, and *count as it was: no step has any.
- * Sorts the steps. */
+/* Returns the cumulative gradients [*count] of the steps with the most frequent number and bytes of
+ * reductions, with mean shares; owned by the caller. NULL, with *count unchanged, if no step has
+ * any. Sorts the steps. */
 dl_gradients_ready *dl_gradients_usual(dl_step_reduces *steps, size_t step_count,
                                        const dl_reduce *reduces, size_t *count);
 
@@ -98,21 +96,20 @@ dl_gradients_ready *dl_gradients_usual(dl_step_reduces *steps, size_t step_count
  * pass exchanged the same gradients, one exchange is kept, and true is returned. */
 bool dl_gradients_of_last_pass(dl_gradients_ready *ready, size_t *count, size_t passes);
 
-/* How much slower a device computes beside collectives: the same work of a step in steps where a
- * collective ran beside all of it, against steps where none did.
+/* Slowdown of a device's computing beside collectives: the time of the same work in steps where a
+ * collective ran beside all of it, over its time in steps where none did.
  *
- * The same work: the k-th launch in a step of the same kernel in the same launch shape. Times are
- * taken over how fast the step was, by operations that no collective ran beside in any step: on
- * the rank that is slow in a step collectives are short, so that operations run alone in slow
- * steps above all.
+ * The same work is the k-th launch in a step of the same kernel in the same launch shape. Times are
+ * divided by the step's pace, which follows from operations that run alone in all steps: on the
+ * rank that is slow in a step, collectives are short, so operations run alone mostly in slow steps.
  *
- * Of each work that was seen both ways the ratio of the mean times is taken; the slowdown is their
- * median, weighted with the durations and with how often both were seen, as single ratios scatter
- * widely. Its standard error is that of a weighted median by resampling the ratios (bootstrap),
- * joined by what the scatter of equal operations leaves open.
+ * Each work that was seen both ways gives the ratio of its mean times. The slowdown is the median
+ * of these ratios, which scatter widely, weighted by duration and by the number of times seen. Its
+ * standard error combines that of the weighted median (bootstrap over the ratios) and that from the
+ * scatter of equal operations.
  *
- * Operations that a collective ran beside for a part are left out: the share depends on the work's
- * own length, which would be taken for a slowdown. */
+ * Operations beside which a collective ran for only a part of their time are left out: that part
+ * depends on the operation's length, which would bias the slowdown. */
 
 typedef struct dl_overlap_slowdown {
     size_t works;  /* that were seen both ways */
@@ -124,13 +121,13 @@ typedef struct dl_overlap_slowdown {
 /* Operations shorter than this are left out: trace times are as coarse as a microsecond. */
 #define DL_OVERLAP_SHORTEST_NS 5000
 
-/* Slowdowns are 1.03 to 1.3: one that is off by more gives nothing. */
+/* Slowdowns are 1.03 to 1.3: an estimate with a larger error is useless. */
 #define DL_OVERLAP_ERROR_MAX 0.05
 
-/* When collectives ran on each device. Release with dl_spans_free. */
+/* Spans in which collectives ran on each device. Release with dl_spans_free. */
 dl_spans dl_collective_spans(const dl_trace *trace);
 
-/* Of the regular steps of `line`. O(n log n). */
+/* Estimates the slowdown from the regular steps of `line`. O(n log n). */
 dl_overlap_slowdown dl_overlap_slowdown_find(const dl_trace *trace, const dl_step_line *line,
                                              const dl_spans *collectives);
 
@@ -193,18 +190,18 @@ typedef struct dl_step_costs {
     double take_ns;
 } dl_step_costs;
 
-/* Takes the costs of the line with most work of one rank's trace, or, of a process that used no
- * device, of its training on cores: then a step is the median one without waits for collectives and
- * for processes of a data loader, in "input" (the time of such processes where the trace has it),
- * "step.forward", "step.backward", "step.update", scaled to the step without a profiler where the
- * trace has it. `costs` must be zeroed. `slowdown` is the one beside collectives, from another
+/* Takes the costs of the line with most work in one rank's trace. If the process used no device,
+ * takes those of its training on cores: the median step, without waits for collectives and for
+ * processes of a data loader, divided into "input" (the time of such processes if the trace has
+ * it), "step.forward", "step.backward", "step.update", and scaled to the step without a profiler if
+ * the trace has it. `costs` must be zeroed. `slowdown` is that beside collectives from another
  * trace; NULL = from this trace. A note names each cost that the trace does not give. DL_ERR_DATA
  * without a regular step, or with operations that name no work.
  *
- * `external` waits (external.h): those of threads are part of the host's time, with a note, unless
- * they are removed; those of devices, where they are kept, operations "external.forward", ... that
- * do not depend on the batch. With DL_EXTERNAL_THREADS the trace is refused, DL_ERR_DATA, where
- * without those of devices a step comes out more than DL_STEP_SHORT_FRAC too short. */
+ * `external` waits (external.h) of threads are part of the host's time, with a note, unless they
+ * are removed. Those of devices, if kept, become operations "external.forward", ... that do not
+ * depend on the batch. With DL_EXTERNAL_THREADS: DL_ERR_DATA if without the waits of devices a step
+ * is more than DL_STEP_SHORT_FRAC too short. */
 #define DL_STEP_SHORT_FRAC 0.05
 
 dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_t batch,
@@ -212,9 +209,9 @@ dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_
                              dl_external external, dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 void dl_step_costs_free(dl_step_costs *costs);
 
-/* Takes the collectives of the line's steps that are marked in timed[line->count], other than the
- * exchange of gradients: how states are sharded, and the rest. `costs` already has the gradients.
- * Part of dl_step_costs_take. */
+/* Takes the collectives other than the exchange of gradients, from the line's steps marked in
+ * timed[line->count]: those of sharded states, and others. `costs` already has the gradients. Part
+ * of dl_step_costs_take. */
 void dl_step_collectives_take(dl_step_costs *costs, const dl_replay_run *run,
                               const dl_step_line *line, const uint8_t *timed,
                               const dl_gradient_exchange *gradients, dl_notes *notes);
@@ -233,11 +230,11 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
                                    const dl_step_line *line, dl_notes *notes,
                                    dl_error *err) DL_MUST_CHECK;
 
-/* Makes the cost file of steps[count] of one workload, count >= 1, of one pass where a step has
- * several ([costs] accumulate: those of the first one): for each operation a line over the batch
- * sizes, or of one batch size starts_ns fixed and the rest per sample (updates: all
- * fixed). Gradients, noise and slowdown are those of the first that has any. `costs` must be
- * zeroed; dl_costs_free. DL_ERR_DATA if traces do not fit together. */
+/* Combines steps[count], count >= 1, of one workload into costs, of one pass if a step has several
+ * ([costs] accumulate: the passes of the first). Each operation is a line over the batch sizes;
+ * with one batch size, starts_ns is fixed and the rest is per sample (updates: all fixed).
+ * Gradients, noise and slowdown are those of the first of `steps` that has them. `costs` must be
+ * zeroed; release it with dl_costs_free. DL_ERR_DATA if the traces do not fit together. */
 dl_status dl_step_costs_combine(dl_costs *costs, const dl_step_costs *steps, size_t count,
                                 dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 

@@ -10,8 +10,8 @@
 #include <gsl/gsl_matrix.h>
 #include <stddef.h>
 
-/* Condition index (largest over this singular value) from which on estimates suffer (Belsley et
- * al.). */
+/* Condition index (largest singular value over this one) above which collinearity degrades
+ * estimates (Belsley et al.). */
 #define DL_COLLINEARITY_CONDITION 30.0
 
 /* Owns its arrays; release with dl_collinearity_free. A zeroed one has no parameters. */

@@ -1,6 +1,6 @@
-/* Fits unknown costs of a scenario to a table of measured throughputs, through the simulator; or of
- * several scenarios, each to its own table, that share some costs, such as the network's in one
- * cluster. A scenario and its table are a part of the fit; a single pair is a fit of one part.
+/* Fits unknown costs of a scenario to a table of measured throughputs by simulation. A fit has one
+ * or several parts, each a scenario and its table; parts may share costs, such as those of one
+ * cluster's network.
  *
  * Letters: n rows, p costs, of all parts together. With x = ln(cost), so that costs stay positive,
  * the fit minimizes the sum of squares over the rows of
@@ -11,18 +11,18 @@
  * method of Levenberg and Marquardt (calibrate/table/search.c), with differences of
  * DL_TABLE_DIFFERENCE in x. The simulator runs without noise and with the same seed, so differences
  * come from the costs alone; it rounds a step to 1 ns. Measured throughputs are those of long runs,
- * so the simulated one is that of repeating steps (sim/team.h), or, where steps do not repeat soon,
- * of 2 N steps less the first N, with N at least DL_TABLE_STEPS. No point is simulated twice at the
+ * so the simulated one is that of repeating steps (sim/team.h), or, if steps do not repeat soon, of
+ * 2 N steps less the first N, with N at least DL_TABLE_STEPS. No point is simulated twice at the
  * same costs.
  *
  * A step is the maximum of several times, so r has kinks and flat parts. The search therefore
- * starts at DL_TABLE_STARTS points of a Sobol sequence over DL_TABLE_SPAN around a guess; the best
- * DL_TABLE_DESCENTS of them are followed down, and from the best end each cost is once more
- * increased and decreased (a flat part looks like a minimum).
+ * evaluates DL_TABLE_STARTS points of a Sobol sequence within a factor DL_TABLE_SPAN of a guess,
+ * descends from the best DL_TABLE_DESCENTS of them, and from the best minimum tries once more to
+ * increase and decrease each cost (a flat part looks like a minimum).
  *
- * Tables contradict themselves, and least squares would spread one wrong row over all costs. With
- * at least DL_TABLE_ROWS_A_COST rows per cost, and DL_TABLE_OTHERS degrees of freedom without one of
- * them, rows are therefore reweighted until nothing changes:
+ * Tables contain contradictory rows, and least squares would spread one wrong row over all costs.
+ * With at least DL_TABLE_ROWS_A_COST rows per cost, and DL_TABLE_OTHERS degrees of freedom when any
+ * one row is left out, rows are therefore reweighted until nothing changes:
  * first by 1 / |r|, then by Tukey's bisquare, (1 - (r / 4.685 sigma)^2)^2 (Holland & Welsch 1977,
  * Communications in Statistics A6, 813). w are the weights; 1 with fewer rows.
  *
@@ -34,17 +34,17 @@
  *
  *   sigma        robust spread of a part's rows: 1.4826 times the median of |r| without the p - 1
  *                least, p of its own and the shared costs; at least DL_TABLE_SIGMA_MIN. Rows beyond
- *                DL_TABLE_OUTLIER sigma are named: as outliers beyond as many sigma as are equally
- *                improbable by Student's t of n - p - 1 degrees of freedom, those of the rows without
- *                the one that is judged (Cook & Weisberg 1982, Residuals and Influence in Regression,
+ *                DL_TABLE_OUTLIER sigma are named. A row is an outlier beyond the number of sigma
+ *                that is equally improbable by Student's t with n - p - 1 degrees of freedom, those
+ *                of the other rows (Cook & Weisberg 1982, Residuals and Influence in Regression,
  *                section 2.2.2): 235 with one, 4.5 with 7.
  *   error        of x, from s^2 (J'WJ)^-1 with s^2 = sum of w r^2 / (sum of w - p), J = dr/dx; the
  *                cost's error is this times the cost. Unknown with n = p.
- *   determined   no: without the cost, the others unchanged, the sum of squares is no larger (by a
- *                tenth of s^2). Either it never limits a step, or the rows imply 0. Such
- *                a cost has no value, only a bound: the largest time (least rate) by which the sum
- *                of squares grows by 4 s^2, two standard errors. The cost file has it with both
- *                bounds (sim/value.h), or not at all where no row depends on it.
+ *   determined   no: if the cost is removed and the others kept, the sum of squares grows by less
+ *                than a tenth of s^2. Either the cost never limits a step, or the rows imply 0. It
+ *                then has no value, only a bound: the time (rate) at which the sum of squares has
+ *                grown by 4 s^2, two standard errors. The cost file holds it with both bounds
+ *                (sim/value.h), or not at all if no row depends on it.
  *   condition    largest over least singular value of J with columns of length 1, and which costs
  *                cannot be distinguished: see calibrate/table/collinearity.h. Where a singular
  *                value is 0 but for rounding, their split is arbitrary: they have no errors and
@@ -124,8 +124,8 @@ dl_status dl_table_rows_read(dl_table_rows *rows, const char *path, const char *
                              dl_scenario *scenario, dl_error *err) DL_MUST_CHECK;
 void dl_table_rows_free(dl_table_rows *rows);
 
-/* The costs of a cost file to be determined by a table: those missing for a run, or those named by
- * a user. */
+/* The costs that a table is to determine: those that a run needs and the cost file lacks, or those
+ * that the user names. */
 
 #define DL_TABLE_COSTS_MAX 16
 #define DL_TABLE_PARTS_MAX 16
@@ -149,8 +149,8 @@ typedef struct dl_table_costs {
     size_t count;
 } dl_table_costs;
 
-/* Fraction of the time of a forward pass if nothing more is known: the backward pass has twice as
- * many matrix products, for the gradients of inputs and of weights. */
+/* Assumed fraction of the passes' time in the forward pass: the backward pass has twice as many
+ * matrix products, for the gradients of inputs and of weights. */
 #define DL_TABLE_FORWARD_FRAC (1.0 / 3)
 
 typedef struct dl_table_part dl_table_part;
@@ -191,8 +191,8 @@ void dl_table_costs_free(dl_table_costs *list);
 #define DL_TABLE_ROWS_A_COST 2  /* with fewer, too few other rows could outvote one, */
 #define DL_TABLE_OTHERS 2       /* or with fewer degrees of freedom of theirs: two against one */
 
-/* A rate shared by the GPUs of a node that was not fitted and would explain the rows much better:
- * the time of exchange grows with the GPUs of a node. */
+/* A rate that a node's GPUs share, was not fitted, and would explain the rows much better, because
+ * the time of exchange grows with the number of GPUs of a node. */
 typedef struct dl_table_proposal {
     char *name; /* "[machine host] root_bytes_per_s"; NULL: none */
     double value;
@@ -297,7 +297,7 @@ dl_status dl_table_fit_run(dl_table_fit *fit, const dl_table_fit_config *config,
  * all its notes as its first lines. */
 dl_status dl_table_fit_write(const dl_table_fit *fit, size_t part, const char *path,
                              dl_error *err) DL_MUST_CHECK;
-/* The results are safe: the journal is removed. */
+/* Removes the journal; to be called once the results are written. */
 void dl_table_fit_end_journal(dl_table_fit *fit);
 void dl_table_fit_free(dl_table_fit *fit);
 
@@ -305,17 +305,17 @@ void dl_table_fit_free(dl_table_fit *fit);
  * distinguish, rows that the fit does not explain, runs that failed. */
 void dl_table_notes_add(dl_table_fit *fit);
 
-/* For people, at most 80 columns wide: costs with errors, every row with its residual and its error
- * when left out, the notes. */
+/* Prints a report of at most 80 columns: costs with errors, every row with its residual and its
+ * error when left out, the notes. */
 void dl_table_report_print(const dl_table_fit *fit, FILE *out);
 
-/* The same content as JSON, in the units of the cost file; unknown values are null. Creates
+/* Writes the report as JSON, in the units of the cost file; unknown values are null. Creates
  * (overwrites) `path`. DL_ERR_IO with the system's reason. */
 dl_status dl_table_report_json_write(const dl_table_fit *fit, const char *path,
                                      dl_error *err) DL_MUST_CHECK;
 
-/* A part's rows as CSV: line (in the table), workers, batch, sync, measured_per_s, fitted_per_s,
- * error_frac, left_out_error_frac; for dlsim --left-out. Errors of dl_output_open and
+/* Writes a part's rows as CSV for dlsim --left-out: line (in the table), workers, batch, sync,
+ * measured_per_s, fitted_per_s, error_frac, left_out_error_frac. Errors of dl_output_open and
  * dl_output_close. */
 dl_status dl_table_report_rows_write(const dl_table_part *part, const char *path,
                                      dl_error *err) DL_MUST_CHECK;

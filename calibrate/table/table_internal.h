@@ -60,7 +60,7 @@ void dl_table_model_free(dl_table_model *model);
 size_t dl_table_model_rows(const dl_table_model *model);  /* number that counts */
 size_t dl_table_model_costs(const dl_table_model *model); /* number of active ones */
 
-/* Whether `rows` rows count for each active cost: over all parts, and in each part for its own
+/* Whether at least `rows` rows per active cost count: over all parts, and in each part for its own
  * costs. */
 bool dl_table_model_has_rows(const dl_table_model *model, size_t rows);
 
@@ -68,10 +68,10 @@ bool dl_table_model_has_rows(const dl_table_model *model, size_t rows);
 double dl_table_model_low(const dl_table_model *model, size_t cost);
 double dl_table_model_high(const dl_table_model *model, size_t cost);
 
-/* The one of these two limits with the shorter step. */
+/* The one of these two limits at which a step is shorter. */
 double dl_table_model_least(const dl_table_model *model, size_t cost);
 
-/* Whether a larger cost means more speed. */
+/* Whether a larger value of the cost shortens steps. */
 bool dl_table_is_rate(const dl_table_cost *cost);
 
 /* Sets the costs from x[unknown->count] = ln(cost), limited as above, and simulates the points of
@@ -85,18 +85,20 @@ double dl_table_model_residual(const dl_table_model *model, size_t row);
 /* Weighted sum of squares of r at x; INFINITY where a run fails (model->status). */
 double dl_table_model_squares(dl_table_model *model, const double *x);
 
-/* Puts dr/dx at x of the rows that count and the active costs into model->jacobian, by differences
- * to both sides or to one. Fails as dl_table_model_set. */
+/* Sets model->jacobian to dr/dx at x, of the rows that count and the active costs, by central or
+ * one-sided differences. Fails as dl_table_model_set. */
 dl_status dl_table_model_differentiate(dl_table_model *model, const double *x, bool both_sides);
 
-/* J[rows that count x active costs] of model->jacobian, each row times the root of its weight. */
+/* Copies model->jacobian [rows that count x active costs] to `jacobian`, each row times the root of
+ * its weight. */
 void dl_table_model_weighted(const dl_table_model *model, gsl_matrix *jacobian);
 
-/* Descends from x[unknown->count] to the nearest minimum of the sum of squares, which is returned
- * (INFINITY: a run failed); at least as many rows as active costs. */
+/* Moves x[unknown->count] to the nearest minimum of the sum of squares, and returns the sum there
+ * (INFINITY: a run failed). Needs at least as many rows as active costs. */
 double dl_table_model_descend(dl_table_model *model, double *x);
 
-/* Searches the whole range, or, if `near`, only from the guess (table.h); x is the result. */
+/* Searches the whole range, or, if `near`, from the guess only (table.h); sets x and returns the
+ * sum of squares there. */
 double dl_table_model_search(dl_table_model *model, bool near, double *x);
 
 /* Steady throughputs of a scenario's points, without the start of a run. */
@@ -119,10 +121,10 @@ typedef struct dl_table_simulation {
 } dl_table_simulation;
 
 /* Writes to per_s[scenario->point_count], for each wanted point, the throughput of repeating steps
- * or, if they do not repeat, of the second half of a run of 2 N steps: from that run and one of N,
- * so that steps by which the host is ahead of the GPUs, and prefetched batches, do not count. N is
- * `steps`, or more to cover these, in whole intervals. Fails as dl_run (of the first point that
- * does), or as dl_jobs_run. */
+ * or, if they do not repeat, of the second half of a run of 2 N steps, as its time less that of a
+ * run of N. This excludes the steps by which the host gets ahead of the GPUs, and prefetched
+ * batches. N is `steps`, or more to cover these, in whole intervals. Fails as dl_run (of the first
+ * point that fails), or as dl_jobs_run. */
 dl_status dl_table_simulate(const dl_table_simulation *simulation, double *per_s,
                             dl_error *err) DL_MUST_CHECK;
 
