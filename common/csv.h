@@ -48,8 +48,8 @@ const char *dl_csv_text_in(const dl_csv *csv, size_t row, const char *column);
 dl_status dl_csv_number_in(const dl_csv *csv, size_t row, const char *column, double *value,
                            dl_error *err) DL_MUST_CHECK;
 
-/* Writes to an open stream, cell by cell. The writer keeps no memory of its own; write errors stay
- * in the stream (ferror) for whoever closes it. */
+/* Writes to an open stream, cell by cell. The writer allocates no memory; write errors stay in the
+ * stream (ferror) for the function that closes it. */
 typedef struct dl_csv_writer {
     FILE *out;            /* borrowed; NULL if there is a table */
     dl_cell_table *table; /* borrowed: takes comments, names and cells in place of `out` */

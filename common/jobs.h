@@ -27,7 +27,7 @@ typedef struct dl_jobs {
     int64_t count;
     int threads; /* >= 1, of this rank */
     void *user;
-    /* Runs a job; several run at once, in several threads, with the caller's locale. */
+    /* Runs a job; called concurrently in several threads, with the caller's locale. */
     dl_status (*run)(void *user, int64_t job, dl_error *err);
     /* encode appends the job's result to `into`; decode reads it back, or returns false and changes
      * nothing if the bytes are no result of that job. NULL without ranks and journal. */

@@ -136,7 +136,7 @@ char *dl_option_value(const dl_option *option)
     return NULL;
 }
 
-/* Writes a row: `left`, then `text` in a column of its own. */
+/* Writes a row: `left`, then `text` in a second column. */
 static void write_row(FILE *out, const char *left, const char *text, int indent)
 {
     int column = fprintf(out, "%s", left);

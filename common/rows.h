@@ -33,7 +33,7 @@ typedef struct dl_rows {
 void dl_rows_begin(dl_rows *rows, const char *name, const char *title);
 
 /* Adds a row of named values (common/members.h); all rows of a table have the same names. JSON and
- * CSV are written at once. */
+ * CSV are written immediately. */
 void dl_rows_add(dl_rows *rows, const char *format, ...) DL_PRINTF(2, 3);
 
 /* Ends the table. As text it is printed now, by dl_columns_print, unless it has no rows; if `most`

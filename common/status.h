@@ -46,7 +46,7 @@ typedef struct dl_error {
  * Text longer than the buffer is cut. */
 dl_status dl_error_set(dl_error *err, dl_status code, const char *format, ...) DL_PRINTF(3, 4);
 
-/* The same, about line `line` (0 = whole file) of `file`. */
+/* dl_error_set about line `line` (0 = whole file) of `file`. */
 dl_status dl_error_set_at(dl_error *err, dl_status code, const char *file, int line,
                           const char *format, ...) DL_PRINTF(5, 6);
 

@@ -9,7 +9,7 @@ int dl_wrap_columns(FILE *out);
 
 /* Writes the words of `text` from `column` on (the present length of the line), broken at blanks
  * into lines of at most `columns`, and at the text's own newlines; further lines start with
- * `indent` blanks. A longer word has a line of its own. Ends the last line. */
+ * `indent` blanks. A longer word has a separate line. Ends the last line. */
 void dl_wrap(FILE *out, const char *text, int column, int indent, int columns);
 
 #endif

@@ -70,8 +70,8 @@ const dl_product_kind *dl_product_kinds(void);
 #define dl_max_pool DL_TYPED(dl_max_pool)
 #define dl_max_pool_backward DL_TYPED(dl_max_pool_backward)
 
-/* Operations of the table dl_backend that have a source of their own or that such a source calls:
- * gemm by OpenBLAS, repeat_row, those of convolutions and of max pooling. */
+/* Operations of the table dl_backend in separate sources, or called by these: gemm by OpenBLAS,
+ * repeat_row, those of convolutions and of max pooling. */
 void dl_gemm_run(const dl_gemm *gemm);
 void dl_repeat_row(void *matrix, const void *row, int rows, int columns);
 size_t dl_conv_scratch_bytes(const dl_windows *conv);

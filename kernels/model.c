@@ -249,7 +249,7 @@ typedef struct drawing {
     atomic_int next;             /* next layer to be drawn */
 } drawing;
 
-/* Each layer draws from a stream of its own, so that the result does not depend on the thread. */
+/* Each layer draws from a separate stream, so that the result does not depend on the thread. */
 static void draw_layers(void *user, int thread)
 {
     (void)thread;

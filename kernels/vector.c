@@ -43,7 +43,7 @@ static inline __attribute__((always_inline)) void sweep(dl_real *out, const dl_r
     }
 }
 
-/* The same for any 1 <= n <= GROUP. */
+/* sweep for any 1 <= n <= GROUP. */
 static inline __attribute__((always_inline)) void sum_group(dl_real *out, const dl_real *const *v,
                                                             int n, size_t count, dl_real share)
 {

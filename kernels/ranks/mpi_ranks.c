@@ -50,10 +50,10 @@
 /* Numbers of a vector per block: one block is summed while the next is in flight. */
 #define BLOCK_NUMBERS ((size_t)1 << 20)
 
-/* Pieces of the result in flight at once. */
+/* Pieces of the result in flight at the same time. */
 #define WINDOW 8
 
-/* Bytes that one rank sends another at once. */
+/* Most bytes that one rank sends another in one message. */
 #define SLICE_BYTES ((size_t)1 << 26)
 
 enum { TAG_SUM = 1, TAG_RESULT, TAG_GATHER, TAG_NOTICE, TAG_CALL };
@@ -198,7 +198,7 @@ static dl_status mpi_failed(mpi_ranks *g, int code)
     return fail(g, "rank %d on %s: %s", g->base.rank, g->members[g->base.rank].host, text);
 }
 
-/* Reports that this rank has failed for a reason of its own. */
+/* Reports that this rank has failed. */
 static dl_status give_up(mpi_ranks *g)
 {
     const dl_error *why = &g->reason;
@@ -489,7 +489,7 @@ static dl_status sum_pieces(mpi_ranks *g, void *result, const void *vector, int 
     return status == DL_OK ? wait_for(g, p.gathered.at, WINDOW) : status;
 }
 
-/* Numbers sent along the ranks at once: few enough that all ranks work at the same time. */
+/* Numbers of a piece passed along the ranks: few enough that all ranks work at the same time. */
 static size_t numbers_at_once(size_t count)
 {
     const size_t least = BLOCK_NUMBERS / 32, share = count / 16;

@@ -3,7 +3,7 @@
  *
  * Measurements use the functions that training uses (kernels/exchange.h, train.h), on pinned
  * threads, with caches in the state in which training leaves them. Every repetition takes the cases
- * in a new random order, so that a drift of the machine's speed affects all alike. */
+ * in a new random order, so that a drift of the machine's speed affects all equally. */
 #ifndef DL_PROFILER_BENCH_H
 #define DL_PROFILER_BENCH_H
 

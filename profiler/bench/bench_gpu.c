@@ -42,7 +42,7 @@ static void add(dl_bench_gpu_cases *cases, dl_bench_gpu_case added)
     DL_APPEND(cases->items, cases->count, "cases") = added;
 }
 
-/* 1, 2, 4, ... GPUs at once, and all. */
+/* 1, 2, 4, ... and all GPUs concurrently. */
 static void add_at_once(dl_bench_gpu_cases *cases, dl_bench_gpu_name copy, size_t bytes, int gpus)
 {
     for (int n = 1; n <= gpus; n = n < gpus && 2 * n > gpus ? gpus : 2 * n)

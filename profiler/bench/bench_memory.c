@@ -100,7 +100,7 @@ static void triad(void *a, const void *b, const void *c, size_t count, dl_precis
     }
 }
 
-/* The same average vector by vector: the cost of averaging without fusing. */
+/* Averages vector by vector, to measure the cost without fusion. */
 static void average_in_passes(const memory *m, const piece *own, int n, size_t count)
 {
     const dl_precision precision = m->config->train.precision;

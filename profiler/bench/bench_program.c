@@ -35,7 +35,7 @@ typedef struct copy {
     bool port_is_taken; /* reported by the program */
 } copy;
 
-/* In the child: sets its number, and a port of its own for ranks that meet at one. */
+/* In the child: sets its number and, if ranks meet at a port, a separate one. */
 static void set_number(int number)
 {
     char text[24];

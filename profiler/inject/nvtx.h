@@ -26,8 +26,8 @@
 /* Puts our functions into the table of one copy of NVTX; 1 = done. */
 int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get_export_table);
 
-/* The same for one of its extensions; 0 for all but the payload extension. Without it a range that
- * a library ends by nvtxRangePopPayload would never end. */
+/* As above for an extension of NVTX; 0 for all but the payload extension, without which a range
+ * that a library ends by nvtxRangePopPayload would never end. */
 int InitializeInjectionNvtxExtension(nvtxExtModuleInfo_t *module);
 
 /* NVTX domains, the strings registered in them and the payload schemas. All functions may be called

@@ -1,9 +1,9 @@
 /* NVTX ranges that have begun and not yet ended: a stack of each thread for push and pop, and one
  * table of the process for start and end, whose ranges may end in another thread.
  *
- * A thread's stack is one for all domains, but a pop takes the innermost range of its own domain,
- * as NVTX counts them. Ranges still open when their thread ends, or at dl_nvtx_open_end, are
- * recorded up to then. All functions may be called by any thread. */
+ * A thread has one stack for all domains, but a pop takes the innermost range of its domain, as
+ * NVTX defines levels per domain. Ranges still open when their thread ends, or at dl_nvtx_open_end,
+ * are recorded up to then. All functions may be called by any thread. */
 #ifndef DL_PROFILER_INJECT_NVTX_OPEN_H
 #define DL_PROFILER_INJECT_NVTX_OPEN_H
 

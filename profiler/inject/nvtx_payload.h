@@ -3,8 +3,8 @@
  *
  * An entry's place follows the rules of nvToolsExtPayload.h: its own offset if one is given, else
  * after the entry before it with natural alignment, at most packAlign. From an entry of unknown
- * size on (an array of variable length, an unknown type) only entries with an offset of their own
- * have a place.
+ * size on (an array of variable length, an unknown type) only entries with a given offset have a
+ * place.
  *
  * A layout never changes once it is made, so any thread may read through it. */
 #ifndef DL_PROFILER_INJECT_NVTX_PAYLOAD_H

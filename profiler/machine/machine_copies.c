@@ -11,8 +11,8 @@
 /* There is a limit if concurrent transfers run slower than this fraction. */
 #define FREE_FRAC 0.95
 
-/* Selects samples: their name, the GPU, how many GPUs copied at once, and the other GPU of a copy
- * or the number of vectors. */
+/* Selects samples: their name, the GPU, how many GPUs copied concurrently, and the other GPU of a
+ * copy or the number of vectors. */
 typedef struct kind {
     const char *name;
     uint32_t worker, threads, vectors;
@@ -82,7 +82,7 @@ static void take_link(dl_box *box, const dl_trace *trace, int gpu, uint32_t devi
     }
 }
 
-/* Takes the rate of copies to all GPUs at once, if they share no link but their sockets'. */
+/* Takes the rate of concurrent copies to all GPUs, if these share only the socket's links. */
 static void take_root(dl_box *box, const dl_trace *trace, const int *devices)
 {
     const int count = box->gpu_count;

@@ -96,7 +96,7 @@ static char *claim_of(const char *folder)
     return dl_format("%s/" DL_RUN_CLAIM, folder);
 }
 
-/* Of all runs that want the folder at once, one makes the claim. */
+/* Only one of several runs that want the folder at the same time makes the claim. */
 static dl_status claim(const char *folder, dl_error *err)
 {
     char *path = claim_of(folder);
