@@ -27,7 +27,7 @@ static void fit_usual(const dl_link_point *points, size_t n, double *latency, do
     free(bytes);
 }
 
-/* The line in logarithms through the points before and after point i, over its measured time - 1;
+/* Relative error at point i of the log-log interpolation between the points before and after it;
  * NaN at both ends. */
 static double beside(const dl_link_point *points, size_t n, size_t i)
 {

@@ -69,7 +69,7 @@ static bool grow(state *s, int nodes, dl_error *err)
     return fits;
 }
 
-/* --- what would explain the logs ------------------------------------------------------------- */
+/* --- explanations of deviations -------------------------------------------------------------- */
 
 /* Ratio on the changed machine; NaN: the change changes nothing. */
 static double changed_ratio(const state *s, const dl_link_change *what, const judged *of)
@@ -256,9 +256,9 @@ static bool has_device(const dl_machine *m, const char *device)
     return found;
 }
 
-/* Judges part `number` of the last comparison, whose time is that of the probe. The median of n
- * times scatters by sqrt(pi / (2 n)) of their scatter (for many normal values); differences between
- * starts do not average out. */
+/* Judges part `number` of the last comparison, whose machine time is that of the probe. The
+ * standard error of a median of n times is sqrt(pi / (2 n)) times their standard deviation (for
+ * many normal values); differences between starts do not average out. */
 static void judge(state *s, int number, double known, const dl_link_result *result,
                   const dl_link_probe *p, bool leaves_node)
 {

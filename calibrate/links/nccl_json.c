@@ -89,7 +89,7 @@ static void put_row(void *context, dl_json_text key, dl_json_text value)
     fputc('\n', json->out);
 }
 
-/* --- what ran -------------------------------------------------------------------------------- */
+/* --- command and ranks ----------------------------------------------------------------------- */
 
 static void take_device(void *context, dl_json_text key, dl_json_text value)
 {

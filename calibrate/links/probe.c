@@ -1,5 +1,4 @@
-/* Times of probes on a machine, on the machine with an assumed value changed, and with one change
- * of its links. */
+/* Times of probes on a machine, with an assumed value changed, and with one change of its links. */
 #include "calibrate/links/probe.h"
 
 #include <math.h>
@@ -90,7 +89,7 @@ char *dl_link_find_assumed(dl_machine *machine, const dl_link_probe *p, double t
     return a.names;
 }
 
-/* --- what would explain a time ---------------------------------------------------------------- */
+/* --- changes of a machine --------------------------------------------------------------------- */
 
 /* Each changes a kind of node; false: there is nothing to change. */
 

@@ -103,8 +103,8 @@ static double time_of_size(const dl_link_series *series, double bytes)
     return series->points[i].time_ns;
 }
 
-/* Standard error of the median of n values over their standard deviation: that of a mean times
- * sqrt(pi / 2) (for many normal values); the median of two is their mean. */
+/* Standard error of the median of n values, as a multiple of their standard deviation: sqrt(pi / (2
+ * n)) for many normal values; sqrt(1 / n) for n <= 2, where the median is the mean. */
 static double median_error(int64_t n)
 {
     return sqrt((n > 2 ? M_PI / 2 : 1) / (double)n);
@@ -121,9 +121,8 @@ static void find_start_error(dl_link_series *series)
     free(logs);
 }
 
-/* Finds, in ns, how much the sizes of a start scatter besides; all[n] are in the order of the
- * starts. It is the same for all sizes, since each time is a difference of two steps that are much
- * longer. */
+/* Finds the residual scatter, in ns, of the sizes of a start; all[n] are in the order of starts. It
+ * is the same for all sizes, since each time is a difference of two much longer steps. */
 static void find_scatter(dl_link_series *series, const dl_link_point *all, size_t n)
 {
     const double free_points = (double)n - (double)(series->count + series->start_count) + 1;

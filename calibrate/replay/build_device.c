@@ -384,16 +384,16 @@ void replay_build_launches(replay_builder *b)
 
 /* Launches that find the queue of a stream full.
  *
- * A stream takes a limited number of operations ahead (1022 on V100 and driver 525); a launch
- * beyond it blocks until one has ended. The limit shows in the trace: launches that take much
- * longer than usual all return with the same number of operations launched and not ended. Where at
- * least FEWEST_BLOCKED launches of a stream, and half of the slow ones, agree within AGREEMENT,
- * that number is the limit, and each launch waits for the end of the work that many places before
- * its own; only the rest of its time is its own. */
+ * A stream queues a limited number of operations (1022 on V100 and driver 525); a launch beyond the
+ * limit blocks until an operation has ended. The trace shows the limit: launches that take much
+ * longer than usual all return with the same number of operations outstanding. If at least
+ * FEWEST_BLOCKED launches of a stream, and half of the slow ones, agree within AGREEMENT, that
+ * number is the limit, and each launch waits for the end of the work that many places earlier; only
+ * the time after this end is the launch's duration. */
 
-/* Launches take 3 to 10 us; one of 60 us waited for something. */
+/* Launches take 3 to 10 us; a launch of 60 us waited for something. */
 #define SLOW_LAUNCH_NS 60000
-/* and returns at most this long after the end that it waited for: 5 to 7 us on V100. */
+/* Longest time from the end that a launch waited for to its return: 5 to 7 us on V100. */
 #define LONGEST_RETURN_NS 15000
 #define FEWEST_BLOCKED 10
 #define SHALLOWEST_QUEUE 64
@@ -408,8 +408,8 @@ static size_t outstanding(const replay_builder *b, const stream_works *works, si
     return place + 1 - ended;
 }
 
-/* Whether the call may have returned because of the work at end_place, the last to have ended by
- * then (SIZE_MAX: none). */
+/* Whether the work at end_place, the last one that had ended when the call returned (SIZE_MAX:
+ * none), may have caused the return. */
 static bool just_ended(const replay_builder *b, const stream_works *works, size_t end_place,
                        const dl_activity *call)
 {

@@ -55,8 +55,8 @@ static const dl_activity *replay_events_find(const replay_events *events, uint64
  *                        one, and no edge is made; what it explains is left to the edges
  *                        that only the times give. */
 
-/* In traces with whole microseconds an end may seem this much later than the work that waited for
- * it. */
+/* In traces with whole microseconds, an end may lie this much after the start of the work that
+ * waited for it. */
 #define ROUNDING_NS 2000
 
 #define NO_STREAM SIZE_MAX
@@ -193,17 +193,17 @@ void replay_build_events(replay_builder *b, const replay_events *events)
 /* Calls of the host that wait for operations of a device.
  *
  *   ...DeviceSynchronize    for the last work launched before it on each stream
- *   ...StreamSynchronize    for that of the stream that the trace names; where it names none, of
- *                           the stream to which the thread launched last
+ *   ...StreamSynchronize    for the last work launched before it on the stream that the trace
+ *                           names, else on the stream to which the thread launched last
  *   ...EventSynchronize     for the last work launched before the record of the event that the
  *                           trace names; where it names none, as StreamSynchronize
  *   copies                  for their own copy, if that had ended when the call returned
  *   allocation and release  for all streams as DeviceSynchronize, if the last of these operations
  *                           ended while the call lasted
  *
- * A work that ended after the call returned refutes the wait, and then the work is left out. The
- * call's own time is that from the end of the last work that it waited for (or from its start) to
- * its return. */
+ * A work that ended after the call returned refutes the wait for it, which is left out. The call's
+ * duration is the time from the end of the last work that it waited for (or from its start) to its
+ * return. */
 
 /* Clocks of host and device differ, and times of some traces are whole microseconds. */
 #define RETURN_SLACK_NS 2000
@@ -350,26 +350,26 @@ void replay_build_waits(replay_builder *b, const replay_events *events)
     free(syncs);
 }
 
-/* Edges between streams that only the recorded times give.
+/* Edges between streams that follow from the recorded times only.
  *
- * A work may start long after its launch and after the work before it although no event is known
- * that it waits for: the profiler did not record the event (ROCm's), or a work of another stream
- * fills the device and has to make room. In both cases it starts when a work of another stream
- * ends, or a little before: the last blocks of a large kernel leave room while they run. So of a
- * work that starts more than DL_REPLAY_SPREAD_NS after everything that is known to hold it back,
+ * A work may start long after its launch and after the previous work of its stream although no
+ * event is known that it waits for: the profiler did not record the event (ROCm), or a work of
+ * another stream occupies the whole device. In both cases it starts when a work of another stream
+ * ends, or a little before: the last blocks of a large kernel leave room while they run. So if a
+ * work starts more than DL_REPLAY_SPREAD_NS after all of its known constraints, the cause is
  *
- *   a work of another stream that ended at most LONGEST_HANDOVER_NS before it began is taken to
- *   have held it back: it starts `lag` after that end, the typical spacing of operations;
- *   else one that still ran, but ended within LONGEST_TAIL_NS or a tenth of its duration: it starts
- *   after the same share of that one as recorded.
+ *   a work of another stream that ended at most LONGEST_HANDOVER_NS before: the held work starts
+ *   `lag` after that end, the typical spacing of operations;
+ *   else one that still ran, but ended within LONGEST_TAIL_NS or a tenth of its duration: the held
+ *   work starts after the same share of that one's duration as recorded.
  *
- * The nearest end counts. Waits that end at no such moment stay unexplained. */
+ * The nearest end counts. Waits that end at no such time stay unexplained. */
 
 /* An event takes up to 20 us from a stream to another (MI300X). */
 #define LONGEST_HANDOVER_NS 25000
 #define LONGEST_TAIL_NS 25000
 
-/* How far the end of `work` lies from `start_ns`, or INT64_MAX if it cannot have held it back. */
+/* Distance in ns of the end of `work` from `start_ns`; INT64_MAX if `work` cannot be the cause. */
 static int64_t distance(const replay_builder *b, uint32_t work, int64_t start_ns)
 {
     int64_t late_ns = start_ns - replay_work_end(b, work);

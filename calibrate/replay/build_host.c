@@ -7,8 +7,8 @@
 #include "common/alloc.h"
 #include "common/sort.h"
 
-/* A gap between two calls of a thread without any record of the thread: it computes, or waits for
- * another thread. */
+/* Shortest gap in ns between two calls of a thread, without any record of the thread, in which it
+ * may wait for another thread. */
 #define UNTRACED_NS 20000
 
 typedef struct role_rule {
@@ -198,19 +198,18 @@ void replay_build_host(replay_builder *b)
 
 /* Threads that wait for one another.
  *
- * Nothing is recorded of such waits (futures, condition variables), but of threads that take turns
- * (a training loop and its backward pass) one is untraced just while the other is busy. So an
- * untraced span [a, b) of thread A is a wait for thread B if B was untraced at a, became busy after
- * it, and has become untraced again, at d, before b, in the later half of A's span: B's burst lies
- * within it. (Where the trace starts with A's span, B may be busy at once.) A then goes on when B's
- * burst ends, and b - d, its waking up, stays A's own time. Of several B the last one to end
- * counts.
+ * Such waits (futures, condition variables) are not recorded, but if two threads take turns (a
+ * training loop and its backward pass), one is untraced while the other is busy. So an untraced
+ * span [a, b) of thread A is a wait for thread B if B was untraced at a, then became busy, and
+ * became untraced again at a time d < b in the later half of the span. (If the trace starts with
+ * A's span, B may be busy from the start.) A then continues when B's burst ends at d, and b - d,
+ * the wake-up, stays A's time. Of several such B the last one to end counts.
  *
- * Any other untraced span of a thread that launches is its own time, until all that the trace holds
- * has come to rest: no operation of a device runs, and all threads that launch are in untraced
- * spans. The rest of the span from then on, if it is DL_REPLAY_EXTERNAL_NS or more, is an
- * external wait: for input of other processes, for a peer by a library that is not traced. (Or the
- * thread computes, which a trace without samples of it cannot tell from waiting.) */
+ * Any other untraced span of a launching thread is the thread's time until the rest of the trace is
+ * idle: no operation of a device runs, and all launching threads are in untraced spans. The rest of
+ * the span, if it is DL_REPLAY_EXTERNAL_NS or more, is an external wait: for input from other
+ * processes, or for a peer in a library that is not traced. (The thread may also compute; a trace
+ * without samples cannot distinguish that from waiting.) */
 
 /* Last of untraced[count] of a lane that starts at `time_ns` or before, plus 1; 0 = none. */
 static size_t find_untraced(const replay_untraced *untraced, size_t count, int64_t time_ns)
@@ -297,8 +296,8 @@ static int64_t at_rest_ns(const device_times *device, const thread_untraced *thr
     return rest_ns < span->to_ns ? rest_ns : span->to_ns;
 }
 
-/* Splits the external wait off the end of the span's node. The node keeps the wait; a new node in
- * front of it gets the thread's time before. */
+/* Splits the span's node at rest_ns: the node becomes the external wait after it, and a new node
+ * before it gets the thread's earlier time. */
 static void name_wait(replay_builder *b, uint32_t node, int64_t rest_ns, int64_t to_ns)
 {
     dl_replay_graph *graph = b->graph;

@@ -156,8 +156,7 @@ static dl_transfer_sums without_point(const dl_transfer_sums *s, size_t count, d
     return rest;
 }
 
-/* Fits the least-squares line; if one of its numbers is negative, the best line with that number
- * 0. */
+/* Fits the least-squares line with both numbers >= 0: if one would be negative, it is held at 0. */
 static void fit_line(dl_transfer_line *line, const dl_transfer_sums *s, size_t count)
 {
     const double n = (double)count;

@@ -33,7 +33,7 @@ static int64_t without_waiting_ns(const dl_cpu_training *cpu, const dl_cpu_step 
     return step->duration_ns - waiting_ns(cpu, step);
 }
 
-/* Steps beyond this many medians say nothing about the usual split: one step of ten medians,
+/* Steps longer than this many medians are left out of the split into parts: a step of ten medians,
  * interrupted in its update, would give the update half of all time. */
 #define OUTLIER_FACTOR 2
 
@@ -138,8 +138,8 @@ static void take_added(dl_step_costs *costs, const dl_cpu_training *cpu)
     }
 }
 
-/* Takes the parameters' bytes when no step exchanges gradients: those of the largest all-reduce
- * (parameters are averaged), else of the gradients that are accumulated. */
+/* Takes parameter_bytes if no step exchanges gradients: the bytes of the largest all-reduce, which
+ * then averages parameters, else the bytes of the accumulated gradients. */
 static void take_parameters(dl_step_costs *costs, const dl_cpu_training *cpu, const dl_trace *trace,
                             dl_notes *notes)
 {
@@ -165,8 +165,8 @@ static void take_parameters(dl_step_costs *costs, const dl_cpu_training *cpu, co
     }
 }
 
-/* Takes collectives other than all-reduces: broadcasts outside of backward passes, which are of
- * buffers, and the rest, which cost files do not hold. */
+/* Takes broadcasts outside of backward passes, which are of buffers; notes other collectives, which
+ * cost files cannot describe. */
 static void take_others(dl_step_costs *costs, const dl_cpu_training *cpu, dl_notes *notes)
 {
     size_t count;
@@ -225,8 +225,8 @@ static void take_off_profiler(dl_step_costs *costs, const dl_cpu_training *cpu,
                  operators, each_ns / 1e3, DL_NS_TEXT(sum_ns), 100 * sum_ns / traced_ns);
 }
 
-/* Where steps wait for others for more than this part of their time, the profiler's overhead cannot
- * be told from the waits. */
+/* Largest fraction of a step's time in waits at which the profiler's overhead can be distinguished
+ * from the waits. */
 #define WAITING_FRAC_MAX 0.05
 
 /* Ratio of steps without the profiler to steps with it, above which other programs must have
@@ -358,8 +358,8 @@ static double take_ns(const dl_step_costs *costs, const dl_cpu_training *cpu, co
     return ns;
 }
 
-/* Puts "input", which processes of a data loader make, before the step's operations; its time is
- * not part of theirs. */
+/* Inserts the operation "input" of the data loader's processes before the step's operations, whose
+ * time does not include it. */
 static void take_loaders(dl_step_costs *costs, const dl_cpu_training *cpu, const dl_trace *trace,
                          int64_t ns, dl_notes *notes)
 {
@@ -389,8 +389,8 @@ static void take_loaders(dl_step_costs *costs, const dl_cpu_training *cpu, const
     }
 }
 
-/* Page faults in a step, and their part of its time, from which on they are noted. A fault of new
- * memory took 2 us on a virtual core of an AMD EPYC, 2026-11-26. */
+/* Least number of page faults in a step, and least fraction of its time in the kernel, that cause a
+ * note. A fault of new memory took 2 us on a virtual core of an AMD EPYC, 2026-11-26. */
 #define FAULTS_MIN 200
 #define KERNEL_FRAC_MIN 0.05
 

@@ -12,8 +12,8 @@
 #include "trace/activity/kernel_class.h"
 #include "trace/distribution.h"
 
-/* The collectives of one communicator. If they sum activations, the forward passes call as many
- * bytes as the backward passes. */
+/* Bytes of the collectives of one communicator, by pass. If they sum activations, forward and
+ * backward passes have equally many. */
 typedef struct group_calls {
     uint64_t object;
     double forward_bytes, backward_bytes;
@@ -76,8 +76,8 @@ static group_calls *group_of(search *s, const dl_activity *call)
     return group;
 }
 
-/* Sums of activations, as of layers that are split over GPUs (Megatron), come in both passes; those
- * of a loss or of statistics are small beside gradients. */
+/* Least ratio of forward to backward bytes of a communicator that sums activations, as for layers
+ * split over GPUs (Megatron); sums of a loss or of statistics are small beside gradients. */
 #define ACTIVATIONS_FRAC 0.25
 
 static bool is_of_activations(search *s, const dl_activity *call)

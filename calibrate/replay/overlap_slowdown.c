@@ -10,8 +10,8 @@
 #include "trace/activity/kernel_class.h"
 
 #define RESAMPLINGS 400
-/* A work ran beside collectives if they cover at least this part of it, and alone if they cover
- * none. */
+/* A work ran beside collectives if they cover at least this fraction of its time, and alone if they
+ * cover none of it. */
 #define BESIDE 0.95
 
 dl_spans dl_collective_spans(const dl_trace *trace)
@@ -127,8 +127,8 @@ static double weighted_median(ratio *ratios, size_t count)
     return 1;
 }
 
-/* Lists, by step, ratios of the operations that always ran alone to their means; returns their
- * number. */
+/* Writes to `ratios` each time of the operations that ran alone in all steps, over the operation's
+ * mean, with its step; returns their number. */
 static size_t list_paces(const work *works, size_t count, ratio *ratios)
 {
     size_t found = 0;
@@ -168,7 +168,8 @@ typedef struct scatter {
     size_t count, means;
 } scatter;
 
-/* Finds the ratio of equal works[count]; false if they were not seen both ways. */
+/* Finds the ratio of the mean times of equal works[count] beside collectives and alone; false if
+ * they were not seen both ways or are shorter than DL_OVERLAP_SHORTEST_NS. */
 static bool compare(const work *works, size_t count, ratio *found, scatter *within)
 {
     double sums[2] = {0}, counts[2] = {0};
@@ -205,9 +206,9 @@ static double resampled_error(const ratio *ratios, size_t count)
     return gsl_stats_sd(medians, 1, RESAMPLINGS);
 }
 
-/* Error of the weighted mean from the scatter of equal operations: their median deviation, which
- * for a normal distribution is 0.6745 of the standard deviation, corrected for the means taken.
- * Infinite if no work was seen twice. */
+/* Standard error of the weighted mean from the scatter of equal operations: their median absolute
+ * deviation / 0.6745 (normal distribution), corrected for the degrees of freedom that the means
+ * take. Infinite if no work was seen twice. */
 static double scatter_error(const ratio *ratios, size_t count, const scatter *within)
 {
     if (within->count <= within->means) return INFINITY;

@@ -119,8 +119,8 @@ static void take_gradients_out(const list *all, const dl_step_costs *costs,
 /* Gathers of less than this part of the parameters have another purpose. */
 #define GATHERED_MIN 0.2
 
-/* Part of all gathers among the ranks that comes before a marked step's first scatter of
- * gradients. */
+/* Fraction of all gathers among the ranks that precede the first reduce-scatter of gradients in a
+ * marked step. */
 static double gathered_before(const marked *m, const dl_instances *found, uint32_t ranks)
 {
     int64_t *scatters_ns = dl_calloc(m->line->count, sizeof *scatters_ns, "steps");
@@ -145,9 +145,9 @@ static double gathered_before(const marked *m, const dl_instances *found, uint32
     return count > 0 ? (double)before / (double)count : 0;
 }
 
-/* Takes sharded states: scattered gradients are summed for ranks that each update a part, and
- * gathers bring the parameters together again, before the passes or after the update. These
- * collectives are taken out too. */
+/* Takes sharded states: reduce-scatters give each rank the gradients of the part that it updates,
+ * and all-gathers collect the parameters before the passes or after the update. Removes these
+ * collectives from the others. */
 static void take_sharded(const marked *m, const dl_instances *found, const list *all,
                          dl_step_costs *costs, const dl_gradient_exchange *gradients,
                          dl_notes *notes)
@@ -185,8 +185,8 @@ static void take_sharded(const marked *m, const dl_instances *found, const list 
     }
 }
 
-/* Scales the update of one part to all parts; the starts of kernels stay, as a rank updates its
- * part only. */
+/* Scales the update of one rank's part to all parts. Starts of kernels are not scaled, as a rank
+ * launches them for its part only. */
 static void scale_update(dl_step_costs *costs, double ranks)
 {
     for (size_t i = 0; i < costs->op_count; i++) {

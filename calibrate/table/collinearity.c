@@ -9,8 +9,8 @@
 
 /* Belsley, Kuh & Welsch: least share of a parameter's variance in one singular value. */
 #define VARIANCE_SHARE 0.5
-/* A singular value below the largest over this counts as 0: rounding by the simulator. Its vector
- * is then rounded too, by as much of a parameter. */
+/* Singular values below the largest / SINGULAR count as 0, because the simulator rounds. Components
+ * of their vectors below ROUNDED are then rounding errors too. */
 #define SINGULAR 1e4
 #define ROUNDED 0.01
 

@@ -290,8 +290,8 @@ static dl_status drop_needless(dl_table_model *model, double *x)
     return model->status;
 }
 
-/* Value of cost j, going from x[j] to the other end of its range, at which the sum of squares has
- * grown by `growth` over that at x; NaN if it does not grow that much. */
+/* Value of cost j, between x[j] and the far end of its range, at which the sum of squares exceeds
+ * that at x by `growth`; NaN if it does not grow that much. */
 static double find_bound(dl_table_model *model, const double *x, size_t j, double growth)
 {
     double at[DL_TABLE_COSTS_MAX];
@@ -415,8 +415,8 @@ static void evaluate_rows(dl_table_fit *fit, const dl_table_model *model)
     fit->quality.sigma_frac = fit->part_count == 1 ? fit->parts->quality.sigma_frac : nan;
 }
 
-/* Whether the rows that count determine as many combinations of the active costs as all rows do, by
- * the Jacobian at the end of a descent. */
+/* Whether the rows that count determine as many combinations of the active costs as all rows do,
+ * according to the Jacobian at the end of a descent. */
 static bool all_determined(const dl_table_fit *fit, const dl_table_model *model)
 {
     dl_collinearity a;

@@ -96,7 +96,7 @@ static dl_cpu_part part_of(const dl_step_phases *phases, size_t item)
     return roles == DL_ROLE_UPDATE ? DL_CPU_PART_UPDATE : DL_CPU_PART_FORWARD;
 }
 
-/* Where the search for a step goes on after the one before it. */
+/* Positions from which the search for the next step continues. */
 typedef struct places {
     size_t call, collective, running; /* running: the first that ends in the step or later */
 } places;

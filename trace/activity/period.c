@@ -598,7 +598,7 @@ dl_sequence dl_sequence_from(const dl_sequence *sequence, size_t first)
     return rest;
 }
 
-/* Finds the units of what starts at `first`; the cuts are places of the whole sequence. */
+/* Finds the units of the part that starts at `first`; cuts are places in the whole sequence. */
 static bool find_from(dl_period *period, const dl_sequence *sequence, size_t first, size_t given)
 {
     const dl_sequence rest = dl_sequence_from(sequence, first);

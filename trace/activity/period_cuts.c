@@ -261,7 +261,7 @@ typedef struct update_kind {
 
 DL_ORDER(by_kind, update_kind, DL_BY(kind), DL_BY(update));
 
-/* Share of the distances that have to be equal, and of the updates that they have to span. */
+/* Least share of equal distances, and least share of all updates that the distances span. */
 #define EQUAL_MIN 0.8
 #define SPANNED_MIN 0.6
 

@@ -1,4 +1,4 @@
-/* The options that say what steps are, and the traces and options that they contradict. */
+/* The options that define steps, and checks for contradictions between them and with a trace. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -378,7 +378,8 @@ static void drop_steps(dl_step_line *line)
         (dl_step_line){.device = line->device, .work = line->work, .work_count = line->work_count};
 }
 
-/* With `whole`, only if each holds all phases of training that the work shows. */
+/* Takes the steps from marks; with `whole`, only if the usual step holds all phases of training
+ * that the work shows. */
 static bool find_by_marks(dl_step_line *line, const step_search *search,
                           const dl_symbol_line *symbols, bool whole)
 {
