@@ -3,6 +3,13 @@
  * interval. */
 #include "tests/gpu_fixture.h"
 
+/* Cases of a closed form differ by numbers: sanitizers see the first and the last of them. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { ALL_CASES = 0 };
+#else
+enum { ALL_CASES = 1 };
+#endif
+
 #define MEAN_S 0.2
 #define AWAY_S 0.05
 #define DRAWN "[failures]\nworker_mtbf_s = 0.2\nworker_away_s = 0.05\n"
@@ -19,7 +26,7 @@ static void who_is_alone_repeats_its_interval(void **state)
 {
     (void)state;
     static const int intervals[] = {20, 100, 400};
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 3; i += ALL_CASES ? 1 : 2) {
         char sync[32];
         const double interval_s = intervals[i] / 1000.0;
         const double expected = interval_s / expm1(interval_s / MEAN_S) / (MEAN_S + AWAY_S);
@@ -56,7 +63,7 @@ static void who_comes_back_joins_the_next_average(void **state)
     static const char *const syncs[] = {"interval = 200\n", "interval = 200\nfragments = 4\n",
                                         "interval = 200\nlag = 50\n",
                                         "interval = 200\nfragments = 3\nlag = 90\n"};
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 4; i += ALL_CASES ? 1 : 3) {
         dl_run_result r =
             fixture_run_mode(FIXTURE_COMPUTE_ONLY, "average", 8, 8, 200000, syncs[i], DRAWN);
         assert_within("goodput", r.goodput_frac, kept_s / (MEAN_S + AWAY_S), 0.02);
@@ -104,7 +111,7 @@ static void a_site_that_reduces_inside_fails_as_one(void **state)
     static const char *const syncs[] = {"", "fragments = 2\n", "lag = 4\n"};
     const double step_s = 1.18e-3, interval_s = 10 * step_s;
     const double kept_s = MEAN_S * MEAN_S / interval_s * -expm1(-interval_s / MEAN_S);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 3; i += ALL_CASES ? 1 : 2) {
         char rest[300];
         snprintf(rest, sizeof rest,
                  "[sync]\nmode = average\nwhere = allreduce\ninside = allreduce\ninterval = 10\n%s"
