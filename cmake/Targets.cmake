@@ -23,7 +23,7 @@ endif()
 if(DL_SANITIZE)
     target_compile_options(dl_options INTERFACE
         -fsanitize=${DL_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer
-        $<$<C_COMPILER_ID:GNU>:-Wno-format-truncation>) # -O1 knows no ranges of numbers; releases warn
+        $<$<C_COMPILER_ID:GNU>:-Wno-format-truncation>) # -Og knows no ranges of numbers; releases warn
     target_link_options(dl_options INTERFACE -fsanitize=${DL_SANITIZE})
 elseif(NOT EMSCRIPTEN)
     # Not beside the sanitizers, which check more and intercept the unchecked functions only.
