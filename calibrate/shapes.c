@@ -151,8 +151,8 @@ static double descend(problem *p, double logs[NUMBERS])
     return least;
 }
 
-/* The best of searches from the fastest shape's flop rate, with slow and with fast memory, and with
- * little and with much fixed time. */
+/* Takes the best of four searches: all start from the fastest shape's flop rate, with slow or fast
+ * memory and little or much fixed time. */
 static void search(problem *p, double best[NUMBERS])
 {
     double flop = 0, shortest = INFINITY, least = INFINITY;
@@ -226,7 +226,7 @@ static dl_shape_errors end_errors(error_list *list)
     return errors;
 }
 
-/* Whether the network's product is one of the spread shapes: the fit has seen it. */
+/* Whether the network's product is also one of the spread shapes, to which the fit was made. */
 static bool is_spread(const dl_shapes *shapes, const dl_shape_product *product)
 {
     for (size_t i = 0; i < shapes->count; i++) {
@@ -239,7 +239,7 @@ static bool is_spread(const dl_shapes *shapes, const dl_shape_product *product)
     return false;
 }
 
-/* Judges products of the network; all of them, or those of one pass. */
+/* Errors of the fit at the network's products, all of them or those of one pass. */
 static dl_shape_errors judge(const dl_shapes *shapes, int pass)
 {
     error_list list = {0};

@@ -8,13 +8,13 @@
  *        1048576  262144  float    sum    -1  74.78  14.02  24.54      0  76.17  13.77  24.09
  *                  0
  *
- * Columns redop and root are missing where older versions have no use for them; the first group of
- * times is out of place. Sizes are bytes, times microseconds of a call; of NCCL 1 milliseconds,
- * whose heads say "bytes N type op". A group may lack its time or a rate, and one of both groups
- * may be missing, as in excerpts: a rate then gives the time. The '#' of all these lines may be
- * gone, and so may all lines but the rows: the meaning of the columns then follows from the row,
- * and the number of ranks from busbw / algbw. A row of 0 bytes is no call: its size
- * was too small to be cut among the ranks. */
+ * Older versions omit the columns redop and root if a collective does not use them; the first group
+ * of times is out of place. Sizes are bytes, times microseconds per call (milliseconds in tables of
+ * NCCL 1, whose heads say "bytes N type op"). In excerpts, a group may lack its time or a rate, or
+ * one of the groups may be missing: a rate then gives the time. All these lines may lack their '#',
+ * and all lines but the rows may be missing: the row then gives the meaning of the columns, and
+ * busbw / algbw the number of ranks. A row of 0 bytes is no call: its size was too small to be
+ * divided among the ranks. */
 #include <ctype.h>
 #include <math.h>
 #include <stdbool.h>
@@ -129,8 +129,8 @@ static void take_rank(nccl_state *s, const dl_link_log *log)
     if (length > 0) s->device = dl_strndup(model, length);
 }
 
-/* The collective of a program "./build/all_reduce_perf", "all_reduce_perf_mpi"; -1: it is none.
- * program[64] becomes "all_reduce". */
+/* Index of the collective that a program such as "./build/all_reduce_perf" or "all_reduce_perf_mpi"
+ * tests, -1 if none; sets program[64] to "all_reduce". */
 static int find_program(const char *word, char *program, const char **names)
 {
     snprintf(program, 64, "%s", dl_base_name(word));
@@ -161,8 +161,8 @@ static int program_of(const char *word)
     return find_program(word, program, names);
 }
 
-/* Takes a command line with a program of nccl-tests; a path or options tell it from a mere mention.
- * A command at a prompt is the one that ran next; those of a script ran in their order. */
+/* Takes a command line with a program of nccl-tests, recognized by a path or options. A command at
+ * a prompt replaces earlier ones, as it runs next; those of a script run in their order. */
 static void take_command(nccl_state *s, const dl_link_log *log)
 {
     size_t at = 0;
@@ -400,8 +400,8 @@ static double find_ratio(const nccl_state *s, const dl_link_log *first)
     return ratio;
 }
 
-/* Number of ranks by the ratio of two rates of three digits; 0: it is not determined, above
- * RANKS_KNOWN or for collectives whose busbw is algbw. */
+/* Number of ranks from busbw over algbw, both of three digits; 0 if undetermined: above RANKS_KNOWN
+ * ranks, or for collectives whose busbw equals algbw. */
 static int ranks_of(int collective, double ratio)
 {
     enum { RANKS_KNOWN = 16 };
@@ -411,8 +411,8 @@ static int ranks_of(int collective, double ratio)
     return ranks >= 1.5 && ranks < RANKS_KNOWN + 0.5 ? (int)lround(ranks) : 0;
 }
 
-/* The time of a call by the row's time or else by one of its rates (GB/s). Adds nothing where it
- * was not measured. */
+/* Sets the point's time from the row's time, else from one of its rates (GB/s); leaves it unchanged
+ * if the row has no measurement. */
 static dl_status parse_time(const nccl_state *s, const dl_link_log *row, int place,
                             dl_link_point *point, dl_error *err)
 {
@@ -444,10 +444,10 @@ static dl_status parse_time(const nccl_state *s, const dl_link_log *row, int pla
     return DL_OK;
 }
 
-/* Bytes over time of which a printed algbw may be made, as a factor on algbw. Of collectives whose
- * size is that of all ranks' parts, old versions of nccl-tests leave out a rank's own part (count x
- * (ranks - 1), as in their all_gather.cu); where the number of ranks is unknown, of two or more.
- * NaN: unknown. */
+/* Range of (bytes / time) / algbw for a printed algbw. For collectives whose size is that of all
+ * ranks' parts, old versions of nccl-tests leave out a rank's own part (count x (ranks - 1), as in
+ * their all_gather.cu); if the number of ranks is unknown, it is taken as two or more. NaN:
+ * unknown. */
 static void algbw_range(const nccl_state *s, double *low, double *high)
 {
     const double others = collectives[s->collective].others;

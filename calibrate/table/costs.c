@@ -92,8 +92,8 @@ static void free_candidates(candidates *all)
     free(all->items);
 }
 
-/* The next item of a list with commas, as "section.key" or "key" of its own; *rest advances and
- * becomes NULL after the last. "[section] key" is converted to that form. */
+/* The next item of a comma-separated list, as "section.key" or "key" ("[section] key" is
+ * converted); free() it. *rest advances, and becomes NULL after the last item. */
 static char *next_name(const char **rest)
 {
     const char *end = strchrnul(*rest, ',');
@@ -116,8 +116,8 @@ static bool same_name(const char *a, const char *b)
     return *a == *b;
 }
 
-/* Kinds of match, best first: section and key; those of the machine file; only the key, of the
- * costs; only the key, of the machine. */
+/* Kinds of match, best first: section and key of a cost; of the machine file; the key alone, of a
+ * cost; of the machine file. */
 enum { WHOLE, OF_MACHINE_FILE, KEY_OF_COSTS, KEY_OF_MACHINE, FITS };
 
 static int fits(const candidate *c, const char *name)
@@ -155,8 +155,8 @@ static char *full_name(const char *name)
     return dl_format("[%.*s] %s", (int)(dot - name), name, dot + 1);
 }
 
-/* Start of the search for a rate without a limit in the machine file: that of a GPU's link, which
- * limits two of them. */
+/* Start of the search for a rate that the machine file does not limit: the rate of a GPU's link,
+ * which limits two GPUs. */
 static double link_rate(const dl_scenario *scenario)
 {
     const dl_machine *m = &scenario->gpu->machine;

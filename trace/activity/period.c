@@ -474,7 +474,7 @@ static bool is_no_chance(const dl_period *period, const dl_sequence *sequence)
     return match - chance >= SHORT_KAPPA_MIN * (1 - chance);
 }
 
-/* Leaves out the cuttings with about that many units. */
+/* Removes the cuttings whose number of units is within UNITS_TOLERANCE of `units`. */
 static void forget_units(cutting_list *list, size_t units)
 {
     size_t kept = 0;
@@ -560,7 +560,7 @@ static size_t thin_out(const dl_sequence *sequence, uint32_t *thin)
     return kept;
 }
 
-/* In the middle of the sequence, where the warm-up is over; then over all of its rare kinds. */
+/* Looks for units in the middle of the sequence, after the warm-up; then in its rare kinds. */
 static bool find_units(dl_period *period, const dl_sequence *sequence, size_t given)
 {
     size_t count = sequence->count < DL_PERIOD_SYMBOLS ? sequence->count : DL_PERIOD_SYMBOLS;

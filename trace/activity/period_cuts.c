@@ -138,7 +138,8 @@ static size_t find_place(const dl_sequence *sequence, size_t first, size_t end, 
     return end;
 }
 
-/* Moves every cut to the place in its unit; the part before the first cut is a unit's end, too. */
+/* Moves every cut to the place in its unit; the part before the first cut counts as the end of a
+ * unit. */
 static void move_cuts(dl_period *period, const dl_sequence *sequence, unit_place place, size_t back)
 {
     size_t *moved = dl_calloc(period->cut_count + 1, sizeof *moved, "cuts"), count = 0;

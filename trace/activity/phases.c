@@ -31,7 +31,7 @@ void dl_spans_join(dl_spans *spans)
     }
 }
 
-/* The first span that ends after the time, or lies on a later line. */
+/* Index of the first span that ends after time_ns on `on`, or lies on a later thread or device. */
 static size_t first_after(const dl_spans *spans, uint32_t on, int64_t time_ns)
 {
     size_t i;

@@ -18,7 +18,7 @@
 /* The three forms of the header, best first. */
 typedef enum mark_form { FORM_NUMBER = 1, FORM_WORD, FORM_TEXT, FORM_NONE } mark_form;
 
-/* One range or mark with what it is grouped by. */
+/* A range or mark with its sort key. */
 typedef struct mark {
     uint32_t group; /* of its text, times 2, + 1 for instants; 0 if all are one group */
     uint32_t thread;
@@ -33,7 +33,7 @@ typedef struct plain_text {
     uint32_t name; /* index of the string */
 } plain_text;
 
-/* Of two that start together the outer one first. */
+/* Of two ranges that start together, the outer one comes first. */
 DL_ORDER(compare_marks, mark, DL_BY(group), DL_BY(thread), DL_BY(start_ns),
          DL_BY_DESCENDING(end_ns));
 

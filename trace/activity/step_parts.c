@@ -132,7 +132,7 @@ void dl_step_parts_compare(dl_step_part *parts, size_t count, size_t end,
     free(left);
 }
 
-/* A unit: its step up to `tail`, if it is one, and what follows that. */
+/* A unit: a step up to `tail`, if `regular`, and the work after it up to `end`. */
 typedef struct unit {
     size_t first, tail, end;
     bool regular;

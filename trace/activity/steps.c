@@ -86,7 +86,7 @@ static void set_times(dl_step_line *line, const dl_activity *activities)
     last->duration_ns = last->work_end_ns > last->start_ns ? last->work_end_ns - last->start_ns : 0;
 }
 
-/* Labels leading regular steps that are slow WARM-UP. */
+/* Labels slow leading regular steps as WARM-UP. */
 static void step_line_flag_warmup(dl_step_line *line)
 {
     double *durations_ns = dl_calloc(line->count, sizeof *durations_ns, "step times");
@@ -194,7 +194,7 @@ const char *dl_step_method_name(dl_step_method method)
     return (unsigned)method < DL_STEPS_METHOD_END ? names[method] : "unknown";
 }
 
-/* Steps of the units that were cut; false, and no steps, if none is regular. */
+/* Makes steps of the period's units; false, without steps, if none is regular. */
 static bool take_period(dl_step_line *line, const step_search *search,
                         const dl_symbol_line *symbols, const dl_period *period,
                         dl_step_method method)

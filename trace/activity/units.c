@@ -6,10 +6,10 @@
 #include "common/sort.h"
 #include "trace/activity/steps_internal.h"
 
-/* Units from which the quartile of a count is taken: more change it little. */
+/* Most units from which the quartile of a count is taken; more would change it little. */
 #define CONTENT_UNITS 400
 
-/* Limits of units_order_match: pairs of units that it compares, symbols that it skips. */
+/* Limits of dl_units_order_match: pairs of units compared, and symbols skipped at a time. */
 #define ORDER_PAIRS 100
 #define SKIP_MAX 16
 
