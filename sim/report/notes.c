@@ -405,20 +405,24 @@ static void add_compared(note_list *list, const dl_variant *variant, const dl_va
     free(longer);
 }
 
-/* GPUs of the machine that no layout's point uses. */
+/* GPUs of the machine that neither a layout's point nor generators use. */
 static void add_idle(note_list *list, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
+    const dl_generators *g = scenario->generators;
     const int has = dl_gpu_options_count(scenario->gpu);
+    const int generate = g != NULL && !g->colocated ? g->generator_gpus : 0;
     int most = 0;
     for (size_t p = 0; p < scenario->point_count; p++) {
         const int used = dl_point_gpus(&scenario->points[p]);
         if (dl_point_is_split(&scenario->points[p]) && used > most) most = used;
     }
-    if (most > 0 && most < has)
-        add(list, dl_format("the largest layout uses %d of the machine's %d GPUs, the other %d are "
-                            "idle",
-                            most, has, has - most));
+    if (most == 0 || most + generate >= has) return;
+    char *generators = generate > 0 ? dl_format(", generators use %d", generate) : dl_strdup("");
+    add(list,
+        dl_format("the largest layout uses %d of the machine's %d GPUs%s, the other %d are idle",
+                  most, has, generators, has - most - generate));
+    free(generators);
 }
 
 /* Buffers that a framework broadcasts before each step, where that is not simulated. */

@@ -128,5 +128,12 @@ for layout in tp=4,pp=4 tp=4,fsdp=4 cp=2,fsdp=8; do
     expect 2 "8 trainer GPUs of 16 are no multiple of a worker's 16" "${trained[@]}" --layout $layout
 done
 expect 0 "8 GPUs generate, 8 train" "${trained[@]}" --layout tp=2,pp=2
+# GPUs that generate are not idle; those that neither side has are.
+"$tested" "${trained[@]}" --layout tp=2,pp=2 --notes | grep -q "are idle" && {
+    echo "FAIL: idle GPUs among 8 that train and 8 that generate"
+    failures=$((failures + 1))
+}
+expect 0 "uses 4 of the machine's 16 GPUs, generators use 8, the other 4 are idle" "${trained[@]}" \
+    --set generators.gpus=12 --layout tp=2,pp=2 --notes
 
 [ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }
