@@ -736,7 +736,7 @@ static void measure(const dl_team *team, dl_usage *usage)
     for (int t = 0; t < is->dispatch.thread_count; t++) {
         const dl_launch_thread *thread = &is->dispatch.threads[t];
         const double step_ns = thread->serial_ns + is->launch_ns[t];
-        snprintf(name, sizeof name, "host thread %d", t);
+        snprintf(name, sizeof name, DL_HOST_THREAD "%d", t);
         dl_usage_note(usage, name, (double)thread->step * step_ns / span_ns);
     }
     int link = dl_usage_note_links(usage, &is->network, &options->links, dl_ns_to_s(span_ns));

@@ -691,7 +691,7 @@ static void measure(const dl_team *team, dl_usage *usage)
         const double step_ns = thread->serial_ns + thread->count * dispatch->config.per_worker_ns;
         const double frac = (double)thread->step * step_ns / span_ns;
         if (frac <= usage->busiest_frac) continue;
-        snprintf(name, sizeof name, "host thread %d", t);
+        snprintf(name, sizeof name, DL_HOST_THREAD "%d", t);
         dl_usage_note(usage, name, frac);
     }
     const int link = dl_usage_note_links(usage, gpus->network, &gpus->config.options->links,

@@ -13,6 +13,7 @@
 
 #define DL_RESOURCE_NAME_BYTES 96
 #define DL_MEASURED_COLLECTIVES "measured collectives"
+#define DL_HOST_THREAD "host thread " /* and its number */
 
 /* The shared resources' load. */
 typedef struct dl_usage {

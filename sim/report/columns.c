@@ -586,6 +586,16 @@ static const dl_column columns[] = {
  * which workers exchange and wait: messages then wait for one another. */
 #define BOUND_FRAC 0.5
 
+/* A host thread that launches for at least this part of the time, and for more of it than any GPU
+ * or link works, limits the step, whatever the workers' time is counted as. */
+#define HOST_BOUND_FRAC 0.95
+
+static bool is_bound_by_host(const dl_usage *usage)
+{
+    return usage->busiest_frac >= HOST_BOUND_FRAC &&
+           strncmp(usage->busiest, DL_HOST_THREAD, strlen(DL_HOST_THREAD)) == 0;
+}
+
 static const char *bound_by_stage(const dl_result *r, char *text, size_t bytes)
 {
     const dl_split_result *split = split_of(r);
@@ -618,6 +628,7 @@ const char *dl_result_bound(const dl_result *r, char text[DL_BOUND_TEXT_BYTES])
     const bool by_link = link[0] != '\0' && fmax(usage->timed_frac, usage->link_frac) >= least;
     const dl_part part = dl_dominant_part(r->row);
     snprintf(text, DL_BOUND_TEXT_BYTES, "%s", dl_part_names[part]);
+    if (is_bound_by_host(usage)) return "host";
     switch (part) {
     case DL_PART_DISPATCH: return "host";
     case DL_PART_INPUT: return "input";

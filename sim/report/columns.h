@@ -35,9 +35,10 @@ char *dl_generators_answer(const dl_result *best, bool among_several);
 
 #define DL_BOUND_TEXT_BYTES 64
 
-/* The bottleneck of a row that ran: the part that takes most of its time, or a link, resource or
- * stage that is busy during that: "compute", "host", "input", "server", "slowest worker", "node0
- * gpu1 up", "stage 2". Written to `text`, or borrowed from the row. */
+/* The bottleneck of a row that ran: "host" where its thread launches all the time, else the part
+ * that takes most of the time, or a link, resource or stage that is busy during that: "compute",
+ * "input", "server", "slowest worker", "node0 gpu1 up", "stage 2". Written to `text`, or borrowed
+ * from the row. */
 const char *dl_result_bound(const dl_result *result, char text[DL_BOUND_TEXT_BYTES]);
 
 /* Whether failures can stop the row's job; with a syncer it goes on without a failed worker. */

@@ -289,7 +289,8 @@ char *dl_report_answer(const dl_results *results)
     }
     const char *bound_by = dl_result_bound(best, bound);
     fprintf(line, ". %s %.0f %% of a step", words[part], 100 * row->mean.part_frac[part]);
-    if (part == DL_PART_COMMUNICATION || part == DL_PART_WAITING)
+    const bool by_host = part != DL_PART_DISPATCH && strcmp(bound_by, "host") == 0;
+    if (part == DL_PART_COMMUNICATION || part == DL_PART_WAITING || by_host)
         fprintf(line, ", bound by %s", bound_by);
     fputs(".", line);
     put_trace(line, row);

@@ -37,6 +37,23 @@ static void the_host_limits_many_gpus(void **state)
     assert_step(fixture_step_ns(costs, "dispatch = per_gpu\nahead = 0\n", 4, ""), 1.2e6);
 }
 
+/* Four GPUs compute for 1.1 of the 1.3 ms that their launches take: launches bind, although most of
+ * the time is computing. Three are launched in 1 ms. */
+static void a_host_that_always_launches_binds(void **state)
+{
+    (void)state;
+    const char *costs = FIXTURE_GPU_COSTS "[dispatch]\nserial_ns = 1e5\nper_worker_ns = 3e5\n";
+    for (int n = 3; n <= 4; n++) {
+        char bound[DL_BOUND_TEXT_BYTES];
+        dl_run_result r = fixture_run_gpus(costs, "dispatch = single\n", n, 200, "");
+        const dl_row row = {.mean = r};
+        const dl_result result = {.row = &row};
+        assert_near(r.part_frac[DL_PART_COMPUTE], n == 4 ? 1.1 / 1.3 : 1, 0.01);
+        assert_string_equal(dl_result_bound(&result, bound), n == 4 ? "host" : "compute");
+        dl_run_result_free(&r);
+    }
+}
+
 /* External waits of 700 us are the thread's, once a step, whatever the number of its GPUs; nothing of
  * them is left without them, half of them at half. */
 static void external_waits_hold_a_thread_once(void **state)
@@ -344,6 +361,7 @@ int main(void)
         cmocka_unit_test(launches_of_one_process_contend),
         cmocka_unit_test(a_step_computes_and_updates),
         cmocka_unit_test(the_host_limits_many_gpus),
+        cmocka_unit_test(a_host_that_always_launches_binds),
         cmocka_unit_test(external_waits_hold_a_thread_once),
         cmocka_unit_test(the_operation_dispatch_is_the_hosts),
         cmocka_unit_test(a_server_in_host_memory),
