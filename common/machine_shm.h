@@ -11,6 +11,7 @@
 #define DL_PCIE3_X16_BYTES_PER_S 15.75e9
 #define DL_PCIE4_X16_BYTES_PER_S 31.5e9
 #define DL_PCIE5_X16_BYTES_PER_S 63e9
+#define DL_PCIE6_X16_BYTES_PER_S 128e9 /* without the overhead of its 256-byte units */
 
 /* Writes [shm]: the rate at which a GPU sends and receives together, in slots of about
  * wire_bytes_per_s > 0; `seen`: the slots are known, not only the GPU's specification. `of`: the

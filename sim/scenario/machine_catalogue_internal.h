@@ -34,7 +34,7 @@ typedef struct dl_machine_bus {
 } dl_machine_bus;
 
 /* Oldest first. */
-#define DL_MACHINE_BUSES 4
+#define DL_MACHINE_BUSES 5
 extern const dl_machine_bus dl_machine_buses[DL_MACHINE_BUSES];
 
 /* NULL: unknown name. */

@@ -92,6 +92,12 @@ const dl_machine_bus dl_machine_buses[DL_MACHINE_BUSES] = {
      "; nvbandwidth, H100: NVIDIA/nvbandwidth, thread 24, device_to_host_memcpy_sm.\n"
      "[link pcie5x16]\nbytes_per_s = 52.8GB/s, measured\nlatency_ns = 1us, assumed\n",
      "96GB/s, assumed", "307.2GB/s, assumed", DL_PCIE5_X16_BYTES_PER_S},
+    {"pcie6x16",
+     "; Of 128 GB/s (16 lanes of 64 GT/s) the part that pcie5x16 reaches of 63, 52.8: no copies\n"
+     "; were published. It joins a B300 to its ConnectX-8 (NVIDIA, Hot Chips 2025). Copies to the\n"
+     "; processor take it too: over PCIe 5.0 (HGX B300) they are slower, over C2C (GB300) faster.\n"
+     "[link pcie6x16]\nbytes_per_s = 107.3GB/s, assumed\nlatency_ns = 1us, assumed\n",
+     "96GB/s, assumed", "307.2GB/s, assumed", DL_PCIE6_X16_BYTES_PER_S},
 };
 
 const dl_machine_bus *dl_machine_find_bus(const char *name)

@@ -282,6 +282,24 @@ static void a_rack_is_one_domain(void **state)
     dl_machine_free(&m);
 }
 
+/* PCIe 6.0 carries a port of 800 Gb/s, which 5.0 does not: 128 of 63 times its 52.8 GB/s. */
+static void slots_carry_ports_of_800_gbit(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"8xb300@8x800ib", "gb300_nvl72"};
+    for (size_t i = 0; i < DL_LENGTH(names); i++) {
+        dl_machine m = machine_called(names[i]);
+        const dl_nic *nic = &m.kinds[0].nics[0];
+        const dl_link_class *slot = &m.classes[nic->link];
+        assert_string_equal(slot->name, "pcie6x16");
+        assert_int_equal(nic->link, m.kinds[0].gpus[0].link);
+        assert_true(near_scaled(slot->bytes_per_s.value, 52.8e9 * 128 / 63, 0, 1e-3));
+        assert_true(slot->bytes_per_s.value > m.classes[nic->port].bytes_per_s.value);
+        assert_true(m.classes[nic->port].bytes_per_s.value > 52.8e9);
+        dl_machine_free(&m);
+    }
+}
+
 static void instances_have_price_and_network(void **state)
 {
     (void)state;
@@ -573,6 +591,7 @@ int main(void)
         cmocka_unit_test(nodes_may_be_of_several_kinds),
         cmocka_unit_test(b200_sum_in_the_switch_from_six_on),
         cmocka_unit_test(a_rack_is_one_domain),
+        cmocka_unit_test(slots_carry_ports_of_800_gbit),
         cmocka_unit_test(instances_have_price_and_network),
         cmocka_unit_test(names_may_be_spelled_otherwise),
         cmocka_unit_test(pairs_may_have_bridges),
