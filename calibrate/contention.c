@@ -6,7 +6,7 @@
 #include "common/alloc.h"
 #include "common/sort.h"
 
-/* A factor's difference between batch sizes that is worth a note if over 3 standard errors.
+/* Least relative difference of a factor between batch sizes, if over 3 standard errors, for a note.
  */
 #define CONTENTION_AGREE 0.05
 
@@ -98,9 +98,9 @@ static dl_status add_rounds(const dl_copies_run *runs, size_t count, bool slices
     }
 }
 
-/* Time of a step's operations on a GPU in training at that batch size, timed like in the bench; 0:
- * not trained. Their costs times the factor then give dlsim the time of k copies itself, whatever
- * happened in the bench's short run of one copy. */
+/* Time of a step's operations on a GPU in training at that batch size, timed as in the bench; 0:
+ * not trained. With this reference, costs times factor equal the measured time of k copies,
+ * independent of the bench's short run of one copy. */
 static double trained_on_gpu_ns(const dl_dataset *dataset, const dl_costs *costs, int64_t batch)
 {
     const double samples = (double)batch;

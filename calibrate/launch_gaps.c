@@ -6,8 +6,8 @@
 
 #include "common/alloc.h"
 
-/* Fraction of forward and backward below which a difference is no gap but the scatter of both
- * measurements, and the marks between operations. */
+/* Fraction of forward and backward above which a difference counts as gaps; smaller ones are
+ * scatter of both measurements, and the marks between operations. */
 #define GAP_MATTERS_FRAC 0.05
 
 #define BATCHES_MAX 32

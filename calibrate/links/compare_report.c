@@ -1,4 +1,4 @@
-/* Report of measured times beside a machine's, for people and as CSV. */
+/* Report of measured times and a machine's times, as text and CSV. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,8 +42,7 @@ static bool waits_for_host(const dl_link_comparison *c, const dl_link_part *part
            part == &c->parts[DL_LINK_SMALL] && part->ratio.median < 1;
 }
 
-/* Explains why the part is out of its bound, or says that no change was found that does; the caller
- * frees it. */
+/* Text that explains why the part is out of its bound, or that no change explains it; free() it. */
 static char *explanation(const dl_link_comparison *c, const dl_link_part *part)
 {
     if (c->other_device) {

@@ -9,7 +9,7 @@
 #include "calibrate/links/links.h"
 #include "common/status.h"
 
-/* Longer lines are no tables and are cut; so are lines with more words. */
+/* Lines with more bytes or words are cut, as they are not part of a table. */
 #define DL_LINK_LINE_BYTES 1024
 #define DL_LINK_WORDS_MAX 96
 
@@ -87,8 +87,8 @@ extern const dl_link_reader dl_link_nccl_tests, dl_link_bandwidth_test, dl_link_
 /* Adds the samples of a trace of dlprof bench. DL_ERR_DATA if it has none. */
 dl_status dl_link_bench_read(dl_link_data *data, const char *path, dl_error *err) DL_MUST_CHECK;
 
-/* The table that nccl-tests would print beside this JSON file, a new string; NULL: the file is not
- * of nccl-tests. */
+/* The table that nccl-tests would have printed with this JSON file; NULL: the file is not from
+ * nccl-tests. free() it. */
 char *dl_nccl_json_table(const char *text, size_t bytes);
 
 /* A series as "allreduce 8 ranks in place" into text[bytes]; returns text. */

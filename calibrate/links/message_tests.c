@@ -11,9 +11,9 @@
  *
  *   [SUM]   0.00-10.00  sec  31.9 GBytes  27.4 Gbits/sec                  receiver
  *
- * MB of perftest are 2^20 bytes (its message rate agrees), those of OSU 10^6. OSU counts what a
- * rank sends to all or to another one, so all-gathers and the like move as many times more bytes
- * as there are ranks, which the command above the table tells. */
+ * MB of perftest are 2^20 bytes (its message rate agrees), those of OSU 10^6. OSU's size is the
+ * bytes that a rank sends to all ranks or to one, so sizes of all-gathers and similar collectives
+ * are multiplied by the number of ranks, which the command above the table gives. */
 #include <ctype.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -53,7 +53,7 @@ static dl_distribution usual_part(const dl_cpu_training *cpu, dl_cpu_part part, 
     return usual;
 }
 
-/* Names of a step's parts as operations; NULL: the part is none. */
+/* Names of a step's parts as operations; NULL: the part is not an operation. */
 static const char *const op_names[DL_CPU_PARTS] = {[DL_CPU_PART_INPUT] = "input",
                                                    [DL_CPU_PART_FORWARD] = "step.forward",
                                                    [DL_CPU_PART_BACKWARD] = "step.backward",
@@ -195,7 +195,7 @@ static dl_step_op *find_op(dl_step_costs *costs, const char *name)
     return NULL;
 }
 
-/* Subtracts from the operations what the profiler is assumed to have added to each operator. */
+/* Subtracts from the operations the time that the profiler is assumed to add to each operator. */
 static void take_off_profiler(dl_step_costs *costs, const dl_cpu_training *cpu,
                               const dl_trace *trace, dl_notes *notes)
 {
@@ -410,7 +410,7 @@ static void note_faults(const dl_step_costs *costs, const dl_trace *trace, dl_no
         faults, DL_NS_TEXT(ns), 100 * (double)ns / costs->step_ns);
 }
 
-/* Notes operators that use several cores: workers beside one another would have fewer. */
+/* Notes operators that use several cores, of which concurrent workers would have fewer. */
 static void note_threads(const dl_trace *trace, dl_notes *notes)
 {
     const int64_t threads = dl_trace_meta_int(trace, "operator_threads", 1, INT64_MAX, 1);

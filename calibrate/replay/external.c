@@ -84,8 +84,8 @@ void dl_external_find(dl_replay_run *run)
     devices->where = trace->strings[trace->activities[late->activity].name];
 }
 
-/* Puts each wait of a device into its stream as a node before the work; whatever held the work back
- * now holds back that node. */
+/* Inserts each wait of a device as a node before the work in its stream; the work's constraints
+ * move to that node. */
 static void keep_gaps(dl_replay_graph *graph)
 {
     const size_t count = graph->node_count;

@@ -152,7 +152,7 @@ static double device_step_ns(const taking *t, const dl_replay_time *times)
     return sum_ns / count;
 }
 
-/* Waits of devices, as a kind of nodes beside those of the graph; EXTERNAL is those of threads. */
+/* Additional node kind: external waits of devices; DL_REPLAY_EXTERNAL is for those of threads. */
 #define EXTERNAL_OF_DEVICE DL_REPLAY_KIND_END
 
 static unsigned kind_bit(const dl_replay_graph *graph, size_t node)

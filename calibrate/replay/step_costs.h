@@ -151,7 +151,7 @@ typedef struct dl_step_costs {
     double step_ns, device_ns;
     double host_ns; /* median, without what recording added, and waits_ns; NaN = no launches are in
                      * the trace */
-    double host_error_ns; /* of what recording added */
+    double host_error_ns; /* standard error of the time that recording added */
     double waits_ns;      /* mean external waits of threads in it; 0 where they are left out */
     dl_step_mean forward_ns, backward_ns, update_ns; /* of device_ns */
     dl_step_op *ops; /* [op_count] those that take time, by phase; their sum is device_ns */

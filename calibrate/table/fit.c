@@ -263,8 +263,8 @@ static double squares_without(dl_table_model *model, const double *x, size_t j)
     return dl_table_model_squares(model, at);
 }
 
-/* Removes needless costs one by one: a cost without effect beside a large one may have an effect
- * alone. */
+/* Removes needless costs one by one, because a cost without effect may have one once another is
+ * removed. */
 static dl_status drop_needless(dl_table_model *model, double *x)
 {
     const double rows = (double)dl_table_model_rows(model);

@@ -94,7 +94,7 @@ static dl_status read_keys(const dl_csv *csv, size_t row, const dl_table_row *to
     return DL_OK;
 }
 
-/* A row's key of its point beside workers and batch: sync, cores, then the options of sync. */
+/* A row's key of its point other than workers and batch: sync, cores, then the options of sync. */
 enum { KIND_SYNC, KIND_CORES, KIND_OPTION, KIND_KEYS = KIND_OPTION + DL_SYNC_SWEPT };
 
 static const char *kind_key_name(int key)

@@ -1,11 +1,11 @@
-/* The activity model: what a CUDA program did, call by call and kernel by kernel, whoever recorded
- * it. Where dl_record (record.h) describes the steps of our own training workers, dl_activity
- * describes any program: device work on (device, stream) time lines, host work on threads, and the
- * identities that tie them together.
+/* The activity model: the calls and kernels of a CUDA program, from any recorder. While dl_record
+ * (record.h) describes the steps of dlprof's training workers, dl_activity describes any program:
+ * device work on (device, stream) time lines, host work on threads, and the identities that link
+ * them.
  *
  * One trace holds the activities of one process. Times are nanoseconds of the clock that the
- * trace's meta key "clock" names ("realtime": CLOCK_REALTIME, what CUPTI gives; processes of a host
- * agree on it). Activities lie in the file in no particular order. Fields that do not apply are 0.
+ * trace's meta key "clock" names ("realtime": CLOCK_REALTIME, as CUPTI uses; all processes of a
+ * host share it). Activities are in no particular order. Fields that do not apply are 0.
  *
  *   kind        name            detail        other fields
  *   KERNEL      mangled name    launch shape  device, stream, correlation; object = graph and node

@@ -76,8 +76,8 @@ typedef struct dl_cpu_training {
     size_t gradient_count;
 } dl_cpu_training;
 
-/* Finds the parts of the steps of a trace's `line` that stands for DL_NO_DEVICE; `training` must be
- * zeroed. Without operators nothing is found. O(n log n). */
+/* Finds the parts of the steps of the trace's `line`, whose device must be DL_NO_DEVICE; `training`
+ * must be zeroed. Without operators nothing is found. O(n log n). */
 void dl_cpu_training_find(dl_cpu_training *training, const dl_trace *trace,
                           const dl_step_line *line);
 void dl_cpu_training_free(dl_cpu_training *training);

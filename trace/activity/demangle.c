@@ -31,7 +31,7 @@ static const char *const frames[] = {"vectorized_elementwise_kernel",
                                      "par_ranged2d_kernel",
                                      "par_reduce_kernel"};
 
-/* Template arguments that only wrap the telling one, and built-in types. */
+/* Template arguments that are skipped: wrappers of the functor, and built-in types. */
 static const char *const wrappers[] = {"gpu_kernel_impl",
                                        "gpu_kernel_impl_nocast",
                                        "gpu_index_kernel",

@@ -11,11 +11,11 @@
 /* Most characters of a short name. */
 #define DL_SHORT_NAME_CHARS 80
 
-/* The function's name without return type, template arguments and arguments: of a mangled name, of
- * a demangled one, or of a C name, which stays as it is. Frames that say nothing by themselves are
- * followed by what they run, as "at::native::reduce_kernel<sum_functor>": the first template
- * argument that is not a number, no built-in type and no frame.
- * Longer names lose their namespaces, then their middle (".." there). free() it. */
+/* The function's name without return type, template arguments and arguments, from a mangled or
+ * demangled name; a C name is unchanged. Generic kernels are followed by the functor that they run,
+ * as "at::native::reduce_kernel<sum_functor>": the first template argument that is not a number, a
+ * built-in type or a generic kernel. A name longer than DL_SHORT_NAME_CHARS loses its namespaces,
+ * then its middle (".." there). free() it. */
 char *dl_demangle_short(const char *name);
 
 /* Cuts `text` in place to at most `chars` (>= 4) characters, with ".." for its middle. */

@@ -1,4 +1,4 @@
-/* Ranges and marks that say where steps are.
+/* Ranges and marks that delimit steps.
  *
  * Ranges of one thread with the same text, numbers aside, are a group. It looks like steps if
  *   - its text holds "step", "iter", "iteration", "batch" or "minibatch" as a word of its own

@@ -1,4 +1,4 @@
-/* Units of a sequence of symbols as parts with labels, by what they have in common. */
+/* Labels units of a sequence of symbols by their common content. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>

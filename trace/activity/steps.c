@@ -502,7 +502,7 @@ static void take_host_steps(dl_step_line *line, const step_search *search, dl_st
     step_line_measure(line, NULL);
 }
 
-/* The steps of a process without a device: its marks, else what operators show. */
+/* The steps of a process without a device: from its marks, else from its operators. */
 static void find_host_line(dl_step_line *line, const step_search *search)
 {
     const dl_cpu_operators *operators = &search->operators;

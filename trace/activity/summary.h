@@ -256,8 +256,8 @@ void dl_activity_summary_free(dl_activity_summary *summary);
  * Write errors: ferror(out). */
 void dl_activity_summary_print(const dl_activity_summary *summary, size_t top, FILE *out);
 
-/* Prints several summaries beside one another, a line per rank and device; nothing if fewer than
- * two have devices. */
+/* Prints a table of several summaries, a line per rank and device; nothing if fewer than two have
+ * devices. */
 void dl_activity_summaries_compare(const dl_activity_summary *summaries, size_t count, FILE *out);
 
 /* Writes the summary as one JSON object; members' names have their units. Write errors:

@@ -22,8 +22,8 @@ static char *label_of(const char *text, size_t chars)
     return label;
 }
 
-/* A kernel's name that fits: a long one loses its namespaces, then the middle of the frame before
- * '<', since the frame's functor tells more. */
+/* A kernel's name in `room` columns: a longer name loses its namespaces, then the middle of the
+ * part before '<', since the functor after it is more specific. */
 static char *kernel_label(const char *name, size_t room)
 {
     char label[2 * DL_SHORT_NAME_CHARS];

@@ -174,7 +174,7 @@ static void sum_copies(dl_summary *summary, const dl_steps *steps)
     }
 }
 
-/* A BENCH record beside its name, to be sorted by parameters. */
+/* A BENCH record with its name, for sorting by parameters. */
 typedef struct bench_sample {
     const char *name;
     const dl_record *record;
