@@ -89,7 +89,7 @@ typedef struct dl_record {
  *              one vector   -            working      -        to and from a message
  * of dlprof bench shapes, of a device (worker) or of cores (threads); step: the round
  *   "forward 2048x512x1536", "data ...", "weight ..."
- *              operands     -            working      0, or    one product (trace/shape.h); samples:
+ *              operands     -            working      0, or    a product (trace/shape.h); samples:
  *              and result                             its number in a step of the network
  *   "move"     read and     -            working      -        to += from
  *              written
