@@ -247,11 +247,37 @@ bool dl_run_extrapolates(const dl_scenario *scenario, const dl_costs *costs, con
     return costs->cores > 0 && point->cores != costs->cores;
 }
 
-int64_t dl_run_steps(const dl_scenario *scenario, const dl_point *point)
+/* An exchange that takes longer than the steps from one to the next, by a fraction f of them, stays
+ * hidden for lag / f steps: one that still does so after WARM_LAGS lags slows steps down by less
+ * than 1 / WARM_LAGS. */
+#define WARM_LAGS 20
+
+/* Steps before the measured ones. Averages that lag start with none in flight, and end with some:
+ * whole intervals before the measured ones, so that these contain as many exchanges as intervals.
+ * Absences count from the start of the run, so they have no such warm-up. */
+static int64_t warm_up_steps(const dl_scenario *scenario, const dl_point *point)
 {
-    int64_t interval = (int64_t)point->option[DL_SYNC_INTERVAL];
+    const int64_t interval = (int64_t)point->option[DL_SYNC_INTERVAL];
+    const int64_t lag = (int64_t)point->option[DL_SYNC_LAG];
+    if (scenario->warmup > 0 || lag == 0 || !dl_mode_takes(point->mode, DL_SYNC_INTERVAL))
+        return scenario->warmup;
+    const dl_absences absences = absences_of(scenario, point);
+    if (dl_absences_given(&absences)) return 0;
+    const int64_t least = WARM_LAGS * lag > interval + lag ? WARM_LAGS * lag : interval + lag;
+    return (least + interval - 1) / interval * interval;
+}
+
+int64_t dl_run_observed_steps(const dl_scenario *scenario, const dl_point *point)
+{
+    const int64_t interval = (int64_t)point->option[DL_SYNC_INTERVAL];
     if (scenario->warmup > 0) return scenario->warmup + scenario->steps;
     return (scenario->steps + interval - 1) / interval * interval;
+}
+
+int64_t dl_run_steps(const dl_scenario *scenario, const dl_point *point)
+{
+    return dl_run_observed_steps(scenario, point) + warm_up_steps(scenario, point) -
+           scenario->warmup;
 }
 
 /* The errors of a finished run: it took no time, or more than DL_NS_MAX. */
@@ -598,6 +624,9 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
     const dl_point *point = config->point;
     const dl_exchange_plan plan = dl_scenario_exchange(scenario, point);
     const int workers = point->workers, threads = scenario->server_threads;
+    const bool is_observed = config->observer != NULL;
+    const int64_t steps =
+        is_observed ? dl_run_observed_steps(scenario, point) : dl_run_steps(scenario, point);
     const dl_syncer_config *syncer = syncer_of(scenario, point);
     /* GPUs of one worker vary, and are slow, individually. */
     static const dl_noise_config none = {.kind = DL_NOISE_NONE};
@@ -627,13 +656,13 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
         .cores = in->cores,
         .workers = workers,
         .loading = loading_of(scenario),
-        .steps = dl_run_steps(scenario, point),
+        .steps = steps,
         .pulls_under_lock = scenario->gpu != NULL && scenario->gpu->in_turn,
-        .keeps_logs = config->steady_after > 0 || syncer != NULL ||
-                      (double)dl_run_steps(scenario, point) * workers <= log_steps,
+        .keeps_logs =
+            config->steady_after > 0 || syncer != NULL || (double)steps * workers <= log_steps,
         .steady_after = may_repeat ? config->steady_after : 0,
         .interval = (int64_t)point->option[DL_SYNC_INTERVAL],
-        .warmup = scenario->warmup,
+        .warmup = is_observed ? scenario->warmup : warm_up_steps(scenario, point),
         .option = point->option,
         .comm_threads = plan.late > 0,
         .server_threads = threads < workers ? threads : workers,

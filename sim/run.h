@@ -182,9 +182,10 @@ bool dl_run_starts_with_collectives(const dl_scenario *scenario, const dl_point 
  * co-running instances or, for more than one worker, the number of cores. */
 bool dl_run_extrapolates(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point);
 
-/* Steps of a worker, warm-up included: the scenario's, rounded up to whole intervals if there is no
- * warm-up. */
+/* Steps of a worker, warm-up included: the scenario's, rounded up to whole intervals if it has no
+ * warm-up. Averages that lag then have one of their own, but not in a run that is observed. */
 int64_t dl_run_steps(const dl_scenario *scenario, const dl_point *point);
+int64_t dl_run_observed_steps(const dl_scenario *scenario, const dl_point *point);
 
 /* The [collective ...] that a point of processes on cores lacks; NULL if none. The caller frees
  * it. */

@@ -299,11 +299,13 @@ static double outer_steps_done(const dl_team *team)
 static double exchanged_by_threads_s(const dl_team *team)
 {
     double sum_ns = 0;
+    int64_t exchanges = 0;
     for (int comm = team->config.workers; comm < team->agents; comm++) {
         const int64_t *spent_ns = team->workers[comm].spent_ns;
         sum_ns += (double)(spent_ns[DL_SPENT_COPIES] + spent_ns[DL_SPENT_AVERAGE]);
+        exchanges += team->workers[comm].exchanged;
     }
-    return dl_ns_to_s(sum_ns) / team->config.workers / outer_steps_done(team);
+    return dl_ns_to_s(sum_ns) * team->config.fragments / (double)exchanges;
 }
 
 static void measure_averaging(const dl_team *team, dl_run_result *result)

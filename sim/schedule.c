@@ -319,7 +319,7 @@ dl_status dl_schedule_write(const char *path, const dl_scenario *scenario, const
     s.ended = dl_calloc((size_t)point->workers, sizeof *s.ended, "steps");
     s.site_size = inside;
     s.received = dl_calloc((size_t)point->workers, sizeof *s.received, "averages");
-    s.steps = dl_run_steps(scenario, point);
+    s.steps = dl_run_observed_steps(scenario, point);
     s.fragments = averages ? scenario->fragments : 1;
     s.lag = averages ? (int64_t)point->option[DL_SYNC_LAG] : 0;
     s.period = averages ? (int64_t)point->option[DL_SYNC_INTERVAL] / s.fragments : 1;

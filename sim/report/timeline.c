@@ -229,7 +229,7 @@ static void name_gpus(timeline *t)
 static void name_processes(timeline *t, const dl_scenario *scenario, const dl_point *point)
 {
     char text[DL_POINT_TEXT_BYTES + 160];
-    const int64_t steps = dl_run_steps(scenario, point);
+    const int64_t steps = dl_run_observed_steps(scenario, point);
     dl_point_text(text, DL_POINT_TEXT_BYTES, point);
     size_t used = strlen(text);
     if (t->is_full && t->started < t->workers)

@@ -81,7 +81,7 @@ static const dl_key rows[] = {
     {"scenario", "steps", WHOLE64(1, DL_STEPS_MAX), .fallback = "200", SCENARIO(steps),
      .sweep = ',',
      .help = "of a worker, rounded up to whole intervals. With [generators]: updates, 60 by "
-             "default"},
+             "default. With a lag of averages, uncounted intervals come before them"},
     {"scenario", "warmup", WHOLE64(0, DL_STEPS_MAX), .fallback = "0", SCENARIO(warmup),
      .sweep = ',',
      .help = "first steps of the fastest worker, not counted; steps is then not rounded up. With "

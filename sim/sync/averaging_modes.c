@@ -78,12 +78,14 @@ static bool exchange_average(dl_team *team, int agent, int stage)
     }
 }
 
-/* Whether the average of the parameters sent `lag` steps ago has arrived; at the worker's last
- * step, all averages, so that no worker ends the run before the others have sent their parts. */
+/* A condition: the average of the parameters sent `lag` steps ago has arrived. A run that is
+ * measured from its start includes all averages: its last step waits for them. After a warm-up, as
+ * many averages are in flight at the end as at the start, and the last step waits like any other. */
 static bool has_come_back(const dl_team *team, int worker)
 {
     const int64_t now = dl_members_position(team, worker) + 1;
-    const bool is_last = team->workers[worker].steps_done + 1 == team->config.steps;
+    const bool is_last =
+        team->config.warmup == 0 && team->workers[worker].steps_done + 1 == team->config.steps;
     const int64_t step = is_last ? now : now - (int64_t)team->config.option[DL_SYNC_LAG];
     const int64_t sent = step > 0 ? dl_members_due(team, worker, step) : 0;
     return team->workers[dl_team_exchanger(team, worker)].exchanged >= sent;
