@@ -85,6 +85,13 @@ static dl_status find_key(const dl_key **found, const char *text, dl_error *err)
     dl_error why = {0};
     if (dl_keys_named(&dl_scenario_keys, text, found, &why) != DL_OK)
         return dl_error_set(err, DL_ERR_USAGE, "--solve %s: %s", text, why.text);
+    const bool is_seed =
+        strcmp((*found)->section, "scenario") == 0 && strcmp((*found)->name, "seed") == 0;
+    if (is_seed)
+        return dl_error_set(err, DL_ERR_USAGE,
+                            "--solve %s: results do not rise or fall with it; --replicates N "
+                            "runs several",
+                            text);
     if (is_solved(*found)) return DL_OK;
     const bool is_count =
         strcmp((*found)->section, "machine") == 0 && strcmp((*found)->name, "workers") == 0;
