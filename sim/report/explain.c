@@ -22,7 +22,6 @@
 #define GAIN_FRAC 0.01 /* least gain that is named */
 #define GAINS_SHOWN 3  /* in the text */
 
-#define GAIN_STEPS 100
 #define GAIN_ROUNDS 4 /* of exchange, for shortened runs */
 #define GAIN_REPLICATES 5
 #define GAIN_EVENTS 2000000     /* over all replicates */
@@ -378,10 +377,9 @@ static int64_t steps_of_gains(const dl_variant *variant, const dl_row *row, doub
 {
     const dl_scenario *scenario = &variant->scenario;
     const bool repeats = dl_run_varies(scenario, &variant->costs);
-    const int64_t steps = scenario->steps < GAIN_STEPS ? scenario->steps : GAIN_STEPS;
+    const int64_t steps = scenario->steps;
     const double rounds = GAIN_ROUNDS * fmax(1, row->point.option[DL_SYNC_INTERVAL]);
-    *events = (double)row->mean.events / (double)(repeats ? scenario->replicates : 1) *
-              (double)steps / (double)scenario->steps;
+    *events = (double)row->mean.events / (double)(repeats ? scenario->replicates : 1);
     if (*events <= GAIN_EVENTS_ONE) return steps;
     const double fewer = fmax(rounds, floor((double)steps * GAIN_EVENTS_ONE / *events));
     return fewer < (double)steps ? (int64_t)fewer : steps;

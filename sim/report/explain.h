@@ -37,7 +37,7 @@ static inline double dl_gain_worth(const dl_gain *gain)
 const char *dl_gain_text(char *text, size_t bytes, double ratio);
 
 /* Simulates row `number` again with the time of each cost halved and then removed, on up to five of
- * the scenario's replicates and a hundred steps; reads the study's text and costs anew for each. No
+ * the scenario's replicates and, if a run has no more than a million events, all its steps; reads the study's text and costs anew for each. No
  * effect if a run has more than five million events. */
 void dl_gains_simulate(dl_gains *gains, const dl_study *study, const dl_row *row, size_t number);
 

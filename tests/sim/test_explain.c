@@ -35,7 +35,7 @@ static void explain(explained *e, const char *more, size_t row)
     fclose(file);
     *e = (explained){0};
     snprintf(text, sizeof text,
-             "[scenario]\nsteps = 20\n[machine]\ncores = %s\nworkers = 1, 2\n[workload]\n"
+             "[scenario]\nsteps = 203\n[machine]\ncores = %s\nworkers = 1, 2\n[workload]\n"
              "costs = %s\nbatch = 2\n%s",
              cores, COSTS, more);
     const dl_sweep_config config = {.threads = 1};
@@ -76,6 +76,17 @@ static void gains_are_those_of_the_step_s_sum(void **state)
     assert_near(gains->all[1].half, 8.0 / 7, 1e-9);
     assert_near(gains->all[1].none, 4.0 / 3, 1e-9);
     assert_near(gains->per_s, 500, 1e-9);
+    forget(&e);
+}
+
+/* Steps vary, so their mean depends on how many there are: gains are over the row's throughput. */
+static void gains_are_over_the_row_s_throughput(void **state)
+{
+    (void)state;
+    explained e;
+    explain(&e, "[noise]\nkind = lognormal\nsigma = 0.3\n", 1);
+    assert_null(e.x.gains.why_not);
+    assert_near(e.x.gains.per_s, e.sweep.rows[e.x.row].mean.throughput_per_s, 1e-12);
     forget(&e);
 }
 
@@ -190,6 +201,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gains_are_those_of_the_step_s_sum),
+        cmocka_unit_test(gains_are_over_the_row_s_throughput),
         cmocka_unit_test(workers_that_share_cores_are_a_series),
         cmocka_unit_test(small_rates_keep_their_digits),
         cmocka_unit_test(a_row_can_be_chosen),
