@@ -3,8 +3,10 @@
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "common/alloc.h"
 #include "sim/shares.h"
 #include "sim/sweep_internal.h"
 
@@ -38,23 +40,15 @@ static bool set_micro_batches(const dl_variant *variant, dl_point *point)
 }
 
 /* One worker without exchange, with one GPU or core, in the program's micro-batches. */
-static dl_point one_worker(const dl_variant *variant, const dl_point *point, int64_t batch,
-                           int *gpu)
+static dl_point one_worker(const dl_variant *variant, const dl_point *point, int64_t batch)
 {
-    const dl_scenario *scenario = &variant->scenario;
-    const dl_costs *costs = &variant->costs;
     dl_point one = {.cores = point->cores == DL_CORES_GPU ? DL_CORES_GPU : 1,
                     .workers = 1,
                     .batch = batch,
                     .mode = &dl_mode_none};
     for (int o = 0; o < DL_SYNC_SWEPT; o++)
         one.option[o] = dl_sync_options[o].fallback;
-    one.option[DL_SYNC_ACCUMULATE] = (double)own_micro_batches(costs, batch);
-    if (costs->model_count == 0) return one;
-    const dl_place place =
-        dl_gpu_options_place(scenario->gpu, dl_fastest_gpu(scenario, costs, (double)batch));
-    *gpu = dl_place_gpu_number(&scenario->gpu->machine, place);
-    one.gpus = gpu;
+    one.option[DL_SYNC_ACCUMULATE] = (double)own_micro_batches(&variant->costs, batch);
     return one;
 }
 
@@ -63,30 +57,36 @@ static bool divides_layers(const dl_costs *costs)
     return costs->tensor_ranks > 1 || costs->context_ranks > 1;
 }
 
-static bool is_of_layout(const dl_swept_key *key)
+/* Whether rows that differ in the key are compared with one baseline: it is a choice for the same
+ * model on the same machine. */
+static bool is_choice(const dl_swept_key *key)
 {
-    return strcmp(key->section, "pipeline") == 0 || strcmp(key->key, "layout") == 0 ||
-           strcmp(key->key, "sharded") == 0;
+    static const char *const sections[] = {"pipeline", "exchange", "sync"};
+    static const char *const keys[] = {"layout", "recompute", "arithmetic"};
+    for (size_t i = 0; i < DL_LENGTH(sections); i++)
+        if (strcmp(key->section, sections[i]) == 0) return true;
+    for (size_t i = 0; i < DL_LENGTH(keys); i++)
+        if (strcmp(key->key, keys[i]) == 0) return true;
+    return false;
 }
 
-/* Whether two variants differ in their layouts, sharding and modes only. */
+/* Whether two variants differ in such choices and their modes only. */
 static bool are_siblings(const dl_study *study, size_t v, size_t w)
 {
     for (size_t k = 0; k < study->key_count; k++) {
         const size_t a = study->variants[v].at[k], b = study->variants[w].at[k];
         const size_t count = study->keys[k].count;
-        if (a != b && a < count && b < count && !is_of_layout(&study->keys[k])) return false;
+        if (a != b && a < count && b < count && !is_choice(&study->keys[k])) return false;
     }
     return true;
 }
 
 /* The variant's point without exchange between workers: a single worker if workers have several
  * GPUs; else, where workers divide the parameters, the point itself. */
-static dl_point alone(const dl_variant *variant, const dl_point *point, int64_t batch, int *gpu)
+static dl_point alone(const dl_variant *variant, const dl_point *point, int64_t batch)
 {
     if (!dl_point_is_split(point)) return *point;
-    dl_point one = one_worker(variant, point, batch, gpu);
-    one.gpus = NULL;
+    dl_point one = one_worker(variant, point, batch);
     one.option[DL_SYNC_ACCUMULATE] = point->option[DL_SYNC_ACCUMULATE];
     one.stages = point->stages;
     one.micro_batches = point->micro_batches;
@@ -108,36 +108,103 @@ static bool is_shared(const dl_variant *variant, const dl_point *point, int64_t 
            (each ? point->batch / point->workers : point->batch) == batch;
 }
 
-dl_baseline dl_sweep_baseline(const dl_study *study, size_t number, const dl_point *point, int *gpu)
+/* --- candidates ------------------------------------------------------------------------------ */
+
+/* Samples of a micro-batch on one rank. */
+static double micro_batch(const dl_point *point)
+{
+    const double parts =
+        point->stages > 1 ? point->micro_batches : point->option[DL_SYNC_ACCUMULATE];
+    const int shards = point->shards > 1 ? point->shards : 1;
+    return (double)point->batch / point->workers / shards / parts;
+}
+
+/* Puts the baseline of one worker on the scenario's fastest GPUs. */
+static void place(const dl_variant *variant, dl_baseline *baseline)
+{
+    const dl_scenario *scenario = &variant->scenario;
+    const dl_point *point = &baseline->point;
+    const int ranks = dl_point_ranks(point);
+    if (variant->costs.model_count == 0 || point->workers > 1 || scenario->gpu == NULL) return;
+    const int first = dl_fastest_gpu(scenario, &variant->costs, micro_batch(point), ranks);
+    baseline->gpus = dl_calloc((size_t)ranks, sizeof *baseline->gpus, "GPUs of baselines");
+    for (int r = 0; r < ranks; r++)
+        baseline->gpus[r] = dl_place_gpu_number(&scenario->gpu->machine,
+                                                dl_gpu_options_place(scenario->gpu, first + r));
+    baseline->point.gpus = baseline->gpus;
+}
+
+/* Time to compute the point's step, by which candidates of one layout are compared. */
+static double compute_ns(const dl_variant *variant, const dl_baseline *baseline)
+{
+    const dl_costs *costs = &variant->costs;
+    const dl_point *point = &baseline->point;
+    const double samples = micro_batch(point), parts = point->batch / point->workers / samples;
+    int model = 0;
+    if (baseline->gpus != NULL) dl_point_models(&variant->scenario, point, &model);
+    const double update_ns = dl_costs_model_step_ns(costs, model, samples, "update");
+    return parts * (dl_costs_model_step_ns(costs, model, samples, NULL) - update_ns) + update_ns;
+}
+
+static bool same_layout(const dl_point *a, const dl_point *b)
+{
+    return a->workers == b->workers && a->stages == b->stages && a->shards == b->shards &&
+           a->tensor == b->tensor && a->context == b->context && a->chunks == b->chunks;
+}
+
+/* Makes the candidate *best, and frees the other, if it fits and computes in less than *best_ns. */
+static void prefer(const dl_study *study, dl_baseline *best, double *best_ns, dl_baseline candidate)
+{
+    const dl_variant *variant = &study->variants[candidate.variant];
+    dl_point *point = &candidate.point;
+    place(variant, &candidate);
+    const bool is_one = point->workers == 1;
+    const bool better = compute_ns(variant, &candidate) < *best_ns &&
+                        (is_one ? set_micro_batches(variant, point) : fits(variant, point)) &&
+                        compute_ns(variant, &candidate) < *best_ns;
+    if (better) {
+        free(best->gpus);
+        *best_ns = compute_ns(variant, &candidate);
+        *best = candidate;
+    } else {
+        free(candidate.gpus);
+    }
+}
+
+dl_baseline dl_sweep_baseline(const dl_study *study, size_t number, const dl_point *point)
 {
     const dl_variant *own = &study->variants[number];
-    if (own->scenario.generators != NULL) return (dl_baseline){number, *point}; /* on policy */
+    if (own->scenario.generators != NULL)
+        return (dl_baseline){.variant = number, .point = *point}; /* on policy */
     const int64_t batch =
         own->scenario.batch_per_worker ? point->batch / point->workers : point->batch;
-    dl_baseline best = {number, one_worker(own, point, batch, gpu)};
+    dl_baseline best = {.variant = number, .point = one_worker(own, point, batch)};
+    place(own, &best);
     if (point->cores != DL_CORES_GPU) return best;
+    double best_ns = INFINITY;
     for (size_t i = 0; i < study->variant_count; i++) { /* the own one first */
         const size_t w = i == 0 ? number : i <= number ? i - 1 : i;
         const dl_variant *variant = &study->variants[w];
         if (!are_siblings(study, number, w) || divides_layers(&variant->costs)) continue;
-        dl_point one = one_worker(variant, point, batch, gpu);
-        if (set_micro_batches(variant, &one)) return (dl_baseline){w, one};
-        break;
+        const dl_baseline one = {.variant = w, .point = one_worker(variant, point, batch)};
+        prefer(study, &best, &best_ns, one);
     }
+    if (best_ns < INFINITY) return best;
     int fewest = INT_MAX;
     for (size_t w = 0; w < study->variant_count; w++) {
         const dl_variant *variant = &study->variants[w];
         if (!are_siblings(study, number, w)) continue;
         for (size_t p = 0; p < variant->scenario.point_count; p++) {
             const dl_point *of = &variant->scenario.points[p];
-            int unused;
-            dl_point group = alone(variant, of, batch, &unused);
-            if (dl_point_gpus(&group) >= fewest || !is_shared(variant, of, batch)) continue;
-            if (dl_point_is_split(of) ? !set_micro_batches(variant, &group)
-                                      : !fits(variant, &group))
-                continue;
-            fewest = dl_point_gpus(&group);
-            best = (dl_baseline){w, group};
+            const dl_baseline group = {.variant = w, .point = alone(variant, of, batch)};
+            const int gpus = dl_point_gpus(&group.point);
+            if (gpus > fewest || !is_shared(variant, of, batch)) continue;
+            if (gpus == fewest && !same_layout(&best.point, &group.point)) continue;
+            double ns = gpus < fewest ? (double)INFINITY : best_ns;
+            prefer(study, &best, &ns, group);
+            if (ns == (double)INFINITY) continue;
+            best_ns = ns;
+            fewest = gpus;
         }
     }
     return best;
@@ -150,8 +217,29 @@ static void add_axis(char *text, size_t bytes, const char *key, int size)
     if (size > 1) snprintf(text + used, bytes - used, "%s%s=%d", used > 0 ? "," : "", key, size);
 }
 
-void dl_sweep_baseline_text(char text[DL_BASELINE_TEXT_BYTES], const dl_variant *variant,
-                            const dl_point *baseline)
+/* Appends " (KEY VALUE, KEY VALUE)" with the swept settings of a baseline. */
+static void add_settings(char *text, const dl_study *study, const dl_variant *variant,
+                         const dl_point *baseline)
+{
+    bool opened = false;
+    for (size_t k = 0; k < study->key_count; k++) {
+        const dl_swept_key *key = &study->keys[k];
+        if (strcmp(key->key, "recompute") != 0 && strcmp(key->key, "arithmetic") != 0) continue;
+        if (variant->at[k] >= key->count) continue;
+        if (text[0] == '\0')
+            snprintf(text, DL_BASELINE_TEXT_BYTES, "one %s",
+                     baseline->cores == DL_CORES_GPU ? "GPU" : "worker");
+        const size_t used = strlen(text);
+        snprintf(text + used, DL_BASELINE_TEXT_BYTES - used, "%s%s %s", opened ? ", " : " (",
+                 key->column, key->texts[variant->at[k]]);
+        opened = true;
+    }
+    const size_t used = strlen(text);
+    if (opened) snprintf(text + used, DL_BASELINE_TEXT_BYTES - used, ")");
+}
+
+void dl_sweep_baseline_text(char text[DL_BASELINE_TEXT_BYTES], const dl_study *study,
+                            const dl_variant *variant, const dl_point *baseline)
 {
     char layout[48] = "";
     const double parts = baseline->option[DL_SYNC_ACCUMULATE];
@@ -169,6 +257,7 @@ void dl_sweep_baseline_text(char text[DL_BASELINE_TEXT_BYTES], const dl_variant 
     } else if (!own) {
         snprintf(text, DL_BASELINE_TEXT_BYTES, "one GPU in %.0f micro-batches", parts);
     }
+    add_settings(text, study, variant, baseline);
 }
 
 /* Least excess of the efficiency that is worth a reason: a tenth of the usual error of costs. */

@@ -189,7 +189,8 @@ dl_origin dl_run_origin(const dl_scenario *scenario, const dl_costs *costs, cons
     const bool exchanges = split || point->mode->needs & DL_NEED_PARAMETERS;
     if (scenario->gpu == NULL || !exchanges) return origin;
     dl_gpu_options at;
-    dl_gpu_options_at_point(scenario->gpu, costs, point->workers, point->gpus, &at);
+    dl_gpu_options_at_point(scenario->gpu, costs, point->workers, point->gpus,
+                            point->workers * dl_point_ranks(point), &at);
     const dl_origin machine = dl_gpu_options_origin(&at);
     dl_gpu_options_free_at_point(&at);
     return machine < origin ? machine : origin;
@@ -595,7 +596,9 @@ static void make_inputs(run_inputs *in, const dl_run_config *config, const dl_co
                                               : in->cores;
     init_workload(&in->workload, config, costs, &in->shares[0]);
     in->steps = gpu_steps(config, costs, in->shares, &in->owned_steps);
-    if (gpu != NULL) dl_gpu_options_at_point(scenario->gpu, costs, workers, point->gpus, gpu);
+    if (gpu != NULL)
+        dl_gpu_options_at_point(scenario->gpu, costs, workers, point->gpus,
+                                workers * dl_point_ranks(point), gpu);
     in->slow = dl_run_slow_devices(scenario, gpu, costs, point);
     in->noise = (dl_noise_config){
         .kind = scenario->noise,

@@ -164,9 +164,8 @@ static dl_status run_job(void *user, int64_t job, dl_error *err)
     const bool is_base = job - t->first >= t->count;
     const int64_t number = (job - t->first) % t->count - 1; /* -1: as it is */
     const bool high = number % 2 == 1;
-    int number_of_gpu;
-    const dl_point base =
-        dl_sweep_baseline(all->study, (size_t)t->variant, point, &number_of_gpu).point;
+    const dl_baseline base = is_base ? dl_sweep_baseline(all->study, (size_t)t->variant, point)
+                                     : (dl_baseline){.gpus = NULL};
     variation varied = {0};
     if (number >= 0) find_variation(variant, point, number / 2, &varied);
     const dl_assumption *a = varied.assumption;
@@ -176,7 +175,7 @@ static dl_status run_job(void *user, int64_t job, dl_error *err)
     dl_costs costs; /* own copy: threads vary different values */
     dl_run_config config = {.scenario = &scenario,
                             .costs = &costs,
-                            .point = is_base ? &base : point,
+                            .point = is_base ? &base.point : point,
                             .by_spread = true,
                             .without_slow = is_base};
     scenario.steps = t->steps;
@@ -198,6 +197,7 @@ static dl_status run_job(void *user, int64_t job, dl_error *err)
     all->per_s[job] = ran ? result.throughput_per_s : (double)NAN;
     if (ran) dl_run_result_free(&result);
     dl_costs_draw_free(&costs);
+    free(base.gpus);
     return DL_OK;
 }
 
@@ -251,9 +251,9 @@ static bool list_row(trials *all, const dl_sweep *sweep, size_t number, bool lea
     while (first_row > 0 && sweep->rows[first_row - 1].variant == row->variant)
         first_row--;
     const trial *last = all->count > 0 ? &all->items[all->count - 1] : NULL;
-    int gpu;
-    const bool own_base = dl_sweep_baseline(all->study, row->variant, &row->point, &gpu).variant ==
-                          row->variant; /* whose assumptions are the row's */
+    const dl_baseline base = dl_sweep_baseline(all->study, row->variant, &row->point);
+    const bool own_base = base.variant == row->variant; /* whose assumptions are the row's */
+    free(base.gpus);
     /* Before the list grows, which may move it. */
     const int64_t first = last != NULL ? last->first + last->count + last->bases : 0;
     DL_APPEND(all->items, all->count, "rows to try") =

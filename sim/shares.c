@@ -12,7 +12,7 @@ dl_gpu_options dl_point_gpu_options(const dl_scenario *scenario, const dl_point 
     dl_gpu_options options = *scenario->gpu;
     if (point->gpus != NULL) {
         options.gpus = (int *)point->gpus;
-        options.gpu_count = point->workers;
+        options.gpu_count = point->workers * dl_point_ranks(point);
     }
     return options;
 }
@@ -158,23 +158,23 @@ static double model_ns(const dl_costs *costs, int model, double batch)
     return time_ns(&s, batch) + dl_costs_model_step_ns(costs, model, batch, "update");
 }
 
-int dl_fastest_gpu(const dl_scenario *scenario, const dl_costs *costs, double batch)
+int dl_fastest_gpu(const dl_scenario *scenario, const dl_costs *costs, double batch, int ranks)
 {
     if (scenario->gpu == NULL || costs->model_count == 0) return 0;
-    int fastest = 0, fastest_model = -1;
-    double fastest_ns = INFINITY;
+    int fastest = 0, last = -1;
+    double fastest_ns = INFINITY, ns = 0, slowest_ns = 0;
     const dl_machine *m = &scenario->gpu->machine;
     const int all = dl_gpu_options_count(scenario->gpu);
     const int most = all < DL_WORKERS_MAX ? all : DL_WORKERS_MAX; /* no worker has one beyond */
-    for (int g = 0; g < most; g++) {
+    for (int g = 0; g < most - most % ranks; g++) {
         const dl_place place = dl_gpu_options_place(scenario->gpu, g);
         const int model = dl_machine_model_number(m, place.node, place.index);
-        if (model == fastest_model) continue;
-        const double ns = model_ns(costs, model, batch);
-        if (ns >= fastest_ns) continue;
-        fastest = g;
-        fastest_model = model;
-        fastest_ns = ns;
+        if (model != last) ns = model_ns(costs, model, batch);
+        last = model;
+        slowest_ns = g % ranks == 0 ? ns : fmax(slowest_ns, ns);
+        if (g % ranks < ranks - 1 || slowest_ns >= fastest_ns) continue;
+        fastest = g + 1 - ranks;
+        fastest_ns = slowest_ns;
     }
     return fastest;
 }
@@ -187,7 +187,7 @@ double dl_point_worth(const dl_scenario *scenario, const dl_costs *costs, const 
     int64_t *samples = dl_calloc((size_t)gpus, sizeof *samples, "shares");
     dl_point_models(scenario, point, models);
     dl_point_shares(scenario, costs, point, samples);
-    const int first = dl_fastest_gpu(scenario, costs, (double)point->batch / gpus);
+    const int first = dl_fastest_gpu(scenario, costs, (double)point->batch / gpus, 1);
     const dl_place place = dl_gpu_options_place(scenario->gpu, first);
     const int fastest = dl_machine_model_number(&scenario->gpu->machine, place.node, place.index);
     double worth = 0;

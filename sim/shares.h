@@ -26,8 +26,9 @@ void dl_point_shares(const dl_scenario *scenario, const dl_costs *costs, const d
                      int64_t *samples);
 
 /* The GPU of the scenario on which `batch` samples take least time: its index among those that
- * workers take in turn; 0 if all are of one model. */
-int dl_fastest_gpu(const dl_scenario *scenario, const dl_costs *costs, double batch);
+ * workers take in turn; 0 if all are of one model. With `ranks` GPUs a worker, the first GPU of the
+ * worker whose slowest GPU takes least time. */
+int dl_fastest_gpu(const dl_scenario *scenario, const dl_costs *costs, double batch, int ranks);
 
 /* Number of fastest GPUs equivalent to the point's GPUs, each with its share; their number if all
  * are of one model. */

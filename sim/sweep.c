@@ -354,7 +354,7 @@ typedef struct part {
     size_t point_count, visible;
     size_t *baseline;       /* [visible] index in the points of */
     size_t *baseline_part;  /* [visible] this part; SIZE_MAX: none */
-    int *fastest;           /* [baselines] their GPUs' numbers; -1: any */
+    int **gpus;             /* [baselines] owned, of their points; NULL: any */
     bool *fits;             /* [point_count] into its GPUs */
     int64_t central, drawn; /* runs of a point */
     double *compute_draws;  /* [drawn] logarithms of a factor on compute; NULL: 0 */
@@ -403,17 +403,19 @@ static bool same_baseline(const dl_point *a, const dl_point *b)
 }
 
 /* The number of the baseline among the part's points, to which it is added if it is not there. */
-static size_t add_baseline(part *p, const dl_point *point, int gpu)
+static size_t add_baseline(part *p, dl_baseline base)
 {
     size_t b = p->visible;
-    while (b < p->point_count && !same_baseline(&p->points[b], point))
+    while (b < p->point_count && !same_baseline(&p->points[b], &base.point))
         b++;
-    if (b < p->point_count) return b;
+    if (b < p->point_count) {
+        free(base.gpus);
+        return b;
+    }
     p->points = dl_realloc(p->points, b + 1, sizeof *p->points, "points and baselines");
-    p->fastest =
-        dl_realloc(p->fastest, b + 1 - p->visible, sizeof *p->fastest, "GPUs of baselines");
-    p->points[b] = *point;
-    p->fastest[b - p->visible] = gpu;
+    p->gpus = dl_realloc(p->gpus, b + 1 - p->visible, sizeof *p->gpus, "GPUs of baselines");
+    p->points[b] = base.point;
+    p->gpus[b - p->visible] = base.gpus;
     p->point_count++;
     return b;
 }
@@ -439,16 +441,14 @@ static void list_baselines(parts *all, const dl_study *study, size_t number)
 {
     part *p = &all->items[number];
     for (size_t i = 0; i < p->visible; i++) {
-        int gpu = -1;
         size_t earlier = 0;
         if (find_earlier(p, i, &earlier)) {
             p->baseline[i] = p->baseline[earlier];
             p->baseline_part[i] = p->baseline_part[earlier];
             continue;
         }
-        const dl_baseline base = dl_sweep_baseline(study, number, &p->points[i], &gpu);
-        p->baseline[i] = add_baseline(&all->items[base.variant], &base.point,
-                                      base.point.gpus == &gpu ? gpu : -1);
+        const dl_baseline base = dl_sweep_baseline(study, number, &p->points[i]);
+        p->baseline[i] = add_baseline(&all->items[base.variant], base);
         p->baseline_part[i] = base.variant;
     }
 }
@@ -474,8 +474,6 @@ static void draw_compute(part *p, double log)
 static void init_part(part *p, const dl_variant *variant, int64_t first)
 {
     p->first = first;
-    for (size_t b = p->visible; b < p->point_count; b++)
-        if (p->fastest[b - p->visible] >= 0) p->points[b].gpus = &p->fastest[b - p->visible];
     p->fits = dl_calloc(p->point_count, sizeof *p->fits, "points that fit");
     for (size_t i = 0; i < p->point_count; i++) {
         const dl_gpu_memory memory = dl_run_memory(p->scenario, p->costs, &p->points[i]);
@@ -498,11 +496,13 @@ static void free_part(part *p)
 {
     for (int64_t run = 0; run < p->runs; run++)
         dl_run_result_free(&p->results[run]);
+    for (size_t b = p->visible; b < p->point_count; b++)
+        free(p->gpus[b - p->visible]);
     free(p->results);
     free(p->points);
     free(p->baseline);
     free(p->baseline_part);
-    free(p->fastest);
+    free(p->gpus);
     free(p->fits);
     free(p->compute_draws);
     free(p->weights);
@@ -648,6 +648,18 @@ static row_runs runs_of(const part *p, size_t point)
     };
 }
 
+/* Whether the first worker of both has the same model of GPU. */
+static bool on_one_model(const part *p, const dl_point *point, const dl_point *baseline)
+{
+    int *models =
+        dl_calloc((size_t)point->workers + (size_t)baseline->workers, sizeof *models, "models");
+    dl_point_models(p->scenario, point, models);
+    dl_point_models(p->scenario, baseline, models + point->workers);
+    const bool same = models[0] == models[point->workers];
+    free(models);
+    return same;
+}
+
 static void set_row(dl_row *row, const parts *all, size_t variant, size_t index)
 {
     const part *p = &all->items[variant];
@@ -671,14 +683,16 @@ static void set_row(dl_row *row, const parts *all, size_t variant, size_t index)
     row->baseline_gpus =
         p->scenario->generators != NULL ? dl_point_ranks(baseline) : dl_point_gpus(baseline);
     row->baseline_parts = (int64_t)fmax(1, baseline->option[DL_SYNC_ACCUMULATE]);
+    row->baseline_is_own =
+        p->baseline_part[index] == variant && on_one_model(p, &row->point, baseline);
     set_figures(row, &runs, has_base && of->fits[base] ? &base_runs : NULL,
                 p->scenario->replicates > 1,
                 dl_point_worth(p->scenario, p->costs, &row->point) / row->baseline_gpus);
     if (p->scenario->generators != NULL) { /* the baseline has the same GPUs */
         row->efficiency = (double)NAN;
     } else if (has_base && of->fits[base]) {
-        dl_sweep_baseline_text(row->baseline_text, &all->study->variants[p->baseline_part[index]],
-                               baseline);
+        dl_sweep_baseline_text(row->baseline_text, all->study,
+                               &all->study->variants[p->baseline_part[index]], baseline);
         row->above =
             dl_sweep_above(p->scenario, p->costs, row, base_runs.central, (double)baseline->batch);
     }

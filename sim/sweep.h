@@ -24,9 +24,10 @@
  * The speedup's baseline is one worker of mode none with the point's total batch, or its batch per
  * worker if the scenario gives that; it is simulated too (no slow worker, same noise). It is one
  * GPU with the whole model, in the fewest micro-batches with which it fits. If it does not fit even
- * with one sample each, or the costs have no whole layers, rows that differ only in layouts and
- * modes share a baseline: one worker of the layout with the fewest GPUs that fits or, where workers
- * divide the parameters, the point with the fewest workers that fits.
+ * with one sample each, or the costs have no whole layers, it is one worker of the layout with the
+ * fewest GPUs that fits or, where workers divide the parameters, the point with the fewest workers
+ * that fits. Rows that differ only in layouts, exchange, recomputation and arithmetic share the
+ * baseline whose settings compute fastest; of GPUs of several models, it has the fastest.
  *
  * A point that does not fit into its GPUs' memory is not run; if no baseline fits, there is no
  * speedup.
@@ -43,7 +44,7 @@
 #include "sim/scenario/study.h"
 
 #define DL_INTERVAL_REPLICATES 40
-#define DL_BASELINE_TEXT_BYTES 64
+#define DL_BASELINE_TEXT_BYTES 128
 
 typedef struct dl_row {
     size_t variant; /* of the study */
@@ -63,6 +64,7 @@ typedef struct dl_row {
     bool extrapolated;        /* the point, or its baseline */
     int baseline_gpus;        /* the baseline's number of GPUs */
     int64_t baseline_parts;   /* micro-batches in which it accumulates, >= 1 */
+    bool baseline_is_own;     /* it has the row's settings and model of GPU */
     char baseline_text
         [DL_BASELINE_TEXT_BYTES]; /* what it is; "": one worker, as the costs have it */
     double left_out_s;            /* dl_traced_left_out_s */

@@ -7,16 +7,16 @@
 typedef struct dl_baseline {
     size_t variant; /* whose scenario and costs it has */
     dl_point point;
+    int *gpus; /* the point's: owned by the caller, freed with it; NULL: any */
 } dl_baseline;
 
-/* The baseline of the speedup of a point of variant `number` (sim/sweep.h); *gpu is the number of
- * its GPU, to which it points if the machine has several models. */
-dl_baseline dl_sweep_baseline(const dl_study *study, size_t number, const dl_point *point,
-                              int *gpu);
+/* The baseline of the speedup of a point of variant `number` (sim/sweep.h). */
+dl_baseline dl_sweep_baseline(const dl_study *study, size_t number, const dl_point *point);
 
-/* "one worker of tp=2", "one GPU in 4 micro-batches"; "": one worker, as the costs have it. */
-void dl_sweep_baseline_text(char text[DL_BASELINE_TEXT_BYTES], const dl_variant *variant,
-                            const dl_point *baseline);
+/* "one worker of tp=2 (recompute full)", "one GPU in 4 micro-batches"; "": one worker, as the costs
+ * have it. */
+void dl_sweep_baseline_text(char text[DL_BASELINE_TEXT_BYTES], const dl_study *study,
+                            const dl_variant *variant, const dl_point *baseline);
 
 /* Explains a row's efficiency above 1; NULL if it does not exceed 1 by more than 0.2 %. `base`: a
  * run of the baseline, with base_batch samples. */

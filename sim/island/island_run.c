@@ -5,6 +5,7 @@
 
 #include "common/alloc.h"
 #include "sim/run_internal.h"
+#include "sim/shares.h"
 
 /* --- requirements of a point ----------------------------------------------------------------- */
 
@@ -117,8 +118,9 @@ static dl_gpu_memory memory_of(const dl_scenario *scenario, const dl_point *poin
     dl_gpu_content *own = dl_calloc((size_t)point->workers, sizeof *own, "needs of GPUs");
     for (int w = 0; w < point->workers; w++)
         own[w] = content;
+    const dl_gpu_options options = dl_point_gpu_options(scenario, point);
     const dl_gpu_memory memory = dl_gpu_options_memory(
-        scenario->gpu,
+        &options,
         &(dl_gpu_point){.first = dl_split_gpu(split, dl_split_rank(split, rank->stage, 0), 0),
                         .stride = dl_split_gpus(split),
                         .workers = point->workers,
@@ -198,8 +200,9 @@ static const dl_scenario_pipeline *pipeline_of(const dl_scenario *scenario)
 /* The GPU model whose times the whole network has: the first GPU's. */
 static int first_model(const dl_run_config *run)
 {
-    const dl_place place = dl_gpu_options_place(run->scenario->gpu, 0);
-    return dl_machine_model_number(&run->scenario->gpu->machine, place.node, place.index);
+    const dl_gpu_options options = dl_point_gpu_options(run->scenario, run->point);
+    const dl_place place = dl_gpu_options_place(&options, 0);
+    return dl_machine_model_number(&options.machine, place.node, place.index);
 }
 
 /* Stages have the times of the costs; GPUs of other models are slower by the ratio of their times
@@ -208,7 +211,7 @@ static void slow_by_model(const dl_run_config *run, const dl_costs *costs, doubl
 {
     const dl_scenario *scenario = run->scenario;
     const dl_point *point = run->point;
-    const dl_machine *m = &scenario->gpu->machine;
+    const dl_gpu_options options = dl_point_gpu_options(scenario, point);
     const dl_split split = dl_point_split(point);
     const double samples = split.samples;
     const bool whole = split.stages == 1 && costs->model_count > 0;
@@ -218,8 +221,8 @@ static void slow_by_model(const dl_run_config *run, const dl_costs *costs, doubl
                                   : dl_costs_step_ns(costs, samples, "forward") +
                                         dl_costs_step_ns(costs, samples, "backward");
     for (int d = 0; d < point->workers * dl_point_ranks(point) && costs->model_count > 0; d++) {
-        const dl_place place = dl_gpu_options_place(scenario->gpu, d);
-        const int model = dl_machine_model_number(m, place.node, place.index);
+        const dl_place place = dl_gpu_options_place(&options, d);
+        const int model = dl_machine_model_number(&options.machine, place.node, place.index);
         slow[d] *= (dl_costs_model_step_ns(costs, model, samples, "forward") +
                     dl_costs_model_step_ns(costs, model, samples, "backward")) /
                    plain_ns * dl_run_compute_factor(run, model) / exp(run->compute_log);
@@ -488,7 +491,7 @@ double dl_run_split_least_ns(const dl_run_config *run, bool with_tensors)
     dl_gpu_options at;
     double least_ns = 0;
     dl_gpu_options_at_point(run->scenario->gpu, run->costs, run->point->workers, run->point->gpus,
-                            &at);
+                            run->point->workers * dl_point_ranks(run->point), &at);
     take_workload(run, run->costs, island);
     if (take_stages(run, run->costs, island, NULL) == DL_OK &&
         (!with_tensors ||

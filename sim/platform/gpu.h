@@ -183,11 +183,11 @@ void dl_gpu_options_free(dl_gpu_options *options);
 void dl_gpu_options_scale_copies(dl_gpu_options *options, double factor);
 
 /* Makes *at the options of one point: with the network and machine figures given by `costs`, the
- * shards for `workers` workers, and these on GPUs gpus[] (NULL: those of the options). It borrows
+ * shards for `workers` workers, and these on GPUs gpus[gpu_count] (NULL: those of the options). It borrows
  * everything else: release with dl_gpu_options_free_at_point, while `options` and `gpus` still
  * exist; it must stay where it is. */
 void dl_gpu_options_at_point(const dl_gpu_options *options, const dl_costs *costs, int workers,
-                             const int *gpus, dl_gpu_options *at);
+                             const int *gpus, int gpu_count, dl_gpu_options *at);
 void dl_gpu_options_free_at_point(dl_gpu_options *at);
 
 /* Multiplies slow[workers] by the spread of `gpus` GPUs, assigned in turn, that [spread] gpu_frac

@@ -207,7 +207,7 @@ static void take_machine(const dl_costs *costs, dl_gpu_options *at)
 }
 
 void dl_gpu_options_at_point(const dl_gpu_options *options, const dl_costs *costs, int workers,
-                             const int *gpus, dl_gpu_options *at)
+                             const int *gpus, int gpu_count, dl_gpu_options *at)
 {
     *at = *options;
     if (gives_machine(costs)) take_machine(costs, at);
@@ -215,7 +215,7 @@ void dl_gpu_options_at_point(const dl_gpu_options *options, const dl_costs *cost
     if (costs->message_host_ns.known) at->message_ns = costs->message_host_ns.value;
     if (gpus != NULL) {
         at->gpus = (int *)gpus;
-        at->gpu_count = workers;
+        at->gpu_count = gpu_count;
     }
     const dl_network_limits limits = {
         .bytes_per_s = options->port_bytes_per_s.known

@@ -300,23 +300,56 @@ char *dl_report_answer(const dl_results *results)
 
 #define BASELINES_SHOWN 3
 
-/* "Speedup is over one worker of fsdp=2."; NULL if all baselines are one worker with the costs' own
- * settings. */
+/* Of a row with a speedup: its baseline, "one GPU" if that is as the costs have it; NULL: none. */
+static const char *baseline_of(const dl_row *row)
+{
+    if (row->error != NULL || isnan(row->speedup)) return NULL;
+    if (row->baseline_text[0] != '\0') return row->baseline_text;
+    return row->point.cores == DL_CORES_GPU ? "one GPU" : "one worker";
+}
+
+/* "Speedup is over one worker of fsdp=2.", or of each machine; NULL if the table has no speedup, or
+ * only that over one worker, as the costs have it, of one machine. */
 static char *speedup_line(const dl_results *results)
 {
     char *list = NULL;
-    size_t count = 0;
+    size_t count = 0, apart = 0, machine = 0;
+    const char *first = NULL;
+    bool is_plain = true;
+    const dl_study *study = results->results[0].study;
+    while (machine < study->key_count && strcmp(study->keys[machine].column, "machine") != 0)
+        machine++;
+    const bool machines = machine < study->key_count;
     for (size_t i = 0; i < results->count; i++) {
-        const dl_row *row = results->results[i].row;
-        bool is_new = row->error == NULL && row->baseline_text[0] != '\0';
-        for (size_t k = 0; k < i && is_new; k++)
-            is_new = strcmp(results->results[k].row->baseline_text, row->baseline_text) != 0;
-        if (is_new && count++ < BASELINES_SHOWN) dl_join(&list, "; ", row->baseline_text);
+        const dl_result *of = &results->results[i];
+        const char *text = baseline_of(of->row);
+        if (text == NULL) continue;
+        const char *on =
+            machines ? dl_study_text(study, of->variant, &of->row->point, machine) : "";
+        bool is_new = true;
+        for (size_t k = 0; k < i && is_new; k++) {
+            const dl_result *before = &results->results[k];
+            const char *other = baseline_of(before->row);
+            is_new = other == NULL || strcmp(other, text) != 0 ||
+                     (machines &&
+                      strcmp(dl_study_text(study, before->variant, &before->row->point, machine),
+                             on) != 0);
+        }
+        if (first == NULL) first = text;
+        apart += strcmp(first, text) != 0;
+        is_plain = is_plain && of->row->baseline_text[0] == '\0';
+        if (!is_new || count++ >= BASELINES_SHOWN) continue;
+        char *entry = dl_format("%s%s%s", on, machines ? ", " : "", text);
+        dl_join(&list, "; ", entry);
+        free(entry);
     }
-    char *line = list != NULL
-                     ? dl_format("Speedup is over %s%s.", list,
-                                 count > BASELINES_SHOWN ? "; or others, by the batch" : "")
-                     : NULL;
+    char *line = NULL;
+    if (apart > 0) {
+        line = dl_format("Speedup is over %s%s%s.", machines ? "each machine's own baseline: " : "",
+                         list, count > BASELINES_SHOWN ? "; or others" : "");
+    } else if (first != NULL && (machines || !is_plain)) {
+        line = dl_format("Speedup is over %s%s.", first, machines ? " of each machine" : "");
+    }
     free(list);
     return line;
 }
@@ -436,7 +469,8 @@ static void put_alone(FILE *out, const dl_study *study, const dl_sweep *sweep)
     for (size_t i = 0; i < sweep->row_count; i++) {
         const dl_row *row = &sweep->rows[i];
         if (row->error == NULL && row->point.workers == 1 && !dl_point_is_split(&row->point) &&
-            row->speedup < ALONE_FRAC && row->point.mode->exchange != DL_EXCHANGES_NOTHING &&
+            row->baseline_is_own && row->speedup < ALONE_FRAC &&
+            row->point.mode->exchange != DL_EXCHANGES_NOTHING &&
             (slowest == NULL || row->speedup < slowest->speedup)) {
             slowest = row;
         }

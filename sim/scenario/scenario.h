@@ -31,7 +31,7 @@ typedef struct dl_point {
     int cores; /* DL_CORES_MEASURED until dl_scenario_set_measured_cores; DL_CORES_GPU */
     int workers;
     int64_t batch;   /* all workers together; a multiple of workers */
-    const int *gpus; /* [workers] borrowed, counted over all nodes; NULL: the scenario's */
+    const int *gpus; /* [workers x ranks] borrowed, counted over all nodes; NULL: the scenario's */
     int gpu_count;   /* shared by the workers; 0: each has its own, or one per stage */
     const dl_mode *mode;
     const char *word; /* another program's, that gave the mode and a key; NULL: the mode's name */

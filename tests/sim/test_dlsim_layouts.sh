@@ -196,6 +196,31 @@ expect 0 "Speedup is over 4 GPUs with sharded parameters." --workload llama3_8b 
     --recompute full --steps 2 --mode fsdp --workers 4,8 -o few.csv
 expect 0 "highest throughput, 4." --workload llama3_8b --machine 8xh100 --batch 8 --recompute full --steps 2 --mode fsdp \
     --workers 4,8 --explain -o few.csv
+# One baseline for all values of --recompute and --arithmetic, in any order; one for each machine, which is named.
+eight=(--workload llama3_8b:fused=yes,sequence=4096 --micro-batch 1 --batch 64 --layout fsdp=8 --steps 2)
+for values in none,full full,none; do
+    expect 0 "Speedup is over one worker of fsdp=8 (recompute none)." "${eight[@]}" --machine 8xh100 --recompute $values \
+        -o several.csv
+    [ "$(baselines several.csv | wc -w)" = 1 ] || fail "baselines of --recompute $values: $(baselines several.csv)"
+    python3 -c 'import csv
+rows = [r for r in csv.DictReader(line for line in open("several.csv") if not line.startswith("#"))]
+of = {r["recompute"]: float(r["speedup"]) for r in rows}
+assert abs(of["none"] - 1) < 1e-9 and 0.6 < of["full"] < 0.9, of' || fail "speedups of --recompute $values"
+done
+expect 0 "Speedup is over one GPU (arithmetic bf16)." --workload gpt2 --machine 8xh100 --arithmetic tf32,bf16 --batch 16 \
+    --workers 1,8 --steps 2 -o several.csv
+[ "$(baselines several.csv | wc -w)" = 1 ] || fail "baselines of two arithmetics: $(baselines several.csv)"
+expect 0 "each machine's own baseline: 8xmi300x, one GPU in " "${eight[@]}" --machine 8xmi300x,8xh100 -o few.csv
+expect 0 "8xh100, one worker of fsdp=8." "${eight[@]}" --machine 8xmi300x,8xh100 -o few.csv
+expect 0 "Speedup is over one GPU of each machine." --workload gpt2 --machine 2xa100,2xh100 --batch 8 --steps 2 -o few.csv
+# Of several models the fastest: whichever comes first in the machine.
+for machine in 1x8xmi300x@10gbe+1x8xh100@10gbe 1x8xh100@10gbe+1x8xmi300x@10gbe; do
+    expect 0 "" -q "${eight[@]}" --machine $machine --batch 128 --mode average --interval 50 --replicates 1 -o few.csv
+    baselines few.csv
+done >fastest.txt
+[ "$(sort -u fastest.txt | wc -l)" = 1 ] || fail "baselines by the order of machines: $(cat fastest.txt)"
+"$tested" --workload resnet50 --machine 1xrtx3090@10gbe+1xrtx4090@10gbe --batch-per-worker 32 --mode average --interval 50 \
+    --steps 50 --notes -o few.csv 2>&1 | grep "times one without exchange: " && fail "a slower GPU is no slower exchange"
 # Layers divided over GPUs without NVLink: 100 MB a collective are not bound by latency.
 expect 0 "bound by tp collectives" --workload gpt2_xl:heads=16 --machine 8xrtx3090 --batch 8 --layout tp=8 \
     --recompute full --steps 2 -o few.csv
