@@ -184,7 +184,7 @@ dl_status dl_ini_error(const dl_ini *ini, const dl_ini_entry *entry, dl_status c
 
 static dl_status missing_key(const dl_ini *ini, const char *section, const char *key, dl_error *err)
 {
-    return dl_error_set_at(err, DL_ERR_DATA, ini->path, 0, "[%s] has no key '%s'", section, key);
+    return dl_error_set_at(err, DL_ERR_DATA, ini->path, 0, "[%s] %s is missing", section, key);
 }
 
 dl_status dl_ini_get_int(const dl_ini *ini, const char *section, const char *key, int64_t low,

@@ -135,7 +135,7 @@ dl_status dl_keys_need(const dl_ini *ini, const char *section, const char *name,
     *entry = dl_ini_find(ini, section, name);
     if (*entry != NULL) return DL_OK;
     return dl_error_set_at(err, DL_ERR_DATA, ini->path, dl_ini_section_line(ini, section),
-                           "[%s] has no key '%s'", section, name);
+                           "[%s] %s is missing", section, name);
 }
 
 dl_status dl_key_check(const dl_key *key, double value, const char *text, const dl_ini *ini,

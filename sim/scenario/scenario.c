@@ -176,11 +176,13 @@ static dl_status check_dependences(const dl_ini *ini, dl_error *err)
     }
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
         const dl_key *key = dl_keys_find(&dl_scenario_keys, needed[i][0], needed[i][1]);
-        const dl_ini_entry *entry = NULL;
         dl_key_depends(key, on, sizeof on);
-        if (!dl_key_holds(key, depends_on(ini, key, on))) continue;
-        dl_status status = dl_keys_need(ini, key->section, key->name, &entry, err);
-        if (status != DL_OK) return status;
+        if (!dl_key_holds(key, depends_on(ini, key, on)) ||
+            dl_ini_find(ini, key->section, key->name) != NULL)
+            continue;
+        return dl_ini_error(ini, dl_ini_find(ini, key->section, on), DL_ERR_DATA, err,
+                            "this needs [%s] %s (--set %s.%s=NUMBER)", key->section, key->name,
+                            key->section, key->name);
     }
     return DL_OK;
 }

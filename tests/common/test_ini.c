@@ -203,7 +203,7 @@ static void getters_refuse_with_file_line_key_value(void **state)
     assert_int_equal(dl_ini_get_int(&ini, "s", "j", -5, 5, NULL, &i, &err), DL_ERR_PARSE);
     assert_int_equal(err.line, 3);
     assert_int_equal(dl_ini_get_int(&ini, "s", "x", 0, 9, NULL, &i, &err), DL_ERR_DATA);
-    assert_string_equal(err.text, "[s] has no key 'x'");
+    assert_string_equal(err.text, "[s] x is missing");
     assert_int_equal(dl_ini_get_string(&ini, "s", "x", NULL, &t, &err), DL_ERR_DATA);
     assert_int_equal(i, 7);
     assert_string_equal(t, "untouched");

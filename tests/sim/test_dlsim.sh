@@ -37,6 +37,9 @@ expect 1 "[copy] latency_ns" poor_scenario.ini --set workload.missing=refuse
 expect 1 "[copy] bandwidth_bytes_per_s" --check poor_scenario.ini --set workload.missing=refuse
 expect 0 "costs that are missing are assumed" --check poor_scenario.ini
 expect 0 "note: assumed [copy] bandwidth_bytes_per_s = 10 GB/s (3.333 GB/s to 30 GB/s): one core streaming from memory" --check poor_scenario.ini
+# A key that another one needs, by the option that gave that.
+expect 1 "dlsim: --noise lognormal: this needs [noise] sigma (--set noise.sigma=NUMBER)" --machine 8xh100 --workload resnet50 \
+    --batch 64 --noise lognormal
 expect 0 "" --check good.ini
 [ ! -e results.csv ] || { echo "FAIL: results of runs that failed or only checked"; failures=$((failures + 1)); }
 

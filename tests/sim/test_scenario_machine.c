@@ -127,7 +127,7 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
          DL_ERR_DATA, 10, "only gradients that a collective sums"},
         {HEAD "workers = 1\n" WORK "[sync]\nmode = async\n[exchange]\nbucket_bytes = 1MB\n",
          DL_ERR_DATA, 10, "whole vectors are sent to its server"},
-        {HEAD "workers = 1\n" WORK "[exchange]\ncompress = topk\n", DL_ERR_DATA, 7, "topk_frac"},
+        {HEAD "workers = 1\n" WORK "[exchange]\ncompress = topk\n", DL_ERR_DATA, 8, "this needs [exchange] topk_frac"},
         {HEAD "workers = 1\n" WORK "[exchange]\ntopk_frac = 0.1\n", DL_ERR_DATA, 8, "topk"},
         {"[machine]\nfile = nowhere.ini\nworkers = 1\n" WORK, DL_ERR_IO, 0, "cannot open"},
         {"[machine]\ncores = 1\nworkers = 1\nahead = 1\n" WORK, DL_ERR_DATA, 4, "[machine] file"},
