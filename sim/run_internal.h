@@ -29,6 +29,9 @@ double dl_run_compute_factor(const dl_run_config *run, int model);
 double *dl_run_slow_devices(const dl_scenario *scenario, const dl_gpu_options *gpus,
                             const dl_costs *costs, const dl_point *point);
 
+/* Whether averages are followed by an update of an outer optimizer. */
+bool dl_run_has_outer(const dl_scenario *scenario, const dl_point *point);
+
 /* The GPUs of one worker: of its stages, or a single one. A shard holds part of its stage, and a
  * worker its part of the state that workers divide. Must not be moved; to be closed even if opening
  * fails, with the errors of dl_pipeline_cut. */

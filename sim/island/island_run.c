@@ -88,7 +88,10 @@ dl_status dl_run_ranks_open(dl_run_ranks *ranks, const dl_scenario *scenario, co
             costs->parameter_bytes < 0 ? (double)NAN : (double)costs->parameter_bytes,
         .state_bytes = costs->state_bytes < 0 ? (double)NAN : (double)costs->state_bytes,
     };
-    ranks->all.plan.late = dl_scenario_exchange(scenario, point).late;
+    const dl_exchange_plan plan = dl_scenario_exchange(scenario, point);
+    ranks->all.plan.late = plan.late;
+    ranks->all.has_outer =
+        dl_run_has_outer(scenario, point) && plan.is_collective && !scenario->gpu->on_hosts;
     if (split.stages == 1) return DL_OK;
     ranks->all.schedule = scenario->pipeline->schedule;
     ranks->all.first = ranks->first;

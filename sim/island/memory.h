@@ -44,6 +44,7 @@ typedef struct dl_memory_rank {
     const int *first; /* [stages x chunks + 1] layers of the pieces; NULL: no stages */
     int stage;
     double parameter_bytes, state_bytes; /* of the stage; NaN: unknown */
+    bool has_outer; /* an outer optimizer updates on the GPU: its momentum and the last average */
 } dl_memory_rank;
 
 /* The most bytes during a pass, and the bytes held after it. */

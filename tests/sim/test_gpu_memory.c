@@ -85,6 +85,29 @@ static void a_server_needs_memory_too(void **state)
     free_swept(&s);
 }
 
+/* An outer optimizer keeps its momentum and the last average, 80 kB each: on the GPU where it updates
+ * there, and otherwise with the server, or in host memory. */
+static void an_outer_optimizer_needs_memory(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *sync;
+        double more_bytes;
+    } cases[] = {
+        {"mode = average\nwhere = allreduce\n", 0},
+        {"mode = average\nwhere = allreduce\nouter = nesterov\n", 2 * 80e3},
+        {"mode = bmuf\nwhere = allreduce\n", 2 * 80e3},
+        {"mode = average\nwhere = cpu\nouter = nesterov\n", 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char rest[128];
+        snprintf(rest, sizeof rest, "[sync]\n%s", cases[i].sync);
+        swept s = sweep_of(COSTS, "workers = 2\n", "batch_per_worker = 1\n", rest);
+        assert_near(s.sweep.rows[0].memory.needs_bytes, 370e3 + cases[i].more_bytes, 1e-12);
+        free_swept(&s);
+    }
+}
+
 static void unknown_memory_is_not_checked(void **state)
 {
     (void)state;
@@ -137,6 +160,7 @@ int main(void)
         cmocka_unit_test(a_batch_that_does_not_fit_is_not_run),
         cmocka_unit_test(a_baseline_that_does_not_fit_gives_no_speedup),
         cmocka_unit_test(a_server_needs_memory_too),
+        cmocka_unit_test(an_outer_optimizer_needs_memory),
         cmocka_unit_test(unknown_memory_is_not_checked),
         cmocka_unit_test(an_epoch_has_a_price),
     };
