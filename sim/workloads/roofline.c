@@ -28,7 +28,8 @@ static const int moved_numbers[] = {3, 5, 7};
 static const dl_efficiency efficiencies[DL_MODEL_CLASSES][DL_FP16 + 1] = {
     [DL_MODEL_CONVOLUTION] = {FITTED(0.52, 0.56, 0.20, 24), FITTED(0.98, 0.60, 0.13, 8),
                               FITTED(0.87, 0.50, 0.19, 10)},
-    [DL_MODEL_TRANSFORMER] = {FITTED(0.68, 0.56, 0.15, 4), FITTED(0.87, 0.46, 0.11, 16),
+    /* With one memory rate for fp32 and tf32, whose other kernels are the same. */
+    [DL_MODEL_TRANSFORMER] = {FITTED(0.74, 0.46, 0.13, 4), FITTED(0.87, 0.46, 0.11, 16),
                               FITTED(0.98, 0.44, 0.13, 12)},
 };
 static const dl_efficiency kepler = FITTED(0.19, 0.98, 0.67, 13);
@@ -247,6 +248,15 @@ static dl_status refuse_rate(const dl_gpu_model *gpu, dl_arithmetic arithmetic, 
                         dl_arithmetic_names[arithmetic], gpu->name, known);
 }
 
+/* Rate of transformers' products in fp32, which cuBLAS may choose where tf32 is allowed: its compute
+ * type permits tensor cores and does not demand them (NVIDIA, cuBLAS documentation,
+ * CUBLAS_COMPUTE_32F_FAST_TF32). */
+static double transformers_fp32_flop_per_s(const dl_gpu_model *gpu)
+{
+    const double rate = gpu->fp32_flop_per_s.known ? gpu->fp32_flop_per_s.value : 0;
+    return rate * efficiencies[DL_MODEL_TRANSFORMER][DL_FP32].arithmetic_frac;
+}
+
 dl_status dl_roofline_of(const dl_gpu_model *gpu, dl_arithmetic arithmetic,
                          const dl_efficiency *efficiency, dl_roofline *roofline, dl_error *err)
 {
@@ -269,6 +279,10 @@ dl_status dl_roofline_of(const dl_gpu_model *gpu, dl_arithmetic arithmetic,
         roofline->odd_flop_per_s =
             fmin(roofline->flop_per_s, gpu->fp16_flop_per_s.value * odd_part(gpu->name));
     }
+    if (arithmetic == DL_TF32)
+        roofline->odd_flop_per_s =
+            fmax(roofline->odd_flop_per_s,
+                 fmin(roofline->flop_per_s, transformers_fp32_flop_per_s(gpu)));
     for (int k = DL_ATTENTION_FUSED; k <= DL_ATTENTION_CUDNN; k++) {
         const double part = attention_part(gpu->name, (dl_attention)k);
         roofline->attention_flop_per_s[k] =

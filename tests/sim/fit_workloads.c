@@ -251,17 +251,42 @@ static bool in_group(const row *r, const dl_efficiency *group)
     return dl_efficiency_of(r->gpu, r->class, r->arithmetic) == group;
 }
 
-/* Index in the grid of the least sum of squares over the group's rows but those of one GPU. */
-static int best(const dl_efficiency *group, const char *without)
+/* Adds the squares of the group's fitted rows but those of one GPU. */
+static void add_squares(const dl_efficiency *group, const char *without, double *sums)
 {
-    static double sums[STEPS * STEPS];
-    memset(sums, 0, sizeof sums);
     for (size_t i = 0; i < row_count; i++) {
         const row *r = &rows[i];
         if (!r->fitted || !in_group(r, group)) continue;
         if (without != NULL && strcmp(r->gpu, without) == 0) continue;
         for (int k = 0; k < STEPS * STEPS; k++)
             sums[k] += (double)r->log_errors[k] * (double)r->log_errors[k];
+    }
+}
+
+/* The other of a class's groups whose parts of the memory's rate are one: transformers in fp32 and
+ * tf32, whose kernels between the products are the same; NULL: none. */
+static const dl_efficiency *with_same_memory(const dl_efficiency *group)
+{
+    const dl_efficiency *fp32 = dl_efficiency_of("", DL_MODEL_TRANSFORMER, DL_FP32);
+    const dl_efficiency *tf32 = dl_efficiency_of("", DL_MODEL_TRANSFORMER, DL_TF32);
+    return group == fp32 ? tf32 : group == tf32 ? fp32 : NULL;
+}
+
+/* Index in the grid of the least sum of squares over the rows of the group, and of the one with
+ * the same memory, but those of one GPU. */
+static int best(const dl_efficiency *group, const char *without)
+{
+    static double sums[STEPS * STEPS], others[STEPS * STEPS];
+    memset(sums, 0, sizeof sums);
+    memset(others, 0, sizeof others);
+    add_squares(group, without, sums);
+    if (with_same_memory(group) != NULL) add_squares(with_same_memory(group), without, others);
+    for (int m = 0; m < STEPS; m++) {
+        double other = others[m];
+        for (int a = 1; a < STEPS; a++)
+            other = fmin(other, others[a * STEPS + m]);
+        for (int a = 0; a < STEPS; a++)
+            sums[a * STEPS + m] += other;
     }
     int least = 0;
     for (int k = 1; k < STEPS * STEPS; k++)
