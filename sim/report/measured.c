@@ -7,6 +7,7 @@
 #include "common/alloc.h"
 #include "common/csv.h"
 #include "common/names.h"
+#include "common/quantity.h"
 #include "common/units.h"
 #include "sim/statistics.h"
 #include "sim/traced.h"
@@ -174,6 +175,14 @@ static const char *cell(const table *t, size_t row, int column)
 }
 
 /* Whether the row's cell for `key` fits the point; an absent column fits all. */
+/* Whether a cell has the point's mode, by its name or by another program's word. */
+static bool says_mode(const char *said, const dl_point *point)
+{
+    const dl_word *word = dl_mode_word(said);
+    if (word != NULL && word->here != NULL) said = word->here;
+    return strcmp(said, dl_point_mode(point)) == 0;
+}
+
 static dl_status fits_key(const table *t, size_t row, int key, const dl_point *point, bool *fits,
                           dl_error *err)
 {
@@ -182,7 +191,7 @@ static dl_status fits_key(const table *t, size_t row, int key, const dl_point *p
     /* GPUs have no cores, and the cores of their host are no key. */
     if (key == KEY_CORES && point->cores == DL_CORES_GPU) return DL_OK;
     if (key == KEY_SYNC) {
-        *fits = strcmp(cell(t, row, key), dl_point_mode(point)) == 0;
+        *fits = says_mode(cell(t, row, key), point);
         return DL_OK;
     }
     double number = 0;
@@ -356,13 +365,29 @@ static bool says_error(const table *t, size_t row)
            strcmp(cell(t, row, VALUES + DL_MEASURE_STEP_S), "error") == 0;
 }
 
+/* A measure's number; a time may have a unit. */
+static dl_status read_measure(const table *t, size_t row, int measure, double *value, dl_error *err)
+{
+    const char *said = cell(t, row, VALUES + measure);
+    const bool is_time = measure == DL_MEASURE_STEP_S || measure == DL_MEASURE_STEP_S_ERR;
+    double number = 0;
+    dl_error why = {0};
+    dl_status status = dl_csv_number(&t->csv, row, (size_t)t->at[VALUES + measure], value, err);
+    if (status == DL_OK || !is_time || strtod(said, NULL) <= 0) return status;
+    status = dl_amount_parse(said, DL_DIMENSION_NS, &number, &why);
+    *value = dl_ns_to_s(number);
+    if (status == DL_OK) return DL_OK;
+    return dl_error_set_at(err, status, t->csv.path, t->csv.lines[row], "%s = %s: %s",
+                           dl_measured_columns[VALUES + measure], said, why.text);
+}
+
 static dl_status read_values(const table *t, size_t row, double *value, dl_error *err)
 {
     for (int m = 0; m < DL_MEASURE_COUNT; m++) {
         int column = t->at[VALUES + m];
         value[m] = (double)NAN;
         if (column < 0) continue;
-        dl_status status = dl_csv_number(&t->csv, row, (size_t)column, &value[m], err);
+        dl_status status = read_measure(t, row, m, &value[m], err);
         if (status != DL_OK) return status;
         bool rate = m == DL_MEASURE_PER_S || m == DL_MEASURE_STEP_S;
         if (value[m] < 0 || (rate && value[m] <= 0) || isinf(value[m])) {

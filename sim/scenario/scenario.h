@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/names.h"
 #include "common/status.h"
 #include "sim/absence.h"
 #include "sim/failures.h"
@@ -227,5 +228,8 @@ const char *dl_point_options(char *text, size_t bytes, const dl_point *point);
 
 /* "cores 2, workers 4, batch 128, average, interval 10" in text[bytes]; returns text. */
 const char *dl_point_text(char *text, size_t bytes, const dl_point *point);
+
+/* Another program's word for a mode; NULL: no such word is known. */
+const dl_word *dl_mode_word(const char *given);
 
 #endif

@@ -102,9 +102,6 @@ typedef struct dl_mode_shorthand {
 
 const dl_mode_shorthand *dl_mode_shorthand_find(const char *word);
 
-/* Another program's word for a mode; NULL: no such word is known. */
-const dl_word *dl_mode_word(const char *given);
-
 /* Adds the points of all combinations of swept values. */
 dl_status dl_scenario_add_points(dl_scenario *scenario, const dl_ini *ini,
                                  const dl_sweep_lists *lists, dl_error *err) DL_MUST_CHECK;

@@ -40,6 +40,12 @@ expect 0 "note: assumed [copy] bandwidth_bytes_per_s = 10 GB/s (3.333 GB/s to 30
 # A key that another one needs, by the option that gave that.
 expect 1 "dlsim: --noise lognormal: this needs [noise] sigma (--set noise.sigma=NUMBER)" --machine 8xh100 --workload resnet50 \
     --batch 64 --noise lognormal
+# Measured rows take other programs' words for modes, and times with a unit.
+printf 'workers,batch,mode,step_s\n8,256,ddp,0.2\n8,256,DDP,200ms\n' >words.csv
+expect 0 " 1280 " --machine 8xh100 --workload resnet50 --batch 256 --workers 8 --mode ddp --measured words.csv -o words_out.csv
+printf 'workers,batch,mode,step_s\n8,256,ddp,200 furlong\n' >words.csv
+expect 1 "words.csv:2: step_s = 200 furlong: unknown unit 'furlong'" --machine 8xh100 --workload resnet50 --batch 256 \
+    --workers 8 --mode ddp --measured words.csv -o words_out.csv
 expect 0 "" --check good.ini
 [ ! -e results.csv ] || { echo "FAIL: results of runs that failed or only checked"; failures=$((failures + 1)); }
 
