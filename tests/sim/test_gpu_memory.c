@@ -58,13 +58,14 @@ static void a_batch_that_does_not_fit_is_not_run(void **state)
     free_swept(&s);
 }
 
-/* Two workers can share what one alone cannot hold: no speedup is known. */
-static void a_baseline_that_does_not_fit_gives_no_speedup(void **state)
+/* Two workers share a batch that one alone cannot hold: the speedup is over one that computes it in two
+ * micro-batches of 1 ms, with an update of 0.1 ms. */
+static void a_baseline_that_does_not_fit_takes_micro_batches(void **state)
 {
     (void)state;
     swept s = sweep_of(COSTS, "workers = 2\n", "batch = 20\n", "");
     assert_null(s.sweep.rows[0].error);
-    assert_true(s.sweep.rows[0].mean.throughput_per_s > 0 && isnan(s.sweep.rows[0].speedup));
+    assert_near(s.sweep.rows[0].speedup, s.sweep.rows[0].mean.throughput_per_s * 2.1e-3 / 20, 1e-6);
     free_swept(&s);
 }
 
@@ -158,7 +159,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_batch_that_does_not_fit_is_not_run),
-        cmocka_unit_test(a_baseline_that_does_not_fit_gives_no_speedup),
+        cmocka_unit_test(a_baseline_that_does_not_fit_takes_micro_batches),
         cmocka_unit_test(a_server_needs_memory_too),
         cmocka_unit_test(an_outer_optimizer_needs_memory),
         cmocka_unit_test(unknown_memory_is_not_checked),
