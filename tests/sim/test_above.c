@@ -28,7 +28,7 @@ static void each_above_one_has_its_reason(void **state)
         /* Without its update a step of 2.6 ms takes 1.1 and the exchange. */
         {COSTS,
          "[machine]\nfile = above_node.ini\nworkers = 2\n[workload]\ncosts = above.ini\n"
-         "batch_per_worker = 1\n[sync]\nmode = ps\nwhere = gpu:0\n",
+         "batch_per_worker = 1\n[sync]\nmode = ps\n",
          "the server updates", 1.5, 2.4},
         /* Half of the update: 1.85 ms and the exchange. */
         {COSTS,
