@@ -12,8 +12,8 @@
 /* Cost of an operation: fixed + per_sample batch, from runs at two or more batch sizes.
  *
  * Each run gives one point, the robust location estimate of the operation's time over its steps.
- * The line goes through the points by their relative deviation, so small batches count as much as
- * large ones. With one batch size only, the division of the cost is assumed: input, forward and
+ * The line is fitted to minimise relative deviations, so small batches count as much as large
+ * ones. With one batch size only, the division of the cost is assumed: input, forward and
  * backward in proportion to the batch, everything else independent of it.
  *
  * Cost that is not linear in the batch (caches, a GEMM's efficiency) is kept for all operations

@@ -131,10 +131,10 @@ typedef struct dl_dataset {
 } dl_dataset;
 
 /* Reads the trace `path` and adds it, without the steps of the warm-up (trace/training/summary.h).
- * Notes name omissions, and an incomplete trace. DL_ERR_DATA: neither kind of trace, no samples,
- * more than one worker, another workload, device, size or list of operations than the traces before
- * (both files are named); DL_ERR_NAME: an unknown micro-benchmark; and the errors of dl_trace_read.
- * On failure the data set is only good for dl_dataset_free. */
+ * Notes name omissions, and an incomplete trace. DL_ERR_DATA: not a train, bench, overhead or run
+ * trace, no samples, more than one worker, another workload, device, size or list of operations
+ * than the traces before (both files are named); DL_ERR_NAME: an unknown micro-benchmark; and those
+ * of dl_trace_read. On failure the data set is only good for dl_dataset_free. */
 dl_status dl_dataset_add(dl_dataset *dataset, const char *path, dl_notes *notes,
                          dl_error *err) DL_MUST_CHECK;
 void dl_dataset_free(dl_dataset *dataset);

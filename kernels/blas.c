@@ -57,7 +57,7 @@ static void load(void)
         snprintf(why, sizeof why, LIBRARY " has no cblas_sgemm and cblas_dgemm");
         return;
     }
-    /* A build on OpenMP ignores that variable. One thread only: further threads of OpenBLAS would
+    /* A build on OpenMP ignores OPENBLAS_NUM_THREADS. One thread only: further ones would
      * compete with other replicas for their cores. */
     void (*set_threads)(int) = NULL;
     if (dl_library_function(handle, "openblas_set_num_threads", &set_threads)) set_threads(1);

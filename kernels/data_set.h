@@ -42,8 +42,8 @@ void dl_data_set_synthetic(dl_data_set *set, dl_shape shape, int classes, size_t
 
 void dl_data_set_free(dl_data_set *set);
 
-/* Writes samples order[0 .. batch-1], each < count, to input[batch x sample_bytes] (as precision)
- * and labels[batch]. */
+/* Writes samples order[0 .. batch-1], each < count, to input[batch x sample_bytes] (as numbers
+ * of type `precision`) and labels[batch]. */
 void dl_data_set_batch(const dl_data_set *set, const uint32_t *order, int batch,
                        dl_precision precision, void *input, int32_t *labels);
 

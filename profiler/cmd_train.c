@@ -1,6 +1,6 @@
-/* dlprof train: trains a model and records its workers: options, checks, run and output. With
- * --schedule it replays a simulated run and writes no trace, since the replay's times say nothing
- * about those of the simulated run. */
+/* dlprof train: trains a model and records its workers. This file: options, checks, run, output.
+ * With --schedule it replays a simulated run and writes no trace, since the replay's times say
+ * nothing about those of the simulated run. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>

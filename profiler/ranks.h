@@ -1,5 +1,5 @@
-/* Ranks of `dlprof train`: processes that share the workers of one run, from meeting to the result,
- * which rank 0 prints. */
+/* Ranks of `dlprof train`: processes that share the workers of one run. Covers them from joining to
+ * the result, which rank 0 prints. */
 #ifndef DL_PROFILER_RANKS_H
 #define DL_PROFILER_RANKS_H
 

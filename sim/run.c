@@ -261,8 +261,8 @@ bool dl_run_extrapolates(const dl_scenario *scenario, const dl_costs *costs, con
  * than 1 / WARM_LAGS. */
 #define WARM_LAGS 20
 
-/* Steps before the measured ones. Averages that lag start with none in flight, and end with some:
- * whole intervals before the measured ones, so that these contain as many exchanges as intervals.
+/* Warm-up steps. A run with lagged averages starts with none in flight and ends with some, so its
+ * warm-up is a whole number of intervals: measured steps then have as many exchanges as intervals.
  * Absences count from the start of the run, so they have no such warm-up. */
 static int64_t warm_up_steps(const dl_scenario *scenario, const dl_point *point)
 {

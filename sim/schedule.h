@@ -23,8 +23,8 @@
 #include "sim/run.h"
 
 /* Runs replicate 0 of `point` (one of the scenario's) once more and writes its order to `path`.
- * DL_ERR_UNSUPPORTED for easgd, and for average with workers that are away, inside sites of unequal
- * size, or with a lag and intervals by speed; DL_ERR_IO. */
+ * DL_ERR_IO; DL_ERR_UNSUPPORTED: easgd; shares = speed with several workers; average with absences,
+ * `inside` unequal sites, a lag and interval_by_speed, or an interval fragments do not divide. */
 dl_status dl_schedule_write(const char *path, const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point, dl_error *err) DL_MUST_CHECK;
 

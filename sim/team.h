@@ -200,8 +200,8 @@ typedef struct dl_team_config {
     int cores, workers;
     dl_loading loading;    /* on cores */
     int64_t steps;         /* per worker, warm-up included */
-    int64_t warmup;        /* first steps of the fastest worker, before times in states count; those
-                           of each other worker count from the end of its step at that time */
+    int64_t warmup;        /* steps of the fastest worker before measuring starts; each other worker
+                           is measured from the end of its step then in progress */
     int64_t steady_after;  /* > 0: the run ends once its steps repeat (see Repetition below), but
                               not before each worker has done this many; no noise allowed */
     int64_t interval;      /* of averages: steps repeat after it; for steady_after */

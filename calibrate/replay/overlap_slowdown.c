@@ -10,8 +10,8 @@
 #include "trace/activity/kernel_class.h"
 
 #define RESAMPLINGS 400
-/* A work ran beside collectives if they cover at least this fraction of its time, and alone if they
- * cover none of it. */
+/* A kernel ran beside collectives if they cover at least this fraction of its time, and alone if
+ * they cover none of it. */
 #define BESIDE 0.95
 
 dl_spans dl_collective_spans(const dl_trace *trace)

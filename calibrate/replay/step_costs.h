@@ -209,9 +209,9 @@ dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_
                              dl_external external, dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 void dl_step_costs_free(dl_step_costs *costs);
 
-/* Takes the collectives other than the exchange of gradients, from the line's steps marked in
- * timed[line->count]: those of sharded states, and others. `costs` already has the gradients. Part
- * of dl_step_costs_take. */
+/* From the line's steps marked in timed[line->count], takes all collectives but the gradient
+ * exchange: those of sharded state, and others. `costs` already has the gradients. Part of
+ * dl_step_costs_take. */
 void dl_step_collectives_take(dl_step_costs *costs, const dl_replay_run *run,
                               const dl_step_line *line, const uint8_t *timed,
                               const dl_gradient_exchange *gradients, dl_notes *notes);

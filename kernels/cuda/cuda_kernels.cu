@@ -33,8 +33,8 @@ static inline __device__ size_t grid_size()
     return (size_t)gridDim.x * blockDim.x;
 }
 
-/* Launches on the stream of the thread's slot, unless a call has failed before; `what` names it for
- * the message. */
+/* Launches on the stream of the thread's slot, unless a call has failed before; `what` names the
+ * launch in the message. */
 #define LAUNCH_OF(what, blocks, threads, kernel, ...)                  \
     do {                                                               \
         dl_device *slot = dl_cuda_device();                            \

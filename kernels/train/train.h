@@ -226,8 +226,7 @@ dl_train_config dl_train_default_config(void);
  * launch and to wake up. The observer gets the records after the step, before the next step
  * starts. */
 typedef struct dl_train_observer {
-    bool steps_only; /* no records but STEP: nothing is marked nor timed between two steps, as
-                        without an observer */
+    bool steps_only; /* only STEP records: nothing within a step is marked or timed */
     void *user;
     void (*record)(void *user, const dl_record *record);
     /* May be NULL. Called when a step of this process's first worker begins, before any launch, and

@@ -59,8 +59,8 @@ typedef enum dl_bench_kind {
     /* Concurrent steps of 1, 2, 4, ... up to workers_max copies that share the first GPU of
      * train.device. The copies end their steps together, so that they share the GPU during the
      * whole step; a step's time is that of its operations on the GPU, without the host's part.
-     * Cases that do not fit into the GPU's memory are left out and counted. Also passes of one
-     * copy, launched while the GPU is held up, so that it does not wait for the host. */
+     * Cases that do not fit into the GPU's memory are left out and counted. Also measured: single
+     * passes of one copy, launched while the GPU is held up so that it never waits for the host. */
     DL_BENCH_GPU_STEPS
 } dl_bench_kind;
 

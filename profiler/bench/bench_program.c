@@ -182,9 +182,9 @@ static void kill_children(void)
     fclose(in);
 }
 
-/* Waits for the processes that ended copies have left, so that their processor time counts as that
- * of this process's children. When such a process dies, this process becomes its children's
- * parent. */
+/* Kills and reaps processes left behind by copies that have ended, so that their processor time
+ * counts as that of this process's children. When such a process dies, this process becomes
+ * its children's parent. */
 static void reap_orphans(void)
 {
     const int64_t until_ns = dl_clock_ns() + DL_PROGRAM_PATIENCE_S * INT64_C(1000000000);

@@ -175,8 +175,8 @@ static void copy_info(char text[DL_BOX_NAME_BYTES], hwloc_obj_t obj, const char 
     if (found != NULL && text[0] == '\0') snprintf(text, DL_BOX_NAME_BYTES, "%s", found);
 }
 
-/* In a virtual machine the memory nodes' sum was less than a fifth of the memory; the kernel's
- * total excludes memory that it holds itself. */
+/* The larger of two totals, as each can be too low: hwloc's (seen in a virtual machine: under a
+ * fifth) and the kernel's (omits its own memory). Of another system, hwloc's. */
 static double memory_of(hwloc_topology_t topology)
 {
     const double nodes = (double)hwloc_get_root_obj(topology)->total_memory;

@@ -97,13 +97,13 @@ void dl_plan_free(dl_plan *plan);
 /* The route of a transfer. */
 void dl_plan_route(const dl_plan *plan, dl_place from, dl_place to, dl_route *route);
 
-/* Adds a transfer of `bytes`, charged as bytes / bandwidth_frac. The latency of its route and
- * `hops` times the protocol's hop time pass before its bytes move, and `extra_ns` more. Returns its
- * number. */
+/* Adds a transfer of `bytes`, charged as bytes / bandwidth_frac (between nodes also /
+ * network_frac). The latency of its route, `hops` times the protocol's hop time and `extra_ns` pass
+ * before its bytes move. Returns its number. */
 int dl_plan_add(dl_plan *plan, dl_place from, dl_place to, double bytes, int hops, double extra_ns);
 
-/* Adds a transfer of `bytes`, charged as dl_plan_add does, over one link in one direction, and over
- * `both` unless that is -1. */
+/* Adds a transfer of `bytes`, charged as bytes / bandwidth_frac, over one link in one direction,
+ * and over `both` unless that is -1. */
 int dl_plan_add_link(dl_plan *plan, int link, int both, double bytes);
 
 /* Adds a copy of a transfer, unordered. */

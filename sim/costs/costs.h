@@ -381,9 +381,9 @@ void dl_costs_free(dl_costs *costs);
 /* Sets the series' median; to be called when its factors are complete. */
 void dl_noise_series_finish(dl_noise_series *series);
 
-/* The factors for workers of `batch` samples of which `at_once` >= 1 compute at once: sets of as
- * many copies, or of the next smaller number; of these, the one of the nearest batch size (by
- * ratio; ties: the first; any batch size: last). NULL if there are none. Borrowed. */
+/* Noise for `at_once` >= 1 concurrent workers with `batch` samples each: the set with that many
+ * copies, else the next smaller number, else the smallest; among equals the nearest batch size (by
+ * ratio; ties: the first; any batch size: last). NULL if there are no sets. Borrowed. */
 const dl_noise_set *dl_costs_noise(const dl_costs *costs, double batch, size_t at_once);
 
 /* Whether a worker's work differs from step to step. */

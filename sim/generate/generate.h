@@ -1,5 +1,5 @@
-/* A run of a scenario with [generators]: the trainer's seconds, from keys or a simulation of the
- * scenario's own step, the rollout, and both as the result of an ordinary run. */
+/* A run of a scenario with [generators]: computes the trainer's time (from keys or costs, or by
+ * simulating its step) and the rollout, and combines them into an ordinary run result. */
 #ifndef DL_SIM_GENERATE_H
 #define DL_SIM_GENERATE_H
 

@@ -4,7 +4,7 @@
  * also needs gradients of activations, and recomputed activations. So after a forward pass over
  * layers 1 to l and during the backward pass of l,
  *
- *   kept in flight + sum over k <= l of kept_k + working_l
+ *   kept by other passes still awaiting their backward pass + sum over k <= l of kept_k + working_l
  *
  * is in use, in addition to the permanent content:
  *

@@ -7,8 +7,8 @@
  *
  *   GPU to GPU of a node    NVLink if there is one between them, else NVSwitch; else the PCIe tree,
  *                           if the machine's `peer` allows; else staged: down to the host's memory
- *                           and up again, pipelined, so that the memory is crossed twice
- *                           collectives between GPUs with neither NVLink nor a common PCIe switch
+ *                           and up again, pipelined, so that the memory is crossed twice.
+ *                           Collectives between GPUs with neither NVLink nor a common PCIe switch
  *                           with peer access are staged as well where the machine file has [shm],
  *                           and cross one more link per GPU for all its staged traffic: NCCL uses
  *                           its shared-memory transport there (ncclTopoCheckP2p in

@@ -303,8 +303,8 @@ void dl_gpus_serve_itself(dl_gpus *gpus, int worker, dl_exchange_kind kind, doub
 /* Number of a shard's threads, each of which serves a slice; 1 on a GPU, which serves all. */
 int dl_gpus_serving_slices(const dl_gpus *gpus);
 
-/* A thread of the shard starts to serve `bytes`, and the shard's GPU stops; then done(gpus, index),
- * which calls dl_gpus_hold_server(gpus, shard, -1). */
+/* A thread of the shard starts to serve `bytes`, and the shard's GPU stops computing. When served,
+ * calls done(gpus, index), which must call dl_gpus_hold_server(gpus, shard, -1). */
 void dl_gpus_serve(dl_gpus *gpus, const dl_exchange *exchange, int shard, int thread, double bytes,
                    dl_event_fn done, int index);
 

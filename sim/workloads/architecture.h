@@ -18,9 +18,9 @@
  *   parameters   all that the optimizer updates; weights that two layers share count once. Frozen
  *                ones, in whose place adapters are trained, are separate, without gradients
  *   flop         2 m n k of matrix products and convolutions; everything else counts 0. The
- *                backward pass has twice the forward's, or as many where nothing before needs a
- *                gradient; 2.5 times with fused attention, which computes its scores again. Fused
- *                causal attention computes half of the scores
+ *                backward pass has twice the forward's, or the same as the forward's where nothing
+ *                before needs a gradient; 2.5 times with fused attention, which computes its scores
+ *                again. Fused causal attention computes half of the scores
  *   numbers      of activations and their gradients that kernels read and write in memory, each
  *                kernel reading its inputs and writing its outputs once; normalization over a
  *                batch reads its input twice, and both its inputs twice in the backward pass.
@@ -28,8 +28,8 @@
  *                operations in float32 under PyTorch's autocast (norms, softmax, loss), and the
  *                sums of a transformer's blocks, which start with a norm
  *   weights      parameters read and gradients written, once a step whatever the batch
- *   kept         numbers kept for the backward pass; rectifiers and sums work in place; of the
- *                loss, those at its start
+ *   kept         numbers kept for the backward pass; rectifiers and sums work in place; for the
+ *                loss, one number per score
  *   kernels      that the host launches, one after the other
  *
  * Transformers are counted operation by operation, as plain PyTorch runs them

@@ -50,7 +50,7 @@
 #define DL_SUSTAINED_MI300 1.5
 /* Multiplications of a 3x3 window over those with Winograd's algorithm. */
 #define DL_ROOFLINE_WINOGRAD 2.25
-/* Time from a small gradient's copy to the next kernel, beside its bytes at the memory's rate: 2.0
+/* Time from a small gradient's copy to the next kernel, not counting the transfer of its bytes: 2.0
  * us on an H200 (PyTorch 2.11, ResNet-50 in fp32: steps with DistributedDataParallel and without),
  * 2.8 us on a V100 (a trace of one rank, HolisticTraceAnalysis' test data); their mean. */
 #define DL_ROOFLINE_COPY_NS 2400

@@ -171,8 +171,8 @@ void dl_summary_write_json(const dl_summary *summary, FILE *out);
  *   SLOWDOWN   slowdown          "slowdown"
  *   BENCH      bench             "copy", "average", ...   bytes, vectors, threads, samples
  *
- * Args that are 0 are left out. In asynchronous modes each worker has a counter "staleness w" that
- * takes a step's staleness at the step's end. A record without a name gets that of its kind.
+ * Args that are 0 are left out, except staleness. In asynchronous modes each worker has a counter
+ * "staleness w" that takes a step's staleness at its end. A record without a name gets its kind's.
  */
 
 /* Writes `path`. Errors of dl_chrome_trace_open and _close. */
