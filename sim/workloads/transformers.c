@@ -53,39 +53,44 @@ static const char *const targets[] = {"q_proj",    "k_proj",     "v_proj",  "lin
                                       "down_proj", "all-linear", NULL};
 
 static const dl_network_key keys[KEYS] = {
-    [LAYERS] = {"layers", NULL, 1, 1000, "blocks"},
-    [WIDTH] = {"width", NULL, 1, 1 << 20, "of the vectors passed from block to block"},
-    [HEADS] = {"heads", NULL, 1, 1 << 16, "of the attention; divide the width"},
-    [HEAD_WIDTH] = {"head_width", NULL, 0, 1 << 16, "of a head; 0: width / heads"},
-    [KV_HEADS] = {"kv_heads", NULL, 0, 1 << 16, "of keys and values; 0: as many as heads"},
-    [FEED_FORWARD] = {"feed_forward", NULL, 0, 1 << 22, "width of the layer inside; 0: 4 width"},
-    [SEQUENCE] = {"sequence", NULL, 1, 1 << 24, "tokens of a sample"},
-    [VOCABULARY] = {"vocabulary", NULL, 1, 1 << 24, "different tokens"},
-    [POSITIONS] = {"positions", NULL, 0, 1 << 24, "learned positions; 0: rotary embedding"},
-    [SEGMENTS] = {"segments", NULL, 0, 1 << 10, "learned segments"},
+    [LAYERS] = {"layers", NULL, 1, 1000, "blocks", NULL},
+    [WIDTH] = {"width", NULL, 1, 1 << 20, "of the vectors passed from block to block", NULL},
+    [HEADS] = {"heads", NULL, 1, 1 << 16, "of the attention; divide the width", NULL},
+    [HEAD_WIDTH] = {"head_width", NULL, 0, 1 << 16, "of a head; 0: width / heads", NULL},
+    [KV_HEADS] = {"kv_heads", NULL, 0, 1 << 16, "of keys and values; 0: as many as heads", NULL},
+    [FEED_FORWARD] = {"feed_forward", NULL, 0, 1 << 22, "width of the layer inside; 0: 4 width",
+                      NULL},
+    [SEQUENCE] = {"sequence", NULL, 1, 1 << 24, "tokens of a sample", NULL},
+    [VOCABULARY] = {"vocabulary", NULL, 1, 1 << 24, "different tokens", NULL},
+    [POSITIONS] = {"positions", NULL, 0, 1 << 24, "learned positions; 0: rotary embedding", NULL},
+    [SEGMENTS] = {"segments", NULL, 0, 1 << 10, "learned segments", NULL},
     [KIND] = {"kind", kinds, 0, 0,
               "decoder: causal, predicts every token; encoder: bidirectional, one dense layer on "
-              "the first token"},
+              "the first token",
+              NULL},
     [ATTENTION] =
         {"attention", attentions, 0, 0,
          "fused: FlashAttention-2; plain: scores go through memory; cudnn: made for Hopper "
-         "and later, as FlashAttention-3"},
-    [GATED] = {"gated", no_yes, 0, 0, "feed-forward with a third matrix (SwiGLU)"},
-    [NORM] = {"norm", norms, 0, 0, "rms has no shift"},
-    [BIAS] = {"bias", no_yes, 0, 0, "of the matrix products"},
-    [TIED] = {"tied", no_yes, 0, 0, "the head's weights are the embedding's"},
+         "and later, as FlashAttention-3",
+         NULL},
+    [GATED] = {"gated", no_yes, 0, 0, "feed-forward with a third matrix (SwiGLU)", NULL},
+    [NORM] = {"norm", norms, 0, 0, "rms has no shift", NULL},
+    [BIAS] = {"bias", no_yes, 0, 0, "of the matrix products", NULL},
+    [TIED] = {"tied", no_yes, 0, 0, "the head's weights are the embedding's", NULL},
     [FUSE] = {"fused", no_yes, 0, 0,
               "yes: norms, rotation, gates in one kernel each, as compiled or in Megatron; no: as "
-              "plain PyTorch runs them"},
+              "plain PyTorch runs them",
+              NULL},
     [DROPOUT] = {"dropout", no_yes, 0, 0,
                  "dropout after attention and feed-forward, and on the scores of plain attention",
                  .only = "fused=no"},
     [TENSOR] = {"tp", NULL, 1, 1 << 10,
-                "GPUs that divide heads, feed-forward and vocabulary (padded to 128 tp)"},
+                "GPUs that divide heads, feed-forward and vocabulary (padded to 128 tp)", NULL},
     [CONTEXT] = {"cp", NULL, 0, 1 << 10,
-                 "GPUs that divide each sequence, with fused attention; 0: none do"},
+                 "GPUs that divide each sequence, with fused attention; 0: none do", NULL},
     [SEQUENCE_PARALLEL] = {"sequence_parallel", no_yes, 0, 0,
-                           "with tp > 1 norms and sums are divided by tokens; no: all do all"},
+                           "with tp > 1 norms and sums are divided by tokens; no: all do all",
+                           NULL},
     [SUMS] = {"sums", sums, 0, 0,
               "of gradients in 32 bits: added to apart, or within the products (Megatron-LM's "
               "gradient accumulation fusion)",
@@ -94,28 +99,34 @@ static const dl_network_key keys[KEYS] = {
         {"recompute", recomputed, 0, 0,
          "in the backward pass; selective: the core of attention; full: whole blocks, "
          "which keep their input only; products: all but attention and every second product "
-         "(torchtitan's selective)"},
+         "(torchtitan's selective)",
+         NULL},
     [LOSS] = {"loss", losses, 0, 0,
               "bytes of a score that are in memory in 16 bits: plain 14, megatron 6 (its fused "
-              "cross-entropy), fused 4 (FlashAttention's, or compiled); times are those of plain"},
+              "cross-entropy), fused 4 (FlashAttention's, or compiled); times are those of plain",
+              NULL},
     [LORA] = {"lora", NULL, 0, 1 << 16,
-              "rank of adapters that are trained in place of all weights; 0: none"},
+              "rank of adapters that are trained in place of all weights; 0: none", NULL},
     [LORA_TARGETS] =
         {"lora_targets", targets, 0, 1,
          "matrices with adapters, joined by +: q_proj, k_proj and v_proj, or linear_qkv for all "
          "three; o_proj; gate_proj and up_proj, or linear_fc1; down_proj; all-linear; "
-         "default q_proj+v_proj"},
+         "default q_proj+v_proj",
+         NULL},
     [FROZEN_BITS] =
         {"frozen_bits", NULL, 0, 32,
          "in memory, of a weight that is not trained: 4 (NF4) or 8 in the linear layers of "
          "blocks, the others 16, as by bitsandbytes; 16; 32; 4 is converted before each "
-         "product; 0: 16, in fp32 and tf32 32"},
+         "product; 0: 16, in fp32 and tf32 32",
+         NULL},
     [DOUBLE_QUANT] = {"double_quant", no_yes, 0, 0,
                       "with frozen_bits = 4 the maximum of each 64 weights has 8 bits, of 256 of "
-                      "these 32, 0.127 a weight; no: 32, 0.5 a weight"},
+                      "these 32, 0.127 a weight; no: 32, 0.5 a weight",
+                      NULL},
     [FP8_ACTIVATION] = {"fp8_activation", no_yes, 0, 0,
                         "with fp8 inputs of the activation are kept in 8 bits too (Megatron-LM's "
-                        "activation_func_fp8_input_store)"},
+                        "activation_func_fp8_input_store)",
+                        NULL},
 };
 
 static dl_status not_divided(dl_error *err, const char *by, int64_t number, const char *what,
