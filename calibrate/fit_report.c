@@ -258,12 +258,12 @@ void dl_fit_report_print(const dl_calibration *calibration, FILE *out)
     print_line(&lines[DL_COMM_UPDATE], server, &costs->update.latency_ns,
                &costs->update.read_bytes_per_s, &costs->update.write_bytes_per_s, out);
     if (calibration->dataset.parameter_bytes > 0 && costs->copy.latency_ns.known) {
-        fprintf(
-            out,
-            "\nweight of a point's distance from its line: 1 / distance^2, distance = (bytes over\n"
-            "  the model's %lld, or the inverse)^2 * (1 + |log2(vectors / %d; update: %d)|)\n",
-            (long long)calibration->dataset.parameter_bytes, DL_COMM_VECTORS_AVERAGE,
-            DL_COMM_VECTORS_UPDATE);
+        fprintf(out,
+                "\nweight of a point's distance from its line: 1 / distance^2, distance = (bytes\n"
+                "  over the model's %lld, or the inverse)^2 *\n"
+                "  (1 + |log2(vectors / %d; update: %d)|)\n",
+                (long long)calibration->dataset.parameter_bytes, DL_COMM_VECTORS_AVERAGE,
+                DL_COMM_VECTORS_UPDATE);
     }
     print_shared(costs, out);
     print_messages(costs, out);
