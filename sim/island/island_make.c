@@ -240,6 +240,19 @@ static void init_input(dl_islands *is)
                               });
 }
 
+/* Slowdown of computing by collectives among the first stage's shards of a worker. */
+static double slowdown_of_shards(const dl_islands *is)
+{
+    const dl_split *split = &is->config.shape.split;
+    dl_place *shards = dl_calloc((size_t)split->shards, sizeof *shards, "GPUs");
+    for (int f = 0; f < split->shards; f++)
+        shards[f] = is->places[dl_islands_gpu(is, 0, dl_split_rank(split, 0, f), 0)];
+    const double slowdown =
+        dl_gpus_slowdown(is->config.gpus.options, is->config.gpus.workload, shards, split->shards);
+    free(shards);
+    return slowdown;
+}
+
 static dl_status init_all(dl_islands *is, dl_error *err)
 {
     const dl_islands_config *config = &is->config;
@@ -258,11 +271,7 @@ static dl_status init_all(dl_islands *is, dl_error *err)
     flows += held + 2 * is->workers * is->gpus + dl_input_most(&is->input);
     dl_network_reserve(&is->network, flows);
     const dl_split *split = &config->shape.split;
-    is->slowdown = 1;
-    if (split->shards > 1)
-        is->slowdown =
-            dl_gpus_slowdown(config->gpus.options, config->gpus.workload, is->places, split->shards,
-                             dl_split_gpu(split, dl_split_rank(split, 0, 1), 0));
+    is->slowdown = split->shards > 1 ? slowdown_of_shards(is) : 1;
     return dl_collective_check_run(
         config->gpus.options->fidelity, held,
         dl_team_exchanges(config->gpus.team) * config->shape.split.micro_batches, err);

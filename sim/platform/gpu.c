@@ -67,14 +67,14 @@ static double share_inside(const dl_links *links, dl_place a, dl_place b)
 }
 
 double dl_gpus_slowdown(const dl_gpu_options *options, const dl_workload *workload,
-                        const dl_place *places, int count, int stride)
+                        const dl_place *places, int count)
 {
     const dl_quantity *own = &dl_machine_node(&options->machine, places[0].node)->overlap_slowdown;
     int beside = 0;
     bool inside = true;
     for (int i = 1; i < count; i++) {
-        const bool same = places[i * stride].node == places[0].node;
-        if (same && beside == 0) beside = i * stride;
+        const bool same = places[i].node == places[0].node;
+        if (same && beside == 0) beside = i;
         inside &= same;
     }
     if (!own->known || beside == 0) return workload->overlap_slowdown;
@@ -108,7 +108,7 @@ dl_status dl_gpus_create(dl_gpus **made, const dl_gpus_config *config, dl_error 
         gpus->places[w] = dl_gpu_options_place(config->options, (int)w);
     }
     gpus->slowdown =
-        dl_gpus_slowdown(config->options, config->workload, gpus->places, config->workers, 1);
+        dl_gpus_slowdown(config->options, config->workload, gpus->places, config->workers);
     gpus->slows = dl_gpus_reduce_gradients(gpus) && config->workers > 1 &&
                   (config->plan.as_ready || config->team->comm_threads);
     init_sharing(gpus);

@@ -357,12 +357,12 @@ int dl_gpus_buckets(const dl_gpus *gpus);
 double dl_gpus_moved_bytes(const dl_gpus *gpus);
 const double *dl_gpus_sent_bytes(const dl_gpus *gpus);
 
-/* Slowdown of computing during collectives of the GPUs places[0], places[stride], ...: that of the
+/* Slowdown of computing during collectives of the GPUs places[count]: that of the
  * costs, or the machine's if it is larger and some of them share a node. A collective over several
  * nodes is limited by their ports and takes longer, so it takes as much computing per byte as one
  * inside the node, spread over a longer time. */
 double dl_gpus_slowdown(const dl_gpu_options *options, const dl_workload *workload,
-                        const dl_place *places, int count, int stride);
+                        const dl_place *places, int count);
 
 /* Name of the network's link of this number, if it was added for these GPUs; else NULL. */
 const char *dl_gpus_link_name(const dl_gpus *gpus, int number);
