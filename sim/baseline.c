@@ -57,26 +57,30 @@ static bool divides_layers(const dl_costs *costs)
     return costs->tensor_ranks > 1 || costs->context_ranks > 1;
 }
 
-/* Whether rows that differ in the key are compared with one baseline: it is a choice for the same
- * model on the same machine. */
-static bool is_choice(const dl_swept_key *key)
+typedef enum choice { OF_ANOTHER, OF_COMPUTING, OF_EXCHANGE } choice;
+
+/* Whether rows that differ in the key are compared with one baseline, as it is a choice for the same
+ * model on the same machine: of computing, or of exchange only. */
+static choice choice_of(const dl_swept_key *key)
 {
-    static const char *const sections[] = {"pipeline", "exchange", "sync"};
-    static const char *const keys[] = {"layout", "recompute", "arithmetic"};
-    for (size_t i = 0; i < DL_LENGTH(sections); i++)
-        if (strcmp(key->section, sections[i]) == 0) return true;
+    static const char *const keys[] = {"layout", "recompute", "arithmetic", "sharded"};
+    if (strcmp(key->section, "pipeline") == 0) return OF_COMPUTING;
     for (size_t i = 0; i < DL_LENGTH(keys); i++)
-        if (strcmp(key->key, keys[i]) == 0) return true;
-    return false;
+        if (strcmp(key->key, keys[i]) == 0) return OF_COMPUTING;
+    const bool exchanges =
+        strcmp(key->section, "exchange") == 0 || strcmp(key->section, "sync") == 0;
+    return exchanges ? OF_EXCHANGE : OF_ANOTHER;
 }
 
-/* Whether two variants differ in such choices and their modes only. */
-static bool are_siblings(const dl_study *study, size_t v, size_t w)
+/* Whether two variants differ in their modes, and otherwise in choices from `first` to `last` only. */
+static bool differ_in(const dl_study *study, size_t v, size_t w, choice first, choice last)
 {
     for (size_t k = 0; k < study->key_count; k++) {
         const size_t a = study->variants[v].at[k], b = study->variants[w].at[k];
         const size_t count = study->keys[k].count;
-        if (a != b && a < count && b < count && !is_choice(&study->keys[k])) return false;
+        if (a == b || a >= count || b >= count) continue;
+        const choice is = choice_of(&study->keys[k]);
+        if (is < first || is > last) return false;
     }
     return true;
 }
@@ -185,7 +189,9 @@ dl_baseline dl_sweep_baseline(const dl_study *study, size_t number, const dl_poi
     for (size_t i = 0; i < study->variant_count; i++) { /* the own one first */
         const size_t w = i == 0 ? number : i <= number ? i - 1 : i;
         const dl_variant *variant = &study->variants[w];
-        if (!are_siblings(study, number, w) || divides_layers(&variant->costs)) continue;
+        if (!differ_in(study, number, w, OF_COMPUTING, OF_COMPUTING) ||
+            divides_layers(&variant->costs))
+            continue;
         const dl_baseline one = {.variant = w, .point = one_worker(variant, point, batch)};
         prefer(study, &best, &best_ns, one);
     }
@@ -193,13 +199,14 @@ dl_baseline dl_sweep_baseline(const dl_study *study, size_t number, const dl_poi
     int fewest = INT_MAX;
     for (size_t w = 0; w < study->variant_count; w++) {
         const dl_variant *variant = &study->variants[w];
-        if (!are_siblings(study, number, w)) continue;
+        if (!differ_in(study, number, w, OF_COMPUTING, OF_EXCHANGE)) continue;
+        const bool alike = differ_in(study, best.variant, w, OF_EXCHANGE, OF_EXCHANGE);
         for (size_t p = 0; p < variant->scenario.point_count; p++) {
             const dl_point *of = &variant->scenario.points[p];
             const dl_baseline group = {.variant = w, .point = alone(variant, of, batch)};
             const int gpus = dl_point_gpus(&group.point);
             if (gpus > fewest || !is_shared(variant, of, batch)) continue;
-            if (gpus == fewest && !same_layout(&best.point, &group.point)) continue;
+            if (gpus == fewest && (alike || !same_layout(&best.point, &group.point))) continue;
             double ns = gpus < fewest ? (double)INFINITY : best_ns;
             prefer(study, &best, &ns, group);
             if (ns == (double)INFINITY) continue;
