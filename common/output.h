@@ -3,7 +3,7 @@
  * was none; a run that is killed may also leave the temporary file, ".NAME.partial-PID".
  *
  * A file that is replaced keeps its permission bits and, where the system lets it, its owner; a
- * symbolic link is kept, and the file behind it is replaced. Other hard links to that file keep the
+ * symbolic link is kept, and the file that it points to is replaced. Other hard links to that file keep the
  * old content. A target that is no regular file (/dev/stdout, /dev/null, a FIFO), or the file to
  * which standard output or standard error goes, is written directly. */
 #ifndef DL_COMMON_OUTPUT_H

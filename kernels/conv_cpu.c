@@ -270,8 +270,8 @@ static int lines_left(const dl_windows *conv, int first)
 /* Rows of the weights' gradient computed together, so that writes to memory are long. */
 #define GRADIENT_ROWS 12
 
-/* Pixels of a block, whose windows and gradients fit into the level-2 cache: so many rows of an
- * output are computed together. */
+/* Pixels of a block: the rows of an output that are computed together have about as many, so that their
+ * windows and gradients fit into the level-2 cache. */
 #define BLOCK_PIXELS 96
 
 /* Depth of a panel of weights that stays in the cache for all rows of a block. */

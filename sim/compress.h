@@ -31,8 +31,8 @@ double dl_compress_bytes(const dl_compression *compression, double bytes);
 double dl_compress_traffic(const dl_compression *compression, double bytes);
 double dl_decompress_traffic(const dl_compression *compression, double bytes, int messages);
 
-/* The same traffic as bytes at a GPU's full memory rate: divided by the fraction of that rate which
- * kernels reached on an H200 (4.8 TB/s) with 100 million numbers (docs/local_sgd.md). */
+/* The same traffic as bytes at a GPU's full memory rate, i.e. divided by the fraction of that rate
+ * that kernels reached on an H200 (4.8 TB/s) with 100 million numbers (docs/local_sgd.md). */
 double dl_compress_gpu_bytes(const dl_compression *compression, double bytes);
 double dl_decompress_gpu_bytes(const dl_compression *compression, double bytes, int messages);
 

@@ -18,7 +18,7 @@
 #define REGIME_POINTS 2 /* least */
 /* Noise by which no time falls under half of that of a smaller size. */
 #define GROSS_FRAC 0.1
-/* More than caches are faster than the memory behind them. */
+/* Factor that no cache is faster than its memory by: a rate above is wrong. */
 #define CACHE_FACTOR 10
 
 #define NOISES 6          /* tried: DL_LINK_REPEAT_FRAC times 1, 2, 4, ..., 32 */

@@ -352,16 +352,16 @@ void replay_build_waits(replay_builder *b, const replay_events *events)
 
 /* Edges between streams that follow from the recorded times only.
  *
- * A work may start long after its launch and after the previous work of its stream although no
- * event is known that it waits for: the profiler did not record the event (ROCm), or a work of
- * another stream occupies the whole device. In both cases it starts when a work of another stream
- * ends, or a little before: the last blocks of a large kernel leave room while they run. So if a
- * work starts more than DL_REPLAY_SPREAD_NS after all of its known constraints, the cause is
+ * An operation may start long after its launch and after the previous operation of its stream although
+ * no event is known that it waits for: the profiler did not record the event (ROCm), or an operation of
+ * another stream occupies the whole device. In both cases it starts when an operation of another stream
+ * ends, or a little before: the last blocks of a large kernel leave room while they run. So if an
+ * operation starts more than DL_REPLAY_SPREAD_NS after all of its known constraints, the cause is
  *
- *   a work of another stream that ended at most LONGEST_HANDOVER_NS before: the held work starts
+ *   an operation of another stream that ended at most LONGEST_HANDOVER_NS before: the held one starts
  *   `lag` after that end, the typical spacing of operations;
  *   else one that still ran, but ended within LONGEST_TAIL_NS or a tenth of its duration: the held
- *   work starts after the same share of that one's duration as recorded.
+ *   one starts after the same share of that one's duration as recorded.
  *
  * The nearest end counts. Waits that end at no such time stay unexplained. */
 

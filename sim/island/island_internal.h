@@ -31,9 +31,8 @@ typedef struct dl_island {
     dl_noise *noise;                  /* [GPUs] */
     double *factor;                   /* [ranks] this step's noise factor of the slowest GPU */
     int64_t *free_ns;                 /* [ranks] end of its last computation */
-    int *stops;    /* [ranks] server's work on one of its GPUs, in which it stands
-                                       * still */
-    double *speed; /* [ranks] else */
+    int *stops;    /* [ranks] servers at work on its GPUs; above 0 it stands still */
+    double *speed; /* [ranks] otherwise */
     int weight;    /* ranks represented by one with tasks */
     int64_t spent_ns[DL_SPENT_COUNT]; /* of this step so far, all ranks together */
     int64_t bubble_ns;

@@ -314,9 +314,8 @@ typedef struct dl_gpus_config {
      * (sim/island/island.h); else NULL. */
     dl_network *network;                      /* with the machine's links; borrowed */
     void (*exchanged)(void *user, int agent); /* replaces dl_team_done */
-    void (*stopped)(void *user, int gpu,
-                    int change); /* server's work that stops a GPU, of all nodes,
-                                                       * has started (1) or ended (-1) */
+    /* A server's work on a GPU, of all nodes, has started (1) or ended (-1), and stops it meanwhile. */
+    void (*stopped)(void *user, int gpu, int change);
     void *user;
 } dl_gpus_config;
 

@@ -345,8 +345,9 @@ static void hold(dl_gpus *gpus, int gpu, int change)
     held->stops += change;
     if (gpus->config.stopped != NULL) {
         gpus->config.stopped(gpus->config.user, gpu, change);
-    } else if (held->worker >= 0 && held->stops == (change > 0))
+    } else if (held->worker >= 0 && held->stops == (change > 0)) { /* the first or the last one */
         gpus->listener->speed_changed(gpus, held->worker);
+    }
 }
 
 void dl_gpus_hold(dl_gpus *gpus, dl_gpu_copy copy, int change)

@@ -26,7 +26,7 @@ void dl_html_data(FILE *out, const char *id, const char *json);
  * missing. */
 bool dl_html_script(FILE *out, const char *name);
 
-/* dl_html_figures: a placeholder for the figures that figures.js draws from this JSON.
+/* dl_html_figures: the element in which figures.js draws the figures of this JSON.
  * dl_html_show: the call that draws them, to be put after all data. */
 void dl_html_figures(FILE *out, const char *json);
 void dl_html_show(FILE *out);

@@ -300,7 +300,7 @@ char *dl_report_answer(const dl_results *results)
 
 #define BASELINES_SHOWN 3
 
-/* Of a row with a speedup: its baseline, "one GPU" if that is as the costs have it; NULL: none. */
+/* The baseline of a row with a speedup, "one GPU" if that is as the costs have it; NULL: none. */
 static const char *baseline_of(const dl_row *row)
 {
     if (row->error != NULL || isnan(row->speedup)) return NULL;

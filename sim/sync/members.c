@@ -210,8 +210,8 @@ static int64_t position_to_join(const dl_team *team, int worker)
     return team->config.comm_threads ? due_step(team, worker, m->rounds) : 0;
 }
 
-/* Number of communication threads' averages that a joining worker skips: as many as the others of
- * its site have behind them, if that is back; else all that have started. */
+/* Number of communication threads' averages that a joining worker skips: the averages that the
+ * others of its site have finished, if the site is back; else all that have started. */
 static int64_t rounds_to_join(const dl_team *team, int worker)
 {
     int64_t least = team->members->rounds;

@@ -54,9 +54,9 @@ static const dl_efficiency in_fp8 = FITTED(0.98, 0.44, 0.18, 0);
  * rate: 4.1 TB/s of a stream on an MI300X (Azure's AI benchmarking guide, ND MI300X v5). */
 typedef enum board { A100, H100, H200, B200, MI300X, MI325X, BOARDS } board;
 
-/* Of MI300X and MI325X: 0.27 is the root mean square over nine published rates, in bf16 and fp8,
- * that nothing was taken from (docs/studies/estimates.md); twice this holds each of them, and all
- * rates of products with 1 to 1.6 times their time in steps. */
+/* Log standard deviation of estimates for MI300X and MI325X. Nine published rates that nothing was
+ * taken from have errors of 0.27 (root mean square, docs/studies/estimates.md); two standard
+ * deviations of 0.35 hold each of them, and all rates of products with 1 to 1.6 times their time. */
 #define MI300_LOG_SD 0.35
 
 static const dl_efficiency by_kernels[BOARDS] = {

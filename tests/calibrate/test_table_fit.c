@@ -428,8 +428,8 @@ static void test_columns_have_synonyms(void **state)
           "several points of the scenario have these keys: give also interval");
 }
 
-/* Of three rows of one point, two that say 1000 and one that says 1300 samples a second: two against
- * one, so none has less weight and none is an outlier. Of nine rows with as many that agree, it is. */
+/* Two rows of a point say 1000 samples a second and a third one says 1300: two against one do not
+ * judge, so none has less weight and none is an outlier. Among nine rows, eight of which agree, it is. */
 static void test_three_rows_do_not_judge(void **state)
 {
     (void)state;

@@ -266,8 +266,8 @@ static void a_lag_hides_the_exchange(void **state)
     }
 }
 
-/* Of six fragments of 2.67 ms (16 ms in all) every second step, two steps hide 2.2 ms, the time from one
- * to the next: a run of one interval of 12 steps is bound by the exchange like a long one. */
+/* Six fragments of 2.67 ms (16 ms in all) are sent, one every second step; the two steps from one to the
+ * next hide 2.2 ms of it: a run of one interval of 12 steps is bound by the exchange like a long one. */
 static void a_short_run_is_bound_by_its_exchange(void **state)
 {
     (void)state;
@@ -291,7 +291,7 @@ static void what_is_hidden_is_exchanged_too(void **state)
     dl_run_result_free(&r);
 }
 
-/* Of two workers one takes 1.6 ms for passes of 1 ms: the other waits for it, and none for an exchange. */
+/* One of two workers takes 1.6 ms for passes of 1 ms: the other waits for it, and none for an exchange. */
 static void a_slow_worker_lags_as_well(void **state)
 {
     (void)state;

@@ -33,7 +33,7 @@ typedef struct plain_text {
     uint32_t name; /* index of the string */
 } plain_text;
 
-/* Of two ranges that start together, the outer one comes first. */
+/* The outer one of two ranges that start together comes first. */
 DL_ORDER(compare_marks, mark, DL_BY(group), DL_BY(thread), DL_BY(start_ns),
          DL_BY_DESCENDING(end_ns));
 
