@@ -26,7 +26,7 @@ for want; do
         echo "$group/$name"
         "$dlcal" table --use fitted --scenario "scenarios/$group/$name.ini" --fit "${costs//\"/}" \
             --output "$out/$name.ini" >"$out/$name.txt"
-        grep "of the cost file's" "$out/$name.txt" || true
+        grep "of the [a-z]* file's" "$out/$name.txt" || true
     done < <(grep -v -e '^#' -e '^scenario,' "scenarios/$group/fits.csv")
     [ "$found" = yes ] || { echo "fit.sh: nothing is fitted for '$want'" >&2; exit 2; }
 done

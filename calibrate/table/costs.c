@@ -185,6 +185,7 @@ static dl_status add(listing *to, size_t index, bool shared, dl_error *err)
     dl_table_cost cost = {.name = full_name(c->name),
                           .part = to->number,
                           .shared = shared,
+                          .before = *c->value,
                           .low = c->key->low,
                           .high = c->key->high};
     cost.value[to->number] = c->value;

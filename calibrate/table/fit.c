@@ -341,7 +341,41 @@ static double effect_of(const dl_table_model *model, size_t cost, double length)
     return length / sqrt(rows);
 }
 
-/* Values, errors and bounds at x, the end of the search. */
+/* Variance s^2 of the rows around the fit at x; NaN if no row is left over. */
+static double variance_at(dl_table_model *model, const double *x)
+{
+    const double free_rows = sum_of_weights(model) - (double)dl_table_model_costs(model);
+    return free_rows > 1e-9 ? dl_table_model_squares(model, x) / free_rows : (double)NAN;
+}
+
+/* Finds the bounds of the undetermined costs and moves x to what each is held at: its known value
+ * if the rows allow it; else a rate's bound, or 0 for a time. The determined costs follow. */
+static void bound_undetermined(dl_table_fit *fit, dl_table_model *model, double *x)
+{
+    const double variance = fmax(variance_at(model, x), DL_TABLE_SIGMA_MIN * DL_TABLE_SIGMA_MIN);
+    double held[DL_TABLE_COSTS_MAX];
+    memcpy(held, x, fit->unknown.count * sizeof *held);
+    for (size_t j = 0; j < fit->unknown.count; j++) {
+        const dl_table_cost *cost = &fit->unknown.items[j];
+        dl_table_estimate *e = &fit->estimates[j];
+        e->at_most = !dl_table_is_rate(cost);
+        e->bound = e->enough = (double)NAN;
+        if (model->active[j]) continue;
+        e->bound = find_bound(model, x, j, 4 * variance);
+        e->kept = cost->was_known &&
+                  (isnan(e->bound) || (e->at_most ? cost->was <= e->bound : cost->was >= e->bound));
+        if (e->kept) {
+            held[j] = log(cost->was);
+        } else if (!e->at_most && !isnan(e->bound)) {
+            e->enough = find_bound(model, x, j, NEEDLESS * variance);
+            held[j] = log(e->bound);
+        }
+    }
+    memcpy(x, held, fit->unknown.count * sizeof *held);
+    if (dl_table_model_costs(model) > 0 && model->status == DL_OK) dl_table_model_descend(model, x);
+}
+
+/* Values and errors at x, the end of the search. */
 static dl_status estimate(dl_table_fit *fit, dl_table_model *model, const double *x)
 {
     dl_collinearity a = {0};
@@ -350,12 +384,12 @@ static dl_status estimate(dl_table_fit *fit, dl_table_model *model, const double
     const dl_status status = dl_table_model_differentiate(model, x, true);
     if (status == DL_OK) {
         analyse(model, &a);
-        const double squares = dl_table_model_squares(model, x);
-        const double free_rows = sum_of_weights(model) - (double)a.p;
-        const double variance = free_rows > 1e-9 ? squares / free_rows : (double)NAN;
+        const double variance = variance_at(model, x);
         fit->determined = a.p;
         fit->condition = dl_collinearity_condition(&a);
         fit->rank = dl_collinearity_rank(&a);
+        for (size_t j = 0; j < fit->unknown.count; j++)
+            fit->estimates[j].value = fit->estimates[j].error = (double)NAN;
         for (size_t j = 0; j < a.p; j++) {
             dl_table_estimate *e = &fit->estimates[index[j]];
             fit->singular_values[j] = gsl_vector_get(a.s, j);
@@ -369,15 +403,6 @@ static dl_status estimate(dl_table_fit *fit, dl_table_model *model, const double
         for (size_t j = 0; j < a.p; j++)
             fit->estimates[index[j]].confused = group[j];
         forget_errors(fit);
-        const double floor = DL_TABLE_SIGMA_MIN * DL_TABLE_SIGMA_MIN;
-        for (size_t j = 0; j < fit->unknown.count; j++) {
-            dl_table_estimate *e = &fit->estimates[j];
-            e->at_most = !dl_table_is_rate(&fit->unknown.items[j]);
-            e->bound = (double)NAN;
-            if (e->determined) continue;
-            e->value = e->error = (double)NAN;
-            e->bound = find_bound(model, x, j, 4 * (variance > floor ? variance : floor));
-        }
     }
     dl_collinearity_free(&a);
     return status != DL_OK ? status : model->status;
@@ -498,31 +523,32 @@ static int64_t rows_of(const dl_table_fit *fit, size_t cost)
     return (int64_t)(item->shared ? fit->quality.used : fit->parts[item->part].quality.used);
 }
 
-/* Interval of a cost that the rows do not determine: a time from 0, or its key's minimum, up to the
- * bound; a rate from the bound on. The fit used the end with the least effect.
- */
-static dl_value bounded_value(const dl_table_fit *fit, const dl_table_model *model, size_t j)
+/* A cost that the rows do not determine, for the cost file of a part: its known value; else a time
+ * from 0, or its key's minimum, up to the bound, or a rate from the bound on; unknown if no row
+ * depends on it. */
+static dl_value undetermined_value(const dl_table_fit *fit, size_t j)
 {
     const dl_table_estimate *e = &fit->estimates[j];
+    const dl_table_cost *cost = &fit->unknown.items[j];
+    if (e->kept) return cost->before;
     if (isnan(e->bound)) return (dl_value){0};
-    const double least = fmax(fit->unknown.items[j].low, 0);
-    const double most = exp(dl_table_model_high(model, j));
+    const double least = e->at_most ? fmax(cost->low, 0) : e->bound;
     return (dl_value){
         .known = true,
-        .value = e->at_most ? least : most,
-        .low = e->at_most ? least : e->bound,
-        .high = e->at_most ? e->bound : most,
+        .value = least,
+        .low = least,
+        .high = e->at_most ? e->bound : e->enough,
         .count = rows_of(fit, j),
         .origin = DL_ORIGIN_FITTED,
     };
 }
 
-/* Sets the fitted values in the costs; undetermined costs get their bounds, or become unknown. */
-static void set_values(dl_table_fit *fit, const dl_table_model *model)
+/* Sets the costs to what their files are to hold. */
+static void set_values(dl_table_fit *fit)
 {
     for (size_t j = 0; j < fit->unknown.count; j++) {
         const dl_table_estimate *e = &fit->estimates[j];
-        const dl_value bounded = bounded_value(fit, model, j);
+        const dl_value bounded = undetermined_value(fit, j);
         /* Whether the rows determine this cost's share of a combination. */
         const bool split_known = e->confused == 0 || fit->rank == fit->determined;
         const dl_value value = {
@@ -587,6 +613,7 @@ static dl_status fit_costs(dl_table_fit *fit, const dl_table_fit_config *config,
     status = model.status;
     if (status == DL_OK) status = table_reweigh(&model, x);
     if (status == DL_OK) status = drop_needless(&model, x);
+    if (status == DL_OK) bound_undetermined(fit, &model, x);
     if (status == DL_OK) status = estimate(fit, &model, x);
     if (status == DL_OK) status = dl_table_model_set(&model, x);
     if (status == DL_OK) evaluate_rows(fit, &model);
@@ -594,7 +621,7 @@ static dl_status fit_costs(dl_table_fit *fit, const dl_table_fit_config *config,
     if (status == DL_OK) status = dl_table_propose(&fit->proposal, &model, x);
     fit->runs = model.runs;
     if (status != DL_OK && err != NULL) *err = model.error;
-    if (status == DL_OK) set_values(fit, &model);
+    if (status == DL_OK) set_values(fit);
     dl_table_model_free(&model);
     if (status != DL_OK) return status;
     for (size_t p = 0; p < fit->part_count; p++)

@@ -68,20 +68,45 @@ static void note_all(dl_table_fit *fit, char *text)
     free(text);
 }
 
+/* Rows that might determine a cost: those whose step it takes more of. */
+static const char *rows_for(const dl_table_cost *cost)
+{
+    return strstr(cost->name, "per_sample") != NULL ? "larger batches"
+                                                    : "more workers or smaller batches";
+}
+
+/* What becomes of a cost that the rows do not determine. The caller frees the text. */
+static char *undetermined_text(const dl_table_cost *cost, const dl_table_estimate *e)
+{
+    char bound[DL_TABLE_VALUE_BYTES], was[DL_TABLE_VALUE_BYTES];
+    char *say = isnan(e->bound)
+                    ? dl_format("no row depends on it")
+                    : dl_format("they only say %s %s", e->at_most ? "at most" : "at least",
+                                table_value_text(bound, cost->name, e->bound));
+    const char *of = cost->before.known ? "cost" : "machine";
+    table_value_text(was, cost->name, cost->was);
+    char *held = e->kept            ? dl_format("%s of the %s file stays", was, of)
+                 : isnan(e->bound)  ? dl_format("left out of the cost file")
+                 : !cost->was_known ? dl_format("the cost file has these bounds")
+                                    : dl_format("the cost file has these bounds, as the %s of the "
+                                                "%s file contradicts them",
+                                                was, of);
+    char *text = dl_format("%s: not determined by these rows, %s; %s; rows with %s might tell",
+                           cost->name, say, held, rows_for(cost));
+    free(say);
+    free(held);
+    return text;
+}
+
 static void note_cost(dl_table_fit *fit, size_t j)
 {
     const dl_table_estimate *e = &fit->estimates[j];
     const dl_table_cost *cost = &fit->unknown.items[j];
-    const char *name = cost->name;
-    char bound[DL_TABLE_VALUE_BYTES], *text = NULL;
-    if (!e->determined && isnan(e->bound)) {
-        text = dl_format("%s: no row depends on it; left out of the cost file", name);
-    } else if (!e->determined) {
-        text = dl_format(
-            "%s: not determined, the rows only say %s %s; the cost file has these bounds", name,
-            e->at_most ? "at most" : "at least", table_value_text(bound, name, e->bound));
+    char *text = NULL;
+    if (!e->determined) {
+        text = undetermined_text(cost, e);
     } else if (e->confused == 0 && e->error > VAGUE_FRAC * e->value) {
-        text = dl_format("%s: hardly determined, its standard error is %.0f %%", name,
+        text = dl_format("%s: hardly determined, its standard error is %.0f %%", cost->name,
                          100 * e->error / e->value);
     }
     if (text == NULL) return;
@@ -304,8 +329,9 @@ static void print_costs(const dl_table_fit *fit, FILE *out)
         const dl_table_cost *cost = &fit->unknown.items[j];
         const dl_table_estimate *e = &fit->estimates[j];
         if (!e->determined || !cost->was_known) continue;
-        fprintf(out, "  %-38.38s %+.1f %% of the cost file's %.6g\n", cost->name,
-                100 * (e->value / cost->was - 1), cost->was);
+        fprintf(out, "  %-38.38s %+.1f %% of the %s file's %.6g\n", cost->name,
+                100 * (e->value / cost->was - 1), cost->before.known ? "cost" : "machine",
+                cost->was);
     }
     if (fit->determined == 0) return;
     fprintf(out, "condition number %.3g (from %.0f on, costs are hard to distinguish)\n",

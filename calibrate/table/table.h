@@ -43,8 +43,10 @@
  *   determined   no: if the cost is removed and the others kept, the sum of squares grows by less
  *                than a tenth of s^2. Either the cost never limits a step, or the rows imply 0. It
  *                then has no value, only a bound: the time (rate) at which the sum of squares has
- *                grown by 4 s^2, two standard errors. The cost file holds it with both bounds
- *                (sim/value.h), or not at all if no row depends on it.
+ *                grown by 4 s^2, two standard errors. Where it was known before, and the rows allow
+ *                that value, it keeps it. Else the cost file holds it with both bounds (sim/value.h):
+ *                a time from 0 to the bound, a rate from the bound, which is taken, to where the
+ *                sum of squares has grown by a tenth of s^2; or not at all if no row depends on it.
  *   condition    largest over least singular value of J with columns of length 1, and which costs
  *                cannot be distinguished: see calibrate/table/collinearity.h. Where a singular
  *                value is 0 but for rounding, their split is arbitrary: they have no errors and
@@ -139,6 +141,7 @@ typedef struct dl_table_cost {
     bool shared;
     bool was_known; /* before the fit, in that part; the search then starts there: */
     double was;
+    dl_value before;  /* of the cost file of that part; unknown: the machine file's or none */
     double start;     /* else the start of the search; 0: a part of the step */
     double low, high; /* range of its key */
 } dl_table_cost;
@@ -211,6 +214,8 @@ typedef struct dl_table_estimate {
     double value;  /* NaN if not determined */
     double error;  /* standard error; NaN if unknown */
     double bound;  /* of an undetermined cost, see above; NaN if none was found */
+    double enough; /* an undetermined rate that is not kept: above it, no row changes; else NaN */
+    bool kept;     /* an undetermined cost keeps its known value */
     double effect; /* root mean square of dr/dx; 0 if not determined */
     bool at_most;  /* the bound is an upper one */
     int confused;  /* costs with the same number > 0 cannot be distinguished; 0 = distinguished from

@@ -197,7 +197,8 @@ static void test_undetermined_is_left_out(void **state)
         assert_true(fit.estimates[j].bound > 2.5e6 && fit.estimates[j].bound < 3e6);
     }
     assert_int_equal(fit.determined, 2);
-    assert_true(has_note(&fit, "[dispatch] serial_ns: not determined, the rows only say at most"));
+    assert_true(has_note(&fit, "[dispatch] serial_ns: not determined by these rows, they only say "
+                               "at most"));
     dl_error err = {0};
     assert_int_equal(dl_table_fit_write(&fit, 0, "table_out.ini", &err), DL_OK);
     char *text = NULL;
@@ -290,7 +291,43 @@ static void test_rates_are_fitted(void **state)
     assert_false(fit.estimates[0].determined);
     assert_false(fit.estimates[0].at_most);
     assert_true(fit.estimates[0].bound > 1e9 && fit.estimates[0].bound < 1e12);
-    assert_true(has_note(&fit, "read_bytes_per_s: not determined, the rows only say at least"));
+    assert_true(has_note(&fit, "read_bytes_per_s: not determined by these rows, they only say "
+                               "at least"));
+    const double bound = fit.estimates[0].bound;
+    const dl_value *written = &fit.parts->costs.average.read_bytes_per_s;
+    assert_true(written->value == bound && written->low == bound);
+    /* The squares grow with the time 1 / rate by a t + b t^2, by 0.1 s^2 up to the upper bound and by
+     * 4 s^2 = 40 times that up to the lower one: t differs by less than 40 times. */
+    assert_true(written->high > 1.2 * bound && written->high < 40.5 * bound);
+    dl_table_fit_free(&fit);
+}
+
+/* A rate that the rows do not determine keeps the file's value if they allow it, and gets their
+ * bounds if they do not. */
+static void test_undetermined_rate_keeps_its_value(void **state)
+{
+    (void)state;
+    const char *sync = "mode = average\nwhere = cpu\n", *name = "average.read_bytes_per_s";
+    write_scenario_of(AVERAGE_KNOWN "read_bytes_per_s = 1e13\nwrite_bytes_per_s = 1e13\n", sync);
+    make_table_of("table_rates.csv", 0.02, "");
+    write_scenario_of(
+        AVERAGE_KNOWN "read_bytes_per_s = 3e12, catalogue\nwrite_bytes_per_s = 1e13\n", sync);
+    dl_table_fit fit;
+    run(&fit, "table_rates.csv", name);
+    assert_false(fit.estimates[0].determined);
+    assert_true(fit.estimates[0].kept);
+    assert_true(has_note(&fit, "3.00 TB/s of the cost file stays"));
+    const dl_value *value = &fit.parts->costs.average.read_bytes_per_s;
+    assert_true(value->known && value->value == 3e12 && value->low == value->high);
+    assert_int_equal(value->origin, DL_ORIGIN_CATALOGUE);
+    dl_table_fit_free(&fit);
+    write_scenario_of(AVERAGE_KNOWN "read_bytes_per_s = 1e8\nwrite_bytes_per_s = 1e13\n", sync);
+    run(&fit, "table_rates.csv", name);
+    assert_false(fit.estimates[0].determined);
+    assert_false(fit.estimates[0].kept);
+    assert_true(has_note(&fit, "as the 100 MB/s of the cost file contradicts them"));
+    value = &fit.parts->costs.average.read_bytes_per_s;
+    assert_true(value->value == fit.estimates[0].bound && value->high < 1e14);
     dl_table_fit_free(&fit);
 }
 
@@ -572,6 +609,7 @@ int main(void)
         cmocka_unit_test(test_undetermined_is_left_out),
         cmocka_unit_test(test_confused_costs_are_named),
         cmocka_unit_test(test_rates_are_fitted),
+        cmocka_unit_test(test_undetermined_rate_keeps_its_value),
         cmocka_unit_test(test_machine_numbers_are_fitted),
         cmocka_unit_test(test_threads_do_not_matter),
         cmocka_unit_test(test_rows_are_judged),
