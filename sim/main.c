@@ -194,6 +194,7 @@ static dl_status check_outputs(const dl_inputs *in, const dl_settings *set, dl_e
 {
     const dl_file_role outputs[] = {
         {"--save-costs", set->save_costs},
+        {"--save-machine", set->save_machine},
         {"--draw-machine", set->draw},
         {"--save", set->save},
         {"--output", set->check ? NULL : dl_settings_output(set)},
@@ -414,15 +415,35 @@ static dl_status save_costs(const dl_inputs *in, const dl_settings *set, dl_erro
     return status;
 }
 
+static dl_status refuse_cores(const dl_scenario *scenario, const char *option, dl_error *err)
+{
+    return dl_error_set_at(err, DL_ERR_DATA, scenario->path, 0,
+                           "%s needs a machine file: [machine] file is not given", option);
+}
+
 static dl_status draw_machine(const dl_inputs *in, const dl_settings *set, dl_error *err)
 {
     size_t point = 0;
     const dl_scenario *scenario = &chosen(in, set, &point)->scenario;
-    if (scenario->gpu != NULL) {
-        return dl_machine_graph_save(&scenario->gpu->machine, set->draw, err);
+    if (scenario->gpu == NULL) return refuse_cores(scenario, "--draw-machine", err);
+    return dl_machine_graph_save(&scenario->gpu->machine, set->draw, err);
+}
+
+static dl_status save_machine(const dl_inputs *in, const dl_settings *set, dl_error *err)
+{
+    const dl_machine *most = NULL;
+    for (size_t v = 0; v < in->study.variant_count; v++) {
+        const dl_scenario *scenario = &in->study.variants[v].scenario;
+        if (scenario->gpu == NULL) return refuse_cores(scenario, "--save-machine", err);
+        const dl_machine *machine = &scenario->gpu->machine;
+        if (most != NULL && strcmp(most->path, machine->path) != 0) {
+            return dl_error_set(err, DL_ERR_USAGE,
+                                "--save-machine: the scenario has several machines, %s and %s",
+                                most->path, machine->path);
+        }
+        if (most == NULL || machine->nodes > most->nodes) most = machine;
     }
-    return dl_error_set_at(err, DL_ERR_DATA, scenario->path, 0,
-                           "--draw-machine needs a machine file: [machine] file is not given");
+    return dl_machine_save(most, set->save_machine, err);
 }
 
 /* Path beside the first output file, owned by the caller; NULL: no output is a file. */
@@ -643,6 +664,9 @@ static const dl_option own_options[] = {
                        .group = "Files for later runs"),
     DL_OPTION_ROW_TEXT("save-costs", 0, dl_settings, save_costs, "FILE",
                        "The scenario's costs, for instance those of --workload, to be edited."),
+    DL_OPTION_ROW_TEXT("save-machine", 0, dl_settings, save_machine, "FILE",
+                       "The machine file of --machine, also of a name, to be edited and given to "
+                       "--machine."),
 };
 
 enum { OWN_OPTIONS = sizeof own_options / sizeof *own_options };
@@ -704,6 +728,7 @@ static dl_status prepare(const dl_inputs *in, const dl_settings *set, dl_error *
 {
     dl_status status = check_outputs(in, set, err);
     if (status == DL_OK && set->save_costs != NULL) status = save_costs(in, set, err);
+    if (status == DL_OK && set->save_machine != NULL) status = save_machine(in, set, err);
     if (status == DL_OK && set->draw != NULL) status = draw_machine(in, set, err);
     if (status == DL_OK && (!set->advise || set->check)) status = check(in, err);
     return status;

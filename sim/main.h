@@ -20,7 +20,7 @@ enum { ADVISE_SETTINGS = 1, ADVISE_LAYOUT };
 typedef struct dl_settings {
     bool replaces; /* the results go to the default name, which is an existing file */
     bool workloads;
-    const char *save_costs;
+    const char *save_costs, *save_machine;
     const char *output, *timeline, *schedule, *histogram, *without, *draw;
     const char *html, *index, *left_out, *json;
     int64_t threads, seed, point; /* seed -1: the scenario's; point 0: the last */

@@ -280,8 +280,11 @@ static void put_most(FILE *out, const dl_study *study, const dl_sweep *sweep)
         if (a->of == DL_ASSUMED_SETTING) {
             fprintf(out, "find out first %s\n", a->measure);
         } else {
-            fprintf(out, "measure first: [%s] %s, by %s\n", dl_assumption_section(a),
-                    dl_assumption_name(a), a->measure);
+            fprintf(out, "measure first: [%s] %s, by %s%s\n", dl_assumption_section(a),
+                    dl_assumption_name(a), a->measure,
+                    a->of == DL_ASSUMED_MACHINE
+                        ? "; --save-machine FILE writes the machine file that has it"
+                        : "");
         }
         return;
     }

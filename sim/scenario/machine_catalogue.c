@@ -6,8 +6,11 @@
 #include <unistd.h>
 
 #include "common/alloc.h"
+#include "common/file.h"
+#include "common/ini.h"
 #include "common/install.h"
 #include "common/names.h"
+#include "common/output.h"
 #include "common/rows.h"
 #include "sim/scenario/machine_catalogue_internal.h"
 
@@ -66,20 +69,52 @@ bool dl_machine_counts_nodes(const char *path)
     return status == DL_OK && w.counted;
 }
 
+/* The text of the machine file that dl_machine_open reads, and its name in messages; the caller
+ * frees both. */
+static dl_status read_machine_text(const char *path, char **name, char **text, size_t *bytes,
+                                   dl_error *err)
+{
+    const char *last = dl_base_name(path);
+    const bool is_file = access(path, F_OK) == 0 || dl_ends_with(last, ".ini");
+    *text = NULL;
+    *name = is_file ? dl_strdup(path) : dl_machine_file(last);
+    if (*name != NULL) return dl_file_read(*name, text, bytes, err);
+    *name = dl_strdup(last);
+    const dl_status status = dl_machine_make_text(last, text, err);
+    if (status == DL_OK) *bytes = strlen(*text);
+    return status;
+}
+
 dl_status dl_machine_open(dl_machine *machine, const char *path, dl_error *err)
 {
-    const char *name = dl_base_name(path);
-    if (access(path, F_OK) == 0 || dl_ends_with(name, ".ini")) {
-        return dl_machine_read(machine, path, err);
+    char *name, *text;
+    size_t bytes = 0;
+    dl_status status = read_machine_text(path, &name, &text, &bytes, err);
+    if (status == DL_OK) status = dl_machine_read_text(machine, name, text, bytes, err);
+    free(name);
+    free(text);
+    return status;
+}
+
+dl_status dl_machine_save(const dl_machine *machine, const char *file, dl_error *err)
+{
+    dl_machine before = {0};
+    char *name, *text, nodes[24];
+    size_t bytes = 0;
+    dl_status status = read_machine_text(machine->path, &name, &text, &bytes, err);
+    if (status == DL_OK) status = dl_machine_read_text(&before, name, text, bytes, err);
+    if (status == DL_OK && before.nodes != machine->nodes) {
+        snprintf(nodes, sizeof nodes, "%d", machine->nodes);
+        dl_ini_text_set(&text, "machine", "nodes", nodes);
     }
-    char *text = dl_machine_file(name);
-    dl_status status;
-    if (text != NULL) {
-        status = dl_machine_read(machine, text, err);
-    } else {
-        status = dl_machine_make_text(name, &text, err);
-        if (status == DL_OK) status = dl_machine_read_text(machine, name, text, strlen(text), err);
+    dl_output output = {0};
+    if (status == DL_OK) status = dl_output_open(&output, file, err);
+    if (status == DL_OK) {
+        fputs(text, output.out);
+        status = dl_output_end(&output, DL_OK, err);
     }
+    dl_machine_free(&before);
+    free(name);
     free(text);
     return status;
 }

@@ -31,6 +31,10 @@
  * named by its last part. Errors as dl_machine_read and dl_machine_make_text. */
 dl_status dl_machine_open(dl_machine *machine, const char *path, dl_error *err) DL_MUST_CHECK;
 
+/* Writes the machine file of a machine that dl_machine_open has read, with its number of nodes.
+ * DL_ERR_IO. */
+dl_status dl_machine_save(const dl_machine *machine, const char *file, dl_error *err) DL_MUST_CHECK;
+
 /* The path of the program's own machine file of this name, freed by the caller; NULL if there is
  * none. */
 char *dl_machine_file(const char *name);

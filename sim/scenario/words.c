@@ -19,6 +19,7 @@ static const char by_tokens[] =
     "NAME:sequence_parallel=no; --layout cp=COUNT divides the whole sequence";
 static const char no_experts[] = "mixtures of experts and expert parallelism are not simulated";
 static const char split[] = "write --layout pp=COUNT, which splits the model";
+static const char of_machine[] = "the machine file has it, which --save-machine FILE writes";
 static const char tokens[] = "write --workload NAME:sequence=COUNT";
 
 const dl_word dl_scenario_words[] = {
@@ -51,6 +52,12 @@ const dl_word dl_scenario_words[] = {
     {"no_sync", "sync.accumulate", NULL},
     {"micro_batch_size", "pipeline.micro_batch", NULL},
     {"mbs", "pipeline.micro_batch", NULL},
+    {"inside_slowdown", NULL, of_machine},
+    {"overlap", NULL, of_machine},
+    {"shm", NULL, of_machine},
+    {"link", NULL, of_machine},
+    {"host", NULL, of_machine},
+    {"network", NULL, of_machine},
     {"seq_len", NULL, tokens},
     {"seq_length", NULL, tokens},
     {"fsdp", NULL,

@@ -24,6 +24,16 @@ expect 0 "5 points" "${run[@]}" --machine 2xg5.48xlarge
 expect 0 "2 points" "${run[@]}" --machine 2xrtx3090+nvlink
 expect 0 "7 points" "${run[@]}" --machine 8xH100@8x400ib --workers 1,2,4,8,16,32,64
 expect 0 "2 points" "${run[@]}" --machine 4xdgx1_v100@100ib --workers 8,32
+# The machine file written for a name gives equal results: of boxes, instances, files, and nodes added by workers.
+for machine in 8xh100 2xrtx4090@1gbe 2xg5.12xlarge dgx_a100 2xdgx1_v100@100ib 1xrtx3090@1gbe+2x2xt4@10gbe; do
+    rm -f saved.ini
+    expect 0 "2 points" "${run[@]}" --workers 2,4 --machine "$machine" -o by_name.csv --save-machine saved.ini
+    expect 0 "2 points" "${run[@]}" --workers 2,4 --machine saved.ini -o by_file.csv
+    diff <(grep -v '^# scenario' by_name.csv) <(grep -v '^# scenario' by_file.csv) || fail "$machine: its file differs"
+done
+expect 2 "--save-machine: the scenario has several machines, 4xrtx3090 and 8xt4" "${run[@]}" \
+    --machine 4xrtx3090,8xt4 --save-machine saved.ini
+expect 2 "--save-machine would overwrite the machine file" "${run[@]}" --machine saved.ini --save-machine saved.ini
 # The price of a node is that of all its GPUs, whether they are used or not.
 expect 0 "3 points" "${run[@]}" --machine g5.12xlarge -o price.csv
 [ "$(column price.csv usd_per_hour | tr '\n' ' ')" = "5.672 5.672 5.672 " ] ||
