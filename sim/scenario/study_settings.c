@@ -330,8 +330,11 @@ static dl_costs *costs_in(const dl_variant *variant, dl_arithmetic arithmetic)
     dl_assumptions same = {0};
     dl_error ignored = {0};
     other.arithmetic = 1 + (int)arithmetic;
-    if (dl_scenario_estimate_costs(&other, dl_scenario_first_gpu(scenario), costs, &ignored) !=
-        DL_OK) {
+    dl_status status =
+        dl_scenario_estimate_costs(&other, dl_scenario_first_gpu(scenario), costs, &ignored);
+    if (status == DL_OK && scenario->costs_path != NULL)
+        status = dl_costs_add_exchange(costs, scenario->costs_path, &ignored);
+    if (status != DL_OK) {
         free(costs);
         return NULL;
     }

@@ -58,8 +58,29 @@ expect 0 "[overlap] inside_slowdown = 9 (1.02 to 80)" --samples-per-s 20.448 --p
     --batch-per-worker 1 --machine 2xrtx3090 --workers 2
 expect 0 "measure first: [shm] bytes_per_s, by nccl-tests" --samples-per-s 20.448 \
     --parameters 124.4e6 --batch-per-worker 1 --machine 2xrtx3090 --workers 2
+expect 0 "; --save-machine FILE writes the machine file that has it" --samples-per-s 20.448 \
+    --parameters 124.4e6 --batch-per-worker 1 --machine 2xrtx3090 --workers 2
 expect 0 "[link bridge_rtx3090] bytes_per_s = 28.12 GB/s" --samples-per-s 20.448 --parameters 124.4e6 \
     --batch-per-worker 1 --machine 2xrtx3090+nvlink --workers 2
+# They can be given in a cost file of exchange, or in the machine file written for the name, with equal results.
+gpt=(--workload gpt2 --batch-per-worker 8 --workers 2 --steps 20)
+printf '[costs]\nschema = 1\n[machine shm]\nbytes_per_s = 20GB/s\n[machine overlap]\ninside_slowdown = 1.5\n' >numbers.ini
+expect 0 "" -q "${gpt[@]}" --machine 2xrtx4090 --costs numbers.ini -o by_costs.csv
+expect 0 "" -q "${gpt[@]}" --machine 2xrtx4090 --check --save-machine saved.ini
+sed -i 's/^inside_slowdown.*/inside_slowdown = 1.5/; /^\[shm\]/,/^$/s/^bytes_per_s.*/bytes_per_s = 20GB\/s/' saved.ini
+expect 0 "" -q "${gpt[@]}" --machine saved.ini -o by_file.csv
+expect 0 "" -q "${gpt[@]}" --machine 2xrtx4090 -o by_name.csv
+numbers() { awk -F, '/^#/ { next } !n { for (i = 1; i <= NF; i++) at[$i] = i; n = 1; next }
+    { print $at["throughput_per_s"], $at["step_mean_s"], $at["comm_frac"], $at["speedup"] }' "$1"; }
+[ "$(numbers by_costs.csv)" = "$(numbers by_file.csv)" ] ||
+    fail "numbers of the machine by costs: $(numbers by_costs.csv), by file: $(numbers by_file.csv)"
+[ "$(numbers by_file.csv)" != "$(numbers by_name.csv)" ] || fail "the machine's numbers do nothing"
+# The effect of the other arithmetic is that with these numbers.
+effect() { grep -o 'arithmetic=bf16 other=fp32 at_other_frac=[-0-9.]*' "$1"; }
+[ -n "$(effect by_file.csv)" ] && [ "$(effect by_costs.csv)" = "$(effect by_file.csv)" ] ||
+    fail "fp32 with costs: $(effect by_costs.csv), with a file: $(effect by_file.csv)"
+expect 2 "the machine file has it, which --save-machine FILE writes" "${gpt[@]}" --machine 2xrtx4090 \
+    --set shm.bytes_per_s=20GB/s
 # A machine file that says nothing of it is told so; not one that does, nor one of the program's own.
 cat >box.ini <<'END'
 [machine]
