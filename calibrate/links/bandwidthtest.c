@@ -7,7 +7,7 @@
  *      Transfer Size (Bytes)        Bandwidth(GB/s)
  *      32000000                     12.4
  *
- * Of rate and time the one that is printed to more digits gives the time of a copy. */
+ * If both rate and time are printed, the one with more digits gives the time of the copy. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -18,9 +18,9 @@
 
 typedef struct copy_state {
     char device[128];
-    const char *direction; /* "h2d", ... ; NULL = none yet */
+    const char *direction; /* "h2d", ...; NULL: none yet */
     bool pageable;
-    double unit; /* bytes per second; 0 = outside a table */
+    double unit; /* bytes per second; 0: outside a table */
 } copy_state;
 
 static void add_copy(dl_link_data *data, const copy_state *s, const dl_link_log *log,
@@ -38,7 +38,7 @@ static void add_copy(dl_link_data *data, const copy_state *s, const dl_link_log 
     dl_link_data_add(data, &key, *point);
 }
 
-/* "Size = 6000000": the word after "=" after `name`; NULL = not there. */
+/* Returns the word after `name` and "=", as in "Size = 6000000"; NULL if there is none. */
 static const char *value_of(const dl_link_log *log, const char *name)
 {
     for (size_t i = 0; i + 2 < log->word_count; i++) {
@@ -48,7 +48,7 @@ static const char *value_of(const dl_link_log *log, const char *name)
     return NULL;
 }
 
-/* Bytes a second of a unit; 0 = unknown. */
+/* Bytes per second of a unit; 0: unknown. */
 static double rate_unit(const char *text)
 {
     if (strstr(text, "GB/s") != NULL) return 1e9;
@@ -109,7 +109,7 @@ static const char *direction_of(const char *text)
     return NULL;
 }
 
-/* " Device 0: Tesla V100-PCIE-32GB" */
+/* Stores the model from a line such as " Device 0: Tesla V100-PCIE-32GB". */
 static void take_device(copy_state *s, const dl_link_log *log)
 {
     const char *model = strchr(log->text, ':');

@@ -5,7 +5,7 @@
 #include "calibrate/links/links_internal.h"
 #include "trace/dlt/dlt.h"
 
-/* Names in the trace and of the series; other names are no copies. */
+/* Sample names in the trace and the corresponding series; other samples are not copies. */
 static const struct {
     const char *record, *series;
     bool collective;

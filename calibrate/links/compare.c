@@ -14,17 +14,17 @@
 
 #define SAME_FRAC 0.01
 
-#define LEAST_SHARED 1e8 /* bytes a second */
+#define LEAST_SHARED 1e8 /* bytes per second */
 #define MOST_SHARED 1e12
 
-/* --- a comparison in the making --------------------------------------------------------------- */
+/* --- a comparison under construction ---------------------------------------------------------- */
 
-/* A part with a verdict, and the probe that it is of. */
+/* A judged part with its probe. */
 typedef struct judged {
-    size_t item; /* of the comparisons */
+    size_t item; /* index into the comparisons */
     int part;
     dl_link_probe probe;
-    dl_collective_config config; /* of the probe, with ranks of its own */
+    dl_collective_config config; /* of the probe; owns its ranks */
     double machine_ns;
     bool leaves_node;
 } judged;
@@ -51,7 +51,8 @@ static dl_status open_machine(state *s, dl_error *err)
     return status;
 }
 
-/* Gives the machine `nodes` nodes or more; false, with a reason, if it cannot have them. */
+/* Extends the machine to at least `nodes` nodes; returns false with a reason if it cannot have
+ * them. */
 static bool grow(state *s, int nodes, dl_error *err)
 {
     if (nodes <= s->machine.nodes) return true;
@@ -71,7 +72,7 @@ static bool grow(state *s, int nodes, dl_error *err)
 
 /* --- explanations of deviations -------------------------------------------------------------- */
 
-/* Ratio on the changed machine; NaN: the change changes nothing. */
+/* Ratio of the part's median on the changed machine; NaN: the change has no effect. */
 static double changed_ratio(const state *s, const dl_link_change *what, const judged *of)
 {
     if (what->between_nodes && !of->leaves_node) return (double)NAN;
@@ -84,8 +85,8 @@ bool dl_link_is_expected(const dl_link_part *part, double ratio)
     return fabs(ratio - 1) <= part->bound;
 }
 
-/* Rate at which a GPU would have to send and receive together for the part's time to be as
- * measured; NaN: no rate gives that time. Times fall as the rate rises. */
+/* Finds the rate of a GPU's combined sends and receives at which the part's time equals the
+ * measured one; NaN if there is none. The time decreases as the rate increases. */
 static double rate_for(const state *s, const judged *of)
 {
     double low = LEAST_SHARED, high = MOST_SHARED;
@@ -104,8 +105,8 @@ static double rate_for(const state *s, const judged *of)
     return sqrt(low * high);
 }
 
-/* Whether another part of this call refutes the change: with it, that part is no longer as
- * expected, or is further off. *all: with the change, all parts are as expected. */
+/* Returns whether another part of this call refutes the change: with it, that part ceases to be as
+ * expected, or deviates more. Sets *all if all parts are as expected with the change. */
 static bool is_refuted(const state *s, const dl_link_change *what, const judged *of, bool *all)
 {
     *all = true;
@@ -124,14 +125,14 @@ static bool is_refuted(const state *s, const dl_link_change *what, const judged 
     return false;
 }
 
-/* A change that would explain a part. */
+/* A change that explains a part. */
 typedef struct reason {
     char *text;
-    bool all; /* and all other parts of the call */
+    bool all; /* also explains all other parts of the call */
 } reason;
 
-/* Adds the change if it brings the part within its bound, is not refuted, and gives another ratio
- * than the previous change, *before. */
+/* Adds the change if it brings the part within its bound, is not refuted, and gives a different
+ * ratio from the previous change, *before. */
 static void try_change(const state *s, const dl_link_change *what, const judged *of, double *before,
                        reason *reasons, size_t *count)
 {
@@ -150,9 +151,9 @@ static void try_change(const state *s, const dl_link_change *what, const judged 
     if (!isnan(ratio)) *before = ratio;
 }
 
-/* The changes with which the part would be within its bound, joined by semicolons: "NVLink is not
- * used (then 1.04)". Leaves out changes that are equal to the one before and those that another
- * part of the call refutes; if some explain all parts, only these are named. */
+/* Returns the changes that bring the part within its bound, joined by semicolons: "NVLink is not
+ * used (then 1.04)". Omits changes with the same effect as the previous one and changes that
+ * another part of the call refutes. If some changes explain all parts, only these are named. */
 static char *find_reasons(const state *s, const judged *of)
 {
     reason reasons[DL_LINK_CHANGES + 1];
@@ -177,7 +178,8 @@ static char *find_reasons(const state *s, const judged *of)
 
 #define ALIKE_FRAC 0.1
 
-/* The rate on which all parts that rest on [shm] agree; NaN: they do not, or there is none. */
+/* Returns the common rate of all parts that depend on [shm]; NaN if they disagree or there is
+ * none. */
 static double shared_rate(const state *s)
 {
     double low = INFINITY, high = 0;
@@ -204,10 +206,10 @@ static void explain(state *s)
 
 /* --- collectives ------------------------------------------------------------------------------ */
 
-/* Largest known errors of single sizes, compared with nccl-tests (docs/studies/collectives.md). In
- * one node, by kind: 8 A100, and 4 and 8 H100, small sizes on A100 without the host's time. On
- * several nodes: 16 to 64 H100. For copies, the bound that tests/sim/machine_figures.c holds
- * machines to. Where rates are assumed, the errors of all-reduces between T4 (docs/accuracy.md). */
+/* Largest known errors at single sizes, compared with nccl-tests (docs/studies/collectives.md).
+ * Within one node, by kind: 8 A100, and 4 and 8 H100, small sizes on A100 without the host's time.
+ * On several nodes: 16 to 64 H100. For copies: the tolerance of tests/sim/machine_figures.c. For
+ * assumed rates: the errors of all-reduces between T4 (docs/accuracy.md). */
 #define KNOWN_NODES 0.24
 #define KNOWN_COPY 0.1
 #define KNOWN_ASSUMED 0.4
@@ -247,7 +249,7 @@ dl_link_range dl_link_ratios(const dl_link_compared *sizes, size_t n)
     return range;
 }
 
-/* Whether the machine has a GPU that the log's device name may mean. */
+/* Returns whether the machine has a GPU that matches the log's device name. */
 static bool has_device(const dl_machine *m, const char *device)
 {
     bool found = device == NULL;
@@ -256,7 +258,7 @@ static bool has_device(const dl_machine *m, const char *device)
     return found;
 }
 
-/* Judges part `number` of the last comparison, whose machine time is that of the probe. The
+/* Judges part `number` of the last comparison; the probe gives the part's machine time. The
  * standard error of a median of n times is sqrt(pi / (2 n)) times their standard deviation (for
  * many normal values); differences between starts do not average out. */
 static void judge(state *s, int number, double known, const dl_link_result *result,
@@ -296,7 +298,7 @@ static dl_place *place_ranks(const dl_machine *m, int ranks, int nodes)
     return places;
 }
 
-/* The series' number of nodes; 0, with a note, if the machine cannot have it. */
+/* Returns the series' number of nodes; 0, with a note, if the machine cannot have it. */
 static int find_nodes(state *s, const dl_link_series *series, const char *name)
 {
     dl_error err = {0};
@@ -323,7 +325,8 @@ static int find_nodes(state *s, const dl_link_series *series, const char *name)
     return nodes;
 }
 
-/* Marginal time per byte at large sizes: from 256 MiB, or from the largest measured size, on. */
+/* The marginal time per byte is computed from this size up, or from the largest measured size
+ * up. */
 #define LARGE_BYTES 268435456.0
 
 static double slope_of(const dl_links *links, const dl_collective_config *config, double bytes)
@@ -334,7 +337,8 @@ static double slope_of(const dl_links *links, const dl_collective_config *config
     return (dl_link_probe_ns(links, &p) - from_ns) / (p.bytes / 2);
 }
 
-/* Times all sizes, and finds where the small ones end: where the bytes take half of the time. */
+/* Computes the machine's times for all sizes, and finds the boundary between small and large sizes,
+ * where transfer takes half of the time. */
 static dl_status time_sizes(state *s, dl_link_comparison *c, dl_collective_config *config,
                             dl_error *err)
 {
@@ -395,7 +399,7 @@ static dl_status compare_collective(state *s, const dl_link_result *result, dl_e
     for (int k = 0; k < DL_LINK_PARTS && status == DL_OK; k++) {
         dl_link_part *part = &c->parts[k];
         if (part->count == 0) continue;
-        /* The middle of the small sizes, the largest of the large ones. */
+        /* Represents small sizes by the middle one, large sizes by the largest. */
         const size_t at = k == DL_LINK_SMALL ? part->first + part->count / 2 : c->count - 1;
         const dl_link_probe p = {.config = &config, .bytes = c->sizes[at].point->bytes};
         part->ratio = dl_link_ratios(&c->sizes[part->first], part->count);
@@ -412,14 +416,14 @@ static dl_place gpu_place(int index)
     return (dl_place){DL_PLACE_GPU, 0, index};
 }
 
-/* Memory of the GPU's own socket. */
+/* Memory of the GPU's socket. */
 static dl_place host_of(const state *s, int gpu)
 {
     return (dl_place){DL_PLACE_HOST, 0, dl_links_socket(&s->links, gpu_place(gpu))};
 }
 
-/* Compares "h2d" and "d2h" copies of pinned memory, for sizes whose time grows with the bytes:
- * below these the host's call takes the time. */
+/* Compares "h2d" and "d2h" copies of pinned memory, for sizes whose time grows with the bytes;
+ * smaller copies take the time of the host's call. */
 static void compare_copies(state *s, const dl_link_result *result)
 {
     const dl_link_series *series = result->series;
@@ -455,15 +459,15 @@ static void compare_copies(state *s, const dl_link_result *result)
     judge(s, DL_LINK_LARGE, KNOWN_COPY, result, &p, false);
 }
 
-/* Tests of single copies by DMA. nvbandwidth gives a pair as "row column", gpu_copy_bw within a
+/* Tests of single copies by DMA. nvbandwidth gives a pair as "row column", gpu_copy_bw inside a
  * text. Other tests are not compared. */
 typedef enum rate_kind { TO_GPU, FROM_GPU, HOST_BOTH_WAYS, GPU_TO_GPU, GPUS_BOTH_WAYS } rate_kind;
 
 static const struct rate_test {
-    const char *name;   /* as dl_link_rate has it */
-    const char *format; /* scanf's, of the pair; NULL: "row column" */
+    const char *name;   /* name in dl_link_rate */
+    const char *format; /* scanf format of the pair; NULL: "row column" */
     rate_kind kind;
-    bool peers; /* of GPUs that access each other's memory */
+    bool peers; /* GPUs that access each other's memory */
 } rate_tests[] = {
     {"h2d", NULL, TO_GPU, false},
     {"d2h", NULL, FROM_GPU, false},
@@ -488,8 +492,8 @@ static bool has_peers(const dl_machine *m)
     return node->peer != DL_PEER_NONE || node->nvlink_count > 0 || node->nvswitch_link >= 0;
 }
 
-/* The test that the rate belongs to; NULL if it is not compared, such as copies by the driver
- * through host memory, which machine files do not describe. */
+/* Returns the test of the rate; NULL if it is not compared, such as copies by the driver through
+ * host memory, which machine files do not describe. */
 static const struct rate_test *find_test(const state *s, const dl_link_rate *rate)
 {
     for (size_t t = 0; t < DL_LENGTH(rate_tests); t++) {
@@ -499,15 +503,16 @@ static const struct rate_test *find_test(const state *s, const dl_link_rate *rat
     return NULL;
 }
 
-#define NUMBER_MAX 65535 /* of a GPU or NUMA node; greater numbers are no pair */
+#define NUMBER_MAX 65535 /* largest number of a GPU or NUMA node */
 
-/* Reads the pair's numbers, two GPUs or a GPU and a NUMA node; false: it is no such pair. */
+/* Parses the pair's numbers, two GPUs or a GPU and a NUMA node; returns false if the text is not
+ * such a pair. */
 static bool parse_pair(const struct rate_test *test, const dl_link_rate *rate, int *gpu, int *other)
 {
     const bool two = test->kind == GPU_TO_GPU || test->kind == GPUS_BOTH_WAYS;
     const char *format = test->format != NULL ? test->format : "%d %d";
     if (sscanf(rate->pair, format, gpu, other) != 2) return false;
-    if (test->format == NULL && !two) *gpu = *other; /* the row is the host */
+    if (test->format == NULL && !two) *gpu = *other; /* the host is the row, the GPU the column */
     if (*gpu < 0 || *other < 0 || *gpu > NUMBER_MAX || *other > NUMBER_MAX) return false;
     return !(two && *gpu == *other);
 }
@@ -528,7 +533,7 @@ static dl_link_copy copy_of(const state *s, const struct rate_test *test, int gp
     return (dl_link_copy){gpu_place(gpu), gpu_place(other), true};
 }
 
-/* Compares all rates of the test and file of rate `first`: their medians, and a verdict on them. */
+/* Compares and judges the medians of all rates of the test and file of rate `first`. */
 static void compare_test(state *s, const dl_link_data *data, size_t first)
 {
     const dl_link_rate *of = &data->rates[first];
@@ -592,7 +597,7 @@ static void compare_rates(state *s, const dl_link_data *data)
     }
 }
 
-/* --- all -------------------------------------------------------------------------------------- */
+/* --- comparison of all results ---------------------------------------------------------------- */
 
 dl_status dl_link_compare(dl_link_comparisons *to, const dl_link_results *links,
                           dl_link_place place, const char *name, dl_error *err)
@@ -612,7 +617,8 @@ dl_status dl_link_compare(dl_link_comparisons *to, const dl_link_results *links,
         }
     }
     if (status == DL_OK) compare_rates(&s, links->data);
-    for (size_t i = 0; i < s.judged_count; i++) /* the array grows no more */
+    for (size_t i = 0; i < s.judged_count; i++) /* set pointers now that the array no longer
+                                                 * moves */
         if (s.judged[i].probe.config != NULL) s.judged[i].probe.config = &s.judged[i].config;
     if (status == DL_OK) explain(&s);
     if (status == DL_OK && to->count == 0) {

@@ -1,4 +1,4 @@
-/* Report of measured times and a machine's times, as text and CSV. */
+/* Text and CSV reports of measured times and a machine's times. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,9 +13,9 @@
 #include "common/units.h"
 #include "common/wrap.h"
 
-#define ROWS 8 /* sizes of a series that are printed */
+#define ROWS 8 /* printed sizes per series */
 
-/* Indices into verdicts[], less 1. */
+/* Indices into verdicts[], minus 1. */
 enum { SLOWER = -1, EXPECTED, FASTER, NOT_JUDGED };
 
 static const char *const verdicts[] = {"slower", "as expected", "faster", "not judged"};
@@ -26,7 +26,7 @@ static int side_of(const dl_link_part *part, double ratio)
     return dl_link_is_expected(part, ratio) ? EXPECTED : ratio < 1 ? SLOWER : FASTER;
 }
 
-/* Takes over `text`. */
+/* Prints and frees `text`. */
 static void print_line(char *text, int indent, FILE *out)
 {
     fprintf(out, "%*s", indent, "");
@@ -34,15 +34,16 @@ static void print_line(char *text, int indent, FILE *out)
     free(text);
 }
 
-/* A thread that calls NCCL for several GPUs takes time for each, which delays small sizes
- * (docs/studies/collectives.md). */
+/* Returns whether host time may explain the part: a thread that calls NCCL for several GPUs takes
+ * time for each, which delays small sizes (docs/studies/collectives.md). */
 static bool waits_for_host(const dl_link_comparison *c, const dl_link_part *part)
 {
     return c->result != NULL && c->result->series->thread_gpus > 1 &&
            part == &c->parts[DL_LINK_SMALL] && part->ratio.median < 1;
 }
 
-/* Text that explains why the part is out of its bound, or that no change explains it; free() it. */
+/* Returns a text that explains why the part is outside its bound, or says that no change explains
+ * it; the caller frees it. */
 static char *explanation(const dl_link_comparison *c, const dl_link_part *part)
 {
     if (c->other_device) {
@@ -62,9 +63,9 @@ static char *explanation(const dl_link_comparison *c, const dl_link_part *part)
 
 /* --- ranges of sizes with one verdict -------------------------------------------------------- */
 
-/* Finds the verdict on each of the part's sizes, side[part->count]: its own, or that of its two
- * neighbours if they agree, since a single deviating size is chance. An outlier takes the verdict
- * of the size before it. */
+/* Finds the verdict on each of the part's sizes, side[part->count]: the size's own verdict, or that
+ * of its two neighbours if they agree, since a single deviating size is chance. An outlier takes
+ * the verdict of the previous size. */
 static void find_sides(const dl_link_comparison *c, const dl_link_part *part, int *side)
 {
     const dl_link_compared *sizes = &c->sizes[part->first];
@@ -91,7 +92,7 @@ static const char *verdict_of(const dl_link_comparison *c, const dl_link_part *p
     return verdicts[verdict + 1];
 }
 
-/* "0.45 (0.41 to 0.52), slower by more than 10 %" */
+/* Prints a line such as "0.45 (0.41 to 0.52), slower by more than 10 %". */
 static void print_ratio(const char *of, dl_link_range ratio, const dl_link_part *part, int indent,
                         FILE *out)
 {
@@ -102,20 +103,20 @@ static void print_ratio(const char *of, dl_link_range ratio, const dl_link_part 
                indent, out);
 }
 
-/* "33.6 MB to 1.07 GB: ..." of sizes[n] of a part with one verdict. */
+/* Prints "33.6 MB to 1.07 GB: ..." for sizes[n] with the same verdict. */
 static void print_range(const dl_link_compared *sizes, size_t n, const dl_link_part *part,
                         FILE *out)
 {
     const dl_link_range ratio = dl_link_ratios(sizes, n);
-    if (isnan(ratio.median)) return; /* all are outliers */
+    if (isnan(ratio.median)) return; /* all sizes are outliers */
     char *of = dl_format("%s to %s", DL_BYTES_TEXT(sizes[0].point->bytes),
                          DL_BYTES_TEXT(sizes[n - 1].point->bytes));
     print_ratio(of, ratio, part, 4, out);
     free(of);
 }
 
-/* Prints the ranges of the part's sizes that have one verdict each; nothing if all have the same.
- * Returns the number of ranges. */
+/* Prints the ranges of the part's sizes with one verdict each, or nothing if all sizes have the
+ * same verdict. Returns the number of ranges. */
 static size_t print_ranges(const dl_link_comparison *c, const dl_link_part *part, const char *of,
                            FILE *out)
 {
@@ -150,8 +151,8 @@ static void print_part(const dl_link_comparison *c, const dl_link_part *part, co
     if (part->assumed != NULL) print_line(dl_format("rests on assumed %s", part->assumed), 4, out);
 }
 
-/* Adds the row of a size, or of a test's rates (these in files only). People get GB/s as nccl-tests
- * prints them: busbw for collectives. */
+/* Adds the row of a size, or of a test's rates (in files only). The text report has GB/s as printed
+ * by nccl-tests: busbw for collectives. */
 static void put_row(dl_rows *to, const dl_link_comparison *c, size_t index)
 {
     const dl_link_series *s = c->result != NULL ? c->result->series : NULL;
@@ -165,7 +166,7 @@ static void put_row(dl_rows *to, const dl_link_comparison *c, size_t index)
     const double machine_ns = size != NULL ? size->machine_ns : none;
     const double rate = size != NULL ? bytes / time_ns * DL_NS_PER_S : c->rate_bytes_per_s;
     const double machine = size != NULL ? bytes / machine_ns * DL_NS_PER_S : c->machine_rate;
-    const double alone = isnan(factor) ? 1e-9 : none; /* for tests that have no busbw */
+    const double alone = isnan(factor) ? 1e-9 : none; /* for tests without busbw */
     dl_rows_add(
         to,
         "file|=%s name|=%s place|=%s ranks|=%d nodes|=%d bytes|size=%gB measured_ns|measured=%gns "

@@ -1,4 +1,4 @@
-/* The fits of logs as a cost file: collectives, exchanges of processes, updates, pageable
+/* Writes the fits of logs as a cost file: collectives, exchanges of processes, updates, pageable
  * copies. */
 #include <math.h>
 #include <stdlib.h>
@@ -45,8 +45,8 @@ static dl_collective_cost *add(dl_costs *costs)
     return cost;
 }
 
-/* Takes the fit's curve. Each corner's number of samples is that of its regime; its error combines
- * those of the line and of the starts. */
+/* Copies the fit's curve. Each vertex has the number of samples of its regime; its error combines
+ * the errors of the line and of the starts. */
 static void take_curve(dl_collective_cost *cost, const dl_link_result *result)
 {
     const dl_link_fit *fit = &result->fit;
@@ -105,7 +105,7 @@ static dl_status take_collective(dl_costs *costs, dl_link_results *links, size_t
     return DL_OK;
 }
 
-/* Whether the scaling is the one written for its collective. */
+/* Returns whether the scaling is the one to write for its collective. */
 static bool is_chosen_scaling(const dl_link_results *links, const dl_link_scaling *s,
                               dl_link_place place)
 {
@@ -119,7 +119,7 @@ static bool is_chosen_scaling(const dl_link_results *links, const dl_link_scalin
     return true;
 }
 
-/* Adds the curve for a number of nodes that was not measured, from the scaling over nodes. */
+/* Adds the curve for an unmeasured number of nodes, extrapolated by the scaling over nodes. */
 static bool take_scaling(dl_costs *costs, dl_link_results *links, const dl_link_scaling *s,
                          int nodes)
 {
@@ -171,7 +171,7 @@ static dl_status take_scalings(dl_costs *costs, dl_link_results *links, dl_link_
                         DL_LINK_COUNTS_MIN);
 }
 
-/* Takes pageable copies: the slower direction's rate at large sizes. */
+/* Takes the rate of pageable copies: that of the slower direction at large sizes. */
 static bool take_pageable(dl_costs *costs, const dl_link_result *result)
 {
     const dl_link_regime *last = &result->fit.regimes[result->fit.regime_count - 1];
@@ -191,7 +191,8 @@ static bool take_pageable(dl_costs *costs, const dl_link_result *result)
     return true;
 }
 
-/* The line that holds at the parameters' size, or at the largest sizes if that is unknown. */
+/* Returns the line that covers the parameters' size, or the line of the largest sizes if that size
+ * is unknown. */
 static const dl_link_regime *line_for(const dl_link_fit *fit, int64_t parameter_bytes)
 {
     size_t k = 0;
@@ -201,7 +202,7 @@ static const dl_link_regime *line_for(const dl_link_fit *fit, int64_t parameter_
     return &fit->regimes[k];
 }
 
-/* Takes exchanges between processes that are not among the simulator's collectives. */
+/* Takes exchanges between processes that are not collectives of the simulator. */
 static bool take_exchange(dl_costs *costs, const dl_link_result *result)
 {
     static const char *const names[] = {"roundtrip", "allreduce_pair", "allreduce_beside",
@@ -220,9 +221,9 @@ static bool take_exchange(dl_costs *costs, const dl_link_result *result)
     return true;
 }
 
-/* Takes a server's update. It reads a gradient and writes the parameters, and is charged twice the
- * bytes at one rate. A line with a negative latency is replaced by one through 0 and the time at
- * the parameters' size. */
+/* Takes a server's update, which reads a gradient and writes the parameters and is therefore
+ * charged twice the bytes at one rate. Replaces a line with a negative latency by the line through
+ * 0 and the time at the parameters' size. */
 static bool take_update(dl_costs *costs, const dl_link_result *result)
 {
     const dl_link_regime *line = line_for(&result->fit, costs->parameter_bytes);
@@ -256,7 +257,7 @@ static bool take_update(dl_costs *costs, const dl_link_result *result)
     return true;
 }
 
-/* DL_ERR_DATA: a cost file can hold none of the measurements, which the message names. */
+/* Returns DL_ERR_DATA with the names of all measurements if a cost file can hold none of them. */
 static dl_status refuse_all(const dl_link_results *links, dl_error *err)
 {
     char *names = NULL, name[128];

@@ -8,29 +8,30 @@
 
 #include "common/alloc.h"
 
-/* A parameter is determined from this many standard errors on. */
+/* A parameter is determined if it is at least this many standard errors above 0. */
 #define DL_LINK_DETERMINED 2.0
 
 #define TUNING 4.685
-#define ROUNDS 20       /* of reweighing, at most */
-#define SETTLED 1e-3    /* largest change of a weight after which reweighing ends */
-#define ROBUST_MIN 4    /* fewest points of a reweighed line: two more than parameters */
-#define REGIME_POINTS 2 /* least */
-/* Noise by which no time falls under half of that of a smaller size. */
+#define ROUNDS 20       /* maximum number of reweightings */
+#define SETTLED 1e-3    /* largest change of a weight at convergence */
+#define ROBUST_MIN 4    /* minimum points of a reweighted line: two more than its parameters */
+#define REGIME_POINTS 2 /* minimum points of a regime */
+/* Noise at which a time may be half of that of a smaller size. */
 #define GROSS_FRAC 0.1
-/* Factor that no cache is faster than its memory by: a rate above is wrong. */
+/* A rate above this multiple of the next sizes' rates is wrong: no cache is that much faster than
+ * memory. */
 #define CACHE_FACTOR 10
 
-#define NOISES 6          /* tried: DL_LINK_REPEAT_FRAC times 1, 2, 4, ..., 32 */
+#define NOISES 6          /* candidates: DL_LINK_REPEAT_FRAC times 1, 2, 4, ..., 32 */
 #define SIZES_TO_CHOOSE 4 /* fewer sizes do not determine the noise */
-#define FOLDS 8           /* most fits that leave sizes out */
-#define MANY_SIZES 64     /* from more sizes on, only every second is left out, to save time */
+#define FOLDS 8           /* maximum number of cross-validation fits */
+#define MANY_SIZES 64     /* with more sizes, two folds are used, to save time */
 
-/* A line through some of the points, scaled by the largest of them. */
+/* A line through some of the points. */
 typedef struct line {
     double c0, c1; /* ns, ns per byte */
     double cov00, cov01, cov11;
-    double loss; /* sum of rho */
+    double loss; /* sum of rho over the points */
 } line;
 
 typedef struct problem {
@@ -38,9 +39,10 @@ typedef struct problem {
     size_t n;
     double noise_frac;
     double *bytes, *time, *sd; /* [n] */
-    double *weight;            /* [n] of the line that is being fitted: robust factor / variance */
-    bool *left_out; /* [n] far off: one that is too fast would draw all lines by its small error */
-    line *lines;    /* [n x n] through points i..j at [i * n + j], j > i */
+    double *weight;            /* [n] weights of the line being fitted: robust factor / variance */
+    bool *left_out; /* [n] gross errors; a too fast point would attract all lines by its small
+                     * error */
+    line *lines;    /* [n x n] line through points i..j at [i * n + j], j > i */
 } problem;
 
 /* Twice Tukey's rho: r^2 near 0, TUNING^2 / 3 from TUNING on. */
@@ -62,7 +64,7 @@ static double residual(const problem *p, const line *l, size_t i)
     return (p->time[i] - l->c0 - l->c1 * p->bytes[i]) / p->sd[i];
 }
 
-/* Whether size i is slower than the larger size j by more than this noise explains. */
+/* Returns whether size i is slower than the larger size j by more than the noise explains. */
 static bool falls(const dl_link_point *points, size_t i, size_t j, double noise_frac)
 {
     const double sd_i = points[i].time_ns * hypot(noise_frac, points[i].error_frac);
@@ -74,7 +76,7 @@ typedef enum fault { NO_FAULT, TOO_SLOW, TOO_FAST, EITHER } fault;
 
 /* If the time falls from size i to size i + 1, finds which of the two is wrong: the one without
  * which times rise. If that holds for both, the smaller size is too slow, as wrong times are mostly
- * too long, unless the larger one then has a higher rate than the next; if it holds for neither
+ * too long, unless the larger size has a higher rate than the next one. If it holds for neither
  * (several sizes are slower than the next), the cause may be a change of protocol. */
 static fault fault_between(const dl_link_point *points, size_t n, size_t i, double noise_frac)
 {
@@ -90,8 +92,8 @@ static fault fault_between(const dl_link_point *points, size_t n, size_t i, doub
     return outruns ? TOO_FAST : TOO_SLOW;
 }
 
-/* Whether size i is far slower than a larger one or far faster than a smaller one. The first size
- * is too fast if its rate exceeds CACHE_FACTOR times the rates of the next two. */
+/* Returns whether size i is far slower than a larger size or far faster than a smaller one. The
+ * first size is too fast if its rate exceeds CACHE_FACTOR times the rates of the next two. */
 static bool is_far_off(const dl_link_point *points, size_t n, size_t i)
 {
     double most = 0;
@@ -102,8 +104,8 @@ static bool is_far_off(const dl_link_point *points, size_t n, size_t i)
     return points[0].bytes / points[0].time_ns > CACHE_FACTOR * most;
 }
 
-/* Fits a line by weighted least squares. A negative slope, or a negative latency of the first
- * regime, is held at 0. */
+/* Fits a line by weighted least squares. Constrains a negative slope, or a negative latency of the
+ * first regime, to 0. */
 static void solve(const problem *p, size_t first, size_t count, line *l)
 {
     const double *x = p->bytes + first, *w = p->weight + first, *y = p->time + first;
@@ -122,8 +124,8 @@ static void solve(const problem *p, size_t first, size_t count, line *l)
     }
 }
 
-/* Sets the weights from the residuals. False if no further fit is needed: too few points would keep
- * a weight above 0, or no weight changed. */
+/* Sets the weights from the residuals. Returns false if no further fit is needed: too few points
+ * would keep a weight above 0, or no weight changed. */
 static bool reweigh(problem *p, size_t first, size_t count, const line *l)
 {
     double change = 0;
@@ -160,8 +162,8 @@ static void fit_line(problem *p, size_t first, size_t count, line *l)
         l->loss += loss_of(residual(p, l, i));
 }
 
-/* Cuts the points into regimes; before[j] is the start of the last regime of the best cut of
- * 0..j-1. */
+/* Partitions the points into regimes; before[j] is the start of the last regime of the best
+ * partition of points 0..j-1. */
 static void cut(const problem *p, size_t *before)
 {
     const double border = 3 * log((double)p->n);
@@ -222,8 +224,8 @@ static void add_vertex(dl_link_fit *fit, const problem *p, const dl_link_regime 
     *v = (dl_link_vertex){bytes, fmax(0, line_at(r, bytes)), error_at(p, r, bytes)};
 }
 
-/* Finds where the lines of two neighbouring regimes meet between their sizes, or else both ends of
- * the piece that connects them. */
+/* Finds where the lines of two neighbouring regimes cross between their sizes, or else both ends of
+ * the segment that connects them. */
 static void join(dl_link_fit *fit, const problem *p, dl_link_regime *low, dl_link_regime *high)
 {
     const double from = p->bytes[low->last], to = p->bytes[high->first];
@@ -288,7 +290,8 @@ static void set_noise(problem *p, double noise_frac)
 static void problem_init(problem *p, const dl_link_point *points, size_t n, double noise_frac)
 {
     *p = (problem){.points = points, .n = n};
-    p->bytes = dl_calloc(4 * n, sizeof(double), "sizes and times"); /* one block for all four */
+    p->bytes = dl_calloc(4 * n, sizeof(double), "sizes and times"); /* one block for all four
+                                                                     * arrays */
     p->time = p->bytes + n;
     p->sd = p->time + n;
     p->weight = p->sd + n;
@@ -307,8 +310,8 @@ static void problem_init(problem *p, const dl_link_point *points, size_t n, doub
     }
 }
 
-/* Scatter of the times around the lines of a cut: the median of their absolute relative residuals
- * as a standard deviation of normal ones, corrected for the lines' parameters. */
+/* Relative scatter of the times around the lines of a partition: the median absolute residual as
+ * the standard deviation of a normal distribution, corrected for the lines' parameters. */
 static double scatter(const problem *p, const size_t *before, size_t regimes)
 {
     double *off = dl_calloc(p->n, sizeof *off, "residuals");
@@ -324,8 +327,8 @@ static double scatter(const problem *p, const size_t *before, size_t regimes)
     return fmax(DL_LINK_REPEAT_FRAC, 1.4826 * median * sqrt((double)p->n / free_points));
 }
 
-/* Fits with the number of regimes that this noise justifies; the lines' errors are those of the
- * scatter that is left around them. */
+/* Fits with the number of regimes that this noise justifies. The lines' errors follow from the
+ * remaining scatter around them. */
 static void fit_at(dl_link_fit *fit, const dl_link_point *points, size_t n, double noise_frac)
 {
     problem p;
@@ -354,9 +357,9 @@ static void fit_at(dl_link_fit *fit, const dl_link_point *points, size_t n, doub
     free(p.left_out);
 }
 
-/* Absolute errors of left-out sizes, each at most 1, at one noise. */
+/* Absolute relative error at left-out sizes, each limited to 1, for one noise value. */
 typedef struct left_out {
-    double mean, error; /* of the mean */
+    double mean, error; /* standard error of the mean */
 } left_out;
 
 /* Leaves out each size once, except for the first and the last, in at most FOLDS fits. */
@@ -387,8 +390,8 @@ static left_out left_out_at(const dl_link_point *points, size_t n, double noise_
     return result;
 }
 
-/* The noise with the least error of left-out sizes; of those within one standard error of it the
- * largest, which has the fewest regimes. */
+/* Returns the largest noise (fewest regimes) whose error at left-out sizes is within one standard
+ * error of the least. */
 static double choose_noise(const dl_link_point *points, size_t n)
 {
     left_out at[NOISES];

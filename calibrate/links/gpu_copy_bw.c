@@ -1,4 +1,4 @@
-/* gpu_copy_bw of SuperBench, a line for each copy:
+/* gpu_copy_bw of SuperBench prints a line per copy:
  *
  *   cpu_to_gpu0_by_dma_under_numa0 26.2387            GB/s */
 #include <ctype.h>
@@ -17,7 +17,7 @@ static bool is_copy(const dl_link_log *log)
            (strstr(name, "_by_dma") != NULL || strstr(name, "_by_sm") != NULL);
 }
 
-/* The devices' numbers become the pair, the rest the name. */
+/* Adds the rate of a line: the devices' numbers become the pair, the rest the name. */
 static dl_status take_copy(dl_link_data *data, const dl_link_log *log, dl_error *err)
 {
     char name[DL_LINK_LINE_BYTES];

@@ -28,7 +28,7 @@ static bool is_timestamp(const char *text, size_t length)
  *   " 3: "  "node-1: "                     srun --label, pdsh
  *   "[1,0]<stdout>:"  "[default0]:"        mpirun --tag-output, torchrun
  *   "[pod/nccl-0/main] "                   kubectl --prefix
- *   "2026-01-09T04:57:13.12Z stdout F "    time stamps, of containers' logs
+ *   "2026-01-09T04:57:13.12Z stdout F "    time stamps of container logs
  *   "(Worker pid=12, ip=10.0.0.1) "        Ray */
 static size_t tag_length(const char *text)
 {
@@ -58,7 +58,7 @@ static size_t tag_length(const char *text)
     }
     const char *rest = start + word + strspn(start + word, " \t");
     if (rest[0] == '|' && word > 0 && start[0] != '|') return (size_t)(rest - text) + 1;
-    /* A host's name holds a digit, and what it wrote a comment or a row. */
+    /* A host name contains a digit, and the host's output is a comment or a row. */
     if (word > 1 && start[word - 1] == ':' && strcspn(start, "0123456789") < word) {
         const bool number = strspn(start, "0123456789") == word - 1;
         return number || rest[0] == '#' || isdigit((unsigned char)rest[0]) || rest[0] == '\0'
@@ -68,7 +68,7 @@ static size_t tag_length(const char *text)
     return 0;
 }
 
-/* Takes out colours ("ESC [ 32 m"), and makes blanks of NULs and of blanks that do not break. */
+/* Removes colours ("ESC [ 32 m"), and replaces NULs and non-breaking spaces by blanks. */
 static void clean(char *text, size_t length)
 {
     size_t kept = 0;
@@ -133,7 +133,7 @@ void dl_link_log_unwrap(dl_link_log *log, size_t words)
     if (whole.word_count != words || whole.at == log->at) return;
     *log = whole;
     log->line = next.line;
-    split(log); /* words are in its own text */
+    split(log); /* make the words point into this log's own buffer */
 }
 
 size_t dl_link_log_program(const dl_link_log *log, const char *prefix)

@@ -1,6 +1,6 @@
-/* Matrices of rates and latencies, a row and a column for each GPU or the host.
+/* Matrices of rates and latencies, with a row and a column for each GPU or the host.
  *
- * nvbandwidth, text output, one for each test:
+ * nvbandwidth, text output, one matrix per test:
  *
  *   Running host_to_device_memcpy_ce.
  *   memcpy CE CPU(row) -> GPU(column) bandwidth (GB/s)
@@ -9,8 +9,8 @@
  *   SUM host_to_device_memcpy_ce 111.27
  *
  * p2pBandwidthLatencyTest of the CUDA samples: P2P=Disabled copies through host memory, and so does
- * P2P=Enabled between GPUs that cannot access each other. Bidirectional rates are of both ways
- * together. The diagonal is a copy within a GPU's memory, read and written bytes together.
+ * P2P=Enabled between GPUs without peer access. Bidirectional rates are the sum of both directions.
+ * The diagonal is a copy within a GPU's memory, counting read and written bytes.
  *
  *   Device=0 CANNOT Access Peer Device=1
  *   Unidirectional P2P=Enabled Bandwidth (P2P Writes) Matrix (GB/s)
@@ -27,15 +27,15 @@
 
 typedef struct matrix {
     char test[96];
-    const char *diagonal; /* test of the cells from a GPU to itself; NULL: the same test */
+    const char *diagonal; /* test name of the diagonal cells; NULL: the same test */
     bool is_latency;
-    double unit;       /* 0 = no matrix is open */
-    bool columns_next; /* the next line has the columns' numbers */
-    size_t columns;    /* 0 = not inside a matrix */
+    double unit;       /* ns, or bytes per second, per printed unit; 0: no matrix is open */
+    bool columns_next; /* the next line holds the column numbers */
+    size_t columns;    /* 0: not inside a matrix */
     char column[DL_LINK_WORDS_MAX][16];
 } matrix;
 
-/* The units in a title: "(GB/s)", "(ns)", "(us)". */
+/* Opens a matrix if the title has a unit: "(GB/s)", "(ns)", "(us)". */
 static void open_matrix(matrix *m, const dl_link_log *log)
 {
     m->is_latency = strstr(log->text, "(ns)") != NULL || strstr(log->text, "(us)") != NULL;
@@ -44,7 +44,7 @@ static void open_matrix(matrix *m, const dl_link_log *log)
     m->columns = 0;
 }
 
-/* "0 1", or "D\D 0 1". */
+/* Reads column numbers: "0 1", or "D\D 0 1". */
 static void take_columns(matrix *m, const dl_link_log *log)
 {
     const size_t first = !isdigit((unsigned char)log->words[0][0]);
@@ -78,7 +78,7 @@ static dl_status take_cells(dl_link_data *data, const matrix *m, const dl_link_l
     return status;
 }
 
-/* Lines of the open matrix. */
+/* Reads a line of the open matrix. */
 static dl_status take_matrix_line(dl_link_data *data, matrix *m, const dl_link_log *log,
                                   dl_error *err)
 {
@@ -92,7 +92,7 @@ static dl_status take_matrix_line(dl_link_data *data, matrix *m, const dl_link_l
     return DL_OK;
 }
 
-/* "Running host_to_device_memcpy_ce." */
+/* Reads the test's name from "Running host_to_device_memcpy_ce." */
 static bool take_test(matrix *m, const dl_link_log *log)
 {
     if (log->word_count < 2 || strcmp(log->words[0], "Running") != 0 ||
@@ -115,8 +115,9 @@ static dl_status take_nvbandwidth(dl_link_data *data, matrix *m, const dl_link_l
     return DL_OK;
 }
 
-/* "Unidirectional P2P=Disabled Bandwidth Matrix (GB/s)", "P2P=Enabled Latency (P2P Writes) Matrix
- * (us)", of which the second part is the time of the call on the host. */
+/* Reads a title such as "Unidirectional P2P=Disabled Bandwidth Matrix (GB/s)" or "P2P=Enabled
+ * Latency (P2P Writes) Matrix (us)". The second part of a latency matrix holds the call's time on
+ * the host. */
 static bool take_title(matrix *m, const dl_link_log *log)
 {
     const char *mode = strstr(log->text, "P2P=");
@@ -139,7 +140,7 @@ static dl_status take_p2p(dl_link_data *data, matrix *m, const dl_link_log *log,
     if (strstr(log->text, " Access Peer Device=") != NULL)
         *(strstr(log->text, " CANNOT ") != NULL ? &data->peerless : &data->peers) += 1;
     if (take_title(m, log)) return DL_OK;
-    /* The host's times of the same calls follow. */
+    /* The host's times of these calls follow; they are skipped. */
     if (m->is_latency && log->word_count > 0 && strcmp(log->words[0], "CPU") == 0) m->unit = 0;
     return m->unit > 0 ? take_matrix_line(data, m, log, err) : DL_OK;
 }

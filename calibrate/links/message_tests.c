@@ -11,9 +11,10 @@
  *
  *   [SUM]   0.00-10.00  sec  31.9 GBytes  27.4 Gbits/sec                  receiver
  *
- * MB of perftest are 2^20 bytes (its message rate agrees), those of OSU 10^6. OSU's size is the
- * bytes that a rank sends to all ranks or to one, so sizes of all-gathers and similar collectives
- * are multiplied by the number of ranks, which the command above the table gives. */
+ * perftest's MB are 2^20 bytes (consistent with its message rate), OSU's are 10^6 bytes. OSU's size
+ * is the number of bytes that a rank sends to all ranks or to one. Sizes of all-gathers and similar
+ * collectives are therefore multiplied by the number of ranks, taken from the command above the
+ * table. */
 #include <ctype.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -32,7 +33,7 @@
 static const struct test {
     const char *text, *name;
     bool collective;
-    bool parts; /* a size is one rank's part */
+    bool parts; /* the size is that of one rank's part */
 } tests[] = {
     {"RDMA_Write", "rdma write", false, false},
     {"ib_write_", "rdma write", false, false},
@@ -59,9 +60,9 @@ static const struct test {
 typedef struct table {
     const struct test *test;
     bool both_ways, is_osu;
-    size_t column; /* of the value; 0 = outside a table */
-    double unit;   /* of a rate; 0: a time in us */
-    int ranks;     /* 0 = not said */
+    size_t column; /* column of the value; 0: outside a table */
+    double unit;   /* bytes per second per unit of a rate; 0: the value is a time in us */
+    int ranks;     /* 0: unknown */
 } table;
 
 static void take_title(table *t, const dl_link_log *log)
@@ -83,8 +84,8 @@ static void take_title(table *t, const dl_link_log *log)
     }
 }
 
-/* Whether the line is the head of a table of sizes; sets the column and the unit of its values. A
- * word "BW" belongs to the word after it. */
+/* Returns whether the line is the head of a table of sizes; sets the column and the unit of its
+ * values. A word "BW" and the next word name one column. */
 static bool take_head(table *t, const dl_link_log *log)
 {
     size_t column = 0;
@@ -176,7 +177,7 @@ static dl_status read_osu(dl_link_data *data, dl_link_log *log, size_t *tables, 
 const dl_link_reader dl_link_perftest = {"perftest (ib_write_bw)", read_perftest};
 const dl_link_reader dl_link_osu = {"OSU micro-benchmarks", read_osu};
 
-/* Bytes a second of "Gbits/sec". */
+/* Bytes per second of a unit such as "Gbits/sec". */
 static double bit_unit(const char *word)
 {
     const char *rest = word + (strchr("KMGT", word[0]) != NULL && word[0] != '\0');
@@ -188,11 +189,11 @@ static double bit_unit(const char *word)
     return strcasecmp(rest, "bits/sec") == 0 ? factor / 8 : 0;
 }
 
-/* Reads the receivers' summary, of all streams if there are several. */
+/* Reads the receivers' summary; with several streams, their sum. */
 static dl_status read_iperf3(dl_link_data *data, dl_link_log *log, size_t *tables, dl_error *err)
 {
     dl_status status = DL_OK;
-    bool received = false, sum = false; /* in JSON; the text's streams are in a sum */
+    bool received = false, sum = false; /* JSON receiver section; [SUM] line of the text output */
     const size_t before = data->rate_count;
     while (status == DL_OK && dl_link_log_next(log)) {
         dl_link_rate_text rate = {.name = "iperf3, received", .pair = "all streams", .unit = 0.125};

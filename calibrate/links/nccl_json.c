@@ -1,5 +1,5 @@
-/* The JSON file of nccl-tests (option -J, from 2.17 on; src/util.cu of nccl-tests,
- * JSON_FILE_VERSION 1 and 2), written as the table that it prints, which nccl_tests.c reads:
+/* Converts the JSON file of nccl-tests (option -J, from 2.17 on; src/util.cu of nccl-tests,
+ * JSON_FILE_VERSION 1 and 2) to the table that nccl-tests prints, which nccl_tests.c reads:
  *
  *   {"version":2, "args":["./build/all_reduce_perf","-b","8"], "nccl_version":22703,
  *    "config":{"nthreads":1,"ngpus":8, ...,
@@ -8,7 +8,8 @@
  *                "out_of_place":{"time":25.1,"alg_bw":0.0,"bus_bw":0.0,"nwrong":0.0},
  *                "in_place":{"time":24.9, ...}, ...}], ...}
  *
- * `devices` has the first GPU of each process only. "cpu_time" stands for "time" with option -C. */
+ * `devices` lists the first GPU of each process only. With option -C, "cpu_time" replaces
+ * "time". */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,14 +19,14 @@
 #include "common/file.h"
 #include "trace/readers/json_events.h"
 
-#define GPUS_MAX 4096 /* of a process */
+#define GPUS_MAX 4096 /* maximum per process */
 #define RANKS_MAX 65536
 #define WORD_BYTES 128
 
 typedef struct nccl_json {
     FILE *out;
-    int64_t threads, gpus; /* of a process */
-    int64_t rank;          /* the next one */
+    int64_t threads, gpus; /* per process */
+    int64_t rank;          /* next rank */
     bool has_program;
 } nccl_json;
 
@@ -34,7 +35,8 @@ static bool is_key(dl_json_text key, const char *name)
     return key.bytes == strlen(name) && memcmp(key.at, name, key.bytes) == 0;
 }
 
-/* The value without quotes and the blanks around it, cut to its place; "" for no number. */
+/* Copies the value without quotes and surrounding blanks, truncated to WORD_BYTES; "" if it is not
+ * a number. */
 static void copy_word(char word[WORD_BYTES], dl_json_text value)
 {
     char *text = dl_calloc(value.bytes + 1, 1, "a value");

@@ -1,6 +1,6 @@
 /* nccl-tests and rccl-tests: "# ..." lines about devices, a head, and a row per size.
  *
- *   $ mpirun -np 8 ./build/all_reduce_perf -b 8 -e 1G                  where it was copied too
+ *   $ mpirun -np 8 ./build/all_reduce_perf -b 8 -e 1G                  if the command is included
  *   # Collective test starting: all_reduce_perf                        from version 2.17 on
  *   #  Rank  0 Group  0 Pid 41 on host device  0 [0000:1b:00] NVIDIA H100
  *   #       size   count   type  redop  root   time  algbw  busbw #wrong   time  algbw  busbw
@@ -11,10 +11,10 @@
  * Older versions omit the columns redop and root if a collective does not use them; the first group
  * of times is out of place. Sizes are bytes, times microseconds per call (milliseconds in tables of
  * NCCL 1, whose heads say "bytes N type op"). In excerpts, a group may lack its time or a rate, or
- * one of the groups may be missing: a rate then gives the time. All these lines may lack their '#',
- * and all lines but the rows may be missing: the row then gives the meaning of the columns, and
- * busbw / algbw the number of ranks. A row of 0 bytes is no call: its size was too small to be
- * divided among the ranks. */
+ * one of the groups may be missing; the time is then computed from a rate. All these lines may lack
+ * their '#', and all lines except the rows may be missing; the row then determines the meaning of
+ * the columns, and busbw / algbw the number of ranks. A row of 0 bytes is not a call: its size was
+ * too small to be divided among the ranks. */
 #include <ctype.h>
 #include <math.h>
 #include <stdbool.h>
@@ -32,13 +32,13 @@
 #define NS_PER_US 1e3
 #define NS_PER_MS 1e6
 #define HOSTS_MAX 1024
-#define NAMED_MAX 16 /* programs of commands that no table has followed */
+#define NAMED_MAX 16 /* maximum number of command programs without a table yet */
 #define PLACES 2
-#define FACTOR_MARGIN 0.05 /* relative; of two rates printed to three digits */
+#define FACTOR_MARGIN 0.05 /* relative tolerance for two rates printed to three digits */
 
 static const struct {
-    const char *program, *name; /* program without "_perf" */
-    bool redop, root;           /* columns that have a use */
+    const char *program, *name; /* program without "_perf"; name of the collective */
+    bool redop, root;           /* the column is used by the collective */
     double others, constant;    /* busbw / algbw = others x (n - 1) / n + constant, of n ranks
                                  * (nccl-tests, doc/PERFORMANCE.md); NaN = unknown */
 } collectives[] = {
@@ -75,21 +75,22 @@ typedef struct nccl_state {
     char *device;
     char *hosts[HOSTS_MAX];
     int ranks, nodes;
-    int thread_gpus;                   /* nGpus */
+    int thread_gpus;                   /* GPUs per thread, nGpus */
     bool listed;                       /* ranks were listed one by one */
-    int collective;                    /* index, -1 = not said */
-    bool has_rows;                     /* of this collective */
-    int named[NAMED_MAX], named_count; /* collectives of commands above, in their order */
-    int processes;                     /* started by the last command */
-    bool headless;                     /* columns found from a row, as there was no head */
-    double bytes;                      /* of the row before */
-    /* Of the head: columns; count 0 = there was none. */
-    size_t columns, redop, root; /* 0 = there is none */
+    int collective;                    /* index into collectives[]; -1: unknown */
+    bool has_rows;                     /* the current collective has rows */
+    int named[NAMED_MAX], named_count; /* collectives of earlier commands without a table yet, in
+                                        * order */
+    int processes;                     /* number of processes of the last command */
+    bool headless;                     /* columns were derived from a row, without a head */
+    double bytes;                      /* size of the previous row */
+    /* Columns of the head; columns 0: no head. */
+    size_t columns, redop, root; /* redop, root 0: no such column */
     bool counted;                /* the second column is the count of elements */
     bool typed;                  /* there is a type column, so redop and root were not cut off */
     size_t value[PLACES][VALUES];
-    int places;     /* groups of values */
-    double unit_ns; /* of a time */
+    int places;     /* number of column groups (out of place, in place) */
+    double unit_ns; /* ns per unit of a time */
 } nccl_state;
 
 static void forget_devices(nccl_state *s)
@@ -110,7 +111,7 @@ static void add_host(nccl_state *s, const char *host)
     if (s->nodes < HOSTS_MAX) s->hosts[s->nodes++] = dl_strdup(host);
 }
 
-/* "#  Rank  0 Group  0 Pid 41 on host device  0 [0x1b] NVIDIA H100" */
+/* Reads a line such as "#  Rank  0 Group  0 Pid 41 on host device  0 [0x1b] NVIDIA H100". */
 static void take_rank(nccl_state *s, const dl_link_log *log)
 {
     if (!s->listed) s->ranks = 0;
@@ -129,8 +130,8 @@ static void take_rank(nccl_state *s, const dl_link_log *log)
     if (length > 0) s->device = dl_strndup(model, length);
 }
 
-/* Index of the collective that a program such as "./build/all_reduce_perf" or "all_reduce_perf_mpi"
- * tests, -1 if none; sets program[64] to "all_reduce". */
+/* Returns the index of the collective that a program such as "./build/all_reduce_perf" or
+ * "all_reduce_perf_mpi" tests, -1 if none; sets program[64] to "all_reduce". */
 static int find_program(const char *word, char *program, const char **names)
 {
     snprintf(program, 64, "%s", dl_base_name(word));
@@ -161,8 +162,8 @@ static int program_of(const char *word)
     return find_program(word, program, names);
 }
 
-/* Takes a command line with a program of nccl-tests, recognized by a path or options. A command at
- * a prompt replaces earlier ones, as it runs next; those of a script run in their order. */
+/* Reads a command line with a program of nccl-tests, recognized by a path or options. A command at
+ * a shell prompt replaces earlier ones, as it runs next; commands of a script run in order. */
 static void take_command(nccl_state *s, const dl_link_log *log)
 {
     size_t at = 0;
@@ -191,7 +192,7 @@ static void take_command(nccl_state *s, const dl_link_log *log)
     s->ranks = (int)fmin((double)s->processes * ranks, 1 << 16);
 }
 
-/* Removes the '#' of a comment from its first word, or as a word. */
+/* Removes the '#' of a comment, which is the first word or its prefix. */
 static void drop_hash(dl_link_log *log)
 {
     if (log->word_count == 0 || log->words[0][0] != '#' || strcmp(log->words[0], "#wrong") == 0)
@@ -202,14 +203,14 @@ static void drop_hash(dl_link_log *log)
     memmove(log->words, log->words + 1, log->word_count * sizeof *log->words);
 }
 
-/* Whether the word names a column, maybe with its unit, "time(us)". */
+/* Returns whether the word names a column, possibly with its unit: "time(us)". */
 static bool is_name(const char *word, const char *name)
 {
     const size_t length = strlen(name);
     return strncasecmp(word, name, length) == 0 && (word[length] == '\0' || word[length] == '(');
 }
 
-/* Removes units that stand alone, "(us)", from a head. */
+/* Removes separate unit words such as "(us)" from a head. */
 static void drop_units(dl_link_log *log)
 {
     size_t kept = 0;
@@ -218,7 +219,8 @@ static void drop_units(dl_link_log *log)
     log->word_count = kept;
 }
 
-/* A head of nccl-tests, or of another program, which ends the table too. */
+/* Returns whether the line is a head of nccl-tests, or of another program, which also ends the
+ * table. */
 static bool is_head(const dl_link_log *log)
 {
     return log->word_count > 1 &&
@@ -226,7 +228,8 @@ static bool is_head(const dl_link_log *log)
            !isdigit((unsigned char)log->words[1][0]);
 }
 
-/* Adds the column to the last group of values, or to a new group if that already has one. */
+/* Adds the column to the last group of values, or starts a new group if the last one already has
+ * it. */
 static void take_value_column(nccl_state *s, int value, size_t column, const char *word)
 {
     if (s->places == 0 || s->value[s->places - 1][value] > 0) s->places++;
@@ -255,7 +258,10 @@ static void take_head(nccl_state *s, dl_link_log *log)
     const bool own = s->places > 0 && s->places <= PLACES &&
                      (s->counted || s->value[0][ALGBW] + s->value[0][BUSBW] > 0);
     s->columns = own ? log->word_count : 0;
-    if (own && is_name(log->words[log->word_count - 1], "timestamp")) s->columns++; /* two words */
+    if (own && is_name(log->words[log->word_count - 1], "timestamp"))
+        s->columns++; /* a time stamp
+                                                                                     * takes two
+                                                                                     * words */
     s->headless = false;
 }
 
@@ -264,13 +270,13 @@ static bool is_number(const char *word)
     return word[0] != '\0' && strspn(word, "0123456789") == strlen(word);
 }
 
-/* Whether the line starts like a row with a count of elements. */
+/* Returns whether the line starts like a row with a count of elements. */
 static bool is_row(const dl_link_log *log)
 {
     return log->word_count > 2 && is_number(log->words[0]) && is_number(log->words[1]);
 }
 
-/* Whether the line is a row of the present table. */
+/* Returns whether the line is a row of the current table. */
 static bool is_row_of(const nccl_state *s, const dl_link_log *log)
 {
     if (s->counted) return is_row(log);
@@ -284,12 +290,12 @@ static bool is_measured(const char *word)
     return isdigit((unsigned char)word[0]) && (strtod(word, &end), *end == '\0');
 }
 
-/* Whether the row is recognizable without a head: size, count, a type, perhaps redop and root, and
- * two groups of time, algbw, busbw, #wrong. If so, sets the columns. */
+/* Returns whether the row is recognizable without a head: size, count, a type, optionally redop and
+ * root, and two groups of time, algbw, busbw, #wrong. If so, sets the columns. */
 static bool take_row_as_head(nccl_state *s, const dl_link_log *log)
 {
     const size_t n = log->word_count;
-    enum { GROUP = 4, FIRST = 3 }; /* words of a group; those before redop */
+    enum { GROUP = 4, FIRST = 3 }; /* words per group; words before redop */
     if (n < FIRST + PLACES * GROUP || n > FIRST + 2 + PLACES * GROUP || !is_row(log)) return false;
     if (!isalpha((unsigned char)log->words[2][0])) return false;
     const size_t between = n - FIRST - PLACES * GROUP;
@@ -310,14 +316,14 @@ static bool take_row_as_head(nccl_state *s, const dl_link_log *log)
     return true;
 }
 
-/* "none" and -1 fill columns that newer versions print without a use. */
+/* Returns whether the column has a value. Newer versions fill unused columns with "none" or -1. */
 static bool says_something(const dl_link_log *row, size_t column)
 {
     return column > 0 && strcmp(row->words[column], "none") != 0 &&
            strcmp(row->words[column], "-1") != 0;
 }
 
-/* Whether the file's name holds that of the collective, with or without '_'. */
+/* Returns whether the file's name contains the collective's name, with or without '_'. */
 static bool named_in(const char *path, size_t collective)
 {
     char simple[128];
@@ -330,14 +336,14 @@ static bool named_in(const char *path, size_t collective)
     return strstr(simple, collectives[collective].name) != NULL;
 }
 
-/* Whether the row's columns, and busbw over algbw (NaN: unknown), fit the collective. */
+/* Returns whether the row's columns, and busbw / algbw (NaN: unknown), fit the collective. */
 static bool may_be(const nccl_state *s, const dl_link_log *row, size_t i, double ratio)
 {
     const double others = collectives[i].others;
     const double expected =
         others != 0 ? others * (s->ranks > 1 ? (s->ranks - 1.0) / s->ranks : (double)NAN)
                     : collectives[i].constant;
-    /* If the number of ranks is unknown, the factor of n >= 2 ranks is 1/2 to 1 times `others`. */
+    /* For an unknown number of ranks n >= 2, the factor lies between 1/2 and 1 times `others`. */
     const bool is_share = s->ranks <= 1 && others != 0 && ratio / others < 1 &&
                           ratio / others > 0.5 * (1 - FACTOR_MARGIN);
     if (s->typed && (collectives[i].redop != says_something(row, s->redop) ||
@@ -346,15 +352,15 @@ static bool may_be(const nccl_state *s, const dl_link_log *row, size_t i, double
     return isnan(ratio) || is_share || fabs(ratio / expected - 1) < FACTOR_MARGIN;
 }
 
-/* Finds the collective of a table that no line announces: that of the next command that fits, else
- * by the row's columns and busbw over algbw, and if several fit, by the file's name. */
+/* Finds the collective of a table without an announcement: that of the next command that fits, else
+ * the one that fits the row's columns and busbw / algbw and, if several fit, the file's name. */
 static dl_status guess(nccl_state *s, const dl_link_log *row, double ratio, dl_error *err)
 {
     int fits = 0, fits_by_name = 0, found = -1, found_by_name = -1;
     for (int k = 0; k < s->named_count; k++) {
         if (!may_be(s, row, (size_t)s->named[k], ratio)) continue;
         s->collective = s->named[k];
-        if (k + 1 < s->named_count) { /* the last one may run several times */
+        if (k + 1 < s->named_count) { /* the last command may run several times */
             s->named_count -= k + 1;
             memmove(s->named, s->named + k + 1, (size_t)s->named_count * sizeof *s->named);
         }
@@ -376,7 +382,7 @@ static dl_status guess(nccl_state *s, const dl_link_log *row, double ratio, dl_e
                              "-b ...) above, so put its name into the file's (..._allgather.log)");
 }
 
-/* busbw over algbw of the table's largest sizes, where they have most digits; NaN: not known. */
+/* busbw / algbw of the table's largest sizes, which have the most digits; NaN: unknown. */
 static double find_ratio(const nccl_state *s, const dl_link_log *first)
 {
     dl_link_log log = *first;
@@ -387,7 +393,7 @@ static double find_ratio(const nccl_state *s, const dl_link_log *first)
         drop_hash(&log);
         if (is_head(&log)) break;
         if (s->headless && is_row(&log)) {
-            if (strtod(log.words[0], NULL) < bytes) break; /* the next table */
+            if (strtod(log.words[0], NULL) < bytes) break; /* start of the next table */
             bytes = strtod(log.words[0], NULL);
         }
         if (!is_row_of(s, &log) || log.word_count != s->columns) continue;
@@ -400,7 +406,7 @@ static double find_ratio(const nccl_state *s, const dl_link_log *first)
     return ratio;
 }
 
-/* Number of ranks from busbw over algbw, both of three digits; 0 if undetermined: above RANKS_KNOWN
+/* Number of ranks from busbw / algbw, both of three digits; 0 if undetermined: above RANKS_KNOWN
  * ranks, or for collectives whose busbw equals algbw. */
 static int ranks_of(int collective, double ratio)
 {
@@ -438,16 +444,15 @@ static dl_status parse_time(const nccl_state *s, const dl_link_log *row, int pla
         factor = busbw_factor((size_t)s->collective, s->ranks);
     }
     const dl_status status = dl_link_log_number(row, word, -1, 1e9, &number, err);
-    if (status != DL_OK || number <= 0) return status; /* too small for the digits */
+    if (status != DL_OK || number <= 0) return status; /* rate below the printed precision */
     point->time_ns = point->bytes * factor / number;
     point->error_frac = dl_link_digits_error(word, number);
     return DL_OK;
 }
 
 /* Range of (bytes / time) / algbw for a printed algbw. For collectives whose size is that of all
- * ranks' parts, old versions of nccl-tests leave out a rank's own part (count x (ranks - 1), as in
- * their all_gather.cu); if the number of ranks is unknown, it is taken as two or more. NaN:
- * unknown. */
+ * ranks' parts, old versions of nccl-tests omit a rank's own part (count x (ranks - 1), as in their
+ * all_gather.cu); an unknown number of ranks is taken as two or more. NaN: unknown. */
 static void algbw_range(const nccl_state *s, double *low, double *high)
 {
     const double others = collectives[s->collective].others;
@@ -456,7 +461,7 @@ static void algbw_range(const nccl_state *s, double *low, double *high)
     if (others == 1) *high = s->ranks > 1 ? s->ranks / (s->ranks - 1.0) : 2;
 }
 
-/* Whether size, time and algbw of a row agree, within their digits and FACTOR_MARGIN. */
+/* Checks that size, time and algbw of a row agree, within their digits and FACTOR_MARGIN. */
 static dl_status check_rate(const nccl_state *s, const dl_link_log *row, int place,
                             const dl_link_point *point, dl_error *err)
 {
@@ -465,7 +470,7 @@ static dl_status check_rate(const nccl_state *s, const dl_link_log *row, int pla
     if (s->value[place][TIME] == 0 || column == 0 || strcmp(row->words[column], "N/A") == 0)
         return DL_OK;
     const dl_status status = dl_link_log_number(row, row->words[column], -1, 1e9, &algbw, err);
-    if (status != DL_OK || algbw <= 0) return status; /* too small for the digits */
+    if (status != DL_OK || algbw <= 0) return status; /* rate below the printed precision */
     algbw_range(s, &low, &high);
     const double digits = dl_link_digits_error(row->words[column], algbw) + point->error_frac;
     const double margin = FACTOR_MARGIN + sqrt(3) * digits, rate = point->bytes / point->time_ns;
@@ -484,7 +489,7 @@ static dl_status take_time(dl_link_data *data, const nccl_state *s, const dl_lin
     dl_link_point point = {.count = 1, .line = row->line};
     dl_status status =
         dl_link_log_number(row, row->words[0], 0, DL_LINK_BYTES_MAX, &point.bytes, err);
-    if (status != DL_OK || point.bytes <= 0) return status; /* no bytes: no call */
+    if (status != DL_OK || point.bytes <= 0) return status; /* 0 bytes: not a call */
     status = parse_time(s, row, place, &point, err);
     if (status != DL_OK || point.time_ns <= 0) return status;
     status = check_rate(s, row, place, &point, err);
@@ -512,7 +517,7 @@ static dl_status take_row(dl_link_data *data, nccl_state *s, dl_link_log *row, d
     }
     dl_status status = DL_OK;
     const double bytes = strtod(row->words[0], NULL);
-    if (s->headless && bytes < s->bytes) { /* the next table */
+    if (s->headless && bytes < s->bytes) { /* start of the next table */
         s->collective = -1;
         s->ranks = 0;
     }
@@ -527,7 +532,7 @@ static dl_status take_row(dl_link_data *data, nccl_state *s, dl_link_log *row, d
     return status;
 }
 
-/* "# nThread 1 nGpus 8 ...": the ranks of one process, if no line gives them one by one. */
+/* Reads "# nThread 1 nGpus 8 ...", which gives the ranks of one process if no line lists them. */
 static void take_settings(nccl_state *s, const dl_link_log *log)
 {
     long count = 1;
@@ -564,7 +569,7 @@ static dl_status take_line(dl_link_data *data, nccl_state *s, dl_link_log *log, 
             take_rank(s, log);
     }
     if (is_head(log)) {
-        if (s->has_rows) s->collective = -1; /* whose settings are unknown */
+        if (s->has_rows) s->collective = -1; /* the settings of the new table are unknown */
         s->has_rows = false;
         take_head(s, log);
         return DL_OK;

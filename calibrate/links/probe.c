@@ -1,4 +1,4 @@
-/* Times of probes on a machine, with an assumed value changed, and with one change of its links. */
+/* Times of probes on a machine, with a changed assumed value, and with one change of its links. */
 #include "calibrate/links/probe.h"
 
 #include <math.h>
@@ -55,9 +55,9 @@ static double machine_ns(const dl_machine *machine, const dl_link_probe *p)
     return time_ns;
 }
 
-/* --- values that are assumed ------------------------------------------------------------------ */
+/* --- assumed values --------------------------------------------------------------------------- */
 
-/* A time rests on a value if changing the value by 10 % changes the time by 2 % or more. */
+/* A time depends on a value if changing the value by 10 % changes the time by about 2 % or more. */
 #define CHANGE 1.1
 #define MATTERS 0.2
 
@@ -65,7 +65,7 @@ typedef struct assumption {
     const dl_machine *machine;
     const dl_link_probe *probe;
     double time_ns;
-    char *names; /* with commas; NULL: none yet */
+    char *names; /* separated by commas; NULL: none yet */
 } assumption;
 
 static void try_value(void *user, const char *section, const dl_key *key, dl_quantity *quantity)
@@ -73,7 +73,7 @@ static void try_value(void *user, const char *section, const dl_key *key, dl_qua
     assumption *a = user;
     if (!quantity->known || quantity->origin != DL_ORIGIN_ASSUMED || quantity->value <= 0) return;
     const double value = quantity->value;
-    quantity->value = value / CHANGE; /* a fraction stays below 1 */
+    quantity->value = value / CHANGE; /* dividing keeps a fraction below 1 */
     const double time_ns = machine_ns(a->machine, a->probe);
     quantity->value = value;
     if (!(fabs(log(time_ns / a->time_ns)) >= MATTERS * log(CHANGE))) return;
@@ -91,7 +91,7 @@ char *dl_link_find_assumed(dl_machine *machine, const dl_link_probe *p, double t
 
 /* --- changes of a machine --------------------------------------------------------------------- */
 
-/* Each changes a kind of node; false: there is nothing to change. */
+/* Each function changes a kind of node; it returns false if there is nothing to change. */
 
 static bool without_nvlink(dl_node_kind *node, double rate)
 {
@@ -156,7 +156,7 @@ const dl_link_change dl_link_changes[DL_LINK_CHANGES] = {
      10, true, (double)NAN},
 };
 
-/* Changes each kind of node; false: there is nothing to change. */
+/* Applies the change to each kind of node and to the links; returns false if nothing changed. */
 static bool apply_change(const dl_link_change *what, dl_machine *m)
 {
     bool *slow = dl_calloc((size_t)m->class_count, sizeof *slow, "links"), changed = false;

@@ -1,4 +1,4 @@
-/* Reads a log with every reader: each takes only the lines of its own program. */
+/* Passes a log to every reader; each processes only the lines of its own program. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Fits of logs and their report, for people and as JSON. */
+/* Fits of logs, and their reports as text and JSON. */
 #include "calibrate/links/links.h"
 
 #include <gsl/gsl_sort.h>
@@ -15,7 +15,7 @@
 #include "common/rows.h"
 #include "common/units.h"
 
-#define MISS_FRAC 0.1 /* errors of left-out sizes that are named */
+#define MISS_FRAC 0.1 /* relative errors at left-out sizes above this are reported */
 
 const char *dl_link_series_text(char *text, size_t bytes, const dl_link_series *series)
 {
@@ -30,7 +30,7 @@ const char *dl_link_series_text(char *text, size_t bytes, const dl_link_series *
     return text;
 }
 
-/* Notes the numbers that the series' sizes leave undetermined. */
+/* Notes which parameters the series' sizes do not determine. */
 static void note_series(dl_link_results *links, const dl_link_result *result)
 {
     char name[128], size[32];
@@ -185,7 +185,8 @@ static void print_regimes(const dl_link_result *result, FILE *out)
     dl_rows_end(&to, 0);
 }
 
-/* "  5 starts: from 0.93 to 1.12 of the medians, whose standard error is 4.1 %" */
+/* Prints a line such as " 5 starts: from 0.93 to 1.12 of the medians, whose standard error is 4.1
+ * %". */
 static void print_starts(const dl_link_series *s, FILE *out)
 {
     if (s->start_count == 0) return;
@@ -232,7 +233,7 @@ static void print_series(const dl_link_result *result, FILE *out)
     fputc('\n', out);
 }
 
-/* "allreduce in place over nodes of 8 ranks: 1, 2, 4" */
+/* Prints a title such as "allreduce in place over nodes of 8 ranks: 1, 2, 4" and the scaling. */
 static void print_scaling(const dl_link_scaling *s, FILE *out)
 {
     fprintf(out, "\n%s%s%s over ", s->name, s->place != DL_LINK_ANYWHERE ? " " : "",
@@ -279,13 +280,13 @@ dl_link_range dl_link_range_of(double *values, size_t n)
                            values[n - 1]};
 }
 
-/* A rate, or a latency, with its unit; the caller frees it. */
+/* Formats a rate or a latency with its unit; the caller frees the text. */
 static char *rate_text(double value, bool is_latency)
 {
     return is_latency ? dl_strdup(DL_NS_TEXT(value)) : dl_format("%s/s", DL_BYTES_TEXT(value));
 }
 
-/* Adds the lowest, median and highest rate of the test of rate `first`. */
+/* Adds the lowest, median and highest rate of the test that starts at rate `first`. */
 static void put_rates(dl_rows *to, const dl_link_data *data, size_t first)
 {
     const dl_link_rate *rates = data->rates;
@@ -332,7 +333,7 @@ static void print_evaluation(const dl_link_result *result, size_t begin, FILE *o
             100 * j->usual.mean_frac, 100 * j->usual.max_frac);
 }
 
-/* Prints sizes that are off by more than MISS_FRAC and are no outliers. */
+/* Prints sizes, other than outliers, whose error exceeds MISS_FRAC. */
 static void print_misses(const dl_link_result *result, size_t begin, FILE *out)
 {
     for (size_t i = 0; i < result->fit.count; i++) {
@@ -349,7 +350,7 @@ static void print_misses(const dl_link_result *result, size_t begin, FILE *out)
     }
 }
 
-/* Adds to the mean over all left-out sizes and to the largest error. */
+/* Merges the errors into the mean and the maximum over all left-out sizes. */
 static void add_errors(dl_link_errors *sum, const dl_link_errors *errors)
 {
     if (errors->count == 0) return;
@@ -409,7 +410,7 @@ static void write_regimes(dl_json *to, const dl_link_result *result)
         const dl_link_regime *r = &result->fit.regimes[k];
         dl_json_begin(to, NULL, '{');
         dl_json_number_item(to, "from_bytes", r->low_bytes);
-        dl_json_number_item(to, "to_bytes", r->high_bytes); /* the last's: null */
+        dl_json_number_item(to, "to_bytes", r->high_bytes); /* null for the last regime */
         dl_json_number_item(to, "sizes", (double)r->latency_ns.count);
         write_estimate(to, "latency_ns", &r->latency_ns, r->latency_determined);
         write_estimate(to, "ns_per_byte", &r->ns_per_byte, r->bandwidth_determined);

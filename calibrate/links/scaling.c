@@ -1,4 +1,4 @@
-/* Growth of a collective's time with the number of nodes or ranks: see links.h. */
+/* Scaling of a collective's time with the number of nodes or ranks: see links.h. */
 #include <gsl/gsl_fit.h>
 #include <gsl/gsl_statistics_double.h>
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "common/alloc.h"
 #include "common/sort.h"
 
-/* The laws: quantities that the time may grow with. */
+/* The laws: functions of the count with which the time may grow. */
 static double hops(double count)
 {
     return count - 1;
@@ -40,8 +40,8 @@ typedef struct growth {
     double c0, c1;
 } growth;
 
-/* Fits relative residuals by least squares, leaving out count number `without`. More nodes never
- * take less time, so a falling line becomes a constant. */
+/* Fits a line by least squares of relative residuals, leaving out count number `without`. A falling
+ * line becomes a constant, since more nodes never take less time. */
 static growth fit_growth(const dl_link_scaling *s, const double *times, int law, size_t without)
 {
     double x[DL_LINK_COUNTS_MAX], y[DL_LINK_COUNTS_MAX], w[DL_LINK_COUNTS_MAX];
@@ -64,14 +64,14 @@ static double growth_at(const growth *g, int law, double count)
     return fmax(0, g->c0 + g->c1 * laws[law].of(count));
 }
 
-/* Error of the time at a count by a line through the other counts. */
+/* Relative error of the time at a count, predicted by the line through the other counts. */
 static double left_out_frac(const dl_link_scaling *s, const double *times, int law, size_t without)
 {
     const growth g = fit_growth(s, times, law, without);
     return fabs(growth_at(&g, law, s->counts[without]) / times[without] - 1);
 }
 
-/* The law with the least error at left-out counts, over the sizes first .. end-1. */
+/* Returns the law with the least error at left-out counts, over the sizes first .. end-1. */
 static int choose_law(const dl_link_scaling *s, size_t first, size_t end)
 {
     int best = 0;
@@ -104,7 +104,7 @@ static void judge(dl_link_scaling *s)
     s->last_mean = last / (double)s->sizes;
 }
 
-/* Whether two series differ only in the number of nodes, or of ranks on one node. */
+/* Returns whether two series differ only in the number of nodes, or of ranks on one node. */
 static bool same_but_count(const dl_link_series *a, const dl_link_series *b)
 {
     if (!a->collective || !b->collective || strcmp(a->name, b->name) != 0 || a->place != b->place ||
@@ -115,13 +115,13 @@ static bool same_but_count(const dl_link_series *a, const dl_link_series *b)
 }
 
 typedef struct member {
-    int count; /* nodes, or ranks */
+    int count; /* number of nodes or ranks */
     const dl_link_result *result;
 } member;
 
 DL_ORDER(by_count, member, DL_BY(count));
 
-/* Takes the sizes of the first member that all other members' ranges include, and the times of all
+/* Takes the sizes of the first member within the ranges of all other members, and the times of all
  * members at these sizes. */
 static void take_sizes(dl_link_scaling *s, const member *members)
 {
@@ -147,7 +147,7 @@ static void take_sizes(dl_link_scaling *s, const member *members)
     }
 }
 
-/* Chooses one law for the sizes of each regime of the member with the most nodes. */
+/* Chooses one law for the sizes of each regime of the member with the largest count. */
 static void take_laws(dl_link_scaling *s, const dl_link_fit *largest)
 {
     s->law = dl_calloc(s->sizes, sizeof *s->law, "laws");
@@ -182,7 +182,7 @@ static void add_scaling(dl_link_results *links, member *members, size_t count)
     for (size_t i = 0; i < count; i++)
         s.counts[i] = members[i].count;
     take_sizes(&s, members);
-    if (s.sizes < 2) { /* no curve */
+    if (s.sizes < 2) { /* too few sizes for a curve */
         dl_link_scaling_free(&s);
         return;
     }
@@ -219,8 +219,8 @@ dl_link_vertex dl_link_scaling_at(const dl_link_scaling *s, size_t size, int cou
 {
     const growth g = fit_growth(s, &s->times_ns[size * s->count], s->law[size], s->count);
     const double time_ns = growth_at(&g, s->law[size], count);
-    /* last_mean is the error of extrapolation by one step, from the other counts to the largest; it
-     * grows with the number of steps of that ratio beyond the largest count. */
+    /* last_mean is the error of extrapolating from the second largest to the largest count. The
+     * error grows with the number of such ratios beyond the largest count. */
     const double most = s->counts[s->count - 1], before = s->counts[s->count - 2];
     const double steps = fmax(1, log(count / most) / log(most / before));
     return (dl_link_vertex){s->bytes[size], time_ns, time_ns * steps * s->last_mean};

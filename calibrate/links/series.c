@@ -1,4 +1,4 @@
-/* Collects the logs' data: points by series, starts of a benchmark, single rates. */
+/* Collects the data of logs: points by series, starts of a benchmark, single rates. */
 #include <gsl/gsl_statistics_double.h>
 #include <math.h>
 #include <stdbool.h>
@@ -11,7 +11,7 @@
 #include "common/sort.h"
 #include "common/units.h"
 
-/* In GB/s, or in ns: anything above is no measurement. */
+/* Largest credible rate in GB/s, or latency in ns. */
 #define RATE_MAX 1e9
 
 const char *const dl_link_place_names[3] = {"", "out of place", "in place"};
@@ -26,8 +26,8 @@ static char *copy_text(const char *text)
     return text != NULL ? dl_strdup(text) : NULL;
 }
 
-/* The series that equals *key in all but points, or a new one with copies of its texts. Valid until
- * the next call. */
+/* Returns the series that equals *key except for the points, or a new one with copies of its texts.
+ * The pointer is valid until the next call. */
 static dl_link_series *find_series(dl_link_data *data, const dl_link_series *key)
 {
     for (size_t i = 0; i < data->series_count; i++) {
@@ -75,7 +75,7 @@ dl_status dl_link_data_add_rate(dl_link_data *data, const dl_link_log *log,
 
 DL_ORDER(by_size, dl_link_point, DL_BY(bytes), DL_BY(line));
 
-/* Merges points of one size. */
+/* Merges points of one size into one. */
 static dl_link_point merged(const dl_link_point *points, size_t n)
 {
     if (n == 1) return points[0];
@@ -121,8 +121,9 @@ static void find_start_error(dl_link_series *series)
     free(logs);
 }
 
-/* Finds the residual scatter, in ns, of the sizes of a start; all[n] are in the order of starts. It
- * is the same for all sizes, since each time is a difference of two much longer steps. */
+/* Finds the residual scatter, in ns, after the factors of the starts; all[n] are in the order of
+ * starts. The scatter is the same for all sizes, since each time is a difference of two much longer
+ * steps. */
 static void find_scatter(dl_link_series *series, const dl_link_point *all, size_t n)
 {
     const double free_points = (double)n - (double)(series->count + series->start_count) + 1;
@@ -141,8 +142,8 @@ static void find_scatter(dl_link_series *series, const dl_link_point *all, size_
     }
 }
 
-/* Finds each start's factor, its times over those of the same sizes, and the errors; the series'
- * points were merged from all[n]. */
+/* Finds the factor of each start, its times over the merged times of the same sizes, and the
+ * errors. all[n] are the points before merging. */
 static void find_starts(dl_link_series *series, dl_link_point *all, size_t n)
 {
     dl_sort(all, n, sizeof *all, by_start);
@@ -160,7 +161,7 @@ static void find_starts(dl_link_series *series, dl_link_point *all, size_t n)
     find_scatter(series, all, n);
 }
 
-/* Merges neighbours if there are more sizes than a fit takes. */
+/* Averages neighbouring sizes if there are more than DL_LINK_SIZES_MAX. */
 static void join_neighbours(dl_link_series *series)
 {
     const size_t each = (series->count + DL_LINK_SIZES_MAX - 1) / DL_LINK_SIZES_MAX;

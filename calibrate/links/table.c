@@ -1,4 +1,4 @@
-/* Tables of calls that a script has timed: see links.h. */
+/* CSV tables of calls timed by a script: see links.h. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,11 +16,11 @@
 
 enum { COLLECTIVE, RANKS, BYTES, TIME, NODES, START, COLUMNS };
 
-/* Names of columns, in any case; those of times imply a unit. */
+/* Names of columns, case-insensitive; time columns imply a unit. */
 static const struct {
     int column;
     const char *name;
-    double ns; /* of the time's unit */
+    double ns; /* ns per unit of the time; 0 for other columns */
 } names[] = {
     {COLLECTIVE, "collective", 0}, {COLLECTIVE, "operation", 0},
     {COLLECTIVE, "op", 0},         {COLLECTIVE, "test", 0},
@@ -37,7 +37,7 @@ static const struct {
 static const char *const column_names[COLUMNS] = {"collective", "ranks", "bytes",
                                                   "time_us",    "nodes", "start"};
 
-/* The column named text[length], or -1; *ns becomes the unit of a time column. */
+/* Returns the column named text[length], or -1; sets *ns to the unit of a time column. */
 static int column_of(const char *text, size_t length, double *ns)
 {
     while (length > 0 && strchr(" \t\r\"", text[0]) != NULL)
@@ -57,7 +57,7 @@ bool dl_link_table_recognized(const char *text, size_t bytes)
 {
     bool has[COLUMNS] = {false};
     double ns;
-    while (bytes > 0 && *text == '#') { /* comments before the names */
+    while (bytes > 0 && *text == '#') { /* skip comments before the names */
         const char *end = memchr(text, '\n', bytes);
         if (end == NULL) return false;
         bytes -= (size_t)(end + 1 - text);
@@ -74,8 +74,8 @@ bool dl_link_table_recognized(const char *text, size_t bytes)
     return has[COLLECTIVE] && has[RANKS] && has[BYTES] && has[TIME];
 }
 
-/* The simulator's name of a collective such as "all_reduce_perf" or "AllReduce", or else the text
- * itself. */
+/* Returns the simulator's name of a collective such as "all_reduce_perf" or "AllReduce", or the
+ * text itself if it is unknown. */
 static const char *plain_name(const char *text)
 {
     char plain[32];
