@@ -14,7 +14,7 @@ static void add(dl_link_errors *errors, double bytes, double frac)
     errors->max_bytes = bytes;
 }
 
-/* Least squares of the times themselves, the usual practice. */
+/* Least squares of absolute times, the usual practice. */
 static void fit_usual(const dl_link_point *points, size_t n, double *latency, double *slope)
 {
     double *bytes = dl_calloc(2 * n, sizeof *bytes, "sizes and times"), *time = bytes + n;
@@ -27,8 +27,8 @@ static void fit_usual(const dl_link_point *points, size_t n, double *latency, do
     free(bytes);
 }
 
-/* Relative error at point i of the log-log interpolation between the points before and after it;
- * NaN at both ends. */
+/* Relative error at point i of the log-log interpolation between its two neighbours; NaN at both
+ * ends. */
 static double beside(const dl_link_point *points, size_t n, size_t i)
 {
     if (i == 0 || i + 1 == n) return (double)NAN;

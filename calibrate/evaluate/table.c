@@ -14,8 +14,8 @@
 #define ITERATIONS 100
 #define STEP_TOLERANCE 1e-8
 #define GRADIENT_TOLERANCE 1e-12
-#define GAMMA_MAX 10.0 /* the authors' bound */
-#define SPAN 1e3       /* of the starts, as a factor up and down */
+#define GAMMA_MAX 10.0 /* upper bound of c in Pollux */
+#define SPAN 1e3       /* factor of the starts above and below the middle */
 
 static dl_place place_of(const dl_table_row *row, const dl_scenario *scenario, int worker)
 {
@@ -39,7 +39,7 @@ dl_table_shape dl_table_shape_of(const dl_table_row *row, const dl_scenario *sce
 
 double dl_table_linear_step_s(const dl_table_shape *rows, size_t count, double batch)
 {
-    /* The two batches that define its line: the nearest on each side, or the nearest two. */
+    /* The two batches that define the line: the nearest on each side, or the nearest two. */
     const dl_table_shape *low = NULL, *high = NULL;
     for (int end = 0; end < 2; end++) {
         const dl_table_shape *best = NULL, *other = end == 0 ? NULL : low;
@@ -84,7 +84,7 @@ double dl_table_pollux_step_s(const dl_table_pollux *form, const dl_table_shape 
     const double gradients = v[0] + v[1] * row->batch, more = row->workers - 2;
     if (row->workers < 2) return gradients;
     const double sync = row->nodes < 2 ? v[2] + v[3] * more : v[4] + v[5] * more;
-    const double larger = fmax(gradients, sync); /* avoids overflow of the power */
+    const double larger = fmax(gradients, sync); /* factored out to avoid overflow of the power */
     return larger * pow(pow(gradients / larger, c) + pow(sync / larger, c), 1 / c);
 }
 
@@ -93,7 +93,7 @@ typedef struct problem {
     size_t count;
 } problem;
 
-/* Sets the form from x, with positive times and c between its bounds. */
+/* Sets the form from x, with positive times and c within its bounds. */
 static void set_form(dl_table_pollux *form, const gsl_vector *x)
 {
     for (size_t j = 0; j + 1 < DL_TABLE_POLLUX_COSTS; j++)
@@ -113,7 +113,7 @@ static int residuals(const gsl_vector *x, void *user, gsl_vector *r)
     return GSL_SUCCESS;
 }
 
-/* Descends from one point; keeps the end in *best if it is lower. */
+/* Descends from one point; stores the end in *best if it is lower. */
 static void descend(const problem *p, const gsl_vector *start, dl_table_pollux *best)
 {
     gsl_multifit_nlinear_fdf fdf = {
@@ -123,7 +123,7 @@ static void descend(const problem *p, const gsl_vector *start, dl_table_pollux *
         gsl_multifit_nlinear_trust, &parameters, fdf.n, DL_TABLE_POLLUX_COSTS);
     if (gsl_multifit_nlinear_init(start, &fdf, work) == GSL_SUCCESS) {
         int info = 0;
-        /* Lack of progress ends it too. */
+        /* Lack of progress also ends the iteration. */
         const int end = gsl_multifit_nlinear_driver(ITERATIONS, STEP_TOLERANCE, GRADIENT_TOLERANCE,
                                                     0, NULL, NULL, &info, work);
         (void)end;
@@ -150,7 +150,7 @@ void dl_table_pollux_fit(dl_table_pollux *form, const dl_table_shape *rows, size
         step_s += log(rows[i].step_s) / (double)count;
         batch += log(rows[i].batch) / (double)count;
     }
-    /* Half of a step for each part, over its multiplier. */
+    /* Middle of the starts: half of a step for each term, divided by its multiplier. */
     const double middle[DL_TABLE_POLLUX_COSTS] = {step_s - log(2),
                                                   step_s - log(2) - batch,
                                                   step_s - log(2),
@@ -177,7 +177,7 @@ static dl_status read_all(dl_table_evaluation *j, const dl_table_part_config *co
                           const char *path, dl_error *err)
 {
     dl_status status;
-    dl_costs before = {0}; /* the fit: only its settings are needed */
+    dl_costs before = {0}; /* costs before the fit; only their settings are used */
     if ((status = dl_table_scenario_read(&j->scenario, &before, config->scenario_path,
                                          config->scenario_text, err)) ||
         (status = dl_table_rows_read(&j->rows, path, NULL, &j->scenario, err))) {

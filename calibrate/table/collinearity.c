@@ -7,10 +7,10 @@
 
 #include "common/alloc.h"
 
-/* Belsley, Kuh & Welsch: least share of a parameter's variance in one singular value. */
+/* Belsley, Kuh & Welsch: minimum share of a parameter's variance in one singular value. */
 #define VARIANCE_SHARE 0.5
 /* Singular values below the largest / SINGULAR count as 0, because the simulator rounds. Components
- * of their vectors below ROUNDED are then rounding errors too. */
+ * below ROUNDED of their singular vectors are then rounding errors too. */
 #define SINGULAR 1e4
 #define ROUNDED 0.01
 
@@ -53,8 +53,8 @@ size_t dl_collinearity_rank(const dl_collinearity *c)
     return rank;
 }
 
-/* Contribution of singular value k to the variance of scaled parameter j, over that of the rows.
- */
+/* Contribution of singular value k to the variance of scaled parameter j, relative to the variance
+ * of the rows. */
 static double variance_part(const dl_collinearity *c, size_t j, size_t k)
 {
     const double part = gsl_matrix_get(c->v, j, k), value = gsl_vector_get(c->s, k);

@@ -12,15 +12,15 @@
 
 #define MACHINE "machine "
 
-/* One number that a table may determine. */
+/* A number that a table may determine. */
 typedef struct candidate {
     char *name; /* "dispatch.serial_ns", "machine link nvlink2.bytes_per_s" */
     dl_value *value;
     const dl_key *key;
-    double machine_value; /* the machine file's; 0: none, or replaced by the costs */
+    double machine_value; /* value in the machine file; 0: none, or replaced by the costs */
 } candidate;
 
-/* All numbers that times depend on. */
+/* All numbers that affect times. */
 typedef struct candidates {
     candidate *items;
     size_t count;
@@ -68,7 +68,7 @@ static candidates list_candidates(dl_costs *costs, const dl_scenario *scenario)
     for (size_t i = 0; i < dl_cost_keys.count; i++) {
         const dl_key *key = &dl_cost_keys.rows[i];
         dl_value *value = dl_cost_single(costs, key);
-        if (value == NULL || key->group == DL_NEED_GPU_MEMORY) continue; /* no time depends on it */
+        if (value == NULL || key->group == DL_NEED_GPU_MEMORY) continue; /* affects no time */
         (void)add_candidate(&all, key->section, key->name, key, value);
     }
     for (int k = 2; k <= DL_SHARING_MAX; k++) {
@@ -92,8 +92,8 @@ static void free_candidates(candidates *all)
     free(all->items);
 }
 
-/* The next item of a comma-separated list, as "section.key" or "key" ("[section] key" is
- * converted); free() it. *rest advances, and becomes NULL after the last item. */
+/* Returns the next item of a comma-separated list, as "section.key" or "key" ("[section] key" is
+ * converted); the caller frees it. Advances *rest, which becomes NULL after the last item. */
 static char *next_name(const char **rest)
 {
     const char *end = strchrnul(*rest, ',');
@@ -107,7 +107,7 @@ static char *next_name(const char **rest)
     return joined;
 }
 
-/* Whether the names are the same, treating spaces as dots: "link.nvlink2", "link nvlink2". */
+/* Returns whether the names are equal, treating spaces as dots: "link.nvlink2", "link nvlink2". */
 static bool same_name(const char *a, const char *b)
 {
     for (; *a != '\0' && *b != '\0'; a++, b++) {
@@ -116,8 +116,8 @@ static bool same_name(const char *a, const char *b)
     return *a == *b;
 }
 
-/* Kinds of match, best first: section and key of a cost; of the machine file; the key alone, of a
- * cost; of the machine file. */
+/* Kinds of match, best first: section and key of a cost, or of the machine file; the key alone of a
+ * cost, or of the machine file. */
 enum { WHOLE, OF_MACHINE_FILE, KEY_OF_COSTS, KEY_OF_MACHINE, FITS };
 
 static int fits(const candidate *c, const char *name)
@@ -131,7 +131,7 @@ static int fits(const candidate *c, const char *name)
     return FITS;
 }
 
-/* Index of the candidate that fits best; *matches: the number of equally good ones. */
+/* Returns the index of the best-fitting candidate; *matches is the number of equally good ones. */
 static size_t find(const candidates *all, const char *name, int *matches)
 {
     size_t found = 0;
@@ -148,7 +148,7 @@ static size_t find(const candidates *all, const char *name, int *matches)
     return found;
 }
 
-/* "op a.forward.fixed_ns" as "[op a.forward] fixed_ns". */
+/* Converts "op a.forward.fixed_ns" to "[op a.forward] fixed_ns". */
 static char *full_name(const char *name)
 {
     const char *dot = strrchr(name, '.');
@@ -163,7 +163,7 @@ static double link_rate(const dl_scenario *scenario)
     return m->classes[dl_machine_node(m, 0)->gpus[0].link].bytes_per_s.value;
 }
 
-/* The costs of one part while they are listed: the shared ones first. */
+/* Costs of one part during listing, the shared ones first. */
 typedef struct listing {
     dl_table_part *part;
     size_t number;
@@ -301,7 +301,7 @@ static dl_status add_missing(listing *to, const char *missing, bool complete, dl
     return status;
 }
 
-/* Joins the two passes' costs with the same key to one. */
+/* Merges the costs of the two passes with the same key into one. */
 static void join_passes(dl_table_costs *list)
 {
     const char *forward = "[op network.forward] ", *backward = "[op network.backward] ";
@@ -342,7 +342,8 @@ void dl_table_cost_set(const dl_table_cost *cost, const dl_value *value)
     }
 }
 
-/* Sets dlsim's defaults for costs that the points need, and neither the file nor the list has. */
+/* Sets dlsim's defaults for costs that the points need and that neither the file nor the list
+ * has. */
 static void assume(listing *to)
 {
     dl_value own[DL_TABLE_COSTS_MAX];
@@ -365,7 +366,8 @@ static void assume(listing *to)
     dl_assumptions_free(&made);
 }
 
-/* Names a number of the machine that is only assumed, if it has one, as one to fit. */
+/* Returns an error that no cost is missing; it suggests fitting an assumed number of the machine,
+ * if there is one. */
 static dl_status nothing_missing(const dl_scenario *scenario, dl_costs *costs, dl_error *err)
 {
     dl_assumptions made = {0};
@@ -417,8 +419,7 @@ static dl_status list_named(listing *to, const char *share, const char *names, d
     return status;
 }
 
-/* Appends the part's own costs, and joins its shared ones to those that the first part has
- * added. */
+/* Appends the part's own costs, and joins its shared costs to those that the first part added. */
 static dl_status merge(dl_table_costs *list, listing *from, dl_error *err)
 {
     const size_t part = from->number;

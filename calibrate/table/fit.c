@@ -15,17 +15,18 @@
 #include "common/alloc.h"
 #include "sim/scenario/study.h"
 
-#define DL_TABLE_NO_EFFECT 1e-3 /* remaining effect of a cost with the other rows */
+/* Effect on the other rows below which they do not determine a cost. */
+#define DL_TABLE_NO_EFFECT 1e-3
 
-/* Normal distribution: sd over median absolute deviation. */
+/* Standard deviation over median absolute deviation of a normal distribution. */
 #define MAD_TO_SD 1.4826
-/* Bisquare: 95 % efficient where errors are normal. */
+/* Bisquare tuning constant: 95 % efficient for normal errors. */
 #define TUNING 4.685
-/* Most rounds of each kind of weight, and the change of a weight that ends them. */
+/* Maximum rounds for each kind of weight, and the change of a weight at convergence. */
 #define ROUNDS 20
 #define SETTLED 0.01
 
-/* Number of costs that the part's rows are fitted by, its own and shared ones. */
+/* Number of costs fitted to the part's rows, its own and shared ones. */
 static size_t costs_of(const dl_table_model *model, size_t part)
 {
     size_t p = 0;
@@ -44,14 +45,14 @@ double dl_table_sigma(const dl_table_model *model, size_t part)
         size[n++] = fabs(dl_table_model_residual(model, i));
     }
     gsl_sort(size, 1, n);
-    /* A fit of p costs can make p - 1 more residuals small than the one that is always small. */
+    /* With p costs, the fit can make p - 1 more residuals small than the usual one. */
     const size_t skipped = p > 1 && p <= n ? p - 1 : 0;
     const double median = gsl_stats_median_from_sorted_data(size + skipped, 1, n - skipped);
     free(size);
     return fmax(MAD_TO_SD * median, DL_TABLE_SIGMA_MIN);
 }
 
-/* Degrees of freedom that the part's rows without one of them leave to their scatter. */
+/* Degrees of freedom for the scatter of the part's rows when one of them is left out. */
 static double freedom_without_one(const dl_table_model *model, size_t part)
 {
     size_t n = 0;
@@ -60,7 +61,7 @@ static double freedom_without_one(const dl_table_model *model, size_t part)
     return (double)n - (double)costs_of(model, part) - 1;
 }
 
-/* Sigmas from which a row of the part is an outlier: table.h. */
+/* Multiple of sigma above which a row of the part is an outlier: table.h. */
 static double outlier_sigmas(const dl_table_model *model, size_t part)
 {
     const double freedom = freedom_without_one(model, part);
@@ -68,7 +69,7 @@ static double outlier_sigmas(const dl_table_model *model, size_t part)
     return gsl_cdf_tdist_Qinv(gsl_cdf_ugaussian_Q(DL_TABLE_OUTLIER), freedom);
 }
 
-/* Least absolute values as weighted squares; the smallest residuals weigh 1. */
+/* Weight that turns squares into absolute values; the smallest residuals have weight 1. */
 static double weight_absolute(double r, double sigma)
 {
     (void)sigma;
@@ -81,13 +82,14 @@ static double weight_bisquare(double r, double sigma)
     return fabs(u) < 1 ? pow(1 - u * u, 2) : 0;
 }
 
-/* A row's weight in the fit, without the scale of its part. */
+/* A row's weight in the fit, without its part's scale. */
 static double row_weight(const dl_table_model *model, size_t row)
 {
     return model->weight[row] / pow(model->scale[model->rows[row].part], 2);
 }
 
-/* Weighs the parts and their rows by the residuals at x; returns the largest change of a weight. */
+/* Sets the weights of the parts and their rows from the residuals at x; returns the largest change
+ * of a weight. */
 static double weigh(dl_table_model *model, double (*weight)(double r, double sigma))
 {
     double sigma[DL_TABLE_PARTS_MAX], least = (double)INFINITY, change = 0;
@@ -122,8 +124,8 @@ static dl_status iterate(dl_table_model *model, double *x, double (*weight)(doub
 }
 
 /* Sets model->weight and moves x to the matching costs; x must already minimize the sum of squares.
- * Changes nothing with fewer than DL_TABLE_ROWS_A_COST rows per cost, or where the rows without one
- * of them leave fewer than DL_TABLE_OTHERS degrees of freedom. */
+ * Has no effect with fewer than DL_TABLE_ROWS_A_COST rows per cost, or if leaving out one row
+ * leaves fewer than DL_TABLE_OTHERS degrees of freedom. */
 static dl_status table_reweigh(dl_table_model *model, double *x)
 {
     if (!dl_table_model_has_rows(model, DL_TABLE_ROWS_A_COST)) return DL_OK;
@@ -133,11 +135,11 @@ static dl_status table_reweigh(dl_table_model *model, double *x)
     return status == DL_OK ? iterate(model, x, weight_bisquare) : status;
 }
 
-/* The rows that count, linearised at the end of the search: J and r of row k of `at`, both times
- * the root of its weight. */
+/* The rows used, linearised at the end of the search: J and r, each row multiplied by the square
+ * root of its weight. */
 typedef struct linear {
     size_t n, p;
-    size_t *row; /* [n] in the table */
+    size_t *row; /* [n] index of each row in the table */
     gsl_matrix *jacobian;
     gsl_vector *r;
     gsl_matrix *normal;   /* [p x p] J'WJ */
@@ -175,7 +177,8 @@ static void linear_free(linear *l)
     gsl_vector_free(l->gradient);
 }
 
-/* The step of the fit without the point's rows; false if the others do not determine the costs. */
+/* Computes the Gauss-Newton step of the fit without the point's rows; returns false if the other
+ * rows do not determine the costs. */
 static bool step_without(const linear *l, const dl_table_model *model, size_t point,
                          gsl_matrix *normal, gsl_vector *step)
 {
@@ -194,14 +197,14 @@ static bool step_without(const linear *l, const dl_table_model *model, size_t po
     return solved;
 }
 
-/* Unweighted dr/dx of a row times `step`; unknown for a row without weight. */
+/* Unweighted dr/dx of a row times `step`; 0 for a row without weight. */
 static double moved(const linear *l, const dl_table_model *model, size_t k, const gsl_vector *step)
 {
     const double weight = model->weight[l->row[k]];
     double change = 0;
     gsl_vector_view row = gsl_matrix_row(l->jacobian, k);
     gsl_blas_ddot(&row.vector, step, &change);
-    return weight > 0 ? change / sqrt(weight) : 0; /* without weight it had no influence */
+    return weight > 0 ? change / sqrt(weight) : 0; /* a row without weight had no influence */
 }
 
 static dl_table_residual *residual_of(const dl_table_fit *fit, const dl_table_model *model,
@@ -211,9 +214,9 @@ static dl_table_residual *residual_of(const dl_table_fit *fit, const dl_table_mo
     return &part->residuals[model->rows[row].row - part->rows.rows];
 }
 
-/* Puts left_out_frac into the residuals, from one step of Gauss and Newton from x, the end of the
- * search, without each point's rows; NaN where the other rows do not determine the costs. Fails as
- * dl_table_model_set. */
+/* Sets left_out_frac of the residuals by one Gauss-Newton step from x, the end of the search,
+ * without each point's rows; NaN where the other rows do not determine the costs. Returns the
+ * errors of dl_table_model_set. */
 static dl_status table_leave_out_linear(dl_table_fit *fit, dl_table_model *model, const double *x)
 {
     linear l;
@@ -231,9 +234,9 @@ static dl_status table_leave_out_linear(dl_table_fit *fit, dl_table_model *model
     return status;
 }
 
-/* A cost is needless if the sum of squares grows by less than this part of s^2 without it. */
+/* A cost is needless if the sum of squares without it grows by less than this fraction of s^2. */
 #define NEEDLESS 0.1
-/* Analyses model->jacobian for the active costs and the rows that count. */
+/* Analyses model->jacobian for the active costs and the rows used. */
 static void analyse(const dl_table_model *model, dl_collinearity *analysis)
 {
     *analysis = (dl_collinearity){0};
@@ -245,7 +248,7 @@ static void analyse(const dl_table_model *model, dl_collinearity *analysis)
     gsl_matrix_free(jacobian);
 }
 
-/* The index in the list of each active cost. */
+/* Lists the index of each active cost. */
 static void list_active(const dl_table_model *model, size_t *index)
 {
     size_t at = 0;
@@ -254,7 +257,7 @@ static void list_active(const dl_table_model *model, size_t *index)
     }
 }
 
-/* Sum of squares with cost j at its least, the others as they are. */
+/* Sum of squares with cost j at the limit with the shortest step, the others unchanged. */
 static double squares_without(dl_table_model *model, const double *x, size_t j)
 {
     double at[DL_TABLE_COSTS_MAX];
@@ -263,7 +266,7 @@ static double squares_without(dl_table_model *model, const double *x, size_t j)
     return dl_table_model_squares(model, at);
 }
 
-/* Removes needless costs one by one, because a cost without effect may have one once another is
+/* Removes needless costs one by one, because a cost without effect may gain one once another is
  * removed. */
 static dl_status drop_needless(dl_table_model *model, double *x)
 {
@@ -313,7 +316,7 @@ static double find_bound(dl_table_model *model, const double *x, size_t j, doubl
     return exp(inside);
 }
 
-/* Removes the errors of costs of which only a combination is determined. */
+/* Discards the errors of costs of which only a combination is determined. */
 static void forget_errors(dl_table_fit *fit)
 {
     for (size_t j = 0; j < fit->unknown.count && fit->rank < fit->determined; j++) {
@@ -408,7 +411,7 @@ static dl_status estimate(dl_table_fit *fit, dl_table_model *model, const double
     return status != DL_OK ? status : model->status;
 }
 
-/* Sets fitted throughputs and marks outlying rows; the costs must be set to x. */
+/* Sets fitted throughputs and marks outliers; the model's costs must be set to x. */
 static void evaluate_rows(dl_table_fit *fit, const dl_table_model *model)
 {
     const double nan = (double)NAN;
@@ -440,7 +443,7 @@ static void evaluate_rows(dl_table_fit *fit, const dl_table_model *model)
     fit->quality.sigma_frac = fit->part_count == 1 ? fit->parts->quality.sigma_frac : nan;
 }
 
-/* Whether the rows that count determine as many combinations of the active costs as all rows do,
+/* Returns whether the rows used determine as many combinations of the active costs as all rows do,
  * according to the Jacobian at the end of a descent. */
 static bool all_determined(const dl_table_fit *fit, const dl_table_model *model)
 {
@@ -455,7 +458,7 @@ static bool all_determined(const dl_table_fit *fit, const dl_table_model *model)
     return determined;
 }
 
-/* Fits without the rows of a point, and sets their errors. */
+/* Fits without the rows of a point, and sets the left-out errors of these rows. */
 static void leave_out(dl_table_fit *fit, dl_table_model *model, const double *x, size_t point)
 {
     double moved[DL_TABLE_COSTS_MAX];
@@ -475,7 +478,7 @@ static void leave_out(dl_table_fit *fit, dl_table_model *model, const double *x,
     }
 }
 
-/* Sums up the errors of rows left out of the fit, over the parts begin..end - 1. */
+/* Computes the mean and the maximum of the left-out errors over the parts begin..end - 1. */
 static void sum_left_out(const dl_table_fit *fit, size_t begin, size_t end,
                          dl_table_quality *quality)
 {
@@ -503,7 +506,7 @@ static dl_status leave_each_out(dl_table_fit *fit, dl_table_model *model, const 
         if (status != DL_OK) return status;
     } else {
         for (size_t p = 0; p < points; p++) {
-            /* Identical for each point, and known from the estimate. */
+            /* The same Jacobian for each point; simulation results are in the cache. */
             const dl_status status = dl_table_model_differentiate(model, x, true);
             if (status != DL_OK) return status;
             dl_table_show(model, "of %lld points left out", p, points);
@@ -523,9 +526,9 @@ static int64_t rows_of(const dl_table_fit *fit, size_t cost)
     return (int64_t)(item->shared ? fit->quality.used : fit->parts[item->part].quality.used);
 }
 
-/* A cost that the rows do not determine, for the cost file of a part: its known value; else a time
- * from 0, or its key's minimum, up to the bound, or a rate from the bound on; unknown if no row
- * depends on it. */
+/* Value, in a part's cost file, of a cost that the rows do not determine: its known value; else a
+ * time from 0, or its key's minimum, up to the bound, or a rate from the bound up; unknown if no
+ * row depends on it. */
 static dl_value undetermined_value(const dl_table_fit *fit, size_t j)
 {
     const dl_table_estimate *e = &fit->estimates[j];
@@ -549,7 +552,7 @@ static void set_values(dl_table_fit *fit)
     for (size_t j = 0; j < fit->unknown.count; j++) {
         const dl_table_estimate *e = &fit->estimates[j];
         const dl_value bounded = undetermined_value(fit, j);
-        /* Whether the rows determine this cost's share of a combination. */
+        /* The rows determine this cost's share of a combination. */
         const bool split_known = e->confused == 0 || fit->rank == fit->determined;
         const dl_value value = {
             .known = true,
@@ -562,7 +565,7 @@ static void set_values(dl_table_fit *fit)
     }
 }
 
-/* Sets the range of the workers' batches, unless the cost file has it. */
+/* Sets the range of the workers' batches, unless the cost file has a range. */
 static void set_batches(dl_table_part *part)
 {
     dl_costs *costs = &part->costs;
@@ -672,7 +675,7 @@ static dl_status open_journal(dl_table_fit *fit, const dl_table_fit_config *conf
     return config->cluster != NULL ? dl_cluster_agree(config->cluster, status, err) : status;
 }
 
-/* Results simulated before a failure are kept too; the failure's status takes precedence. */
+/* Saves the results simulated before a failure too; the failure's status takes precedence. */
 static dl_status flush_journal(dl_table_fit *fit, dl_status status, dl_error *err)
 {
     dl_error why = {0};

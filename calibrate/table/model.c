@@ -16,16 +16,16 @@
 #include "sim/costs/costs.h"
 #include "sim/run.h"
 
-#define DL_TABLE_RANGE 1e5 /* costs are sought within this factor of the guess */
+#define DL_TABLE_RANGE 1e5 /* the search keeps costs within this factor of the guess */
 
-/* The points as jobs. */
+/* Points to simulate as jobs. */
 typedef struct simulated {
     const dl_table_simulation *simulation;
-    size_t *points; /* the wanted ones */
+    size_t *points; /* the wanted points */
     double *per_s;  /* [all points] */
 } simulated;
 
-/* Result of a job. The key prevents a search that reaches other costs from using the records of an
+/* Result of a job. The key prevents a search at different costs from using the records of an
  * earlier search's journal. */
 typedef struct outcome {
     uint64_t key;
@@ -33,8 +33,8 @@ typedef struct outcome {
     double per_s;
 } outcome;
 
-/* Steps until the host is as far ahead of the GPUs as possible, and all prefetched batches are in
- * stock. */
+/* Steps until the host is as far ahead of the GPUs as possible, and all prefetched batches are
+ * ready. */
 static int64_t filling_steps(const dl_table_simulation *simulation)
 {
     const dl_scenario *scenario = simulation->scenario;
@@ -66,7 +66,7 @@ static dl_status simulate_point(const dl_table_simulation *simulation, size_t po
                                 dl_error *err)
 {
     const int64_t steps = steps_of(simulation, &simulation->scenario->points[point]);
-    /* Prefetched batches can last for many equal steps. */
+    /* Prefetched batches can last for many steps of equal duration. */
     const bool from_stock = dl_costs_have_input(simulation->costs);
     const int64_t steady_after = 1 + (from_stock ? steps : filling_steps(simulation));
     dl_run_result half = {0}, whole = {0};
@@ -108,7 +108,7 @@ static bool decode_job(void *user, int64_t job, const void *data, size_t bytes)
     return true;
 }
 
-/* Whether the journal has all jobs, so that other ranks are not needed. */
+/* Returns whether the journal has all jobs, so that other ranks are not needed. */
 static bool recall_all(const dl_jobs *jobs)
 {
     const void *data;
@@ -152,7 +152,7 @@ bool dl_table_is_rate(const dl_table_cost *cost)
            dl_ends_with(cost->name, "sum_frac");
 }
 
-/* Median over the rows of the step's time in ns, divided by its samples or workers on request. */
+/* Median over the rows of the step time in ns, divided by samples or workers if requested. */
 static double median_step_ns(const dl_table_rows *rows, bool per_sample, bool per_worker)
 {
     double *steps = dl_calloc(rows->used, sizeof *steps, "steps of rows");
@@ -171,7 +171,7 @@ static double median_step_ns(const dl_table_rows *rows, bool per_sample, bool pe
     return median;
 }
 
-/* Start of the search for an unknown cost: a part of the step. */
+/* Start of the search for an unknown cost, mostly a fraction of the step. */
 static double guess(const dl_table_model *model, const dl_table_cost *cost)
 {
     const dl_table_rows *rows = &model->parts[cost->part].rows;
@@ -186,8 +186,9 @@ static double guess(const dl_table_model *model, const dl_table_cost *cost)
     if (dl_table_is_rate(cost) && parameter_bytes > 0) {
         return (double)parameter_bytes / dl_ns_to_s(step_ns / 10);
     }
-    if (dl_table_is_rate(cost)) return 1e9;                          /* a slow link */
-    return dl_ends_with(cost->name, "bytes_per_sample") ? 1e4 : 1.1; /* a small picture; a factor */
+    if (dl_table_is_rate(cost)) return 1e9;                          /* rate of a slow link */
+    return dl_ends_with(cost->name, "bytes_per_sample") ? 1e4 : 1.1; /* size of a small picture;
+                                                                      * factor */
 }
 
 /* --- simulated results ------------------------------------------------------------------------ */
@@ -197,7 +198,7 @@ static double guess(const dl_table_model *model, const dl_table_cost *cost)
 #define MEMORY_MAX 16384
 
 typedef struct dl_table_memory {
-    size_t width, points;  /* numbers of a key; points of the scenario */
+    size_t width, points;  /* doubles per key; points of the scenario */
     size_t count, slots;   /* slots: a power of 2, more than twice the count */
     size_t *slot;          /* [slots] 1 + entry; 0: empty */
     double *keys, *values; /* [count x width], [count x points]; NaN: not simulated */
@@ -208,7 +209,7 @@ static uint64_t hash(const double *key, size_t width)
     return dl_hash_bytes(DL_HASH_START, key, width * sizeof *key);
 }
 
-/* The slot of the key, or the empty one for it. */
+/* Returns the key's slot, or the empty slot for it. */
 static size_t *find_slot(const memory *m, const double *key)
 {
     size_t at = hash(key, m->width) & (m->slots - 1);
@@ -227,8 +228,8 @@ static void grow(memory *m)
         *find_slot(m, &m->keys[e * m->width]) = e + 1;
 }
 
-/* Entry with the points' throughputs at these costs, added if needed (NaN: not simulated); NULL if
- * the cache is full. */
+/* Returns the entry with the points' throughputs at these costs, adding it if needed (NaN: not
+ * simulated); NULL if the cache is full. */
 static double *recall(memory *m, const double *key)
 {
     if (2 * (m->count + 1) > m->slots) grow(m);
@@ -378,7 +379,7 @@ static double limited(const dl_table_model *model, const double *x, size_t cost)
         fmin(fmax(x[cost], dl_table_model_low(model, cost)), dl_table_model_high(model, cost)));
 }
 
-/* Key of a part's simulation: the values of its costs, and the steps. */
+/* Sets the key of a part's simulation: the values of its costs, and the steps. */
 static void set_key(const dl_table_model *model, size_t part, const double *x, double *key)
 {
     size_t at = 0;
@@ -397,7 +398,7 @@ size_t dl_table_points_most(const dl_table_part *parts, size_t count)
     return most;
 }
 
-/* Simulates the part's wanted points not yet simulated at these costs. */
+/* Simulates the part's wanted points that were not yet simulated at these costs. */
 static dl_status simulate_new(dl_table_model *model, size_t part, const double *x)
 {
     memory *m = &model->memory[part];
@@ -458,7 +459,7 @@ dl_status dl_table_model_set(dl_table_model *model, const double *x)
 double dl_table_model_residual(const dl_table_model *model, size_t row)
 {
     const dl_table_row *r = model->rows[row].row;
-    /* The simulated batch may be a little larger than the real one; the step's time is the same. */
+    /* The simulated batch may be slightly larger than the real one; the step time is the same. */
     const double simulated_per_s =
         model->per_s[model->rows[row].point] * (double)r->batch / (double)r->point.batch;
     return log(r->throughput_per_s / simulated_per_s);
@@ -475,7 +476,7 @@ double dl_table_model_squares(dl_table_model *model, const double *x)
     return squares;
 }
 
-/* Residuals r of the rows that count, with x[cost] = at. */
+/* Computes r of the rows used, with x[cost] = at. */
 static dl_status residuals_beside(dl_table_model *model, const double *x, size_t cost, double at,
                                   double *r)
 {

@@ -6,10 +6,10 @@
 #include "calibrate/table/table_internal.h"
 #include "common/alloc.h"
 
-/* Host keys: the total rate of a socket's devices, and its memory. */
+/* Host keys: the total rate of a socket's devices, and the rate of its memory. */
 static const char *const shared[] = {"root_bytes_per_s", "memory_bytes_per_s"};
 
-/* The figure in the costs, if it is not fitted already. */
+/* Returns the machine value in the costs unless it is already fitted; NULL if there is none. */
 static dl_machine_value *find_value(const dl_table_model *model, const char *key)
 {
     dl_costs *costs = &model->parts->costs;
@@ -23,7 +23,7 @@ static dl_machine_value *find_value(const dl_table_model *model, const char *key
     return NULL;
 }
 
-/* A second model with all rows weighing 1: that of `from` plus one rate. */
+/* Makes a second model with all weights 1: that of `from` plus one rate. */
 static void extend(dl_table_model *model, dl_table_costs *list, const dl_table_model *from,
                    dl_machine_value *extra, double guess)
 {
@@ -45,8 +45,8 @@ static void extend(dl_table_model *model, dl_table_costs *list, const dl_table_m
     model->steps = from->steps;
 }
 
-/* Root mean square of r of the fit with `extra` (NULL: unchanged), whose value is stored in
- * *value. */
+/* Returns the root mean square of r of the fit with `extra` (NULL: unchanged), and stores the
+ * fitted rate in *value. */
 static double fit_with(dl_table_model *from, const double *x, dl_machine_value *extra,
                        double *value)
 {
@@ -60,7 +60,7 @@ static double fit_with(dl_table_model *from, const double *x, dl_machine_value *
     memcpy(at, x, from->unknown->count * sizeof *at);
     memcpy(best, at, sizeof at);
     double squares = (double)INFINITY;
-    /* From four times a link's rate, which hardly limits anything, down to a quarter. */
+    /* Start rates from four times a link's rate, which limits almost nothing, down to a quarter. */
     for (double rate = 4; rate >= 0.25 && extra != NULL; rate /= 2) {
         at[last] = log(rate * link);
         const double here = dl_table_model_squares(&model, at);
@@ -80,7 +80,7 @@ static double fit_with(dl_table_model *from, const double *x, dl_machine_value *
     return sqrt(squares / n);
 }
 
-/* Whether a row of the only part has several GPUs on a node. */
+/* Returns whether there is only one part and one of its rows has several GPUs on a node. */
 static bool shares_nodes(const dl_table_model *model)
 {
     const dl_scenario *scenario = &model->parts->scenario;

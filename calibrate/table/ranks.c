@@ -1,6 +1,6 @@
-/* Fits on several ranks (common/cluster.h). Rank 0 searches; to simulate, it sends the others its
- * current costs, and all share the points. So the search equals that of one process bit for bit,
- * and every simulation, including those for rows left out, uses all ranks. */
+/* Fits on several ranks (common/cluster.h). Rank 0 searches; for each simulation it sends the
+ * current costs to the others, and all share the points. The search thus equals that of one process
+ * bit for bit, and every simulation, including those for left-out rows, uses all ranks. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,14 +10,14 @@
 #include "common/file.h"
 #include "sim/scenario/study.h"
 
-/* Request of rank 0, followed by `wanted` of each point. */
+/* Request of rank 0, followed by the `wanted` flag of each point. */
 typedef struct request {
-    int64_t ends; /* 1: nothing more to simulate */
+    int64_t ends; /* 1: no more simulations */
     int64_t part, steps;
     uint64_t key;
-    int64_t
-        extra; /* index in costs->machine_values of the cost beyond those of the fit; -1: none */
-    dl_value value[DL_TABLE_COSTS_MAX + 1], rest[DL_TABLE_COSTS_MAX + 1]; /* of the part's */
+    int64_t extra; /* index in costs->machine_values of the cost added to the fit's; -1: none */
+    dl_value value[DL_TABLE_COSTS_MAX + 1], rest[DL_TABLE_COSTS_MAX + 1]; /* values of the part's
+                                                                           * costs */
 } request;
 
 static bool has_ranks(const dl_cluster *cluster)
@@ -25,7 +25,7 @@ static bool has_ranks(const dl_cluster *cluster)
     return cluster != NULL && cluster->size > 1 && !cluster->failed;
 }
 
-/* Size of every request, with room for the points of the largest part. */
+/* Size of every request, which has room for the points of the largest part. */
 static size_t message_bytes(size_t points)
 {
     return sizeof(request) + points * sizeof(bool);
@@ -69,7 +69,7 @@ void dl_table_ranks_end(const dl_table_fit *fit, dl_cluster *cluster)
     free(message);
 }
 
-/* Simulates the points at rank 0's costs. Failures occur on rank 0 too. */
+/* Simulates the points at rank 0's costs. Ignores failures, since they occur on rank 0 too. */
 static void simulate(dl_table_fit *fit, const request *asked, dl_table_simulation *simulation,
                      double *per_s)
 {
@@ -122,7 +122,7 @@ dl_status dl_table_ranks_serve(dl_table_fit *fit, const dl_table_fit_config *con
     return status;
 }
 
-/* A hash of everything except the costs that the simulated throughputs depend on. */
+/* Hashes everything that simulated throughputs depend on, except the costs. */
 static dl_status fit_key(const dl_table_fit *fit, const dl_table_fit_config *config, uint64_t *key,
                          dl_error *err)
 {

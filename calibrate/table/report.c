@@ -16,10 +16,10 @@
 
 #define DL_TABLE_VALUE_BYTES 48
 
-/* With a standard error above this part of the value only the cost's magnitude is known. */
+/* Above this relative standard error, only the cost's magnitude is known. */
 #define VAGUE_FRAC 0.5
 
-/* A cost with its unit for people, by its name: "1.82 ms", "9.1 GB/s", "1.04"; returns text. */
+/* Formats a cost with the unit implied by its name: "1.82 ms", "9.1 GB/s", "1.04"; returns text. */
 static const char *table_value_text(char text[DL_TABLE_VALUE_BYTES], const char *name, double value)
 {
     const char *key = strrchr(name, ' ');
@@ -34,20 +34,20 @@ static const char *table_value_text(char text[DL_TABLE_VALUE_BYTES], const char 
     return text;
 }
 
-/* The scenario's name if there are several. */
+/* The scenario's name if there are several parts; otherwise "". */
 static const char *label(const dl_table_fit *fit, size_t part)
 {
     return fit->part_count > 1 ? dl_base_name(fit->parts[part].scenario.path) : "";
 }
 
-/* Adds a note on a part to all notes, after its name. */
+/* Adds a part's note to the notes of the fit, after the part's name. */
 static void name_note(dl_table_fit *fit, size_t part, const char *text)
 {
     const char *name = label(fit, part);
     dl_notes_add(&fit->notes, "%s%s%s", name, name[0] != '\0' ? ": " : "", text);
 }
 
-/* Adds a note on a part to its own notes and, after its name, to all notes. */
+/* Adds a note to the part's notes and, after the part's name, to the notes of the fit. */
 static void DL_PRINTF(3, 4) add_note(dl_table_fit *fit, size_t part, const char *format, ...)
 {
     va_list args;
@@ -59,7 +59,7 @@ static void DL_PRINTF(3, 4) add_note(dl_table_fit *fit, size_t part, const char 
     free(text);
 }
 
-/* Adds a note on all parts. */
+/* Adds a note to all parts and to the fit. */
 static void note_all(dl_table_fit *fit, char *text)
 {
     for (size_t p = 0; p < fit->part_count; p++)
@@ -132,7 +132,7 @@ static void note_passes(dl_table_fit *fit)
     }
 }
 
-/* "A, B and C cannot be distinguished": one note for each group. */
+/* Notes "A, B and C cannot be distinguished" for each group. */
 static void note_groups(dl_table_fit *fit)
 {
     for (int group = 1;; group++) {
@@ -247,7 +247,7 @@ static void add_sources(dl_notes *from, const dl_table_rows *rows)
     }
 }
 
-/* "beside b.csv, c.csv: [network] bytes_per_s, ..." */
+/* Adds "beside b.csv, c.csv: [network] bytes_per_s, ...". */
 static void add_shared(dl_notes *from, const dl_table_fit *fit, size_t part)
 {
     char *tables = NULL, *costs = NULL;
@@ -290,7 +290,8 @@ dl_status dl_table_fit_write(const dl_table_fit *fit, size_t part, const char *p
     "name|cost=%-s determined|=%hhd value|=%g |value=%s error|=%g |error %%=%.1f%% " bound \
     "|=%g effect=%.3f confused_group|=%d"
 
-/* A part's costs, or the shared ones where `part` is part_count; of a single part all. */
+/* Adds a part's costs, or the shared ones if `part` is part_count; with a single part, all
+ * costs. */
 static void put_costs(const dl_table_fit *fit, size_t part, const char *title, dl_rows *to)
 {
     dl_rows_begin(to, "costs", title);

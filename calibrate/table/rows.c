@@ -19,7 +19,7 @@ static dl_status row_error(const dl_csv *csv, size_t row, dl_status code, dl_err
 
 #define COLUMNS_MAX 64
 
-/* Accepts the columns of measured rows, under all their names, and placement. */
+/* Accepts the columns of measured rows, under all their names, and the column placement. */
 static dl_status check_columns(dl_csv *csv, dl_error *err)
 {
     const dl_status status = dl_measured_name_columns(csv, NULL, err);
@@ -45,7 +45,7 @@ static dl_status check_columns(dl_csv *csv, dl_error *err)
                            "which are needed, and throughput_per_s (or samples/s) or step_s");
 }
 
-/* The GPUs of a row with a placement. */
+/* Reads the GPUs of a row with a placement. */
 static dl_status read_placement(const dl_csv *csv, size_t row, const dl_scenario *scenario,
                                 dl_table_row *to, dl_error *err)
 {
@@ -60,7 +60,7 @@ static dl_status read_placement(const dl_csv *csv, size_t row, const dl_scenario
     return status == DL_OK ? DL_OK : row_error(csv, row, status, err, inner.text);
 }
 
-/* A row's keys of its point. */
+/* Keys by which a row selects its point. */
 typedef struct row_keys {
     double cores, workers, batch; /* NaN: not given */
     double option[DL_SYNC_SWEPT];
@@ -94,7 +94,7 @@ static dl_status read_keys(const dl_csv *csv, size_t row, const dl_table_row *to
     return DL_OK;
 }
 
-/* A row's key of its point other than workers and batch: sync, cores, then the options of sync. */
+/* Keys other than workers and batch: sync, cores, then the options of sync. */
 enum { KIND_SYNC, KIND_CORES, KIND_OPTION, KIND_KEYS = KIND_OPTION + DL_SYNC_SWEPT };
 
 static const char *kind_key_name(int key)
@@ -114,7 +114,7 @@ static bool fits_key(const dl_point *point, const row_keys *keys, int key)
     return dl_mode_takes(point->mode, o) && keys->option[o] == point->option[o];
 }
 
-/* The first key that the point does not match; KIND_KEYS: it matches all. */
+/* Returns the first key that the point does not match; KIND_KEYS if it matches all. */
 static int first_unlike(const dl_point *point, const row_keys *keys)
 {
     int key = 0;
@@ -128,7 +128,7 @@ static bool is_like(const dl_point *point, const row_keys *keys)
     return first_unlike(point, keys) == KIND_KEYS;
 }
 
-/* Whether two points differ only in workers and batch. */
+/* Returns whether two points differ only in workers and batch. */
 static bool same_kind(const dl_point *a, const dl_point *b)
 {
     if (a->cores != b->cores || a->mode != b->mode) return false;
@@ -138,7 +138,7 @@ static bool same_kind(const dl_point *a, const dl_point *b)
     return true;
 }
 
-/* The value of a point's key as text[32]; "-": it has none. */
+/* Formats the value of a point's key into text[32]; "-": it has none. */
 static const char *kind_text(char text[32], const dl_point *point, int key)
 {
     if (key == KIND_SYNC) return dl_point_mode(point);
@@ -147,7 +147,8 @@ static const char *kind_text(char text[32], const dl_point *point, int key)
     return takes ? text : "-";
 }
 
-/* Names the key that no point has, of those points that match most of them, with their values. */
+/* Returns an error that names a key that no point matches, and the values of this key in the points
+ * that match the most keys. */
 static dl_status no_such_point(const dl_csv *csv, size_t row, const dl_scenario *scenario,
                                const row_keys *keys, dl_error *err)
 {
@@ -175,7 +176,7 @@ static dl_status no_such_point(const dl_csv *csv, size_t row, const dl_scenario 
     return status;
 }
 
-/* The first key by which two points differ; NULL: none. */
+/* Returns the first key by which two points differ; NULL if none. */
 static const char *key_between(const dl_point *a, const dl_point *b)
 {
     char of_a[32], of_b[32];
@@ -185,8 +186,8 @@ static const char *key_between(const dl_point *a, const dl_point *b)
     return NULL;
 }
 
-/* Finds the scenario's point that matches the row, preferring its number of workers, because cores
- * may follow the workers. */
+/* Finds the scenario's point that matches the row, preferring a point with its number of workers,
+ * because cores may depend on the workers. */
 static dl_status find_kind(const dl_csv *csv, size_t row, const dl_scenario *scenario,
                            const row_keys *keys, dl_point *kind, dl_error *err)
 {
@@ -290,7 +291,7 @@ static bool same_point(const dl_point *a, const dl_point *b)
     return a->workers == b->workers && a->batch == b->batch && same_kind(a, b) && same_gpus(a, b);
 }
 
-/* Makes the rows' points the scenario's points. */
+/* Replaces the scenario's points by the rows' points. */
 static void set_points(dl_table_rows *rows, dl_scenario *scenario)
 {
     dl_point *points = dl_calloc(rows->used, sizeof *points, "points of rows");
@@ -326,8 +327,8 @@ static dl_status read_all(dl_table_rows *rows, dl_csv *csv, const char *use,
     return status;
 }
 
-/* Takes the study's variant, and its costs if asked for; of several there must be a list of
- * placements alone: dl_scenario_read then says which list it refuses. */
+/* Takes the study's variant, and its costs if requested. Several variants are only accepted if they
+ * come from a list of placements; for other lists dl_scenario_read reports the error. */
 static dl_status take_variant(dl_study *study, dl_scenario *scenario, dl_costs *costs,
                               const char *path, const char *text, dl_error *err)
 {
@@ -344,7 +345,7 @@ static dl_status take_variant(dl_study *study, dl_scenario *scenario, dl_costs *
     *costs = variant->costs;
     variant->costs = (dl_costs){0};
     if (!variant->scaling.scaled) return DL_OK;
-    free(costs->device); /* whose times they are no longer */
+    free(costs->device); /* the costs no longer belong to that device */
     costs->device = dl_strdup(dl_scenario_first_gpu(scenario)->name);
     return DL_OK;
 }
@@ -363,8 +364,8 @@ dl_status dl_table_scenario_read(dl_scenario *scenario, dl_costs *costs, const c
     scenario->sigma = 0;
     if (scenario->gpu != NULL) {
         scenario->gpu->input_varies = false;
-        /* Costs of averaging in host memory are in the file, or sought and then written to the
-         * file. */
+        /* The file contains the costs of averaging in host memory, or they are sought and then
+         * written to the file. */
         if (scenario->gpu->where == DL_WHERE_AUTO) scenario->gpu->where = DL_WHERE_CPU;
     }
     return DL_OK;

@@ -1,9 +1,9 @@
-/* The search for the costs at which the simulator reproduces the measurements.
+/* Search for the costs at which the simulator reproduces the measurements.
  *
- * A descent is Levenberg and Marquardt's, on ln(cost). Its cost is simulations, most of which would
- * go into the derivatives: so J is differenced again only where it has misled, and otherwise
+ * A descent uses the Levenberg-Marquardt method on ln(cost). Its expense is simulations, mostly for
+ * derivatives. J is therefore differenced again only where it predicted badly, and otherwise
  * corrected by the result of each step (C. G. Broyden 1965, Mathematics of Computation 19, 577),
- * also from one descent to the next if these are close. */
+ * also from one descent to the next if they are close. */
 #include <gsl/gsl_blas.h>
 #include <gsl/gsl_errno.h>
 #include <gsl/gsl_linalg.h>
@@ -16,40 +16,41 @@
 #include "common/alloc.h"
 #include "common/sort.h"
 
-#define SEARCH_STEPS 6 /* of runs, while it looks for a start */
-#define NEAR_STEPS 6   /* with `near`, meant for many rows; half as many at first */
+#define SEARCH_STEPS 6 /* steps per run while looking for a start */
+#define NEAR_STEPS 6   /* steps per run with `near`, meant for many rows; half as many at first */
 
-/* A descent ends where a step promises to reduce the sum of squares by less than this fraction, */
-#define COARSE 1e-3 /* while it looks for a start */
+/* A descent ends if the predicted reduction of the sum of squares is below this fraction; COARSE
+ * applies while looking for a start. */
+#define COARSE 1e-3
 #define FINE 1e-7
-/* where it has reached this root mean square of r, */
+/* A descent ends at this root mean square of r. */
 #define ROUNDED 1e-7
-/* where only steps this short lead down, */
+/* A descent ends if only steps shorter than this lead down. */
 #define SHORT 1e-5
-/* or after this many trial steps. */
+/* Maximum number of trial steps of a descent. */
 #define TRIALS 60
-/* Longest step of ln(cost): twentyfold. */
+/* Longest step of ln(cost): a factor of twenty. */
 #define LONGEST 3.0
-/* J of a descent is reused by another one that starts within this distance. */
+/* A descent reuses J of another one if it starts within this distance. */
 #define CLOSE 0.3
-/* Ends of two descents within this distance are the same. */
+/* Ends of two descents within this distance count as equal. */
 #define SAME_END 0.01
 
-/* One descent. Letters of table.h; A = J'WJ, g = J'Wr, d the step. */
+/* One descent. Notation of table.h; A = J'WJ, g = J'Wr, d the step. */
 typedef struct descent {
     dl_table_model *model;
     bool coarse;
-    size_t p, index[DL_TABLE_COSTS_MAX]; /* the active costs */
+    size_t p, index[DL_TABLE_COSTS_MAX]; /* active costs */
     double x[DL_TABLE_COSTS_MAX], trial[DL_TABLE_COSTS_MAX];
-    double *r, *trial_r; /* [row_count] of the rows that count */
+    double *r, *trial_r; /* [row_count] r of the rows used */
     double squares;
     double damping, scale[DL_TABLE_COSTS_MAX];
     double d[DL_TABLE_COSTS_MAX];
-    double promised; /* fraction of the squares that the step removes according to J */
-    bool fresh;      /* J was differenced here */
+    double promised; /* reduction of the sum of squares predicted by J, as a fraction */
+    bool fresh;      /* J was differenced at x */
 } descent;
 
-/* Sum of squares at x, and r; INFINITY where a run fails. */
+/* Returns the sum of squares at x, and sets r; INFINITY if a run fails. */
 static double look(const descent *down, const double *x, double *r)
 {
     dl_table_model *model = down->model;
@@ -69,7 +70,7 @@ static dl_status difference(descent *down)
     return dl_table_model_differentiate(down->model, down->x, !down->coarse);
 }
 
-/* Whether J was differenced or corrected near x. */
+/* Returns whether J was differenced or corrected near x. */
 static bool is_close(const descent *down)
 {
     const dl_table_model *model = down->model;
@@ -80,7 +81,7 @@ static bool is_close(const descent *down)
     return true;
 }
 
-/* Puts A + damping diag(scale) and -g into normal and d. */
+/* Sets normal to A + damping diag(scale) and d to -g. */
 static void linear_problem(descent *down, gsl_matrix *normal, gsl_vector *d)
 {
     const dl_table_model *model = down->model;
@@ -106,8 +107,8 @@ static void linear_problem(descent *down, gsl_matrix *normal, gsl_vector *d)
     }
 }
 
-/* Computes the step from x into d and trial, and the reduction that J promises; false if there is
- * none. */
+/* Computes the step from x into d and trial, and the reduction predicted by J; returns false if
+ * there is none. */
 static bool propose(descent *down)
 {
     dl_table_model *model = down->model;
@@ -151,7 +152,7 @@ static double longest_step(const descent *down)
     return longest;
 }
 
-/* Broyden's correction of J by the tried step: J d becomes the change of r. */
+/* Applies Broyden's correction to J for the tried step: J d becomes the change of r. */
 static void correct(descent *down)
 {
     const dl_table_model *model = down->model;
@@ -169,7 +170,7 @@ static void correct(descent *down)
     down->fresh = false;
 }
 
-/* Tries one step; false at the end of the descent. */
+/* Tries one step; returns false at the end of the descent. */
 static bool step(descent *down)
 {
     dl_table_model *model = down->model;
@@ -184,7 +185,7 @@ static bool step(descent *down)
     const double got = (1 - squares / down->squares) / down->promised;
     const bool was_fresh = down->fresh;
     if (got <= 0) {
-        /* J is not valid there: a kink, or it is outdated. */
+        /* J is not valid here: a kink, or J is outdated. */
         if (!was_fresh) return difference(down) == DL_OK;
         down->damping = fmax(8 * down->damping, 1e-3);
         return true;
@@ -196,12 +197,12 @@ static bool step(descent *down)
     down->squares = squares;
     if (got < 0.25) down->damping = fmax(4 * down->damping, 1e-4);
     if (got > 0.75) down->damping /= 8;
-    /* Less than half of the promised reduction: the correction is of one direction only. */
+    /* Less than half of the predicted reduction: the correction covers one direction only. */
     if (got < 0.5 && !was_fresh) return difference(down) == DL_OK;
     return true;
 }
 
-/* Where earlier descents of a search ended. */
+/* Ends of earlier descents of a search. */
 typedef struct ends {
     size_t count;
     double x[2 * DL_TABLE_COSTS_MAX + DL_TABLE_DESCENTS][DL_TABLE_COSTS_MAX];
@@ -257,7 +258,7 @@ typedef struct start {
 
 DL_ORDER(by_squares, start, DL_BY(squares));
 
-/* Lists `count` starts, the best first. */
+/* Lists `count` starts, best first. */
 static void list_starts(dl_table_model *model, start *starts, size_t count)
 {
     const size_t p = model->unknown->count;
@@ -265,7 +266,7 @@ static void list_starts(dl_table_model *model, start *starts, size_t count)
     double u[DL_TABLE_COSTS_MAX];
     for (size_t s = 0; s < count; s++) {
         dl_table_show(model, "of %lld starts of the search", s, count);
-        gsl_qrng_get(sobol, u); /* the first is the middle: the guess */
+        gsl_qrng_get(sobol, u); /* the first point is the middle: the guess */
         for (size_t j = 0; j < p; j++)
             starts[s].x[j] = log(model->guess[j]) + (2 * u[j] - 1) * log(DL_TABLE_SPAN);
         starts[s].squares = dl_table_model_squares(model, starts[s].x);
@@ -279,7 +280,7 @@ static bool is_exact(const dl_table_model *model, double squares)
     return squares <= DL_TABLE_EXACT * DL_TABLE_EXACT * (double)dl_table_model_rows(model);
 }
 
-/* Descends from `from`, and keeps the end in *best if it is lower. */
+/* Descends from `from`, and stores the end in *best if it is lower. */
 static void try_from(dl_table_model *model, const start *from, ends *known, start *best)
 {
     if (is_exact(model, best->squares)) return;
