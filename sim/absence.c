@@ -10,20 +10,21 @@
 #include "sim/team.h"
 
 #define NONE (-1)
-#define ABSENCE_STREAM 2 /* in place of the point (common/random.h); 1 is of work (sim/noise.c) */
-#define NUMBERS_A_DRAW 2 /* of 32 bits, for one uniform */
+/* Point number of the random stream (common/random.h); 1 is used for work (sim/noise.c). */
+#define ABSENCE_STREAM 2
+#define NUMBERS_A_DRAW 2 /* 32-bit random numbers per uniform draw */
 
 const char *const dl_together_names[] = {"worker", "site", NULL};
 
 typedef struct dl_absentee {
-    dl_absence absence; /* the next or current one */
-    size_t number;      /* position of the next listed one; number of drawn ones */
-    int change;         /* event of its start or end, or NONE */
+    dl_absence absence; /* the current absence, or the next one if the worker is present */
+    size_t number;      /* listed: index of the next absence; random: number of failures drawn */
+    int change;         /* id of the pending event that starts or ends the absence, or NONE */
     bool due;
-    int64_t since_ns; /* when it left, or NONE */
-    int64_t away_ns;  /* time away since its warm-up, up to its last return */
-    int64_t ended_ns; /* time computed up to the end of its last step, */
-    int64_t cut_ns;   /* and, of that and since, for steps never ended */
+    int64_t since_ns; /* start of the current absence, or NONE */
+    int64_t away_ns;  /* total time of completed absences since the end of the warm-up */
+    int64_t ended_ns; /* compute time up to the end of the worker's last step */
+    int64_t cut_ns;   /* compute time of aborted steps since the end of the warm-up */
 } dl_absentee;
 
 static void init(dl_team *team)
@@ -34,7 +35,7 @@ static void init(dl_team *team)
         team->absentees[w] = (dl_absentee){.change = NONE, .since_ns = NONE};
 }
 
-/* The unit that fails together with the worker. */
+/* The number of the unit, worker or site, that fails together with the worker. */
 static int unit_of(const dl_team *team, int worker)
 {
     const dl_platform *platform = team->config.platform;
@@ -43,7 +44,7 @@ static int unit_of(const dl_team *team, int worker)
     return platform->domain(team, worker);
 }
 
-/* Draws the next failure after the one in a->absence, whose end is 0 at first. */
+/* Draws the failure that follows a->absence; a->absence.to_s is 0 before the first one. */
 static void draw_failure(const dl_team *team, int worker, dl_absentee *a)
 {
     const dl_absences *absences = &team->config.absences;
@@ -65,7 +66,7 @@ static bool find_listed(const dl_absences *absences, int worker, dl_absentee *a)
     return true;
 }
 
-/* Schedules `handler` at a time in s, or now if that has passed. */
+/* Schedules `handler` at time_s, or now if that has passed; returns the event's id. */
 static int at(dl_team *team, double time_s, dl_event_fn handler, int worker)
 {
     const int64_t at_ns = dl_ns_ceil(dl_s_to_ns(time_s)), now_ns = team->engine.now_ns;
@@ -94,7 +95,7 @@ static void plan(dl_team *team, int worker)
     } else if (!find_listed(absences, worker, a)) {
         return;
     }
-    /* Beyond the longest run it never comes. */
+    /* A start beyond the longest run never happens. */
     if (a->absence.from_s < dl_ns_to_s((double)DL_NS_MAX))
         a->change = at(team, a->absence.from_s, on_due, worker);
 }

@@ -1,17 +1,16 @@
-/* Absences of workers ([failures] away, worker_mtbf_s): they fail, leave or join late, while the
- * others go on. The mode determines a worker's losses and its return (sim/sync/members.h,
- * sim/sync/syncer.h).
+/* Absences of workers ([failures] away, worker_mtbf_s): workers fail, leave or join late while the
+ * others keep training. The sync mode determines what a worker loses and how it returns
+ * (sim/sync/members.h, sim/sync/syncer.h).
  *
- * Drawn failures hit each worker, or each site with all its workers at once: it is up for a time
- * from an exponential distribution, away for away_s, and so on, so that in the long run it is away
- * for the share away_s / (mtbf_s + away_s) of the time. The times come from a separate random
- * stream and do not depend on the run: points with the same seed and replicate have the same
- * failures.
+ * Random failures hit a single worker, or a site with all its workers simultaneously. Up times are
+ * exponentially distributed with mean mtbf_s; each failure lasts away_s, so the long-run fraction
+ * of time away is away_s / (mtbf_s + away_s). The times come from a separate random stream and do
+ * not depend on the run: points with the same seed and replicate have the same failures.
  *
  * A worker that loses its work of an interval T when it fails takes (Daly, FGCS 22 (2006), equation
  * 20, without failures while it is away)
  *
- *   (mtbf_s + away_s) (e^(T / mtbf_s) - 1)   per interval that counts. */
+ *   (mtbf_s + away_s) (e^(T / mtbf_s) - 1)   per completed interval. */
 #ifndef DL_SIM_ABSENCE_H
 #define DL_SIM_ABSENCE_H
 
@@ -21,18 +20,19 @@
 
 struct dl_team;
 
-/* An absence of a worker. One that never comes back counts as having done its steps. */
+/* One absence of a worker. A worker that never returns counts as having done all its steps. */
 typedef struct dl_absence {
     int worker;
-    double from_s, to_s; /* to_s > from_s; INFINITY: it does not come back, from_s > 0 then */
+    double from_s, to_s; /* start and end; to_s > from_s; to_s INFINITY: the worker never returns,
+                          * then from_s > 0 */
 } dl_absence;
 
-/* Absences of a run: listed, or drawn where mtbf_s > 0. */
+/* Absences of a run: a list, or random failures if mtbf_s > 0. */
 typedef struct dl_absences {
-    dl_absence *listed; /* [count] those of one worker ordered by time */
+    dl_absence *listed; /* [count] each worker's absences in order of time */
     size_t count;
-    double mtbf_s, away_s; /* mtbf_s: mean time from start or return to the next failure */
-    int together;          /* dl_together_names: unit that fails at once */
+    double mtbf_s, away_s; /* mtbf_s: mean time from the start, or a return, to the next failure */
+    int together;          /* DL_TOGETHER_*: unit whose workers fail simultaneously */
 } dl_absences;
 
 enum { DL_TOGETHER_WORKER, DL_TOGETHER_SITE };
@@ -43,23 +43,23 @@ static inline bool dl_absences_given(const dl_absences *absences)
     return absences->count > 0 || absences->mtbf_s > 0;
 }
 
-/* The companion of teams with absences: begins and ends them. */
+/* Team companion that starts and ends absences. */
 extern const struct dl_team_companion dl_absences_companion;
 
-/* Whether an absence of the worker has begun but dl_absence_begin has not been called for it yet.
- * The worker's current action has been aborted, or goes on to its normal end. */
+/* Whether the worker's absence has begun but dl_absence_begin has not been called for it yet. The
+ * worker's current action has been aborted, or runs to its normal end. */
 bool dl_absence_is_due(const struct dl_team *team, int worker);
 
-/* The worker has ended a step. */
+/* Records that the worker has ended a step. */
 void dl_absence_step_ended(struct dl_team *team, int worker);
 
 /* Called by the mode when the worker has no action in progress: pauses the worker until its return,
  * when its advance() is called, or retires it. */
 void dl_absence_begin(struct dl_team *team, int worker);
 
-/* After the run: fractions of the total time of all workers from the end of the warm-up to the end
- * of the last step. Goodput: spent computing steps that were not dropped (as those of unmerged
- * uploads are); away: spent absent. */
+/* After the run: fractions of all workers' total time from the end of the warm-up to the end of the
+ * last step. Goodput is the time spent computing steps whose result was used (steps of unmerged
+ * uploads were dropped); away is the time spent absent. */
 double dl_absences_goodput(const struct dl_team *team);
 double dl_absences_away(const struct dl_team *team);
 

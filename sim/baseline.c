@@ -1,5 +1,5 @@
-/* The baseline of a point's speedup, and the explanation of an efficiency above 1: the part of the
- * step that takes less time per sample than in the baseline, and the known cause of that. */
+/* The baseline of a point's speedup, and the reason for an efficiency above 1: the part of the step
+ * that takes less time per sample than in the baseline, and its known cause. */
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -16,13 +16,14 @@ static bool fits(const dl_variant *variant, const dl_point *point)
     return !(memory.needs_bytes > memory.has_bytes);
 }
 
-/* Micro-batches in which the program of the costs trains, if they divide the batch. */
+/* Number of micro-batches of the program that the costs were measured with, or 1 if they do not
+ * divide the batch. */
 static int64_t own_micro_batches(const dl_costs *costs, int64_t batch)
 {
     return costs->accumulate > 1 && batch % costs->accumulate == 0 ? costs->accumulate : 1;
 }
 
-/* Sets the smallest number of micro-batches, a multiple of the present one, with which the point of
+/* Sets the smallest number of micro-batches, a multiple of the present one, with which a point of
  * one worker fits into memory; returns false if there is none. */
 static bool set_micro_batches(const dl_variant *variant, dl_point *point)
 {
@@ -39,7 +40,8 @@ static bool set_micro_batches(const dl_variant *variant, dl_point *point)
     return false;
 }
 
-/* One worker without exchange, with one GPU or core, in the program's micro-batches. */
+/* A point of one worker on one GPU or core, without exchange, with the micro-batches of the
+ * costs. */
 static dl_point one_worker(const dl_variant *variant, const dl_point *point, int64_t batch)
 {
     dl_point one = {.cores = point->cores == DL_CORES_GPU ? DL_CORES_GPU : 1,
@@ -59,8 +61,8 @@ static bool divides_layers(const dl_costs *costs)
 
 typedef enum choice { OF_ANOTHER, OF_COMPUTING, OF_EXCHANGE } choice;
 
-/* Whether rows that differ in the key are compared with one baseline, as it is a choice for the same
- * model on the same machine: of computing, or of exchange only. */
+/* Classifies a swept key. Rows that differ only in choices of computing or exchange share a
+ * baseline: these are choices for the same model on the same machine. */
 static choice choice_of(const dl_swept_key *key)
 {
     static const char *const keys[] = {"layout", "recompute", "arithmetic", "sharded"};
@@ -72,7 +74,7 @@ static choice choice_of(const dl_swept_key *key)
     return exchanges ? OF_EXCHANGE : OF_ANOTHER;
 }
 
-/* Whether two variants differ in their modes, and otherwise in choices from `first` to `last` only. */
+/* Whether two variants differ only in their modes and in keys of the classes `first` to `last`. */
 static bool differ_in(const dl_study *study, size_t v, size_t w, choice first, choice last)
 {
     for (size_t k = 0; k < study->key_count; k++) {
@@ -86,7 +88,7 @@ static bool differ_in(const dl_study *study, size_t v, size_t w, choice first, c
 }
 
 /* The variant's point without exchange between workers: a single worker if workers have several
- * GPUs; else, where workers divide the parameters, the point itself. */
+ * GPUs; otherwise (workers that divide the parameters) the point itself. */
 static dl_point alone(const dl_variant *variant, const dl_point *point, int64_t batch)
 {
     if (!dl_point_is_split(point)) return *point;
@@ -102,8 +104,8 @@ static dl_point alone(const dl_variant *variant, const dl_point *point, int64_t 
     return one;
 }
 
-/* Whether the point can be the baseline of points with `batch` samples in one worker: several of
- * its GPUs share one model. */
+/* Whether the point, in which several GPUs share one model, can be the baseline of points with
+ * `batch` samples in one worker. */
 static bool is_shared(const dl_variant *variant, const dl_point *point, int64_t batch)
 {
     if (dl_point_is_split(point)) return true;
@@ -114,7 +116,7 @@ static bool is_shared(const dl_variant *variant, const dl_point *point, int64_t 
 
 /* --- candidates ------------------------------------------------------------------------------ */
 
-/* Samples of a micro-batch on one rank. */
+/* Samples of a micro-batch per rank. */
 static double micro_batch(const dl_point *point)
 {
     const double parts =
@@ -123,7 +125,7 @@ static double micro_batch(const dl_point *point)
     return (double)point->batch / point->workers / shards / parts;
 }
 
-/* Puts the baseline of one worker on the scenario's fastest GPUs. */
+/* Places the baseline of one worker on the scenario's fastest GPUs. */
 static void place(const dl_variant *variant, dl_baseline *baseline)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -138,7 +140,7 @@ static void place(const dl_variant *variant, dl_baseline *baseline)
     baseline->point.gpus = baseline->gpus;
 }
 
-/* Time to compute the point's step, by which candidates of one layout are compared. */
+/* Compute time of the point's step, in ns; candidates of one layout are compared by it. */
 static double compute_ns(const dl_variant *variant, const dl_baseline *baseline)
 {
     const dl_costs *costs = &variant->costs;
@@ -156,7 +158,8 @@ static bool same_layout(const dl_point *a, const dl_point *b)
            a->tensor == b->tensor && a->context == b->context && a->chunks == b->chunks;
 }
 
-/* Makes the candidate *best, and frees the other, if it fits and computes in less than *best_ns. */
+/* Replaces *best by the candidate if that fits and computes in less than *best_ns; frees the
+ * loser. */
 static void prefer(const dl_study *study, dl_baseline *best, double *best_ns, dl_baseline candidate)
 {
     const dl_variant *variant = &study->variants[candidate.variant];
@@ -179,14 +182,15 @@ dl_baseline dl_sweep_baseline(const dl_study *study, size_t number, const dl_poi
 {
     const dl_variant *own = &study->variants[number];
     if (own->scenario.generators != NULL)
-        return (dl_baseline){.variant = number, .point = *point}; /* on policy */
+        return (dl_baseline){.variant = number, .point = *point}; /* the same point, generating and
+                                                                   * training in turn */
     const int64_t batch =
         own->scenario.batch_per_worker ? point->batch / point->workers : point->batch;
     dl_baseline best = {.variant = number, .point = one_worker(own, point, batch)};
     place(own, &best);
     if (point->cores != DL_CORES_GPU) return best;
     double best_ns = INFINITY;
-    for (size_t i = 0; i < study->variant_count; i++) { /* the own one first */
+    for (size_t i = 0; i < study->variant_count; i++) { /* the point's own variant first */
         const size_t w = i == 0 ? number : i <= number ? i - 1 : i;
         const dl_variant *variant = &study->variants[w];
         if (!differ_in(study, number, w, OF_COMPUTING, OF_COMPUTING) ||
@@ -267,7 +271,7 @@ void dl_sweep_baseline_text(char text[DL_BASELINE_TEXT_BYTES], const dl_study *s
     add_settings(text, study, variant, baseline);
 }
 
-/* Least excess of the efficiency that is worth a reason: a tenth of the usual error of costs. */
+/* Smallest excess of the efficiency that is explained: a tenth of the usual error of costs. */
 #define ABOVE_FRAC 0.002
 
 /* Explains why a sample takes less compute time: the update is divided among workers or done by a

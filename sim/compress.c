@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdbool.h>
 
-#define PARAMETER_BYTES 4.0 /* fp32 */
+#define PARAMETER_BYTES 4.0 /* single precision */
 #define INDEX_BYTES 4.0
 #define BITS_PER_BYTE 8.0
 
@@ -26,7 +26,7 @@ double dl_compress_bytes(const dl_compression *compression, double bytes)
     return bytes;
 }
 
-/* Error feedback: reads the previous remainder and writes the new one. */
+/* Traffic of error feedback: reads the previous remainder and writes the new one. */
 static double feedback_bytes(const dl_compression *compression, double bytes)
 {
     const bool feeds_back =

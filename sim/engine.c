@@ -7,8 +7,9 @@
 #include "common/units.h"
 
 #define LINE_BYTES 64
-#define CACHED_BYTES (128 * 1024) /* of an array that stays in the cache */
-#define AT_ONCE (1 << 30)         /* in an id: the other bits are the event's number in the ring */
+#define CACHED_BYTES (128 * 1024) /* an array up to this size stays in the cache */
+/* Marks ids of events in the ring; the other bits are the index in the ring. */
+#define AT_ONCE (1 << 30)
 
 void dl_engine_init(dl_engine *engine, int capacity)
 {
@@ -114,7 +115,7 @@ bool dl_engine_goes_on(dl_engine *engine)
     return true;
 }
 
-/* Asks the watch if it is due. */
+/* Calls the watch if it is due; returns whether it ends the run. */
 static bool is_ended(dl_engine *engine)
 {
     if (engine->handled - engine->watched < DL_ENGINE_WATCH_EVENTS) return false;

@@ -9,36 +9,37 @@
 #define LINE_BYTES 64
 #define CAPACITY_MOST (1 << 28)
 #define NEAR_MOST 64
-#define NEAR_ROOM (2 * NEAR_MOST)   /* at its end the near keys move to its start */
-#define FEW (NEAR_MOST / 2)         /* keys of a bucket that becomes near */
+/* When the near keys reach the end of the array, they move to its start. */
+#define NEAR_ROOM (2 * NEAR_MOST)
+#define FEW (NEAR_MOST / 2)         /* largest number of keys of a bucket that becomes near */
 #define STALE_LEAST (2 * NEAR_MOST) /* fewer cancelled events are not worth clearing */
 #define DIGIT_BITS 6
 #define DIGITS (1 << DIGIT_BITS)
-#define LEVELS 11 /* of 63 bits */
+#define LEVELS 11 /* for 63 bits */
 #define CHUNK_KEYS 15
 
 _Static_assert(FEW >= CHUNK_KEYS, "of more than a few, some are left without the first chunk");
 
 typedef struct chunk {
     _Alignas(LINE_BYTES) dl_event_key keys[CHUNK_KEYS];
-    int next; /* next chunk of the bucket, or of the free ones; -1 = none */
+    int next; /* next chunk of the bucket or of the free list; -1 = none */
 } chunk;
 
-/* Keys in order of arrival, in a list of chunks that are full except for the last. */
+/* Keys in order of arrival, in a list of chunks, all of which are full except the last. */
 typedef struct bucket {
-    int first, last, count; /* no chunk where the count is 0 */
+    int first, last, count; /* no chunks if count is 0 */
 } bucket;
 
 struct dl_event_far {
     bucket buckets[LEVELS][DIGITS];
-    uint64_t digits[LEVELS]; /* bits of nonempty buckets */
-    unsigned levels;         /* bits of levels with one */
-    chunk *chunks;           /* [room], the first `used` of them used so far */
-    void *block;             /* allocation that holds them */
+    uint64_t digits[LEVELS]; /* per level, bit mask of nonempty buckets */
+    unsigned levels;         /* bit mask of levels with nonempty buckets */
+    chunk *chunks;           /* [room] chunks, of which the first `used` have been used */
+    void *block;             /* allocation that holds `chunks` */
     int room, used, free;
 };
 
-/* Makes room for chunks. Pages that no key has reached take no memory. */
+/* Allocates room for chunks. Pages take no memory until a key is written to them. */
 static void make_chunks(struct dl_event_far *far, int room)
 {
     const size_t bytes = ((size_t)room + 1) * sizeof(chunk);
@@ -87,7 +88,7 @@ void dl_event_queue_free(dl_event_queue *queue)
     *queue = (dl_event_queue){0};
 }
 
-/* Takes a place in the pool for another event. */
+/* Takes an entry of the pool for a new event; returns its id. */
 static int take_id(dl_event_queue *queue)
 {
     const int id = queue->free;
@@ -102,7 +103,7 @@ static int take_id(dl_event_queue *queue)
     return queue->used++;
 }
 
-/* Frees the place of an event whose key is gone. */
+/* Frees the pool entry of an event whose key has been removed. */
 static void free_id(dl_event_queue *queue, int id)
 {
     queue->pool[id].handler = NULL;
@@ -186,7 +187,8 @@ static void put_near(dl_event_queue *queue, dl_event_key key)
 {
     dl_event_key *near = queue->near;
     const int middle = (queue->near_first + queue->near_end) / 2;
-    /* The smaller side moves to make room: keys before it, if there is space, or after it. */
+    /* The smaller side moves to make room: keys before the new one if there is space, otherwise
+     * keys after it. */
     if (queue->near_first > 0 && middle < queue->near_end && key.time_ns < near[middle].time_ns) {
         int place = --queue->near_first;
         for (; near[place + 1].time_ns <= key.time_ns; place++)
@@ -231,8 +233,7 @@ static void push(dl_event_queue *queue, dl_event_key key)
     if (queue->near_end - queue->near_first > NEAR_MOST) spread_near(queue);
 }
 
-/* Moves a bucket's keys, in order, to buckets of level `to` <= level, and frees the cancelled
- * ones. */
+/* Moves a bucket's keys, in order, to buckets of level `to` <= level, and frees cancelled ones. */
 static void spread(dl_event_queue *queue, int level, int digit, int to)
 {
     struct dl_event_far *far = queue->far;
@@ -266,7 +267,7 @@ static int level_within(const struct dl_event_far *far, const bucket *of)
 }
 
 /* Makes the earliest bucket near, or spreads a large one over a lower level. The keys of a bucket
- * of level 0 have one time: of many keys only the first chunk becomes near, and further keys of
+ * of level 0 have one time: if there are many, only the first chunk becomes near, and new keys of
  * that time are appended to the others. Nothing may be scheduled until `now` has reached the
  * fetched time, as the choice of the bucket depends on `now`. */
 static void fetch(dl_event_queue *queue)
@@ -311,7 +312,7 @@ int dl_event_queue_push(dl_event_queue *queue, int64_t time_ns, dl_event_fn hand
     return id;
 }
 
-/* Removes the first near key, and its event into *event; false if that was cancelled. */
+/* Removes the first near key and moves its event to *event; false if the event was cancelled. */
 static bool take_near(dl_event_queue *queue, dl_event *event)
 {
     const dl_event_key key = queue->near[queue->near_first++];
@@ -342,7 +343,7 @@ bool dl_event_queue_pop(dl_event_queue *queue, dl_event *event)
     return false;
 }
 
-/* Far events at the time now are in one bucket of level 0. */
+/* Far events whose time is now are in one bucket of level 0. */
 bool dl_event_queue_is_due(const dl_event_queue *queue)
 {
     if (queue->near_first < queue->near_end)

@@ -2,7 +2,8 @@
 
 #include <math.h>
 
-/* Expected time of `work_s` followed by `after_s`, until both are done without a failure. */
+/* Expected time, in s, of an attempt of work_s followed by after_s that is repeated until both are
+ * done without a failure. */
 static double expected_s(const dl_failures *f, double mean_s, double work_s, double after_s)
 {
     return mean_s * exp(f->restart_s / mean_s) * expm1((work_s + after_s) / mean_s);
@@ -15,12 +16,12 @@ double dl_failures_mean_s(const dl_failures *failures, int parts, int nodes)
     return per_s > 0 ? 1 / per_s : 0;
 }
 
-/* Goodput under random failures, with `every` steps between checkpoints. */
+/* Goodput under random failures with a checkpoint after each `every` steps. */
 static double expected_goodput(const dl_failures *f, double mean_s, int64_t steps, int64_t every,
                                double step_s)
 {
     if (every <= 0 || every > steps) every = steps;
-    const int64_t whole = (steps - 1) / every; /* pieces with a checkpoint after them */
+    const int64_t whole = (steps - 1) / every; /* pieces of work that end with a checkpoint */
     const double last_s = (double)(steps - whole * every) * step_s;
     const double all_s =
         (double)whole * expected_s(f, mean_s, (double)every * step_s, f->checkpoint_s) +
@@ -39,7 +40,7 @@ static double goodput_at(const dl_failures *f, int64_t steps, double step_s)
         const double end_s =
             now_s + (double)piece * step_s + (saved + piece < steps ? f->checkpoint_s : 0);
         while (next < f->at_count && f->at_s[next] < now_s)
-            next++; /* while it was down */
+            next++; /* failures while the job was down */
         if (next < f->at_count && f->at_s[next] < end_s) {
             now_s = f->at_s[next++] + f->restart_s;
         } else {
@@ -59,8 +60,8 @@ double dl_failures_goodput(const dl_failures *failures, double mean_s, int64_t s
     return goodput_at(failures, steps, step_s);
 }
 
-/* Expected time per step if a checkpoint follows every `every` steps. As the shorter piece of work
- * at the end of the job is ignored, it has a single minimum over `every`. */
+/* Expected time per step, in s, with a checkpoint after each `every` steps. Ignoring the shorter
+ * piece of work at the end of the job makes it a function of `every` with a single minimum. */
 static double cost_of(const dl_failures *f, double mean_s, int64_t every, double step_s)
 {
     return expected_s(f, mean_s, (double)every * step_s, f->checkpoint_s) / (double)every;

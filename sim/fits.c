@@ -112,8 +112,7 @@ char *dl_fits_content(const dl_gpu_content *content)
     return text != NULL ? text : dl_strdup("");
 }
 
-/* Replaces the costs that determine memory by estimated ones. `estimated` keeps ownership of the
- * arrays. */
+/* Replaces the costs that determine memory by estimated ones. `estimated` still owns the arrays. */
 static void take_estimate(dl_costs *costs, const dl_costs *estimated)
 {
     costs->layers = estimated->layers;
@@ -123,10 +122,10 @@ static void take_estimate(dl_costs *costs, const dl_costs *estimated)
     costs->gpu_memory = estimated->gpu_memory;
     costs->frozen_bytes = estimated->frozen_bytes;
     costs->half_weights = estimated->half_weights;
-    costs->model_count = 0; /* memory is that of all GPU models, as their arithmetic is */
+    costs->model_count = 0; /* memory is the same on all GPU models, like their arithmetic */
 }
 
-/* Memory of the point where parameters are sharded otherwise than in the scenario of the costs. */
+/* Memory of the point if parameters are sharded otherwise than in the scenario of the costs. */
 static dl_gpu_memory sharded_memory(const dl_scenario *scenario, const dl_costs *costs,
                                     const dl_point *point)
 {
@@ -188,9 +187,10 @@ static void try_sharding(char **fits, const dl_scenario *scenario, const dl_cost
     }
 }
 
-/* A layout that divides a worker's part of the model and the batch further. */
+/* A layout that divides a worker's part of the model and of the batch further. */
 typedef struct divided {
-    dl_scenario scenario; /* borrows all but `pipeline`, its own */
+    dl_scenario
+        scenario; /* borrows everything except `pipeline`, which points to the next member */
     dl_scenario_pipeline pipeline;
     dl_point point;
 } divided;
@@ -200,8 +200,9 @@ static int at_least_one(int count)
     return count > 1 ? count : 1;
 }
 
-/* Samples of one replica after its number of GPUs has grown by the factor `growth`: if the batch is
- * given per worker, those of one worker; if it is given in total, those of `growth` old workers. */
+/* Samples per replica after its number of GPUs has grown by the factor `growth`: those of one
+ * worker if the batch is given per worker; those of `growth` old workers if it is given in
+ * total. */
 static int64_t replica_batch(const dl_scenario *scenario, const dl_point *point, int growth)
 {
     const int workers = scenario->batch_per_worker ? point->workers : point->workers / growth;
@@ -209,7 +210,8 @@ static int64_t replica_batch(const dl_scenario *scenario, const dl_point *point,
 }
 
 /* Divides a replica into `stages` x `shards` GPUs. The number of micro-batches stays or, with
- * samples > 0, each has that many samples. False if the batch cannot be divided so. */
+ * samples > 0, each micro-batch gets that many samples. False if the batch cannot be divided
+ * accordingly. */
 static bool divide(divided *d, const dl_scenario *scenario, const dl_point *point, int stages,
                    int shards, int64_t samples)
 {
@@ -237,7 +239,8 @@ static bool divide(divided *d, const dl_scenario *scenario, const dl_point *poin
     return true;
 }
 
-/* "--layout tp=2,pp=4 --micro-batch 1 (61 GB)"; the schedule, if it is not the scenario's. */
+/* Appends "--layout tp=2,pp=4 --micro-batch 1 (61 GB)", with the schedule if it differs from the
+ * scenario's. */
 static void say_divided(char **fits, const dl_scenario *scenario, const divided *d,
                         bool says_samples, double needs_bytes)
 {
@@ -272,7 +275,7 @@ static void say_divided(char **fits, const dl_scenario *scenario, const divided 
     free(layout);
 }
 
-/* Tries more GPUs per worker, as shards of the parameters or, if `staged`, as stages and shards,
+/* Tries more GPUs per worker, as shards of the parameters or, if `staged`, as stages and shards
  * with schedule 1F1B and micro-batches of one sample. */
 static void try_layout(char **fits, const dl_scenario *scenario, const dl_costs *costs,
                        const dl_point *point, bool staged)
@@ -298,7 +301,7 @@ static void try_layout(char **fits, const dl_scenario *scenario, const dl_costs 
     }
 }
 
-/* Tries 1F1B, which keeps the activations of no more micro-batches than there are stages. */
+/* Tries 1F1B, which keeps the activations of at most as many micro-batches as there are stages. */
 static void try_schedule(char **fits, const dl_scenario *scenario, const dl_costs *costs,
                          const dl_point *point)
 {
@@ -315,8 +318,8 @@ static void try_schedule(char **fits, const dl_scenario *scenario, const dl_cost
     free(text);
 }
 
-/* The settings with which the point fits, except for those of the network; NULL if there are none.
- * `staged`: tries only pipeline stages, the slowest remedy. */
+/* Lists settings, other than those of the network, with which the point fits; NULL if there are
+ * none. `staged`: tries only pipeline stages, the slowest remedy. */
 static char *try_settings(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                           bool staged)
 {
@@ -336,9 +339,9 @@ static char *try_settings(const dl_scenario *scenario, const dl_costs *costs, co
     return fits;
 }
 
-/* A change of the network that saves memory, and its option; first those that cost least time. */
+/* A change of the network that saves memory, and its option; the cheapest in time first. */
 typedef struct smaller_network {
-    dl_recompute recompute; /* DL_RECOMPUTE_AUTO: as it is */
+    dl_recompute recompute; /* DL_RECOMPUTE_AUTO: unchanged */
     const char *key, *option;
 } smaller_network;
 
@@ -348,14 +351,14 @@ static const smaller_network smaller_networks[] = {
     {DL_RECOMPUTE_AUTO, "frozen_bits=4", "NAME:frozen_bits=4"},
     {DL_RECOMPUTE_FULL, "frozen_bits=4", "NAME:frozen_bits=4 --recompute full"}};
 
-/* A scenario whose network has been replaced. */
+/* A scenario with a replaced network. */
 typedef struct changed {
-    dl_scenario scenario; /* owns its `model` only */
+    dl_scenario scenario; /* owns only its `model` */
     dl_costs costs;       /* owns nothing */
     dl_costs estimated;
 } changed;
 
-/* Whether the network can be changed so, and then needs less memory; release with free_changed. */
+/* Makes the change; false if it is impossible or saves no memory. Release with free_changed. */
 static bool change(changed *c, const dl_scenario *scenario, const dl_costs *costs,
                    const smaller_network *to)
 {
@@ -396,7 +399,7 @@ static bool can_recompute(const dl_scenario *scenario, const dl_costs *costs)
 
 enum { AS_THEY_ARE, OTHERS, STAGED };
 
-/* Tries smaller networks with the `settings`. */
+/* Tries smaller networks, with the `settings` (AS_THEY_ARE, ...). */
 static void try_networks(char **fits, const dl_scenario *scenario, const dl_costs *costs,
                          const dl_point *point, int settings)
 {

@@ -34,7 +34,8 @@
 #include "sim/workloads/architecture.h"
 
 #define PROBE_STEPS 10
-#define LIMIT_POINTS_MAX 1e8 /* 10,000 in each of 10,000 variants, the most that are read */
+/* 10,000 in each of 10,000 variants, the largest number that is read. */
+#define LIMIT_POINTS_MAX 1e8
 
 static const char default_advice[] = "advice.csv", default_solved[] = "solved.csv";
 const char dl_default_output[] = "results.csv";
@@ -46,7 +47,7 @@ static void free_inputs(dl_inputs *in)
     dl_study_free(&in->study);
 }
 
-/* Reads the text again with the training's length by --samples, --tokens or --epochs as its
+/* Reads the text again, with the training length of --samples, --tokens or --epochs as its
  * target. */
 static dl_status read_with_length(dl_study *study, char **text, const char *name,
                                   const dl_settings *set, dl_error *err)
@@ -63,7 +64,7 @@ static dl_status read_with_length(dl_study *study, char **text, const char *name
     return dl_study_read_text(study, name, *text, strlen(*text), err);
 }
 
-/* Reads the scenario `path` (NULL: none) with the keys of the command line. */
+/* Reads the scenario `path` (NULL: none) together with the keys of the command line. */
 static dl_status read_study(dl_study *study, const char *path, const dl_settings *set,
                             dl_error *err)
 {
@@ -84,7 +85,8 @@ static dl_status read_study(dl_study *study, const char *path, const dl_settings
     return status;
 }
 
-/* Refuses keys of stages where no layout has any; a search makes layouts that have. */
+/* Refuses keys for pipeline stages if no layout has stages. A search is exempt: it makes such
+ * layouts. */
 static dl_status check_stages(const dl_study *study, const dl_settings *set, dl_error *err)
 {
     static const char *const keys[] = {"chunks", "schedule", "split", "cut_bytes_per_sample"};
@@ -189,7 +191,7 @@ bool dl_settings_json_to_stdout(const dl_settings *set)
     return set->json != NULL && strcmp(set->json, "-") == 0;
 }
 
-/* Checks the output files before the simulation, and before anything is written. */
+/* Checks the names of output files before anything is simulated or written. */
 static dl_status check_outputs(const dl_inputs *in, const dl_settings *set, dl_error *err)
 {
     const dl_file_role outputs[] = {
@@ -238,7 +240,7 @@ static const dl_variant *chosen(const dl_inputs *in, const dl_settings *set, siz
     return dl_study_variant(&in->study, chosen_row(in, set), point);
 }
 
-/* Lists missing costs, one a line, as the list may be longer than an error text. */
+/* Lists missing costs on stderr, one per line, as the list may be longer than an error text. */
 static dl_status check(const dl_inputs *in, dl_error *err)
 {
     const char *path = NULL;
@@ -286,15 +288,15 @@ static void print_checked(const dl_inputs *in)
     free(text);
 }
 
-/* Whether the command asks for a timeline or schedule and its row was simulated; a row that does
- * not fit into memory was not. */
+/* Whether the command asks for a timeline or schedule and its row was simulated. A row that does
+ * not fit into memory is not simulated. */
 static bool shows_run(const dl_inputs *in, const dl_settings *set, const dl_sweep *sweep)
 {
     return (set->timeline != NULL || set->schedule != NULL) &&
            sweep->rows[chosen_row(in, set)].error == NULL;
 }
 
-/* DL_ERR_UNFIT if such a file was asked for, and its row has no run. */
+/* DL_ERR_UNFIT if a timeline or schedule was requested for a row that was not simulated. */
 static dl_status check_run(const dl_inputs *in, const dl_settings *set, const dl_sweep *sweep,
                            dl_error *err)
 {
@@ -323,8 +325,8 @@ static dl_status write_schedule(const dl_inputs *in, const dl_settings *set, dl_
                              &variant->scenario.points[point], err);
 }
 
-/* --batch counts all workers: users who mean one worker's batch would get the answer to another
- * question. */
+/* Notes that --batch is the total of all workers: users who mean the batch per worker would get the
+ * answer to another question. */
 static void print_shared_batch(const dl_study *study)
 {
     const dl_scenario *scenario = &study->variants[0].scenario;
@@ -446,7 +448,8 @@ static dl_status save_machine(const dl_inputs *in, const dl_settings *set, dl_er
     return dl_machine_save(most, set->save_machine, err);
 }
 
-/* Path beside the first output file, owned by the caller; NULL: no output is a file. */
+/* Sets *journal to a path beside the first output file, owned by the caller; NULL: no output is a
+ * file. */
 static dl_status find_journal(char **journal, const dl_settings *set, dl_error *err)
 {
     const char *beside = set->output != NULL ? set->output
@@ -457,7 +460,7 @@ static dl_status find_journal(char **journal, const dl_settings *set, dl_error *
     return dl_journal_beside(journal, is_file ? beside : NULL, (dl_journal_mode)set->journal, err);
 }
 
-/* All ranks simulate; only rank 0 writes. After a failure the journal is kept if repeating the
+/* Simulates on all ranks and writes on rank 0. After a failure the journal is kept if repeating the
  * command may succeed. */
 static dl_status simulate(const dl_inputs *in, const dl_settings *set, dl_error *err)
 {
@@ -697,7 +700,7 @@ static dl_status print_rules(const dl_scenario_command *command, dl_error *err)
     return status;
 }
 
-/* Runs options that only list, or use other results: *done says whether there was one. */
+/* Runs options that only list something or use existing results; *done: whether there was one. */
 static dl_status run_listing(const dl_settings *set, const dl_text_list *positional, bool *done,
                              dl_error *err)
 {
@@ -723,7 +726,7 @@ static dl_status run_listing(const dl_settings *set, const dl_text_list *positio
     return dl_error_set(err, DL_ERR_USAGE, "--index takes no SCENARIO, but '%s' is given", first);
 }
 
-/* Rank 0's work before the simulation. */
+/* Work of rank 0 before the simulation. */
 static dl_status prepare(const dl_inputs *in, const dl_settings *set, dl_error *err)
 {
     dl_status status = check_outputs(in, set, err);
@@ -759,8 +762,8 @@ static void say_rules(const dl_settings *set)
     free(line);
 }
 
-/* Checks the scenario `path` (NULL: made only from the command line), and simulates it or searches
- * its best settings. */
+/* Checks the scenario `path` (NULL: command line only), then simulates it or searches for its best
+ * settings. */
 static dl_status run_scenario(const char *path, dl_settings *set, dl_error *err)
 {
     dl_inputs in = {0};

@@ -35,7 +35,7 @@ static dl_status write_advice(const dl_settings *set, const dl_advice *advice, d
                         advice->point_count);
 }
 
-/* Tokens of a sample, if all workloads have equally long ones; else 0. */
+/* Tokens per sample if all workloads have the same number; otherwise 0. */
 static int64_t sequence_of(const dl_study *study)
 {
     int64_t each = 0;
@@ -156,7 +156,7 @@ dl_status dl_inputs_advise(const dl_inputs *in, const dl_settings *set, dl_error
     return status;
 }
 
-/* Refuses options that apply only with --advise, or not with it. */
+/* Refuses options that require --advise, or that it excludes. */
 static dl_status check_advise(const dl_settings *set, dl_error *err)
 {
     const struct {
@@ -178,8 +178,9 @@ static dl_status check_advise(const dl_settings *set, dl_error *err)
                  {"html", set->html != NULL},
                  {"json", set->json != NULL}};
     const bool layout = set->advise == ADVISE_LAYOUT;
-    const bool cheapest = set->goal == DL_GOAL_COST; /* of all GPUs: the fastest */
-    enum { NEVER_OF_LAYOUTS = 6 };                   /* leading items */
+    const bool cheapest = set->goal == DL_GOAL_COST; /* all layouts use all GPUs, so the cheapest is
+                                                      * the fastest */
+    enum { NEVER_OF_LAYOUTS = 6 };                   /* the first items do not apply to layouts */
     for (size_t i = 0; i < sizeof only / sizeof *only && !set->advise; i++) {
         if (!only[i].given) continue;
         return dl_error_set(err, DL_ERR_USAGE, "--%s needs --advise", only[i].name);
@@ -199,7 +200,7 @@ static dl_status check_advise(const dl_settings *set, dl_error *err)
     return DL_OK;
 }
 
-/* Refuses options that do not apply with --solve, and --target without it. */
+/* Refuses options that --solve excludes, and --target without it. */
 static dl_status check_solve(const dl_settings *set, dl_error *err)
 {
     const struct {

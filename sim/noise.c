@@ -9,16 +9,16 @@
 const char *const dl_noise_names[DL_NOISE_KINDS + 1] = {"none",  "trace",       "lognormal",
                                                         "gamma", "exponential", "work"};
 
-/* Point number of the streams of work (common/random.h); the others have 0. */
+/* Point number of the random streams of work (common/random.h); the other streams have 0. */
 #define WORK_STREAM 1
 
-/* Smallest share of steps: quantiles of 0 and 1 may be infinite. */
+/* Smallest probability used: quantiles at 0 and 1 may be infinite. */
 #define LEAST_SHARE 1e-9
 
-/* Largest fraction used of the variance that a maximum allows, for a beta distribution. */
+/* Largest fraction of the variance possible with a maximum that the beta distribution uses. */
 #define MOST_VARIANCE_FRAC 0.5
 
-/* A beta distribution with a larger sum of shapes is narrow enough to be lognormal. */
+/* A beta distribution with a larger sum of shapes is narrow enough to be treated as lognormal. */
 #define MOST_SHAPES 1e4
 
 /* Multiples of the golden ratio, modulo 1, cover the runs evenly whatever the number of replicates
@@ -72,7 +72,7 @@ double dl_work_quantile(const dl_work_spread *work, double u)
     if (!(work->sd > 0) || (most > 0 && most <= 1)) return 1;
     if (work->steps != NULL) return measured_quantile(work, u);
     if (!(most > 0)) return lognormal_quantile(work->sd, u);
-    /* A variance of most - 1 would need only 0 and the maximum. */
+    /* The largest possible variance, most - 1, has all its probability at 0 and at the maximum. */
     const double variance = fmin(work->sd * work->sd, MOST_VARIANCE_FRAC * (most - 1));
     const double m = 1 / most, v = (most - 1) / variance - 1;
     if (v > MOST_SHAPES) return fmin(most, lognormal_quantile(work->sd, u));
@@ -80,7 +80,7 @@ double dl_work_quantile(const dl_work_spread *work, double u)
 }
 
 /* Integrates the quantile function over the density of the i-th smallest of n uniform numbers, a
- * beta density. The substitution u = Phi(z) gives both tails enough sampling points. */
+ * beta density. The substitution u = Phi(z) samples both tails well enough. */
 void dl_work_expected(const dl_work_spread *work, double *scores, size_t count)
 {
     enum { POINTS = 96 };
@@ -109,11 +109,11 @@ void dl_work_expected(const dl_work_spread *work, double *scores, size_t count)
         scores[i] *= (double)count / sum;
 }
 
-/* A worker's start among the expected values: neighbours far apart, all different. */
+/* Index of a worker's first expected value: neighbours are far apart, and all differ. */
 static size_t first_deal(size_t worker, size_t workers)
 {
     size_t stride = (size_t)(0.6180339887498949 * (double)workers);
-    while (stride > 1) { /* the next lower number without a common factor */
+    while (stride > 1) { /* decrease to the next number coprime to `workers` */
         size_t a = workers, b = stride;
         while (b != 0) {
             const size_t rest = a % b;
@@ -161,7 +161,7 @@ void dl_noise_init(dl_noise *noise, const dl_noise_source *source, uint32_t work
     if (config->expected != NULL) noise->deal = (uint32_t)first_deal(worker, config->workers);
 }
 
-/* The worker's random stream, at its current position. All points of a sweep use stream 0 (common
+/* The worker's random stream at its current position. All points of a sweep use stream 0 (common
  * random numbers): differences between points then come from the systems and not from chance. */
 static dl_random stream_of(const dl_noise_source *source, const dl_noise *noise)
 {
@@ -174,7 +174,7 @@ static dl_random stream_of(const dl_noise_source *source, const dl_noise *noise)
 static double next_of_trace(const dl_noise_source *source, dl_noise *noise)
 {
     const dl_noise_set *set = source->config.set;
-    const size_t copy = noise->worker % set->copies; /* whose factors it draws */
+    const size_t copy = noise->worker % set->copies; /* copy whose factors the worker draws */
     if (noise->block_left == 0) {
         dl_random stream = stream_of(source, noise);
         const size_t run = (size_t)(dl_random_uniform(&stream) * (double)set->run_count);

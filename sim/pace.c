@@ -7,8 +7,8 @@
 
 #define SAID_FROM_S 20.0
 /* The run ends if the estimate exceeds the limit by this factor, which depends on the processor
- * seconds per thread that the estimate is based on: the first steps may be untypical, and a run
- * that is nearly done should not be stopped. */
+ * seconds per thread behind the estimate: the first steps may be untypical, and a run that is
+ * nearly done should not be stopped. */
 static const struct {
     double from_s, times;
 } firmness[] = {{60, 2}, {10, 1}, {0, 3}};
@@ -30,7 +30,7 @@ void dl_pace_free(dl_pace *pace)
     pthread_mutex_destroy(&pace->mutex);
 }
 
-/* Messages of a step of each worker to a server on the GPUs' hosts; 1 for other servers. */
+/* Messages per step of each worker to a server on the GPUs' hosts; 1 for other servers. */
 static double messages(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
 {
     const dl_gpu_options *gpu = scenario->gpu;
@@ -66,7 +66,7 @@ static void text_of(const dl_pace *pace, char *text, size_t bytes)
              pace->ways == 1 ? "" : "s", dl_duration_text(first, sizeof first, pace->spent_s));
 }
 
-/* The caller holds the mutex. */
+/* Renews the estimate, and reports it or ends the runs if needed. The caller holds the mutex. */
 static void judge(dl_pace *pace)
 {
     const double done = pace->done > 0 ? pace->done : pace->least;
@@ -85,7 +85,7 @@ static void judge(dl_pace *pace)
     pace->has_said = true;
 }
 
-/* `least`: an upper bound of the fraction done. */
+/* Adds the run's progress up to `frac`. `least`: upper bound of the fraction that one step is. */
 static void note(dl_pace_run *run, double frac, double least)
 {
     dl_pace *pace = run->pace;
@@ -102,7 +102,7 @@ static void note(dl_pace_run *run, double frac, double least)
     run->noted_ns = now_ns;
 }
 
-/* Set-up time counts only at the end of the run: it gives no rate of steps. */
+/* Set-up time is only counted at the end of the run: it says nothing about the rate of steps. */
 static bool goes_on(void *user, double done_frac, double step_frac)
 {
     dl_pace_run *run = user;

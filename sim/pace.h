@@ -1,13 +1,13 @@
-/* Estimate of the time that a command's runs will take, from their own first seconds.
+/* Estimate of a command's run time, extrapolated from the first seconds of its runs.
  *
  * The cost of a run's events cannot be known before it starts: the same exchange is a formula on
- * one machine and a million flows on another. So the runs' own first DL_PACE_PROBE_S of processor
- * time are the measurement: the fraction of all steps done by then, runs weighted by dl_run_weight,
- * gives the total time. The heaviest runs come first, so that the estimate does not rest on small
- * ones. It is reported once if it is 20 s or more. The command ends if the estimate exceeds the
- * limit by a factor that depends on the time so far (firmness in pace.c).
+ * one machine and a million flows on another. So the first DL_PACE_PROBE_S of processor time serve
+ * as the measurement: the fraction of all steps done by then, runs weighted by dl_run_weight, gives
+ * the total time. The heaviest runs come first, so that the estimate does not rest on small ones.
+ * It is reported once if it is 20 s or more. The command ends if the estimate exceeds the limit by
+ * a factor that depends on the time so far (firmness in pace.c).
  *
- * Results do not depend on it: a command gives the same results as without a limit, or fails. */
+ * It does not affect results: a command gives the same results as without a limit, or fails. */
 #ifndef DL_SIM_PACE_H
 #define DL_SIM_PACE_H
 
@@ -20,24 +20,28 @@
 #define DL_PACE_PROBE_S 2.0
 
 typedef struct dl_pace {
-    double limit_s;                /* INFINITY: none */
-    int ways;                      /* threads of all ranks */
-    int64_t (*clock_ns)(void);     /* processor time of the calling thread; a test's own */
-    void (*say)(const char *text); /* one line, once; NULL: nothing is said */
+    double limit_s;            /* INFINITY: none */
+    int ways;                  /* number of threads on all ranks */
+    int64_t (*clock_ns)(void); /* processor time of the calling thread; tests replace it */
+    void (*say)(
+        const char *text); /* reports the estimate, one line, at most once; NULL: no report */
     /* Guarded by the mutex: */
     pthread_mutex_t mutex;
-    double left, done; /* weights of the work to do, and of this process's finished work */
-    double least;      /* of a step of the heaviest run: an upper bound until the first ends */
-    double spent_s;    /* processor time that this process spent on that */
-    double estimate_s; /* total time, past and future, on all threads; NaN: not known yet */
+    double left,
+        done;       /* weights of the remaining work, and of the work this process has finished */
+    double least;   /* weight of one step of the heaviest run; an upper bound until the first
+                        * step ends */
+    double spent_s; /* processor time that this process spent on finished work */
+    double
+        estimate_s; /* total time on all threads, past and future, in seconds; NaN: not known yet */
     bool has_said;
-    atomic_bool is_over; /* read without it */
+    atomic_bool is_over; /* read without the mutex */
 } dl_pace;
 
 /* A run in progress, on the stack of its thread. */
 typedef struct dl_pace_run {
     dl_pace *pace;
-    dl_run_watch watch; /* for its dl_run_config */
+    dl_run_watch watch; /* to be set in its dl_run_config */
     double weight, noted;
     int64_t noted_ns, set_up_ns;
 } dl_pace_run;
@@ -49,12 +53,13 @@ void dl_pace_free(dl_pace *pace);
  * messages per step if there is a server. */
 double dl_run_weight(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point);
 
-/* Adds to the work to do; negative for a run that another rank does or that the journal holds. */
+/* Adds to the remaining work; a negative weight for a run that another rank does or the journal
+ * holds. */
 void dl_pace_expect(dl_pace *pace, double weight);
 
-/* To be called before and after a run of `weight` (config.watch = &run->watch); no effect with
- * `pace` NULL. dl_pace_end returns `status`, or DL_ERR_RANGE with a remedy if the limit has ended
- * the run. */
+/* Call these before and after a run of `weight` (config.watch = &run->watch); no effect if `pace`
+ * is NULL. dl_pace_end returns `status`, or DL_ERR_RANGE with a remedy if the limit ended the
+ * run. */
 void dl_pace_start(dl_pace_run *run, dl_pace *pace, double weight);
 dl_status dl_pace_end(dl_pace_run *run, dl_status status, const char *path, dl_error *err);
 

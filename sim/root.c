@@ -9,7 +9,7 @@ static bool same_sign(double a, double b)
     return (a < 0 && b < 0) || (a > 0 && b > 0);
 }
 
-/* `best` is the best so far, `other` has the opposite sign, `last` is the previous best. */
+/* `best` is the best x so far, f(`other`) has the opposite sign, `last` is the previous best. */
 double dl_find_root(double (*f)(double x, void *user), void *user, double low, double high,
                     double width, int rounds)
 {
@@ -33,17 +33,17 @@ double dl_find_root(double (*f)(double x, void *user), void *user, double low, d
             other = last;
             f_other = f_last;
         }
-        const double least = 0.5 * DBL_EPSILON * fabs(best); /* step */
+        const double least = 0.5 * DBL_EPSILON * fabs(best); /* smallest step */
         const double half = 0.5 * (other - best);
         if (f_best == 0 || fabs(half) <= least) return best;
         bool is_interpolated = false;
         if (fabs(step_before) >= least && fabs(f_last) > fabs(f_best)) {
             const double s = f_best / f_last;
             double p, q;         /* the step to the interpolated root is p / q */
-            if (last == other) { /* a line through two points */
+            if (last == other) { /* linear interpolation through two points */
                 p = 2 * half * s;
                 q = 1 - s;
-            } else { /* a parabola through three, x of f */
+            } else { /* inverse quadratic interpolation through three points */
                 const double t = f_last / f_other, r = f_best / f_other;
                 p = s * (2 * half * t * (t - r) - (best - last) * (r - 1));
                 q = (t - 1) * (r - 1) * (s - 1);

@@ -10,31 +10,31 @@
 #include "sim/shares.h"
 #include "sim/sync/members.h"
 
-/* Name of the stream that draws the costs, above all workers' numbers. */
+/* Random stream of the costs, above all workers' numbers. */
 #define COST_STREAM (1u << 20)
 
 /* --- what a point needs --------------------------------------------------------------------- */
 
-/* Whether the optimizer's state is averaged too. */
+/* Whether the optimizer state is averaged too. */
 static bool averages_state(const dl_scenario *scenario, const dl_point *point)
 {
     return dl_mode_takes(point->mode, DL_SYNC_AVERAGE_STATE) && scenario->average_state;
 }
 
-/* Whether the workers of a site average their gradients at each step. */
+/* Whether the workers of a site average their gradients in each step. */
 static bool reduces_inside(const dl_scenario *scenario, const dl_point *point)
 {
     return dl_mode_takes(point->mode, DL_SYNC_INSIDE) && scenario->inside != 0;
 }
 
-/* The scenario's absences, if the mode has any. */
+/* The scenario's absences if the mode supports them. */
 static dl_absences absences_of(const dl_scenario *scenario, const dl_point *point)
 {
     const bool has = dl_mode_takes(point->mode, DL_SYNC_AWAY);
     return has ? scenario->absences : (dl_absences){0};
 }
 
-/* A mode with block momentum always has one. */
+/* Whether averages are followed by an outer update; always true for block momentum. */
 bool dl_run_has_outer(const dl_scenario *scenario, const dl_point *point)
 {
     return dl_mode_takes(point->mode, DL_SYNC_OUTER)
@@ -42,7 +42,7 @@ bool dl_run_has_outer(const dl_scenario *scenario, const dl_point *point)
                : dl_mode_takes(point->mode, DL_SYNC_BLOCK_MOMENTUM);
 }
 
-/* Workers, and the communication threads that exchange while they compute. */
+/* Number of workers and of communication threads that exchange while the workers compute. */
 static int agents(const dl_scenario *scenario, const dl_point *point)
 {
     return point->workers * (dl_scenario_exchange(scenario, point).late > 0 ? 2 : 1);
@@ -53,7 +53,7 @@ static bool has_syncer(const dl_point *point)
     return dl_mode_takes(point->mode, DL_SYNC_SYNCER);
 }
 
-/* Agents, their loaders and a syncer, on cores. */
+/* Threads on cores: agents, their loaders and a syncer. */
 static int threads(const dl_scenario *scenario, const dl_point *point)
 {
     const bool merges = has_syncer(point) && !(scenario->syncer.merge_s > 0);
@@ -83,7 +83,7 @@ static unsigned gpu_needs(const dl_scenario *scenario, const dl_point *point)
     return needs;
 }
 
-/* [workers], freed by the caller. */
+/* [workers] shares of the point; the caller frees them. */
 static dl_run_share *shares_of(const dl_scenario *scenario, const dl_costs *costs,
                                const dl_point *point)
 {
@@ -116,8 +116,8 @@ static int64_t micro_batch(const dl_point *point, int64_t samples)
     return samples / (int64_t)point->option[DL_SYNC_ACCUMULATE];
 }
 
-/* Memory that the worker needs on its GPU: vectors by the costs, activations by the costs of its
- * GPU's model. */
+/* Memory that the worker needs on its GPU: vectors from the costs, activations from the costs of
+ * its GPU model. */
 static dl_gpu_content model_content(const dl_scenario *scenario, const dl_costs *costs,
                                     const dl_run_share *own, const dl_point *point)
 {
@@ -135,7 +135,7 @@ static dl_gpu_content model_content(const dl_scenario *scenario, const dl_costs 
     return content;
 }
 
-/* Whether workers run programs: of a split model, or of a recorded step. */
+/* Whether workers run programs, those of a split model or of a recorded step. */
 static bool runs_programs(const dl_scenario *scenario, const dl_point *point)
 {
     return dl_point_is_split(point) || scenario->recorded != NULL;
@@ -257,13 +257,14 @@ bool dl_run_extrapolates(const dl_scenario *scenario, const dl_costs *costs, con
 }
 
 /* An exchange that takes longer than the steps from one to the next, by a fraction f of them, stays
- * hidden for lag / f steps: one that still does so after WARM_LAGS lags slows steps down by less
+ * hidden for lag / f steps. If it is still hidden after WARM_LAGS lags, it slows steps down by less
  * than 1 / WARM_LAGS. */
 #define WARM_LAGS 20
 
-/* Warm-up steps. A run with lagged averages starts with none in flight and ends with some, so its
- * warm-up is a whole number of intervals: measured steps then have as many exchanges as intervals.
- * Absences count from the start of the run, so they have no such warm-up. */
+/* Number of warm-up steps. A run with lagged averages starts with none in flight and ends with
+ * some, so its warm-up is a whole number of intervals: measured steps then have as many exchanges
+ * as intervals. Absences are counted from the start of the run, so such runs get no extra
+ * warm-up. */
 static int64_t warm_up_steps(const dl_scenario *scenario, const dl_point *point)
 {
     const int64_t interval = (int64_t)point->option[DL_SYNC_INTERVAL];
@@ -289,7 +290,8 @@ int64_t dl_run_steps(const dl_scenario *scenario, const dl_point *point)
            scenario->warmup;
 }
 
-/* The errors of a finished run: it took no time, or more than DL_NS_MAX. */
+/* Checks a finished run: DL_ERR_RANGE if it was ended or took more than DL_NS_MAX, DL_ERR_DATA if
+ * it took no time. */
 static dl_status check_time(const dl_engine *engine, const dl_run_config *config, dl_error *err)
 {
     char text[DL_POINT_TEXT_BYTES];
@@ -316,8 +318,8 @@ bool dl_run_varies(const dl_scenario *scenario, const dl_costs *costs)
     return scenario->gpu != NULL && scenario->gpu->input_varies && dl_costs_have_input(costs);
 }
 
-/* Time in ns without traffic before an average: the slowest GPU's compute in its local steps,
- * without [noise]. An upper bound with a lag, as averages then run meanwhile. */
+/* Time in ns without network traffic before an average: the slowest GPU's compute in its local
+ * steps, without [noise]. With a lag it is an upper bound, as averages then overlap compute. */
 static double pause_ns(const dl_scenario *scenario, const dl_point *point, dl_gpu_steps steps)
 {
     double step_ns = 0;
@@ -333,11 +335,11 @@ bool dl_run_starts_with_collectives(const dl_scenario *scenario, const dl_point 
            dl_scenario_exchange(scenario, point).late == 0 && !runs_programs(scenario, point);
 }
 
-/* The GPUs of a run, with one or several GPUs per worker; NULL: none of this kind. */
+/* The GPUs of a run, with one or several GPUs per worker; NULL members are unused. */
 typedef struct run_gpus {
     dl_gpus *single;
     dl_islands *islands;
-    dl_run_island *island; /* data that these need */
+    dl_run_island *island; /* data of `islands` */
 } run_gpus;
 
 static void free_gpus(run_gpus *gpus)
@@ -348,10 +350,10 @@ static void free_gpus(run_gpus *gpus)
 }
 
 /* DistributedDataParallel copies gradients into buckets and back for any number of workers: half of
- * the time belongs to the backward pass, half comes after the last bucket's exchange. There is no
- * copy back if gradients are views of their buckets, or if a worker needs only its part (the inputs
- * of reduce-scatters in DeepSpeed's stage_1_and_2.py and FSDP's _fsdp_collectives.py). FSDP copies
- * the gradients of every micro-batch. */
+ * the time is part of the backward pass, half follows the last bucket's exchange. There is no copy
+ * back if gradients are views of their buckets, or if a worker needs only its part (the inputs of
+ * reduce-scatters in DeepSpeed's stage_1_and_2.py and FSDP's _fsdp_collectives.py). FSDP copies the
+ * gradients of every micro-batch. */
 static void add_bucket_copies(dl_workload *workload, const dl_exchange_plan *plan)
 {
     const double half_ns = workload->bucket_ns / 2;
@@ -361,7 +363,7 @@ static void add_bucket_copies(dl_workload *workload, const dl_exchange_plan *pla
     if (plan->bucket_copies > 1) workload->update_ns += half_ns;
 }
 
-/* Sets the source of a worker's batches on cores. */
+/* Sets how a worker on cores gets its batches. */
 static void take_batches(dl_workload *workload, const dl_scenario *scenario, const dl_costs *costs,
                          int64_t samples)
 {
@@ -373,7 +375,7 @@ static void take_batches(dl_workload *workload, const dl_scenario *scenario, con
         dl_workload_load_beside(workload,
                                 costs->input_copy_ns.known ? costs->input_copy_ns.value : 0);
     } else if (input->storage_bytes_per_s.known && workload->read_bytes > 0) {
-        dl_workload_load_beside(workload, 0); /* between its reads */
+        dl_workload_load_beside(workload, 0); /* the worker makes batches between its reads */
     }
 }
 
@@ -434,7 +436,7 @@ static dl_gpu_step gpu_step(const dl_run_config *config, const dl_costs *costs,
 {
     dl_workload workload;
     init_workload(&workload, config, costs, own);
-    /* A worker updates only its shard. */
+    /* A worker updates only its shard of the parameters. */
     workload.update_ns /= dl_scenario_exchange(config->scenario, config->point).sharers;
     return (dl_gpu_step){
         .compute_ns = workload.compute_ns,
@@ -460,7 +462,7 @@ double dl_run_least_ns(const dl_scenario *scenario, const dl_costs *costs, const
     return step.compute_ns + step.update_ns;
 }
 
-/* The steps of all workers; the caller frees *owned. NULL for workers on cores. */
+/* The steps of all workers; the caller frees *owned. NULL steps for workers on cores. */
 static dl_gpu_steps gpu_steps(const dl_run_config *config, const dl_costs *costs,
                               const dl_run_share *shares, dl_gpu_step **owned)
 {
@@ -477,9 +479,9 @@ static dl_gpu_steps gpu_steps(const dl_run_config *config, const dl_costs *costs
     return (dl_gpu_steps){steps, differ};
 }
 
-/* Step times of GPUs without noise and exchange, freed by the caller; NULL for workers on cores.
- * Prefetched input takes no time; launches ahead of the GPU only if they take longer than its work.
- * */
+/* Step times of GPUs in ns, without noise and exchange; the caller frees them; NULL for workers on
+ * cores. Prefetched input takes no time; launches ahead of the GPU count only if they take longer
+ * than its work. */
 static double *steps_alone_ns(dl_gpu_steps steps, const dl_gpu_options *gpu,
                               const dl_workload *workload, const double *slow, int workers)
 {
@@ -495,7 +497,7 @@ static double *steps_alone_ns(dl_gpu_steps steps, const dl_gpu_options *gpu,
     return alone_ns;
 }
 
-/* Whether there is a step that counts. */
+/* Whether the run has a measured step. */
 static bool has_steps(const dl_team *team)
 {
     for (int w = 0; w < team->config.workers; w++) {
@@ -530,7 +532,7 @@ static dl_status refuse_stuck(const dl_team *team, const dl_run_config *config, 
                            dl_worker_state_names[team->workers[w].state], text);
 }
 
-/* Takes the results of a team that has run. */
+/* Collects the results of a finished run, or its error. */
 static dl_status take_figures(dl_team *team, const dl_run_config *config,
                               const dl_run_share *shares, dl_run_result *result, dl_error *err)
 {
@@ -554,8 +556,8 @@ static dl_status take_figures(dl_team *team, const dl_run_config *config,
     return DL_OK;
 }
 
-/* Sets the variation of work from the costs; its standard deviation falls with the root of the
- * number of accumulated batches. Returns memory to be freed with the noise, or NULL. */
+/* Sets the distribution of work from the costs; its standard deviation falls with the square root
+ * of the number of accumulated batches. Returns memory to be freed with the noise, or NULL. */
 static double *take_work(dl_noise_config *noise, const dl_point *point, const dl_costs *costs)
 {
     noise->work = dl_work_spread_of(costs, fmax(1, point->option[DL_SYNC_ACCUMULATE]),
@@ -573,19 +575,20 @@ static const dl_syncer_config *syncer_of(const dl_scenario *scenario, const dl_p
     return has_syncer(point) ? &scenario->syncer : NULL;
 }
 
-/* Inputs of a run beside its scenario and point. */
+/* Inputs of a run in addition to its scenario and point. */
 typedef struct run_inputs {
     const dl_costs *costs; /* drawn; borrowed */
     dl_workload workload;
-    dl_run_share *shares; /* [workers], as slow, alone_ns, expected_work are */
-    dl_gpu_steps steps;   /* of owned_steps; NULL on cores */
+    dl_run_share *shares; /* [workers], like slow, alone_ns and expected_work */
+    dl_gpu_steps steps;   /* borrows owned_steps; NULL on cores */
     dl_gpu_step *owned_steps;
-    double *slow, *alone_ns; /* alone_ns: only of GPUs, and where intervals are by speed */
-    double *expected_work;   /* or NULL */
-    dl_gpu_options gpu;      /* at the point; zeroed on cores */
+    double *slow, *alone_ns; /* alone_ns: only for GPUs whose intervals depend on speed; otherwise
+                              * NULL */
+    double *expected_work;   /* for `noise`; may be NULL */
+    dl_gpu_options gpu;      /* GPU options of the point; zeroed on cores */
     dl_noise_config noise;
     double side_by_side;
-    int cores; /* of the workers; on GPUs one each */
+    int cores; /* the workers' cores; on GPUs one per worker */
 } run_inputs;
 
 static void make_inputs(run_inputs *in, const dl_run_config *config, const dl_costs *costs)
@@ -628,7 +631,7 @@ static void free_inputs(run_inputs *in, const dl_scenario *scenario)
     free(in->expected_work);
 }
 
-/* Without the machine. */
+/* Everything except the machine. */
 static dl_team_config team_config(const dl_run_config *config, const run_inputs *in)
 {
     const dl_scenario *scenario = config->scenario;
@@ -639,11 +642,12 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
     const int64_t steps =
         is_observed ? dl_run_observed_steps(scenario, point) : dl_run_steps(scenario, point);
     const dl_syncer_config *syncer = syncer_of(scenario, point);
-    /* GPUs of one worker vary, and are slow, individually. */
+    /* For workers of several GPUs, the noise and slowness of each GPU are applied individually
+     * elsewhere. */
     static const dl_noise_config none = {.kind = DL_NOISE_NONE};
     const bool is_split = runs_programs(scenario, point);
     const double log_steps = (double)(config->log_steps > 0 ? config->log_steps : DL_LOG_STEPS);
-    /* Work dealt in turn repeats only after as many steps as there are workers. */
+    /* Expected work dealt in turn repeats only after as many steps as there are workers. */
     const dl_absences absences = absences_of(scenario, point);
     const bool may_repeat = !is_split && scenario->input.loaders == 0 && syncer == NULL &&
                             !dl_absences_given(&absences) && in->expected_work == NULL;
@@ -699,7 +703,7 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
     };
 }
 
-/* The GPUs of a point, for a team of this configuration and its engine; none for workers on
+/* Creates the GPUs of a point for a team of this configuration and its engine; none for workers on
  * cores. */
 static dl_status create_gpus(run_gpus *gpus, const dl_run_config *config, const run_inputs *in,
                              const dl_team_config *team, dl_engine *engine, dl_error *err)
@@ -753,7 +757,7 @@ static bool team_goes_on(void *user)
                              1 / (double)w->team->config.steps);
 }
 
-/* One attempt from the start. *undecided is dl_team.is_undecided; if set, there is no result. */
+/* Runs once from the start. If *undecided (dl_team.is_undecided) is set, there is no result. */
 static dl_status attempt(const dl_run_config *config, const run_inputs *in, bool *undecided,
                          dl_run_result *result, dl_error *err)
 {
@@ -781,7 +785,7 @@ static dl_status attempt(const dl_run_config *config, const run_inputs *in, bool
     return status;
 }
 
-/* Runs with the drawn costs. */
+/* Runs with the drawn costs, again by events if the first attempt is undecided. */
 static dl_status run_whole(const dl_run_config *config, const dl_costs *costs,
                            dl_run_result *result, dl_error *err)
 {

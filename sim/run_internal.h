@@ -1,4 +1,4 @@
-/* Shared by run.c, its results, exchange of processes and workers of several GPUs
+/* Internal interface of run.c, its results, the exchange of processes, and workers of several GPUs
  * (sim/island/island_run.c). */
 #ifndef DL_SIM_RUN_INTERNAL_H
 #define DL_SIM_RUN_INTERNAL_H
@@ -7,36 +7,36 @@
 #include "sim/island/memory.h"
 #include "sim/run.h"
 
-/* A worker's GPU and its part of the batch. */
+/* GPU model of a worker, and the worker's part of the batch. */
 typedef struct dl_run_share {
     int model;
     int64_t samples;
 } dl_run_share;
 
-/* Writes the results of a finished team to the zeroed *result, and takes over the counts of a team
- * without logs. shares[workers] are the point's. */
+/* Writes the results of a finished team to the zeroed *result; takes ownership of the staleness
+ * counts of a team without logs. shares[workers] are the point's. */
 void dl_run_measure(dl_team *team, const dl_point *point, const dl_run_share *shares,
                     dl_run_result *result);
 
-/* Standard deviation and quantiles of steps_s[count], which it reorders. */
+/* Sets standard deviation and quantiles of the steps in steps_s[count], which it reorders. */
 void dl_run_spread_of_steps(double *steps_s, size_t count, dl_run_result *result);
 
-/* Factor of a run's compute_log on the times of a GPU of that model. */
+/* Factor that a run's compute_log gives on the times of a GPU of that model. */
 double dl_run_compute_factor(const dl_run_config *run, int model);
 
-/* Factors on the times of passes, [workers x ranks], freed by the caller. A slow worker is slow in
- * all its stages; GPUs of one model vary individually. `gpus` is NULL for workers on cores. */
+/* Factors on the times of passes, [workers x ranks]; the caller frees them. A slow worker is slow
+ * in all its stages; GPUs of one model vary individually. `gpus` is NULL for workers on cores. */
 double *dl_run_slow_devices(const dl_scenario *scenario, const dl_gpu_options *gpus,
                             const dl_costs *costs, const dl_point *point);
 
-/* Whether averages are followed by an update of an outer optimizer. */
+/* Whether an outer optimizer's update follows each average. */
 bool dl_run_has_outer(const dl_scenario *scenario, const dl_point *point);
 
-/* The GPUs of one worker: of its stages, or a single one. A shard holds part of its stage, and a
- * worker its part of the state that workers divide. Must not be moved; to be closed even if opening
- * fails, with the errors of dl_pipeline_cut. */
+/* The GPUs of one worker: those of its stages, or a single one. A shard holds a part of its stage;
+ * a worker holds its part of the state that is sharded among workers. Must not be moved. Call
+ * dl_run_ranks_close even if opening fails, which returns the errors of dl_pipeline_cut. */
 typedef struct dl_run_ranks {
-    dl_memory_rank all; /* except for the stage */
+    dl_memory_rank all; /* fields common to all stages */
     dl_gpu_options options;
     dl_model_layers model;
     dl_stage stages[DL_STAGES_MAX];
@@ -47,17 +47,18 @@ dl_status dl_run_ranks_open(dl_run_ranks *ranks, const dl_scenario *scenario, co
 void dl_run_ranks_close(dl_run_ranks *ranks);
 dl_memory_rank dl_run_rank(const dl_run_ranks *ranks, int stage);
 
-/* Workers of several GPUs. dl_run_create_island creates them from drawn costs and the exchange of
- * workers of one GPU; *island holds their data, must be freed after them, and may be set even on
- * failure. dl_run_measure_island takes the results; dl_run_split_memory is for the fullest GPU. */
+/* Workers of several GPUs. dl_run_create_island creates them from drawn costs and the exchange
+ * settings of single-GPU workers; *island holds their data, must be freed after *islands, and may
+ * be set even on failure. dl_run_measure_island takes the results; dl_run_split_memory is for the
+ * fullest GPU. */
 typedef struct dl_run_island dl_run_island;
 dl_status dl_run_create_island(const dl_run_config *run, const dl_costs *costs,
                                const dl_gpus_config *exchange, dl_run_island **island,
                                dl_islands **islands, dl_error *err) DL_MUST_CHECK;
 void dl_run_free_island(dl_run_island *island);
 
-/* Times of the workers' steps without exchange and noise, [workers], owned by the island: those of
- * their stages and launches. To be called once. */
+/* Step times of the workers without exchange and noise, [workers], in ns, owned by the island:
+ * stages and launches. Call it once. */
 const double *dl_run_island_alone_ns(dl_run_island *island, const dl_run_config *run);
 void dl_run_measure_island(const dl_team *team, const dl_point *point, dl_run_result *result);
 double dl_run_split_least_ns(const dl_run_config *run, bool with_tensors);
@@ -69,18 +70,18 @@ dl_gpu_memory dl_run_split_memory(const dl_scenario *scenario, const dl_costs *c
 /* Whether the workers are processes on cores. */
 bool dl_run_is_of_processes(const dl_scenario *scenario);
 
-/* The time of this kind of exchange among the point's processes; NULL: it was not measured. */
+/* The measured time of this kind of exchange among the point's processes; NULL: not measured. */
 const dl_collective_cost *dl_run_process_cost(const dl_costs *costs, const dl_point *point,
                                               int kind);
 
-/* Whether the workers are processes and the costs have the time of a whole exchange among all of
- * them: all-reduces, or push and pull with a synchronous server. */
+/* Whether the workers are processes and the costs have the time of a whole exchange among them:
+ * all-reduces, or push and pull with a synchronous server. */
 bool dl_run_reduces(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point);
 
-/* *ns: time that an exchange among processes, and the broadcast of buffers before it, adds to a
- * step whose backward pass takes backward_ns. *late_ns: the part of it that remains after the
- * arrival of the last process. Processes that wait leave a core to the last one's communication
- * threads, which then do not slow its backward pass. */
+/* *ns: time that an exchange among processes, including the broadcast of buffers before it, adds to
+ * a step whose backward pass takes backward_ns. *late_ns: the part of it that remains after the
+ * last process arrives. Processes that wait leave a core to the last one's communication threads,
+ * which then do not slow down its backward pass. */
 void dl_run_reduce_ns(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                       double backward_ns, double *ns, double *late_ns);
 
@@ -89,7 +90,7 @@ bool dl_run_scales_exchange(const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point);
 
 /* Converts the needs of threads to those of processes: the time of an exchange includes waits. Adds
- * the needs of exchanges whose times the costs do not contain. */
+ * the needs of exchanges whose times are not in the costs. */
 unsigned dl_run_process_needs(const dl_scenario *scenario, const dl_costs *costs,
                               const dl_point *point, unsigned needs);
 

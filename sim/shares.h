@@ -1,37 +1,37 @@
 /* Division of a point's batch among its workers, and the GPU model of each worker.
  *
- *   equal   the same number of samples for each
- *   speed   all compute (forward and backward) for the same time, as far as whole samples allow,
+ *   equal   the same number of samples for each worker
+ *   speed   forward and backward take all workers the same time, as far as whole samples allow,
  *           with at least one sample each: the time T solves sum over workers of b_w(T) = batch,
- *           b_w(T) the samples that worker w computes in T; the rest from rounding goes, sample by
- *           sample, to the worker that finishes it first. With accumulation the unit is one
- *           sample of each micro-batch
+ *           where b_w(T) is the number of samples that worker w computes in T; samples left by
+ *           rounding go one by one to the worker that finishes it first. With accumulation the
+ *           unit is one sample of each micro-batch
  *
  * Speeds are those of the undrawn costs: shares are decided before the run. A synchronous mode then
- * weights the gradients by their samples, at the same cost. Workers that share a GPU have equal
+ * weights the gradients by their samples, at the same cost. Workers that share a GPU get equal
  * parts of its speed ([sharing] of the costs). */
 #ifndef DL_SIM_SHARES_H
 #define DL_SIM_SHARES_H
 
 #include "sim/scenario/scenario.h"
 
-/* The scenario's GPUs for the point, which may list its own. Borrowed. */
+/* The scenario's GPU options for the point, which may list its own GPUs. The result borrows. */
 dl_gpu_options dl_point_gpu_options(const dl_scenario *scenario, const dl_point *point);
 
-/* The number, in the machine, of the model of each worker's GPU, [workers]; 0 on cores. */
+/* Sets models[workers] to each worker's GPU model, its index in the machine; 0 on cores. */
 void dl_point_models(const dl_scenario *scenario, const dl_point *point, int *models);
 
-/* Samples of each worker's step, [workers]; their sum is the point's batch. */
+/* Sets samples[workers] to the samples of each worker's step; their sum is the point's batch. */
 void dl_point_shares(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                      int64_t *samples);
 
-/* The GPU of the scenario on which `batch` samples take least time: its index among those that
- * workers take in turn; 0 if all are of one model. With `ranks` GPUs a worker, the first GPU of the
- * worker whose slowest GPU takes least time. */
+/* Index of the GPU that computes `batch` samples fastest, among the GPUs that workers take in turn;
+ * 0 if all are of one model. With `ranks` GPUs per worker, the first GPU of the worker whose
+ * slowest GPU is fastest. */
 int dl_fastest_gpu(const dl_scenario *scenario, const dl_costs *costs, double batch, int ranks);
 
-/* Number of fastest GPUs equivalent to the point's GPUs, each with its share; their number if all
- * are of one model. */
+/* Number of fastest GPUs that are equivalent to the point's GPUs with their shares; the number of
+ * GPUs if all are of one model. */
 double dl_point_worth(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point);
 
 #endif

@@ -1,17 +1,17 @@
-/* All points of a study, all replicates, on several threads; and one row for each point.
+/* Runs all points of a study with all replicates on several threads; one row per point.
  *
  * A replicate is one realisation of the noise. Each is run with the undrawn costs: a row's
  * throughput, mean step and speedup are medians over these runs, as a measured point is the median
- * of its runs (a mean would follow the few runs in which the machine was slow). Its other figures,
- * including p50 and p99 of the step, are means of the runs; staleness figures are those of pooled
+ * of its runs (a mean would follow the few runs in which the machine was slow). The other figures,
+ * including p50 and p99 of the step, are means over the runs; staleness figures are those of pooled
  * counts; maxima are maxima. Without variation one run is enough. The 95 % interval is that of one
  * such system's throughput. With more than one replicate, each is run again with costs drawn from
  * their standard errors, if they have any, and the interval comes from these runs: with
- * DL_INTERVAL_REPLICATES or more their 2.5 and 97.5 % quantiles, with fewer the center times exp(+-
- * t s), s the root mean square of log(run / center) and t from Student's distribution. So draws
- * never move a row, only widen its interval, which always contains it. The speedup's interval
- * comes, in the same way, from each run's ratio to its baseline's with the same costs and noise, in
- * which common variation cancels.
+ * DL_INTERVAL_REPLICATES or more their 2.5 and 97.5 % quantiles; with fewer, center x exp(+- t s),
+ * where s is the root mean square of log(run / center) and t is from Student's distribution. So
+ * draws never move a row, only widen its interval, which always contains it. The speedup's interval
+ * is computed in the same way from the ratio of each run to its baseline's run with the same costs
+ * and noise, in which common variation cancels.
  *
  * Compute that was scaled from another GPU (sim/scenario/scaling.h) or estimated ([spread]
  * compute_frac of the costs, doubled) is drawn too: log-normal, with the same draws for all costs
@@ -19,7 +19,7 @@
  *
  * With one replicate nothing is drawn. A row with assumptions then has a first-order interval: both
  * ends of each cause's range are simulated (dl_sweep_find_influences), and on each side the squared
- * logarithms of their effects on the throughput add up. It excludes settings' alternatives.
+ * logarithms of their effects on the throughput add up. Alternatives of settings are excluded.
  *
  * The speedup's baseline is one worker of mode none with the point's total batch, or its batch per
  * worker if the scenario gives that; it is simulated too (no slow worker, same noise). It is one
@@ -27,14 +27,13 @@
  * with one sample each, or the costs have no whole layers, it is one worker of the layout with the
  * fewest GPUs that fits or, where workers divide the parameters, the point with the fewest workers
  * that fits. Rows that differ only in layouts, exchange, recomputation and arithmetic share the
- * baseline whose settings compute fastest; of GPUs of several models, it has the fastest.
+ * baseline whose settings compute fastest; with several GPU models, it uses the fastest GPU.
  *
  * A point that does not fit into its GPUs' memory is not run; if no baseline fits, there is no
  * speedup.
  *
  * Each run is a job (common/jobs.h) with its own slot for the result, and slots are read in order:
- * the rows do not depend on the number of threads or ranks.
- * */
+ * the rows do not depend on the number of threads or ranks. */
 #ifndef DL_SIM_SWEEP_H
 #define DL_SIM_SWEEP_H
 
@@ -47,51 +46,54 @@
 #define DL_BASELINE_TEXT_BYTES 128
 
 typedef struct dl_row {
-    size_t variant; /* of the study */
+    size_t variant; /* index in the study */
     dl_point point;
-    dl_run_result mean; /* or median, see above; staleness: pooled counts; usage: of replicate 0 */
-    double low_per_s, high_per_s;     /* NaN with one replicate, unless an assumption moves it */
+    dl_run_result mean; /* mean or median (see above); staleness: pooled counts; usage: of replicate
+                         * 0 */
+    double low_per_s, high_per_s;     /* 95 % interval; NaN with one replicate, unless an assumption
+                                       * affects the row */
     double speedup, efficiency;       /* efficiency = speedup / dl_point_worth */
-    const char *above;                /* why efficiency is above 1; NULL: it is not */
-    double speedup_low, speedup_high; /* as low_per_s */
+    const char *above;                /* reason why efficiency is above 1; NULL: it is not */
+    double speedup_low, speedup_high; /* 95 % interval, like low_per_s */
     double *rates; /* [rate_count] throughputs of the runs behind the interval, in the order of
-                      draws: equal indices of two rows have the same draw */
+                    * draws: equal indices of two rows belong to the same draw */
     size_t rate_count;
-    double staleness_mean, staleness_sd; /* NaN where the mode has none */
+    double staleness_mean, staleness_sd; /* NaN if the mode has no staleness */
     double staleness_p50, staleness_p90, staleness_p99, staleness_max;
-    double *worker_staleness; /* [workers] means, NULL where the mode has no distribution */
-    dl_origin origin;         /* least trustworthy of the costs used */
-    bool extrapolated;        /* the point, or its baseline */
-    int baseline_gpus;        /* the baseline's number of GPUs */
-    int64_t baseline_parts;   /* micro-batches in which it accumulates, >= 1 */
-    bool baseline_is_own;     /* it has the row's settings and model of GPU */
+    double *worker_staleness; /* [workers] mean staleness; NULL if the mode has no distribution */
+    dl_origin origin;         /* least reliable origin of the costs used */
+    bool extrapolated;        /* the point or its baseline is outside the measured range */
+    int baseline_gpus;        /* number of GPUs of the baseline */
+    int64_t baseline_parts;   /* micro-batches that the baseline accumulates, >= 1 */
+    bool baseline_is_own;     /* the baseline has the row's settings and GPU model */
     char baseline_text
-        [DL_BASELINE_TEXT_BYTES]; /* what it is; "": one worker, as the costs have it */
+        [DL_BASELINE_TEXT_BYTES]; /* describes the baseline; "": one worker with the micro-batches
+                                   * of the costs */
     double left_out_s;            /* dl_traced_left_out_s */
     double trace_error_frac;      /* dl_traced_worst of the variant; NaN also with no_influences */
     bool contradicts_trace;       /* dl_traced_contradicts; false for one worker */
     dl_gpu_memory memory;         /* NaN if not known */
-    double equal_layouts;         /* number of layouts equal to an advised row; else NaN */
-    char *error; /* why the point was not run, else NULL; then all figures are NaN */
+    double equal_layouts; /* number of layouts equivalent to an advised row; otherwise NaN */
+    char *error; /* reason why the point was not run, then all figures are NaN; otherwise NULL */
 } dl_row;
 
 typedef enum dl_influence_kind {
-    DL_INFLUENCE_COMPUTE, /* scaled or estimated compute; low: faster */
+    DL_INFLUENCE_COMPUTE, /* scaled or estimated compute; low end: faster */
     DL_INFLUENCE_ASSUMPTION,
 } dl_influence_kind;
 
-/* Influence of an assumption, with all others of its cause, on a row's throughput: relative change
- * at the low and at the high end of its interval. For a setting, at_low is with the alternative and
- * at_high unchanged. */
+/* Effect of an assumption, together with all others of the same cause, on a row's throughput:
+ * relative change at the low and at the high end of its interval. For a setting, at_low is the
+ * effect of the alternative and at_high is unchanged. */
 typedef struct dl_influence {
-    size_t row; /* the one it moves most, of those tried */
+    size_t row; /* the row, among those tried, with the largest change */
     dl_influence_kind kind;
-    const dl_assumption *assumption; /* the first of its cause that matters; the row's variant's,
-                                        borrowed from the study */
+    const dl_assumption *assumption; /* the first relevant assumption of its cause, from the row's
+                                      * variant; borrowed from the study */
     double at_low, at_high;
 } dl_influence;
 
-/* The larger of the two changes. */
+/* The larger absolute change of the two ends. */
 double dl_influence_size(const dl_influence *influence);
 
 typedef struct dl_sweep {
@@ -99,41 +101,42 @@ typedef struct dl_sweep {
     size_t row_count;
     int64_t runs, events;
     double seconds;           /* wall time */
-    dl_influence *influences; /* [influence_count] one for each assumed value, the largest first */
+    dl_influence *influences; /* [influence_count] one per assumed value, largest first */
     size_t influence_count;
-    size_t influence_rows_skipped; /* rows that would have taken too long */
-    dl_journal *journal; /* to be ended (dl_sweep_end_journal) once results are stored; or NULL */
+    size_t influence_rows_skipped; /* rows not tried because they would have taken too long */
+    dl_journal *journal; /* or NULL; to be ended (dl_sweep_end_journal) once results are stored */
 } dl_sweep;
 
 typedef struct dl_sweep_config {
     int threads;             /* >= 1 */
-    dl_progress_fn progress; /* of runs; may be NULL */
+    dl_progress_fn progress; /* progress in runs; may be NULL */
     void *user;
-    dl_cluster *cluster; /* the ranks that share the runs; NULL: this process alone */
+    dl_cluster *cluster; /* ranks that share the runs; NULL: this process alone */
     const char *journal; /* file of finished runs, from which a sweep resumes; NULL: none */
-    uint64_t key;        /* dl_study_key of the study; of the journal */
-    dl_pace *pace;       /* limit on the runs' time, of rank 0; NULL: none */
-    double repeats;      /* sweeps like this one that are expected after it, for `pace` */
-    bool no_influences;  /* skips dl_sweep_find_influences and traces' own points: then only
-                            replicates give intervals */
-    bool no_baselines;   /* rows have no speedup */
+    uint64_t key;        /* dl_study_key of the study, for the journal */
+    dl_pace *pace;       /* limit on run time, for rank 0; NULL: none */
+    double repeats;      /* for `pace`: expected number of similar sweeps after this one */
+    bool no_influences;  /* skips dl_sweep_find_influences and the traces' own points: only
+                          * replicates then give intervals */
+    bool no_baselines;   /* no baselines are run: rows have no speedup */
 } dl_sweep_config;
 
-/* Costs that some point needs and the cost file lacks, as text freed by the caller; NULL if none.
- * For a study, *path is set to the name of that file (borrowed). */
+/* Costs that some point needs and the cost file lacks; the caller frees the text; NULL if none. For
+ * a study, sets *path to the name of that file (borrowed). */
 char *dl_sweep_missing(const dl_scenario *scenario, const dl_costs *costs);
 char *dl_study_missing(const dl_study *study, const char **path);
 
-/* Runs everything, on all ranks; only rank 0 gets rows. DL_ERR_DATA if costs are missing or a step
- * takes no time; the errors of dl_jobs_run. Release with dl_sweep_free. */
+/* Runs all points on all ranks; only rank 0 gets rows. DL_ERR_DATA if costs are missing or a step
+ * takes no time; otherwise the errors of dl_jobs_run. Release with dl_sweep_free. */
 dl_status dl_sweep_run(dl_sweep *sweep, const dl_study *study, const dl_sweep_config *config,
                        dl_error *err) DL_MUST_CHECK;
 
 /* Finds the effects of assumptions on the throughput, cause by cause. Simulates again, for each
- * variant and mode, the row with most GPUs, or workers on cores, and each row of one replicate,
- * which gets its interval. The runs of a row have 4 to 40 steps and as many events as the row or
- * its share of 300 000; a row that needs many more is left out. Called at the end of dl_sweep_run,
- * on all ranks; in its journal these runs follow the sweep's `runs`. Fails as dl_jobs_run. */
+ * variant and mode, the row with most GPUs (or workers on cores), and each row with one replicate,
+ * whose interval it sets. The runs of a row have 4 to 40 steps and as many events as the row or its
+ * share of 300 000; a row that needs many more is skipped. Called at the end of dl_sweep_run, on
+ * all ranks; in its journal these runs follow the sweep's `runs`. Returns the errors of
+ * dl_jobs_run. */
 dl_status dl_sweep_find_influences(dl_sweep *sweep, const dl_study *study,
                                    const dl_sweep_config *config, int64_t runs,
                                    dl_error *err) DL_MUST_CHECK;

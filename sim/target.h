@@ -1,6 +1,6 @@
-/* Time to a target: the number of samples that training needs to reach a given quality, where the
+/* Time to a target: the number of samples that training needs to reach a given quality, if the
  * effect of averaging intervals or stale gradients on it is known. None of this is simulated: the
- * scenario gives the samples of synchronous training, and factors on them. */
+ * scenario gives the samples of synchronous training and factors on them. */
 #ifndef DL_SIM_TARGET_H
 #define DL_SIM_TARGET_H
 
@@ -17,8 +17,8 @@ typedef enum dl_target_by { DL_TARGET_INTERVAL, DL_TARGET_STALENESS, DL_TARGET_M
 
 typedef struct dl_target_factor {
     dl_target_by by;
-    const dl_mode *mode; /* by mode; else NULL */
-    double at;           /* the interval, or mean staleness */
+    const dl_mode *mode; /* DL_TARGET_MODE: the mode; otherwise NULL */
+    double at;           /* the interval, or the mean staleness */
     double factor;
 } dl_target_factor;
 
@@ -32,15 +32,15 @@ typedef struct dl_target {
 dl_status dl_target_read_factor(dl_target_factor *factor, const char *text,
                                 dl_error *err) DL_MUST_CHECK;
 
-/* Reads the factors of [target] of a scenario; free them with dl_target_free, also after an
- * error. */
+/* Reads the factors of a scenario's [target]. Call dl_target_free even after an error. */
 dl_status dl_target_read(dl_target *target, const dl_ini *ini, dl_error *err) DL_MUST_CHECK;
-void dl_target_free(dl_target *target); /* a zeroed one is fine */
+void dl_target_free(dl_target *target); /* accepts a zeroed target */
 
-/* Factor on the samples needed: the one given for the mode, else the product of those of the
- * interval and of the mean staleness. Interval 1 and staleness 0 have factor 1 unless given.
- * Between given points it is interpolated linearly in log(interval) or in staleness; beyond the
- * largest it is NaN. `interval` is 1 for modes without one; `staleness` NaN means none. */
+/* Factor on the samples needed: the factor given for the mode, otherwise the product of those of
+ * the interval and of the mean staleness. Interval 1 and staleness 0 have factor 1 unless given.
+ * Factors between given points are interpolated linearly in log(interval) or in staleness; beyond
+ * the largest point the factor is NaN. `interval` is 1 for modes without one; `staleness` NaN means
+ * none. */
 double dl_target_factor_of(const dl_target *target, const dl_mode *mode, double interval,
                            double staleness);
 

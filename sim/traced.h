@@ -1,41 +1,41 @@
-/* Comparison of a study with the traces of a cost file ([trace NUMBER]): their own steps beside the
- * predicted ones, and the collectives that a prediction leaves out.
+/* Comparison of a study with the traces of a cost file ([trace NUMBER]): traced and predicted step
+ * times, and the collectives that a prediction leaves out.
  *
- * A point is a trace's own if it has the same number of workers and batch per worker, exchanges as
- * the traced ranks did, and otherwise agrees with the cost file: the same model of GPU (or number
+ * A point reproduces a trace if it has the same number of workers and batch per worker, exchanges
+ * as the traced ranks did, and otherwise agrees with the cost file: the same GPU model (or number
  * of cores), no compression, accumulation or lag, nothing switched off. One worker exchanges
- * nothing, so mode none is its own too. */
+ * nothing, so for a single rank mode none matches too. */
 #ifndef DL_SIM_TRACED_H
 #define DL_SIM_TRACED_H
 
 #include "sim/scenario/study.h"
 
-/* Relative error of the throughput from which on a prediction contradicts the trace that its costs
- * are from. */
+/* Relative error of the throughput above which a prediction contradicts the trace of its costs. */
 #define DL_TRACED_CONTRADICTS 0.1
 
 /* Whether the prediction's relative error exceeds DL_TRACED_CONTRADICTS by more than two standard
  * errors of the traced step. */
 bool dl_traced_contradicts(const dl_cost_trace *trace, double error_frac);
 
-/* The trace whose own point (see above) this is, borrowed; NULL if there is none. */
+/* The trace that the point reproduces (see above), borrowed; NULL if there is none. */
 const dl_cost_trace *dl_traced_of_point(const dl_variant *variant, const dl_point *point);
 
-/* The predicted step of the trace's own point on the variant's machine, in seconds, from a short
- * simulation without noise; NaN if the machine has no such point, or is another one. */
+/* Predicted step time in seconds of the point that reproduces the trace, on the variant's machine,
+ * from a short simulation without noise; NaN if the machine has no such point or is a different
+ * one. */
 double dl_traced_step_s(const dl_variant *variant, const dl_cost_trace *trace);
 
-/* The variant's trace with the worst prediction of its own point, and the relative error of that
- * throughput (predicted over traced, minus 1); NULL and NaN if none can be compared. */
+/* The variant's trace with the worst prediction, and the relative error of its throughput
+ * (predicted over traced, minus 1); NULL and NaN if none can be compared. */
 const dl_cost_trace *dl_traced_worst(const dl_variant *variant, double *error_frac);
 
 /* Whether a prediction of the point leaves the traced collective out, so that no part of the
- * simulation takes its time. */
+ * simulation includes its time. */
 bool dl_traced_is_left_out(const dl_variant *variant, const dl_point *point,
                            const dl_cost_trace *trace, const dl_traced_collective *collective);
 
 /* Seconds of device time per step in traced collectives that a prediction of the point leaves out,
- * in the first trace that has such collectives; NaN: none has. */
+ * in the first trace that has such collectives; NaN if none has. */
 double dl_traced_left_out_s(const dl_variant *variant, const dl_point *point);
 
 #endif
