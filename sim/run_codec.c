@@ -1,12 +1,12 @@
-/* The pointers of a run's result, in one list for freeing, and for encoding as bytes for ranks and
- * journals. */
+/* Lists the pointers of a run's result, to free them and to encode the result as bytes for other
+ * ranks and journals. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/alloc.h"
 #include "sim/run.h"
 
-/* A pointer of a result: its address, and the number of bytes it points to. */
+/* A pointer in a result: its address, and the number of bytes that it points to. */
 typedef struct block {
     void **at;
     size_t bytes;
@@ -55,7 +55,7 @@ bool dl_run_result_decode(dl_run_result *result, int workers, const void *data, 
     block blocks[BLOCKS];
     size_t wanted = 0;
     if (!dl_bytes_take(&left, &read, sizeof read) || read.staleness_bins < 0) return false;
-    /* A point that does not fit into its GPUs has no result at all. */
+    /* A point that does not fit into its GPUs has an empty result. */
     if (read.workers != workers && read.workers != 0) return false;
     const int rows = read.staleness_rows;
     if (read.staleness_bins > 0 ? rows != 1 && rows != read.workers : rows != 0) return false;

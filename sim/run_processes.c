@@ -1,5 +1,5 @@
-/* Exchange among workers that are processes: the measured times from which its duration is
- * computed, and the costs it needs where there are none. */
+/* Exchange among workers that are processes: measured times that give its duration, and the costs
+ * it needs if there are none. */
 #include <math.h>
 
 #include "common/alloc.h"
@@ -17,7 +17,7 @@ const dl_collective_cost *dl_run_process_cost(const dl_costs *costs, const dl_po
                                    point->workers, kind < 0 ? 0 : 1);
 }
 
-/* Whether a synchronous server's exchange was measured as a whole. */
+/* Whether the whole exchange with a synchronous server was measured. */
 static bool pushes_and_pulls(const dl_costs *costs, const dl_point *point)
 {
     return dl_mode_serves_gradients(point->mode) &&
@@ -44,7 +44,7 @@ static bool calls_server(const dl_scenario *scenario, const dl_costs *costs, con
            (point->mode->needs & DL_NEED_COPY) != 0;
 }
 
-/* Whether pushpull was measured for some number of workers. */
+/* Whether pushpull was measured for any number of workers. */
 static bool has_pushpull(const dl_costs *costs)
 {
     for (size_t i = 0; i < costs->collective_count; i++)
@@ -52,13 +52,13 @@ static bool has_pushpull(const dl_costs *costs)
     return false;
 }
 
-/* Whether that kind of exchange was measured only for other numbers of processes. */
+/* Whether this kind of exchange was measured only for other numbers of processes. */
 static bool of_other_ranks(const dl_costs *costs, const dl_point *point, int kind)
 {
     return dl_costs_other_ranks(costs, kind, point->workers) != NULL;
 }
 
-/* Whether neither that number of processes nor another one was measured. */
+/* Whether this kind of exchange was not measured for any number of processes. */
 static bool is_unknown(const dl_costs *costs, const dl_point *point, int kind)
 {
     return dl_run_process_cost(costs, point, kind) == NULL && !of_other_ranks(costs, point, kind);
@@ -67,7 +67,7 @@ static bool is_unknown(const dl_costs *costs, const dl_point *point, int kind)
 char *dl_run_collective_missing(const dl_scenario *scenario, const dl_costs *costs,
                                 const dl_point *point)
 {
-    if (dl_costs_exchange_by_messages(costs)) return NULL; /* dl_run_needs has its needs */
+    if (dl_costs_exchange_by_messages(costs)) return NULL; /* dl_run_needs includes these needs */
     if (calls_server(scenario, costs, point) && is_unknown(costs, point, DL_ROUNDTRIP)) {
         const bool whole = dl_mode_serves_gradients(point->mode) && has_pushpull(costs);
         return dl_format("[%s %d]", whole ? "pushpull" : "roundtrip", point->workers);
@@ -84,8 +84,9 @@ char *dl_run_collective_missing(const dl_scenario *scenario, const dl_costs *cos
     return dl_format("[collective broadcast %d]", point->workers);
 }
 
-/* Time of an exchange's all-reduces among processes: those of gradients start bucket by bucket as
- * they become ready, as in DistributedDataParallel; else parameters and state are reduced. */
+/* Time in ns of an exchange's all-reduces among processes: all-reduces of gradients start bucket by
+ * bucket as they become ready, as in DistributedDataParallel; otherwise parameters and state are
+ * reduced. */
 static double reduces_ns(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                          double backward_ns, const dl_process_reduces *of)
 {
@@ -138,7 +139,7 @@ bool dl_run_scales_exchange(const dl_scenario *scenario, const dl_costs *costs,
            (broadcasts(costs, point) && of_other_ranks(costs, point, DL_BROADCAST));
 }
 
-/* Needs of exchanges among processes that the costs have no times of. */
+/* Needs of exchanges among processes whose times are not in the costs. */
 static unsigned message_needs(const dl_scenario *scenario, const dl_costs *costs,
                               const dl_point *point)
 {

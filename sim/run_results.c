@@ -1,4 +1,4 @@
-/* Results of a run of a team. */
+/* Computes the results of a run from its team. */
 #include "sim/run_internal.h"
 
 #include <math.h>
@@ -12,14 +12,14 @@
 const char *const dl_part_names[DL_PART_COUNT] = {"compute",   "dispatch", "communication",
                                                   "averaging", "waiting",  "input"};
 
-/* Position of the first of the two sorted values that determine the quantile of `count`. */
+/* Index of the lower of the two sorted values that determine a quantile of `count` values. */
 static size_t place_of(double share, size_t count)
 {
     return (size_t)(share * (double)(count - 1));
 }
 
 /* The quantile of values[count], which it reorders by partial selection. values[0..least) must
- * already be in their places of ascending order. */
+ * already be in sorted position. */
 static double quantile(double *values, size_t count, double share, size_t least)
 {
     if (count == 0) return 0;
@@ -51,7 +51,7 @@ static bool are_equal(const dl_run_share *shares, int workers)
 }
 
 /* Throughput is measured over the whole time span: workers that share cores run in turns of long
- * time slices, so the rates of their active phases add up to more than the cores can do. */
+ * time slices, so the sum of the rates in their active phases exceeds the capacity of the cores. */
 static void measure_throughput(const dl_team *team, const dl_point *point,
                                const dl_run_share *shares, dl_run_result *result)
 {
@@ -78,7 +78,7 @@ static void measure_throughput(const dl_team *team, const dl_point *point,
         equal ? (double)(done - lost) * (double)point->batch / point->workers : samples;
     result->span_s = dl_ns_to_s((double)span_ns);
     result->throughput_per_s = result->samples / result->span_s;
-    /* If all workers leave, none has done all its steps. */
+    /* If all workers leave, none of them has done all its steps. */
     if (!team->config.each_ends && first_ns < span_ns)
         result->tail_frac = (double)(span_ns - first_ns) / (double)span_ns;
     result->applied_frac = 1 - (double)(lost + left_over) / (double)done;
@@ -88,7 +88,7 @@ static void measure_steps(const dl_team *team, dl_run_result *result)
 {
     const bool logs = team->config.keeps_logs;
     size_t count = 0;
-    int workers = 0; /* with a step; learners may leave before they have done one */
+    int workers = 0; /* workers with a step; learners may leave before their first step */
     for (int w = 0; w < result->workers; w++) {
         const int64_t steps = team->workers[w].steps_done - team->workers[w].warm_up_steps;
         count += (size_t)steps;
@@ -119,8 +119,8 @@ static void measure_steps(const dl_team *team, dl_run_result *result)
     free(all);
 }
 
-/* The compute state is a single piece of work in the simulation; its time is divided among its
- * parts in proportion to their work. */
+/* The compute state is a single piece of work in the simulation; its time is divided among input,
+ * dispatch and compute in proportion to their work. */
 static void split_compute(const dl_team *team, int number, double *part_ns)
 {
     if (team->config.platform->on_gpus) {
@@ -173,7 +173,7 @@ static int most_staleness(const dl_team *team)
     return most;
 }
 
-/* Counts staleness from the logs: by worker, unless that is too many numbers. */
+/* Counts staleness from the logs, by worker unless the table would be too large. */
 static void count_staleness(const dl_team *team, dl_run_result *result)
 {
     const int most = most_staleness(team);
@@ -197,7 +197,7 @@ static void count_staleness(const dl_team *team, dl_run_result *result)
     }
 }
 
-/* Takes over the counts of a team without logs. */
+/* Takes ownership of the counts of a team without logs. */
 static void take_staleness(dl_team_tallies *tallies, dl_run_result *result)
 {
     size_t bins = tallies->staleness_count;
@@ -234,7 +234,7 @@ static void measure_syncer(const dl_team *team, dl_run_result *result)
     syncer->goodput_frac = dl_absences_goodput(team);
 }
 
-/* Outer steps of all workers, *count of them, freed by the caller. */
+/* Durations in s of the outer steps of all workers, *count of them; the caller frees them. */
 static double *outer_steps(const dl_team *team, size_t *count)
 {
     size_t room = 1;
@@ -256,7 +256,8 @@ static double *outer_steps(const dl_team *team, size_t *count)
     return outer_s;
 }
 
-/* Their mean if steps are not kept: the workers' time in steps over their outer steps. */
+/* Mean outer step if steps are not logged: the workers' time in steps over their number of outer
+ * steps. */
 static double mean_outer_step_s(const dl_team *team, const dl_run_result *result)
 {
     double sum_s = 0, outer_steps = 0;
@@ -269,7 +270,7 @@ static double mean_outer_step_s(const dl_team *team, const dl_run_result *result
     return sum_s / outer_steps;
 }
 
-/* Outer steps with a syncer: from merge to merge. */
+/* Durations in s of outer steps with a syncer: from merge to merge; the caller frees them. */
 static double *outer_steps_of_merges(const dl_team *team, size_t *count)
 {
     const int64_t *merge_ns;
@@ -281,8 +282,8 @@ static double *outer_steps_of_merges(const dl_team *team, size_t *count)
     return outer_s;
 }
 
-/* Outer steps since the start: merged versions with a syncer, else exchanges of all parameters, as
- * a mean over the workers. */
+/* Number of outer steps since the start: merged versions with a syncer, otherwise exchanges of all
+ * parameters, averaged over the workers. */
 static double outer_steps_done(const dl_team *team)
 {
     const int fragments = team->config.fragments;
@@ -295,7 +296,7 @@ static double outer_steps_done(const dl_team *team)
     return sum / team->config.workers;
 }
 
-/* Time of a communication thread in exchanges per outer step, without waiting for others. */
+/* A communication thread's time in exchanges per outer step, in s, without waiting for others. */
 static double exchanged_by_threads_s(const dl_team *team)
 {
     double sum_ns = 0;

@@ -21,38 +21,39 @@ typedef struct contribution {
 typedef struct schedule {
     dl_csv_writer csv;
     const dl_point *point;
-    const dl_syncer_config *syncer; /* of async_average, else NULL */
-    int64_t updates;                /* or merges, or averages, so far */
-    int64_t *written;               /* [workers] local steps */
-    int64_t *ended; /* [workers] the same, where others of the site may not have ended yet */
-    int site_size;  /* workers that average their gradients in each step; else 1 */
-    /* For averages: local steps from one to the next, fragments, lag, total steps. */
+    const dl_syncer_config *syncer; /* async_average's; otherwise NULL */
+    int64_t updates;                /* number of updates, merges or averages so far */
+    int64_t *written;               /* [workers] local steps written */
+    int64_t *ended; /* [workers] local steps ended, even if others of the site have not ended them
+                     * yet */
+    int site_size;  /* workers that average their gradients in each step; 1 without sites */
+    /* Averages: local steps between two exchanges, number of fragments, lag, total steps. */
     int64_t period, fragments, lag, steps;
-    int64_t *received;     /* [workers] averages, with a lag */
-    contribution *pending; /* [pending_count] since the last update */
+    int64_t *received;     /* [workers] averages received, with a lag */
+    contribution *pending; /* [pending_count] contributions since the last update */
     size_t pending_count, pending_capacity;
 } schedule;
 
-/* The batch of a worker's step. */
+/* Number of the batch of a worker's step. */
 static int64_t batch_of(const schedule *s, int worker, int64_t step)
 {
     return step * s->point->workers + worker;
 }
 
-/* Whether rows name a fragment. */
+/* Whether rows have a fragment. */
 static bool has_fragments(const schedule *s)
 {
     return s->fragments > 1 || s->lag > 0;
 }
 
-/* Starts a row, which the caller ends; a number -1 gives an empty cell. */
+/* Starts a row, which the caller ends; -1 for a number leaves the cell empty. */
 static void start_row(schedule *s, int64_t now_ns, const char *event, int64_t update,
                       int64_t worker, int64_t read, int64_t batch)
 {
     const int64_t numbers[] = {update, worker, read, batch};
     char text[32];
     snprintf(text, sizeof text, "%lld.%09lld", (long long)(now_ns / DL_NS_PER_S),
-             (long long)(now_ns % DL_NS_PER_S)); /* seconds with all nine digits */
+             (long long)(now_ns % DL_NS_PER_S)); /* seconds with nine decimals */
     dl_csv_text(&s->csv, text);
     dl_csv_text(&s->csv, event);
     for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++) {
@@ -72,8 +73,8 @@ static void write_row(schedule *s, int64_t now_ns, const char *event, int64_t up
     dl_csv_end_row(&s->csv);
 }
 
-/* Writes a row of an average, numbered by `update` or, for a worker's send or receive, by `worker`.
- * `round` counts exchanges over all fragments. */
+/* Writes a row of an average, numbered by `update`, or of a worker's send or receive, with
+ * `worker`. `round` counts exchanges over all fragments. */
 static void write_round(schedule *s, int64_t now_ns, const char *event, int64_t update,
                         int64_t worker, int64_t round)
 {
@@ -105,7 +106,7 @@ static void on_contribute(void *user, int worker, int64_t step, int64_t read, in
     s->pending[s->pending_count++] = (contribution){worker, step, read};
 }
 
-/* The server's update with all contributions. */
+/* Callback of a server's update, which includes all pending contributions. */
 static void on_update(void *user, int64_t version, int64_t now_ns)
 {
     schedule *s = user;
@@ -114,7 +115,8 @@ static void on_update(void *user, int64_t version, int64_t now_ns)
     s->pending_count = 0;
 }
 
-/* A common update: step `version` - 1 of each worker, with parameters that are older by the lag. */
+/* Callback of a common update: step `version` - 1 of each worker, with parameters that are older by
+ * the lag. */
 static void on_common_update(void *user, int64_t version, int64_t now_ns)
 {
     schedule *s = user;
@@ -124,8 +126,8 @@ static void on_common_update(void *user, int64_t version, int64_t now_ns)
         write_gradient(s, now_ns, version, &(contribution){w, version - 1, read});
 }
 
-/* Writes the next local step of workers first ... first + site_size - 1 and, with a lag, the sends
- * that follow it. A site's workers have new parameters only once all its gradients are there. */
+/* Writes the next local step of workers first to first + site_size - 1 and, with a lag, the sends
+ * that follow it. A site's workers have new parameters only once all its gradients have arrived. */
 static void write_step(schedule *s, int64_t now_ns, int first)
 {
     const int end = first + s->site_size;
@@ -136,8 +138,9 @@ static void write_step(schedule *s, int64_t now_ns, int first)
         write_round(s, now_ns, "send", -1, w, done / s->period - 1);
 }
 
-/* An average is counted before the period's last steps have ended: without a lag their pulls are
- * outstanding; with a lag some workers have sent their parameters but not started the next step. */
+/* Writes an average, which is counted before the period's last steps have ended: without a lag the
+ * pulls are outstanding; with a lag some workers have sent their parameters but not started the
+ * next step. */
 static void write_average(schedule *s, int64_t now_ns)
 {
     const int64_t version = s->updates + 1;
@@ -156,8 +159,8 @@ static void on_average(void *user, int64_t version, int64_t now_ns)
 }
 
 /* With a lag: writes the averages that the worker merges at the end of its step (see
- * dl_mode_average). A transfer that takes no time can arrive before the average is counted, so that
- * is written first. */
+ * dl_mode_average). A transfer that takes no time can arrive before the average is counted, so the
+ * average is written first. */
 static void write_receipts(schedule *s, int64_t now_ns, int worker, int64_t done)
 {
     const int64_t late = done - s->lag > 0 ? done - s->lag : 0;
@@ -169,7 +172,7 @@ static void write_receipts(schedule *s, int64_t now_ns, int worker, int64_t done
     }
 }
 
-/* A step without exchange. */
+/* Callback of an ended step without exchange. */
 static void on_step(void *user, int worker, int64_t step, int64_t start_ns, int64_t end_ns,
                     int staleness)
 {
@@ -180,12 +183,13 @@ static void on_step(void *user, int worker, int64_t step, int64_t start_ns, int6
     s->ended[worker] = step + 1;
     for (int w = first; w < end; w++)
         if (s->ended[w] <= step) return;
-    if (step >= s->written[first]) write_step(s, end_ns, first); /* written with an average */
+    if (step >= s->written[first])
+        write_step(s, end_ns, first); /* not yet written with an average */
     for (int w = first; s->lag > 0 && w < end; w++)
         write_receipts(s, end_ns, w, step + 1);
 }
 
-/* Number of workers of each site, which are consecutive; 0 if sites differ. */
+/* Number of workers per site, which are consecutive; 0 if sites differ. */
 static int site_size(const dl_scenario *scenario, const dl_point *point)
 {
     const dl_gpu_options *gpu = scenario->gpu;
@@ -204,7 +208,7 @@ static int site_size(const dl_scenario *scenario, const dl_point *point)
     return size;
 }
 
-/* The next merge includes the upload, which is based on `version`. */
+/* Writes that the next merge includes the worker's upload, which is based on `version`. */
 static void write_merge(schedule *s, int64_t now_ns, int worker, int64_t version)
 {
     start_row(s, now_ns, "merge", s->updates + 1, worker, version, -1);

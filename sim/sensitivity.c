@@ -1,4 +1,4 @@
-/* Influences of assumptions on the results: dl_sweep_find_influences. */
+/* Effects of assumptions on the results: dl_sweep_find_influences. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,16 +10,18 @@
 #define STEPS_MOST 40
 #define STEPS_LEAST 4
 #define EVENTS_LEAST 300000.0
-#define MOVES_LOG 1e-4 /* smaller changes give no interval: the assumption does not matter */
-#define OVERRUN 16     /* factor on the events allowed if the fewest steps need them */
+#define MOVES_LOG 1e-4 /* smaller changes are ignored: the assumption does not matter */
+#define OVERRUN 16     /* allowed excess of events if the fewest steps need it, a factor */
 
-/* A row whose runs are repeated with other costs, as rank 0 lists them for all. */
+/* A row whose runs are repeated with other costs; rank 0 lists them for all ranks. */
 typedef struct trial {
     int64_t row, variant, point;
     int64_t steps;
-    int64_t first; /* its first run: unchanged, then the low and the high end of each variation; */
-    int64_t count; /* 1 + 2 variations; the baseline's runs follow, */
-    int64_t bases; /* if it has one and gets an interval: count, else 0 */
+    int64_t first; /* number of its first run: unchanged costs, then the low and the high end of
+                    * each variation */
+    int64_t count; /* 1 + 2 x number of variations; the baseline's runs follow */
+    int64_t bases; /* number of baseline runs: `count` if there is a baseline and the row gets an
+                    * interval, else 0 */
     int64_t leads; /* 1: its influences are reported */
 } trial;
 
@@ -27,12 +29,12 @@ typedef struct trials {
     const dl_study *study;
     trial *items;
     size_t count;
-    double *per_s; /* of all runs, NaN: it does not run */
+    double *per_s; /* [runs] throughputs; NaN: the run failed */
     const dl_sweep_config *config;
-    int64_t before; /* runs of the sweep */
+    int64_t before; /* number of runs of the sweep before the trials */
 } trials;
 
-/* Whether the row's run may depend on the assumption, which still holds and can be varied. */
+/* Whether the row's run may depend on the assumption, which must still hold and have a range. */
 static bool counts(const dl_assumption *a, const dl_variant *variant, const dl_point *point)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -44,10 +46,10 @@ static bool counts(const dl_assumption *a, const dl_variant *variant, const dl_p
     return a->low < a->high;
 }
 
-/* The variation of two runs, the first at the low and the second at the high end. */
+/* A variation of a row's run, simulated at its low and then at its high end. */
 typedef struct variation {
     dl_influence_kind kind;
-    const dl_assumption *assumption; /* the first of its cause */
+    const dl_assumption *assumption; /* the first assumption of its cause */
 } variation;
 
 /* Whether an earlier assumption has the same cause, and so covers this one. */
@@ -59,7 +61,7 @@ static bool goes_along(const dl_variant *variant, const dl_point *point, size_t 
     return false;
 }
 
-/* Variation `number` of the row's run; false: there are fewer. */
+/* Finds variation `number` of the row's run; false if there are fewer. */
 static bool find_variation(const dl_variant *variant, const dl_point *point, int64_t number,
                            variation *found)
 {
@@ -85,7 +87,7 @@ static int count_of(const dl_variant *variant, const dl_point *point)
 }
 
 /* Whether the row has assumptions and, among the rows that ran with its variant and mode, the most
- * GPUs, or workers on cores (the last one of several). */
+ * GPUs (or workers on cores); of equal rows, the last one. */
 static bool is_tried(const dl_study *study, const dl_sweep *sweep, size_t number)
 {
     const dl_row *row = &sweep->rows[number];
@@ -114,7 +116,7 @@ static bool is_same(const dl_influence *a, const dl_influence *b)
     return dl_assumption_same(a->assumption, b->assumption);
 }
 
-/* Keeps the largest influence of each assumption. */
+/* Adds the influence, or keeps the larger one of the same assumption. */
 static void add(dl_sweep *sweep, const dl_influence *influence)
 {
     if (isnan(dl_influence_size(influence))) return;
@@ -162,7 +164,7 @@ static dl_status run_job(void *user, int64_t job, dl_error *err)
     const dl_variant *variant = &all->study->variants[t->variant];
     const dl_point *point = &variant->scenario.points[t->point];
     const bool is_base = job - t->first >= t->count;
-    const int64_t number = (job - t->first) % t->count - 1; /* -1: as it is */
+    const int64_t number = (job - t->first) % t->count - 1; /* -1: unchanged */
     const bool high = number % 2 == 1;
     const dl_baseline base = is_base ? dl_sweep_baseline(all->study, (size_t)t->variant, point)
                                      : (dl_baseline){.gpus = NULL};
@@ -172,7 +174,7 @@ static dl_status run_job(void *user, int64_t job, dl_error *err)
     const bool other_costs = a != NULL && a->costs != NULL && !high;
     dl_scenario scenario = variant->scenario;
     dl_gpu_options gpu;
-    dl_costs costs; /* own copy: threads vary different values */
+    dl_costs costs; /* private copy: threads vary different values */
     dl_run_config config = {.scenario = &scenario,
                             .costs = &costs,
                             .point = is_base ? &base.point : point,
@@ -221,13 +223,15 @@ static void show(void *user, int64_t done, int64_t count)
 
 /* --- which rows ------------------------------------------------------------------------------ */
 
-/* Steps for which `runs` runs take about as many events as the row may; 0: too few. */
+/* Number of steps for which `runs` runs take about as many events as the row is allowed; 0: too
+ * few. */
 static int64_t steps_for(const dl_variant *variant, const dl_row *row, double runs, double events)
 {
     const dl_scenario *scenario = &variant->scenario;
     const int64_t most = scenario->steps < STEPS_MOST ? scenario->steps : STEPS_MOST;
     const bool varies = dl_run_varies(scenario, &variant->costs);
-    const double counted = varies ? (double)scenario->replicates : 1; /* runs of mean.events */
+    const double counted = varies ? (double)scenario->replicates : 1; /* number of runs that
+                                                                       * mean.events covers */
     const double each =
         (double)row->mean.events / counted / (double)dl_run_steps(scenario, &row->point);
     dl_scenario shorter = *scenario;
@@ -238,7 +242,7 @@ static int64_t steps_for(const dl_variant *variant, const dl_row *row, double ru
     return takes <= OVERRUN * may ? shorter.steps : 0;
 }
 
-/* Lists the row for trial; false: that takes too long. */
+/* Lists the row for trial; false if it would take too long. */
 static bool list_row(trials *all, const dl_sweep *sweep, size_t number, bool leads, double events)
 {
     const dl_row *row = &sweep->rows[number];
@@ -247,14 +251,15 @@ static bool list_row(trials *all, const dl_sweep *sweep, size_t number, bool lea
     const int64_t runs = 2 * count_of(variant, &row->point) + 1;
     const int64_t steps = steps_for(variant, row, (double)runs, events);
     if (steps == 0) return false;
-    size_t first_row = number; /* of the variant: its points are the rows from there on */
+    size_t first_row =
+        number; /* first row of the variant, whose points are the rows from there on */
     while (first_row > 0 && sweep->rows[first_row - 1].variant == row->variant)
         first_row--;
     const trial *last = all->count > 0 ? &all->items[all->count - 1] : NULL;
     const dl_baseline base = dl_sweep_baseline(all->study, row->variant, &row->point);
-    const bool own_base = base.variant == row->variant; /* whose assumptions are the row's */
+    const bool own_base = base.variant == row->variant; /* the baseline has the row's assumptions */
     free(base.gpus);
-    /* Before the list grows, which may move it. */
+    /* Read before the list grows, which may move it. */
     const int64_t first = last != NULL ? last->first + last->count + last->bases : 0;
     DL_APPEND(all->items, all->count, "rows to try") =
         (trial){.row = (int64_t)number,
@@ -268,7 +273,7 @@ static bool list_row(trials *all, const dl_sweep *sweep, size_t number, bool lea
     return true;
 }
 
-/* Whether the row's interval follows from its assumptions. */
+/* Whether the row's interval is computed from its assumptions. */
 static bool wants_interval(const dl_study *study, const dl_row *row)
 {
     const dl_variant *variant = &study->variants[row->variant];
@@ -287,7 +292,7 @@ static void list_rows(trials *all, dl_sweep *sweep)
     }
 }
 
-/* Only rank 0 has rows, and knows how many events they took. */
+/* Sends the list to all ranks: only rank 0 has rows and knows their numbers of events. */
 static dl_status share(trials *all, const dl_cluster *cluster, dl_error *err)
 {
     if (cluster == NULL || cluster->size == 1) return DL_OK;
@@ -297,14 +302,14 @@ static dl_status share(trials *all, const dl_cluster *cluster, dl_error *err)
     return cluster->calls->broadcast(all->items, all->count * sizeof *all->items, err);
 }
 
-/* The interval around a rate, from its changes with both ends of each variation. */
+/* The interval around a rate, from its changes at both ends of each variation. */
 typedef struct interval {
-    double below, above; /* sums of squares of logarithms */
+    double below, above; /* sums of squared logarithms of the changes */
 } interval;
 
 static void widen(interval *i, double at_low, double at_high)
 {
-    if (!(at_low > 0) || !(at_high > 0)) return; /* a run of them failed */
+    if (!(at_low > 0) || !(at_high > 0)) return; /* one of the runs failed */
     i->below += pow(log(fmin(1, fmin(at_low, at_high))), 2);
     i->above += pow(log(fmax(1, fmax(at_low, at_high))), 2);
 }
@@ -315,7 +320,7 @@ static void set_interval(const interval *i, double rate, double *low, double *hi
     *high = rate * exp(sqrt(i->above));
 }
 
-/* Keeps the outcome of a trial for its row. */
+/* Stores the outcome of a trial in its row. */
 static void keep_trial(dl_sweep *sweep, const trials *all, const trial *t)
 {
     const double *per_s = &all->per_s[t->first], *base = per_s + t->count;

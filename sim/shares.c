@@ -33,11 +33,11 @@ void dl_point_models(const dl_scenario *scenario, const dl_point *point, int *mo
 
 /* --- shares by speed ------------------------------------------------------------------------- */
 
-/* A worker whose share is sought. */
+/* A worker whose share is computed. */
 typedef struct sharer {
     const dl_costs *costs;
     int model;
-    double factor; /* on its times: number of workers on its GPU */
+    double factor; /* factor on its times: number of workers on its GPU */
 } sharer;
 
 static double time_ns(const sharer *s, double samples)
@@ -62,7 +62,8 @@ static double samples_within(const sharer *s, double limit_ns, double most)
     return low;
 }
 
-/* Samples that take at most limit_ns: within[workers], and their sum, which is returned. */
+/* Sets within[workers] to the samples that each worker computes in at most limit_ns, and returns
+ * their sum. */
 static double samples_of_all(const sharer *s, int workers, double limit_ns, double most,
                              double *within)
 {
@@ -76,7 +77,7 @@ static double samples_of_all(const sharer *s, int workers, double limit_ns, doub
     return sum;
 }
 
-/* The worker that would finish one more sample first. */
+/* The worker that would be the first to finish one more sample. */
 static int next_sharer(const sharer *s, int workers, const int64_t *samples)
 {
     int best = 0;
@@ -90,7 +91,7 @@ static int next_sharer(const sharer *s, int workers, const int64_t *samples)
     return best;
 }
 
-/* Divides `all` samples, those of the workers' micro-batches. */
+/* Divides `all` samples of one micro-batch per worker among the workers. */
 static void share_samples(const sharer *s, int workers, int64_t all, int64_t *samples)
 {
     double low_ns = 0, high_ns = 0;
@@ -109,16 +110,17 @@ static void share_samples(const sharer *s, int workers, int64_t all, int64_t *sa
     samples_of_all(s, workers, low_ns, (double)all, within);
     for (int w = 0; w < workers; w++) {
         samples[w] =
-            (int64_t)fmax(1, floor(within[w] + 1e-6)); /* 63.9999999 of a bisection are 64 */
+            (int64_t)fmax(1, floor(within[w] + 1e-6)); /* bisection may give 63.9999999 for 64 */
         left -= samples[w];
     }
     free(within);
-    const int64_t each = left > workers ? left / workers : 0; /* no sample takes any time */
+    const int64_t each =
+        left > workers ? left / workers : 0; /* samples take no time: equal shares */
     for (int w = 0; w < workers; w++)
         samples[w] += each;
     for (left -= each * workers; left > 0; left--)
         samples[next_sharer(s, workers, samples)]++;
-    for (; left < 0; left++) { /* some got their minimum of one at others' expense */
+    for (; left < 0; left++) { /* workers that got the minimum of one sample take it from others */
         int most = 0;
         for (int w = 1; w < workers; w++)
             if (samples[w] > samples[most]) most = w;
@@ -165,7 +167,7 @@ int dl_fastest_gpu(const dl_scenario *scenario, const dl_costs *costs, double ba
     double fastest_ns = INFINITY, ns = 0, slowest_ns = 0;
     const dl_machine *m = &scenario->gpu->machine;
     const int all = dl_gpu_options_count(scenario->gpu);
-    const int most = all < DL_WORKERS_MAX ? all : DL_WORKERS_MAX; /* no worker has one beyond */
+    const int most = all < DL_WORKERS_MAX ? all : DL_WORKERS_MAX; /* no worker uses a GPU beyond */
     for (int g = 0; g < most - most % ranks; g++) {
         const dl_place place = dl_gpu_options_place(scenario->gpu, g);
         const int model = dl_machine_model_number(m, place.node, place.index);

@@ -5,7 +5,7 @@
 
 #include "common/alloc.h"
 
-/* Names in frameworks and NCCL. */
+/* Names used by frameworks and NCCL. */
 static const struct {
     const char *name;
     dl_collective_kind kind;
@@ -35,7 +35,7 @@ bool dl_step_collective_of(const dl_cost_trace *trace, const dl_traced_collectiv
     const double calls = fmax(1, round(traced->calls));
     const bool grows = kind != DL_BROADCAST && trace->batch > 0;
     double bytes = traced->bytes / calls * (grows ? samples / (double)trace->batch : 1);
-    if (kind == DL_ALLTOALL) bytes *= (double)ranks; /* NCCL counts the bytes for one rank */
+    if (kind == DL_ALLTOALL) bytes *= (double)ranks; /* NCCL counts the bytes per rank */
     if (kind == DL_ALLGATHER || kind == DL_REDUCE_SCATTER) bytes *= group;
     *made = (dl_step_collective){kind, (int64_t)calls, group, bytes};
     return true;

@@ -14,7 +14,7 @@
 #include "sim/sweep_internal.h"
 #include "sim/traced.h"
 
-/* A row's figures, which are NaN where it was not run. */
+/* Figures of a row, set to NaN if it was not run. */
 static const size_t figures[] = {
     offsetof(dl_row, mean.step_mean_s),
     offsetof(dl_row, mean.step_p50_s),
@@ -48,13 +48,14 @@ static const size_t figures[] = {
 
 /* The runs of one point. */
 typedef struct row_runs {
-    const dl_run_result *central; /* [central_count >= 1] replicates, with the costs as they are */
+    const dl_run_result *central; /* [central_count >= 1] replicates with undrawn costs */
     int64_t central_count;
-    const dl_run_result *drawn; /* [drawn_count] replicates, with drawn costs; may be none */
+    const dl_run_result *drawn; /* [drawn_count] replicates with drawn costs; may be empty */
     int64_t drawn_count;
 } row_runs;
 
-/* [rows x bins] staleness counts, the first bins from the result, by row or summed into one row. */
+/* Copies staleness counts to [rows x bins], with bins beyond the result's set to 0; rows = 1 sums
+ * them over workers. The caller frees the array. */
 static int64_t *spread_staleness(const dl_run_result *of, int rows, int bins)
 {
     int64_t *counts = dl_calloc((size_t)rows * (size_t)bins, sizeof *counts, "staleness counts");
@@ -102,7 +103,7 @@ static void add_staleness(dl_run_result *pooled, const dl_run_result *run)
     add_worker_staleness(pooled, run);
 }
 
-/* Median over the replicates of the figure at `offset` of their results. */
+/* Median over the replicates of the result's member at `offset`, a double. */
 static double median_of(const dl_run_result *runs, int64_t replicates, size_t offset)
 {
     double *values = dl_calloc((size_t)replicates, sizeof *values, "replicates");
@@ -115,7 +116,7 @@ static double median_of(const dl_run_result *runs, int64_t replicates, size_t of
     return median;
 }
 
-/* Adds all figures as plain numbers: counts and means alike. */
+/* Adds all members, which are doubles, whether counts or means. */
 static void add_rollout(dl_run_result *mean, const dl_rollout_result *run, double share)
 {
     if (mean->rollout == NULL) mean->rollout = dl_calloc(1, sizeof *run, "figures of generators");
@@ -165,7 +166,7 @@ static void add_syncer(dl_run_result *mean, const dl_syncer_result *run, double 
     sum->goodput_frac += share * run->goodput_frac;
 }
 
-/* Adds `share` of a run's figures to the row's means. */
+/* Adds a run to the row's means with weight `share`. */
 static void add_run(dl_run_result *mean, const dl_run_result *run, double share)
 {
     mean->samples += run->samples;
@@ -204,7 +205,7 @@ static double rate_of(const dl_run_result *run, const dl_run_result *base)
     return base != NULL ? run->throughput_per_s / base->throughput_per_s : run->throughput_per_s;
 }
 
-/* The interval of the rates around `center` (sim/sweep.h). */
+/* Sets the interval of the rates around `center` (sim/sweep.h). */
 static void set_interval(const row_runs *runs, const row_runs *base, double center, double *low,
                          double *high)
 {
@@ -212,7 +213,7 @@ static void set_interval(const row_runs *runs, const row_runs *base, double cent
     const dl_run_result *run = drawn ? runs->drawn : runs->central;
     const dl_run_result *of = base == NULL ? NULL : drawn ? base->drawn : base->central;
     const size_t count = (size_t)(drawn ? runs->drawn_count : runs->central_count);
-    /* The central runs' own median is the center. */
+    /* The center was computed from the central runs, which costs one degree of freedom. */
     const double freedom = (double)count - (drawn ? 0 : 1);
     double *values = dl_calloc(count, sizeof *values, "rates"), squares = 0;
     for (size_t r = 0; r < count; r++) {
@@ -273,7 +274,7 @@ static void set_staleness(dl_row *row)
     free(counts);
 }
 
-/* A row without figures, since the point does not fit into row->memory. */
+/* Sets the error of a row whose point does not fit into row->memory; its figures are NaN. */
 static void set_unfit_figures(dl_row *row, const dl_scenario *scenario)
 {
     char needs[32], has[32], over[32];
@@ -317,9 +318,9 @@ static void set_rates(dl_row *row, const row_runs *runs, const row_runs *base, b
         set_interval(runs, base, row->speedup, &row->speedup_low, &row->speedup_high);
 }
 
-/* Computes the row's results from its runs. `base`: the runs of its baseline, NULL for no speedup;
- * `interval`: whether to compute intervals; `worth`: the number of the baseline's GPUs, or workers,
- * to which the row's are equivalent. */
+/* Computes the row's results from its runs. `base`: runs of its baseline, NULL for no speedup;
+ * `interval`: whether to compute intervals; `worth`: number of the baseline's GPUs (or workers)
+ * that the row's GPUs are equivalent to. */
 static void set_figures(dl_row *row, const row_runs *runs, const row_runs *base, bool interval,
                         double worth)
 {
@@ -344,32 +345,32 @@ static void set_figures(dl_row *row, const row_runs *runs, const row_runs *base,
 
 /* --- running -------------------------------------------------------------------------------- */
 
-/* One variant's work: for each point (baselines after the scenario's), the runs with undrawn costs
- * and those with drawn costs. */
+/* The runs of one variant: for each point (the scenario's, then baselines), those with undrawn
+ * costs and then those with drawn costs. */
 typedef struct part {
     const dl_scenario *scenario;
     const dl_costs *costs;
     const dl_scaling *scaling;
     dl_point *points;
     size_t point_count, visible;
-    size_t *baseline;       /* [visible] index in the points of */
-    size_t *baseline_part;  /* [visible] this part; SIZE_MAX: none */
-    int **gpus;             /* [baselines] owned, of their points; NULL: any */
-    bool *fits;             /* [point_count] into its GPUs */
-    int64_t central, drawn; /* runs of a point */
-    double *compute_draws;  /* [drawn] logarithms of a factor on compute; NULL: 0 */
+    size_t *baseline;       /* [visible] index of the point's baseline in `points` of its part */
+    size_t *baseline_part;  /* [visible] part of the point's baseline; SIZE_MAX: no baseline */
+    int **gpus;             /* [baselines] GPU lists of their points, owned; NULL: any GPUs */
+    bool *fits;             /* [point_count] whether the point fits into its GPUs */
+    int64_t central, drawn; /* number of runs per point */
+    double *compute_draws;  /* [drawn] logarithm of a factor on compute; NULL: no factor */
     int64_t first, runs;
-    double *weights;        /* of each one's run; 0: does not fit */
+    double *weights;        /* [point_count] weight of each of the point's runs; 0: does not fit */
     dl_run_result *results; /* [runs] */
 } part;
 
-/* Jobs are runs, the heaviest first. */
+/* The parts of a sweep. Jobs are runs, in descending order of weight. */
 typedef struct parts {
     const dl_study *study;
-    part *items; /* [count], in the order of their runs */
+    part *items; /* [count] parts, in the order of their runs */
     size_t count;
     int64_t runs;
-    struct job *order; /* [runs] */
+    struct job *order; /* [runs] jobs by weight */
     dl_pace *pace;     /* NULL: none */
 } parts;
 
@@ -402,7 +403,7 @@ static bool same_baseline(const dl_point *a, const dl_point *b)
            a->chunks == b->chunks && a->option[DL_SYNC_ACCUMULATE] == b->option[DL_SYNC_ACCUMULATE];
 }
 
-/* The number of the baseline among the part's points, to which it is added if it is not there. */
+/* Returns the index of the baseline among the part's points, adding it if it is new. */
 static size_t add_baseline(part *p, dl_baseline base)
 {
     size_t b = p->visible;
@@ -420,8 +421,8 @@ static size_t add_baseline(part *p, dl_baseline base)
     return b;
 }
 
-/* Whether an earlier point of the part has the point's baseline, which depends on the batch
- * alone. */
+/* Whether an earlier point of the part has the same baseline, as baselines depend only on the
+ * batch; sets *earlier to that point. */
 static bool find_earlier(const part *p, size_t point, size_t *earlier)
 {
     const dl_point *of = &p->points[point];
@@ -436,7 +437,7 @@ static bool find_earlier(const part *p, size_t point, size_t *earlier)
     return false;
 }
 
-/* Adds the baselines of the part's points to the parts that they belong to. */
+/* Adds the baselines of the part's points to the parts of the baselines' variants. */
 static void list_baselines(parts *all, const dl_study *study, size_t number)
 {
     part *p = &all->items[number];
@@ -453,8 +454,8 @@ static void list_baselines(parts *all, const dl_study *study, size_t number)
     }
 }
 
-/* Draws logarithms of a factor on compute whose 95 % interval is +- log: the midpoint of each of
- * p->drawn equally likely parts of a normal distribution, shuffled by seed and model of GPU. */
+/* Draws logarithms of a factor on compute whose 95 % interval is +- log: the midpoints of p->drawn
+ * equally likely parts of a normal distribution, shuffled by seed and GPU model. */
 static void draw_compute(part *p, double log)
 {
     const double sd = log / dl_normal_quantile(0.975);
@@ -470,7 +471,7 @@ static void draw_compute(part *p, double log)
     dl_shuffle(p->compute_draws, (size_t)p->drawn, seed);
 }
 
-/* When all points are listed. */
+/* Initialises the part after all points are listed. */
 static void init_part(part *p, const dl_variant *variant, int64_t first)
 {
     p->first = first;
@@ -543,7 +544,7 @@ static dl_status run_one(part *p, int64_t run, const dl_run_watch *watch, dl_err
 {
     const int64_t each = p->central + p->drawn;
     const size_t point = (size_t)(run / each);
-    const int64_t draw = run % each - p->central; /* < 0: with the costs as they are */
+    const int64_t draw = run % each - p->central; /* < 0: undrawn costs */
     const dl_run_config config = {
         .scenario = p->scenario,
         .costs = p->costs,
@@ -559,7 +560,8 @@ static dl_status run_one(part *p, int64_t run, const dl_run_watch *watch, dl_err
     return p->fits[point] ? dl_run(&config, &p->results[run], err) : DL_OK;
 }
 
-/* The part that a job of the sweep belongs to; *run becomes the run's number there. */
+/* The part that a job of the sweep belongs to; changes *run from the job's number to the run's
+ * number in that part. */
 static part *part_of(const parts *all, int64_t *run)
 {
     size_t last = all->count - 1;
@@ -587,7 +589,7 @@ static void encode_job(void *user, int64_t run, dl_bytes *into)
     dl_run_result_encode(&p->results[run], into);
 }
 
-/* Takes a job's result from a journal or another rank: this process need not run it. */
+/* Takes a job's result from a journal or another rank, so that this process need not run it. */
 static bool decode_job(void *user, int64_t number, const void *data, size_t bytes)
 {
     const parts *all = user;
@@ -602,7 +604,7 @@ static bool decode_job(void *user, int64_t number, const void *data, size_t byte
 
 DL_ORDER(by_weight, job, DL_COMPARE(b->weight, a->weight), DL_BY(run));
 
-/* Orders the runs by weight; `repeats`: how often all of them are expected to be run again. */
+/* Sorts the runs by weight. `repeats`: expected number of repetitions of all runs. */
 static void order_jobs(parts *all, double repeats)
 {
     double sum = 0;
@@ -648,7 +650,7 @@ static row_runs runs_of(const part *p, size_t point)
     };
 }
 
-/* Whether the first worker of both has the same model of GPU. */
+/* Whether the first workers of both points have the same GPU model. */
 static bool on_one_model(const part *p, const dl_point *point, const dl_point *baseline)
 {
     int *models =
@@ -688,7 +690,7 @@ static void set_row(dl_row *row, const parts *all, size_t variant, size_t index)
     set_figures(row, &runs, has_base && of->fits[base] ? &base_runs : NULL,
                 p->scenario->replicates > 1,
                 dl_point_worth(p->scenario, p->costs, &row->point) / row->baseline_gpus);
-    if (p->scenario->generators != NULL) { /* the baseline has the same GPUs */
+    if (p->scenario->generators != NULL) { /* the baseline uses the same GPUs */
         row->efficiency = (double)NAN;
     } else if (has_base && of->fits[base]) {
         dl_sweep_baseline_text(row->baseline_text, all->study,
@@ -767,13 +769,13 @@ dl_status dl_sweep_run(dl_sweep *sweep, const dl_study *study, const dl_sweep_co
     const bool leads = config->cluster == NULL || config->cluster->rank == 0;
     dl_status status = open_journal(sweep, config, all.runs, err);
     if (status == DL_OK) status = run_all(&all, config, sweep->journal, err);
-    dl_pace_expect(config->pace, (double)-INFINITY); /* work left undone by a failure */
+    dl_pace_expect(config->pace, (double)-INFINITY); /* drops work that a failure left undone */
     if (status == DL_OK && leads) collect(sweep, &all);
     if (status == DL_OK && leads) look_at_traces(sweep, study, !config->no_influences);
     if (status == DL_OK && !config->no_influences) {
         status = dl_sweep_find_influences(sweep, study, config, all.runs, err);
     }
-    /* Work done before a failure is kept too; the failure is reported. */
+    /* Finished runs are kept even after a failure, which is reported. */
     dl_error why = {0};
     if (sweep->journal != NULL && dl_journal_flush(sweep->journal, &why) != DL_OK &&
         status == DL_OK) {

@@ -8,18 +8,18 @@
 
 #define BITS 10
 #define PER_OCTAVE (1 << BITS)
-/* Octaves above the first two, which have bins of 1 ns, up to DL_NS_MAX = 2^62. */
+/* The first two octaves have bins of 1 ns; the others reach DL_NS_MAX = 2^62. */
 #define BINS ((62 - BITS) * PER_OCTAVE + 2 * PER_OCTAVE)
 
-/* Number of low bits of the duration that its bin drops. */
+/* Number of low bits of a duration that its bin ignores. */
 static int shift_of(int64_t ns)
 {
     const int highest = ns > 0 ? 63 - __builtin_clzll((unsigned long long)ns) : 0;
     return highest > BITS ? highest - BITS : 0;
 }
 
-/* Bin numbers have no gaps: without a shift they are 0 .. 2 PER_OCTAVE - 1, and each further bit of
- * `shift` adds PER_OCTAVE, as the remaining bits are then PER_OCTAVE .. 2 PER_OCTAVE - 1. */
+/* Bin numbers have no gaps: without a shift they are 0 to 2 PER_OCTAVE - 1, and each further bit of
+ * `shift` adds PER_OCTAVE, as the remaining bits are then PER_OCTAVE to 2 PER_OCTAVE - 1. */
 static int bin_of(int64_t ns)
 {
     const int shift = shift_of(ns);
@@ -30,7 +30,7 @@ void dl_tally_add(dl_tally *tally, int64_t ns)
 {
     if (tally->bins == NULL) tally->bins = dl_calloc(BINS, sizeof *tally->bins, "durations");
     tally->bins[bin_of(ns)]++;
-    tally->count++; /* Welford 1962 */
+    tally->count++; /* Welford's method (1962) */
     const double before = (double)ns - tally->mean_ns;
     tally->mean_ns += before / (double)tally->count;
     tally->squares += before * ((double)ns - tally->mean_ns);

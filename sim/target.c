@@ -73,7 +73,7 @@ void dl_target_free(dl_target *target)
     *target = (dl_target){0};
 }
 
-/* Coordinate of a value for interpolation. */
+/* Coordinate in which factors are interpolated. */
 static double place(dl_target_by by, double at)
 {
     return by == DL_TARGET_INTERVAL ? log(at) : at;

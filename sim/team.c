@@ -41,7 +41,7 @@ static double alone_ns(const dl_team *team, int worker)
     return dl_team_compute_ns(team, worker) + config->workload->update_ns;
 }
 
-/* Sets intervals by config.interval_by_speed, from step times without noise. */
+/* Sets the workers' intervals from step times without noise (config.interval_by_speed). */
 static void set_intervals(dl_team *team)
 {
     const dl_team_config *config = &team->config;
@@ -57,7 +57,7 @@ static void set_intervals(dl_team *team)
     }
 }
 
-/* Calls the function of each companion that has it. */
+/* Calls a function of all companions that have it. */
 #define COMPANIONS_DO(team, function, arguments)                                                 \
     do {                                                                                         \
         for (int c = 0; c < DL_TEAM_COMPANIONS_MAX; c++) {                                       \
@@ -92,7 +92,8 @@ void dl_team_init(dl_team *team, const dl_team_config *config)
         team->step_ns = dl_calloc(steps, sizeof *team->step_ns, "step times");
         team->staleness = dl_calloc(steps, sizeof *team->staleness, "staleness");
     }
-    /* Largest number pending: the release of each, and those of the platform and the companions. */
+    /* Largest number of pending events: one release per agent, and those of the platform and the
+     * companions. */
     int events = agents + team->config.platform->init(team);
     for (int c = 0; c < DL_TEAM_COMPANIONS_MAX; c++)
         if (config->companions[c] != NULL)
@@ -164,7 +165,7 @@ dl_spent dl_spent_of(dl_worker_state state)
     return DL_SPENT_WAITING;
 }
 
-/* Notes the time since the state's start. */
+/* Adds the time since the state's start to its sum. */
 static void account(dl_team *team, int worker)
 {
     dl_worker *w = &team->workers[worker];
@@ -182,7 +183,7 @@ static void account(dl_team *team, int worker)
     }
 }
 
-/* The worker's action has ended: notes it and continues. */
+/* Ends the worker's action and calls its mode. */
 static void end(dl_team *team, int worker)
 {
     account(team, worker);
@@ -325,7 +326,7 @@ void dl_team_exchanged(dl_team *team, int comm)
     if (!dl_team_comm_is_idle(team, dl_team_worker(team, comm))) start_exchange(team, comm);
 }
 
-/* Takes the lock if it is free, else puts the worker at the end of the queue for it. */
+/* Takes the lock if it is free; otherwise queues the worker for it and returns false. */
 static bool try_lock(dl_team *team, int worker)
 {
     if (team->lock_owner >= 0) {
@@ -344,7 +345,7 @@ void dl_team_lock(dl_team *team, int worker)
     if (try_lock(team, worker)) end(team, worker);
 }
 
-/* A worker that slept is awake: it tries for the lock when it has its core. */
+/* A sleeping worker has woken up: it tries to take the lock once it has its core. */
 static void on_wakeup(void *user, int worker)
 {
     dl_team *team = user;
@@ -379,7 +380,7 @@ void dl_team_unlock(dl_team *team, int worker)
 
 /* --- the server: contributions, and versions of parameters ---------------------------------- */
 
-/* Sets the worker's clock, which never decreases. */
+/* Sets the worker's clock, which must not decrease. */
 static void advance_clock(dl_team *team, int worker, int64_t clock)
 {
     dl_worker *w = &team->workers[worker];
@@ -428,7 +429,7 @@ static void tally_staleness(dl_team_tallies *tallies, int staleness)
     tallies->staleness[bin]++;
 }
 
-/* An update applies the pending gradients. */
+/* Counts the pending gradients as applied by an update. */
 static void apply_pending(dl_team *team)
 {
     dl_team_tallies *t = &team->tallies;
@@ -450,7 +451,7 @@ void dl_team_contribute(dl_team *team, int worker)
 {
     dl_worker *w = &team->workers[worker];
     if (dl_team_is_applied(team, worker)) w->contributions = 0;
-    /* the next update is of this version */
+    /* staleness if the next update includes this gradient */
     w->staleness = (int)(team->version - w->read_version);
     w->contributed_version = team->version;
     w->contributions++;
@@ -530,7 +531,8 @@ static void start_step(dl_team *team, int worker)
     team->config.advance(team, worker);
 }
 
-/* Time of `count` steps of the worker, `before` steps before its last one. */
+/* Time in ns of `count` consecutive steps of the worker, the last of which is `before` steps before
+ * its latest. */
 static int64_t steps_ns(const dl_team *team, int worker, int64_t count, int64_t before)
 {
     const int64_t *step_ns = dl_team_step_log(team, worker);
@@ -540,11 +542,12 @@ static int64_t steps_ns(const dl_team *team, int worker, int64_t count, int64_t 
     return sum;
 }
 
-/* Tolerance of one period: each activity is rounded to 1 ns. */
+/* Tolerance of a period's time: each activity is rounded to 1 ns. */
 #define STEADY_NS 2
 #define STEADY_FRAC 1e-7
 
-/* Whether each worker's last `count` steps took as long as those before, and as all others'. */
+/* Whether each worker's last `count` steps took as long as the `count` steps before them, and as
+ * those of all other workers. */
 static bool repeats(const dl_team *team, int64_t count)
 {
     const int64_t first_ns = steps_ns(team, 0, count, 0);
@@ -577,7 +580,7 @@ static void look_for_repetition(dl_team *team)
     }
 }
 
-/* From now on, counts of the whole team are measured. */
+/* Starts measuring counts of the whole team. */
 static void start_measuring(dl_team *team)
 {
     team->is_warm = true;
@@ -586,7 +589,8 @@ static void start_measuring(dl_team *team)
     team->drift_sum = team->drift_max = team->steps_started = team->clock_lag_max = 0;
 }
 
-/* A worker whose first step after the others' warm-up is its last one has no warm-up. */
+/* Ends the worker's warm-up. A worker whose first step after the others' warm-up is its last one
+ * has no warm-up. */
 static void end_warm_up(dl_team *team, int worker)
 {
     dl_worker *w = &team->workers[worker];
@@ -600,7 +604,7 @@ static void end_warm_up(dl_team *team, int worker)
     w->warm_up_steps = w->steps_done;
 }
 
-/* Stops when all workers have done their steps, or with `at_once`. */
+/* Stops the run when all workers have done their steps, or immediately with `at_once`. */
 static void stop_if_done(dl_team *team, bool at_once)
 {
     if (team->stopping || (!at_once && team->done < team->config.workers)) return;
@@ -673,9 +677,9 @@ bool dl_team_is_stuck(const dl_team *team)
     return !team->engine.too_long && !team->engine.stopped && !team->is_direct && !team->stopping;
 }
 
-/* At the end of a run, an exchange may remain incomplete, as not all agents reach it: communication
- * threads, whose workers may be in different steps; workers with different intervals; absent
- * workers. */
+/* Whether exchanges may remain incomplete at the end of the run because not all agents reach them:
+ * communication threads, whose workers may be in different steps; workers with different intervals;
+ * absent workers. */
 static bool may_abandon(const dl_team *team)
 {
     return team->stopping &&

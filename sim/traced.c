@@ -7,7 +7,7 @@
 #include "sim/run.h"
 #include "sim/step_collectives.h"
 
-#define STEPS 40 /* of a simulation of a trace's own point */
+#define STEPS 40 /* steps of the simulation of a traced point */
 
 static bool is_known_trace(const dl_cost_trace *trace)
 {
@@ -15,7 +15,7 @@ static bool is_known_trace(const dl_cost_trace *trace)
 }
 
 /* Whether exchange and compute agree with the traced program, on the same kind of GPUs or the same
- * number of cores. A single rank has no exchange. */
+ * number of cores. The exchange of a single rank is ignored. */
 static bool is_as_traced(const dl_variant *variant, const dl_cost_trace *trace)
 {
     const dl_scenario *s = &variant->scenario;
@@ -32,7 +32,7 @@ static bool is_as_traced(const dl_variant *variant, const dl_cost_trace *trace)
             gpu->keeps_parameters == costs->keeps_parameters && !gpu->on_hosts);
 }
 
-/* The point of a trace, whether or not the scenario has it. */
+/* The point that reproduces a trace, whether or not the scenario has it. */
 static dl_point own_point(const dl_variant *variant, const dl_cost_trace *trace)
 {
     dl_point own = {.cores =
@@ -73,7 +73,7 @@ const dl_cost_trace *dl_traced_of_point(const dl_variant *variant, const dl_poin
     return NULL;
 }
 
-/* Whether the machine has room for the point, and the costs all it needs. */
+/* Whether the machine has room for the point, and the costs have all it needs. */
 static bool can_run(const dl_variant *variant, const dl_point *own)
 {
     const dl_scenario *s = &variant->scenario;

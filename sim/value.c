@@ -7,7 +7,8 @@
 #include "common/alloc.h"
 #include "common/units.h"
 
-/* Next comma-separated part of *text, moving *text after it; NULL at the end. */
+/* Returns the next comma-separated part of *text, trimmed, and moves *text after it; NULL at the
+ * end. The caller frees it. */
 static char *next_part(const char **text)
 {
     if (*text == NULL) return NULL;

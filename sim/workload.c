@@ -9,7 +9,7 @@
 #include "sim/collective/collective.h"
 #include "sim/statistics.h"
 
-/* Largest factor of a drawn start from the median, either way: with two or three measured starts,
+/* Largest factor, up or down, of a drawn start from the median: with two or three measured starts,
  * Student's distribution has unrealistic tails. */
 #define START_FACTOR_MAX 10.0
 
@@ -28,15 +28,16 @@ static double not_negative(double ns)
     return ns > 0 ? ns : 0;
 }
 
-/* An outer optimizer with momentum computes the difference from the average and the new momentum in
- * one pass, and the parameters in another. */
+/* Vectors read and written by an outer optimizer with momentum: one pass computes the difference
+ * from the average and the new momentum, another pass the parameters. */
 #define OUTER_READS (3 + 2)
 #define OUTER_WRITES (1 + 1)
 
 /* Number of vectors that a server's optimizer reads or writes in a separate pass after the sum:
- * `given` if known; else, for an assumed update rate, the state plus `others`, the sum (read) and
- * parameters (read and written). 0 if a measured rate includes the optimizer, if there is no state,
- * or if the costs have no update operation, which is then part of the worker's step. */
+ * `given` if known; otherwise, for an assumed update rate, the state plus `others`: the sum (read)
+ * and the parameters (read and written). 0 if a measured rate includes the optimizer, if there is
+ * no state, or if the costs have no update operation, as the update is then part of the worker's
+ * step. */
 static int passed_vectors(const dl_costs *costs, const dl_value *given, int others)
 {
     if (given->known) return (int)given->value;
@@ -232,7 +233,7 @@ double dl_buckets_ns(const dl_process_reduces *reduces, const dl_gradients_ready
     const double together_ns = reduces->pair != NULL
                                    ? dl_collective_cost_ns(reduces->pair, previous_bytes + bytes)
                                    : previous_ns + alone_ns;
-    const double queue_ns = fmax(0, backlog_ns - previous_ns); /* of earlier all-reduces */
+    const double queue_ns = fmax(0, backlog_ns - previous_ns); /* backlog of earlier all-reduces */
     const double after_ns =
         start_ns + queue_ns + alone_ns + left * fmax(0, together_ns - alone_ns) - backward_ns;
     return fmax(0, after_ns) + hidden_ns + (1 - left) * previous_hidden_ns;
@@ -251,8 +252,8 @@ static double log_sd(double ratio)
     return sqrt(log1p(2 * square / (1 + sqrt(1 + 4 * square))));
 }
 
-/* Draws a time uniformly between its bounds. Of a rate, recognised by its value at the upper bound,
- * where it has the least effect, the inverse (time per byte) is drawn. */
+/* Draws a time uniformly between its bounds. A rate is recognised by its value being the upper
+ * bound, where it has the least effect; its inverse (time per byte) is drawn. */
 static void draw_bounded(dl_value *value, double z)
 {
     const double u = dl_normal_below(z), low = value->low, high = value->high;
@@ -260,7 +261,8 @@ static void draw_bounded(dl_value *value, double z)
     value->value = is_rate ? 1 / (1 / high + u * (1 / low - 1 / high)) : low + u * (high - low);
 }
 
-/* Log-normal on either side of the number, with the bounds at 2.5 and 97.5 %. */
+/* The value z standard errors from the number, log-normal on either side, with the bounds at 2.5
+ * and 97.5 %. */
 static double assumed_at(const dl_value *value, double z)
 {
     const double end = z < 0 ? value->low : value->high;
@@ -300,7 +302,7 @@ static void draw_bytes(dl_random *stream, int64_t *bytes, double error_bytes)
 
 typedef struct drawn_cause {
     unsigned cause;
-    double z; /* standard errors by which all its values move */
+    double z; /* number of standard errors by which all values of the cause move */
 } drawn_cause;
 
 /* One draw of all costs. */
@@ -310,7 +312,7 @@ typedef struct cost_draw {
     size_t count;
 } cost_draw;
 
-/* Takes a random number for every value, even if its cause has drawn one already, so that a value's
+/* Draws a random number for every value, even if its cause has drawn one already, so that a value's
  * draw does not depend on the causes of others. */
 static void draw_value(void *user, dl_value *value, double low, double high)
 {
@@ -327,20 +329,20 @@ static void draw_value(void *user, dl_value *value, double low, double high)
     move_value(value, low, high, z);
 }
 
-/* The number of starts of a section if it has several, else 0. */
+/* Number of starts of a section if it has several; otherwise 0. */
 static size_t starts_of(const dl_collective_cost *cost)
 {
     return cost->start_count > 1 ? cost->start_count : 0;
 }
 
-/* The factor of a start that was not measured, from n measured ones with the logarithms x:
+/* Factor of an unmeasured start, from n measured ones with the logarithms x:
  *
  *   ln factor = sum of z_k (x_k - mean of x) / sqrt(c),  z normal, c chi-squared with n - 1 degrees
  *
- * which is Student's t of n - 1 degrees times their standard deviation, the predictive distribution
- * of normal values of unknown variance (Gelman et al., Bayesian Data Analysis, 3.2); the times' own
- * errors cover the unknown center. Sections that share z and c keep their correlation over the
- * starts. */
+ * This is Student's t with n - 1 degrees times their standard deviation, the predictive
+ * distribution of normal values of unknown variance (Gelman et al., Bayesian Data Analysis, 3.2);
+ * the errors of the times cover the unknown center. Sections that share z and c keep their
+ * correlation over the starts. */
 static double factor_of_start(const dl_collective_cost *cost, const double *normals,
                               const double *squares)
 {
@@ -374,7 +376,7 @@ static void draw_starts(dl_random *stream, dl_costs *drawn)
     free(normals);
 }
 
-/* Moves all times of a section by the same number of standard errors: they come from one fit. */
+/* Moves all times of a section by the same number of standard errors, as they come from one fit. */
 static void draw_times(dl_random *stream, dl_costs *drawn)
 {
     for (size_t i = 0; i < drawn->collective_count; i++) {
@@ -435,7 +437,8 @@ static void draw_costs(const dl_costs *costs, cost_draw *draw, dl_costs *drawn)
         draw_bytes(stream, &drawn->parameter_bytes, costs->parameter_error_bytes);
         draw_bytes(stream, &drawn->state_bytes, costs->state_error_bytes);
     }
-    /* After all others, so that a further model or collective changes none of their numbers. */
+    /* Drawn last, so that an additional model or collective does not change the draws of other
+     * values. */
     if (costs->model_count > 0) draw_models(costs, draw, drawn);
     if (stream == NULL) return;
     draw_times(stream, drawn);
@@ -499,7 +502,7 @@ const dl_collective_cost *dl_costs_other_ranks(const dl_costs *costs, int kind, 
     return nearest;
 }
 
-/* Messages of that kind of exchange that follow one another. */
+/* Number of sequential messages of an exchange of that kind. */
 static double messages_of(int kind, int ranks)
 {
     if (kind == DL_ROUNDTRIP) return ranks;
@@ -510,7 +513,7 @@ void dl_costs_draw_other_ranks(dl_costs *drawn, int workers)
 {
     static const int kinds[] = {DL_ALLREDUCE,      DL_ALLREDUCE_PAIR, DL_ALLREDUCE_BESIDE,
                                 DL_ALLREDUCE_LATE, DL_BROADCAST,      DL_ROUNDTRIP};
-    /* Times measured with this number of ranks are complete: nothing scaled is added to them. */
+    /* Times measured with this number of ranks are complete; no scaled times are added. */
     const bool scaled = dl_costs_other_ranks(drawn, DL_ALLREDUCE, workers) != NULL;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         const dl_collective_cost *from = dl_costs_other_ranks(drawn, kinds[k], workers);
