@@ -19,14 +19,15 @@
 typedef struct core {
     char *text, *script;
     const char *made;          /* "VERSION COMMIT" */
-    const char *glue, *binary; /* compressed, in base64 */
+    const char *glue, *binary; /* compressed, in base 85 (page/live.js) */
 } core;
 
-static bool is_base64(const char *text)
+/* Whether the text has only the digits of page/live.js, none of which is special in HTML. */
+static bool is_base85(const char *text)
 {
     return text[0] != '\0' &&
-           text[strspn(
-               text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=")] == '\0';
+           text[strspn(text, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                             "!#$%.()*+-;,=>?@^_:{|}~")] == '\0';
 }
 
 static void core_free(core *c)
@@ -39,7 +40,7 @@ static void core_free(core *c)
 /* Reads the two files; DL_ERR_UNSUPPORTED where one is missing or of another kind. */
 static dl_status core_read(core *c, dl_error *err)
 {
-    static const char magic[] = "dlscale-core 1 ";
+    static const char magic[] = "dlscale-core 2 ";
     char *path = dl_share_path("page/dlsim.core"), *script = dl_share_path("page/live.js");
     size_t bytes = 0;
     *c = (core){0};
@@ -53,7 +54,7 @@ static dl_status core_read(core *c, dl_error *err)
         char *head = strsep(&rest, "\n"), *glue = strsep(&rest, "\n"),
              *binary = strsep(&rest, "\n");
         if (strncmp(head, magic, strlen(magic)) != 0 || glue == NULL || binary == NULL ||
-            !is_base64(glue) || !is_base64(binary)) {
+            !is_base85(glue) || !is_base85(binary)) {
             status = dl_error_set_at(err, DL_ERR_UNSUPPORTED, path, 0,
                                      "is no core of a page: ./check --page makes it anew");
         } else {

@@ -9,7 +9,9 @@ const zlib = require("zlib");
 exports.load = async function load(path) {
     const [head, glue, binary] = fs.readFileSync(path, "latin1").split("\n");
     const [, , version, commit] = head.split(" ");
-    const unpack = text => zlib.gunzipSync(Buffer.from(text, "base64"));
+    const live = fs.readFileSync(`${__dirname}/../../sim/report/page/live.js`, "utf8");
+    const decode85 = new Function(live.match(/^function decode85[^]*?^}/m)[0] + "\nreturn decode85;")();
+    const unpack = text => zlib.gunzipSync(decode85(text));
     const module = { exports: {} };
     new Function("module", "exports", "require", "__dirname", "__filename", unpack(glue).toString())(
         module, module.exports, require, __dirname, __filename);

@@ -16,7 +16,7 @@ class Worker {
     constructor(blob) {
         const post = data => this.onmessage({ data });
         this.context = blob.text().then(text => {
-            const globals = { atob, Blob, Response, DecompressionStream, TextDecoder, performance, console, setTimeout,
+            const globals = { Blob, Response, DecompressionStream, TextDecoder, performance, console, setTimeout,
                 crypto, importScripts() {}, postMessage: post, location: { href: "" } };
             globals.self = globals;
             vm.runInContext(text, vm.createContext(globals));

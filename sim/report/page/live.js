@@ -30,8 +30,21 @@ document.head.append(make("style", {}, `
 
 const workerText = `
 let factory, compiled;
+// Bytes of a text in base 85: five digits, most significant first, for each four bytes, big-endian. A text
+// whose length is no multiple of five is completed by the highest digit, and its bytes are cut accordingly.
+function decode85(text) {
+    const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%.()*+-;,=>?@^_:{|}~";
+    const value = new Uint8Array(128), words = new DataView(new ArrayBuffer(4 * Math.ceil(text.length / 5)));
+    for (let i = 0; i < digits.length; i++) value[digits.charCodeAt(i)] = i;
+    for (let at = 0, i = 0; i < text.length; at += 4) {
+        let word = 0;
+        for (const end = i + 5; i < end; i++) word = word * 85 + (i < text.length ? value[text.charCodeAt(i)] : 84);
+        words.setUint32(at, word);
+    }
+    return new Uint8Array(words.buffer, 0, Math.floor(text.length * 4 / 5));
+}
 async function unpack(text) {
-    const packed = Uint8Array.from(atob(text), c => c.charCodeAt(0));
+    const packed = decode85(text);
     return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
 }
 async function run(args, files, folder, read) {
