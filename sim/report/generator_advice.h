@@ -1,5 +1,5 @@
-/* Advice for a scenario with [generators]: the split of the GPUs, bound on staleness and way of
- * copying with the most answers an hour. */
+/* Advice for a scenario with [generators]: the split of the GPUs, bound on staleness and copying
+ * method with the most answers per hour. */
 #ifndef DL_SIM_GENERATOR_ADVICE_H
 #define DL_SIM_GENERATOR_ADVICE_H
 
@@ -8,9 +8,9 @@
 #include "sim/report/advise.h"
 
 /* Simulates splits of `gpus` with bounds up to the config's largest staleness (mean age; NaN: the
- * scenario's bound), the best of them with every way of copying, and writes all rows to `path` and,
- * unless `out` is NULL, the advice to it. *text is the advised scenario, which the caller frees.
- * Errors: those of dl_sweep_run; DL_ERR_DATA where nothing is within the largest staleness. */
+ * scenario's bound), and the best of them with every copying method. Writes all rows to `path` and,
+ * unless `out` is NULL, the advice to `out`. *text is the advised scenario, freed by the caller.
+ * Errors: those of dl_sweep_run; DL_ERR_DATA if no split is within the largest staleness. */
 dl_status dl_generators_advise(const dl_study *study, const dl_advice_config *config,
                                const char *path, FILE *out, char **text,
                                dl_error *err) DL_MUST_CHECK;

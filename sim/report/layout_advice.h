@@ -1,5 +1,5 @@
-/* Advice on a layout (docs/layouts.md): which axes, micro-batch, recomputation, schedule and
- * sharding train a model fastest on all GPUs of a machine, at one batch. */
+/* Advice on a layout (docs/layouts.md): the axes, micro-batch, recomputation, schedule and sharding
+ * that train a model fastest on all GPUs of a machine, at one batch. */
 #ifndef DL_SIM_LAYOUT_ADVICE_H
 #define DL_SIM_LAYOUT_ADVICE_H
 
@@ -9,19 +9,21 @@
 
 /* Fates of layouts. */
 typedef enum dl_layout_fate {
-    /* not simulated: its least step (dl_run_least_ns) is above those in the result */
+    /* not simulated: the lower bound of its step (dl_run_least_ns) exceeds the steps in the
+     * result */
     DL_LAYOUT_WAITS,
     DL_LAYOUT_UNFIT, /* dl_memory_fit */
     DL_LAYOUT_UNCACHED,
-    DL_LAYOUT_REFUSED, /* refused by the model or the simulator */
+    DL_LAYOUT_REFUSED, /* rejected by the model or the simulator */
     DL_LAYOUT_RAN,
     DL_LAYOUT_FATES
 } dl_layout_fate;
 
-/* Layouts to compare the advised one with: those allowed by the scenario's layout
- * (dl_scenario_layout_allows); all parameters shared by all GPUs (FSDP); or those usual with
- * Megatron, which shard the optimizer's state (ZeRO 1): any tensor parallelism within a node, with
- * the fewest stages that fit without full recomputation, or with it only if none fits otherwise. */
+/* Reference layouts that the advised one is compared with: those allowed by the scenario's layout
+ * (dl_scenario_layout_allows); FSDP, with all parameters sharded over all GPUs; and those usual
+ * with Megatron, which shard the optimizer's state (ZeRO 1): any tensor parallelism within a node,
+ * with the fewest stages that fit without full recomputation, or with it only if none fits
+ * otherwise. */
 typedef enum dl_layout_usual {
     DL_LAYOUT_GIVEN,
     DL_LAYOUT_FSDP,
@@ -30,36 +32,37 @@ typedef enum dl_layout_usual {
 } dl_layout_usual;
 
 typedef struct dl_layout_advice {
-    dl_study study; /* a variant for each layout simulated with draws, the fastest first */
+    dl_study study; /* one variant per layout simulated with draws, the fastest first */
     dl_sweep sweep; /* their rows */
     size_t counts[DL_LAYOUT_FATES], count;
-    size_t usual[DL_LAYOUT_USUALS]; /* rows; row_count: none fits */
+    size_t usual[DL_LAYOUT_USUALS]; /* row of each reference; row_count: none fits */
     char *given;                    /* the scenario's layout; NULL: none */
-    size_t given_count;             /* layouts that it allows */
-    char **options;                 /* [row_count] command-line options that make the row */
-    char *text;                     /* the scenario of the first */
-    char *refused;                  /* the reason why a layout is refused; NULL: none is */
-    bool varies;                    /* something is drawn */
-    bool stopped;                   /* by max_points */
-    bool is_uncached;               /* none fits with the allocator's cache; these fit without it */
+    size_t given_count;             /* number of layouts that `given` allows */
+    char **options;                 /* [row_count] command-line options that produce the row */
+    char *text;                     /* the scenario of the first row */
+    char *refused;                  /* reason why a layout was rejected; NULL: none was */
+    bool varies;                    /* some noise or cost is drawn at random */
+    bool stopped;                   /* max_points ended the search */
+    bool is_uncached;               /* no layout fits with the allocator's cache; the rows fit
+                                     * without it */
 } dl_layout_advice;
 
-/* Simulates the layouts of all GPUs that fit with the allocator's reserve (--fits: yes), each once
- * without noise for one step after a warm-up, in the order of their least steps, until none of the
- * rest can be among the 20 best or max_points are simulated. Then simulates these 20 and the best
- * usual ones with noise and draws of the costs, the same for all. Layouts whose steps differ by
- * less than 0.5 % and which differ only in the order of axes, schedule, chunks or what workers
- * share count as one: the fastest, whose row gives the number of the others. The scenario's lists
- * of micro_batch, recompute, schedule, chunks and sharded replace the values tried. tp divides the
- * GPUs of a node. `advice` must be zeroed; release it with dl_layout_advice_free, also after an
- * error. DL_ERR_USAGE for a scenario that cannot be searched, DL_ERR_UNFIT with a remedy if nothing
- * fits; the errors of dl_sweep_run. */
+/* Simulates the layouts of all GPUs that fit with the allocator's reserve (--fits: yes), each
+ * without noise for one step after a warm-up, in ascending order of the lower bounds of their
+ * steps, until no other can be among the 20 best or max_points are simulated. Then simulates these
+ * 20 and the best reference layouts with noise and drawn costs, the same draws for all. Layouts
+ * whose steps differ by less than 0.5 % and which differ only in the order of axes, schedule,
+ * chunks or sharing among workers count as one: the fastest, whose row gives the number of the
+ * others. The scenario's lists of micro_batch, recompute, schedule, chunks and sharded replace the
+ * values tried. tp divides the GPUs of a node. `advice` must be zeroed; release it with
+ * dl_layout_advice_free, also after an error. DL_ERR_USAGE for a scenario that cannot be searched,
+ * DL_ERR_UNFIT with a remedy if nothing fits; the errors of dl_sweep_run. */
 dl_status dl_layouts_advise(dl_layout_advice *advice, const dl_study *study,
                             const dl_advice_config *config, dl_error *err) DL_MUST_CHECK;
 void dl_layout_advice_free(dl_layout_advice *advice);
 
-/* Prints the text below the table of its rows: the advised one, those that cannot be told apart
- * from it, and how the usual ones compare. */
+/* Prints the text below the table of its rows: the advised layout, the layouts within noise of it,
+ * and the comparison with the reference layouts. */
 void dl_layout_advice_print(FILE *out, const dl_layout_advice *advice);
 
 #endif

@@ -25,20 +25,21 @@ extern const dl_layout_key dl_layout_keys[DL_LAYOUT_KEYS];
 /* Layouts that differ only in [pipeline], whose costs and settings are read once. */
 typedef struct dl_layout_family {
     dl_study study;
-    dl_point *points;    /* [count] of its layouts, until the study has them */
-    size_t count, first; /* the first is layout `first` */
-    char *why;           /* why it cannot be read; NULL: it can */
+    dl_point *points;    /* [count] points of its layouts, until moved to the study */
+    size_t count, first; /* layouts [first, first + count) belong to the family */
+    char *why;           /* reason why it cannot be read; NULL: it can */
 } dl_layout_family;
 
 typedef struct dl_layout {
-    size_t family, at;            /* its point there */
-    dl_point point;               /* its axes, workers, micro-batches */
-    int order;                    /* 0: stages of neighbours, 1: shards of neighbours */
-    char *values[DL_LAYOUT_KEYS]; /* all but the first borrowed; NULL: the key does not apply */
+    size_t family, at;            /* index of its family, and of its point in the family */
+    dl_point point;               /* axes, workers and micro-batches */
+    int order;                    /* 0: neighbouring GPUs are stages; 1: neighbouring GPUs are
+                                   * shards */
+    char *values[DL_LAYOUT_KEYS]; /* all borrowed except the first; NULL: the key does not apply */
     dl_schedule schedule;
     dl_layout_fate fate;
     double least_s, step_s;
-    bool is_refined; /* least_s has the collectives of GPUs that divide layers */
+    bool is_refined; /* least_s includes the collectives of GPUs that share layers */
     dl_gpu_memory memory;
     int64_t events;
 } dl_layout;
@@ -48,7 +49,7 @@ typedef struct dl_layout_space {
     const dl_study *study;
     const dl_scenario *scenario;
     char *text;  /* the scenario without the keys that layouts set */
-    char *given; /* its layout; NULL: none */
+    char *given; /* the scenario's layout; NULL: none */
     char *values[DL_LAYOUT_KEYS][DL_LAYOUT_VALUES_MAX];
     size_t value_count[DL_LAYOUT_KEYS];
     dl_layout_family *families;
@@ -58,8 +59,9 @@ typedef struct dl_layout_space {
 } dl_layout_space;
 
 /* Lists the layouts: every division of the GPUs along the axes, with each value of the other keys
- * (the scenario's, else those tried). `samples` of the whole training; NaN: unknown. DL_ERR_USAGE
- * for an unsuitable scenario. Release with dl_layout_space_free, also after an error. */
+ * (the scenario's values, else the default list). `samples` is the size of the whole training; NaN:
+ * unknown. DL_ERR_USAGE for an unsuitable scenario. Release with dl_layout_space_free, also after
+ * an error. */
 dl_status dl_layout_space_init(dl_layout_space *space, const dl_study *study, double samples,
                                dl_error *err) DL_MUST_CHECK;
 void dl_layout_space_free(dl_layout_space *space);
@@ -70,7 +72,7 @@ bool dl_layout_is_given(const dl_layout_space *space, const dl_layout *layout);
 /* Reads the costs of a family's layouts. If they cannot be read, sets the family's `why`. */
 void dl_layout_read_family(dl_layout_space *space, dl_layout_family *family);
 
-/* The scenario of one layout. It borrows all but [pipeline] from its family, and must not be
+/* The scenario of one layout. It borrows everything but [pipeline] from its family, and must not be
  * moved. */
 typedef struct dl_layout_scenario {
     dl_scenario scenario;
@@ -80,8 +82,8 @@ typedef struct dl_layout_scenario {
 const dl_costs *dl_layout_set_up(const dl_layout_space *space, const dl_layout *layout,
                                  dl_layout_scenario *own);
 
-/* The layout's scenario as text, and the options that make it from the study's; the caller frees
- * both. */
+/* Return the layout's scenario as text, and the command-line options that turn the study's scenario
+ * into it. The caller frees both. */
 char *dl_layout_text(const dl_layout_space *space, const dl_layout *layout);
 char *dl_layout_options(const dl_layout *layout);
 

@@ -32,18 +32,18 @@
 /* The columns of measured rows, except a scenario's other swept keys; NULL at the end. */
 extern const char *const dl_measured_columns[];
 
-/* Renames columns with another word for the same thing, such as samples/s or mode, to the names of
- * dl_measured_columns, except swept keys of the study (NULL: none). DL_ERR_DATA if two columns
+/* Renames columns with another word for the same quantity, such as samples/s or mode, to the names
+ * in dl_measured_columns, except swept keys of the study (NULL: none). DL_ERR_DATA if two columns
  * would get the same name. */
 dl_status dl_measured_name_columns(dl_csv *csv, const dl_study *study, dl_error *err) DL_MUST_CHECK;
 
 /* Role of a measured point in the prediction. */
 typedef enum dl_measured_use {
-    DL_USE_UNSEEN, /* no cost was fitted to it: it judges the prediction */
+    DL_USE_UNSEEN, /* no cost was fitted to it: it tests the prediction */
     DL_USE_FITTED,
     DL_USE_CONTRADICTION, /* shown, and counted separately */
     DL_USE_ERROR,         /* the source has no value */
-    DL_USE_TRACED,        /* the step of a trace that the costs are from: in no table */
+    DL_USE_TRACED,        /* the step of the trace that the costs come from; in no table */
     DL_USE_COUNT
 } dl_measured_use;
 
@@ -68,20 +68,21 @@ typedef enum dl_measure {
  * the processors are left out, unless less than a quarter of a point's runs would remain. */
 #define DL_MEASURED_DISTURBED_FRAC 0.1
 
-/* Least number of a point's runs for statistics of their scatter. */
+/* Smallest number of a point's runs for statistics of their scatter. */
 #define DL_MEASURED_REPEATED_MIN 5
 
 /* Measurements of one point. */
 typedef struct dl_measured {
-    int runs;                       /* rows of this point with values; 0: none, all values NaN */
+    int runs;                       /* rows of this point with values; 0: none, and all values are
+                                     * NaN */
     int failed_runs;                /* rows with the word `error` */
     int disturbed_runs;             /* rows left out: others took over DL_MEASURED_DISTURBED_FRAC */
     double value[DL_MEASURE_COUNT]; /* NaN: not given */
-    double *runs_per_s;       /* [runs] throughput of each, ascending; NULL if there are none */
-    double *worker_staleness; /* [workers of the point] means, or NULL */
-    char *source, *note;      /* of the first row that has one, or NULL */
+    double *runs_per_s;             /* [runs] throughput of each run, ascending; NULL: no runs */
+    double *worker_staleness;       /* [workers of the point] mean staleness per worker, or NULL */
+    char *source, *note;            /* from the first row that has one; NULL: none */
     dl_measured_use use;
-    int line;             /* of the first row, in the table */
+    int line;             /* line of the first row in the table */
     double left_out_frac; /* error of the prediction with costs fitted to the other rows; NaN:
                            * unknown */
 } dl_measured;
@@ -100,8 +101,8 @@ dl_status dl_measured_read(dl_measured **measured, const dl_study *study,
 dl_status dl_measured_read_left_out(dl_measured *measured, size_t count, const char *path,
                                     dl_error *err) DL_MUST_CHECK;
 
-/* Quantile of the throughput of a point's runs, linear between them; NaN with fewer than
- * DL_MEASURED_REPEATED_MIN. */
+/* Quantile of the throughput of a point's runs, linearly interpolated; NaN with fewer than
+ * DL_MEASURED_REPEATED_MIN runs. */
 double dl_measured_quantile(const dl_measured *measured, double fraction);
 
 void dl_measured_free(dl_measured *measured, size_t count);

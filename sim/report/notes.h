@@ -1,20 +1,23 @@
-/* Notes on a study beside its results: unknown costs, which are left out, costs of another GPU,
- * scaled or not, and traces. */
+/* Notes on a study beside its results: unknown costs, which are left out; costs of another GPU,
+ * scaled or not; and traces. */
 #ifndef DL_SIM_NOTES_H
 #define DL_SIM_NOTES_H
 
 #include "sim/sweep.h"
 
-/* The notes, each once, as owned strings in an array of *count; release with dl_study_notes_free.
- * Call after dl_study_read_costs and after switching costs off (these need not be known). */
+/* Returns the notes, each once, as an array of *count owned strings; release with
+ * dl_study_notes_free. The first *leading notes are the important ones. Call after
+ * dl_study_read_costs and after switching costs off (these need not be known). */
 char **dl_study_notes(const dl_study *study, size_t *count, size_t *leading);
 void dl_study_notes_free(char **notes, size_t count);
 
-/* Notes on the traces of the costs (sim/traced.h): their own steps, and the collectives that the
- * rows leave out; and on measured collectives that no row has. Released likewise. */
+/* Returns notes on the traces of the costs (sim/traced.h): their own steps, the collectives that
+ * the rows leave out, and measured collectives that no row has. Release with
+ * dl_study_notes_free. */
 char **dl_traced_notes(const dl_study *study, const dl_sweep *sweep, size_t *count);
 
-/* Notes in the study's cost files, each once, "FILE: text". Released likewise. */
+/* Returns the notes in the study's cost files, each once, "FILE: text". Release with
+ * dl_study_notes_free. */
 char **dl_file_notes(const dl_study *study, size_t *count);
 
 #endif

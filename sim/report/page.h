@@ -8,9 +8,8 @@
 #include "sim/report/explain.h"
 
 /* Writes the page of an explained sweep (rows of the study's points) and measured [row_count] to
- * `path`; `results` is the name of the table to save, which includes the additions of --explain
- * where explain_results is set. A figure that cannot be drawn is no error: the page gives the
- * reason. */
+ * `path`. `results` is the file name of the table to save; explain_results adds the columns of
+ * --explain to it. If a figure cannot be drawn, the page gives the reason; this is not an error. */
 dl_status dl_page_write(const char *path, const char *results, const dl_explanation *explanation,
                         bool explain_results, const dl_measured *measured,
                         dl_error *err) DL_MUST_CHECK;

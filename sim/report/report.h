@@ -1,20 +1,19 @@
-/* Output of a sweep's results: the results table (CSV), the staleness histogram (CSV), and a table
- * for people.
+/* Output of a sweep's results: the results table (CSV), the staleness histogram (CSV), and a
+ * readable table.
  *
  * Results: '#' lines (schema, program, scenario, seed, settings; "default: [section] key=value
  * rows=N COLUMN=X": a default that decided N rows, where X is the largest fraction of their time
- * that it accounts for), then one row a point. Columns are in SI units; a cell that does not apply
- * is empty. origin is the least trustworthy origin of the costs used; extrapolated is 1 where the
- * point (or its baseline) lies outside the costs' measured range. applied_frac is the fraction of
- * all gradients that were applied in an update. measured_low_per_s and measured_high_per_s are one
- * standard error below and above. error_frac is predicted over measured throughput, minus 1. Where
+ * that it accounts for), then one row per point. Columns are in SI units; a cell that does not
+ * apply is empty. origin is the least trustworthy origin of the costs used; extrapolated is 1 where
+ * the point (or its baseline) lies outside the costs' measured range. applied_frac is the fraction
+ * of all gradients that were applied in an update. measured_low_per_s and measured_high_per_s are
+ * one standard error below and above. error_frac is predicted over measured throughput, minus 1. If
  * the measured table marks the rows that costs were fitted to, measured_use and measured_note
- * (measured.h) follow, and, where known, left_out_error_frac: the error with costs fitted to the
- * other rows. The columns *_by_worker hold one number a worker, separated by semicolons. With an
+ * (measured.h) follow, and, if known, left_out_error_frac: the error with costs fitted to the other
+ * rows. The columns *_by_worker hold one number per worker, separated by semicolons. With an
  * explanation: "gain: cost=dispatch half=1.471 none=2.234 sync=ps workers=8 batch=128" for each
  * cost of the explained row, and finally the columns dominant and dominant_frac. Nothing in the
- * file depends on the clock or on the number of threads.
- */
+ * file depends on the clock or on the number of threads. */
 #ifndef DL_SIM_REPORT_H
 #define DL_SIM_REPORT_H
 
@@ -28,7 +27,7 @@
 #define DL_RESULTS_SCHEMA 1
 
 /* Writes the GPU memory that each stage of the study's points needs, by kind, whether it fits, the
- * largest micro-batch that fits, and changes that would make it fit. Nothing is simulated. */
+ * largest micro-batch that fits, and changes that would make it fit. Simulates nothing. */
 void dl_report_memory(FILE *out, const dl_study *study);
 
 /* Writes the results of sweep (rows of the study's points) and measured [sweep->row_count]; with an
@@ -37,7 +36,7 @@ dl_status dl_report_results(const char *path, const dl_study *study, const dl_sw
                             const dl_measured *measured, const dl_explanation *explanation,
                             dl_error *err) DL_MUST_CHECK;
 
-/* The same to a stream; write errors stay in it. */
+/* Writes the results to a stream; write errors stay in it. */
 void dl_report_results_write(FILE *out, const dl_study *study, const dl_sweep *sweep,
                              const dl_measured *measured, const dl_explanation *explanation);
 
@@ -45,31 +44,31 @@ void dl_report_results_write(FILE *out, const dl_study *study, const dl_sweep *s
 void dl_report_results_table(dl_cell_table *table, const dl_study *study, const dl_sweep *sweep,
                              const dl_measured *measured, const dl_explanation *explanation);
 
-/* The same as one JSON document (docs/formats.md): the '#' lines as members, "columns" and "rows".
- * To `path`, or a stream, in which write errors stay. */
+/* Write the results as one JSON document (docs/formats.md), with the '#' lines as members,
+ * "columns" and "rows", to `path` or to a stream, in which write errors stay. */
 dl_status dl_report_json(const char *path, const dl_study *study, const dl_sweep *sweep,
                          const dl_measured *measured, const dl_explanation *explanation,
                          dl_error *err) DL_MUST_CHECK;
 void dl_report_json_write(FILE *out, const dl_study *study, const dl_sweep *sweep,
                           const dl_measured *measured, const dl_explanation *explanation);
 
-/* Writes columns cores, workers, batch, sync, its options, worker, staleness, count, frac (of the
- * worker's gradients) for all points whose mode has a staleness distribution. */
+/* Writes the histogram with columns cores, workers, batch, sync, its options, worker, staleness,
+ * count, frac (of the worker's gradients), for all points whose mode has a staleness
+ * distribution. */
 dl_status dl_report_histogram(const char *path, const dl_study *study, const dl_sweep *sweep,
                               dl_error *err) DL_MUST_CHECK;
 
-/* Writes the notes for a user, a line each: those of notes.h, the short note, defaults that
+/* Writes the user's notes, one per line: those of notes.h, the short note, and the defaults that
  * decided. */
 void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep);
 
-/* Writes a note for a terminal: "note: ", then its text wrapped to dl_wrap_columns.
- * dl_report_notes_print does so for each line of `text`, which it splits in place. */
+/* dl_report_note_print writes "note: " and the text wrapped to dl_wrap_columns;
+ * dl_report_notes_print writes each line of `text` as a note and splits `text` in place. */
 void dl_report_note_print(FILE *out, const char *note);
 void dl_report_notes_print(FILE *out, char *text);
 
-/* Writes the answer in a sentence, the readable table, as wide as `out` is
- * (dl_wrap_columns), the first notes or all, and, where there are measurements, the mean and
- * largest error. */
+/* Writes the answer in a sentence, the readable table fitted to the width of `out`
+ * (dl_wrap_columns), the first or all notes and, with measurements, the mean and largest error. */
 void dl_report_table(FILE *out, const dl_study *study, const dl_sweep *sweep,
                      const dl_measured *measured, bool all_notes);
 

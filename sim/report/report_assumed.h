@@ -6,16 +6,16 @@
 #include "common/json.h"
 #include "sim/sweep.h"
 
-/* Writes for people, a line each: every assumption that moves the throughput, with its value,
- * interval, source and influence; the others in one line; and the one that moves it most, with a
- * way to measure it. `sweep`: NULL before a simulation. Returns the number of assumed values. */
+/* Writes readable lines: each assumption that changes the throughput, with its value, interval,
+ * source and influence; the others in one line; and the most influential one, with a way to measure
+ * it. `sweep` is NULL before a simulation. Returns the number of assumed values. */
 size_t dl_report_assumed(FILE *out, const dl_study *study, const dl_sweep *sweep);
 
-/* Writes for programs, "assumed: [section] key=value low=... high=...; source", a comment line
- * each. */
+/* Writes machine-readable comment lines, one per assumption: "assumed: [section] key=value low=...
+ * high=...; source". */
 void dl_report_assumed_head(dl_csv_writer *writer, const dl_study *study, const dl_sweep *sweep);
 
-/* The same as a member "assumed" of a JSON object: a list of objects. */
+/* Writes the assumptions as member "assumed" of a JSON object: a list of objects. */
 void dl_report_assumed_json(dl_json *to, const dl_study *study, const dl_sweep *sweep);
 
 #endif

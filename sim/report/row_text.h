@@ -1,4 +1,4 @@
-/* Words for a row of the results: its options, its marks, the parts of its time. */
+/* Texts for a row of the results: its options, its marks, the parts of its time. */
 #ifndef DL_SIM_ROW_TEXT_H
 #define DL_SIM_ROW_TEXT_H
 
@@ -7,11 +7,11 @@
 #include "sim/report/measured.h"
 #include "sim/sweep.h"
 
-/* Largest dl_run_result.tail_frac without a note. */
+/* Largest dl_run_result.tail_frac that gets no note. */
 #define DL_REPORT_TAIL_FRAC 0.05
 
-/* A note naming the points that ran too few steps for a steady throughput; NULL if none. Release
- * with free(). */
+/* Returns a note naming the points that ran too few steps for a steady throughput; NULL if there
+ * are none. Release with free(). */
 char *dl_report_short_note(const dl_sweep *sweep);
 
 /* Predicted over measured throughput, minus 1; NaN without a measurement. */
@@ -19,40 +19,43 @@ double dl_report_error_frac(const dl_row *row, const dl_measured *measured);
 
 #define DL_REPORT_OPTIONS_BYTES 1024
 
-/* "where gpu:0, interval 10": the row's values of the swept keys except cores, workers, batch and
- * mode; "" if none. In text[bytes]. */
+/* Writes the row's values of the swept keys except cores, workers, batch and mode to text[bytes]:
+ * "where gpu:0, interval 10"; "" if there are none. */
 void dl_report_options(char *text, size_t bytes, const dl_study *study, const dl_row *row);
 
-/* Marks of the row in tables: '*' if it is extrapolated, '+' if it leaves out collectives of the
- * trace that its costs come from, '!' if it contradicts that trace; "" for none. */
+/* Writes the row's marks in tables to `text` and returns it: '*' if the row is extrapolated, '+' if
+ * it leaves out collectives of the trace that its costs come from, '!' if it contradicts that
+ * trace; "" for none. */
 #define DL_MARKS_BYTES 8
 const char *dl_report_marks(char text[DL_MARKS_BYTES], const dl_row *row);
 
-/* "103.0 % each: REASON" if the row's efficiency is above 1, else NULL; the caller frees it. */
+/* Returns "103.0 % each: REASON" if the row's efficiency is above 1, else NULL; the caller frees
+ * it. */
 char *dl_report_above(const dl_row *row);
 
 /* Adds the row's marks to `used`. */
 void dl_report_marks_of(char used[DL_MARKS_BYTES], const dl_row *row);
 
-/* Prints the meanings of the marks used, a line each between `before` and `after`. */
+/* Prints the meanings of the marks used, one per line between `before` and `after`. */
 void dl_report_marks_explain(FILE *out, const char *used, const char *before, const char *after);
 
-/* Parts of a row's time below this are left out of texts. */
-#define DL_PART_SHOWN_FRAC 0.005 /* of a step: smallest part that is named */
+/* Parts of a row's time below this fraction are left out of texts. */
+#define DL_PART_SHOWN_FRAC 0.005 /* fraction of a step */
 
-/* Samples a second as tables have them, "1.623" or "4351", in text[DL_RATE_BYTES]; returns text. */
+/* Formats samples per second as in tables, "1.623" or "4351", into text[DL_RATE_BYTES]; returns
+ * text. */
 #define DL_RATE_BYTES 32
 const char *dl_rate_text(char text[DL_RATE_BYTES], double per_s);
 #define DL_RATE_TEXT(per_s) dl_rate_text((char[DL_RATE_BYTES]){0}, per_s)
 
-/* Sorts the parts by falling size[DL_PART_COUNT] into order[DL_PART_COUNT]. */
+/* Sorts the parts by descending size[DL_PART_COUNT] into order[DL_PART_COUNT]. */
 void dl_parts_sort(const double *size, dl_part *order);
 
-/* The largest part of a row's time. */
+/* Returns the largest part of a row's time. */
 dl_part dl_dominant_part(const dl_row *row);
 
-/* "averaging 61 %, compute 28 %": the parts of a row's time from the first-th largest on (0: all),
- * down to DL_PART_SHOWN_FRAC. */
+/* Writes "averaging 61 %, compute 28 %": the parts of a row's time in descending order, from index
+ * `first` (0: all) down to DL_PART_SHOWN_FRAC. */
 void dl_parts_put(FILE *out, const dl_row *row, int first);
 
 #endif

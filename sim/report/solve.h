@@ -1,19 +1,18 @@
-/* Solves for the value of a key at which a column of the results has a wanted value: the rate of
- * ports that lets workers compute for nine tenths of the time, the averaging interval that a slow
- * network needs.
+/* Solves for the value of a key at which a column of the results reaches a target value: for
+ * example the port rate at which workers compute nine tenths of the time, or the averaging interval
+ * that a slow network needs.
  *
- * Each point is solved separately for each target. The column must rise or fall with the key, not
- * necessarily by the same amount everywhere. From the scenario's own value (or one in the middle of
- * the key's range) the search goes by growing factors in the direction of the target until it is
- * passed, at most to the ends of the key's range, or to the last value at which the point fits into
- * memory; then Brent's method (GSL) on the logarithm of the key closes in until the ends are
- * DL_SOLVE_TOLERANCE apart. A whole number is bisected; of the two neighbours around the target the
- * result is the one with the larger value in the column. The same holds for a value at which the
- * column jumps over the target, in the printed digits. Noise and draws of costs are the same at
- * each value tried.
+ * Each point is solved separately for each target. The column must be monotonic in the key. From
+ * the scenario's own value (or one in the middle of the key's range) the search moves by growing
+ * factors towards the target until it passes it, at most to the ends of the key's range, or to the
+ * last value at which the point fits into memory. Then Brent's method (GSL) on the logarithm of the
+ * key narrows the bracket to DL_SOLVE_TOLERANCE. Whole numbers are bisected; of the two neighbours
+ * around the target the result is the one with the larger value in the column. The same rule
+ * applies where the column jumps over the target, in the printed digits. Noise and draws of costs
+ * are the same at each value tried.
  *
- * A whole number that the scenario cannot have, as one that does not divide the batch, is passed
- * over for the nearest one that it can have. */
+ * A whole number that the scenario cannot have, such as one that does not divide the batch, is
+ * replaced by the nearest possible one. */
 #ifndef DL_SIM_SOLVE_H
 #define DL_SIM_SOLVE_H
 
@@ -21,7 +20,7 @@
 #include "sim/scenario/study.h"
 #include "sim/sweep.h"
 
-#define DL_SOLVE_TOLERANCE 1e-4 /* relative, of the key */
+#define DL_SOLVE_TOLERANCE 1e-4 /* relative to the key */
 #define DL_SOLVE_TARGETS_MAX 64
 #define DL_SOLVE_SCHEMA 1
 
@@ -29,24 +28,26 @@ typedef struct dl_solve_config {
     const char *key;     /* "SECTION.KEY", or "KEY" where one section has it */
     const char *targets; /* "COLUMN=VALUE,VALUE,..." */
     unsigned without;    /* costs that are switched off (sim/scenario/without.h) */
-    int64_t seed;        /* -1: the scenario's */
+    int64_t seed;        /* -1: the scenario's seed */
     int threads;         /* >= 1 */
-    dl_pace *pace;       /* limit on the time of all runs; NULL: none */
+    dl_pace *pace;       /* limit on the time of all runs, borrowed; NULL: none */
 } dl_solve_config;
 
 typedef struct dl_solved {
-    size_t row;    /* among all points of the scenario, without the key's own list */
-    char *options; /* dl_report_options, without the key */
+    size_t row;    /* index among all points of the scenario without the key's own list */
+    char *options; /* dl_report_options without the key */
     int workers;
     const char *sync;
     int64_t batch;
-    double per_s; /* samples; NaN: the point does not run */
+    double per_s; /* samples/s; NaN: the point does not run */
     double target;
-    double value; /* the key's; NaN: the target is not reached */
-    double found; /* column at `value`; else at the nearest end of the range; NaN: no value runs */
-    double at_limit;     /* that end; NaN where the target is reached */
-    bool is_last;        /* the point does not run beyond that end: it does not fit into memory */
-    dl_cell_table table; /* one row: the results there */
+    double value; /* value of the key; NaN: the target is not reached */
+    double found; /* column at `value`, else at the nearest end of the range; NaN: the point runs at
+                   * no value */
+    double at_limit;     /* the nearest end of the range; NaN: the target is reached */
+    bool is_last;        /* the point does not run beyond at_limit because it does not fit into
+                          * memory */
+    dl_cell_table table; /* one row: the results at `value` or `at_limit` */
 } dl_solved;
 
 typedef struct dl_solution {
@@ -55,34 +56,35 @@ typedef struct dl_solution {
     dl_solved *all; /* [count] */
     size_t count, unreached;
     int64_t runs;    /* values tried */
-    double *skipped; /* [skipped_count] values that the scenario cannot have, as met, and */
+    double *skipped; /* [skipped_count] values that the scenario cannot have, in the order tried */
     size_t skipped_count;
-    char *skipped_why; /* why it cannot have the first; NULL: none */
+    char *skipped_why; /* reason for the first skipped value; NULL: none */
 } dl_solution;
 
-/* DL_ERR_USAGE for a key that no scenario has or that is not a number, for invalid targets;
+/* DL_ERR_USAGE for a key that no scenario has or that is not a number, and for invalid targets;
  * DL_ERR_NAME for a column missing in the results. *solution must be zeroed; release it with
  * dl_solution_free. */
 dl_status dl_solve(dl_solution *solution, const dl_study *study, const dl_solve_config *config,
                    dl_error *err) DL_MUST_CHECK;
 void dl_solution_free(dl_solution *solution);
 
-/* Writes the keys, SECTION.KEY, that `typed` may complete to (dl_complete_word). */
+/* Writes the keys, SECTION.KEY, that complete `typed` (dl_complete_word). */
 void dl_solve_complete(FILE *out, const char *typed);
 
-/* DL_ERR_DATA, with the first target and the nearest result, where none is reached; else DL_OK. */
+/* Returns DL_ERR_DATA with the first target and the nearest result if no target is reached, else
+ * DL_OK. */
 dl_status dl_solution_check(const dl_solution *solution, const dl_study *study,
                             dl_error *err) DL_MUST_CHECK;
 
-/* One row each: target, solved_KEY (empty: not reached), and the results' columns at that value, or
- * at the end of the key's range nearest to the target. */
+/* Write one row per solution: target, solved_KEY (empty: not reached), and the results' columns at
+ * that value, or at the end of the key's range nearest to the target. */
 dl_status dl_solution_write(const char *path, const dl_solution *solution, const dl_study *study,
                             dl_error *err) DL_MUST_CHECK;
 dl_status dl_solution_json(const char *path, const dl_solution *solution, const dl_study *study,
                            dl_error *err) DL_MUST_CHECK;
 void dl_solution_json_write(FILE *out, const dl_solution *solution, const dl_study *study);
 
-/* The table for people, and a note for each target that is not reached. */
+/* Prints the readable table, and a note for each target that is not reached. */
 void dl_solution_print(FILE *out, const dl_solution *solution, const dl_study *study);
 
 #endif

@@ -1,8 +1,8 @@
-/* One simulated run as Chrome-trace JSON: a track for each worker with its activities and, above
- * them, its steps; one for the collectives of the workers' GPUs; one for a server's updates, with
- * an arrow from each gradient that an update applies; for workers with several GPUs one for the
- * passes of each GPU, with an arrow from each stage's pass to the next stage's; counters of
- * staleness, of updates, and of the bytes that collectives reduce or gather in a second. */
+/* One simulated run as Chrome-trace JSON: a track per worker with its activities and, above them,
+ * its steps; a track for the collectives of the workers' GPUs; a track for a server's updates, with
+ * an arrow from each gradient that an update applies; for workers with several GPUs a track per GPU
+ * for its passes, with an arrow from each stage's pass to the next stage's; counters of staleness,
+ * of updates, and of the bytes per second that collectives reduce or gather. */
 #ifndef DL_SIM_TIMELINE_H
 #define DL_SIM_TIMELINE_H
 
@@ -11,13 +11,13 @@
 #include "sim/run.h"
 
 /* Runs replicate 0 of `point` (one of the scenario's) once more and writes its activities to
- * `path`: the first steps, below 2 MB. Where one step is more, only the first half of the workers
- * is drawn, a quarter, and so on; the name of the first process says so. */
+ * `path`: the first steps, below 2 MB. If a single step is larger, only the first half of the
+ * workers is drawn, then a quarter, and so on; the name of the first process says so. */
 dl_status dl_timeline_write(const char *path, const dl_scenario *scenario, const dl_costs *costs,
                             const dl_point *point, dl_error *err) DL_MUST_CHECK;
 
-/* Writes the activities to a stream, about `bytes_max` bytes, then the memory over a step, at most
- * 30 kB. The output is valid JSON even if the run fails. */
+/* Writes about `bytes_max` bytes of activities to a stream, then the memory over a step, at most 30
+ * kB. The output is valid JSON even if the run fails. */
 dl_status dl_timeline_put(FILE *out, int64_t bytes_max, const dl_scenario *scenario,
                           const dl_costs *costs, const dl_point *point,
                           dl_error *err) DL_MUST_CHECK;
