@@ -8,7 +8,8 @@
 #include "common/units.h"
 #include "sim/statistics.h"
 
-/* Standard error of the median of many normal numbers over that of their mean: sqrt(pi / 2). */
+/* Ratio of the standard error of the median of many normal samples to that of their mean: sqrt(pi /
+ * 2). */
 #define MEDIAN_ERROR 1.2533141373155
 #define NORMAL_95 1.959963984540054
 
@@ -52,7 +53,7 @@ static void compare_distributions(dl_accuracy *all, const dl_sweep *sweep,
     free(distances);
 }
 
-/* Sums over points for now; divided at the end. */
+/* Adds to sums over points, which are divided at the end. */
 static void add_repeated(dl_accuracy *sum, const dl_row *row, size_t number,
                          const dl_measured *measured)
 {

@@ -14,11 +14,11 @@
 #define FINAL_STEPS 200
 #define FINAL_DRAWS 40
 #define FINAL_DRAWS_LEAST 10
-#define FINAL_EVENTS 60000000 /* over all draws of the final points */
+#define FINAL_EVENTS 60000000 /* total over all draws of the final points */
 #define COARSE_EVENTS 400000000
 #define BEAM 3
 #define ROUNDS 8
-#define GAINED 1.002 /* least gain of an accepted change */
+#define GAINED 1.002 /* smallest relative gain of an accepted change */
 #define BEYOND_GAIN 1.02
 #define WORKERS_NEAR 2 /* numbers of workers above and below that a round tries */
 
@@ -80,7 +80,7 @@ double dl_advice_score(const dl_advice *advice, const dl_advised *point, double 
     return per_s;
 }
 
-/* Rates the point by the goal and the limits from its row. */
+/* Scores the point by the goal and checks the limits, from its row. */
 static void judge(dl_advice_search *s, dl_advised *point, const dl_variant *variant)
 {
     const dl_advice *advice = s->advice;
@@ -125,7 +125,7 @@ static void judge(dl_advice_search *s, dl_advised *point, const dl_variant *vari
     }
 }
 
-/* Takes ownership of the row, except for the parts that nothing here reads. */
+/* Takes ownership of the row, except for the parts that are never read here. */
 static void take_row(dl_advised *point, dl_row *row)
 {
     free(point->row.rates);
@@ -156,7 +156,7 @@ static void show_points(void *user, int64_t done, int64_t runs)
                      config->max_points);
 }
 
-/* Simulates points[count] in one sweep: in full, or in a few steps at undrawn costs. */
+/* Simulates points[count] in one sweep: in full, or for a few steps without drawn costs. */
 static dl_status simulate(dl_advice_search *s, const size_t *points, size_t count, bool final,
                           dl_error *err)
 {
@@ -201,7 +201,7 @@ static dl_status simulate(dl_advice_search *s, const size_t *points, size_t coun
     dl_sweep_free(&sweep);
     dl_study_free(&study);
     free(of);
-    /* One that cannot run must not hide the others. */
+    /* A point that cannot run must not hide the others. */
     for (size_t i = 0; status != DL_OK && i < count && count > 1; i++) {
         dl_error one = {0};
         if (simulate(s, &points[i], 1, final, &one) != DL_OK) return status;
@@ -210,7 +210,7 @@ static dl_status simulate(dl_advice_search *s, const size_t *points, size_t coun
     return status;
 }
 
-/* The new ones of wanted[count] settings, as far as the limit on points allows. */
+/* The new points among the wanted settings, as far as the limit on points allows. */
 typedef struct batch {
     size_t *points;
     size_t count;
@@ -257,7 +257,8 @@ static size_t *copy_of(const dl_advice *advice, const size_t *at)
     return copy;
 }
 
-/* Every number of workers with every mode and all other values that the scenario lists. */
+/* Simulates every number of workers in every mode, with all values that the scenario lists for the
+ * other keys. */
 static dl_status search_coarsely(dl_advice_search *s, dl_error *err)
 {
     const dl_advice *advice = s->advice;
@@ -285,7 +286,8 @@ static dl_status search_coarsely(dl_advice_search *s, dl_error *err)
     return run_batch(s, &b, err);
 }
 
-/* Rank of a point: the goal; beyond a limit, the speed that would bring it within. */
+/* Sort key of a point: the score; for a point beyond a limit, the throughput or the fraction of the
+ * needed memory, which measures the distance to the limit. */
 static double worth(const dl_advised *point)
 {
     switch (point->out) {
@@ -297,8 +299,8 @@ static double worth(const dl_advised *point)
     }
 }
 
-/* Whether the point is within the limits; or, if `relaxed`, exceeds only one that other settings
- * may still meet. */
+/* Whether the point is within the limits or, if `relaxed`, exceeds only a limit that other settings
+ * may meet. */
 static bool counts(const dl_advised *point, bool relaxed)
 {
     const bool near = point->out == DL_OUT_EFFICIENCY || point->out == DL_OUT_DEADLINE ||
@@ -307,7 +309,8 @@ static bool counts(const dl_advised *point, bool relaxed)
                    : point->out == DL_OUT_NOT && isfinite(point->score);
 }
 
-/* Wants each change of one setting of the point, and of overlap and buckets together. */
+/* Adds each change of one setting of the point, and of overlap and buckets together, to the
+ * batch. */
 static void want_neighbours(dl_advice_search *s, batch *b, size_t number)
 {
     const dl_advice *advice = s->advice;
@@ -344,7 +347,8 @@ bool dl_advice_same_rest(const dl_advice *advice, size_t a, size_t b)
     return same;
 }
 
-/* Whether two points have the same mode and machine and, but for alternatives, as many workers. */
+/* Whether two points have the same mode and machine and, unless FIND_ALTERNATIVES is set, the same
+ * number of workers. */
 static bool same_choice(const dl_advice *advice, size_t a, size_t b, unsigned how)
 {
     const size_t *x = advice->points[a].at, *y = advice->points[b].at;
@@ -352,7 +356,8 @@ static bool same_choice(const dl_advice *advice, size_t a, size_t b, unsigned ho
            dl_advice_same_rest(advice, a, b);
 }
 
-/* The best points of other choices, into best[most]. */
+/* Writes the best points, one per choice, to best[most] in descending order; returns their
+ * number. */
 static size_t find_best(const dl_advice *advice, size_t *best, size_t most, unsigned how)
 {
     size_t count = 0;
@@ -365,7 +370,7 @@ static size_t find_best(const dl_advice *advice, size_t *best, size_t most, unsi
         while (same < count && !same_choice(advice, best[same], p, how))
             same++;
         if (same < count && worth(&advice->points[best[same]]) >= worth(point)) continue;
-        if (same < count) { /* the other one gives up its place */
+        if (same < count) { /* a better point of the same choice replaces the listed one */
             memmove(&best[same], &best[same + 1], (count - same - 1) * sizeof *best);
             count--;
         }
@@ -381,7 +386,8 @@ static size_t find_best(const dl_advice *advice, size_t *best, size_t most, unsi
     return count;
 }
 
-/* Lists the best points: of each mode and machine first, then of other numbers of workers. */
+/* Lists the best points: the best of each mode and machine first, then those with other numbers of
+ * workers. */
 static void list_best(dl_advice *advice, unsigned how)
 {
     size_t others[2 * DL_ADVICE_BEST];
@@ -419,7 +425,7 @@ dl_status dl_advice_allreduce(dl_advice_search *s, size_t number, size_t **found
     return run_batch(s, &new, err);
 }
 
-/* From the best points, those beyond a limit, and the best usual one. */
+/* Climbs from the best points, from the best ones beyond a limit, and from the best usual one. */
 static dl_status climb(dl_advice_search *s, dl_error *err)
 {
     static const struct {
@@ -483,7 +489,7 @@ static dl_status simplify(dl_advice_search *s, size_t *number, bool keep_choice,
     return status;
 }
 
-/* --- the final points in full ---------------------------------------------------------------- */
+/* --- final simulation of the best points ------------------------------------------------------ */
 
 static dl_status simulate_finally(dl_advice_search *s, const size_t *points, size_t count,
                                   dl_error *err)
@@ -512,14 +518,14 @@ static void plan_draws(dl_advice_search *s)
     for (size_t i = 0; i < advice->best_count; i++)
         most = fmax(most, (double)advice->points[advice->best[i]].row.mean.events);
     most *= 2 * (double)advice->steps /
-            DL_ADVICE_COARSE_STEPS; /* with the costs as they are, and drawn */
+            DL_ADVICE_COARSE_STEPS; /* every point runs twice: with undrawn and with drawn costs */
     advice->draws = (int64_t)(FINAL_EVENTS / (3 * DL_ADVICE_BEST * most));
     if (advice->draws > FINAL_DRAWS) advice->draws = FINAL_DRAWS;
     if (advice->draws < FINAL_DRAWS_LEAST) advice->draws = FINAL_DRAWS_LEAST;
     if (!advice->varies) advice->draws = 1;
 }
 
-/* Adds the point that differs from the best one in `axis`, if there is one that ran. */
+/* Adds the point that differs from the best one in `axis`, if it ran. */
 static void want_final(dl_advice_search *s, batch *b, size_t axis, size_t value)
 {
     dl_advice *advice = s->advice;
@@ -534,8 +540,8 @@ static void want_final(dl_advice_search *s, batch *b, size_t axis, size_t value)
     DL_APPEND(b->points, b->count, "points") = number;
 }
 
-/* Simulates points for comparison with the best one: each setting at its simplest, the next smaller
- * number of workers, and the largest. */
+/* Simulates points for comparison with the best one: each setting at its simplest value, the next
+ * smaller number of workers, and the largest number. */
 static dl_status explain_best(dl_advice_search *s, dl_error *err)
 {
     static const int simplest[] = {MODE,   WHERE,    INTERVAL,   LAG,     OVERLAP,
@@ -560,8 +566,8 @@ static dl_status explain_best(dl_advice_search *s, dl_error *err)
     return status;
 }
 
-/* Simulates twice the batch, stale gradients, and ten times the local steps, each beyond a limit on
- * that setting alone, and keeps those that gain. */
+/* Simulates twice the batch, stale gradients, and ten times the local steps, each of which exceeds
+ * one limit, and keeps the points that gain. */
 static dl_status try_beyond(dl_advice_search *s, dl_error *err)
 {
     dl_advice *advice = s->advice;
@@ -618,7 +624,7 @@ static dl_status find_gains(const dl_advice_search *s, const dl_advised *best, d
     return status;
 }
 
-/* --- the whole -------------------------------------------------------------------------------- */
+/* --- the complete search --------------------------------------------------------------------- */
 
 static dl_status check_study(const dl_advice_search *s, dl_error *err)
 {
@@ -688,7 +694,7 @@ static dl_status search_all(dl_advice_search *s, dl_error *err)
         if (count > 0 && same_choice(advice, number, last[0], FIND_ANY)) continue;
         last[count] = number;
         status = simplify(s, &last[count++], i > 0, err);
-        /* The best point before simplification is a rival where that changed its choice. */
+        /* The best point before simplification is a rival if simplification changed its choice. */
         if (i == 0 && !same_choice(advice, number, last[0], FIND_ANY)) last[count++] = number;
     }
     plan_draws(s);
@@ -696,7 +702,7 @@ static dl_status search_all(dl_advice_search *s, dl_error *err)
     if (status != DL_OK) return status;
     list_best(advice, FIND_FINAL);
     if (advice->best_count == 0) return DL_OK;
-    /* Within DL_ADVICE_SIMPLER_FRAC the simpler one stays first. */
+    /* Within DL_ADVICE_SIMPLER_FRAC the simpler point stays first. */
     for (size_t i = 1; i < advice->best_count; i++) {
         if (advice->best[i] != last[0] ||
             advice->points[last[0]].score <
@@ -719,7 +725,7 @@ static dl_status search_all(dl_advice_search *s, dl_error *err)
     return status;
 }
 
-/* The error if nothing fits: how far the nearest point exceeds the memory, and the largest batch
+/* Returns the error if nothing fits: the memory that the nearest point lacks, and the largest batch
  * with which it fits. */
 static dl_status refuse_unfit(const dl_advice_search *s, dl_advised *nearest, dl_error *err)
 {
@@ -750,7 +756,7 @@ static dl_status refuse_unfit(const dl_advice_search *s, dl_advised *nearest, dl
     return status;
 }
 
-/* The error where no point could be simulated. */
+/* Returns the error if no point could be simulated. */
 static dl_status refuse_all(const dl_advice_search *s, dl_error *err)
 {
     const dl_advice *advice = s->advice;
@@ -840,7 +846,8 @@ dl_advice_pair dl_advice_pair_of(const double *a, const double *b, size_t count,
     const size_t losses = count - pair.wins - pair.ties;
     pair.differ = count > 0 && ((double)pair.wins >= 0.975 * (double)count ||
                                 (double)losses >= 0.975 * (double)count);
-    if (count > 1) { /* of few draws, nearly from the least to the largest */
+    if (count > 1) { /* with few draws the interval spans almost the smallest to the largest
+                      * ratio */
         dl_sort_doubles(ratios, count);
         pair.low = exp(dl_quantile(ratios, count, 0.025));
         pair.high = exp(dl_quantile(ratios, count, 0.975));

@@ -1,4 +1,4 @@
-/* Output of an advice: for a terminal, and as a table. */
+/* Output of the advice: for a terminal, and as a CSV table. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static const char *const out_words[DL_OUTS] = {
     [DL_OUT_BUDGET] = "budget",
 };
 
-/* Reason why a point is left out, as a sentence. */
+/* Reason why a point is left out, as a clause. */
 static const char *const left_out_words[DL_OUTS] = {
     [DL_OUT_NOT] = "",
     [DL_OUT_REFUSED] = "as they cannot be simulated",
@@ -79,7 +79,7 @@ static const char *advised_text(char *text, size_t bytes, const dl_advice *advic
 
 /* --- the table ------------------------------------------------------------------------------- */
 
-/* A simulated point; without figures if it did not run. */
+/* A simulated point; its numbers are empty if it did not run. */
 typedef struct advice_row {
     const dl_advice *advice;
     const dl_advised *of;
@@ -173,7 +173,8 @@ static void fill_row(advice_row *r, const dl_advice *advice, const dl_advised *a
     r->draws = (double)pair.draws;
 }
 
-/* The best points by rank, and with `all` also the others; release the rows with free(). */
+/* Returns the best points by rank and, with `all`, the other points; release the rows with
+ * free(). */
 static advice_row *make_rows(const dl_advice *advice, bool all, size_t *count)
 {
     advice_row *rows = dl_calloc(advice->point_count, sizeof *rows, "rows of an advice");
@@ -189,7 +190,7 @@ static advice_row *make_rows(const dl_advice *advice, bool all, size_t *count)
     return rows;
 }
 
-/* The columns, including those of the settings; release with free(). */
+/* Returns the columns, including those of the settings; release with free(). */
 static dl_column *make_columns(const dl_advice *advice, size_t *count)
 {
     const size_t first = DL_LENGTH(first_columns), axes = advice->axis_count;
@@ -212,7 +213,8 @@ static const char *mark_of(const void *row)
     return ((const advice_row *)row)->marks;
 }
 
-/* The row's settings, and the reason if it is above 100 %. */
+/* Returns the row's settings, and the reason if its efficiency is above 100 %; the caller frees
+ * it. */
 static char *remark_of(const void *row)
 {
     const dl_advised *a = ((const advice_row *)row)->of;
@@ -266,7 +268,7 @@ static void print_limits(FILE *out, const dl_advice *advice)
     line_end(&l, out, 2);
 }
 
-/* The mode of a point that may not have run. */
+/* Returns the mode of a point that may not have run. */
 static const char *mode_of(const dl_advice *advice, size_t number)
 {
     const size_t *at = advice->points[number].at;
@@ -324,7 +326,7 @@ static void print_searched(FILE *out, const dl_advice *advice)
     }
 }
 
-/* Hides the column in the table for people. */
+/* Hides the column in the terminal table. */
 static void hide(dl_column *all, size_t count, const char *name)
 {
     for (size_t c = 0; c < count; c++)
@@ -352,7 +354,7 @@ static void print_table(FILE *out, const dl_advice *advice)
     free(rows);
 }
 
-/* "1.18 times the throughput (95 %: 1.10 to 1.27), faster in 40 of 40 draws". */
+/* Writes "1.18 times the throughput (95 %: 1.10 to 1.27), ahead in 40 of 40 draws". */
 static void put_pair(FILE *out, const dl_advice *advice, const dl_advice_pair *pair)
 {
     fprintf(out, "%.3g times %s", pair->ratio, score_word(advice));
@@ -363,7 +365,7 @@ static void put_pair(FILE *out, const dl_advice *advice, const dl_advice_pair *p
     if (!pair->differ && pair->ties < pair->draws) fputs(": cannot be told apart", out);
 }
 
-/* Writes the settings of b that differ from a. */
+/* Writes the settings in which b differs from a. */
 static void put_difference(FILE *out, const dl_advice *advice, const dl_advised *a,
                            const dl_advised *b)
 {
@@ -409,8 +411,8 @@ static void print_simpler(FILE *out, const dl_advice *advice, const dl_advised *
     }
 }
 
-/* " Halving A gives 1.47 times the throughput. Halving B ..."; inside a sentence the first word is
- * lower case. */
+/* Writes " Halving A gives 1.47 times the throughput. Halving B ..."; inside a sentence the first
+ * word is in lower case. */
 static void put_gains(FILE *out, const dl_gains *gains, bool inside)
 {
     static const char *const words[2][2] = {{"Halving", "Without"}, {"halving", "without"}};
@@ -513,7 +515,7 @@ static void print_rivals(FILE *out, const dl_advice *advice, const dl_advised *b
     free(l.text);
 }
 
-/* Writes the points ahead of the advised one, and why they are not advised. */
+/* Writes the points ahead of the advised one, and the reason why they are not advised. */
 static void print_passed(FILE *out, const dl_advice *advice, const dl_advised *best)
 {
     for (size_t i = 1; i < advice->best_count; i++) {
@@ -544,7 +546,8 @@ static void print_passed(FILE *out, const dl_advice *advice, const dl_advised *b
     }
 }
 
-/* Writes one option and its value a line, joined for a shell. */
+/* Writes the options with backslash continuations for a shell; an option and its value stay on one
+ * line. */
 static void print_options(FILE *out, const char *options)
 {
     int column = fprintf(out, "As options:");

@@ -10,10 +10,10 @@
 #include "sim/scenario/keys.h"
 #include "sim/scenario/machine_catalogue.h"
 
-#define WORKERS_DENSE 16 /* every number up to here is tried */
+#define WORKERS_DENSE 16 /* every number up to this one is tried */
 #define NOTHING SIZE_MAX /* value of a setting that does not apply to a point */
-#define SHARDED_FRAC 0.1 /* of the memory; below it sharding saves little */
-#define FILL "fill"      /* batch per worker: the largest within the limit */
+#define SHARDED_FRAC 0.1 /* fraction of the memory; below it sharding saves little */
+#define FILL "fill"      /* batch per worker: the largest batch within the limit */
 
 /* --- axes ------------------------------------------------------------------------------------- */
 
@@ -50,7 +50,8 @@ static void sort_numbers(dl_advice_axis *axis)
     qsort(axis->values, axis->count, sizeof *axis->values, compare_numbers);
 }
 
-/* Adds the scenario's values of the key, the first as the axis' start; the default if none. */
+/* Adds the scenario's values of the key, the first as the axis' start; if there are none, adds the
+ * default. */
 static void add_given(const dl_advice_search *s, dl_advice_axis *axis, const char *fallback)
 {
     const dl_swept_key *list = dl_study_swept(s->study, axis->section, axis->key);
@@ -64,7 +65,8 @@ static void add_given(const dl_advice_search *s, dl_advice_axis *axis, const cha
     }
 }
 
-/* Adds the scenario's values of an option of its points; the default if no mode of it takes it. */
+/* Adds the scenario's values of an option of its points; if none of its modes takes the option,
+ * adds the default. */
 static void add_option(const dl_advice_search *s, dl_advice_axis *axis, int option,
                        const char *fallback)
 {
@@ -80,7 +82,7 @@ static void add_option(const dl_advice_search *s, dl_advice_axis *axis, int opti
     if (axis->count == 0) dl_advice_add_value(axis, fallback);
 }
 
-/* 1 to 16, then 24, 32, 48, 64, ..., and the scenario's largest number. */
+/* Adds 1 to 16, then 24, 32, 48, 64, ..., and the scenario's largest number. */
 static void add_workers(const dl_advice_search *s, dl_advice_axis *axis)
 {
     int most = 1;
@@ -105,7 +107,7 @@ static bool is_stale(const dl_point *point)
     return point->mode->staleness == DL_MODE_STALENESS_SOME || point->option[DL_SYNC_LAG] > 0;
 }
 
-/* Sets the limits that the config leaves open from the scenario. */
+/* Sets the config's open limits from the scenario. */
 static void set_limits(dl_advice_search *s)
 {
     dl_advice_config *config = &s->advice->config;
@@ -157,7 +159,7 @@ static void add_intervals(const dl_advice_search *s, dl_advice_axis *axis)
     sort_numbers(axis);
 }
 
-/* Adds the scenario's batches, and their doubles up to the limit. */
+/* Adds the scenario's batches and repeated doublings of them up to the limit. */
 static void add_batches(const dl_advice_search *s, dl_advice_axis *axis)
 {
     const int64_t most = s->advice->config.max_batch;
@@ -176,7 +178,7 @@ static void add_batches(const dl_advice_search *s, dl_advice_axis *axis)
     axis->start = axis->count - 1;
 }
 
-/* Memory of the GPU with the least. */
+/* Smallest memory of the GPUs, bytes. */
 static double least_memory(const dl_machine *m)
 {
     double least = INFINITY;
@@ -185,7 +187,7 @@ static double least_memory(const dl_machine *m)
     return least;
 }
 
-/* Where the vectors that can be sharded among workers take a large part of a GPU's memory. */
+/* Adds sharding if the vectors that can be sharded take a large part of a GPU's memory. */
 static void add_sharded(const dl_advice_search *s)
 {
     dl_advice_axis *axis = &s->advice->axes[SHARDED];
@@ -236,7 +238,7 @@ static bool is_fixed(const dl_advice *advice, const dl_swept_key *key)
     return false;
 }
 
-/* On cores, whose number identifies points: the numbers that the scenario lists. */
+/* On cores, whose number identifies points, adds the numbers that the scenario lists. */
 static void add_cores(const dl_advice_search *s)
 {
     const dl_ini_entry *entry = dl_ini_find(&s->base, "machine", "cores");
@@ -249,7 +251,8 @@ static void add_cores(const dl_advice_search *s)
     dl_ini_free_list(items, count);
 }
 
-/* Where GPUs differ: shares of the batch by their speed, unless the scenario sets them. */
+/* If GPUs differ, adds shares of the batch in proportion to their speed, unless the scenario sets
+ * the shares. */
 static void add_shares(const dl_advice_search *s)
 {
     if (s->study->variants[0].costs.model_count == 0 ||
@@ -325,7 +328,7 @@ const dl_mode *dl_advice_mode(const dl_advice *advice, const size_t *at)
     return found >= 0 ? dl_modes[found] : &dl_mode_none;
 }
 
-/* Averages can be all-reduced; gradients applied on arrival, or summed, need a server. */
+/* Averages can be all-reduced; gradients that are summed or applied on arrival need a server. */
 static bool can_be_at(const dl_mode *mode, const char *where)
 {
     return strcmp(where, "allreduce") != 0 || mode->through & DL_THROUGH_COLLECTIVE;
@@ -384,18 +387,18 @@ static void set_value(const dl_advice *advice, size_t *at, size_t axis, const ch
     at[axis] = found >= 0 ? (size_t)found : 0;
 }
 
-/* Parameters are sharded only with overlap. */
+/* Sharded parameters require overlap. */
 static void allow_sharded(const dl_advice *advice, size_t *at)
 {
     if (strcmp(value_at(advice, at, SHARDED), "parameters") == 0)
         set_value(advice, at, OVERLAP, "yes");
 }
 
-/* Clears settings that do not apply, so that equal points have equal values. */
+/* Clears inapplicable settings, so that equal points have equal values. */
 static void normalize(const dl_advice *advice, size_t *at)
 {
-    for (int pass = 0; pass < 2; pass++) { /* applicability depends on values that may be set
-                                            * here */
+    for (int pass = 0; pass < 2; pass++) { /* twice, as applicability depends on values set in the
+                                            * first pass */
         for (size_t a = 0; a < advice->axis_count; a++) {
             const dl_advice_axis *axis = &advice->axes[a];
             if (!applies(advice, at, a)) {
@@ -423,7 +426,7 @@ int64_t dl_advice_batch(const dl_advice_search *s, const size_t *at)
     return batch - batch % shares;
 }
 
-/* Whether points keep this key of the scenario unchanged. */
+/* Whether points keep this key of the scenario. */
 static bool stays(const dl_ini_entry *entry, const dl_mode *mode)
 {
     if (strcmp(entry->section, "measured") == 0) return false;
@@ -432,7 +435,8 @@ static bool stays(const dl_ini_entry *entry, const dl_mode *mode)
     return option < 0 || dl_mode_takes(mode, option);
 }
 
-/* The axis' value as a scenario writes it, owned by the caller; NULL: the key is left out. */
+/* Returns the axis' value in the scenario's notation, owned by the caller; NULL: the key is left
+ * out. */
 static char *point_value(const dl_advice_search *s, const size_t *at, size_t axis)
 {
     const char *value = value_at(s->advice, at, axis);
@@ -443,7 +447,7 @@ static char *point_value(const dl_advice_search *s, const size_t *at, size_t axi
     return dl_format("%lld", (long long)(s->scenario->batch_per_worker ? batch / workers : batch));
 }
 
-/* The scenario of a point alone. */
+/* Returns the scenario with only this point; the caller frees it. */
 static char *point_text(const dl_advice_search *s, const size_t *at)
 {
     char *text = dl_strdup(s->text);
@@ -465,7 +469,7 @@ static char *point_text(const dl_advice_search *s, const size_t *at)
     return text;
 }
 
-/* Writes a machine by its name where --machine knows that name, else its file. */
+/* Writes the machine's name if --machine knows it, else its file. */
 static void put_machine(FILE *out, const char *file)
 {
     char *name = dl_machine_own_name(file);
@@ -473,7 +477,7 @@ static void put_machine(FILE *out, const char *file)
     free(name);
 }
 
-/* The command-line options that make the point from the scenario. */
+/* Returns the command-line options that turn the scenario into the point; the caller frees them. */
 static char *point_options(const dl_advice_search *s, const size_t *at)
 {
     char *text = NULL;
@@ -503,7 +507,8 @@ static char *point_options(const dl_advice_search *s, const size_t *at)
     return text;
 }
 
-/* The settings that differ from the default: "overlap yes, bucket_bytes 25 MB". */
+/* Returns the settings that differ from the default, "overlap yes, bucket_bytes 25 MB"; the caller
+ * frees them. */
 static char *settings_text(const dl_advice *advice, const size_t *at)
 {
     char *text = NULL;

@@ -1,5 +1,5 @@
-/* The usual choice among the best points: gradients all-reduced, as frameworks do by default, or
- * one GPU alone. */
+/* The usual choice among the best points: all-reduced gradients, the default of frameworks, or one
+ * GPU alone. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,8 @@ bool dl_advice_is_usual(const dl_advised *point)
     return mode->exchange == DL_EXCHANGES_NOTHING || dl_mode_reduces_gradients(mode);
 }
 
-/* --- on the same terms ------------------------------------------------------------------------ */
+/* --- comparison on equal terms
+ * ----------------------------------------------------------------- */
 
 static void take_no_time(dl_costs *costs, const char *phase)
 {
@@ -23,10 +24,10 @@ static void take_no_time(dl_costs *costs, const char *phase)
             costs->ops[i].fixed_ns.value = costs->ops[i].per_sample_ns.value = 0;
 }
 
-/* Makes a server and all-reduce comparable, leaving out costs that are known for one of them only.
- * Collectives do not slow computing, as the slowdown by a server's copies is unknown; copies
- * between GPUs through host memory reach half of [shm], as in a ring. A server's updates, made at
- * its memory's rate, take no time, nor do copies to buckets, which it does not need. */
+/* Makes a server and all-reduce comparable by removing costs known for only one of them.
+ * Collectives do not slow compute, as the slowdown by a server's copies is unknown; copies between
+ * GPUs through host memory reach half of [shm], as in a ring. Updates take no time, as a server
+ * makes them at its memory's rate, nor do copies to buckets, which a server does not need. */
 static void set_terms(dl_variant *variant)
 {
     dl_gpu_options *gpu = variant->scenario.gpu;
@@ -45,7 +46,7 @@ static void set_terms(dl_variant *variant)
     take_no_time(&variant->costs, "bucket");
 }
 
-/* Score of a short run of the point on these terms; NaN: it fails. */
+/* Score of a short run of the point on these terms; NaN if it fails. */
 static double score_of(const dl_advice_search *s, dl_advised *point)
 {
     dl_study study = {.variants = dl_calloc(1, sizeof(dl_variant), "points")};
@@ -71,8 +72,8 @@ static double score_of(const dl_advice_search *s, dl_advised *point)
     return score;
 }
 
-/* Sets on_terms of a server's point from the best all-reduce with its settings and any buckets, or
- * with as many workers among the best points. */
+/* Sets on_terms of a server's point from the best all-reduce: that with the point's settings and
+ * any buckets, or that with the same number of workers among the best points. */
 static dl_status set_on_terms(dl_advice_search *s, size_t number, dl_error *err)
 {
     dl_advice *advice = s->advice;
@@ -99,8 +100,8 @@ static dl_status set_on_terms(dl_advice_search *s, size_t number, dl_error *err)
 
 /* --- the choice ------------------------------------------------------------------------------- */
 
-/* Whether the lead of a point over `usual` is certain: at least DL_ADVICE_SIMPLER_FRAC, also in
- * 97.5 % of the draws, and for a server also on the same terms as all-reduce. */
+/* Sets *apart if the lead of a point over `usual` is certain: at least DL_ADVICE_SIMPLER_FRAC, also
+ * in 97.5 % of the draws, and for a server also on equal terms with all-reduce. */
 static dl_status tell_apart(dl_advice_search *s, size_t number, size_t usual, bool *apart,
                             dl_error *err)
 {

@@ -14,16 +14,18 @@
 
 #define SECONDS_PER_HOUR 3600.0
 #define HOURS_PER_DAY 24.0
-#define FITS_EXPLAINED 6 /* rows: finding fitting settings costs many checks */
-#define LOST_FRAC 0.05   /* of the work, not applied; smaller losses are the scatter of the steps */
-#define DIFFERS 1.05     /* least ratio of a worker's staleness to the mean that is shown */
+#define FITS_EXPLAINED 6 /* number of rows; the search for settings that fit needs many checks */
+#define LOST_FRAC \
+    0.05             /* fraction of the work that is not applied; smaller losses are scatter of
+                          * the steps */
+#define DIFFERS 1.05 /* smallest ratio of a worker's staleness to the mean that is shown */
 
-/* Groups of columns, in the order of the reference. */
+/* Groups of columns, in the order of the reference documentation. */
 typedef enum group {
     ALL,
     BY_WORKER, /* [scenario] per_worker = yes */
     ON_GPUS,
-    SPLIT,     /* a [pipeline] */
+    SPLIT,     /* a scenario with [pipeline] */
     ADVISED,   /* --advise layout */
     AVERAGING, /* a mode with an interval */
     SYNCER,
@@ -62,7 +64,7 @@ static const char *const group_titles[GROUPS] = {
     [EXPLAINED] = "With `--explain`, last",
 };
 
-/* --- how values are read --------------------------------------------------------------------- */
+/* --- getters ---------------------------------------------------------------------------------- */
 
 static dl_datum number_at(const void *object, const dl_column *column)
 {
@@ -90,7 +92,7 @@ static dl_datum of_measured(const void *row, const dl_column *column)
     return dl_datum_number(((const dl_result *)row)->measured->value[column->index]);
 }
 
-/* A getter of one column, with `r` its row. */
+/* Defines the getter of one column; `r` is its row. */
 #define GETTER(name, value)                                        \
     static dl_datum name(const void *row, const dl_column *column) \
     {                                                              \
@@ -182,8 +184,8 @@ static double tokens_per_s_of(const dl_result *r)
     return r->tokens > 0 ? (double)r->tokens * r->row->mean.throughput_per_s : (double)NAN;
 }
 
-/* Model FLOPs utilisation: the rate of the model's own FLOPs over the peak rates of the GPUs used,
- * in the arithmetic of the matrix products; NaN where one is unknown. Chowdhery et al., PaLM
+/* Model FLOPs utilisation: the rate of the model's own FLOPs over the summed peak rates of the GPUs
+ * used, in the precision of the matrix products; NaN if a rate is unknown. Chowdhery et al., PaLM
  * (2022), appendix B: recomputation (activation checkpointing, fused attention) does not count. */
 static double mfu_of(const dl_result *r)
 {
@@ -259,7 +261,7 @@ GETTER(micro_batches_of, dl_point_is_split(&r->row->point)
 GETTER(schedule_of, dl_datum_text(dl_point_is_split(&r->row->point)
                                       ? dl_schedule_names[r->variant->scenario.pipeline->schedule]
                                       : NULL))
-/* Parts of a sequence share parameters only where these are sharded. */
+/* Parts of a sequence share parameters only if the parameters are sharded. */
 static int shards_of_split(dl_split split)
 {
     return dl_split_is_sharded(&split) ? split.shards : 1;
@@ -282,13 +284,13 @@ bool dl_result_may_fail(const dl_result *r)
            r->row->mean.syncer == NULL;
 }
 
-/* Mean time between the failures of its job. */
+/* Mean time between failures of the row's job, s. */
 static double mean_s_of(const dl_result *r)
 {
     const dl_gpu_options *gpu = r->variant->scenario.gpu;
     int nodes = gpu == NULL, last = -1;
     for (int g = 0; gpu != NULL && g < dl_point_gpus(&r->row->point); g++) {
-        const int node = dl_gpu_options_place(gpu, g).node; /* they ascend */
+        const int node = dl_gpu_options_place(gpu, g).node; /* nodes ascend with g */
         nodes += node != last;
         last = node;
     }
@@ -306,8 +308,8 @@ static double target_factor_of(const dl_result *r)
                                r->row->staleness_mean);
 }
 
-/* Steps of the row's job if failures.job_steps does not give them: the steps to the target, else
- * the simulated ones. */
+/* Steps of the row's job if failures.job_steps does not set them: the steps to the target, else the
+ * simulated steps. */
 static int64_t job_steps_of(const dl_result *r)
 {
     const dl_scenario *scenario = &r->variant->scenario;
@@ -340,7 +342,7 @@ GETTER(lost_hours, dl_datum_number(HOURS_PER_DAY *(1 - goodput_of(r))))
 GETTER(lost_usd, dl_datum_number(HOURS_PER_DAY *(1 - goodput_of(r)) * usd_per_hour_of(r)))
 GETTER(best_steps, dl_datum_number(best_steps_of(r)))
 
-/* --- a target */
+/* --- target */
 
 double dl_result_target_s(const dl_result *r)
 {
@@ -360,7 +362,7 @@ GETTER(target_usd, dl_datum_number(dl_result_target_usd(r)))
 
 /* --- the table ------------------------------------------------------------------------------- */
 
-/* The last argument is the help, which more members may follow. */
+/* The last argument is the help text, which further members may follow. */
 #define OF(get_, group_, type, name_, unit_, member, ...)                                      \
     {                                                                                          \
         .name = (name_), .unit = (unit_), .group = (group_), .offset = offsetof(type, member), \
@@ -580,14 +582,14 @@ static const dl_column columns[] = {
 };
 /* clang-format on */
 
-/* --- for people only ------------------------------------------------------------------------- */
+/* --- columns without a name: for tables and pages only ---------------------------------------- */
 
-/* A link or resource is no bottleneck if it is busy for less than this fraction of the time in
- * which workers exchange and wait: messages then wait for one another. */
+/* A link or resource is no bottleneck if it is busy for less than this fraction of the workers'
+ * exchange and wait time: messages then wait for one another. */
 #define BOUND_FRAC 0.5
 
-/* A host thread that launches for at least this part of the time, and for more of it than any GPU
- * or link works, limits the step, whatever the workers' time is counted as. */
+/* A host thread that launches for at least this fraction of the time, and longer than any GPU or
+ * link works, limits the step, whichever parts the workers' time is assigned to. */
 #define HOST_BOUND_FRAC 0.95
 
 static bool is_bound_by_host(const dl_usage *usage)
@@ -669,7 +671,7 @@ GETTER(gpus_of_workers, dl_point_gpus(&r->row->point) != r->row->point.workers
                             ? dl_datum_count(dl_point_gpus(&r->row->point))
                             : dl_datum_none())
 
-/* The stalest worker's mean, where it differs from the mean of all. */
+/* Mean staleness of the stalest worker, if it differs from the overall mean. */
 static dl_datum stalest_of(const void *row, const dl_column *column)
 {
     const dl_result *r = row;
@@ -694,8 +696,8 @@ static dl_datum interval_of(const void *row, const dl_column *column)
     return dl_datum_owned_text(text);
 }
 
-/* A measured step that was derived as batch / throughput equals a worker's step only if no work is
- * lost. So the column is empty where the simulation loses work. */
+/* A measured step derived as batch / throughput equals a worker's step only if no work is lost. The
+ * column is therefore empty if the simulation loses work. */
 static dl_datum measured_step_of(const void *row, const dl_column *column)
 {
     const dl_result *r = row;
@@ -783,11 +785,11 @@ static void choose_groups(bool has[GROUPS], const dl_study *study, const dl_swee
                           const dl_measured *measured, bool explained)
 {
     const dl_scenario *first = &study->variants[0].scenario; /* either all variants have GPUs, or
-                                                              * none; */
+                                                              * none */
     has[ALL] = true;
     has[BY_WORKER] = first->per_worker;
     has[ON_GPUS] = first->gpu != NULL;
-    has[SPLIT] = first->pipeline != NULL; /* likewise */
+    has[SPLIT] = first->pipeline != NULL; /* either all variants have it, or none */
     has[EXPLAINED] = explained;
     for (size_t v = 0; v < study->variant_count; v++) {
         has[FAILURES] |= dl_failures_given(&study->variants[v].scenario.failures);
@@ -813,7 +815,7 @@ static void add_column(dl_results *results, const dl_column *column)
     DL_APPEND(results->columns, results->column_count, "columns") = column;
 }
 
-/* Adds the point's columns, the modes' options, the swept keys. */
+/* Adds the columns of the point, of the modes' options and of the swept keys. */
 static void add_keys(dl_results *results, const dl_study *study)
 {
     const size_t count = DL_SYNC_SWEPT + study->key_count;
@@ -839,8 +841,8 @@ static void add_keys(dl_results *results, const dl_study *study)
     results->key_count = results->column_count;
 }
 
-/* Tokens per sample, 0 for none, and model FLOPs per sample: the backward pass takes twice the
- * matrix products of the forward pass, once where weights are frozen. */
+/* Returns the tokens per sample (0: none) and sets the model FLOPs per sample: the backward pass
+ * takes twice the matrix products of the forward pass, or once if weights are frozen. */
 static int64_t tokens_of(const dl_variant *variant, double *model_flop)
 {
     dl_architecture network = {0};
@@ -850,7 +852,7 @@ static int64_t tokens_of(const dl_variant *variant, double *model_flop)
         return 0;
     }
     const int64_t tokens = network.sequence;
-    *model_flop = 0; /* of all GPUs that share the layers */
+    *model_flop = 0; /* sum over all GPUs that share the layers */
     for (size_t l = 0; l < network.layer_count; l++)
         *model_flop +=
             network.tensor * network.context *
@@ -906,7 +908,7 @@ void dl_results_free(dl_results *results)
 
 /* --- the reference --------------------------------------------------------------------------- */
 
-/* Whether names of columns say this unit. */
+/* Whether column names imply this unit. */
 static bool is_in_names(const char *unit)
 {
     static const char *const said[] = {"",      "s",   "B",         "h",       "USD",

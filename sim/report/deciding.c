@@ -11,7 +11,7 @@
 
 #define VALUE_BYTES 34
 
-/* Most workers on one node. */
+/* Largest number of workers on one node. */
 static int most_on_a_node(const dl_gpu_options *gpu, int workers)
 {
     int *on_node = dl_calloc((size_t)gpu->machine.nodes, sizeof *on_node, "workers of nodes");
@@ -24,8 +24,8 @@ static int most_on_a_node(const dl_gpu_options *gpu, int workers)
     return most;
 }
 
-/* Whether the cores that make batches are busy all the time. If they start only after the host has
- * read the output of the forward pass, only the rest of the step counts. */
+/* Whether the cores that make batches are always busy. If they start only after the host has read
+ * the output of the forward pass, only the rest of the step counts. */
 static bool cores_are_busy(const dl_variant *variant, const dl_row *row)
 {
     const dl_gpu_options *gpu = variant->scenario.gpu;
@@ -39,7 +39,7 @@ static bool cores_are_busy(const dl_variant *variant, const dl_row *row)
     return make_ns * most_on_a_node(gpu, workers) >= 0.95 * has_ns;
 }
 
-/* Whether the storage of a node, or the shared storage, is read all the time. */
+/* Whether the storage of a node, or the shared storage, is always busy. */
 static bool storage_is_busy(const dl_variant *variant, const dl_row *row, int limits)
 {
     const dl_gpu_options *gpu = variant->scenario.gpu;
@@ -63,7 +63,8 @@ static bool any_storage_is_busy(const dl_variant *variant, const dl_row *row)
            storage_is_busy(variant, row, DL_LIMITS_SHARED_STORAGE);
 }
 
-/* Time of a worker's step on an otherwise idle core; with `batch`, of making its batch only. */
+/* Time of a worker's step on an otherwise idle core, ns; with `batch`, only the time to make its
+ * batch. */
 static double work_ns(const dl_variant *variant, const dl_row *row, bool batch)
 {
     static const char *const phases[] = {"input", "forward", "backward", "update"};
@@ -74,14 +75,14 @@ static double work_ns(const dl_variant *variant, const dl_row *row, bool batch)
     return ns;
 }
 
-/* Whether training and its loaders keep all cores of a box busy. */
+/* Whether training and its loaders keep all cores of the machine busy. */
 static bool box_is_busy(const dl_variant *variant, const dl_row *row)
 {
     const double has_ns = dl_s_to_ns(row->mean.step_mean_s) * row->point.cores;
     return row->point.workers * work_ns(variant, row, false) >= 0.9 * has_ns;
 }
 
-/* Whether the loaders of a worker on cores have no time left, by their own work alone. */
+/* Whether the loaders of a worker on cores are always busy with their own work. */
 static bool loaders_are_busy(const dl_variant *variant, const dl_row *row)
 {
     const dl_scenario_input *input = &variant->scenario.input;
@@ -100,7 +101,7 @@ static bool is_storage(int limits)
     return limits == DL_LIMITS_STORAGE || limits == DL_LIMITS_SHARED_STORAGE;
 }
 
-/* Whether input bounds a row of workers on GPUs through the key's limits. */
+/* Whether the resource limited by the key bounds a row of workers on GPUs through its input. */
 static bool input_limits_gpus(int limits, const dl_variant *variant, const dl_row *row)
 {
     const dl_gpu_options *gpu = variant->scenario.gpu;
@@ -111,7 +112,7 @@ static bool input_limits_gpus(int limits, const dl_variant *variant, const dl_ro
     return cores_are_busy(variant, row) == (limits == DL_LIMITS_INPUT_CORES);
 }
 
-/* Whether input bounds a row of workers on cores through the key's limits. */
+/* Whether the resource limited by the key bounds a row of workers on cores through its input. */
 static bool input_limits_cores(int limits, const dl_variant *variant, const dl_row *row)
 {
     const int loaders = variant->scenario.input.loaders;
@@ -125,7 +126,7 @@ static bool input_limits_cores(int limits, const dl_variant *variant, const dl_r
     return !busy && variant->scenario.given[prefetch - dl_scenario_keys.rows];
 }
 
-/* Fraction of a worker's time spent on input, on cores without the time to fetch a ready batch; 0
+/* Fraction of a worker's time spent on input; on cores without the time to fetch a ready batch. 0
  * if below DL_DECIDING_FRAC. */
 static double input_part(const dl_variant *variant, const dl_row *row)
 {
@@ -136,7 +137,7 @@ static double input_part(const dl_variant *variant, const dl_row *row)
     return part >= DL_DECIDING_FRAC ? part : 0;
 }
 
-/* Describes the effect of a deciding default. */
+/* Returns the effect of a deciding default in words. */
 static const char *effect_of(int limits, const dl_variant *variant, const dl_row *row, bool given)
 {
     static const char *const effects[] = {
@@ -178,8 +179,8 @@ static const char *effect_of(int limits, const dl_variant *variant, const dl_row
     return effects[limits];
 }
 
-/* Fraction of the row's time caused by the limit; 0: the limit does not apply; NaN: it applies but
- * takes no time. */
+/* Fraction of the row's time caused by the limit, and its column; 0: the limit does not apply; NaN:
+ * it applies but takes no time. */
 static double part_of(int limits, const dl_variant *variant, const dl_row *row, const char **column)
 {
     const dl_gpu_options *gpu = variant->scenario.gpu;
@@ -262,7 +263,9 @@ dl_deciding_default *dl_deciding_defaults(const dl_study *study, const dl_sweep 
             const dl_variant *variant = &study->variants[row->variant];
             const char *column = NULL;
             if (variant->scenario.given[k] && !is_of_input(one.key)) continue;
-            if (variant->scenario.generators != NULL) continue; /* they are the trainer's */
+            if (variant->scenario.generators != NULL)
+                continue; /* with generators these defaults
+                                                                 * belong to the trainer */
             const double part = part_of(one.key->limits, variant, row, &column);
             if (!isnan(part) && part < DL_DECIDING_FRAC) continue;
             one.column = column;

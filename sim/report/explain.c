@@ -17,20 +17,20 @@
 #define SECONDS_PER_HOUR 3600.0
 #define DRAWN_WORKERS 8
 #define ENOUGH_FRAC 0.9
-#define CHANGED_FRAC 0.03 /* of a step: least change of a part that is mentioned */
+#define CHANGED_FRAC 0.03 /* smallest change of a part that is mentioned, as a fraction of a step */
 #define SPEEDUP_SHOWN 0.01
-#define GAIN_FRAC 0.01 /* least gain that is named */
-#define GAINS_SHOWN 3  /* in the text */
+#define GAIN_FRAC 0.01 /* smallest gain that is named */
+#define GAINS_SHOWN 3  /* gains named in the text */
 
-#define GAIN_ROUNDS 4 /* of exchange, for shortened runs */
+#define GAIN_ROUNDS 4 /* rounds of exchange in shortened runs */
 #define GAIN_REPLICATES 5
-#define GAIN_EVENTS 2000000     /* over all replicates */
-#define GAIN_EVENTS_ONE 1000000 /* of one shortened replicate */
-#define GAIN_EVENTS_MAX 5000000 /* of one full replicate; beyond it nothing is simulated */
+#define GAIN_EVENTS 2000000     /* total over all replicates */
+#define GAIN_EVENTS_ONE 1000000 /* events of one shortened replicate */
+#define GAIN_EVENTS_MAX 5000000 /* events of one full replicate; with more, nothing is simulated */
 
 /* --- series ----------------------------------------------------------------------------------- */
 
-/* A sweep and, for each row, a text of the settings that its series shares; NULL if the row did not
+/* A sweep and, for each row, a text of the settings that its series shares; NULL: the row did not
  * run. */
 typedef struct labelled {
     const dl_study *study;
@@ -38,7 +38,7 @@ typedef struct labelled {
     char **labels;
 } labelled;
 
-/* Whether the scenario's workers are on a given number of cores, not on one each. */
+/* Whether the scenario's workers share a given number of cores instead of having one core each. */
 static bool shares_cores(const dl_scenario *scenario)
 {
     for (size_t p = 0; p < scenario->point_count; p++) {
@@ -48,7 +48,7 @@ static bool shares_cores(const dl_scenario *scenario)
     return false;
 }
 
-/* "batch 128, ps, where gpu:0". */
+/* Returns "batch 128, ps, where gpu:0"; the caller frees it. */
 static char *label_of(const dl_study *study, const dl_row *row)
 {
     const dl_point *point = &row->point;
@@ -69,7 +69,7 @@ static bool is_in(const labelled *l, size_t row, const char *label)
     return l->labels[row] != NULL && strcmp(l->labels[row], label) == 0;
 }
 
-/* The series to explain, NULL if no row ran. */
+/* Returns the label of the series to explain; NULL if no row ran. */
 static const char *choose(const labelled *l, const dl_measured *measured)
 {
     const char *best = NULL;
@@ -91,7 +91,7 @@ static const char *choose(const labelled *l, const dl_measured *measured)
     return best;
 }
 
-/* The series' row with most workers up to `limit`, row_count if there is none. */
+/* Returns the row of the series with the most workers up to `limit`; row_count if there is none. */
 static size_t most_up_to(const labelled *l, const char *label, int limit)
 {
     size_t best = l->sweep->row_count;
@@ -164,7 +164,7 @@ void dl_explain_growth(FILE *out, const dl_row *from, const dl_row *to)
     fputs(".\n", out);
 }
 
-/* The fewest workers with most of the best throughput. */
+/* Writes the fewest workers that reach ENOUGH_FRAC of the best throughput. */
 static void put_enough(FILE *out, const dl_explanation *x)
 {
     const dl_row *best = &x->sweep->rows[x->best], *enough = &x->sweep->rows[x->enough];
@@ -185,7 +185,8 @@ static dl_result result_of(const dl_explanation *x, size_t row)
     return (dl_result){.study = x->study, .variant = &x->study->variants[r->variant], .row = r};
 }
 
-/* The best of all points: the first to reach the target where there is one, else the fastest. */
+/* Writes the best of all points: the first to reach the target if there is one, else the
+ * fastest. */
 static void put_first(FILE *out, const dl_explanation *x)
 {
     const dl_result best = result_of(x, x->first), above = result_of(x, x->row);
@@ -204,7 +205,7 @@ static void put_first(FILE *out, const dl_explanation *x)
     fprintf(out, " of the %d %s above.\n", row->point.workers, workers_text(row));
 }
 
-/* The sentences that both renderings share, one a line. */
+/* Returns the sentences that both renderings share, one per line; the caller frees them. */
 static char *sentences(const dl_explanation *x)
 {
     char *text = NULL;
@@ -231,8 +232,9 @@ static char *sentences(const dl_explanation *x)
 
 /* --- possible gains --------------------------------------------------------------------------- */
 
-/* Possible changes: the cost (a name of --without; NULL: compute), where it applies, and the costs
- * (dl_cost_need) of which a run must use one for the change to matter (0: always). */
+/* Possible changes: the cost (a name of --without; NULL: compute), the runs to which it applies,
+ * and the set of costs (dl_cost_need) of which a run must use one for the change to matter (0:
+ * always). */
 static const struct {
     const char *cost, *what;
     enum { OF_ANY, OF_GPUS, OF_CORES, OF_SPLIT } of;
@@ -262,11 +264,11 @@ static const struct {
 #define CHANGES (sizeof changes / sizeof *changes)
 _Static_assert(CHANGES <= DL_GAINS_MAX, "more changes than gains have room for");
 
-/* A row to run with other costs. */
+/* A row that is run with other costs. */
 typedef struct trial {
     const dl_study *study;
     const dl_row *row;
-    size_t number; /* number of the row */
+    size_t number; /* index of the row */
     int64_t steps, replicates;
     int64_t events; /* events of the first run */
 } trial;
@@ -300,7 +302,7 @@ static double run_changed(trial *t, dl_variant *variant, const dl_point *point, 
     return dl_quantile(values, (size_t)t->replicates, 0.5);
 }
 
-/* The same, with the study read from its files. */
+/* Reads the study anew from its text and returns run_changed for the row's point. */
 static double throughput(trial *t, unsigned set, double factor, double compute)
 {
     dl_study study = {0};
@@ -320,7 +322,7 @@ static double throughput(trial *t, unsigned set, double factor, double compute)
     return per_s;
 }
 
-/* Whether the cost can matter for the point's runs. */
+/* Whether the cost can affect the point's runs. */
 static bool is_needed(const trial *t, size_t change)
 {
     const dl_variant *variant = &t->study->variants[t->row->variant];
@@ -339,7 +341,7 @@ static bool matters(double ratio)
     return fabs(ratio - 1) >= GAIN_FRAC; /* false for NaN */
 }
 
-/* Fills gains[CHANGES], the largest first; returns their number. */
+/* Fills gains[CHANGES] in descending order; returns their number. */
 static size_t simulate_gains(trial *t, double now, dl_gain *gains)
 {
     const dl_variant *variant = &t->study->variants[t->row->variant];
@@ -359,7 +361,7 @@ static size_t simulate_gains(trial *t, double now, dl_gain *gains)
         } else if (dl_without_parse(changes[c].cost, &set, &ignored) == DL_OK) {
             g.none = throughput(t, set, 0, 1) / now;
             const bool graded = dl_without_graded(set) != 0;
-            /* If removing a cost does not matter, halving it does not. */
+            /* If removing a cost does not matter, halving it does not matter either. */
             if (graded && matters(g.none)) g.half = throughput(t, set, 0.5, 1) / now;
         }
         if (!matters(g.half) && !matters(g.none)) continue;
@@ -371,8 +373,8 @@ static size_t simulate_gains(trial *t, double now, dl_gain *gains)
     return count;
 }
 
-/* Number of steps of a run, less than usual if that would take too long; *events: estimated events
- * of the usual run. */
+/* Number of steps of a run, reduced if the full run would take too long; *events: estimated events
+ * of the full run. */
 static int64_t steps_of_gains(const dl_variant *variant, const dl_row *row, double *events)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -491,7 +493,7 @@ const char *dl_gain_text(char *text, size_t bytes, double ratio)
     return isnan(ratio) ? "–" : text;
 }
 
-/* "1.97 times". */
+/* Formats a ratio as "1.97 times". */
 static dl_datum gain_of(const void *row, const dl_column *column)
 {
     char text[32];
@@ -543,7 +545,7 @@ void dl_explanation_html(FILE *out, const dl_explanation *x)
     if (x->row != x->sweep->row_count) put_gains_html(out, &x->gains);
 }
 
-/* "Halving A gives 1.47 times the throughput, halving B 1.13 times." */
+/* Writes "Halving A gives 1.47 times the throughput, halving B 1.13 times." */
 static void put_gains_sentence(FILE *out, const dl_gains *gains)
 {
     char *text = NULL, times[32];
@@ -585,7 +587,7 @@ static void put_gains_text(FILE *out, const dl_gains *gains)
     dl_columns_print(out, &table, (size_t)dl_wrap_columns(out));
 }
 
-/* "An epoch takes 3.2 min and costs 0.38 USD." */
+/* Writes "An epoch takes 3.2 min and costs 0.38 USD." */
 static void put_epoch(FILE *out, const dl_explanation *x)
 {
     const dl_row *row = &x->sweep->rows[x->row];
