@@ -15,10 +15,8 @@
 #define SECONDS_PER_HOUR 3600.0
 #define HOURS_PER_DAY 24.0
 #define FITS_EXPLAINED 6 /* number of rows; the search for settings that fit needs many checks */
-#define LOST_FRAC \
-    0.05             /* fraction of the work that is not applied; smaller losses are scatter of
-                          * the steps */
-#define DIFFERS 1.05 /* smallest ratio of a worker's staleness to the mean that is shown */
+#define LOST_FRAC 0.05   /* fraction of work not applied; smaller losses are scatter of steps */
+#define DIFFERS 1.05     /* smallest ratio of a worker's staleness to the mean that is shown */
 
 /* Groups of columns, in the order of the reference documentation. */
 typedef enum group {

@@ -10,16 +10,18 @@
 #include "sim/report/columns.h"
 #include "sim/report/report.h"
 
-#define SPLITS 12     /* tried at first; later ones lie between the best split's neighbours */
-#define BOUND_MAX 8.0 /* tried, whatever the largest staleness is */
+#define SPLITS \
+    12                /* splits tried at first; later ones lie between the best split's
+                       * neighbours */
+#define BOUND_MAX 8.0 /* largest bound tried, even if the largest staleness is higher */
 #define NEAR 1.01     /* the least stale setting within 1 % of the fastest is advised */
 
-/* A sweep of the scenario with other keys. */
+/* A sweep of the scenario with changed keys. */
 typedef struct trial {
     char *text;
     dl_study study;
     dl_sweep sweep;
-    size_t best; /* row_count: none is within the largest staleness */
+    size_t best; /* row index; row_count: no row is within the largest staleness */
 } trial;
 
 static void free_trial(trial *t)
@@ -30,8 +32,8 @@ static void free_trial(trial *t)
     *t = (trial){0};
 }
 
-/* The row with the highest rate of answers among those with a mean age of at most `age`; of rows
- * within 1 % of that rate, the one with the least staleness. */
+/* Returns the row with the highest rate of answers among those with a mean age of at most `age`; of
+ * rows within 1 % of that rate, the one with the least staleness. */
 static size_t best_of(const dl_sweep *sweep, double age)
 {
     size_t best = sweep->row_count;
@@ -81,7 +83,7 @@ static dl_status run_trial(trial *t, const dl_study *study, char *text,
     return status;
 }
 
-/* Whether GPUs can be split: replicas are whole, and so are the trainer's workers. */
+/* Whether the GPUs can be split this way: whole replicas, and whole workers of the trainer. */
 static bool is_split(const dl_study *study, int generator_gpus)
 {
     const dl_scenario *scenario = &study->variants[0].scenario;
@@ -93,7 +95,7 @@ static bool is_split(const dl_study *study, int generator_gpus)
            trainer % ranks == 0;
 }
 
-/* "8, 16, 24": at most SPLITS values between the two, evenly spaced. */
+/* Returns at most SPLITS evenly spaced values in [low, high], "8, 16, 24"; the caller frees it. */
 static char *splits_between(const dl_study *study, int low, int high)
 {
     int count = 0, last = 0;
@@ -124,7 +126,8 @@ static char *bounds_up_to(double most)
     return list;
 }
 
-/* Groups in flight from half an update's to eight updates'. */
+/* Returns values of in_flight, from the groups of half an update to those of eight updates; the
+ * caller frees it. */
 static char *flights(const dl_generators *g)
 {
     static const double updates[] = {0.5, 0.75, 1, 1.5, 2, 3, 4, 6, 8};
@@ -137,7 +140,8 @@ static char *flights(const dl_generators *g)
     return list;
 }
 
-/* The trial's text with the best row's values in place of its lists. */
+/* Returns the trial's text with its lists replaced by the best row's values; the caller frees
+ * it. */
 static char *text_of_best(const trial *t)
 {
     char *text = dl_strdup(t->text);
@@ -156,7 +160,8 @@ static void put(char **text, const char *key, char *value)
     free(value);
 }
 
-/* The neighbours of the best split among those that were tried, and the best bound. */
+/* Returns the text for splits between the best split's neighbours among those tried, at the best
+ * bound; the caller frees it. */
 static char *closer_text(const trial *t, const dl_study *study)
 {
     const dl_row *best = &t->sweep.rows[t->best];

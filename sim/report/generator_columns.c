@@ -6,8 +6,10 @@
 #include "sim/report/columns.h"
 
 #define SECONDS_PER_HOUR 3600.0
-#define NEAR_FRAC 0.1  /* of a ratio: the error of its prediction */
-#define BUSY_FRAC 0.98 /* of its time: a side busy for more than this waits for nothing */
+#define NEAR_FRAC 0.1 /* relative error of a predicted ratio */
+#define BUSY_FRAC \
+    0.98 /* a side busy for more than this fraction of its time counts as never
+                        * waiting */
 
 static const dl_rollout_result *rollout_of(const void *row)
 {
@@ -63,7 +65,7 @@ const char *dl_generators_bound(const dl_row *row)
     return trainer[DL_ROLLOUT_COPYING] > trainer[DL_ROLLOUT_WORKING] ? "copies" : "trainer";
 }
 
-/* Which of side by side and in turn is faster, as far as a prediction can tell. */
+/* Names the faster of side by side and in turn, if the prediction can tell. */
 static const char *faster_of(double speedup)
 {
     return fabs(speedup - 1) < NEAR_FRAC ? "cannot tell" : speedup > 1 ? "this" : "on policy";

@@ -1,4 +1,5 @@
-/* Explanation of a row with [generators]: where its time goes, and simulated changes that help. */
+/* Explanation of a row with [generators]: where its time goes, and the simulated changes that
+ * help. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@
 typedef struct changed {
     dl_scenario scenario;
     dl_generators generators;
-    dl_costs costs; /* pointers borrowed from the variant */
+    dl_costs costs; /* its pointers are borrowed from the variant */
     double compute_log;
 } changed;
 
@@ -68,7 +69,7 @@ static const struct {
     {"validation", "validation", change_validation},
 };
 
-/* Throughput with one quantity scaled by `factor`; change NULL: unchanged. */
+/* Throughput with one quantity scaled by `factor`; `change` NULL: nothing is scaled. */
 static double throughput(const dl_variant *variant, const dl_point *point,
                          void (*change)(changed *c, double factor), double factor)
 {

@@ -68,8 +68,8 @@ static const char style[] =
     "} "
     "figure, tr { break-inside: avoid; } pre { white-space: pre-wrap; } }\n";
 
-/* A click on a heading sorts a table of several rows, a second click in reverse; tables of many
- * rows have a field that filters the rows by all its words. */
+/* A click on a heading sorts a table of several rows, a second click reverses the order; large
+ * tables have a field that keeps only the rows containing all its words. */
 static const char script[] =
     "<script>\n"
     "'use strict';\n"
@@ -259,7 +259,7 @@ void dl_html_show(FILE *out)
     fputs("<script>dlscale.show();</script>\n", out);
 }
 
-/* Wider pictures scroll instead of shrinking. */
+/* Figures wider than this scroll instead of shrinking. */
 #define WIDE_PX 500
 
 void dl_html_figure(FILE *out, const char *svg, size_t bytes, const char *alt, const char *caption)
@@ -289,7 +289,7 @@ static const char *failure_of(const dl_column_table *table, const void *row)
     return table->failed != NULL ? table->failed(row) : NULL;
 }
 
-/* "* 103 % each: REASON", owned by the caller; "" for a row without a mark or a remark. */
+/* Returns "* 103 % each: REASON", owned by the caller; "" for a row without mark and remark. */
 static char *row_end_text(const dl_column_table *table, const void *row)
 {
     char *remark = table->remark != NULL ? table->remark(row) : NULL;

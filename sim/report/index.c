@@ -20,10 +20,10 @@ typedef enum entry_kind { STUDY, FIGURE, TEXT } entry_kind;
 typedef struct entry {
     entry_kind kind;
     const char *group, *file; /* borrowed from the list */
-    char *title, *path;       /* path: the file to open */
-    char *folder, *name;      /* of a study: its file's folder, and the file name without
+    char *title, *path;       /* path: path of the file to open */
+    char *folder, *name;      /* for studies: the file's folder, and the file name without
                                * extension */
-    dl_csv results;           /* of a study */
+    dl_csv results;           /* for studies */
     dl_errors errors;
     char *why; /* reason if the study failed; else NULL */
 } entry;
@@ -42,7 +42,7 @@ typedef struct measured_row {
     double error_frac, left_out_frac, runs;
 } measured_row;
 
-/* *is_measured: whether the row is one. */
+/* Reads row i; sets *is_measured to whether it has a measurement. */
 static dl_status read_row(const dl_csv *csv, size_t i, measured_row *row, bool *is_measured,
                           dl_error *err)
 {
@@ -61,7 +61,7 @@ static dl_status read_row(const dl_csv *csv, size_t i, measured_row *row, bool *
     return DL_OK;
 }
 
-/* Sums up the study's errors; where costs were fitted to no row, each counts as left out. */
+/* Sums the study's errors; if costs were fitted to no row, each row counts as left out. */
 static dl_status sum_errors(entry *e, dl_error *err)
 {
     const dl_csv *csv = &e->results;
@@ -80,7 +80,7 @@ static dl_status sum_errors(entry *e, dl_error *err)
     return status;
 }
 
-/* The last line of the text beside a study that failed. */
+/* Returns the last line of the text beside a failed study; the caller frees it. */
 static char *last_line(const char *path)
 {
     char *log = dl_format("%.*s.txt", (int)strlen(path) - 4, path), *text = NULL, *line = NULL;
@@ -174,7 +174,8 @@ static void free_entries(entries *all)
 
 /* --- the table of all rows -------------------------------------------------------------------- */
 
-/* A row's settings that have no column of their own here: all columns before the first result. */
+/* Returns the row's settings that have no column in this table: all columns before the first
+ * result. The caller frees it. */
 static char *options_of(const dl_csv *csv, size_t row)
 {
     static const char *const own[] = {"cores", "workers", "batch", "sync"};
@@ -192,7 +193,7 @@ static char *options_of(const dl_csv *csv, size_t row)
 
 static void write_rows(FILE *out, const entries *all)
 {
-    /* The first ones, with their columns in the results. */
+    /* The first columns, with their names in the results. */
     static const char *const names[][2] = {{"workers", "workers"},
                                            {"batch", "batch"},
                                            {"step_s", "step_mean_s"},
@@ -264,7 +265,7 @@ static totals count_all(const entries *all)
     return t;
 }
 
-/* Writes the studies by verdict, in a sentence. */
+/* Writes the number of studies with each verdict in a sentence. */
 static void put_verdicts(FILE *out, const totals *t)
 {
     const int predicted = t->verdicts[DL_VERDICT_PREDICTED];
@@ -391,7 +392,8 @@ static dl_datum csv_of(const void *row, const dl_column *column)
     return dl_datum_text("CSV");
 }
 
-/* Link to its page, or to the text beside a study that failed. */
+/* Returns the link to the study's page, or to the text beside a failed study; the caller frees
+ * it. */
 static char *study_link(const void *row)
 {
     const entry *e = ((const study_row *)row)->of;
@@ -442,7 +444,7 @@ static void put_studies(FILE *out, const entry *first, size_t count)
     free(rows);
 }
 
-/* Writes a figure or a text of the list. */
+/* Writes a figure or a text from the list. */
 static dl_status put_file(FILE *out, const entry *e, dl_error *err)
 {
     char *text = NULL;
@@ -458,7 +460,7 @@ static dl_status put_file(FILE *out, const entry *e, dl_error *err)
     return DL_OK;
 }
 
-/* Writes entry by entry, those of a group below its heading, and studies in a table. */
+/* Writes the entries in order: each group below its heading, consecutive studies in a table. */
 static dl_status put_groups(FILE *out, const entries *all, dl_error *err)
 {
     dl_status status = DL_OK;

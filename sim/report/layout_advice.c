@@ -12,25 +12,26 @@
 #include "sim/scenario/without.h"
 
 #define FINALS 20
-#define AT_ONCE 16         /* runs between two looks at the best */
-#define REFINED_AT_ONCE 64 /* least steps that are refined before they are ordered again */
+#define AT_ONCE 16         /* runs between two checks of the best layouts */
+#define REFINED_AT_ONCE 64 /* lower bounds refined before the layouts are sorted again */
 #define EQUAL_FRAC 5e-3    /* steps that differ by less are equal */
-#define STEPS 1            /* without noise, after a step of warm-up */
+#define STEPS 1            /* simulated without noise after one step of warm-up */
 #define STEPS_OF_NOISE 20
 #define DRAWS_LEAST 10
 #define DRAWS_MOST 200
-#define DRAWN_EVENTS 4e7    /* in all runs with draws */
-#define EVENTS_OF_A_GPU 100 /* take as long as setting up a GPU */
+#define DRAWN_EVENTS 4e7    /* total of all runs with draws */
+#define EVENTS_OF_A_GPU 100 /* events that take as long as the setup of a GPU */
 
 typedef struct search {
     dl_layout_space space;
     const dl_advice_config *config;
     dl_layout_advice *advice;
-    size_t *order; /* [order_count] waiting layouts by their least steps */
+    size_t *order; /* [order_count] waiting layouts sorted by the lower bounds of their steps */
     size_t order_count, ran;
-    int *stages;        /* [GPUs of a node + 1] by tp, of Megatron's usual layouts; 0: none */
-    bool in_full;       /* these recompute in full */
-    const size_t *jobs; /* layouts that the jobs are about to handle */
+    int *stages;        /* [GPUs of a node + 1] stages of Megatron's usual layouts for each tp; 0:
+                         * none */
+    bool in_full;       /* Megatron's usual layouts recompute fully */
+    const size_t *jobs; /* layouts that the next jobs handle */
 } search;
 
 /* --- jobs ------------------------------------------------------------------------------------ */
@@ -131,8 +132,8 @@ typedef struct ordered {
 
 DL_ORDER(by_value, ordered, DL_COMPARE(a->value, b->value), DL_BY(layout));
 
-/* Numbers of the layouts with this fate, sorted by simulated step if they ran, else by least step;
- * *count of them, freed by the caller. */
+/* Returns the indices of the layouts with this fate, sorted by simulated step if they ran, else by
+ * the lower bound of the step; sets *count. The caller frees it. */
 static size_t *in_order(const search *s, dl_layout_fate fate, size_t *count)
 {
     ordered *all = dl_calloc(s->space.count, sizeof *all, "layouts");
@@ -150,8 +151,8 @@ static size_t *in_order(const search *s, dl_layout_fate fate, size_t *count)
     return order;
 }
 
-/* Whether two layouts differ at most in the order of the axes, the schedule and what workers share,
- * and their steps by at most EQUAL_FRAC: one of them is enough to choose from. */
+/* Whether two layouts differ at most in the order of the axes, the schedule and the sharing among
+ * workers, and their steps by at most EQUAL_FRAC: only one of them is kept. */
 static bool are_equal(const dl_layout *a, const dl_layout *b)
 {
     const dl_point *p = &a->point, *q = &b->point;
@@ -161,8 +162,8 @@ static bool are_equal(const dl_layout *a, const dl_layout *b)
            fabs(a->step_s - b->step_s) <= EQUAL_FRAC * a->step_s;
 }
 
-/* Finds the `most` fastest layouts that ran, without those equal to a faster one, whose number per
- * layout goes to equal[]. Returns the number of layouts found. */
+/* Finds the `most` fastest layouts that ran, without those equal to a faster one, and sets equal[]
+ * to the number of layouts equal to each. Returns the number of layouts found. */
 static size_t find_best(const search *s, size_t *layouts, size_t *equal, size_t most)
 {
     size_t ran_count = 0, count = 0;
@@ -183,7 +184,7 @@ static size_t find_best(const search *s, size_t *layouts, size_t *equal, size_t 
     return count;
 }
 
-/* Step of the slowest of the best so far; INFINITY if these are too few. */
+/* Step of the slowest of the FINALS best layouts so far, s; INFINITY if fewer ran. */
 static double worst_of_best(const search *s)
 {
     size_t best[FINALS], equal[FINALS];
@@ -191,7 +192,7 @@ static double worst_of_best(const search *s)
     return count >= FINALS ? s->space.layouts[best[FINALS - 1]].step_s : (double)INFINITY;
 }
 
-/* Orders the waiting layouts anew. */
+/* Sorts the waiting layouts again. */
 static void put_in_order(search *s)
 {
     free(s->order);
@@ -243,7 +244,7 @@ static bool is_usual(const search *s, const dl_layout *l, dl_layout_usual usual)
            is_in_full(l) == s->in_full;
 }
 
-/* The fastest of the usual layouts that ran; count: none. */
+/* Returns the fastest of the usual layouts that ran; s->space.count: none. */
 static size_t best_usual(const search *s, dl_layout_usual usual)
 {
     const size_t none = s->space.count;
@@ -258,8 +259,8 @@ static size_t best_usual(const search *s, dl_layout_usual usual)
 
 /* --- the search ------------------------------------------------------------------------------ */
 
-/* Refines the least steps at the head of the order until the first `count` layouts are refined, or
- * all that may be faster than worst_s. */
+/* Refines the lower bounds of steps from the front of the order until the first `count` layouts are
+ * refined, or all that may be faster than worst_s. */
 static dl_status refine(search *s, size_t count, double worst_s, dl_error *err)
 {
     dl_status status = DL_OK;
@@ -284,7 +285,7 @@ static size_t left(const search *s)
     return most > s->ran ? most - s->ran : 0;
 }
 
-/* Searches the usual layouts until the fastest is known. */
+/* Simulates the usual layouts until the fastest is known. */
 static dl_status search_usual(search *s, dl_layout_usual usual, dl_error *err)
 {
     dl_status status = DL_OK;
@@ -305,7 +306,7 @@ static dl_status search_usual(search *s, dl_layout_usual usual, dl_error *err)
     return status;
 }
 
-/* Searches the usual layouts, then the others as long as one may be among the best. */
+/* Simulates the usual layouts, then the others as long as one may be among the best. */
 static dl_status search_layouts(search *s, dl_error *err)
 {
     dl_status status = DL_OK;
@@ -398,7 +399,7 @@ static void plan(search *s, double events)
         all->variants[v].scenario.replicates = s->advice->varies ? (int64_t)draws : 1;
 }
 
-/* Sorts the rows, with their variants, options and places among the usual ones, by throughput. */
+/* Sorts the rows by throughput, together with their variants, options and indices in usual[]. */
 static void sort_rows(dl_layout_advice *advice)
 {
     dl_study *study = &advice->study;
@@ -423,7 +424,8 @@ static void sort_rows(dl_layout_advice *advice)
         }
 }
 
-/* Adds the usual layouts that are not equal to a chosen one. */
+/* Adds the usual layouts that are not equal to a chosen one; returns the new number of chosen
+ * layouts. */
 static size_t add_usual(const search *s, size_t *chosen, size_t *equal, size_t count)
 {
     for (int u = 0; u < DL_LAYOUT_USUALS; u++) {
@@ -485,9 +487,9 @@ static dl_status draw(search *s, dl_error *err)
     return DL_OK;
 }
 
-/* --- the whole ------------------------------------------------------------------------------- */
+/* --- the complete search -------------------------------------------------------------------- */
 
-/* Refuses, naming the layout nearest to fitting and the changes that would make it fit. */
+/* Returns the error with the layout nearest to fitting and the changes that would make it fit. */
 static dl_status refuse_unfit(const search *s, dl_error *err)
 {
     const dl_layout_space *space = &s->space;
@@ -515,7 +517,7 @@ static dl_status refuse_unfit(const search *s, dl_error *err)
     return status;
 }
 
-/* If no layout fits with the allocator's cache, takes those that fit without it. */
+/* If no layout fits with the allocator's cache, uses those that fit without it. */
 static void take_uncached(search *s)
 {
     for (size_t i = 0; i < s->space.count; i++)

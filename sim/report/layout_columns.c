@@ -1,10 +1,10 @@
-/* Columns of a layout, for people. */
+/* Table columns of a layout. */
 #include <string.h>
 
 #include "common/alloc.h"
 #include "sim/report/columns.h"
 
-/* The row's value of a key that layouts set; NULL: it does not apply. */
+/* Returns the row's value of a key that layouts set; NULL: the key does not apply. */
 static const char *text_of(const dl_result *r, const char *key)
 {
     for (size_t k = 0; k < r->study->key_count; k++) {
@@ -33,7 +33,7 @@ static dl_datum recompute_of(const void *row, const dl_column *column)
     return dl_datum_text(text_of(row, "recompute"));
 }
 
-/* "1f1b", "6 chunks". */
+/* Formats "1f1b" or "6 chunks". */
 static dl_datum schedule_of(const void *row, const dl_column *column)
 {
     const char *chunks = text_of(row, "chunks");
@@ -42,7 +42,7 @@ static dl_datum schedule_of(const void *row, const dl_column *column)
     return dl_datum_text(text_of(row, "schedule"));
 }
 
-/* Stages of ZeRO (Rajbhandari et al. 2020): the state sharded among workers. */
+/* Stage of ZeRO (Rajbhandari et al. 2020), from the state sharded among workers. */
 static dl_datum zero_of(const void *row, const dl_column *column)
 {
     static const char *const stages[][2] = {

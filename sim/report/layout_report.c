@@ -1,4 +1,4 @@
-/* Advised layouts for people: the text below their table. */
+/* Text below the table of advised layouts. */
 #include "sim/report/layout_advice.h"
 
 #include <stdlib.h>
@@ -47,7 +47,7 @@ static void print_searched(FILE *out, const dl_layout_advice *advice)
                 0, 2, dl_wrap_columns(out));
 }
 
-/* "compute 9.51 s, communication 410 ms" of a step. */
+/* Returns the parts of a step, "compute 9.51 s, communication 410 ms"; the caller frees it. */
 static char *parts_of(const dl_row *row)
 {
     char *text = NULL;

@@ -22,7 +22,8 @@ const dl_layout_key dl_layout_keys[DL_LAYOUT_KEYS] = {
     [DL_KEY_SHARDED] = {"exchange", "sharded"},
 };
 
-/* Values tried where the scenario gives none. gpipe has the bubble of 1f1b and stores more. */
+/* Values tried if the scenario gives none. gpipe is omitted: it has the same bubble as 1f1b and
+ * stores more. */
 static const char *const tried[DL_LAYOUT_KEYS] = {
     [DL_KEY_MICRO_BATCH] = "1, 2, 4, 8, 16, 32, 64",
     [DL_KEY_RECOMPUTE] = "none, selective, products, full",
@@ -31,20 +32,20 @@ static const char *const tried[DL_LAYOUT_KEYS] = {
     [DL_KEY_SHARDED] = "none, optimizer, gradients",
 };
 
-/* By dl_layout.order. */
+/* Axis orders, indexed by dl_layout.order. */
 static const dl_axis orders[2][DL_AXES] = {{DL_AXIS_TP, DL_AXIS_CP, DL_AXIS_PP, DL_AXIS_FSDP},
                                            {DL_AXIS_TP, DL_AXIS_CP, DL_AXIS_FSDP, DL_AXIS_PP}};
 
 /* --- the layouts ------------------------------------------------------------------------------ */
 
-/* Whether this recomputation is worth trying: none, or one that stores fewer activations. */
+/* Whether this recomputation is worth trying: none, or a kind that stores fewer activations. */
 static bool is_worth(const dl_layout_space *s, const char *recompute)
 {
     const int way = dl_names_find(recompute, dl_recompute_names, DL_RECOMPUTE_PRODUCTS + 1);
     return way == DL_RECOMPUTE_NONE || dl_recompute_saves(s->scenario, way);
 }
 
-/* The scenario's values of the key, else those tried. */
+/* Lists the scenario's values of the key, or the default values. */
 static dl_status list_values(dl_layout_space *s, const dl_ini *ini, int key, dl_error *err)
 {
     dl_ini_entry entry = {.value = (char *)tried[key]};
@@ -62,7 +63,8 @@ static dl_status list_values(dl_layout_space *s, const dl_ini *ini, int key, dl_
     return status;
 }
 
-/* tp and recomputation apply to networks whose description does not fix them. */
+/* Whether the layout may set the key: tp and recompute apply to transformers whose description does
+ * not fix them. */
 static bool is_free(const char *model, const char *key)
 {
     return model != NULL && dl_architecture_class(model) == DL_MODEL_TRANSFORMER &&
@@ -135,7 +137,7 @@ static dl_status check_study(const dl_layout_space *s, dl_error *err)
     return why == NULL ? DL_OK : dl_error_set(err, DL_ERR_USAGE, "--advise layout needs %s", why);
 }
 
-/* "tp=2,pp=4,fsdp=8,dp=2" of the axes other than 1. */
+/* Returns the axes larger than 1, "tp=2,pp=4,fsdp=8,dp=2"; the caller frees it. */
 static char *layout_text(const dl_point *point, int order)
 {
     static const char *const names[] = {
@@ -177,7 +179,7 @@ static bool same_family(const dl_layout *a, const dl_layout *b)
 static void add_layout(dl_layout_space *s, const dl_layout *made)
 {
     dl_layout l = *made;
-    size_t f = s->family_count; /* the last ones are most likely to match */
+    size_t f = s->family_count; /* the last families are the most likely to match */
     while (f > 0 && !same_family(&s->layouts[s->families[f - 1].first], &l))
         f--;
     if (f == 0) {
@@ -192,7 +194,7 @@ static void add_layout(dl_layout_space *s, const dl_layout *made)
     DL_APPEND(s->layouts, s->count, "layouts") = l;
 }
 
-/* Adds the layout once for each way of sharding, among workers, the state that it leaves whole. */
+/* Adds the layout once for each way to shard, among workers, the state that it leaves whole. */
 static void add_sharded(dl_layout_space *s, dl_layout *l)
 {
     const bool can = l->point.workers > 1 && l->point.shards == 1 &&
@@ -241,7 +243,7 @@ static void add_micro_batches(dl_layout_space *s, dl_layout *l, int layers)
     }
 }
 
-/* Lists all divisors of the GPUs along all axes, with all settings. */
+/* Lists all factorizations of the number of GPUs over the axes, with all settings. */
 static void list_layouts(dl_layout_space *s)
 {
     const dl_scenario *scenario = s->scenario;
@@ -295,7 +297,7 @@ bool dl_layout_is_given(const dl_layout_space *s, const dl_layout *l)
     return s->given != NULL && dl_scenario_layout_allows(s->given, &l->point, orders[l->order]);
 }
 
-/* --- their scenarios ------------------------------------------------------------------------- */
+/* --- scenarios of layouts --------------------------------------------------------------------- */
 
 /* Reads the costs of the family's layouts once, with a point for each. */
 static dl_status read_family(dl_layout_space *s, dl_layout_family *f, dl_error *err)
@@ -357,7 +359,7 @@ const dl_costs *dl_layout_set_up(const dl_layout_space *s, const dl_layout *l,
     return &variant->costs;
 }
 
-/* --- the whole ------------------------------------------------------------------------------- */
+/* --- the complete space ---------------------------------------------------------------------- */
 
 dl_status dl_layout_space_init(dl_layout_space *space, const dl_study *study, double samples,
                                dl_error *err)

@@ -13,7 +13,7 @@
 #include "sim/report/html.h"
 #include "sim/sync/mode.h"
 
-#define FILES_BYTES_MAX ((size_t)4 << 20) /* files of a study in the page */
+#define FILES_BYTES_MAX ((size_t)4 << 20) /* largest total size of a study's files in the page */
 
 /* The simulator, and the script that runs it. */
 typedef struct core {
@@ -37,7 +37,7 @@ static void core_free(core *c)
     *c = (core){0};
 }
 
-/* Reads the two files; DL_ERR_UNSUPPORTED where one is missing or of another kind. */
+/* Reads the two files; DL_ERR_UNSUPPORTED if one is missing or of another kind. */
 static dl_status core_read(core *c, dl_error *err)
 {
     static const char magic[] = "dlscale-core 2 ";
@@ -75,10 +75,10 @@ typedef struct file_list {
     dl_json *to;
     const char **paths; /* [count], borrowed */
     size_t count, bytes;
-    char *shared; /* folder of the machines that the page's simulator has as well */
+    char *shared; /* folder of the machine files that are built into the page's simulator too */
 } file_list;
 
-/* Adds a file's text, once. */
+/* Adds the text of a file unless it is already in the list. */
 static void add_file(file_list *files, const char *path)
 {
     char *text = NULL;
@@ -94,7 +94,7 @@ static void add_file(file_list *files, const char *path)
     free(text);
 }
 
-/* Writes the texts of all files that the scenarios name; returns their bytes. */
+/* Writes the texts of all files that the scenarios name; returns their total size in bytes. */
 static size_t put_files(dl_json *to, const dl_study *study)
 {
     file_list files = {.to = to, .shared = dl_share_path("scenarios/machines")};
@@ -146,7 +146,7 @@ static void put_mode(dl_json *to, const dl_mode *mode, const char *name)
     dl_json_end(to, '}');
 }
 
-/* Writes the script's data; returns the bytes of the study's files. `study` NULL: there is none. */
+/* Writes the script's data; returns the size of the study's files in bytes. `study` may be NULL. */
 static size_t put_data(FILE *out, const core *c, const dl_study *study, const dl_sweep *sweep)
 {
     dl_json to = {.out = out};

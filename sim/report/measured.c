@@ -32,13 +32,13 @@ enum {
     BY_WORKER,
     COUNTS,
     UPLOADS,
-    STEPS = UPLOADS + 5, /* their outcome, and merges */
+    STEPS = UPLOADS + 5, /* four counts of uploads by outcome, and merges */
     SEED,
     VALUES
 };
 
-/* In this order: keys of a point, settings of the run that the point must share, the source,
- * columns that are only for readers, and values in the order of dl_measure. */
+/* In this order: keys of a point, settings of the run that must match the point, the source,
+ * informative columns that are not evaluated, and values in the order of dl_measure. */
 const char *const dl_measured_columns[] = {
     "cores",
     "workers",
@@ -89,8 +89,8 @@ const char *const dl_measured_use_names[DL_USE_COUNT + 1] = {"unseen", "fitted",
                                                              "error",  "traced", NULL};
 
 typedef struct measured_row {
-    size_t point; /* among all points of the study */
-    bool failed;  /* the source contains `error` */
+    size_t point; /* index among all points of the study */
+    bool failed;  /* the row has the word `error` instead of a value */
     dl_measured_use use;
     double value[DL_MEASURE_COUNT];
     double *worker_staleness; /* [workers of the point] or NULL */
@@ -98,14 +98,14 @@ typedef struct measured_row {
     int count_bins;
 } measured_row;
 
-/* The position of each of dl_measured_columns in the table, -1 = absent. */
+/* A table, and the index of each of dl_measured_columns in it; -1: absent. */
 typedef struct table {
     dl_csv csv;
     int at[COLUMNS];
-    int *swept; /* [study's keys] the same for swept keys */
+    int *swept; /* [study's keys] the same for the swept keys */
 } table;
 
-/* Synonyms of columns: names of options, of tables of results, of frameworks. */
+/* Synonyms of columns: names of options, of result tables, and of frameworks. */
 static const struct {
     const char *word, *column;
 } synonyms[] = {
@@ -174,8 +174,7 @@ static const char *cell(const table *t, size_t row, int column)
     return t->at[column] < 0 ? "" : dl_csv_cell(&t->csv, row, (size_t)t->at[column]);
 }
 
-/* Whether the row's cell for `key` fits the point; an absent column fits all. */
-/* Whether a cell has the point's mode, by its name or by another program's word. */
+/* Whether a cell names the point's mode, by its own name or by another program's word. */
 static bool says_mode(const char *said, const dl_point *point)
 {
     const dl_word *word = dl_mode_word(said);
@@ -183,6 +182,8 @@ static bool says_mode(const char *said, const dl_point *point)
     return strcmp(said, dl_point_mode(point)) == 0;
 }
 
+/* Sets *fits to whether the row's cell for `key` matches the point; an absent column matches every
+ * point. */
 static dl_status fits_key(const table *t, size_t row, int key, const dl_point *point, bool *fits,
                           dl_error *err)
 {
@@ -210,7 +211,7 @@ static dl_status fits_key(const table *t, size_t row, int key, const dl_point *p
     return DL_OK;
 }
 
-/* Equal texts, or equal numbers. */
+/* Whether two cells are equal as texts or as numbers. */
 static bool says_the_same(const char *a, const char *b)
 {
     double left = 0, right = 0;
@@ -220,7 +221,7 @@ static bool says_the_same(const char *a, const char *b)
            dl_parse_double(b, -INFINITY, INFINITY, &right, &ignored) == DL_OK && left == right;
 }
 
-/* Whether the row's cells for the swept keys fit a point of the variant. */
+/* Whether the row's cells for the swept keys match a point of the variant. */
 static bool fits_swept(const table *t, size_t row, const dl_study *study, const dl_variant *variant,
                        const dl_point *point)
 {
@@ -302,9 +303,9 @@ static dl_status find_point(const table *t, size_t row, const dl_study *study, s
     return status;
 }
 
-/* --- a row's settings of its run -------------------------------------------------------------- */
+/* --- settings of a row's run ------------------------------------------------------------------ */
 
-/* Writes the point's value of a setting to text[bytes]; "": unknown. */
+/* Writes the point's value of a setting to text[bytes]; "" if unknown. */
 static void point_setting(char *text, size_t bytes, const dl_variant *variant,
                           const dl_point *point, int setting)
 {
@@ -332,7 +333,7 @@ static void point_setting(char *text, size_t bytes, const dl_variant *variant,
     if (found != NULL) snprintf(text, bytes, "%s", found);
 }
 
-/* Whether a swept key's column has selected the point already. */
+/* Whether the setting is a swept key, whose column has already selected the point. */
 static bool is_swept(const table *t, const dl_study *study, int setting)
 {
     for (size_t k = 0; k < study->key_count; k++)
@@ -340,7 +341,8 @@ static bool is_swept(const table *t, const dl_study *study, int setting)
     return false;
 }
 
-/* Checks that the row's model, precision, ... are the point's; other runs say nothing about it. */
+/* Checks that the row's model, precision, ... equal the point's: runs with other settings are not
+ * comparable. */
 static dl_status check_settings(const table *t, size_t row, const dl_study *study, size_t number,
                                 dl_error *err)
 {
@@ -365,7 +367,7 @@ static bool says_error(const table *t, size_t row)
            strcmp(cell(t, row, VALUES + DL_MEASURE_STEP_S), "error") == 0;
 }
 
-/* A measure's number; a time may have a unit. */
+/* Reads the number of a measure; a time may have a unit. */
 static dl_status read_measure(const table *t, size_t row, int measure, double *value, dl_error *err)
 {
     const char *said = cell(t, row, VALUES + measure);
@@ -401,7 +403,8 @@ static dl_status read_values(const table *t, size_t row, double *value, dl_error
                            "neither throughput_per_s nor step_s is given");
 }
 
-/* Reads "1.5;0.9" into values[*count]; NULL and 0 for an empty cell. */
+/* Reads numbers separated by semicolons, "1.5;0.9", into values[*count]; NULL and 0 for an empty
+ * cell. */
 static dl_status read_joined(const table *t, size_t row, int column, double **values, int *count,
                              dl_error *err)
 {
@@ -425,7 +428,7 @@ static dl_status read_joined(const table *t, size_t row, int column, double **va
     return DL_OK;
 }
 
-/* One number for each of the point's workers. */
+/* Reads one number for each of the point's workers. */
 static dl_status read_by_worker(const table *t, size_t row, int workers, double **values,
                                 dl_error *err)
 {
@@ -449,8 +452,8 @@ static dl_status read_use(const table *t, size_t row, dl_measured_use *use, dl_e
                            text, hint);
 }
 
-/* Computes a missing throughput from the step, or step from throughput, and a missing error from
- * the other one, with the same relative size. */
+/* Derives a missing throughput from the step or a missing step from the throughput, and a missing
+ * standard error from the other one with the same relative size. */
 static void derive(double *value, double batch)
 {
     double per_s = value[DL_MEASURE_PER_S], step_s = value[DL_MEASURE_STEP_S];
@@ -483,7 +486,8 @@ static dl_status read_row(const table *t, size_t i, const dl_study *study, measu
 
 /* --- summary of a point's rows --------------------------------------------------------------- */
 
-/* Median of the numbers among values[count], NaN if there are none; sorts them to the front. */
+/* Median of the non-NaN values among values[count], NaN if there are none; moves them, sorted, to
+ * the front and sets *numbers to their number. */
 static double median(double *values, size_t count, size_t *numbers)
 {
     *numbers = 0;
@@ -505,7 +509,8 @@ static double count_quantile(const double *counts, int bins, double total, doubl
     return s;
 }
 
-/* Adds up the counts of all runs, if all have them, and computes the statistics of the sum. */
+/* Sums the staleness counts of all runs, if all runs have them, and computes the statistics of the
+ * sum. */
 static void pool_counts(dl_measured *measured, const measured_row *const *rows, size_t runs)
 {
     int bins = 0;
@@ -541,8 +546,8 @@ static bool is_disturbed(const measured_row *row)
     return (isnan(others) ? 0 : others) + (isnan(steal) ? 0 : steal) > DL_MEASURED_DISTURBED_FRAC;
 }
 
-/* Moves the rows that were not disturbed to the front of rows[runs] and returns their number;
- * changes nothing and returns `runs` where fewer than a quarter would be left. */
+/* Moves the undisturbed rows to the front of rows[runs] and returns their number; if fewer than a
+ * quarter would remain, changes nothing and returns `runs`. */
 static size_t keep_undisturbed(const measured_row **rows, size_t runs)
 {
     size_t disturbed = 0, kept = 0;
@@ -555,7 +560,7 @@ static size_t keep_undisturbed(const measured_row **rows, size_t runs)
     return kept;
 }
 
-/* Summarises a point with `workers` from rows[runs], none of which has failed. */
+/* Summarizes a point with `workers` from rows[runs], none of which has failed. */
 static void summarise(dl_measured *measured, const measured_row *const *rows, size_t runs,
                       int workers)
 {
@@ -596,7 +601,8 @@ static void summarise(dl_measured *measured, const measured_row *const *rows, si
     free(column);
 }
 
-/* A copy of the row's text with spaces for line breaks, as results have one line a row. */
+/* Returns a copy of the cell's text with spaces for line breaks, as results have one line per
+ * row. */
 static char *line_of(const table *t, size_t row, int column)
 {
     char *text = dl_strdup(cell(t, row, column));
@@ -606,7 +612,7 @@ static char *line_of(const table *t, size_t row, int column)
     return text;
 }
 
-/* Adds row i's origin and use to its point's description. */
+/* Adds row i's source, note and use to its point. */
 static dl_status describe(dl_measured *point, const table *t, size_t i, const measured_row *row,
                           dl_error *err)
 {
@@ -626,7 +632,7 @@ static dl_status describe(dl_measured *point, const table *t, size_t i, const me
     return DL_OK;
 }
 
-/* Gathers the rows of each point. */
+/* Collects the rows of each point. */
 static dl_status gather(dl_measured *measured, const dl_study *study, const table *t,
                         const measured_row *rows, dl_error *err)
 {
@@ -676,7 +682,7 @@ static dl_status read_table(dl_measured *measured, const dl_study *study, const 
     return status;
 }
 
-/* A point that is a trace's own and in no table takes the trace's step. */
+/* Uses the trace's step for a point that was traced and is in no table. */
 static void take_traced(dl_measured *point, const dl_variant *variant, const dl_point *of)
 {
     const dl_cost_trace *trace =
@@ -702,7 +708,7 @@ dl_status dl_measured_read(dl_measured **measured, const dl_study *study, dl_err
         all[p].left_out_frac = (double)NAN;
     }
     dl_status status = DL_OK;
-    const char *path = study->variants[0].scenario.measured_path; /* the same for all variants: it
+    const char *path = study->variants[0].scenario.measured_path; /* equal in all variants, as it
                                                                    * cannot be swept */
     if (path != NULL) status = read_table(all, study, path, err);
     for (size_t p = 0; p < study->point_count && status == DL_OK; p++) {

@@ -28,7 +28,7 @@ static bool differ(const dl_study *study)
     return false;
 }
 
-/* "tp=8,pp=2, recompute full": the swept settings. */
+/* Returns the swept settings, "tp=8,pp=2, recompute full"; the caller frees it. */
 static char *label_of(const dl_study *study, const dl_variant *variant, const dl_point *point)
 {
     char *label = NULL;
@@ -49,7 +49,8 @@ static char *label_of(const dl_study *study, const dl_variant *variant, const dl
     return label;
 }
 
-/* Samples of a rank's micro-batch with which the point fits, at its number of micro-batches. */
+/* Largest micro-batch of a rank, in samples, with which the point fits at its number of
+ * micro-batches. */
 static double largest_micro_batch(const dl_variant *variant, const dl_point *point)
 {
     const dl_split split = dl_point_split(point);
@@ -60,7 +61,7 @@ static double largest_micro_batch(const dl_variant *variant, const dl_point *poi
     return (double)(batch / unit);
 }
 
-/* Adds the point's stages to the table, and the kinds of each to the text below it. */
+/* Adds the point's stages to the table, and each stage's memory by kind to the text below it. */
 static void add_point(dl_rows *rows, FILE *below, const dl_variant *variant, const dl_point *point,
                       const char *label)
 {

@@ -22,7 +22,7 @@ typedef struct note_list {
     size_t count;
 } note_list;
 
-/* Takes ownership of `note`. */
+/* Adds a note unless the list has it already. Takes ownership of `note`. */
 static void add(note_list *list, char *note)
 {
     for (size_t i = 0; i < list->count; i++) {
@@ -34,13 +34,13 @@ static void add(note_list *list, char *note)
     list->notes[list->count++] = note;
 }
 
-/* Without its folder, so that the output does not depend on where the file is read from. */
+/* File name without its folder, so that the output does not depend on the location of the file. */
 static const char *file_of(const dl_costs *costs)
 {
     return dl_base_name(costs->path);
 }
 
-/* On GPUs, unknown costs that no run needs are left out of the simulation. */
+/* Notes unknown costs on GPUs that no run needs and that the simulation therefore leaves out. */
 static void add_unknown(note_list *list, const dl_costs *costs)
 {
     char *missing =
@@ -112,7 +112,7 @@ static void add_turns(note_list *list, const dl_variant *variant)
                         file_of(&variant->costs)));
 }
 
-/* Time that does not depend on the number of GPUs, whose cause the trace does not show. */
+/* Notes time independent of the number of GPUs whose cause is not in the trace. */
 static void add_external(note_list *list, const dl_variant *variant)
 {
     const dl_value *wait = &variant->costs.dispatch.external_ns;
@@ -124,7 +124,7 @@ static void add_external(note_list *list, const dl_variant *variant)
                         DL_NS_TEXT(wait->value), file_of(&variant->costs)));
 }
 
-/* Compute time of a GPU in a step of the point with `samples` a worker. */
+/* Compute time of a GPU in a step of the point with `samples` per worker, ns. */
 static double computed_ns(const dl_costs *costs, const dl_point *point, double samples)
 {
     const double micro_batches = point->option[DL_SYNC_ACCUMULATE], each = samples / micro_batches;
@@ -133,7 +133,7 @@ static double computed_ns(const dl_costs *costs, const dl_point *point, double s
            dl_costs_step_ns(costs, each, "update");
 }
 
-/* A note if launches by the host, which a faster GPU does not shorten, take longer than the GPU's
+/* Notes that launches by the host, which a faster GPU does not shorten, take longer than the GPU's
  * work. Counts the launches of every micro-batch. */
 static void add_host(note_list *list, const dl_variant *variant)
 {
@@ -182,7 +182,7 @@ static char *interval_of(const dl_variant *variant, double factor)
     return dl_format("; 95 %% interval: up to %.2g times faster or slower", factor);
 }
 
-/* Reports the factor that a measured step gave. */
+/* Notes the factor derived from a measured step. */
 static void add_calibrated(note_list *list, const dl_variant *variant)
 {
     const dl_calibrate *c = &variant->calibrated;
@@ -227,7 +227,7 @@ static void add_scaling(note_list *list, const dl_variant *variant)
     free(interval);
 }
 
-/* Notes the treatment of the machine's other models. */
+/* Notes how the costs of the machine's other GPU models are obtained. */
 static void add_models(note_list *list, const dl_variant *variant)
 {
     const dl_costs *costs = &variant->costs;
@@ -251,7 +251,7 @@ static void add_models(note_list *list, const dl_variant *variant)
     }
 }
 
-/* The point with most workers, the last of several. */
+/* Returns the point with the most workers; among equals, the last. */
 static const dl_point *largest_point(const dl_scenario *scenario)
 {
     const dl_point *largest = &scenario->points[0];
@@ -262,7 +262,7 @@ static const dl_point *largest_point(const dl_scenario *scenario)
     return largest;
 }
 
-/* How the workers on each model share a batch. */
+/* Notes the division of a batch among the workers on each model. */
 static void add_shares(note_list *list, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -296,7 +296,7 @@ static void add_shares(note_list *list, const dl_variant *variant)
     free(models);
 }
 
-/* The sizes of weights and of messages do not follow from the arithmetic. */
+/* Notes the arithmetic and the sizes of weights and messages, which do not follow from it. */
 static void add_arithmetic(note_list *list, dl_arithmetic arithmetic, dl_sharded sharded,
                            bool half_weights)
 {
@@ -316,7 +316,8 @@ static void add_arithmetic(note_list *list, dl_arithmetic arithmetic, dl_sharded
                              "the bytes)"));
 }
 
-/* ", ..." where the estimate comes from kernels measured one by one; the caller frees it. */
+/* Returns ", ..." if the estimate comes from kernels measured one by one, else ""; the caller frees
+ * it. */
 static char *sustained_of(const dl_variant *variant, const dl_efficiency *efficiency)
 {
     const double measured = variant->calibrated.factor;
@@ -373,14 +374,15 @@ static void add_estimate(note_list *list, const dl_variant *variant)
     dl_architecture_free(&network);
 }
 
-/* Whether the variant's times are those of a network on a GPU, with no step of it measured. */
+/* Whether the variant's times are estimates for a network on a GPU, with none of its steps
+ * measured. */
 static bool is_estimate(const dl_variant *variant)
 {
     return variant->scenario.gpu != NULL && variant->scenario.model != NULL &&
            !(variant->calibrated.factor > 0);
 }
 
-/* Notes the basis of the ratio of two GPUs, where each has an estimate of its own. */
+/* Notes the basis of the ratio of two GPUs if both are estimates. */
 static void add_compared(note_list *list, const dl_variant *variant, const dl_variant *other)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -405,7 +407,7 @@ static void add_compared(note_list *list, const dl_variant *variant, const dl_va
     free(longer);
 }
 
-/* GPUs of the machine that neither a layout's point nor generators use. */
+/* Notes the machine's GPUs that neither a layout's point nor generators use. */
 static void add_idle(note_list *list, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -425,7 +427,7 @@ static void add_idle(note_list *list, const dl_variant *variant)
     free(generators);
 }
 
-/* Buffers that a framework broadcasts before each step, where that is not simulated. */
+/* Notes buffers that a framework broadcasts before each step, if the broadcast is not simulated. */
 static void add_buffers(note_list *list, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -441,7 +443,8 @@ static void add_buffers(note_list *list, const dl_variant *variant)
     }
 }
 
-/* Notes costs of a program whose workers the scenario makes threads. */
+/* Notes costs of another program whose workers are processes, if the scenario runs them as
+ * threads. */
 static void add_shared_memory(note_list *list, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -457,7 +460,7 @@ static void add_shared_memory(note_list *list, const dl_variant *variant)
     }
 }
 
-/* Notes loaders that have nothing to do. */
+/* Notes loaders that have no work. */
 static void add_loaders(note_list *list, const dl_variant *variant)
 {
     const dl_costs *costs = &variant->costs;
@@ -468,8 +471,8 @@ static void add_loaders(note_list *list, const dl_variant *variant)
                         file_of(costs)));
 }
 
-/* A note on collectives between GPUs in slots if the machine file lacks the path through host
- * memory. Not for the program's own files, which have it where their studies need it. */
+/* Notes collectives between GPUs in slots if the machine file lacks the path through host memory.
+ * Skips the program's own files, which have the path where their studies need it. */
 static void add_slots(note_list *list, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -545,7 +548,8 @@ void dl_study_notes_free(char **notes, size_t count)
 
 /* --- traces ---------------------------------------------------------------------------------- */
 
-/* "rank 3 of 8 (dlrm.json.gz)", "resnet.json.gz" of one rank. */
+/* Returns "rank 3 of 8 (dlrm.json.gz)", or "resnet.json.gz" for a single rank; the caller frees
+ * it. */
 static char *name_trace(const dl_cost_trace *trace)
 {
     const char *file = trace->file != NULL ? trace->file : "a trace";
@@ -555,7 +559,8 @@ static char *name_trace(const dl_cost_trace *trace)
     return dl_format("%s of %lld (%s)", rank, (long long)trace->ranks, file);
 }
 
-/* " (recording is taken to have added 9.01 ms to the host's part)". */
+/* Returns " (recording is taken to have added 9.01 ms to the host's part)" or ""; the caller frees
+ * it. */
 static char *name_recording(const dl_cost_trace *trace)
 {
     if (!trace->recording_ns.known) return dl_strdup("");
@@ -563,7 +568,7 @@ static char *name_recording(const dl_cost_trace *trace)
                      DL_NS_TEXT(trace->recording_ns.value));
 }
 
-/* Notes steps of multi-rank traces that the variant cannot be compared with. */
+/* Notes steps of multi-rank traces that cannot be compared with the variant. */
 static void add_other_step(note_list *list, const dl_variant *variant)
 {
     for (size_t i = 0; i < variant->costs.trace_count; i++) {
@@ -579,7 +584,7 @@ static void add_other_step(note_list *list, const dl_variant *variant)
     }
 }
 
-/* The step of the trace whose own point is predicted worst, beside the prediction. */
+/* Notes the step of the trace with the worst prediction of its own point, beside the prediction. */
 static void add_own_step(note_list *list, const dl_variant *variant)
 {
     double error_frac;
@@ -608,7 +613,7 @@ static void add_own_step(note_list *list, const dl_variant *variant)
 }
 
 /* Lists the trace's collectives that a prediction of the row leaves out (left_out) or includes: "7
- * AlltoAll (80.5 MB, 21.0 ms)"; NULL if none. *ns: their total time. */
+ * AlltoAll (80.5 MB, 21.0 ms)"; NULL if there are none. *ns: their total time. */
 static char *list_collectives(const dl_variant *variant, const dl_row *row,
                               const dl_cost_trace *trace, bool left_out, double *ns)
 {
@@ -628,7 +633,7 @@ static char *list_collectives(const dl_variant *variant, const dl_row *row,
 }
 
 /* Notes the trace's collectives that the row includes and leaves out, and an upper bound of its
- * step with the latter. */
+ * step with those left out. */
 static void add_collectives(note_list *list, const dl_variant *variant, const dl_row *row)
 {
     const dl_cost_trace *trace = dl_step_collectives_trace(&variant->costs);
@@ -658,8 +663,8 @@ static void add_collectives(note_list *list, const dl_variant *variant, const dl
     free(name);
 }
 
-/* The variant's row with most workers, preferably one that leaves out collectives; NULL if no row
- * has several workers. */
+/* Returns the variant's row with the most workers, preferring rows that leave out collectives; NULL
+ * if no row has several workers. */
 static const dl_row *largest_of(const dl_sweep *sweep, size_t variant)
 {
     const dl_row *largest = NULL;
@@ -675,8 +680,8 @@ static const dl_row *largest_of(const dl_sweep *sweep, size_t variant)
     return largest;
 }
 
-/* A note if measured collectives match no row's exchange: other numbers of ranks or nodes, or
- * another algorithm. Skipped if a row has split models. */
+/* Notes measured collectives that match no row's exchange, because of other numbers of ranks or
+ * nodes or another algorithm. Skipped if a row has split models. */
 static void add_unused_collectives(note_list *list, const dl_variant *variant,
                                    const dl_sweep *sweep, size_t number)
 {
