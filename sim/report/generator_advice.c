@@ -10,9 +10,7 @@
 #include "sim/report/columns.h"
 #include "sim/report/report.h"
 
-#define SPLITS \
-    12                /* splits tried at first; later ones lie between the best split's
-                       * neighbours */
+#define SPLITS 12     /* splits tried at first; later ones lie next to the best of them */
 #define BOUND_MAX 8.0 /* largest bound tried, even if the largest staleness is higher */
 #define NEAR 1.01     /* the least stale setting within 1 % of the fastest is advised */
 

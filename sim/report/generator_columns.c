@@ -6,10 +6,8 @@
 #include "sim/report/columns.h"
 
 #define SECONDS_PER_HOUR 3600.0
-#define NEAR_FRAC 0.1 /* relative error of a predicted ratio */
-#define BUSY_FRAC \
-    0.98 /* a side busy for more than this fraction of its time counts as never
-                        * waiting */
+#define NEAR_FRAC 0.1  /* relative error of a predicted ratio */
+#define BUSY_FRAC 0.98 /* a side busy for more than this fraction of time never waits */
 
 static const dl_rollout_result *rollout_of(const void *row)
 {

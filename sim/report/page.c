@@ -18,10 +18,10 @@
 #include "sim/report/views.h"
 #include "sim/scenario/without.h"
 
-#define ROWS_OPEN 24            /* more unmeasured rows are shown on a click */
-#define CSV_BYTES_MAX (4 << 20) /* of the results in the page */
+#define ROWS_OPEN 24            /* with more rows, unmeasured ones are shown on a click */
+#define CSV_BYTES_MAX (4 << 20) /* limit on the size of the results in the page */
 #define TIMELINE_BYTES 220000
-#define LANES_MAX 256 /* GPUs of a time line */
+#define LANES_MAX 256 /* maximum number of GPUs in a time line */
 
 typedef struct page {
     FILE *out;
@@ -32,7 +32,7 @@ typedef struct page {
     dl_results results;
 } page;
 
-/* Memory stream for a function's text. */
+/* Memory stream that collects the output of a function. */
 typedef struct memory {
     char *text;
     size_t bytes;
@@ -46,7 +46,7 @@ static FILE *memory_begin(memory *m)
     return m->out;
 }
 
-/* Completes the text and writes each line of it as an item of a list. */
+/* Completes the text and writes its lines as the items of a list. */
 static void memory_list(memory *m, FILE *out)
 {
     fclose(m->out);
@@ -84,7 +84,8 @@ static void put_answer(const page *p)
     free(answer);
 }
 
-/* The comment at the head of the scenario: its first paragraph, and the others on a click. */
+/* Writes the comment at the head of the scenario: its first paragraph openly, the others on a
+ * click. */
 static void put_description(FILE *out, const char *text)
 {
     int paragraphs = 0;
@@ -127,7 +128,7 @@ static void put_timeline(const page *p)
     free(m.text);
 }
 
-/* Writes the data of figures.js, which is also the results file: the same text. */
+/* Writes the data of figures.js; its text equals the results file. */
 static void put_figures(const page *p, const char *csv)
 {
     char of[DL_POINT_TEXT_BYTES] = "";
@@ -177,7 +178,7 @@ static void put_results(const page *p)
 
 /* --- predicted beside measured ---------------------------------------------------------------- */
 
-/* Errors of the rows with one use. */
+/* Errors of all rows with the same use. */
 typedef struct error_line {
     const char *what;
     int number;

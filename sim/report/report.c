@@ -22,7 +22,7 @@
 /* Columns of the histogram, after those of the point. */
 static const char *const histogram_columns[] = {"worker", "staleness", "count", "frac"};
 
-/* Settings are those of the first variant; a line names the swept ones. */
+/* Writes the settings of the first variant, and a line that names the swept ones. */
 static void write_head(dl_csv_writer *writer, const char *kind, const dl_study *study,
                        const dl_sweep *sweep)
 {
@@ -75,7 +75,7 @@ static void write_head(dl_csv_writer *writer, const char *kind, const dl_study *
     free(deciding);
 }
 
-/* Writes the names of accuracy.h; nothing where no point was measured. */
+/* Writes the values under their names in accuracy.h; writes nothing if no point was measured. */
 static void write_accuracy(dl_csv_writer *writer, const dl_accuracy *accuracy)
 {
     if (accuracy->points == 0) return;
@@ -91,8 +91,8 @@ static void write_accuracy(dl_csv_writer *writer, const dl_accuracy *accuracy)
                    accuracy->repeats_half_width_frac);
 }
 
-/* The first variant in which the key of this row is given, as a key need not apply to all variants
- * (large_bytes with a list of tensors does not); NULL if none. */
+/* Returns the first variant that sets the key of this table row, as a key need not apply to all
+ * variants (large_bytes does not apply to a list of tensors); NULL if there is none. */
 static const dl_scenario *first_given(const dl_study *study, size_t row)
 {
     for (size_t v = 0; v < study->variant_count; v++)
@@ -100,8 +100,8 @@ static const dl_scenario *first_given(const dl_study *study, size_t row)
     return NULL;
 }
 
-/* " tensors=round_robin order=forward": the given keys of [exchange] that neither a column nor
- * `listed` shows; the caller frees it. */
+/* Returns " tensors=round_robin order=forward": the given keys of [exchange] that neither a column
+ * nor `listed` shows; the caller frees it. */
 static char *given_text(const dl_study *study)
 {
     static const char *const listed[] = {"fidelity", "bucket_bytes", "overlap"};
@@ -168,7 +168,9 @@ static void write_results(dl_csv_writer *writer, const dl_study *study, const dl
     dl_results results;
     write_head(writer, "results", study, sweep);
     write_accuracy(writer, &accuracy);
-    if (study->variants[0].scenario.gpu != NULL) write_gpu_head(writer, study); /* all have */
+    if (study->variants[0].scenario.gpu != NULL)
+        write_gpu_head(writer, study); /* all variants have
+                                                                                 * GPUs */
     if (explanation != NULL) write_gains(writer, explanation);
     dl_results_make(&results, study, sweep, measured, explanation != NULL);
     dl_columns_csv_names(writer, results.columns, results.column_count);
@@ -205,7 +207,7 @@ dl_status dl_report_results(const char *path, const dl_study *study, const dl_sw
     return dl_output_close(&output, err);
 }
 
-/* Writes the counts of one worker, or of all together. */
+/* Writes the staleness counts of one worker, or of all together. */
 static void write_counts(dl_csv_writer *writer, const dl_results *results, const dl_result *result,
                          int worker)
 {

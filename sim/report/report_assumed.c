@@ -6,17 +6,17 @@
 
 #include "common/alloc.h"
 
-/* A smaller change of throughput is not worth a measurement. */
+/* Relative change of throughput below which an assumption is not worth measuring. */
 #define MOVES_FRAC 0.005
 
 /* --- lists ----------------------------------------------------------------------------------- */
 
 typedef struct assumed_item {
     const dl_assumption *a;
-    const dl_variant *variant; /* first variant that has it */
+    const dl_variant *variant; /* first variant with this assumption */
 } assumed_item;
 
-/* The assumptions of all variants that still hold, each once. */
+/* The assumptions of all variants that are in force, each once. */
 typedef struct assumed_list {
     assumed_item *items; /* [count] */
     size_t count;
@@ -36,7 +36,8 @@ static bool has(const dl_variant *variant, const dl_assumption *a)
     return false;
 }
 
-/* The influence of an assumption and all others of its cause, in any variant; NULL: none tried. */
+/* Returns the influence of an assumption together with all others of its cause, in any variant;
+ * NULL if it was not tried. */
 static const dl_influence *influence_of(const dl_study *study, const dl_sweep *sweep,
                                         const dl_assumption *a)
 {
@@ -51,7 +52,7 @@ static const dl_influence *influence_of(const dl_study *study, const dl_sweep *s
     return NULL;
 }
 
-/* Whether each variant with the assumption has a row that ran, so that it was tried. */
+/* Whether the assumption was tried: each variant with it has a row that ran. */
 static bool was_tried(const dl_study *study, const dl_sweep *sweep, const dl_assumption *a)
 {
     for (size_t v = 0; v < study->variant_count; v++) {
@@ -64,7 +65,7 @@ static bool was_tried(const dl_study *study, const dl_sweep *sweep, const dl_ass
     return sweep->influence_rows_skipped == 0;
 }
 
-/* Whether some point depends on it. */
+/* Whether any point depends on the assumption. */
 static bool matters(const dl_variant *variant, const dl_assumption *a)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -90,7 +91,7 @@ static assumed_list list_of(const dl_study *study)
     return list;
 }
 
-/* Whether an earlier item has the same cause, and so covers this one. */
+/* Whether an earlier item has the same cause and therefore covers this one. */
 static bool is_told(const assumed_list *list, size_t number)
 {
     const assumed_item *item = &list->items[number];
@@ -103,7 +104,7 @@ static bool is_told(const assumed_list *list, size_t number)
 
 /* --- undetermined values --------------------------------------------------------------------- */
 
-/* Values for which a fit gives only bounds, of all variants; each section, key and value once. */
+/* Values of all variants for which a fit gives only bounds; each section, key and value once. */
 typedef struct bounded {
     char *section, *key;
     dl_dimension dimension;
@@ -164,7 +165,7 @@ static void put_bounded(FILE *out, const dl_study *study)
     free_bounded(&list);
 }
 
-/* --- for people ------------------------------------------------------------------------------ */
+/* --- readable output -------------------------------------------------------------------------- */
 
 #define AMOUNT(value, a) dl_amount_text((char[48]){0}, 48, value, (a)->key->dimension)
 
@@ -176,7 +177,7 @@ static void put_effect(FILE *out, const dl_sweep *sweep, const dl_influence *inf
             100 * influence->at_high, dl_point_text(point, sizeof point, at));
 }
 
-/* "[exchange] overlap = yes (no: samples/s -2.2 %; workers 16)" */
+/* Writes "assumed [exchange] overlap = yes (no: samples/s -2.2 %; workers 16)". */
 static void put_setting(FILE *out, const dl_sweep *sweep, const dl_assumption *a,
                         const dl_influence *influence)
 {
@@ -225,8 +226,9 @@ static void put_one(FILE *out, const dl_study *study, const dl_sweep *sweep,
     fprintf(out, ": %s\n", a->source);
 }
 
-/* Whether the row with most workers hardly changes within the assumption's interval, or does not
- * depend on it. A setting always matters: it may be wrong, not only inaccurate. */
+/* Whether the assumption is negligible: within its interval the row with the most workers hardly
+ * changes, or the row does not depend on it. A setting is never negligible: it may be wrong, not
+ * only inaccurate. */
 static bool is_of_no_matter(const dl_study *study, const dl_sweep *sweep, const dl_assumption *a)
 {
     const dl_influence *influence = influence_of(study, sweep, a);
@@ -235,7 +237,7 @@ static bool is_of_no_matter(const dl_study *study, const dl_sweep *sweep, const 
     return influence == NULL || dl_influence_size(influence) < MOVES_FRAC;
 }
 
-/* Writes assumptions of little influence in one line; the results' head has their sources. */
+/* Writes negligible assumptions in one line; the head of the results has their sources. */
 static void put_others(FILE *out, const assumed_list *list, const dl_study *study,
                        const dl_sweep *sweep)
 {
@@ -254,7 +256,8 @@ static void put_others(FILE *out, const assumed_list *list, const dl_study *stud
     if (between[0] != '\0') fputc('\n', out);
 }
 
-/* The scaling of the first GPU, else of the first other scaled model; NULL: none. */
+/* Returns the scaling of the first GPU if it is scaled, else of the first other scaled model; NULL:
+ * none. */
 static const dl_scaling *scaled(const dl_variant *variant)
 {
     if (variant->scaling.scaled) return &variant->scaling;
@@ -275,7 +278,8 @@ static void put_most(FILE *out, const dl_study *study, const dl_sweep *sweep)
     const dl_influence *most = &sweep->influences[0];
     if (dl_influence_size(most) < MOVES_FRAC) return;
     const dl_variant *variant = &study->variants[sweep->rows[most->row].variant];
-    if (most->kind == DL_INFLUENCE_ASSUMPTION) { /* its own note describes its effect */
+    if (most->kind == DL_INFLUENCE_ASSUMPTION) { /* the assumption's own note describes its
+                                                  * effect */
         const dl_assumption *a = most->assumption;
         if (a->of == DL_ASSUMED_SETTING) {
             fprintf(out, "find out first %s\n", a->measure);
@@ -314,7 +318,7 @@ size_t dl_report_assumed(FILE *out, const dl_study *study, const dl_sweep *sweep
     return count;
 }
 
-/* --- for programs ---------------------------------------------------------------------------- */
+/* --- machine-readable output ----------------------------------------------------------------- */
 
 void dl_report_assumed_head(dl_csv_writer *writer, const dl_study *study, const dl_sweep *sweep)
 {
@@ -348,7 +352,7 @@ void dl_report_assumed_head(dl_csv_writer *writer, const dl_study *study, const 
     free_bounded(&rest);
 }
 
-/* The number, its interval and its influence; for a setting the values as texts. */
+/* Writes the number, its interval and its influence; for a setting the values as texts. */
 static void put_json_value(dl_json *to, const dl_assumption *a, const dl_influence *influence)
 {
     if (a->of == DL_ASSUMED_SETTING) {

@@ -1,4 +1,4 @@
-/* Results as one JSON document, made from the same table as the CSV file. */
+/* Results as one JSON document, from the same table as the CSV file. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #include "sim/report/report.h"
 #include "sim/report/report_assumed.h"
 
-/* The value as a number where it is one, else as text. */
+/* Writes the value as a number if it parses as one, else as text. */
 static void write_value(dl_json *to, const char *name, const char *text)
 {
     double number = 0;
@@ -36,8 +36,8 @@ static void write_pairs(dl_json *to, const char *name, const char *text)
     free(copy);
 }
 
-/* "settings: steps=200 ...", "scenario: LeNet" as members. Repeatable ones are lists, written
- * elsewhere; the first line belongs to the head. */
+/* Writes comments such as "settings: steps=200 ..." and "scenario: LeNet" as members. Skips the
+ * repeatable ones, which are written as lists, and the first line, which belongs to the head. */
 static void write_comments(dl_json *to, const dl_cell_table *table)
 {
     static const char *const lists[] = {"assumed", "note", "default", "swept", "gain"};
@@ -78,7 +78,7 @@ static void write_notes(dl_json *to, const dl_cell_table *table)
     dl_json_end(to, ']');
 }
 
-/* Writes the findings of --explain, a line each. */
+/* Writes the findings of --explain, one item per gain. */
 static void write_gains(dl_json *to, const dl_cell_table *table)
 {
     static const char gain[] = "gain: ";
@@ -97,7 +97,7 @@ static void write_defaults(dl_json *to, const dl_study *study, const dl_sweep *s
     dl_json_begin(to, "defaults", '[');
     for (size_t i = 0; i < count; i++) {
         const dl_deciding_default *d = &deciding[i];
-        if (d->given) continue; /* its note is among the notes */
+        if (d->given) continue; /* its note is in the list of notes */
         dl_json_begin(to, NULL, '{');
         dl_json_members(to, "section=%s key=%s value=%s rows=%zu", d->key->section, d->key->name,
                         d->key->fallback, d->rows);

@@ -1,4 +1,4 @@
-/* Results for people: the answer, a table, notes. */
+/* Readable results: the answer, a table, notes. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,17 +20,17 @@
 
 /* --- tables ---------------------------------------------------------------------------------- */
 
-/* A table while it is fitted to the width of a terminal. */
+/* A table that is being fitted to the width of a terminal. */
 typedef struct view {
     dl_column_table table;
-    const dl_column **columns; /* [table.column_count], as the next two */
+    const dl_column **columns; /* [table.column_count], like ranks and widths */
     int *ranks;
     size_t *widths;
     bool folds;   /* point values shared by all rows are in `common`, not in a column */
     char *common; /* "2 cores, batch 128, allreduce"; NULL: none */
 } view;
 
-/* Whether the column identifies the point; a row that did not run has it too. */
+/* Whether the column identifies the point; it has a value also in rows that did not run. */
 static bool is_key(const dl_column *column)
 {
     static const char *const keys[] = {"workers", "GPUs", "cores", "batch", "sync", "options"};
@@ -58,8 +58,8 @@ static void view_add(view *v, const dl_column *column, int rank)
     v->table.columns = v->columns;
 }
 
-/* The common value of a column that identifies points: "2 cores", "batch 128", "batch 32 a worker",
- * "allreduce", "interval 10", freed by the caller; NULL if rows differ in it. */
+/* Returns the common value of a column that identifies points: "2 cores", "batch 128", "batch 32 a
+ * worker", "allreduce", "interval 10", freed by the caller; NULL if rows differ in it. */
 static char *common_text(const view *v, const dl_results *results, const dl_column *column)
 {
     if (!v->folds || (results->count == 1 && results->results[0].row->error != NULL)) return NULL;
@@ -79,7 +79,7 @@ static char *common_text(const view *v, const dl_results *results, const dl_colu
     return text;
 }
 
-/* Adds a column that identifies the point, or its value to v->common. */
+/* Adds a column that identifies the point, or its common value to v->common. */
 static void view_add_key(view *v, const dl_results *results, const dl_column *column, int rank)
 {
     char *text = common_text(v, results, column);
@@ -91,7 +91,7 @@ static void view_add_key(view *v, const dl_results *results, const dl_column *co
     free(text);
 }
 
-/* Adds one column per option, or one for all, whichever is narrower. */
+/* Adds one column per option, or one column for all options, whichever is narrower. */
 static void view_add_options(view *v, const dl_results *results)
 {
     const dl_column *together = dl_result_column("options");
@@ -113,7 +113,7 @@ static void view_add_options(view *v, const dl_results *results)
             view_add_key(v, results, &results->options[o], 0);
 }
 
-/* Takes the columns in which the rows have values; v->folds must be set before. */
+/* Selects the columns in which the rows have values; v->folds must be set before. */
 static void view_begin(view *v, const dl_results *results, const dl_view *of)
 {
     static const char *const keys[] = {"cores", "batch", "sync", "recompute"};
@@ -156,7 +156,7 @@ static void view_remove(view *v, size_t column)
 }
 
 /* Keeps the columns of rank 0, and as many others as fit into `width` characters, lowest ranks
- * first; appends the headings of the rest to *left_out. */
+ * first; appends the headings of the dropped columns to *left_out. */
 static void view_fit(view *v, size_t width, char **left_out)
 {
     bool *kept = dl_calloc(v->table.column_count, sizeof *kept, "columns");
@@ -187,7 +187,8 @@ static void print_view(FILE *out, const dl_results *all, const dl_view *of)
 {
     dl_results some;
     dl_view_rows(&some, all, of);
-    view v = {.folds = some.count == all->count}; /* the first table states what all rows share */
+    view v = {.folds = some.count == all->count}; /* only the first table states the settings common
+                                                   * to all rows */
     if (some.count > 0) {
         char *left_out = NULL;
         fprintf(out, "%s:\n", of->title);
@@ -210,7 +211,7 @@ static const char *word_of(const dl_result *r)
     return one ? "GPU" : "GPUs";
 }
 
-/* "4 GPUs, average, interval 100", "2 workers on 2 cores, async". */
+/* Writes "4 GPUs, average, interval 100" or "2 workers on 2 cores, async". */
 static void put_point(FILE *out, const dl_result *r)
 {
     char options[DL_REPORT_OPTIONS_BYTES];
@@ -300,7 +301,8 @@ char *dl_report_answer(const dl_results *results)
 
 #define BASELINES_SHOWN 3
 
-/* The baseline of a row with a speedup, "one GPU" if that is as the costs have it; NULL: none. */
+/* Returns the baseline of a row with a speedup, "one GPU" if the baseline has the machine of the
+ * costs; NULL: none. */
 static const char *baseline_of(const dl_row *row)
 {
     if (row->error != NULL || isnan(row->speedup)) return NULL;
@@ -308,8 +310,9 @@ static const char *baseline_of(const dl_row *row)
     return row->point.cores == DL_CORES_GPU ? "one GPU" : "one worker";
 }
 
-/* "Speedup is over one worker of fsdp=2.", or of each machine; NULL if the table has no speedup, or
- * only that over one worker, as the costs have it, of one machine. */
+/* Returns "Speedup is over one worker of fsdp=2.", or the baselines of several machines; NULL if
+ * the table has no speedup, or only speedups over one worker on the costs' own machine. The caller
+ * frees it. */
 static char *speedup_line(const dl_results *results)
 {
     char *list = NULL;
@@ -391,7 +394,8 @@ static void print_rows(FILE *out, const dl_results *results)
     view_end(&v);
 }
 
-/* "2 stages, 8 micro-batches, 1f1b, each sharded over 4 GPUs, layers divided over 2". */
+/* Writes ", 2 stages, 8 micro-batches, 1f1b, each sharded over 4 GPUs, layers divided over 2
+ * GPUs". */
 static void print_layout(FILE *out, const dl_variant *variant, const dl_split *of)
 {
     fprintf(out, ", %d stages, %d micro-batches, %s", of->stages, of->micro_batches,
@@ -431,12 +435,14 @@ static void print_stages(FILE *out, const dl_variant *variant, const dl_row *row
     free(layers);
 }
 
-/* Writes a line for each stage of each point with stages, if there are few; nothing if there is
- * none. */
+/* Writes a line for each stage of each point with stages if there are few such points; writes
+ * nothing if there are none. */
 static void print_splits(FILE *out, const dl_study *study, const dl_sweep *sweep)
 {
     int points = 0;
-    if (study->variants[0].scenario.generators != NULL) return; /* they belong to the trainer */
+    if (study->variants[0].scenario.generators != NULL)
+        return; /* with generators the stages belong
+                                                                 * to the trainer */
     for (size_t r = 0; r < sweep->row_count; r++)
         points += sweep->rows[r].point.stages > 1;
     if (points > SPLITS_SHOWN) {
@@ -461,8 +467,8 @@ static void put_deciding(FILE *out, const dl_deciding_default *all, size_t count
 
 #define ALONE_FRAC 0.97
 
-/* If one worker with an exchange is slower than one without: prints the slowest such row and the
- * causes of its loss, which the columns show partly or not at all. */
+/* If one worker with an exchange is slower than one without, prints the slowest such row and the
+ * causes of its loss, which the columns show only in part. */
 static void put_alone(FILE *out, const dl_study *study, const dl_sweep *sweep)
 {
     const dl_row *slowest = NULL;
@@ -506,7 +512,8 @@ static void put_alone(FILE *out, const dl_study *study, const dl_sweep *sweep)
     }
 }
 
-/* If no row has an interval, says how to get the one that follows from standard errors of costs. */
+/* If no row has an interval, tells how to obtain the interval that follows from the costs' standard
+ * errors. */
 static void put_no_interval(FILE *out, const dl_study *study, const dl_sweep *sweep)
 {
     bool errors = false;
@@ -548,7 +555,7 @@ static void put_no_target(FILE *out, const dl_study *study, const dl_sweep *swee
             isnan(first->staleness_mean) ? 0 : first->staleness_mean);
 }
 
-/* Notes on the largest changes come first. */
+/* Writes the notes on the largest changes first. */
 void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep)
 {
     size_t traced_count = 0, count = 0, leading = 0, deciding_count = 0;

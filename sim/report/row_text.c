@@ -29,7 +29,7 @@ void dl_report_options(char *text, size_t bytes, const dl_study *study, const dl
     snprintf(text + used, bytes - used, "%s%s", used > 0 ? ", " : "", options);
 }
 
-/* The marks in order, and their meanings. */
+/* The marks in their order, and their meanings. */
 static const struct {
     char mark;
     const char *meaning;

@@ -19,18 +19,19 @@
 #include "sim/scenario/without.h"
 
 #define FIRST_FACTOR 4.0 /* of the search for a bracket; each further one is four times as large */
-#define SHOWN_DIGITS 4   /* of a value (dl_amount_text) */
-#define STAIR_KEY 1e-3   /* relative distance of two neighbouring values */
-#define STAIR_FRAC 1e-3  /* of the target: least difference of the columns there */
-#define ROUNDS_MAX 200   /* of Brent's method; */
-#define ROUNDS_USUAL 8.0 /* these are usual */
-#define TRIALS_USUAL 4.0 /* before them */
-#define NEAR_MAX 20000   /* values passed over beside one */
+#define SHOWN_DIGITS 4   /* digits of a printed value (dl_amount_text) */
+#define STAIR_KEY 1e-3   /* relative distance of neighbouring values at a jump of the column */
+#define STAIR_FRAC 1e-3  /* smallest difference of the column at a jump, relative to the target */
+#define ROUNDS_MAX 200   /* maximum number of rounds of Brent's method */
+#define ROUNDS_USUAL 8.0 /* usual number of rounds */
+#define TRIALS_USUAL 4.0 /* usual number of trials before Brent's method */
+#define NEAR_MAX 20000   /* maximum number of values skipped around one value */
 
 /* A tried value of the key. */
 typedef struct trial {
     double key,
-        found; /* found: the column's value; NaN: the point does not run there, or has no value */
+        found; /* found: value of the column; NaN: the point does not run at this key, or has no
+                * value */
     dl_cell_table table;
 } trial;
 
@@ -40,15 +41,15 @@ typedef struct search {
     const dl_solve_config *config;
     const dl_study *study;
     const char *text;        /* the scenario without the key */
-    size_t row, point_count; /* the number of the point; points of the scenario */
-    double first;            /* value that is tried first */
-    double trials_left;      /* that the target is expected to take, and */
-    size_t searches_left;    /* the searches after it */
-    dl_solved about;         /* the parts common to all solutions of the point */
-    trial *trials;           /* [count] ascending, those that ran */
+    size_t row, point_count; /* index of the point; number of the scenario's points */
+    double first;            /* value to try first */
+    double trials_left;      /* trials that the current target is expected to need */
+    size_t searches_left;    /* number of searches after the current one */
+    dl_solved about;         /* members common to all solutions of the point */
+    trial *trials;           /* [count] trials that ran, in ascending order of key */
     size_t count;
-    double fails_below, fails_above; /* nearest keys tried that did not run; infinite: none */
-    trial failed;                    /* the last one that did not run */
+    double fails_below, fails_above; /* nearest tried keys that did not run; infinite: none */
+    trial failed;                    /* the last trial that did not run */
     dl_status status;
     dl_error *err;
 } search;
@@ -102,7 +103,7 @@ static dl_status find_key(const dl_key **found, const char *text, dl_error *err)
                                  : "");
 }
 
-/* "COLUMN=VALUE,VALUE,...": the column, owned by the caller, and the values. */
+/* Parses "COLUMN=VALUE,VALUE,..."; the caller frees *column. */
 static dl_status read_targets(const char *text, char **column, double *values, size_t *count,
                               dl_error *err)
 {
@@ -154,7 +155,7 @@ static dl_status check_column(const dl_cell_table *table, const char *column, dl
                         "--target: the results of this point have no column '%s'%s", column, hint);
 }
 
-/* The scenario with this value of the key, owned by the caller. */
+/* Returns the scenario's text with this value of the key; the caller frees it. */
 static char *text_with(const search *s, double key)
 {
     char value[DL_DOUBLE_TEXT_BYTES], *text = dl_strdup(s->text);
@@ -178,7 +179,7 @@ static dl_status read_study(const search *s, dl_study *study, double key, dl_err
     return status;
 }
 
-/* Removes "KEY VALUE" from "KEY VALUE, lag 8", as the key is solved for. */
+/* Removes "KEY VALUE" from "KEY VALUE, lag 8", as the key is the unknown. */
 static void drop_key(char *options, const char *key)
 {
     const size_t bytes = strlen(key);
@@ -195,7 +196,7 @@ static void drop_key(char *options, const char *key)
     }
 }
 
-/* Records the point's properties from the first trial. */
+/* Records the point's properties at the first trial. */
 static void note_point(search *s, const dl_study *study, const dl_row *row)
 {
     char options[DL_REPORT_OPTIONS_BYTES];
@@ -243,7 +244,8 @@ static dl_status simulate(search *s, dl_study *study, trial *tried, dl_error *er
     return status;
 }
 
-/* The trial at this value, run if it is new; NULL, and s->status, if it fails. */
+/* Returns the trial at this value of the key and runs it if it is new. If the run fails, sets
+ * s->status and returns NULL. */
 static const trial *try(search *s, double key)
 {
     size_t i = 0;
@@ -283,8 +285,8 @@ static const trial *try(search *s, double key)
 
 /* --- the search ------------------------------------------------------------------------------ */
 
-/* The first value to try: the scenario's, else the key's default, else the smallest whole number or
- * the geometric middle of the range. */
+/* Returns the first value to try: the scenario's value, else the key's default, else the smallest
+ * whole number or the geometric mean of the range's ends. */
 static double first_value(const search *s)
 {
     const dl_key *key = s->solution->key;
@@ -310,7 +312,7 @@ static double rounded(const dl_key *key, double value)
     return fmin(key->high, fmax(key->low, is_whole(key) ? round(value) : value));
 }
 
-/* Whether the scenario can have the value; notes one that it cannot have. */
+/* Whether the scenario can have this value of the key; records an impossible value in `skipped`. */
 static bool is_allowed(search *s, double key)
 {
     dl_solution *solution = s->solution;
@@ -322,14 +324,14 @@ static bool is_allowed(search *s, double key)
     const dl_status status = dl_study_read_text(&study, s->study->path, text, strlen(text), &why);
     free(text);
     if (status == DL_OK) dl_study_free(&study);
-    if (status != DL_ERR_RANGE) return true; /* other errors are those of the trial */
+    if (status != DL_ERR_RANGE) return true; /* the trial reports other errors */
     if (solution->skipped_count == 0) solution->skipped_why = dl_strdup(why.text);
     DL_APPEND(solution->skipped, solution->skipped_count, "values skipped") = key;
     return false;
 }
 
-/* For a whole-number key: the allowed value between low and high that is nearest to `key`; NaN if
- * there is none, or (an error, in s->status) none among the NEAR_MAX nearest. */
+/* For a whole-number key, returns the allowed value between low and high that is nearest to `key`;
+ * NaN if there is none or, with an error in s->status, none among the NEAR_MAX nearest. */
 static double nearest(search *s, double key, double low, double high)
 {
     if (!is_whole(s->solution->key)) return key;
@@ -348,7 +350,7 @@ static double nearest(search *s, double key, double low, double high)
     return (double)NAN;
 }
 
-/* Neighbours among the trials between which the target lies: *low is the lower one. */
+/* Finds neighbouring trials on both sides of the target; *low is the index of the lower one. */
 static bool is_bracketed(const search *s, double target, size_t *low)
 {
     for (size_t i = 0; i + 1 < s->count; i++) {
@@ -359,7 +361,7 @@ static bool is_bracketed(const search *s, double target, size_t *low)
     return false;
 }
 
-/* The end of the key's runnable range nearest to the target. */
+/* Returns the end of the key's runnable range nearest to the target. */
 static const trial *nearest_end(const search *s, double target)
 {
     if (s->count == 0) return &s->failed;
@@ -367,8 +369,8 @@ static const trial *nearest_end(const search *s, double target)
     return fabs(low->found - target) < fabs(high->found - target) ? low : high;
 }
 
-/* Bisects between a key value that runs and one that fails until the target is bracketed; false if
- * the last value that runs is reached before. */
+/* Bisects between a key value that runs and one that fails until the target is bracketed. Returns
+ * false if it reaches the last value that runs first. */
 static bool approach(search *s, double target, double runs, double fails, size_t *low)
 {
     const bool whole = is_whole(s->solution->key);
@@ -384,8 +386,8 @@ static bool approach(search *s, double target, double runs, double fails, size_t
     return s->status == DL_OK;
 }
 
-/* Extends the search upwards or downwards by growing factors until the target is bracketed; false
- * at the end of the key's range or of the values that run. */
+/* Extends the search upwards or downwards by growing factors until the target is bracketed. Returns
+ * false at the end of the key's range or of the values that run. */
 static bool go(search *s, double target, bool up, size_t *low)
 {
     const dl_key *key = s->solution->key;
@@ -408,8 +410,8 @@ static bool go(search *s, double target, bool up, size_t *low)
     return false;
 }
 
-/* Brackets the target: first in the direction in which the column approaches it, then in the other
- * one. */
+/* Brackets the target: searches first in the direction in which the column approaches it, then in
+ * the other. */
 static bool bracket(search *s, double target, size_t *low)
 {
     const dl_key *key = s->solution->key;
@@ -460,8 +462,8 @@ static bool is_stair(const search *s, double target, size_t low)
     return b->key / a->key - 1 < STAIR_KEY && fabs(b->found - a->found) > STAIR_FRAC * fabs(target);
 }
 
-/* The trial beyond a jump at which the column reaches the target. Its key is rounded away from the
- * jump to the printed digits, so that the printed value also reaches the target. */
+/* Returns the trial beyond a jump at which the column reaches the target. Its key is rounded away
+ * from the jump to the printed digits, so that the printed value also reaches the target. */
 static const trial *beyond_stair(search *s, size_t low)
 {
     const bool up = s->trials[low + 1].found > s->trials[low].found;
@@ -470,7 +472,7 @@ static const trial *beyond_stair(search *s, size_t low)
     return try(s, digit * (up ? ceil(key / digit) : floor(key / digit)));
 }
 
-/* Closes in by Brent's method between two trials with keys > 0. */
+/* Narrows the bracket by Brent's method between two trials with keys > 0. */
 static const trial *close_in(search *s, double target, size_t low)
 {
     equation e = {s, target};
@@ -485,11 +487,13 @@ static const trial *close_in(search *s, double target, size_t low)
     return try(s, exp(root));
 }
 
-/* The neighbouring whole number, or value, whose column is not below the target. */
+/* Bisects down to neighbouring whole numbers or values; returns the one whose column is not below
+ * the target. */
 static const trial *bisect(search *s, double target, size_t low)
 {
     double below = s->trials[low].key, above = s->trials[low + 1].key;
-    const double sign = s->trials[low].found <= target ? 1 : -1; /* of (found - target) above */
+    const double sign = s->trials[low].found <= target ? 1 : -1; /* sign of found - target at the
+                                                                  * upper end */
     for (;;) {
         const double middle = nearest(s, floor((below + above) / 2), below, above);
         if (isnan(middle)) break;
@@ -613,7 +617,7 @@ void dl_solution_free(dl_solution *solution)
 
 /* --- writing --------------------------------------------------------------------------------- */
 
-/* Adds the columns of all rows, in order of first appearance. */
+/* Adds the columns of all solutions, in order of first appearance. */
 static void add_names(dl_cell_table *table, const dl_solution *solution)
 {
     for (size_t i = 0; i < solution->count; i++) {
@@ -626,7 +630,7 @@ static void add_names(dl_cell_table *table, const dl_solution *solution)
     }
 }
 
-/* The reason why a target is not reached, owned by the caller; NULL: it is reached. */
+/* Returns the reason why a target is not reached, owned by the caller; NULL: it is reached. */
 static char *solved_note(const dl_solution *solution, const dl_solved *s)
 {
     const char *name = solution->key->name;
@@ -648,7 +652,7 @@ static char *solved_note(const dl_solution *solution, const dl_solved *s)
     return note;
 }
 
-/* The note on values passed over, owned by the caller; NULL: there are none. */
+/* Returns the note on skipped values, owned by the caller; NULL: there are none. */
 static char *skipped_note(const dl_solution *solution)
 {
     const size_t count = solution->skipped_count;
@@ -753,7 +757,7 @@ dl_status dl_solution_json(const char *path, const dl_solution *solution, const 
     return dl_output_close(&output, err);
 }
 
-/* "1.25 GB/s, 10 Gb/s": network rates are usually given in bits. */
+/* Writes "1.25 GB/s, 10 Gb/s": network rates are usually given in bits. */
 static void print_value(char *text, size_t bytes, const dl_key *key, double value)
 {
     const int used = (int)strlen(dl_amount_text(text, bytes, value, key->dimension));
@@ -766,14 +770,14 @@ static void print_value(char *text, size_t bytes, const dl_key *key, double valu
     snprintf(text + used, bytes - (size_t)used, ", %.4g %s", bits, units[unit]);
 }
 
-/* A solution for people. */
+/* A row of the readable table of solutions. */
 typedef struct solved_row {
     dl_solved of;
-    char value[128]; /* value of the key */
+    char value[128]; /* the key's value as text */
 } solved_row;
 
-/* "With interval 38, utilisation_frac is 0.9002: 4 workers, batch 32, average. 2 of 3 targets are
- * reached." */
+/* Writes "With interval 38, utilisation_frac is 0.9002: 4 workers, batch 32, average. 2 of 3
+ * targets are reached." */
 static void print_verdict(FILE *out, const dl_solution *solution)
 {
     const dl_solved *first = NULL;

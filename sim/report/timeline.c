@@ -14,10 +14,11 @@
 
 #define WORKERS_PID 1
 #define NETWORK_PID 2
-#define GPUS_PID 3 /* of workers of several */
+#define GPUS_PID 3 /* GPUs of workers with several GPUs */
 #define SERVER_PID 4
 
-/* With the memory's course below 2 MB, which browsers open at once. */
+/* Limit on the activities: with the memory course the file stays below 2 MB, which browsers open
+ * instantly. */
 #define BYTES_MAX 1900000
 
 /* A gradient that no update has applied yet. */
@@ -29,16 +30,19 @@ typedef struct gradient {
 typedef struct timeline {
     dl_chrome_trace trace;
     int64_t bytes_max;
-    int all_workers, workers; /* of the point; drawn: the first ones */
+    int all_workers, workers; /* workers of the point, and how many of them are drawn: the first
+                               * ones */
     int started;              /* drawn workers that have completed a step */
-    int64_t steps;            /* of the drawn worker with the most completed steps */
+    int64_t steps;            /* completed steps of the drawn worker with the most */
     uint64_t flows;
-    gradient *pending; /* [pending_count] */
+    gradient *pending; /* [pending_count] gradients not applied yet */
     size_t pending_count;
     dl_split split;              /* split of workers with several GPUs */
-    dl_memory_pass *memory;      /* [stages x passes] of a step; NULL: not known */
-    int *pass_number, *pass_key; /* [GPUs] of the step; its micro-batch and direction */
-    int64_t *passed_ns; /* [GPUs x micro-batches x 2] end of the backward, of the forward pass */
+    dl_memory_pass *memory;      /* [stages x passes] memory of a step's passes; NULL: unknown */
+    int *pass_number, *pass_key; /* [GPUs] current pass: its number in the step; its micro-batch and
+                                  * direction */
+    int64_t *passed_ns; /* [GPUs x micro-batches x 2] end of the backward and of the forward pass,
+                         * ns */
     bool is_full, has_collectives;
 } timeline;
 
@@ -47,13 +51,14 @@ static void look_whether_full(timeline *t)
     t->is_full = t->is_full || ftell(t->trace.file.out) >= t->bytes_max;
 }
 
-/* Whether a worker's track is drawn; those of communication threads follow those of all workers. */
+/* Whether a worker's track is drawn. The tracks of communication threads follow those of all
+ * workers. */
 static bool is_drawn(const timeline *t, int track)
 {
     return track % t->all_workers < t->workers;
 }
 
-/* Adds an arrow from a time at the end of a slice to the start, or the end, of another. */
+/* Adds an arrow from the end of one slice to the start or the end of another. */
 static void add_flow(timeline *t, int from_pid, int from, int64_t from_ns, int to_pid, int to,
                      int64_t to_ns, const char *name)
 {
@@ -98,8 +103,8 @@ static void on_contribute(void *user, int worker, int64_t step, int64_t read, in
         DL_APPEND(t->pending, t->pending_count, "gradients") = (gradient){worker, now_ns};
 }
 
-/* Draws an update on the server's track, starting with its first gradient, and an arrow from each
- * worker that is drawn. */
+/* Draws an update on the server's track, starting at its first gradient, and an arrow from each
+ * drawn worker. */
 static void put_gradients(timeline *t, int64_t now_ns)
 {
     const dl_chrome_arg args[] = {{.key = "gradients", .number = (double)t->pending_count}};
@@ -143,8 +148,8 @@ static void on_collective(void *user, const char *kind, int bucket, double bytes
     look_whether_full(t);
 }
 
-/* Draws an arrow from the pass whose output this one uses, in the previous stage (forward) or the
- * next one; without a flush that pass may belong to another step. */
+/* Draws an arrow from the pass that produced this pass's input, in the previous stage (forward) or
+ * the next one (backward). Without a flush that pass may belong to another step. */
 static void follow_crossing(timeline *t, int gpu, bool forward, int micro_batch, int64_t start_ns,
                             int64_t end_ns)
 {
@@ -164,7 +169,8 @@ static void follow_crossing(timeline *t, int gpu, bool forward, int micro_batch,
                  forward ? "activations" : "gradients");
 }
 
-/* Passes of a step come in order, each in one part or several. */
+/* Adds a pass to the memory counter. The passes of a step arrive in order, each in one or several
+ * parts. */
 static void count_memory(timeline *t, int gpu, bool forward, int micro_batch, int64_t start_ns,
                          int64_t end_ns)
 {
@@ -225,7 +231,7 @@ static void name_gpus(timeline *t)
     }
 }
 
-/* The name of the first process is the point's text, and which of its steps and tracks are here. */
+/* Names the first process: the point's text, and the steps and tracks that the file contains. */
 static void name_processes(timeline *t, const dl_scenario *scenario, const dl_point *point)
 {
     char text[DL_POINT_TEXT_BYTES + 160];
@@ -257,7 +263,7 @@ static int64_t ns_of(double seconds)
     return (int64_t)dl_s_to_ns(seconds);
 }
 
-/* The trainer is track 0, replica i track 1 + i. */
+/* Draws a state; the trainer has track 0, replica i has track 1 + i. */
 static void on_rollout_state(void *user, int who, dl_rollout_state state, double start_s,
                              double end_s)
 {
@@ -304,7 +310,8 @@ static dl_status write_rollout(timeline *t, const dl_scenario *scenario, const d
 
 /* --- memory by kind -------------------------------------------------------------------------- */
 
-/* Most moments of a step that are written; beyond it the fullest of each few. */
+/* Maximum number of moments written for a step; of more, the fullest of each group of neighbours is
+ * written. */
 #define COURSE_MAX 240
 
 static const struct {
@@ -325,7 +332,7 @@ static double kind_of(const dl_gpu_content *content, size_t kind)
     return *(const double *)((const char *)content + kinds[kind].offset);
 }
 
-/* Thins course[count] out to at most COURSE_MAX moments, each the fullest of a group of neighbours;
+/* Thins course[count] to at most COURSE_MAX moments, each the fullest of a group of neighbours;
  * returns their number. */
 static size_t thin(dl_gpu_content *course, size_t count)
 {
@@ -341,9 +348,9 @@ static size_t thin(dl_gpu_content *course, size_t count)
     return kept;
 }
 
-/* A metadata event `memory`: for moments[count] of a step on the fullest stage, kB of each kind
- * (one number if constant) and whether the moment is in a forward pass; the GPU's capacity; and the
- * fullest moment. */
+/* Writes a metadata event `memory`: for moments[count] of a step on the fullest stage, the kB of
+ * each kind (one number if constant) and whether the moment is in a forward pass; the GPU's
+ * capacity; and the fullest moment. */
 static void put_course(dl_chrome_trace *trace, const dl_gpu_memory *memory, int stage,
                        const dl_gpu_content *moments, size_t count, const char *when)
 {
@@ -401,7 +408,8 @@ static void write_course(dl_chrome_trace *trace, const dl_scenario *scenario, co
     free(when);
 }
 
-/* Passes of different chunks with one micro-batch and direction cannot be told apart. */
+/* Computes the memory of the passes. Skips layouts with several chunks per stage, whose passes of
+ * one micro-batch and direction are indistinguishable. */
 static void take_memory(timeline *t, const dl_scenario *scenario, const dl_costs *costs,
                         const dl_point *point)
 {
@@ -420,7 +428,7 @@ static void take_memory(timeline *t, const dl_scenario *scenario, const dl_costs
     t->memory = NULL;
 }
 
-/* Releases the state of a run, and zeroes it. */
+/* Releases and zeroes the state of a run. */
 static void forget_run(timeline *t)
 {
     free(t->pending);
@@ -438,7 +446,7 @@ static void forget_run(timeline *t)
     t->is_full = t->has_collectives = false;
 }
 
-/* Runs the point; *text[*bytes] is the trace's head and the events of the tracks that are drawn. */
+/* Runs the point; *text[*bytes] is the trace's head and the events of the drawn tracks. */
 static dl_status take_run(timeline *t, char **text, size_t *bytes, const dl_scenario *scenario,
                           const dl_costs *costs, const dl_point *point, dl_error *err)
 {

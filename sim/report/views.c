@@ -10,7 +10,8 @@
 #include "sim/fits.h"
 #include "sim/report/html.h"
 
-/* --- which rows ------------------------------------------------------------------------------ */
+/* --- selection of rows
+ * ------------------------------------------------------------------------- */
 
 static bool averages_between_sites(const dl_result *r)
 {
@@ -23,7 +24,7 @@ static bool merges(const dl_result *r)
     return r->row->mean.syncer != NULL;
 }
 
-/* Absences of learners are in the table of merges. */
+/* Excludes learners, whose absences are in the table of merges. */
 static bool is_away(const dl_result *r)
 {
     return !isnan(r->row->mean.goodput_frac) && r->row->mean.syncer == NULL;
@@ -35,7 +36,8 @@ static bool staleness_is_measured(const dl_result *r)
            !isnan(r->measured->value[DL_MEASURE_STALENESS_MEAN]);
 }
 
-/* --- which columns --------------------------------------------------------------------------- */
+/* --- columns of each table
+ * --------------------------------------------------------------------- */
 
 static const dl_view_column points[] = {{"workers", 0, 0},
                                         {"GPUs", 1, 0},
