@@ -238,7 +238,7 @@ static void put_trace(FILE *line, const dl_row *row)
     if (strchr(marks, '+') != NULL) fputs(" Collectives of the traced step are left out.", line);
 }
 
-#define SPEEDUP_SHOWN 0.01 /* a scenario dominated by exchange shows none */
+#define SPEEDUP_SHOWN 0.01 /* smallest speedup that is shown */
 
 char *dl_report_answer(const dl_results *results)
 {

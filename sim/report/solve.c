@@ -18,7 +18,7 @@
 #include "sim/scenario/keys.h"
 #include "sim/scenario/without.h"
 
-#define FIRST_FACTOR 4.0 /* of the search for a bracket; each further one is four times as large */
+#define FIRST_FACTOR 4.0 /* growth of the factor in the bracket search: 4, 16, 64, ... */
 #define SHOWN_DIGITS 4   /* digits of a printed value (dl_amount_text) */
 #define STAIR_KEY 1e-3   /* relative distance of neighbouring values at a jump of the column */
 #define STAIR_FRAC 1e-3  /* smallest difference of the column at a jump, relative to the target */

@@ -1,5 +1,5 @@
 /* All keys of a scenario in one table (common/keys.h), from which sim/scenario reads, sweeps and
- * checks, and dlsim --keys prints. A key of [exchange] is a row that is also a field
+ * checks, and which dlsim --keys prints. A key of [exchange] is both a row and a field
  * (sim/platform/exchange_keys.h). */
 #ifndef DL_SIM_SCENARIO_KEYS_H
 #define DL_SIM_SCENARIO_KEYS_H
@@ -19,14 +19,15 @@ enum {
     DL_OF_NOBODY      /* read by separate code */
 };
 
-/* Bits of a key's `group`: the kind of workers concerned, its use, its option of [sync]. */
+/* Bits of a key's `group`: the kind of workers it applies to, the condition on its use, its option
+ * of [sync]. */
 #define DL_TAKE_CORES 1u /* workers on cores only */
 #define DL_TAKE_GPUS 2u  /* workers on GPUs only */
 #define DL_TAKE_USE(use) ((unsigned)(use) << 2)
 #define DL_TAKE_OPTION(option) (((unsigned)(option) + 1) << 8)
 
-/* The condition on points to use a key of [exchange]. A file that gives the key without such a
- * point is refused; points.c has the conditions and the reasons. */
+/* Condition that a point must meet to use a key of [exchange]. A file that sets the key without
+ * such a point is rejected; points.c has the conditions and the reasons. */
 typedef enum dl_key_use {
     DL_USE_ANY,
     DL_USE_BY_TENSOR,
@@ -50,38 +51,44 @@ static inline dl_key_use dl_use_of(const dl_key *key)
 /* Ways in which a default may limit results; a note names those that did (sim/report). */
 enum {
     DL_LIMITS_NOTHING,
-    DL_LIMITS_MODE,           /* no exchange: an ideal speedup */
+    DL_LIMITS_MODE,           /* no exchange: ideal speedup */
     DL_LIMITS_NOISE,          /* equal steps: waiting for all workers takes no time */
     DL_LIMITS_INPUT_CORES,    /* GPUs wait for batches */
     DL_LIMITS_LOADERS,        /* workers on cores wait for batches */
-    DL_LIMITS_PREFETCH,       /* the same, while the cores that make them have time left */
-    DL_LIMITS_STORAGE,        /* GPUs wait for batches, and storage is read all the time */
-    DL_LIMITS_SHARED_STORAGE, /* the same for storage that all nodes share */
-    DL_LIMITS_OVERLAP,        /* exchange that could run during the backward pass */
+    DL_LIMITS_PREFETCH,       /* workers wait for batches while the cores that make them are not
+                               * always busy */
+    DL_LIMITS_STORAGE,        /* GPUs wait for batches, and storage is always busy */
+    DL_LIMITS_SHARED_STORAGE, /* GPUs wait for batches, and storage shared by all nodes is always
+                               * busy */
+    DL_LIMITS_OVERLAP,        /* the exchange could run during the backward pass */
     DL_LIMITS_BUCKETS,        /* overlap without buckets */
-    DL_LIMITS_SERVER,         /* the server's threads average and update */
+    DL_LIMITS_SERVER,         /* limited by the threads with which the server averages and
+                               * updates */
     DL_LIMITS_PLACE           /* averages go through a server */
 };
 
 extern const dl_keys dl_scenario_keys;
 
-/* Other programs' words for keys of a scenario, and for choices. */
+/* Words of other programs for keys of a scenario, and for choices. */
 extern const dl_word dl_scenario_words[], dl_arithmetic_words[], dl_sharded_words[];
 
-/* The key of an option of [sync] (dl_sync_option); and the option of a key, -1: none. */
+/* dl_option_key: the key of an option of [sync] (dl_sync_option). dl_key_option: the option of a
+ * key; -1: none. */
 const dl_key *dl_option_key(int option);
 int dl_key_option(const dl_key *key);
 
-/* Writes the workers or modes that the key applies to, in words, to text[bytes]:
- * dl_key_takes_fn. */
+/* A dl_key_takes_fn: writes the workers or modes to which the key applies, in words, to
+ * text[bytes]. */
 void dl_scenario_key_takes(const dl_key *key, char *text, size_t bytes);
 
-/* Prints the reference of the keys of scenarios, machines and costs, or of one section; NULL: all.
- * `markdown`: as docs/keys.md. DL_ERR_USAGE, with the nearest name, for an unknown section. */
+/* Prints the reference of the keys of scenarios, machines and costs: of one section, or of all if
+ * `section` is NULL. `markdown`: in the format of docs/keys.md. DL_ERR_USAGE, with the nearest
+ * name, for an unknown section. */
 dl_status dl_keys_reference(FILE *out, const char *section, bool markdown,
                             dl_error *err) DL_MUST_CHECK;
 
-/* [workload] recompute: "auto" (from the model's text), "none", "selective", "full", "products". */
+/* Values of [workload] recompute: "auto" (from the model's text), "none", "selective", "full",
+ * "products". */
 typedef enum dl_recompute {
     DL_RECOMPUTE_AUTO,
     DL_RECOMPUTE_NONE,

@@ -6,13 +6,13 @@
 
 /* Whether a cost file's device ("NVIDIA A100-SXM4-80GB") is a machine file's model ("a100_80gb"):
  * each part of the model's name must consist of consecutive words of the device up to its first
- * comma; a "Ti" or "Super" after it is another GPU. */
+ * comma; a "Ti" or "Super" after it denotes another GPU. */
 bool dl_device_is_gpu(const char *device, const char *model);
 
-/* Finds the GPU whose name, the longest if several match, is in `device` ("Tesla V100-SXM2-16GB":
- * v100), in the data sheets of scenarios/machines/gpus.csv and the machine files there. *model gets
- * its rates of single precision and memory and a copy of its name, to be freed by the caller.
- * False: none. */
+/* Finds the GPU whose name is contained in `device` ("Tesla V100-SXM2-16GB": v100), the longest
+ * name if several match, in the data sheets of scenarios/machines/gpus.csv and the machine files
+ * there. Sets *model to its fp32 rate, its memory rate and a copy of its name, freed by the caller.
+ * Returns false if there is none. */
 bool dl_known_gpu(const char *device, dl_gpu_model *model);
 
 #endif

@@ -1,5 +1,5 @@
-/* Parts of the catalogue of machines: tables, files and parsing of names (machine_names.c), and the
- * text of the machine file (machine_text.c). */
+/* Parts of the machine catalogue: tables, files and parsing of names (machine_names.c), and the
+ * generated text of the machine file (machine_text.c). */
 #ifndef DL_SIM_MACHINE_CATALOGUE_INTERNAL_H
 #define DL_SIM_MACHINE_CATALOGUE_INTERNAL_H
 
@@ -7,70 +7,72 @@
 #include "sim/scenario/machine_catalogue.h"
 
 #define DL_BOX_GPUS_MAX 16
-#define DL_RACK_GPUS_MAX 72 /* of an instance */
-#define DL_BOX_KINDS_MAX 16 /* of nodes */
+#define DL_RACK_GPUS_MAX 72 /* maximum number of GPUs of an instance */
+#define DL_BOX_KINDS_MAX 16 /* maximum number of kinds of nodes */
 
 typedef struct dl_machine_tables {
     dl_csv gpus, instances;
 } dl_machine_tables;
 
-/* Reads the tables, in which every row makes a machine. */
+/* Reads the tables of GPUs and instances. */
 dl_status dl_machine_tables_read(dl_machine_tables *t, dl_error *err) DL_MUST_CHECK;
 void dl_machine_tables_free(dl_machine_tables *t);
 
-/* Row of the table with this name, or -1. */
+/* Returns the table's row with this name, or -1. */
 int dl_machine_row(const dl_csv *csv, const char *name);
 
 const char *dl_machine_cell(const dl_csv *csv, size_t row, const char *column);
 
-/* A rate of the table; 0: an empty cell. */
+/* Returns a rate of the table; 0 for an empty cell. */
 double dl_machine_rate(const dl_csv *csv, size_t row, const char *column);
 
-/* The bus of GPUs: the text of its link, and related values. */
+/* The bus of GPUs: the text of its link, and values that depend on it. */
 typedef struct dl_machine_bus {
     const char *name, *links;
-    const char *socket_link, *memory_rate; /* of contemporary processors */
+    const char *socket_link, *memory_rate; /* values of processors of the bus's time */
     double wire_bytes_per_s;
 } dl_machine_bus;
 
-/* Oldest first. */
+/* Sorted from oldest to newest. */
 #define DL_MACHINE_BUSES 5
 extern const dl_machine_bus dl_machine_buses[DL_MACHINE_BUSES];
 
-/* NULL: unknown name. */
+/* Returns NULL for an unknown name. */
 const dl_machine_bus *dl_machine_find_bus(const char *name);
 
-/* Names of the machine files without ".ini", sorted, freed by the caller. */
+/* Returns the number of machine files and their sorted names without ".ini"; the caller frees
+ * *names. */
 size_t dl_machine_files(char ***names);
 
 /* GPUs of one model. */
 typedef struct dl_wanted_gpus {
     long count;
-    int gpu; /* row */
+    int gpu; /* row of the table */
 } dl_wanted_gpus;
 
-/* Equal nodes. */
+/* Nodes of one kind. */
 typedef struct dl_wanted_nodes {
-    long nodes, gpus;                      /* of a node */
-    dl_wanted_gpus parts[DL_BOX_GPUS_MAX]; /* [part_count] of a node, one of an instance */
+    long nodes, gpus;                      /* number of nodes; GPUs of each node */
+    dl_wanted_gpus parts[DL_BOX_GPUS_MAX]; /* [part_count] GPUs of a node by model; an instance has
+                                            * one part */
     int part_count;
-    long ports;                /* of a box's node to the network; 0: none */
-    double network_gbit_per_s; /* of each */
+    long ports;                /* network ports of each of a box's nodes; 0: none */
+    double network_gbit_per_s; /* rate of each port */
     bool infiniband;
-    bool bridges; /* NVLink between each two of a part's GPUs */
+    bool bridges; /* NVLink between each pair of a part's GPUs */
 } dl_wanted_nodes;
 
 /* Meaning of a machine's name. */
 typedef struct dl_wanted_machine {
-    int instance; /* row; -1: boxes, or a file */
-    char *file;   /* path of the machine file of these nodes; NULL: none. Freed by caller */
+    int instance; /* row of the table; -1: boxes or a file */
+    char *file;   /* path of the nodes' machine file, freed by the caller; NULL: none */
     dl_wanted_nodes kinds[DL_BOX_KINDS_MAX];
-    int kind_count; /* >= 1, of an instance and a file 1 */
-    bool counted;   /* the name has the number of nodes, all of one kind */
+    int kind_count; /* >= 1; 1 for an instance and a file */
+    bool counted;   /* the name contains the number of nodes, all of one kind */
 } dl_wanted_machine;
 
-/* Finds the meaning of a name. DL_ERR_NAME for an unknown one, with the nearest; DL_ERR_RANGE for
- * counts. */
+/* Parses a machine's name. DL_ERR_NAME, with the nearest name, if it is unknown; DL_ERR_RANGE for
+ * its counts. */
 dl_status dl_machine_understand(const dl_machine_tables *t, const char *name, dl_wanted_machine *w,
                                 dl_error *err) DL_MUST_CHECK;
 

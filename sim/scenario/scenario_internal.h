@@ -1,18 +1,18 @@
-/* Shared by the readers of a scenario's parts and of studies. */
+/* Shared by the readers of the parts of a scenario and of studies. */
 #ifndef DL_SIM_SCENARIO_INTERNAL_H
 #define DL_SIM_SCENARIO_INTERNAL_H
 
 #include "sim/costs/assume.h"
 #include "sim/scenario/keys.h"
 
-/* The values of one key that is swept. */
+/* The values of one swept key. */
 typedef struct dl_sweep_list {
-    const dl_ini_entry *entry; /* NULL: the default */
+    const dl_ini_entry *entry; /* NULL: the key has its default */
     double *values;            /* [count], owned */
     size_t count;
 } dl_sweep_list;
 
-/* All of a scenario. */
+/* All lists of a scenario. */
 typedef struct dl_sweep_lists {
     dl_sweep_list cores, workers, batch, mode;
     dl_sweep_list option[DL_SYNC_SWEPT];
@@ -22,99 +22,101 @@ typedef struct dl_sweep_lists {
 typedef dl_status (*dl_sweep_item_fn)(const char *text, const dl_key *key, double *value,
                                       dl_error *err);
 
-/* Reads the key as a list without repetitions. If the file lacks the key, the list is *fallback;
- * DL_ERR_DATA if that is NULL. */
+/* Reads the key as a list without repetitions. If the file lacks the key, the list is *fallback, or
+ * DL_ERR_DATA if `fallback` is NULL. */
 dl_status dl_sweep_list_read(dl_sweep_list *list, const dl_ini *ini, const dl_key *key,
                              dl_sweep_item_fn item, const double *fallback,
                              dl_error *err) DL_MUST_CHECK;
 
-/* An item that is a whole number of the key's range. */
+/* Reads an item that is a whole number in the key's range. */
 dl_status dl_sweep_number(const char *text, const dl_key *key, double *value,
                           dl_error *err) DL_MUST_CHECK;
 
 void dl_sweep_lists_free(dl_sweep_lists *lists);
 
-/* Reads the network of [workload] model, which may be absent, with its adapters. Refuses unknown
- * networks, and costs beside it. */
+/* Reads the network of [workload] model, which may be absent, with its adapters. Rejects unknown
+ * networks, and a network together with costs. */
 dl_status dl_scenario_read_model(dl_scenario *scenario, const dl_ini *ini,
                                  dl_error *err) DL_MUST_CHECK;
 
-/* Placeholder until the machine is read: as many workers as GPUs. */
+/* Placeholder until the machine is read: one worker per GPU. */
 #define DL_WORKERS_ALL 0
 
-/* Placeholder: as many cores as the point has workers. */
+/* Placeholder: one core per worker of the point. */
 #define DL_CORES_AS_WORKERS (-2)
 
-/* Reads [machine], [exchange] of GPUs, and the lists of cores and workers; if workers come from
- * [machine] placement or layout, their list is provisionally 1. */
+/* Reads [machine], [exchange] of GPUs, and the lists of cores and workers. If workers come from
+ * [machine] placement or layout, their list is 1 for now. */
 dl_status dl_scenario_read_workers(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *lists,
                                    dl_error *err) DL_MUST_CHECK;
 
-/* Reads and checks [generators], if given, with its file of lengths. To be called after reading
+/* Reads and checks [generators], if given, and its file of lengths. Call after reading
  * [machine]. */
 dl_status dl_scenario_read_generators(dl_scenario *scenario, const dl_ini *ini,
                                       dl_error *err) DL_MUST_CHECK;
 
-/* Turns points into those of the trainer beside [generators]: with its GPUs, and as many
- * micro-batches as the tokens of an update fill. To be called after all other readers of points. */
+/* Turns the points into those of the trainer beside [generators]: with its GPUs, and as many
+ * micro-batches as the tokens of an update fill. Call after all other readers of points. */
 dl_status dl_scenario_take_trainer(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *all,
                                    dl_error *err) DL_MUST_CHECK;
 
 /* Sets the default numbers of updates of a run with [generators]. */
 void dl_scenario_set_updates(dl_scenario *scenario, const dl_ini *ini);
 
-/* Reads [noise] slow and the lists of [failures], and checks the rest of that section. */
+/* Reads [noise] slow and the lists of [failures], and checks the other keys of [failures]. */
 dl_status dl_scenario_read_failures(dl_scenario *scenario, const dl_ini *ini,
                                     const dl_sweep_list *workers, dl_error *err) DL_MUST_CHECK;
 
-/* Reads [sync]: the modes and their options; an option that none of the modes takes is an error. To
- * be called after reading [machine]. */
+/* Reads [sync]: the modes and their options. An option that none of the modes takes is an error.
+ * Call after reading [machine]. */
 dl_status dl_scenario_read_sync(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *lists,
                                 dl_error *err) DL_MUST_CHECK;
 
-/* Prints the axes, such as "tp=", that complete the last one of a layout (dl_complete_word). */
+/* Prints the axes, such as "tp=", that complete the last axis of a layout (dl_complete_word). */
 void dl_scenario_layout_complete(FILE *out, const char *typed, size_t kept);
 
-/* Value that [machine] layout implies for `key`: "parameters" for sharded if it has fsdp, "2" for
- * stages, as some layout of the list may have stages; else NULL. */
+/* Returns the value that [machine] layout implies for `key`: "parameters" for sharded if it has
+ * fsdp; "2" for stages, as some layout of the list may have stages; else NULL. */
 const char *dl_scenario_layout_says(const dl_ini *ini, const char *key);
 
-/* Reads a list of numbers of the key's range and dimension; the caller frees *values, also after an
- * error. */
+/* Reads a list of numbers with the key's range and dimension; the caller frees *values, also after
+ * an error. */
 dl_status dl_scenario_read_numbers(const dl_ini *ini, const dl_ini_entry *entry, double **values,
                                    size_t *count, dl_error *err) DL_MUST_CHECK;
 
-/* GPUs of a worker. */
+/* Returns the number of GPUs per worker. */
 int dl_layout_ranks(const dl_scenario_pipeline *split);
 
-/* Reads [machine] layout and [pipeline]: workers of several GPUs, which may reduce the number of
+/* Reads [machine] layout and [pipeline]: workers with several GPUs, which may reduce the number of
  * workers. */
 dl_status dl_scenario_read_layout(dl_scenario *scenario, const dl_ini *ini, dl_sweep_lists *lists,
                                   dl_error *err) DL_MUST_CHECK;
 
-/* An explanation of another program's word for a key without a counterpart here; NULL: none. */
+/* Returns an explanation of another program's word for a key without a counterpart here; NULL:
+ * none. */
 const char *dl_scenario_word_says(const char *word);
 
-/* Another program's word for a mode and the value of a key, allowed in [sync] mode; NULL: none. */
+/* Another program's word for a mode together with the value of a key, allowed in [sync] mode; NULL:
+ * none. */
 typedef struct dl_mode_shorthand {
     const char *word, *mode, *section, *key, *value;
 } dl_mode_shorthand;
 
 const dl_mode_shorthand *dl_mode_shorthand_find(const char *word);
 
-/* Adds the points of all combinations of swept values. */
+/* Adds the points of all combinations of the swept values. */
 dl_status dl_scenario_add_points(dl_scenario *scenario, const dl_ini *ini,
                                  const dl_sweep_lists *lists, dl_error *err) DL_MUST_CHECK;
 
-/* The key that gives absences, listed or drawn; NULL: none. */
+/* Returns the key that sets absences, listed or drawn; NULL: none. */
 const dl_ini_entry *dl_scenario_absence_entry(const dl_ini *ini);
 
-/* Reason why the point's vectors cannot be sharded this way; NULL: they can. Only vectors of
- * all-reduces of gradients in every step can. */
+/* Returns the reason why the point's vectors cannot be sharded this way; NULL: they can. Only
+ * vectors whose gradients are all-reduced in every step can be sharded. */
 const char *dl_scenario_not_sharded(const dl_scenario *scenario, dl_sharded sharded,
                                     const dl_point *point);
 
-/* Reads a scenario from a file's entries. */
+/* Reads a scenario from the entries of a file. */
 dl_status dl_scenario_read_ini(dl_scenario *scenario, const dl_ini *ini,
                                dl_error *err) DL_MUST_CHECK;
 

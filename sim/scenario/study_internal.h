@@ -1,20 +1,19 @@
 /* Functions shared by study_costs.c, which reads the costs of a study's variants, and
- * study_settings.c, which completes the settings that a scenario leaves open. */
+ * study_settings.c, which completes the open settings of a scenario. */
 #ifndef DL_SIM_STUDY_INTERNAL_H
 #define DL_SIM_STUDY_INTERNAL_H
 
 #include "sim/scenario/scenario_internal.h"
 #include "sim/scenario/study.h"
 
-/* Takes settings that the scenario leaves open from the program of the variant's costs. */
+/* Sets the open settings from the program of the variant's costs. */
 dl_status dl_variant_take_settings(dl_variant *variant, dl_error *err) DL_MUST_CHECK;
 
-/* Gives messages of sharded vectors the usual number types where the scenario leaves them open, as
- * assumptions of the variant. To be called before calibration, as a measured step includes these
- * messages. */
+/* Sets open number types of messages of sharded vectors to the usual ones, as assumptions of the
+ * variant. Call before calibration, as a measured step includes these messages. */
 void dl_variant_take_dtypes(dl_variant *variant);
 
-/* Sets settings that are still open to the usual values, as assumptions of the variant. */
+/* Sets settings that are still open to their usual values, as assumptions of the variant. */
 void dl_variant_assume_settings(dl_variant *variant);
 
 #endif

@@ -20,27 +20,27 @@
 
 #include "sim/scenario/scenario.h"
 
-/* Reads "copy, noise" into *without, a set of bits, one for each of the names above. DL_ERR_USAGE
- * for an unknown name (with the nearest), an empty or repeated one. */
+/* Parses "copy, noise" into *without, a bit set with one bit per name above. DL_ERR_USAGE for an
+ * unknown name (with the nearest one), an empty or a repeated one. */
 dl_status dl_without_parse(const char *list, unsigned *without, dl_error *err) DL_MUST_CHECK;
 
-/* Prints the names that complete the last of the list `typed` (dl_complete_word). */
+/* Prints the names that complete the last name of the list `typed` (dl_complete_word). */
 void dl_without_complete(FILE *out, const char *typed);
 
-/* Switches the costs of the set off. */
+/* Switches off the costs of the set. */
 void dl_without_apply(unsigned without, dl_scenario *scenario, dl_costs *costs);
 
-/* The costs of the set that can be reduced in part: not contention, noise, slow, and those of split
- * models. */
+/* Returns the costs of the set that can be reduced in part: all except contention, noise, slow, and
+ * those of split models. */
 unsigned dl_without_graded(unsigned without);
 
-/* Reduces the graded costs of the set to `factor` of their time, 0 < factor < 1; those that slow
- * others down (sharing, overlap), to that fraction of the slowdown. */
+/* Reduces the graded costs of the set to `factor` of their time, 0 < factor < 1; for costs that
+ * slow others down (sharing, overlap), reduces the slowdown to that fraction. */
 void dl_without_lessen(unsigned without, double factor, dl_scenario *scenario, dl_costs *costs);
 
 #define DL_WITHOUT_TEXT_BYTES 192
 
-/* "copy+noise" in text[DL_WITHOUT_TEXT_BYTES]; returns text. */
+/* Writes "copy+noise" to text[DL_WITHOUT_TEXT_BYTES]; returns text. */
 const char *dl_without_text(char *text, unsigned without);
 
 #endif

@@ -1,6 +1,6 @@
-// Figures of a page, drawn from its results (rows as objects, as in the CSV and JSON files): lines over workers, interval or network rate with measured
-// points, parts of a step, memory, staleness, cost against time, and a time line that zooms. Names from
-// files are put in as text, never as HTML.
+// Figures of a page, drawn from its results (rows as objects, as in the CSV and JSON files): lines over workers,
+// interval or network rate with measured points, parts of a step, memory, staleness, cost against time, and a zoomable
+// time line. Names from files are inserted as text, never as HTML.
 "use strict";
 const dlscale = (() => {
 const element = id => document.getElementById(id);
@@ -36,7 +36,7 @@ figure { position: relative; }
 .zoom button { font: inherit; color: var(--ink); background: var(--paper); border: 1px solid var(--line); border-radius: 4px; padding: 0.1rem 0.6rem; }
 `));
 
-// --- numbers for people ---
+// --- number formats ---
 
 const digits = number => Number.isFinite(number) ? String(Number(number.toPrecision(4))) : "-";
 const percent = part => digits(Number((100 * part).toFixed(1))) + " %";
@@ -54,7 +54,7 @@ function short(number) {
 
 // --- rows ---
 
-// Rows of a CSV text as objects; numbers are numbers, empty cells are not there.
+// Parses CSV text into row objects; numeric cells become numbers, empty cells are omitted.
 function parseCsv(text) {
     const body = text.replace(/^(#[^\n]*\n)+/, "").replaceAll("\r", "").trimEnd(), lines = [[]];
     for (const [, , quoted, plain, end] of body.matchAll(/(^|(?<=[,\n]))(?:"((?:[^"]|"")*)"|([^,\n]*))(,|\n|$)/g)) {
@@ -71,7 +71,7 @@ const isNumber = value => typeof value === "number" && Number.isFinite(value);
 const distinct = (rows, key) => new Set(rows.map(row => row[key])).size;
 const best = rows => rows.reduce((a, b) => a && a.throughput_per_s >= b.throughput_per_s ? a : b, null);
 
-// The settings by which the rows of one x differ: each is a line of its own.
+// Returns the settings in which rows with equal x differ; each combination of their values is one line.
 function keysOfLines(rows, keys, x) {
     const apart = [], of = (row, names) => JSON.stringify(names.map(name => row[name]));
     for (;;) {
@@ -97,7 +97,7 @@ function labelOf(row, keys) {
     return keys.map(key => valueOfKey(key, row[key])).filter(Boolean).join(", ");
 }
 
-// The settings that tell the rows apart, workers first: of one that follows from the others nothing is said.
+// Returns the settings that distinguish the rows, workers first, without those that follow from the others.
 function tellingKeys(rows, keys) {
     const apart = keysOfLines(rows, keys, "workers") || [];
     const varies = key => linesOf(rows, apart, "workers").lines.some(line => distinct(line.rows, key) > 1);
@@ -105,7 +105,7 @@ function tellingKeys(rows, keys) {
         distinct(rows, key) > 1 && apart.length > 0 && !varies(key)))];
 }
 
-// {label, rows} of each line, in the order of the rows.
+// Returns the lines as {label, named, rows}, in the order of the rows.
 function linesOf(rows, keys, x) {
     const apart = keysOfLines(rows, keys, x);
     if (apart === null) return null;
@@ -121,7 +121,7 @@ function linesOf(rows, keys, x) {
     }) };
 }
 
-// Panels of at most seven lines: by the setting that gives the fewest of them.
+// Splits the lines into panels of at most LINES_MOST, by the setting that gives the fewest panels.
 const LINES_MOST = 7, PANELS_MOST = 6, BANDS_MOST = 4;
 function panelsOf({ apart, lines }) {
     if (lines.length <= LINES_MOST) return { panels: [{ title: "", lines }], left: 0 };
@@ -171,7 +171,7 @@ function hover(target, text) {
     target.addEventListener("pointerleave", hide);
 }
 
-// The spot, {x, y} of a drawing, near the pointer; none further than 30 of its units.
+// Returns the spot {x, y} of a drawing nearest to the pointer, at most 30 of its units away.
 function nearest(svg, event, spots) {
     const area = svg.getBoundingClientRect(), scale = width / area.width, x = (event.clientX - area.left) * scale, y = (event.clientY - area.top) * scale;
     const far = spot => (spot.x - x) ** 2 + (spot.y - y) ** 2;
@@ -179,7 +179,7 @@ function nearest(svg, event, spots) {
     return { near: near && far(near) < 900 ? near : null, x, y };
 }
 
-// A row in words, for the pointer.
+// Returns the text of a row for the tooltip.
 function wordsOf(row, keys) {
     const lines = [labelOf(row, keys.filter(key => row[key] !== undefined))];
     const add = (name, value) => { if (value !== undefined) lines.push(`${name}: ${value}`); };
@@ -197,7 +197,7 @@ function wordsOf(row, keys) {
     return lines.join("\n");
 }
 
-// Positions and marks of an axis from `low` to `high`; logarithmic where `doubles`.
+// Returns positions and ticks of an axis from `low` to `high`; logarithmic if `doubles` is set.
 function axis(low, high, from, to, doubles, values) {
     const at = doubles ? v => from + (to - from) * Math.log(v / low) / Math.log(high / low || 2) : v => from + (to - from) * (v - low) / (high - low || 1);
     if (values) return { at, marks: values };
@@ -231,7 +231,7 @@ function frame(svg, x, y, box, xLabel, yLabel, xText, yText) {
         makeSvg("text", { class: "soft", x: 4, y: 13 }, yLabel));
 }
 
-// Names at the right ends of lines, pushed apart.
+// Draws labels at the right ends of lines without overlap.
 function endLabels(svg, ends, box) {
     const sorted = [...ends].sort((a, b) => a.y - b.y);
     for (let i = 1; i < sorted.length; i++) sorted[i].y = Math.max(sorted[i].y, sorted[i - 1].y + 14);
@@ -239,14 +239,14 @@ function endLabels(svg, ends, box) {
     for (const end of sorted) svg.append(makeSvg("text", { x: box.right + 8, y: end.y - over + 4, style: "fill:" + end.colour }, cut(end.label, 22)));
 }
 
-// A measured point: full, hollow where costs were fitted to it, a cross where it contradicts others.
+// Draws a measured point: filled; hollow if costs were fitted to it; a cross if it contradicts others.
 function measuredMark(x, y, use, colour) {
     if (use === "contradiction") return makeSvg("path", { d: `M${x - 4} ${y - 4}l8 8m0 -8l-8 8`, stroke: colour, "stroke-width": 2 });
     const isHollow = use === "fitted" || use === "traced";
     return makeSvg("circle", { cx: x, cy: y, r: 4, fill: isHollow ? "var(--paper)" : colour, stroke: isHollow ? colour : "var(--paper)", "stroke-width": isHollow ? 1.8 : 1 });
 }
 
-// One panel of lines. spec: {x, y, low, high, measured, reference, xLabel, yLabel, xText, yText, percent}
+// Draws one panel of lines. spec: {x, y, low, high, measured, reference, xLabel, yLabel, xText, yText, percent}
 function linePanel(spec, { title, lines }, keys) {
     const rows = lines.flatMap(line => line.rows), xs = [...new Set(rows.map(row => row[spec.x]))].sort((a, b) => a - b);
     const values = rows.flatMap(row => [spec.y(row), spec.high(row), spec.measured(row)]).filter(v => v > 0);
@@ -335,9 +335,9 @@ function lineFigure(figure, all, keys) {
     return figureOf(drawn.map(panel => linePanel(spec, panel, keys)), caption);
 }
 
-// Horizontal bars, one of each row, of parts [{name, value(row), colour}] in a share or an amount.
+// Draws one horizontal bar per row with parts [{name, value(row), colour}], as fractions or amounts.
 const BARS_MOST = 24;
-// Of more rows than there is room for the fastest with each number of workers, or the fastest ones.
+// If there are too many rows, draws the fastest for each number of workers, or the fastest overall.
 function barRows(all) {
     if (all.length <= BARS_MOST) return { rows: all, said: "" };
     const sorted = [...all].sort((a, b) => b.throughput_per_s - a.throughput_per_s), counts = distinct(all, "workers");
@@ -396,7 +396,7 @@ function partFigure(all, keys) {
         caption: generate ? "The trainer's time, and the time of an update." : "Where a step's time goes, averaged over the workers, and its mean time." });
 }
 
-// Memory of the fullest GPU by kind, in the order of the column; the last is what the allocator may keep besides.
+// Memory of the fullest GPU by kind, in the order of the column; the last kind is the allocator's cache.
 const MEMORIES_MOST = 12, memoryColours = { parameters: "#2c5f8e", gradients: "#3f7fb5", optimizer: "#86b2d9", gathered: "#9169b5", activations: "#d0743c", working: "#e5aa7a", logits: "#c9a227",
     workspace: "#93a4b8", others: "#6f9f4f", reserve: "var(--line)" };
 function memoryFigure(all, keys) {
@@ -412,7 +412,7 @@ function memoryFigure(all, keys) {
             (rows.length < known.length ? ` ${rows.length} of ${known.length} points: the fastest ones that need different amounts.` : "") });
 }
 
-// Percentiles of the staleness of applied gradients: a bar from the median to 90 %, a line to 99 % and the largest.
+// Percentiles of the staleness of applied gradients: a bar from the median to the 90th, a line to the 99th and the maximum.
 function stalenessFigure(all, keys) {
     const rows = all.filter(row => row.staleness_mean > 0);
     if (rows.length === 0) return null;
@@ -442,7 +442,7 @@ function stalenessFigure(all, keys) {
         (shown.some(row => byWorker(row).length > 0) ? ", dots at the mean of each worker" : "") + "." + said);
 }
 
-// Price against time: points that nothing beats in both are joined.
+// Price against time; the points of the Pareto front are joined.
 function priceFigure(all, keys) {
     const toTarget = all.some(row => row.usd_to_target > 0);
     const price = row => toTarget ? row.usd_to_target : row.usd_per_hour / row.throughput_per_s / 3600 * 1e6, time = row => toTarget ? row.target_s / 3600 : 1e6 / row.throughput_per_s / 3600;
@@ -473,7 +473,7 @@ function priceFigure(all, keys) {
     return figureOf([svg], "Price against time. The line joins the points that no other beats in both.");
 }
 
-// Errors of measured rows, a line of each group, or over the number of workers.
+// Errors of measured rows, one line per group, or over the number of workers.
 const markOf = (row, x, y) => measuredMark(x, y, row.use, row.use === "contradiction" ? "var(--bad)" : palette[0]);
 function errorFigure(all, overWorkers) {
     const rows = all.filter(row => isNumber(row.error_frac) && (!overWorkers || row.workers > 0)), groups = [...new Set(rows.map(row => row.group))];
@@ -500,17 +500,17 @@ function errorFigure(all, overWorkers) {
     return figureOf([svg], (overWorkers ? "The same errors over the number of workers: does it get worse where nothing was fitted?" : "Error of each measured row, a line of each group; bands of 5 and 10 %. Hollow: costs were fitted to it; crosses contradict others."));
 }
 
-// Batches that grow with the workers are said by worker.
+// Batches proportional to the workers are labelled per worker.
 function withBatchPerWorker(rows) {
     const each = rows.map(row => ({ batch_per_worker: row.batch / row.workers }));
     if (!(distinct(each, "batch_per_worker") < distinct(rows, "batch"))) return rows;
     return rows.map(row => Object.fromEntries(Object.entries(row).map(([key, value]) => key === "batch" ? ["batch_per_worker", value / row.workers] : [key, value])));
 }
 
-// Draws all figures that the rows have something for into `box`. Their settings stand before the results.
+// Draws all figures for which the rows have data into `box`. The setting columns precede the results.
 function draw(box, all) {
     const rows = withBatchPerWorker(all), keys = [...new Set(rows.flatMap(row => {
-        const names = Object.keys(row), results = names.findIndex(name => name === "step_mean_s" || name === "origin"); // the latter of points that do not fit
+        const names = Object.keys(row), results = names.findIndex(name => name === "step_mean_s" || name === "origin"); // origin: rows that do not fit have no step_mean_s
         return results < 0 ? [] : names.slice(0, results);
     }))];
     const drawn = [...lineFigures.map(figure => lineFigure(figure, rows, keys)), partFigure(rows, keys), stalenessFigure(rows, keys), priceFigure(rows, keys), memoryFigure(rows, keys)];
@@ -549,8 +549,8 @@ function lanesOf(trace) {
     return found;
 }
 
-// Memory of a GPU over a step, by kind: what is there all the time below, what comes and goes on top. `of`: kB of each
-// kind at the moments of the step, one number where it does not change (dlsim --timeline, metadata `memory`).
+// Draws the memory of a GPU over a step, by kind: constant kinds at the bottom, varying kinds on top. `of`: kB of each
+// kind at the moments of the step, one number if constant (dlsim --timeline, metadata `memory`).
 const memoryKinds = ["parameters", "gradients", "optimizer", "workspace", "others", "gathered", "activations", "working", "logits"];
 function courseFigure(of) {
     const count = of.forward.length, kinds = memoryKinds.filter(name => of[name]), value = (name, i) => 1e3 * (of[name].length > 1 ? of[name][i] : of[name][0]);
@@ -585,7 +585,7 @@ function timeline(box, trace, caption) {
     const all = lanesOf(trace), lanes = all.slice(0, LANES_MOST);
     if (lanes.length === 0) return box.replaceChildren();
     const whole = { start: Math.min(...lanes.map(l => l.slices[0].start)), end: Math.max(...lanes.flatMap(l => l.slices.map(s => s.end))) };
-    // At first three steps, the fourth to the sixth where there are as many.
+    // Initially shows three steps, the fourth to the sixth if there are that many.
     const steps = (lanes.find(l => l.slices.some(s => s.name === "step")) || { slices: [] }).slices.filter(s => s.name === "step").slice(0, 6).slice(-3);
     const excerpt = steps.length > 0 ? { start: steps[0].start, end: steps.at(-1).end } : whole;
     let view = { ...whole }, top = 4;
@@ -650,7 +650,7 @@ function timeline(box, trace, caption) {
         event.preventDefault();
     });
     canvas.addEventListener("wheel", event => {
-        if (!event.ctrlKey && !event.shiftKey) return; // else the page scrolls
+        if (!event.ctrlKey && !event.shiftKey) return; // without a modifier key the page scrolls
         event.preventDefault();
         zoom((event.deltaY || event.deltaX) > 0 ? 1.3 : 1 / 1.3, timeAt(event));
     }, { passive: false });
@@ -679,7 +679,7 @@ function timeline(box, trace, caption) {
     if (globalThis.ResizeObserver) new ResizeObserver(redraw).observe(canvas);
 }
 
-// The page's own results: data of two elements, and the link to a file of them.
+// Draws the page's own results from two data elements, and adds the link to save them.
 function show() {
     const data = JSON.parse(element("figures-data").textContent), trace = element("timeline-data"), link = element("results-link");
     if (data.rows) element("figures").replaceChildren(...[false, true].map(overWorkers => errorFigure(parseCsv(data.rows), overWorkers)).filter(Boolean));

@@ -1,5 +1,5 @@
-// The controls of a live page: the simulator, dlsim as WebAssembly, runs again with what they say.
-// Everything that is shown is put in as text.
+// Controls of a live page: they run the simulator, dlsim as WebAssembly, again with changed settings.
+// All output is inserted as text.
 "use strict";
 (() => {
 const { element, make, digits, percent, seconds, gigabytes } = dlscale;
@@ -26,7 +26,7 @@ document.head.append(make("style", {}, `
 #live .command code { flex: 1; background: var(--tint); border-radius: 4px; padding: 0.35rem 0.5rem; overflow-wrap: anywhere; font-size: 0.85rem; }
 `));
 
-// --- the simulator, in a worker, so that the page stays usable while it runs ---
+// --- the simulator, in a web worker, so that the page stays responsive while it runs ---
 
 const workerText = `
 let factory, compiled;
@@ -104,7 +104,7 @@ function ask(message) {
     });
 }
 
-// The scenario lies where its names of files, also those with "..", mean what they did.
+// A deep folder, so that the scenario's relative file names, including those with "..", resolve as before.
 const folder = "/a/b/c/d/e/f/g/h";
 const scenarioName = !isStudy || data.scenario.startsWith("(") ? "scenario.ini" : data.scenario;
 const files = isStudy ? { ...data.files, [scenarioName]: data.text } : {};
@@ -126,7 +126,7 @@ function add(name, label, input, ...beside) {
     return box;
 }
 
-// A number with a slider beside it, in powers of two.
+// Adds a number input with a slider in powers of two.
 function number(name, label, most, start) {
     const input = make("input", { type: "number", min: 1, step: 1, value: start, on: { input: edited } });
     const range = make("input", { type: "range", min: 0, max: Math.log2(most), step: 1, value: Math.log2(start), "aria-label": label + ", in powers of two",
@@ -155,7 +155,7 @@ function text(name, label, placeholder, words) {
 
 const onGpus = !isStudy || data.gpus;
 const perWorker = !isStudy || data.batch_per_worker;
-// A study that has no file of its own: its text, for the command.
+// The text of a study without a file, for use with the command.
 function fromFile() {
     if (!isStudy || !data.scenario.startsWith("(")) return [];
     const scenario = make("pre", {}, data.text);
@@ -182,7 +182,7 @@ const status = make("p", { role: "status", "aria-live": "polite" }, "The simulat
 const answer = make("p", { class: "answer" });
 const chart = make("div", { class: "figures" }), line = make("div", { class: "figures" }), table = make("div");
 const command = make("code", { id: "live-command" });
-// A button that copies what source, an element, says; where the browser does not allow that it is selected.
+// Returns a button that copies the text of element `source`, or selects it if the browser forbids copying.
 function copier(label, source) {
     const button = make("button", { type: "button", on: { async click() {
         try {
@@ -207,7 +207,7 @@ const takes = name => data.modes.find(mode => mode.name === controls.mode.value(
 const hideOthers = () => ofModes.forEach(name => { controls[name].box.hidden = !takes(name); });
 const optional = (name, option) => controls[name] && controls[name].value() ? [option(controls[name].value())].flat() : [];
 
-// Arguments of dlsim for what the controls say, with this list of workers.
+// Returns dlsim's arguments for the values of the controls, with this list of workers.
 function settings(workers) {
     return [
         ...(isStudy ? [] : controls.workload.value() ? ["--workload", controls.workload.value()]
@@ -225,7 +225,7 @@ function settings(workers) {
 }
 
 const quoted = word => /^[\w@%+=:,./-]+$/.test(word) ? word : "'" + word.replaceAll("'", "'\\''") + "'";
-// 1, 2, 4, ... up to the number of workers, and that; of modes with k gradients of an update those from k on.
+// Returns 1, 2, 4, ... below the number of workers, and that number; for modes with k gradients per update only those >= k.
 function workerCounts() {
     const most = Math.max(1, Math.floor(Number(controls.workers.value()) || 1)), counts = [];
     const least = takes("k") ? Number(controls.k.value()) || 1 : 1;
@@ -233,7 +233,7 @@ function workerCounts() {
     return [...counts, most];
 }
 
-// --- what is shown ---
+// --- output ---
 
 const fractions = { compute_frac: "compute", dispatch_frac: "launches", communication_frac: "communication",
     averaging_frac: "averaging", waiting_frac: "waiting", input_frac: "input" };
@@ -269,7 +269,7 @@ function showTable(rows, best) {
         make("tbody", {}, ...body))));
 }
 
-// Of the page's own results, whose table and figures it has, only the answer.
+// For the page's own results shows only the answer, as the page already has their table and figures.
 function show(results, chosen, isOwn) {
     const rows = results.rows.filter(row => row.throughput_per_s > 0);
     const best = chosen || rows.reduce((a, b) => a && a.throughput_per_s >= b.throughput_per_s ? a : b, null);
@@ -327,7 +327,7 @@ async function update() {
     }
 }
 
-// The time line of the largest number of workers, simulated once more.
+// Simulates the largest number of workers once more and shows its time line.
 async function showLine() {
     const counts = workerCounts(), made = "timeline.json";
     say("Simulating ...");
@@ -337,8 +337,8 @@ async function showLine() {
     say("");
 }
 
-// In which point the simulator in the page gives another number than the program that wrote the page; ""
-// where there is none.
+// Returns the point for which the page's simulator and the program that wrote the page give different results; ""
+// if there is none.
 const isSame = (here, there) => Math.abs(here - there) <= 1e-9 * there;
 function difference(results) {
     if (results.rows.length !== data.points.length) return `${results.rows.length} points here, ${data.points.length} in the results`;
