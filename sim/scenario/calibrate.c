@@ -11,11 +11,11 @@
 #include "sim/scenario/study.h"
 
 #define ROUNDS_MAX 60
-#define PRECISION 1e-7 /* of the factor's logarithm */
+#define PRECISION 1e-7 /* tolerance of the logarithm of the factor */
 
 /* --- the key --------------------------------------------------------------------------------- */
 
-#define STEP_MAX_NS 3.6e12 /* an hour */
+#define STEP_MAX_NS 3.6e12 /* one hour */
 
 static dl_status check_factor(double factor, dl_error *err)
 {
@@ -27,7 +27,7 @@ static dl_status check_factor(double factor, dl_error *err)
                         1 / most, most);
 }
 
-/* "212 ms". */
+/* Parses "212 ms". */
 static dl_status parse_step(const char *text, double *step_ns, dl_error *err)
 {
     const size_t number = strspn(text, "0123456789.eE+-");
@@ -42,7 +42,7 @@ static dl_status parse_step(const char *text, double *step_ns, dl_error *err)
                         DL_NS_TEXT(STEP_MAX_NS));
 }
 
-/* "8" or "8x32", after the '@'. */
+/* Parses "8" or "8x32", the text after '@'. */
 static dl_status parse_calibrated_point(const char *text, dl_calibrate *calibrate, dl_error *err)
 {
     const size_t bytes = strcspn(text, "x");
@@ -98,8 +98,8 @@ static const dl_point *with_fewest(const dl_scenario *scenario)
     return fewest;
 }
 
-/* Finds the scenario's point that was measured; if it has none, makes it from the point with the
- * fewest workers, with the measured numbers of workers and samples. */
+/* Finds the measured point among the scenario's points; if there is none, derives it from the point
+ * with the fewest workers and the measured numbers of workers and samples. */
 static dl_status find_point(const dl_scenario *scenario, const dl_calibrate *calibrate,
                             dl_point *found, dl_error *err)
 {
@@ -155,13 +155,13 @@ typedef struct search {
     const dl_scenario *scenario;
     const dl_costs *costs;
     const dl_point *point;
-    double step_ns; /* the measured one */
+    double step_ns; /* measured step, ns */
     dl_status status;
     dl_error *err;
 } search;
 
-/* Predicts the step, in ns, with compute times multiplied by `factor`, and with the assumptions
- * that result from such costs. */
+/* Predicts the step, in ns, with compute times multiplied by `factor` and with the assumptions that
+ * follow from such costs. */
 static double predict_ns(search *s, double factor)
 {
     dl_costs costs;
@@ -186,7 +186,7 @@ static double predict_ns(search *s, double factor)
     return ns;
 }
 
-/* Predicted over measured step, minus 1: below 0 if the factor is too small. */
+/* Predicted over measured step, minus 1; negative if the factor is too small. */
 static double excess(double log_factor, void *user)
 {
     search *s = user;
@@ -194,9 +194,9 @@ static double excess(double log_factor, void *user)
     return s->status == DL_OK ? ns / s->step_ns - 1 : 0;
 }
 
-#define NO_COMPUTE 1e-6 /* a factor */
+#define NO_COMPUTE 1e-6 /* factor on compute that makes it negligible */
 
-/* `limit`: the nearest factor, with which a step takes limit_ns. */
+/* Returns the error. `limit` is the nearest allowed factor, with which a step takes limit_ns. */
 static dl_status refuse(search *s, double limit, double limit_ns)
 {
     char point[DL_POINT_TEXT_BYTES];

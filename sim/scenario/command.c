@@ -23,7 +23,7 @@
 static const char group_model[] = "Model and costs", group_machine[] = "Machine and workers",
                   group_exchange[] = "Exchange", group_runs[] = "Runs", group_results[] = "Results";
 
-/* Options for keys, in the order of a new scenario. */
+/* Options that set keys, in the order of a new scenario. */
 static const struct {
     const char *option, *section, *key, *argument, *group, *help;
 } rows[DL_SCENARIO_OPTIONS] = {
@@ -84,9 +84,11 @@ static const struct {
 };
 
 static const char *const parameter_types[] = {"fp32", "fp16", "bf16", NULL};
-static const double parameter_type_bytes[] = {4, 4, 2, 2}; /* by dl_scenario_command's */
+static const double parameter_type_bytes[] = {4, 4, 2, 2}; /* indexed by
+                                                            * dl_scenario_command.parameter_type */
 
-/* "Steps of a worker ([scenario] steps; default 200)." A new scenario has its own default mode. */
+/* Writes "Steps of a worker ([scenario] steps; default 200)." Omits the default of --mode, as a new
+ * scenario has another one. */
 static void write_help(char *text, size_t i)
 {
     const dl_key *key = dl_keys_find(&dl_scenario_keys, rows[i].section, rows[i].key);
@@ -195,8 +197,8 @@ static const char *given(const dl_scenario_command *command, const char *option)
 
 /* --- machines that come with the program ------------------------------------------------------ */
 
-/* The file of a machine: `text` if it is a path, else the program's file of that name; the name
- * itself for a generated machine (sim/scenario/machine_catalogue.h). */
+/* Returns the file of a machine in *path: `text` if it is a path, else the program's file of that
+ * name, or the name itself for a generated machine (sim/scenario/machine_catalogue.h). */
 static dl_status find_machine(const char *text, char **path, dl_error *err)
 {
     const bool is_path = strchr(text, '/') != NULL || access(text, F_OK) == 0;
@@ -217,12 +219,13 @@ static dl_status find_machine(const char *text, char **path, dl_error *err)
     return status;
 }
 
-/* --- values as the scenario has them ---------------------------------------------------------- */
+/* --- values in the scenario's notation
+ * ---------------------------------------------------------- */
 
 static dl_status make_absolute(char **path, const char *folder, dl_error *err)
 {
     char *joined = (*path)[0] == '/' ? dl_strdup(*path) : dl_format("%s/%s", folder, *path);
-    if (dl_machine_is_known(joined)) { /* by name, independent of the folder */
+    if (dl_machine_is_known(joined)) { /* known by name, independently of the folder */
         free(joined);
         return DL_OK;
     }
@@ -236,10 +239,11 @@ static dl_status make_absolute(char **path, const char *folder, dl_error *err)
     return DL_OK;
 }
 
-/* The files that `text` lists, each converted by file_of, to *list, freed by the caller. */
+/* Rule to convert a list of files on the command line. */
 typedef struct file_rule {
-    bool machines;      /* machines' names are allowed too */
-    const char *folder; /* their folder, for absolute paths; NULL: unchanged */
+    bool machines;      /* names of machines are allowed too */
+    const char *folder; /* folder of the files, to make paths absolute; NULL: paths stay
+                         * unchanged */
 } file_rule;
 
 static dl_status list_files(const file_rule *rule, const char *text, char **list, dl_error *err)
@@ -269,7 +273,8 @@ static dl_status list_files(const file_rule *rule, const char *text, char **list
     return status;
 }
 
-/* --- the whole -------------------------------------------------------------------------------- */
+/* --- the complete text
+ * ------------------------------------------------------------------------- */
 
 static dl_status check_value(const char *option, const char *value, dl_error *err)
 {
@@ -282,7 +287,7 @@ static dl_status check_value(const char *option, const char *value, dl_error *er
     return DL_OK;
 }
 
-/* Removes the keys that words for modes in the list give: --mode replaces those of the file. */
+/* Removes the keys set by words for modes in the list, as --mode replaces those of the file. */
 static void remove_keys_of_modes(char **text, const char *list)
 {
     for (const char *at = list; at != NULL;
@@ -317,7 +322,8 @@ dl_status dl_scenario_plain_mode(char **text, dl_error *err)
     return status;
 }
 
-/* `folder`: base of relative file names in the text, if not the current one. */
+/* Sets a key to the value of an option. `folder`: base of relative file names in the text; NULL:
+ * the current folder. */
 static dl_status put_option(char **text, const char *option, const char *section, const char *key,
                             const char *value, const char *folder, dl_error *err)
 {
@@ -362,12 +368,12 @@ static dl_status put_set(char **text, const char *set, const char *folder, dl_er
     return status;
 }
 
-/* GPUs of the smallest of the machines, and room for a number of workers: */
+/* GPUs of the smallest machine, and whether a number of workers fits. */
 typedef struct machine_room {
-    int64_t gpus;  /* of the machine with fewest; INT64_MAX before the first */
-    int64_t nodes; /* largest number of nodes needed for the workers */
-    bool grows; /* all machines' nodes have network cards, and no name has their number: more can be
-                   added */
+    int64_t gpus;  /* GPUs of the machine with the fewest; INT64_MAX before the first machine */
+    int64_t nodes; /* largest number of nodes that any machine needs for the workers */
+    bool grows; /* nodes can be added: all machines' nodes have network cards, and no name contains
+                 * their number */
 } machine_room;
 
 static dl_status find_room(const char *machines, int64_t workers, machine_room *room, dl_error *err)
@@ -393,7 +399,8 @@ static dl_status find_room(const char *machines, int64_t workers, machine_room *
     return status;
 }
 
-/* 1, 2, 4, ... up to the GPUs of the smallest of the machines, at most 64. */
+/* Returns 1, 2, 4, ... up to the GPUs of the smallest machine, at most 64, in *list; the caller
+ * frees it. */
 static dl_status default_workers(const char *machines, char **list, dl_error *err)
 {
     machine_room room;
@@ -409,7 +416,7 @@ static dl_status default_workers(const char *machines, char **list, dl_error *er
     return DL_OK;
 }
 
-/* The largest of a list of numbers; 0 where it has other words ("all"). */
+/* Returns the largest number of a list; 0 if it has other words ("all"). */
 static int64_t largest_of(const char *list)
 {
     int64_t largest = 0;
@@ -426,7 +433,7 @@ static int64_t largest_of(const char *list)
     return largest;
 }
 
-/* Sets the number of nodes that the workers need, if a machine has fewer and can have more. */
+/* Sets the number of nodes that the workers need if a machine has fewer and nodes can be added. */
 static dl_status put_nodes(char **text, const char *machines, const char *workers,
                            const char *layout, dl_error *err)
 {
@@ -442,7 +449,7 @@ static dl_status put_nodes(char **text, const char *machines, const char *worker
     return DL_OK;
 }
 
-/* Sets the batch per worker to the largest one measured in the first cost file, counted over all
+/* Sets the batch per worker to the largest measured batch of the first cost file, over all
  * micro-batches; *has: whether the file has one. */
 static dl_status put_measured_batch(char **text, const char *files, bool *has, dl_error *err)
 {
@@ -483,7 +490,7 @@ static dl_status put_batch(char **text, const dl_scenario_command *command, dl_e
                         "--batch (of all workers together) is missing");
 }
 
-/* Whether [generators] gives an update's prompts, and its GPUs. */
+/* Whether --set gives keys of [generators], so that the defaults do not apply. */
 static bool has_generators(const dl_scenario_command *command)
 {
     for (size_t i = 0; i < command->set.count; i++)
@@ -500,7 +507,7 @@ static bool names_workers(const char *layouts)
     return at != NULL;
 }
 
-/* Sets the keys of a new scenario that the command line may omit. */
+/* Sets the keys of a new scenario that the command line omits. */
 static dl_status put_defaults(char **text, const dl_scenario_command *command, dl_error *err)
 {
     const char *machines = given(command, "machine");
@@ -529,7 +536,8 @@ static dl_status put_defaults(char **text, const dl_scenario_command *command, d
     const char *layout = given(command, "layout");
     const bool alone = command->for_layouts && (layout == NULL || !names_workers(layout));
     if (alone && layout == NULL) {
-        dl_ini_text_set(text, "machine", "layout", DL_LAYOUT_ALONE); /* it can have schedules */
+        dl_ini_text_set(text, "machine", "layout", DL_LAYOUT_ALONE); /* a layout of one GPU, so that
+                                                                      * schedules are allowed */
     } else if (machines != NULL && given(command, "workers") == NULL && layout == NULL) {
         status = default_workers(machines, &workers, err);
     } else if (machines != NULL && given(command, "gpus") == NULL) {
@@ -547,7 +555,7 @@ static dl_status put_defaults(char **text, const dl_scenario_command *command, d
     return status;
 }
 
-/* --parameters as bytes. */
+/* Sets the size of the parameters, in bytes, from --parameters. */
 static dl_status put_parameters(char **text, const dl_scenario_command *command, dl_error *err)
 {
     double count = 0;
@@ -573,8 +581,8 @@ static dl_status put_parameters(char **text, const dl_scenario_command *command,
     return DL_OK;
 }
 
-/* Whether all listed cost files contain costs of exchange only, without times of operations; false
- * without a list, or if a file cannot be read. */
+/* Whether all listed cost files contain only costs of exchange, without times of operations.
+ * Returns false without a list or if a file cannot be read. */
 static bool are_exchange(const char *files, const char *folder)
 {
     char *list = NULL, *rest = NULL;
@@ -588,14 +596,14 @@ static bool are_exchange(const char *files, const char *folder)
 }
 
 /* Whether the step's times come from a network or a rate. Only then is a cost file, which may be a
- * pipe, opened in advance. */
+ * pipe, opened beforehand. */
 static bool has_estimate(const char *text)
 {
     return dl_ini_text_line(text, "workload", "model") != NULL ||
            dl_ini_text_line(text, "workload", "samples_per_s") != NULL;
 }
 
-/* A source of times on the command line replaces those of the file. Cost files of exchange alone
+/* Removes the file's sources of times if the command line gives one. Cost files with exchange only
  * are no such source: they are kept, or added to the file's. */
 static void remove_other_sources(char **text, const dl_scenario_command *command,
                                  const char *folder)
@@ -632,7 +640,7 @@ static dl_status put_all(char **text, const dl_scenario_command *command, const 
     return status;
 }
 
-/* Keys of --rules that the text does not have. */
+/* Adds the keys of --rules that the text lacks. */
 static dl_status put_rules(char **text, const char *rules, dl_error *err)
 {
     const char *keys = NULL;
@@ -729,7 +737,7 @@ dl_status dl_scenario_text(const dl_scenario_command *command, const char *path,
     return status;
 }
 
-/* "[machine] workers = 0: ..." becomes "--workers 0: ...". */
+/* Changes "[machine] workers = 0: ..." to "--workers 0: ...". */
 static void name_option(dl_error *err)
 {
     char section[64], key[64];
@@ -746,7 +754,8 @@ static void name_option(dl_error *err)
     free(text);
 }
 
-/* The kind of a file wrongly given as an INI file, by its first bytes; NULL: it may be one. */
+/* Returns the kind of a file wrongly given as an INI file, from its first bytes; NULL: it may be an
+ * INI file. */
 static const char *kind_of(const char *path)
 {
     static const struct {
@@ -767,7 +776,7 @@ static const char *kind_of(const char *path)
     fclose(in);
     if (empty) return "the file is empty";
     const char *text = start + strspn(start, " \t\r\n");
-    if (*text == '[') { /* a list of events, as PyTorch 1.8 wrote */
+    if (*text == '[') { /* a list of events, as written by PyTorch 1.8 */
         const char *first = text + 1 + strspn(text + 1, " \t\r\n");
         if (*first == '{') text = first;
     }
@@ -779,7 +788,7 @@ static const char *kind_of(const char *path)
     return NULL;
 }
 
-/* Whether the first line that is no comment has commas and no '='. */
+/* Whether the first line that is not a comment has commas and no '='. */
 static bool is_table(const char *path)
 {
     char line[4096] = "";
@@ -790,7 +799,8 @@ static bool is_table(const char *path)
     return line[0] != '#' && strchr(line, ',') != NULL && strchr(line, '=') == NULL;
 }
 
-/* The kind of a path wrongly given as a scenario, by its name; NULL: it may be one. */
+/* Returns the kind of a path wrongly given as a scenario, from its name; NULL: it may be a
+ * scenario. */
 static const char *kind_by_name(const char *path, dl_status code)
 {
     dl_architecture network = {0};
@@ -809,7 +819,7 @@ static const char *kind_by_name(const char *path, dl_status code)
                                      : NULL;
 }
 
-/* Whether the unknown section is one that starts a cost file. */
+/* Whether the unknown section is one that begins a cost file. */
 static bool is_cost_file(const dl_error *err)
 {
     return strncmp(err->text, "unknown section [costs]", strlen("unknown section [costs]")) == 0 ||

@@ -1,4 +1,4 @@
-/* Completion of the options that stand for keys of a scenario. */
+/* Completion of the options that set keys of a scenario. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,7 +40,7 @@ static bool complete_value(FILE *out, const dl_key *key, const char *typed, size
     return true;
 }
 
-/* Completes SECTION.KEY=, or its value if `typed` has that. */
+/* Completes SECTION.KEY=, or its value if `typed` already contains SECTION.KEY=. */
 static void complete_set(FILE *out, const char *typed)
 {
     for (size_t i = 0; i < dl_scenario_keys.count; i++) {

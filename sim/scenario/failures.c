@@ -12,7 +12,7 @@ typedef struct reader {
     const dl_sweep_list *workers;
 } reader;
 
-/* Parses a worker's number, which some point has to have, from text[bytes]. */
+/* Parses a worker's number from text[bytes]; some point must have that worker. */
 static dl_status parse_worker(const reader *r, const char *text, size_t bytes, int *worker,
                               dl_error *err)
 {
@@ -27,7 +27,7 @@ static dl_status parse_worker(const reader *r, const char *text, size_t bytes, i
     return dl_error_set(err, DL_ERR_RANGE, "no point has a worker %d (they count from 0)", *worker);
 }
 
-/* "1:2", a worker and its factor. */
+/* Parses "1:2", a worker and its factor. */
 static dl_status take_slow(void *user, char *item, dl_error *err)
 {
     const reader *r = user;
@@ -45,8 +45,8 @@ static dl_status take_slow(void *user, char *item, dl_error *err)
     return status;
 }
 
-/* "1:40-60": a worker, and the start and end of its absence in s. A worker's absences must be in
- * order of time. */
+/* Parses "1:40-60": a worker, and the start and end of its absence in s. A worker's absences must
+ * be in chronological order. */
 static dl_status take_absence(void *user, char *item, dl_error *err)
 {
     const reader *r = user;
@@ -78,7 +78,7 @@ static dl_status take_absence(void *user, char *item, dl_error *err)
     return DL_OK;
 }
 
-/* Checks drawn absences, and that the scenario allows them. */
+/* Checks the keys of drawn absences, and that the scenario allows them. */
 static dl_status check_drawn(const dl_scenario *scenario, const dl_ini *ini, dl_error *err)
 {
     const dl_absences *absences = &scenario->absences;

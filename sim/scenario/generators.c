@@ -1,4 +1,4 @@
-/* Reads [generators], and the trainer beside them. */
+/* Reads [generators], and the trainer beside the generators. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@ static const dl_ini_entry *entry_of(const dl_ini *ini, const char *key)
     return dl_ini_find(ini, "generators", key);
 }
 
-/* "1:150, 8:900": requests in flight and tokens a second of all of them. */
+/* Reads "1:150, 8:900": pairs of requests in flight and their total rate in tokens per second. */
 static dl_status read_rates(dl_generators *g, const dl_ini *ini, dl_error *err)
 {
     const dl_ini_entry *entry = entry_of(ini, "rates");
@@ -119,7 +119,7 @@ static dl_status check_gpus(dl_generators *g, const dl_ini *ini, int machine, dl
     return DL_OK;
 }
 
-/* Settings with which no update can be made. */
+/* Rejects settings with which no update can be made. */
 static dl_status check_rule(const dl_generators *g, const dl_ini *ini, dl_error *err)
 {
     if (g->rule == DL_RULE_INSTALLED && !g->colocated && g->bound < g->copy_every - 1)
@@ -148,7 +148,7 @@ static dl_status check_copy(dl_generators *g, const dl_ini *ini, dl_error *err)
     return DL_OK;
 }
 
-/* A measured update on policy, from which both sides' times are derived. */
+/* Checks a measured on-policy update, from which the times of both sides are derived. */
 static dl_status check_on_policy(dl_generators *g, const dl_ini *ini, dl_error *err)
 {
     if (isnan(g->on_policy_s)) {
@@ -238,7 +238,7 @@ dl_status dl_scenario_take_trainer(dl_scenario *scenario, const dl_ini *ini, dl_
     if (g == NULL) return DL_OK;
     if (dl_scenario_trains_by_keys(scenario)) {
         if (scenario->gpu == NULL || scenario->model != NULL) return DL_OK;
-        /* The machine gives only the number of GPUs and their price. */
+        /* The machine only sets the number of GPUs and their price. */
         if (isnan(g->usd_per_gpu_hour))
             g->usd_per_gpu_hour = dl_gpu_options_usd_per_hour(scenario->gpu, g->gpus) / g->gpus;
         dl_gpu_options_free(scenario->gpu);
@@ -278,7 +278,7 @@ dl_status dl_scenario_take_trainer(dl_scenario *scenario, const dl_ini *ini, dl_
     return DL_OK;
 }
 
-/* Default updates of a run with [generators]. */
+/* Default numbers of updates of a run with [generators]: measured ones, and warm-up. */
 #define UPDATES 60
 #define UPDATES_BEFORE 10
 

@@ -12,7 +12,7 @@
 
 #define WORDS_MAX 16
 
-/* The letters and digits of text[bytes] in lower case, freed by the caller. */
+/* Returns the letters and digits of text[bytes] in lower case, freed by the caller. */
 static char *plain(const char *text, size_t bytes)
 {
     char *copy = dl_strndup(text, bytes);
@@ -44,7 +44,7 @@ static bool makes_another(const char *word)
     return strcmp(word, "ti") == 0 || strcmp(word, "super") == 0;
 }
 
-/* Whether words[count] start with the name. */
+/* Whether the concatenation of words[count] starts with whole words that form the name. */
 static bool starts_with(char *const *words, int count, const char *name)
 {
     int used = 0;
@@ -57,7 +57,7 @@ static bool starts_with(char *const *words, int count, const char *name)
     return *name == '\0' && (used == count || !makes_another(words[used]));
 }
 
-/* Whether some consecutive words[count] make the part of a name. */
+/* Whether some consecutive words of words[count] form this part of a name. */
 static bool has_part(char *const *words, int count, const char *part, size_t bytes)
 {
     char *name = plain(part, bytes);
@@ -88,7 +88,8 @@ static int is_machine(const struct dirent *entry)
     return dl_ends_with(entry->d_name, ".ini");
 }
 
-/* Takes the file's GPU with the longest name contained in `device`, if longer than *length. */
+/* Takes the file's GPU with the longest name contained in `device` if that is longer than
+ * *length. */
 static void look_into(const char *path, const char *device, dl_gpu_model *model, size_t *length)
 {
     dl_machine machine = {0};
@@ -105,7 +106,7 @@ static void look_into(const char *path, const char *device, dl_gpu_model *model,
     dl_machine_free(&machine);
 }
 
-/* The same in a table of data sheets. */
+/* Searches a table of data sheets like look_into. */
 static void look_into_table(const char *path, const char *device, dl_gpu_model *model,
                             size_t *length)
 {

@@ -1,4 +1,4 @@
-/* Workers of several GPUs: [machine] layout and [pipeline]. */
+/* Workers with several GPUs: [machine] layout and [pipeline]. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ int dl_layout_ranks(const dl_scenario_pipeline *p)
 
 /* --- [machine] layout ------------------------------------------------------------------------- */
 
-/* Axes from neighbours outwards: dp is the number of workers. */
+/* Axes from neighbours outwards; dp is the number of workers. */
 static const char *const axes[] = {
     [DL_AXIS_TP] = "tp",     [DL_AXIS_CP] = "cp", [DL_AXIS_PP] = "pp",
     [DL_AXIS_FSDP] = "fsdp", [DL_AXES] = "dp",    NULL};
@@ -37,7 +37,7 @@ typedef struct layout {
     int order[AXES], count;
 } layout;
 
-/* An item "AXIS=SIZE". */
+/* Parses an item "AXIS=SIZE". */
 static dl_status take_axis(void *user, char *item, dl_error *err)
 {
     layout *to = user;
@@ -80,7 +80,8 @@ static dl_status read_axes(layout *to, const dl_ini *ini, const dl_ini_entry *en
     return status;
 }
 
-/* As many workers as the layout says, or as the machine has GPUs for. */
+/* Sets the number of workers to that of the layout, or to the number that the machine's GPUs
+ * allow. */
 static dl_status take_workers(const dl_scenario *scenario, const layout *of, const dl_ini *ini,
                               const dl_ini_entry *entry, dl_sweep_list *workers, dl_error *err)
 {
@@ -100,7 +101,7 @@ static dl_status take_workers(const dl_scenario *scenario, const layout *of, con
     return DL_OK;
 }
 
-/* Puts the axes in the order in which they are given, then the others, of one GPU each. */
+/* Sorts the axes: first those given, in their order, then the others, which have size 1. */
 static void order_axes(dl_scenario_pipeline *p, const layout *of)
 {
     int count = 0;
@@ -140,10 +141,10 @@ const char *dl_scenario_layout_says(const dl_ini *ini, const char *key)
     const dl_ini_entry *entry = dl_ini_find(ini, "machine", "layout");
     if (entry == NULL) return NULL;
     if (strcmp(key, "sharded") == 0 && strstr(entry->value, "fsdp") != NULL) return "parameters";
-    return strcmp(key, "stages") == 0 ? "2" : NULL; /* some of a list may have them */
+    return strcmp(key, "stages") == 0 ? "2" : NULL; /* some layouts of a list may have stages */
 }
 
-/* The axes of text[bytes], as far as they can be read. */
+/* Parses the axes of text[bytes], as far as they are valid. */
 static layout axes_of(const char *text, size_t bytes)
 {
     layout of = {.count = 0};
@@ -175,7 +176,7 @@ int64_t dl_scenario_layout_gpus(const char *layouts, int64_t *all)
     return largest;
 }
 
-/* Whether the axes are given the point's sizes, and those of several GPUs its order. */
+/* Whether the given axes have the point's sizes, and those with several GPUs its order. */
 static bool allows(const layout *of, const dl_point *point, const dl_axis *order)
 {
     const int sizes[AXES] = {[DL_AXIS_TP] = point->tensor,
@@ -207,7 +208,7 @@ bool dl_scenario_layout_allows(const char *layouts, const dl_point *point, const
 
 /* --- [pipeline] ------------------------------------------------------------------------------- */
 
-/* split and cut_bytes_per_sample. */
+/* Reads split and cut_bytes_per_sample. */
 static dl_status read_cuts(dl_scenario_pipeline *pipeline, const dl_ini *ini, dl_error *err)
 {
     dl_pipeline_options *options = &pipeline->options;
@@ -233,7 +234,8 @@ static dl_status read_cuts(dl_scenario_pipeline *pipeline, const dl_ini *ini, dl
     return status;
 }
 
-/* [pipeline] gpus in place of [machine] workers: gpus / GPUs per worker, if whole. */
+/* Sets the workers from [pipeline] gpus instead of [machine] workers: gpus / GPUs per worker, if
+ * whole. */
 static dl_status read_pipeline_gpus(const dl_scenario *scenario, const dl_ini *ini,
                                     dl_sweep_lists *lists, dl_error *err)
 {
@@ -287,10 +289,10 @@ static dl_status check_gpus(const dl_scenario *scenario, const dl_ini *ini,
         in, name, .only = name " = " values, .help = why \
     }
 
-/* Keys of which, where a worker is several GPUs, only these values are simulated, and why. */
+/* Keys with a single simulated value if a worker has several GPUs, and the reason. */
 static const struct {
     dl_key key;
-    int stages, chunks, shards; /* only where there are as many, or more */
+    int stages, chunks, shards; /* applies only with at least these numbers */
 } refused_keys[] = {
     {ONLY("exchange", "bucket_bytes", "0", "whose chunks send all gradients at once"), 2, 2, 1},
     {ONLY("sync", "accumulate", "1", "whose stages have [pipeline] micro_batches"), 2, 1, 1},
@@ -320,7 +322,8 @@ static dl_status check_keys(const dl_scenario *scenario, const dl_ini *ini, dl_e
     return DL_OK;
 }
 
-/* A GPU with the whole model does one micro-batch after another. */
+/* With one stage, sets the accumulated micro-batches: a GPU with the whole model computes them in
+ * sequence. */
 static dl_status accumulate(const dl_scenario_pipeline *pipeline, const dl_ini *ini,
                             dl_sweep_lists *lists, dl_error *err)
 {
@@ -336,7 +339,7 @@ static dl_status accumulate(const dl_scenario_pipeline *pipeline, const dl_ini *
     return DL_OK;
 }
 
-/* Schedules without a flush have micro-batches of their own. */
+/* Checks micro_batch and micro_batches; schedules without a flush require micro_batches. */
 static dl_status check_schedule(const dl_scenario_pipeline *p, const dl_ini *ini, dl_error *err)
 {
     const dl_ini_entry *count = dl_ini_find(ini, "pipeline", "micro_batches");
