@@ -618,6 +618,34 @@ static void print_notes(FILE *out, const dl_study *study, const dl_sweep *sweep,
     free(text);
 }
 
+/* Suggests --calibrate if all measured steps of one worker, which exchanges nothing, miss in the
+ * same direction by more than the bar. Of several, the step with most samples is named. */
+static void suggest_calibration(FILE *out, const dl_study *study, const dl_sweep *sweep,
+                                const dl_measured *measured)
+{
+    double least = (double)INFINITY, most = -(double)INFINITY;
+    size_t alone = sweep->row_count;
+    for (size_t i = 0; i < sweep->row_count; i++) {
+        const dl_row *row = &sweep->rows[i];
+        if (measured[i].runs == 0 || row->error != NULL || row->variant != 0) continue;
+        if (row->point.workers > 1 || dl_point_is_split(&row->point)) continue;
+        const double error = dl_report_error_frac(row, &measured[i]);
+        least = fmin(least, error);
+        most = fmax(most, error);
+        if (alone == sweep->row_count || row->point.batch > sweep->rows[alone].point.batch)
+            alone = i;
+    }
+    if (alone == sweep->row_count || study->variants[0].calibrated.factor > 0) return;
+    if (least <= DL_BAR_MEAN_FRAC && most >= -DL_BAR_MEAN_FRAC) return;
+    fprintf(out,
+            "one worker alone misses by %+.1f %% (batch %lld): its step differs, not the exchange; "
+            "--calibrate %.4gms@1x%lld scales computing to it\n",
+            100 * dl_report_error_frac(&sweep->rows[alone], &measured[alone]),
+            (long long)sweep->rows[alone].point.batch,
+            1e3 * measured[alone].value[DL_MEASURE_STEP_S],
+            (long long)sweep->rows[alone].point.batch);
+}
+
 void dl_report_table(FILE *out, const dl_study *study, const dl_sweep *sweep,
                      const dl_measured *measured, bool all_notes)
 {
@@ -639,6 +667,7 @@ void dl_report_table(FILE *out, const dl_study *study, const dl_sweep *sweep,
     if (compare) {
         const dl_accuracy accuracy = dl_accuracy_of(sweep, measured);
         dl_accuracy_print(out, &accuracy, sweep);
+        suggest_calibration(out, study, sweep, measured);
         print_view(out, &results, &dl_view_staleness);
     }
     dl_results_free(&results);

@@ -190,6 +190,43 @@ static void runs_that_are_too_short_are_noted(void **state)
     }
 }
 
+/* 2 samples of one worker take 1.1 ms; measured 2.2 ms. A worker that is right, or a factor that is
+ * given, leaves nothing to suggest. */
+static void a_wrong_step_of_one_worker_suggests_calibration(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        dl_costs costs = fixture_costs(FIXTURE_COSTS);
+        dl_scenario scenario = fixture_scenario(
+            "[scenario]\nsteps = 20\n[machine]\ncores = 2\nworkers = 1, 2\n[workload]\n"
+            "costs = c\nbatch_per_worker = 2\n");
+        dl_variant variant;
+        const dl_study study = fixture_study(&variant, &scenario, &costs);
+        if (i == 2) variant.calibrated.factor = 1;
+        dl_measured *measured = NULL;
+        dl_sweep sweep = {0};
+        const dl_sweep_config config = {.threads = 1};
+        assert_int_equal(dl_measured_read(&measured, &study, NULL), DL_OK);
+        for (int p = 0; p < 2; p++) {
+            const double step_s = i == 1 && p == 0 ? 1.1e-3 : 2.2e-3;
+            measured[p].runs = 1;
+            measured[p].value[DL_MEASURE_STEP_S] = step_s;
+            measured[p].value[DL_MEASURE_PER_S] = (p + 1) * 2 / step_s;
+        }
+        assert_int_equal(dl_sweep_run(&sweep, &study, &config, NULL), DL_OK);
+        char *text = table_text(&study, &sweep, measured);
+        const char *said = "one worker alone misses by +100.0 % (batch 2): its step differs, not "
+                           "the exchange; --calibrate 2.2ms@1x2 scales computing to it\n";
+        assert_int_equal(strstr(text, said) != NULL, i == 0);
+        assert_int_equal(strstr(text, "--calibrate") != NULL, i == 0);
+        free(text);
+        dl_measured_free(measured, sweep.row_count);
+        dl_sweep_free(&sweep);
+        dl_scenario_free(&scenario);
+        dl_costs_free(&costs);
+    }
+}
+
 /* A source without a result is shown, and not compared. */
 static void errors_of_the_source_are_shown(void **state)
 {
@@ -237,6 +274,7 @@ int main(void)
         cmocka_unit_test(the_histogram_holds_every_gradient),
         cmocka_unit_test(the_table_tells_the_errors),
         cmocka_unit_test(runs_that_are_too_short_are_noted),
+        cmocka_unit_test(a_wrong_step_of_one_worker_suggests_calibration),
         cmocka_unit_test(errors_of_the_source_are_shown),
         cmocka_unit_test(files_that_cannot_be_written_are_told),
     };
