@@ -10,25 +10,25 @@
 #include "profiler/run/run_meta.h"
 
 #define WARM_UP_STEPS 2
-#define STEPS_MIN 8 /* of a run, after the warm-up */
+#define STEPS_MIN 8 /* steps of a run, after the warm-up */
 #define STEPS_MAX 5000
-#define PROBE_STEPS 6 /* of the run that measures the length of a step */
+#define PROBE_STEPS 6 /* steps of the run that measures the step time */
 #define ROUNDS_MAX 20
 
-/* Copies on all cores before those that are measured, and the most of the budget for it: after a
- * while of little work the host of a virtual machine was seen to run its processors one after
- * another for up to 0.3 s. */
+/* Copies run on all cores before the measured ones, for at most this time and this share of the
+ * budget: after a period of little work the host of a virtual machine was seen to run its
+ * processors one after another for up to 0.3 s. */
 #define SPREAD_NS 400000000LL
 #define SPREAD_SHARE 0.2
 
-/* One copy's time in a run: target and minimum. Copies that share a core need several turns on
+/* Target and minimum time of one copy in a run. Copies that share a core need several turns on
  * it. */
 #define RUN_NS 200000000LL
 #define RUN_NS_MIN 30000000LL
 
 typedef struct step_case {
     int copies, batch;
-    int64_t steps; /* a copy, without warm-up */
+    int64_t steps; /* per copy, without warm-up */
 } step_case;
 
 static bool is_on_gpu(const dl_bench_config *config)
@@ -36,13 +36,13 @@ static bool is_on_gpu(const dl_bench_config *config)
     return config->kind == DL_BENCH_GPU_STEPS;
 }
 
-/* Number of units that copies of the step share: cores, or one GPU. */
+/* Number of units that the copies share: cores, or 1 for a GPU. */
 static int units(const dl_bench_config *config)
 {
     return is_on_gpu(config) ? 1 : dl_train_cores(&config->train);
 }
 
-/* Runs the copies and keeps their steps in *recorder. */
+/* Runs the copies; *recorder then holds their steps, and the caller frees it. */
 static dl_status run_copies(const dl_bench_config *config, const step_case *at,
                             dl_recorder *recorder, dl_error *err)
 {
@@ -102,7 +102,7 @@ static dl_status probe(const dl_bench_config *config, int batch, double *step_ns
     return DL_OK;
 }
 
-/* The numbers of copies that are run. */
+/* Numbers of concurrent copies to measure. */
 typedef struct copy_counts {
     int count;
     int copies[DL_TRAIN_WORKERS_MAX];
@@ -127,8 +127,8 @@ static void list_copies(const dl_bench_config *config, copy_counts *list)
     if (list->count == 0) list->copies[list->count++] = 1;
 }
 
-/* Time slices that one round of all cases takes for one batch size: copies beyond the number of
- * cores wait for one another, those of a GPU all do. */
+/* Time slices of one round of all cases for one batch size: copies beyond the number of cores, or
+ * beyond one on a GPU, take turns. */
 static double time_slices(const dl_bench_config *config, const copy_counts *list)
 {
     const int shared = units(config);
@@ -138,7 +138,8 @@ static double time_slices(const dl_bench_config *config, const copy_counts *list
     return sum;
 }
 
-/* The rest is the libraries' scratch memory and the driver's. */
+/* Share of the GPU's memory for copies; the rest is for the libraries' scratch memory and the
+ * driver. */
 #define GPU_MEMORY_SHARE 0.8
 
 static dl_status find_room(const dl_bench_config *config, double *bytes, dl_error *err)
@@ -151,14 +152,14 @@ static dl_status find_room(const dl_bench_config *config, double *bytes, dl_erro
     return status;
 }
 
-/* Whether the copies fit; a single one is always tried. */
+/* Whether the copies fit into room_bytes; a single copy always counts as fitting. */
 static bool fits(const dl_bench_config *config, int copies, int batch, double room_bytes)
 {
     const double each = (double)config->replica_bytes + (double)config->activation_bytes * batch;
     return copies == 1 || copies * each <= room_bytes;
 }
 
-/* Makes *count cases. */
+/* Lists the *count cases that fit into memory; bench->unfit counts the others. */
 static dl_status make_cases(dl_bench *bench, const dl_bench_config *config, const copy_counts *list,
                             double run_ns, step_case *cases, uint32_t *count, dl_error *err)
 {
@@ -185,7 +186,7 @@ static dl_status make_cases(dl_bench *bench, const dl_bench_config *config, cons
     return DL_OK;
 }
 
-/* Runs copies until all cores are available. */
+/* Keeps all cores busy with copies until the host runs them all (SPREAD_NS). */
 static dl_status spread(const dl_bench_config *config, int64_t budget_ns, const step_case *first,
                         dl_error *err)
 {
@@ -218,12 +219,13 @@ static dl_status run_round(dl_bench *bench, const dl_bench_config *config, const
     return DL_OK;
 }
 
-/* Cost of sharing the machine: k copies of the model's step side by side without exchange.
+/* Cost of sharing the machine: k concurrent copies of the model's step without exchange.
  *
- * Copies are pinned as training's workers are. A copy's first steps are left out, and so are steps
+ * Copies are pinned as training's workers are. A copy's first steps are not counted, nor are steps
  * that ended after the first copy was done, when fewer than k were running. */
 
-/* Runs for every k = 1 .. workers_max and batch, in several rounds, within about budget_ns. */
+/* Measures every k of list_copies and every batch size, in several rounds, within about
+ * budget_ns. */
 static dl_status bench_step(dl_bench *bench, const dl_bench_config *config, int64_t budget_ns,
                             dl_error *err)
 {
@@ -240,10 +242,11 @@ static dl_status bench_step(dl_bench *bench, const dl_bench_config *config, int6
     if (run_ns < RUN_NS_MIN) run_ns = RUN_NS_MIN;
     dl_status status = make_cases(bench, config, &list, run_ns, cases, &count, err);
     dl_bench_order_init(&order, count, config->train.seed, DL_BENCH_STEP);
-    /* A snapshot must find the cores as a run of training that starts now does. */
+    /* A snapshot must find the cores in the state that a training run started now would find. */
     if (status == DL_OK && config->kind != DL_BENCH_SNAPSHOT && !is_on_gpu(config))
         status = spread(config, budget_ns, cases, err);
-    /* A machine that others use too gets fewer rounds instead of much more time. */
+    /* Other load on the machine reduces the rounds; the time exceeds the budget by a quarter at
+     * most. */
     const int64_t latest_ns = dl_clock_ns() + budget_ns + budget_ns / 4;
     for (int round = 0; status == DL_OK && round < rounds; round++) {
         if (round > 0 && dl_clock_ns() > latest_ns) break;
@@ -274,7 +277,7 @@ void dl_bench_print_gaps(const dl_bench *bench, FILE *out)
     }
 }
 
-/* The parts, and their shares of the time. */
+/* The parts of each kind, and their shares of the time. */
 static const struct {
     const char *what;
     double share;

@@ -1,8 +1,8 @@
-/* Micro-benchmarks: costs of exchange and sharing on this machine, as BENCH records (their names
- * and fields: trace/record.h).
+/* Micro-benchmarks of exchange, of waiting and of sharing the machine. The results are BENCH
+ * records (names and fields: trace/record.h).
  *
  * Measurements use the functions that training uses (kernels/exchange.h, train.h), on pinned
- * threads, with caches in the state in which training leaves them. Every repetition takes the cases
+ * threads, with caches in the state in which training leaves them. Every repetition runs the cases
  * in a new random order, so that a drift of the machine's speed affects all equally. */
 #ifndef DL_PROFILER_BENCH_H
 #define DL_PROFILER_BENCH_H
@@ -36,7 +36,7 @@ typedef enum dl_bench_name {
     DL_BENCH_FP16_DECODE,
     DL_BENCH_1BIT_ENCODE,
     DL_BENCH_1BIT_DECODE,
-    DL_BENCH_QUANTISE, /* as dl_quantise from its first kind on; then back */
+    DL_BENCH_QUANTISE, /* encoding, by dl_quantise kind from FP16 on; then decoding */
     DL_BENCH_DEQUANTISE = DL_BENCH_QUANTISE + DL_QUANTISE_COUNT - 1,
     DL_BENCH_LEARNED = DL_BENCH_DEQUANTISE + DL_QUANTISE_COUNT - 1,
     DL_BENCH_SHARED_WRITE,
@@ -55,12 +55,13 @@ typedef enum dl_bench_kind {
      * taken between runs of training, sample the states during these runs; costs by size need a
      * whole benchmark. */
     DL_BENCH_SNAPSHOT,
-    DL_BENCH_HOST, /* no steps: the communication costs of a host whose workers are on `copier` */
+    DL_BENCH_HOST, /* communication costs of a host whose workers run on `copier`; no steps */
     /* Concurrent steps of 1, 2, 4, ... up to workers_max copies that share the first GPU of
      * train.device. The copies end their steps together, so that they share the GPU during the
      * whole step; a step's time is that of its operations on the GPU, without the host's part.
-     * Cases that do not fit into the GPU's memory are left out and counted. Also measured: single
-     * passes of one copy, launched while the GPU is held up so that it never waits for the host. */
+     * Cases that do not fit into the GPU's memory are skipped and counted. Single passes of one
+     * copy are measured too, enqueued while the GPU is held, so that it never waits for the
+     * host. */
     DL_BENCH_GPU_STEPS
 } dl_bench_kind;
 
@@ -69,52 +70,54 @@ typedef struct dl_bench_config {
     dl_train_config train; /* model, precision, optimizer, seed, first_core, cores, stop are used;
                               by GPU_STEPS also device, first_device, device_settings */
     size_t parameter_bytes;
-    size_t replica_bytes, activation_bytes; /* of a copy, and of each of its samples; GPU_STEPS */
+    size_t replica_bytes, activation_bytes; /* GPU_STEPS: memory per copy, and per sample of its
+                                             * batch */
     const dl_data_set *data;
-    const int *batches; /* [batch_count] samples of one copy of the step */
+    const int *batches; /* [batch_count] batch sizes of one copy, in samples */
     int batch_count;
-    int workers_max; /* most copies of the step side by side, 1 .. DL_TRAIN_WORKERS_MAX */
-    double seconds;  /* for everything; each part takes its share, and runs at least once */
-    bool quick;      /* exchange of at most DL_BENCH_QUICK_VECTORS vectors */
+    int workers_max; /* largest number of concurrent copies, 1 .. DL_TRAIN_WORKERS_MAX */
+    double seconds;  /* time budget; each part gets a share and runs at least once */
+    bool quick;      /* exchange at most DL_BENCH_QUICK_VECTORS vectors */
     dl_bench_kind kind;
-    /* HOST: the type of device that copies to and from the server's page-locked memory, with a
-     * stream on train.first_device for each thread; NULL: the threads copy. */
+    /* HOST: type of the device that copies to and from the server's page-locked memory, with one
+     * stream per thread on device train.first_device; NULL: the threads copy. */
     const dl_device_type *copier;
 } dl_bench_config;
 
 #define DL_BENCH_QUICK_VECTORS 4
 
-/* A case without a sample in its bursts, measured in longer ones. */
+/* A case that had no sample in its normal bursts and was measured in longer ones. */
 typedef struct dl_bench_gap {
     dl_bench_name name;
     int threads;
-    double longest_s; /* the longest burst */
-    bool found;       /* the longest burst had a sample */
+    double longest_s; /* length of the longest burst */
+    bool found;       /* the longest burst gave a sample */
 } dl_bench_gap;
 
 #define DL_BENCH_GAPS_MAX 64
 
-/* Collects the samples of all parts in the trace. */
+/* Trace stream and state shared by all parts. */
 typedef struct dl_bench {
     dl_trace_stream *stream;
     uint32_t ids[DL_BENCH_NAME_COUNT];
     dl_progress progress;
     dl_bench_gap gaps[DL_BENCH_GAPS_MAX];
     int gap_count;
-    int unfit; /* cases whose copies did not fit into the GPU's memory */
+    int unfit; /* cases skipped because their copies exceed the GPU's memory */
 } dl_bench;
 
 /* Samples go to a stream of `writer`, which the caller closes afterwards. */
 void dl_bench_init(dl_bench *bench, dl_trace_writer *writer);
 
-/* Prints a line for each gap, and for the cases that did not fit. */
+/* Prints a line per gap, and one for the cases that exceeded the GPU's memory. */
 void dl_bench_print_gaps(const dl_bench *bench, FILE *out);
 
-/* Runs the parts of config->kind in turn, until config->train.stop is set. */
+/* Runs the parts of config->kind in turn, until config->train.stop is set; returns the error of the
+ * first part that fails. */
 dl_status dl_bench_run(dl_bench *bench, const dl_bench_config *config, dl_error *err) DL_MUST_CHECK;
 
-/* Prints the rates of a summary's averages and messages beside that of the triad with as many
- * threads (GPU: of "gpu_copy" on the same GPU), or nothing if there are none. */
+/* Prints the rates of a summary's averages and messages beside the rate of the triad with as many
+ * threads (GPU: of "gpu_copy") on vectors of the same size, or nothing if there are none. */
 void dl_bench_memory_print(const dl_summary *summary, FILE *out);
 
 #endif

@@ -11,7 +11,7 @@
 #include "profiler/run/run_meta.h"
 
 /* One round of exchange of n vectors on t threads, with memory in the state in which training
- * leaves it: threads make their vectors, meet, push, run the server's work, and pull.
+ * leaves it: threads make their vectors, wait for each other, push, do the server's work, and pull.
  *
  * A vector is made as in training. For the real size, that of the model's parameters, each thread
  * has a replica of the model, which runs a step (and, before an averaging, its update), so that the
@@ -19,35 +19,35 @@
  * larger than a core's private caches; a thread may have several. Vector v belongs to thread v mod
  * t, which allocates and first touches all its memory. The server's memory is kept between rounds.
  *
- * If workers are on a GPU, its copy engines do the copies: each thread has a stream and vectors
- * there, pushes to and pulls from page-locked memory, and waits for the copy. The server then reads
- * from memory, not from another core's cache.
+ * If workers are on a GPU, its copy engines do the copies: each thread has a stream and vectors on
+ * the GPU, pushes to and pulls from page-locked memory, and waits for the copy. The server then
+ * reads from memory, not from another core's cache.
  *
  * Copies to a vector that another core's cache holds, and of a vector that another core has
  * written, are timed separately: two threads train a step each, then one pushes a vector and the
  * other pulls it.
  *
- * One thread also encodes its replica's change in a step as a message of each kind and decodes it,
- * in each round starting with another kind. */
+ * One thread also encodes its replica's change in a step as a message of each kind and decodes it;
+ * each round starts with another kind. */
 
 #define DL_ROUND_VECTORS_MAX 16
 #define DL_ROUND_SIZES 7
 #define DL_ROUND_REAL 0 /* index of the real size */
 
 typedef enum dl_round_kind {
-    DL_ROUND_AVERAGE, /* parameters: `servers` threads average slices */
-    DL_ROUND_PS,      /* gradients: thread 0 sums them and updates the server's parameters */
-    DL_ROUND_ASYNC,   /* gradients: each in turn updates them under the lock, and pulls */
-    DL_ROUND_MESSAGE, /* no exchange: one thread encodes messages and decodes them */
-    DL_ROUND_SHARED   /* two threads: parameters; thread 1 pushes, then thread 0 pulls the same */
+    DL_ROUND_AVERAGE, /* parameters; `servers` threads average a slice each */
+    DL_ROUND_PS,      /* gradients; thread 0 sums them and updates the server's parameters */
+    DL_ROUND_ASYNC,   /* gradients; threads in turn update the server under the lock, and pull */
+    DL_ROUND_MESSAGE, /* no exchange; one thread encodes and decodes messages */
+    DL_ROUND_SHARED   /* parameters, two threads; thread 0 pulls the vector that thread 1 pushed */
 } dl_round_kind;
 
 typedef struct dl_round_case {
     dl_round_kind kind;
     int size;    /* index of the size */
-    int vectors; /* n; ASYNC and the real size: = threads */
+    int vectors; /* n; = threads for ASYNC and the real size */
     int threads; /* t <= n */
-    int servers; /* AVERAGE: s <= t; else 1 */
+    int servers; /* AVERAGE: 1 .. threads; else 1 */
 } dl_round_case;
 
 typedef struct dl_span {
@@ -62,8 +62,8 @@ typedef struct dl_round_times {
 } dl_round_times;
 
 typedef struct dl_round_size {
-    size_t bytes, count; /* of one vector: bytes, numbers */
-    int vectors_max;     /* most vectors of a round */
+    size_t bytes, count; /* bytes and numbers of one vector */
+    int vectors_max;     /* largest number of vectors in a round */
     void *slots[DL_ROUND_VECTORS_MAX];
     void *gradient, *parameters;
     dl_optimizer *optimizer;
@@ -72,15 +72,14 @@ typedef struct dl_round_size {
 /* The server and the state shared by the threads. */
 typedef struct dl_round_shared {
     const dl_bench_config *config;
-    dl_device *device; /* with `copier`: allocated the server's memory */
-    int batch;         /* samples of a replica's step */
+    dl_device *device; /* with `copier`: owner of the server's memory */
+    int batch;         /* samples per step of a replica */
     dl_round_size sizes[DL_ROUND_SIZES];
     int thread_count;
     dl_span learned[DL_QUANTISE_COUNT], encode[DL_QUANTISE_COUNT],
-        decode[DL_QUANTISE_COUNT]; /* of the last MESSAGE round, excluding time when others had the
-                                      core */
+        decode[DL_QUANTISE_COUNT]; /* of the last MESSAGE round, without the time off the core */
     int message_rounds;
-    dl_barrier *within; /* [thread_count + 1]: of the t threads of a round, spinning */
+    dl_barrier *within; /* [thread_count + 1] spinning; number t is for rounds of t threads */
     dl_lock lock;
 } dl_round_shared;
 
@@ -88,26 +87,26 @@ typedef struct dl_round_shared {
 typedef struct dl_round_own {
     dl_model *model;
     dl_optimizer *optimizer;
-    void *vectors[DL_ROUND_SIZES][DL_ROUND_VECTORS_MAX]; /* none of the real size */
+    void *vectors[DL_ROUND_SIZES][DL_ROUND_VECTORS_MAX]; /* NULL for the real size */
     void *working_set;
-    uint32_t *samples;     /* [batch] of the next step */
-    dl_device *device;     /* with `copier`, instead of all above */
-    void *pushed, *pulled; /* its vectors there, of the largest size */
-    dl_status status;      /* of copies */
+    uint32_t *samples;     /* [batch] samples of the next step */
+    dl_device *device;     /* with `copier`, instead of all members above */
+    void *pushed, *pulled; /* vectors on the device, of the largest size */
+    dl_status status;      /* first error of the copies */
     dl_error err;
-    dl_quantise_plan plans[DL_QUANTISE_COUNT]; /* of messages of the parameters; thread 0's, as: */
+    dl_quantise_plan plans[DL_QUANTISE_COUNT]; /* plans and buffers of messages; thread 0 only */
     void *learned, *residual, *message, *turned_back;
 } dl_round_own;
 
 #define SMALL_BYTES 65536
-#define KEPT_FRAC 0.01 /* of topk */
+#define KEPT_FRAC 0.01 /* fraction of the numbers that topk keeps */
 
 static size_t element_bytes(const dl_round_shared *shared)
 {
     return shared->config->train.precision == DL_FLOAT ? sizeof(float) : sizeof(double);
 }
 
-/* Writes small numbers, none of them denormal, so that thousands of updates stay finite. */
+/* Writes small normal numbers, so that the vectors stay finite over thousands of updates. */
 static void write_vector(const dl_round_shared *shared, void *vector, size_t count)
 {
     if (shared->config->train.precision == DL_FLOAT) {
@@ -121,7 +120,7 @@ static void write_vector(const dl_round_shared *shared, void *vector, size_t cou
     }
 }
 
-/* The server's memory. */
+/* Allocates memory of the server, page-locked for a `copier`. */
 static void *server_allocate(const dl_round_shared *shared, size_t bytes, const char *purpose)
 {
     const dl_device_type *copier = shared->config->copier;
@@ -161,7 +160,7 @@ static dl_status init_size(dl_round_shared *shared, dl_round_size *size, size_t 
                                err);
 }
 
-/* The server of the real size starts with the parameters of the replicas. */
+/* Initialises the server's parameters of the real size to those of the replicas. */
 static dl_status copy_parameters(dl_round_shared *shared, dl_error *err)
 {
     const dl_train_config *train = &shared->config->train;
@@ -292,7 +291,8 @@ static void round_own_free(const dl_round_shared *shared, dl_round_own *own)
     *own = (dl_round_own){0};
 }
 
-/* Makes its stream and vectors on the GPU; it pushes small numbers. */
+/* Opens the thread's stream and allocates its vectors on the GPU; the pushed one holds small
+ * numbers. */
 static dl_status init_on_copier(dl_round_own *own, const dl_round_shared *shared, dl_error *err)
 {
     const dl_backend *backend = shared->config->copier->backend;
@@ -314,7 +314,7 @@ static dl_status init_on_copier(dl_round_own *own, const dl_round_shared *shared
     return status;
 }
 
-/* Makes the memory of thread `index`, on that thread. */
+/* Allocates the memory of thread `index`; called on that thread. */
 static dl_status round_own_init(dl_round_own *own, const dl_round_shared *shared, int index,
                                 dl_error *err)
 {
@@ -337,7 +337,7 @@ static dl_status round_own_init(dl_round_own *own, const dl_round_shared *shared
     }
     for (int i = DL_ROUND_REAL + 1; i < DL_ROUND_SIZES; i++) {
         const dl_round_size *size = &shared->sizes[i];
-        /* A thread has most vectors when it is the last one. */
+        /* A thread needs most vectors in rounds in which it is the last thread. */
         for (int m = 0; m * (index + 1) + index < size->vectors_max; m++) {
             own->vectors[i][m] = dl_alloc_staggered(size->bytes, "worker's vectors");
         }
@@ -358,7 +358,7 @@ static void advance_samples(const dl_round_shared *shared, dl_round_own *own)
         own->samples[s] = (own->samples[s] + step) % count;
 }
 
-/* A step of training up to its exchange. */
+/* Runs a step of training up to its exchange; with `update`, also the replica's update. */
 static void step_replica(const dl_round_shared *shared, dl_round_own *own, bool update)
 {
     dl_model *model = own->model;
@@ -422,7 +422,7 @@ static void apply_update(dl_round_size *size, const void *gradient)
     dl_optimizer_apply(size->optimizer, size->parameters, gradient, 0, size->count);
 }
 
-/* Averages this thread's slice, or sums all gradients and updates. */
+/* Does the server's work of this thread: averages its slice, or sums all gradients and updates. */
 static dl_span serve(const dl_round_shared *shared, const dl_round_case *at, dl_round_size *size,
                      int index)
 {
@@ -441,7 +441,8 @@ static dl_span serve(const dl_round_shared *shared, const dl_round_case *at, dl_
     return time;
 }
 
-/* The server's parameters and optimizer were last touched by another thread, as in training. */
+/* Updates the server under the lock, then pulls. As in training, another thread was the last to
+ * touch the server's parameters and optimizer. */
 static void update_in_turn(dl_round_shared *shared, dl_round_size *size, int index,
                            dl_round_own *own, void *to, dl_round_times *times)
 {
@@ -462,7 +463,7 @@ static dl_span lap(dl_stopwatch *watch)
     return span;
 }
 
-/* Makes the change of parameters as training does. */
+/* Times the change of the parameters, formed as training does, its encoding and its decoding. */
 static void quantise_timed(dl_round_shared *shared, dl_round_own *own, dl_quantise kind)
 {
     const dl_precision precision = shared->config->train.precision;
@@ -486,7 +487,7 @@ static void quantise_all(dl_round_shared *shared, dl_round_own *own)
         quantise_timed(shared, own, (dl_quantise)(DL_QUANTISE_FP16 + (first + k) % kinds));
 }
 
-/* Slot 0 is in thread 0's cache since its last pull. */
+/* One round of SHARED. Slot 0 is in thread 0's cache since its last pull. */
 static void share_vector(dl_round_shared *shared, int index, dl_round_own *own,
                          dl_round_times *times)
 {
@@ -502,7 +503,7 @@ static void share_vector(dl_round_shared *shared, int index, dl_round_own *own,
         times->pull = copy_timed(shared, own, false, parameters, size->slots[0], size->bytes);
 }
 
-/* Runs thread `index` < at->threads in a round; all of them call it. */
+/* Runs thread `index` < at->threads in a round; all threads of the round must call it. */
 static void round_run(dl_round_shared *shared, const dl_round_case *at, int index,
                       dl_round_own *own, dl_round_times *times)
 {
@@ -555,9 +556,9 @@ typedef struct exchange {
     uint32_t case_count;
     int thread_count;
     dl_round_times *times;   /* [thread_count] */
-    dl_barrier between;      /* of all threads, between rounds: those not needed sleep */
-    const dl_round_case *at; /* the current round; NULL: the end */
-    dl_status *status;       /* [thread_count] of setting up */
+    dl_barrier between;      /* between rounds, for all threads; idle ones sleep in it */
+    const dl_round_case *at; /* current round; NULL: no further round */
+    dl_status *status;       /* [thread_count] errors of set-up and copies */
     dl_error *errors;        /* [thread_count] */
     int64_t start_ns, budget_ns;
 } exchange;
@@ -578,8 +579,8 @@ static void add_round(exchange *all, dl_round_kind kind, int size, int vectors, 
                                   .servers = servers});
 }
 
-/* The kinds of round with n vectors on t threads. The asynchronous update by a single thread is
- * measured only on a machine with one core. */
+/* Adds the kinds of round with n vectors on t threads. The asynchronous update by a single thread
+ * is measured only on a machine with one core. */
 static void add_kinds(exchange *all, int size, int n, int t)
 {
     add_round(all, DL_ROUND_AVERAGE, size, n, t, 1);
@@ -696,7 +697,7 @@ static void collect(exchange *all)
                &served);
 }
 
-/* Whether the remaining time is too short for another repetition, judging by those before. */
+/* Whether the remaining time is too short for another repetition of average length. */
 static bool enough(const exchange *all, int repetitions)
 {
     if (dl_train_stopped(&all->config->train)) return true;
@@ -705,7 +706,7 @@ static bool enough(const exchange *all, int repetitions)
     return repetitions >= REPETITIONS_MAX || used_ns + used_ns / repetitions > all->budget_ns;
 }
 
-/* The rounds of one case. */
+/* Runs the rounds of the current case and collects their times. */
 static void lead_case(exchange *all, dl_round_own *own)
 {
     const int rounds = WARM_ROUNDS + (all->at->size == DL_ROUND_REAL ? REAL_ROUNDS : ROUNDS);

@@ -12,16 +12,17 @@
 #define DL_BENCH_GPU_BYTES_MAX ((size_t)512 << 20)
 #define DL_BENCH_GPU_QUICK_BYTES ((size_t)1 << 20)
 
-/* Largest vector; smaller if a GPU lacks room for DL_BENCH_GPU_VECTORS + 3 times 16 of them. */
+/* Largest vector; halved until DL_BENCH_GPU_VECTORS + 3 vectors take at most 1 / MEMORY_PART of the
+ * GPU's memory. */
 #define DL_BENCH_GPU_VECTOR_BYTES ((size_t)256 << 20)
 #define DL_BENCH_GPU_VECTORS 8
 
 /* Names of the records; `worker` is the GPU, duration_ns the time of one operation.
  *
  *   name            bytes     threads          vectors  operation
- *   h2d, d2h        one copy  GPUs at once     -        from and to pinned memory
+ *   h2d, d2h        one copy  concurrent GPUs  -        to and from the GPU, pinned memory
  *   h2d_pageable, d2h_pageable                          the same with pageable memory
- *   h2d_with_d2h    one copy  1                -        to a GPU, twice as much the other way
+ *   h2d_with_d2h    one copy  1                -        to a GPU, while it sends twice the bytes
  *   p2p             one copy  1                source   from GPU `source` to GPU `worker`
  *   all_reduce      one GPU's members          -        mean of all GPUs' vectors
  *   launch          -         -                -        host: launch of an empty operation */
@@ -42,7 +43,7 @@ static void add(dl_bench_gpu_cases *cases, dl_bench_gpu_case added)
     DL_APPEND(cases->items, cases->count, "cases") = added;
 }
 
-/* 1, 2, 4, ... and all GPUs concurrently. */
+/* Adds a case for each of 1, 2, 4, ... and all GPUs concurrently. */
 static void add_at_once(dl_bench_gpu_cases *cases, dl_bench_gpu_name copy, size_t bytes, int gpus)
 {
     for (int n = 1; n <= gpus; n = n < gpus && 2 * n > gpus ? gpus : 2 * n)
@@ -87,17 +88,17 @@ void dl_bench_gpu_cases_free(dl_bench_gpu_cases *cases)
 }
 
 /* Operations between two marks: enough that the 0.5 us of a mark are negligible, and few enough to
- * be launched while the GPU is held up. */
+ * be enqueued while the GPU is held. */
 #define COPIES 16
 #define LAUNCHES 200
 
-/* Bytes between two marks that always suffice. */
+/* Most bytes copied between two marks, unless a single copy is larger. */
 #define BATCH_BYTES ((size_t)64 << 20)
 
 #define ROUNDS_MIN 2
 #define ROUNDS_MAX 200
 
-/* A stream of one GPU with its memory, on the GPU, page-locked and pageable. */
+/* A stream of one GPU with its buffers: on the GPU, page-locked and pageable. */
 typedef struct slot {
     dl_device *device;
     void *memory, *pinned, *pageable;
@@ -106,12 +107,12 @@ typedef struct slot {
 typedef struct bench {
     const dl_bench_gpu_config *config;
     const dl_device_type *type;
-    slot *slots; /* [2 x count]: the GPUs, and again for the other direction */
+    slot *slots; /* [2 x count]: one per GPU, then one per GPU for the other direction */
     size_t bytes_max;
     dl_bench_gpu_cases cases;
     dl_trace_stream *stream;
     uint32_t ids[DL_BENCH_GPU_NAME_COUNT];
-    bool warm; /* samples count */
+    bool warm; /* the warm-up round is over: samples are recorded */
 } bench;
 
 static dl_status open_slot(bench *b, int gpu, slot *made, dl_error *err)
@@ -158,7 +159,7 @@ static void close_slots(bench *b)
     free(b->slots);
 }
 
-/* Appends a sample of that duration. */
+/* Appends a sample of duration each_ns. */
 static void append(dl_trace_stream *stream, dl_record record, double each_ns)
 {
     record.kind = DL_RECORD_BENCH;
@@ -182,7 +183,7 @@ static void add_sample(bench *b, const dl_bench_gpu_case *c, dl_bench_gpu_name o
            each_ns);
 }
 
-/* Number of operations of that size between two marks. */
+/* Number of operations of this size between two marks. */
 static int batch_of(size_t bytes)
 {
     const size_t fit = BATCH_BYTES / bytes;
@@ -202,7 +203,7 @@ static void launch_one(bench *b, const dl_bench_gpu_case *c, const slot *at)
     }
 }
 
-/* Times copies of all GPUs of the case, held up until all are launched. */
+/* Times copies on all GPUs of the case; the GPUs are held until all copies are enqueued. */
 static dl_status time_copies(bench *b, const dl_bench_gpu_case *c, dl_error *err)
 {
     const dl_backend *backend = b->type->backend;
@@ -244,7 +245,7 @@ static dl_status time_copies(bench *b, const dl_bench_gpu_case *c, dl_error *err
     return status == DL_OK ? waited : status;
 }
 
-/* Pageable copies return when the host's part is done; one thread serves all GPUs in turn. */
+/* A pageable copy returns when the host's part is done; one thread serves all GPUs in turn. */
 static dl_status time_pageable(bench *b, const dl_bench_gpu_case *c, dl_error *err)
 {
     const dl_backend *backend = b->type->backend;
@@ -271,7 +272,7 @@ static dl_status time_pageable(bench *b, const dl_bench_gpu_case *c, dl_error *e
     return status;
 }
 
-/* All GPUs reduce in step, so none is held up: the first reduction lines them up. */
+/* No GPU is held: an all-reduce synchronises the GPUs, and the first one is not timed. */
 static dl_status time_all_reduce(bench *b, const dl_bench_gpu_case *c, dl_error *err)
 {
     const int batch = batch_of(c->bytes);
@@ -306,7 +307,7 @@ static dl_status time_all_reduce(bench *b, const dl_bench_gpu_case *c, dl_error 
 static dl_status time_launches(bench *b, const dl_bench_gpu_case *c, dl_error *err)
 {
     b->type->use(b->slots[c->gpu].device);
-    b->type->launch(); /* behind a hold the kernel could not be loaded */
+    b->type->launch(); /* loads the kernel, which is impossible while the GPU is held */
     b->type->hold();
     const int64_t start_ns = dl_clock_ns();
     for (int i = 0; i < LAUNCHES; i++)
@@ -333,23 +334,22 @@ static dl_status time_case(void *user, uint32_t which, bool warm, dl_error *err)
     }
 }
 
-/* Whether config->stop is set. */
 static bool stopped(const dl_bench_gpu_config *config)
 {
     return config->stop != NULL && atomic_load_explicit(config->stop, memory_order_relaxed);
 }
 
-/* Rounds of all cases, each in a new order, for that time. */
+/* Rounds of all cases, each in a new order, for `seconds`. */
 typedef struct rounds {
     const dl_bench_gpu_config *config;
     double seconds;
-    uint32_t count, stream; /* of cases; of random numbers */
+    uint32_t count, stream; /* cases; stream of random numbers */
     int most;
-    dl_status (*time)(void *bench, uint32_t which, bool warm, dl_error *err); /* of one case */
+    dl_status (*time)(void *bench, uint32_t which, bool warm, dl_error *err); /* times one case */
     void *bench;
 } rounds;
 
-/* The first round only warms up. */
+/* The first round is a warm-up. */
 static dl_status run_rounds(const rounds *r, dl_error *err)
 {
     const int64_t start_ns = dl_clock_ns(), budget_ns = (int64_t)dl_s_to_ns(r->seconds);
@@ -373,7 +373,7 @@ static dl_status run_rounds(const rounds *r, dl_error *err)
     return status;
 }
 
-/* Largest copy: an eighth of the smallest GPU's memory at most, as each has two slots. */
+/* Largest copy: at most an eighth of the smallest GPU's memory, as each GPU has two slots. */
 static dl_status find_bytes_max(bench *b, dl_error *err)
 {
     b->bytes_max = b->config->quick ? DL_BENCH_GPU_QUICK_BYTES : DL_BENCH_GPU_BYTES_MAX;
@@ -409,9 +409,9 @@ dl_status dl_bench_gpu(dl_trace_writer *writer, const dl_bench_gpu_config *confi
     return status;
 }
 
-#define MEMORY_OPERATIONS 8 /* between two marks */
+#define MEMORY_OPERATIONS 8 /* operations between two marks */
 #define MEMORY_ROUNDS_MAX 100
-#define MEMORY_SIZES 3 /* the largest vector, and two by SIZE_STEP smaller each */
+#define MEMORY_SIZES 3 /* the largest vector, and two smaller ones, each by SIZE_STEP */
 #define SIZE_STEP 8
 #define MEMORY_PART 16
 #define MEMORY_CASES_MAX (MEMORY_SIZES * (MEMORY_NAME_COUNT + 2))
@@ -482,7 +482,7 @@ static dl_status find_sizes(memory_bench *b, dl_error *err)
     return DL_OK;
 }
 
-/* Plans a message for each size, and copies its blocks to the GPU. */
+/* Plans the messages of each size, and copies the blocks of the 1-bit ones to the GPU. */
 static void make_plans(memory_bench *b)
 {
     const dl_backend *backend = b->type->backend;
@@ -559,7 +559,9 @@ static dl_status time_memory_case(void *user, uint32_t which, bool warm, dl_erro
     memory_bench *b = user;
     const memory_case *c = &b->cases[which];
     const dl_device_type *type = b->type;
-    if (!warm) launch_memory_case(b, c); /* loads the kernel, which is impossible behind a hold */
+    if (!warm)
+        launch_memory_case(b, c); /* loads the kernel, which is impossible while the GPU is
+                                          * held */
     type->hold();
     type->mark(0);
     for (int i = 0; i < MEMORY_OPERATIONS; i++)

@@ -1,9 +1,9 @@
-/* Micro-benchmarks of GPUs: copies, reductions, launches, as BENCH records (their names and fields:
- * below). All use the functions that training uses (kernels/device.h).
+/* Micro-benchmarks of GPUs: copies, all-reduces and launches, as BENCH records (names and fields:
+ * bench_gpu.c), with the functions that training uses (kernels/device.h).
  *
- * Copies of pinned memory are timed by the GPU's marks around several of them, all launched while
- * the GPU is held up, so that the host's launch time does not count. Copies of pageable memory keep
- * the host busy, and are timed by the host's clock. */
+ * Copies of pinned memory are timed by two marks on the GPU around several copies, all enqueued
+ * while the GPU is held, so that the host's launch time does not count. Copies of pageable memory
+ * keep the host busy, and are timed by the host's clock. */
 #ifndef DL_PROFILER_BENCH_GPU_H
 #define DL_PROFILER_BENCH_GPU_H
 
@@ -19,9 +19,9 @@
 typedef struct dl_bench_gpu_config {
     const dl_device_type *type;
     int first, count;        /* GPUs first .. first + count - 1 are measured */
-    double seconds;          /* about this long; every case is measured at least twice */
+    double seconds;          /* target duration; every case is measured at least twice */
     bool quick;              /* copies of at most DL_BENCH_GPU_QUICK_BYTES */
-    const atomic_bool *stop; /* once true, skips the rest; NULL = never */
+    const atomic_bool *stop; /* once true: skip the rest; NULL: never */
 } dl_bench_gpu_config;
 
 /* Measures all cases; samples go to a stream of `writer`. DL_ERR_SYSTEM if a GPU fails. */
@@ -44,11 +44,11 @@ typedef enum dl_bench_gpu_name {
 typedef struct dl_bench_gpu_case {
     dl_bench_gpu_name name;
     size_t bytes;
-    int gpu, at_once; /* the first GPU and how many */
-    int source;       /* p2p */
+    int gpu, at_once; /* first GPU; number of concurrent GPUs */
+    int source;       /* P2P: index of the sending GPU */
 } dl_bench_gpu_case;
 
-/* Smallest copy; the others are twice as large each. */
+/* Smallest copy; each further size is twice the previous one. */
 #define DL_BENCH_GPU_BYTES_MIN ((size_t)1 << 10)
 
 typedef struct dl_bench_gpu_cases {
@@ -56,24 +56,23 @@ typedef struct dl_bench_gpu_cases {
     size_t count;
 } dl_bench_gpu_cases;
 
-/* All cases of GPUs 0 .. gpus - 1 (at least one), with copies of up to bytes_max. */
+/* Lists all cases of GPUs 0 .. gpus - 1 (gpus >= 1), with copies of up to bytes_max. */
 void dl_bench_gpu_cases_init(dl_bench_gpu_cases *cases, int gpus, size_t bytes_max);
 void dl_bench_gpu_cases_free(dl_bench_gpu_cases *cases);
 
-/* Fraction of a GPU's memory bandwidth that averaging and quantising reach, beside copies within
- * the GPU in the same run: BENCH records, timed by the GPU's marks around several operations that
- * are launched while it is held up.
+/* Memory bandwidth of averaging and quantising on a GPU, compared with copies within the GPU in the
+ * same run: BENCH records, timed by two marks around several operations that are enqueued while the
+ * GPU is held.
  *
  *   name                              bytes       vectors     operation
- *   gpu_copy                          one vector  -           from one place in its memory to
- *                                     another
+ *   gpu_copy                          one vector  -           copy within the GPU's memory
  *   gpu_average                       one vector  n averaged  in one pass
  *   gpu_fp16_encode, gpu_fp16_decode, gpu_1bit_encode, gpu_1bit_decode
  *                                     one vector  -           to and from a message
  *
- * `worker` is the GPU, threads 1. dl_bench_memory_print compares the rates. */
+ * `worker` is the GPU, `threads` is 1. dl_bench_memory_print compares the rates. */
 
-/* Measures the GPUs one after another for config->seconds together, each case at least twice;
+/* Measures the GPUs one after another within config->seconds in total, each case at least twice;
  * samples go to a stream of `writer`. DL_ERR_SYSTEM if a GPU fails. */
 dl_status dl_bench_gpu_memory(dl_trace_writer *writer, const dl_bench_gpu_config *config,
                               dl_error *err) DL_MUST_CHECK;

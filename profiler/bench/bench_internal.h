@@ -1,4 +1,5 @@
-/* Inside of the micro-benchmarks: samples, the order of cases, teams of threads, and the parts. */
+/* Shared by the sources of the micro-benchmarks: samples, the order of cases, thread counts, and
+ * the parts. */
 #ifndef DL_PROFILER_BENCH_INTERNAL_H
 #define DL_PROFILER_BENCH_INTERNAL_H
 
@@ -10,11 +11,11 @@
 #include "profiler/bench/bench.h"
 #include "trace/training/summary.h"
 
-/* Adds a sample: fills in kind, name and staleness of `record`. One thread at a time. */
+/* Adds a sample, after setting kind, name and staleness of `record`. Not thread-safe. */
 void dl_bench_add(dl_bench *bench, dl_bench_name name, dl_record record);
 
-/* One pass over a thread's private working set, larger than a core's private caches: the effect of
- * a step's activations on them between two exchanges. */
+/* Reads and writes a thread's private working set, which is larger than a core's private caches, as
+ * a step does with its activations between two exchanges. */
 #define DL_BENCH_WORKING_SET_BYTES ((size_t)4 << 20)
 
 void dl_bench_evict(void *working_set);
@@ -34,11 +35,11 @@ typedef struct dl_bench_order {
     uint32_t count;
 } dl_bench_order;
 
-/* Orders of the cases 0 .. count - 1; equal for equal seeds and streams. */
+/* Random orders of the cases 0 .. count - 1; equal seeds and streams give equal orders. */
 void dl_bench_order_init(dl_bench_order *order, uint32_t count, uint64_t seed, uint32_t stream);
 void dl_bench_order_free(dl_bench_order *order);
 
-/* The order of the next round, [count], valid until the next call. */
+/* Returns the order of the next round, [count]; valid until the next call. */
 const uint32_t *dl_bench_order_next(dl_bench_order *order);
 
 /* Costs of exchanging n vectors: copies, averages and server updates of many rounds
@@ -61,28 +62,28 @@ dl_status dl_bench_exchange(dl_bench *bench, const dl_bench_config *config, int6
  * core. */
 
 /* Runs bursts of all cases in turn for budget_ns, at least one of each. A case still without a
- * sample is measured in longer bursts, some seconds, until it has one; bench->gaps lists it. */
+ * sample is then measured in longer bursts, up to some seconds, until it has one; bench->gaps lists
+ * it. */
 dl_status dl_bench_sync(dl_bench *bench, const dl_bench_config *config, int64_t budget_ns,
                         dl_error *err) DL_MUST_CHECK;
 
-/* Time of a forward and backward pass on the GPU itself: launched while it is held up, so that it
- * does not wait for the host; for budget_ns, at least five times at each batch size. */
+/* Measures forward and backward passes by the GPU's clock, enqueued while the GPU is held so that
+ * it never waits for the host; for budget_ns, at least five times at each batch size. */
 dl_status dl_bench_pass(dl_bench *bench, const dl_bench_config *config, int64_t budget_ns,
                         dl_error *err) DL_MUST_CHECK;
 
-/* Fraction of the memory bandwidth that averaging and quantising reach on vectors far larger than
- * the caches, compared with the triad of McCalpin's STREAM in the same run, on 1, 2, 4, ... and all
- * cores.
+/* Memory bandwidth of averaging and quantising on vectors far larger than the caches, compared with
+ * the triad of McCalpin's STREAM in the same run, on 1, 2, 4, ... and all cores.
  *
- * The threads share a vector of `bytes`; each works on a piece that it was the first to write, so
- * that the piece is in its NUMA node; for "average_far" the piece is another thread's, on the
- * farthest of several nodes. Names and fields: trace/record.h.
+ * The threads share a vector of `bytes`. Each works on a piece that it wrote first, so that the
+ * piece lies in its NUMA node; for "average_far" the piece is another thread's, on the farthest
+ * node if there are several. Names and fields: trace/record.h.
  *
  * Rates count only bytes that the arithmetic reads and writes: 3 times a number's size in the
- * triad, n + 1 times in an average. Reading lines before writing them is not counted in either. */
+ * triad, n + 1 times in an average. Write-allocate reads are not counted. */
 
-/* Repeats all cases in random order until budget_ns is used, at least five times, or, where that
- * would take more than four times as long, twice. */
+/* Repeats all cases in random order until budget_ns is used, at least five times; it stops earlier,
+ * after at least two repetitions, once four times budget_ns is used. */
 dl_status dl_bench_memory(dl_bench *bench, const dl_bench_config *config, int64_t budget_ns,
                           dl_error *err) DL_MUST_CHECK;
 

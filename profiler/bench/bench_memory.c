@@ -13,14 +13,15 @@
 #include "trace/training/summary.h"
 
 /* Bytes of a vector: the triad's three vectors take four times the last-level cache (STREAM's
- * rules), but each of all VECTORS_MAX + 2 at most 1/MEMORY_PART of the memory. */
+ * rules), but each of the VECTORS_MAX + 2 vectors takes at most 1 / MEMORY_PART of the memory. */
 #define CACHE_TIMES (4.0 / 3)
 #define MEMORY_PART 128
 #define BYTES_MIN ((size_t)32 << 20)
 #define QUICK_BYTES ((size_t)1 << 20)
 
 #define VECTORS_MAX 8
-/* At least five, or two if five would take many times the available time. */
+/* Fewest repetitions: five, or two if five would take more than OVER_BUDGET_MAX times the
+ * budget. */
 #define REPETITIONS_MIN 5
 #define REPETITIONS_LEAST 2
 #define OVER_BUDGET_MAX 4
@@ -34,7 +35,8 @@ typedef struct memory_case {
 
 /* One thread's piece of all vectors. */
 typedef struct piece {
-    void *vectors[VECTORS_MAX]; /* the first ones are the triad's factors, and a residual */
+    void *vectors[VECTORS_MAX]; /* the first two are the triad's operands too, the last one a
+                                 * residual */
     void *result, *message;
     dl_quantise_plan plans[DL_QUANTISE_COUNT];
 } piece;
@@ -42,13 +44,13 @@ typedef struct piece {
 typedef struct memory {
     const dl_bench_config *config;
     dl_bench *bench;
-    size_t count, bytes; /* of a vector, all pieces together */
+    size_t count, bytes; /* of a whole vector, over all pieces */
     memory_case cases[CASES_MAX];
     uint32_t case_count;
     int thread_count;
     piece *pieces;         /* [thread_count] */
-    const memory_case *at; /* the current one; NULL: the end */
-    dl_barrier between;    /* of all threads */
+    const memory_case *at; /* current case; NULL: no further case */
+    dl_barrier between;    /* for all threads */
     int64_t start_ns, budget_ns;
 } memory;
 
@@ -108,12 +110,12 @@ static void average_in_passes(const memory *m, const piece *own, int n, size_t c
     memcpy(own->result, own->vectors[0], count * dl_precision_bytes(precision));
     for (int v = 1; v < n; v++)
         backend->add(own->result, own->vectors[v], count);
-    /* Division by n: the mean of one vector, in place, is a pass of the same traffic. */
+    /* The mean of one vector, in place, moves as many bytes as the division by n. */
     const void *one[] = {own->result};
     dl_exchange_average(own->result, one, 1, 0, count, precision);
 }
 
-/* Plan of a message with as many numbers as the thread has. */
+/* Returns the plan of a message of `count` numbers, made anew if the count has changed. */
 static dl_quantise_plan *plan_of(piece *own, dl_quantise kind, size_t count)
 {
     dl_quantise_plan *plan = &own->plans[kind];
@@ -158,7 +160,8 @@ static void run_part(memory *m, int index, const memory_case *at, size_t count)
     }
 }
 
-/* All threads take part in each case; those without work only wait. */
+/* Runs one case; all threads call it, and those without work only wait. Thread 0 adds the
+ * sample. */
 static void run_case(memory *m, int index)
 {
     const memory_case *at = m->at;
@@ -209,8 +212,8 @@ static void lead(memory *m)
     dl_barrier_wait(&m->between);
 }
 
-/* Makes a piece as large as the thread's part in the case with the fewest threads of which it is
- * one: with 16 threads all pieces together take three times the vectors. */
+/* Allocates a piece as large as the thread's share in the smallest case that it takes part in: with
+ * 16 threads all pieces together take three times the vectors. */
 static void make_piece(memory *m, int index)
 {
     piece *own = &m->pieces[index];
@@ -276,7 +279,7 @@ dl_status dl_bench_memory(dl_bench *bench, const dl_bench_config *config, int64_
 }
 
 /* Bytes that an operation reads and writes per byte of its vector, in single precision; 0 for other
- * operations. A message of 1bit takes 1/32 of the vector and 8 bytes per block. */
+ * operations. A 1-bit message takes 1/32 of the vector and 8 bytes per block. */
 static double traffic(const dl_bench_summary *b)
 {
     static const double bits =
@@ -314,7 +317,7 @@ static double rate_of(const dl_bench_summary *b)
     return traffic(b) * (double)b->bytes / dl_ns_to_s(b->duration_ns.p50);
 }
 
-/* The triad or copy to compare a row with; NULL: there is none. */
+/* Returns the triad or copy of the same threads and bytes; NULL if there is none. */
 static const dl_bench_summary *reference_of(const dl_summary *summary, const dl_bench_summary *of)
 {
     const char *name = is_gpus(of) ? "gpu_copy" : "triad";

@@ -1,6 +1,6 @@
-/* Time of a forward and backward pass on the GPU itself: launched while it is held up, so that it
- * never waits for the host. Training times its operations from one's end to the next one's, which
- * for short ones is their launch time. */
+/* Time of a forward and backward pass by the GPU's clock. The pass is enqueued while the GPU is
+ * held, so that the GPU never waits for the host. Training times an operation from the end of the
+ * previous one, which for short operations is their launch time. */
 #include "common/alloc.h"
 #include "common/units.h"
 #include "kernels/model.h"
@@ -15,7 +15,7 @@ typedef struct replica {
     dl_device *device;
     dl_model *model;
     int batch;
-    bool scaled; /* its loss is scaled */
+    bool scaled; /* the loss is scaled (fp16) */
 } replica;
 
 static void launch_pass(const replica *r)
@@ -33,7 +33,7 @@ static dl_status open_replica(const dl_train_config *train, replica *r, dl_error
     status =
         dl_model_create_on(&r->model, train->model, r->type->backend, r->batch, train->seed, err);
     if (status != DL_OK) return status;
-    /* Its libraries choose algorithms and load all their kernels. */
+    /* In this pass the libraries choose algorithms and load all their kernels. */
     dl_model_upload(r->model, r->batch);
     launch_pass(r);
     return r->type->backend->wait(err);

@@ -20,7 +20,7 @@
 
 typedef struct line {
     int64_t at_ns, step;
-    bool anew; /* the numbers have restarted, or this is the first: no step ends here */
+    bool anew; /* the step number restarted, or this is the first line: no step ends here */
 } line;
 
 typedef struct copy {
@@ -28,14 +28,15 @@ typedef struct copy {
     int output; /* -1: closed */
     char text[LINE_BYTES], last[160];
     size_t used;
-    line *lines;            /* [count] */
-    size_t count, repeated; /* lines; lines since the last of them with the same number */
-    int status;             /* of waitpid, once ended */
+    line *lines;            /* [count] lines that ended steps */
+    size_t count, repeated; /* lines; later lines that repeat the last number */
+    int status;             /* from waitpid, valid once ended */
     bool ended;
-    bool port_is_taken; /* reported by the program */
+    bool port_is_taken; /* the program reported that its port is in use */
 } copy;
 
-/* In the child: sets its number and, if ranks meet at a port, a separate one. */
+/* In the child: sets DLPROF_COPY to its number and, if MASTER_PORT is set, adds the number to
+ * it. */
 static void set_number(int number)
 {
     char text[24];
@@ -48,7 +49,8 @@ static void set_number(int number)
     setenv("MASTER_PORT", text, 1);
 }
 
-/* In the child: all output of the program goes to the pipe; it ends with its parent. */
+/* In the child: runs the program with its output in the pipe; SIGTERM ends it when its parent
+ * dies. */
 static void become(char *const *argv, int output, int number)
 {
     const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -83,9 +85,9 @@ static dl_status start(copy *c, char *const *argv, int number, dl_error *err)
     return DL_OK;
 }
 
-/* Handles one complete line. If the step number falls, as at a new epoch, the number of steps since
- * the previous line is unknown. If it repeats, as when a progress bar is redrawn, the step ended at
- * its first appearance. */
+/* Handles one complete line. If the step number decreases, for example at a new epoch, the number
+ * of steps since the previous line is unknown. If it repeats, for example when a progress bar is
+ * redrawn, the step ended at its first appearance. */
 static void take_line(copy *c, const char *text, const regex_t *expression, int64_t now_ns)
 {
     regmatch_t groups[2];
@@ -129,7 +131,7 @@ static void read_output(copy *c, const regex_t *expression)
     if (c->used == sizeof c->text - 1) c->used = 0; /* longer lines are no steps */
 }
 
-/* Time when the last copy printed its warm-up's last line; INT64_MAX before that. */
+/* Time when the last copy printed its line warmup + 1; INT64_MAX before that. */
 static int64_t common_start_ns(const copy *copies, int count, int warmup)
 {
     int64_t start_ns = INT64_MIN;
@@ -141,7 +143,7 @@ static int64_t common_start_ns(const copy *copies, int count, int warmup)
     return start_ns;
 }
 
-/* Index of the first line at or after start_ns, or the count of all. */
+/* Index of the first line at or after start_ns, or c->count. */
 static size_t first_since(const copy *c, int64_t start_ns)
 {
     size_t first = c->count;
@@ -150,7 +152,7 @@ static size_t first_since(const copy *c, int64_t start_ns)
     return first;
 }
 
-/* Number of pairs of successive lines since then between which steps ended. */
+/* Number of pairs of successive lines from start_ns on between which steps ended. */
 static size_t intervals_since(const copy *c, int64_t start_ns)
 {
     size_t count = 0;
@@ -159,7 +161,7 @@ static size_t intervals_since(const copy *c, int64_t start_ns)
     return count;
 }
 
-/* Whether each copy has printed its lines since all were active. */
+/* Whether each copy has printed config->count lines since all were active. */
 static bool have_all(const copy *copies, int count, const dl_program_config *config)
 {
     const int64_t start_ns = common_start_ns(copies, count, config->warmup);
@@ -183,8 +185,8 @@ static void kill_children(void)
 }
 
 /* Kills and reaps processes left behind by copies that have ended, so that their processor time
- * counts as that of this process's children. When such a process dies, this process becomes
- * its children's parent. */
+ * counts as that of this process's children. When such a process dies, this process becomes the
+ * parent of its children. */
 static void reap_orphans(void)
 {
     const int64_t until_ns = dl_clock_ns() + DL_PROGRAM_PATIENCE_S * INT64_C(1000000000);
@@ -207,7 +209,7 @@ static void stop_all(copy *copies, int count)
             if (dl_clock_ns() > until_ns) kill(-c->pid, SIGKILL);
             usleep(5000);
         }
-        if (c->pid > 0) kill(-c->pid, SIGKILL); /* processes that it has started */
+        if (c->pid > 0) kill(-c->pid, SIGKILL); /* processes that the copy has started */
         c->ended = true;
         if (c->output >= 0) close(c->output);
         c->output = -1;
@@ -252,7 +254,7 @@ static dl_status ended_early(const copy *copies, int count, const dl_program_con
                          : "");
 }
 
-/* Reports that no copy printed anything new. */
+/* Reports that no copy printed a new step for limit_s. */
 static dl_status was_silent(const copy *copies, int count, const dl_program_config *config,
                             dl_error *err)
 {
@@ -271,7 +273,7 @@ static dl_status was_silent(const copy *copies, int count, const dl_program_conf
                         copies[0].last[0] != '\0' ? ", whose last line is " : "", copies[0].last);
 }
 
-/* Waits until all copies have printed their lines, or fail to. */
+/* Waits until all copies have printed their lines, or one ended, or none printed for limit_s. */
 static dl_status watch(copy *copies, int count, const dl_program_config *config, dl_error *err)
 {
     int64_t heard_ns = dl_clock_ns();
@@ -299,7 +301,7 @@ static dl_status watch(copy *copies, int count, const dl_program_config *config,
     return DL_OK;
 }
 
-/* Adds the steps between lines that all copies printed side by side. */
+/* Adds the steps between lines that were printed while all copies were active. */
 static void add_samples(dl_bench *bench, const copy *copies, int count,
                         const dl_program_config *config)
 {
@@ -361,7 +363,8 @@ dl_status dl_bench_program(dl_bench *bench, const dl_program_config *config, int
     dl_progress_init(&progress, "bench: copies side by side");
     dl_bench_order_init(&order, (uint32_t)config->copies_max, config->seed, DL_BENCH_STEP);
     const int all = config->rounds * config->copies_max;
-    prctl(PR_SET_CHILD_SUBREAPER, 1); /* for reap_orphans */
+    prctl(PR_SET_CHILD_SUBREAPER,
+          1); /* makes this process the parent of orphans, for reap_orphans */
     for (int round = 0; round < config->rounds && status == DL_OK; round++) {
         const uint32_t *copies = dl_bench_order_next(&order);
         for (int i = 0; i < config->copies_max && status == DL_OK; i++) {

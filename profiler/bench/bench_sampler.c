@@ -1,4 +1,5 @@
-/* Sampling shared by all parts of the micro-benchmarks. */
+/* Samples, orders of cases, thread counts and core numbers for all parts of the
+ * micro-benchmarks. */
 #include <stdlib.h>
 
 #include "common/alloc.h"
@@ -81,7 +82,7 @@ void dl_bench_add(dl_bench *bench, dl_bench_name name, dl_record record)
 
 void dl_bench_evict(void *working_set)
 {
-    /* Read and written, as activations are; one access a line brings in the whole line. */
+    /* Each line is read and written, as with activations; one access per line fetches it whole. */
     volatile unsigned char *line = working_set;
     for (size_t at = 0; at < DL_BENCH_WORKING_SET_BYTES; at += CACHE_LINE_BYTES)
         line[at]++;

@@ -15,15 +15,16 @@
 
 #define ROUNDS_MIN 2
 #define ROUNDS_MAX 200
-#define NORMAL_NUMBERS ((size_t)1 << 18) /* repeated to fill the operands */
-#define GPU_LAUNCHES 4                   /* between two marks */
+#define NORMAL_NUMBERS ((size_t)1 << 18) /* random numbers, repeated to fill the operands */
+#define GPU_LAUNCHES 4                   /* launches between two marks */
 
 /* Numbers of a vector of each "move", on cores; 8 times as many on GPUs. */
 static const size_t move_numbers[] = {(size_t)1 << 16, (size_t)1 << 18, (size_t)1 << 20,
                                       (size_t)1 << 22, (size_t)1 << 24};
 enum { MOVES = sizeof move_numbers / sizeof *move_numbers, GPU_MOVE = 8 };
 
-/* Rows, inputs, outputs on cores, evenly in their logarithms; the last four have a small one. */
+/* Rows, inputs, outputs on cores, evenly spaced in their logarithms; the last four shapes have one
+ * small dimension. */
 static const int spread[DL_BENCH_SPREAD_SHAPES][3] = {
     {2048, 1024, 1024}, {1024, 256, 1024}, {4096, 512, 384},  {512, 2048, 512}, {256, 1024, 3072},
     {768, 768, 256},    {1024, 64, 512},   {128, 1024, 1024}, {2048, 512, 96},  {32, 2048, 256},
@@ -39,11 +40,11 @@ dl_step_product dl_bench_spread_shape(int index, bool gpu, bool quick)
                              .outputs = of[2] * times / parts};
 }
 
-/* A product, or vectors that are moved. */
+/* A product, or a move of vectors. */
 typedef struct shape_case {
     dl_shape_product product;
-    size_t numbers;      /* of a vector that is moved; 0: it is a product */
-    uint32_t step_count; /* of the network's step; 0: a spread shape, or a move */
+    size_t numbers;      /* numbers of a moved vector; 0: a product */
+    uint32_t step_count; /* occurrences in the network's step; 0: a spread shape, or a move */
     uint32_t name;
 } shape_case;
 
@@ -53,10 +54,10 @@ typedef struct shapes {
     dl_trace_stream *stream;
     shape_case *cases;
     size_t count;
-    size_t numbers[3]; /* most of an operand: rows x inputs, rows x outputs, inputs x outputs */
-    void *operands[3], *result; /* [numbers] likewise; [the most of them] */
+    size_t numbers[3]; /* largest operands: rows x inputs, rows x outputs, inputs x outputs */
+    void *operands[3], *result; /* [numbers]; the result: as large as the largest operand */
     size_t number_bytes;
-    dl_device *slot; /* NULL: the processor */
+    dl_device *slot; /* open device; NULL: the processor */
     dl_thread_team *team;
     dl_status status;
     dl_error error;
@@ -80,7 +81,7 @@ static void add_case(shapes *s, dl_trace_writer *writer, const shape_case *added
     s->numbers[2] = most(s->numbers[2], (size_t)(p->inputs * p->outputs));
 }
 
-/* Products by the library's 32-bit sizes. */
+/* Checks that the product fits into the 32-bit sizes of the libraries. */
 static dl_status check(const dl_step_product *product, dl_error *err)
 {
     const int64_t rows = product->rows, inputs = product->inputs, outputs = product->outputs;
@@ -120,7 +121,7 @@ static dl_status make_cases(shapes *s, dl_trace_writer *writer, dl_error *err)
     return DL_OK;
 }
 
-/* Fills the operands with normal numbers. */
+/* Allocates the operands, filled with normal random numbers, and the result. */
 static dl_status fill(shapes *s, dl_error *err)
 {
     const size_t bytes = s->number_bytes;
@@ -150,7 +151,7 @@ static dl_status fill(shapes *s, dl_error *err)
     return status;
 }
 
-/* The operation of a case. */
+/* Launches the operation of a case. */
 static void launch(const shapes *s, const shape_case *c)
 {
     const dl_shape_product *p = &c->product;
@@ -181,7 +182,7 @@ static void launch(const shapes *s, const shape_case *c)
     }
 }
 
-/* Time of the case's operation on the device, launched while that is held up, or on the cores. */
+/* Times the case's operation: on the device, enqueued while it is held, or on the cores. */
 static dl_status time_case(const shapes *s, const shape_case *c, bool warm, double *each_ns,
                            int64_t *start_ns, dl_error *err)
 {
@@ -192,7 +193,7 @@ static dl_status time_case(const shapes *s, const shape_case *c, bool warm, doub
         *each_ns = (double)(dl_clock_ns() - *start_ns);
         return DL_OK;
     }
-    if (!warm) launch(s, c); /* loads the kernel, which is impossible behind a hold */
+    if (!warm) launch(s, c); /* loads the kernel, which is impossible while the GPU is held */
     type->hold();
     type->mark(0);
     for (int i = 0; i < GPU_LAUNCHES; i++)
@@ -230,7 +231,7 @@ static bool stopped(const shapes *s)
     return s->config->stop != NULL && atomic_load_explicit(s->config->stop, memory_order_relaxed);
 }
 
-/* Rounds of all cases; the first one only warms up. */
+/* Runs rounds of all cases; the first one is a warm-up. */
 static dl_status run_rounds(shapes *s, dl_error *err)
 {
     const int last = s->config->quick ? ROUNDS_MIN : ROUNDS_MAX;

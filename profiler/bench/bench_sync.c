@@ -17,14 +17,15 @@
 #define SLICE_NS_MIN 80000000LL
 #define REPETITIONS_MAX 20
 
-/* A case without a sample, whose threads missed one another on busy cores, is measured again in
- * bursts of this length and twice, four times ... as long, up to the last. */
+/* A case without a sample, because its threads missed one another on busy cores, is measured again
+ * in bursts of this length and twice, four times ... as long, up to the longest. */
 #define LONGER_BURST_NS 250000000LL
 #define LONGEST_BURST_NS 4000000000LL
-#define SAMPLES_MAX 20000 /* of one thread in one burst */
-#define ROUNDS_MIN 4      /* of a burst, however short its time */
+#define SAMPLES_MAX 20000 /* most samples of one thread in a burst */
+#define ROUNDS_MIN 4      /* fewest rounds of a burst, even if its time is over */
 
-/* A blocked thread sleeps this long, and up to the span longer, to be asleep for certain. */
+/* A blocked thread sleeps for this time plus a random part of the span, so that it is certainly
+ * asleep. */
 #define SLEEP_NS_MIN 200000
 #define SLEEP_NS_SPAN 1800000
 
@@ -42,8 +43,8 @@ typedef struct sync_case {
     dl_bench_name name;
     void (*run)(sync_burst *burst, int index); /* a thread's part of the burst */
     int threads;
-    bool one_core;            /* all threads on the first core instead of one each */
-    uint32_t vectors, in_use; /* fields `vectors` and `threads` of the records */
+    bool one_core;            /* all threads on the first core instead of one core each */
+    uint32_t vectors, in_use; /* values of the records' `vectors` and `threads` */
     size_t samples;           /* taken so far */
 } sync_case;
 
@@ -51,14 +52,14 @@ typedef struct sync_case {
 struct sync_burst {
     const sync_case *at;
     sync_lane *lanes; /* [at->threads] */
-    dl_barrier start; /* all start together */
+    dl_barrier start; /* lets all threads start together */
     dl_barrier barrier;
     dl_lock lock;
-    int64_t end_ns;                       /* when to stop; set by thread 0 before `start` */
-    _Alignas(64) atomic_llong posted_ns;  /* wake-up post, or release of the lock */
-    _Alignas(64) atomic_llong arrived_ns; /* when the sleeper was about to block; 0 = it runs */
+    int64_t end_ns;                       /* end of the burst; set by thread 0 before `start` */
+    _Alignas(64) atomic_llong posted_ns;  /* time of the wake-up, or of the release of the lock */
+    _Alignas(64) atomic_llong arrived_ns; /* time when the sleeper was about to block; 0: it runs */
     _Alignas(64) atomic_int stop;
-    _Alignas(64) atomic_int owner; /* of the core: the thread that ran last */
+    _Alignas(64) atomic_int owner; /* thread that last ran on the core */
 };
 
 static void add_sample(sync_burst *burst, int index, int64_t start_ns, int64_t end_ns)
@@ -135,7 +136,7 @@ static void run_lock(sync_burst *burst, int index)
     }
 }
 
-/* The sleeper's part: blocks in the barrier until the waker comes, again and again. */
+/* The sleeper's part: blocks at the barrier until thread 0 arrives, repeatedly. */
 static void sleep_and_wake(sync_burst *burst)
 {
     for (;;) {
@@ -148,8 +149,8 @@ static void sleep_and_wake(sync_burst *burst)
     }
 }
 
-/* Wake-up: thread 0 computes for a while, wakes thread 1, and computes on, like the last worker at
- * a blocking barrier. */
+/* Wake-up: thread 0 computes, wakes thread 1 and continues to compute, like the last worker at a
+ * blocking barrier. */
 static void run_wakeup(sync_burst *burst, int index)
 {
     if (index == 1) {
@@ -247,7 +248,7 @@ static void open_burst(sync_burst *burst, const sync_case *at, uint64_t seed, ui
     }
 }
 
-/* Hands over the samples and releases everything. Returns their number. */
+/* Adds the samples to `bench` and frees the burst. Returns the number of samples. */
 static size_t close_burst(sync_burst *burst, dl_bench *bench)
 {
     size_t samples = 0;
@@ -286,7 +287,7 @@ static dl_status run_burst(dl_bench *bench, const dl_bench_config *config, sync_
     return status;
 }
 
-/* Measures a case that has no sample so far. */
+/* Measures a case that has no sample so far in longer bursts, and adds it to the gaps. */
 static dl_status run_longer(dl_bench *bench, const dl_bench_config *config, sync_case *at,
                             uint32_t repetition, dl_error *err)
 {

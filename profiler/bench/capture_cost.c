@@ -32,17 +32,17 @@
 #include "trace/distribution.h"
 #include "trace/dlt/dlt.h"
 
-/* Rounds of each case, and calls of a round. */
+/* Rounds, and calls per case and round. */
 #define DL_CAPTURE_COST_ROUNDS 61
 #define DL_CAPTURE_COST_CALLS 1000
 
 /* Measurement in a child process, recorded or not, with a folder for its output. */
 
-/* A child's task. Both functions get `user` and the result's memory, zeroed before. */
+/* Task of a child. Both functions get `user` and the memory of the result, zeroed before `run`. */
 typedef struct dl_child_task {
     void (*run)(void *user, void *result);
-    void (*finish)(void *user, void *result); /* after all exit handlers set up by `run`; NULL =
-                                                 nothing */
+    void (*finish)(void *user, void *result); /* called after all exit handlers set up by `run`;
+                                               * NULL = none */
     void *user;
 } dl_child_task;
 
@@ -52,14 +52,14 @@ typedef struct dl_child_recording {
     size_t count, of_kind[DL_ACTIVITY_KIND_END];
 } dl_child_recording;
 
-/* Rounds per child, after an uncounted first one, and calls of each kind per round; the child's
- * figure is the median over the rounds. A device's queue holds about a thousand launches before it
- * makes the host wait. */
+/* Rounds per child, after an uncounted first one, and calls of each kind per round; a child's
+ * figure is the median over its rounds. A device's queue holds about a thousand launches; beyond
+ * them the host waits. */
 #define DL_LAUNCH_ROUNDS 41
 #define DL_LAUNCH_CALLS 250
 #define DL_LAUNCH_REPETITIONS_MAX 60
 
-/* State of the child; exit handlers get no argument. */
+/* State of the child; global, as exit handlers get no argument. */
 static struct {
     const dl_child_task *task;
     int to_parent;
@@ -76,7 +76,7 @@ static void hand_over(void)
         if (bytes < 0) _exit(1);
         done += (size_t)bytes;
     }
-    _exit(0); /* the remaining handlers are the parent's */
+    _exit(0); /* skips the handlers inherited from the parent */
 }
 
 /* Exit handlers run in reverse order of registration: this one runs after those of the libraries
@@ -107,12 +107,12 @@ static bool read_all(int from_child, char *result, size_t bytes)
 
 /* Forks; the child runs the task, then the exit handlers that the task has registered, as a program
  * does at its end, and passes result[bytes] to the parent. The calling process must have a single
- * thread. DL_ERR_SYSTEM, with *result undefined, if the fork fails or the child ends otherwise or
+ * thread. DL_ERR_SYSTEM, with *result undefined, if the fork fails, or if the child fails or ends
  * without a result. */
 static dl_status child_measure(const dl_child_task *task, void *result, size_t bytes, dl_error *err)
 {
     int ends[2];
-    fflush(NULL); /* the child would write it again */
+    fflush(NULL); /* otherwise the child would write buffered output again */
     if (pipe(ends) != 0) return dl_error_set(err, DL_ERR_SYSTEM, "cannot make a pipe");
     const pid_t made = fork();
     if (made == 0) run_child(task, ends[1], result, bytes);
@@ -125,9 +125,9 @@ static dl_status child_measure(const dl_child_task *task, void *result, size_t b
     return dl_error_set(err, DL_ERR_SYSTEM, "the process that was to be recorded failed");
 }
 
-/* In the child, before its first call: makes NVTX, and with `cuda` the driver, load the library as
- * dlprof run does; the library records by `settings`. With NULL nothing is loaded, whatever the
- * environment contains. */
+/* In the child, before its first call of NVTX or CUDA: makes NVTX, and with `cuda` the driver, load
+ * the library as dlprof run does; the library records by `settings`. If `library` is NULL nothing
+ * is loaded, whatever the environment contains. */
 static void child_inject(const dl_capture_settings *settings, const char *library, bool cuda)
 {
     unsetenv("CUDA_INJECTION64_PATH");
@@ -152,7 +152,8 @@ static dl_status child_folder_make(const char *below, char **folder, dl_error *e
     return status;
 }
 
-/* Path of one file in the folder with this ending (".dlt"), or NULL if there is none. free() it. */
+/* Returns the path of a file in the folder with this ending (".dlt"), or NULL if there is none.
+ * free() it. */
 static char *child_folder_find(const char *folder, const char *ending)
 {
     char *found = NULL;
@@ -165,7 +166,8 @@ static char *child_folder_find(const char *folder, const char *ending)
     return found;
 }
 
-/* Counts activities. Fails as dl_trace_read; a missing trace is no error. */
+/* Counts the activities of the trace in the folder. Fails as dl_trace_read; a missing trace is not
+ * an error. */
 static dl_status child_recording_count(const char *folder, dl_child_recording *recording,
                                        dl_error *err)
 {
@@ -184,7 +186,7 @@ static dl_status child_recording_count(const char *folder, dl_child_recording *r
     return DL_OK;
 }
 
-/* Removes the files in the folder; it may hold no folders. */
+/* Removes the files in the folder, which must not hold folders. */
 static void child_folder_empty(const char *folder)
 {
     DIR *dir = opendir(folder);
@@ -206,21 +208,22 @@ static void child_folder_remove(char *folder)
 }
 
 #define CALL_KINDS DL_CAPTURE_PER_RECORD
-#define COPY_BYTES 4096 /* a batch's labels: the cost of the call, not of its bytes */
+#define COPY_BYTES 4096 /* as small as a batch's labels: the call takes the time, not the bytes */
 
 const char *const dl_launch_variant_names[DL_LAUNCH_VARIANT_COUNT] = {"bare", "nvtx", "light",
                                                                       "default", "full"};
 
-/* A child's result. */
+/* Result of a child. */
 typedef struct child_result {
     char why[DL_ERROR_TEXT_BYTES]; /* reason why nothing was measured; "" = success */
     char device[DL_DEVICE_NAME_BYTES];
     double call_ns[CALL_KINDS];
-    double background_ns;         /* processor time of all but the launching thread, to the end */
-    double process_ns, thread_ns; /* clocks at the start of that time */
+    double background_ns;         /* processor time of all threads but the launching one, until the
+                                   * end */
+    double process_ns, thread_ns; /* processor clocks at the start of that time */
 } child_result;
 
-/* A child's order. */
+/* Parameters of a child. */
 typedef struct child_order {
     const dl_launch_config *config;
     dl_launch_variant variant;
@@ -266,7 +269,7 @@ static dl_status open_launcher(launcher *to, const char *path, char *name, dl_er
     if (status != DL_OK) return status;
     to->host = to->type->backend->allocate_host(COPY_BYTES, "measured copies");
     to->memory = to->type->backend->allocate(COPY_BYTES, "measured copies");
-    /* The device's library has loaded the driver's. */
+    /* The device's library has already loaded the driver's library. */
     void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
     if (driver == NULL || !dl_library_function(driver, "cuCtxSynchronize", &to->synchronize)) {
         return dl_error_set(err, DL_ERR_UNSUPPORTED, "the driver has no cuCtxSynchronize");
@@ -329,7 +332,7 @@ static void measure_in_child(void *user, void *memory)
     if (status != DL_OK) snprintf(result->why, sizeof result->why, "%s", err.text);
 }
 
-/* The recorder has written everything by now. */
+/* Called after the recorder has written everything. */
 static void finish_in_child(void *user, void *memory)
 {
     (void)user;
@@ -338,7 +341,7 @@ static void finish_in_child(void *user, void *memory)
                             (clock_of(CLOCK_THREAD_CPUTIME_ID) - result->thread_ns);
 }
 
-/* The recorder's own report of its failure, or that there is none. */
+/* Sets the error to `what`, with the first line of the recorder's log if there is one. */
 static dl_status no_recording(const child_order *order, const char *what, dl_error *err)
 {
     char *path = child_folder_find(order->folder, ".log");
@@ -354,7 +357,7 @@ static dl_status no_recording(const child_order *order, const char *what, dl_err
     return status;
 }
 
-/* Number of activities in the trace; it must hold all of the loop's kernels and copies. */
+/* Counts the activities of the trace, which must hold all kernels and copies of the loop. */
 static dl_status count_records(const child_order *order, double *records, dl_error *err)
 {
     dl_child_recording recording;
@@ -372,7 +375,7 @@ static dl_status count_records(const child_order *order, double *records, dl_err
     return no_recording(order, what, err);
 }
 
-/* The device's library offers the processor instead, which does not help here. */
+/* Drops the device library's advice to use the processor, which does not help here. */
 static dl_status no_device(char *why, dl_error *err)
 {
     char *offer = strstr(why, "; --device");
@@ -380,7 +383,7 @@ static dl_status no_device(char *why, dl_error *err)
     return dl_error_set(err, DL_ERR_UNSUPPORTED, "%s", why);
 }
 
-/* Runs one child; *records is 0 if nothing of CUDA is recorded. */
+/* Runs one child; *records becomes the number of activities recorded, 0 for BARE and NVTX. */
 static dl_status run_one(const child_order *order, child_result *result, double *records,
                          dl_error *err)
 {
@@ -398,7 +401,7 @@ static dl_status run_one(const child_order *order, child_result *result, double 
     return status;
 }
 
-/* [repetition] of all variants: time added to the bare time of the same repetition. */
+/* By variant and [repetition]: times added to the bare time of the same repetition. */
 typedef struct cost_samples {
     double bare[CALL_KINDS][DL_LAUNCH_REPETITIONS_MAX];
     double added[DL_LAUNCH_VARIANT_COUNT][DL_CAPTURE_ITEM_COUNT][DL_LAUNCH_REPETITIONS_MAX];
@@ -406,7 +409,7 @@ typedef struct cost_samples {
     char device[DL_DEVICE_NAME_BYTES];
 } cost_samples;
 
-/* Runs all variants once, forwards or backwards. */
+/* Runs all variants once, in reverse order in odd repetitions. */
 static dl_status repeat(const dl_launch_config *config, const char *folder, int repetition,
                         cost_samples *samples, dl_error *err)
 {
@@ -453,7 +456,7 @@ size_t dl_overhead_median_interval(size_t count, double confidence)
 
 dl_capture_figure dl_overhead_figure(double *values, size_t count)
 {
-    const double median_ns = dl_distribution_of(values, count).p50; /* and sorts them */
+    const double median_ns = dl_distribution_of(values, count).p50; /* also sorts them */
     const size_t low = dl_overhead_median_interval(count, DL_OVERHEAD_CONFIDENCE);
     return (dl_capture_figure){median_ns, values[low], values[count - 1 - low]};
 }
@@ -476,7 +479,7 @@ static void sum_up(cost_samples *samples, int repetitions, dl_launch_cost *cost)
     }
 }
 
-/* Repeats as often as fits, judging by the time of the first. */
+/* Repeats as often as config->seconds allow, judging by the time of the first repetition. */
 static dl_status measure_into(const dl_launch_config *config, const char *folder,
                               cost_samples *samples, int *repetitions, dl_error *err)
 {
@@ -517,7 +520,7 @@ const char *const dl_capture_case_names[DL_CAPTURE_COST_COUNT] = {
     "range, pushed and popped", "range with a registered text", "range, started and ended", "mark"};
 
 #ifdef DL_NVTX
-/* ns a call, by case and round. */
+/* ns per call, by case and round. */
 typedef struct range_samples {
     double ns[DL_CAPTURE_COST_COUNT][DL_CAPTURE_COST_ROUNDS];
 } range_samples;
@@ -563,7 +566,7 @@ static void time_ranges(range_samples *samples)
     nvtxDomainDestroy(domain);
 }
 
-/* The child's work. */
+/* Parameters of the child. */
 typedef struct cost_case {
     const char *library; /* NULL = without one */
     const dl_capture_settings *settings;
@@ -576,7 +579,7 @@ static void call_in_child(void *user, void *result)
     time_ranges(result);
 }
 
-/* Times the calls in a child; library NULL = without one. */
+/* Times the calls in a child; library NULL: without one. */
 static dl_status time_in_child(const char *library, const dl_capture_settings *settings,
                                range_samples *samples, dl_error *err)
 {

@@ -12,9 +12,9 @@
 
 #define DL_OVERHEAD_CONFIDENCE 0.95
 
-/* The order statistics of a sample, ranks low and count - 1 - low counted from 0, that enclose the
- * median with a probability of at least `confidence`, whatever the distribution (binomial). Returns
- * low; 0 if there are too few values. */
+/* Returns the rank `low`, from 0, such that the order statistics of ranks low and count - 1 - low
+ * enclose the median with a probability of at least `confidence`, for any distribution (binomial);
+ * 0 if there are too few values. */
 size_t dl_overhead_median_interval(size_t count, double confidence);
 
 typedef enum dl_capture_case {
@@ -28,13 +28,13 @@ typedef enum dl_capture_case {
 extern const char *const dl_capture_case_names[DL_CAPTURE_COST_COUNT];
 
 /* Median of values[count] and its distribution-free interval with a confidence of
- * DL_OVERHEAD_CONFIDENCE; sorts them. */
+ * DL_OVERHEAD_CONFIDENCE. Sorts the values. */
 dl_capture_figure dl_overhead_figure(double *values, size_t count);
 
-/* ns per range or mark over the rounds, less the median without the library. Measures in two child
- * processes. The trace is written below `folder` and removed. The process must have a single
- * thread. DL_ERR_UNSUPPORTED in a build without NVTX's headers; DL_ERR_DATA if the library recorded
- * anything else than the calls made. */
+/* Sets costs[] to the ns that the library adds per range or mark: median and interval over the
+ * rounds, less the median without the library. Measures in two child processes. The trace is
+ * written below `folder` and removed. The process must have a single thread. DL_ERR_UNSUPPORTED in
+ * a build without NVTX's headers; DL_ERR_DATA if the trace does not hold exactly the calls made. */
 dl_status dl_capture_cost_measure(const char *library, const char *folder,
                                   dl_capture_figure costs[DL_CAPTURE_COST_COUNT],
                                   dl_error *err) DL_MUST_CHECK;
@@ -61,18 +61,19 @@ extern const char *const dl_launch_variant_names[DL_LAUNCH_VARIANT_COUNT]; /* "b
 
 typedef struct dl_launch_config {
     const char *device_library; /* DL_DEVICE_CUDA_LIBRARY's path */
-    const char *library;        /* of the recorder */
-    const char *cupti;          /* "" = search for it */
+    const char *library;        /* path of the recorder's library */
+    const char *cupti;          /* path of CUPTI; "" = search for it */
     const char *folder;         /* temporary traces go below it */
-    double seconds;             /* for everything; never fewer repetitions than the minimum */
-    const atomic_bool *stop;    /* set: give up; may be NULL */
+    double seconds;             /* time budget; never fewer repetitions than the minimum */
+    const atomic_bool *stop;    /* once true: give up; NULL: never */
     dl_progress *progress;
 } dl_launch_config;
 
 typedef struct dl_launch_cost {
-    double bare_ns[DL_CAPTURE_PER_RECORD];               /* of a call without recording: median */
-    dl_capture_figures figures[DL_LAUNCH_VARIANT_COUNT]; /* zero for BARE; NVTX has no records */
-    double records_per_launch[DL_LAUNCH_VARIANT_COUNT];  /* activities by calls of any kind */
+    double bare_ns[DL_CAPTURE_PER_RECORD];               /* median per call without recording */
+    dl_capture_figures figures[DL_LAUNCH_VARIANT_COUNT]; /* BARE: zero; NVTX: no cost per record */
+    double
+        records_per_launch[DL_LAUNCH_VARIANT_COUNT]; /* activities divided by calls of any kind */
 } dl_launch_cost;
 
 /* Measures on device 0. The process must have a single thread and must not have used CUDA.

@@ -28,7 +28,7 @@ char *dl_overhead_file_default(void)
     return NULL;
 }
 
-/* The file's text, not yet checked for this host. */
+/* Reads the preset's text from the file, without checking that it is of this host. */
 static dl_status read_text(const char *path, int preset, char **text, dl_error *err)
 {
     dl_trace trace = {0};
@@ -53,7 +53,7 @@ static char *unknown(const char *path, const char *why)
     return dl_format(DL_CAPTURE_COST_UNKNOWN " (%s: %s)", path, why);
 }
 
-/* Replaces a text that is not valid for this host by the reason. */
+/* Replaces a text that cannot be read or is of another host by the reason; takes over `text`. */
 static char *check_host(const char *path, char *text)
 {
     char host[HOST_NAME_MAX + 1] = "";
@@ -62,7 +62,7 @@ static char *check_host(const char *path, char *text)
     dl_error err = {0};
     const dl_status status = dl_capture_figures_parse(text, &figures, &err);
     if (status == DL_OK && strcmp(figures.host, host) == 0) return text;
-    if (status == DL_ERR_DATA) return text; /* unknown there too, with the reason */
+    if (status == DL_ERR_DATA) return text; /* says itself why the cost is unknown */
     char *why = status == DL_OK ? dl_format("is of host %s", figures.host) : dl_strdup(err.text);
     char *made = unknown(path, why);
     free(why);
@@ -100,7 +100,7 @@ dl_status dl_overhead_file_cost(const char *given, int preset, char **text, dl_e
 #define PAIRS_MAX 1000
 #define PROBE_STEPS 50
 
-/* One run; *step_ns is its wall time over its steps. */
+/* Runs training once; *step_ns becomes the wall time per step. */
 static dl_status run_once(const dl_overhead_config *config, int64_t steps, bool traced,
                           double *step_ns, dl_error *err)
 {
@@ -123,7 +123,7 @@ static dl_status run_once(const dl_overhead_config *config, int64_t steps, bool 
     return status;
 }
 
-/* Number of records of the last trace, over its steps. */
+/* Sets records_per_step from the last trace: records per step of a worker. */
 static dl_status count_records(const dl_overhead_config *config, dl_overhead *overhead,
                                dl_error *err)
 {
@@ -143,7 +143,7 @@ static dl_status run_pairs(const dl_overhead_config *config, const dl_overhead *
     dl_random_init(&random, config->train->seed, 0, 0, 0);
     for (int pair = 0; pair < plan->pairs; pair++) {
         const bool traced_first = dl_random_below(&random, 2) == 1;
-        double step_ns[2]; /* without, with */
+        double step_ns[2]; /* [0] without, [1] with a trace */
         for (int run = 0; run < 2; run++) {
             const bool traced = (run == 0) == traced_first;
             const dl_status status = run_once(config, plan->steps, traced, &step_ns[traced], err);

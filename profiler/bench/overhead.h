@@ -14,21 +14,21 @@
 #include "trace/dlt/dlt.h"
 
 typedef struct dl_overhead_config {
-    const dl_train_config *train; /* its steps are chosen here */
+    const dl_train_config *train; /* its number of steps is replaced */
     const dl_data_set *data;
-    const char *path; /* path of the traces, each replacing the one before */
-    double seconds;   /* for everything; at least DL_OVERHEAD_PAIRS_MIN pairs are run */
+    const char *path; /* path of the traces; each overwrites the previous one */
+    double seconds;   /* time budget; at least DL_OVERHEAD_PAIRS_MIN pairs are run */
     dl_progress *progress;
 } dl_overhead_config;
 
-#define DL_OVERHEAD_PAIRS_MIN 6 /* fewest pairs for which the interval has its confidence */
+#define DL_OVERHEAD_PAIRS_MIN 6 /* fewest pairs for an interval of DL_OVERHEAD_CONFIDENCE */
 
 typedef struct dl_overhead {
     int pairs;
     int64_t steps; /* of each run */
     double records_per_step;
     double step_ns;          /* median over the runs without a trace */
-    dl_capture_figure extra; /* over the pairs: with trace less without, per step */
+    dl_capture_figure extra; /* ns added per step: with trace less without, over the pairs */
 } dl_overhead;
 
 dl_status dl_overhead_measure(const dl_overhead_config *config, dl_overhead *overhead,
@@ -49,9 +49,9 @@ char *dl_overhead_file_default(void);
 dl_status dl_overhead_file_cost(const char *given, int preset, char **text,
                                 dl_error *err) DL_MUST_CHECK;
 
-/* Output of `dlprof bench overhead`: its table, and the trace of kind overhead with its figures. */
+/* Output of `dlprof bench overhead`: a table, and a trace of kind overhead with the figures. */
 
-/* The measurements. If a pointer is NULL, the text beside it gives the reason. */
+/* The measurements. Where a pointer is NULL, the text after it gives the reason. */
 typedef struct dl_overhead_report {
     const char *model;
     int batch;
@@ -62,12 +62,12 @@ typedef struct dl_overhead_report {
     const char *cuda_reason;
 } dl_overhead_report;
 
-/* For people, at most 80 columns. Write errors: ferror(out). */
+/* Prints for people, at most 80 columns. Write errors: ferror(out). */
 void dl_overhead_report_print(const dl_overhead_report *report, FILE *out);
 
-/* The figures as meta keys: of training, which dlcal reads, "record_ns", "record_low_ns",
- * "record_high_ns", "pairs"; "capture_cost.<preset>" of each preset and of "nvtx" (the library
- * loaded, CUPTI unused), which dlprof run passes on (trace/activity/capture_cost.h). */
+/* Writes the figures as meta keys. For dlcal: "record_ns", "record_low_ns", "record_high_ns" and
+ * "pairs" of training. For dlprof run: "capture_cost.<preset>" of each preset and of "nvtx" (the
+ * library loaded, CUPTI unused; trace/activity/capture_cost.h). */
 void dl_overhead_report_write(const dl_overhead_report *report, dl_trace_writer *writer);
 
 #endif
