@@ -43,7 +43,8 @@ typedef struct bench_setup {
     char *data_note;
 } bench_setup;
 
-/* Cost of the injected library, if this build has one; *reason says why it is unknown. */
+/* Measures the cost of the injected library, if this build has one; else *reason says why it is
+ * unknown. */
 static dl_status measure_nvtx(const char *library, const char *folder, dl_capture_figure *costs,
                               const char **reason, dl_error *why, dl_error *err)
 {
@@ -172,8 +173,8 @@ static dl_status run_overhead(const bench_options *options, const dl_device_choi
 #define QUICK_SECONDS 1.0
 #define SNAPSHOT_SECONDS 0.7
 
-/* Shares of the time of a benchmark of GPUs: averages and messages, half of it each on the GPUs and
- * on the host; and steps of copies of the model that share one GPU. */
+/* Shares of the time of a GPU benchmark: averages and messages, half of it on the GPUs and half on
+ * the host; and steps of copies of the model that share one GPU. */
 #define GPU_HOST_SHARE 0.3
 #define GPU_STEP_SHARE 0.3
 #define GPU_COPIES_MAX 8
@@ -230,12 +231,12 @@ static dl_status set_up(const bench_options *options, const dl_device_choice *ch
     status = dl_data_source_open(&source, &setup->data, &setup->data_note, err);
     if (status != DL_OK) return status;
     dl_train_config checked = setup->train;
-    if (choice->cuda && overhead) /* the recording bench takes the GPU later, with its arithmetic */
+    if (choice->cuda && overhead) /* the GPU is opened later, with the chosen arithmetic */
         checked.device_settings.math = DL_DEVICE_MATH_FP32;
     return dl_workload_usage(dl_train_check(&checked, &setup->data, err), err);
 }
 
-/* Reads the written trace back for the table: the table shows the content of the file. */
+/* Prints the table from the written trace, so that it shows the content of the file. */
 static dl_status print_bench(const char *path, const bench_setup *setup, dl_error *err)
 {
     dl_trace trace = {0};
@@ -280,7 +281,7 @@ static dl_bench_config config_of(const bench_options *options, const bench_setup
                              .kind = options->snapshot ? DL_BENCH_SNAPSHOT : DL_BENCH_WHOLE};
 }
 
-/* A bench that takes this many times the requested time reports it. */
+/* A bench that exceeds the requested time by this factor reports it. */
 #define LONGER_THAN_ASKED 1.5
 
 static void print_if_longer(const bench_setup *setup, int64_t start_ns)
@@ -314,7 +315,7 @@ static dl_status run_bench(const bench_options *options, const bench_setup *setu
     return end_bench(writer, path, setup, status, err);
 }
 
-/* Measures averages and waits on the host of the GPUs, for vectors that meet in its memory. */
+/* Measures averages and waits on the GPUs' host, for vectors that are exchanged in its memory. */
 static dl_status run_host(const bench_options *options, const bench_setup *setup,
                           dl_trace_writer *writer, dl_error *err)
 {
@@ -331,7 +332,7 @@ static dl_status run_host(const bench_options *options, const bench_setup *setup
     return status;
 }
 
-/* Copies of the step that share the first GPU. */
+/* Measures concurrent copies of the step that share the first GPU. */
 static dl_status run_gpu_steps(const bench_options *options, const bench_setup *setup,
                                dl_trace_writer *writer, dl_error *err)
 {
@@ -349,7 +350,7 @@ static dl_status run_gpu_steps(const bench_options *options, const bench_setup *
     return status;
 }
 
-/* Bench of all GPUs from the chosen one on. */
+/* Measures all GPUs from the chosen one on. */
 static dl_status run_gpus(const bench_options *options, const bench_setup *setup,
                           const char *command_text, dl_error *err)
 {
@@ -383,7 +384,7 @@ static dl_status run_gpus(const bench_options *options, const bench_setup *setup
     return end_bench(writer, path, setup, status, err);
 }
 
-/* Sets *overhead if the argument is "overhead"; DL_ERR_USAGE for any other one. */
+/* Sets *overhead to whether the argument is "overhead"; DL_ERR_USAGE for any other argument. */
 static dl_status check_form(const dl_text_list *positional, bool *overhead, dl_error *err)
 {
     static const char *const forms[] = {"overhead", "shapes"};
@@ -396,7 +397,7 @@ static dl_status check_form(const dl_text_list *positional, bool *overhead, dl_e
     return dl_error_set(err, DL_ERR_USAGE, "unknown benchmark '%s'%s", positional->items[0], hint);
 }
 
-/* dlprof bench [OPTION...] --of PROGRAM [ARGUMENT...]: copies of any program side by side. */
+/* dlprof bench [OPTION...] --of PROGRAM [ARGUMENT...]: concurrent copies of any program. */
 typedef struct program_options {
     const char *step_line, *output;
     int64_t batch, copies, lines, warmup, rounds;
@@ -447,7 +448,7 @@ static void program_meta(dl_trace_writer *writer, char **program, const program_
     free(command);
 }
 
-/* The trace of copies, opened when its first samples exist. */
+/* Trace of the copies, opened before the first samples are added. */
 typedef struct program_trace {
     const program_options *options;
     char **program;
@@ -509,7 +510,7 @@ static dl_status measure_program(const program_options *options, const regex_t *
     return status;
 }
 
-/* Prints the time of the copies' steps by the number of copies. */
+/* Prints the step times by the number of copies. */
 static dl_status print_program(const char *path, dl_error *err)
 {
     dl_trace trace = {0};

@@ -26,7 +26,7 @@ static char *default_output(const char *path)
     return dl_format("%.*s.json", (int)stem, path);
 }
 
-/* Regular steps count from 0 within the line; others are labelled by their kind. */
+/* Labels regular steps by their number in the line, from 0, and other steps by their kind. */
 static dl_export_step *label_steps(const dl_step_line *line)
 {
     dl_export_step *steps = dl_calloc(line->count, sizeof *steps, "steps");
@@ -73,7 +73,7 @@ static void free_steps(shown_steps *shown)
     dl_activity_steps_free(&shown->found);
 }
 
-/* Exports all traces to one file, a process each. */
+/* Exports all traces to one file, each as a process. */
 static dl_status export_activities(const dl_trace *traces, size_t count, const char *output,
                                    dl_error *err)
 {
@@ -109,7 +109,8 @@ static dl_status export_records(const dl_trace *trace, const char *output, dl_er
     return DL_OK;
 }
 
-/* A trace of our own training gets a file to itself: its clock and its workers are its own. */
+/* A trace of dlprof train is exported alone: its clock and its workers differ from those of
+ * recorded programs. */
 static dl_status export_traces(const dl_trace *traces, size_t count, const char *output,
                                dl_error *err)
 {
@@ -124,7 +125,7 @@ static dl_status export_traces(const dl_trace *traces, size_t count, const char 
     return export_activities(traces, count, output, err);
 }
 
-/* `user`: the output path, or a NULL. */
+/* `user` points to the output path, or to NULL. */
 static dl_status read_and_export(const dl_text_list *paths, void *user, dl_error *err)
 {
     const char *output = *(const char **)user;

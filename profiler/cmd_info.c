@@ -11,13 +11,13 @@
 #include "trace/readers/reader.h"
 #include "trace/training/summary.h"
 
-/* The traces with their summaries of activities; a trace without any has a zeroed one. */
+/* The traces and their summaries of activities, zeroed for traces without activities. */
 typedef struct info {
     dl_trace *traces;
     dl_activity_summary *summaries;
     size_t count;
-    size_t written; /* objects of JSON, or blocks of text */
-    bool array;     /* the objects of JSON are in an array */
+    size_t written; /* number of JSON objects, or of text blocks */
+    bool array;     /* the JSON objects are in an array */
 } info;
 
 static void separate(info *all, bool json)
@@ -55,14 +55,14 @@ static void show_records(info *all, const dl_info_settings *set)
     dl_summary_free(&summary);
 }
 
-/* A program killed early may have left no activities. */
+/* Decided by the meta data: a program killed early may have left no activities. */
 static bool is_recorded_program(const dl_trace *trace)
 {
     const char *kind = dl_trace_meta(trace, "kind");
     return kind != NULL && strcmp(kind, "run") == 0;
 }
 
-/* A trace with both kinds gives two blocks. */
+/* Shows one trace; a trace with activities and records gives two blocks. */
 static dl_status show(info *all, const char *path, const dl_info_settings *set, dl_error *err)
 {
     dl_trace *trace = &all->traces[all->count];
@@ -76,7 +76,7 @@ static dl_status show(info *all, const char *path, const dl_info_settings *set, 
     return status;
 }
 
-/* Lists the files, and those in folders. */
+/* Lists the given files, and the traces in the given folders. */
 static dl_status list_files(dl_trace_folder *files, const dl_text_list *given, dl_error *err)
 {
     dl_status status = DL_OK;
@@ -91,7 +91,7 @@ static dl_status list_files(dl_trace_folder *files, const dl_text_list *given, d
     return status;
 }
 
-/* Several summaries in JSON are one array, which ends early after a failure. */
+/* Several JSON summaries form one array; a failure ends it early. */
 static dl_status summarise(const dl_text_list *given, void *user, dl_error *err)
 {
     const dl_info_settings *set = user;

@@ -33,7 +33,7 @@ static dl_status probe(dl_box *box, dl_error *err)
 }
 #endif
 
-/* A missing driver is no failure: the file names its gaps. */
+/* Reads the GPUs from the driver. A missing driver is no failure: the file names its gaps. */
 static void ask_driver(dl_box *box)
 {
     dl_nvml nvml = {0};
@@ -47,10 +47,10 @@ static void ask_driver(dl_box *box)
     dl_nvml_close(&nvml);
 }
 
-/* Seconds for all GPUs, for each kind of measurement. */
+/* Seconds per kind of measurement, for all GPUs together. */
 #define COPIES_S 4
 
-/* Number of each of the box's GPUs in CUDA's order; -1 if CUDA does not show it. */
+/* Sets devices[] to the CUDA ordinal of each GPU of the box; -1 if CUDA does not show it. */
 static dl_status number_gpus(const dl_box *box, const dl_device_type *type, int count, int *devices,
                              dl_error *err)
 {
@@ -78,7 +78,7 @@ static dl_status bench_gpus(const dl_device_type *type, int count, const char *p
     return status == DL_OK ? closed : status;
 }
 
-/* Measures copies by way of a temporary trace. */
+/* Measures copies with a temporary trace. */
 static dl_status take_copies(dl_box *box, const dl_device_type *type, int count, dl_error *err)
 {
     const char *folder = getenv("TMPDIR");
@@ -105,7 +105,7 @@ static dl_status take_copies(dl_box *box, const dl_device_type *type, int count,
     return status;
 }
 
-/* Without CUDA the file names its gaps. */
+/* Measures the GPUs. Without CUDA the file names its gaps. */
 static dl_status measure_gpus(dl_box *box, dl_error *err)
 {
     const dl_device_type *type = NULL;

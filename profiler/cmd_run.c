@@ -27,16 +27,16 @@ typedef struct run_options {
     char **command; /* NULL-ended; borrowed from argv */
 } run_options;
 
-/* One run. */
+/* State of one run. */
 typedef struct profiled_run {
     const run_options *options;
     dl_capture_settings capture;
-    char *folder, *cost;     /* own the texts of `capture` */
+    char *folder, *cost;     /* texts that `capture` points to */
     char *library;           /* path of the injected library; NULL = none */
     char *torch;             /* folder of the recorder of PyTorch on processors; NULL = unused */
-    dl_error no_library;     /* and the reason */
-    bool made_folder;        /* made by us, not the user */
-    bool has_folder;         /* to be released */
+    dl_error no_library;     /* why `library` is NULL */
+    bool made_folder;        /* created by dlprof, not by the user */
+    bool has_folder;         /* release it (dl_run_release) */
     dl_output summary, json; /* {0} = not requested */
     dl_target_end end;
     dl_run_traces traces;
@@ -77,7 +77,7 @@ static dl_status close_report(dl_output *output, dl_error *err)
     return output->out != NULL ? dl_output_close(output, err) : DL_OK;
 }
 
-/* Reports may go to the folder of the traces, which must exist before. */
+/* Checks the report files; the folder of the traces, in which they may lie, must exist already. */
 static dl_status check_reports(const run_options *options, dl_error *err)
 {
     const dl_file_role reports[] = {{"--summary", options->summary}, {"--json", options->json}};
@@ -85,7 +85,7 @@ static dl_status check_reports(const run_options *options, dl_error *err)
     return dl_outputs_check(reports, 2, &overhead, 1, err);
 }
 
-/* Sets up the folder, and the variables by which the target's processes record into it. */
+/* Creates the folder, and sets the variables by which the target's processes record into it. */
 static dl_status set_up_recording(profiled_run *run, dl_error *err)
 {
     const run_options *options = run->options;
@@ -132,7 +132,7 @@ static dl_status prepare(profiled_run *run, dl_error *err)
     return status;
 }
 
-/* Reports on this machine and this build when no CUDA was seen; ends the line. */
+/* Says why this machine or build may show no CUDA; ends the line. */
 static void say_driver(const profiled_run *run)
 {
     if (!dl_run_library_records_cuda(run->library)) {
@@ -154,7 +154,7 @@ static bool any_trouble(const dl_run_traces *traces)
     return false;
 }
 
-/* Reports that there are traces, but without work of a device. */
+/* Reports that the traces contain no work of a device. */
 static void say_no_device(const profiled_run *run)
 {
     fprintf(stderr, "dlprof run: no work of a GPU was recorded");
@@ -166,7 +166,7 @@ static void say_no_device(const profiled_run *run)
     }
 }
 
-/* Ends the line. */
+/* Says why there is no injected library; ends the line. */
 static void say_no_library(const dl_error *why)
 {
     if (why->code == DL_ERR_UNSUPPORTED) {
@@ -176,7 +176,7 @@ static void say_no_library(const dl_error *why)
     fprintf(stderr, "%s%s%s\n", why->file, why->file[0] != '\0' ? ": " : "", why->text);
 }
 
-/* Reports the reason for missing traces, as far as it shows from outside. */
+/* Reports why there are no traces, as far as it can be seen from outside. */
 static void say_no_trace(const profiled_run *run)
 {
     fprintf(stderr, "dlprof run: no trace: ");
@@ -250,8 +250,8 @@ static void write_json(const profiled_run *run, FILE *out)
     fputs("}\n", out);
 }
 
-/* If traces are missing or incomplete, reports a folder that cannot be written, which recording
- * processes could not log. */
+/* If traces are missing or incomplete, reports a folder that cannot be written; the recording
+ * processes could not log that. */
 static void say_full(const profiled_run *run)
 {
     dl_error full = {0};
@@ -299,7 +299,8 @@ static void free_run(profiled_run *run)
     free(run->cost);
 }
 
-/* Returns the target's exit code, whatever happens to our report; ours if it did not run. */
+/* Returns the target's exit code even if the report fails; dlprof's own if the target did not
+ * run. */
 static int profile(const run_options *options, const char *program)
 {
     dl_error err = {0};
@@ -309,7 +310,7 @@ static int profile(const run_options *options, const char *program)
     if (status == DL_OK) {
         status = dl_target_run(options->command, &run.end, &err);
         exit_code = run.end.exit_code;
-        signal(SIGPIPE, SIG_IGN); /* the exit code matters more than the summary's reader */
+        signal(SIGPIPE, SIG_IGN); /* a closed pipe must not replace the target's exit code */
         if (status == DL_OK) status = report(&run, &err);
     }
     if (run.has_folder) dl_run_release(run.capture.output);
@@ -348,7 +349,7 @@ int dl_cmd_run(int argc, char **argv)
     if (status == DL_OK && action == DL_OPTIONS_RUN && positional.count == 0) {
         status = dl_error_set(&err, DL_ERR_USAGE, "the command to run must follow the options");
     }
-    options.command = argv + (argc - (int)positional.count); /* they are the last ones */
+    options.command = argv + (argc - (int)positional.count); /* the command is at the end of argv */
     dl_text_list_free(&positional);
     if (status != DL_OK) {
         dl_error_print(&err, argv[0], stderr);

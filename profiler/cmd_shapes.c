@@ -42,7 +42,7 @@ static const dl_option shapes_table[] = {
 };
 enum { OPTION_COUNT = sizeof shapes_table / sizeof *shapes_table };
 
-/* Writes the program, the device and its arithmetic. */
+/* Writes the meta keys: the program, the device and its arithmetic. */
 static void write_meta(dl_trace_writer *writer, const shapes_options *options,
                        const dl_bench_shapes_config *config, const char *command)
 {

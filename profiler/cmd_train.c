@@ -39,18 +39,18 @@ typedef struct train_options {
     const char *output, *csv, *evaluate_every, *curve, *schedule, *work;
 } train_options;
 
-/* Exchange between the workers of a site in each step, by names of dlsim's [sync] inside. */
+/* Exchange in each step between the workers of a site; named as in dlsim's [sync] inside. */
 enum { INSIDE_NONE, INSIDE_ALLREDUCE };
 static const char *const inside_names[] = {
     [INSIDE_NONE] = "none", [INSIDE_ALLREDUCE] = "allreduce", NULL};
 
-/* One run from its data to its report. */
+/* State of one run, from its data to its report. */
 typedef struct train_command {
     const train_options *options;
-    dl_rank_group *ranks; /* NULL: this process is all */
+    dl_rank_group *ranks; /* NULL: this process runs all workers */
     int rank_count;
     bool first;   /* rank 0 of a run without a schedule, which prints and evaluates */
-    char *output; /* the trace to write */
+    char *output; /* path of the trace */
     dl_train_config config;
     double *slow;
     dl_data_set data;
@@ -89,7 +89,7 @@ static dl_status accuracy_options_apply(const train_options *options, size_t sam
     return DL_OK;
 }
 
-/* Refuses options that the mode does not take, before anything is made: DL_ERR_USAGE. */
+/* Refuses options that the mode does not use, before any output exists: DL_ERR_USAGE. */
 static dl_status check_mode_options(const train_options *options, const dl_train_config *config,
                                     dl_error *err)
 {
@@ -157,7 +157,7 @@ static void print_device(const dl_train_config *config)
     free(device);
 }
 
-/* Prints the ranks; cores and devices are rank 0's. */
+/* Prints the number of ranks; the printed cores and devices are those of rank 0. */
 static void print_ranks(const train_command *run)
 {
     dl_train_config own = run->config;
@@ -283,7 +283,7 @@ static void print_end(void)
     printf("\n");
 }
 
-/* Prints one number, or in modes where the first worker ends the run, one for each. */
+/* Prints one number, or one per worker in modes where the first worker ends the run. */
 static void print_steps(const train_command *run)
 {
     const int workers = run->config.workers;
@@ -341,7 +341,6 @@ static void print_results(const train_command *run)
     }
 }
 
-/* Prints settings and results. */
 static void print_run(const train_command *run)
 {
     print_settings(run);
@@ -518,7 +517,7 @@ static const dl_option train_table[] = {
                        "Append a row of results, for dlsim --measured."),
 };
 
-/* The table of the command: its own options, then those of each topic. */
+/* Layout of the option table: the command's own options, then those of each topic. */
 enum {
     OWN_OPTION_COUNT = sizeof train_table / sizeof *train_table,
     WORKLOAD_OPTIONS = OWN_OPTION_COUNT,
@@ -597,7 +596,7 @@ static dl_status open_test_set(train_command *run, dl_error *err)
 {
     if (!run->options->evaluate && run->options->curve == NULL) return DL_OK;
     dl_data_source source = dl_workload_options_data(&run->options->workload);
-    /* The test images of the set trained on, whatever --data was. */
+    /* The test images of the set used for training, whatever --data is. */
     source.choice = dl_data_choice_of(run->data.name);
     source.test_set = true;
     return dl_data_source_open(&source, &run->test, &run->test_note, err);
@@ -620,8 +619,8 @@ static dl_status evaluate_run(train_command *run, dl_error *err)
     return status;
 }
 
-/* Leaves the group of ranks, which need not wait for one another any more. After a failure the
- * group exists until the failure has been reported. */
+/* Leaves the group of ranks, which no longer wait for one another. After a failure free_run leaves
+ * it, and passes the failure on. */
 static void leave_ranks(train_command *run)
 {
     if (run->ranks != NULL) run->ranks->leave(run->ranks, NULL);
@@ -629,7 +628,7 @@ static void leave_ranks(train_command *run)
     run->config.ranks = NULL;
 }
 
-/* Checks the settings that all ranks share, so that all refuse them, then joins the ranks. */
+/* Checks the settings that all ranks share, so that all ranks refuse them, then joins the ranks. */
 static dl_status join_ranks(train_command *run, const char *command_text, dl_error *err)
 {
     const train_options *options = run->options;
@@ -655,7 +654,7 @@ static dl_status train_run(train_command *run, const char *command_text, dl_erro
     if (status == DL_OK) status = dl_run_sizes_find(&run->config, &run->sizes, err);
     if (status == DL_OK && run->first) status = open_test_set(run, err);
     if (status != DL_OK) return status;
-    /* First, so that no signal leaves a trace without its end. */
+    /* Before the trace is opened, so that a signal cannot leave it without its end. */
     run->config.stop = dl_interrupt_catch(DL_INTERRUPT_LIMIT_S);
     status =
         dl_recorder_open(&run->recorder, &run->config, options->no_trace ? NULL : run->output, err);
@@ -706,7 +705,7 @@ static dl_status train_run(train_command *run, const char *command_text, dl_erro
     return status;
 }
 
-/* `failure` is the reason if the run failed before the ranks had left. */
+/* `failure`: reason of a failure while the ranks were still joined. */
 static void free_run(train_command *run, const dl_error *failure)
 {
     dl_train_result_free(&run->result);
@@ -729,7 +728,7 @@ static void print_error(const train_command *run, const dl_error *err, const cha
     free(name);
 }
 
-/* Refuses options that the schedule decides, and that would thus be ignored. */
+/* Refuses options that the schedule determines, which would otherwise be ignored. */
 static dl_status check_schedule_options(const train_options *options, dl_error *err)
 {
     const dl_train_config config = dl_train_default_config();

@@ -45,7 +45,7 @@ static dl_status write_point(dl_csv_writer *writer, const char *model, const dl_
     return DL_OK;
 }
 
-/* The end as a point without a loss: there may have been no step since the last one. */
+/* The end of the run as a point, without a loss: there may be no step after the last point. */
 static dl_train_point end_point(const dl_schedule *schedule, const dl_train_result *result)
 {
     const bool whole =

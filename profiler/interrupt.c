@@ -13,7 +13,7 @@ enum { SIGNAL_COUNT = sizeof numbers / sizeof *numbers };
 /* Offset that a shell adds to the number of the signal that ended a command. */
 #define EXIT_CODE_BASE 128
 
-/* The handler has no other way to reach them. */
+/* Global: the handler cannot reach them otherwise. */
 static atomic_bool caught;
 static atomic_int caught_number;
 static struct sigaction before[SIGNAL_COUNT];
@@ -26,7 +26,9 @@ static void force(int number)
 {
     (void)number;
     static const char words[] = "still not stopped: ended by force\n";
-    if (write(STDERR_FILENO, words, strlen(words)) < 0) errno = 0; /* nobody to tell */
+    if (write(STDERR_FILENO, words, strlen(words)) < 0)
+        errno = 0; /* there is no other way to
+                                                                    * report it */
     _exit(EXIT_CODE_BASE + atomic_load(&caught_number));
 }
 
@@ -39,7 +41,9 @@ static void handle(int number)
     for (int i = 0; i < SIGNAL_COUNT; i++)
         if (taken[i]) sigaction(numbers[i], &before[i], NULL);
     alarm(atomic_load(&limit_s));
-    if (write(STDERR_FILENO, words, strlen(words)) < 0) errno = 0; /* nobody to tell */
+    if (write(STDERR_FILENO, words, strlen(words)) < 0)
+        errno = 0; /* there is no other way to
+                                                                    * report it */
     errno = kept;
 }
 
@@ -69,7 +73,7 @@ const atomic_bool *dl_interrupt_catch(unsigned limit)
 
 void dl_interrupt_met(void)
 {
-    atomic_store(&limit_s, 0); /* for a signal that comes now */
+    atomic_store(&limit_s, 0); /* a signal that arrives now sets no alarm */
     alarm(0);
 }
 

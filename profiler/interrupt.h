@@ -16,7 +16,8 @@ const atomic_bool *dl_interrupt_catch(unsigned limit_s);
 /* The requested stop is complete: the process is no longer forced to end. */
 void dl_interrupt_met(void);
 
-/* Time limits for the end of training's step and exchange, and of a benchmark's current case. */
+/* Limits in seconds for the end of training's step and exchange, and of a benchmark's current
+ * case. */
 enum { DL_INTERRUPT_LIMIT_S = 10, DL_INTERRUPT_BENCH_LIMIT_S = 60 };
 
 /* Whether a signal was caught since dl_interrupt_catch. */

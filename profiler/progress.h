@@ -9,10 +9,10 @@ typedef struct dl_progress {
     const char *what; /* borrowed; "training" */
     bool terminal;
     bool shown;
-    int64_t next_ns; /* when to show the next line */
+    int64_t next_ns; /* time of the next update of the line */
 } dl_progress;
 
-/* Starts counting the time. */
+/* Initialises the line; the two seconds start now. */
 void dl_progress_init(dl_progress *progress, const char *what);
 
 /* Shows "what: NN %" over the line before, at most four times a second. */

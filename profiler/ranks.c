@@ -13,7 +13,7 @@
 #include "kernels/ranks/rank_group.h"
 #include "profiler/run/run_meta.h"
 
-#define LIMIT_S 60.0 /* longer than any step here, shorter than users wait */
+#define LIMIT_S 60.0 /* longer than any step here, shorter than users are willing to wait */
 
 static const char *const choices[] = {"auto", "off", NULL};
 
@@ -43,7 +43,7 @@ dl_launcher dl_ranks_launcher(const dl_rank_options *options)
     return options->ranks != 0 || found.size == 1 ? (dl_launcher){0} : found;
 }
 
-/* torchrun starts processes that only reach one another through PyTorch. */
+/* Refuses processes of torchrun, which can exchange only through PyTorch. */
 static dl_status refuse_torchrun(const dl_rank_options *options, dl_error *err)
 {
     const char *size = getenv("WORLD_SIZE");
@@ -72,7 +72,7 @@ dl_status dl_ranks_join(const dl_rank_options *options, const char *settings, dl
     char *agreed = dl_format("%s %s", dl_version(), settings);
     const dl_status status = dl_rank_group_join(group, &launcher, agreed, options->limit_s, err);
     free(agreed);
-    if (status == DL_OK && (*group)->size == 1) { /* the launcher had not said so */
+    if (status == DL_OK && (*group)->size == 1) { /* the launcher did not tell the number */
         (*group)->leave(*group, NULL);
         *group = NULL;
     }
@@ -136,8 +136,8 @@ void dl_ranks_meta(const dl_rank_group *group, const dl_train_config *config,
     dl_trace_writer_meta(writer, "rank_exchange", dl_train_is_collective(config) ? "nccl" : "mpi");
 }
 
-/* Size of a rank's part of the gathered data: for each of its workers the count of steps, then
- * `most` steps, of which that many count. */
+/* Bytes of a rank's part of the gathered data: for each of its workers a count and `most` steps, of
+ * which the first `count` are valid. */
 static size_t part_bytes(int workers, int64_t most)
 {
     return (size_t)workers * (sizeof(int64_t) + (size_t)most * sizeof(dl_recorder_step));
@@ -167,7 +167,7 @@ static void unpack(dl_recorder *recorder, int first, int workers, int64_t most, 
     }
 }
 
-/* Finds the most steps of a worker of any rank. */
+/* Sets *most on rank 0 to the largest number of steps of any worker of any rank. */
 static dl_status most_steps(dl_rank_group *group, const dl_recorder *recorder, int64_t *most,
                             dl_error *err)
 {

@@ -10,11 +10,11 @@
 
 /* Targets of the options. */
 typedef struct dl_rank_options {
-    int ranks; /* index of a choice */
+    int ranks; /* index of the choice */
     double limit_s;
 } dl_rank_options;
 
-/* Default: ranks if a launcher has started several processes; a limit of 60 s. */
+/* Returns the defaults: ranks if a launcher has started several processes; a limit of 60 s. */
 dl_rank_options dl_rank_options_default(void);
 
 #define DL_RANK_OPTION_COUNT 2
@@ -22,12 +22,12 @@ dl_rank_options dl_rank_options_default(void);
 /* Fills table[DL_RANK_OPTION_COUNT], whose targets lie in *options. */
 void dl_rank_options_table(dl_rank_options *options, dl_option *table);
 
-/* The launcher that started this process as one of several that share the workers of a run; with
- * one process, and with --ranks off, its name is NULL. */
+/* Returns the launcher that started this process as one of several that share the workers of a run.
+ * Its name is NULL for a single process, and with --ranks off. */
 dl_launcher dl_ranks_launcher(const dl_rank_options *options);
 
-/* Checks made before the ranks meet: errors of dl_train_check_ranks if there are several.
- * DL_ERR_USAGE for processes of torchrun, which are no ranks. */
+/* Checks the options before the ranks meet. Errors of dl_train_check_ranks if there are several
+ * ranks; DL_ERR_USAGE for processes of torchrun, which cannot be ranks. */
 dl_status dl_ranks_check(const dl_rank_options *options, const dl_train_config *config,
                          dl_error *err) DL_MUST_CHECK;
 
@@ -40,18 +40,19 @@ dl_status dl_ranks_join(const dl_rank_options *options, const char *settings, dl
  * on this host has its own core. The group may be NULL, here and below. */
 void dl_ranks_apply(dl_rank_group *group, dl_train_config *config);
 
-/* DL_ERR_DATA if a rank has other data than rank 0. */
+/* Compares the data of all ranks: DL_ERR_DATA if a rank has other data than rank 0. */
 dl_status dl_ranks_check_data(dl_rank_group *group, const dl_data_set *data,
                               dl_error *err) DL_MUST_CHECK;
 
-/* This rank's file: "run.rank1.dlt" for "run.dlt"; without ranks `path` itself. free() it. */
+/* Returns the path of this rank's file: "run.rank1.dlt" for "run.dlt"; without ranks `path` itself.
+ * free() it. */
 char *dl_ranks_path(const dl_rank_group *group, const char *path);
 
-/* Meta keys rank, world_size, local_rank, rank_exchange ("mpi" or "nccl"). */
+/* Writes the meta keys rank, world_size, local_rank and rank_exchange ("mpi" or "nccl"). */
 void dl_ranks_meta(const dl_rank_group *group, const dl_train_config *config,
                    dl_trace_writer *writer);
 
-/* Gives rank 0's recorder the steps of all workers of the run. */
+/* Gathers the steps of all workers of the run in rank 0's recorder. */
 dl_status dl_ranks_gather_steps(dl_rank_group *group, dl_recorder *recorder,
                                 dl_error *err) DL_MUST_CHECK;
 

@@ -29,9 +29,9 @@
  * excluded from step times and throughput. */
 #define DL_RECORDER_WARM_UP_STEPS 4
 
-/* Steps whose memory is allocated and touched before the start, 2.5 MiB a worker. Later steps cause
- * a page fault every 102 steps (4 KiB), and each doubling reallocates the block, by remapping its
- * pages if the C library has mapped them, else by copying. */
+/* Steps whose memory is allocated and touched before the start, 2.5 MiB per worker. Later steps
+ * cause a page fault every 102 steps (4 KiB), and each doubling reallocates the block, by remapping
+ * its pages if the C library has mapped them, else by copying. */
 #define STEPS_AT_FIRST ((int64_t)1 << 16)
 
 void dl_recorder_reserve(dl_recorder_worker *worker, int64_t count)
@@ -173,7 +173,7 @@ int64_t dl_recorder_steps_done(const dl_recorder *recorder, int worker)
     return steps_done(&recorder->workers[worker]);
 }
 
-/* The first step after the warm-up. */
+/* Index of the first step after the warm-up. */
 static int64_t first_step(const dl_recorder_worker *worker)
 {
     const int64_t tenth = steps_done(worker) / 10;
@@ -193,7 +193,7 @@ int64_t dl_recorder_common_end_ns(const dl_recorder *recorder)
     return first_ns;
 }
 
-/* Space for one number of every step of every worker. */
+/* Allocates one number for every step of every worker. */
 static double *alloc_values(const dl_recorder *recorder)
 {
     size_t count = 0;
@@ -258,7 +258,8 @@ double dl_recorder_throughput_per_s(const dl_recorder *recorder)
     return sum;
 }
 
-/* The smallest of ascending sorted[count] that at least `fraction` of them do not exceed. */
+/* Returns the smallest of ascending sorted[count] that at least `fraction` of the values do not
+ * exceed. */
 static double occurred_quantile(const double *sorted, size_t count, double fraction)
 {
     const size_t rank = (size_t)ceil(fraction * (double)count);
@@ -316,7 +317,7 @@ void dl_run_progress_start(dl_run_progress *progress, const dl_recorder *recorde
     if (!progress->progress.terminal) return;
     pthread_mutex_init(&progress->mutex, NULL);
     pthread_cond_init(&progress->stopped, NULL);
-    /* Without the thread the progress is not shown, but nothing else is lost. */
+    /* Without the thread only the display of progress is missing. */
     progress->running = pthread_create(&progress->thread, NULL, show, progress) == 0;
 }
 
@@ -367,7 +368,7 @@ static const char *const columns[] = {"cores",
 
 #define COLUMN_COUNT (sizeof columns / sizeof columns[0])
 
-/* Checks that the file at `path` has our columns. */
+/* Checks that the file at `path` has the columns of a measured run. */
 static dl_status check_columns(const char *path, dl_error *err)
 {
     dl_csv csv = {0};
@@ -390,7 +391,8 @@ static void write_head(dl_csv_writer *writer)
     dl_csv_end_row(writer);
 }
 
-/* "0.99;1.02"; empty in synchronous modes, and if a worker has no step. free() it. */
+/* Returns the mean staleness of each worker as "0.99;1.02"; "" in synchronous modes, and if a
+ * worker has no step. free() it. */
 static char *staleness_by_worker(const dl_recorder *recorder)
 {
     char *text = dl_strdup("");
@@ -455,7 +457,7 @@ static int64_t most_steps_done(const dl_recorder *recorder)
     return most;
 }
 
-/* Settings of runs besides the keys of a point. */
+/* Writes the settings of the run other than the keys of a point. */
 static void write_settings(dl_csv_writer *writer, const dl_train_config *config)
 {
     const bool exchanges = config->sync != DL_SYNC_NONE;

@@ -22,19 +22,19 @@
 typedef struct dl_recorder_step {
     int64_t end_ns; /* CLOCK_MONOTONIC */
     int64_t duration_ns;
-    int64_t compute_ns; /* of its operations */
+    int64_t compute_ns; /* time of the step's operations */
     int64_t samples;
-    int64_t staleness; /* of the gradient, or upload; DL_NO_STALENESS: of none that was applied */
+    int64_t staleness; /* of the applied gradient or upload; DL_NO_STALENESS: none was applied */
 } dl_recorder_step;
 
-/* Written by one worker's thread; on separate cache lines. */
+/* Written only by the worker's thread; each on separate cache lines. */
 typedef struct dl_recorder_worker {
     _Alignas(64) dl_trace_stream *stream; /* NULL: no trace */
-    const uint32_t *ids;                  /* names in the trace by names of the run */
-    dl_recorder_step *steps;              /* [capacity]; those done so far count */
+    const uint32_t *ids;                  /* ids in the trace, indexed by the run's names */
+    dl_recorder_step *steps;              /* [capacity]; the first `count` are done */
     int64_t capacity;
-    int64_t compute_ns; /* of the step at hand */
-    atomic_llong count; /* steps done; may be read while the run goes on */
+    int64_t compute_ns; /* of the current step, so far */
+    atomic_llong count; /* steps done; may be read during the run */
 } dl_recorder_worker;
 
 typedef struct dl_recorder {
@@ -42,7 +42,7 @@ typedef struct dl_recorder {
     uint32_t *ids;
     dl_recorder_worker *workers;
     int worker_count;
-    int64_t steps; /* that a worker is to do */
+    int64_t steps; /* requested per worker */
     dl_merge_counts uploads;
 } dl_recorder;
 
@@ -56,49 +56,50 @@ dl_status dl_recorder_open(dl_recorder *recorder, const dl_train_config *config,
  * steps as ranges "step 0", "step 1", ... */
 dl_train_observer dl_recorder_observer(dl_recorder *recorder);
 
-/* Makes room for `count` steps of a worker; called by its thread or while that does not run. */
+/* Reserves memory for `count` steps of a worker; called by its thread, or while that does not
+ * run. */
 void dl_recorder_reserve(dl_recorder_worker *worker, int64_t count);
 
 /* Completes and closes the trace, if there is one; the steps stay. DL_ERR_IO if records were lost.
  */
 dl_status dl_recorder_finish(dl_recorder *recorder, dl_error *err) DL_MUST_CHECK;
 
-/* Releases everything (and finishes, ignoring errors). A zeroed recorder is fine. */
+/* Finishes the trace, ignoring errors, and frees everything. A zeroed recorder is allowed. */
 void dl_recorder_free(dl_recorder *recorder);
 
-/* Enters the results of an async_average run's uploads: the last step of a merged upload gets its
- * staleness; the steps of a lost upload count no samples. */
+/* Applies the results of an async_average run's uploads to the steps: the last step of a merged
+ * upload gets its staleness; the steps of a lost upload count no samples. */
 void dl_recorder_take_uploads(dl_recorder *recorder, const dl_train_config *config,
                               const dl_train_result *result);
 
-/* End of the first worker's last step: until then all workers were at work. */
+/* Time at which the first worker ended its last step; until then all workers were active. */
 int64_t dl_recorder_common_end_ns(const dl_recorder *recorder);
 
-/* Steps that worker `worker` has done. May be called while the run goes on. */
+/* Number of steps that worker `worker` has done. May be called during the run. */
 int64_t dl_recorder_steps_done(const dl_recorder *recorder, int worker);
 
 /* Statistics of all workers' step times in ns. */
 dl_distribution dl_recorder_step_times(const dl_recorder *recorder);
 
-/* Mean step time in ns: the mean over the workers that have steps of each one's mean. */
+/* Mean step time in ns: the mean of the workers' means, over the workers that have steps. */
 double dl_recorder_mean_step_ns(const dl_recorder *recorder);
 
 /* Samples per second that all workers apply: the sum over the workers of batch / mean step time. */
 double dl_recorder_throughput_per_s(const dl_recorder *recorder);
 
 /* Statistics of the staleness of the applied gradients of one worker, or of all if worker < 0. A
- * quantile is the smallest value that at least that fraction of them does not exceed. count is 0 in
- * synchronous modes. */
+ * quantile is the smallest value that at least that fraction of the values do not exceed. count is
+ * 0 in synchronous modes. */
 dl_distribution dl_recorder_staleness(const dl_recorder *recorder, int worker);
 
-/* Shows the progress of a training run, by a thread that reads the recorder a few times a second,
- * and that exists only if there is a terminal. */
+/* Shows the progress of a training run on a terminal. A thread reads the recorder a few times a
+ * second; without a terminal there is no thread. */
 typedef struct dl_run_progress {
     const dl_recorder *recorder; /* borrowed until stop */
     dl_progress progress;
     pthread_t thread;
     bool running;
-    bool stop; /* under the mutex */
+    bool stop; /* guarded by `mutex` */
     pthread_mutex_t mutex;
     pthread_cond_t stopped;
 } dl_run_progress;
@@ -120,7 +121,7 @@ dl_status dl_measured_row_check(const char *path, dl_error *err) DL_MUST_CHECK;
  *   where, compress                          "cpu", "gpu:0", "allreduce"; "none", "fp16", "1bit";
  *                                            empty without exchange
  *   host_memory                              "pinned", "pageable"; empty without GPUs
- *   step_s, throughput_per_s                 without the warm-up, as recorder.h says
+ *   step_s, throughput_per_s                 without the warm-up
  *   staleness_mean, _sd, _p50, _p90          empty in synchronous modes
  *   staleness_mean_by_worker                 numbers separated by semicolons
  *   uploads_applied, _too_stale,             counts of uploads in async_average, else empty

@@ -134,14 +134,14 @@ dl_data_choice dl_data_choice_of(const char *set_name)
     return (dl_data_choice)choice;
 }
 
-/* A set that can be read. */
+/* A data set for which there is a reader. */
 typedef struct real_set {
     dl_data_choice choice;
     const char *title;
     dl_shape shape;
     int classes;
     dl_status (*read)(dl_data_set *set, const char *folder, int test_set, dl_error *err);
-    size_t images[2]; /* for training, for the test */
+    size_t images[2]; /* numbers of training and of test images */
 } real_set;
 
 static const real_set real_sets[] = {
@@ -151,7 +151,7 @@ static const real_set real_sets[] = {
 
 enum { REAL_SETS = sizeof real_sets / sizeof real_sets[0] };
 
-/* Synthetic images of other shapes: 256 of ImageNet's are 39 MB. */
+/* Numbers of synthetic images of other shapes: 256 of ImageNet's are 39 MB. */
 static const size_t other_images[2] = {256, 64};
 
 static const dl_model_table *model_of(const dl_data_source *source)
@@ -169,8 +169,8 @@ static bool fits(const real_set *real, const dl_model_table *model)
            real->classes == dl_model_table_classes(model);
 }
 
-/* The chosen set, or with `auto` and `synthetic` the set of the model's shape; NULL if there is
- * none. */
+/* Returns the chosen set, or for `auto` and `synthetic` the set of the model's shape; NULL if there
+ * is none. */
 static const real_set *find_real(const dl_data_source *source)
 {
     const bool by_shape = source->choice == DL_DATA_AUTO || source->choice == DL_DATA_SYNTHETIC;
@@ -191,7 +191,7 @@ static char *folder_of(const dl_data_source *source, const real_set *real)
                      data_choice_names[real->choice]);
 }
 
-/* Test images are those of the next seed: the class patterns are the same. `why` ends the note. */
+/* Test images use the next seed; the class patterns are the same. `why` ends the note. */
 static void make_synthetic(const dl_data_source *source, const real_set *real, const char *why,
                            dl_data_set *set, char **note)
 {
@@ -272,7 +272,7 @@ static const char *const where_names[] = {[DL_TRAIN_WHERE_AUTO] = "auto",
 
 enum { WHERE_COUNT = DL_TRAIN_WHERE_ALLREDUCE + 1 };
 
-/* "gpu" alone is the first worker's. */
+/* "gpu" without a number is the first worker's GPU. */
 static dl_status parse_where(const char *text, dl_train_config *config, dl_error *err)
 {
     static const char gpu[] = "gpu:";

@@ -28,8 +28,8 @@ dl_workload_options dl_workload_options_default(void);
 /* Fills table[DL_WORKLOAD_OPTION_COUNT], whose targets lie in *options. */
 void dl_workload_options_table(dl_workload_options *options, dl_option *table);
 
-/* DL_ERR_USAGE, with the reason, for a known choice that is not offered: storage in half
- * precision. */
+/* Checks the choices. DL_ERR_USAGE, with the reason, for storage in half precision, which is known
+ * but not offered. */
 dl_status dl_workload_options_check(const dl_workload_options *options, dl_error *err);
 
 /* Sets the fields of *config given by the options, which have passed the check. */
@@ -63,9 +63,9 @@ dl_data_source dl_workload_options_data(const dl_workload_options *options);
 /* Lists of batch sizes on the command line: "32,64,128". */
 #define DL_BATCH_LIST_MAX 16
 
-/* Reads the numbers into batches[DL_BATCH_LIST_MAX]; *count of them. DL_ERR_USAGE for an empty
- * item, anything that is not a whole number in 1..DL_BATCH_MAX, a number that comes twice, too
- * many. */
+/* Reads the numbers into batches[DL_BATCH_LIST_MAX] and their count into *count. DL_ERR_USAGE for
+ * an empty item, an item that is not a whole number in 1..DL_BATCH_MAX, a duplicate, or too many
+ * items. */
 dl_status dl_batch_list_parse(const char *text, int *batches, int *count,
                               dl_error *err) DL_MUST_CHECK;
 
@@ -97,11 +97,11 @@ dl_status dl_data_source_open(const dl_data_source *source, dl_data_set *set, ch
 /* Targets of the options. */
 typedef struct dl_device_options {
     const char *device; /* "cpu", "cuda", "cuda:NUMBER" */
-    int64_t gpus;       /* at most; 0: all */
+    int64_t gpus;       /* most GPUs to use; 0: all */
     int dispatch;       /* dl_dispatch */
     int host_memory;    /* index in dl_host_memory_names */
     int quantise;       /* dl_quantise */
-    double topk_frac;   /* 0: not given */
+    double topk_frac;   /* fraction that topk keeps; 0: not given */
     const char *where;  /* "auto", "cpu", "gpu", "gpu:NUMBER", "allreduce" */
 } dl_device_options;
 
@@ -109,7 +109,7 @@ typedef struct dl_device_options {
 
 extern const char *const dl_host_memory_names[]; /* "pinned", "pageable", NULL */
 
-/* The processor, with a thread per worker. */
+/* Returns the defaults: the processor, with a thread per worker. */
 dl_device_options dl_device_options_default(void);
 
 /* Fills table[DL_DEVICE_OPTION_COUNT], whose targets lie in *options. */

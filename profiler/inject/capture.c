@@ -49,7 +49,7 @@ void dl_deadline_cond_init(pthread_cond_t *condition)
 
 static _Atomic(char *) log_path; /* NULL = none yet: lines go to standard error */
 
-static atomic_bool silent; /* no more messages: in a forked child */
+static atomic_bool silent; /* in a forked child: no more messages */
 static atomic_bool complained;
 
 static bool write_to_file(const char *line, size_t bytes)
@@ -80,8 +80,8 @@ void dl_capture_log(const char *format, ...)
     errno = error;
 }
 
-/* The variables of each launcher, the most specific first: a program that torchrun starts in a
- * Slurm job also inherits Slurm's numbers, which are torchrun's ranks. */
+/* Variables of each launcher, the most specific first: a program that torchrun starts in a Slurm
+ * job also inherits Slurm's variables, which number the torchrun processes. */
 static const struct launcher {
     const char *rank, *world_size, *local_rank;
 } launchers[] = {
@@ -113,7 +113,7 @@ static void write_rank(dl_trace_writer *writer)
     }
 }
 
-/* The words of the command line with blanks between them. */
+/* Writes the words of the command line, separated by blanks. */
 static void write_command(dl_trace_writer *writer)
 {
     char *text = NULL;
@@ -150,7 +150,7 @@ static void capture_meta_process(dl_trace_writer *writer, const dl_capture_setti
     write_rank(writer);
 }
 
-/* Most kinds of texts that are counted, more than any program marks its steps with. */
+/* Most groups of texts that are counted; no program uses as many for its steps. */
 #define GROUPS_MAX 64
 
 typedef struct group {
@@ -181,7 +181,7 @@ static char *without_numbers(const char *text)
     return made;
 }
 
-/* 1 + the text's group, which may be new; 0 = too many. */
+/* Returns 1 + the text's group, which may be new; 0 = too many groups. */
 static uint8_t find_group(const char *text)
 {
     char *key = without_numbers(text);
@@ -236,11 +236,12 @@ typedef struct slot {
     struct slot *next;
 } slot;
 
-static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER; /* never taken after a slot's */
+static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER; /* never taken while holding a slot's
+                                                               * lock */
 static dl_trace_writer *pool_writer;                          /* NULL = closed */
 static slot *slots;                                           /* grows at its head */
 static pthread_key_t thread_end;
-static atomic_bool forgotten; /* threads give nothing back when they end: in a forked child */
+static atomic_bool forgotten; /* in a forked child: ending threads give back no slot */
 static __thread slot *own;
 
 static void give_back(void *taken)
@@ -278,7 +279,7 @@ static slot *make_locked(void)
     return made;
 }
 
-/* NULL when closed. */
+/* Returns a stream for the calling thread; NULL when closed. */
 static slot *take(void)
 {
     slot *found = NULL;
@@ -305,7 +306,7 @@ static void stream_pool_append(const dl_activity *activity)
     pthread_mutex_unlock(&to->lock);
 }
 
-/* Writes the calling thread's activities. */
+/* Writes the calling thread's buffered activities. */
 static void stream_pool_flush_own(void)
 {
     if (own == NULL) return;
@@ -350,7 +351,7 @@ static struct {
     void (*at_end[AT_END_MAX])(void);
     size_t at_end_count;
 
-    /* The flush thread: it is ordered to end, and confirms its end. */
+    /* The flush thread: end_ordered tells it to end, `ended` confirms that it has. */
     pthread_mutex_t end_lock;
     pthread_cond_t end_signal;
     pthread_t thread;
@@ -418,7 +419,7 @@ static dl_status open_file(dl_error *err)
     dl_capture_settings *settings = &capture.settings;
     dl_status status = dl_capture_settings_from_environment(settings, environ, err);
     if (status != DL_OK) return status;
-    /* The program may change its environment. */
+    /* Copied, as the program may change its environment. */
     settings->output = dl_strdup(settings->output);
     settings->cupti = dl_strdup(settings->cupti);
     settings->cost = dl_strdup(settings->cost);
@@ -433,7 +434,8 @@ static dl_status open_file(dl_error *err)
     return status;
 }
 
-/* The other threads are gone, and the locks are as they left them: none is taken from here on. */
+/* The child has no other threads, and the locks remain as those left them: none is taken any
+ * more. */
 static void in_forked_child(void)
 {
     const bool open = accepts();
@@ -456,7 +458,7 @@ static void append_clock(void)
     append(&activity);
 }
 
-/* The reason why the file takes no more. In the flush thread, or at exit. */
+/* Returns why the file takes no more records. Called in the flush thread, or at exit. */
 static const char *full_reason(void)
 {
     static char text[128];
@@ -519,7 +521,7 @@ static void say_reopened(void)
                    (unsigned)reopened);
 }
 
-/* In the flush thread, or at exit if there is none. */
+/* Completes and closes the file. Called in the flush thread, or at exit if there is none. */
 static void close_file(void)
 {
     run_at_end();
@@ -572,7 +574,7 @@ static void *flush_loop(void *unused)
     return NULL;
 }
 
-/* The target's signals are for its own threads. */
+/* Starts the flush thread with all signals blocked: they are for the target's own threads. */
 static bool start_thread(void)
 {
     sigset_t all, before;
@@ -588,7 +590,7 @@ static bool start_thread(void)
     return true;
 }
 
-/* Waits for the flush thread's end, but not forever. */
+/* Waits for the flush thread's end, at most end_wait_s. */
 static void join_thread(void)
 {
     const struct timespec until =

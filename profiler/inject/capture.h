@@ -22,7 +22,7 @@
 
 #include "trace/activity/activity.h"
 
-#define DL_CAPTURE_FLUSH_MS 500 /* interval at which threads' buffers are written */
+#define DL_CAPTURE_FLUSH_MS 500 /* interval at which the threads' buffers are written */
 
 /* Whether activities are recorded now. Costs one load; lets a front end skip work. */
 bool dl_capture_active(void);
@@ -68,7 +68,7 @@ void dl_capture_log(const char *format, ...) __attribute__((format(printf, 1, 2)
 
 /* Timed waits with deadlines on the monotonic clock, which never jumps. */
 
-/* The moment `wait_ns` (at least 0) from now. */
+/* Returns the time `wait_ns` (at least 0) from now. */
 struct timespec dl_deadline(int64_t wait_ns);
 
 /* Initialises a condition whose pthread_cond_timedwait takes such deadlines. */
@@ -76,13 +76,14 @@ void dl_deadline_cond_init(pthread_cond_t *condition);
 
 /* Counts the steps that a program marks, to end a recording after a number of them. A step is a
  * RANGE or MARK whose text names one (dl_text_names_step in trace/activity/step_marks.h). Texts
- * that differ only in numbers ("step 1", "step 2") are counted together, others apart ("train
- * step", "Optimizer.step"); the limit is reached as soon as one count reaches it. Any thread. */
+ * that differ only in numbers ("step 1", "step 2") are counted together, other texts separately
+ * ("train step", "Optimizer.step"); the limit is reached as soon as one count reaches it. Any
+ * thread may call these functions. */
 
-/* Sets the limit; 0 = none. Once, before the others. */
+/* Sets the limit; 0 = none. Call it once, before the other functions. */
 void dl_step_limit_begin(int64_t steps);
 
-/* Tells the text of an id. */
+/* Registers the text of an id. */
 void dl_step_limit_name(uint32_t id, const char *text);
 
 /* Counts `activity`; returns whether it is the step that reaches the limit or comes after it. */

@@ -15,7 +15,7 @@ static const char *const sonames[] = {"libcupti.so.13", "libcupti.so.12", "libcu
 #define FIRST_OF_CUDA_12 1
 #define CUDA_13 13000
 
-/* Folders used by toolkits. DL_CUPTI_FOLDER is that of the toolkit that we were built with. */
+/* Folders used by toolkits. DL_CUPTI_FOLDER is that of the toolkit used for this build. */
 static const char *const folders[] = {DL_CUPTI_FOLDER, "/usr/local/cuda/extras/CUPTI/lib64",
                                       "/usr/local/cuda/lib64"};
 #define FOLDER_COUNT (sizeof folders / sizeof folders[0])
@@ -54,7 +54,8 @@ static void *load_name(const char *soname)
     return library;
 }
 
-/* CUPTI may be older than the driver, but not newer. */
+/* Loads CUPTI for the driver's major version, else for another: CUPTI may be older than the driver,
+ * but not newer. */
 static void *load_for(int driver_version)
 {
     const size_t first = driver_version > 0 && driver_version < CUDA_13 ? FIRST_OF_CUDA_12 : 0;
@@ -91,7 +92,7 @@ dl_status dl_cupti_api_load(dl_cupti_api *api, const char *path, int driver_vers
     const dl_status status = find_functions(&made, library, err);
     if (status != DL_OK) return status;
     const CUptiResult result = made.GetVersion(&made.version);
-    if (result != CUPTI_SUCCESS) { /* as from 13.3 on, where there is no driver */
+    if (result != CUPTI_SUCCESS) { /* from 13.3 on, if there is no driver */
         return dl_error_set(err, DL_ERR_UNSUPPORTED,
                             "libcupti does not tell its version (error %d), as if there were no "
                             "driver that it works with",

@@ -19,7 +19,7 @@
 #define DL_CUPTI_12_9 27
 #define DL_CUPTI_13_0 130000
 
-/* Required for any recording. */
+/* Functions required for any recording. */
 #define DL_CUPTI_NEEDED(FUNCTION)       \
     FUNCTION(GetVersion)                \
     FUNCTION(GetTimestamp)              \
@@ -35,7 +35,7 @@
     FUNCTION(ActivityGetNextRecord)     \
     FUNCTION(ActivityGetNumDroppedRecords)
 
-/* Not in every version; NULL then. */
+/* Functions that some versions lack; NULL then. */
 #define DL_CUPTI_OPTIONAL(FUNCTION)           \
     FUNCTION(Subscribe_v2)                    \
     FUNCTION(SetThreadIdType)                 \
@@ -71,17 +71,17 @@ typedef struct dl_cuda_api {
 /* Finds the driver that the process has loaded; loads none itself. */
 dl_cuda_api dl_cuda_api_find(void);
 
-/* Loads the library `path`, or for "" the first found of these: the libcupti that the process has
- * loaded; that for the driver's version (13000 = CUDA 13.0; 0 = unknown) on the search path or in
- * the toolkit; that for the other major version. It stays loaded. DL_ERR_UNSUPPORTED if there is
- * none, if it lacks a needed function, or if it is older than CUDA 11.6's. */
+/* Loads the library `path`; for "" the first that exists of: the libcupti that the process has
+ * loaded; the libcupti for the driver's version (13000 = CUDA 13.0; 0 = unknown) on the search path
+ * or in the toolkit; the libcupti for the other major version. It stays loaded. DL_ERR_UNSUPPORTED
+ * if there is none, if it lacks a needed function, or if it is older than CUDA 11.6's. */
 dl_status dl_cupti_api_load(dl_cupti_api *api, const char *path, int driver_version,
                             dl_error *err) DL_MUST_CHECK;
 
 /* Whether the reader, not CUPTI, must free a device's name and the data of overhead records. */
 bool dl_cupti_gives_names(const dl_cupti_api *api);
 
-/* The library's name for a result ("CUPTI_ERROR_UNKNOWN"). */
+/* Returns the library's name of a result ("CUPTI_ERROR_UNKNOWN"). */
 const char *dl_cupti_result_name(const dl_cupti_api *api, CUptiResult result);
 
 #endif

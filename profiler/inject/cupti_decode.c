@@ -11,7 +11,7 @@
 #include "profiler/inject/cupti_api.h"
 #include "profiler/inject/settings.h"
 
-/* Grid and block in threads, shared memory in bytes of a block, registers of a thread. */
+/* Grid in blocks, block in threads, shared memory in bytes per block, registers per thread. */
 typedef struct dl_launch_shape {
     int32_t grid[3], block[3];
     uint32_t shared_bytes, registers;
@@ -20,10 +20,11 @@ typedef struct dl_launch_shape {
 typedef struct recorded_kind {
     CUpti_ActivityKind kind;
     const char *name;
-    dl_capture_preset preset; /* the smallest that includes it */
+    dl_capture_preset preset; /* smallest preset that includes it */
 } recorded_kind;
 
-/* Without CONCURRENT_KERNEL the rest is useless. Not KIND_KERNEL: it serialises kernels. */
+/* Without CONCURRENT_KERNEL the other kinds are useless. KIND_KERNEL is not used: it serialises
+ * kernels. */
 static const recorded_kind kinds[] = {
     {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, "kernel", DL_CAPTURE_LIGHT},
     {CUPTI_ACTIVITY_KIND_DEVICE, "device", DL_CAPTURE_LIGHT},
@@ -42,7 +43,7 @@ static const recorded_kind driver = {CUPTI_ACTIVITY_KIND_DRIVER, "driver", DL_CA
 
 #define KIND_COUNT (sizeof kinds / sizeof kinds[0])
 
-/* Frameworks make these calls again and again; they say nothing about the time of a step. */
+/* Frameworks make these calls very often; they say nothing about the time of a step. */
 static const CUpti_CallbackId idle_calls[] = {
     CUPTI_RUNTIME_TRACE_CBID_cudaGetDevice_v3020,
     CUPTI_RUNTIME_TRACE_CBID_cudaGetLastError_v3020,
@@ -50,15 +51,15 @@ static const CUpti_CallbackId idle_calls[] = {
     CUPTI_RUNTIME_TRACE_CBID_cudaStreamIsCapturing_v10000,
     CUPTI_RUNTIME_TRACE_CBID_cudaStreamIsCapturing_ptsz_v10000,
     CUPTI_RUNTIME_TRACE_CBID_cudaEventQuery_v3020,
-    CUPTI_RUNTIME_TRACE_CBID_cudaStreamQuery_v3020, /* polled without a pause while NCCL reduces */
+    CUPTI_RUNTIME_TRACE_CBID_cudaStreamQuery_v3020, /* polled continuously while NCCL reduces */
     CUPTI_RUNTIME_TRACE_CBID_cudaStreamQuery_ptsz_v7000,
 };
 
-/* Driver calls that start device work or wait for it, as libraries and programs make that use the
+/* Driver calls that start device work or wait for it, made by libraries and programs that use the
  * driver directly (NCCL, Triton, XLA). */
 typedef struct driver_call {
     CUpti_CallbackId id;
-    dl_capture_preset preset; /* the smallest that includes it */
+    dl_capture_preset preset; /* smallest preset that includes it */
 } driver_call;
 
 #define BOTH(name, preset)                                         \
@@ -113,7 +114,8 @@ static void enable_driver(const dl_cupti_api *api, const dl_capture_settings *se
         enable(api, &driver, refused);
         return;
     }
-    for (size_t i = 0; i < COUNT(driver_calls); i++) /* an older CUPTI does not know the last */
+    for (size_t i = 0; i < COUNT(driver_calls); i++) /* an older CUPTI does not know the last
+                                                      * ones */
         if (settings->preset >= (int)driver_calls[i].preset)
             (void)api->ActivityEnableDriverApi(driver_calls[i].id, 1);
 }
@@ -134,7 +136,7 @@ bool dl_cupti_kinds_enable(const dl_cupti_api *api, const dl_capture_settings *s
         if (wants(settings, &kinds[i])) enable(api, &kinds[i], refused);
     if (settings->graphs == DL_CAPTURE_GRAPH_WHOLE) enable(api, &graph_trace, refused);
     if (wants(settings, &driver)) enable_driver(api, settings, refused);
-    /* Disabled after the kind, which enables all of them. */
+    /* Disabled after the kind is enabled, which enables all calls. */
     if (settings->preset >= DL_CAPTURE_DEFAULT && api->ActivityEnableRuntimeApi != NULL) {
         for (size_t i = 0; i < COUNT(idle_calls); i++)
             (void)api->ActivityEnableRuntimeApi(idle_calls[i], 0);
@@ -208,7 +210,7 @@ static void cupti_device_meta(const CUpti_ActivityDevice5 *record, const dl_cuda
 #define CALLS_MAX 2048 /* callback ids of one domain; CUDA 13.0 has about 800 */
 #define CALL_NAME_BYTES 128
 
-/* The text at an address given by CUPTI. */
+/* A cached text, by the address given by CUPTI. */
 typedef struct name_slot {
     char *text; /* own copy; NULL = free */
     uint32_t id;
@@ -219,22 +221,21 @@ typedef struct shape_slot {
     uint32_t id; /* 0 = free */
 } shape_slot;
 
-#define WAITING_MAX 256   /* events of a buffer whose call has not come yet */
-#define CONTEXTS_MAX 1024 /* ids of contexts whose device is remembered */
+#define WAITING_MAX 256   /* most events of a buffer that wait for their call */
+#define CONTEXTS_MAX 1024 /* contexts with smaller ids have their device remembered */
 
 struct dl_cupti_decoder {
     const dl_cupti_api *api;
     const dl_cuda_api *cuda;
     dl_activity_sink sink;
-    dl_capture_preset preset; /* of the driver's calls */
+    dl_capture_preset preset; /* for driver calls */
     dl_decode_counts counts;
-    int64_t last_end_ns;              /* of the record before */
+    int64_t last_end_ns;              /* of the previous record */
     uint32_t device_of[CONTEXTS_MAX]; /* by context id; 0 = device 0 or unknown */
     dl_activity waiting[WAITING_MAX]; /* events without a time, oldest first */
     size_t waiting_count;
 
-    /* Cached ids of the texts that records name, before the sink's intern: nearly every record
-     * repeats a recent name. */
+    /* Caches of ids, used before the sink's intern: nearly every record repeats a recent name. */
     name_slot names[SLOTS];
     shape_slot shapes[SLOTS];
     uint32_t runtime_calls[CALLS_MAX], driver_calls[CALLS_MAX]; /* by callback id; 0 = unknown */
@@ -413,7 +414,7 @@ static dl_host_memory host_memory(uint8_t kind)
     return kind < sizeof memories ? (dl_host_memory)memories[kind] : DL_MEMORY_UNKNOWN;
 }
 
-/* Memory on the host's side; from host to host the slower one. */
+/* Returns the memory type of the host's side; from host to host, that of the slower side. */
 static dl_host_memory memory_of_copy(dl_copy_direction direction, uint8_t source, uint8_t target)
 {
     if (direction == DL_COPY_H2D) return host_memory(source);
@@ -470,7 +471,7 @@ static void append_waiting(dl_cupti_decoder *decoder, size_t i, int64_t start_ns
     memmove(event, event + 1, (decoder->waiting_count - i) * sizeof *event);
 }
 
-/* An event gets the time of the call that recorded it. */
+/* Gives waiting events the start time of the call that recorded them. */
 static void find_waiting(dl_cupti_decoder *decoder, const dl_activity *call)
 {
     for (size_t i = decoder->waiting_count; i-- > 0;)
@@ -508,7 +509,7 @@ static void decode_call(dl_cupti_decoder *decoder, const CUpti_ActivityAPI *reco
     }
 }
 
-/* Identifies one recording of an event: events are reused again and again. */
+/* Identifies one recording of an event, as events are reused. */
 static uint64_t event_object(const dl_cupti_decoder *decoder, uint32_t event,
                              const uint64_t *recording)
 {

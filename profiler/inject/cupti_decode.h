@@ -27,7 +27,7 @@
 #include "profiler/inject/settings.h"
 #include "trace/activity/activity.h"
 
-/* Receives decoded records; ids of texts come from `intern`. */
+/* Receives decoded records, whose texts are ids returned by `intern`. */
 typedef struct dl_activity_sink {
     void (*append)(const dl_activity *activity);
     uint32_t (*intern)(const char *text);
@@ -37,13 +37,13 @@ typedef struct dl_activity_sink {
 /* Counts of the records so far. */
 typedef struct dl_decode_counts {
     uint64_t records;         /* of all kinds */
-    uint64_t lost_timestamps; /* left out */
-    uint64_t unknown;         /* of kinds that are not in the table above */
+    uint64_t lost_timestamps; /* without times; left out */
+    uint64_t unknown;         /* of kinds other than those above */
 } dl_decode_counts;
 
 typedef struct dl_cupti_decoder dl_cupti_decoder;
 
-/* `api` is borrowed; `cuda` may be NULL (then no device.N.pci). One thread. */
+/* `api` is borrowed; `cuda` may be NULL (then no device.N.pci). Not thread-safe. */
 dl_cupti_decoder *dl_cupti_decoder_new(const dl_cupti_api *api, const dl_cuda_api *cuda,
                                        dl_activity_sink sink);
 void dl_cupti_decoder_free(dl_cupti_decoder *decoder);
@@ -62,12 +62,12 @@ dl_decode_counts dl_cupti_decoder_counts(const dl_cupti_decoder *decoder);
 #define DL_REFUSED_BYTES 256
 
 /* Switches on the kinds that `settings` select. CUPTI may refuse single kinds, depending on the
- * device and on rights: they are listed in `refused` ("memset (CUPTI_ERROR_UNKNOWN), ..."; "" =
- * none). False if it refused kernels. */
+ * device and on permissions; `refused` lists them ("memset (CUPTI_ERROR_UNKNOWN), ..."; "" = none).
+ * Returns false if CUPTI refused kernels. */
 bool dl_cupti_kinds_enable(const dl_cupti_api *api, const dl_capture_settings *settings,
                            char refused[DL_REFUSED_BYTES]);
 
-/* Switches everything off again. */
+/* Switches these kinds off again. */
 void dl_cupti_kinds_disable(const dl_cupti_api *api, const dl_capture_settings *settings);
 
 /* Cuts CUPTI's suffixes off a function's name: "cudaMemcpyAsync_ptsz_v7000" is cudaMemcpyAsync with

@@ -78,7 +78,7 @@ static void write_text(dl_raw_dump *dump, const char *text)
     } else if (strcmp(dump->texts[i].text, text) == 0) {
         return;
     }
-    free(dump->texts[i].text); /* another text at that address */
+    free(dump->texts[i].text); /* another text is at that address now */
     dump->texts[i].text = dl_strdup(text);
     uint8_t head[DL_RAW_ADDRESS_BYTES];
     dl_dlt_put_u32(head, (uint32_t)address);

@@ -17,7 +17,7 @@
 #define DL_RAW_MAGIC "DLRAWBUF"
 #define DL_RAW_MAGIC_BYTES 8
 #define DL_RAW_HEADER_BYTES 16
-#define DL_RAW_BLOCK_BYTES 8 /* of a block's type and length */
+#define DL_RAW_BLOCK_BYTES 8 /* type and length of a block */
 #define DL_RAW_ADDRESS_BYTES 8
 
 enum { DL_RAW_TEXT = 1, DL_RAW_BUFFER = 2 };
@@ -28,11 +28,12 @@ typedef struct dl_raw_dump dl_raw_dump;
 dl_status dl_raw_dump_open(dl_raw_dump **dump, const char *path, const dl_cupti_api *api,
                            dl_error *err) DL_MUST_CHECK;
 
-/* Appends a buffer and its new texts. A write error ends the writing; returns whether it has. */
+/* Appends a buffer and its new texts. Returns false after a write error; nothing is written
+ * then. */
 bool dl_raw_dump_append(dl_raw_dump *dump, uint8_t *buffer, size_t bytes);
 void dl_raw_dump_close(dl_raw_dump *dump);
 
-/* The field of a record that points to a text; NULL if there is none. */
+/* Returns the field of a record that points to a text; NULL if there is none. */
 const char **dl_raw_text_field(CUpti_Activity *record);
 
 #endif

@@ -33,7 +33,7 @@ struct dl_buffer_pool {
     size_t bytes, limit;
     pthread_mutex_t lock;
     dl_buffer *spare;
-    size_t count; /* in existence, taken or spare: kept until the end */
+    size_t count; /* existing buffers, taken or spare; kept until the end */
 };
 
 dl_buffer_pool *dl_buffer_pool_new(size_t bytes, size_t limit)
@@ -110,8 +110,8 @@ void dl_buffer_pool_free(dl_buffer_pool *pool)
     free(pool);
 }
 
-/* Largest accepted difference of CUPTI's clock, which reads CLOCK_REALTIME too, from ours; a step
- * of the system's clock between the two readings is far smaller. */
+/* Largest accepted difference between CUPTI's clock, which also reads CLOCK_REALTIME, and ours; an
+ * adjustment of the system's clock between the two readings is far smaller. */
 #define CLOCK_TOLERANCE_NS 1000000000LL
 
 /* Checks without a record before CUPTI counts as taken over: 5 s at 2 checks a second. CUPTI
@@ -121,7 +121,8 @@ void dl_buffer_pool_free(dl_buffer_pool *pool)
 static void check_clock(dl_preemption *preemption, const dl_cupti_api *api)
 {
     uint64_t theirs_ns = 0;
-    const int64_t before_ns = dl_capture_now(); /* the system may delay us between readings */
+    const int64_t before_ns = dl_capture_now(); /* this thread may be descheduled between the
+                                                 * readings */
     if (preemption->clock || api->GetTimestamp(&theirs_ns) != CUPTI_SUCCESS) return;
     const int64_t after_ns = dl_capture_now();
     if (theirs_ns <= INT64_MAX && (int64_t)theirs_ns > before_ns - CLOCK_TOLERANCE_NS &&
@@ -163,9 +164,9 @@ void dl_preemption_end(dl_preemption *preemption, unsigned calls, uint64_t recor
 
 /* CUPTI's guide advises 1 to 10 MB; each thread that calls CUDA holds one. */
 #define BUFFER_BYTES (4u << 20)
-#define BUFFERS_MAX 64 /* 256 MiB: more are pending only if the disk cannot follow */
+#define BUFFERS_MAX 64 /* 256 MiB; more are filled only if the disk is too slow */
 
-/* At the end of the session, CUPTI is flushed this often for unfinished records. */
+/* Flushes of CUPTI at the end of the session, for unfinished records. */
 #define END_FLUSHES 3
 
 static struct {
@@ -180,18 +181,18 @@ static struct {
     uint64_t dropped, checked; /* checked: records at the last check for another profiler */
 
     /* Written by CUPTI's callbacks. */
-    _Atomic(dl_buffer *) filled; /* the latest first */
+    _Atomic(dl_buffer *) filled; /* list, newest first */
     sem_t wake;
-    atomic_uint contexts; /* made so far */
+    atomic_uint contexts; /* created so far */
     atomic_uint waits;    /* calls that waited for the device */
     atomic_bool forked;   /* in a child: CUPTI is never called again */
-    atomic_bool dead;     /* CUPTI has given up */
+    atomic_bool dead;     /* CUPTI has reported a fatal error */
 
-    /* The end, ordered by the first to come. */
+    /* The end of the session, ordered by the first caller of end(). */
     atomic_bool end_taken, end_ordered;
     pthread_t thread;
     bool at_exit;      /* the program ends, not just the recording */
-    CUcontext context; /* of the thread that ends the program; NULL = none */
+    CUcontext context; /* current in the thread that ends the program; NULL = none */
     pthread_mutex_t end_lock;
     pthread_cond_t ended_signal;
     bool ended, given_up; /* given_up: it took too long, and no thread waits any more */
@@ -206,7 +207,7 @@ static void CUPTIAPI on_request(uint8_t **data, size_t *bytes, size_t *records_m
     if (!atomic_load(&session.forked)) buffer = dl_buffer_pool_take(session.pool);
     *data = buffer != NULL ? dl_buffer_data(buffer) : NULL;
     *bytes = buffer != NULL ? BUFFER_BYTES : 0;
-    *records_max = 0; /* as many as fit */
+    *records_max = 0; /* as many records as fit */
     errno = error;
 }
 
@@ -280,13 +281,15 @@ static bool subscribe(const dl_cupti_api *api)
     return false;
 }
 
-/* Optional settings that make it cheaper or more exact: an older CUPTI may lack one. */
+/* Sets optional attributes that make recording cheaper or more exact; an older CUPTI may lack
+ * some. */
 static void set_attributes(const dl_cupti_api *api, const dl_capture_settings *settings)
 {
     if (api->SetThreadIdType != NULL) {
         (void)api->SetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
     }
-    uint8_t zeroed = 1; /* our buffers are: CUPTI need not clear them in the program's threads */
+    uint8_t zeroed = 1; /* the pool zeroes its buffers: CUPTI need not do it in the program's
+                         * threads */
     size_t bytes = sizeof zeroed;
     if (api->ActivitySetAttribute != NULL) {
         (void)api->ActivitySetAttribute(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, &bytes,
@@ -313,7 +316,7 @@ static void enable_callbacks(const dl_cupti_api *api, const dl_capture_settings 
         {CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING, DL_CAPTURE_LIGHT},
         {CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaDeviceReset_v3020,
          DL_CAPTURE_LIGHT},
-        /* Calls that programs make once or a few times a step. They are recorded, so their count
+        /* Calls that programs make once or a few times per step. They are recorded, so their count
          * shows whether records are missing. */
         {CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaStreamSynchronize_v3020,
          DL_CAPTURE_DEFAULT},
@@ -405,7 +408,7 @@ static void write_counts(void)
     write_count("buffer_bytes", dl_buffer_pool_peak_bytes(session.pool), &bytes);
 }
 
-/* No lock is held: CUPTI may ask for a buffer meanwhile. */
+/* Called without a lock, as CUPTI may ask for a buffer meanwhile. */
 static void count_dropped(void)
 {
     size_t dropped = 0;
@@ -429,7 +432,7 @@ static uint64_t new_records(void)
     return session.checked - before;
 }
 
-/* Once every FLUSH_NS. */
+/* Called every FLUSH_NS. */
 static void tick(void)
 {
     flush(0);
@@ -439,7 +442,7 @@ static void tick(void)
     write_counts();
 }
 
-/* Lets the program's last kernels end first; a failed context reports that at once. */
+/* Waits for the program's last kernels; a failed context returns immediately. */
 static void wait_for_device(void)
 {
     if (session.context == NULL || session.cuda.CtxSetCurrent == NULL) return;
@@ -499,7 +502,8 @@ static void *run_session(void *unused)
     return NULL;
 }
 
-/* Orders the end and waits for it, but not forever: returns whether it has come. */
+/* Orders the end of the session and waits for it, at most end_wait_s; returns whether it has
+ * ended. */
 static bool end(bool at_exit)
 {
     if (atomic_load(&session.forked)) return false;
@@ -569,7 +573,7 @@ static void prepare(void)
     pthread_atfork(NULL, NULL, in_forked_child);
 }
 
-/* The program's signals are for its own threads. */
+/* Starts the session's thread with all signals blocked: they are for the program's own threads. */
 static bool start_thread(void)
 {
     sigset_t all, before;

@@ -15,33 +15,34 @@
 
 #include "profiler/inject/cupti_api.h"
 
-/* Starts recording through CUPTI, once a process: from InitializeInjection, before any context is
- * made. False if it cannot, with the reason in the capture's log; CUPTI is left alone then. */
+/* Starts recording through CUPTI, once per process: from InitializeInjection, before any context is
+ * created. Returns false if it cannot, with the reason in the capture's log; CUPTI is left alone
+ * then. */
 bool dl_cupti_session_start(void);
 
 /* Buffers that CUPTI fills: zeroed memory of one size, reused. Outside malloc, so that the
  * program's heap stays as it was. Any thread; the lock is held for a few instructions only, and
  * never while CUPTI is called. */
 
-/* Bookkeeping of a buffer besides its data. */
+/* Header of a buffer. */
 typedef struct dl_buffer {
-    struct dl_buffer *next; /* for lists of its holder */
+    struct dl_buffer *next; /* for lists of whoever holds the buffer */
     size_t used;            /* bytes of records */
 } dl_buffer;
 
 typedef struct dl_buffer_pool dl_buffer_pool;
 
-/* Buffers of `bytes` usable bytes (a multiple of 4096 is best); at most `limit` of them exist at
- * once, 0 = no limit. Free with dl_buffer_pool_free. */
+/* Creates a pool of buffers with `bytes` usable bytes (best a multiple of 4096); at most `limit` of
+ * them exist at a time, 0 = no limit. Free with dl_buffer_pool_free. */
 dl_buffer_pool *dl_buffer_pool_new(size_t bytes, size_t limit);
 
-/* A buffer of zeros, or NULL: the limit is reached or there is no memory. */
+/* Returns a zeroed buffer, or NULL if the limit is reached or memory is short. */
 dl_buffer *dl_buffer_pool_take(dl_buffer_pool *pool);
 
 /* Takes a buffer back and clears it. */
 void dl_buffer_pool_give(dl_buffer_pool *pool, dl_buffer *buffer);
 
-/* The data of a buffer, aligned to 64 bytes, and the buffer of such data. */
+/* Converts a buffer to its data, aligned to 64 bytes, and back. */
 uint8_t *dl_buffer_data(dl_buffer *buffer);
 dl_buffer *dl_buffer_of(uint8_t *data);
 size_t dl_buffer_pool_peak_bytes(dl_buffer_pool *pool);
@@ -55,19 +56,19 @@ void dl_buffer_pool_free(dl_buffer_pool *pool);
 /* Zero it before the first check. */
 typedef struct dl_preemption {
     bool clock;      /* permanent: times are of another clock from here on */
-    bool buffers;    /* none come, though records must have arisen */
-    unsigned silent; /* checks in a row with calls, but without records */
-    unsigned calls;  /* at the check before */
+    bool buffers;    /* no buffers arrive, though records must exist */
+    unsigned silent; /* consecutive checks with calls but without records */
+    unsigned calls;  /* `calls` of the previous check */
 } dl_preemption;
 
-/* To be called after every flush. `calls`: recorded calls so far, each of which must have left a
- * record (0 always = not known); `records`: number that arrived since the check before. Writes the
- * meta key "takeover" when something changes. */
+/* Call it after every flush. `calls`: recorded calls so far, each of which must have left a record
+ * (always 0 if unknown); `records`: records that arrived since the previous check. Writes the meta
+ * key "takeover" when the state changes. */
 void dl_preemption_check(dl_preemption *preemption, const dl_cupti_api *api, unsigned calls,
                          uint64_t records);
 
-/* The last check, when the program ends and CUPTI has delivered everything: no records can follow,
- * so that missing ones count even in a short program. */
+/* Does the last check, when the program ends and CUPTI has delivered everything: no records can
+ * follow, so that missing ones count even in a short program. */
 void dl_preemption_end(dl_preemption *preemption, unsigned calls, uint64_t records);
 
 #endif

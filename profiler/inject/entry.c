@@ -3,7 +3,7 @@
 
 int InitializeInjection(void);
 
-/* 1 = the library stays. */
+/* Returns 1 to keep the library loaded. */
 __attribute__((visibility("default"))) int InitializeInjection(void)
 {
     return dl_cupti_session_start() ? 1 : 0;

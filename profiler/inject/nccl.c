@@ -14,7 +14,7 @@
 
 typedef enum role { COLLECTIVE, MAKES_COMM } role;
 
-/* The functions by number - 1. The text after "nccl" names a COLLECTIVE. */
+/* The functions by number - 1. The text after "nccl" becomes the name of a COLLECTIVE. */
 static const struct {
     const char *name;
     role role;
@@ -215,17 +215,18 @@ void dl_nccl_end(const dl_activity *range, uint32_t function, const dl_nccl_valu
 #define EXPORT __attribute__((visibility("default")))
 
 #define TEXT_BYTES 128
-#define NCCL_SYSTEM_ERROR 2 /* ncclSystemError: NCCL goes on without us */
+#define NCCL_SYSTEM_ERROR 2 /* ncclSystemError: NCCL continues without the plugin */
 
 /* Context of one communicator. */
 typedef struct comm_context {
-    uint64_t comm; /* 0 if each event has it */
+    uint64_t comm; /* 0: each event has it */
 } comm_context;
 
 /* Work planned by NCCL, in any version. */
 typedef struct planned {
     uint64_t comm, sequence;
-    const char *function, *type, *algorithm, *protocol; /* the last two NULL for Send and Recv */
+    const char *function, *type, *algorithm, *protocol; /* the last two are NULL for Send and
+                                                         * Recv */
     size_t count;
     int peer;
     unsigned channels; /* 0 = not reported */
@@ -387,7 +388,7 @@ static void start_collective_v2(const void *event)
     record_collective(call->comm, &call->work, &call->choice);
 }
 
-/* Versions whose events name their communicator themselves. */
+/* Starts an event of versions 2 and 3, whose events contain the communicator. */
 static int start_v3_type(const void *context, void **handle, void *event,
                          void (*start_collective)(const void *event))
 {

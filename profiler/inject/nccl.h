@@ -28,7 +28,7 @@ typedef enum dl_nccl_field {
     DL_NCCL_FIELD_COUNT
 } dl_nccl_field;
 
-/* Place of each field in a schema: entry index or -1. */
+/* Index of the schema entry of each field, or -1. */
 typedef struct dl_nccl_fields {
     int index[DL_NCCL_FIELD_COUNT];
 } dl_nccl_fields;
@@ -64,33 +64,33 @@ void dl_nccl_end(const dl_activity *range, uint32_t function, const dl_nccl_valu
  * the file NCCL_PROFILER_PLUGIN and uses the newest that it supports. The plugin is the only source
  * of the algorithm and protocol that NCCL chose, which the names of its kernels do not show.
  *
- *   communicator made      COMM, unless NVTX has reported it already
+ *   communicator made         COMM, unless NVTX has reported it already
  *   work handed to a kernel   MARK with the text "AllReduce RING LL128 8 channels", detail
- *                          DL_NCCL_PLAN_DETAIL, object = communicator, bytes of one rank, peer =
- * root or peer, count = number of the call in its communicator (low 32 bits), which is the same on
- * all ranks
+ *                             DL_NCCL_PLAN_DETAIL, object = communicator, bytes of one rank,
+ *                             peer = root or peer, count = number of the call in its
+ *                             communicator (low 32 bits), which is the same on all ranks
  *
- * The declarations are our own, after the structure that NCCL documents (plugins/profiler in its
- * repository): versions 5 (NCCL 2.28) to 2 (2.24). Version 1 (2.23 only) reports function,
- * algorithm and protocol by numbers internal to that release and is left out. */
+ * The declarations follow the structures that NCCL documents (plugins/profiler in its repository):
+ * versions 5 (NCCL 2.28) to 2 (2.24). Version 1 (2.23 only) reports function, algorithm and
+ * protocol by numbers internal to that release and is not supported. */
 #define DL_NCCL_PLAN_DETAIL "NCCL plan"
 
-/* Kinds of events, bits of the activation mask. Ours: */
+/* Kinds of events, as bits of NCCL's activation mask; only those used here. */
 #define DL_NCCL_EVENT_GROUP (1 << 0)
 #define DL_NCCL_EVENT_COLLECTIVE (1 << 1)
 #define DL_NCCL_EVENT_P2P (1 << 2)
 
-/* Common start of event descriptors. */
+/* First members of all event descriptors. */
 typedef struct dl_nccl_event {
     union {
-        uint64_t type;      /* version 5 */
-        uint8_t type_short; /* 2 to 4 */
+        uint64_t type;      /* in version 5 */
+        uint8_t type_short; /* in versions 2 to 4 */
     };
     void *parent;
     int rank;
 } dl_nccl_event;
 
-/* A collective's operation, and how NCCL chose to do it. */
+/* Operation of a collective, and the method that NCCL chose for it. */
 typedef struct dl_nccl_work {
     uint64_t sequence;
     const char *function;
@@ -141,7 +141,7 @@ typedef struct dl_nccl_p2p_v5 {
     uint8_t channels;
 } dl_nccl_p2p_v5;
 
-typedef struct dl_nccl_p2p_v3 { /* and 2 */
+typedef struct dl_nccl_p2p_v3 { /* and version 2 */
     dl_nccl_event event;
     const char *comm_name;
     uint64_t comm;
@@ -152,7 +152,8 @@ typedef struct dl_nccl_p2p_v3 { /* and 2 */
     int peer;
 } dl_nccl_p2p_v3;
 
-/* The functions return 0, ncclSuccess. `log` is NCCL's logger, which we do not use. */
+/* Remaining members of a table. The functions return 0, ncclSuccess. `log` is NCCL's logger, which
+ * is not used. */
 #define DL_NCCL_PLUGIN_REST                                        \
     int (*start)(void *context, void **handle, void *event);       \
     int (*stop)(void *handle);                                     \
@@ -173,7 +174,7 @@ typedef struct dl_nccl_plugin_v4 {
     DL_NCCL_PLUGIN_REST;
 } dl_nccl_plugin_v4;
 
-typedef struct dl_nccl_plugin_v3 { /* and 2 */
+typedef struct dl_nccl_plugin_v3 { /* and version 2 */
     const char *name;
     int (*init)(void **context, int *mask);
     DL_NCCL_PLUGIN_REST;

@@ -13,7 +13,7 @@
 #include "profiler/inject/nvtx_open.h"
 #include "profiler/inject/nvtx_payload.h"
 
-#define DL_NVTX_SCHEMAS_MAX 4096 /* of a domain; later ones stay unknown */
+#define DL_NVTX_SCHEMAS_MAX 4096 /* per domain; later ones stay unknown */
 
 /* A registered schema or enumeration (with an empty layout). */
 typedef struct dl_nvtx_schema {
@@ -25,10 +25,10 @@ typedef struct dl_nvtx_schema {
     struct dl_nvtx_schema *next;
 } dl_nvtx_schema;
 
-/* A text in the form that ranges use. */
+/* A text in the form that ranges store. */
 typedef struct dl_nvtx_message {
     uint32_t id;       /* of the text in the trace */
-    uint32_t function; /* dl_nccl_function of it, in NCCL's domain; else 0 */
+    uint32_t function; /* dl_nccl_function of the text, in NCCL's domain; else 0 */
 } dl_nvtx_message;
 
 #define DL_NVTX_WIDE_TEXT_BYTES 4096 /* in UTF-8, with the NUL; longer wide texts are cut */
@@ -39,7 +39,7 @@ typedef struct dl_nvtx_payloads {
     size_t count;
 } dl_nvtx_payloads;
 
-#define BUCKETS 32 /* of schemas by id; NCCL registers about 20 */
+#define BUCKETS 32 /* buckets of schemas by id; NCCL registers about 20 */
 
 struct dl_nvtx_domain {
     char *name;
@@ -47,16 +47,16 @@ struct dl_nvtx_domain {
     bool is_nccl;
     bool destroyed; /* guarded by domains_lock */
     _Atomic unsigned schema_count;
-    /* Only ever grows at its heads, so that readers need no lock. */
+    /* Lists grow only at their heads, so that readers need no lock. */
     _Atomic(dl_nvtx_schema *) schemas[BUCKETS];
-    dl_nvtx_domain *next; /* in domains */
+    dl_nvtx_domain *next; /* in the list `domains` */
 };
 
 static pthread_mutex_t domains_lock = PTHREAD_MUTEX_INITIALIZER;
-static dl_nvtx_domain *domains; /* all but the default one */
+static dl_nvtx_domain *domains; /* all but the default domain */
 static dl_nvtx_domain default_domain;
 
-/* A destroyed domain of this name, alive again, or NULL. */
+/* Revives a destroyed domain of this name; NULL if there is none. */
 static dl_nvtx_domain *revive(const char *name)
 {
     for (dl_nvtx_domain *domain = domains; domain != NULL; domain = domain->next) {
@@ -82,7 +82,7 @@ static dl_nvtx_domain *make(const char *name, uint32_t name_id)
     return domain;
 }
 
-/* A new domain, or NULL if memory is short; NULL stands for the default domain everywhere. */
+/* Creates a domain; NULL if memory is short. NULL also means the default domain everywhere. */
 static dl_nvtx_domain *nvtx_domain_create(const char *name)
 {
     const uint32_t name_id = dl_capture_intern(name);
@@ -117,7 +117,7 @@ static bool nvtx_domain_is_nccl(const dl_nvtx_domain *domain)
 
 _Static_assert(sizeof(uintptr_t) == 8, "a handle holds an id and a function");
 
-/* The handle of a registered string holds the message itself: there is nothing to look up. */
+/* The handle of a registered string contains the message itself, so that no lookup is needed. */
 static nvtxStringHandle_t nvtx_string_handle(dl_nvtx_message message)
 {
     return (nvtxStringHandle_t)(HANDLE_MARK | (uintptr_t)message.function << 32 | message.id);
@@ -130,7 +130,7 @@ static dl_nvtx_message nvtx_string_message(nvtxStringHandle_t handle)
     return (dl_nvtx_message){(uint32_t)bits, (uint32_t)(bits >> 32) & (DL_NCCL_FUNCTION_LIMIT - 1)};
 }
 
-/* The schema `id` of the domain, or NULL. */
+/* Returns the domain's schema `id`, or NULL. */
 static const dl_nvtx_schema *nvtx_schema_find(const dl_nvtx_domain *domain, uint64_t id)
 {
     if (domain == NULL) domain = &default_domain;
@@ -202,7 +202,7 @@ static uint64_t nvtx_enum_add(dl_nvtx_domain *domain, const nvtxPayloadEnumAttr_
     return add(domain, made);
 }
 
-#define PAYLOADS_MAX 16 /* of one event; later ones are ignored */
+#define PAYLOADS_MAX 16 /* per event; later ones are ignored */
 
 /* Appends the UTF-8 bytes of a code point; U+FFFD if it is invalid. */
 static size_t put_utf8(char *to, uint32_t code)
@@ -219,7 +219,7 @@ static size_t put_utf8(char *to, uint32_t code)
     return (size_t)more + 1;
 }
 
-/* The wide text in UTF-8, written to `buffer`; "" for NULL. */
+/* Converts the wide text to UTF-8 in `buffer` and returns it; "" for NULL. */
 static const char *nvtx_narrow(const wchar_t *text, char buffer[DL_NVTX_WIDE_TEXT_BYTES])
 {
     size_t bytes = 0;
@@ -229,7 +229,7 @@ static const char *nvtx_narrow(const wchar_t *text, char buffer[DL_NVTX_WIDE_TEX
     return buffer;
 }
 
-/* The text of an event in `domain` as an id, from one of NVTX's forms of texts. */
+/* Converts the text of an event in `domain`, in one of NVTX's forms, to an id. */
 static dl_nvtx_message nvtx_message_text(const dl_nvtx_domain *domain, const char *text)
 {
     const bool nccl = text != NULL && nvtx_domain_is_nccl(domain);
@@ -276,14 +276,14 @@ static dl_activity activity_of(dl_activity_kind kind, const dl_nvtx_domain *doma
                          .start_ns = dl_capture_now()};
 }
 
-/* Records a mark. */
 static void nvtx_event_mark(const dl_nvtx_domain *domain, dl_nvtx_message message)
 {
     const dl_activity activity = activity_of(DL_ACTIVITY_MARK, domain, message);
     dl_capture_append(&activity);
 }
 
-/* The functions that NVTX calls, named as there. A domain's handle is our dl_nvtx_domain. */
+/* Callbacks of NVTX, named after its functions. A domain's handle is a pointer to
+ * dl_nvtx_domain. */
 #define DOMAIN(handle) ((dl_nvtx_domain *)(void *)(handle))
 
 static const dl_nvtx_payloads none;
@@ -454,7 +454,7 @@ static void on_name_thread_w(uint32_t thread, const wchar_t *name)
 
 static void on_domain_end(nvtxDomainHandle_t domain, nvtxRangeId_t id)
 {
-    (void)domain; /* an id is unique in the process */
+    (void)domain; /* ids are unique in the process */
     nvtx_event_end(id, none);
 }
 
@@ -501,8 +501,8 @@ static uint64_t on_enum(nvtxDomainHandle_t domain, const nvtxPayloadEnumAttr_t *
     return dl_capture_active() ? nvtx_enum_add(DOMAIN(domain), attributes) : 0;
 }
 
-/* The text of an event with payloads only: of the entry marked as its message, else its schema's
- * name. */
+/* Returns the text of an event that has only payloads: of the entry marked as its message, else the
+ * schema's name. */
 static dl_nvtx_message nvtx_message_payloads(const dl_nvtx_domain *domain,
                                              dl_nvtx_payloads payloads)
 {

@@ -23,7 +23,7 @@
 
 #define NVTX_NO_IMPL
 
-/* Puts our functions into the table of one copy of NVTX; 1 = done. */
+/* Fills the function table of one copy of NVTX; 1 = done. */
 int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get_export_table);
 
 /* As above for an extension of NVTX; 0 for all but the payload extension, without which a range
@@ -31,9 +31,8 @@ int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get_export_table);
 int InitializeInjectionNvtxExtension(nvtxExtModuleInfo_t *module);
 
 /* NVTX domains, the strings registered in them and the payload schemas. All functions may be called
- * by any thread. Nothing is ever freed before the process ends, since a program may use a handle
- * after it has destroyed the domain; a domain created again under its name takes the destroyed
- * one's place. */
+ * by any thread. Nothing is freed before the process ends, since a program may use a handle after
+ * it has destroyed the domain; a new domain with the name of a destroyed one reuses it. */
 typedef struct dl_nvtx_domain dl_nvtx_domain;
 
 #endif

@@ -8,11 +8,11 @@
 
 #include "profiler/inject/capture.h"
 
-#define DEPTH_FIRST 32      /* entries that a stack starts with */
-#define STARTED_FIRST 64    /* the same of the table */
-#define COLLECT_TRIES 10000 /* times to yield while a thread is in a push or pop */
-#define TEXT_SLOTS 256      /* of the cache of texts, a power of 2 */
-#define TEXT_BYTES_MAX 1024 /* longer texts are not kept in it */
+#define DEPTH_FIRST 32      /* initial capacity of a stack */
+#define STARTED_FIRST 64    /* initial capacity of the table */
+#define COLLECT_TRIES 10000 /* yields to a thread that is in a push or pop */
+#define TEXT_SLOTS 256      /* slots of the text cache, a power of 2 */
+#define TEXT_BYTES_MAX 1024 /* longer texts are not cached */
 
 /* A slot of the text cache: the id of a text. */
 typedef struct text_slot {
@@ -23,13 +23,13 @@ typedef struct text_slot {
 } text_slot;
 
 typedef struct thread_state {
-    /* Taken by its thread, which finds it free until the end, and by the end. */
+    /* Taken by the thread itself, without contention until the recording ends, and by the end. */
     atomic_flag lock;
     size_t depth, capacity;
-    size_t lost; /* pushed above those, but not kept */
+    size_t lost; /* pushed above the stack, but not kept */
     dl_nvtx_open *stack;
     text_slot texts[TEXT_SLOTS];
-    struct thread_state *previous, *next; /* in threads */
+    struct thread_state *previous, *next; /* in the list `threads` */
 } thread_state;
 
 static pthread_mutex_t threads_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -98,7 +98,8 @@ static thread_state *this_thread(void)
     return own != NULL ? own : make_state();
 }
 
-/* Takes the thread's own state. Fails when the end has it, or a signal handler came in between. */
+/* Takes the thread's own state. Fails if the end of the recording holds it, or in a signal handler
+ * that has interrupted a push or pop. */
 static bool take(thread_state *state)
 {
     return state != NULL && !atomic_flag_test_and_set_explicit(&state->lock, memory_order_acquire);
@@ -171,7 +172,7 @@ bool dl_nvtx_pop(const dl_nvtx_domain *domain, dl_nvtx_open *open)
 /* The table of started ranges: slots with a free list through next_free. */
 typedef struct started_slot {
     dl_nvtx_open open;
-    uint32_t turn; /* counts its uses, so that an old id does not end a new range */
+    uint32_t turn; /* counts its uses, so that an old id cannot end a new range */
     uint32_t next_free;
     bool used;
 } started_slot;
@@ -228,7 +229,7 @@ bool dl_nvtx_end(nvtxRangeId_t id, dl_nvtx_open *open)
     return found;
 }
 
-/* Ends all started ranges. */
+/* Records all started ranges as ending at now_ns. */
 static void end_started(int64_t now_ns)
 {
     pthread_mutex_lock(&started_lock);
@@ -249,9 +250,9 @@ typedef struct collected {
     size_t count;
 } collected;
 
-/* Moves the thread's open ranges to *all. Its lock stays taken, so that it keeps no more. Gives up
- * on a thread that does not leave its push or pop: it was interrupted by the handler of a signal
- * that ends the program. */
+/* Moves the thread's open ranges to *all; its lock stays taken, so that it keeps no further ranges.
+ * Gives up on a thread that does not leave its push or pop: it was interrupted by the handler of a
+ * signal that ends the program. */
 static void collect(thread_state *state, collected *all)
 {
     for (int i = 0; !take(state); i++) {
@@ -275,7 +276,7 @@ void dl_nvtx_open_end(int64_t now_ns)
     for (thread_state *state = threads; state != NULL; state = state->next)
         collect(state, &all);
     pthread_mutex_unlock(&threads_lock);
-    while (all.count > 0) /* the innermost first, as at their pops */
+    while (all.count > 0) /* innermost first, as with pops */
         record_until(&all.open[--all.count], now_ns);
     free(all.open);
     end_started(now_ns);

@@ -1,9 +1,9 @@
-/* NVTX ranges that have begun and not yet ended: a stack of each thread for push and pop, and one
- * table of the process for start and end, whose ranges may end in another thread.
+/* NVTX ranges that have begun and not yet ended: a stack per thread for push and pop, and one table
+ * per process for start and end, whose ranges may end in another thread.
  *
  * A thread has one stack for all domains, but a pop takes the innermost range of its domain, as
  * NVTX defines levels per domain. Ranges still open when their thread ends, or at dl_nvtx_open_end,
- * are recorded up to then. All functions may be called by any thread. */
+ * are recorded up to that time. All functions may be called by any thread. */
 #ifndef DL_PROFILER_INJECT_NVTX_OPEN_H
 #define DL_PROFILER_INJECT_NVTX_OPEN_H
 
@@ -13,15 +13,15 @@
 #include "profiler/inject/nvtx.h"
 #include "trace/activity/activity.h"
 
-#define DL_NVTX_DEPTH_MAX 4096    /* open ranges of a thread: a program that never pops */
-#define DL_NVTX_STARTED_MAX 65536 /* open ranges of start and end */
+#define DL_NVTX_DEPTH_MAX 4096    /* open ranges per thread, for programs that never pop */
+#define DL_NVTX_STARTED_MAX 65536 /* open ranges of start and end per process */
 
 /* A range that has started; activity.duration_ns is not known yet. */
 typedef struct dl_nvtx_open {
     dl_activity activity;
     const dl_nvtx_domain *domain;
     uint32_t function; /* dl_nccl_function */
-    int32_t level;     /* in its domain, from 0; set by dl_nvtx_push */
+    int32_t level;     /* nesting depth in its domain, from 0; set by dl_nvtx_push */
 } dl_nvtx_open;
 
 /* Pushes a copy. Returns the level of the range, or NVTX_NO_PUSH_POP_TRACKING if it could not be
@@ -31,13 +31,13 @@ int dl_nvtx_push(const dl_nvtx_open *open);
 /* Pops the innermost range of `domain` into *open; false if there is none or it was not kept. */
 bool dl_nvtx_pop(const dl_nvtx_domain *domain, dl_nvtx_open *open);
 
-/* Keeps a copy under an id, which is never 0; 0 if there are too many. */
+/* Keeps a copy and returns its id; 0 if there are too many. */
 nvtxRangeId_t dl_nvtx_start(const dl_nvtx_open *open);
 
-/* Takes the range `id` into *open; false if it is not open. */
+/* Removes the range `id` and copies it to *open; false if it is not open. */
 bool dl_nvtx_end(nvtxRangeId_t id, dl_nvtx_open *open);
 
-/* Records all open ranges up to now_ns; no other range is kept from then on. */
+/* Records all open ranges as ending at now_ns; later ranges are not kept. */
 void dl_nvtx_open_end(int64_t now_ns);
 
 /* Id of `text` in the trace (dl_capture_intern), from a cache of the thread if possible. */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Offsets beyond this count as unknown, so that sums of hostile ones do not wrap. */
+/* Larger offsets count as unknown, so that sums of malicious offsets do not overflow. */
 #define OFFSET_MAX ((uint64_t)1 << 40)
 
 #define ARRAY_FLAGS \
@@ -28,7 +28,7 @@
         bytes, bytes, DL_PAYLOAD_OTHER \
     }
 
-/* The predefined types in this process. */
+/* The predefined types, with their sizes in this process. */
 static const dl_payload_type predefined[] = {
     [NVTX_PAYLOAD_ENTRY_TYPE_CHAR] = SIGNED(char),
     [NVTX_PAYLOAD_ENTRY_TYPE_UCHAR] = UNSIGNED(unsigned char),
@@ -130,7 +130,7 @@ typedef struct position {
     bool known;
 } position;
 
-/* Places entry number i after `at`. An offset of 0 means none is given, except in the first
+/* Places entry number i after `at`. An offset of 0 means that none is given, except in the first
  * entry. */
 static void put_entry(dl_payload_entry *made, const nvtxPayloadSchemaEntry_t *entry, size_t i,
                       dl_payload_type type, size_t pack, position *at)
@@ -187,7 +187,7 @@ bool dl_payload_layout_make(dl_payload_layout *layout, const nvtxPayloadSchemaAt
     dl_payload_layout made = {.count = attr->numEntries < DL_PAYLOAD_ENTRIES_MAX
                                            ? attr->numEntries
                                            : DL_PAYLOAD_ENTRIES_MAX};
-    /* The members of a union overlap, and are not distinguished. */
+    /* The members of a union overlap; they are not decoded. */
     if (is_union) made.count = 0;
     made.entries = calloc(made.count > 0 ? made.count : 1, sizeof *made.entries);
     if (made.entries == NULL) return false;
@@ -238,7 +238,7 @@ static bool read_integer(const void *from, uint32_t bytes, bool with_sign, uint6
 {
     uint64_t raw = 0;
     if (bytes != 1 && bytes != 2 && bytes != 4 && bytes != 8) return false;
-    memcpy(&raw, from, bytes); /* the low bytes: little-endian, as all machines with CUDA */
+    memcpy(&raw, from, bytes); /* the low bytes: all machines with CUDA are little-endian */
     const unsigned shift = 64 - 8 * bytes;
     if (with_sign && (raw >> (8 * bytes - 1)) != 0 && shift > 0) raw |= UINT64_MAX << (64 - shift);
     *value = raw;

@@ -21,10 +21,10 @@
 
 /* How to read the bytes of an entry. */
 typedef enum dl_payload_form {
-    DL_PAYLOAD_OTHER = 0, /* array, nested schema, 128 bits, ...: no scalar */
+    DL_PAYLOAD_OTHER = 0, /* not a scalar: array, nested schema, 128 bits, ... */
     DL_PAYLOAD_SIGNED,
-    DL_PAYLOAD_UNSIGNED, /* also addresses and handles */
-    DL_PAYLOAD_TEXT      /* address of a text with a NUL */
+    DL_PAYLOAD_UNSIGNED, /* also an address or handle */
+    DL_PAYLOAD_TEXT      /* address of a NUL-terminated text */
 } dl_payload_form;
 
 /* A type's size in bytes (0 = unknown), alignment and form. */
@@ -37,7 +37,7 @@ typedef struct dl_payload_entry {
     char *name; /* "" if it has none */
     uint64_t type;
     size_t offset;
-    uint32_t bytes; /* 0: it has no place, or no known size */
+    uint32_t bytes; /* 0: unknown offset or size */
     uint8_t form;   /* dl_payload_form */
     bool message;   /* it holds the event's text */
 } dl_payload_entry;
@@ -46,7 +46,8 @@ typedef struct dl_payload_entry {
 typedef struct dl_payload_layout {
     dl_payload_entry *entries;
     size_t count;
-    dl_payload_type as_type; /* as an entry of another schema; bytes 0 if not fixed */
+    dl_payload_type as_type; /* type of this layout as an entry of another schema; bytes 0 if not
+                              * fixed */
 } dl_payload_layout;
 
 /* Finds the type `id` that the program has registered (a schema or an enumeration); false if there
@@ -59,7 +60,7 @@ bool dl_payload_layout_make(dl_payload_layout *layout, const nvtxPayloadSchemaAt
                             dl_payload_find_type find, void *user);
 void dl_payload_layout_free(dl_payload_layout *layout);
 
-/* Size of an enumeration's values. False unless it is 1, 2, 4 or 8 bytes. */
+/* Sets *type to the type of an enumeration's values. False unless they have 1, 2, 4 or 8 bytes. */
 bool dl_payload_enum_type(dl_payload_type *type, const nvtxPayloadEnumAttr_t *attr);
 
 /* Index of the first entry called `name`, or the first one that holds the event's text, or -1. */

@@ -11,7 +11,7 @@
 const char *const dl_capture_preset_names[] = {"light", "default", "full", NULL};
 const char *const dl_capture_graphs_names[] = {"node", "graph", NULL};
 
-/* The one list of settings: the options, then those that dlprof run determines itself. */
+/* All settings: first the options, then those that dlprof run determines itself. */
 static const dl_option rows[] = {
     DL_OPTION_ROW_CHOICE(
         "preset", 'p', dl_capture_settings, preset, dl_capture_preset_names, "PRESET",
@@ -66,7 +66,7 @@ void dl_capture_options(dl_capture_settings *settings, dl_option *table)
 
 #define NAME_BYTES 64
 
-/* "DLPROF_LIB_RANGES" of "lib-ranges". */
+/* Returns "DLPROF_LIB_RANGES" for "lib-ranges". */
 static const char *variable_name(const char *option, char name[NAME_BYTES])
 {
     snprintf(name, NAME_BYTES, PREFIX "%s", option);
@@ -123,12 +123,12 @@ static dl_status read_flag(const char *text, bool *value, dl_error *err)
     return DL_OK;
 }
 
-/* Takes one "NAME=value" whose name has the prefix. */
+/* Reads one "NAME=value" whose name has the prefix. */
 static dl_status read_variable(const dl_option bound[ROWS], const char *variable, dl_error *err)
 {
     char name[NAME_BYTES], texts[ROWS][NAME_BYTES], hint[256];
     const char *names[ROWS], *equals = strchr(variable, '=');
-    if (equals == NULL) return DL_OK; /* not a variable at all */
+    if (equals == NULL) return DL_OK; /* not a variable */
     snprintf(name, sizeof name, "%.*s", (int)(equals - variable), variable);
     for (int i = 0; i < ROWS; i++)
         names[i] = variable_name(bound[i].name, texts[i]);

@@ -26,8 +26,8 @@
 /* Each preset includes the one before it. */
 typedef enum dl_capture_preset {
     DL_CAPTURE_LIGHT,   /* kernels, copies, memsets; NVTX */
-    DL_CAPTURE_DEFAULT, /* and the host's runtime calls, synchronisation, events, overhead */
-    DL_CAPTURE_FULL     /* and driver calls */
+    DL_CAPTURE_DEFAULT, /* also runtime calls, synchronisation, events, overhead */
+    DL_CAPTURE_FULL     /* also driver calls */
 } dl_capture_preset;
 extern const char *const dl_capture_preset_names[]; /* "light", "default", "full", NULL */
 
@@ -37,7 +37,7 @@ typedef enum dl_capture_graphs {
 } dl_capture_graphs;
 extern const char *const dl_capture_graphs_names[]; /* "node", "graph", NULL */
 
-#define DL_CAPTURE_STEPS_MAX 4294967295LL   /* as many steps as a trace can number */
+#define DL_CAPTURE_STEPS_MAX 4294967295LL   /* most steps that a trace can number */
 #define DL_CAPTURE_DURATION_MAX_S 31536000. /* a year */
 #define DL_CAPTURE_END_WAIT_S 5
 #define DL_CAPTURE_LIMIT_MIN_BYTES 131072 /* less would not hold header, names and a full chunk */
@@ -62,11 +62,11 @@ typedef struct dl_capture_settings {
 
 dl_capture_settings dl_capture_settings_default(void);
 
-/* The options of `dlprof run` that set them: fills table[DL_CAPTURE_OPTION_COUNT]. */
+/* Fills table[DL_CAPTURE_OPTION_COUNT] with the options of `dlprof run` that set them. */
 #define DL_CAPTURE_OPTION_COUNT 10
 void dl_capture_options(dl_capture_settings *settings, dl_option *table);
 
-/* How the user gave the settings, and so the name used in messages. */
+/* How the user gave the settings, which determines the names in messages. */
 typedef enum dl_setting_origin {
     DL_SETTING_VARIABLE, /* "DLPROF_LIB_RANGES" */
     DL_SETTING_OPTION    /* "--lib-ranges" of dlprof run */
