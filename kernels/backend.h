@@ -53,7 +53,8 @@ typedef struct dl_windows {
     int kernel, stride, padding;
 } dl_windows;
 
-/* Windows along a side of `size` pixels; those that do not fit entirely are left out. */
+/* Number of windows along a side of `size` pixels; windows that do not fit entirely are left
+ * out. */
 static inline int dl_window_count(int size, int kernel, int stride, int padding)
 {
     return (size + 2 * padding - kernel) / stride + 1;
@@ -65,7 +66,7 @@ static inline int dl_window_count(int size, int kernel, int stride, int padding)
  * All other arrays are [channels]. */
 typedef struct dl_norm {
     int rows, channels;
-    int count; /* samples whose pixels are the rows; rows is a multiple of it */
+    int count; /* samples that the rows belong to; rows is a multiple of it */
     const void *x, *scale, *shift;
     void *mean, *inverse_deviation;
     void *running_mean, *running_variance;
@@ -90,7 +91,7 @@ typedef struct dl_update {
     void *first, *second; /* the optimizer's moments of these numbers */
     size_t count;
     double rate;                     /* learning rate */
-    double decay1, decay2;           /* weight of the old value in first, second */
+    double decay1, decay2;           /* weights of the old values of first and second */
     double correction1, correction2; /* adam: 1 - decay^t */
     double epsilon;
 } dl_update;
@@ -166,7 +167,7 @@ typedef struct dl_backend {
     void (*norm_training_forward)(const dl_norm *norm, void *y);
     /* y from the running statistics; mean and inverse_deviation are undefined afterwards. */
     void (*norm_inference_forward)(const dl_norm *norm, void *y);
-    /* Gradients of scale and shift, and, if dx is not NULL, of x, using the batch's statistics. */
+    /* Gradients of scale and shift, and, if dx is not NULL, of x, from the batch's statistics. */
     void (*norm_backward)(const dl_norm *norm, const void *dy, void *dscale, void *dshift,
                           void *dx);
 

@@ -1,4 +1,4 @@
-/* The processor's operations: effects and arguments see dl_backend. Compiled for float and for
+/* The processor's operations; see dl_backend for effects and arguments. Compiled for float and for
  * double. */
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "kernels/real.h"
 #include "kernels/thread_team.h"
 
-/* Fewest numbers of an elementwise loop's part: for fewer, waking another thread takes longer. */
+/* Fewest numbers in a part of an elementwise loop: with fewer, waking another thread costs more. */
 enum { PART_MIN = 4096 };
 
 /* The operands of a loop over two vectors. */
@@ -134,7 +134,7 @@ static void cpu_adam(const dl_update *update)
     dl_divide(adam_part, update, update->count, PART_MIN);
 }
 
-/* Parts of loops over the rows or the columns of a matrix, of at least PART_MIN numbers; columns in
+/* Grains of loops over the rows or columns of a matrix: at least PART_MIN numbers, and for columns
  * whole cache lines. */
 static size_t row_grain(int columns)
 {
@@ -193,7 +193,7 @@ void dl_repeat_row(void *matrix, const void *row, int rows, int columns)
               row_grain(columns));
 }
 
-/* Columns first .. last - 1. */
+/* Sums columns first .. last - 1. */
 DL_HOT static void sum_rows_part(const void *loop, size_t first, size_t last)
 {
     const matrix_row *m = loop;
@@ -220,7 +220,7 @@ static void cpu_sum_rows(void *sums, const void *matrix, int rows, int columns)
               column_grain(rows));
 }
 
-/* Sums over rows of the differences from a given row, and of their squares. Inlined for a constant
+/* Adds up the differences of rows from a given row, and their squares. Inlined with a constant
  * number of rows. */
 static inline __attribute__((always_inline)) void
 add_differences(double *restrict sum, double *restrict squares, const dl_real *restrict pivot,
@@ -240,8 +240,8 @@ add_differences(double *restrict sum, double *restrict squares, const dl_real *r
 }
 
 /* Statistics of channels first .. last - 1 in one pass, from differences from the first row instead
- * of the mean. These raise the sum of squares by n (mean - first)^2; in double no digit of a float
- * is lost unless the first row is an extreme outlier. */
+ * of the mean. These differences raise the sum of squares by n (mean - first)^2; in double no digit
+ * of a float is lost unless the first row is an extreme outlier. */
 DL_HOT static void batch_statistics_part(const void *loop, size_t first, size_t last)
 {
     const dl_norm *norm = loop;
@@ -289,7 +289,7 @@ typedef struct norm_forward {
     dl_real *y;
 } norm_forward;
 
-/* Rows first .. last - 1. */
+/* Normalises rows first .. last - 1. */
 DL_HOT static void normalise_part(const void *loop, size_t first, size_t last)
 {
     const norm_forward *forward = loop;
@@ -330,7 +330,7 @@ typedef struct norm_backward {
     dl_real *dscale, *dshift, *dx;
 } norm_backward;
 
-/* Sums over rows of dy, and of dy (x - mean). Inlined with a constant number of rows. */
+/* Adds up dy, and dy (x - mean), over rows. Inlined with a constant number of rows. */
 static inline __attribute__((always_inline)) void
 add_gradients(double *restrict shift, double *restrict scale, const dl_real *restrict mean,
               const dl_real *restrict x, const dl_real *restrict dy, size_t columns, size_t width,
@@ -348,7 +348,8 @@ add_gradients(double *restrict shift, double *restrict scale, const dl_real *res
     }
 }
 
-/* Channels first .. last - 1: dshift, and dscale = sum of dy * normalised x over the rows. */
+/* Gradients of channels first .. last - 1: dshift, and dscale = sum of dy * normalised x over the
+ * rows. */
 DL_HOT static void norm_parameter_gradients_part(const void *loop, size_t first, size_t last)
 {
     const norm_backward *back = loop;
@@ -376,8 +377,10 @@ DL_HOT static void norm_parameter_gradients_part(const void *loop, size_t first,
     }
 }
 
-/* Rows first .. last - 1. With z the normalised x and n rows:
- * dx = scale / deviation (dy - dshift / n - z dscale / n)
+/* Gradients of rows first .. last - 1. With z the normalised x and n rows:
+ *
+ *   dx = scale / deviation (dy - dshift / n - z dscale / n)
+ *
  * (Ioffe & Szegedy 2015, section 3, with the chain rule combined). */
 DL_HOT static void norm_input_gradient_part(const void *loop, size_t first, size_t last)
 {
@@ -452,7 +455,7 @@ static void cpu_softmax_backward(const dl_softmax *softmax, void *gradients)
     }
 }
 
-/* The means over images x[pixels x channels], or the gradient. */
+/* Operands of the means over images x[pixels x channels], or of their gradient. */
 typedef struct pixel_means {
     int count, pixels, channels;
     const dl_real *from;
@@ -466,7 +469,7 @@ add_share(dl_real *restrict to, const dl_real *restrict from, dl_real share, siz
         to[c] += share * from[c];
 }
 
-/* Channels first .. last - 1. */
+/* Means of channels first .. last - 1. */
 DL_HOT static void mean_pixels_part(const void *loop, size_t first, size_t last)
 {
     const pixel_means *mean = loop;
@@ -487,7 +490,7 @@ static void cpu_mean_pixels(int count, int pixels, int channels, const void *x, 
               column_grain(count * pixels));
 }
 
-/* Pixels first .. last - 1 of all images. */
+/* Gradients of pixels first .. last - 1 of all images. */
 DL_HOT static void mean_pixels_backward_part(const void *loop, size_t first, size_t last)
 {
     const pixel_means *mean = loop;
@@ -516,7 +519,7 @@ static size_t gemm_parts(int size)
     return size < 512 ? 1 : size < 4096 ? 2 : 8;
 }
 
-/* Parts first .. last - 1, one call each. */
+/* Computes parts first .. last - 1, one call each. */
 static void gemm_part(const void *loop, size_t first, size_t last)
 {
     enum { ALIGNED = 16 };

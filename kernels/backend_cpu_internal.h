@@ -8,7 +8,7 @@
 #include "kernels/backend.h"
 #include "kernels/real.h"
 
-/* Numbers in a panel, the columns of a product that are computed together: 256 bytes. */
+/* Width of a panel, the columns of a product that are computed together, in numbers: 256 bytes. */
 enum { DL_PANEL = 256 / sizeof(dl_real) };
 
 /* c[m x n] = a b, or c += a b, n a multiple of DL_PANEL. Unlike dl_gemm it copies nothing first, so
@@ -45,15 +45,15 @@ typedef struct dl_dots {
 #define dl_product_kinds DL_TYPED(dl_product_kinds)
 #define dl_product_outruns_blas DL_TYPED(dl_product_outruns_blas)
 
-/* With the best kind that the processor supports. */
+/* Use the best kind that the processor supports. */
 void dl_product_run(const dl_product *product);
 void dl_dots_run(const dl_dots *dots);
 bool dl_product_outruns_blas(void);
 
-/* Products for each kind of processor, the best first; the last row has no name. */
+/* Product functions for each kind of processor, the best first; the last row has no name. */
 typedef struct dl_product_kind {
     const char *name;
-    bool outruns_blas; /* also with operands to copy first, of some hundred rows and more */
+    bool outruns_blas; /* even if the operands must be copied first, from some hundred rows on */
     bool (*is_there)(void);
     void (*run)(const dl_product *product);
     void (*run_dots)(const dl_dots *dots);

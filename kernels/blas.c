@@ -15,10 +15,10 @@
 #define THREADS "OPENBLAS_NUM_THREADS"
 
 static dl_blas blas;
-/* Exported, but not in OpenBLAS's headers; NULL if a replacement lacks one. */
+/* Exported by OpenBLAS, but not in its headers; NULL if a replacement library lacks them. */
 static void *(*memory_alloc)(int unused);
 static void (*memory_free)(void *buffer);
-static char why[300]; /* reason why it could not be loaded; empty: it was */
+static char why[300]; /* why it could not be loaded; "": it was */
 
 const dl_blas *dl_blas_loaded(void)
 {

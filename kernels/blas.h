@@ -28,7 +28,7 @@ dl_status dl_blas_load(dl_error *err);
  * strict overcommit): the threads would wait for them forever. */
 dl_status dl_blas_reserve(int threads, dl_error *err);
 
-/* The functions loaded; NULLs before. */
+/* Returns the loaded functions; they are NULL before dl_blas_load. */
 const dl_blas *dl_blas_loaded(void);
 
 #endif

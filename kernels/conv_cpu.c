@@ -1,4 +1,4 @@
-/* Convolutions on the processor as matrix products: effects and arguments see dl_backend.
+/* Convolutions on the processor as matrix products; see dl_backend for effects and arguments.
  * Compiled for float and for double. */
 #include <string.h>
 
@@ -13,23 +13,24 @@
  * cost that must be small compared with the product. */
 #define ROWS_MIN 256
 
-/* OpenBLAS 0.3.21 on Zen 5, 256 rows, transposed or not: 50 filters of 500 numbers 109, 101
- * GFLOP/s; 64 of 576 120, 110; 256 of 2304 equal. */
+/* Most filters for which the weights' gradient is computed transposed. OpenBLAS 0.3.21 on Zen 5,
+ * 256 rows, transposed and not: 50 filters of 500 numbers 109 and 101 GFLOP/s; 64 of 576 120 and
+ * 110; 256 of 2304 equal. */
 #define FILTERS_TURNED 64
 
-/* Numbers of one window. */
+/* Returns how many numbers a window has. */
 static int window_size(const dl_windows *conv)
 {
     return conv->kernel * conv->kernel * conv->in.channels;
 }
 
-/* Whether the rows are the image itself, so that nothing needs copying. */
+/* Whether the image itself serves as the rows, so that nothing is copied. */
 static bool is_pointwise(const dl_windows *conv)
 {
     return conv->kernel == 1 && conv->stride == 1 && conv->padding == 0;
 }
 
-/* Output lines of a tile; a tile may begin and end within an image. */
+/* Returns the number of output lines of a tile; a tile may begin and end within an image. */
 static int tile_lines(const dl_windows *conv)
 {
     const int all = conv->count * conv->out.rows;
@@ -40,7 +41,7 @@ static int tile_lines(const dl_windows *conv)
     return lines < (size_t)all ? (int)lines : all;
 }
 
-/* Numbers of the rows of a full tile. */
+/* Returns how many numbers the rows of a full tile have. */
 static size_t tile_size(const dl_windows *conv)
 {
     if (is_pointwise(conv)) return 0;
@@ -70,7 +71,7 @@ size_t dl_conv_scratch_bytes(const dl_windows *conv)
     const bool keeps_weights = is_filter_turned(conv) || has_panels(conv);
     const size_t rows = (tile_size(conv) + (keeps_weights ? weights : 0)) * sizeof(dl_real);
     const size_t winograd = dl_winograd_fits(conv) ? dl_winograd_scratch_bytes(conv) : 0;
-    return rows > winograd ? rows : winograd; /* winograd may not fit fewer samples */
+    return rows > winograd ? rows : winograd; /* with fewer samples Winograd may not apply */
 }
 
 /* First image line of the window of output line `line`, which may lie outside. */
@@ -113,7 +114,7 @@ copy_inner_windows(dl_real *row, const dl_real *from, const dl_windows *conv, in
     }
 }
 
-/* Rows of one output line, some windows of which hang over the edge: zeros there. */
+/* Makes the rows of an output line with windows beyond the edge of the image, where they are 0. */
 static inline void copy_edge_windows(dl_real *row, const dl_real *images, const dl_windows *conv,
                                      int line)
 {
@@ -137,14 +138,15 @@ static inline void copy_edge_windows(dl_real *row, const dl_real *images, const 
     }
 }
 
-/* The windows of the output lines from `first_line` on, between the images and the scratch. */
+/* Output lines from `first_line` on, whose windows are copied from the images to the scratch, or
+ * added back. */
 typedef struct window_lines {
     const dl_windows *conv;
     dl_real *images, *rows;
     int first_line, lines;
 } window_lines;
 
-/* Lines first .. last - 1 of them. */
+/* Copies the windows of lines first .. last - 1 of these output lines. */
 DL_HOT static void copy_windows_part(const void *loop, size_t first, size_t last)
 {
     const window_lines *w = loop;
@@ -168,7 +170,8 @@ DL_HOT static void copy_windows_part(const void *loop, size_t first, size_t last
     }
 }
 
-/* rows[(line, x)][(ky, kx, channel)] of the output lines first .. first + lines - 1. */
+/* Copies the windows of output lines first .. first + lines - 1 to rows[(line, x)][(ky, kx,
+ * channel)]. */
 static void copy_windows(dl_real *rows, const dl_real *images, const dl_windows *conv, int first,
                          int lines)
 {
@@ -176,7 +179,7 @@ static void copy_windows(dl_real *rows, const dl_real *images, const dl_windows 
     dl_divide(copy_windows_part, &loop, (size_t)lines, 1);
 }
 
-/* Adds `rows`, those of the sample's output line `line`, to its image lines first .. last - 1. */
+/* Adds the rows of output line `line` of a sample to its image lines first .. last - 1. */
 static inline __attribute__((always_inline)) void
 add_line(dl_real *image, const dl_real *rows, const dl_windows *conv, int line, int first, int last)
 {
@@ -217,7 +220,7 @@ DL_HOT static void add_windows_part(const void *loop, size_t first, size_t last)
     }
 }
 
-/* The transpose of copy_windows: adds each entry of `rows` to the pixel that it is a copy of. */
+/* Transpose of copy_windows: adds each entry of `rows` to the pixel that it was copied from. */
 static void add_windows(dl_real *images, const dl_real *rows, const dl_windows *conv, int first,
                         int lines)
 {
@@ -236,14 +239,14 @@ static void zero_images(dl_real *images, const dl_windows *conv, int first, int 
     memset(images + (size_t)begin * size, 0, (size_t)(end - begin) * size * sizeof(dl_real));
 }
 
-/* The tile of lines first .. first + lines - 1, as the three operations use it. */
+/* Tile of output lines first .. first + lines - 1, for the three operations. */
 typedef struct tile {
-    int rows;      /* pixels */
+    int rows;      /* number of pixels */
     size_t output; /* start of its part of y or dy */
     const dl_real *windows;
 } tile;
 
-/* The tile with its windows copied, or pointing to the image if that is the rows. */
+/* Makes the tile: copies its windows, or points to the image if that serves as the rows. */
 static tile make_tile(const dl_windows *conv, const dl_real *x, int first, int lines,
                       dl_real *scratch)
 {
@@ -270,8 +273,8 @@ static int lines_left(const dl_windows *conv, int first)
 /* Rows of the weights' gradient computed together, so that writes to memory are long. */
 #define GRADIENT_ROWS 12
 
-/* Pixels of a block: the rows of an output that are computed together have about as many, so that their
- * windows and gradients fit into the level-2 cache. */
+/* Pixels of a block, the rows of an output that are computed together: their windows and gradients
+ * fit into the level-2 cache. */
 #define BLOCK_PIXELS 96
 
 /* Depth of a panel of weights that stays in the cache for all rows of a block. */
@@ -304,7 +307,8 @@ static bool has_direct_gradients(const dl_windows *conv)
     return has_panels(conv) && (has_few_pixels(conv) || dl_product_outruns_blas());
 }
 
-/* A product of operands in place: of windows or their gradients, weights or theirs, dy or y. */
+/* Operands of a product that are not copied: windows or their gradients, weights or their
+ * gradients, dy or y. */
 typedef struct direct_product {
     const dl_windows *conv;
     int pixels;
@@ -406,7 +410,7 @@ typedef struct panels_loop {
 /* panels[filter / DL_PANEL][number of the window][filter % DL_PANEL] */
 DL_HOT static void filter_panels_part(const void *loop, size_t first, size_t last)
 {
-    enum { SIDE = 64 / sizeof(dl_real) }; /* of a transposed block: cache lines */
+    enum { SIDE = 64 / sizeof(dl_real) }; /* side of a transposed block: a cache line */
     const panels_loop *p = loop;
     const size_t window = p->window;
     for (size_t f = first; f < last; f += SIDE) {

@@ -25,7 +25,7 @@
 #define PIECE_BYTES ((size_t)1 << 22)
 #define FILE_BYTES_MAX ((size_t)1 << 36)
 
-/* All of an IDX file, unpacked. */
+/* Content of an IDX file, unpacked. */
 typedef struct idx_file {
     char *path;
     uint8_t *bytes;
@@ -38,7 +38,7 @@ static void free_idx(idx_file *file)
     free(file->path);
 }
 
-/* The word at 4 * `index` bytes; 0 where the file ends before. */
+/* Returns the word at byte 4 * `index`; 0 if the file ends before. */
 static uint32_t idx_word(const idx_file *file, size_t index)
 {
     uint32_t word = 0;
@@ -134,7 +134,7 @@ static dl_status take_header(idx_file *file, uint32_t magic, uint32_t *sizes, si
     return DL_OK;
 }
 
-/* Checks that the rest after the header has that length. */
+/* Checks that the data after the header have this length. */
 static dl_status check_body(const idx_file *file, uint64_t bytes, dl_error *err)
 {
     if (file->count < bytes) {

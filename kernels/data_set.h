@@ -18,7 +18,7 @@ typedef struct dl_data_set {
     uint16_t *labels; /* [count] */
     size_t count;
     size_t sample_bytes; /* 784 or 3072 for the real sets */
-    int classes;         /* 10 */
+    int classes;         /* 10 for the real sets */
 } dl_data_set;
 
 /* Reads FOLDER/train-images-idx3-ubyte[.gz] and its labels (or the t10k- pair). Missing or
@@ -34,9 +34,9 @@ dl_status dl_data_set_read_mnist(dl_data_set *set, const char *folder, int test_
 dl_status dl_data_set_read_cifar10(dl_data_set *set, const char *folder, int test_set,
                                    dl_error *err) DL_MUST_CHECK;
 
-/* `count` images of that shape in 1..65536 classes: a random pattern per class plus noise, so that
- * training on it converges. Equal seeds give equal sets; the patterns are the same for all seeds,
- * so a set of another seed is a test set. The caller frees *set. */
+/* Makes `count` images of `shape` in 1..65536 classes: a random pattern per class plus noise, so
+ * that training on it converges. Equal seeds give equal sets; the patterns are the same for all
+ * seeds, so a set of another seed is a test set. The caller frees *set. */
 void dl_data_set_synthetic(dl_data_set *set, dl_shape shape, int classes, size_t count,
                            uint64_t seed);
 

@@ -15,8 +15,8 @@
 #include "kernels/quantise.h"
 
 #define DL_DEVICE_CUDA_LIBRARY "libdlprof_cuda.so"
-#define DL_DEVICE_NAME_BYTES 256  /* as many as CUDA has */
-#define DL_DEVICE_VECTORS_MAX 256 /* of an average */
+#define DL_DEVICE_NAME_BYTES 256  /* as in CUDA */
+#define DL_DEVICE_VECTORS_MAX 256 /* most vectors of an average */
 
 /* One worker's slot on a device: its stream of operations, library handles, scratch memory and
  * marks. A device may have several slots. */
@@ -46,20 +46,22 @@ typedef struct dl_device_info {
     int multiprocessors;
 } dl_device_info;
 
-#define DL_DEVICE_ID_BYTES 128 /* as many as NCCL's */
+#define DL_DEVICE_ID_BYTES 128 /* as in NCCL */
 
 /* A group whose members are in several processes. */
 typedef struct dl_device_ranks {
-    char id[DL_DEVICE_ID_BYTES]; /* from make_id of one process, the same in all */
-    int first, count;            /* this process's slots are members first ... of `count` */
+    char id[DL_DEVICE_ID_BYTES]; /* made by make_id in one process, the same in all */
+    int first, count;            /* this process's slots are members first, first + 1, ... of
+                                  * `count` */
     double limit_s;              /* longest wait for the other members */
-    bool (*lost)(void *user);    /* whether another process is known to be gone; any thread */
+    bool (*lost)(void *user);    /* whether another process is known to be gone; called by any
+                                  * thread */
     void *user;
 } dl_device_ranks;
 
 typedef struct dl_device_type {
     const char *name; /* "cuda" */
-    /* Operations on the slot that the calling thread uses. */
+    /* Operations on the slot in use by the calling thread. */
     const dl_backend *backend;
 
     /* Number of devices of this machine, at least 1; DL_ERR_UNSUPPORTED with the reason if there is
@@ -67,26 +69,28 @@ typedef struct dl_device_type {
     dl_status (*count)(int *count, dl_error *err);
     dl_status (*describe)(int number, dl_device_info *info, dl_error *err);
 
-    /* A slot on device `number`, idle and unused. Any thread may use it, one at a time. */
+    /* Opens a slot on device `number`. Any thread may use it, but only one at a time. */
     dl_status (*open)(dl_device **device, int number, const dl_device_settings *settings,
                       dl_error *err);
-    void (*close)(dl_device *device); /* NULL is fine; its memory must be released before */
+    void (*close)(dl_device *device); /* NULL is allowed; release its memory before */
     /* Makes `device` the slot that the backend's operations and those below use in this thread. */
     void (*use)(dl_device *device);
 
-    /* Bytes in use on the used slot's device, by this program, its libraries, and others. */
+    /* Bytes in use on the device of the slot in use, by this program, its libraries, and others. */
     size_t (*used_bytes)(void);
 
-    /* Puts mark `index` (0, 1, ...) after the operations launched so far; may be put again. */
+    /* Records mark `index` (0, 1, ...) after the operations launched so far; a mark may be recorded
+     * again. */
     void (*mark)(size_t index);
     /* Time from one mark to a later one in ns, accurate to about half a microsecond; after
      * `wait`. */
     double (*between_ns)(size_t from, size_t to);
 
-    /* Makes a group of devices[count], unused slots on different devices, which reduce together;
-     * DL_ERR_UNSUPPORTED if they cannot. With `ranks` not NULL the group spans several processes,
-     * which all call this; devices[] are the caller's. If a member fails, `lost` must report its
-     * process in the others, so that their `wait` fails. make_id: an id for one such group. */
+    /* Makes a group of devices[count], unused slots on different devices, for all-reduces;
+     * DL_ERR_UNSUPPORTED if they cannot form one. With `ranks` not NULL the group spans several
+     * processes, which all call this with their own slots as devices[]. If a member fails, `lost`
+     * must report its process in the others, so that their `wait` fails. make_id: makes an id for
+     * one such group. */
     dl_status (*join)(dl_device *const *devices, int count, const dl_device_ranks *ranks,
                       dl_error *err);
     dl_status (*make_id)(char id[DL_DEVICE_ID_BYTES], dl_error *err);
@@ -108,8 +112,9 @@ typedef struct dl_device_type {
     void (*copy)(const dl_device *target, void *to, const dl_device *source, const void *from,
                  size_t bytes);
 
-    /* After every backward pass of a slot with fp16: divides the gradients by the loss scale. If
-     * one of them is not finite, all become 0: an overflowed step changes only momentum. */
+    /* To be called after every backward pass of a slot with fp16: divides the gradients by the loss
+     * scale. If one of them is not finite, all become 0: a step that overflows changes only
+     * momentum. */
     void (*unscale)(void *gradients, size_t count);
 
     /* result[count] = mean of vectors[0..n-1], as dl_exchange_average, n <= DL_DEVICE_VECTORS_MAX;

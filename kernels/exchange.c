@@ -123,7 +123,7 @@ void dl_lock_acquire(dl_lock *lock)
         dl_cpu_relax();
 }
 
-/* Only the holder changes `serving`, so reading and storing it is no race. */
+/* Only the holder changes `serving`, so reading and storing it is not a race. */
 void dl_lock_release(dl_lock *lock)
 {
     if (lock->wait == DL_WAIT_BLOCK) {

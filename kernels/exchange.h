@@ -23,7 +23,7 @@ void dl_exchange_average(void *result, const void *const *vectors, int n, size_t
 void dl_exchange_sum(void *result, const void *const *vectors, int n, int of, size_t first,
                      size_t count, dl_precision precision);
 
-/* result[i] += factor x from[i], i < count; with -1 the difference, rounded once. */
+/* result[i] += factor x from[i], i < count, rounded once for the factors 1 and -1. */
 void dl_exchange_add(void *result, const void *from, double factor, size_t count,
                      dl_precision precision);
 
@@ -55,8 +55,8 @@ typedef struct dl_outer_config {
  *   d <- parameters - average;   v <- momentum v + d;
  *   g <- v (sgd), d + momentum v (nesterov);   parameters <- average - (rate g - d)
  *
- * The last is parameters - rate g, so with rate 1 and momentum 0 it is the average to the bit.
- * `velocity` is v, 0 at first. */
+ * The new parameters are the old ones less rate g; with rate 1 and momentum 0 they are exactly the
+ * average. `velocity` is v, initially 0. */
 void dl_exchange_outer(void *parameters, const void *average, void *velocity,
                        const dl_outer_config *outer, size_t first, size_t count,
                        dl_precision precision);
@@ -64,7 +64,7 @@ void dl_exchange_outer(void *parameters, const void *average, void *velocity,
 /* How threads wait for one another: AUTO lets training choose. */
 typedef enum dl_wait { DL_WAIT_AUTO, DL_WAIT_SPIN, DL_WAIT_BLOCK } dl_wait;
 
-/* A reusable barrier of `parties` threads: spins, or blocks in the kernel (futex by pthread). */
+/* A reusable barrier of `parties` threads: spins, or blocks in the kernel (pthread barrier). */
 typedef struct dl_barrier {
     dl_wait wait; /* SPIN or BLOCK */
     int parties;

@@ -20,13 +20,13 @@
 typedef struct model_link {
     int input;         /* the layer whose output it reads, -1 = the model's input */
     int other;         /* its second input, -1 = none */
-    int gradient_slot; /* of its output, -1 = none: the loss */
+    int gradient_slot; /* slot of its output's gradient, -1 = none: the loss */
 } model_link;
 
 typedef struct model_plan {
     model_link *links; /* [layer_count] */
     int slot_count;
-    size_t *slot_size; /* [slot_count] numbers per sample, the most of any user */
+    size_t *slot_size; /* [slot_count] numbers per sample, the largest of all users */
 } model_plan;
 
 /* Fills `links` from the specs; all slots are -1. A link out of the model is a broken invariant. */
@@ -46,7 +46,7 @@ static void plan_links(model_plan *plan, const dl_layer_spec *specs, int layer_c
 /* A slot during the planning of a backward pass. */
 typedef struct slot {
     size_t size;
-    int users; /* layers, in-place ones aside, that have yet to read it; 0 = free */
+    int users; /* layers, except in-place ones, that have yet to read it; 0 = free */
 } slot;
 
 /* Takes a slot for `size` numbers: the smallest free one that is large enough, else the largest
@@ -139,8 +139,8 @@ struct dl_model {
     char *parameters, *gradients;
     void *input;
     int32_t *labels;
-    void *host_input;     /* filled by the caller: the same two, unless the backend's memory is */
-    int32_t *host_labels; /* out of the host's reach */
+    void *host_input;     /* filled by the caller; = input if host_memory */
+    int32_t *host_labels; /* filled by the caller; = labels if host_memory */
     void *scratch;        /* shared by all layers: only one works at a time */
     int batch;            /* of the last forward pass */
 };
@@ -150,7 +150,7 @@ static dl_layer *loss_layer(const dl_model *model)
     return &model->layers[model->layer_count - 1];
 }
 
-/* Links, shapes and sizes of all layers, from the input on. */
+/* Sets the links, shapes and sizes of all layers, from the input on. */
 static void plan_layers(dl_model *model, const dl_model_table *table)
 {
     model->layer_count = table->layer_count;
@@ -221,7 +221,8 @@ static void allocate_memory(dl_model *model)
     }
 }
 
-/* Binds the inputs, output, gradients and state of layer i; the layers that it reads are bound. */
+/* Binds the inputs, output, gradients and state of layer i. The layers that it reads must be
+ * bound. */
 static void bind_layer(dl_model *model, int i)
 {
     const model_link *link = &model->plan.links[i];
@@ -273,7 +274,7 @@ static void draw_layers(void *user, int thread)
 #define THREADS_FROM ((size_t)1 << 20)
 #define THREADS_MAX 16
 
-/* The calling thread's number of cores: one if it is pinned. */
+/* Number of threads to draw with: the calling thread's allowed cores, one if it is pinned. */
 static int drawing_threads(const dl_model *model)
 {
     cpu_set_t allowed;
@@ -344,7 +345,7 @@ static dl_status bind_layers(dl_model *model, const dl_model *like, uint64_t see
         layer->gradients = model->gradients + first * bytes;
         first += layer->parameter_count;
     }
-    /* Outputs and states have been requested since. */
+    /* Outputs and states have been requested since the last wait. */
     if (status == DL_OK) status = model->backend->wait(err);
     if (status != DL_OK) return status;
     return like != NULL ? copy_layers(model, like, err) : init_layers(model, seed, err);
@@ -377,7 +378,7 @@ void dl_model_destroy(dl_model *model)
     free(model);
 }
 
-/* Releases a model that could not be completed. */
+/* Makes a model; frees it if it cannot be completed. */
 static dl_status make(dl_model **model, const dl_model_table *table, const dl_model *like,
                       const dl_backend *backend, int max_batch, uint64_t seed, dl_error *err)
 {

@@ -50,7 +50,7 @@ size_t dl_model_parameter_count(const dl_model *model);
 size_t dl_model_parameter_bytes(const dl_model *model);
 
 /* Bytes held by a model. Activations (the input, and the data that layers keep for their backward
- * pass) and their gradients grow with max_batch, all else hardly. The optimizer's state is not
+ * pass) and their gradients grow with max_batch, the rest hardly does. The optimizer's state is not
  * included. */
 typedef struct dl_model_memory {
     size_t parameter_bytes, gradient_bytes;

@@ -65,7 +65,7 @@ static const dl_layer_spec vgg19_bn_layers[] = {
     {.name = "loss", .kind = "softmax"},
 };
 
-/* One convolution with batch norm; its input is `steps` rows before. */
+/* One convolution with batch norm; it reads the output of the layer `steps` before it. */
 #define CONV(block, number, filters, window, step, pad, steps) \
     {.name = block ".conv" number,                             \
      .kind = "conv",                                           \
@@ -88,11 +88,11 @@ static const dl_layer_spec vgg19_bn_layers[] = {
     CONV(block, "1", width, 1, 1, 0, 1), RELU(block, "1"), CONV(block, "2", width, 3, step, 1, 1), \
         RELU(block, "2"), CONV(block, "3", 4 * (width), 1, 1, 0, 1)
 
-/* The block's input is added to the branch's output... */
+/* Block whose input has the output's shape: the input is added to the branch's output. */
 #define BLOCK(block, width) \
     BRANCH(block, width, 1), {.name = block ".add", .kind = "add", .skip = 9}, RELU(block, "3")
 
-/* ... or, if the shape changes, the branch's output to the projection of the input. */
+/* Block that changes the shape: the branch's output is added to the projection of the input. */
 #define FIRST_BLOCK(block, width, step)                                                 \
     BRANCH(block, width, step), CONV(block, "_projection", 4 * (width), 1, step, 0, 9), \
         {.name = block ".add", .kind = "add", .skip = 3}, RELU(block, "3")

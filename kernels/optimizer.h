@@ -24,8 +24,8 @@ extern const char *const dl_optimizer_names[]; /* "sgd", "rmsprop", "adam", NULL
 
 typedef struct dl_optimizer dl_optimizer;
 
-/* An optimizer for vectors of `count` numbers. Unknown name: DL_ERR_NAME; number outside its range:
- * DL_ERR_RANGE. */
+/* Creates an optimizer for vectors of `count` numbers. Unknown name: DL_ERR_NAME; number outside
+ * its range: DL_ERR_RANGE. */
 dl_status dl_optimizer_create(dl_optimizer **optimizer, const dl_optimizer_config *config,
                               dl_precision precision, size_t count, dl_error *err) DL_MUST_CHECK;
 /* dl_optimizer_create for vectors in a backend's memory; also DL_ERR_SYSTEM if its `wait` fails. */
@@ -45,9 +45,9 @@ void dl_optimizer_scale_rate(dl_optimizer *optimizer, double factor);
 void dl_optimizer_apply(dl_optimizer *optimizer, void *parameters, const void *gradients,
                         size_t first, size_t count);
 
-/* The state as one flat vector of *count numbers in the backend's memory (NULL and 0 if there is
- * none), for averaging: momentum v, rmsprop s, adam all m and then all s. Owned by the optimizer,
- * at a fixed address. */
+/* Returns the state as one flat vector of *count numbers in the backend's memory (NULL and 0 if
+ * there is none), for averaging: momentum v; rmsprop s; adam all m, then all s. Owned by the
+ * optimizer, at a fixed address. */
 void *dl_optimizer_state(dl_optimizer *optimizer, size_t *count);
 
 #endif

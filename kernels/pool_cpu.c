@@ -1,27 +1,28 @@
-/* Pooling on the processor: effects and arguments see dl_backend.
- * Compiled for float and for double. */
+/* Pooling on the processor; see dl_backend for effects and arguments. Compiled for float and for
+ * double. */
 #include <string.h>
 
 #include "kernels/backend_cpu_internal.h"
 #include "kernels/thread_team.h"
 
-/* A pooling or its gradient. */
+/* Operands of a pooling or of its gradient. */
 typedef struct pooling {
     const dl_windows *windows;
     const dl_real *from;
     dl_real *to;
-    int32_t *choice; /* the gradient only reads it */
+    int32_t *choice; /* written by the pooling, read by the gradient */
 } pooling;
 
-/* 2x2 blocks side by side: the most common pooling, and worth separate loops. */
+/* Whether the windows are adjacent 2x2 blocks, the most common pooling, which has separate
+ * loops. */
 static bool is_blocks(const dl_windows *pool)
 {
     return pool->kernel == 2 && pool->stride == 2 && pool->padding == 0 && pool->in.rows % 2 == 0 &&
            pool->in.columns % 2 == 0;
 }
 
-/* One block of 2x2 pixels, all channels: a and b above d and e. The arrays are restrict arguments,
- * so that the compiler may assume that they do not overlap. */
+/* Pools one block of 2x2 pixels, all channels: a and b above d and e. The arrays are restrict
+ * arguments, so that the compiler may assume that they do not overlap. */
 static inline __attribute__((always_inline)) void
 pool_block(dl_real *restrict y, int32_t *restrict choice, const dl_real *restrict above,
            const dl_real *restrict below, int channels)
@@ -36,7 +37,7 @@ pool_block(dl_real *restrict y, int32_t *restrict choice, const dl_real *restric
     }
 }
 
-/* Output lines first .. last - 1 of all samples. */
+/* Pools output lines first .. last - 1 of all samples. */
 DL_HOT static void pool_blocks_part(const void *loop, size_t first, size_t last)
 {
     const pooling *p = loop;
@@ -118,7 +119,7 @@ static inline __attribute__((always_inline)) void keep_larger(dl_real *restrict 
     }
 }
 
-/* Output pixels first .. last - 1 of all samples. */
+/* Pools output pixels first .. last - 1 of all samples. */
 DL_HOT static void pool_windows_part(const void *loop, size_t first, size_t last)
 {
     const pooling *p = loop;
@@ -153,7 +154,8 @@ static inline __attribute__((always_inline)) void add_chosen(dl_real *restrict d
         dx[c] += choice[c] == place ? dy[c] : 0;
 }
 
-/* Channels first .. last - 1: windows overlap, so their pixels cannot be divided. */
+/* Gradients of channels first .. last - 1. The loop is divided by channels, since windows
+ * overlap. */
 DL_HOT static void unpool_windows_part(const void *loop, size_t first, size_t last)
 {
     const pooling *p = loop;

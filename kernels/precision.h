@@ -1,4 +1,4 @@
-/* The number type of a model: every layer exists for both. */
+/* Number type of a model; every layer supports both. */
 #ifndef DL_KERNELS_PRECISION_H
 #define DL_KERNELS_PRECISION_H
 

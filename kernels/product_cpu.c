@@ -1,4 +1,4 @@
-/* Products of matrices used in place: see dl_product. A tile of rows times a few vectors of columns
+/* Products of matrices in place; see dl_product. A tile of rows times a few vectors of columns
  * stays in registers over the whole depth. */
 #include "kernels/backend_cpu_internal.h"
 

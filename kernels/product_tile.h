@@ -47,7 +47,7 @@ TILE(const dl_product *p, int rows, const dl_real *a, const dl_real *b, dl_real 
     }
 }
 
-/* All rows of the columns of one tile. */
+/* Computes all rows of the columns of one tile. */
 TARGET static void ALL_ROWS(const dl_product *p, const dl_real *b, dl_real *c)
 {
     const dl_real *a = p->a;
@@ -72,7 +72,7 @@ TARGET static void NAME(const dl_product *p)
     }
 }
 
-/* `rows` x DOTS numbers of c, each summed in LANES parts. */
+/* Computes `rows` x DOTS numbers of c, each summed in LANES parts. */
 TARGET static inline __attribute__((always_inline)) void
 DOT_TILE(const dl_dots *p, int rows, const dl_real *a, const dl_real *b, dl_real *c)
 {
@@ -103,7 +103,7 @@ DOT_TILE(const dl_dots *p, int rows, const dl_real *a, const dl_real *b, dl_real
     }
 }
 
-/* All rows of a with DOTS rows of b. */
+/* Multiplies all rows of a with DOTS rows of b. */
 TARGET static void DOT_ROWS(const dl_dots *p, const dl_real *b, dl_real *c)
 {
     const dl_real *a = p->a;

@@ -49,7 +49,7 @@ extern const char *const dl_quantise_names[];
 
 #define DL_QUANTISE_BLOCK 1024
 
-/* Numbers first .. first + count - 1 of a vector, count >= 1, at most DL_QUANTISE_BLOCK but for
+/* Numbers first .. first + count - 1 of a vector, count >= 1; at most DL_QUANTISE_BLOCK, except for
  * topk. */
 typedef struct dl_quantise_block {
     uint64_t first;
@@ -81,10 +81,10 @@ typedef struct dl_quantise_entry {
     float value;
 } dl_quantise_entry;
 
-/* How vectors of one length become messages. Messages are uint16_t[count] for fp16,
+/* Plan of the messages of vectors of one length. Messages are uint16_t[count] for fp16,
  * dl_quantise_bytes[block_count] for int8, dl_quantise_bits[block_count] for 1bit,
- * dl_quantise_nibbles[block_count] for fp4, and each block's
- * dl_quantise_entry[dl_quantise_kept(...)] in the order of their places for topk. */
+ * dl_quantise_nibbles[block_count] for fp4, and for topk each block's
+ * dl_quantise_entry[dl_quantise_kept(...)] in the order of their places. */
 typedef struct dl_quantise_plan {
     dl_quantise kind; /* not NONE */
     double kept_frac; /* topk: above 0, at most 1; 1 unless set before the first range is added */
@@ -97,9 +97,9 @@ typedef struct dl_quantise_plan {
 /* Makes a plan without numbers; add appends a range of `count` numbers. */
 void dl_quantise_plan_init(dl_quantise_plan *plan, dl_quantise kind);
 void dl_quantise_plan_add(dl_quantise_plan *plan, size_t count);
-void dl_quantise_plan_free(dl_quantise_plan *plan); /* a zeroed one is fine */
+void dl_quantise_plan_free(dl_quantise_plan *plan); /* a zeroed plan is allowed */
 
-/* Numbers sent of a topk block: kept_frac x count, rounded up. */
+/* Returns how many numbers of a topk block are sent: kept_frac x count, rounded up. */
 size_t dl_quantise_kept(double kept_frac, size_t count);
 
 /* Whether the kind has error feedback: 1bit and topk do. */

@@ -14,13 +14,13 @@
 /* Largest number of half precision, (2 - 2^-10) 2^15; its smallest one with a full significand. */
 #define HALF_MAX 65504.0f
 #define HALF_NORMAL_MIN 0x1p-14f
-#define HALF_SPACING_BELOW 0x1p-24f /* of the numbers below that */
+#define HALF_SPACING_BELOW 0x1p-24f /* spacing of the numbers below HALF_NORMAL_MIN */
 
 /* Bits of an infinite float, and the difference of the exponents of a float and a half of the same
  * value. */
 #define INFINITE_BITS 0x7f800000u
 #define EXPONENT_SHIFT (112u << 23)
-#define DROPPED_BITS 13 /* of the significand */
+#define DROPPED_BITS 13 /* dropped bits of the significand */
 #define NAN_BITS 0x7fc00000u
 #define HALF_INFINITE_BITS 0x7c00u
 #define HALF_NAN_BITS 0x7e00u
@@ -39,9 +39,10 @@ static inline float float_of(uint32_t bits)
     return value;
 }
 
-/* Has no branches, so that loops vectorise. A carry of the rounded significand into the exponent
- * correctly rounds up to the next power of two. Below HALF_NORMAL_MIN, adding 0.5, near which
- * floats are HALF_SPACING_BELOW apart, rounds to a multiple of that. */
+/* Rounds to half precision without branches, so that loops vectorise. A carry of the rounded
+ * significand into the exponent correctly rounds up to the next power of two. Below
+ * HALF_NORMAL_MIN, adding 0.5, near which floats are HALF_SPACING_BELOW apart, rounds to a multiple
+ * of that. */
 static inline uint16_t halve(float value)
 {
     const uint32_t bits = bits_of(value), sign = bits >> 16 & 0x8000u, whole = bits & 0x7fffffffu;
@@ -88,7 +89,7 @@ DL_HOT void DL_TYPED(dl_quantise_widen)(void *values, const uint16_t *message, s
 /* Adding and subtracting it rounds a float below 2^22 to a whole number, ties to even. */
 #define ROUNDING 0x1.8p23f
 
-/* The largest magnitude, found by comparing bits as integers, which have the order of the
+/* Returns the largest magnitude. Bits are compared as integers, which have the order of the
  * magnitudes, so that the result does not depend on the order of comparisons. Doubles are first
  * rounded to float. */
 static inline __attribute__((always_inline)) float largest_of(const dl_real *from, size_t count)
@@ -133,12 +134,12 @@ DL_HOT void DL_TYPED(dl_quantise_unround)(void *values, const dl_quantise_block 
 typedef dl_real lanes __attribute__((vector_size(LANES * sizeof(dl_real))));
 typedef __typeof__((lanes){0} >= (lanes){0}) masks;
 
-/* residual += values; and the mean of either side. */
+/* residual += values; computes the mean of the numbers on either side of 0. */
 static inline __attribute__((always_inline)) void add_up(dl_real *residual, const dl_real *values,
                                                          size_t count, dl_quantise_bits *bits)
 {
     lanes low = {0}, high = {0};
-    masks above = low > high; /* nowhere */
+    masks above = low > high; /* all 0 */
     for (size_t i = 0; i < count; i++)
         residual[i] += values[i];
     for (size_t i = 0; i < count; i += LANES) {
@@ -166,7 +167,7 @@ static inline __attribute__((always_inline)) void add_up(dl_real *residual, cons
     bits->low = count_low > 0 ? (float)(sum_low / count_low) : 0;
 }
 
-/* One word of up to 32 numbers; their error stays in the residual. */
+/* Encodes up to 32 numbers as one word; their errors stay in the residual. */
 static inline __attribute__((always_inline)) uint32_t take_signs(dl_real *residual, size_t count,
                                                                  dl_real low, dl_real high)
 {
@@ -241,7 +242,8 @@ static void count_digits(uint32_t *numbers, const dl_real *values, size_t count,
     }
 }
 
-/* The `kept`th largest magnitude; *equal becomes the number of kept values of that magnitude. */
+/* Returns the `kept`th largest magnitude; *equal becomes the number of kept values of that
+ * magnitude. */
 static uint32_t smallest_kept(const dl_real *values, size_t count, size_t kept, size_t *equal)
 {
     static const int shifts[] = {2 * DIGIT_BITS, DIGIT_BITS, 0};

@@ -20,17 +20,17 @@ struct dl_thread_team {
     const void *loop;
     size_t count, grain;
     int parts;
-    _Alignas(64) atomic_ullong ticket; /* loop << 32 | parts that are left */
+    _Alignas(64) atomic_ullong ticket; /* number of the loop << 32 | parts not yet taken */
     atomic_bool dismissed;
-    _Alignas(64) atomic_int undone; /* parts */
-    pthread_mutex_t mutex;          /* BLOCK: held while they change for a thread that may wait */
+    _Alignas(64) atomic_int undone; /* parts not yet finished */
+    pthread_mutex_t mutex;          /* BLOCK: held while the state that threads wait for changes */
     pthread_cond_t started, done;
 };
 
 /* Parts per thread, so that none waits long for a delayed one. */
 enum { PARTS_A_THREAD = 4 };
 
-static _Thread_local dl_thread_team *led; /* led by this thread */
+static _Thread_local dl_thread_team *led; /* team that this thread leads; NULL: none */
 
 dl_thread_team *dl_thread_team_make(int threads, dl_wait wait)
 {
@@ -126,7 +126,7 @@ static void end_part(dl_thread_team *team)
     pthread_mutex_unlock(&team->mutex);
 }
 
-/* Start of a part: whole grains, shared as equally as possible. */
+/* Returns the start of a part: whole grains, shared as equally as possible. */
 static size_t part_start(const dl_thread_team *team, size_t part)
 {
     const size_t grains = (team->count + team->grain - 1) / team->grain;

@@ -9,14 +9,14 @@
 
 typedef struct dl_thread_team dl_thread_team;
 
-/* A team of the worker's own thread and `threads` - 1 others, which the caller starts; threads >=
- * 1, wait is SPIN or BLOCK. Released with dl_thread_team_free, after all have returned (NULL is
- * fine). */
+/* Makes a team of the worker's own thread and `threads` - 1 others, which the caller starts;
+ * threads >= 1, wait is SPIN or BLOCK. Free with dl_thread_team_free (NULL is allowed), after all
+ * have returned. */
 dl_thread_team *dl_thread_team_make(int threads, dl_wait wait);
 void dl_thread_team_free(dl_thread_team *team);
 
-/* Called by the worker's thread: its loops are divided among the team from now on; NULL: they are
- * not, as initially in every thread. */
+/* Called by the worker's thread: divides its loops among the team from now on; NULL: not any more,
+ * as initially in every thread. */
 void dl_thread_team_lead(dl_thread_team *team);
 
 /* Called by each other thread: computes parts of loops until the team is dismissed. */

@@ -12,7 +12,8 @@
 /* Beyond a group the running sum of this many numbers stays in the first-level cache. */
 #define BLOCK 1024
 
-/* Promises that no iteration reads what another writes: `out` is a vector itself or apart. */
+/* Promises that no iteration reads what another writes: `out` is one of the vectors, or does not
+ * overlap them. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define INDEPENDENT _Pragma("GCC ivdep")
 #elif defined(__clang__)

@@ -78,7 +78,7 @@ size_t dl_winograd_scratch_bytes(const dl_windows *conv)
            sizeof(dl_real);
 }
 
-/* The scratch: U or dU, the tiles of x and of y, a pixel of zeros. */
+/* Parts of the scratch: U or dU, the tiles of x and of y, a pixel of zeros. */
 typedef struct parts {
     dl_real *weights, *in, *out, *zeros;
 } parts;
@@ -112,7 +112,8 @@ static layout by_panel(int channels)
                     (size_t)BLOCK_TILES * DL_PANEL};
 }
 
-/* The pixels of a tile, `side` x `side` of them from (row, column) on of image `sample`. */
+/* Finds the pixels of a tile, `side` x `side` from (row, column) on in image `sample`; pixels
+ * outside the image become `outside`. */
 static inline void find_pixels(dl_real **pixels, const dl_windows *conv, dl_real *images,
                                int channels, int tile, int offset, int side, dl_real *outside)
 {
@@ -206,7 +207,7 @@ DL_HOT static void transform_outputs(dl_real *images, const dl_real *from, const
             transform_output(y, from + (size_t)t * at.row + (size_t)c, at.plane);
 #pragma GCC unroll 4
             for (int i = 0; i < 4; i++) {
-                if (pixels[i] == NULL) continue; /* outside */
+                if (pixels[i] == NULL) continue; /* outside the image */
                 vec *to = (vec *)(pixels[i] + c);
                 if (bias != NULL) y[i] += *(const vec *)(bias + c);
                 *to = accumulate ? *to + y[i] : y[i];
@@ -375,7 +376,7 @@ static int tiles_left(const dl_windows *conv, int first)
     return left < BLOCK_TILES ? left : BLOCK_TILES;
 }
 
-/* One end of a convolution: its images, the scratch for their tiles. */
+/* Images at one end of a convolution, and the scratch for their tiles. */
 typedef struct side {
     dl_real *images, *tiles;
     int channels;
@@ -386,9 +387,9 @@ typedef struct side {
 typedef struct block {
     const dl_windows *conv;
     const parts *parts;
-    side from, to;       /* of dW: x, dy */
+    side from, to;       /* of dW: x and dy */
     const dl_real *bias; /* or NULL */
-    bool accumulate;     /* of dW: to the products of the blocks before */
+    bool accumulate;     /* dW: add to the products of earlier blocks */
     int first, count;
 } block;
 
@@ -466,7 +467,7 @@ void dl_winograd_backward_data(const dl_windows *conv, const dl_real *dy, const 
                      .accumulate = accumulate});
 }
 
-/* V and D of the tiles. */
+/* Computes V and D of tiles first .. last - 1 of the block. */
 static void gradient_inputs_part(const void *loop, size_t first, size_t last)
 {
     const block *b = loop;

@@ -10,7 +10,7 @@
 
 #define LINE_BYTES 128
 
-/* The first line of root/path..., "" if it cannot be read. */
+/* Reads the first line of root/path...; "" if it cannot be read. */
 __attribute__((format(printf, 3, 4))) static void read_line(char line[LINE_BYTES], const char *root,
                                                             const char *format, ...)
 {
@@ -37,7 +37,8 @@ static bool is_there(const char *root, const char *folder, const char *name, con
     return there;
 }
 
-/* The number at the beginning of a file of a PCI device, such as "16.0 GT/s PCIe"; 0 if none. */
+/* Returns the number at the beginning of a PCI device's file, such as "16.0 GT/s PCIe"; 0 if
+ * none. */
 static double pci_number(const char *root, const char *bus_id, const char *file)
 {
     char line[LINE_BYTES];
@@ -51,7 +52,7 @@ static double lesser(double a, double b)
     return b > 0 && (a <= 0 || b < a) ? b : a;
 }
 
-/* Transfers a second of a lane, and the payload fraction after line code and framing: 8b/10b,
+/* Transfers per second and lane, and the payload fraction after line code and framing: 8b/10b,
  * 128b/130b, FLITs with 236 of 256 bytes (PCI Express Base Specification 6.0, physical layer). */
 static const struct {
     double transfers_per_s, payload;

@@ -20,33 +20,34 @@
 #define DL_BUS_ID_BYTES 16 /* "0000:3b:00.0" */
 #define DL_BOX_NAME_BYTES 96
 
-/* The best that both ends of a PCIe link support. (GPUs at rest slow their link down.) */
+/* A PCIe link: the lanes in use, and the highest rate that both ends support (the current rate is
+ * lower while a GPU is idle). */
 typedef struct dl_pci_link {
-    double transfers_per_s; /* of a lane */
+    double transfers_per_s; /* per lane */
     int lanes;
-    double wire_bytes_per_s; /* each direction, after the line code */
+    double wire_bytes_per_s; /* per direction, after line coding */
 } dl_pci_link;
 
 typedef struct dl_box_switch {
-    char bus_id[DL_BUS_ID_BYTES]; /* of its upstream port */
-    int parent;                   /* place */
+    char bus_id[DL_BUS_ID_BYTES]; /* of the upstream port */
+    int parent;                   /* place above */
     dl_pci_link link;             /* to the parent */
 } dl_box_switch;
 
 typedef struct dl_box_gpu {
     char bus_id[DL_BUS_ID_BYTES];
-    unsigned device_id; /* PCI */
-    int parent;         /* place */
+    unsigned device_id; /* PCI device number */
+    int parent;         /* place above */
     dl_pci_link link;
 
     /* From the driver. */
     char name[DL_BOX_NAME_BYTES];     /* "NVIDIA A100-SXM4-40GB" */
     int major, minor;                 /* compute capability */
-    double cores;                     /* each does one fp32 multiply-add a cycle */
-    double clock_hz, memory_clock_hz; /* highest */
+    double cores;                     /* fp32 cores, each with one multiply-add per cycle */
+    double clock_hz, memory_clock_hz; /* maximum */
     double memory_bus_bits, memory_bytes;
 
-    /* Measured (dl_box_take_copies): copies from and to pinned host memory, both directions
+    /* Measured by dl_box_take_copies: copies to and from pinned host memory; both directions
      * together (0 also if neither slows the other); averages in the GPU's memory. */
     double to_bytes_per_s, from_bytes_per_s, both_bytes_per_s;
     double average_bytes_per_s;
@@ -56,22 +57,22 @@ typedef struct dl_box_nic {
     char bus_id[DL_BUS_ID_BYTES];
     char name[DL_BOX_NAME_BYTES]; /* eth0, mlx5_0 */
     bool infiniband;              /* else Ethernet */
-    int parent;                   /* place */
+    int parent;                   /* place above */
     dl_pci_link link;
-    double port_bytes_per_s; /* on the wire; 0 also without a cable */
+    double port_bytes_per_s; /* on the wire; 0 also without a carrier */
 } dl_box_nic;
 
 typedef struct dl_box_nvlink {
-    int a, b; /* GPUs, a < b */
+    int a, b; /* indices of GPUs, a < b */
     int lanes;
 } dl_box_nvlink;
 
 typedef struct dl_box {
     char name[DL_BOX_NAME_BYTES], processor[DL_BOX_NAME_BYTES];
     int sockets, cores;
-    double memory_bytes, cache_bytes; /* of all sockets; the last level of caches */
+    double memory_bytes, cache_bytes; /* of all sockets; last level of caches */
     int numa_count;
-    bool places_known; /* false: some devices are at socket0 for lack of better knowledge */
+    bool places_known; /* false: some devices are put at socket0, as their socket is unknown */
     bool peer_memory;  /* the kernel module for copies between NICs and GPUs is loaded */
 
     dl_box_switch *switches;
@@ -79,30 +80,30 @@ typedef struct dl_box {
     dl_box_nic *nics;
     int switch_count, gpu_count, nic_count;
 
-    char driver_note[160]; /* why the driver reported nothing; "" = it did */
+    char driver_note[160]; /* why the driver reported nothing; "" = it reported */
     dl_box_nvlink *nvlinks;
     int nvlink_count;
-    double nvlink_bytes_per_s; /* of a lane, on the wire, each direction */
-    int nvswitch_lanes;        /* of each GPU; 0 = no NVSwitch */
+    double nvlink_bytes_per_s; /* per lane and direction, on the wire */
+    int nvswitch_lanes;        /* lanes of each GPU; 0 = no NVSwitch */
     bool peer_known;
     dl_peer peer;
 
     /* Measured, by dl_stream_measure. */
-    double socket_memory_bytes_per_s; /* a socket's cores on its own memory */
-    double socket_link_bytes_per_s;   /* a socket's cores read the next one's memory */
+    double socket_memory_bytes_per_s; /* each socket's cores on their own memory */
+    double socket_link_bytes_per_s;   /* each socket's cores reading the next socket's memory */
 
     /* Measured, by dl_box_take_copies. */
-    char copies_note[160];          /* why there are none of GPUs; "": there are, or none were
-                                       requested */
-    double root_bytes_per_s;        /* a socket to all its GPUs; 0 also if that is no limit */
-    double nvlink_copy_bytes_per_s; /* of a lane */
+    char copies_note[160];          /* why copies of GPUs were not measured; "": they were, or were
+                                     * not requested */
+    double root_bytes_per_s;        /* from a socket to all its GPUs; 0 also if this is no limit */
+    double nvlink_copy_bytes_per_s; /* per lane */
     double nvswitch_copy_bytes_per_s;
 } dl_box;
 
 /* Releases everything; a zeroed object is fine. */
 void dl_box_free(dl_box *box);
 
-/* The socket over (or at) `place`. */
+/* Returns the socket above `place`, or `place` if it is a socket. */
 int dl_box_socket(const dl_box *box, int place);
 
 /* Whether the paths from two places to their socket share a switch. */
@@ -111,15 +112,15 @@ bool dl_box_share_switch(const dl_box *box, int place_a, int place_b);
 /* Computes the rate on the wire from transfers and lanes; 0 if either is unknown. */
 void dl_pci_link_set_wire(dl_pci_link *link);
 
-/* PCIe generation, 1 .. 6; 0 if the lanes' rate is unknown or none of PCIe's. */
+/* Returns the PCIe generation, 1 .. 6; 0 if the lanes' rate is unknown or not a PCIe rate. */
 int dl_pci_link_generation(const dl_pci_link *link);
 
 /* Linux's information on links and ports in /sys. `root` is "/sys", or a folder like it in tests.
  * Missing or "Unknown" values are 0. */
 
-/* The link of the device `bus_id` to the port above it (NULL or "": none is visible): the lanes in
- * use and the highest rate that both ends support. Not the current rate, which GPUs lower at
- * rest. */
+/* Returns the link between the device `bus_id` and the port above it (NULL or "": not visible): the
+ * lanes in use and the highest rate that both ends support, not the current rate, which GPUs lower
+ * when idle. */
 dl_pci_link dl_sysfs_pci_link(const char *root, const char *bus_id, const char *port);
 
 /* Rate of the network device `name` in bytes per second; 0 without a carrier and for most virtual
@@ -144,7 +145,7 @@ bool dl_sysfs_has_module(const char *root, const char *name);
 typedef struct dl_link_section {
     char name[DL_LINK_NAME_BYTES];
     double bytes_per_s;        /* 0 = unknown */
-    double duplex_bytes_per_s; /* measured; 0 = no such limit is known */
+    double duplex_bytes_per_s; /* measured, both directions together; 0 = no such limit known */
     dl_origin origin;
     double latency_ns; /* assumed */
     char comment[256]; /* source of the rate, or where to find it */
@@ -155,7 +156,7 @@ typedef struct dl_link_list {
     size_t count;
 } dl_link_list;
 
-/* All kinds that the box uses, each once. Release with dl_link_list_free. */
+/* Lists each kind of link that the box uses once. Release with dl_link_list_free. */
 dl_link_list dl_link_list_make(const dl_box *box);
 void dl_link_list_free(dl_link_list *list);
 
@@ -167,15 +168,15 @@ void dl_port_name(char name[DL_LINK_NAME_BYTES], const dl_box_nic *nic);
 
 /* Rates of a GPU that follow from its driver's reports; 0 if they do not suffice.
  *
- *   fp32_flop_per_s    = 2 cores clock                    a multiply-add a core and cycle
- *   memory_bytes_per_s = 2 memory_clock bus_bits / 8      two transfers a clock, as NVML counts it
+ *   fp32_flop_per_s    = 2 cores clock                    one multiply-add per core and cycle
+ *   memory_bytes_per_s = 2 memory_clock bus_bits / 8      two transfers per clock, as NVML counts it
  *   fp16, tf32, fp8    = fp32 x a ratio of the compute capability, see machine_write.c
  *
  * Peak rates at the highest clock (of the tensor cores if theirs differs); they agree with the data
  * sheets of P100, V100, T4, A100, H100, H200 within 1 %. */
 typedef struct dl_gpu_rates {
     double fp32_flop_per_s;
-    double tf32_flop_per_s, fp16_flop_per_s, fp8_flop_per_s; /* dense, sums in fp32 */
+    double tf32_flop_per_s, fp16_flop_per_s, fp8_flop_per_s; /* dense, fp32 accumulation */
     double memory_bytes_per_s;
 } dl_gpu_rates;
 
@@ -190,7 +191,7 @@ dl_gpu_rates dl_gpu_rates_find(const dl_box_gpu *gpu);
  *
  *   fp32_flop_per_s    = 2 flop x cores x highest clock
  *   fp16, tf32, fp8    = fp32 x the ratio of the compute capability (tensor cores, dense)
- *   memory_bytes_per_s = 2 x highest memory clock x bus width / 8 (two transfers a clock)
+ *   memory_bytes_per_s = 2 x highest memory clock x bus width / 8 (two transfers per clock)
  *   link bytes_per_s   = rate on the wire x the fraction that copies were seen to reach
  *
  * Where the box has measured rates of copies and averages, they replace these rates, marked
@@ -222,7 +223,7 @@ void dl_box_write_json(const dl_box *box, FILE *out);
  * functions.
  *
  * Not modelled: the link that the functions of one card share; devices of other makers. */
-struct hwloc_topology; /* hwloc_topology_t points to it */
+struct hwloc_topology; /* struct of hwloc_topology_t */
 
 /* Fills `box`, which the caller zeroed and frees, from a loaded topology with I/O objects. `sysfs`
  * is "/sys", or NULL for another machine's topology: link rates are then those of the topology,
@@ -234,17 +235,17 @@ dl_status dl_probe_machine(dl_box *box, dl_error *err) DL_MUST_CHECK;
 
 /* Rates of host memory, measured with threads that are bound to cores.
  *
- * The triad a[i] = b[i] + s c[i] of McCalpin's STREAM: best of several passes over arrays far
- * larger than the caches, three times 8 bytes an element. If the processor reads a line of a before
- * it writes it, memory moves a third more than is counted.
+ * The triad a[i] = b[i] + s c[i] of McCalpin's STREAM: the best of several passes over arrays far
+ * larger than the caches, three times 8 bytes per element. If the processor reads a line of a
+ * before it writes it, memory transfers a third more than is counted.
  *
- * Between sockets: the threads of all sockets at the same time read arrays in the memory of the
- * next socket. Assumes that memory is placed in the node of the thread that first writes it. */
+ * Between sockets: the threads of all sockets simultaneously read arrays in the memory of the next
+ * socket. This assumes that memory is placed in the node of the thread that first writes it. */
 typedef struct dl_stream_config {
     int threads; /* one on each of the allowed cores 0 .. threads-1; at most dl_cpu_count() */
-    double array_bytes;            /* each of the three arrays, all threads together */
+    double array_bytes;            /* each of the three arrays, over all threads */
     int passes;                    /* >= 1 */
-    int (*socket_of_cpu)(int cpu); /* any number for each socket */
+    int (*socket_of_cpu)(int cpu); /* returns a number that is unique to the socket */
 } dl_stream_config;
 
 typedef struct dl_stream_rates {
@@ -252,9 +253,9 @@ typedef struct dl_stream_rates {
     double link_bytes_per_s;  /* from each socket to the next; 0 with one socket */
 } dl_stream_rates;
 
-/* The configuration by STREAM's rules: threads on all allowed cores, arrays of four times the
- * caches but at least 64 MiB and at most a sixteenth of the memory, ten passes; sockets as Linux
- * reports them. Both arguments are totals of the machine; 0 = unknown. */
+/* Returns the configuration by STREAM's rules: threads on all allowed cores, arrays of four times
+ * the caches but at least 64 MiB and at most a sixteenth of the memory, ten passes; sockets as
+ * Linux reports them. Both arguments are totals of the machine; 0 = unknown. */
 dl_stream_config dl_stream_default_config(double cache_bytes, double memory_bytes);
 
 /* Measures all threads together. DL_ERR_SYSTEM if threads cannot be made or bound. */
@@ -269,7 +270,7 @@ dl_status dl_stream_measure(const dl_stream_config *config, dl_stream_rates *rat
  *
  *   link of GPUs       host to device 0 and back; both together if copies of one direction are
  *                      slower beside the other's
- *   root_bytes_per_s   the sum over all GPUs at once, if it is less than each alone; only if
+ *   root_bytes_per_s   the sum of concurrent copies to all GPUs, if less than alone; only if
  *                      all are on one socket, none below a switch with another
  *   NVLink             from GPU to GPU, over the lanes between them; or by NVSwitch
  *   memory             an average of n vectors, which reads n and writes one; the best n
@@ -278,7 +279,7 @@ dl_status dl_stream_measure(const dl_stream_config *config, dl_stream_rates *rat
  * by copies from and to the host. */
 void dl_box_take_copies(dl_box *box, const dl_trace *trace, const int *devices);
 
-/* The GPU at that address, ignoring case; -1 if there is none. */
+/* Returns the index of the GPU at that address, ignoring case; -1 if there is none. */
 int dl_box_find_gpu(const dl_box *box, const char *bus_id);
 
 #endif

@@ -8,7 +8,8 @@
 #include "profiler/machine/machine_box.h"
 #include "trace/distribution.h"
 
-/* There is a limit if concurrent transfers run slower than this fraction. */
+/* Concurrent transfers limit one another if they run slower than this fraction of their rate
+ * alone. */
 #define FREE_FRAC 0.95
 
 /* Selects samples: their name, the GPU, how many GPUs copied concurrently, and the other GPU of a
@@ -25,7 +26,7 @@ static bool is_of(const dl_trace *trace, const dl_record *r, const kind *of)
            strcmp(dl_trace_name(trace, r), of->name) == 0;
 }
 
-/* Bytes a second at the largest size, by the median time; 0: not measured. */
+/* Returns bytes per second at the largest size, by the median time; 0: not measured. */
 static double rate_of(const dl_trace *trace, kind of)
 {
     uint64_t bytes = 0;
@@ -45,7 +46,7 @@ static double rate_of(const dl_trace *trace, kind of)
     return (double)bytes / median_ns * 1e9;
 }
 
-/* An average reads n vectors and writes one. */
+/* Returns the highest rate of an average, which reads n vectors and writes one. */
 static double average_rate(const dl_trace *trace, uint32_t device)
 {
     double most = 0;
@@ -65,7 +66,7 @@ static bool same_link(const dl_pci_link *a, const dl_pci_link *b)
     return strcmp(name_a, name_b) == 0;
 }
 
-/* Takes the rates of the first device's link, and of all like it. */
+/* Takes the rates of the first device's link, also for all GPUs with an equal link. */
 static void take_link(dl_box *box, const dl_trace *trace, int gpu, uint32_t device)
 {
     const double to = rate_of(trace, (kind){"h2d", device, .threads = 1});
@@ -76,7 +77,7 @@ static void take_link(dl_box *box, const dl_trace *trace, int gpu, uint32_t devi
         if (!same_link(&box->gpus[g].link, &box->gpus[gpu].link)) continue;
         box->gpus[g].to_bytes_per_s = to;
         box->gpus[g].from_bytes_per_s = from;
-        /* Each direction keeps the same part of its rate. */
+        /* Assumes that each direction keeps the same fraction of its rate. */
         if (beside > 0 && beside < FREE_FRAC * to)
             box->gpus[g].both_bytes_per_s = (to + from) * beside / to;
     }
@@ -109,7 +110,7 @@ static int lanes_between(const dl_box *box, int a, int b)
     return 0;
 }
 
-/* Takes means over all pairs with lanes, or a switch, between them. */
+/* Takes mean rates over all pairs that are joined by lanes, or by a switch. */
 static void take_nvlinks(dl_box *box, const dl_trace *trace, const int *devices)
 {
     double lane = 0, crossbar = 0;

@@ -63,7 +63,8 @@ static int find_gpu(const dl_box *box, const dl_nvml_pci *pci)
 
 static int add_gpu(dl_box *box, const dl_nvml_pci *pci)
 {
-    dl_box_gpu gpu = {.device_id = pci->device_id >> 16}; /* the vendor is below */
+    dl_box_gpu gpu = {.device_id = pci->device_id >> 16}; /* the lower half is the vendor's
+                                                           * number */
     snprintf(gpu.bus_id, sizeof gpu.bus_id, "%04x:%02x:%02x.0", pci->domain & 0xffffU,
              pci->bus & 0xffU, pci->device & 0x1fU);
     if (box->sockets > 1) box->places_known = false;
@@ -71,7 +72,7 @@ static int add_gpu(dl_box *box, const dl_nvml_pci *pci)
     return box->gpu_count - 1;
 }
 
-/* The value of an optional function that gives one number; 0 if it is missing or fails. */
+/* Returns the value of an optional function that gives one number; 0 if it is missing or fails. */
 static double ask(int (*function)(void *, unsigned *), void *device)
 {
     unsigned value = 0;
@@ -111,7 +112,7 @@ static void fill_gpu(dl_box_gpu *gpu, const dl_nvml *nvml, void *device)
     if (link.wire_bytes_per_s > 0) gpu->link = link;
 }
 
-/* Bytes a second of a lane; 0 if the driver does not report. */
+/* Returns bytes per second of a lane; 0 if the driver does not report it. */
 static double lane_rate(const dl_nvml *nvml, void *device, unsigned lane)
 {
     static const unsigned ids[] = {DL_NVML_FIELD_NVLINK_SPEED, DL_NVML_FIELD_NVLINK_SPEED_COMMON};
@@ -129,7 +130,7 @@ static double lane_rate(const dl_nvml *nvml, void *device, unsigned lane)
     return 0;
 }
 
-/* The end of a lane: the number of a GPU, -1 a switch, -2 nothing that counts here. */
+/* Returns what a lane ends at: the index of a GPU, -1 a switch, -2 anything else. */
 static int lane_end(const dl_box *box, const dl_nvml *nvml, void *device, unsigned lane)
 {
     int active = 0, type = DL_NVML_REMOTE_GPU;
@@ -149,7 +150,7 @@ static int lane_end(const dl_box *box, const dl_nvml *nvml, void *device, unsign
     return typed ? -2 : -1; /* older drivers show a switch as another PCI device */
 }
 
-/* counts[a * gpus + b]: lanes that GPU a reports to b. */
+/* counts[a * gpus + b]: lanes to GPU b that GPU a reports. */
 static void add_nvlinks(dl_box *box, const int *counts)
 {
     const int n = box->gpu_count;
@@ -203,7 +204,8 @@ static dl_peer nearness(const dl_box *box, int a, int b)
                                                                         : DL_PEER_ALL;
 }
 
-/* Finds the widest nearness at which, as at all narrower ones that occur, every pair may copy. */
+/* Finds the widest nearness such that all pairs of it, and of all narrower ones, can copy
+ * directly. */
 static void probe_peers(dl_box *box, const dl_nvml *nvml, void *const *devices)
 {
     int pairs[DL_PEER_ALL + 1] = {0}, good[DL_PEER_ALL + 1] = {0};
@@ -236,7 +238,7 @@ void dl_gpu_probe(dl_box *box, const dl_nvml *nvml)
     unsigned count = 0;
     if (nvml->DeviceGetCount_v2(&count) != DL_NVML_SUCCESS) return;
     if (count > DL_MACHINE_MAX_PARTS) count = DL_MACHINE_MAX_PARTS;
-    /* By the box's numbers; GPUs hidden by the driver have none. */
+    /* [box->gpu_count] handles; NULL for GPUs that the driver does not show. */
     void **devices = dl_calloc((size_t)box->gpu_count + count, sizeof *devices, "GPUs");
     for (unsigned i = 0; i < count; i++) {
         void *device = NULL;

@@ -11,8 +11,14 @@
 #define DL_NVML_SUCCESS 0
 #define DL_NVML_LINKS_MAX 18 /* NVML_NVLINK_MAX_LINKS */
 
-enum { DL_NVML_CLOCK_SM = 1, DL_NVML_CLOCK_MEM = 2 };                       /* nvmlClockType_t */
-enum { DL_NVML_REMOTE_GPU = 0, DL_NVML_REMOTE_NPU, DL_NVML_REMOTE_SWITCH }; /* of an NVLink */
+enum { DL_NVML_CLOCK_SM = 1, DL_NVML_CLOCK_MEM = 2 }; /* nvmlClockType_t */
+enum {
+    DL_NVML_REMOTE_GPU = 0,
+    DL_NVML_REMOTE_NPU,
+    DL_NVML_REMOTE_SWITCH
+};                             /* kinds of device at
+                                                                             * the other end of an
+                                                                             * NVLink */
 enum { DL_NVML_P2P_READ = 0 }; /* nvmlGpuP2PCapsIndex_t */
 enum { DL_NVML_FIELD_NVLINK_SPEED_COMMON = 90, DL_NVML_FIELD_NVLINK_SPEED = 164 }; /* MB/s */
 enum { DL_NVML_TYPE_UNSIGNED = 1, DL_NVML_TYPE_UNSIGNED_LONG_LONG = 3 };
@@ -31,7 +37,7 @@ typedef struct dl_nvml_memory {
 
 /* nvmlFieldValue_t */
 typedef struct dl_nvml_field {
-    unsigned field, scope; /* scope: the NVLink */
+    unsigned field, scope; /* scope: number of the NVLink */
     long long timestamp, latency_us;
     int type, status;
     union {
@@ -70,7 +76,7 @@ typedef struct dl_nvml {
     DL_NVML_NEEDED(DL_NVML_MEMBER)
     DL_NVML_OPTIONAL(DL_NVML_MEMBER)
 #undef DL_NVML_MEMBER
-    void *library; /* of dlopen; NULL in tests */
+    void *library; /* from dlopen; NULL in tests */
 } dl_nvml;
 
 /* Opens `library` ("libnvidia-ml.so.1", which comes with the driver) and starts it.

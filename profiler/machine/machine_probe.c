@@ -8,11 +8,11 @@
 #include "profiler/machine/machine_box.h"
 
 #define VENDOR_NVIDIA 0x10de
-#define CLASS_NETWORK 0x02 /* the upper byte of the class; PCI Code and ID Assignment */
+#define CLASS_NETWORK 0x02 /* upper byte of the class (PCI Code and ID Assignment) */
 #define CLASS_DISPLAY 0x03
 #define CHAIN_MAX (2 * DL_MACHINE_MAX_DEPTH + 2) /* most bridges above a device that are examined */
 
-/* State shared by the functions below. */
+/* State of the probe. */
 typedef struct probe {
     dl_box *box;
     hwloc_topology_t topology;
@@ -37,7 +37,7 @@ static void set_bus_id(char bus_id[DL_BUS_ID_BYTES], const struct hwloc_obj *obj
              pci->dev & 0x1fU, pci->func & 0x7U);
 }
 
-/* The link of a device or an upstream port to the port above. */
+/* Returns the link between a device or an upstream port and the port above it. */
 static dl_pci_link link_of(const probe *p, const struct hwloc_obj *obj)
 {
     dl_pci_link link = {0};
@@ -51,7 +51,7 @@ static dl_pci_link link_of(const probe *p, const struct hwloc_obj *obj)
     return link;
 }
 
-/* The only socket whose cores are near the device; 0 if unclear. */
+/* Returns the only socket whose cores are near the device; 0 if there is no such socket. */
 static int socket_of(const probe *p, hwloc_obj_t device)
 {
     hwloc_obj_t near = hwloc_get_non_io_ancestor_obj(p->topology, device);
@@ -66,7 +66,7 @@ static int socket_of(const probe *p, hwloc_obj_t device)
     return 0;
 }
 
-/* The place of the switch with this upstream port; makes the switch if it is new. */
+/* Returns the place of the switch with this upstream port, adding the switch if it is new. */
 static int switch_place(const probe *p, const struct hwloc_obj *upstream, int parent)
 {
     dl_box *box = p->box;
@@ -80,7 +80,8 @@ static int switch_place(const probe *p, const struct hwloc_obj *upstream, int pa
     return box->sockets + box->switch_count - 1;
 }
 
-/* Every second bridge from the host bridge down is a switch's upstream port. */
+/* Returns the place above the device. From the host bridge down, every second bridge is the
+ * upstream port of a switch. */
 static int parent_place(const probe *p, hwloc_obj_t device)
 {
     const struct hwloc_obj *chain[CHAIN_MAX];
@@ -111,7 +112,7 @@ static bool is_port(const struct hwloc_obj *obj)
             obj->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS);
 }
 
-/* The name and the rate of the function's fastest port. */
+/* Sets the NIC's name and rate to those of its fastest port. */
 static void fill_port(const probe *p, const struct hwloc_obj *os_device, dl_box_nic *nic)
 {
     const bool fabric = os_device->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS;
@@ -175,8 +176,9 @@ static void copy_info(char text[DL_BOX_NAME_BYTES], hwloc_obj_t obj, const char 
     if (found != NULL && text[0] == '\0') snprintf(text, DL_BOX_NAME_BYTES, "%s", found);
 }
 
-/* The larger of two totals, as each can be too low: hwloc's (seen in a virtual machine: under a
- * fifth) and the kernel's (omits its own memory). Of another system, hwloc's. */
+/* Returns the larger of hwloc's total and the kernel's, as each can be too low: hwloc's in a
+ * virtual machine (less than a fifth was seen), the kernel's by its own memory. For another system
+ * only hwloc's total exists. */
 static double memory_of(hwloc_topology_t topology)
 {
     const double nodes = (double)hwloc_get_root_obj(topology)->total_memory;

@@ -19,11 +19,11 @@
 /* State shared by the threads; thread i writes item i of the arrays. */
 typedef struct stream {
     const dl_stream_config *config;
-    size_t elements; /* of each thread's arrays */
+    size_t elements; /* per thread and array */
     pthread_barrier_t barrier;
     int *sockets;
-    uint64_t **blocks;         /* that threads of other sockets read */
-    int64_t triad_ns, link_ns; /* the best; written by thread 0 */
+    uint64_t **blocks;         /* [threads] blocks that threads of other sockets read */
+    int64_t triad_ns, link_ns; /* best times; written by thread 0 */
 } stream;
 
 static int socket_of_cpu(int cpu)
@@ -54,7 +54,7 @@ static void triad(double *restrict a, const double *restrict b, const double *re
         a[i] = b[i] + 3.0 * c[i];
 }
 
-/* Sums whole numbers, which the compiler may do in any order. */
+/* Sums integers, which the compiler may do in any order. */
 static uint64_t sum(const uint64_t *block, size_t n)
 {
     uint64_t total = 0;
@@ -65,7 +65,7 @@ static uint64_t sum(const uint64_t *block, size_t n)
 
 static void keep_best(int64_t *best_ns, int pass, int64_t ns)
 {
-    if (ns < 1) ns = 1; /* the clock's step */
+    if (ns < 1) ns = 1; /* resolution of the clock */
     if (pass == 0 || ns < *best_ns) *best_ns = ns;
 }
 
@@ -91,7 +91,8 @@ static void run_triad(stream *s, int index)
     free(a);
 }
 
-/* The socket with the next higher number, after the last one the first; `own` if it is alone. */
+/* Returns the socket with the next higher number, or the lowest one after the last; `own` if it is
+ * the only one. */
 static int next_socket(const stream *s, int own)
 {
     int higher = own, least = own;
@@ -112,8 +113,8 @@ static int threads_of(const stream *s, int socket, int end)
     return count;
 }
 
-/* The thread whose block thread `index` reads: of the next socket, the one with the same turn
- * there; -1 with only one socket. */
+/* Returns the thread whose block thread `index` reads: the one at the same position in the next
+ * socket; -1 with only one socket. */
 static int partner_of(const stream *s, int index)
 {
     const int own = s->sockets[index], next = next_socket(s, own), threads = s->config->threads;
@@ -129,7 +130,7 @@ static void run_link(stream *s, int index)
 {
     const size_t n = s->elements;
     const int partner = partner_of(s, index);
-    if (partner < 0) return; /* then no thread has one */
+    if (partner < 0) return; /* then no thread has a partner */
     const uint64_t expected = (uint64_t)n * (n - 1) / 2;
     uint64_t total = expected;
     for (int pass = 0; pass < s->config->passes; pass++) {

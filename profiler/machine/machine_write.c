@@ -9,7 +9,7 @@
 #include "profiler/machine/machine_box.h"
 
 #define DL_LINK_OF_SOCKETS "sockets"
-#define DL_LINK_OF_NVLINK "nvlink" /* one lane */
+#define DL_LINK_OF_NVLINK "nvlink" /* per lane */
 #define DL_LINK_OF_NVSWITCH "nvswitch"
 
 /* The fraction of the wire rate that copies reach, and the latency, by kind of link. PCIe: 12.4 of
@@ -28,8 +28,7 @@ static const link_kind nvswitch = {0.93, 350, "copies reach about 0.93"};
 static const link_kind ethernet = {0.94, 25000, "TCP gets 0.94"};
 static const link_kind infiniband = {0.96, 1300, "messages get about 0.96"};
 
-#define SOCKET_LATENCY_NS \
-    500 /* of the size of remote less local memory latency of two-socket hosts */
+#define SOCKET_LATENCY_NS 500 /* typical remote less local memory latency of two-socket hosts */
 
 void dl_pci_link_name(char name[DL_LINK_NAME_BYTES], const dl_pci_link *link)
 {
@@ -57,7 +56,7 @@ static void add(dl_link_list *list, const dl_link_section *section)
     DL_APPEND(list->items, list->count, "links") = *section;
 }
 
-/* Sets the rate of a link with this rate on the wire; `what` names its kind. */
+/* Sets the section's rate from the rate on the wire; `what` names the kind of link. */
 static void set_rate(dl_link_section *section, const link_kind *kind, double wire, const char *what)
 {
     section->bytes_per_s = wire * kind->fraction;
@@ -82,7 +81,7 @@ static void add_pcie(dl_link_list *list, const dl_pci_link *link)
     add(list, &section);
 }
 
-/* The link of a GPU whose copies were measured. */
+/* Adds the link of a GPU whose copies were measured. */
 static void add_measured(dl_link_list *list, const dl_box_gpu *gpu)
 {
     dl_link_section section = {.bytes_per_s = (gpu->to_bytes_per_s + gpu->from_bytes_per_s) / 2,
@@ -105,7 +104,8 @@ static void add_port(dl_link_list *list, const dl_box_nic *nic)
     add(list, &section);
 }
 
-/* `measured`: rate between two GPUs over all these lanes; 0: not measured. */
+/* Adds a link over `lanes` lanes of NVLink. `measured`: rate between two GPUs over all these lanes;
+ * 0: not measured. */
 static void add_nvlink(dl_link_list *list, const char *name, const link_kind *kind, int lanes,
                        double lane_bytes_per_s, double measured)
 {
@@ -184,8 +184,8 @@ void dl_link_list_free(dl_link_list *list)
 static const struct {
     int major, minor;
     double fp16, tf32, fp8; /* at equal clocks */
-    double geforce;         /* fraction of it */
-    double clock;           /* of tensor cores, over the highest of all */
+    double geforce;         /* fraction of these rates on GeForce cards */
+    double clock;           /* clock of the tensor cores over the highest clock */
 } ratios[] = {
     {6, 0, 2, 0, 0, 1, 1},
     {7, 0, 8, 0, 0, 1, 1},
@@ -222,9 +222,9 @@ dl_gpu_rates dl_gpu_rates_find(const dl_box_gpu *gpu)
     return rates;
 }
 
-#define NAME_MAX_BYTES 36 /* of a name in "[gpu_model NAME]" */
+#define NAME_MAX_BYTES 36 /* longest name in "[gpu_model NAME]" */
 
-/* State shared by the functions below. */
+/* State of the writer. */
 typedef struct writer {
     const dl_box *box;
     FILE *out;
@@ -249,7 +249,7 @@ static void put_value(const writer *w, const char *key, double value, unit in, d
             comment[0] != '\0' ? "   ; " : "", comment);
 }
 
-/* A key that has to be filled in. */
+/* Writes a key that the user has to fill in, and lists it as a gap. */
 static void put_gap(const writer *w, const char *section, const char *key, const char *where)
 {
     fprintf(w->out, "; %s = ...   ; fill in: %s\n", key, where);
@@ -272,7 +272,7 @@ static void put_text(const writer *w, const char *text)
 
 #define JSON_SCHEMA 1
 
-/* 0 and "" mean that the system did not report. */
+/* Writes null for 0, which means that the system reported no value. */
 static void number(dl_json *to, const char *name, double value)
 {
     if (value > 0) {
@@ -282,7 +282,7 @@ static void number(dl_json *to, const char *name, double value)
     }
 }
 
-/* The place of a device or a switch, and its link upwards. */
+/* Writes the place of a device or a switch, and its link upwards. */
 static void place(dl_json *to, const dl_box *box, const char *bus_id, int parent,
                   const dl_pci_link *link)
 {
@@ -572,7 +572,7 @@ static void nvlinks(dl_json *to, const dl_box *box)
     text(to, "peer", box->peer_known ? peers[box->peer] : "");
 }
 
-/* One section for each number of lanes. */
+/* Writes one section per number of lanes. */
 static void write_nvlinks(const writer *w)
 {
     const dl_box *box = w->box;
@@ -601,10 +601,12 @@ static bool have_nvlink(const dl_box *box, int a, int b)
     return box->nvswitch_lanes > 0;
 }
 
-/* First GPU that exchanges with another through host memory in collectives; -1: none does. */
+/* Returns the first GPU that exchanges with another through host memory in collectives; -1:
+ * none. */
 static int find_shared(const dl_box *box)
 {
-    const bool direct = !box->peer_known || box->peer != DL_PEER_NONE; /* below a switch */
+    const bool direct = !box->peer_known || box->peer != DL_PEER_NONE; /* whether pairs below one
+                                                                        * switch copy directly */
     for (int a = 0; a < box->gpu_count; a++) {
         for (int b = a + 1; b < box->gpu_count; b++) {
             const bool below = dl_box_share_switch(box, box->gpus[a].parent, box->gpus[b].parent);

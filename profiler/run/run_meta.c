@@ -75,8 +75,8 @@ static void put_start(dl_trace_writer *writer)
     dl_trace_writer_metaf(writer, "clock_start_ns", "%" PRId64, dl_clock_ns());
 }
 
-/* Records whether dlprof run records this process, and how; its own trace has the same host and
- * pid. */
+/* Writes host and pid, which dlprof run's trace of this process has too, and its preset if it
+ * records this process. */
 static void put_process(dl_trace_writer *writer, bool on_device)
 {
     char host[HOST_NAME_MAX + 1] = "";
@@ -118,7 +118,7 @@ void dl_run_meta_common(dl_trace_writer *writer, const char *kind, const char *c
     free(device);
 }
 
-/* "1:2,3:1.5": the slowed workers and their factors. */
+/* Returns the slowed workers and their factors as "1:2,3:1.5". free() it. */
 static char *slow_text(const dl_train_config *config)
 {
     char *text = dl_strdup("");

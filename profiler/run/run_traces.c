@@ -19,10 +19,10 @@
 #define OWN_ENDING ".dlt"
 #define TORCH_ENDING ".json.gz"
 
-#define TOP_ROWS 10   /* of a printed table */
-#define LIST_INDENT 4 /* of a line's continuation */
+#define TOP_ROWS 10   /* rows of a printed table */
+#define LIST_INDENT 4 /* of continuation lines */
 
-/* The ending of a trace's or log's name; NULL if it is neither. */
+/* Returns the ending of the name of a trace or log; NULL if it is neither. */
 static const char *ending_of(const char *name)
 {
     static const char *const endings[] = {LOG_ENDING, OWN_ENDING, TORCH_ENDING};
@@ -68,7 +68,8 @@ static void split_name(dl_run_process *process, const char *name)
     process->host = host;
 }
 
-/* The process whose files have this name, added if it is new; names come in order. */
+/* Returns the process of this file, adding it if it is new; files come in the order of their
+ * names. */
 static dl_run_process *find_process(dl_run_traces *traces, const char *file)
 {
     char *name = dl_strndup(file, strlen(file) - strlen(ending_of(file)));
@@ -86,7 +87,7 @@ static dl_run_process *find_process(dl_run_traces *traces, const char *file)
     return last;
 }
 
-/* A count left by the process; 0 if there is none. */
+/* Returns a count that the process wrote as meta data; 0 if there is none. */
 static uint64_t count_of(const dl_trace *trace, const char *key)
 {
     const char *text = dl_trace_meta(trace, key);
@@ -131,7 +132,7 @@ static dl_status summarise(dl_run_process *process, dl_trace *trace)
     return DL_OK;
 }
 
-/* Reads the one process of a trace of PyTorch's profiler. */
+/* Reads a trace of PyTorch's profiler, which holds one process. */
 static dl_status read_torch(dl_trace *trace, const char *path, dl_error *err)
 {
     dl_read_traces read = {0};
@@ -246,7 +247,7 @@ void dl_run_traces_free(dl_run_traces *traces)
     *traces = (dl_run_traces){0};
 }
 
-/* "rank 3, node1 pid 77: "; returns the columns. */
+/* Prints "rank 3, node1 pid 77: "; returns the number of columns printed. */
 static int print_who(const dl_run_process *process, FILE *out)
 {
     int columns = 0;
@@ -255,7 +256,8 @@ static int print_who(const dl_run_process *process, FILE *out)
     return columns + fprintf(out, "%s pid %" PRId64 ": ", process->host, process->pid);
 }
 
-/* Ends a line that has reached `column`, breaking it after commas if it would be too long. */
+/* Prints the rest of a line that has reached `column`, breaking it after commas if it is too
+ * long. */
 static void print_list(const char *text, int column, FILE *out)
 {
     while (*text != '\0') {
@@ -293,7 +295,7 @@ static void write_contents(const dl_run_process *process, FILE *out)
     if (process->stopped != NULL) fprintf(out, ", stopped early: %s", process->stopped);
 }
 
-/* After `column` columns. */
+/* Prints the content of the trace, from `column` on. */
 static void print_trace(const dl_run_process *process, int column, FILE *out)
 {
     if (!process->readable) {
@@ -309,7 +311,7 @@ static void print_trace(const dl_run_process *process, int column, FILE *out)
     free(text);
 }
 
-/* Each line of the log, indented. */
+/* Prints each line of the log, indented. */
 static void print_log(const char *log, FILE *out)
 {
     for (const char *line = log; *line != '\0';) {
@@ -329,7 +331,7 @@ static void print_comparison(const dl_run_traces *traces, FILE *out)
     free(summaries);
 }
 
-/* The process to print in full; NULL if none has activities. */
+/* Returns the process to print in full; NULL if none has activities. */
 static const dl_run_process *first_of_interest(const dl_run_traces *traces)
 {
     const dl_run_process *found = NULL;

@@ -19,29 +19,29 @@ typedef struct dl_run_process {
     int64_t pid, start_ns;
     int64_t rank; /* meta key "rank"; -1 = not known */
 
-    bool has_trace, by_torch; /* the trace is of PyTorch's profiler */
+    bool has_trace, by_torch; /* by_torch: from PyTorch's profiler */
     uint64_t trace_bytes;
-    bool readable;  /* else `error` says why not */
+    bool readable;  /* else `error` has the reason */
     dl_error error; /* of reading the trace */
     bool complete;  /* the process wrote everything */
     char *stopped;  /* why the recording ended before the process; NULL = it did not */
     uint64_t counts[DL_ACTIVITY_KIND_END]; /* activities by kind */
     uint64_t activities;                   /* their sum */
-    uint64_t lost;               /* activities that the trace says were recorded but lost */
-    dl_trace *trace;             /* without its activities; NULL if it holds none */
-    dl_activity_summary summary; /* of them; borrows `trace` */
-    char *text, *json;           /* the summary, printed; NULL if there are no activities */
+    uint64_t lost;                         /* activities that were lost, according to the trace */
+    dl_trace *trace;                       /* without its activities; NULL if it had none */
+    dl_activity_summary summary;           /* of the activities; borrows `trace` */
+    char *text, *json; /* the summary, printed; NULL if there are no activities */
 
     char *log; /* lines of the log without the last newline; NULL = no log */
 } dl_run_process;
 
 typedef struct dl_run_traces {
     char *folder;
-    dl_run_process *processes; /* by rank, those without one last; then by host, start and pid */
+    dl_run_process *processes; /* sorted by rank, unknown ranks last; then by host, start and pid */
     size_t count;
-    size_t trace_count;          /* of them with a trace */
-    size_t device_process_count; /* of them with activities of a device */
-    size_t torch_count;          /* of them by PyTorch's profiler */
+    size_t trace_count;          /* processes with a trace */
+    size_t device_process_count; /* processes with activities of a device */
+    size_t torch_count;          /* processes recorded by PyTorch's profiler */
 } dl_run_traces;
 
 /* Reads all traces and logs of `folder`, one trace after the other in memory. An unreadable trace
@@ -56,14 +56,14 @@ bool dl_run_traces_any(const char *folder);
 
 /* Prints one line per process, with anything incomplete, missing or logged; a comparison of the
  * devices of several processes; and details of only the first process that used a device (else the
- * first with activities), as those of each are long. */
+ * first with activities), as they are long. */
 void dl_run_traces_print(const dl_run_traces *traces, FILE *out);
 
 /* Prints only the lines of processes whose trace is incomplete, unreadable or has lost something,
  * or that left a log or no trace. */
 void dl_run_traces_print_troubles(const dl_run_traces *traces, FILE *out);
 
-/* All processes as a JSON array of objects, one a process. */
+/* Writes all processes as a JSON array with one object per process. */
 void dl_run_traces_write_json(const dl_run_traces *traces, FILE *out);
 
 #endif

@@ -22,13 +22,13 @@
 #include "profiler/inject/settings.h"
 #include "profiler/run/run_traces.h"
 
-#define DL_RUN_CLAIM ".dlprof-run" /* folder within the traces', while a run has it */
+#define DL_RUN_CLAIM ".dlprof-run" /* folder inside the traces' folder while a run uses it */
 
 /* Most runs of one command that may start in the same second; more would be a mistake. */
 #define SAME_SECOND_MAX 1000
 
-/* The libraries that load ours: the driver at its start, NVTX in each library that holds it, NCCL.
- */
+/* Variables that name a library to load: for the driver at its start, for NVTX in each library that
+ * contains it, and for NCCL. */
 static const char *const injection_variables[] = {"CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH",
                                                   "NCCL_PROFILER_PLUGIN"};
 
@@ -50,7 +50,7 @@ static dl_status cannot_make(const char *folder, dl_error *err)
                            strerror(errno));
 }
 
-/* A new folder; free() its name. */
+/* Creates a new folder; free() its name. */
 static dl_status make_default(const char *command, char **folder, dl_error *err)
 {
     const char *name = dl_base_name(command);
@@ -96,7 +96,7 @@ static char *claim_of(const char *folder)
     return dl_format("%s/" DL_RUN_CLAIM, folder);
 }
 
-/* Only one of several runs that want the folder at the same time makes the claim. */
+/* Claims the folder: only one of several concurrent runs can create the subfolder. */
 static dl_status claim(const char *folder, dl_error *err)
 {
     char *path = claim_of(folder);
@@ -207,20 +207,21 @@ static const int forwarded_signals[] = {SIGINT,  SIGTERM, SIGHUP,    SIGQUIT, SI
 
 #define FORWARDED_COUNT (sizeof forwarded_signals / sizeof forwarded_signals[0])
 
-/* The target to which signals are passed on; 0 = none (yet). The handler, which may run on any
- * thread, has no other way to know. */
+/* The target to which signals are passed on; 0 = none (yet). Global, as the handler may run on any
+ * thread. */
 static _Atomic pid_t target;
 static atomic_bool pending[FORWARDED_COUNT]; /* received and not yet passed on */
 
-/* Passes a signal on, once for the first to come here; without a target it stays pending. */
+/* Passes a pending signal on, once even with concurrent calls; without a target it stays
+ * pending. */
 static void send_on(size_t index)
 {
     const pid_t pid = atomic_load(&target);
     if (pid > 0 && atomic_exchange(&pending[index], false)) kill(pid, forwarded_signals[index]);
 }
 
-/* Passes on signals that a process (si_code <= 0) sent to us; the kernel's, as for Ctrl-C, go to
- * the whole group. */
+/* Passes on signals that a process (si_code <= 0) sent to us; the kernel sends its own, such as
+ * Ctrl-C's, to the whole group. */
 static void forward(int number, siginfo_t *info, void *context)
 {
     (void)context;
@@ -238,17 +239,17 @@ static const int timers[] = {ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF};
 
 #define TIMER_COUNT (sizeof timers / sizeof timers[0])
 
-/* Attributes that a program inherits when it replaces this process, and that the target is to
- * inherit as a child. */
+/* Attributes that the target would inherit if it replaced this process, and must inherit as a
+ * child. */
 typedef struct inherited {
     struct sigaction forwarded[FORWARDED_COUNT], child;
     sigset_t mask;
     struct itimerval timers[TIMER_COUNT];
 } inherited;
 
-/* Takes the signals, also ignored ones: they stay ignored for the target (nohup), which may choose
- * to handle them. If a parent made us ignore SIGCHLD, the kernel would discard the exit code.
- * Running timers, as a parent's alarm(), become the target's. */
+/* Catches the signals, also ignored ones: they stay ignored for the target (nohup), which may
+ * choose to handle them. If a parent made us ignore SIGCHLD, the kernel would discard the exit
+ * code. Running timers, such as a parent's alarm(), become the target's. */
 static void take_signals(inherited *before)
 {
     const struct sigaction ours = {.sa_sigaction = forward, .sa_flags = SA_SIGINFO};
@@ -306,8 +307,8 @@ static int start_target(char *const *argv, const inherited *before, pid_t *pid)
     return reason;
 }
 
-/* Waits for the end of the target, which gets the signals from here on and until its number is free
- * for other processes; returns the result of waitpid. */
+/* Waits for the target's end and passes signals on to it until its pid may be reused; returns the
+ * status from waitpid. */
 static int wait_for_end(pid_t pid)
 {
     atomic_store(&target, pid);
