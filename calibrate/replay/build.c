@@ -34,7 +34,7 @@ static void free_builder(replay_builder *b)
     free(b->first_work);
 }
 
-/* Checks that a time plus a tolerance, and the numbers of nodes, fit their types. */
+/* Checks that times plus a tolerance, and the numbers of nodes, fit their types. */
 static dl_status check_range(const dl_trace *trace, dl_error *err)
 {
     if (trace->activity_count > INT32_MAX / 8)

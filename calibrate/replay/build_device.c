@@ -1,4 +1,4 @@
-/* The lanes of streams and the nodes of operations. */
+/* Lanes of streams and nodes of operations. */
 #include "calibrate/replay/build_internal.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 typedef struct device_work {
     uint64_t stream; /* device << 32 | stream */
     int64_t start_ns, end_ns;
-    uint32_t activity, slot; /* slot: number of the stream's lane, 0 the main one */
+    uint32_t activity, slot; /* slot: number of the stream's lane; 0: the main lane */
 } device_work;
 
 DL_ORDER(by_stream_and_time, device_work, DL_BY(stream), DL_BY(start_ns), DL_BY(end_ns),
@@ -34,9 +34,9 @@ static device_work *list_works(const dl_trace *trace, size_t *count)
     return works;
 }
 
-/* Gives each of works[count] of one stream the first lane that is free when it starts. The lanes
- * are the leaves of a tree, from `leaves` on; a leaf holds the end of its lane's last work, an
- * inner node the lesser end of its children. */
+/* Assigns each of works[count] of one stream to the first lane that is free at its start. The lanes
+ * are the leaves of a tree, from index `leaves`; a leaf holds the end of its lane's last work, an
+ * inner node the minimum of its children. */
 static void share_out(device_work *works, size_t count)
 {
     size_t leaves = 1;
@@ -109,9 +109,10 @@ static int64_t first_start(const replay_builder *b, const stream_works *works)
     return b->graph->nodes[works->nodes[0]].recorded_ns;
 }
 
-/* The state of a device before the trace is unknown. So its first work starts as recorded, and so
- * does the first work of a stream whose first launch is not recorded; that of any other stream is
- * held back by its launch and by edges only. Streams are sorted by device. */
+/* Sets the begin of streams' lanes, sorted by device. The state of a device before the trace is
+ * unknown, so its first work starts as recorded, and so does the first work of a stream whose first
+ * launch is not recorded. The first work of any other stream is delayed only by its launch and by
+ * edges. */
 static void free_begins(replay_builder *b)
 {
     DL_GROUPS (first, end, b->stream_count, b->streams[end].device == b->streams[first].device) {
@@ -159,35 +160,35 @@ size_t replay_launched_before(const stream_works *works, int64_t time_ns)
 
 /* Launch edges, launch latencies and the spacing of operations. */
 
-/* Longest gap between two operations of which the second waited only for the first; longer gaps
- * have another cause. In traces of PyTorch on V100, A100 and MI300X the median is 0.5 to 2 us. */
+/* Maximum gap between two operations that counts as spacing; longer gaps have another cause. In
+ * traces of PyTorch on V100, A100 and MI300X the median is 0.5 to 2 us. */
 #define LONGEST_SPACING_NS 20000
 
-/* Longest time from a launch on an idle stream to the start of its work; if it is longer, the work
- * waited for something else. */
+/* Maximum time from a launch on an idle stream to the start of its work that counts as latency; in
+ * longer ones the work waited for something else. */
 #define LONGEST_LATENCY_NS 100000
 
 /* Spacing varies with the device's clock and load, so each window of the trace with enough
- * operations of a sort has its own typical value. */
+ * operations of a class has its own typical value. */
 #define WINDOW_NS 50000000
 #define FEWEST_IN_WINDOW 16
 
 /* Operations with equal keys share one typical value; all ids are below 2^32, kinds below 16. */
 typedef struct sort_key {
-    uint32_t call;   /* name of the call that launched it */
-    uint32_t what;   /* of a kernel its name, of others their size as a power of two */
-    uint32_t kinds;  /* its own, its direction and memory, and that of the operation before */
-    uint32_t window; /* 1.. = part of the trace; 0 = all of it */
+    uint32_t call;   /* name of the launching call */
+    uint32_t what;   /* kernel: its name; other operations: log2 of the size */
+    uint32_t kinds;  /* its kind, direction and memory, and the kind of the previous operation */
+    uint32_t window; /* >= 1: part of the trace; 0: the whole trace */
 } sort_key;
 
-/* One value of a sort of operations. */
+/* One measured value of an operation with this key. */
 typedef struct sample {
     sort_key sort;
     int64_t value_ns;
 } sample;
 
 typedef struct samples {
-    sample *items; /* [count], finally sorted by sort and value */
+    sample *items; /* [count], finally sorted by key and value */
     size_t count;
 } samples;
 
@@ -210,7 +211,7 @@ static int64_t trimmed_mean(const sample *items, size_t count)
     return sum_ns / (int64_t)summed;
 }
 
-/* Replaces the samples of each sort by one, its typical value. */
+/* Replaces the samples of each key by one, their typical value. */
 static void condense(samples *s)
 {
     qsort(s->items, s->count, sizeof *s->items, by_sort_and_value);
@@ -225,11 +226,11 @@ static void condense(samples *s)
     s->count = kept;
 }
 
-/* Typical value of `sort` in its window, else in the whole trace, else of the sort nearest to it in
- * order; 0 if there is none. */
+/* Returns the typical value for `sort` in its window, else in the whole trace, else for the nearest
+ * preceding key; 0 if there are no samples. */
 static int64_t typical(const samples *s, sort_key sort)
 {
-    size_t i; /* the first sample of `sort` or later */
+    size_t i; /* first sample with a key >= `sort` */
     DL_BISECT(i, s->count, compare_sorts(&s->items[i].sort, &sort) < 0);
     if (i < s->count && compare_sorts(&s->items[i].sort, &sort) == 0) return s->items[i].value_ns;
     if (sort.window != 0) {
@@ -249,8 +250,8 @@ static sort_key latency_sort(const dl_activity *work, const dl_activity *call)
     return (sort_key){.call = call->name, .kinds = kinds_of_work(work)};
 }
 
-/* Sort of a spacing. Operations of a launched graph follow one another faster than those launched
- * one by one; kernels differ by their parameters, copies by their sizes. */
+/* Returns the key of a spacing. Operations of a launched graph follow one another faster than those
+ * launched individually; kernels differ by their parameters, copies by their sizes. */
 static sort_key spacing_sort(const replay_builder *b, const dl_activity *before,
                              const dl_activity *work, const dl_activity *call)
 {
@@ -304,9 +305,9 @@ static void sample_work(const replay_builder *b, uint32_t before, uint32_t node,
     add_sample(spacing, sort, value_ns);
 }
 
-/* Whether the host held the work back on an idle stream: the driver first copied pageable memory to
- * a staging buffer, or the call took long (the first launch of a kernel loads its code). The time
- * until the device starts is then the host's, and is kept as recorded. */
+/* Returns whether the host delayed the work on an idle stream: the driver first copied pageable
+ * memory to a staging buffer, or the call took long (the first launch of a kernel loads its code).
+ * The time until the device starts is then host time, and is kept as recorded. */
 static bool host_held(const replay_builder *b, uint32_t node, const dl_activity *call)
 {
     const dl_activity *work = work_of(b, node);
@@ -331,7 +332,8 @@ static void add_launch(replay_builder *b, uint32_t node, const samples *latency)
                            .from_start = 1};
     if (host_held(b, node, call)) {
         edge.lag_ns = work->start_ns - call->start_ns;
-        /* A longer call would delay the work. Calls of copies may wait for their own end. */
+        /* A longer call would delay the work. Calls of copies may wait for the end of their own
+         * copy. */
         if (edge.lag_ns >= call->duration_ns && b->roles[call->name] == CALL_LAUNCH) {
             edge.lag_ns -= call->duration_ns;
             edge.from_start = 0;
@@ -386,14 +388,14 @@ void replay_build_launches(replay_builder *b)
  *
  * A stream queues a limited number of operations (1022 on V100 and driver 525); a launch beyond the
  * limit blocks until an operation has ended. The trace shows the limit: launches that take much
- * longer than usual all return with the same number of operations outstanding. If at least
+ * longer than usual all return with the same number of outstanding operations. If at least
  * FEWEST_BLOCKED launches of a stream, and half of the slow ones, agree within AGREEMENT, that
- * number is the limit, and each launch waits for the end of the work that many places earlier; only
- * the time after this end is the launch's duration. */
+ * number is the limit, and each launch waits for the end of the work that many positions earlier;
+ * only the time after this end is the launch's duration. */
 
-/* Launches take 3 to 10 us; a launch of 60 us waited for something. */
+/* Launches take 3 to 10 us; a launch of 60 us or more waited for something. */
 #define SLOW_LAUNCH_NS 60000
-/* Longest time from the end that a launch waited for to its return: 5 to 7 us on V100. */
+/* Maximum time from the end of the awaited work to the return of the launch: 5 to 7 us on V100. */
 #define LONGEST_RETURN_NS 15000
 #define FEWEST_BLOCKED 10
 #define SHALLOWEST_QUEUE 64
@@ -408,8 +410,8 @@ static size_t outstanding(const replay_builder *b, const stream_works *works, si
     return place + 1 - ended;
 }
 
-/* Whether the work at end_place, the last one that had ended when the call returned (SIZE_MAX:
- * none), may have caused the return. */
+/* Returns whether the work at end_place, the last one that had ended when the call returned
+ * (SIZE_MAX: none), may have caused the return. */
 static bool just_ended(const replay_builder *b, const stream_works *works, size_t end_place,
                        const dl_activity *call)
 {
@@ -418,7 +420,7 @@ static bool just_ended(const replay_builder *b, const stream_works *works, size_
     return call->start_ns + call->duration_ns - end_ns < LONGEST_RETURN_NS;
 }
 
-/* The limit of the stream's queue, or 0. */
+/* Returns the limit of the stream's queue; 0: unknown. */
 static size_t find_depth(const replay_builder *b, const stream_works *works)
 {
     size_t *depths = dl_calloc(works->count, sizeof *depths, "replay queue");
@@ -456,7 +458,7 @@ static void wait_in_queue(replay_builder *b, const stream_works *works, size_t p
                                                              .to = node,
                                                              .kind = DL_REPLAY_QUEUE,
                                                              .origin = DL_REPLAY_INFERRED});
-        /* The call's own time is in its last node; the first of a copy's two nodes takes none. */
+        /* The last node holds the call's time; the first of a copy's two nodes takes none. */
         uint32_t own = b->graph->nodes[node].duration_ns > 0 ? node : b->graph->next[node];
         if (end_ns <= call->start_ns || own == DL_REPLAY_NONE) return;
         if (b->graph->nodes[own].duration_ns > return_ns - end_ns)

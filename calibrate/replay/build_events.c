@@ -1,5 +1,4 @@
-/* Waits for operations of a device: by other streams, through events, and by threads of the
- * host. */
+/* Waits for device operations: by other streams, through events, and by host threads. */
 #include "calibrate/replay/build_internal.h"
 
 #include <stdlib.h>
@@ -27,7 +26,7 @@ void replay_events_free(replay_events *events)
     *events = (replay_events){0};
 }
 
-/* The last record of the event `object` at `time_ns` or before, or NULL. */
+/* Returns the last record of the event `object` at or before `time_ns`, or NULL. */
 static const dl_activity *replay_events_find(const replay_events *events, uint64_t object,
                                              int64_t time_ns)
 {
@@ -39,39 +38,37 @@ static const dl_activity *replay_events_find(const replay_events *events, uint64
     return events->items[next - 1];
 }
 
-/* Streams that wait for one another's events.
+/* Streams that wait for each other's events.
  *
- * Where the trace holds SYNC and EVENT activities with the event's identity (Nsight Systems; CUPTI;
- * PyTorch with cuda_sync), both ends are recorded. Otherwise the calls alone are there, cudaEvent-
- * Record and cudaStreamWaitEvent without stream or event, and these rules infer an edge:
+ * If the trace holds SYNC and EVENT activities with the event's identity (Nsight Systems; CUPTI;
+ * PyTorch with cuda_sync), both ends are recorded. Otherwise only the calls are known,
+ * cudaEventRecord and cudaStreamWaitEvent without stream or event, and these rules infer an edge:
  *
- *   the waiting stream   is that of the next work that the same thread launches;
- *   the recorded stream  is, if the thread recorded an event since its wait before, that of its
- *                        last launch before the record, and the work is the last one launched there
- *                        before the record. If that is the waiting stream itself, or there is no
- *                        such record, every other stream counts, with its last work launched before
- *                        the wait;
- *   refuted              is a work that ended after the waiting one began: the event was an earlier
- *                        one, and no edge is made; what it explains is left to the edges
- *                        that only the times give. */
+ *   waiting stream    the stream of the next work that the same thread launches;
+ *   recorded stream   if the thread recorded an event since its previous wait: the stream of its
+ *                     last launch before the record, and the work is the last one launched there
+ *                     before the record. If that is the waiting stream itself, or there is no such
+ *                     record: every other stream, with its last work launched before the wait;
+ *   refuted           a work that ended after the waiting one began: the event was an earlier one.
+ *                     No edge is made; the wait is left to the edges inferred from times. */
 
-/* In traces with whole microseconds, an end may lie this much after the start of the work that
- * waited for it. */
+/* In traces with whole microseconds, a work's end may lie this much after the start of the work
+ * that waited for it. */
 #define ROUNDING_NS 2000
 
 #define NO_STREAM SIZE_MAX
 
 typedef struct pending_wait {
-    size_t source; /* stream, or NO_STREAM = any other */
+    size_t source; /* stream, or NO_STREAM: any other stream */
     int64_t time_ns;
 } pending_wait;
 
-/* A thread's latest calls. */
+/* Latest calls of a thread. */
 typedef struct thread_state {
     size_t launched; /* stream of its last launch, or NO_STREAM */
-    bool recorded;   /* it recorded an event since its last wait */
+    bool recorded;   /* the thread recorded an event since its last wait */
     pending_wait record;
-    pending_wait *waits; /* [wait_count] since its last launch */
+    pending_wait *waits; /* [wait_count] waits since its last launch */
     size_t wait_count;
 } thread_state;
 
@@ -136,7 +133,7 @@ static void walk_calls(event_walk *walk)
     }
 }
 
-/* Adds the edge of a recorded wait of one stream for an event of another. */
+/* Adds the edge of one stream's recorded wait for an event of another stream. */
 static bool add_known(replay_builder *b, const dl_activity *event, const dl_activity *sync,
                       const dl_activity *call)
 {
@@ -190,33 +187,32 @@ void replay_build_events(replay_builder *b, const replay_events *events)
     free(walk.known);
 }
 
-/* Calls of the host that wait for operations of a device.
+/* Host calls that wait for device operations.
  *
- *   ...DeviceSynchronize    for the last work launched before it on each stream
- *   ...StreamSynchronize    for the last work launched before it on the stream that the trace
- *                           names, else on the stream to which the thread launched last
- *   ...EventSynchronize     for the last work launched before the record of the event that the
- *                           trace names; where it names none, as StreamSynchronize
- *   copies                  for their own copy, if that had ended when the call returned
- *   allocation and release  for all streams as DeviceSynchronize, if the last of these operations
- *                           ended while the call lasted
+ *   ...DeviceSynchronize    waits for the last work launched before it on each stream
+ *   ...StreamSynchronize    waits for the last work launched before it on the stream named in the
+ *                           trace, else on the stream of the thread's last launch
+ *   ...EventSynchronize     waits for the last work launched before the record of the event named
+ *                           in the trace; without a name, like StreamSynchronize
+ *   copies                  wait for their own copy, if it had ended when the call returned
+ *   allocation and release  wait for all streams like DeviceSynchronize, if the last of these
+ *                           operations ended during the call
  *
- * A work that ended after the call returned refutes the wait for it, which is left out. The call's
- * duration is the time from the end of the last work that it waited for (or from its start) to its
- * return. */
+ * A work that ended after the call returned refutes the wait for it, and no edge is made. The
+ * call's duration is the time from the end of the last awaited work (or from the call's start) to
+ * its return. */
 
-/* Clocks of host and device differ, and times of some traces are whole microseconds. */
+/* Clocks of host and device differ, and some traces have times in whole microseconds. */
 #define RETURN_SLACK_NS 2000
 
-/* A walk over calls in order of time. */
+/* Pass over the calls in order of time. */
 typedef struct wait_walk {
     replay_builder *b;
     const replay_events *events;
-    const stream_works **own; /* [thread_count] the stream that the thread launched to last, or
-                                 NULL */
+    const stream_works **own; /* [thread_count] stream of the thread's last launch, or NULL */
 } wait_walk;
 
-/* Adds the edge unless the times refute it; sets *until_ns to the latest end waited for. */
+/* Adds the edge unless the times refute it; sets *until_ns to the latest awaited end. */
 static void wait_for_work(replay_builder *b, const replay_call *call, uint32_t work,
                           dl_replay_origin origin, int64_t *until_ns)
 {
@@ -252,7 +248,7 @@ static void wait_for_all(replay_builder *b, const replay_call *call, dl_replay_o
     }
 }
 
-/* Waits for one stream, that of `sync` or else the thread's own. */
+/* Waits for one stream: that of `sync`, or else the thread's last one. */
 static void wait_for_some_stream(const wait_walk *walk, const replay_call *call,
                                  const dl_activity *sync, int64_t *until_ns)
 {
@@ -267,7 +263,7 @@ static void wait_for_some_stream(const wait_walk *walk, const replay_call *call,
                     until_ns);
 }
 
-/* Waits for the event that `sync` names, or else as for a stream. */
+/* Waits for the event named by `sync`, or else as for a stream. */
 static void wait_for_event(const wait_walk *walk, const replay_call *call, const dl_activity *sync,
                            int64_t *until_ns)
 {
@@ -350,22 +346,23 @@ void replay_build_waits(replay_builder *b, const replay_events *events)
     free(syncs);
 }
 
-/* Edges between streams that follow from the recorded times only.
+/* Edges between streams inferred from the recorded times only.
  *
- * An operation may start long after its launch and after the previous operation of its stream although
- * no event is known that it waits for: the profiler did not record the event (ROCm), or an operation of
- * another stream occupies the whole device. In both cases it starts when an operation of another stream
- * ends, or a little before: the last blocks of a large kernel leave room while they run. So if an
- * operation starts more than DL_REPLAY_SPREAD_NS after all of its known constraints, the cause is
+ * An operation may start long after its launch and after the previous operation of its stream
+ * although it waits for no known event: the profiler did not record the event (ROCm), or an
+ * operation of another stream occupies the whole device. In both cases it starts when an operation
+ * of another stream ends, or a little earlier: the last blocks of a large kernel leave room while
+ * they run. If an operation starts more than DL_REPLAY_SPREAD_NS after all of its known
+ * constraints, the cause is therefore
  *
- *   an operation of another stream that ended at most LONGEST_HANDOVER_NS before: the held one starts
- *   `lag` after that end, the typical spacing of operations;
- *   else one that still ran, but ended within LONGEST_TAIL_NS or a tenth of its duration: the held
- *   one starts after the same share of that one's duration as recorded.
+ *   an operation of another stream that ended at most LONGEST_HANDOVER_NS before: the delayed
+ *   operation starts `lag` after that end, the typical spacing of operations;
+ *   else one that was still running, but ended within LONGEST_TAIL_NS or a tenth of its duration:
+ *   the delayed operation starts after the same share of that duration as recorded.
  *
- * The nearest end counts. Waits that end at no such time stay unexplained. */
+ * The nearest end counts. Delays without such an end stay unexplained. */
 
-/* An event takes up to 20 us from a stream to another (MI300X). */
+/* An event takes up to 20 us from one stream to another (MI300X). */
 #define LONGEST_HANDOVER_NS 25000
 #define LONGEST_TAIL_NS 25000
 
@@ -387,7 +384,7 @@ static uint32_t find_holder(const replay_builder *b, const stream_works *of, int
     for (size_t s = 0; s < b->stream_count; s++) {
         const stream_works *works = &b->streams[s];
         if (works == of || works->device != of->device) continue;
-        size_t place; /* of the first work that started then or later */
+        size_t place; /* index of the first work that started at or after start_ns */
         DL_BISECT(place, works->count, b->graph->nodes[works->nodes[place]].recorded_ns < start_ns);
         for (size_t back = 1; back <= 2 && back <= place; back++) {
             int64_t ns = distance(b, works->nodes[place - back], start_ns);

@@ -1,4 +1,4 @@
-/* The lanes of threads: their calls, and the time between them. */
+/* Lanes of threads: their calls, and the time between them. */
 #include "calibrate/replay/build_internal.h"
 
 #include <stdlib.h>
@@ -7,16 +7,16 @@
 #include "common/alloc.h"
 #include "common/sort.h"
 
-/* Shortest gap in ns between two calls of a thread, without any record of the thread, in which it
- * may wait for another thread. */
+/* Minimum gap in ns between two calls of a thread, without any record of the thread, that may be a
+ * wait for another thread. */
 #define UNTRACED_NS 20000
 
 typedef struct role_rule {
-    const char *part; /* part of a function's name in CUDA's runtime or driver or in HIP */
+    const char *part; /* part of a function name in CUDA's runtime or driver or in HIP */
     call_role role;
 } role_rule;
 
-/* The first rule whose part occurs in the name decides. */
+/* The first rule whose part occurs in the name applies. */
 static const role_rule role_rules[] = {
     {"DeviceSynchronize", CALL_SYNC_DEVICE},
     {"CtxSynchronize", CALL_SYNC_DEVICE},
@@ -60,7 +60,7 @@ static void find_roles(replay_builder *b)
 /* A moment of a thread: a call, or a boundary of a range. */
 typedef struct moment {
     uint32_t thread;
-    uint32_t activity; /* of a call, or DL_REPLAY_NONE */
+    uint32_t activity; /* activity of a call; DL_REPLAY_NONE for a boundary */
     int64_t start_ns, end_ns;
 } moment;
 
@@ -99,7 +99,7 @@ static uint32_t add_piece(replay_builder *b, uint32_t lane, int64_t from_ns, int
                                                  .duration_ns = to_ns - from_ns});
 }
 
-/* Adds the thread's time from at_ns to to_ns, which borders[count] of ranges divide; a span of
+/* Adds the thread's time from at_ns to to_ns, divided at borders[count] of ranges; a span of
  * UNTRACED_NS or more without any record becomes a separate node. */
 static void add_time(replay_builder *b, uint32_t lane, int64_t at_ns, int64_t to_ns,
                      const moment *borders, size_t count)
@@ -196,22 +196,23 @@ void replay_build_host(replay_builder *b)
     qsort(b->calls, b->call_count, sizeof *b->calls, by_start);
 }
 
-/* Threads that wait for one another.
+/* Threads that wait for each other.
  *
- * Such waits (futures, condition variables) are not recorded, but if two threads take turns (a
+ * Such waits (futures, condition variables) are not recorded, but if two threads alternate (a
  * training loop and its backward pass), one is untraced while the other is busy. So an untraced
  * span [a, b) of thread A is a wait for thread B if B was untraced at a, then became busy, and
- * became untraced again at a time d < b in the later half of the span. (If the trace starts with
+ * became untraced again at a time d < b in the second half of the span. (If the trace starts with
  * A's span, B may be busy from the start.) A then continues when B's burst ends at d, and b - d,
- * the wake-up, stays A's time. Of several such B the last one to end counts.
+ * the wake-up, remains A's time. With several such threads B, the one that ends last is used.
  *
  * Any other untraced span of a launching thread is the thread's time until the rest of the trace is
- * idle: no operation of a device runs, and all launching threads are in untraced spans. The rest of
- * the span, if it is DL_REPLAY_EXTERNAL_NS or more, is an external wait: for input from other
- * processes, or for a peer in a library that is not traced. (The thread may also compute; a trace
- * without samples cannot distinguish that from waiting.) */
+ * idle: no device operation runs, and all launching threads are in untraced spans. The rest of the
+ * span, if it is DL_REPLAY_EXTERNAL_NS or more, is an external wait: for input from other
+ * processes, or for a peer in an untraced library. (The thread may also compute; a trace without
+ * samples cannot distinguish that from waiting.) */
 
-/* Last of untraced[count] of a lane that starts at `time_ns` or before, plus 1; 0 = none. */
+/* Index of the last of untraced[count] of a lane that starts at or before `time_ns`, plus 1; 0:
+ * none. */
 static size_t find_untraced(const replay_untraced *untraced, size_t count, int64_t time_ns)
 {
     size_t next;
@@ -237,10 +238,10 @@ static const replay_untraced *burst_end(const replay_untraced *others, size_t co
 typedef struct thread_untraced {
     const replay_untraced *untraced;
     size_t count;
-    bool launches; /* operations of a device */
+    bool launches; /* the thread launches device operations */
 } thread_untraced;
 
-/* Starts of the device's operations, ascending, each with the latest end of the operations up to
+/* Starts of the device's operations, ascending, and for each the latest end of all operations up to
  * it. */
 typedef struct device_times {
     int64_t *starts_ns, *ends_ns; /* [count] */
@@ -274,8 +275,8 @@ static device_times device_times_of(const replay_builder *b)
     return times;
 }
 
-/* The time in the span from which on the device and all other launching threads are idle until the
- * span's end; the span's end if there is no such time. */
+/* Returns the time in the span from which the device and all other launching threads are idle until
+ * the span's end; the span's end if there is no such time. */
 static int64_t at_rest_ns(const device_times *device, const thread_untraced *threads, size_t count,
                           const replay_untraced *span)
 {
@@ -286,8 +287,8 @@ static int64_t at_rest_ns(const device_times *device, const thread_untraced *thr
     for (size_t i = 0; i < count; i++) {
         const replay_untraced *others = threads[i].untraced;
         if (others->lane == span->lane || !threads[i].launches) continue;
-        /* The other thread's span that reaches to this one's end. A thread does not count before
-         * its first call or after its last. */
+        /* The other thread's span must extend to the end of this one. A thread is ignored before
+         * its first call and after its last. */
         const size_t at = find_untraced(others, threads[i].count, span->to_ns - 1);
         if (at == 0) continue;
         if (others[at - 1].to_ns < span->to_ns) return span->to_ns;
@@ -296,8 +297,8 @@ static int64_t at_rest_ns(const device_times *device, const thread_untraced *thr
     return rest_ns < span->to_ns ? rest_ns : span->to_ns;
 }
 
-/* Splits the span's node at rest_ns: the node becomes the external wait after it, and a new node
- * before it gets the thread's earlier time. */
+/* Splits the span's node at rest_ns: the node becomes the external wait after rest_ns, and a new
+ * node before it gets the thread's earlier time. */
 static void name_wait(replay_builder *b, uint32_t node, int64_t rest_ns, int64_t to_ns)
 {
     dl_replay_graph *graph = b->graph;

@@ -1,4 +1,4 @@
-/* Declarations that the builder's sources share, for calibrate/replay only. */
+/* Declarations shared by the graph builder's sources; internal to calibrate/replay. */
 #ifndef DL_CALIBRATE_REPLAY_BUILD_INTERNAL_H
 #define DL_CALIBRATE_REPLAY_BUILD_INTERNAL_H
 
@@ -11,20 +11,20 @@ typedef enum call_role {
     CALL_LAUNCH,       /* kernel, graph, memset */
     CALL_COPY,         /* launches a copy, and may wait for it */
     CALL_SYNC_DEVICE,  /* waits for all work of the device */
-    CALL_SYNC_STREAM,  /* for one stream */
-    CALL_SYNC_EVENT,   /* for one event */
+    CALL_SYNC_STREAM,  /* waits for one stream */
+    CALL_SYNC_EVENT,   /* waits for one event */
     CALL_EVENT_RECORD, /* marks the end of the work launched to a stream */
     CALL_STREAM_WAIT,  /* makes a stream wait for an event */
-    CALL_MEMORY        /* allocates or frees, which may wait for the device */
+    CALL_MEMORY        /* allocates or frees memory, which may wait for the device */
 } call_role;
 
-/* An outermost call of a thread. A call that may wait for operations has two nodes: the first one
- * launches and takes no time, the second one takes the call's time. Other calls have one node. */
+/* An outermost call of a thread. A call that may wait for operations has two nodes: the first
+ * launches and takes no time, the second takes the call's time. Other calls have one node. */
 typedef struct replay_call {
     int64_t start_ns, end_ns;
     uint32_t activity;
-    uint32_t thread;        /* number of the thread, from 0 in this trace */
-    uint32_t node, returns; /* first and last node of it */
+    uint32_t thread;        /* number of the thread in this trace, from 0 */
+    uint32_t node, returns; /* first and last node of the call */
     uint8_t role;           /* call_role */
 } replay_call;
 
@@ -35,16 +35,16 @@ typedef struct replay_untraced {
     int64_t from_ns, to_ns;
 } replay_untraced;
 
-/* The operations of one stream's lane in order. */
+/* Operations of one lane of a stream, in order. */
 typedef struct stream_works {
     uint32_t lane, device, stream;
-    uint32_t *nodes; /* [count]; part of the builder's stream_nodes */
-    /* [count] start of the launching call, never decreasing; if unknown, that of the work before */
+    uint32_t *nodes; /* [count] slice of the builder's stream_nodes */
+    /* [count] start of the launching call, non-decreasing; if unknown, that of the previous work */
     int64_t *launch_ns;
     size_t count;
 } stream_works;
 
-/* The records of events whose identity the trace gives; owns its array. */
+/* Records of events with a known identity; owns its array. */
 typedef struct replay_events {
     const dl_activity **items; /* [count] EVENTs by object, then by start */
     size_t count;
@@ -67,34 +67,34 @@ typedef struct replay_builder {
     size_t thread_count;       /* threads with calls */
     replay_untraced *untraced; /* [untraced_count] lane by lane, in order */
     size_t untraced_count;
-    uint32_t first_node;   /* of this trace: its operations, stream by stream */
-    uint32_t *launcher;    /* [work_count] activity of the call that launched the work with node
-                            first_node + i, or DL_REPLAY_NONE */
+    uint32_t first_node;   /* first node of this trace; operations come first, stream by stream */
+    uint32_t *launcher;    /* [work_count] activity of the call that launched node first_node + i,
+                            * or DL_REPLAY_NONE */
     stream_works *streams; /* [stream_count] */
     size_t stream_count;
     uint32_t *stream_nodes;
     int64_t *stream_launch_ns;
-    size_t *stream_of;    /* [work_count] in streams; by node - first_node */
+    size_t *stream_of;    /* [work_count] index in streams, by node - first_node */
     uint32_t *first_work; /* [call nodes] first work that a call launched, by the call's node, or
-                             DL_REPLAY_NONE; complete after replay_build_launches */
+                           * DL_REPLAY_NONE; complete after replay_build_launches */
 } replay_builder;
 
-/* Parts of dl_replay_build, in this order. */
+/* Stages of dl_replay_build, in this order. */
 void replay_build_streams(replay_builder *b);  /* lanes and nodes of operations */
 void replay_build_host(replay_builder *b);     /* lanes and nodes of threads */
 void replay_build_launches(replay_builder *b); /* edges, latencies, spacings */
-void replay_build_threads(replay_builder *b);  /* threads that wait for one another */
+void replay_build_threads(replay_builder *b);  /* threads that wait for each other */
 
-/* Calls that wait for operations, and streams that wait for one another. */
+/* Edges of calls that wait for operations, and of streams that wait for each other. */
 void replay_build_waits(replay_builder *b, const replay_events *events);
 void replay_build_events(replay_builder *b, const replay_events *events);
-void replay_build_queues(replay_builder *b); /* launches that wait for room */
-void replay_build_timed(replay_builder *b);  /* edges that only the times show */
+void replay_build_queues(replay_builder *b); /* launches that wait for room in a queue */
+void replay_build_timed(replay_builder *b);  /* edges inferred from the recorded times only */
 
-/* Recorded end of a work. */
+/* Returns the recorded end of a work. */
 int64_t replay_work_end(const replay_builder *b, uint32_t node);
 
-/* Place in `works` of the last one that was launched before `time_ns`, plus 1; 0 = none. */
+/* Returns the index in `works` of the last work launched before `time_ns`, plus 1; 0: none. */
 size_t replay_launched_before(const stream_works *works, int64_t time_ns);
 
 #endif

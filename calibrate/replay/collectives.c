@@ -9,7 +9,7 @@
 #include "common/sort.h"
 #include "trace/activity/collectives.h"
 
-/* Most other steps whose latenesses are used. */
+/* Maximum number of other steps whose latenesses are used. */
 #define MOST_TURNS 16
 
 static dl_collective_kernels kernels_of(const dl_trace *trace)
@@ -26,13 +26,13 @@ static dl_collective_kernels kernels_of(const dl_trace *trace)
     return list;
 }
 
-/* The kernels of one rank by name, those of a name by start. */
+/* Kernels of one rank by name, then by start. */
 DL_ORDER(by_name_and_start, dl_collective_kernel, DL_BY_TEXT(name), DL_BY(start_ns),
          DL_BY(activity));
 
 DL_ORDER(by_last_start, dl_instance, DL_BY(last_ns), DL_BY(nodes[0]));
 
-/* Finds the first kernel of `name` and the number of them. */
+/* Returns the first kernel of `name`, and the number of such kernels in *count. */
 static size_t find_name(const dl_collective_kernels *list, const char *name, size_t *count)
 {
     size_t first;
@@ -124,7 +124,7 @@ void dl_instances_free(dl_instances *instances)
 
 DL_ORDER_OF_POINTERS(by_kind_name, dl_instance, DL_BY_TEXT(name), DL_COMPARE(a, b));
 
-/* Time from the last rank's start to the end; of one rank, the whole kernel. */
+/* Time from the last rank's start to the end; with one rank, the whole kernel. */
 static double time_of(const dl_instance *instance, const dl_replay_run *run)
 {
     const int64_t ns = run->rank_count > 1 ? instance->end_ns - instance->last_ns
@@ -132,7 +132,7 @@ static double time_of(const dl_instance *instance, const dl_replay_run *run)
     return ns > 0 ? (double)ns : 0;
 }
 
-/* Adds point number `count`, from 1 on. */
+/* Adds point number `count` >= 1. */
 static void add_point(dl_transfer_sums *s, size_t count, double x, double y)
 {
     const double dx = x - s->mean_x, dy = y - s->mean_y, n = (double)count;
@@ -143,7 +143,7 @@ static void add_point(dl_transfer_sums *s, size_t count, double x, double y)
     s->yy += dy * (y - s->mean_y);
 }
 
-/* The sums without one of `count` >= 2 points. */
+/* Sums without one of `count` >= 2 points. */
 static dl_transfer_sums without_point(const dl_transfer_sums *s, size_t count, double x, double y)
 {
     const double n = (double)count;
@@ -156,7 +156,7 @@ static dl_transfer_sums without_point(const dl_transfer_sums *s, size_t count, d
     return rest;
 }
 
-/* Fits the least-squares line with both numbers >= 0: if one would be negative, it is held at 0. */
+/* Fits the least-squares line with both coefficients >= 0; a negative one is constrained to 0. */
 static void fit_line(dl_transfer_line *line, const dl_transfer_sums *s, size_t count)
 {
     const double n = (double)count;
@@ -174,7 +174,7 @@ static void fit_line(dl_transfer_line *line, const dl_transfer_sums *s, size_t c
     line->error_ns = sqrt(fmax(0, squares) / n);
 }
 
-/* Fits the line of instances[count] of one name; false if none has a known size. */
+/* Fits the line of instances[count] of one name; returns false if none has a known size. */
 static bool make_line(dl_transfer_line *line, dl_instance *const *instances, size_t count,
                       const dl_replay_run *run)
 {
@@ -277,7 +277,7 @@ static double recorded_step_ns(const dl_step_line *line)
     return sum_ns / (double)line->regular_count;
 }
 
-/* The regular step, from 1 on, to which each activity belongs; 0 = none. */
+/* Returns the number of each activity's regular step, from 1; 0: none. */
 static uint32_t *number_steps(const dl_trace *trace, const dl_step_line *line)
 {
     uint32_t *step_of = dl_calloc(trace->activity_count, sizeof *step_of, "steps");
@@ -301,7 +301,7 @@ static parts take_parts(const dl_replay_run *run, const dl_instances *instances,
                .parts = dl_calloc(instances->count, sizeof *p.parts, "collectives")};
     uint32_t *step_of = number_steps(run->ranks[0].trace, line);
     const dl_replay_node *nodes = run->graph.nodes;
-    /* first[s + 1] counts up to where step s ends, while its instances are filed in order. */
+    /* first[s + 1] counts up to the end of step s while its instances are inserted in order. */
     for (size_t i = 0; i < instances->count; i++) {
         const uint32_t step = step_of[nodes[instances->instances[i].nodes[0]].activity];
         if (step > 0) p.first[step + 1]++;
@@ -324,7 +324,8 @@ static parts take_parts(const dl_replay_run *run, const dl_instances *instances,
     return p;
 }
 
-/* Lateness in ns of the peers at collective `number` of the step; 0 if it has another name. */
+/* Lateness in ns of the peers at collective `number` of the step; 0 if its name differs from
+ * `name`. */
 static int64_t lateness(const parts *p, size_t step, size_t number, const char *name)
 {
     const size_t i = p->first[step] + number;
@@ -334,7 +335,7 @@ static int64_t lateness(const parts *p, size_t step, size_t number, const char *
 }
 
 /* Sets the duration of each part to its transfer time plus the lateness of the same part `turn`
- * steps later; with turn 0, to 0. */
+ * steps later; with turn 0, sets it to 0. */
 static void put_in(dl_replay_graph *graph, const parts *p, size_t turn)
 {
     for (size_t s = 0; s < p->steps; s++) {
@@ -372,7 +373,7 @@ static dl_status take_turns(dl_prediction *prediction, dl_replay_run *run, const
     return status;
 }
 
-/* Restores the nodes' durations and sums up. */
+/* Restores the nodes' durations and completes the means. */
 static void sum_up(dl_prediction *prediction, const parts *p, dl_replay_node *nodes)
 {
     double transfers_ns = 0;
@@ -411,7 +412,7 @@ dl_status dl_predict_steps(dl_prediction *prediction, dl_replay_run *run,
     return status;
 }
 
-/* Makes each instance a group that takes its modelled time, if it has one. */
+/* Makes each instance a group with its modelled time, or its recorded time if that is unknown. */
 static void add_groups(dl_multi_rank *multi, dl_replay_run *run, const dl_instances *instances)
 {
     dl_transfer transfer = {0};

@@ -1,4 +1,4 @@
-/* The steps of several traces of one workload as one cost file. */
+/* Combines the steps of several traces of one workload into one cost file. */
 #include <gsl/gsl_fit.h>
 #include <gsl/gsl_statistics_double.h>
 #include <math.h>
@@ -36,7 +36,7 @@ static size_t all_steps(const dl_step_costs *steps, size_t count)
     return sum;
 }
 
-/* The operation's costs in one trace's step; zero if it does not occur. */
+/* Returns the operation's costs in one trace's step; zero if it does not occur. */
 static dl_step_op op_of(const dl_step_costs *step, const char *name)
 {
     for (size_t i = 0; i < step->op_count; i++) {
@@ -46,8 +46,8 @@ static dl_step_op op_of(const dl_step_costs *step, const char *name)
 }
 
 /* Sets an operation from traces of one batch size. An update, and the starts, ends and gaps of the
- * passes' operations, do not depend on the batch; the rest of the passes is assumed proportional
- * to it. */
+ * passes' operations, do not depend on the batch; the rest of the passes is assumed proportional to
+ * it. */
 static void set_of_one_batch(dl_op_cost *op, const dl_step_costs *steps, size_t count)
 {
     double sum = 0, starts = 0, squares = 0;
@@ -81,7 +81,7 @@ static void fit_op(dl_op_cost *op, const dl_step_costs *steps, size_t count)
     }
     gsl_fit_linear(x, 1, y, 1, count, &fixed, &slope, &cov00, &cov01, &cov11, &squares);
     const size_t n = all_steps(steps, count);
-    if (slope < 0) { /* more samples never take less time, so a falling line is constant */
+    if (slope < 0) { /* more samples never take less time: a falling line becomes constant */
         fixed = gsl_stats_mean(y, 1, count);
         slope = cov11 = 0;
         cov00 = gsl_stats_variance_m(y, 1, count, fixed) / (double)count;
@@ -92,7 +92,7 @@ static void fit_op(dl_op_cost *op, const dl_step_costs *steps, size_t count)
     free(y);
 }
 
-/* Adds the operations of all traces, in order of their first occurrence. */
+/* Adds the operations of all traces, in order of first occurrence. */
 static void add_ops(dl_costs *costs, const dl_step_costs *steps, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -116,8 +116,7 @@ static void add_ops(dl_costs *costs, const dl_step_costs *steps, size_t count)
     }
 }
 
-/* Adds the host's time to launch a step, and the external waits in it, from the traces that have
- * them. */
+/* Adds the host's time to launch a step, and its external waits, from the traces that have them. */
 static void add_dispatch(dl_costs *costs, const dl_step_costs *steps, size_t count, dl_notes *notes)
 {
     double sum = 0, error = 0, waits = 0, known = 0;
@@ -125,7 +124,7 @@ static void add_dispatch(dl_costs *costs, const dl_step_costs *steps, size_t cou
     for (size_t i = 0; i < count; i++) {
         if (isnan(steps[i].host_ns)) continue;
         sum += steps[i].host_ns - steps[i].waits_ns;
-        error += steps[i].host_error_ns; /* of the same recorder, so not independent */
+        error += steps[i].host_error_ns; /* same recorder, so errors are not independent */
         waits += steps[i].waits_ns;
         known++;
         counted += steps[i].steps;
@@ -158,7 +157,7 @@ static void add_copies(dl_costs *costs, const dl_step_costs *steps, size_t count
     dl_notes_add(notes, "copies to the device count as input, not as operations");
 }
 
-/* Adds the time to take a batch that other processes made: the least of all traces. */
+/* Adds the time to take a batch made by other processes: the least of all traces. */
 static void add_taking(dl_costs *costs, const dl_step_costs *steps, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -245,7 +244,7 @@ static void add_traces(dl_costs *costs, const dl_step_costs *steps, size_t count
             squares += pow((double)s->factors[k] - 1, 2);
         const double error =
             s->steps > 1 ? sqrt(squares / ((double)s->steps * (double)(s->steps - 1))) : 0;
-        /* On cores the step is without the recording's time, which the trace's own step
+        /* On cores, step_ns excludes the recording overhead, which the trace's recorded step
          * includes. */
         const double step_ns = s->step_ns + (s->on_cores ? s->recording_ns : 0);
         trace.step_ns = value_of(step_ns, error * step_ns, s->steps, DL_ORIGIN_MEASURED);
@@ -281,7 +280,7 @@ static void note_one_batch(const dl_costs *costs, const dl_step_costs *steps, dl
     }
 }
 
-/* Divides the costs of a step by its passes; costs that occur once per step stay. */
+/* Divides the costs of a step by its passes; costs that occur once per step are unchanged. */
 static dl_step_costs of_one_pass(const dl_step_costs *step)
 {
     dl_step_costs one = *step;

@@ -1,4 +1,4 @@
-/* Costs of a step on a processor's cores, from the operators that a framework's profiler recorded
+/* Costs of a step on a processor's cores, from the operators recorded by a framework's profiler
  * (trace/activity/cpu_steps.h). */
 #include <inttypes.h>
 #include <math.h>
@@ -13,7 +13,7 @@
 #include "trace/activity/cpu_steps.h"
 #include "trace/readers/reader.h"
 
-/* Standard error of the median of normal samples over that of their mean. */
+/* Standard error of the median of normal samples, relative to that of their mean. */
 #define MEDIAN_ERROR 1.2533
 
 double dl_profiled_operator_ns(const dl_trace *trace)
@@ -21,7 +21,7 @@ double dl_profiled_operator_ns(const dl_trace *trace)
     return dl_trace_meta(trace, "record_shapes") != NULL ? 1300 : 700;
 }
 
-/* Time that a step waits for collectives and for processes of a data loader. */
+/* Time in ns that a step waits for collectives and for data-loader processes. */
 static int64_t waiting_ns(const dl_cpu_training *cpu, const dl_cpu_step *step)
 {
     return step->part_ns[DL_CPU_PART_WAIT] +
@@ -33,7 +33,7 @@ static int64_t without_waiting_ns(const dl_cpu_training *cpu, const dl_cpu_step 
     return step->duration_ns - waiting_ns(cpu, step);
 }
 
-/* Steps longer than this many medians are left out of the split into parts: a step of ten medians,
+/* The split into parts ignores steps longer than this many medians: a step of ten medians,
  * interrupted in its update, would give the update half of all time. */
 #define OUTLIER_FACTOR 2
 
@@ -64,7 +64,7 @@ static const char *op_name(const dl_cpu_training *cpu, int part)
     return cpu->waits_for_loaders && part == DL_CPU_PART_INPUT ? NULL : op_names[part];
 }
 
-/* Takes the median step without its waits, split in proportion to the parts' means; and the
+/* Takes the median step without its waits, split in proportion to the parts' means, and the
  * noise. */
 static void take_parts(dl_step_costs *costs, const dl_cpu_training *cpu)
 {
@@ -103,7 +103,7 @@ static void take_parts(dl_step_costs *costs, const dl_cpu_training *cpu)
     free(values);
 }
 
-/* Takes the all-reduces that regular steps call in their backward passes. */
+/* Takes the all-reduces called in the backward passes of regular steps. */
 static void take_gradients(dl_step_costs *costs, const dl_cpu_training *cpu)
 {
     dl_reduce *reduces = dl_calloc(cpu->collective_count, sizeof *reduces, "gradients");
@@ -165,8 +165,8 @@ static void take_parameters(dl_step_costs *costs, const dl_cpu_training *cpu, co
     }
 }
 
-/* Takes broadcasts outside of backward passes, which are of buffers; notes other collectives, which
- * cost files cannot describe. */
+/* Takes broadcasts outside of backward passes, which are broadcasts of buffers; notes other
+ * collectives, which cost files cannot describe. */
 static void take_others(dl_step_costs *costs, const dl_cpu_training *cpu, dl_notes *notes)
 {
     size_t count;
@@ -186,7 +186,8 @@ static void take_others(dl_step_costs *costs, const dl_cpu_training *cpu, dl_not
     free(groups);
 }
 
-#define PROFILED_MAX 0.5 /* of a part: at least half of its time is the program's */
+/* maximum fraction of a part: at least half of its time is the program's */
+#define PROFILED_MAX 0.5
 
 static dl_step_op *find_op(dl_step_costs *costs, const char *name)
 {
@@ -195,7 +196,7 @@ static dl_step_op *find_op(dl_step_costs *costs, const char *name)
     return NULL;
 }
 
-/* Subtracts from the operations the time that the profiler is assumed to add to each operator. */
+/* Subtracts the assumed profiler overhead per operator from the operations. */
 static void take_off_profiler(dl_step_costs *costs, const dl_cpu_training *cpu,
                               const dl_trace *trace, dl_notes *notes)
 {
@@ -225,13 +226,13 @@ static void take_off_profiler(dl_step_costs *costs, const dl_cpu_training *cpu,
                  operators, each_ns / 1e3, DL_NS_TEXT(sum_ns), 100 * sum_ns / traced_ns);
 }
 
-/* Largest fraction of a step's time in waits at which the profiler's overhead can be distinguished
+/* Maximum fraction of a step's time in waits at which the profiler's overhead can be distinguished
  * from the waits. */
 #define WAITING_FRAC_MAX 0.05
 
-/* Ratio of steps without the profiler to steps with it, above which other programs must have
- * changed the times in between: a profiler makes no step shorter; it doubles one of very small
- * operators. */
+/* Plausible limits of steps without the profiler over steps with it; outside them, other programs
+ * must have changed the times in between. A profiler does not shorten a step; it doubles a step of
+ * very small operators. */
 #define PROFILED_FASTER_MAX 1.1
 #define PROFILED_SLOWER_MAX 0.4
 
@@ -242,8 +243,8 @@ static double mean_waiting_ns(const dl_cpu_training *cpu)
     return dl_cpu_training_part(cpu, DL_CPU_PART_WAIT).mean + of_loader;
 }
 
-/* Scales the operations to the step's time without the profiler, if the trace has it: PyTorch's
- * profiler makes every operator a few microseconds longer. */
+/* Scales the operations to the step time without the profiler, if the trace has it: PyTorch's
+ * profiler lengthens every operator by a few microseconds. */
 static void scale_to_unprofiled(dl_step_costs *costs, const dl_cpu_training *cpu,
                                 const dl_trace *trace, dl_notes *notes)
 {
@@ -273,7 +274,8 @@ static void scale_to_unprofiled(dl_step_costs *costs, const dl_cpu_training *cpu
     }
 }
 
-/* Mean step over the median, from which a few steps must be longer than the others. */
+/* Ratio of the mean step to the median step above which a few steps must be longer than the
+ * others. */
 #define STEPS_VARY_MIN 1.1
 
 static void note_long_steps(const dl_step_costs *costs, dl_notes *notes)
@@ -287,7 +289,7 @@ static void note_long_steps(const dl_step_costs *costs, dl_notes *notes)
         DL_NS_TEXT(costs->step_ns), DL_NS_TEXT(costs->device_ns));
 }
 
-/* Takes the phases: each is one operation. */
+/* Takes the phases, each of which is one operation. */
 static void take_phases(dl_step_costs *costs)
 {
     dl_step_mean *const means[DL_CPU_PARTS] = {[DL_CPU_PART_FORWARD] = &costs->forward_ns,
@@ -299,10 +301,10 @@ static void take_phases(dl_step_costs *costs)
     }
 }
 
-/* Least part of a step's time that child processes must compute to be noted. */
+/* Minimum fraction of a step's time that child processes must compute to be noted. */
 #define CHILDREN_FRAC_MIN 0.01
 
-/* Notes child processes, whose work the training process's trace lacks. */
+/* Notes child processes, whose work is missing from the training process's trace. */
 static void take_children(const dl_step_costs *costs, int64_t ns, dl_notes *notes)
 {
     if ((double)ns <= CHILDREN_FRAC_MIN * costs->step_ns) return;
@@ -314,7 +316,7 @@ static void take_children(const dl_step_costs *costs, int64_t ns, dl_notes *note
         DL_NS_TEXT(ns));
 }
 
-/* Shortest input of the regular steps that have one. */
+/* Shortest input time, in ns, of the regular steps with input. */
 static double least_input_ns(const dl_cpu_training *cpu)
 {
     double least = INFINITY;
@@ -325,13 +327,13 @@ static double least_input_ns(const dl_cpu_training *cpu)
     return least;
 }
 
-/* Least part of taking a finished batch that is processor time of the thread that takes it; in the
- * rest the other process hands it over. It was 0.7 with PyTorch 2.15 and batches of two tensors,
- * which come as files of shared memory through a socket, on 2 virtual cores of an AMD EPYC,
+/* Minimum fraction of processor time of the taking thread in the time to take a finished batch; in
+ * the rest, the other process hands it over. It was 0.7 with PyTorch 2.15 and batches of two
+ * tensors, passed as shared-memory files through a socket, on 2 virtual cores of an AMD EPYC,
  * 2026-11-26. */
 #define TAKE_PROCESSOR_FRAC 0.5
 
-/* Time to take a finished batch, NaN = unknown; `text` names its source. */
+/* Returns the time to take a finished batch, in ns; NaN: unknown. `text` receives its source. */
 static double take_ns(const dl_step_costs *costs, const dl_cpu_training *cpu, const dl_trace *trace,
                       char *text, size_t capacity)
 {
@@ -358,8 +360,8 @@ static double take_ns(const dl_step_costs *costs, const dl_cpu_training *cpu, co
     return ns;
 }
 
-/* Inserts the operation "input" of the data loader's processes before the step's operations, whose
- * time does not include it. */
+/* Inserts the operation "input" of the data-loader processes before the step's operations, whose
+ * time excludes it. */
 static void take_loaders(dl_step_costs *costs, const dl_cpu_training *cpu, const dl_trace *trace,
                          int64_t ns, dl_notes *notes)
 {
@@ -389,13 +391,13 @@ static void take_loaders(dl_step_costs *costs, const dl_cpu_training *cpu, const
     }
 }
 
-/* Least number of page faults in a step, and least fraction of its time in the kernel, that cause a
- * note. A fault of new memory took 2 us on a virtual core of an AMD EPYC, 2026-11-26. */
+/* Minimum page faults per step, and minimum fraction of its time in the kernel, that cause a note.
+ * A fault of new memory took 2 us on a virtual core of an AMD EPYC, 2026-11-26. */
 #define FAULTS_MIN 200
 #define KERNEL_FRAC_MIN 0.05
 
-/* Notes page faults of memory that the C library returns to the system and takes anew in each
- * step. */
+/* Notes page faults caused by memory that the C library returns to the system and requests again in
+ * each step. */
 static void note_faults(const dl_step_costs *costs, const dl_trace *trace, dl_notes *notes)
 {
     const int64_t faults = dl_trace_meta_int(trace, "step_faults", 1, INT64_MAX, 0);
@@ -410,7 +412,7 @@ static void note_faults(const dl_step_costs *costs, const dl_trace *trace, dl_no
         faults, DL_NS_TEXT(ns), 100 * (double)ns / costs->step_ns);
 }
 
-/* Notes operators that use several cores, of which concurrent workers would have fewer. */
+/* Notes operators that use several cores, fewer of which are available to concurrent workers. */
 static void note_threads(const dl_trace *trace, dl_notes *notes)
 {
     const int64_t threads = dl_trace_meta_int(trace, "operator_threads", 1, INT64_MAX, 1);
@@ -422,7 +424,8 @@ static void note_threads(const dl_trace *trace, dl_notes *notes)
                  threads);
 }
 
-/* Takes this host's processor if the trace was recorded on this host; else its name is unknown. */
+/* Takes this host's processor name if the trace was recorded on this host; otherwise it is
+ * unknown. */
 static void take_processor(dl_step_costs *costs, const dl_trace *trace, dl_notes *notes)
 {
     char host[256] = "", name[256];

@@ -23,7 +23,7 @@ static void add(dl_external_waits *waits, int64_t ns, uint32_t node)
     waits->longest = node;
 }
 
-/* Finds the devices' waits before each node, 0 if there is none: [node_count]. */
+/* Finds the devices' waits before each node, in ns: [node_count]; 0: none. */
 static int64_t *find_gaps(const dl_replay_graph *graph)
 {
     int64_t *waits_ns = dl_calloc(graph->node_count, sizeof *waits_ns, "replay gaps");
@@ -36,7 +36,7 @@ static int64_t *find_gaps(const dl_replay_graph *graph)
     return waits_ns;
 }
 
-/* Part of each stream's time from its first work to its last end. */
+/* `ns` as a fraction of the streams' total time from first work to last end. */
 static double share_of_streams(const dl_replay_graph *graph, int64_t ns)
 {
     double span_ns = 0;
@@ -49,7 +49,7 @@ static double share_of_streams(const dl_replay_graph *graph, int64_t ns)
     return span_ns > 0 ? (double)ns / span_ns : 0;
 }
 
-/* Name of the innermost range around the thread's wait; NULL if there is none. */
+/* Returns the name of the innermost range around the thread's wait; NULL if there is none. */
 static const char *range_around(const dl_replay_run *run, const dl_replay_node *wait)
 {
     const dl_trace *trace = run->ranks[wait->rank].trace;

@@ -1,7 +1,8 @@
 /* External waits: waits of launching threads and of devices for something outside the trace.
  *
  *   of a thread   a span without records of the thread in which the rest of the trace is idle
- *                 (build_host.c): for input from other processes, or a peer polled without calls
+ *                 (build_host.c): the thread waits for input from other processes, or polls a peer
+ *                 without calls
  *   of a device   an operation that starts more than DL_REPLAY_SPREAD_NS after all of its known
  *                 constraints: it waits for a value in memory that another process writes, another
  *                 process on the same GPU, or an unrecorded call
@@ -15,21 +16,21 @@
 
 /* The external waits that a replay keeps. */
 typedef enum dl_external {
-    DL_EXTERNAL_THREADS, /* of threads; those of devices appear as error of the replay */
-    DL_EXTERNAL_KEEP,    /* all */
-    DL_EXTERNAL_REMOVE   /* none */
+    DL_EXTERNAL_THREADS, /* waits of threads; waits of devices appear as error of the replay */
+    DL_EXTERNAL_KEEP,    /* all waits */
+    DL_EXTERNAL_REMOVE   /* no waits */
 } dl_external;
 
-/* "threads", "keep", "remove", NULL. */
+/* Names of dl_external: "threads", "keep", "remove", NULL. */
 extern const char *const dl_external_names[4];
 
-/* Finds the waits of a run that was just built; part of dl_replay_build. */
+/* Finds the waits of a newly built run; called by dl_replay_build. */
 void dl_external_find(dl_replay_run *run);
 
-/* Keeps or removes the waits, once for a run. O(nodes + edges). */
+/* Keeps or removes the waits; call it once per run. O(nodes + edges). */
 void dl_external_use(dl_replay_run *run, dl_external kind);
 
-/* Whether the node is a kept wait of a stream. */
+/* Returns whether the node is a kept wait of a stream. */
 bool dl_external_is_of_device(const dl_replay_graph *graph, uint32_t node);
 
 #endif

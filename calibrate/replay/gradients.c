@@ -1,4 +1,4 @@
-/* When gradients are ready for exchange, on devices. See step_costs.h. */
+/* Readiness of gradients for exchange, on devices. See step_costs.h. */
 #include "calibrate/replay/step_costs.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@
 #include "trace/distribution.h"
 
 /* Bytes of the collectives of one communicator, by pass. If they sum activations, forward and
- * backward passes have equally many. */
+ * backward passes have equal bytes. */
 typedef struct group_calls {
     uint64_t object;
     double forward_bytes, backward_bytes;
@@ -22,13 +22,13 @@ typedef struct group_calls {
 typedef struct search {
     const dl_gradient_source *source;
     const char *kind;          /* "AllReduce", "ReduceScatter" */
-    const dl_activity **calls; /* [call_count] of that kind by start */
+    const dl_activity **calls; /* [call_count] calls of that kind by start */
     group_calls *groups;       /* [group_count] */
     size_t group_count;
-    size_t call_count, next; /* next: the first call that may belong to the present step */
+    size_t call_count, next; /* next: first call that may belong to the current step */
     uint8_t *classes;
     dl_communicators communicators;
-    uint32_t ranks;         /* of the communicator of the first call taken */
+    uint32_t ranks;         /* communicator size of the first call taken */
     dl_reduce *reduces;     /* [call_count] */
     dl_step_reduces *steps; /* [step_count] */
     size_t reduce_count, step_count;
@@ -76,8 +76,8 @@ static group_calls *group_of(search *s, const dl_activity *call)
     return group;
 }
 
-/* Least ratio of forward to backward bytes of a communicator that sums activations, as for layers
- * split over GPUs (Megatron); sums of a loss or of statistics are small beside gradients. */
+/* Minimum ratio of forward to backward bytes of a communicator that sums activations, as for layers
+ * split over GPUs (Megatron). Sums of a loss or of statistics are small compared with gradients. */
 #define ACTIVATIONS_FRAC 0.25
 
 static bool is_of_activations(search *s, const dl_activity *call)
@@ -98,7 +98,7 @@ static void skip_earlier(search *s, const dl_activity_step *step)
         s->next++;
 }
 
-/* Adds up the bytes that each communicator moves in either pass of the step. */
+/* Adds up the bytes that each communicator moves in each pass of the step. */
 static void count_step(search *s, const dl_activity_step *step)
 {
     double done_ns = 0;
@@ -115,7 +115,7 @@ static void count_step(search *s, const dl_activity_step *step)
     }
 }
 
-/* Bytes that the call sums: a rank of a reduce-scatter reports only its part. */
+/* Bytes that the call sums; a rank of a reduce-scatter reports only its own part. */
 static double summed_bytes(const search *s, const dl_activity *call)
 {
     const bool scatters = strcasecmp(s->kind, DL_SCATTERS) == 0;
@@ -123,7 +123,8 @@ static double summed_bytes(const search *s, const dl_activity *call)
            (scatters ? fmax(1, dl_communicators_ranks(&s->communicators, call)) : 1);
 }
 
-/* Lists the sums called from the step's backward pass on, while its operations are launched. */
+/* Lists the reductions called from the start of the step's backward pass while its operations are
+ * launched. */
 static void take_step(search *s, const dl_activity_step *step)
 {
     const size_t end = step->first + step->count;
@@ -153,8 +154,8 @@ static void take_step(search *s, const dl_activity_step *step)
 
 DL_ORDER(by_number_and_bytes, dl_step_reduces, DL_BY(count), DL_BY(bytes), DL_BY(first));
 
-/* Sorts the steps; the most usual are steps[*first] up to, but not including, the returned
- * place. */
+/* Sorts the steps and returns the end (exclusive) of the most frequent ones, which begin at
+ * steps[*first]. */
 static size_t most_usual(dl_step_reduces *steps, size_t count, size_t *first)
 {
     size_t best = 0;
@@ -189,7 +190,7 @@ dl_gradients_ready *dl_gradients_usual(dl_step_reduces *steps, size_t step_count
     return ready;
 }
 
-/* Finds the gradients that collectives of one kind sum in a step. */
+/* Finds the gradients summed per step by collectives of one kind. */
 static dl_gradient_exchange find_of_kind(const dl_gradient_source *source, const char *kind)
 {
     const dl_trace *trace = source->trace;
@@ -232,7 +233,7 @@ dl_gradient_exchange dl_gradients_find(const dl_gradient_source *source)
     return scatters ? scattered : reduced;
 }
 
-/* Whether each pass exchanged the same buckets. */
+/* Returns whether each pass exchanged the same buckets. */
 static bool repeats_each_pass(const dl_gradients_ready *ready, size_t count, size_t passes)
 {
     const size_t own = count / passes;
@@ -242,7 +243,7 @@ static bool repeats_each_pass(const dl_gradients_ready *ready, size_t count, siz
         const double first = i - own > 0 ? ready[i - own - 1].bytes : 0;
         if (ready[i].bytes - before != ready[i - own].bytes - first) return false;
     }
-    return ready[own - 1].share * (double)passes < 1.001; /* in the first pass */
+    return ready[own - 1].share * (double)passes < 1.001; /* all within the first pass */
 }
 
 bool dl_gradients_of_last_pass(dl_gradients_ready *ready, size_t *count, size_t passes)

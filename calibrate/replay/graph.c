@@ -139,7 +139,7 @@ void dl_replay_earliest_starts(const dl_replay_graph *graph, int64_t *earliest_n
     }
 }
 
-/* Whether the sum of all times is below 2^53 ns, so that a double holds each partial sum
+/* Returns whether the sum of all times is below 2^53 ns, so that a double holds each partial sum
  * exactly. */
 static bool times_fit(const dl_replay_graph *g)
 {
@@ -157,7 +157,7 @@ static bool times_fit(const dl_replay_graph *g)
     return sum_ns < 9007199254740992.0;
 }
 
-/* Makes the graph a program, whose tasks, edges, groups and lanes keep their numbers. */
+/* Converts the graph to a program; tasks, edges, groups and lanes keep their indices. */
 static void make_program(const dl_replay_graph *g, dl_program *program)
 {
     *program = (dl_program){
@@ -214,7 +214,7 @@ dl_status dl_replay_simulate(const dl_replay_graph *graph, dl_replay_time *times
     dl_program_run run;
     dl_engine engine;
     make_program(graph, &program);
-    /* A lane has at most one event: the start or the end of the task at hand. */
+    /* A lane has at most one event: the start or the end of its current task. */
     dl_engine_init(&engine, (int)graph->lane_count + 1);
     dl_program_run_init(&run, &program, &engine, NULL, NULL, 0);
     dl_program_start(&run);

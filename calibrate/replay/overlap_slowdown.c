@@ -1,4 +1,4 @@
-/* How much slower a device computes beside collectives. See step_costs.h. */
+/* Slowdown of a device's computation beside collectives. See step_costs.h. */
 #include <gsl/gsl_statistics_double.h>
 #include <math.h>
 #include <stdlib.h>
@@ -34,17 +34,17 @@ typedef enum situation { ALONE, WITH_COLLECTIVES, PARTLY } situation;
 /* A work of a regular step. */
 typedef struct work {
     uint32_t name, detail;
-    uint32_t occurrence; /* number among equal ones in its step */
-    uint32_t step;       /* number among the regular ones */
+    uint32_t occurrence; /* index among equal works of its step */
+    uint32_t step;       /* index among the regular steps */
     situation situation;
-    double ns; /* later divided by the step's pace */
+    double ns; /* finally divided by the step's pace */
 } work;
 
 DL_ORDER(by_kernel, work, DL_BY(name), DL_BY(detail));
 
 DL_ORDER(by_kernel_and_order, work, by_kernel(a, b), DL_BY(occurrence));
 
-/* Numbers the occurrences of equal kernels of one step, whose operations come in launch order. */
+/* Numbers the occurrences of equal kernels in one step, whose operations are in launch order. */
 static void number_step(work *works, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -70,7 +70,8 @@ static work make_work(const dl_activity *a, uint32_t step, const dl_spans *colle
                   .ns = (double)a->duration_ns};
 }
 
-/* The kernels of all regular steps, sorted so that equal ones of different steps are neighbours. */
+/* Returns the kernels of all regular steps, sorted so that equal kernels of different steps are
+ * adjacent. */
 static work *take_works(const dl_trace *trace, const dl_step_line *line,
                         const dl_spans *collectives, size_t *count)
 {
@@ -104,11 +105,11 @@ static double mean_ns(const work *works, size_t count)
     return sum / (double)count;
 }
 
-/* Result of one work: a ratio of times, with a weight. */
+/* A ratio of times with its weight, for a pace or a slowdown. */
 typedef struct ratio {
     double value, weight;
-    uint32_t step; /* of paces */
-    /* of slowdowns: 1 / number alone + 1 / number beside, to which the variance is proportional */
+    uint32_t step; /* for paces */
+    /* for slowdowns: 1 / number alone + 1 / number beside, proportional to the variance */
     double open;
 } ratio;
 
@@ -127,8 +128,8 @@ static double weighted_median(ratio *ratios, size_t count)
     return 1;
 }
 
-/* Writes to `ratios` each time of the operations that ran alone in all steps, over the operation's
- * mean, with its step; returns their number. */
+/* Writes to `ratios` each time of the operations that ran alone in all steps, divided by the
+ * operation's mean, with its step; returns their number. */
 static size_t list_paces(const work *works, size_t count, ratio *ratios)
 {
     size_t found = 0;
@@ -162,14 +163,14 @@ static void take_pace_out(work *works, size_t count, size_t steps)
     free(paces);
 }
 
-/* Absolute relative deviations of equal operations of one situation from their mean. */
+/* Absolute relative deviations of equal operations in one situation from their mean. */
 typedef struct scatter {
     double *deviations; /* [count] */
     size_t count, means;
 } scatter;
 
-/* Finds the ratio of the mean times of equal works[count] beside collectives and alone; false if
- * they were not seen both ways or are shorter than DL_OVERLAP_SHORTEST_NS. */
+/* Finds the ratio of the mean times of equal works[count] beside collectives and alone; returns
+ * false if they were not observed in both situations or are shorter than DL_OVERLAP_SHORTEST_NS. */
 static bool compare(const work *works, size_t count, ratio *found, scatter *within)
 {
     double sums[2] = {0}, counts[2] = {0};
@@ -207,8 +208,8 @@ static double resampled_error(const ratio *ratios, size_t count)
 }
 
 /* Standard error of the weighted mean from the scatter of equal operations: their median absolute
- * deviation / 0.6745 (normal distribution), corrected for the degrees of freedom that the means
- * take. Infinite if no work was seen twice. */
+ * deviation / 0.6745 (normal distribution), corrected for the degrees of freedom used by the means.
+ * Infinite if no work was observed twice in one situation. */
 static double scatter_error(const ratio *ratios, size_t count, const scatter *within)
 {
     if (within->count <= within->means) return INFINITY;

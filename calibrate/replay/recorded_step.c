@@ -14,14 +14,15 @@
 typedef struct cut {
     const dl_replay_run *run;
     const dl_replay_time *times;
-    int64_t start_ns, end_ns; /* of the step */
+    int64_t start_ns, end_ns; /* start and end of the step */
     int64_t done_ns;          /* end of its passes */
     int64_t update_ns;        /* of the update; the rest until end_ns is before the next step */
-    uint8_t *taken;           /* [nodes] */
-    int64_t *issue_ns;        /* [nodes] since the start */
-    uint32_t *number;         /* [nodes] of its task */
-    uint32_t *lane;           /* [lanes of the graph] or DL_REPLAY_NONE */
-    uint32_t *stack;          /* nodes whose reasons are still to be taken */
+    uint8_t *taken;           /* [nodes] the node is part of the export */
+    int64_t *issue_ns;        /* [nodes] issue time since the step's start */
+    uint32_t *number;         /* [nodes] index of its task */
+    uint32_t *lane;           /* [lanes of the graph] index of the exported lane, or
+                               * DL_REPLAY_NONE */
+    uint32_t *stack;          /* nodes whose predecessors are still to be taken */
     size_t stacked;
     uint32_t *first, *order; /* edges by their target node */
 } cut;
@@ -43,20 +44,20 @@ static void delay(cut *c, uint32_t node, int64_t ns)
     if (ns - c->start_ns > c->issue_ns[node]) c->issue_ns[node] = ns - c->start_ns;
 }
 
-/* Whether the edge can be kept: the event that it starts from is in the step. */
+/* Returns whether the edge can be kept: its source event lies within the step. */
 static bool is_inside(const cut *c, const dl_replay_edge *edge)
 {
     return edge->from_start ? c->times[edge->from].start_ns >= c->start_ns
                             : !is_before(c, edge->from);
 }
 
-/* Takes the nodes that this one waited for, or their times if they were before the step. */
+/* Takes the nodes that this node waited for, or their times if they precede the step. */
 static void take_reasons(cut *c, uint32_t node)
 {
     const dl_replay_graph *g = &c->run->graph;
     const uint32_t before = g->before[node];
     const dl_replay_lane *lane = &g->lanes[g->nodes[node].lane];
-    if (c->times[node].start_ns < c->start_ns) return; /* it has begun */
+    if (c->times[node].start_ns < c->start_ns) return; /* already running at the step's start */
     if (before == DL_REPLAY_NONE) {
         delay(c, node, lane->begin_ns - g->origin_ns);
     } else if (is_before(c, before)) {
@@ -86,8 +87,8 @@ static void sort_edges(cut *c)
         c->order[c->first[g->edges[e].to + 1]++] = (uint32_t)e;
 }
 
-/* Time from the first operation of the update to the end of its last; if the step's phases are
- * unknown, all time after the passes. */
+/* Time from the start of the update's first operation to the end of its last; if the step's phases
+ * are unknown, all time after the passes. */
 static int64_t update_of(const cut *c, const dl_step_line *line, const dl_activity_step *step,
                          const dl_step_phases *phases)
 {
@@ -104,7 +105,7 @@ static int64_t update_of(const cut *c, const dl_step_line *line, const dl_activi
     return phases->known_steps == 0 ? rest_ns : last_ns > first_ns ? last_ns - first_ns : 0;
 }
 
-/* Takes the operations of the forward and backward passes, and collectives of gradients. */
+/* Takes the operations of the forward and backward passes, and the collectives. */
 static void take_step(cut *c, const dl_step_line *line, const dl_activity_step *step,
                       const dl_step_phases *phases)
 {
@@ -128,7 +129,7 @@ typedef struct writer {
     int64_t rows;
 } writer;
 
-/* Writes a row: its name, then cells; a negative cell stays empty. */
+/* Writes a row: its name, then its cells; negative cells stay empty. */
 static void row(writer *w, const char *name, const int64_t cells[8])
 {
     dl_csv_text(&w->csv, name);
@@ -227,7 +228,8 @@ static dl_status write_step(const char *path, const cut *c, int64_t batch, dl_er
 
 DL_ORDER(by_duration, dl_replay_step, DL_BY(replayed_ns), DL_BY(number));
 
-/* Finds the median of the line's regular steps that a regular one follows; false: there is none. */
+/* Finds the step of median duration among the line's regular steps that are followed by a regular
+ * one; returns false if there is none. */
 static bool find_median(const dl_step_line *line, const dl_replay_steps *replayed,
                         dl_replay_step *found)
 {

@@ -4,13 +4,13 @@
 
 #include "calibrate/replay/report.h"
 
-/* Writes the regular step of median duration on the device with most operations to `path`
- * (overwritten), as replayed at `times` without collectives. The step consists of the work that its
- * forward and backward passes and collectives need; work that began before the step, or waits for
- * work that ended before it, starts at its replayed time after the step's start. `steps` are those
- * of the run's only trace, `replayed` the same steps at `times`; `batch` is the step's number of
- * samples. *step_ns becomes the step's replayed duration. DL_ERR_DATA without a regular step that
- * another one follows; DL_ERR_IO. */
+/* Writes one step to `path` (overwritten), as replayed at `times` without collectives: the regular
+ * step of median duration on the device with most operations. The step consists of the work that
+ * its forward and backward passes and collectives need. Work that began before the step, or waits
+ * for work that ended before it, starts at its replayed time relative to the step's start. `steps`
+ * are those of the run's only trace, `replayed` the same steps at `times`; `batch` is the number of
+ * samples per step. Sets *step_ns to the step's replayed duration. Returns DL_ERR_DATA if no
+ * regular step is followed by another one, or DL_ERR_IO. */
 dl_status dl_recorded_step_write(const char *path, const dl_replay_run *run,
                                  const dl_activity_steps *steps, const dl_replay_steps *replayed,
                                  const dl_replay_time *times, int64_t batch, double *step_ns,

@@ -18,7 +18,7 @@
 /* A boundary between steps: the earliest start of operations, or the latest end. */
 typedef struct border {
     int64_t recorded_ns, replayed_ns;
-    uint32_t node; /* of the replayed boundary */
+    uint32_t node; /* node at the replayed boundary */
 } border;
 
 static border step_begin(const dl_replay_run *run, const dl_replay_rank *rank,
@@ -60,7 +60,7 @@ static void replay_steps_free(dl_replay_steps *steps)
     *steps = (dl_replay_steps){0};
 }
 
-/* Adds a line with operations: an item for each of its steps, or a single one. */
+/* Adds the steps of a line with operations, or a single item if it has no steps. */
 static void replay_line_add(dl_replay_steps *steps, const dl_replay_run *run, size_t number,
                             const dl_step_line *line, const dl_replay_time *times)
 {
@@ -92,7 +92,7 @@ static void replay_line_add(dl_replay_steps *steps, const dl_replay_run *run, si
     }
 }
 
-/* Times the steps of all ranks, found[rank] being of the rank's own activities. */
+/* Times the steps of all ranks; found[rank] are the steps of the rank's activities. */
 static void time_steps(dl_replay_steps *steps, const dl_replay_run *run,
                        const dl_activity_steps *found, const dl_replay_time *times)
 {
@@ -154,13 +154,13 @@ const char *dl_path_name(uint32_t what)
 
 /* A walk along the critical path. */
 typedef struct walk {
-    double *path_ns; /* [DL_PATH_END] by kind, added to */
+    double *path_ns; /* [DL_PATH_END] times by category, which the walk adds to */
     const dl_replay_graph *graph;
     const dl_replay_time *times;
     int64_t begin_ns, end_ns; /* of the step */
 } walk;
 
-/* Adds [start_ns, end_ns), as far as it lies within the step. */
+/* Adds the part of [start_ns, end_ns) that lies within the step. */
 static void add_part(walk *w, uint32_t what, int64_t start_ns, int64_t end_ns)
 {
     if (start_ns < w->begin_ns) start_ns = w->begin_ns;
@@ -168,7 +168,7 @@ static void add_part(walk *w, uint32_t what, int64_t start_ns, int64_t end_ns)
     if (end_ns > start_ns) w->path_ns[what] += (double)(end_ns - start_ns);
 }
 
-/* Passes the whole of a node, from its end; returns the node from whose start to go on. */
+/* Adds a whole node, from its end; returns the node from whose start the walk continues. */
 static uint32_t pass_node(walk *w, uint32_t node)
 {
     uint32_t last = w->times[node].last_arrival;
@@ -177,7 +177,8 @@ static uint32_t pass_node(walk *w, uint32_t node)
     return last;
 }
 
-/* Follows the cause of the node's start; returns the node from whose start to go on, or NONE. */
+/* Follows the cause of the node's start; returns the node from whose start the walk continues, or
+ * NONE. */
 static uint32_t follow(walk *w, uint32_t node)
 {
     const dl_replay_time *time = &w->times[node];
@@ -201,8 +202,8 @@ static uint32_t follow(walk *w, uint32_t node)
     return pass_node(w, edge->from);
 }
 
-/* Adds the critical path of `step` to path_ns[DL_PATH_END]; the parts sum to the step's time. O(its
- * length). */
+/* Adds the critical path of `step` to path_ns[DL_PATH_END]; the parts sum to the step's time.
+ * O(path length). */
 static void add_critical_path(double *path_ns, const dl_replay_graph *graph,
                               const dl_replay_time *times, const dl_replay_step *step)
 {
@@ -262,7 +263,7 @@ void dl_replay_report_free(dl_replay_report *report)
     *report = (dl_replay_report){0};
 }
 
-/* The report of a replay for people. */
+/* Text report of a replay. */
 
 static void print_graph(const dl_replay_report *report, FILE *out)
 {
@@ -280,7 +281,7 @@ static void print_graph(const dl_replay_report *report, FILE *out)
     dl_rows_end(&to, 0);
 }
 
-/* `most` as of dl_rows_end. */
+/* Adds the rows of steps; `most` has the meaning of dl_rows_end. */
 static void put_steps(dl_rows *to, const dl_replay_report *report, size_t most)
 {
     dl_rows_begin(to, "steps", "");
@@ -322,7 +323,7 @@ static double path_sum(const dl_replay_report *report)
     return sum_ns;
 }
 
-/* The kind at `place` of the path's kinds, longest first, equal ones by number. */
+/* Returns the category at rank `place` when sorted by descending time, equal ones by index. */
 static uint32_t path_at(const dl_replay_report *report, uint32_t place)
 {
     for (uint32_t what = 0; what < DL_PATH_END; what++) {
@@ -349,7 +350,7 @@ static void print_path(const dl_replay_report *report, FILE *out)
     dl_rows_end(&to, 0);
 }
 
-/* Notes external waits, of threads, then of devices. */
+/* Notes external waits of threads, then of devices. */
 static void note_waits(dl_notes *notes, const dl_replay_run *run)
 {
     const dl_external_waits *threads = &run->waits_of_threads, *devices = &run->waits_of_devices;
@@ -430,7 +431,7 @@ void dl_replay_report_print_line(const dl_replay_report *report, FILE *out)
     fputc('\n', out);
 }
 
-/* The report of a replay as JSON. */
+/* JSON report of a replay. */
 
 static void write_edges(dl_json *to, const dl_replay_report *report)
 {

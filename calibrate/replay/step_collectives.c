@@ -1,5 +1,5 @@
-/* Collectives of a step other than the exchange of gradients: those of sharded states, and those
- * that no other key of a cost file covers. */
+/* Collectives of a step other than the gradient exchange: those of sharded states, and those that
+ * no other key of a cost file covers. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +13,10 @@
 #include "common/sort.h"
 #include "common/units.h"
 
-/* Fraction of a step above which a collective is named. */
+/* Minimum fraction of a step at which a collective is listed. */
 #define NAMED_FRAC 0.01
 
-/* The marked steps of a line. */
+/* Marked steps of a line. */
 typedef struct marked {
     const dl_replay_run *run;
     const dl_step_line *line;
@@ -33,9 +33,9 @@ bool dl_is_in_timed_step(const dl_step_line *line, const uint8_t *timed, int64_t
     return time_ns < step->start_ns + step->duration_ns;
 }
 
-/* Collectives of a step, one entry for each kind and size of group. */
+/* Collectives of a step, one entry per kind and group size. */
 typedef struct list {
-    dl_traced_collective *items; /* [count] names borrowed from the instances */
+    dl_traced_collective *items; /* [count] with names borrowed from the instances */
     size_t count;
 } list;
 
@@ -55,7 +55,7 @@ static dl_traced_collective mean_of(const marked *m, const dl_instance *instance
     return c;
 }
 
-/* Joins entries whose ranks are unknown, which sort first, to the next entry of the same name. */
+/* Merges entries with unknown ranks, which sort first, into the next entry of the same name. */
 static void join_unknown(list *all)
 {
     size_t kept = 0;
@@ -87,7 +87,8 @@ static list list_all(const marked *m, dl_instances *found)
     return all;
 }
 
-/* The collective among `ranks` ranks, or among any number where one is not known; NULL: none. */
+/* Returns the collective among `ranks` ranks, or the one of that name if either number is unknown;
+ * NULL: none. */
 static dl_traced_collective *find(const list *all, const char *name, uint32_t ranks)
 {
     for (size_t i = 0; i < all->count; i++) {
@@ -112,14 +113,14 @@ static void take_gradients_out(const list *all, const dl_step_costs *costs,
     c->bytes *= left;
 }
 
-/* If all parameters are gathered for each pass, there are more than this many gathers to a reduce-
- * scatter, even if the first or last layers are gathered once; if they are gathered once a step,
- * there are as many, or one. */
+/* Threshold of gathers per reduce-scatter: if all parameters are gathered for each pass, the ratio
+ * is higher, even if the first or last layers are gathered once; if they are gathered once per
+ * step, the numbers are equal, or there is one gather. */
 #define BOTH_PASSES 1.4
-/* Gathers of less than this part of the parameters have another purpose. */
+/* Gathers of less than this fraction of the parameters have another purpose. */
 #define GATHERED_MIN 0.2
 
-/* Fraction of all gathers among the ranks that precede the first reduce-scatter of gradients in a
+/* Fraction of all gathers among the ranks that precede the first gradient reduce-scatter in a
  * marked step. */
 static double gathered_before(const marked *m, const dl_instances *found, uint32_t ranks)
 {
@@ -185,8 +186,8 @@ static void take_sharded(const marked *m, const dl_instances *found, const list 
     }
 }
 
-/* Scales the update of one rank's part to all parts. Starts of kernels are not scaled, as a rank
- * launches them for its part only. */
+/* Scales the update of one rank's part to all parts. Kernel starts are not scaled, as a rank
+ * launches kernels for its part only. */
 static void scale_update(dl_step_costs *costs, double ranks)
 {
     for (size_t i = 0; i < costs->op_count; i++) {
@@ -203,7 +204,7 @@ static void keep_others(const list *all, dl_step_costs *costs)
     const bool named_reduces = find(all, DL_REDUCES, 0) != NULL;
     for (size_t i = 0; i < all->count; i++) {
         dl_traced_collective c = all->items[i];
-        /* Kernels without a name (in a group of calls) are the gradients' if their number
+        /* Unnamed kernels (in a group of calls) are those of the gradients if their number
          * matches. */
         if (!(c.bytes > 0) && !named_reduces && fabs(c.calls - (double)costs->gradient_count) < 0.5)
             continue;

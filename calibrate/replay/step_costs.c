@@ -18,17 +18,17 @@
 #include "trace/activity/capture_cost.h"
 #include "trace/activity/summary.h"
 
-/* Time in ns that recording adds to a launch if the trace does not give it: a launch of an empty
- * kernel in a loop takes 3.2 us without recording and 5.9 us under CUPTI, medians, on an H200 in a
- * 16-core virtual machine, driver 580.159, CUDA 13.0, 2026-11-26. The 95 % interval is half to
- * twice this time. */
+/* Recording overhead per launch in ns if the trace does not give it: a launch of an empty kernel in
+ * a loop takes 3.2 us without recording and 5.9 us under CUPTI, medians, on an H200 in a 16-core
+ * virtual machine, driver 580.159, CUDA 13.0, 2026-11-26. The 95 % interval is half to twice this
+ * time. */
 #define RECORDED_LAUNCH_NS 2700.0
-#define RECORDED_MAX 0.5 /* of the host's time: at least half of it is the program's */
+#define RECORDED_MAX 0.5 /* maximum fraction of the host's time: at least half is the program's */
 
-/* External waits of threads that are less of a step are not worth a note. */
+/* Minimum fraction of a step at which external waits of threads are noted. */
 #define WAITS_NAMED_FRAC 0.01
 
-/* The state of reading one trace. */
+/* State while processing one trace. */
 typedef struct taking {
     const dl_trace *trace;
     const dl_step_line *line;
@@ -36,10 +36,10 @@ typedef struct taking {
     dl_step_phases phases;
     dl_launches launches;
     dl_spans collectives;
-    double *work_ns; /* [line.work_count] device time of each work alone, with its spacing */
-    uint8_t *timed;  /* [line.count] 1 = the step's whole time is known */
+    double *work_ns; /* [line.work_count] device time of each work alone, including its spacing */
+    uint8_t *timed;  /* [line.count] 1: the step's whole time is known */
     size_t timed_count;
-    bool ends_open; /* nothing follows the one timed step */
+    bool ends_open; /* nothing follows the only timed step */
     dl_notes *notes;
 } taking;
 
@@ -61,8 +61,8 @@ static uint32_t number_of(const taking *t, size_t work)
 
 /* Finds the steps whose whole time is known: regular steps followed by a regular one. Other work
  * may start without the host's time between steps, and the last step of a trace ends with its work.
- * If no two regular steps are in a row, takes the regular steps that any part follows; if the only
- * regular step is the trace's last, takes that one. */
+ * If no two regular steps are consecutive, takes the regular steps that are followed by any part;
+ * if the only regular step is the trace's last, takes that one. */
 static void find_timed(taking *t)
 {
     const dl_step_line *line = t->line;
@@ -89,8 +89,8 @@ static void widen(dl_replay_time *span, const dl_replay_time *time)
     if (time->end_ns > span->end_ns) span->end_ns = time->end_ns;
 }
 
-/* Time from the start of the first call that launches work of the step to the end of the last such
- * call; start INT64_MAX, end 0 if no call is known. */
+/* Returns the span from the start of the first call that launches work of the step to the end of
+ * the last such call; start INT64_MAX, end 0 if no call is known. */
 static dl_replay_time launches_of(const taking *t, const dl_activity_step *step,
                                   const dl_replay_time *times)
 {
@@ -106,7 +106,7 @@ static dl_replay_time launches_of(const taking *t, const dl_activity_step *step,
 }
 
 /* Writes to steps_ns[line.count] the host's time of each timed step with known launches, from its
- * first launch to the next step's first launch. Returns their number. */
+ * first launch to the next step's first launch; returns the number of values. */
 static size_t host_steps_ns(const taking *t, const dl_replay_time *times, double *steps_ns)
 {
     size_t count = 0;
@@ -122,7 +122,7 @@ static size_t host_steps_ns(const taking *t, const dl_replay_time *times, double
     return count;
 }
 
-/* From the start of the step's first work to the end of its last one. */
+/* Returns the span from the start of the step's first work to the end of its last. */
 static dl_replay_time works_of(const taking *t, const dl_activity_step *step,
                                const dl_replay_time *times)
 {
@@ -132,13 +132,14 @@ static dl_replay_time works_of(const taking *t, const dl_activity_step *step,
     return span;
 }
 
-/* Mean device time of the regular steps that follow another part, from the end of that part's work
- * to the end of the step's own. Starts do not delimit steps, because operations that nothing holds
- * back, such as copies of the next input, start any time. */
+/* Mean device time, in ns, of the regular steps that follow another part, from the end of that
+ * part's work to the end of the step's work. Starts do not delimit steps, because unconstrained
+ * operations, such as copies of the next input, may start at any time. */
 static double device_step_ns(const taking *t, const dl_replay_time *times)
 {
     double sum_ns = 0, count = 0;
-    const bool only = t->line->regular_count == 1; /* maybe the first: from its own start, then */
+    const bool only = t->line->regular_count == 1; /* may be the trace's first part, which is then
+                                                    * timed from its own start */
     int64_t before_ns = only ? works_of(t, &t->line->steps[0], times).start_ns : 0;
     for (size_t s = 0; s < t->line->count; s++) {
         int64_t end_ns = works_of(t, &t->line->steps[s], times).end_ns;
@@ -152,7 +153,7 @@ static double device_step_ns(const taking *t, const dl_replay_time *times)
     return sum_ns / count;
 }
 
-/* Additional node kind: external waits of devices; DL_REPLAY_EXTERNAL is for those of threads. */
+/* Additional node kind: external waits of devices; DL_REPLAY_EXTERNAL is for threads. */
 #define EXTERNAL_OF_DEVICE DL_REPLAY_KIND_END
 
 static unsigned kind_bit(const dl_replay_graph *graph, size_t node)
@@ -161,7 +162,7 @@ static unsigned kind_bit(const dl_replay_graph *graph, size_t node)
                                                                   : graph->nodes[node].kind);
 }
 
-/* Replays the graph with nodes of some kinds taking no time: times[node_count]. */
+/* Replays the graph with zero time for nodes of the given kinds: times[node_count]. */
 static dl_status replay_without(taking *t, unsigned kinds, dl_replay_time *times, dl_error *err)
 {
     dl_replay_graph *g = &t->run.graph;
@@ -186,7 +187,8 @@ static dl_status device_step_without(taking *t, unsigned kinds, double *step_ns,
     return status;
 }
 
-/* The host's time of a step when nodes of some kinds take no time; NaN if no launches are known. */
+/* The host's time of a step with zero time for nodes of some kinds; NaN if no launches are
+ * known. */
 typedef struct host_step {
     double median_ns, mean_ns;
 } host_step;
@@ -211,7 +213,8 @@ static bool is_input(const dl_activity *a)
     return a->kind == DL_ACTIVITY_MEMCPY && a->copy == DL_COPY_H2D && a->bytes > 0;
 }
 
-/* Duration of the kept external wait of the device right before the work; 0 if there is none. */
+/* Duration in ns of the kept external wait of the device right before the work; 0 if there is
+ * none. */
 static double wait_before_ns(const taking *t, size_t work)
 {
     const dl_replay_graph *g = &t->run.graph;
@@ -220,8 +223,8 @@ static double wait_before_ns(const taking *t, size_t work)
     return (double)(g->nodes[before].duration_ns + g->nodes[before].spacing_ns);
 }
 
-/* Removes from the operations' times the costs that are charged separately: the slowdown beside
- * collectives, and copies of input. */
+/* Removes separately charged costs from the operations' times: the slowdown beside collectives, and
+ * copies of input. */
 static void take_apart(taking *t, double slowdown)
 {
     dl_replay_graph *g = &t->run.graph;
@@ -260,7 +263,7 @@ static double input_bytes(const taking *t, const dl_activity_step *step)
     return bytes;
 }
 
-/* Sorts of operations: the classes of kernels, then copies, memsets, external waits. */
+/* Categories of operations: the kernel classes, then copies, memsets, external waits. */
 enum { SORT_COPY = DL_KERNEL_CLASS_END, SORT_MEMSET, SORT_EXTERNAL, SORTS };
 #define PHASES 3 /* forward, backward, update */
 
@@ -284,7 +287,7 @@ static void name_op(dl_step_op *op, size_t sort, size_t phase)
     }
 }
 
-/* Time of operations by phase and sort, and the part of it in starts, ends and gaps. */
+/* Time of operations by phase and category, and the part of it in starts, ends and gaps; ns. */
 typedef struct work_sums {
     double ns[PHASES][SORTS], starts_ns[PHASES][SORTS];
 } work_sums;
@@ -306,8 +309,7 @@ static void sum_works(const taking *t, const dl_activity_step *step, work_sums *
     }
 }
 
-/* Sets the operations, with means scaled so that they add up to device_ns, the phases and the step
- * factors. */
+/* Sets the operations, with means scaled to sum to device_ns, the phases and the step factors. */
 static void take_means(const taking *t, dl_step_costs *costs)
 {
     const size_t steps = t->line->regular_count;
@@ -361,7 +363,7 @@ static void take_means(const taking *t, dl_step_costs *costs)
     free(inputs);
 }
 
-/* Bytes over time of all larger copies from and to pageable memory. */
+/* Sets the rate of all larger copies from and to pageable memory: their bytes over their time. */
 static void take_copies(const taking *t, dl_step_costs *costs)
 {
     double bytes = 0, ns = 0;
@@ -377,9 +379,9 @@ static void take_copies(const taking *t, dl_step_costs *costs)
     if (ns > 0) costs->pageable_bytes_per_s = bytes / dl_ns_to_s(ns);
 }
 
-/* An update reads and writes each parameter, at most at 8 TB/s, the fastest GPU memory so far
- * (B200), and at least at 20 GB/s: 300 GB/s (T4) divided by the 15 passes that an unfused optimizer
- * makes over its tensors. */
+/* Plausible rates of an update, which reads and writes each parameter: at most 8 TB/s, the fastest
+ * GPU memory so far (B200), and at least 20 GB/s: 300 GB/s (T4) divided by the 15 passes that an
+ * unfused optimizer makes over its tensors. */
 #define UPDATE_MOST_BYTES_PER_S 8e12
 #define UPDATE_LEAST_BYTES_PER_S 20e9
 
@@ -388,7 +390,8 @@ static int compare_bytes(const void *a, const void *b)
     return DL_COMPARE(*(const uint64_t *)a, *(const uint64_t *)b);
 }
 
-/* The distinct sizes of copies to the device in regular steps, sorted. Owned by the caller. */
+/* Returns the distinct sizes of copies to the device in regular steps, sorted; owned by the
+ * caller. */
 static uint64_t *sizes_of_inputs(const taking *t, size_t *count)
 {
     uint64_t *sizes = dl_calloc(t->line->work_count, sizeof *sizes, "sizes of inputs");
@@ -408,7 +411,7 @@ static uint64_t *sizes_of_inputs(const taking *t, size_t *count)
     return sizes;
 }
 
-/* A gradient that a backward pass adds to its parameter's. */
+/* A gradient that a backward pass adds to its parameter's gradient. */
 typedef struct addition {
     int64_t start_ns;
     double bytes;
@@ -416,15 +419,16 @@ typedef struct addition {
 
 DL_ORDER(by_addition, addition, DL_BY(start_ns));
 
-/* Distance of a period from `runs` of it in all[count]: the absolute logarithm of their ratio. */
+/* Deviation of a period from `runs` repetitions in all[count]: the absolute logarithm of the ratio
+ * of repetitions. */
 static double far_from(size_t period, size_t count, double runs)
 {
     return fabs(log((double)count / (double)period / runs));
 }
 
-/* The period of the sequence of bytes of all[count] that occurs most nearly `runs` times in it;
- * `count` if the sequence has no period. The periods are count - border for all borders (Knuth,
- * Morris and Pratt 1977). */
+/* Returns the period of the byte sequence of all[count] whose number of repetitions is nearest to
+ * `runs`; `count` if the sequence has no period. The periods are count - border for all borders
+ * (Knuth, Morris and Pratt 1977). */
 static size_t period_of(const addition *all, size_t count, double runs)
 {
     size_t *border = dl_calloc(count + 1, sizeof *border, "gradients");
@@ -443,9 +447,9 @@ static size_t period_of(const addition *all, size_t count, double runs)
     return period;
 }
 
-/* Bytes of the gradients that AccumulateGrad adds in a pass, from a trace with shapes; 0 = unknown.
- * The host is ahead of its device, so times do not assign additions to steps; but the sequence of
- * additions repeats with every pass. */
+/* Returns the bytes of the gradients that AccumulateGrad adds per pass, from a trace with shapes;
+ * 0: unknown. The host is ahead of its device, so times do not assign additions to steps; but the
+ * sequence of additions repeats with every pass. */
 static double bytes_added_in_a_pass(const taking *t, size_t passes)
 {
     addition *all = NULL;
@@ -467,9 +471,9 @@ static double bytes_added_in_a_pass(const taking *t, size_t passes)
     return bytes;
 }
 
-/* Sets parameter_bytes in a trace without all-reduces: the bytes of the gradients added in a pass;
- * else the bytes copied to the device before the first timed step, unless the update is too short
- * or too long for as many. */
+/* Sets parameter_bytes for a trace without all-reduces: the bytes of the gradients added per pass;
+ * else the bytes copied to the device before the first timed step, unless the update's duration is
+ * implausible for that many bytes. */
 static void take_parameters(const taking *t, dl_step_costs *costs)
 {
     costs->parameter_bytes = bytes_added_in_a_pass(t, costs->passes);
@@ -491,7 +495,7 @@ static void take_parameters(const taking *t, dl_step_costs *costs)
         if (at == size_count || sizes[at] != a->bytes) bytes += (double)a->bytes;
     }
     free(sizes);
-    double starts_ns = 0; /* which do not depend on the bytes */
+    double starts_ns = 0; /* part of the update's time that is independent of the bytes */
     for (size_t i = 0; i < costs->op_count; i++)
         if (dl_ends_with(costs->ops[i].name, ".update")) starts_ns += costs->ops[i].starts_ns;
     const double update_s = dl_ns_to_s(costs->update_ns.value);
@@ -511,7 +515,7 @@ static char *copy_meta(const dl_trace *trace, const char *key)
     return value != NULL ? dl_strdup(value) : NULL;
 }
 
-/* The trace's own slowdown, or the one that is given. */
+/* Takes the given slowdown, or else the trace's own. */
 static void take_slowdown(taking *t, dl_step_costs *costs, const dl_overlap_slowdown *given)
 {
     t->collectives = dl_collective_spans(t->trace);
@@ -531,8 +535,8 @@ static double mean_recorded_ns(const taking *t)
     return sum_ns / (double)t->timed_count;
 }
 
-/* Keeps or removes the external waits. Unless the caller has decided about the device's waits,
- * DL_ERR_DATA if without them a step is more than DL_STEP_SHORT_FRAC too short. */
+/* Keeps or removes the external waits. If the caller has not decided about the device's waits,
+ * returns DL_ERR_DATA if a step without them is more than DL_STEP_SHORT_FRAC too short. */
 static dl_status use_external(taking *t, dl_external external, dl_error *err)
 {
     const dl_external_waits *waits = &t->run.waits_of_devices;
@@ -572,10 +576,9 @@ static dl_status use_external(taking *t, dl_external external, dl_error *err)
     return DL_OK;
 }
 
-/* Takes the host's part of a step, and the external waits in it. Of the host's work it takes the
- * median step, since other processes and the program's own start lengthen some of a few dozen
- * steps. Of the waits it takes the mean, since a loader that stalls every few steps causes few but
- * long ones. */
+/* Sets the host's part of a step and its external waits. The host's work is that of the median
+ * step, since other processes and the program's start lengthen some of a few dozen steps. The waits
+ * are the mean, since a loader that stalls every few steps causes few but long ones. */
 static dl_status take_host(taking *t, unsigned works, dl_step_costs *costs, dl_error *err)
 {
     const dl_external_waits *waits = &t->run.waits_of_threads;
@@ -609,7 +612,7 @@ static dl_status take_host(taking *t, unsigned works, dl_step_costs *costs, dl_e
     return DL_OK;
 }
 
-/* Of a step, in traces of PyTorch's profiler; 0 in others, whose ranges are few. */
+/* Operators per step in traces of PyTorch's profiler; 0 in other traces, which have few ranges. */
 static double operators_of(const taking *t)
 {
     const char *framework = dl_trace_meta(t->trace, "framework");
@@ -623,7 +626,7 @@ static double operators_of(const taking *t)
     return count / (double)t->timed_count;
 }
 
-/* Subtracts from the host's time the assumed cost of recording. */
+/* Subtracts the assumed recording overhead from the host's time. */
 static void take_off_assumed(const taking *t, dl_step_costs *costs, double busy_ns)
 {
     const dl_capture_figure launch = {RECORDED_LAUNCH_NS, RECORDED_LAUNCH_NS, RECORDED_LAUNCH_NS};
@@ -647,13 +650,14 @@ static void take_off_assumed(const taking *t, dl_step_costs *costs, double busy_
     free(also);
 }
 
-/* The same, as the trace of dlprof run has it from dlprof bench overhead. */
+/* Subtracts the recording overhead measured by dlprof bench overhead, from a trace of dlprof
+ * run. */
 static void take_off_measured(const taking *t, dl_step_costs *costs, double busy_ns,
                               const dl_capture_figures *figures)
 {
     const dl_capture_estimate e = dl_capture_estimate_of(figures, t->trace, t->line);
     const double off_ns = fmin(e.step_ns, RECORDED_MAX * busy_ns);
-    if (e.step_low_ns <= 0) return; /* not distinguishable from none */
+    if (e.step_low_ns <= 0) return; /* not distinguishable from 0 */
     costs->host_ns -= off_ns;
     costs->recording_ns = off_ns;
     costs->host_error_ns = (e.step_high_ns - e.step_low_ns) / (2 * 1.96);
@@ -664,7 +668,7 @@ static void take_off_measured(const taking *t, dl_step_costs *costs, double busy
                  DL_NS_TEXT(busy_ns));
 }
 
-/* Subtracts the cost of recording from the host's time: measured where the trace has figures, else
+/* Subtracts the recording overhead from the host's time: measured if the trace has figures, else
  * assumed if the trace names its framework. */
 static void take_off_recording(const taking *t, dl_step_costs *costs)
 {
@@ -725,7 +729,7 @@ static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown
     return DL_OK;
 }
 
-/* The gradients of one pass. */
+/* Reduces the gradients to those of one pass. */
 static void take_last_pass(dl_step_costs *costs, dl_notes *notes)
 {
     const bool each =

@@ -1,26 +1,25 @@
 /* Costs of a step from one rank's trace of any program, for a cost file.
  *
- *   device     time of a step when the host and collectives take no time: the operations follow one
- *              another by their edges and spacings. It is divided by duration among classes of
- *              operations in phases (step_phases.h), such as "convolution.forward", without the
- *              costs that are charged separately: the slowdown beside collectives, and copies of
- *              input
+ *   device     time of a step when the host and collectives take no time: operations are ordered
+ *              by their edges and spacings. It is split by duration among classes of operations in
+ *              phases (step_phases.h), such as "convolution.forward". It excludes costs that are
+ *              charged separately: the slowdown beside collectives, and copies of input
  *   host       median time of a step when devices take no time: the time of the host's threads to
- *              issue a step, without waits for the device except their latency, and without the
+ *              issue a step. It excludes waits for the device other than their latency, and the
  *              time that recording adds to launches (capture_cost.h; assumed if a recorder's trace
  *              does not give it)
  *   gradients  bytes that are all-reduced, and when (gradients.c)
- *   input      bytes copied to the device in a step; copies from and to pageable memory, bytes over
- *              time of those of 64 KiB and more
- *   parameters where no gradients are all-reduced, the bytes copied to the device before the first
- *              step, of other sizes than the steps' input, unless the update is too short or too
- *              long for them
- *   slowdown   of compute beside collectives (overlap_slowdown.c)
+ *   input      bytes copied to the device per step; rate of copies from and to pageable memory of
+ *              64 KiB or more
+ *   parameters if no gradients are all-reduced: the bytes copied to the device before the first
+ *              step, of other sizes than the steps' input, unless the update's duration is
+ *              implausible for that many bytes
+ *   slowdown   of computation beside collectives (overlap_slowdown.c)
  *
- * Only regular steps count, and for times of whole steps only those followed by a regular step: the
- * last step of a trace ends with its work, and a step before a validation lacks the host's time
- * between steps. If the only regular step of a trace is its last, its time is taken to the end of
- * its work, with a note. */
+ * Only regular steps count. Times of whole steps come only from regular steps followed by a regular
+ * step, because the last step of a trace ends with its work, and a step before a validation lacks
+ * the host's time between steps. If the only regular step of a trace is its last, its time extends
+ * to the end of its work, with a note. */
 #ifndef DL_CALIBRATE_REPLAY_STEP_COSTS_H
 #define DL_CALIBRATE_REPLAY_STEP_COSTS_H
 
@@ -39,14 +38,14 @@
 #include "trace/record.h"
 
 /* The share of the backward pass's device time after which gradients are ready for exchange, for
- * each all-reduce that the host calls during a backward pass, in order: the gradients are ready
- * when the operations launched before the call are done.
+ * each all-reduce that the host calls during a backward pass, in order: gradients are ready when
+ * the operations launched before the call are done.
  *
- * The data are those of the regular steps with the most frequent number and bytes of all-reduces
+ * The data come from the regular steps with the most frequent number and bytes of all-reduces
  * (frameworks change buckets after the first step); shares are means over these steps. All-reduces
  * after the backward pass, but before the optimizer's first kernel, have share 1. */
 
-/* The parts of the trace that hold the exchange; all borrowed. */
+/* Parts of the trace that describe the exchange; all borrowed. */
 typedef struct dl_gradient_source {
     const dl_trace *trace;
     const dl_step_line *line;
@@ -58,20 +57,21 @@ typedef struct dl_gradient_source {
 #define DL_REDUCES "AllReduce"
 #define DL_SCATTERS "ReduceScatter"
 
-/* Gradients that a step exchanges; the caller frees `ready`. */
+/* Gradients exchanged per step; the caller frees `ready`. */
 typedef struct dl_gradient_exchange {
-    dl_gradients_ready *ready; /* [count] cumulative; NULL: nothing */
+    dl_gradients_ready *ready; /* [count] cumulative; NULL: none */
     size_t count;
-    bool scattered; /* by reduce-scatters, of which each rank gets a part (ZeRO, FSDP): bytes are
-                       those of all parts */
-    uint32_t ranks; /* of the communicator; 0: not known */
+    bool scattered; /* by reduce-scatters, of which each rank gets a part (ZeRO, FSDP); bytes are
+                     * those of all parts */
+    uint32_t ranks; /* ranks of the communicator; 0: unknown */
 } dl_gradient_exchange;
 
-/* Finds the exchange of gradients. Communicators that sum as many bytes in the forward pass are
- * left out: these are activations of split layers. O(n log n). */
+/* Finds the exchange of gradients. Ignores communicators that sum as many bytes in the forward
+ * pass: they sum activations of split layers. O(n log n). */
 dl_gradient_exchange dl_gradients_find(const dl_gradient_source *source);
 
-/* Whether the time is in one of the steps of `line` that are marked in timed[line->count]. */
+/* Returns whether the time lies in one of the steps of `line` that are marked in
+ * timed[line->count]. */
 bool dl_is_in_timed_step(const dl_step_line *line, const uint8_t *timed, int64_t time_ns);
 
 /* An all-reduce or reduce-scatter of gradients: share of the backward pass before it, and bytes. */
@@ -79,52 +79,52 @@ typedef struct dl_reduce {
     double share, bytes;
 } dl_reduce;
 
-/* The reductions of one regular step: reduces[first] to before reduces[first + count]. */
+/* Reductions of one regular step: reduces[first .. first + count - 1]. */
 typedef struct dl_step_reduces {
     size_t first, count;
     double bytes;
 } dl_step_reduces;
 
 /* Returns the cumulative gradients [*count] of the steps with the most frequent number and bytes of
- * reductions, with mean shares; owned by the caller. NULL, with *count unchanged, if no step has
- * any. Sorts the steps. */
+ * reductions, with mean shares; owned by the caller. Returns NULL, with *count unchanged, if no
+ * step has reductions. Sorts the steps. */
 dl_gradients_ready *dl_gradients_usual(dl_step_reduces *steps, size_t step_count,
                                        const dl_reduce *reduces, size_t *count);
 
-/* Keeps, of the gradients ready[*count] of a step with several passes, those of the last pass, with
- * shares of its backward pass: earlier passes only accumulate. *count becomes their number. If each
- * pass exchanged the same gradients, one exchange is kept, and true is returned. */
+/* Reduces the gradients ready[*count] of a step with several passes to those of the last pass, with
+ * shares of its backward pass; earlier passes only accumulate. Updates *count. If each pass
+ * exchanged the same gradients, keeps one exchange and returns true. */
 bool dl_gradients_of_last_pass(dl_gradients_ready *ready, size_t *count, size_t passes);
 
-/* Slowdown of a device's computing beside collectives: the time of the same work in steps where a
- * collective ran beside all of it, over its time in steps where none did.
+/* Slowdown of a device's computation beside collectives: the time of the same work in steps where a
+ * collective ran beside all of it, divided by its time in steps where none did.
  *
  * The same work is the k-th launch in a step of the same kernel in the same launch shape. Times are
  * divided by the step's pace, which follows from operations that run alone in all steps: on the
  * rank that is slow in a step, collectives are short, so operations run alone mostly in slow steps.
  *
- * Each work that was seen both ways gives the ratio of its mean times. The slowdown is the median
- * of these ratios, which scatter widely, weighted by duration and by the number of times seen. Its
+ * Each work observed in both situations gives the ratio of its mean times. The slowdown is the
+ * median of these widely scattered ratios, weighted by duration and number of observations. Its
  * standard error combines that of the weighted median (bootstrap over the ratios) and that from the
  * scatter of equal operations.
  *
- * Operations beside which a collective ran for only a part of their time are left out: that part
+ * Operations that overlap with a collective for only a part of their time are ignored: that part
  * depends on the operation's length, which would bias the slowdown. */
 
 typedef struct dl_overlap_slowdown {
-    size_t works;  /* that were seen both ways */
-    double factor; /* 1 = not slower, or unknown */
+    size_t works;  /* number of works observed in both situations */
+    double factor; /* 1: no slowdown, or unknown */
     double error;
-    bool known; /* operations were seen, and the error is at most DL_OVERLAP_ERROR_MAX */
+    bool known; /* such works exist, and the error is at most DL_OVERLAP_ERROR_MAX */
 } dl_overlap_slowdown;
 
-/* Operations shorter than this are left out: trace times are as coarse as a microsecond. */
+/* Shorter operations are ignored: trace times may have a resolution of only a microsecond. */
 #define DL_OVERLAP_SHORTEST_NS 5000
 
-/* Slowdowns are 1.03 to 1.3: an estimate with a larger error is useless. */
+/* Maximum useful standard error: slowdowns are 1.03 to 1.3. */
 #define DL_OVERLAP_ERROR_MAX 0.05
 
-/* Spans in which collectives ran on each device. Release with dl_spans_free. */
+/* Returns the spans in which collectives ran on each device. Release with dl_spans_free. */
 dl_spans dl_collective_spans(const dl_trace *trace);
 
 /* Estimates the slowdown from the regular steps of `line`. O(n log n). */
@@ -140,68 +140,70 @@ typedef struct dl_step_mean {
 typedef struct dl_step_op {
     char name[40]; /* "convolution.forward" */
     dl_step_mean ns;
-    double starts_ns; /* part of it: DL_ROOFLINE_KERNEL_NS of each operation, or a shorter one */
+    double starts_ns; /* part of ns: DL_ROOFLINE_KERNEL_NS per operation, or the duration of a
+                       * shorter one */
 } dl_step_op;
 
 /* Owns its arrays; release with dl_step_costs_free. */
 typedef struct dl_step_costs {
-    int64_t batch; /* samples of a step, from the caller */
-    size_t passes; /* forward passes of a step, each of a part of the samples; 1.. */
-    size_t steps;  /* whose times are known: step_ns, device_ns are their means */
+    int64_t batch; /* samples per step, given by the caller */
+    size_t passes; /* forward passes per step, >= 1, each of a part of the samples */
+    size_t steps;  /* number of steps with known times; step_ns and device_ns are their means */
     double step_ns, device_ns;
-    double host_ns; /* median, without what recording added, and waits_ns; NaN = no launches are in
-                     * the trace */
-    double host_error_ns; /* standard error of the time that recording added */
-    double waits_ns;      /* mean external waits of threads in it; 0 where they are left out */
-    dl_step_mean forward_ns, backward_ns, update_ns; /* of device_ns */
-    dl_step_op *ops; /* [op_count] those that take time, by phase; their sum is device_ns */
+    double host_ns; /* median, without recording overhead, including waits_ns; NaN: the trace has no
+                     * launches */
+    double host_error_ns; /* standard error of the recording overhead */
+    double waits_ns;      /* mean external waits of threads in host_ns; 0 if they are removed */
+    dl_step_mean forward_ns, backward_ns, update_ns; /* parts of device_ns */
+    dl_step_op *ops; /* [op_count] operations that take time, by phase; their sum is device_ns */
     size_t op_count;
     dl_step_mean input_bytes;
-    double pageable_bytes_per_s; /* 0 = no such copies */
+    double pageable_bytes_per_s; /* 0: no such copies */
     size_t pageable_copies;
-    dl_gradients_ready *gradients; /* [gradient_count] of the last pass */
+    dl_gradients_ready *gradients; /* [gradient_count] gradients of the last pass */
     size_t gradient_count;
-    /* [added_count] gradients of each parameter in the last pass, cumulative as `gradients`, from
-     * the operators that add them up in a trace of cores with shapes: DistributedDataParallel would
+    /* [added_count] gradients of each parameter in the last pass, cumulative like `gradients`, from
+     * the accumulating operators in a trace of cores with shapes. DistributedDataParallel would
      * fill its buckets with them. */
     dl_gradients_ready *added;
     size_t added_count;
     dl_overlap_slowdown slowdown;
-    float *factors;           /* [steps] step times over their mean */
-    char *device, *framework; /* names; NULL = unknown */
-    bool on_cores;            /* of operators on a processor: nothing is launched, host_ns is NaN */
-    int64_t cores;            /* of the traced machine; 0 = unknown */
-    size_t collectives;       /* called by its steps; on cores only */
-    bool by_loaders;          /* "input" is made by processes of a data loader; on cores only */
-    double parameter_bytes;   /* where gradients do not give them; 0 = unknown */
-    char *file;               /* the trace, without its folder; NULL: not known */
+    float *factors;           /* [steps] step time / mean step time */
+    char *device, *framework; /* names; NULL: unknown */
+    bool on_cores;            /* costs of operators on a processor: nothing is launched, host_ns is
+                               * NaN */
+    int64_t cores;            /* number of cores of the traced machine; 0: unknown */
+    size_t collectives;       /* number of collectives called by its steps; on cores only */
+    bool by_loaders;          /* data-loader processes make "input"; on cores only */
+    double parameter_bytes;   /* used if gradients do not give it; 0: unknown */
+    char *file;               /* file name of the trace without its folder; NULL: unknown */
     int64_t rank, ranks;      /* dl_trace_find_rank */
-    double recording_ns;      /* that recording added to a step, already subtracted from host_ns;
-                                 on cores from step_ns too */
-    bool allreduces;          /* gradients are exchanged in a step, in mode allreduce */
-    dl_sharded sharded;       /* state divided among the ranks, as its collectives show */
-    bool keeps_parameters;    /* sharded ones, which are gathered in the forward pass only */
-    dl_traced_collective *others; /* [other_count] collectives that are not of gradients */
+    double recording_ns;      /* recording overhead per step, already subtracted from host_ns; on
+                               * cores also from step_ns */
+    bool allreduces;          /* a step exchanges gradients in mode allreduce */
+    dl_sharded sharded;       /* state sharded among the ranks, inferred from its collectives */
+    bool keeps_parameters;    /* sharded parameters are gathered in the forward pass only */
+    dl_traced_collective *others; /* [other_count] collectives other than those of gradients */
     size_t other_count;
-    /* Broadcasts of buffers: bytes of a step, and number of collectives; on cores only; 0 = none */
+    /* Broadcasts of buffers per step: bytes, and number of collectives; on cores only; 0: none */
     double broadcast_bytes, broadcast_calls;
-    /* On cores, if processes of a data loader make the batches: time of the training thread to take
-     * one that is ready; NaN: there are none, or it is not known. */
+    /* On cores, if data-loader processes make the batches: time in ns for the training thread to
+     * take a ready batch; NaN: no such processes, or unknown. */
     double take_ns;
 } dl_step_costs;
 
-/* Takes the costs of the line with most work in one rank's trace. If the process used no device,
- * takes those of its training on cores: the median step, without waits for collectives and for
- * processes of a data loader, divided into "input" (the time of such processes if the trace has
+/* Determines the costs of the line with most work in one rank's trace. If the process used no
+ * device, determines those of its training on cores: the median step, without waits for collectives
+ * and for data-loader processes, divided into "input" (the time of such processes if the trace has
  * it), "step.forward", "step.backward", "step.update", and scaled to the step without a profiler if
  * the trace has it. `costs` must be zeroed. `slowdown` is that beside collectives from another
- * trace; NULL = from this trace. A note names each cost that the trace does not give. DL_ERR_DATA
- * without a regular step, or with operations that name no work.
+ * trace; NULL: from this trace. A note names each cost that the trace does not give. Returns
+ * DL_ERR_DATA without a regular step, or if operations do not name their work.
  *
- * `external` waits (external.h) of threads are part of the host's time, with a note, unless they
- * are removed. Those of devices, if kept, become operations "external.forward", ... that do not
- * depend on the batch. With DL_EXTERNAL_THREADS: DL_ERR_DATA if without the waits of devices a step
- * is more than DL_STEP_SHORT_FRAC too short. */
+ * External waits (external.h) of threads are part of the host's time, with a note, unless
+ * `external` removes them. Waits of devices, if kept, become operations "external.forward", ...
+ * that do not depend on the batch. With DL_EXTERNAL_THREADS, also returns DL_ERR_DATA if a step
+ * without the waits of devices is more than DL_STEP_SHORT_FRAC too short. */
 #define DL_STEP_SHORT_FRAC 0.05
 
 dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_t batch,
@@ -209,36 +211,37 @@ dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_
                              dl_external external, dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 void dl_step_costs_free(dl_step_costs *costs);
 
-/* From the line's steps marked in timed[line->count], takes all collectives but the gradient
- * exchange: those of sharded state, and others. `costs` already has the gradients. Part of
- * dl_step_costs_take. */
+/* Takes all collectives except the gradient exchange from the line's steps marked in
+ * timed[line->count]: those of sharded state, and others. `costs` must already have the gradients.
+ * Called by dl_step_costs_take. */
 void dl_step_collectives_take(dl_step_costs *costs, const dl_replay_run *run,
                               const dl_step_line *line, const uint8_t *timed,
                               const dl_gradient_exchange *gradients, dl_notes *notes);
 
-/* Time that PyTorch's profiler adds to an operator of the trace: 1.3 us with shapes, 0.7 us
- * without, medians of processor time of steps with it and without in turn, of the models of
- * tests/clients/models.py with 200 to 1355 operators a step, on a busy AMD EPYC, PyTorch 2.15,
- * 2026-11-25: medians of single runs are 0.3 to 2.4 us (blocks of steps -2.6 to 12.9). Half to
- * twice of it is the 95 % interval. */
+/* Returns the time that PyTorch's profiler adds to an operator of the trace, in ns: 1.3 us with
+ * shapes, 0.7 us without. These are medians of the processor time of alternating steps with and
+ * without profiler, of the models of tests/clients/models.py with 200 to 1355 operators per step,
+ * on a busy AMD EPYC, PyTorch 2.15, 2026-11-25; medians of single runs are 0.3 to 2.4 us (blocks of
+ * steps -2.6 to 12.9). The 95 % interval is half to twice this time. */
 double dl_profiled_operator_ns(const dl_trace *trace);
 
-#define DL_PROFILED_ERROR 0.35 /* relative standard error of that time: ln 2 / 1.96 */
+#define DL_PROFILED_ERROR 0.35 /* relative standard error of dl_profiled_operator_ns: ln 2 / 1.96 */
 
-/* Takes the costs of training on cores, the line DL_NO_DEVICE; part of dl_step_costs_take. */
+/* Determines the costs of training on cores, the line DL_NO_DEVICE; called by
+ * dl_step_costs_take. */
 dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
                                    const dl_step_line *line, dl_notes *notes,
                                    dl_error *err) DL_MUST_CHECK;
 
-/* Combines steps[count], count >= 1, of one workload into costs, of one pass if a step has several
- * ([costs] accumulate: the passes of the first). Each operation is a line over the batch sizes;
- * with one batch size, starts_ns is fixed and the rest is per sample (updates: all fixed).
+/* Combines steps[count], count >= 1, of one workload into costs of one pass, if a step has several
+ * ([costs] accumulate: the passes of the first step). Each operation is a line over the batch
+ * sizes; with one batch size, starts_ns is fixed and the rest is per sample (updates: all fixed).
  * Gradients, noise and slowdown are those of the first of `steps` that has them. `costs` must be
- * zeroed; release it with dl_costs_free. DL_ERR_DATA if the traces do not fit together. */
+ * zeroed; release it with dl_costs_free. Returns DL_ERR_DATA if the traces are inconsistent. */
 dl_status dl_step_costs_combine(dl_costs *costs, const dl_step_costs *steps, size_t count,
                                 dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 
-/* The steps of the device with most operations; NULL without a device. Borrowed. */
+/* Returns the steps of the device with most operations; NULL without a device. Borrowed. */
 const dl_step_line *dl_step_line_busiest(const dl_activity_steps *steps);
 
 #endif

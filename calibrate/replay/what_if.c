@@ -7,14 +7,13 @@
 #include "common/alloc.h"
 #include "common/names.h"
 
-/* Highest factor of dl_replay_parse_scale. */
+/* Maximum factor of dl_replay_parse_scale. */
 #define DL_REPLAY_MOST 1000.0
 
-/* Kinds that can be scaled besides DL_PATH_...: kernels of any class, and nodes whose name holds a
- * text. */
+/* Selections besides DL_PATH_...: kernels of any class, and nodes whose name contains a text. */
 enum { ALL_KERNELS = DL_PATH_END, BY_NAME, NAME_COUNT = BY_NAME };
 
-/* Names of all kinds that can be scaled; the last is "kernel". */
+/* Lists the names of all kinds that can be scaled; the last is "kernel". */
 static void list_names(const char **names)
 {
     for (uint32_t i = 0; i < DL_PATH_END; i++)
@@ -40,7 +39,7 @@ static bool hits(const dl_replay_run *run, uint32_t what, const char *text,
     return strstr(trace->strings[trace->activities[node->activity].name], text) != NULL;
 }
 
-/* Times that are too long are cut; the simulation refuses sums beyond 64 bits. */
+/* Scales a time and limits the result; the simulation rejects sums from 2^53 ns. */
 static int64_t scaled(int64_t ns, double factor)
 {
     double result = (double)ns * factor;
@@ -83,7 +82,7 @@ static size_t scale_nodes(dl_replay_run *run, uint32_t what, const char *text, d
     return changed;
 }
 
-/* Scales each group of which any node was hit, once. */
+/* Scales each group with at least one selected node, once. */
 static void scale_groups(dl_replay_graph *graph, double factor, const uint8_t *hit)
 {
     uint8_t *group_hit = dl_calloc(graph->group_count, 1, "replay groups");
@@ -116,7 +115,7 @@ dl_status dl_replay_scale(dl_replay_run *run, const char *text, double factor, s
 
 dl_status dl_replay_parse_scale(const char *text, char **what, double *factor, dl_error *err)
 {
-    /* No name of a kernel holds '=', but to be safe the last one counts. */
+    /* Kernel names contain no '=', but the last one is used to be safe. */
     const char *equals = strrchr(text, '=');
     char *end = NULL;
     double value = equals == NULL ? NAN : strtod(equals + 1, &end);
