@@ -9,21 +9,22 @@
 #include "calibrate/notes.h"
 #include "sim/costs/costs.h"
 
-/* Cost of an operation: fixed + per_sample batch, from runs at two or more batch sizes.
+/* Cost of an operation: fixed + per_sample x batch, from runs at two or more batch sizes.
  *
  * Each run gives one point, the robust location estimate of the operation's time over its steps.
- * The line is fitted to minimise relative deviations, so small batches count as much as large
- * ones. With one batch size only, the division of the cost is assumed: input, forward and
- * backward in proportion to the batch, everything else independent of it.
+ * The line minimises relative deviations, so small and large batches have equal weight. With only
+ * one batch size, the split of the cost is assumed: input, forward and backward in proportion to
+ * the batch, everything else independent of it.
  *
- * Cost that is not linear in the batch (caches, a GEMM's efficiency) is kept for all operations
- * together, as their time over that of their lines at each batch size ([linearity], with three
- * batch sizes or more). Differences of this factor between operations are not modelled. */
+ * Cost that is not linear in the batch (caches, a GEMM's efficiency) is described for all
+ * operations together, as their time divided by that of their lines at each batch size
+ * ([linearity], with three or more batch sizes). Differences of this factor between operations are
+ * not modelled. */
 
 /* Observed and fitted time of one operation, or of all operations together, at one batch size. */
 typedef struct dl_op_point {
     int64_t batch;
-    double observed_ns; /* mean over the runs at this batch size, of their location estimates */
+    double observed_ns; /* mean of the location estimates of the runs at this batch size */
     double error_ns;
     double fitted_ns;
 } dl_op_point;
@@ -34,27 +35,27 @@ typedef struct dl_op_fit {
 } dl_op_fit;
 
 /* The whole step at one batch size. A preemption hits one operation of a step, so the operations'
- * location estimates reflect preemptions less than that of the steps: on a busy machine `step_ns`
- * exceeds the sum. The difference is not lost, as the noise factors include it. */
+ * location estimates reflect preemptions less than the steps' estimate: on a busy machine `step_ns`
+ * exceeds the sum. The difference is included in the noise factors. */
 typedef struct dl_step_point {
-    dl_op_point sum; /* of the operations' location estimates */
+    dl_op_point sum; /* sum of the operations' location estimates */
     double step_ns, step_error_ns;
-    int64_t count; /* steps of all runs */
+    int64_t count; /* number of steps of all runs */
 } dl_step_point;
 
 typedef struct dl_operations {
     dl_op_fit *ops; /* [op_count] in the order of the data set */
     size_t op_count;
-    dl_step_point *steps; /* [batch_count] */
+    dl_step_point *steps; /* [batch_count] by ascending batch size */
     size_t batch_count;
 } dl_operations;
 
-/* Residual of a point: observed over fitted - 1. */
+/* Returns the residual of a point: observed / fitted - 1. */
 double dl_op_residual_frac(const dl_op_point *point);
 
 /* Fits all operations of the data set (at least one run) into costs->ops, batch_min and batch_max;
- * notes values that were assumed, held at zero, or deviate. `operations` must be zeroed; release it
- * with dl_operations_free. */
+ * notes values that are assumed, constrained to 0, or deviate. `operations` must be zeroed; release
+ * it with dl_operations_free. */
 dl_status dl_operations_fit(const dl_dataset *dataset, dl_operations *operations, dl_costs *costs,
                             dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 void dl_operations_free(dl_operations *operations);
@@ -70,26 +71,27 @@ void dl_operations_free(dl_operations *operations);
  *   quantise         medians of the rates of encoding and decoding each kind of message
  *
  * Samples of one case (bytes, vectors, direction) give one point, their robust location estimate.
- * The lines serve the model's exchange, so the allowed deviation of a point from its line beyond
- * its own standard error (dl_fit_problem.scale) grows with
+ * The lines are used for the model's exchange, so the allowed deviation of a point from its line
+ * beyond its own standard error (dl_fit_problem.scale) grows with
  *
  *   distance = ratio^2 (1 + |log2(vectors / usual)|)
  *
- * where ratio >= 1 is that of its bytes to the model's parameters or the inverse, and the usual
- * vectors are 2 for averages, 1 for updates (asynchronous modes apply one gradient at a time). So a
- * different cache regime at distant sizes does not bend the line where it is used. If the size or
- * the number of vectors does not vary, latency is assumed 0 or read = write, with a note. */
+ * where ratio >= 1 is that of its bytes to the model's parameters, or the inverse, and the usual
+ * number of vectors is 2 for averages, 1 for updates (asynchronous modes apply one gradient at a
+ * time). A different cache regime at distant sizes thus does not bend the line where it is used. If
+ * the size or the number of vectors does not vary, latency is assumed 0 or read = write, with a
+ * note. */
 
 #define DL_COMM_VECTORS_AVERAGE 2
 #define DL_COMM_VECTORS_UPDATE 1
 
-/* Centre of the samples of one case. */
+/* Location estimate of the samples of one case. */
 typedef struct dl_comm_point {
     uint64_t bytes;
     uint32_t vectors, threads;
-    dl_phase phase; /* of copies */
+    dl_phase phase; /* direction of copies */
     dl_estimate time_ns;
-    double fitted_ns; /* NaN where the line does not apply: threads > 1 */
+    double fitted_ns; /* NaN if the line does not apply: threads > 1 */
 } dl_comm_point;
 
 /* Points of one kind of sample. */
@@ -113,59 +115,59 @@ dl_status dl_comm_costs_fit(const dl_dataset *dataset, dl_comm_fit *fit, dl_cost
                             dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 /* Fits [dispatch] from traces of training on a GPU: per_worker_ns is a launch measured by dlprof
  * bench for each operation of a step. serial_ns is 0, since the host's time that does not overlap
- * with the GPU's, the operation "dispatch", is charged separately. Traces of a processor give
- * nothing. */
+ * with the GPU's, the operation "dispatch", is charged separately. Has no effect for traces of a
+ * processor. */
 void dl_dispatch_costs_fit(const dl_dataset *dataset, dl_costs *costs, dl_notes *notes);
 
 void dl_comm_fit_free(dl_comm_fit *fit);
 
 /* Launch time where a GPU waits for launches.
  *
- * Training times an operation from the end of the previous one to its own end, so if the host
- * launches more slowly than the GPU computes, an operation is as long as its launch. dlprof bench
- * times passes without such gaps ("pass"). If a pass takes over 5 % less than in training,
- * launching a step takes longer than the sum of its single launches, and no longer than the
- * shortest pass of all trained batch sizes, which becomes [dispatch] per_worker_ns and runs beside
- * the operations. Operations and [sharing] stay as measured, with their gaps: gaps lie between
+ * Training times an operation from the end of the previous one to its own end. If the host launches
+ * more slowly than the GPU computes, an operation therefore takes as long as its launch. dlprof
+ * bench times passes without such gaps ("pass"). If a pass takes over 5 % less than in training,
+ * launching a step takes longer than the sum of its single launches, and at most as long as the
+ * shortest pass of all trained batch sizes. That time becomes [dispatch] per_worker_ns and overlaps
+ * with the operations. Operations and [sharing] stay as measured, with their gaps: gaps lie between
  * short operations, and the GPU does not regain the lost time during long ones. A note reports the
  * gaps, or that there are none. Without "pass" samples nothing changes. */
 dl_status dl_launch_gaps_fit(const dl_dataset *dataset, dl_costs *costs, dl_notes *notes,
                              dl_error *err) DL_MUST_CHECK;
 
-/* Variation of the exchange from run to run: each bench trace's copies, averages and updates over
- * the lines fitted to all traces.
+/* Variation of the exchange between runs: times of each bench trace's copies, averages and updates,
+ * relative to the lines fitted to all traces.
  *
- * Data written by one core and read by another cost several times more while the two are far apart,
- * and a host may move threads every few seconds. A robust line through all runs shows the usual
- * state; these factors keep the others. They use samples of the model's size by one thread: copies,
- * averages of DL_COMM_VECTORS_AVERAGE vectors, updates by DL_COMM_VECTORS_UPDATE. A factor is the
- * mean over cases of each case's mean without its least and greatest tenth (preemptions).
+ * Data written by one core and read by another cost several times more if the two are far apart,
+ * and a host may move threads every few seconds. A robust line through all runs describes the usual
+ * state; these factors preserve the others. They use one-thread samples of the model's size:
+ * copies, averages of DL_COMM_VECTORS_AVERAGE vectors, updates by DL_COMM_VECTORS_UPDATE. A factor
+ * is the mean over cases of each case's trimmed mean (without a tenth of the samples at each end,
+ * which removes preemptions).
  *
- * If traces have copies of vectors in another core's cache ("shared_write", "shared_read"), the
- * extra time of such copies, and of averages of two vectors over 1.5 times that of one, becomes
- * costs->shared: means over the traces, and a factor for each trace. The line of averages then
+ * If traces have copies of vectors in another core's cache ("shared_write", "shared_read"),
+ * costs->shared is the extra time of such copies, and of averages of two vectors beyond 1.5 times
+ * that of one: means over the traces, and a factor for each trace. The line of averages then
  * excludes this time. */
 
-/* Fills costs->exchange_runs from the bench traces and the fitted lines `comm`. Where a trace lacks
- * such samples of a kind, its factor is 1; with fewer than two bench traces nothing is filled in.
- */
+/* Fills costs->exchange_runs from the bench traces and the fitted lines `comm`. If a trace lacks
+ * such samples of a kind, its factor is 1. Has no effect with fewer than two bench traces. */
 void dl_exchange_runs_fit(const dl_dataset *dataset, const dl_comm_fit *comm, dl_costs *costs);
 
-/* Peak memory traffic of this machine: bytes read and written per second by all cores together, the
+/* Peak memory traffic of this machine: bytes per second read and written by all cores together, the
  * highest total of k >= 2 threads in the bench at the size nearest to the model's parameters (2
  * bytes per byte copied, vectors + 1 per byte averaged).
  *
- * Where k threads moved about k times as much as one, the limit was not reached: the value is then
- * a lower bound with origin "assumed" and a note. */
+ * If k threads moved about k times as much as one, the limit was not reached: the value is then a
+ * lower bound with origin "assumed" and a note. */
 
-/* Traffic of k threads together in one case. */
+/* Total traffic of k concurrent threads in one case. */
 typedef struct dl_memory_point {
     const char *name; /* "copy", "average" */
-    dl_phase phase;   /* of copies */
+    dl_phase phase;   /* direction of copies */
     uint64_t bytes;
     uint32_t vectors, threads;
     dl_estimate bytes_per_s;
-    double speedup; /* over one thread in the same case; NaN if not measured */
+    double speedup; /* relative to one thread in the same case; NaN if not measured */
 } dl_memory_point;
 
 typedef struct dl_memory_fit {
@@ -179,25 +181,25 @@ void dl_memory_fit_total(const dl_comm_fit *comm, dl_memory_fit *fit, dl_costs *
                          dl_notes *notes);
 void dl_memory_fit_free(dl_memory_fit *fit);
 
-/* Cost of sharing the machine: a step's time with k concurrent copies, relative to its time alone
- * and its share of a core: time(k) / (time(1) max(1, k / cores)). For copies that share a GPU, one
- * GPU replaces the cores, and the times are those of a step on the GPU: 1 if kernels take turns,
- * 1 / k if copies do not disturb one another.
+/* Cost of sharing the machine: a step's time with k concurrent copies of the program, relative to
+ * its time alone and its share of a core: time(k) / (time(1) max(1, k / cores)). For copies that
+ * share a GPU, one GPU replaces the cores, and the times are those of a step on the GPU: 1 if
+ * kernels alternate, 1 / k if copies do not interfere.
  *
  * The bench runs every k in every round, so times are compared within a round, at equal machine
  * speed. If every copy has a core, a run's time is its robust location estimate. With more copies
- * than cores, copies take turns; most short steps then are not interrupted, and only the mean
+ * than cores, copies are time-sliced; most short steps are then not interrupted, and only the mean
  * (for both k copies and 1) gives a step's time. */
 
-/* One k and batch size. */
+/* Factor for one k and batch size. */
 typedef struct dl_contention_point {
     int copies;
     int64_t batch;
-    dl_estimate factor; /* count = rounds */
+    dl_estimate factor; /* count = number of rounds */
 } dl_contention_point;
 
 typedef struct dl_contention_fit {
-    dl_contention_point *points; /* by copies, then batch */
+    dl_contention_point *points; /* [count] by copies, then batch */
     size_t count;
 } dl_contention_fit;
 
@@ -209,65 +211,66 @@ typedef struct dl_copies_run {
     size_t count;
 } dl_copies_run;
 
-/* The runs of a bench trace in order; a new one starts where k or the batch changes, or where a
- * copy's step count restarts. free() it; the samples are borrowed from `bench`. */
+/* Returns the runs of a bench trace in order; a new run starts where k or the batch changes, or
+ * where a copy's step count restarts. The caller frees the array; the samples are borrowed from
+ * `bench`. */
 dl_copies_run *dl_contention_runs(const dl_bench_trace *bench, size_t *count);
 
 /* Fills costs->sharing from the bench traces, combining batch sizes by their errors and their
- * further scatter. The reference is the bench's single copy in the same round; on a GPU it is
- * training, at trained batch sizes. Does nothing without "step" samples. `fit` must be zeroed;
- * release it with dl_contention_fit_free. DL_ERR_DATA: k copies were measured, but never a single
- * one. */
+ * additional scatter. The reference is the bench's single copy in the same round; on a GPU it is
+ * training, at trained batch sizes. Has no effect without "step" samples. `fit` must be zeroed;
+ * release it with dl_contention_fit_free. Returns DL_ERR_DATA if k copies were measured, but never
+ * a single one. */
 dl_status dl_contention_fit_factors(const dl_dataset *dataset, dl_contention_fit *fit,
                                     dl_costs *costs, dl_notes *notes, dl_error *err) DL_MUST_CHECK;
 void dl_contention_fit_free(dl_contention_fit *fit);
 
-/* How the step time varies around its expectation: factors in the order of each run.
+/* Variation of the step time around its expectation: factors in the order of each run.
  *
- *   1 copy     step time over fitted step time: the train runs of each batch size, and the bench's
- *              steps of one copy (not on a GPU) at the same batch size; the latter are left out
- *              where their mean factor deviates from the train runs' by more than
+ *   1 copy     step time / fitted step time: the train runs of each batch size, and the bench's
+ *              steps of one copy (not on a GPU) at the same batch size. The latter are left out
+ *              if their mean factor deviates from the train runs' by more than
  *              DL_STEP_NOISE_AGREE_FRAC, as they then measure something else
- *   k copies   step time over fitted step time times sharing: the bench's steps of k copies at
- *              once, 2 <= k <= cores, for each batch size: cores differ from one another for whole
- *              runs, and disturb each other. A bench trace is one run. For k copies on a GPU, the
- *              time of their operations there over their fitted time times k times sharing: some
- *              streams are served better than others for many steps
+ *   k copies   step time / (fitted step time x sharing): the bench's steps of k concurrent copies,
+ *              2 <= k <= cores, for each batch size. Cores differ from one another for whole runs,
+ *              and interfere with each other. A bench trace is one run. For k copies on a GPU: the
+ *              time of their operations there / (fitted time x k x sharing); some streams get a
+ *              larger share than others for many steps
  *
  * Resampling requires intact runs and neighbours, so the same number of consecutive steps is kept
- * of each copy of each run, from its middle if there are too many. */
+ * for each copy of each run, from its middle if there are too many. */
 
 #define DL_STEP_NOISE_AGREE_FRAC 0.02
 
 typedef struct dl_step_noise_set {
     int64_t batch;
     size_t copies;
-    dl_fit_shape shape; /* of the kept factors; lag1 within series */
-    double run_sd;      /* standard deviation of the series' mean factors; 0 for one */
-    size_t steps;       /* number before thinning */
+    dl_fit_shape shape; /* shape of the kept factors; lag1 is within series */
+    double run_sd;      /* standard deviation of the series' mean factors; 0 with one series */
+    size_t steps;       /* number of steps before thinning */
     size_t kept;
     size_t runs;
 } dl_step_noise_set;
 
-/* By copies, then batch, like the sets of the costs. */
+/* Sets by copies, then batch, in the order of the costs' sets. */
 typedef struct dl_step_noise {
     dl_step_noise_set *sets;
     size_t count;
 } dl_step_noise;
 
-/* Fills costs->noise from the data set; costs->ops, linearity and sharing must be fitted, as far as
- * there are data for them. The data set has at least one run. `fit` must be zeroed; release it with
+/* Fills costs->noise from the data set, which has at least one run; costs->ops, linearity and
+ * sharing must be fitted as far as there are data for them. `fit` must be zeroed; release it with
  * dl_step_noise_free. */
 void dl_step_noise_fit_factors(const dl_dataset *dataset, dl_costs *costs, dl_step_noise *fit,
                                dl_notes *notes);
 void dl_step_noise_free(dl_step_noise *fit);
 
-/* Sets costs->work_steps, if steps drew their sample counts, to the times of these counts by the
- * fitted lines, which disturbances of those steps do not affect; adds a note. costs->ops and
- * linearity must be fitted, as far as there are data for them. */
+/* If steps drew their sample counts, sets costs->work_steps to the times of these counts by the
+ * fitted lines, which are not affected by disturbances of those steps; adds a note. costs->ops and
+ * linearity must be fitted as far as there are data for them. */
 void dl_work_fit(const dl_dataset *dataset, dl_costs *costs, dl_notes *notes);
 
-/* Owns everything; zero before use, release with dl_calibration_free. */
+/* Owns all its memory; zero before use, release with dl_calibration_free. */
 typedef struct dl_calibration {
     dl_dataset dataset;
     dl_costs costs;
@@ -280,24 +283,24 @@ typedef struct dl_calibration {
 } dl_calibration;
 
 /* Reads the traces paths[count], count >= 1, and fits all costs that they determine; the others
- * stay unknown, with a note. Fails like dl_dataset_add and the fits. */
+ * stay unknown, with a note. Returns the errors of dl_dataset_add and of the fits. */
 dl_status dl_calibration_fit(dl_calibration *calibration, const char *const *paths, size_t count,
                              dl_error *err) DL_MUST_CHECK;
 
-/* Writes the cost file, with its origin (program, date, names of the traces without their folders)
- * and all notes as its first lines. */
+/* Writes the cost file. Its first lines hold its origin (program, date, names of the traces without
+ * their folders) and all notes. */
 dl_status dl_calibration_write(const dl_calibration *calibration, const char *path,
                                dl_error *err) DL_MUST_CHECK;
 void dl_calibration_free(dl_calibration *calibration);
 
-/* Prints the quality of a calibration for people, at most 80 columns wide except for longer words:
- * the inputs, every fit with its errors and residuals, fitted against observed step times, and the
+/* Prints the quality of a calibration as text, at most 80 columns wide except for longer words:
+ * the inputs, every fit with its errors and residuals, fitted and observed step times, and the
  * notes. */
 void dl_fit_report_print(const dl_calibration *calibration, FILE *out);
 
-/* Writes the quality of a calibration as JSON: the same content as the printed report, in ns,
- * bytes and bytes per second, every value with error, n and origin; an unknown number is null.
- * Errors of dl_output_open and dl_output_close. */
+/* Writes the quality of a calibration as JSON: the content of the printed report in ns, bytes and
+ * bytes per second, every value with error, n and origin; an unknown number is null. Returns the
+ * errors of dl_output_open and dl_output_close. */
 dl_status dl_fit_report_json_write(const dl_calibration *calibration, const char *path,
                                    dl_error *err) DL_MUST_CHECK;
 

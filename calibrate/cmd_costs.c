@@ -19,7 +19,7 @@
 #include "sim/scenario/machine_catalogue.h"
 
 #define PROGRAM "dlcal costs"
-#define PARAMETER_NUMBER_BYTES 4 /* of --parameters: fp32 */
+#define PARAMETER_NUMBER_BYTES 4 /* bytes per parameter of --parameters: fp32 */
 
 enum { GRADIENTS_DDP, GRADIENTS_NONE };
 static const char *const gradient_kinds[] = {"ddp", "none", NULL};
@@ -29,17 +29,17 @@ typedef struct settings {
     const char *overlap_trace;            /* NULL: the traces' own slowdown */
     dl_text_list copies;                  /* traces of dlprof bench --of */
     const char *device;                   /* NULL: the traces' device */
-    int64_t state_bytes, parameter_bytes; /* -1 = unknown or from the traces */
-    const char *parameters;               /* their count; NULL: not given */
+    int64_t state_bytes, parameter_bytes; /* -1: unknown, or from the traces */
+    const char *parameters;               /* number of parameters; NULL: not given */
     int64_t cores;                        /* 0: from the traces */
-    int gradients;                        /* index in gradient_kinds */
+    int gradients;                        /* index into gradient_kinds */
     int external;                         /* dl_external */
     bool incomplete;                      /* steps may lack a pass or an update */
     dl_step_hints hints;
     dl_read_options read;
 } settings;
 
-/* The batch sizes, one for all traces or one each. */
+/* Parses the batch sizes: one for all traces, or one for each. */
 static dl_status parse_batches(const char *text, int64_t *batches, size_t count, dl_error *err)
 {
     char *copy = dl_strdup(text), *rest = NULL;
@@ -73,8 +73,8 @@ static dl_status parse_batches(const char *text, int64_t *batches, size_t count,
     return DL_OK;
 }
 
-/* Number of images of a usual size, each with its label of 8 bytes, that are exactly the `bytes`
- * that a step copies to its GPU, described in text[size]; 0: no match. */
+/* Returns the number of images of a common size, each with a label of 8 bytes, that equal the
+ * `bytes` that a step copies to its GPU, and describes them in text[size]; 0: no match. */
 static int64_t images_of(double bytes, char *text, size_t size)
 {
     static const struct {
@@ -117,8 +117,7 @@ static dl_status check_batch(const dl_step_costs *costs, const dl_trace *trace, 
                            "profiler), or none of a convolution, embedding or linear layer");
 }
 
-/* Takes the number of samples of a step from the shapes in the trace, unless `given` by the
- * user. */
+/* Sets the batch, unless `given` by the user, from the shapes in the trace. */
 static void take_batch(dl_step_costs *costs, const dl_trace *trace, int64_t given, dl_notes *notes)
 {
     const int64_t shown = dl_trace_meta_int(trace, DL_META_SAMPLES, 1, INT32_MAX, 0);
@@ -150,10 +149,10 @@ static void take_batch(dl_step_costs *costs, const dl_trace *trace, int64_t give
     }
 }
 
-/* Least fraction of a step that counts as nearly all of it in one pass or its update. */
+/* Maximum fraction of a plausible step in one pass or its update. */
 #define PASS_FRAC_MAX 0.99
 
-/* Time of a phase's compute operations. */
+/* Time in ns of a phase's compute operations. */
 static double computing_ns(const dl_step_costs *costs, const char *phase)
 {
     double sum_ns = 0;
@@ -166,7 +165,7 @@ static double computing_ns(const dl_step_costs *costs, const char *phase)
     return sum_ns;
 }
 
-/* Checks that a step is one of training, with a forward pass, a backward pass and an update. */
+/* Checks that a step has a forward pass, a backward pass and an update, as in training. */
 static dl_status check_step(const dl_step_costs *costs, const char *path, dl_error *err)
 {
     static const char *const names[] = {"forward pass", "backward pass", "update"};
@@ -202,7 +201,7 @@ static dl_status check_step(const dl_step_costs *costs, const char *path, dl_err
     return status;
 }
 
-/* Checks that the cost file is for one of a step's passes. */
+/* Checks that the costs describe one pass of a step. */
 static dl_status check_passes(const dl_step_costs *costs, const char *path, dl_error *err)
 {
     const int64_t passes = (int64_t)costs->passes;
@@ -213,7 +212,8 @@ static dl_status check_passes(const dl_step_costs *costs, const char *path, dl_e
                            (long long)costs->batch, (long long)passes);
 }
 
-/* Whether each process has a value of the key, and every later one differs from the first. */
+/* Returns whether all processes have a value of the key, and every later value differs from the
+ * first. */
 static bool tells_apart(const dl_trace_inputs *in, const char *key)
 {
     const char *first = dl_trace_meta(in->traces[0], key);
@@ -224,7 +224,8 @@ static bool tells_apart(const dl_trace_inputs *in, const char *key)
     return first != NULL;
 }
 
-/* Costs come from one process; the error names several, so that one can be chosen. */
+/* Checks that there is one process; otherwise the error lists them, so that the user can select
+ * one. */
 static dl_status check_process(const dl_trace_inputs *in, const char *path, dl_error *err)
 {
     if (in->count == 0) {
@@ -279,7 +280,7 @@ static dl_status take_file(dl_step_costs *costs, const char *path, int64_t batch
     return status;
 }
 
-/* Finds the slowdown in another trace, of the same kind of device. */
+/* Finds the slowdown in another trace, which must be of the same device model. */
 static dl_status find_slowdown(dl_overlap_slowdown *slowdown, const settings *set, dl_notes *notes,
                                dl_error *err)
 {
@@ -339,8 +340,8 @@ static void print(const char *path, const dl_step_costs *c)
     }
 }
 
-/* Buckets of PyTorch's DistributedDataParallel from each parameter's gradients, where a trace of
- * all of them has these; else from their sum. */
+/* Assumes buckets of PyTorch's DistributedDataParallel: from each parameter's gradients if a trace
+ * has all of them, else from their sum. */
 static void assume_buckets(dl_costs *costs, const dl_step_costs *steps, size_t count,
                            dl_notes *notes)
 {
@@ -360,7 +361,7 @@ static void assume_buckets(dl_costs *costs, const dl_step_costs *steps, size_t c
                  when);
 }
 
-/* Adds the times when the gradients are exchanged. */
+/* Adds the times at which the gradients are exchanged. */
 static void add_exchange(dl_costs *costs, const dl_step_costs *steps, size_t count,
                          const settings *set, dl_notes *notes)
 {
@@ -419,7 +420,7 @@ static void scale_value(dl_value *value, double factor)
     value->error *= factor;
 }
 
-/* Scales the operations' step at the benchmark's batch to its time alone there. */
+/* Scales the operations so that a step at the benchmark's batch takes its time alone there. */
 static dl_status scale_to_alone(dl_costs *costs, const dl_dataset *data, dl_notes *notes,
                                 dl_error *err)
 {
@@ -452,7 +453,7 @@ static dl_status scale_to_alone(dl_costs *costs, const dl_dataset *data, dl_note
     return DL_OK;
 }
 
-/* Takes [sharing] from copies of the program itself, and its step without a profiler. */
+/* Takes [sharing] from copies of the program itself, and the program's step without a profiler. */
 static dl_status take_copies(dl_costs *costs, const dl_text_list *paths, dl_notes *notes,
                              dl_error *err)
 {
@@ -476,7 +477,7 @@ static dl_status take_copies(dl_costs *costs, const dl_text_list *paths, dl_note
 
 #define USUAL_BOX 8 /* GPUs */
 
-/* "8,1,2,4": the ranks of the trace, whose step is known, first. */
+/* Returns a list such as "8,1,2,4": first the ranks of the trace, whose step is known. */
 static char *workers_to_try(int64_t ranks)
 {
     char *list = ranks > 1 ? dl_format("%lld", (long long)ranks) : NULL;
@@ -493,7 +494,7 @@ static void print_next(const dl_costs *costs, bool by_loaders, const char *file)
     dl_gpu_model known = {0};
     const int64_t ranks = costs->trace_count > 0 ? costs->traces[0].ranks : 1;
     if (costs->device != NULL) dl_known_gpu(costs->device, &known);
-    /* More GPUs than a box has are in several boxes, whose network is unknown. */
+    /* More GPUs than one box has require several boxes, whose network is unknown. */
     const char *network = ranks > USUAL_BOX ? "@NETWORK" : "";
     char *usual = known.name != NULL ? dl_machine_usual(known.name, USUAL_BOX) : NULL;
     char *machine = costs->cores > 0 ? dl_strdup("")

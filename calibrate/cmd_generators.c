@@ -1,5 +1,5 @@
-/* dlcal generators: the curve of a replica of the generator, and a trainer's seconds, fitted to
- * a table of parts of steps of reinforcement learning. */
+/* dlcal generators: fits the curve of a generator replica, and a trainer's seconds, to a table of
+ * parts of steps of reinforcement learning. */
 #include "calibrate/commands.h"
 
 #include <math.h>
@@ -18,10 +18,10 @@ typedef struct settings {
     const char *output;
 } settings;
 
-/* A part of the table: y = fixed + each x. */
+/* A part of the table: y = fixed + slope x. */
 typedef struct line {
-    const char *x, *per, *y; /* columns; per: divisor of x; NULL: none */
-    bool is_rate;            /* y is x over the time */
+    const char *x, *per, *y; /* columns; per: divisor of x, NULL: none */
+    bool is_rate;            /* y is x / time */
     double *terms, *values;  /* [2 count], [count] */
     size_t count;
     dl_fit_line fit;
@@ -39,7 +39,7 @@ static dl_status cell(const dl_csv *csv, size_t row, const char *name, double *v
                            dl_csv_cell(csv, row, (size_t)column));
 }
 
-/* Reads the rows that have all columns of the part. */
+/* Reads the rows that have values in all columns of the part. */
 static dl_status read_part(line *part, const dl_csv *csv, dl_error *err)
 {
     part->terms = dl_calloc(2 * csv->rows + 1, sizeof *part->terms, "rows");

@@ -19,7 +19,7 @@ typedef struct settings {
     dl_read_options read;
 } settings;
 
-/* All files; the summaries borrow from the traces. */
+/* All files; the summaries borrow from their traces. */
 typedef struct info {
     dl_read_traces *files;
     size_t file_count;
@@ -111,8 +111,8 @@ static dl_status show_clocks(const info *all, dl_error *err)
     return status;
 }
 
-/* JSON is an array, as a file may hold several processes; after a failure it ends with the earlier
- * ones. */
+/* Writes the summaries. The JSON output is an array, as a file may hold several processes; after a
+ * failure the array ends with the earlier ones. */
 static dl_status summarise(const dl_text_list *paths, void *user, dl_error *err)
 {
     const settings *set = user;

@@ -11,12 +11,12 @@
 
 typedef struct settings {
     const char *json, *output, *base, *machine, *csv;
-    int place; /* 0 in place, 1 out of place */
+    int place; /* 0: in place, 1: out of place */
     bool judge;
-    const char *nodes; /* counts with commas, or NULL */
+    const char *nodes; /* comma-separated counts, or NULL */
 } settings;
 
-/* Parses the option's counts of nodes, for each of which curves are wanted. */
+/* Parses the option's counts of nodes, for which curves are requested. */
 static dl_status parse_nodes(const char *text, int **nodes, size_t *count, dl_error *err)
 {
     char *copy = dl_strdup(text != NULL ? text : ""), *rest = NULL;
@@ -36,7 +36,7 @@ static dl_status parse_nodes(const char *text, int **nodes, size_t *count, dl_er
     return status;
 }
 
-/* --output may be the file of --costs: it then keeps that file's values. */
+/* Checks the output files. --output may equal --costs, whose values it then keeps. */
 static dl_status check_outputs(const dl_text_list *paths, const settings *set, dl_error *err)
 {
     const dl_file_role outputs[] = {

@@ -20,9 +20,9 @@ typedef struct settings {
     dl_read_options read;
 } settings;
 
-/* --- ranks one by one ------------------------------------------------------------------------- */
+/* --- individual ranks ------------------------------------------------------------------------- */
 
-/* Error of a time, relative to the recorded one. */
+/* Error of a time relative to the recorded one. */
 static double missed(double ns, const dl_prediction *s)
 {
     return ns / s->recorded_ns - 1;
@@ -42,7 +42,7 @@ static void put_prediction(dl_rows *to, const dl_trace *trace, const dl_step_lin
                 missed(s->predicted_ns, s));
 }
 
-/* Sum and largest of the errors of all lines, for the last row. */
+/* Sum and maximum of the errors of all lines, for the last row. */
 typedef struct tally {
     size_t lines;
     double sum, largest;
@@ -68,7 +68,7 @@ static dl_status predict_trace(const dl_trace *trace, const settings *set, dl_ro
         dl_prediction prediction;
         status = dl_predict_steps(&prediction, &run, &instances, &transfer, &steps.lines[i], err);
         if (status == DL_ERR_DATA) {
-            /* A rank that cannot be predicted does not stop the others. */
+            /* Continue with the other ranks. */
             dl_error_print(err, PROGRAM, stderr);
             status = DL_OK;
             continue;
@@ -111,7 +111,7 @@ static dl_status predict_each(dl_trace_inputs *in, const settings *set, dl_error
     return status;
 }
 
-/* --- ranks together --------------------------------------------------------------------------- */
+/* --- all ranks together ----------------------------------------------------------------------- */
 
 static void put_ranks(dl_rows *to, const dl_multi_rank *multi)
 {
@@ -146,9 +146,8 @@ static void write_ranks(const dl_multi_rank *multi, size_t ranks)
     putchar('\n');
 }
 
-/* Reports differing clocks of the ranks: a collective cannot end on one rank before another has
- * joined.
- */
+/* Warns if the ranks' clocks differ: a collective cannot end on one rank before another has
+ * joined. */
 static void warn_of_clocks(const dl_trace_inputs *in)
 {
     dl_rank_clock *clocks = dl_calloc(in->count, sizeof *clocks, "clocks");
@@ -213,7 +212,7 @@ static dl_status predict(const dl_text_list *paths, void *user, dl_error *err)
     return status;
 }
 
-/* An option of dlsim: the error names the commands that predict other machines. */
+/* Rejects an option of dlsim; the error names the commands that predict other machines. */
 static dl_status refuse_word(const char *given, const char **option, dl_error *err)
 {
     static const char *const words[] = {"machine", "workers", "gpus", "nodes", "mode"};

@@ -16,16 +16,16 @@
 
 typedef struct settings {
     bool json, brief, together;
-    int64_t steps; /* rows to print */
+    int64_t steps; /* number of rows to print */
     dl_text_list without, scale;
     int external; /* dl_external */
     const char *timeline, *step;
-    int64_t batch; /* of the step; 0: not given */
+    int64_t batch; /* samples per step; 0: not given */
     dl_step_hints hints;
     dl_read_options read;
 } settings;
 
-/* A replay of one process, or of several that are ranks of one run; owns all but the traces. */
+/* A replay of one process, or of several ranks of one run; owns all members except the traces. */
 typedef struct replay {
     dl_replay_run run;
     dl_activity_steps *steps; /* [rank_count of the run] */
@@ -44,7 +44,7 @@ static void replay_free(replay *r)
     *r = (replay){0};
 }
 
-/* Scales one kind of task; reports it if the run has none. */
+/* Scales one kind of task; prints a message if the run has none. */
 static dl_status scale(dl_replay_run *run, const char *what, double factor, dl_error *err)
 {
     size_t changed = 0;
@@ -97,8 +97,8 @@ static dl_status find_steps(replay *r, const settings *set, dl_error *err)
     return status;
 }
 
-/* Makes the collectives of all ranks end together: a collective takes its recorded time from its
- * last rank's start to its end. */
+/* Makes each collective end simultaneously on all ranks; it takes its recorded time from its last
+ * rank's start to its end. */
 static void join_collectives(dl_replay_run *run)
 {
     dl_instances instances = {0};
@@ -111,7 +111,7 @@ static void join_collectives(dl_replay_run *run)
     dl_instances_free(&instances);
 }
 
-/* Reports steps that accumulate the gradients of several passes, for each device. */
+/* Prints, for each device, that steps accumulate the gradients of several passes. */
 static void print_passes(const dl_trace *trace, const dl_activity_steps *steps)
 {
     for (size_t i = 0; i < steps->count; i++) {
@@ -145,7 +145,7 @@ static void show(const replay *r, const settings *set, bool *follows)
     }
 }
 
-/* Writes the step without collectives, as another simulation's step. */
+/* Writes the step without collectives, for use in another simulation. */
 static dl_status write_step(replay *r, const settings *set, dl_error *err)
 {
     const dl_trace *trace = r->run.ranks[0].trace;
@@ -243,7 +243,7 @@ static dl_status replay_files(const dl_text_list *paths, void *user, dl_error *e
     if (set->together) status = replay_together(paths, set, &follows, err);
     for (size_t i = 0; i < paths->count && status == DL_OK && !set->together; i++)
         status = replay_one_by_one(paths->items[i], set, &follows, err);
-    if (set->json) printf("\n]\n"); /* after a failure, it closes the earlier replays */
+    if (set->json) printf("\n]\n"); /* after a failure, closes the array of the earlier replays */
     if (!follows && status == DL_OK)
         status = dl_error_set(err, DL_ERR_DATA, "no trace has operations of a GPU");
     return status;

@@ -1,4 +1,4 @@
-/* dlcal shapes: kernels of a device from a trace of dlprof bench shapes. */
+/* dlcal shapes: fits the kernels of a device to a trace of dlprof bench shapes. */
 #include <stdlib.h>
 
 #include "calibrate/commands.h"
@@ -13,7 +13,7 @@ typedef struct settings {
     const char *machine, *output;
 } settings;
 
-/* The text of the machine, a file or a name; *text stays NULL without one. */
+/* Reads the text of the machine, a file or a name; *text stays NULL without a machine. */
 static dl_status read_base(const char *machine, char **text, dl_error *err)
 {
     size_t bytes = 0;

@@ -13,7 +13,7 @@
 #include "sim/scenario/command.h"
 
 typedef struct settings {
-    dl_text_list scenarios, outputs, rows, costs, predict; /* for each scenario, in order */
+    dl_text_list scenarios, outputs, rows, costs, predict; /* one item per scenario, in order */
     const char *json, *share, *use;
     bool near;
     int64_t threads;
@@ -25,7 +25,7 @@ typedef struct settings {
 /* A scenario of the fit with its files. */
 typedef struct pair {
     const char *scenario, *output, *rows, *predict; /* borrowed; NULL: not given */
-    char *name, *text; /* of the scenario, including the command line's keys */
+    char *name, *text; /* name and text of the scenario, including the command line's keys */
     char *table;
     dl_scenario read;
 } pair;
@@ -35,7 +35,7 @@ typedef struct shown {
     const dl_table_fit *fit;
 } shown;
 
-/* Progress of a search, then of leaving rows out, each at its own pace. */
+/* Shows the progress of a search, then of leaving rows out, each with its own rate. */
 static void show(void *user, const char *what, int64_t done, int64_t count)
 {
     shown *s = user;
@@ -51,7 +51,7 @@ static void show(void *user, const char *what, int64_t done, int64_t count)
     dl_progress_show(&s->progress, done, count);
 }
 
-/* Gets the list item for scenario `index` of `count`; NULL if none is given. */
+/* Gets the list item of scenario `index` of `count`; NULL if there is none. */
 static dl_status item_of(const dl_text_list *list, const char *what, size_t index, size_t count,
                          const char **item, dl_error *err)
 {
@@ -61,7 +61,7 @@ static dl_status item_of(const dl_text_list *list, const char *what, size_t inde
                         list->count, count, count > 1 ? "s" : "");
 }
 
-/* Takes the options for scenario `index`; `tables` are the arguments. */
+/* Takes the options of scenario `index`; `tables` are the arguments. */
 static dl_status take_pair(const settings *set, const dl_text_list *tables, size_t index,
                            size_t count, pair *to, dl_table_part_config *part, dl_error *err)
 {
@@ -85,7 +85,7 @@ static dl_status take_pair(const settings *set, const dl_text_list *tables, size
     return dl_error_set(err, DL_ERR_USAGE, "--output is needed for each of %zu scenarios", count);
 }
 
-/* Reads the scenario for the files that it names; the default table is the scenario's own. */
+/* Reads the scenario to find the files that it names; its table is the default table. */
 static dl_status read_scenario(const settings *set, pair *of, dl_error *err)
 {
     dl_status status = dl_scenario_text(&set->command, of->scenario, &of->text, &of->name, err);
@@ -97,7 +97,7 @@ static dl_status read_scenario(const settings *set, pair *of, dl_error *err)
     return DL_OK;
 }
 
-/* Finds unwritable files before the search, which may take long. */
+/* Checks for unwritable files before the search, which may take long. */
 static dl_status check_files(const settings *set, const pair *pairs, size_t count, dl_error *err)
 {
     enum { INPUTS = 6 };
@@ -119,7 +119,7 @@ static dl_status check_files(const settings *set, const pair *pairs, size_t coun
         outputs[output_count++] = (dl_file_role){"--rows", pairs[p].rows};
     }
     outputs[output_count++] = (dl_file_role){"--json", set->json};
-    if (set->cluster->rank > 0) output_count = 0; /* rank 0 writes them */
+    if (set->cluster->rank > 0) output_count = 0; /* only rank 0 writes */
     const dl_status status = dl_outputs_check(outputs, output_count, inputs, INPUTS * count, err);
     for (size_t p = 0; p < count && status == DL_OK; p++) {
         if (pairs[p].table != NULL) continue;
@@ -129,7 +129,7 @@ static dl_status check_files(const settings *set, const pair *pairs, size_t coun
     return status;
 }
 
-/* Writes report, cost files and the rest of a fit on rank 0. */
+/* Writes the report, the cost files and other results of a fit on rank 0. */
 static dl_status write_all(const dl_table_fit *fit, const dl_table_fit_config *config,
                            const settings *set, const pair *pairs, dl_error *err)
 {

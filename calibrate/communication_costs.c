@@ -11,14 +11,14 @@
 #include "common/sort.h"
 #include "common/units.h"
 
-/* Least speed-up over one thread, as a fraction of k, that shows no limit. */
+/* Minimum speed-up over one thread, as a fraction of k, at which no limit is visible. */
 #define DL_MEMORY_FREE_FRAC 0.9
 
-#define TRIM_FRAC 0.1 /* of the samples of a case, at each end */
+#define TRIM_FRAC 0.1 /* fraction of a case's samples to drop at each end */
 
-/* The cost file's maximum, used where vectors in others' caches cost nothing. */
+/* Maximum rate of a cost file, used if vectors in other cores' caches cost nothing. */
 #define SHARED_RATE_MAX 1e15
-#define SHARED_FACTOR_MIN 1e-3 /* a factor of a run is above 0 */
+#define SHARED_FACTOR_MIN 1e-3 /* minimum factor of a run, which must be positive */
 
 static const struct {
     const char *name;
@@ -34,8 +34,8 @@ typedef struct case_sample {
     uint64_t bytes;
     uint32_t vectors, threads;
     dl_phase phase;
-    size_t bench; /* number of its trace in the dataset */
-    size_t order; /* order of measurement, which the location estimate needs */
+    size_t bench; /* index of its trace in the dataset */
+    size_t order; /* order of measurement, required by the location estimate */
     double duration_ns;
 } case_sample;
 
@@ -87,8 +87,8 @@ static dl_status add_point(dl_comm_line *line, const case_sample *samples, size_
     return DL_OK;
 }
 
-/* Extra time in ns of pushes, averages and pulls of the model's size in one trace because the
- * vector is in another core's cache. */
+/* Extra time in ns of one trace's pushes, averages and pulls of the model's size if the vector is
+ * in another core's cache. */
 typedef struct shared_times {
     bool known;
     double push_ns, average_ns, pull_ns;
@@ -150,7 +150,7 @@ static shared_times *find_shared(const dl_dataset *dataset, const dl_costs *cost
     return NULL;
 }
 
-/* Mean over the traces, as a rate. */
+/* Mean over the traces, converted to a rate. */
 static dl_value shared_rate(const dl_dataset *dataset, const shared_times *all, size_t offset)
 {
     double *times = dl_calloc(dataset->bench_count, sizeof *times, "shared vectors");
@@ -192,7 +192,7 @@ static void take_off_shared(const dl_dataset *dataset, const shared_times *all,
     }
 }
 
-/* `shared`: times of averages; NULL: unknown. */
+/* Finds the points of a kind. `shared` adjusts the times of averages; NULL: unknown. */
 static dl_status find_points(const dl_dataset *dataset, dl_sample_kind kind,
                              const shared_times *shared, dl_comm_line *line, dl_error *err)
 {
@@ -207,7 +207,7 @@ static dl_status find_points(const dl_dataset *dataset, dl_sample_kind kind,
     return status;
 }
 
-/* Quantities that the one-thread points of a line, which come first, can distinguish. */
+/* Properties of a line's one-thread points, which come first, that determine its terms. */
 typedef struct line_data {
     size_t n;
     bool sizes_vary, vectors_vary;
@@ -241,16 +241,17 @@ static double distance(const dl_comm_point *point, int which, int64_t parameter_
     return ratio * ratio * (1 + steps);
 }
 
-/* Terms of the lines, in this order; any of them may be left out. */
+/* Terms of the lines, in this order; any term may be omitted. */
 enum { LATENCY, READ, WRITE, TERMS };
 
-/* ns, ns per byte, with standard errors. merged: read and write are one coefficient. */
+/* Coefficients in ns and ns per byte, with standard errors. merged: read and write are one
+ * coefficient. */
 typedef struct line_fit {
     double coefficient[TERMS], error[TERMS];
     bool latency_assumed, merged;
 } line_fit;
 
-/* One attempt. A copy has read and write merged (from the start): its bytes count once. */
+/* Solves for the terms in `which`. A copy has merged read and write: its bytes count once. */
 static dl_status solve(const dl_comm_line *line, const line_data *data, int64_t parameter_bytes,
                        int which, bool merged, line_fit *fit, dl_fit_line *found, dl_error *err)
 {
@@ -298,7 +299,7 @@ static dl_status fit_line(dl_comm_line *line, int which, int64_t parameter_bytes
     const bool copy = which == DL_COMM_COPY;
     bool merged = copy || !data.vectors_vary;
     dl_status status = solve(line, &data, parameter_bytes, which, merged, fit, &found, err);
-    /* A zero cost of reading or writing means that the points cannot distinguish them. */
+    /* A zero cost of reading or writing means that the points cannot distinguish the two. */
     if (status == DL_OK && !merged &&
         (fit->coefficient[READ] <= 0 || fit->coefficient[WRITE] <= 0)) {
         merged = true;
@@ -327,7 +328,7 @@ static dl_status fit_line(dl_comm_line *line, int which, int64_t parameter_bytes
     return DL_OK;
 }
 
-/* A coefficient in ns per byte as a rate: the relative error stays. */
+/* Converts a coefficient in ns per byte to a rate with the same relative error. */
 static dl_value rate_value(const line_fit *fit, int term, int64_t samples)
 {
     const double ns_per_byte = fit->coefficient[term];
@@ -377,7 +378,7 @@ static dl_status fit_lines(const dl_dataset *dataset, dl_comm_fit *all, dl_costs
     return status;
 }
 
-/* Median of the values; unknown without values. */
+/* Median of the values; unknown if there are none. */
 static dl_value measured_median(const double *values, size_t count)
 {
     if (count == 0) return (dl_value){0};
@@ -389,7 +390,7 @@ static dl_value measured_median(const double *values, size_t count)
                       .origin = DL_ORIGIN_MEASURED};
 }
 
-/* Median of the samples with low .. high threads, or of all if there are none. */
+/* Median of the samples with low .. high threads; of all samples if there are none. */
 static dl_value median_value(const dl_dataset *dataset, dl_sample_kind kind, uint32_t low,
                              uint32_t high)
 {
@@ -410,7 +411,7 @@ static dl_value median_value(const dl_dataset *dataset, dl_sample_kind kind, uin
     return value;
 }
 
-/* Median of bytes over time of one kind of sample; unknown without samples. */
+/* Median of bytes / time of one kind of sample; unknown without samples. */
 static dl_value message_rate(const dl_dataset *dataset, int kind)
 {
     size_t count, chosen = 0;
@@ -443,15 +444,16 @@ static double distance_of(uint64_t bytes, int64_t parameter_bytes)
     return fabs(log2((double)bytes / (double)parameter_bytes));
 }
 
-/* Rate of copies between a GPU and pageable memory, both directions together, at the size nearest
- * to the parameters. */
+/* Rate of copies between a GPU and pageable memory, over both directions, at the size nearest to
+ * the parameters. */
 static dl_value pageable_rate(const dl_dataset *dataset, int64_t parameter_bytes)
 {
     static const dl_sample_kind kinds[] = {DL_SAMPLE_H2D_PAGEABLE, DL_SAMPLE_D2H_PAGEABLE};
     uint64_t nearest = 0;
     double *rates = NULL;
     size_t chosen = 0;
-    for (int pass = 0; pass < 2; pass++) { /* find the size; collect its samples */
+    for (int pass = 0; pass < 2; pass++) { /* first pass: find the size; second: collect its
+                                            * samples */
         for (int k = 0; k < 2; k++) {
             size_t count;
             case_sample *samples = list_samples(dataset, kinds[k], &count);
@@ -494,7 +496,7 @@ dl_status dl_comm_costs_fit(const dl_dataset *dataset, dl_comm_fit *fit, dl_cost
 void dl_dispatch_costs_fit(const dl_dataset *dataset, dl_costs *costs, dl_notes *notes)
 {
     if (!dataset->gpu.gpu || dataset->op_count == 0) return;
-    /* A step's time outside operations is added to them: [op dispatch]. */
+    /* A step's time outside operations is charged as [op dispatch]. */
     costs->dispatch.serial_ns =
         (dl_value){.known = true, .value = 0, .error = 0, .count = 0, .origin = DL_ORIGIN_ASSUMED};
     const dl_value launch = median_value(dataset, DL_SAMPLE_LAUNCH, 0, UINT32_MAX);
@@ -523,7 +525,7 @@ void dl_comm_fit_free(dl_comm_fit *fit)
     *fit = (dl_comm_fit){0};
 }
 
-/* Whether a sample belongs to the case of the point. */
+/* Returns whether a sample belongs to the case of the point. */
 static bool is_of(const dl_record *sample, dl_sample_kind kind, const dl_comm_point *point)
 {
     return sample->name == (uint32_t)kind && sample->bytes == point->bytes &&
@@ -531,7 +533,7 @@ static bool is_of(const dl_record *sample, dl_sample_kind kind, const dl_comm_po
            (sample->threads > 0 ? sample->threads : 1) == point->threads;
 }
 
-/* Trimmed mean of a case's samples in one trace; 0 if none. */
+/* Trimmed mean in ns of a case's samples in one trace; 0 if there are none. */
 static double case_time_ns(const dl_bench_trace *bench, dl_sample_kind kind,
                            const dl_comm_point *point)
 {
@@ -566,7 +568,7 @@ static float run_factor(const dl_bench_trace *bench, dl_sample_kind kind, const 
     return cases > 0 ? (float)(sum / cases) : 1;
 }
 
-/* Total extra time due to others' caches. */
+/* Total extra time in ns due to other cores' caches. */
 static double shared_ns(const dl_dataset *dataset, const dl_costs *costs)
 {
     const double bytes = 1e9 * (double)dataset->parameter_bytes;
@@ -603,7 +605,7 @@ void dl_exchange_runs_fit(const dl_dataset *dataset, const dl_comm_fit *comm, dl
                                  DL_COMM_VECTORS_UPDATE, dataset->parameter_bytes),
             .shared = shared_factor(shared, b, all_ns),
         };
-        if (shared != NULL) costs->exchange_runs[b].average = 1; /* it is in `shared` */
+        if (shared != NULL) costs->exchange_runs[b].average = 1; /* included in `shared` */
     }
     free(shared);
 }
@@ -635,7 +637,8 @@ static const dl_comm_point *find_alone(const dl_comm_line *line, const dl_comm_p
     return NULL;
 }
 
-/* Copies: each of the threads moves `bytes`. Averages: they share one average of n vectors. */
+/* Adds a point. Copies: each thread moves `bytes`. Averages: the threads share one average of n
+ * vectors. */
 static void add_memory_point(dl_memory_fit *fit, const dl_comm_line *line,
                              const dl_comm_point *many, bool copies)
 {

@@ -6,12 +6,12 @@
 #include "common/alloc.h"
 #include "common/sort.h"
 
-/* Least relative difference of a factor between batch sizes, if over 3 standard errors, for a note.
- */
+/* Minimum relative difference of a factor between batch sizes for a note, if it also exceeds 3
+ * standard errors. */
 #define CONTENTION_AGREE 0.05
 
-/* Whether `next` cannot belong to the run that `previous` belongs to. Within a run the samples come
- * copy by copy, each in the order of its steps. */
+/* Returns whether `next` starts a new run after `previous`. Within a run the samples come copy by
+ * copy, each in the order of its steps. */
 static bool starts_run(const dl_record *previous, const dl_record *next)
 {
     return next->vectors != previous->vectors || next->samples != previous->samples ||
@@ -61,7 +61,7 @@ static dl_status run_time(const dl_copies_run *run, bool mean, double *time_ns, 
     return status;
 }
 
-/* Finds run number `round` of k copies among the runs of one trace; NULL if none. */
+/* Returns run number `round` of k copies among the runs of one trace; NULL if there is none. */
 static const dl_copies_run *find_round(const dl_copies_run *runs, size_t count, int copies,
                                        int64_t batch, size_t round)
 {
@@ -72,14 +72,14 @@ static const dl_copies_run *find_round(const dl_copies_run *runs, size_t count, 
     return NULL;
 }
 
-/* Ratios in all rounds of one k and batch, over the bench traces. */
+/* Ratios of all rounds of one k and batch, over the bench traces. */
 typedef struct ratios {
     double *values;
     size_t count;
 } ratios;
 
-/* `slices`: copies take turns in long time slices, as on cores but not on GPUs. `trained_ns`: time
- * of the step alone, if known; 0: that of the same round. */
+/* Adds the ratios of one trace. `slices`: copies are time-sliced, as on cores but not on GPUs.
+ * `trained_ns`: time of the step alone; 0: use the same round's single copy. */
 static dl_status add_rounds(const dl_copies_run *runs, size_t count, bool slices, double trained_ns,
                             const dl_contention_point *point, ratios *all, dl_error *err)
 {
@@ -98,8 +98,8 @@ static dl_status add_rounds(const dl_copies_run *runs, size_t count, bool slices
     }
 }
 
-/* Time of a step's operations on a GPU in training at that batch size, timed as in the bench; 0:
- * not trained. With this reference, costs times factor equal the measured time of k copies,
+/* Time in ns of a step's operations on a GPU in training at that batch size, timed as in the bench;
+ * 0: not trained. With this reference, costs times factor equal the measured time of k copies,
  * independent of the bench's short run of one copy. */
 static double trained_on_gpu_ns(const dl_dataset *dataset, const dl_costs *costs, int64_t batch)
 {
@@ -159,7 +159,7 @@ static void list_points(const dl_dataset *dataset, dl_contention_fit *fit)
     dl_sort(fit->points, fit->count, sizeof *fit->points, by_copies_and_batch);
 }
 
-/* Combines the batch sizes of one k, points[n], into one number: a fit of a constant. */
+/* Combines the batch sizes of one k, points[n], into one number by fitting a constant. */
 static dl_status combine(const dl_contention_point *points, size_t n, dl_value *value,
                          dl_error *err)
 {
@@ -191,7 +191,8 @@ static dl_status combine(const dl_contention_point *points, size_t n, dl_value *
     return status;
 }
 
-/* Notes clear and relevant differences between the smallest and largest batch size of one k. */
+/* Notes significant and relevant differences between the smallest and largest batch size of one
+ * k. */
 static void note_disagreement(const dl_contention_point *small, const dl_contention_point *large,
                               dl_notes *notes)
 {

@@ -11,19 +11,21 @@
 #include "trace/dlt/dlt.h"
 #include "trace/training/summary.h"
 
-/* Leaves out the traces during which others took more than DL_DATASET_DISTURBED of the processors,
- * of each kind (train runs of a batch size, whole benches, snapshots) unless fewer than a quarter
- * of them would remain: then others belong to the machine. A note reports both cases. */
+/* Leaves out traces during which other programs used more than DL_DATASET_DISTURBED of the
+ * processors. This applies to each kind (train runs of a batch size, whole benches, snapshots),
+ * unless fewer than a quarter of its traces would remain: then other programs belong to the
+ * machine's usual state. A note reports both cases. */
 #define DL_DATASET_DISTURBED 100 /* thousandths */
 
-/* Others' share of the processors, from the trace (`disturbed` of dl_step_run). */
+/* Returns the share of the processors used by others, from the trace (`disturbed` of
+ * dl_step_run). */
 static int64_t disturbed_of(const dl_trace *trace)
 {
     return dl_trace_meta_int(trace, "others_permille", 0, 1000, 0) +
            dl_trace_meta_int(trace, "steal_permille", 0, 1000, 0);
 }
 
-/* Bytes of a sample copied by a step's second INPUT record; 0: none. */
+/* Bytes per sample copied by a step's second INPUT record; 0: none. */
 static double copied_bytes_per_sample(const dl_trace *trace)
 {
     int64_t step = -1;
@@ -38,7 +40,7 @@ static double copied_bytes_per_sample(const dl_trace *trace)
     return 0;
 }
 
-/* Samples of a step; 0: not in the trace. */
+/* Samples per step; 0: unknown. */
 static double batch_of(const dl_trace *trace)
 {
     for (size_t i = 0; i < trace->record_count; i++) {
@@ -47,7 +49,7 @@ static double batch_of(const dl_trace *trace)
     return 0;
 }
 
-/* Median time of these copies in steps after the first; 0: none. */
+/* Median time in ns of these copies in steps after the first; 0: none. */
 static double median_copy_ns(const dl_trace *trace)
 {
     double *times = NULL;
@@ -66,8 +68,8 @@ static double median_copy_ns(const dl_trace *trace)
     return median;
 }
 
-/* Least squares with one point per trace; never below 0. Sums are divided once, so that the mean of
- * equal numbers is exact, and a line through equal times is level. */
+/* Least squares with one point per trace; the result is never negative. Sums are divided once, so
+ * that the mean of equal numbers is exact, and a line through equal times is constant. */
 dl_value dl_gpu_facts_copy_ns(const dl_gpu_facts *facts)
 {
     double n = 0, bytes = 0, ns = 0, both = 0, squares = 0;
@@ -137,8 +139,8 @@ static dl_status take_memory(dl_gpu_facts *facts, const dl_trace *trace, dl_note
     return DL_OK;
 }
 
-/* Adds the data of a train trace of one worker; nothing from a processor's. DL_ERR_PARSE for a meta
- * key that is not a number. */
+/* Adds the data of a train trace of one worker on a GPU; ignores traces of a processor. Returns
+ * DL_ERR_PARSE for a meta key that is not a number. */
 static dl_status gpu_facts_take(dl_gpu_facts *facts, const dl_trace *trace, dl_notes *notes,
                                 dl_error *err)
 {
@@ -188,8 +190,8 @@ static void list_ops(dl_dataset *dataset, const dl_trace *trace, const dl_steps 
 
 #define PHASES (DL_PHASE_PULL + 1)
 
-/* Looks an operation up once for each (name, phase) of records: table[string_count x PHASES] has
- * the indices; op_count = other, op_count + 1 = not looked up. */
+/* Looks up an operation once for each (name, phase) of records: table[string_count x PHASES] holds
+ * the indices; op_count: other operation, op_count + 1: not looked up yet. */
 static size_t op_of(size_t *table, const dl_dataset *dataset, const dl_trace *trace,
                     const dl_record *record)
 {
@@ -206,8 +208,8 @@ static size_t op_of(size_t *table, const dl_dataset *dataset, const dl_trace *tr
     return *index;
 }
 
-/* Sums the time of each operation of a step into op_ns[op_count]; *step_ns without exchange. False
- * if an operation is missing; *unknown is a record of an unlisted operation. */
+/* Sums the time of each operation of a step into op_ns[op_count]; *step_ns excludes exchange.
+ * Returns false if an operation is missing; *unknown is a record of an unlisted operation. */
 static bool sum_ops(const dl_dataset *dataset, size_t *table, const dl_trace *trace,
                     const dl_steps *steps, const dl_step *step, double *op_ns, double *step_ns,
                     const dl_record **unknown)
@@ -222,7 +224,7 @@ static bool sum_ops(const dl_dataset *dataset, size_t *table, const dl_trace *tr
         const dl_record *record = dl_steps_record(steps, trace, step, i);
         if (record->kind != DL_RECORD_COMPUTE && record->kind != DL_RECORD_INPUT) continue;
         if (record->kind == DL_RECORD_INPUT && inputs++ > 0 && dataset->gpu.gpu) {
-            *step_ns -= (double)record->duration_ns; /* the copy to the GPU, see dl_gpu_facts */
+            *step_ns -= (double)record->duration_ns; /* copy to the GPU, see dl_gpu_facts */
             continue;
         }
         const size_t op = op_of(table, dataset, trace, record);
@@ -249,7 +251,7 @@ static dl_status refuse_op(const dl_dataset *dataset, const dl_trace *trace,
     return status;
 }
 
-/* Takes the steps that count: after the warm-up, of the run's batch size, with every operation. */
+/* Takes the steps after the warm-up that have the run's batch size and every operation. */
 static dl_status take_steps(const dl_dataset *dataset, const dl_trace *trace, const dl_steps *steps,
                             dl_step_run *run, size_t *dropped, dl_error *err)
 {
@@ -384,8 +386,8 @@ const char *const dl_sample_kind_names[DL_SAMPLE_KINDS] = {
     [DL_SAMPLE_SHARED_READ] = "shared_read",
 };
 
-/* Samples of dlprof bench that no cost is fitted to: of links and GPUs' memories (dlcal links and
- * dlprof machine --measure take them), and of the memory bandwidth reached by averages and
+/* Samples of dlprof bench that are not used in a fit: those of links and GPUs' memories (used by
+ * dlcal links and dlprof machine --measure), and of the memory bandwidth reached by averages and
  * messages. */
 static const char *const other_samples[] = {"h2d",
                                             "d2h",
@@ -513,7 +515,7 @@ static dl_status add_bench(dl_dataset *dataset, const dl_trace *trace, dl_error 
 }
 
 /* Takes the machine's number of cores for training from bench traces; a train trace of one worker
- * may have been restricted to one. */
+ * may have been restricted to one core. */
 static dl_status take_cores(dl_dataset *dataset, const dl_trace *trace, bool bench, dl_error *err)
 {
     int64_t cores;
@@ -611,7 +613,7 @@ void dl_dataset_free(dl_dataset *dataset)
     *dataset = (dl_dataset){0};
 }
 
-/* Whether to leave out the disturbed ones of a kind; notes their number. */
+/* Returns whether to leave out the disturbed traces of a kind; notes their number. */
 static bool leaves_out(size_t disturbed, size_t count, const char *kind, dl_notes *notes)
 {
     if (disturbed == 0) return false;

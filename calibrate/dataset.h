@@ -1,10 +1,9 @@
-/* The input of a calibration, reduced to the data of the fits: `train` traces of one worker and
- * `bench` traces, all of one workload on one device; `overhead` traces with the cost of recording
- * on that device, of any workload; and `run` traces, in which dlprof run recorded the training
- * processes.
+/* Input of a calibration, reduced to the data of the fits: `train` traces of one worker and `bench`
+ * traces, all of one workload on one device; `overhead` traces with the cost of recording on that
+ * device, of any workload; and `run` traces, in which dlprof run recorded the training processes.
  *
- * A step's time is its duration without exchange (copies, averages, waiting) and without time lost
- * on purpose. Its time outside operations is the host's own, operation "dispatch", so that the
+ * A step's time is its duration without exchange (copies, averages, waiting) and without
+ * intentional delays. Its time outside operations is host time, operation "dispatch", so the
  * operations of a step always add up to its time. */
 #ifndef DL_CALIBRATE_DATASET_H
 #define DL_CALIBRATE_DATASET_H
@@ -26,49 +25,51 @@
  *   workspace_bytes              memory used according to the GPU's driver (device_memory_bytes)
  *                                beyond parameters, gradients, optimizer state and activations:
  *                                libraries' scratch memory, contexts, and other programs' memory.
- *                                The largest of all traces, as it grows with the batch
+ *                                The maximum over all traces, as it grows with the batch
  *   input_bytes_per_sample       of the copy after the host's part of a step's input
  *   input_copy_ns                time at 0 bytes on the line through the times of such copies of
  *                                several batch sizes
  *
  * On a GPU a step has two INPUT records, the host's part and the copy. dlsim charges the copy to
- * the machine's link, so it is no part of the operation "input" (dataset.c). */
+ * the machine's link, so it is not part of the operation "input" (dataset.c). */
 
-/* Copies of one trace: their bytes, and their median time (0: unknown). */
+/* Copies of one trace: their bytes and their median time in ns (0: unknown). */
 typedef struct dl_gpu_copies {
     double bytes, ns;
 } dl_gpu_copies;
 
 typedef struct dl_gpu_facts {
-    bool gpu; /* some trace is of a GPU; else all below is unknown */
+    bool gpu; /* a trace is of a GPU; otherwise all members below are unknown */
     dl_value activation_bytes_per_sample, workspace_bytes, input_bytes_per_sample;
     dl_gpu_copies *copies; /* [copy_count] */
     size_t copy_count;
 } dl_gpu_facts;
 
-/* input_copy_ns of `copies` with a time; unknown where their bytes do not differ, or where more
- * bytes take less time: the line's value at 0 bytes would then exceed all measured times. */
+/* Returns input_copy_ns from the copies with a time. It is unknown if their bytes do not differ,
+ * or if more bytes take less time: the line's value at 0 bytes would then exceed all measured
+ * times. */
 dl_value dl_gpu_facts_copy_ns(const dl_gpu_facts *facts);
 
-/* The steps of one train trace after its warm-up, in order. */
+/* Steps of one train trace after its warm-up, in order. */
 typedef struct dl_step_run {
     char *path;
     int64_t batch;
     size_t steps;      /* >= 1 */
     double *step_ns;   /* [steps] */
     double *op_ns;     /* [steps x op_count] */
-    double *records;   /* [steps] records written for the step */
-    char *process;     /* "host:pid"; NULL: not in the trace */
-    char *captured;    /* preset of the dlprof run that recorded its CUDA calls; NULL: none */
-    int64_t disturbed; /* thousandths of the machine's processors that other programs and the host
-                        * of a virtual machine took meanwhile; 0 if not in the trace */
+    double *records;   /* [steps] number of records written for the step */
+    char *process;     /* "host:pid"; NULL: unknown */
+    char *captured;    /* preset of the dlprof run that recorded its CUDA calls; NULL: not
+                        * recorded */
+    int64_t disturbed; /* thousandths of the machine's processors used by other programs and by the
+                        * host of a virtual machine during the run; 0 if unknown */
 } dl_step_run;
 
-/* Time that recording its CUDA calls added to a step of a process, from the trace of dlprof run. */
+/* Time that recording CUDA calls added to a step of a process, from the trace of dlprof run. */
 typedef struct dl_captured_process {
     char *process;                   /* "host:pid" */
-    char *unknown;                   /* reason why the cost is unknown; NULL = it is known */
-    double step_ns, low_ns, high_ns; /* mean over its steps, with its interval of 95 % */
+    char *unknown;                   /* reason why the cost is unknown; NULL: it is known */
+    double step_ns, low_ns, high_ns; /* mean over its steps and 95 % interval */
     double launches;                 /* kernels, copies, events and waits per step */
 } dl_captured_process;
 
@@ -86,7 +87,7 @@ typedef enum dl_sample_kind {
     DL_SAMPLE_LAUNCH,
     DL_SAMPLE_H2D_PAGEABLE,
     DL_SAMPLE_D2H_PAGEABLE,
-    DL_SAMPLE_QUANTISE, /* one per dl_compress kind; then back */
+    DL_SAMPLE_QUANTISE, /* one value per dl_compress kind except the first; encoding */
     DL_SAMPLE_DEQUANTISE = DL_SAMPLE_QUANTISE + DL_COMPRESS_KINDS - 1,
     DL_SAMPLE_LEARNED = DL_SAMPLE_DEQUANTISE + DL_COMPRESS_KINDS - 1,
     DL_SAMPLE_SHARED_WRITE,
@@ -97,92 +98,99 @@ typedef enum dl_sample_kind {
 /* "copy", "average", ...: names of BENCH records (trace/record.h). */
 extern const char *const dl_sample_kind_names[DL_SAMPLE_KINDS];
 
-/* The samples of one bench trace, in the order in which they were taken. */
+/* Samples of one bench trace, in the order of measurement. */
 typedef struct dl_bench_trace {
     char *path;
     dl_record *samples; /* [count]; `name` is a dl_sample_kind */
     size_t count;
-    bool gpu;          /* of a GPU: its steps are of copies that share it */
-    bool snapshot;     /* only of the machine's state (dlprof bench --snapshot) */
-    int64_t disturbed; /* like dl_step_run's */
+    bool gpu;          /* trace of a GPU: its steps are of copies that share the GPU */
+    bool snapshot;     /* the trace holds only the machine's state (dlprof bench --snapshot) */
+    int64_t disturbed; /* as in dl_step_run */
 } dl_bench_trace;
 
-/* Owns everything; zero before the first dl_dataset_add, release with dl_dataset_free. */
+/* Owns all its memory; zero before the first dl_dataset_add, release with dl_dataset_free. */
 typedef struct dl_dataset {
     char *workload, *device;
-    char *precision;                      /* NULL: not in the traces */
-    char *path;                           /* the trace of these members */
-    int64_t parameter_bytes, state_bytes; /* -1: not in the traces */
-    int64_t cores;                        /* of the bench traces, else of the first; 0: unknown */
-    char **ops;                           /* [op_count] "conv1.forward", in the order of a step */
-    size_t op_count;                      /* 0 without train traces; else "dispatch" is the last */
+    char *precision;                      /* NULL: unknown */
+    char *path;                           /* trace that set these members */
+    int64_t parameter_bytes, state_bytes; /* -1: unknown */
+    int64_t cores;                        /* from bench traces, else from the first trace; 0:
+                                           * unknown */
+    char **ops;                           /* [op_count] names such as "conv1.forward", in the order
+                                           * of a step */
+    size_t op_count;                      /* 0 without train traces; otherwise the last one is
+                                           * "dispatch" */
     dl_step_run *runs;
     size_t run_count;
-    int64_t
-        *drawn; /* [drawn_count] numbers of samples of steps that drew them (dlprof train --work) */
+    int64_t *drawn; /* [drawn_count] sample counts of steps that drew them (dlprof train --work) */
     size_t drawn_count;
     dl_gpu_facts gpu;
     dl_bench_trace *benches;
     size_t bench_count;
     double record_ns, record_error_ns; /* time that writing a record adds to a step; 0: unknown */
-    int64_t record_pairs;              /* pairs of runs that it was measured in; 0: none */
-    dl_captured_process *captures;     /* of traces of dlprof run */
+    int64_t record_pairs;              /* number of pairs of runs behind record_ns; 0: none */
+    dl_captured_process *captures;     /* [capture_count] from traces of dlprof run */
     size_t capture_count;
 } dl_dataset;
 
 /* Reads the trace `path` and adds it, without the steps of the warm-up (trace/training/summary.h).
- * Notes name omissions, and an incomplete trace. DL_ERR_DATA: not a train, bench, overhead or run
- * trace, no samples, more than one worker, another workload, device, size or list of operations
- * than the traces before (both files are named); DL_ERR_NAME: an unknown micro-benchmark; and those
- * of dl_trace_read. On failure the data set is only good for dl_dataset_free. */
+ * Notes report omissions, and an incomplete trace. Returns DL_ERR_DATA if it is not a train, bench,
+ * overhead or run trace, has no samples or more than one worker, or differs in workload, device,
+ * size or list of operations from the earlier traces (the message names both files); DL_ERR_NAME
+ * for an unknown micro-benchmark; and the errors of dl_trace_read. On failure the data set may only
+ * be passed to dl_dataset_free. */
 dl_status dl_dataset_add(dl_dataset *dataset, const char *path, dl_notes *notes,
                          dl_error *err) DL_MUST_CHECK;
 void dl_dataset_free(dl_dataset *dataset);
+/* Removes traces that other programs disturbed, once all traces are added (DL_DATASET_DISTURBED in
+ * dataset.c); notes report the decision. */
 void dl_dataset_leave_out_disturbed(dl_dataset *dataset, dl_notes *notes);
 
-/* The different batch sizes of the runs, ascending; free() it. */
+/* Returns the distinct batch sizes of the runs, ascending; the caller frees them. */
 int64_t *dl_dataset_batches(const dl_dataset *dataset, size_t *count);
 
-/* Adds the steps of a train trace after its warm-up as a run; the first one defines the operations
- * of the data set. Takes the data of its GPU too. Steps of another batch size than the first, or
- * without some operation, are left out with a note. The steps of a trace whose meta key `work`
- * marks their sample counts as drawn are no run: only these counts are taken, as `drawn`.
+/* Adds the steps of a train trace after its warm-up as a run, and the data of its GPU; the first
+ * run defines the operations of the data set. Omits steps with a different batch size from the
+ * first step's, or without some operation, with a note. If the trace's meta key `work` marks its
+ * sample counts as drawn, adds no run, but the counts to `drawn`.
  *
- * DL_ERR_DATA: more than one worker, no step, no count of samples, an operation missing in the data
- * set, or more steps left out than taken; DL_ERR_PARSE: meta keys that are no numbers. On failure
- * the data set is only good for dl_dataset_free. */
+ * Returns DL_ERR_DATA for more than one worker, no step, no sample count, an operation missing in
+ * the data set, or more omitted than added steps; DL_ERR_PARSE for a meta key that is not a number.
+ * On failure the data set may only be passed to dl_dataset_free. */
 dl_status dl_step_run_add(dl_dataset *dataset, const dl_trace *trace, dl_notes *notes,
                           dl_error *err) DL_MUST_CHECK;
 
 /* The time that recording adds to the steps of train traces, and its subtraction.
  *
  * dlprof bench overhead measures the time per record in pairs of runs with and without a trace. A
- * step with k written records is k times this too long. The excess is subtracted from the step's
- * dispatch, in which records are written; a remainder beyond dispatch is subtracted from the
+ * step with k written records is too long by k times this time. The excess is subtracted from the
+ * step's dispatch, in which records are written; a remainder beyond dispatch is subtracted from the
  * operations in proportion to their time.
  *
  * If dlprof run recorded the training process too, it delayed each launch. */
 
-/* Takes the time per record from a trace of kind overhead. DL_ERR_PARSE: a value is not a number;
- * DL_ERR_DATA: it is missing, of another device than the data set's, or already present. */
+/* Takes the time per record from a trace of kind overhead. Returns DL_ERR_PARSE if a value is not a
+ * number; DL_ERR_DATA if it is missing, from a device other than the data set's, or already
+ * present. */
 dl_status dl_recording_cost_take(dl_dataset *dataset, const dl_trace *trace,
                                  dl_error *err) DL_MUST_CHECK;
 
-/* "host:pid" of the process that made the trace, or NULL if unknown. free() it. */
+/* Returns "host:pid" of the process that made the trace, or NULL if unknown; the caller frees
+ * it. */
 char *dl_recording_process(const dl_trace *trace);
 
-/* Takes from a trace of kind run the cost of recording for a step of its process: the trace's
+/* Takes the recording cost per step of the traced process from a trace of kind run: the trace's
  * figures (trace/activity/capture_cost.h) times the launches of a step; without figures or steps,
- * the reason why the cost is unknown. DL_ERR_DATA if the trace names no process. */
+ * the reason why the cost is unknown. Returns DL_ERR_DATA if the trace names no process. */
 dl_status dl_recording_cost_take_run(dl_dataset *dataset, const dl_trace *trace,
                                      dl_error *err) DL_MUST_CHECK;
 
-/* Subtracts the recording costs from all steps of all runs, once all traces are added; skips a cost
- * that is unknown or whose interval contains 0. Notes report the subtraction, and name runs that
- * dlprof run recorded at an unknown cost.
+/* Subtracts the recording costs from all steps of all runs, after all traces are added; skips a
+ * cost that is unknown or whose interval contains 0. Notes report the subtraction, and name runs
+ * that dlprof run recorded at an unknown cost.
  *
- * Recording CUDA's calls delays the thread that launches: its cost is subtracted from dispatch
- * only, and at most down to 0, since the device works meanwhile. */
+ * Recording CUDA calls delays the launching thread. This cost is subtracted from dispatch only, and
+ * at most down to 0, since the device works meanwhile. */
 void dl_recording_cost_subtract(dl_dataset *dataset, dl_notes *notes);
 
 #endif

@@ -10,11 +10,11 @@
 
 #include "common/alloc.h"
 
-#define DL_FIT_BLOCK_MIN 8 /* shortest block; shorter samples have blocks of one value */
+#define DL_FIT_BLOCK_MIN 8 /* minimum block length; shorter samples have blocks of one value */
 
-#define BISQUARE_MIN 5 /* blocks that a robust scale needs */
-#define TAU_MIN 1e-9   /* keeps points without an error of their own at a finite weight */
-#define TAU_STEPS 60   /* bisections of log tau */
+#define BISQUARE_MIN 5 /* minimum blocks for a robust scale */
+#define TAU_MIN 1e-9   /* keeps the weight of points without an error of their own finite */
+#define TAU_STEPS 60   /* number of bisections of log tau */
 
 static double *sorted_copy(const double *values, size_t n)
 {
@@ -45,7 +45,7 @@ dl_estimate dl_fit_mean(const double *values, size_t n)
     return (dl_estimate){gsl_stats_mean(values, 1, n), sd / sqrt((double)n), (int64_t)n};
 }
 
-/* Fit of a constant by gsl_multifit_robust. */
+/* Fits a constant by gsl_multifit_robust. */
 static int bisquare(const double *values, size_t n, dl_estimate *location)
 {
     gsl_multifit_robust_workspace *work =
@@ -58,8 +58,7 @@ static int bisquare(const double *values, size_t n, dl_estimate *location)
         gsl_matrix_set_all(ones, 1);
         const gsl_vector_const_view y = gsl_vector_const_view_array(values, n);
         code = gsl_multifit_robust(ones, &y.vector, constant, covariance, work);
-        /* If the iteration alternates between two location estimates, either will do.
-         */
+        /* If the iteration alternates between two location estimates, either is acceptable. */
         if (code == GSL_EMAXITER) code = GSL_SUCCESS;
     }
     if (code == GSL_SUCCESS) {
@@ -73,8 +72,8 @@ static int bisquare(const double *values, size_t n, dl_estimate *location)
     return code;
 }
 
-/* Whether at least half of the values equal their median, as for an operation of a few ns on a
- * clock of whole ns: the robust scale is then 0, and the weights would be 0/0. */
+/* Returns whether at least half of the values equal their median, as for an operation of a few ns
+ * on a clock of whole ns: the robust scale is then 0, and the weights would be 0/0. */
 static bool most_are_equal(const double *values, size_t n)
 {
     double *sorted = sorted_copy(values, n);
@@ -139,7 +138,7 @@ dl_fit_shape dl_fit_shape_of(const double *values, size_t n)
     return shape;
 }
 
-/* Workspace of one problem; it uses only the terms with active[j]. */
+/* Workspace of one problem; uses only the terms with active[j]. */
 typedef struct solver {
     const dl_fit_problem *problem;
     bool active[DL_FIT_TERMS_MAX];
@@ -203,7 +202,7 @@ static int solve_at(solver *s, double tau)
     return code == GSL_SUCCESS && rank < s->active_count ? GSL_ESING : code;
 }
 
-/* chi^2 falls as tau grows: bisects for chi^2 = n - p. */
+/* chi^2 decreases as tau grows; bisects for chi^2 = n - p. */
 static int solve_for_tau(solver *s, double *tau)
 {
     const double freedom = (double)(s->problem->n - s->active_count);
@@ -230,7 +229,8 @@ static int solve_for_tau(solver *s, double *tau)
     return code;
 }
 
-/* Removes the most significantly negative coefficient from `active`; false if there is none. */
+/* Removes the most significantly negative coefficient from `active`; returns false if there is
+ * none. */
 static bool hold_negative(const solver *s, bool *active)
 {
     double worst = 0;

@@ -1,16 +1,16 @@
 /* Statistics of timings: location estimates of samples with standard errors, and straight lines
- * through them. They expect that GSL's own error handler is off.
+ * through them. GSL's error handler must be off.
  *
- * Letters: n data points, p parameters.
+ * Notation: n data points, p parameters.
  *
  * Timings have a long upper tail (preemption) and drift, so the mean alone does not describe a
  * sample:
  *
- *   location   the sample, in the order of time, is cut into at most DL_FIT_BLOCKS blocks; a
+ *   location   the sample, in the order of time, is divided into at most DL_FIT_BLOCKS blocks; a
  *              bisquare M-estimator combines the blocks' midmeans (means of the middle half).
  *              Blocks make the standard error correct if neighbouring values are correlated
- *   median     with a standard error from the order statistics around it, for tiny samples of odd
- *              shape (latencies)
+ *   median     with a standard error from the order statistics around it, for tiny samples of
+ *              irregular shape (latencies)
  *   mean       where every part of the distribution counts (threads that share a core)
  *
  * A robust location estimate ignores the tail, so the mean is kept separately, in the noise factors
@@ -24,50 +24,51 @@
 
 #include "common/status.h"
 
-#define DL_FIT_BLOCKS 32 /* most blocks of a sample */
+#define DL_FIT_BLOCKS 32 /* maximum number of blocks of a sample */
 #define DL_FIT_TERMS_MAX 3
 
-/* Standard error, in ns, of any time read from a clock of whole ns: 1 / sqrt(12). */
+/* Standard error, in ns, of a time read from a clock with a resolution of 1 ns: 1 / sqrt(12). */
 #define DL_FIT_CLOCK_ERROR_NS 0.2886751345948129
 
 /* A number with its standard error, in the unit of the number. */
 typedef struct dl_estimate {
     double value;
     double error;  /* 0 for a single value */
-    int64_t count; /* values used */
+    int64_t count; /* number of values used */
 } dl_estimate;
 
-/* Robust location estimate of values[n] in the order of time, n >= 1. DL_ERR_DATA if the estimator
- * fails. */
+/* Computes the robust location estimate of values[n] in the order of time, n >= 1. Returns
+ * DL_ERR_DATA if the estimator fails. */
 dl_status dl_fit_location(const double *values, size_t n, dl_estimate *location,
                           dl_error *err) DL_MUST_CHECK;
 
-/* Median of values[n], n >= 1, in any order. */
+/* Returns the median of values[n], n >= 1, in any order. */
 dl_estimate dl_fit_median(const double *values, size_t n);
 
-/* Arithmetic mean of values[n], n >= 1; standard error for independent values. */
+/* Returns the arithmetic mean of values[n], n >= 1, with the standard error for independent
+ * values. */
 dl_estimate dl_fit_mean(const double *values, size_t n);
 
-/* The shape of a sample in the order of time. */
+/* Shape of a sample in the order of time. */
 typedef struct dl_fit_shape {
     double mean, sd, p99;
-    double lag1; /* autocorrelation of neighbours; 0 where the values do not vary */
+    double lag1; /* autocorrelation of neighbours; 0 if the values do not vary */
 } dl_fit_shape;
 
-/* Shape of values[n], n >= 1. */
+/* Returns the shape of values[n], n >= 1. */
 dl_fit_shape dl_fit_shape_of(const double *values, size_t n);
 
-/* y = sum of coefficient[j] * term[j], no coefficient below 0.
+/* y = sum of coefficient[j] * term[j], all coefficients >= 0.
  *
- * A point's variance is error^2 + (tau scale)^2: its own standard error, and the further scatter of
- * points around the line (another run, another cache regime). tau makes chi^2 equal its degrees of
- * freedom, and is 0 if chi^2 is below them anyway (Mandel & Paule 1970, Analytical Chemistry 42,
- * 1194). With error = 0 and scale = 1 this is ordinary least squares; with scale = y all points
- * count by their relative deviation. A coefficient that an unbounded fit makes < 0 is held at 0,
- * and the others are refitted. */
+ * A point's variance is error^2 + (tau scale)^2: its own standard error, and the additional scatter
+ * of points around the line (another run, another cache regime). tau makes chi^2 equal its degrees
+ * of freedom, and is 0 if chi^2 is below them without it (Mandel & Paule 1970, Analytical Chemistry
+ * 42, 1194). With error = 0 and scale = 1 this is ordinary least squares; with scale = y all points
+ * have equal relative weight. A coefficient that would be negative in an unconstrained fit is fixed
+ * at 0, and the others are refitted. */
 typedef struct dl_fit_problem {
     size_t n, p;         /* n >= p, 1 <= p <= DL_FIT_TERMS_MAX */
-    const double *terms; /* [n x p], row by row */
+    const double *terms; /* [n x p], row-major */
     const double *y;     /* [n] */
     const double *error; /* [n] standard errors >= 0 */
     const double *scale; /* [n] > 0 */
@@ -75,18 +76,18 @@ typedef struct dl_fit_problem {
 
 typedef struct dl_fit_line {
     double coefficient[DL_FIT_TERMS_MAX];
-    double error[DL_FIT_TERMS_MAX]; /* standard errors; 0 where held */
+    double error[DL_FIT_TERMS_MAX]; /* standard errors; 0 if fixed */
     bool held_at_zero[DL_FIT_TERMS_MAX];
     double tau;
 } dl_fit_line;
 
-/* Fits a constant to y[n], n >= 1, with these standard errors and scales, as dl_fit_solve does with
- * a single term of 1. */
+/* Fits a constant to y[n], n >= 1, with these standard errors and scales, like dl_fit_solve with a
+ * single term of 1. */
 dl_status dl_fit_constant(const double *y, const double *error, const double *scale, size_t n,
                           dl_estimate *constant, dl_error *err) DL_MUST_CHECK;
 
-/* Solves the problem. DL_ERR_DATA if there are fewer points than parameters or the terms do not
- * determine them. O(n p^2) times some dozens. */
+/* Solves the problem. Returns DL_ERR_DATA if there are fewer points than parameters or the terms do
+ * not determine the parameters. O(n p^2) for each of some dozens of iterations. */
 dl_status dl_fit_solve(const dl_fit_problem *problem, dl_fit_line *line,
                        dl_error *err) DL_MUST_CHECK;
 

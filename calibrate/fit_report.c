@@ -26,7 +26,7 @@ static void put_traces(dl_rows *to, const dl_dataset *dataset)
     dl_rows_end(to, 0);
 }
 
-/* Residual of the batch size where it is largest. */
+/* Largest residual over the batch sizes. */
 static double worst_residual_frac(const dl_op_point *points, size_t count)
 {
     double worst = 0;
@@ -110,7 +110,7 @@ static void add_value(dl_rows *to, const char *name, const dl_value *value, bool
                 (long long)value->count, dl_origin_name(value->origin));
 }
 
-/* A number for display; none for 0. */
+/* A count for display; NaN (not shown) for 0. */
 static double some(unsigned count)
 {
     return count > 0 ? (double)count : (double)NAN;
@@ -200,7 +200,7 @@ static void put_sharing(dl_rows *to, const dl_calibration *all)
     dl_rows_end(to, 0);
 }
 
-/* The rates as times of the model's vector. */
+/* Prints the rates as times of the model's vector. */
 static void print_shared(const dl_costs *costs, FILE *out)
 {
     const dl_value *rates[] = {&costs->shared.push_bytes_per_s, &costs->shared.average_bytes_per_s,

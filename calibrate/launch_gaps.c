@@ -1,4 +1,4 @@
-/* Operations timed while the GPU waited for their launch. */
+/* Operations that include the GPU's wait for their launch. */
 #include "calibrate/calibration.h"
 
 #include <math.h>
@@ -6,13 +6,13 @@
 
 #include "common/alloc.h"
 
-/* Fraction of forward and backward above which a difference counts as gaps; smaller ones are
- * scatter of both measurements, and the marks between operations. */
+/* Fraction of forward and backward above which a difference counts as gaps; smaller differences are
+ * scatter of both measurements and the cost of marks between operations. */
 #define GAP_MATTERS_FRAC 0.05
 
 #define BATCHES_MAX 32
 
-/* A pass at one batch size: as in training, and on the GPU itself. */
+/* A pass at one batch size: its time in training, and without gaps. */
 typedef struct pass {
     int64_t batch;
     double trained_ns, own_ns, error_ns;
@@ -46,7 +46,7 @@ static dl_status find_pass(const dl_dataset *dataset, const dl_costs *costs, pas
     return status;
 }
 
-/* Finds all batch sizes that have samples, at most BATCHES_MAX. */
+/* Finds all batch sizes with samples, at most BATCHES_MAX. */
 static dl_status find_passes(const dl_dataset *dataset, const dl_costs *costs, pass *passes,
                              size_t *count, dl_error *err)
 {
@@ -68,8 +68,8 @@ static dl_status find_passes(const dl_dataset *dataset, const dl_costs *costs, p
     return status;
 }
 
-/* The shortest pass of all trained batch sizes: the launch takes no longer, and does not depend on
- * the batch. */
+/* Shortest pass of all trained batch sizes: an upper bound of the launch time, which does not
+ * depend on the batch. */
 static double shortest_pass_ns(const dl_dataset *dataset, const dl_costs *costs)
 {
     size_t count;

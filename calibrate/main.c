@@ -71,7 +71,7 @@ int main(int argc, char **argv)
 {
     dl_output_start();
     gsl_set_error_handler_off();
-    /* Rank 0 alone runs commands that ranks do not share. */
+    /* Only rank 0 runs commands that are not distributed. */
     if (dl_launcher_find().rank > 0 && (argc < 2 || strcmp(argv[1], "table") != 0)) return 0;
     const dl_subcommand commands[] = {
         {"fit", "Fit costs from traces, and write a cost file.", cmd_fit},

@@ -7,19 +7,19 @@
 #include "common/alloc.h"
 #include "common/names.h"
 
-/* Larger residuals cause a warning. */
+/* Minimum residual that causes a warning. */
 #define DL_LINEARITY_LIMIT_FRAC 0.02
 
-/* Location estimates of one operation, one for each run. */
+/* Location estimates of one operation, one per run. */
 typedef struct centers {
     double *terms; /* [runs x 2]: 1, batch */
     double *value_ns, *error_ns, *scale_ns;
-    int64_t count; /* steps of all runs */
+    int64_t count; /* number of steps of all runs */
 } centers;
 
 static void centers_init(centers *c, size_t runs)
 {
-    c->terms = dl_calloc(5 * runs, sizeof(double), "fit points"); /* one block for all */
+    c->terms = dl_calloc(5 * runs, sizeof(double), "fit points"); /* one block for all arrays */
     c->value_ns = c->terms + 2 * runs;
     c->error_ns = c->value_ns + runs;
     c->scale_ns = c->error_ns + runs;
@@ -46,7 +46,7 @@ static dl_status add_center(centers *c, const dl_step_run *run, size_t r, const 
     return DL_OK;
 }
 
-/* Centres of operation `op` over all runs; op == op_count: the whole step. */
+/* Finds the location estimates of operation `op` over all runs; op == op_count: the whole step. */
 static dl_status find_centers(const dl_dataset *dataset, size_t op, centers *c, dl_error *err)
 {
     dl_status status = DL_OK;
@@ -65,7 +65,7 @@ static bool grows_with_batch(const char *op)
            dl_ends_with(op, ".backward");
 }
 
-/* Single batch size: the mean of the runs, divided by assumption. */
+/* Fits a single batch size: the mean of the runs, split by assumption. */
 static dl_status fit_one_batch(const centers *c, size_t runs, double batch, dl_op_cost *cost,
                                dl_error *err)
 {
@@ -106,7 +106,7 @@ static dl_status fit_batches(const centers *c, size_t runs, dl_op_cost *cost, dl
     return DL_OK;
 }
 
-/* Names the operations with a number held at 0 in one note. */
+/* Notes all operations with a number constrained to 0. */
 static void note_held(const dl_costs *costs, bool fixed, dl_notes *notes)
 {
     char *names = NULL;
@@ -121,7 +121,7 @@ static void note_held(const dl_costs *costs, bool fixed, dl_notes *notes)
     free(names);
 }
 
-/* Runs at equal batch sizes become one point. */
+/* Merges runs at equal batch sizes into one point. */
 static dl_op_point *make_points(const dl_dataset *dataset, const centers *c, const int64_t *batches,
                                 size_t count)
 {
@@ -199,8 +199,8 @@ static dl_status add_steps(const dl_dataset *dataset, const int64_t *batches, dl
     return status;
 }
 
-/* Sets the deviation from the lines: the time of all operations at each batch size over that of
- * their lines. Two batch sizes leave no deviation. */
+/* Sets the deviation from the lines: the time of all operations at each batch size divided by that
+ * of their lines. With two batch sizes there is no deviation. */
 static void set_linearity(const dl_operations *all, dl_costs *costs, dl_notes *notes)
 {
     if (all->batch_count < 3) return;
@@ -222,8 +222,8 @@ static void set_linearity(const dl_operations *all, dl_costs *costs, dl_notes *n
     costs->linearity_count = all->batch_count;
 }
 
-/* Notes each batch size at which the step deviates from its line, and the operations that matter
- * there: by more than half of the limit, as a fraction of the step. */
+/* Notes each batch size at which the step deviates from its line, and the operations that
+ * contribute more than half of the limit, as a fraction of the step. */
 static void note_deviations(const dl_operations *all, dl_notes *notes)
 {
     for (size_t b = 0; b < all->batch_count; b++) {

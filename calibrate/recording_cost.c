@@ -8,8 +8,8 @@
 #include "common/units.h"
 #include "trace/activity/capture_cost.h"
 
-/* The numbers are medians with a distribution-free interval of 95 %; as for a normal distribution,
- * half of it is 1.96 standard errors. */
+/* Figures are medians with a distribution-free 95 % interval; as for a normal distribution, half
+ * the interval is 1.96 standard errors. */
 #define STANDARD_ERRORS_OF_INTERVAL 1.96
 
 static dl_status meta_figure(const dl_trace *trace, const char *key, double *figure, dl_error *err)
@@ -48,12 +48,12 @@ dl_status dl_recording_cost_take(dl_dataset *dataset, const dl_trace *trace, dl_
     return DL_OK;
 }
 
-/* Subtracts the cost from one step: op_ns[op_count], the last one dispatch. */
+/* Subtracts the cost from one step: op_ns[op_count], of which the last is dispatch. */
 static void subtract(double *op_ns, size_t op_count, double *step_ns, double cost_ns)
 {
     double *dispatch_ns = &op_ns[op_count - 1];
     const double operations_ns = *step_ns - *dispatch_ns;
-    if (cost_ns >= *step_ns) return; /* a step cannot take less than no time */
+    if (cost_ns >= *step_ns) return; /* a step's time stays positive */
     *step_ns -= cost_ns;
     const double off_dispatch_ns = cost_ns < *dispatch_ns ? cost_ns : *dispatch_ns;
     *dispatch_ns -= off_dispatch_ns;
@@ -62,7 +62,7 @@ static void subtract(double *op_ns, size_t op_count, double *step_ns, double cos
         op_ns[op] *= 1 - left_ns / operations_ns;
 }
 
-/* Subtracts the cost of dlprof train's own records. */
+/* Subtracts the cost of the records written by dlprof train. */
 static void subtract_records(dl_dataset *dataset, dl_notes *notes)
 {
     if (dataset->record_pairs == 0 || dataset->run_count == 0) return;
@@ -98,7 +98,7 @@ char *dl_recording_process(const dl_trace *trace)
     return host != NULL && pid != NULL ? dl_format("%s:%s", host, pid) : NULL;
 }
 
-/* Sums over the devices, as one thread may feed them all. */
+/* Sums over the devices, as one thread may serve them all. */
 static dl_status estimate(dl_captured_process *made, const dl_capture_figures *figures,
                           const dl_trace *trace, dl_error *err)
 {

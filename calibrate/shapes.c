@@ -11,13 +11,13 @@
 #include "common/units.h"
 #include "sim/workloads/roofline.h"
 
-#define SPREAD_MIN 4 /* shapes of a pass: one more than numbers */
+#define SPREAD_MIN 4 /* minimum shapes per pass: one more than numbers */
 
-/* The three numbers as logarithms, and the ends of their ranges. */
+/* The three fitted numbers, as logarithms, and their ranges. */
 enum { FLOP, BYTES, FIXED, NUMBERS };
 static const double lowest[NUMBERS] = {1e6, 1e3, 1}, highest[NUMBERS] = {1e18, 1e15, 1e9};
 
-#define NUMBER_BYTES 4 /* in fp32 and tf32 */
+#define NUMBER_BYTES 4 /* bytes per number in fp32 and tf32 */
 
 /* --- the trace ------------------------------------------------------------------------------- */
 
@@ -40,7 +40,7 @@ static sample *find_sample(sample **samples, size_t *count, const dl_record *rec
     return added;
 }
 
-/* Last over first time: of the rounds with the least and the greatest number. */
+/* Last time / first time: times of the rounds with the greatest and the least number. */
 static double drift_of(const sample *of)
 {
     size_t first = 0, last = 0;
@@ -82,7 +82,7 @@ static void take_times(dl_shapes *shapes, const dl_trace *trace)
 
 typedef struct problem {
     const dl_shape_time *const *times;
-    size_t count, without; /* left out: `without`, count: none */
+    size_t count, without; /* without: index of the shape left out; count: none */
 } problem;
 
 static double fit_ns(const dl_shape_fit *fit, const dl_shape_product *product)
@@ -116,14 +116,15 @@ static double sum_of_squares(const gsl_vector *logs, void *user)
         const double off = log(fit_ns(&fit, &time->product) / time->time_ns.value);
         sum += off * off;
     }
-    for (int n = 0; n < NUMBERS; n++) { /* outside of the ranges it rises again */
+    for (int n = 0; n < NUMBERS; n++) { /* penalty that grows outside the ranges */
         const double log_n = gsl_vector_get(logs, (size_t)n);
         sum += fmax(0, log(lowest[n]) - log_n) + fmax(0, log_n - log(highest[n]));
     }
     return sum;
 }
 
-/* Nelder and Mead's simplex from `logs`, twice: the second start leaves a corner of the maximum. */
+/* Runs the Nelder-Mead simplex from `logs` twice: the second start escapes a corner of the
+ * maximum. */
 static double descend(problem *p, double logs[NUMBERS])
 {
     gsl_multimin_function function = {sum_of_squares, NUMBERS, p};
@@ -152,7 +153,7 @@ static double descend(problem *p, double logs[NUMBERS])
 }
 
 /* Takes the best of four searches: all start from the fastest shape's flop rate, with slow or fast
- * memory and little or much fixed time. */
+ * memory and a short or long fixed time. */
 static void search(problem *p, double best[NUMBERS])
 {
     double flop = 0, shortest = INFINITY, least = INFINITY;
@@ -171,7 +172,7 @@ static void search(problem *p, double best[NUMBERS])
     }
 }
 
-/* The jackknife's standard error of the logarithm. */
+/* Jackknife standard error of the logarithm. */
 static double jackknife(const double (*logs)[NUMBERS], size_t count, int number)
 {
     double mean = 0, sum = 0;
@@ -226,7 +227,7 @@ static dl_shape_errors end_errors(error_list *list)
     return errors;
 }
 
-/* Whether the network's product is also one of the spread shapes, to which the fit was made. */
+/* Returns whether the network's product is also one of the fitted spread shapes. */
 static bool is_spread(const dl_shapes *shapes, const dl_shape_product *product)
 {
     for (size_t i = 0; i < shapes->count; i++) {
@@ -239,7 +240,7 @@ static bool is_spread(const dl_shapes *shapes, const dl_shape_product *product)
     return false;
 }
 
-/* Errors of the fit at the network's products, all of them or those of one pass. */
+/* Errors of the fit at the network's products, of all passes or of one pass. */
 static dl_shape_errors judge(const dl_shapes *shapes, int pass)
 {
     error_list list = {0};
@@ -297,7 +298,7 @@ static dl_status fit_pass(dl_shapes *shapes, dl_product_pass pass, dl_error *err
 
 /* --- moves ----------------------------------------------------------------------------------- */
 
-/* A line through the moves, by relative deviations. */
+/* Fits a line to the moves by relative deviations. */
 static dl_status fit_moves(dl_shapes *shapes, const dl_trace *trace, dl_error *err)
 {
     double *terms = NULL, *values = NULL;
@@ -348,7 +349,7 @@ static double median_drift(const dl_shapes *shapes)
     return median;
 }
 
-/* Text of a key of the trace; "" if it has none. */
+/* Returns the value of a key of the trace; "" if it has none. */
 static const char *meta(const dl_trace *trace, const char *key)
 {
     const char *text = dl_trace_meta(trace, key);
@@ -391,7 +392,7 @@ void dl_shapes_free(dl_shapes *shapes)
 
 /* --- report ---------------------------------------------------------------------------------- */
 
-/* "84.1 G +- 1.2 %"; "-" where the shapes do not determine the number. The caller frees it. */
+/* Formats "84.1 G +- 1.2 %"; "-" if the shapes do not determine the number. The caller frees it. */
 static char *number_text(const dl_shape_number *number, dl_dimension dimension)
 {
     char text[64];
@@ -503,7 +504,7 @@ static char *kernels_text(const dl_shapes *shapes, const char *model)
     return whole;
 }
 
-/* A machine whose only device are all of the cores. */
+/* Returns the text of a machine whose only device consists of all cores. */
 static char *cores_text(const dl_shapes *shapes)
 {
     const double rate = shapes->move_bytes_per_s.value;
@@ -549,7 +550,7 @@ dl_status dl_shapes_machine(const dl_shapes *shapes, const char *base, const cha
     dl_machine_free(&machine);
     free(before);
     if (status != DL_OK) return status;
-    /* A machine file that dlsim could not read is an error here. */
+    /* Check that dlsim can read the machine file. */
     dl_machine written = {0};
     status = dl_machine_read_text(&written, base_name, *text, strlen(*text), err);
     dl_machine_free(&written);

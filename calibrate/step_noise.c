@@ -9,12 +9,12 @@
 #include "sim/noise.h"
 #include "sim/workload.h"
 
-#define DL_STEP_NOISE_FACTORS_MAX 4096 /* of one batch size and number of copies */
+#define DL_STEP_NOISE_FACTORS_MAX 4096 /* maximum for one batch size and number of copies */
 
-/* A set while it is gathered: whole series, run by run. */
+/* A set under construction: whole series, run by run. */
 typedef struct gathered {
     dl_noise_set set;
-    size_t train_runs; /* number of these, which come first */
+    size_t train_runs; /* number of train runs, which come first */
 } gathered;
 
 /* Adds an empty series for one more run. */
@@ -45,7 +45,7 @@ static void add_train(gathered *all, const dl_dataset *dataset, double expected_
     all->train_runs = all->set.run_count;
 }
 
-/* Whether every copy of the run has a step. */
+/* Returns whether every copy of the run has a step. */
 static bool is_whole(const dl_copies_run *run)
 {
     size_t seen = 0;
@@ -55,8 +55,8 @@ static bool is_whole(const dl_copies_run *run)
     return seen == (size_t)run->copies;
 }
 
-/* Adds one run for a bench trace, whatever its number of rounds, so that runs of the noise and of
- * dl_exchange_runs_fit measured together have the same number. */
+/* Adds one run per bench trace, regardless of its number of rounds, so that a noise run and a run
+ * of dl_exchange_runs_fit that were measured together have the same index. */
 static void add_bench(gathered *all, const dl_bench_trace *bench, double expected_ns)
 {
     size_t count;
@@ -89,7 +89,7 @@ static double mean_of(const dl_noise_series *series, size_t count)
     return steps > 0 ? sum / (double)steps : 0;
 }
 
-/* Leaves out the bench's steps of one copy if they differ from the train runs'. */
+/* Drops the bench's steps of one copy if they differ from the train runs'. */
 static void check_bench(gathered *all, dl_notes *notes)
 {
     dl_noise_set *set = &all->set;
@@ -105,7 +105,8 @@ static void check_bench(gathered *all, dl_notes *notes)
         free(set->series[--set->run_count].factors);
 }
 
-/* The most steps to keep of each series, so that the total is at most DL_STEP_NOISE_FACTORS_MAX. */
+/* Returns the maximum number of steps to keep per series, so that the total is at most
+ * DL_STEP_NOISE_FACTORS_MAX. */
 static size_t share_of_each(const dl_noise_set *set)
 {
     size_t share = DL_STEP_NOISE_FACTORS_MAX, total;
@@ -118,8 +119,8 @@ static size_t share_of_each(const dl_noise_set *set)
     return share;
 }
 
-/* Keeps the middle `share` of each series, and finds the shape of the kept factors: the correlation
- * of neighbours is the mean over the series, which do not continue one another. */
+/* Keeps the middle `share` steps of each series, and finds the shape of the kept factors: the lag-1
+ * autocorrelation is the mean over the series, which are not contiguous. */
 static void keep(dl_noise_set *set, dl_step_noise_set *fit)
 {
     const size_t share = share_of_each(set), count = set->run_count * set->copies;
@@ -163,8 +164,8 @@ static void add_set(const dl_dataset *dataset, size_t copies, int64_t batch, dl_
     const double expected_ns = dl_costs_step_ns(costs, (double)batch, NULL) * shared;
     if (copies == 1) add_train(&all, dataset, expected_ns);
     for (size_t b = 0; b < dataset->bench_count; b++) {
-        /* For copies on a GPU, the time of their operations there; for one copy, training has
-         * it. */
+        /* For copies on a GPU, take the time of their operations there; for one copy, training
+         * gives it. */
         const bool gpu = dataset->benches[b].gpu;
         if (gpu && copies == 1) continue;
         add_bench(&all, &dataset->benches[b],
@@ -194,10 +195,11 @@ void dl_step_noise_fit_factors(const dl_dataset *dataset, dl_costs *costs, dl_st
     free(batches);
 }
 
-/* Most values of [work]; each is the mean of equally many drawn steps. */
+/* Maximum number of values in [work]; each is the mean of equally many drawn steps. */
 #define WORK_GROUPS_MAX 64
 
-/* Data-dependent time of a step by the fitted lines; without lines, the number of samples. */
+/* Data-dependent time of a step by the fitted lines, in ns; without lines, the number of
+ * samples. */
 static double data_ns(const dl_costs *costs, double samples)
 {
     const double ns = dl_costs_step_ns(costs, samples, "input") +
@@ -228,7 +230,8 @@ void dl_work_fit(const dl_dataset *dataset, dl_costs *costs, dl_notes *notes)
         costs->work_steps[g] = (float)(group_ns / mean_ns);
         sum += (double)costs->work_steps[g];
     }
-    for (size_t g = 0; g < groups; g++) /* groups differ by a step if the count is no multiple */
+    for (size_t g = 0; g < groups; g++) /* group sizes differ by one step if the count is not a
+                                         * multiple */
         costs->work_steps[g] *= (float)((double)groups / sum);
     free(times_ns);
     dl_notes_add(notes,

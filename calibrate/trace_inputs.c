@@ -17,7 +17,7 @@ static bool has_work(const dl_trace *trace)
     return false;
 }
 
-/* Whether a framework's operators ran only on cores. */
+/* Returns whether a framework's operators ran only on cores. */
 static bool has_operators(const dl_trace *trace)
 {
     dl_cpu_operators operators = {0};
@@ -28,8 +28,8 @@ static bool has_operators(const dl_trace *trace)
     return has;
 }
 
-/* Reports a process whose device's work was not recorded, or refuses it where work on cores is
- * wanted. */
+/* Skips a process whose device work was not recorded, with a message; with `cores`, returns
+ * DL_ERR_DATA. */
 static dl_status pass_over(const dl_trace_inputs *in, const char *program, const dl_trace *trace,
                            const char *lost, dl_error *err)
 {
@@ -100,8 +100,8 @@ typedef struct trace_command {
     dl_command_fn run;
     void *user; /* argument of run */
     dl_read_options *read;
-    dl_text_list collectives; /* "TEXT=COLLECTIVE" */
-    const char *path;         /* file of patterns (trace/readers/reader.h), or NULL */
+    dl_text_list collectives; /* items "TEXT=COLLECTIVE" */
+    const char *path;         /* pattern file (trace/readers/reader.h), or NULL */
 } trace_command;
 
 static dl_status use_patterns(const trace_command *given, dl_error *err)
