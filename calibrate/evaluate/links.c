@@ -62,13 +62,15 @@ dl_status dl_link_evaluate(dl_link_evaluation *evaluation, const dl_link_point *
             evaluation->error_frac[i] = dl_link_fit_time_ns(&fit, bytes) / time - 1;
             const double error = fabs(evaluation->error_frac[i]);
             add(&evaluation->fit, bytes, error);
-            add(&evaluation->usual, bytes, fabs((latency + slope * bytes) / time - 1));
+            const double usual = fabs((latency + slope * bytes) / time - 1);
+            add(&evaluation->usual, bytes, usual);
             evaluation->beside_frac[i] = beside(points, n, i);
             if (fabs(evaluation->beside_frac[i]) <= DL_LINK_EVEN_FRAC) {
                 add(&evaluation->even, bytes, error);
             }
             if (all->outlier[i] || points[i].error_frac > DL_LINK_COARSE_FRAC) continue;
             add(&evaluation->rest, bytes, error);
+            add(&evaluation->usual_rest, bytes, usual);
         }
     }
     dl_link_fit_free(&fit);

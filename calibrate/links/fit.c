@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/alloc.h"
+#include "common/units.h"
 
 /* A parameter is determined if it is at least this many standard errors above 0. */
 #define DL_LINK_DETERMINED 2.0
@@ -203,6 +204,26 @@ static void take_regime(dl_link_regime *r, const problem *p, size_t first, size_
     r->bandwidth_determined = l->c1 > DL_LINK_DETERMINED * r->ns_per_byte.error;
 }
 
+/* Marks regimes whose slope is no bandwidth: in which time grows by less per byte than it does in
+ * the last regime, and than the fastest size takes per byte. Sizes on both sides of a change of
+ * protocol, or of the number of channels, give such slopes, and times that are mostly latency. */
+static void find_changes(dl_link_fit *fit, const problem *p)
+{
+    const dl_link_regime *last = &fit->regimes[fit->regime_count - 1];
+    double least = last->bandwidth_determined ? last->ns_per_byte.value : (double)INFINITY;
+    for (size_t i = 0; i < p->n; i++) {
+        const double ns_per_byte = p->time[i] / p->bytes[i];
+        if (p->left_out[i] || ns_per_byte >= least) continue;
+        least = ns_per_byte;
+    }
+    for (size_t k = 0; k + 1 < fit->regime_count; k++) {
+        dl_link_regime *r = &fit->regimes[k];
+        const double most = r->ns_per_byte.value + DL_LINK_DETERMINED * r->ns_per_byte.error;
+        r->changes = r->bandwidth_determined && most < least;
+    }
+    fit->fastest_per_s = DL_NS_PER_S / least;
+}
+
 static double line_at(const dl_link_regime *r, double bytes)
 {
     return r->latency_ns.value + r->ns_per_byte.value * bytes;
@@ -350,6 +371,7 @@ static void fit_at(dl_link_fit *fit, const dl_link_point *points, size_t n, doub
     for (size_t end = n; end > 0; end = before[end])
         take_regime(&fit->regimes[--k], &p, before[end], end - 1);
     free(before);
+    find_changes(fit, &p);
     add_curve(fit, &p);
     find_outliers(fit, &p);
     free(p.bytes);

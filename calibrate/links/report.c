@@ -59,6 +59,18 @@ static void note_series(dl_link_results *links, const dl_link_result *result)
     }
     for (size_t k = 0; k < fit->regime_count; k++) {
         const dl_link_regime *r = &fit->regimes[k];
+        if (r->changes) {
+            dl_notes_add(
+                &links->notes,
+                "%s: from %s to %s each further byte takes as if sent at %s/s, but no size "
+                "is sent at more than %s/s: %s, not the rate of a link",
+                name, DL_BYTES_TEXT(s->points[r->first].bytes),
+                DL_BYTES_TEXT(s->points[r->last].bytes),
+                DL_BYTES_TEXT(DL_NS_PER_S / r->ns_per_byte.value),
+                DL_BYTES_TEXT(fit->fastest_per_s),
+                k > 0 ? "a change of protocol or of the number of channels" : "mostly latency");
+            continue;
+        }
         if (r->latency_ns.count > 2 || fit->regime_count == 1) continue;
         dl_notes_add(&links->notes,
                      "%s: regime %zu has two sizes, which any line fits: its errors are those of "
@@ -169,15 +181,20 @@ static void print_regimes(const dl_link_result *result, FILE *out)
     dl_rows_begin(&to, NULL, NULL);
     for (size_t k = 0; k < result->fit.regime_count; k++) {
         const dl_link_regime *r = &result->fit.regimes[k];
-        const bool latency = r->latency_determined, rate = r->bandwidth_determined;
+        const bool latency = r->latency_determined && !(r->changes && k > 0);
+        const bool rate = r->bandwidth_determined && !r->changes;
         char *text = dl_format("%s/s", DL_BYTES_TEXT(DL_NS_PER_S / r->ns_per_byte.value));
         dl_rows_add(&to,
                     "|from=%gB |to=%gB |latency=%s |error %%=%.1f%% |bandwidth=%s |error %%=%.1f%% "
                     "|n=%lld",
                     s->points[r->first].bytes, s->points[r->last].bytes,
-                    latency ? DL_NS_TEXT(r->latency_ns.value) : "not determined",
+                    latency               ? DL_NS_TEXT(r->latency_ns.value)
+                    : r->changes && k > 0 ? "changes over"
+                                          : "not determined",
                     latency ? r->latency_ns.error / r->latency_ns.value : (double)NAN,
-                    rate ? text : "not determined",
+                    rate         ? text
+                    : r->changes ? "none"
+                                 : "not determined",
                     rate ? r->ns_per_byte.error / r->ns_per_byte.value : (double)NAN,
                     (long long)r->latency_ns.count);
         free(text);
@@ -228,8 +245,13 @@ static void print_series(const dl_link_result *result, FILE *out)
     print_starts(s, out);
     print_outliers(result, out);
     if (result->evaluation == NULL) return;
-    print_errors("  every second size left out:", &result->evaluation[0].fit, out);
-    print_errors("\n    latency + bytes/bandwidth:", &result->evaluation[0].usual, out);
+    const dl_link_evaluation *e = &result->evaluation[0];
+    const size_t without = e->rest.count > 0 ? e->fit.count - e->rest.count : 0;
+    print_errors("  every second size left out:", without > 0 ? &e->rest : &e->fit, out);
+    print_errors("\n    latency + bytes/bandwidth:", without > 0 ? &e->usual_rest : &e->usual, out);
+    if (without > 0)
+        fprintf(out, "\n    without %zu of these %zu: outliers, or times of two digits", without,
+                e->fit.count);
     fputc('\n', out);
 }
 
@@ -414,6 +436,7 @@ static void write_regimes(dl_json *to, const dl_link_result *result)
         dl_json_number_item(to, "sizes", (double)r->latency_ns.count);
         write_estimate(to, "latency_ns", &r->latency_ns, r->latency_determined);
         write_estimate(to, "ns_per_byte", &r->ns_per_byte, r->bandwidth_determined);
+        dl_json_members(to, "changes=%hhd", r->changes);
         dl_json_end(to, '}');
     }
     DL_JSON_LIST (to, "curve", i, result->fit.vertex_count) {

@@ -32,6 +32,24 @@ expect 0 "Usage: dlcal links" links --help
 expect 0 "20.0 us     0.4" links allreduce.log
 expect 0 "100 GB/s     0.5" links allreduce.log
 expect 0 "latency + bytes/bandwidth" links --judge allreduce.log
+# A change of protocol at 128 and 256 MB; and a wrong time, by which no fit is judged.
+cat >changes.csv <<'END'
+collective,ranks,bytes,time_us
+allreduce,8,32e6,400
+allreduce,8,64e6,800
+allreduce,8,128e6,814
+allreduce,8,256e6,878
+allreduce,8,512e6,1384
+allreduce,8,1024e6,2768
+allreduce,8,2048e6,5535
+allreduce,8,4096e6,11070
+allreduce,8,8192e6,22141
+END
+expect 0 "changes over      none       - 2" links changes.csv
+expect 0 "2.00 TB/s, but no size is sent at more than 370 GB/s" links changes.csv
+sed 's/^\( *1048576 .* \)30.486/\1130.486/' allreduce.log >wrong.log
+expect 0 "outlier: 1.05 MB" links wrong.log
+expect 0 "without 1 of these 5: outliers" links wrong.log
 expect 0 "costs written to links.ini" links allreduce.log sendrecv.log -o links.ini
 expect 0 "sendrecv 4 ranks in place: not written" links allreduce.log sendrecv.log -o links.ini
 expect 1 "has measured it too" links allreduce.log "$PWD/allreduce.log" -o links.ini

@@ -50,6 +50,29 @@ static void two_protocols_are_two_regimes(void **state)
     dl_link_fit_free(&fit);
 }
 
+/* 80 B/ns for 32 and 64 MB, 370 B/ns from 512 MB on; 128 and 256 MB take 750 us + S / 2000: no size
+ * has more than 370 B/ns. */
+static void a_change_of_protocol_has_no_bandwidth(void **state)
+{
+    (void)state;
+    dl_link_point points[10];
+    dl_link_fit fit = {0};
+    dl_error err = {0};
+    for (size_t i = 0; i < 10; i++) {
+        const double bytes = ldexp(32e6, (int)i);
+        const double ns = i < 2 ? bytes / 80 : i < 4 ? 750e3 + bytes / 2000 : bytes / 370;
+        points[i] = (dl_link_point){.bytes = bytes, .time_ns = ns, .count = 1, .line = (int)i + 1};
+    }
+    assert_int_equal(dl_link_fit_run(&fit, points, 10, &err), DL_OK);
+    assert_int_equal(fit.regime_count, 3);
+    assert_int_equal(fit.regimes[1].first, 2);
+    assert_int_equal(fit.regimes[1].last, 3);
+    for (size_t k = 0; k < 3; k++)
+        assert_int_equal(fit.regimes[k].changes, k == 1);
+    assert_true(fabs(fit.fastest_per_s / 370e9 - 1) < 1e-3);
+    dl_link_fit_free(&fit);
+}
+
 static double one_line_ns(double bytes)
 {
     return 5e3 + bytes / 10;
@@ -327,6 +350,9 @@ static void a_size_off_the_line_beside_it_is_told_apart(void **state)
     assert_true(fabs(points[8].bytes / points[6].bytes - 4) < 1e-12);
     assert_true(by_hand > 0.8 && fabs(j.beside_frac[7] - by_hand) < 1e-12);
     assert_true(j.fit.max_frac > 0.8 && j.even.max_frac < DL_LINK_EVEN_FRAC);
+    assert_int_equal(j.rest.count, 9); /* both formulas without the outlier */
+    assert_int_equal(j.usual_rest.count, 9);
+    assert_true(j.rest.max_frac < 0.05 && j.usual_rest.max_frac <= j.usual.max_frac);
     size_t even = 0;
     for (size_t i = 1; i < 20; i += 2)
         even += fabs(j.beside_frac[i]) <= DL_LINK_EVEN_FRAC;
@@ -342,6 +368,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scatter_is_no_regime),
         cmocka_unit_test(two_protocols_are_two_regimes),
+        cmocka_unit_test(a_change_of_protocol_has_no_bandwidth),
         cmocka_unit_test(one_line_is_one_regime_and_a_wrong_point_is_named),
         cmocka_unit_test(errors_grow_with_the_scatter),
         cmocka_unit_test(errors_are_no_less_than_those_of_repeats),
