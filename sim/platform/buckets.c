@@ -7,8 +7,8 @@
 
 #define MAX_BUCKETS 65536 /* far more than a model has tensors */
 
-/* The share of the backward pass after which `bytes` of `all` are ready: on the line segments
- * between the points of [gradients], or a single line to the end. */
+/* Share of the backward pass after which `bytes` of `all` are ready: interpolated linearly between
+ * the points of [gradients], or proportional to `bytes` without them. */
 static double ready_share(const dl_workload *w, double bytes, double all)
 {
     dl_gradients_ready low = {0}, high = {.share = 1, .bytes = all};
@@ -20,7 +20,7 @@ static double ready_share(const dl_workload *w, double bytes, double all)
     }
     if (high.bytes <= low.bytes) return high.share;
     const double part = (bytes - low.bytes) / (high.bytes - low.bytes);
-    /* With rounding, a segment may end above its point, so that the next tensor would be ready
+    /* By rounding, a segment may end above its point; the next tensor would then be ready
      * earlier. */
     return fmin(high.share, low.share + (high.share - low.share) * part);
 }
@@ -40,7 +40,7 @@ static dl_status count_buckets(dl_buckets *b, const dl_gpu_options *options,
     return DL_OK;
 }
 
-/* Bytes of a bucket, exactly equal for equal buckets, and of all buckets up to it. */
+/* Returns the bytes of a bucket, exactly equal for equal buckets; *end: bytes up to its end. */
 static double bytes_of(const dl_buckets *b, const dl_gpu_options *options,
                        const dl_workload *workload, double all, int bucket, double *end)
 {

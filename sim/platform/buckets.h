@@ -1,5 +1,5 @@
 /* Buckets of a gradient vector: the bytes exchanged together, and the times in the backward pass
- * when they are ready, given by [gradients] of the costs, else evenly spread over the pass. */
+ * when they are ready, given by [gradients] of the costs, otherwise evenly spread over the pass. */
 #ifndef DL_SIM_BUCKETS_H
 #define DL_SIM_BUCKETS_H
 
@@ -7,14 +7,16 @@
 
 typedef struct dl_buckets {
     int count;           /* >= 1 */
-    bool differ;         /* taken from the costs; else all buckets but the last are equal */
+    bool differ;         /* buckets are those of the costs; otherwise all buckets but the last are
+                          * equal */
     double *bytes;       /* [count] */
-    double *bytes_share; /* [count] of all bytes */
-    double *share;       /* [count + 1] of the backward pass from one to the next, and the rest */
+    double *bytes_share; /* [count] share of all bytes */
+    double *share;       /* [count + 1] shares of the backward pass between consecutive ready times;
+                          * the last: the rest */
 } dl_buckets;
 
-/* Makes the buckets of bytes >= 0. DL_ERR_RANGE: too many. dl_buckets_free accepts a zeroed
- * object. */
+/* Creates the buckets for a vector of bytes >= 0. DL_ERR_RANGE: too many. dl_buckets_free accepts a
+ * zeroed object. */
 dl_status dl_buckets_init(dl_buckets *buckets, const dl_gpu_options *options,
                           const dl_workload *workload, double bytes, dl_error *err) DL_MUST_CHECK;
 void dl_buckets_free(dl_buckets *buckets);

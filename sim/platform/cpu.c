@@ -1,12 +1,12 @@
-/* A CPU box: workers are threads pinned to cores, the server is memory, and copies and averages
- * are done by the workers' own threads, or their communication threads (sim/workload.h has their
- * costs, sim/platform/host.h their mutual slowdown). Or workers are processes, whose all-reduces
- * and round trips to a server were measured as the time that they add to a step of as many
- * processes (sim/collective/collective_cost.h): an all-reduce, or the work of a synchronous server,
- * is a delay for all; a round trip keeps its worker's core busy, like its communication threads.
- * Beside the workers: a syncer, one thread on any core; and loaders (sim/platform/loaders.h),
- * processes that compete for cores. With loaders an all-reduce keeps one core per worker busy, so
- * that loaders delay it. */
+/* A CPU host: workers are threads pinned to cores, the server is memory, and the workers' threads
+ * (or their communication threads) do copies and averages (sim/workload.h has their costs,
+ * sim/platform/host.h their mutual slowdown). Alternatively workers are processes, whose
+ * all-reduces and round trips to a server were measured as the time that they add to a step of as
+ * many processes (sim/collective/collective_cost.h): an all-reduce, or the work of a synchronous
+ * server, is a delay for all; a round trip keeps its worker's core busy, like communication
+ * threads. Other threads: a syncer, on any core; and loaders (sim/platform/loaders.h), processes
+ * that compete for cores. With loaders an all-reduce keeps one core per worker busy, so that
+ * loaders delay it. */
 #include "sim/platform/platform.h"
 #include "sim/sync/members.h"
 
@@ -19,7 +19,7 @@
 #include "sim/platform/loaders.h"
 #include "sim/sync/syncer.h"
 
-/* Threads of the host: agents, a syncer where there is one, loaders. */
+/* Threads of the host: agents, a syncer if there is one, loaders. */
 typedef struct box {
     dl_host host;
     dl_loaders loaders;
@@ -35,7 +35,7 @@ static dl_host *host_of(const dl_team *team)
     return &box_of(team)->host;
 }
 
-/* The thread after the agents'. */
+/* The syncer's thread, which follows those of the agents. */
 static int syncer_of(const dl_team *team)
 {
     return team->agents;
@@ -63,7 +63,7 @@ static void on_thread_done(void *user, int thread)
 }
 
 /* The run starts at a random time between two timer ticks, which are simultaneous on all cores;
- * without noise, at a tick. The random stream is not one of a worker's. */
+ * without noise, at a tick. The random stream is not one of the workers'. */
 static double first_tick_ns(const dl_team_config *config)
 {
     double slice_ns = config->workload->slice_ns;
@@ -83,21 +83,21 @@ static void start_step(dl_team *team, int worker)
     const dl_worker *w = &team->workers[worker];
     const dl_workload *workload = team->config.workload;
     const double compute_ns = dl_team_compute_ns(team, worker);
-    /* More data also take longer to prepare as a batch. */
+    /* A larger amount of data also takes longer to prepare as a batch. */
     const double data_ns = compute_ns - workload->dispatch_ns;
     double work_ns = compute_ns + (w->work_factor - 1) * data_ns +
                      (w->updates_at_once ? workload->update_ns : 0);
     dl_host_compute(host_of(team), worker, work_ns * w->noise_factor);
 }
 
-/* Effort factor of a batch that the worker makes itself. */
+/* Factor on the time of a batch that the worker makes itself. */
 static double effort(void *user, int worker)
 {
     const dl_worker *w = &((const dl_team *)user)->workers[worker];
     return w->work_factor * w->noise_factor;
 }
 
-/* The batch that the worker has waited for is ready. */
+/* The batch that the worker waits for is ready. */
 static void on_batch(void *user, int worker)
 {
     dl_team *team = user;
@@ -140,7 +140,7 @@ static int init(dl_team *team)
         .came = on_batch,
         .user = team};
     dl_loaders_init(&own->loaders, &loaders);
-    /* The host's timer, ends of all-reduces and of cut work, the syncer's start. */
+    /* Events: the host's timer, ends of all-reduces and of cut work, the syncer's start. */
     return 1 + first_loader(team) + dl_loaders_events(&loaders);
 }
 
@@ -192,7 +192,7 @@ static dl_work push_work(const dl_workload *workload, const dl_exchange *exchang
 }
 
 /* Work of an average of `bytes`. An average of parameter changes is added to the parameters of the
- * last average, and kept for the next one, which an outer update includes already. */
+ * last average and kept for the next one; an outer update already includes this. */
 static dl_work average_work(const dl_team *team, const dl_exchange *exchange, double bytes)
 {
     const dl_workload *workload = team->config.workload;
@@ -227,7 +227,7 @@ static dl_work work_of(const dl_team *team, const dl_exchange *exchange, double 
     return dl_byte_work(&workload->copy, bytes, 1);
 }
 
-/* Fraction of a vector last read or written by agents on other cores than this one's. */
+/* Fraction of a vector that agents on other cores than this agent's were the last to access. */
 static double part_elsewhere(const dl_team *team, int agent, int servers)
 {
     const int cores = team->config.cores, workers = team->config.workers;
@@ -243,7 +243,7 @@ static bool is_alone(const dl_team *team)
     return team->config.cores == 1 || team->config.workers == 1;
 }
 
-/* Extra time of a core to move `bytes` that are in other cores' caches. */
+/* Additional time in ns to move `bytes` that are in other cores' caches. */
 static double shared_ns(const dl_team *team, int agent, const dl_exchange *exchange, double bytes)
 {
     const dl_workload *w = team->config.workload;
@@ -282,9 +282,9 @@ static void exchange(dl_team *team, int agent, dl_exchange exchange)
     dl_host_move(host_of(team), agent, work);
 }
 
-/* Work of merging `uploads` uploads. The sum overwrites a version that all have pulled. It starts
- * at zero; each upload, and then the parameters, are added in a pass as long as an average of two
- * vectors; in between the sum is divided. */
+/* Work of merging `uploads` uploads. The sum overwrites a version that all workers have pulled. It
+ * starts at zero; each upload, and then the parameters, are added in a pass that takes as long as
+ * an average of two vectors; between these the sum is divided. */
 static dl_work merge_work(const dl_team *team, int uploads)
 {
     const dl_workload *workload = team->config.workload;
@@ -313,7 +313,7 @@ static void merge(dl_team *team, int uploads)
     }
 }
 
-/* All workers start and end the exchange together; with loaders, each worker ends when it has had
+/* All workers start and end the exchange together. With loaders, each worker ends when it has had
  * its core for the busy time of the exchange, and all wait for the last one. */
 static void reduce(dl_team *team, int agent, const dl_exchange *exchange)
 {
@@ -330,8 +330,9 @@ static void reduce(dl_team *team, int agent, const dl_exchange *exchange)
     }
 }
 
-/* One direction of a round trip: half of its time. That was measured with as many workers, all
- * keeping cores busy as here, so the core's work is the time over their mutual slowdown. */
+/* One direction of a round trip: half of its time. The round trip was measured with as many
+ * workers, all keeping cores busy as here, so the core's work is the time over their mutual
+ * slowdown. */
 static void call_server(dl_team *team, int agent, const dl_exchange *exchange)
 {
     const dl_team_config *config = &team->config;

@@ -60,7 +60,7 @@ static void next_step(const dl_dispatch *dispatch, dl_launch_thread *t)
     try_step(dispatch, t, t->next_ns);
 }
 
-/* A piece of the thread's work has ended: the serial part, or the launch of a worker's step. */
+/* Ends a piece of the thread's work: the serial part, or the launch of a worker's step. */
 static void go_on(const dl_dispatch *dispatch, dl_launch_thread *t)
 {
     dl_launches *launches = &dispatch->launches[t->first];
@@ -75,7 +75,7 @@ static void go_on(const dl_dispatch *dispatch, dl_launch_thread *t)
     }
 }
 
-/* Catches up with the thread's work until until_ns, for which nobody waited. */
+/* Does the thread's work up to until_ns, for which no worker waited. */
 static void catch_up(const dl_dispatch *dispatch, dl_launch_thread *t, int64_t until_ns)
 {
     for (; t->busy && t->next_ns <= until_ns; dispatch->config.engine->handled++)
@@ -84,7 +84,7 @@ static void catch_up(const dl_dispatch *dispatch, dl_launch_thread *t, int64_t u
 
 static void on_piece(void *user, int thread);
 
-/* Schedules an event for the thread's next piece, where somebody waits. */
+/* Schedules an event for the thread's next piece of work if a worker waits. */
 static void watch(dl_dispatch *dispatch, int thread)
 {
     dl_launch_thread *t = &dispatch->threads[thread];
@@ -94,7 +94,7 @@ static void watch(dl_dispatch *dispatch, int thread)
     dl_engine_after_about(engine, t->next_ns - engine->now_ns, on_piece, dispatch, thread, thread);
 }
 
-/* Whether worker `number` of the thread is to be notified. */
+/* Whether worker `number` of the thread is to be notified; it then no longer waits. */
 static bool is_told(const dl_dispatch *dispatch, dl_launch_thread *t, int number)
 {
     if (number < 0 || number >= t->count) return false;
@@ -140,7 +140,7 @@ static dl_launches *launches_now(dl_dispatch *dispatch, int worker)
     return &dispatch->launches[worker];
 }
 
-/* Returns is_so; if false, the worker waits. */
+/* Returns is_so; if false, marks the worker as waiting. */
 static bool wait_unless(dl_dispatch *dispatch, int worker, bool is_so)
 {
     dl_launches *l = &dispatch->launches[worker];

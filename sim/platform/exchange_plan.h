@@ -1,5 +1,5 @@
-/* The exchange of a step as data: made once from the settings of [exchange] and [sync], and read by
- * all that runs the exchange, prices it, or computes the memory that it takes. */
+/* The exchange of a step as data: created once from the settings of [exchange] and [sync], and read
+ * by all code that runs the exchange, computes its cost, or computes its memory. */
 #ifndef DL_SIM_EXCHANGE_PLAN_H
 #define DL_SIM_EXCHANGE_PLAN_H
 
@@ -9,25 +9,29 @@
 struct dl_gpu_options;
 
 typedef struct dl_exchange_plan {
-    bool is_collective; /* among the workers; else through a server, if there is any */
-    bool as_ready;      /* each bucket during the backward pass; else all after it */
-    int late;           /* steps beside which an exchange runs, before parameters include it */
-    int passes;         /* of a step, each with all collectives */
-    int sharers;        /* ranks that divide the optimizer's state; 1: each has all of it */
+    bool is_collective; /* true: collectives among the workers; false: through a server, if there is
+                         * one */
+    bool as_ready;      /* each bucket is exchanged during the backward pass; otherwise all of them
+                         * after it */
+    int late;           /* lag: number of steps that an exchange overlaps before the parameters
+                         * include it */
+    int passes;         /* passes per step, each of which runs all collectives */
+    int sharers;        /* number of ranks that share the optimizer state; 1: not sharded */
     bool divides_gradients, divides_parameters;
-    int gathers;            /* of a bucket's parameters in a pass, each before a use */
-    bool gathers_after;     /* of all parameters, after the update */
-    dl_collective_kind sum; /* of a bucket's gradients, or messages */
-    /* bytes sent for a byte of 32-bit numbers, by their type; with divided parameters those of
-     * frozen ones too */
+    int gathers;            /* gathers of a bucket's parameters per pass, each before a use */
+    bool gathers_after;     /* all parameters are gathered after the update */
+    dl_collective_kind sum; /* kind of the collective that sums a bucket's gradients, or collects
+                             * its messages */
+    /* Bytes sent over bytes in fp32, by data type. With divided parameters, gather_frac includes
+     * frozen parameters. */
     double sum_frac, gather_frac;
-    int bucket_copies;      /* of gradients: into buckets, and back */
-    dl_compression message; /* form of what is pushed or reduced */
-    bool packs;             /* messages are made, and read */
+    int bucket_copies;      /* number of copies of gradients: into buckets, and back */
+    dl_compression message; /* compression of pushed or reduced data */
+    bool packs;             /* workers encode and decode messages */
 } dl_exchange_plan;
 
-/* The plan, without messages, among ranks that divide the parameters or, if they do not, share what
- * [exchange] sharded says. */
+/* The plan, without compression, for `sharers` ranks that divide the parameters or, if
+ * divides_parameters is false, what [exchange] sharded says. */
 dl_exchange_plan dl_exchange_plan_among(const struct dl_gpu_options *options,
                                         bool divides_parameters, int sharers);
 
