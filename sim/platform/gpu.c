@@ -38,7 +38,7 @@ static void init_input(dl_gpus *gpus)
                                 });
 }
 
-/* The same as for cores in sim/platform/host.c. */
+/* Sets the speeds of workers that share a GPU, as for cores in sim/platform/host.c. */
 static void init_sharing(dl_gpus *gpus)
 {
     const dl_gpu_options *options = gpus->config.options;
@@ -51,8 +51,9 @@ static void init_sharing(dl_gpus *gpus)
         gpus->share[k] = 1 / (k * dl_sharing(gpus->config.team->costs, k));
 }
 
-/* Fraction of the rate of a ring inside the node of a and b that the node's ports leave a ring over
- * nodes there. Through host memory a GPU sends and receives at one rate for both. */
+/* Fraction of the rate of a ring inside the node of a and b that remains for a ring over several
+ * nodes, which the node's ports limit. Through host memory a GPU sends and receives at one combined
+ * rate. */
 static double share_inside(const dl_links *links, dl_place a, dl_place b)
 {
     const dl_node_links *node = dl_links_node(links, a.node);
@@ -101,7 +102,7 @@ dl_status dl_gpus_create(dl_gpus **made, const dl_gpus_config *config, dl_error 
         gpus->network = dl_calloc(1, sizeof *gpus->network, "network");
         dl_network_init(gpus->network, config->engine, 1);
         gpus->network->is_uncontended = config->options->without_contention;
-        if (!alone || config->with_input) /* else nobody copies */
+        if (!alone || config->with_input) /* otherwise nothing is copied */
             dl_network_add_links(gpus->network, &config->options->links);
     }
     for (size_t w = 0; w < workers; w++) {
@@ -184,8 +185,8 @@ static double speed_now(const dl_gpus *gpus, const dl_gpu_worker *w)
     return (r->running || throughout) && gpus->slows ? 1 / gpus->slowdown : 1;
 }
 
-/* Notes that the worker starts or ends computing, and changes the speed of the others on its GPU.
- * The end of the worker's own segment must not be scheduled at this time. */
+/* Records that the worker starts or ends computing, and changes the speed of the others on its GPU.
+ * The end of the worker's segment must not be scheduled at this time. */
 static void set_computing(dl_gpus *gpus, int worker, bool computes)
 {
     dl_gpu_worker *w = &gpus->workers[worker];
@@ -197,9 +198,9 @@ static void set_computing(dl_gpus *gpus, int worker, bool computes)
     if (computes) w->phase = DL_GPU_COMPUTES;
 }
 
-/* Number of segments of the forward pass. 0: the pass belongs to the first segment of the backward
- * pass; 1: it is one segment; else the first segment covers the operations before the first layer
- * with parameters, and one follows for each bucket. */
+/* Number of segments of the forward pass. 0: the pass is part of the first segment of the backward
+ * pass; 1: it is one segment; otherwise the first segment covers the operations before the first
+ * layer with parameters, and one follows for each bucket. */
 static int forward_segments(const dl_gpus *gpus)
 {
     if (dl_gpus_is_layered(gpus)) return gpus->reduction.buckets + 1;
@@ -212,7 +213,7 @@ static bool has_segments(const dl_gpus *gpus)
     return gpus->config.plan.as_ready || forward_segments(gpus) > 0;
 }
 
-/* The bucket needed by a segment of the forward pass (the first layers' bucket is the last one);
+/* The bucket that a segment of the forward pass needs (the first layers' bucket is the last one);
  * -1: none. */
 static int needed_bucket(const dl_gpus *gpus, int segment)
 {
@@ -220,7 +221,7 @@ static int needed_bucket(const dl_gpus *gpus, int segment)
     return needs ? gpus->reduction.buckets - segment : -1;
 }
 
-/* The use of divided parameters (dl_reduction_has) of a segment; -1: none. */
+/* The use of sharded parameters (dl_reduction_has) by a segment; -1: none. */
 static int use_of(const dl_gpus *gpus, int segment)
 {
     const int buckets = gpus->reduction.buckets;
@@ -228,7 +229,7 @@ static int use_of(const dl_gpus *gpus, int segment)
     return segment <= 2 * buckets ? segment - 1 : -1;
 }
 
-/* Whether the segment's parameters have arrived. Divided parameters do not arrive before the end of
+/* Whether the segment's parameters have arrived. Sharded parameters do not arrive before the end of
  * the previous pass. */
 static bool has_parameters(const dl_gpus *gpus, int worker, int segment)
 {
@@ -241,7 +242,7 @@ static bool has_parameters(const dl_gpus *gpus, int worker, int segment)
     return bucket < 0 || dl_server_has(gpus, worker, bucket);
 }
 
-/* Time of the worker's GPU to compress the data of a step's exchange. */
+/* Time in ns of the worker's GPU to compress the data of a step's exchange. */
 static double compress_ns(const dl_gpus *gpus, int worker)
 {
     const dl_gpu_options *options = gpus->config.options;
@@ -251,15 +252,15 @@ static double compress_ns(const dl_gpus *gpus, int worker)
            (model->memory_bytes_per_s.value / 1e9);
 }
 
-/* Time of the worker's current segment: the whole step if undivided; in the backward pass, up to
- * the next ready bucket (the last layers' first); last, the rest. */
+/* Time in ns of the worker's current segment: the whole step if undivided; in the backward pass, up
+ * to the next ready bucket (the last layers' first); then the rest. */
 static double segment_ns(const dl_gpus *gpus, const dl_gpu_worker *w)
 {
     const dl_reduction *r = &gpus->reduction;
     if (!has_segments(gpus)) return w->work_ns;
-    const double forward_ns = fmax(0, w->work_ns - w->backward_ns); /* rounding */
+    const double forward_ns = fmax(0, w->work_ns - w->backward_ns); /* >= 0 despite rounding */
     const int before = forward_segments(gpus), segment = w->segment - before;
-    /* The data read by the host are ready before the update. */
+    /* The host reads data that are ready before the update. */
     const double update_ns = before == 1 ? w->update_ns : 0;
     /* A layer's share of the forward pass equals its share of the backward pass. */
     if (segment < 0 && before == 1) return fmax(0, forward_ns - update_ns);
@@ -311,8 +312,8 @@ static void start_work(dl_gpus *gpus, int worker)
     start_pass(gpus, worker, 0);
 }
 
-/* Accounts as copying, not computing, the time that the worker lost to collectives inside the node
- * since its speed last changed. */
+/* Counts the time that the worker lost to collectives inside the node since its speed last changed
+ * as copying instead of computing. */
 static void count_slowed(dl_gpus *gpus, int worker)
 {
     const dl_gpu_worker *w = &gpus->workers[worker];
@@ -401,7 +402,7 @@ static bool take_batch(dl_gpus *gpus, int worker)
     return dl_input_take(&gpus->input, worker, gpus->team->workers[worker].steps_done);
 }
 
-/* Starts the launched step, copying the batch first unless that is done. */
+/* Starts the launched step, after copying the batch unless that is done. */
 static void start_launched(dl_gpus *gpus, int worker)
 {
     if (gpus->config.with_input && gpus->config.options->in_turn && !take_batch(gpus, worker)) {
@@ -412,7 +413,7 @@ static void start_launched(dl_gpus *gpus, int worker)
     }
 }
 
-/* A launch of the worker has started or ended. */
+/* Callback: a launch of the worker has started or ended. */
 static void on_launch(void *user, int worker)
 {
     dl_gpus *gpus = user;
@@ -437,7 +438,7 @@ static void wait_for_launch(dl_gpus *gpus, int worker)
     }
 }
 
-/* A batch is ready for a step that may wait for it. */
+/* Callback: a batch is ready for a step that may wait for it. */
 static void on_input(void *user, int worker)
 {
     dl_gpus *gpus = user;
@@ -452,7 +453,7 @@ static void on_input(void *user, int worker)
     }
 }
 
-/* Gets the batch first, where the launch depends on it. */
+/* Takes the batch first if the launch depends on it. */
 static void start_step(dl_gpus *gpus, int worker)
 {
     if (gpus->config.with_input && !gpus->config.options->in_turn && !take_batch(gpus, worker)) {
@@ -502,7 +503,8 @@ static void on_done(void *user, int worker)
     dl_team_done(user, worker);
 }
 
-/* Launched work stays launched: the host finishes it before it gets to the next step. */
+/* Aborts the worker's step. Launched work stays launched: the host finishes it before it starts on
+ * the next step. */
 static void cut(dl_team *team, int worker)
 {
     dl_gpus *gpus = dl_gpus_of(team);
@@ -517,7 +519,7 @@ static void cut(dl_team *team, int worker)
 }
 
 /* The update needs no launch: the step's launch, which has ended, includes it. Only workers that
- * exchange by a collective update separately from their passes, each on its own GPU. */
+ * exchange by a collective update separately from their passes, each on a GPU of its own. */
 static void update(dl_team *team, int agent)
 {
     const int worker = dl_team_worker(team, agent);
@@ -583,13 +585,14 @@ static int init(dl_team *team)
     };
     dl_dispatch_init(&gpus->dispatch, &dispatch);
     free(input_ns);
-    /* Events at a time: one for each agent, launching thread and batch being made, two for each
-     * flow, one for shares, and one for the launch of a collective. */
+    /* Pending events: one for each agent, launching thread and batch being made, two for each flow,
+     * one for shares, and one for the launch of a collective. */
     return team->agents + gpus->dispatch.thread_count + dl_input_most(&gpus->input) +
            2 * gpus->network->flow_room + 2;
 }
 
-/* The engine numbers events of agents first, then those of flows. */
+/* Registers states for prefetching. The engine numbers events of agents first, then those of
+ * flows. */
 static void add_states(dl_team *team, dl_gpus *gpus)
 {
     dl_network *network = gpus->network;
@@ -647,7 +650,7 @@ static int domain(const dl_team *team, int worker)
     return dl_gpus_domain(dl_gpus_of(team), worker);
 }
 
-/* There are no time slices on a GPU. */
+/* GPUs have no time slices. */
 static void take_core(dl_team *team, int worker)
 {
     dl_team_done(team, worker);

@@ -1,5 +1,5 @@
-/* Resources of the exchange of GPUs and servers: links and classes of flows, copies, and the
- * serving threads and memories. */
+/* Resources of the exchange of GPUs and servers: links, flow classes, copies, serving threads and
+ * memories. */
 #include "sim/platform/gpu_internal.h"
 
 #include <math.h>
@@ -48,7 +48,7 @@ static int memory_link(const dl_links *links, dl_place host)
     return host.node * links->per_node + dl_links_node(links, host.node)->memory[host.index];
 }
 
-/* Bytes that a server reads and writes per byte of its slice, and their cost. */
+/* Bytes that a server reads and writes per byte of its slice, and the cost of these bytes. */
 typedef struct serving {
     const char *name;
     const dl_byte_cost *cost;
@@ -72,8 +72,8 @@ int dl_gpus_present(const dl_gpus *gpus)
     return gpus->team != NULL ? gpus->team->present : gpus->config.workers;
 }
 
-/* Bytes per byte of parameters that a server's GPU can read and write in the time of a worker's own
- * update, which the server makes in the workers' place. */
+/* Bytes per byte of parameters that a server's GPU can read and write in the time of a worker's
+ * update, which the server does instead of the workers. */
 static double own_update(const dl_gpus *gpus)
 {
     const dl_workload *w = gpus->config.workload;
@@ -85,7 +85,7 @@ static double own_update(const dl_gpus *gpus)
 }
 
 /* Reads and writes of an update with `gradients` gradients: one pass reads them and writes the
- * parameters. Passes of the optimizer follow a sum, which a single gradient does not need. */
+ * parameters. The optimizer's passes follow a sum; a single gradient needs no sum. */
 static serving update_of(const dl_gpus *gpus, const char *name, int gradients)
 {
     const dl_workload *w = gpus->config.workload;
@@ -119,14 +119,14 @@ static serving serving_of(const dl_gpus *gpus, dl_exchange_kind kind, int64_t gr
     return (serving){"blending thread", &w->average, 2, 1};
 }
 
-/* Bytes read and written a second by an otherwise unlimited thread. */
+/* Bytes per second that an otherwise unlimited thread reads and writes. */
 static double thread_rate(const serving *s)
 {
     double ns = s->reads * s->cost->read_ns_per_byte + s->writes * s->cost->write_ns_per_byte;
     return ns > 0 ? (s->reads + s->writes) / ns * 1e9 : (double)INFINITY;
 }
 
-/* Class of flows over two links; -1 = none. */
+/* Class of flows over two links; -1: none. */
 static int class_over(dl_gpus *gpus, int first, int second)
 {
     dl_route route = {0};
@@ -135,8 +135,8 @@ static int class_over(dl_gpus *gpus, int first, int second)
     return dl_network_route_class(gpus->network, &route);
 }
 
-/* Class of flows over the memory of a GPU, a separate link created on first use, as most runs never
- * need it. */
+/* Class of flows over the memory of a GPU, a separate link that is created on first use, as most
+ * runs never need it. */
 static int memory_class(dl_gpus *gpus, dl_place gpu)
 {
     const dl_machine *m = &gpus->config.options->machine;
@@ -149,8 +149,8 @@ static int memory_class(dl_gpus *gpus, dl_place gpu)
     return *number - 1;
 }
 
-/* Class of flows of a server's thread, created on first use. In host memory: over the memory and a
- * link that represents the thread's own rate; else over the memory of the server's GPU. */
+/* Class of flows of a server's thread, created on first use: in host memory, over the memory and a
+ * link with the thread's rate; on a GPU, over the GPU's memory. */
 static int serving_class(dl_gpus *gpus, dl_exchange_kind kind, int index, int shard)
 {
     const int shards = gpus->config.options->shards;
@@ -183,7 +183,7 @@ const int *dl_gpus_add_storage(dl_gpus *gpus)
     return gpus->storage;
 }
 
-/* Link that limits the driver's copies through host memory from one GPU; -1: none. */
+/* The link that limits the driver's copies through host memory from one GPU; -1: none. */
 static int driver_link(dl_gpus *gpus, dl_place gpu)
 {
     const dl_machine *m = &gpus->config.options->machine;
@@ -198,8 +198,8 @@ static int driver_link(dl_gpus *gpus, dl_place gpu)
     return *number - 1;
 }
 
-/* Link that limits the total traffic of the server's process, with all its shards, on the host's
- * node: by the scenario, else by the machine; -1: none. */
+/* The link that limits the total traffic of the server's process, with all its shards, on the
+ * host's node, by the scenario or otherwise by the machine; -1: none. */
 static int process_link(dl_gpus *gpus, dl_place host)
 {
     if (gpus->processes == NULL || host.kind != DL_PLACE_HOST) return -1;
@@ -225,9 +225,8 @@ double dl_gpus_launched_ns(const dl_gpus *gpus, int worker, dl_place gpu)
     return (w->launch_ns + w->dispatch_ns) * dl_gpus_slowed_by_others(gpus, worker, gpu);
 }
 
-/* A copy from place to place. With a staging link, the copy is pageable where one end is host
- * memory: it is done twice, by the host thread to or from pinned memory (one more read and write),
- * and by the GPU. */
+/* With a staging link, a copy to or from host memory is pageable: the host thread copies to or from
+ * pinned memory (one more read and write), and the GPU copies. */
 dl_gpu_copy dl_gpus_route(dl_gpus *gpus, dl_place from, dl_place to, int staging, dl_route *route)
 {
     const dl_gpu_options *options = gpus->config.options;
@@ -319,7 +318,7 @@ void dl_gpus_serve(dl_gpus *gpus, const dl_exchange *exchange, int shard, int th
     const double latency_ns =
         on_host ? pieces * s.cost->latency_ns : dl_gpus_launched_ns(gpus, -1, gpus->servers[0]);
     const double traffic = (s.reads + s.writes) * bytes;
-    /* The first gradient is copied: a read and a write, at the rate of an update's. */
+    /* The first gradient is copied, with one read and one write, at the rate of an update. */
     const bool is_first = exchange->kind == DL_ADD && exchange->gradients == 0;
     const int class = serving_class(gpus, is_first ? DL_UPDATE : exchange->kind, thread, shard);
     dl_gpus_hold_server(gpus, shard, 1);
@@ -345,7 +344,7 @@ static void hold(dl_gpus *gpus, int gpu, int change)
     held->stops += change;
     if (gpus->config.stopped != NULL) {
         gpus->config.stopped(gpus->config.user, gpu, change);
-    } else if (held->worker >= 0 && held->stops == (change > 0)) { /* the first or the last one */
+    } else if (held->worker >= 0 && held->stops == (change > 0)) { /* first stop, or last end */
         gpus->listener->speed_changed(gpus, held->worker);
     }
 }

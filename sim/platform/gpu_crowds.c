@@ -1,6 +1,6 @@
-/* Crowds of workers whose copies to and from a server differ only in unshared links: one class of
- * flows each way serves them all (sim/network/network.h). A worker whose links others use keeps its
- * own classes. */
+/* Crowds: groups of workers whose copies to and from a server differ only in unshared links. One
+ * flow class per direction serves a crowd (sim/network/network.h). A worker whose links others use
+ * keeps separate classes. */
 #include "sim/platform/gpu_internal.h"
 
 #include <math.h>
@@ -13,23 +13,23 @@
 
 enum { PUSH, PULL, WAYS };
 
-/* The links common to all copies of a crowd, in order. */
+/* The links that all copies of a crowd share, in order. */
 typedef struct way {
-    dl_gpu_copy copy; /* without its class */
+    dl_gpu_copy copy; /* without its flow class */
     dl_route shared;
-    double own_rate; /* of each worker's narrowest unshared link */
-    int own_at;      /* its position relative to the others: first or last */
+    double own_rate; /* rate of each worker's slowest unshared link */
+    int own_at;      /* position of the unshared links: before or after the shared ones */
 } way;
 
-/* Workers whose copies cross equal links. */
+/* A crowd: workers whose copies cross equal links. */
 typedef struct kind {
     way ways[WAYS];
-    int copies; /* index in gpus->copies */
+    int copies; /* index of its push in gpus->copies */
 } kind;
 
 struct dl_gpu_crowds {
     dl_gpus *gpus;
-    int *user; /* [links of the machine] the only worker whose copies use it, + 1; 0: none; or
+    int *user; /* [links of the machine] the only worker whose copies use the link, + 1; 0: none; or
                 * SEVERAL */
     kind kinds[KINDS_MOST];
     int kind_count;
@@ -56,7 +56,7 @@ static void note_users(dl_gpu_crowds *crowds)
     }
 }
 
-/* NULL if a worker's links may carry other traffic, or two of these copies at a time. */
+/* Returns NULL if a worker's links may carry other traffic, or two of its copies concurrently. */
 dl_gpu_crowds *dl_gpu_crowds_new(dl_gpus *gpus)
 {
     const dl_gpus_config *config = &gpus->config;
@@ -80,7 +80,8 @@ void dl_gpu_crowds_free(dl_gpu_crowds *crowds)
     free(crowds);
 }
 
-/* Divides a route into shared and unshared links; false if its copies need a class. */
+/* Divides a route into shared and unshared links; false if the worker's copies need a separate
+ * class. */
 static bool part_route(const dl_gpu_crowds *crowds, const dl_route *route, way *w)
 {
     const dl_links *links = &crowds->gpus->config.options->links;
@@ -88,7 +89,7 @@ static bool part_route(const dl_gpu_crowds *crowds, const dl_route *route, way *
     w->own_rate = INFINITY;
     for (int i = 0; i < route->count; i++) {
         const int link = route->links[i];
-        if (link >= links->count) return false; /* links of staged copies */
+        if (link >= links->count) return false; /* a link for staged copies */
         if (crowds->user[link] != SEVERAL) {
             w->own_rate = fmin(w->own_rate, dl_links_capacity(links, link) / route->uses[i]);
             continue;
@@ -144,7 +145,7 @@ int dl_gpu_crowds_find(dl_gpu_crowds *crowds, int worker)
     for (int which = 0; which < WAYS; which++) {
         dl_gpu_copy copy = own->ways[which].copy;
         copy.class = crowd_class(gpus, &own->ways[which]);
-        if (which == PUSH) copy.domain = -1; /* each worker's is noted after the run */
+        if (which == PUSH) copy.domain = -1; /* counted per worker after the run */
         copy.is_crowd = true;
         const int number = dl_gpus_add_copy(gpus, copy);
         if (which == PUSH) own->copies = number;

@@ -1,14 +1,14 @@
-/* Runs of GPUs without an event for each worker. Where only a collective for which all wait couples
- * the workers, a worker's time between two collectives depends only on its own steps: with the
- * noise factor f of step k, and launch times a (serial part) and b,
+/* Runs of GPUs without an event for each worker. If workers are coupled only by a collective that
+ * all wait for, a worker's time between two collectives depends only on its steps: with the noise
+ * factor f of step k, and launch times a (serial part) and b,
  *
  *   launch of step k   from l(k) = max(end of the launch before, end of step k - ahead - 1)
  *   start              s(k) = max(end of step k - 1, l(k) + a)
  *   computed           c(k) = max(s(k) + f work, l(k) + a + b)
  *
- * and the collective starts at the latest c(k) of all workers. It runs on the network as usual, so
- * that a step costs O(workers) without a queue. Times are rounded like those of events. If a result
- * depends on the order of events at the same ns, the run is undecided and must be run with
+ * and the collective starts at the maximum of c(k) over all workers. It runs on the network as
+ * usual, so a step costs O(workers) without a queue. Times are rounded like those of events. If a
+ * result depends on the order of events within 1 ns, the run is undecided and must be repeated with
  * events. */
 #include "sim/platform/gpu_internal.h"
 
@@ -18,30 +18,30 @@
 #include "common/alloc.h"
 #include "common/units.h"
 
-#define AHEAD_MOST 64        /* steps of each worker whose ends are stored */
-#define STEPS_MOST (1 << 20) /* of a worker, among several workers */
+#define AHEAD_MOST 64        /* largest number of steps per worker whose ends are stored */
+#define STEPS_MOST (1 << 20) /* largest number of steps per worker if there are several workers */
 #define NEVER INT64_MAX
 
 /* The host thread of one worker. */
 typedef struct launcher {
-    int64_t launched_ns; /* end of its last launch */
-    int64_t *ends;       /* [slots] ends of the worker's last steps, by step number modulo slots */
+    int64_t launched_ns; /* end of the last launch */
+    int64_t *ends; /* [slots] ends of the worker's latest steps, by step number modulo slots */
 } launcher;
 
 typedef struct direct {
     dl_team *team;
     dl_gpus *gpus;
     int64_t steps, warmup;
-    bool launches; /* launches take time; else no launchers */
-    int slots;     /* ahead + 1, or all steps if they are fewer */
+    bool launches; /* launches take time; false: no launchers */
+    int slots;     /* ahead + 1, or the number of steps if that is less */
     int64_t launch_ns;
-    /* For the clocks: [steps + 1] each; NULL for one worker. Time when the first worker starts this
-     * step, after the warm-up; time when the last one has done as many. */
+    /* [steps + 1] each, to compute clocks; NULL for one worker. When the first worker starts this
+     * step, after the warm-up; when the last worker has done this number of steps. */
     int64_t *first_start_ns, *all_done_ns;
-    int64_t end_ns; /* of the latest event so far */
+    int64_t end_ns; /* latest event so far */
 } direct;
 
-/* A step of a worker up to the end of computing. */
+/* A worker's step up to the end of computing. */
 typedef struct computed {
     int64_t start_ns, compute_ns, dispatch_ns, end_ns;
     double noise;
@@ -64,7 +64,7 @@ static bool can_launch(const dl_gpus *gpus)
            !gpus->config.with_input && !gpus->shared && gpus->held == NULL;
 }
 
-/* Whether the exchange is only one collective for which all workers wait. */
+/* Whether the exchange consists of a single collective that all workers wait for. */
 static bool is_collective(const dl_team_config *config, const dl_gpus *gpus)
 {
     return gpus->config.plan.is_collective && !gpus->config.plan.as_ready &&
@@ -83,7 +83,7 @@ static bool is_possible(const dl_team *team, const dl_gpus *gpus)
         return false;
     }
     switch (config->exchanges) {
-    case DL_EXCHANGES_NOTHING: /* without noise, everything happens at the same ns */
+    case DL_EXCHANGES_NOTHING: /* without noise, all workers' events have the same times */
         return config->workers == 1 || config->noise->kind != DL_NOISE_NONE;
     case DL_EXCHANGES_GRADIENTS: return is_collective(config, gpus);
     case DL_EXCHANGES_PARAMETERS:
@@ -94,7 +94,7 @@ static bool is_possible(const dl_team *team, const dl_gpus *gpus)
     return false;
 }
 
-/* Launches step k; returns when the GPU may start. */
+/* Launches step k; returns when the GPU may start it. */
 static int64_t launch(const direct *d, int worker, launcher *l, int64_t step)
 {
     const int64_t ended_ns = step >= d->slots ? l->ends[step % d->slots] : 0;
@@ -104,7 +104,7 @@ static int64_t launch(const direct *d, int worker, launcher *l, int64_t step)
     return started_ns;
 }
 
-/* Computes the step starting at start_ns. */
+/* Computes the step that starts at start_ns. */
 static computed compute(const direct *d, int worker, dl_noise *noise, launcher *l, int64_t step,
                         int64_t start_ns, bool with_update)
 {
@@ -128,7 +128,7 @@ static void note_computed(dl_worker *w, const computed *c)
     w->spent_ns[DL_SPENT_DISPATCH] += c->dispatch_ns;
 }
 
-/* The worker's step ends; `warms`: its warm-up ends with this step at the latest. */
+/* Ends the worker's step; `warms`: its warm-up ends with this step at the latest. */
 static void end_step(direct *d, int worker, int64_t start_ns, int64_t end_ns, bool warms)
 {
     dl_team *team = d->team;
@@ -155,8 +155,8 @@ static void note_start(direct *d, int64_t step, int64_t start_ns)
         d->first_start_ns[step] = start_ns;
 }
 
-/* Finds the most steps by which a worker starting one is ahead of the slowest. Undecided if the
- * slowest ends a step at the same ns. */
+/* Finds the largest lead, in steps, of a worker that starts a step over the slowest one. Undecided
+ * if the slowest one ends a step at the same time. */
 static void find_clock_lag(direct *d)
 {
     dl_team *team = d->team;
@@ -177,7 +177,7 @@ static void find_clock_lag(direct *d)
 
 /* --- workers that wait for nobody ------------------------------------------------------------ */
 
-/* Times when the first worker has done all its steps, and when the first one has done its
+/* Finds when the first worker has done all its steps, and when the first one has done its
  * warm-up. */
 static void find_bounds(const direct *d, int64_t *ends, int64_t *stop_ns, int64_t *warm_ns)
 {
@@ -196,7 +196,7 @@ static void find_bounds(const direct *d, int64_t *ends, int64_t *stop_ns, int64_
     if (d->warmup == 0) *warm_ns = 0;
 }
 
-/* Runs the steps of one worker until any worker has done all of its own, then the launches that
+/* Runs the steps of one worker until any worker has done all its steps, then the launches that
  * follow. */
 static void run_alone(direct *d, int worker, int64_t *ends, int64_t stop_ns, int64_t warm_ns)
 {
@@ -245,11 +245,11 @@ static int64_t reduce(direct *d, int64_t start_ns)
     dl_engine *engine = &d->team->engine;
     dl_engine_after(engine, start_ns - engine->now_ns, dl_gpus_reduce_all, d->gpus, 0);
     dl_engine_run(engine);
-    engine->handled--; /* the last worker's arrival belongs to another event */
+    engine->handled--; /* the last worker's arrival is counted as another event */
     return d->gpus->reduction.ended_ns;
 }
 
-/* All meet, average, meet again. A worker's state_start_ns is the start of its wait. */
+/* Barrier, average, barrier. A worker's state_start_ns is the start of its wait. */
 static int64_t exchange(direct *d, int64_t last_ns)
 {
     dl_team *team = d->team;
@@ -262,12 +262,12 @@ static int64_t exchange(direct *d, int64_t last_ns)
         worker->spent_ns[DL_SPENT_WAITING] += start_ns - worker->state_start_ns + barrier_ns;
         worker->spent_ns[DL_SPENT_COPIES] += reduced_ns - start_ns;
     }
-    if (workers > 1) team->engine.handled += 2 * (int64_t)workers; /* releases */
+    if (workers > 1) team->engine.handled += 2 * (int64_t)workers; /* releases from the barriers */
     team->version++;
     return end_ns;
 }
 
-/* Time of a worker's own work in the exchange of gradients. */
+/* Time of a worker's update in the exchange of gradients. */
 static int64_t update_ns(const direct *d, int worker, int64_t from_ns)
 {
     dl_worker *w = &d->team->workers[worker];
@@ -278,7 +278,7 @@ static int64_t update_ns(const direct *d, int worker, int64_t from_ns)
     return end_ns;
 }
 
-/* All workers compute step k; returns when the last one is done. */
+/* Computes step k on all workers; returns when the last one is done. */
 static int64_t compute_all(direct *d, launcher *launchers, int64_t step, bool with_update)
 {
     int64_t last_ns = 0;
@@ -319,7 +319,7 @@ static void run_step(direct *d, launcher *launchers, int64_t step)
     team->warm_version = team->version;
 }
 
-/* Counts for the statistics of local steps: the workers agree whenever they have exchanged. */
+/* Counts local steps for the statistics of drift, which each exchange resets to 0. */
 static void count_drift(direct *d)
 {
     dl_team *team = d->team;

@@ -1,4 +1,4 @@
-/* Exchange between GPUs and servers as flows, as requested by a team. */
+/* Exchange between GPUs and servers as flows. */
 #include "sim/platform/gpu_internal.h"
 
 #include <math.h>
@@ -59,8 +59,8 @@ static double shard_part(const dl_gpus *gpus, int shard, double bytes)
                                                 : bytes * gpus->shard_share[shard];
 }
 
-/* Copies `bytes` between the worker and all shards; returns the number of copies. Pushed data are
- * compressed to messages first. */
+/* Starts copies of `bytes` between the worker and all shards; returns their number. Pushed data are
+ * compressed first. */
 static int start_copies(dl_gpus *gpus, int worker, double bytes, bool push, dl_event_fn done)
 {
     const dl_gpu_options *options = gpus->config.options;
@@ -108,7 +108,7 @@ static int start_serving(dl_gpus *gpus, int worker, const dl_exchange *exchange,
     return count;
 }
 
-/* The server's part of an exchange of `bytes` in slices, of which each worker starts its share. */
+/* Serves the slices, of an exchange of `bytes`, that this worker starts. */
 static void serve_slices(dl_gpus *gpus, int worker, const dl_exchange *exchange, double bytes)
 {
     const int slices = dl_gpus_serving_slices(gpus), rank = dl_members_rank(gpus->team, worker);
@@ -168,8 +168,9 @@ static void fetch(dl_gpus *gpus, int worker, double bytes)
                      worker);
 }
 
-/* The server has the host's threads, whatever the number of slices. More gradients than workers
- * cost the same as one per worker. After a collective, every GPU makes the outer update itself. */
+/* The server uses the host's threads, whatever the number of slices. Applying more gradients than
+ * workers costs the same as one per worker. After a collective, every GPU does the outer update
+ * itself. */
 void dl_gpus_exchange(dl_gpus *gpus, int agent, dl_exchange exchange)
 {
     const int worker = dl_team_worker(gpus->team, agent), most = gpus->config.workers;

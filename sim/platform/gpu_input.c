@@ -5,12 +5,12 @@
 #include "common/alloc.h"
 #include "common/units.h"
 
-/* First random stream of batches, after those of the steps of a million workers. */
+/* First random stream of batches, beyond those of the steps of a million workers. */
 #define FIRST_STREAM (1u << 20)
 #define MORE_STREAMS (1u << 31)
 
-/* Largest number of a worker's batches that wait or are being made at a time. It is 2 with
- * made_at_launch, where one is copied while the next is made. */
+/* Largest number of a worker's batches that wait or are being made. It is 2 with made_at_launch:
+ * one is copied while the next is made. */
 static int depth(const dl_input_config *config)
 {
     if (config->options->made_at_launch) return 2;
@@ -99,7 +99,7 @@ static void start_copy(dl_input *input, int worker)
                      w->latency_ns + dl_ns_ceil(slowed * w->copy_ns), on_copied, input, worker);
 }
 
-/* Copies the batch in host memory, if there is one and the worker waits for it. */
+/* Copies a batch from host memory if there is one and the worker waits for it. */
 static void copy_if_wanted(dl_input *input, int worker)
 {
     dl_input_worker *w = &input->workers[worker];
@@ -123,7 +123,7 @@ static void on_made(void *user, int worker)
     start_queued(input, node);
 }
 
-/* Starts queued batches; those of a node are made in order of request. */
+/* Starts to make queued batches, in FIFO order per node. */
 static void start_queued(dl_input *input, dl_input_node *node)
 {
     while (node->queued > 0 && node->idle_cores > 0) {

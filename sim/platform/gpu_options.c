@@ -7,7 +7,7 @@
 #include "common/alloc.h"
 #include "sim/statistics.h"
 
-#define FREE_BYTES_PER_S 1e24 /* a petabyte in a nanosecond */
+#define FREE_BYTES_PER_S 1e24 /* a petabyte per nanosecond */
 
 const char *const dl_tensors_names[] = {"split", "round_robin", "least_loaded", "large_split",
                                         NULL};
@@ -41,7 +41,7 @@ static void scale_links(dl_links *links, double factor)
     }
 }
 
-/* The GPUs' memories, the network's core, and links between sites. */
+/* Scales the rates of GPU memories, the network's core, and links between sites. */
 static void scale_memories(dl_machine *m, double factor)
 {
     if (m->network_bytes_per_s.known) quicken(&m->network_bytes_per_s.value, factor);
@@ -88,7 +88,7 @@ dl_place dl_gpu_options_place(const dl_gpu_options *options, int worker)
                            options->gpus != NULL ? options->gpus[number] : number);
 }
 
-/* Shards of the server of `workers` workers, >= 1. */
+/* Number of shards of the server for `workers` >= 1 workers. */
 static int shards_of(const dl_gpu_options *options, int workers)
 {
     if (options->shards > 0) return options->shards;
@@ -96,8 +96,7 @@ static int shards_of(const dl_gpu_options *options, int workers)
     if (options->shards == DL_SHARDS_NODES) {
         int last = -1;
         count = 0;
-        for (int w = 0; w < workers; w++) { /* GPUs ascend, hence nodes too, until GPUs are
-                                             * shared */
+        for (int w = 0; w < workers; w++) { /* nodes ascend like GPUs unless workers share GPUs */
             const int node = dl_gpu_options_place(options, w).node;
             count += node > last;
             last = node > last ? node : last;
@@ -197,7 +196,8 @@ static void take_machine(const dl_costs *costs, dl_gpu_options *at)
     m->classes = copy_parts(m->classes, m->class_count, sizeof *m->classes);
     m->protocols = copy_parts(m->protocols, m->protocol_count, sizeof *m->protocols);
     m->kinds = copy_parts(m->kinds, m->kind_count, sizeof *m->kinds);
-    /* The scaling of the machine file's figures by scale_copies is undone, then applied to all. */
+    /* Undoes the scaling of the machine file's figures by scale_copies, which is then applied to
+     * all figures. */
     if (at->copies_scaled && at->copies_factor > 0) scale_memories(m, 1 / at->copies_factor);
     dl_costs_set_machine(costs, m);
     dl_links_init(&at->own_links, m);
@@ -254,7 +254,7 @@ static double normal_score(int i, int n)
 void dl_gpus_spread(const dl_costs *costs, int workers, int gpus, double *slow)
 {
     if (!costs->gpu_spread_frac.known) return;
-    /* Relative to the slowest one's, so that no spread overflows. */
+    /* Relative to the slowest GPU's, so that exp does not overflow. */
     const double sigma = costs->gpu_spread_frac.value, last = normal_score(gpus - 1, gpus);
     double mean = 0;
     for (int g = 0; g < gpus; g++)
@@ -263,7 +263,7 @@ void dl_gpus_spread(const dl_costs *costs, int workers, int gpus, double *slow)
         slow[w] *= exp(sigma * (normal_score(w % gpus, gpus) - last)) / mean;
 }
 
-/* Whether another worker is on a GPU below the same switch. */
+/* Whether another worker is on a GPU below the same PCIe switch. */
 static bool shares_board(const dl_gpu_options *options, int worker, int workers)
 {
     const dl_place own = dl_gpu_options_place(options, worker);
@@ -301,7 +301,8 @@ void dl_gpus_clocks(const dl_gpu_options *options, const dl_costs *costs, int wo
 
 /* --- memory and price ----------------------------------------------------------------------- */
 
-/* Vectors that a server's shards on the GPU hold: those pushed by all workers, and the result. */
+/* Bytes of the vectors that a server's shards hold on the GPU: those pushed by all workers, and the
+ * result. */
 static double server_bytes(const dl_gpu_options *options, const dl_gpu_point *point, dl_place gpu)
 {
     if (point->served_bytes <= 0 || options->where != DL_WHERE_GPU) return 0;
@@ -315,7 +316,7 @@ static double server_bytes(const dl_gpu_options *options, const dl_gpu_point *po
     return bytes;
 }
 
-/* Bytes that the other workers on worker w's GPU need there. */
+/* Bytes that other workers need on worker w's GPU. */
 static double sharers_bytes(const dl_gpu_options *options, const dl_gpu_point *point, int w)
 {
     double bytes = 0;
@@ -346,13 +347,13 @@ dl_gpu_memory dl_gpu_options_memory(const dl_gpu_options *options, const dl_gpu_
     return most;
 }
 
-/* Price of the nodes of one kind among the options' first GPUs. */
+/* Price per hour of the nodes of one kind that contain the options' first GPUs. */
 static double usd_of_kind(const dl_gpu_options *options, int gpus, int kind)
 {
     const dl_node_kind *node = &options->machine.kinds[kind];
     const dl_quantity *each = &node->gpu_price_usd_per_hour, *all = &node->price_usd_per_hour;
     int nodes = 0, used = 0, last = -1;
-    for (int g = 0; g < gpus; g++) { /* GPUs ascend, hence nodes too */
+    for (int g = 0; g < gpus; g++) { /* GPUs ascend, so nodes do too */
         const int at = dl_gpu_options_place(options, g).node;
         if (dl_machine_kind(&options->machine, at) != kind) continue;
         used++;
@@ -373,7 +374,7 @@ double dl_gpu_options_usd_per_hour(const dl_gpu_options *options, int gpus)
     return usd;
 }
 
-/* Bytes sent for a number of 4 bytes, over 4. */
+/* Bytes sent over bytes in fp32. */
 static double sent_frac(dl_dtype dtype)
 {
     return dtype == DL_DTYPE_BF16 ? 0.5 : 1;

@@ -1,5 +1,6 @@
-/* All-reduce of the workers' vectors in buckets, one after another: from the buckets' ready times
- * to the collectives that reduce them; collectives inside sites, and before each step. */
+/* All-reduce of the workers' vectors in buckets, in sequence: from the times when buckets are ready
+ * to the collectives that reduce them; collectives inside sites, and those that precede each
+ * step. */
 #include "sim/platform/gpu_internal.h"
 
 #include <math.h>
@@ -13,13 +14,13 @@
 static void try_next(dl_gpus *gpus);
 static void make_collectives_again(dl_gpus *gpus);
 
-/* The host memory to which the GPU is attached. */
+/* The host memory of the GPU's socket. */
 static dl_place host_of(const dl_gpus *gpus, dl_place gpu)
 {
     return (dl_place){DL_PLACE_HOST, gpu.node, dl_links_socket(&gpus->config.options->links, gpu)};
 }
 
-/* Adds a worker's copies to and from its host; doubled where the memory is pageable. */
+/* Adds a worker's copies to and from its host, which are twice as many with pageable memory. */
 static void add_host_copies(dl_gpus *gpus)
 {
     const size_t workers = (size_t)gpus->config.workers;
@@ -36,13 +37,13 @@ static void add_host_copies(dl_gpus *gpus)
     }
 }
 
-/* Bytes that a worker's GPU copies for a collective of the hosts. */
+/* Bytes that a worker's GPU copies, each way, for a collective of the hosts. */
 static double staged_bytes(const dl_gpus *gpus)
 {
     return dl_compress_bytes(&gpus->config.plan.message, gpus->config.content_bytes);
 }
 
-/* Decompresses messages to vectors, if there are any. */
+/* Decompresses messages, if the plan has any. */
 static void unpack(void *user, int worker)
 {
     dl_gpus *gpus = user;
@@ -51,14 +52,15 @@ static void unpack(void *user, int worker)
         dl_gpus_exchanged(gpus, worker);
         return;
     }
-    /* With topk each worker has all workers' messages, whose indices differ; else their sum. */
+    /* With topk each worker decompresses the messages of all workers, whose indices differ;
+     * otherwise their sum. */
     const int messages = plan->sum == DL_ALLGATHER ? dl_gpus_present(gpus) : 1;
     dl_gpus_touch(gpus, worker,
                   dl_decompress_gpu_bytes(&plan->message, gpus->config.content_bytes, messages),
                   dl_gpus_exchanged, worker);
 }
 
-/* The worker has the result, if need be after copying it from its host. */
+/* The worker gets the result, which it may have to copy from its host. */
 static void leave_reduction(dl_gpus *gpus, int worker)
 {
     gpus->workers[worker].rounds++;
@@ -79,7 +81,7 @@ static void note_sent(dl_gpus *gpus, const dl_collective *collective)
         gpus->sent_bytes[d] += sent_bytes[d];
 }
 
-/* Ends the collectives first .. end - 1. */
+/* Ends the collectives first to end - 1. */
 static void end_collectives(dl_gpus *gpus, int first, int end)
 {
     dl_reduction *r = &gpus->reduction;
@@ -117,12 +119,12 @@ static void end_round(dl_gpus *gpus, int first, int end)
 
 /* --- the order of a step's collectives ------------------------------------------------------ */
 
-/* The order of a step's collectives. With divided parameters it is that of PyTorch's FSDP: gathers
+/* The order of a step's collectives. With sharded parameters it is that of PyTorch's FSDP: gathers
  * of the forward pass; then gather 0, gather 1, sum 0, gather 2, sum 1, ..., sum B - 1, as the next
- * layers' parameters are requested before a layer's gradients are ready. Where parameters are kept,
- * the sums alone. */
+ * layers' parameters are requested before a layer's gradients are ready. If parameters are kept,
+ * only the sums. */
 
-/* Position of a bucket's sum in the order. */
+/* Position of a bucket's sum in that order. */
 static int place_of_sum(const dl_gpus *gpus, int bucket)
 {
     const int buckets = gpus->reduction.buckets;
@@ -130,7 +132,7 @@ static int place_of_sum(const dl_gpus *gpus, int bucket)
     return buckets + (bucket < buckets - 1 ? 2 * bucket + 2 : 2 * buckets - 1);
 }
 
-/* Position of the gather for a use. */
+/* Position of the gather for a use in that order. */
 static int place_of_gather(const dl_gpus *gpus, int use)
 {
     const int buckets = gpus->reduction.buckets, back = use - buckets;
@@ -147,7 +149,8 @@ static bool is_sum(const dl_gpus *gpus, int place)
     }
 }
 
-/* A worker starts to use parameters, or the step: those of the next use may be gathered. */
+/* A worker starts to use parameters, or its step: the parameters of the next use may be
+ * gathered. */
 void dl_reduction_uses(dl_gpus *gpus, int use)
 {
     dl_reduction *r = &gpus->reduction;
@@ -224,7 +227,7 @@ static void try_next(dl_gpus *gpus)
     }
 }
 
-/* All buckets of a worker are ready. */
+/* Callback: all buckets of a worker are ready. */
 static void on_packed(void *user, int unused)
 {
     (void)unused;
@@ -244,7 +247,7 @@ void dl_gpus_reduce_all(void *user, int unused)
     try_next(gpus);
 }
 
-/* The worker's messages are compressed. */
+/* Callback: the worker's messages are compressed. */
 static void on_made(void *user, int worker)
 {
     dl_gpus *gpus = user;
@@ -256,7 +259,7 @@ static void on_made(void *user, int worker)
                      gpus->up[worker].latency_ns, on_packed, gpus, worker);
 }
 
-/* The worker waits for the end of a round; false: it has ended. */
+/* Makes the worker wait for the end of a round; false if the round has ended. */
 static bool join_round(dl_gpus *gpus, int worker)
 {
     dl_reduction *r = &gpus->reduction;
@@ -285,7 +288,8 @@ void dl_reduction_join(dl_gpus *gpus, int worker)
         dl_gpus_pack(gpus, worker, gpus->config.content_bytes, on_made);
 }
 
-/* Plans a collective among `count` GPUs; groups of `equal` have the same data, if it is not 0. */
+/* Plans a collective among `count` GPUs. If `equal` is not 0, groups of `equal` GPUs have the same
+ * data. */
 static dl_status init_collective(dl_gpus *gpus, dl_collective *collective, dl_collective_kind kind,
                                  const dl_place *ranks, int count, int equal, double bytes,
                                  double pause_ns, dl_error *err)
@@ -304,8 +308,8 @@ static dl_status init_collective(dl_gpus *gpus, dl_collective *collective, dl_co
     return DL_OK;
 }
 
-/* Number of workers per site, if sites reduce gradients inside, so that their workers have equal
- * parameters, and there are several present, all of that size; else 0. */
+/* Number of workers per site if sites reduce gradients inside, so that their workers have equal
+ * parameters, and several sites are present, all of that size; otherwise 0. */
 static int equal_workers(const dl_gpus *gpus)
 {
     if (gpus->inside_count > 0 && gpus->reduction.present <= gpus->inside[0].count) return 0;
@@ -314,7 +318,7 @@ static int equal_workers(const dl_gpus *gpus)
     return gpus->inside_count > 1 ? gpus->inside[0].count : 0;
 }
 
-/* Plans the collective that sums a bucket of `bytes`, or one that gathers them. */
+/* Plans the collective that sums a bucket of `bytes`, or the one that gathers it. */
 static dl_status init_one(dl_gpus *gpus, dl_collective *collective, bool sums, double bytes,
                           double pause_ns, dl_error *err)
 {
@@ -342,7 +346,7 @@ static void on_inside_done(void *user, int number)
 void dl_reduction_inside(dl_gpus *gpus, int worker)
 {
     int number = 0;
-    if (gpus->inside_count == 0) { /* GPUs of these only exchange */
+    if (gpus->inside_count == 0) { /* GPUs that only exchange */
         dl_gpus_ended(gpus, worker);
         return;
     }
@@ -352,7 +356,7 @@ void dl_reduction_inside(dl_gpus *gpus, int worker)
     dl_collective_arrive(&gpus->inside[number].collective);
 }
 
-/* The domain of a worker: its site, or its node. */
+/* The domain of a worker: its site (or its node, without sites). */
 static int inside_of(const dl_gpus *gpus, int worker)
 {
     return dl_machine_domain(&gpus->config.options->machine, gpus->places[worker].node);
@@ -371,7 +375,7 @@ static void group_workers(dl_gpus *gpus)
     }
 }
 
-/* Collectives inside sites may all run at once. */
+/* Plans the collectives inside sites, which may all run concurrently. */
 static dl_status init_inside(dl_gpus *gpus, dl_error *err)
 {
     dl_status status = DL_OK;
@@ -403,7 +407,7 @@ void dl_reduction_before(dl_gpus *gpus, int worker)
     dl_collective_arrive(&first->collectives[worker / first->group]);
 }
 
-/* Starts the next call, of all workers, which wait for one another. */
+/* Starts the next call for all workers, which wait for one another. */
 static void start_before(dl_gpus *gpus)
 {
     dl_reduction *r = &gpus->reduction;
@@ -463,20 +467,20 @@ static dl_status init_before(dl_gpus *gpus, dl_error *err)
     return status;
 }
 
-/* Key by which collectives are distinguished. */
+/* Key that identifies equal collectives. */
 typedef struct one_kind {
-    double bytes; /* NaN: for the first one after a pause, which equals no other */
+    double bytes; /* NaN: the first one after a pause, which is unique */
     bool sums;
 } one_kind;
 
-/* Assigns a collective to a place in the step's order: an existing one of the same kind and size,
- * or a new one. kinds[i] is the kind and size of collective i. */
+/* Assigns a collective to a position in the step's order: an existing one of the same kind and
+ * size, or a new one. kinds[i] is the key of collective i. */
 static dl_status add_collective(dl_gpus *gpus, int place, one_kind like, one_kind *kinds,
                                 dl_error *err)
 {
     dl_reduction *r = &gpus->reduction;
     int i = r->collective_count - 1;
-    /* Exact comparison: all buckets but the last one are equal. */
+    /* Sizes are compared exactly: all buckets but the last one are equal. */
     const double pause_ns = place == 0 ? gpus->config.pause_ns : 0;
     while (i >= 0 && (pause_ns > 0 || kinds[i].bytes != like.bytes || kinds[i].sums != like.sums))
         i--;
@@ -499,7 +503,8 @@ static dl_status add_collective(dl_gpus *gpus, int place, one_kind like, one_kin
     return DL_OK;
 }
 
-/* Adds a bucket's collectives: its sum, and the gathers of its parameters for both passes. */
+/* Adds a bucket's collectives: its sum, and the gathers of its parameters for one or both
+ * passes. */
 static dl_status add_bucket(dl_gpus *gpus, int bucket, double bytes, one_kind *kinds, dl_error *err)
 {
     const int buckets = gpus->reduction.buckets;
@@ -534,8 +539,8 @@ static void set_ranks(dl_gpus *gpus)
     }
 }
 
-/* Plans the collectives again for the workers now present; these plans may have more transfers than
- * the folded ones of all workers. */
+/* Plans the collectives again for the workers now present. The new plans may have more transfers
+ * than the folded plans for all workers. */
 static void make_collectives_again(dl_gpus *gpus)
 {
     dl_reduction *r = &gpus->reduction;
@@ -606,7 +611,7 @@ dl_status dl_reduction_init(dl_gpus *gpus, dl_error *err)
     const dl_gpus_config *config = &gpus->config;
     const dl_machine *m = &config->options->machine;
     dl_status status = DL_OK;
-    /* DistributedDataParallel has sent its parameters before the first step. */
+    /* DistributedDataParallel has broadcast its parameters before the first step. */
     if (!dl_gpus_reduce_gradients(gpus))
         gpus->reduction.first_use_ns = dl_ns_ceil(m->first_use_ns.value);
     if (config->inside_bytes > 0) group_workers(gpus);
@@ -615,7 +620,7 @@ dl_status dl_reduction_init(dl_gpus *gpus, dl_error *err)
         status = init_buckets(gpus, err);
     }
     if (status == DL_OK && config->plan.is_collective) status = init_before(gpus, err);
-    gpus->config.before = NULL; /* it belongs to the caller and is not kept */
+    gpus->config.before = NULL; /* owned by the caller, used only for initialisation */
     if (status == DL_OK && config->inside_bytes > 0) status = init_inside(gpus, err);
     if (status == DL_OK && config->plan.is_collective && config->options->on_hosts)
         add_host_copies(gpus);

@@ -1,17 +1,17 @@
-/* A synchronous parameter server tensor by tensor: mode ps where buckets are sent as they become
- * ready, or where [exchange] sets any of the details below.
+/* A synchronous parameter server that works tensor by tensor: mode ps if buckets are sent as they
+ * become ready, or if [exchange] sets any of the details below.
  *
  * Tensors are the buckets, numbered from the last layer, whose gradients are ready first, to the
  * first one. A message is a tensor or a part of it on one shard: `split` divides tensors evenly
  * among all shards, and slice_bytes cuts them into slices that are sent, summed and fetched
- * separately. Each step has these stations:
+ * separately. Each step has these stages:
  *
- *   node sum    with node_sum: the tensor of each GPU of a node is copied to one of them, in turn
- *               over the tensors, which sums them in its memory: n reads and a write
- *   push        on each connection of a sender (a worker, or a node) to a shard, one message after
- *               another in `order`, or all concurrently. With copies = gpu, at most copy_threads at
- *               a time of all messages that a GPU sends to any receiver, or exchanges with host
- *               memory (MXNet's engine has two copy threads for each GPU:
+ *   node sum    with node_sum: the tensor of each GPU of a node is copied to one of the GPUs, which
+ *               take turns over the tensors and sum in their memory: n reads and a write
+ *   push        on each connection of a sender (a worker, or a node) to a shard, messages are sent
+ *               in sequence in `order`, or all concurrently. With copies = gpu, at most
+ *               copy_threads messages at a time of all that a GPU sends to any receiver, or
+ *               exchanges with host memory (MXNet's engine has two copy threads for each GPU:
  *               threaded_engine_perdevice.cc)
  *   sum         on the shard, one message after another. at_once: the update starts when those of
  *               all n senders have arrived, at n reads and a write. on_arrival: each is added when
@@ -20,7 +20,7 @@
  *   fetch       like pushes, from the shard to the sender; with node_sum then from the tensor's GPU
  *               to the others of the node. Its start and the work that waits for it: dl_fetch
  *
- * Where layers wait for their parameters, the forward pass has a segment for each tensor, with the
+ * If layers wait for their parameters, the forward pass has a segment for each tensor, with the
  * same share of the pass as the tensor's segment of the backward pass.
  *
  * Frameworks: TensorFlow keeps variables whole on the servers, and each step reads them at its
@@ -29,16 +29,17 @@
  * node sums with a barrier and a fetch of each variable in distributed_replicated). MXNet splits
  * arrays of at least 1e6 numbers, adds them on arrival, and its engine runs ready operations in the
  * layers' order (large_split, on_arrival, layers, forward; dist_device_sync: node_sum;
- * src/kvstore/kvstore_dist.h, kvstore_dist_server.h). BytePS and P3 cut tensors into slices, in
- * turn over the servers (round_robin, slice_bytes, layers, forward; Jayarajan et al. 2019,
- * "Priority-based Parameter Propagation"; Peng et al. 2019, "A Generic Communication Scheduler").
+ * src/kvstore/kvstore_dist.h, kvstore_dist_server.h). BytePS and P3 cut tensors into slices and
+ * assign them to the servers in turn (round_robin, slice_bytes, layers, forward; Jayarajan et al.
+ * 2019, "Priority-based Parameter Propagation"; Peng et al. 2019, "A Generic Communication
+ * Scheduler").
  *
  * Copies between GPUs of a node without peer access are made by the driver through host memory;
  * with staged = alone neither GPU computes meanwhile. The latter is inferred from MXNet's tables
  * (scenarios/mxnet/vgg_titanx_device.ini); drivers' documents do not mention it.
  *
  * A slow sender cannot mix two steps: a message of the next step is pushed only after this step's
- * has come back. */
+ * message has come back. */
 #include "sim/platform/gpu_internal.h"
 
 #include <math.h>
@@ -47,57 +48,59 @@
 
 #include "common/alloc.h"
 
-#define MESSAGES_MAX 10000000 /* of all senders */
+#define MESSAGES_MAX 10000000 /* limit on the messages of all senders */
 
 typedef struct message {
     int bucket, shard;
     double bytes;
-    int arrived, added; /* of this step */
-    int64_t sums;       /* since the start */
+    int arrived, added; /* in this step: number of senders whose message has arrived, and has been
+                         * added */
+    int64_t sums;       /* number of sums since the start */
 } message;
 
-/* Items waiting for a connection or a shard, in order. */
+/* Items waiting for a connection or a shard, in the order in which they are sent. */
 typedef struct queue {
     int *items;
     int count, room;
-    int running, most; /* at once: a connection's or shard's 1, a GPU's copy threads */
+    int running, most; /* items in progress; limit: 1 for a connection or shard, the number of copy
+                        * threads for a GPU */
 } queue;
 
-/* The workers of a node, or one worker. */
+/* A sender: the workers of a node, or one worker. */
 typedef struct group {
     int first, count;
-    int64_t fetches; /* started, where the step waits for them */
-    int64_t pushes;  /* ended pushes of its workers, since the start */
+    int64_t fetches; /* fetches started, if the step waits for them */
+    int64_t pushes;  /* ended pushes of its workers since the start */
 } group;
 
 struct dl_server {
     int buckets, shards, workers;
-    message *messages; /* [count], those of a bucket one after another */
+    message *messages; /* [count] those of a bucket are consecutive */
     int count;
-    int *first;         /* [buckets + 1] message of a bucket */
-    int64_t summed;     /* messages since the start */
-    group *groups;      /* [group_count] */
-    int group_count;    /* senders */
-    int *group_of;      /* [workers] */
-    int *gathered;      /* [groups x buckets] workers whose gradients have arrived */
-    int *fetched;       /* [groups x buckets] messages of this step that have arrived */
-    int64_t *has;       /* [workers x buckets] steps whose parameters have arrived */
-    int64_t *came;      /* [workers] buckets that have arrived, since the start */
-    queue *lanes;       /* [lane_count] serialized copies, by their numbers */
-    int lane_count;     /* connections, or GPUs */
-    queue *serving;     /* [shards] twice the message, plus 1 for an update */
-    int *threads;       /* [shards] threads serving the current item */
-    dl_gpu_copy *local; /* [workers x most of a node] copies to the other workers of its node */
+    int *first;         /* [buckets + 1] first message of each bucket */
+    int64_t summed;     /* messages summed since the start */
+    group *groups;      /* [group_count] senders */
+    int group_count;    /* number of senders */
+    int *group_of;      /* [workers] sender of each worker */
+    int *gathered;      /* [groups x buckets] number of workers whose gradients have arrived */
+    int *fetched;       /* [groups x buckets] number of this step's messages that have arrived */
+    int64_t *has;       /* [workers x buckets] number of steps whose parameters have arrived */
+    int64_t *came;      /* [workers] number of buckets that have arrived since the start */
+    queue *lanes;       /* [lane_count] queues of copies, as sending numbers */
+    int lane_count;     /* number of connections, or of GPUs */
+    queue *serving;     /* [shards] queues of message x 2, plus 1 for an update */
+    int *threads;       /* [shards] number of threads that serve the current item */
+    dl_gpu_copy *local; /* [workers x largest node] copies to the other workers of the node */
     int local_room;
 };
 
-/* A push, a fetch, or a copy within a node to or from the summing GPU. */
+/* PUSH, FETCH; GATHER, SPREAD: copy within a node to, or from, the summing GPU. */
 typedef enum sending_kind { PUSH, FETCH, GATHER, SPREAD } sending_kind;
 
 typedef struct sending {
     sending_kind kind;
-    int from; /* sender (PUSH, FETCH), or worker */
-    int what; /* message, or bucket */
+    int from; /* PUSH, FETCH: sender; otherwise worker */
+    int what; /* PUSH, FETCH: message; otherwise bucket */
 } sending;
 
 /* --- queues ---------------------------------------------------------------------------------- */
@@ -116,7 +119,7 @@ static void queues_free(queue *queues, int count)
     free(queues);
 }
 
-/* Puts an item into the queue: at its end or, by layers, after items of equal urgency. */
+/* Inserts an item: at the end or, with order = forward, after items of equal urgency. */
 static void put(const dl_gpus *gpus, queue *q, int item, int (*urgency)(const dl_gpus *, int))
 {
     int at = q->count++;
@@ -129,7 +132,7 @@ static void put(const dl_gpus *gpus, queue *q, int item, int (*urgency)(const dl
     q->items[at] = item;
 }
 
-/* Takes the next item; -1: none, or the queue is busy. */
+/* Removes and returns the next item; -1 if there is none or the queue is busy. */
 static int take(const dl_gpus *gpus, queue *q)
 {
     const bool waits = gpus->config.options->order != DL_ORDER_TOGETHER;
@@ -147,7 +150,7 @@ static int serving_urgency(const dl_gpus *gpus, int item)
 
 /* --- fetching -------------------------------------------------------------------------------- */
 
-/* The GPU of a node that sums this bucket. */
+/* The worker whose GPU sums this bucket for the sender. */
 static int leader_of(const dl_server *s, int g, int bucket)
 {
     return s->groups[g].first + bucket % s->groups[g].count;
@@ -165,7 +168,8 @@ static void leave(dl_gpus *gpus, int worker)
     dl_gpus_exchanged(gpus, worker);
 }
 
-/* A run ends when the parameters of its last step have arrived: no forward pass waits for them. */
+/* Whether it is the run's last step, which ends when its parameters have arrived: no forward pass
+ * waits for them. */
 static bool is_last_step(const dl_gpus *gpus, int worker)
 {
     return gpus->team->workers[worker].steps_done + 1 == gpus->team->config.steps;
@@ -207,7 +211,7 @@ static void bucket_came(dl_gpus *gpus, int worker, int bucket)
 
 /* --- copies ---------------------------------------------------------------------------------- */
 
-/* Each possible copy of a step has a number: pushes, fetches, then copies within nodes. */
+/* Number of a possible copy of a step: pushes, fetches, then copies within nodes. */
 static int sending_number(const dl_server *s, sending one)
 {
     const int pushes = s->group_count * s->count;
@@ -239,13 +243,13 @@ static int bucket_of(const dl_server *s, sending one)
     return one.kind == PUSH || one.kind == FETCH ? s->messages[one.what].bucket : one.what;
 }
 
-/* The first layers' buckets have the largest numbers. */
+/* Urgency of a copy: the first layers' buckets have the largest numbers. */
 static int sending_urgency(const dl_gpus *gpus, int number)
 {
     return bucket_of(gpus->server, sending_of(gpus->server, number));
 }
 
-/* The worker at the copy's GPU end: the summing one of the node, or its own. */
+/* The worker at the copy's GPU end: the sender's summing one, or for GATHER the worker itself. */
 static int worker_of(const dl_server *s, sending one)
 {
     if (one.kind == GATHER) return one.from;
@@ -253,8 +257,8 @@ static int worker_of(const dl_server *s, sending one)
     return leader_of(s, g, bucket_of(s, one));
 }
 
-/* The queue of a copy: its connection, or the GPU whose copy threads execute it, which is the
- * sender or, to and from host memory, the only GPU. */
+/* The queue of a copy: its connection, or the GPU whose copy threads execute it: the sender or, for
+ * host memory, the only GPU. */
 static int lane_of(const dl_gpus *gpus, sending one)
 {
     const dl_server *s = gpus->server;
@@ -302,7 +306,7 @@ static void arrive(dl_gpus *gpus, int m);
 static void gather(dl_gpus *gpus, int g, int bucket);
 static void send_within(dl_gpus *gpus, sending_kind kind, int worker, int bucket);
 
-/* One more message of this tensor has arrived at the node's summing GPU. */
+/* Callback: a message of the tensor has arrived at the node's summing GPU. */
 static void fetched(dl_gpus *gpus, int g, int m)
 {
     dl_server *s = gpus->server;
@@ -367,7 +371,7 @@ static void fetch(dl_gpus *gpus, int g, int m)
     send_copy(gpus, (sending){FETCH, g, m});
 }
 
-/* Fetches everything of a step, in layer order. */
+/* Starts fetching all messages of a step, in layer order. */
 static void fetch_all(dl_gpus *gpus, int g)
 {
     dl_server *s = gpus->server;
@@ -383,7 +387,7 @@ static bool has_pushed(const dl_server *s, int g, int64_t step)
     return s->groups[g].pushes >= step * s->groups[g].count;
 }
 
-/* The worker has pushed its last tensor: already summed tensors waited for that. */
+/* The worker has pushed its last tensor; fetches of tensors that are already summed may start. */
 static void pushed_last(dl_gpus *gpus, int worker)
 {
     dl_server *s = gpus->server;
@@ -425,7 +429,7 @@ static void on_served(void *user, int shard)
     queue *q = &s->serving[shard];
     dl_gpus_hold_server(gpus, shard, -1);
     if (--s->threads[shard] > 0) return;
-    /* The item being served is stored in the last slot of the queue. */
+    /* The last slot of the queue holds the item being served. */
     const int item = q->items[q->room - 1], m = item / 2;
     q->running--;
     if (gpus->config.options->sums_on_arrival && item % 2 == 0) {
@@ -481,7 +485,7 @@ static void on_node_summed(void *user, int number)
     send_bucket(gpus, number / gpus->server->buckets, number % gpus->server->buckets);
 }
 
-/* One more GPU's gradients of the bucket have arrived at its node's summing GPU. */
+/* The gradients of the bucket have arrived from one more GPU at its node's summing GPU. */
 static void gather(dl_gpus *gpus, int g, int bucket)
 {
     dl_server *s = gpus->server;
@@ -620,7 +624,7 @@ static int by_size(const void *a, const void *b)
 {
     const message *first = *(message *const *)a, *second = *(message *const *)b;
     if (first->bytes != second->bytes) return first->bytes > second->bytes ? -1 : 1;
-    return first < second ? -1 : first > second; /* both point into one array */
+    return first < second ? -1 : first > second; /* both point into the same array */
 }
 
 /* Assigns whole messages to shards; sums the bytes of each shard in load[shards]. */
@@ -629,7 +633,7 @@ static void place_messages(const dl_gpus *gpus, dl_server *s, double *load)
     const bool in_turn = gpus->config.options->tensors != DL_TENSORS_LEAST_LOADED;
     message **order = dl_calloc((size_t)s->count, sizeof *order, "messages");
     int whole = 0;
-    for (int b = s->buckets - 1; b >= 0; b--) { /* from the first layer on */
+    for (int b = s->buckets - 1; b >= 0; b--) { /* starting with the first layer */
         for (int m = s->first[b]; m < s->first[b + 1]; m++) {
             if (s->messages[m].shard < 0) {
                 order[whole++] = &s->messages[m];
@@ -660,8 +664,8 @@ static dl_status check_messages(const dl_gpus *gpus, double *count, dl_error *er
 
 /* --- setting up ------------------------------------------------------------------------------ */
 
-/* Groups the workers of each node, which are contiguous because workers have the GPUs in ascending
- * order. Where workers share GPUs, or without node sums, each worker is a group of its own. */
+/* Groups the workers of each node, which are consecutive because workers use the GPUs in ascending
+ * order. Without node sums, or if workers share GPUs, each worker is a separate group. */
 static void make_groups(dl_gpus *gpus, dl_server *s)
 {
     const bool joins = gpus->config.options->node_sum && !gpus->shared;
@@ -687,13 +691,13 @@ static void make_groups(dl_gpus *gpus, dl_server *s)
     }
 }
 
-/* Whether a tensor of a worker is copied within its node at all. */
+/* Whether a worker's tensor is copied within its node at all. */
 static bool is_sent_within(const dl_server *s, int worker, int bucket)
 {
     return leader_of(s, s->group_of[worker], bucket) != worker;
 }
 
-/* Calculates the queues' sizes for every copy that a step may have. */
+/* Computes the queues' capacities from all copies that a step may have. */
 static void count_lanes(const dl_gpus *gpus, int *rooms)
 {
     const dl_server *s = gpus->server;
@@ -706,7 +710,7 @@ static void count_lanes(const dl_gpus *gpus, int *rooms)
     }
 }
 
-/* Most simultaneous copies of a lane. */
+/* Largest number of concurrent copies per queue. */
 static int lane_copies(const dl_gpus *gpus)
 {
     const dl_gpu_options *options = gpus->config.options;

@@ -1,6 +1,6 @@
-/* Traffic of other jobs on the links between the nodes ([traffic] of the machine file): flows that
- * share the links with the run's, from the run's start until all workers are done or, where no
- * worker waits for others, until the first one is. */
+/* Traffic of other jobs on the links between nodes ([traffic] of the machine file): flows that
+ * share the links with those of the run, from its start until all workers are done or, if no worker
+ * waits for others, until the first one is done. */
 #include "sim/platform/gpu_internal.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "common/alloc.h"
 #include "common/units.h"
 
-/* Sends from one GPU to another. */
+/* A periodic transfer from one GPU to another. */
 typedef struct sender {
     int class;
     int64_t latency_ns, every_ns, start_ns;
@@ -17,9 +17,10 @@ typedef struct sender {
 } sender;
 
 struct dl_gpu_traffic {
-    sender *senders; /* [count] */
+    sender *senders; /* [count] senders */
     int count;
-    int sending; /* senders with a transfer in flight; the others have an event each */
+    int sending; /* number of senders with a transfer in flight; each of the others has a pending
+                  * event */
 };
 
 int dl_gpus_traffic_flows(const dl_gpus *gpus)
@@ -67,7 +68,8 @@ void dl_gpus_traffic_free(dl_gpus *gpus)
 
 static void has_sent(void *user, int number);
 
-/* Whether only other jobs' events are pending: the run's workers wait for one another forever. */
+/* Whether only events of other jobs are pending: the run's workers then wait for one another
+ * forever. */
 static bool is_left_alone(const dl_gpus *gpus)
 {
     const dl_gpu_traffic *traffic = gpus->traffic;

@@ -7,9 +7,9 @@
 #include "common/status.h"
 #include "common/units.h"
 
-/* Longer than any run, so effectively endless, without overflowing the clock. */
+/* Longer than any run, so effectively infinite, without overflowing the clock. */
 #define SLICE_MAX_NS 1e18
-/* Rates this close to each other are treated as reached together. */
+/* Rates within this relative difference are reached together. */
 #define RELATIVE_TOLERANCE 1e-12
 
 static int64_t bounded_ns(double ns)
@@ -60,7 +60,7 @@ static int64_t now_ns(const dl_host *host)
     return host->config.engine->now_ns;
 }
 
-/* The first tick after now. */
+/* The first tick after the current time. */
 static int64_t next_tick_ns(const dl_host *host)
 {
     int64_t since_ns = now_ns(host) - host->tick_ns;
@@ -68,7 +68,7 @@ static int64_t next_tick_ns(const dl_host *host)
     return host->tick_ns + (since_ns / host->slice_ns + 1) * host->slice_ns;
 }
 
-/* Puts the thread, which is in no queue, at the front or at the end of its core's. */
+/* Puts the thread, which is in no queue, at the front or at the end of its core's queue. */
 static void enqueue(dl_host *host, int thread, bool at_front)
 {
     dl_core *core = core_of(host, thread);
@@ -84,7 +84,7 @@ static void enqueue(dl_host *host, int thread, bool at_front)
     }
 }
 
-/* The thread, which is in no queue, goes to an idle core if its own is busy. */
+/* Moves the thread, which is in no queue, to an idle core if its core is busy. */
 static void find_idle_core(dl_host *host, int thread)
 {
     if (core_of(host, thread)->head < 0) return;
@@ -95,7 +95,7 @@ static void find_idle_core(dl_host *host, int thread)
     }
 }
 
-/* The thread wakes up. */
+/* Wakes the thread up. */
 static void join(dl_host *host, int thread)
 {
     if (thread >= host->config.pinned) find_idle_core(host, thread);
@@ -107,7 +107,7 @@ static void join(dl_host *host, int thread)
 }
 
 /* Number of threads waiting for the core. *before: the thread in front of the first migrating one
- * in the queue, -1 = none migrates. */
+ * in the queue, -1 = no migrating thread. */
 static int waiting_on(const dl_host *host, const dl_core *core, int *before)
 {
     int count = 0;
@@ -119,7 +119,7 @@ static int waiting_on(const dl_host *host, const dl_core *core, int *before)
     return count;
 }
 
-/* The idle core takes over the next migrating thread of the core where most wait. */
+/* Moves the next migrating thread of the core with the longest queue to the idle core. */
 static void take_over(dl_host *host, dl_core *idle)
 {
     dl_core *from = NULL;
@@ -142,7 +142,7 @@ static void take_over(dl_host *host, dl_core *idle)
     enqueue(host, thread, true);
 }
 
-/* Takes the head out of its queue. */
+/* Removes the head of the core's queue. */
 static void leave(dl_host *host, dl_core *core)
 {
     host->sharers -= core->head < host->config.sharers;
@@ -170,9 +170,9 @@ static void progress(dl_host *host)
     host->updated_ns = now;
 }
 
-/* Max-min fair shares of the memory's bandwidth, as speeds: the rates of all running threads that
- * move bytes grow together until the memory is saturated or a thread is at full speed, which fixes
- * the threads concerned; the others continue to grow. */
+/* Sets max-min fair shares of the memory's bandwidth, as speeds: the rates of all running threads
+ * that move bytes grow together until the memory is saturated or a thread reaches full speed, which
+ * fixes the threads concerned; the others continue to grow. */
 static void share_memory(dl_host *host, int open)
 {
     while (open > 0) {
@@ -211,7 +211,7 @@ static void set_speeds(dl_host *host)
 
 static void on_timer(void *user, int index);
 
-/* Sets the speeds of the running threads and the timer to the next end of work or slice. */
+/* Sets the speeds of the running threads, and the timer to the next end of work or slice. */
 static void reschedule(dl_host *host)
 {
     const dl_host_config *config = &host->config;
@@ -239,7 +239,7 @@ static void reschedule(dl_host *host)
     host->timer = dl_engine_after(config->engine, next_ns - now, on_timer, host, 0);
 }
 
-/* The head's time slice is over: to the end of the queue, in which there are others. */
+/* The head's time slice is over: moves it to the end of the queue, which must have others. */
 static void rotate(dl_host *host, dl_core *core)
 {
     int thread = core->head;

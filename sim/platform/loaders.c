@@ -7,19 +7,19 @@
 #include "common/status.h"
 #include "common/units.h"
 
-/* Most batches of a worker in its loaders. */
+/* Largest number of a worker's batches in its loaders. */
 static int depth(const dl_loaders_config *config)
 {
     return config->prefetch > 0 ? config->prefetch : 1;
 }
 
-/* Time to read a sample while nobody else reads. */
+/* Time to read a sample without other readers. */
 static double read_ns(const dl_loaders_config *config)
 {
     return config->read_bytes / (double)config->samples / config->storage_bytes_per_ns;
 }
 
-/* Processes that make a worker's batches: without loaders, the worker itself. */
+/* Number of processes that make a worker's batches; without loaders, 1 (the worker). */
 static int makers_of(const dl_loaders_config *config)
 {
     return config->loaders > 0 ? config->loaders : 1;
@@ -30,7 +30,7 @@ int dl_loaders_events(const dl_loaders_config *config)
     return config->workers * (2 + makers_of(config));
 }
 
-#define PARTS_MOST 4096 /* of a batch, as each costs events */
+#define PARTS_MOST 4096 /* limit on the parts of a batch, each of which costs events */
 
 void dl_loaders_init(dl_loaders *loaders, const dl_loaders_config *config)
 {
@@ -71,7 +71,7 @@ static bool makes_its_own(const dl_loaders *loaders)
     return loaders->config.loaders == 0;
 }
 
-/* Asks storage for a sample; ns until it is there. */
+/* Requests a sample from storage; returns the time in ns until it arrives. */
 static int64_t ask_storage(dl_loaders *loaders)
 {
     const dl_loaders_config *config = &loaders->config;
@@ -84,8 +84,8 @@ static int64_t ask_storage(dl_loaders *loaders)
     return loaders->storage_free_ns > now_ns ? loaders->storage_free_ns - now_ns : 0;
 }
 
-/* Makes the maker's sample that has arrived, or, without a storage limit, its whole batch. Must be
- * called from an event or at the end of the maker's own work, as the host requires. */
+/* Starts making the sample that has arrived or, without a storage limit, the whole batch. Must be
+ * called from an event or at the end of the maker's work, as the host requires. */
 static void make(dl_loaders *loaders, int maker)
 {
     const dl_loaders_config *config = &loaders->config;
@@ -96,7 +96,8 @@ static void make(dl_loaders *loaders, int maker)
     dl_host_compute(config->host, thread, effort * config->make_ns / parts);
 }
 
-/* A worker may have stopped waiting for its batch and be awake. */
+/* Callback: the sample has been read. The worker may have stopped waiting for its batch and be
+ * awake. */
 static void on_read(void *user, int maker)
 {
     dl_loaders *loaders = user;
@@ -106,7 +107,7 @@ static void on_read(void *user, int maker)
     if (!makes_its_own(loaders) || loaders->workers[maker].wanted) make(loaders, maker);
 }
 
-/* Continues the maker's batch. `at_end`: at the end of its own work. */
+/* Continues the maker's batch. `at_end`: called at the end of the maker's work. */
 static void go_on(dl_loaders *loaders, int maker, bool at_end)
 {
     dl_maker *m = &loaders->makers[maker];
@@ -122,7 +123,8 @@ static void go_on(dl_loaders *loaders, int maker, bool at_end)
     dl_engine_after(loaders->config.engine, ns, on_read, loaders, maker);
 }
 
-/* Begins the maker's next batch if one has been asked for. `at_end`: at the end of its own work. */
+/* Begins the maker's next batch if one has been requested. `at_end`: called at the end of the
+ * maker's work. */
 static void begin(dl_loaders *loaders, int maker, bool at_end)
 {
     dl_maker *m = &loaders->makers[maker];
@@ -133,14 +135,14 @@ static void begin(dl_loaders *loaders, int maker, bool at_end)
     go_on(loaders, maker, at_end);
 }
 
-/* Whether the worker needs another batch: one ahead, within the steps of the run, or one that it
- * waits for. */
+/* Whether the worker needs another batch: one to make ahead, within the steps of the run, or one
+ * that it waits for. */
 static bool needs_another(const dl_loaders *loaders, const dl_loaded_worker *w)
 {
     return w->ordered < loaders->config.steps || (w->wanted && w->ordered == w->taken);
 }
 
-/* Asks for batches while there is room for them. */
+/* Requests batches while there is room for them. */
 static void order(dl_loaders *loaders, int worker)
 {
     const dl_loaders_config *config = &loaders->config;
@@ -171,7 +173,7 @@ static bool take_made(dl_loaders *loaders, int worker)
     return true;
 }
 
-/* The worker's batch may be ready; the worker may have given up since. */
+/* Callback: the worker's batch may be ready; the worker may have stopped waiting. */
 static void on_made(void *user, int worker)
 {
     dl_loaders *loaders = user;
@@ -199,7 +201,7 @@ bool dl_loaders_give_up(dl_loaders *loaders, int worker)
     const bool waited = loaders->workers[worker].wanted;
     loaders->workers[worker].wanted = false;
     if (!makes_its_own(loaders) || !loaders->makers[worker].making) return waited;
-    loaders->makers[worker].making = false; /* the sample is made again */
+    loaders->makers[worker].making = false; /* the sample will be made again */
     return false;
 }
 
