@@ -9,7 +9,7 @@
 #include "common/bytes.h"
 #include "common/status.h"
 
-/* Up is away from the nodes; in a torus, to the greater coordinate. */
+/* UP: away from the nodes; in a torus, towards the larger coordinate. */
 enum { UP, DOWN, WAYS };
 
 static double or_one(dl_quantity quantity)
@@ -30,7 +30,7 @@ static int groups_of(const dl_machine *m)
 
 /* --- slots ----------------------------------------------------------------------------------- */
 
-/* Deals the nodes over the switches that have slots, in turn. */
+/* Distributes the nodes over the switches that have slots, in turn. */
 static void deal_over_switches(const dl_machine *m, int *slots)
 {
     const dl_fabric *f = &m->fabric;
@@ -93,7 +93,7 @@ static int ports_of_leaf(const dl_machine *m)
     return m->fabric.group_nodes * m->kinds[0].nic_count / leaves_of_group(m);
 }
 
-/* Number of uplinks modelled per leaf: one for all, or as many as carry the ports' rate over the
+/* Number of uplinks modelled per leaf: a single one, or as many as carry the ports' rate over the
  * oversubscription. */
 static int uplinks_of_leaf(const dl_machine *m)
 {
@@ -130,7 +130,7 @@ static double tree_capacity(const dl_machine *m, double port_bytes_per_s, int li
     return leaves * leaf_rate(m, port_bytes_per_s) / or_one(m->fabric.pod_oversubscription);
 }
 
-/* The uplink of a connection, chosen like ECMP switches do: by a hash of its addresses. */
+/* The uplink of a connection, chosen by a hash of its addresses, as ECMP switches do. */
 static int uplink_of(const int ends[4], int uplinks)
 {
     const uint64_t hash = dl_hash_bytes(DL_HASH_START, ends, 4 * sizeof *ends);
@@ -165,8 +165,8 @@ static int routers_of_group(const dl_machine *m)
     return divide_up(m->fabric.group_nodes, m->fabric.router_nodes);
 }
 
-/* Links within groups; they precede those between groups. Links with both ends in one router are
- * not used. */
+/* Number of links within groups, which precede those between groups. Links from a router to itself
+ * are not used. */
 static int local_links(const dl_machine *m)
 {
     return groups_of(m) * routers_of_group(m) * routers_of_group(m);
@@ -231,13 +231,13 @@ static int depth_of(const dl_fabric *f, int of)
     return depth;
 }
 
-/* Number of uplinks modelled. */
+/* Number of uplinks modelled per switch. */
 static int uplinks_of_switch(const dl_fabric *f, int of)
 {
     return f->spreading == DL_FABRIC_IDEAL ? 1 : f->switches[of].uplinks;
 }
 
-/* Its number among the uplinks of all switches. */
+/* Number of its first uplink among the uplinks of all switches. */
 static int first_uplink(const dl_fabric *f, int of)
 {
     return f->spreading == DL_FABRIC_IDEAL ? of : f->switches[of].first_uplink;
@@ -257,7 +257,8 @@ static int switch_of_link(const dl_fabric *f, int link)
     return of;
 }
 
-/* MurmurHash3's finalizer (Appleby, public domain): FNV's low bits at two levels would agree. */
+/* MurmurHash3's finalizer (Appleby, public domain). Without it, FNV's low bits would agree at two
+ * levels. */
 static uint64_t mix(uint64_t hash)
 {
     hash = (hash ^ hash >> 33) * 0xff51afd7ed558ccdu;
@@ -266,7 +267,7 @@ static uint64_t mix(uint64_t hash)
 }
 
 /* Switches at the same depth choose the same uplink for a pair of NICs, so that its flow comes down
- * from the spine switch that it went up to. Each depth hashes with its own seed. */
+ * from the spine switch that it went up to. Each depth has a different hash seed. */
 static int link_of_switch(const dl_fabric *f, const int ends[4], int of, int depth, int way)
 {
     uint64_t hash = dl_hash_bytes(DL_HASH_START, ends, 4 * sizeof *ends);
@@ -275,7 +276,7 @@ static int link_of_switch(const dl_fabric *f, const int ends[4], int of, int dep
     return WAYS * (first_uplink(f, of) + uplink) + way;
 }
 
-/* Climbs from both ends until they meet; the downlinks are found from their end. */
+/* Climbs from both ends until they meet; the downlinks are found in reverse order. */
 static int route_switches(const dl_machine *m, const int ends[4], int *links, int *switches)
 {
     const dl_fabric *f = &m->fabric;
@@ -297,7 +298,7 @@ static int route_switches(const dl_machine *m, const int ends[4], int *links, in
     return count;
 }
 
-/* Rate of one modelled uplink that other jobs leave. */
+/* Rate of one modelled uplink minus the share of other jobs. */
 static double uplink_rate(const dl_machine *m, double port_bytes_per_s, int link)
 {
     const dl_fabric *f = &m->fabric;
@@ -376,7 +377,7 @@ int dl_fabric_route(const dl_machine *machine, int from_slot, int from_nic, int 
                     int links[DL_FABRIC_ROUTE_MAX], double *latency_ns)
 {
     const int ends[4] = {from_slot, from_nic, to_slot, to_nic};
-    int count = 0, switches = 0; /* beyond the first */
+    int count = 0, switches = 0; /* switches: number beyond the first */
     switch (machine->fabric.kind) {
     case DL_FABRIC_FAT_TREE:
     case DL_FABRIC_RAIL: count = route_tree(machine, ends, links, &switches); break;

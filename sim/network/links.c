@@ -29,7 +29,7 @@ static int add_link(dl_node_links *links, double capacity, double latency_ns, co
     return (int)i;
 }
 
-/* `lanes` links of a class side by side. */
+/* Adds an edge of `lanes` parallel links of a class. */
 static dl_edge add_edge(dl_node_links *links, const dl_link_class *classes, int class, int lanes,
                         const char *name)
 {
@@ -131,7 +131,7 @@ static bool is_above(const dl_node_kind *n, int above, int place)
     return place == above;
 }
 
-/* The lowest common ancestor of both, -1 if they are on different sockets. */
+/* The lowest common ancestor of both places; -1 if they are on different sockets. */
 static int common_place(const dl_node_kind *n, int a, int b)
 {
     while (a >= 0 && !is_above(n, a, b))
@@ -139,7 +139,7 @@ static int common_place(const dl_node_kind *n, int a, int b)
     return a;
 }
 
-/* Distance in edges between two places; other sockets are further than any place on the same
+/* Distance in edges between two places; other sockets are farther away than any place on the same
  * one. */
 static int distance(const dl_node_kind *n, int a, int b)
 {
@@ -153,11 +153,11 @@ static int distance(const dl_node_kind *n, int a, int b)
     return edges;
 }
 
-/* The nearest NIC of GPU or host `index`. GPUs at one place take equally near NICs in turn. */
+/* The nearest NIC of GPU or host `index`. GPUs at one place use equally near NICs in turn. */
 static int nearest_nic(const dl_node_kind *n, bool is_gpu, int index)
 {
     const int at = is_gpu ? n->gpus[index].parent : index;
-    int rank = 0; /* of the GPU among those at the same place */
+    int rank = 0; /* number of earlier GPUs at the same place */
     for (int i = 0; is_gpu && i < index; i++)
         rank += n->gpus[i].parent == at;
     int nearest = INT32_MAX, equal = 0;
@@ -323,7 +323,7 @@ int dl_place_gpu_number(const dl_machine *machine, dl_place gpu)
     return dl_machine_gpus_before(machine, gpu.node) + gpu.index;
 }
 
-/* The rate of the site, or pair of sites, whose link it is. */
+/* The rate of the site, or pair of sites, that the link belongs to. */
 static const dl_quantity *site_rate(const dl_links *links, int link)
 {
     const dl_machine *m = links->machine;
@@ -332,7 +332,7 @@ static const dl_quantity *site_rate(const dl_links *links, int link)
                                   : &m->site_pairs[number - m->site_count].bytes_per_s;
 }
 
-#define UNLIMITED_BYTES_PER_S 1e18 /* of a link on no route */
+#define UNLIMITED_BYTES_PER_S 1e18 /* for links that no route uses */
 
 static double site_capacity(const dl_links *links, int link)
 {
@@ -396,10 +396,10 @@ static void add_link_to(dl_route *route, int link)
     route->uses[route->count++] = 1;
 }
 
-/* The part of a route that is in one node. */
+/* The part of a route within one node. */
 typedef struct path {
     const dl_node_links *node;
-    int first; /* number of its first link */
+    int first; /* number of the node's first link */
     dl_route *route;
 } path;
 
@@ -408,7 +408,7 @@ static path path_in(const dl_links *links, int node, dl_route *route)
     return (path){dl_links_node(links, node), node * links->per_node, route};
 }
 
-/* Adds one crossing of a link of a node; -1 = there is none. */
+/* Adds one crossing of a node's link; -1: no such link. */
 static void cross(const path *p, int link)
 {
     if (link < 0) return;
@@ -434,7 +434,7 @@ static void go_down(const path *p, dl_edge edge)
     cross(p, edge.both);
 }
 
-/* A device of a node: its own edge, and its parent place. */
+/* A device of a node: its edge, and its parent place. */
 typedef struct device {
     dl_edge edge;
     int parent;
@@ -450,7 +450,7 @@ static device nic_device(const path *p, int nic)
     return (device){p->node->nic[nic], p->node->kind->nics[nic].parent};
 }
 
-/* From the device up to place `top` above it. */
+/* Crosses the edges from the device up to place `top` above it. */
 static void climb(const path *p, device d, int top)
 {
     const dl_node_kind *n = p->node->kind;
@@ -492,7 +492,7 @@ static void memory_to_device(const path *p, int socket, device d)
     descend(p, d, own);
 }
 
-/* Through the tree without host memory. */
+/* Crosses the tree between two devices without host memory. */
 static void device_to_device(const path *p, device a, device b)
 {
     const dl_node_kind *n = p->node->kind;
@@ -522,7 +522,7 @@ static bool peers(const dl_node_kind *n, int a, int b)
     return false;
 }
 
-/* The NVLink between two GPUs, -1: there is none. */
+/* The NVLink between two GPUs; -1: none. */
 static int find_nvlink(const dl_node_kind *n, int a, int b)
 {
     for (int i = 0; i < n->nvlink_count; i++) {
@@ -593,7 +593,7 @@ int dl_links_nic(const dl_links *links, dl_place place)
     return nic;
 }
 
-/* Between a place and the network: through its NIC, staged in host memory where needed. */
+/* Adds the route from a place to the network through its NIC, staged in host memory if needed. */
 static void route_out(const path *p, int nic, dl_place from)
 {
     const dl_node_kind *n = p->node->kind;
@@ -628,7 +628,7 @@ static void route_in(const path *p, int nic, dl_place to)
     }
 }
 
-/* The link of a pair of nodes: a * (2 nodes - a - 1) / 2 pairs start with a node before a. */
+/* The link of a pair of nodes: a * (2 nodes - a - 1) / 2 pairs have a first node before a. */
 static int pair_link(const dl_links *links, int one, int other)
 {
     const int a = one < other ? one : other, b = one < other ? other : one;
@@ -642,7 +642,7 @@ static void cross_site_link(const dl_links *links, dl_route *route, int link,
     if (latency_ns->known) route->latency_ns += latency_ns->value;
 }
 
-/* From one site to the other: up, over the pair's link, down. */
+/* Adds the route from one site to another: up, over the pair's link, down. */
 static void cross_sites(const dl_links *links, dl_route *route, int from, int to)
 {
     const dl_machine *m = links->machine;
@@ -657,7 +657,7 @@ static void cross_sites(const dl_links *links, dl_route *route, int from, int to
     cross_site_link(links, route, links->sites + 2 * to + 1, &m->sites[to].latency_ns);
 }
 
-/* Over the switches between two nodes. */
+/* Adds the route over the switches between two nodes. */
 static void cross_fabric(const dl_links *links, dl_route *route, dl_place from, dl_place to)
 {
     int crossed[DL_FABRIC_ROUTE_MAX];
@@ -682,7 +682,7 @@ void dl_links_route(const dl_links *links, dl_place from, dl_place to, dl_route 
     const path p = path_in(links, from.node, route);
     clear(route);
     if (from.node != to.node) {
-        /* A NIC sends down the tree's edge towards itself, like a GPU. */
+        /* Data leave a node down the tree's edge to its NIC, like data for a GPU. */
         const path in = path_in(links, to.node, route);
         route->leaves_node = true;
         route->slice_ns = links->slice_ns;

@@ -2,7 +2,7 @@
 
 #include "common/output.h"
 
-/* Text inside of double quotes. */
+/* Writes text within double quotes. */
 static void write_quoted(FILE *out, const char *text)
 {
     for (; *text != '\0'; text++) {
@@ -11,7 +11,7 @@ static void write_quoted(FILE *out, const char *text)
     }
 }
 
-/* The rest of an edge's line: its label, dashed if assumed. */
+/* Writes the rest of an edge's line: its label, dashed if assumed. */
 static void write_link(FILE *out, const dl_link_class *class, int lanes)
 {
     fprintf(out, " [label=\"");
@@ -25,15 +25,15 @@ static void write_link(FILE *out, const dl_link_class *class, int lanes)
     fprintf(out, "\"%s];\n", assumed ? ", style=dashed" : "");
 }
 
-/* One node, whose parts are named with the prefix. */
+/* One node; `prefix` precedes the names of its parts. */
 typedef struct drawing {
     const dl_machine *machine;
     const dl_node_kind *node;
-    char prefix[16]; /* "" where one kind of nodes is drawn */
+    char prefix[16]; /* "" if only one kind of node is drawn */
     FILE *out;
 } drawing;
 
-/* Sockets, each with its memory, and the links between them. */
+/* Writes sockets, each with its memory, and the links between them. */
 static void write_sockets(const drawing *d)
 {
     const dl_node_kind *n = d->node;
@@ -55,7 +55,7 @@ static void write_sockets(const drawing *d)
     }
 }
 
-/* An edge from a socket or a switch down to a part below it. */
+/* Writes an edge from a socket or a switch down to a part below it. */
 static void write_edge(const drawing *d, int parent, const char *part, int number, int link)
 {
     const int sockets = d->node->sockets;
@@ -113,7 +113,7 @@ static void write_ports(const drawing *d)
     }
 }
 
-/* The network is outside of the nodes. */
+/* Writes the network, which is outside of the nodes. */
 static void write_network(const dl_machine *m, FILE *out)
 {
     fprintf(out, "  network [shape=ellipse, label=\"network");
@@ -141,7 +141,7 @@ static int nodes_of(const dl_machine *m, int kind)
     return nodes;
 }
 
-/* One node of each kind in use, in a box of its own. */
+/* Writes one node of each kind in use, each in a box. */
 static void write_kinds(const dl_machine *m, FILE *out)
 {
     for (int k = 0; k < m->kind_count; k++) {

@@ -86,7 +86,7 @@ void dl_network_free(dl_network *network)
     *network = (dl_network){0};
 }
 
-/* Grows an array over links with zeros. Pages of links that do not exist yet take no memory. */
+/* Grows an array over links and zeroes the new part. Pages of unused links take no memory. */
 static void *grow_zeros(void *array, size_t old, size_t room, size_t size, const char *what)
 {
     if (old == 0) return dl_calloc(room, size, what);
@@ -95,7 +95,7 @@ static void *grow_zeros(void *array, size_t old, size_t room, size_t size, const
     return grown;
 }
 
-/* Makes room for `count` links in all arrays over them, at least doubling it. */
+/* Makes room for `count` links in all arrays over links, at least doubling it. */
 static void grow_links(dl_network *network, int count)
 {
     if (count <= network->link_room) return;
@@ -141,9 +141,9 @@ void dl_network_add_links(dl_network *network, const dl_links *links)
 
 /* --- flows of a class, and the component at hand -------------------------------------------- */
 
-/* Inserts a flow, with its mark set, into the class's heap or the crowd's list, O(1); removes the
- * flow with the least mark (there must be one), O(log n) amortised. The class must not be in its
- * bundle's heap. */
+/* heap_push inserts a flow, with its mark set, into the class's heap or the crowd's list, O(1);
+ * heap_pop removes the flow with the smallest mark (there must be one), O(log n) amortised. The
+ * class must not be in its bundle's heap. */
 static void heap_push(dl_network *network, dl_flow_class *c, int flow)
 {
     dl_flow *flows = network->flows;
@@ -187,7 +187,7 @@ static void mark_link(dl_network *network, int link)
     network->dirty[network->dirty_count++] = link;
 }
 
-/* Remembers that the flows on the links of an active class have changed. */
+/* Marks that the flows on the links of an active class have changed. */
 static void mark_dirty(dl_network *network, int class)
 {
     mark_link(network, network->uses[network->classes[class].first_use].link);
@@ -215,7 +215,7 @@ static void see_bundle(dl_network *network, int bundle)
 
 /* Sets part_links and part_bundles to the component connected to `link` by active classes, and
  * stamps it. Links used by a single class connect nothing and are left out. All links found become
- * dirty, so that components that split later are found again. */
+ * dirty, so that parts of a component that splits are found again. */
 static void find_component(dl_network *network, int link)
 {
     network->part_link_count = network->part_bundle_count = 0;
@@ -233,7 +233,7 @@ static void find_component(dl_network *network, int link)
 
 /* --- time ----------------------------------------------------------------------------------- */
 
-/* Adds the flow to the list of ended flows to report. */
+/* Adds the flow to the list of ended flows. */
 static void end_flow(dl_network *network, int flow)
 {
     const dl_flow *f = &network->flows[flow];
@@ -252,7 +252,7 @@ static void end_flow(dl_network *network, int flow)
     network->ended_last = flow;
 }
 
-/* Reports ended flows. Each is freed before its `done` is called, which may start new ones. */
+/* Calls `done` of ended flows. Each flow is freed before the call, which may start new ones. */
 static void report_ended(dl_network *network)
 {
     while (network->ended >= 0) {
@@ -267,15 +267,15 @@ static void report_ended(dl_network *network)
     }
 }
 
-/* A flow that would end within a thousandth of a ns has ended: the event's time is rounded up, so
- * only rounding of doubles can leave a remainder. */
+/* A flow that would end within 0.001 ns has ended: the event's time is rounded up, so only rounding
+ * of doubles can leave a remainder. */
 static bool has_ended(const dl_network *network, const dl_flow_bundle *b)
 {
     double mark = network->classes[b->top].node.key;
     return mark - b->served <= b->rate * 1e-12 + mark * 1e-14;
 }
 
-/* Ends the bundle's finished flows and notes the classes that are empty now. */
+/* Ends the bundle's finished flows and lists the classes that become empty. */
 static void end_flows_of(dl_network *network, dl_flow_bundle *b)
 {
     dl_network_advance(network, b);
@@ -294,7 +294,7 @@ static void end_flows_of(dl_network *network, dl_flow_bundle *b)
     }
 }
 
-/* Takes the empty classes out of their bundles; true if a component may have split. */
+/* Removes the empty classes from their bundles; true if a component may have split. */
 static bool deactivate_emptied(dl_network *network)
 {
     bool parted = false;
@@ -304,7 +304,7 @@ static bool deactivate_emptied(dl_network *network)
     return parted;
 }
 
-/* Ends the finished flows of all the component's bundles; true if it may have split. */
+/* Ends the finished flows of all bundles of the component; true if it may have split. */
 static bool end_flows(dl_network *network)
 {
     int kept = 0;
@@ -321,7 +321,7 @@ static bool end_flows(dl_network *network)
 
 static void component_event(void *user, int bundle);
 
-/* Time until the bundle's first flow ends. Cancels the bundle's event. */
+/* Cancels the bundle's event, and returns the time in ns until its first flow ends. */
 static double time_left_ns(dl_network *network, dl_flow_bundle *b)
 {
     if (b->event >= 0) dl_engine_cancel(network->engine, b->event);
@@ -340,7 +340,7 @@ static void schedule_end(dl_network *network, int first, double left_ns)
         dl_engine_after_about(network->engine, delay_ns, component_event, network, first, about);
 }
 
-/* Schedules the component's next end of a flow and cancels its other events. */
+/* Schedules the next end of a flow in the component, and cancels its other events. */
 static void schedule(dl_network *network)
 {
     int first = -1;
@@ -362,7 +362,7 @@ static void share_and_schedule(dl_network *network)
     schedule(network);
 }
 
-/* The only bundle connected to the link; -1: there may be others. */
+/* The only bundle in the link's component; -1 if there may be others. */
 static int lone_bundle(const dl_network *network, int link)
 {
     if (network->users[link] == 0) return -1;
@@ -376,7 +376,7 @@ static int lone_bundle(const dl_network *network, int link)
     return bundle;
 }
 
-/* Synchronizes after a change of one link that carries a single bundle; false if work is left. */
+/* Handles a change of one link that carries a single bundle; false if work is left. */
 static bool synchronize_lone(dl_network *network)
 {
     const int link = network->dirty[0];
@@ -386,16 +386,15 @@ static bool synchronize_lone(dl_network *network)
     end_flows_of(network, b);
     (void)deactivate_emptied(network);
     if (b->members > 0 && !dl_network_share_alone(network, b)) {
-        mark_dirty(network, b->first); /* the link may not be in use any more */
+        mark_dirty(network, b->first); /* the link may no longer be in use */
         return false;
     }
     if (b->members > 0) schedule_end(network, bundle, time_left_ns(network, b));
     return true;
 }
 
-/* Ends flows and recomputes rates in each component with a changed link. Components that the end of
- * a flow may have split are searched again in a second pass; its stamp already marks the others as
- * done. */
+/* Ends flows and recomputes rates in each component with a changed link. Components that may have
+ * split are searched again in a second pass; its stamp already marks the others as done. */
 static void synchronize_all(dl_network *network)
 {
     bool parted = false;
@@ -441,7 +440,7 @@ static bool is_alone(const dl_network *network, const dl_flow_bundle *b)
     return true;
 }
 
-/* Settles after the last flow of a class that shares no link with others. */
+/* Ends the last flow of a class that shares no link with others; false if there is no such flow. */
 static bool end_alone(dl_network *network, int bundle)
 {
     dl_flow_bundle *b = &network->bundles[bundle];
@@ -493,7 +492,7 @@ static void count_anew(dl_network *network, dl_flow_class *c)
     c->node.key = f->bytes + f->node.key;
 }
 
-/* Lets a flow of an active class move its last `bytes` from now on. */
+/* Makes a flow of an active class move its last `bytes` from now on. */
 static void put_flow(dl_network *network, int flow, double bytes)
 {
     dl_flow *f = &network->flows[flow];
@@ -502,7 +501,8 @@ static void put_flow(dl_network *network, int flow, double bytes)
     dl_network_advance(network, b);
     mark_dirty(network, f->class);
     b->flows++;
-    const bool stays = c->crowd >= 0 && c->head >= 0; /* in the heap: it has the same first flow */
+    const bool stays =
+        c->crowd >= 0 && c->head >= 0; /* in the heap, as its first flow is the same */
     if (stays && c->flows == 1 && b->members == 1) count_anew(network, c);
     f->node.key = b->served - c->base + (c->crowd >= 0 ? 0 : bytes);
     if (c->head >= 0 && !stays) dl_network_dequeue(network, f->class);
@@ -519,7 +519,8 @@ static void settle_at_once(dl_network *network)
     dl_engine_after(network->engine, 0, synchronize_event, network, 0);
 }
 
-/* The owner of a broken claim may add classes and flows: pointers to them become invalid. */
+/* Breaks claims on the class's links. Owners of claims may add classes and flows, which invalidates
+ * pointers to them. */
 static void break_claims(dl_network *network, int class)
 {
     const int first = network->classes[class].first_use;
@@ -535,7 +536,7 @@ static void start_moving(dl_network *network, int flow)
     put_flow(network, flow, f->bytes);
 }
 
-/* Starts and settles the first flow of a class that shares no link with others. */
+/* Starts the first flow of a class that shares no link with others, and schedules its end. */
 static void start_alone(dl_network *network, int flow)
 {
     dl_flow *f = &network->flows[flow];
@@ -549,7 +550,7 @@ static void start_alone(dl_network *network, int flow)
     schedule_end(network, c->bundle, f->bytes / b->rate * 1e9);
 }
 
-/* The flow has waited for its delay: it starts to move bytes. */
+/* Event: the flow has waited for its delay and starts to move bytes. */
 static void join(void *user, int flow)
 {
     dl_network *network = user;
@@ -579,7 +580,7 @@ static void join(void *user, int flow)
     }
 }
 
-/* Takes a free flow and fills it in, without starting it. */
+/* Takes a free flow and sets its members, without starting it. */
 static int take_flow(dl_network *network, int class, double bytes, dl_event_fn done, void *user,
                      int index)
 {

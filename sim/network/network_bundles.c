@@ -1,4 +1,4 @@
-/* The classes of a network's flows, and their bundles. */
+/* Flow classes of a network, and their bundles. */
 #include "sim/network/network_internal.h"
 
 #include <math.h>
@@ -12,7 +12,8 @@
 
 static int *chain_of(const dl_network *network, uint64_t hash)
 {
-    return &network->chains[hash & (uint64_t)(network->class_room - 1)]; /* a power of two */
+    return &network->chains[hash & (uint64_t)(network->class_room - 1)]; /* class_room is a power of
+                                                                          * two */
 }
 
 static void put_in_chain(dl_network *network, int bundle)
@@ -41,7 +42,7 @@ static void grow_bundles(dl_network *network, int room)
 
 static uint64_t hash_use(uint64_t hash, int link, int times)
 {
-    hash = (hash ^ (uint64_t)link) * 0x100000001b3; /* FNV-1a, a link at a time */
+    hash = (hash ^ (uint64_t)link) * 0x100000001b3; /* FNV-1a, one link at a time */
     return (hash ^ (uint64_t)times) * 0x100000001b3;
 }
 
@@ -64,7 +65,7 @@ static bool is_class(const dl_network *network, const dl_flow_class *c, const in
     return true;
 }
 
-/* Grows the hash table, which is never more than half full. */
+/* Grows the hash table, which is at most half full. */
 static void grow_table(dl_network *network)
 {
     int size = 64;
@@ -182,7 +183,7 @@ void dl_network_dequeue(dl_network *network, int class)
 
 /* --- bundles -------------------------------------------------------------------------------- */
 
-/* The next use at or after u of a link that others use too, -1 = none. */
+/* The first use, at or after u, of a link that other classes use too; -1 = none. */
 static int shared_use(const dl_network *network, const dl_flow_class *c, int u)
 {
     for (; u < c->first_use + c->use_count; u++) {
@@ -211,7 +212,7 @@ static bool same_shared(const dl_network *network, const dl_flow_class *a, const
     return u < 0 && v < 0;
 }
 
-/* The bundle that the class can join, -1 = none. */
+/* The bundle that the class can join; -1 = none. */
 static int find_bundle(const dl_network *network, const dl_flow_class *c, uint64_t hash)
 {
     for (int i = *chain_of(network, hash); i >= 0; i = network->bundles[i].next) {
@@ -232,7 +233,7 @@ static void list_use(dl_network *network, int u)
     *first = u;
 }
 
-/* Replaces use u by use `by` (-1 = none) in the list of its link. */
+/* Replaces use u by use `by` (-1 = none) in its link's list. */
 static void replace_use(dl_network *network, int u, int by)
 {
     dl_use *use = &network->uses[u];
@@ -251,7 +252,8 @@ static void replace_use(dl_network *network, int u, int by)
     }
 }
 
-/* Removes the class's uses from the lists and puts those of `heir` (NULL = none) in their place. */
+/* Removes the class's uses from the lists and inserts those of `heir` (NULL = none) in their
+ * place. */
 static void unlist_uses(dl_network *network, const dl_flow_class *c, const dl_flow_class *heir)
 {
     int v = heir != NULL ? heir->first_use : -1;
@@ -262,7 +264,7 @@ static void unlist_uses(dl_network *network, const dl_flow_class *c, const dl_fl
     }
 }
 
-/* A bundle without classes, stamped as seen by the current search. */
+/* Takes a bundle without classes, stamped as found by the current search. */
 static int new_bundle(dl_network *network, uint64_t hash)
 {
     int bundle = network->free_bundle;
@@ -303,7 +305,7 @@ static void free_bundle(dl_network *network, int bundle)
     network->free_bundle = bundle;
 }
 
-/* Adds a class, which must be in no bundle, to one with the same shared links. */
+/* Adds a class that is in no bundle to a bundle with the same shared links. */
 static void add_member(dl_network *network, int bundle, int class)
 {
     dl_flow_class *c = &network->classes[class];
@@ -316,9 +318,9 @@ static void add_member(dl_network *network, int bundle, int class)
         c->next = c->prev = -1;
         for (int u = c->first_use; (u = shared_use(network, c, u)) >= 0; u++)
             list_use(network, u);
-    } else { /* after the first, whose uses stay listed */
+    } else { /* inserts it after the first class, whose uses stay listed */
         const dl_flow_class *first = &network->classes[b->first];
-        /* While it was alone, its flows did not set the cap. */
+        /* A single class does not set the bundle's cap; set it now. */
         if (b->members == 1) b->cap = fmin(b->cap, dl_network_class_cap(network, first));
         c->prev = b->first;
         c->next = network->classes[b->first].next;
@@ -331,7 +333,8 @@ static void add_member(dl_network *network, int bundle, int class)
     if (c->head >= 0) dl_network_enqueue(network, class);
 }
 
-/* Puts the class into the bundle with the same shared links; without any, it gets its own. */
+/* Puts the class into the bundle with the same shared links; without shared links, into a new
+ * one. */
 static void enter(dl_network *network, int class)
 {
     const dl_flow_class *c = &network->classes[class];
@@ -348,7 +351,8 @@ static void enter(dl_network *network, int class)
     add_member(network, bundle, class);
 }
 
-/* Takes the class out of its bundle, while its shared links are still those it joined with. */
+/* Removes the class from its bundle, while its shared links are still those with which it
+ * joined. */
 static void leave(dl_network *network, int class)
 {
     dl_flow_class *c = &network->classes[class];
@@ -378,8 +382,8 @@ static int use_of(const dl_network *network, int class, int link)
     return u;
 }
 
-/* Another class now uses a link of this class, which enters a bundle if it is in none; else its
- * bundle, which has no other class, gets this shared link and is closed to others. */
+/* Another class now uses a link of this class. If this class is in no bundle, it enters one;
+ * otherwise its bundle, which has no other class, gets this shared link and is closed. */
 static void become_shared(dl_network *network, int class, int link)
 {
     int bundle = network->classes[class].bundle;
@@ -388,7 +392,7 @@ static void become_shared(dl_network *network, int class, int link)
         return;
     }
     int u = use_of(network, class, link);
-    if (network->uses[u].bundle >= 0) return; /* it joined its bundle just now */
+    if (network->uses[u].bundle >= 0) return; /* it has just joined its bundle */
     list_use(network, u);
     dl_network_close(network, bundle);
 }
@@ -428,7 +432,7 @@ void dl_network_activate(dl_network *network, int class)
     if (dl_network_activate_alone(network, class)) return;
     dl_flow_class *c = &network->classes[class];
     int first = c->first_use, end = first + c->use_count;
-    bool met = false; /* others that had a link to themselves */
+    bool met = false; /* other classes used a link alone */
     for (int u = first; u < end; u++) {
         int link = network->uses[u].link, other = network->user[link];
         if (network->users[link] != 1) continue;
@@ -460,7 +464,7 @@ bool dl_network_deactivate(dl_network *network, int class)
         network->user[link] ^= class;
         still_used += --network->users[link] > 0;
         if (network->users[link] != 1) continue;
-        /* the remaining class is alone in its bundle: other members would use this link too */
+        /* The remaining class is alone in its bundle, as other members would use this link too. */
         int other = network->user[link];
         replace_use(network, use_of(network, other, link), -1);
         dl_network_close(network, network->classes[other].bundle);

@@ -1,4 +1,5 @@
-/* Claims: links whose only user computes its transfers itself, without simulating each flow. */
+/* Claims on links: the only user of the links computes its transfers itself, without simulating
+ * each flow. */
 #include "sim/network/network.h"
 
 #include "common/alloc.h"
@@ -6,7 +7,7 @@
 #include "common/units.h"
 #include "sim/network/network_internal.h"
 
-/* No link has been claimed so far: room for the claims of all. */
+/* Makes room for claims on all links; new links have no claim. */
 static void make_room(dl_network *network)
 {
     const size_t links = (size_t)network->link_count;

@@ -1,15 +1,15 @@
-/* The max-min fair rates of a component, bundle by bundle. */
+/* Max-min fair rates of a component, bundle by bundle. */
 #include <math.h>
 
 #include "common/status.h"
 #include "sim/network/network_internal.h"
 
-/* Links that fill up this close to each other count as full together. */
+/* Links whose levels differ by less than this become full together. */
 #define RELATIVE_TOLERANCE 1e-12
-/* A separated class rejoins its bundle when its own links have this much to spare. */
+/* A separated class rejoins its bundle when its unshared links have this relative reserve. */
 #define RELATIVE_ROOM 1e-9
 
-static double lesser(double a, double b) /* fmin without its NaN check, which costs time */
+static double lesser(double a, double b) /* fmin without its slow NaN check */
 {
     return a < b ? a : b;
 }
@@ -29,12 +29,12 @@ double dl_network_class_cap(const dl_network *network, const dl_flow_class *c)
 
 /* State of progressive filling. Bundles not yet fixed come first in part_bundles. */
 typedef struct filling {
-    int links, bundles;           /* links with open flows come first in part_links */
-    double link_level, cap_level; /* levels of the next full link, the next capped bundle */
+    int links, bundles;           /* links with open flows are first in part_links */
+    double link_level, cap_level; /* levels of the next full link and of the next capped bundle */
 } filling;
 
-/* Sets `left` and `open` of the component's links. The cap of a bundle of one class is exact; with
- * more classes it may be too low. */
+/* Sets `left` and `open` of the component's links. The cap of a bundle is exact for one class, and
+ * may be too low for several. */
 static void weigh_component(dl_network *network)
 {
     for (int i = 0; i < network->part_link_count; i++) {
@@ -76,7 +76,7 @@ static void swap_bundles(dl_network *network, int i, int j)
     network->part_bundles[j] = bundle;
 }
 
-/* Finds the next levels among the open links and bundles. */
+/* Finds the next levels among open links and bundles. */
 static void find_levels(dl_network *network, filling *f)
 {
     int *links = network->part_links;
@@ -101,8 +101,8 @@ static void find_levels(dl_network *network, filling *f)
     }
 }
 
-/* Takes the classes whose own links are full at `limit` out of the bundle, except that one class
- * always stays, and makes the bundle's cap exact. */
+/* Moves the classes whose unshared links are full at `limit` out of the bundle, except that one
+ * class always stays, and makes the bundle's cap exact. */
 static void split_bundle(dl_network *network, filling *f, int bundle, double limit)
 {
     dl_flow_bundle *b = &network->bundles[bundle];
@@ -122,7 +122,7 @@ static void split_bundle(dl_network *network, filling *f, int bundle, double lim
 }
 
 /* Fixes the bundles that have reached their cap. Bundles of several classes are split instead, as
- * their cap may have been too low: returns true then, and the levels must be found again. */
+ * their cap may be too low; then returns true, and the levels must be found again. */
 static bool fix_capped(dl_network *network, filling *f, double limit)
 {
     bool split = false;
@@ -139,7 +139,7 @@ static bool fix_capped(dl_network *network, filling *f, double limit)
     return split;
 }
 
-/* Fixes the bundles on links that are full at the level. */
+/* Fixes the bundles on links that are full at `level`. */
 static void fix_full(dl_network *network, const filling *f, double level)
 {
     double limit = level * (1 + RELATIVE_TOLERANCE);
@@ -153,14 +153,14 @@ static void fix_full(dl_network *network, const filling *f, double level)
     }
 }
 
-/* Whether the bundle is one class that is limited by a link that no other class uses. */
+/* Whether the bundle is one class limited by a link that no other class uses. */
 static bool is_capped(const dl_flow_bundle *b)
 {
     return b->members == 1 && b->rate >= b->cap * (1 - RELATIVE_ROOM);
 }
 
-/* Closes the bundles at their cap to others. Separated classes below theirs, limited only by a
- * shared link, rejoin the bundle with the same links. */
+/* Closes bundles that are at their cap. Separated classes below their cap, limited only by a shared
+ * link, rejoin the bundle with the same links. */
 static void rejoin_bundles(dl_network *network)
 {
     int kept = 0;
@@ -203,8 +203,8 @@ bool dl_network_share_alone(const dl_network *network, dl_flow_bundle *b)
     return true;
 }
 
-/* Progressive filling: the links and caps that are reached first fix the rates of their flows, and
- * the rest of the capacity is shared among the others, until all are fixed. */
+/* Progressive filling: the links and caps that are reached first fix the rates of their flows; the
+ * remaining capacity is shared among the others, until all are fixed. */
 void dl_network_share(dl_network *network)
 {
     if (network->part_bundle_count == 1 &&

@@ -17,39 +17,42 @@
 #define SEGMENTS_POSTED 2       /* gloo/allreduce.cc */
 
 /* Largest difference between the nodes' start times of a collective, so that equal nodes are not in
- * lockstep: assumed, as kernel launches vary. A collective's time runs from the last start. */
+ * lockstep: assumed, as kernel launches vary. A collective's time is measured from the last
+ * start. */
 #define START_SPREAD_NS 100e3
 
 #define SIMULATED_BYTES (96 * 1048576.0)
-#define REPEATS 3        /* beside the first one, on new connections, which is not counted ... */
-#define LOSSY_REPEATS 24 /* ... and where they differ, as lost packets make them */
-#define MEAN_FRAC 3e-3   /* relative standard error of the mean that is enough */
-#define PAUSE_NS 60e9    /* more than a timeout of any trip */
+#define REPEATS 3 /* runs after the first one, which opens the connections and is not counted */
+#define LOSSY_REPEATS 24 /* largest number of runs if packet losses make them differ */
+#define MEAN_FRAC 3e-3   /* sufficient relative standard error of the mean */
+#define PAUSE_NS 60e9    /* longer than the timeout of any round trip */
 
 typedef struct piece {
     int node, channel, slice;
-    int left; /* packets that have not arrived */
+    int left; /* number of packets that have not arrived */
 } piece;
 
 /* A node's traffic to the next one on a channel. */
 typedef struct channel {
-    int posted, arrived; /* slices handed to the sockets; arrived, in order */
+    int posted, arrived; /* slices handed to the sockets; slices that have arrived, in order */
     int freed;           /* slices that the sockets' buffers have taken, in order */
-    int *left;           /* [slices] pieces that have not arrived; posted ones only */
-    int *unbuffered;     /* [slices] pieces that are not in the sockets' buffers; as left */
+    int *left;       /* [slices] number of pieces that have not arrived; only for posted slices */
+    int *unbuffered; /* [slices] number of pieces not in the sockets' buffers; only for posted
+                          * slices */
     int next_socket;
 } channel;
 
 typedef struct ring_run {
     dl_tcp_hosts hosts;
     const dl_tcp_ring *ring;
-    int nodes, channels, sockets; /* sockets: of a channel */
+    int nodes, channels, sockets; /* sockets: per channel */
     channel *ways;                /* [nodes x channels] */
     piece *pieces;
     int piece_count, piece_room;
-    int slices, slices_a_step, steps, most_posted; /* slices: of a channel */
-    double *slice_bytes;                           /* [slices] at least one each */
-    int unfinished;                                /* channels of all nodes that send */
+    int slices, slices_a_step, steps, most_posted; /* slices: per channel */
+    double *slice_bytes;                           /* [slices] bytes of each slice, >= 1 */
+    int unfinished;                                /* number of sending channels of all nodes that
+                                                    * have not finished */
     dl_random random;
     bool started[DL_TCP_NODES_MAX];
 } ring_run;
@@ -64,8 +67,8 @@ static bool sends(const ring_run *r, int node)
     return !r->ring->broadcast || node < r->nodes - 1;
 }
 
-/* Whether the node has the data to send as slice `slice`: the same slice of a broadcast, or the
- * previous step's of an all-reduce, has arrived from the node before. */
+/* Whether the node has the data of slice `slice`: for a broadcast, the same slice has arrived from
+ * the previous node; for an all-reduce, that of the previous step has. */
 static bool has_slice(const ring_run *r, int node, int number, int slice)
 {
     if (r->ring->broadcast) return node == 0 || slice < way(r, node - 1, number)->arrived;
@@ -93,7 +96,8 @@ static void post_piece(ring_run *r, int node, int number, int slice, double byte
     dl_tcp_hosts_send(&r->hosts, socket, bytes, place);
 }
 
-/* NCCL's step is free once the sockets have taken all of it; gloo's, once it has arrived. */
+/* Number of slices that occupy the buffer: NCCL frees a slice once the sockets have taken it, gloo
+ * once it has arrived. */
 static int slices_held(const ring_run *r, channel *c)
 {
     while (c->freed < c->posted && c->unbuffered[c->freed] == 0)
@@ -101,7 +105,7 @@ static int slices_held(const ring_run *r, channel *c)
     return c->posted - (r->ring->gloo ? c->arrived : c->freed);
 }
 
-/* Hands the sockets all slices that are ready and find room in the buffer. */
+/* Hands the sockets all slices that are ready and fit into the buffer. */
 static void post(ring_run *r, int node, int number)
 {
     channel *c = way(r, node, number);
@@ -116,7 +120,7 @@ static void post(ring_run *r, int node, int number)
     }
 }
 
-/* NCCL takes one slice after another. */
+/* Callback: NCCL takes slices in sequence. */
 static bool takes(void *user, int number)
 {
     ring_run *r = user;
@@ -134,7 +138,7 @@ static void buffered(void *user, int number)
     way(r, p->node, p->channel)->unbuffered[p->slice]--;
 }
 
-/* Counts the slices that have arrived completely, in order; true if there was one. */
+/* Counts the completely arrived slices, in order; true if there was one. */
 static bool read_slices(ring_run *r, int node, int number)
 {
     channel *c = way(r, node, number);
@@ -164,8 +168,8 @@ static void acknowledged(void *user, int socket)
     post(user, socket / r->sockets / r->channels, socket / r->sockets % r->channels);
 }
 
-/* Cuts data into gloo's segments: a node's part of an all-reduce into equal ones; any other message
- * is one segment. */
+/* Cuts data into gloo's segments: equal segments of a node's part of an all-reduce; any other
+ * message is one segment. */
 static void cut_segments(ring_run *r, double bytes)
 {
     const bool whole = r->ring->broadcast;
@@ -185,7 +189,7 @@ static double chunk_bytes(bool broadcast)
     return broadcast ? STEP_BYTES : 4 * STEP_BYTES;
 }
 
-/* Chunks of one NCCL loop; a node sends one of each in a step. */
+/* Chunks per NCCL loop; a node sends one of each in a step. */
 static int loop_chunks(const dl_tcp_ring *ring)
 {
     return (ring->broadcast ? 1 : ring->nodes) * ring->tcp->channels;
@@ -226,8 +230,8 @@ static void on_start(void *user, int node)
         post(r, node, c);
 }
 
-/* Runs one collective from now on; returns its time in ns since the last node's start. Packets of
- * it, such as acknowledgements, may still be in flight at its end. */
+/* Runs one collective; returns its time in ns from the last node's start. Its packets, such as
+ * acknowledgements, may still be in flight at its end. */
 static double run_once(ring_run *r, double bytes)
 {
     int64_t last_ns = 0;
@@ -291,7 +295,7 @@ static void run_free(ring_run *r)
     free(r->slice_bytes);
 }
 
-/* Lets all packets in flight arrive, and sends nothing for a while. */
+/* Waits until all packets in flight have arrived and at least `ns` have passed. */
 static void pause(ring_run *r, double ns)
 {
     dl_engine *engine = &r->hosts.engine;
@@ -303,7 +307,7 @@ static void pause(ring_run *r, double ns)
 static double simulate(const dl_tcp_ring *ring, double bytes)
 {
     ring_run run;
-    double mean_ns = 0, squares = 0; /* squares: sum of squared deviations from the mean */
+    double mean_ns = 0, squares = 0; /* sum of squared deviations from the mean */
     int count = 0;
     run_init(&run, ring);
     (void)run_once(&run, bytes);
@@ -353,7 +357,8 @@ static bool is_same(const known_ring *k, const dl_tcp_ring *ring, double bytes)
     return same;
 }
 
-/* Two threads may compute the same ring; their results are equal. */
+/* Returns a known result, or simulates the ring. Two threads may simulate the same ring; their
+ * results are equal. */
 static double simulate_once(const dl_tcp_ring *ring, double bytes)
 {
     double ns = -1;
@@ -378,8 +383,9 @@ static double simulate_once(const dl_tcp_ring *ring, double bytes)
     return found.ns;
 }
 
-/* The ring to simulate, whose `edges` are filled in: rates within the sockets' limits; pauses long
- * enough to restart a window are all PAUSE_NS, others 0. *notice_ns: delay of gloo's notices. */
+/* Returns the ring to simulate, and fills in its `edges`: rates are within the sockets' limits;
+ * pauses long enough to restart a window become PAUSE_NS, others 0. *notice_ns: delay of gloo's
+ * notices. */
 static dl_tcp_ring as_simulated(const dl_tcp_ring *ring, dl_tcp_edge *edges, double *notice_ns)
 {
     dl_tcp_ring simulated = *ring;

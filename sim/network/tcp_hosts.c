@@ -9,22 +9,22 @@
 
 #define ACK_BYTES (DL_TCP_LINK_HEADER_BYTES + DL_TCP_HEADER_BYTES)
 
-#define INITIAL_WINDOW 10.0     /* packets: RFC 6928 */
-#define LEAST_WINDOW 2.0        /* after a loss */
-#define MOST_WINDOW 1e6         /* without a limit: more than any socket here has to send */
-#define TIMEOUT_FIRST_NS 1e9    /* before a round trip is known: TCP_TIMEOUT_INIT */
-#define TIMEOUT_MAX_NS 120e9    /* TCP_RTO_MAX */
-#define PROBE_SLACK_NS 2e6      /* TCP_TIMEOUT_MIN_US */
-#define TICK_NS 4e6             /* HZ = 250, the default of kernel/Kconfig.hz */
-#define ACK_DELAY_NS 40e6       /* TCP_DELACK_MIN */
-#define QUICK_ACKS 16           /* TCP_MAX_QUICKACKS */
-#define RETRY_NS 500e6          /* after the own queue's refusal: TCP_RESOURCE_PROBE_INTERVAL */
-#define BURST_PACKETS 7         /* packets of a 64 KiB message, which the host sends at once */
-#define SEND_BUFFER 4194304.0   /* largest of a socket: tcp_wmem */
-#define RECEIVED_MOST 6291456.0 /* window of a receiver: tcp_rmem */
-#define BUFFER_HEADERS 640.0    /* of a packet there, then rounded up to a power of two */
-#define CUBIC_SHRINK 0.7        /* RFC 9438, as the next */
-#define CUBIC_GROWTH 0.4        /* packets / s^3 */
+#define INITIAL_WINDOW 10.0   /* packets: RFC 6928 */
+#define LEAST_WINDOW 2.0      /* packets, after a loss */
+#define MOST_WINDOW 1e6       /* packets, without a limit: more than any socket here sends */
+#define TIMEOUT_FIRST_NS 1e9  /* before a round trip is measured: TCP_TIMEOUT_INIT */
+#define TIMEOUT_MAX_NS 120e9  /* TCP_RTO_MAX */
+#define PROBE_SLACK_NS 2e6    /* TCP_TIMEOUT_MIN_US */
+#define TICK_NS 4e6           /* HZ = 250, the default of kernel/Kconfig.hz */
+#define ACK_DELAY_NS 40e6     /* TCP_DELACK_MIN */
+#define QUICK_ACKS 16         /* TCP_MAX_QUICKACKS */
+#define RETRY_NS 500e6        /* after a refusal by the host's queue: TCP_RESOURCE_PROBE_INTERVAL */
+#define BURST_PACKETS 7       /* packets of a 64 KiB message, which is sent as a unit */
+#define SEND_BUFFER 4194304.0 /* largest buffer of a socket: tcp_wmem */
+#define RECEIVED_MOST 6291456.0 /* largest window of a receiver: tcp_rmem */
+#define BUFFER_HEADERS 640.0 /* per packet in the buffer; the sum is rounded up to a power of two */
+#define CUBIC_SHRINK 0.7     /* RFC 9438 */
+#define CUBIC_GROWTH 0.4     /* packets / s^3; RFC 9438 */
 
 /* --- packets and sockets --------------------------------------------------------------------- */
 
@@ -32,17 +32,18 @@ typedef enum segment_state { SEGMENT_NEW, SEGMENT_SENT, SEGMENT_LOST, SEGMENT_DO
 
 typedef struct segment {
     double wire_bytes;
-    double end;             /* in its socket's stream, bytes */
-    int64_t sent_ns, order; /* order: of sending, on its socket */
-    int64_t burst;          /* its burst, by the order of the burst's first packet */
-    int64_t there_ns;       /* -1: not yet */
+    double end;             /* end position in its socket's stream, bytes */
+    int64_t sent_ns, order; /* order: sending number on its socket */
+    int64_t burst;          /* sending number of the first packet of its burst */
+    int64_t there_ns;       /* arrival time; -1: not arrived */
     int piece;
     segment_state state;
-    bool again;      /* sent again at least once */
-    bool ends_piece; /* the last one of a piece */
+    bool again;      /* retransmitted at least once */
+    bool ends_piece; /* last segment of a piece */
 } segment;
 
-/* State of the window: growing; shrinking after a refusal or a loss; restarting from one packet. */
+/* OPEN: the window grows; REDUCED, RECOVERY: it shrinks after a refusal or a loss; ALL_LOST: it
+ * restarts from one packet. */
 typedef enum congestion { OPEN, REDUCED, RECOVERY, ALL_LOST } congestion;
 
 typedef struct dl_tcp_socket {
@@ -50,50 +51,54 @@ typedef struct dl_tcp_socket {
     segment *segments; /* [room] */
     int count, room;
     double posted_bytes;
-    int buffered;    /* segments that have entered the socket's buffer */
-    int first, next; /* the oldest that is not acknowledged; the next that was never sent */
+    int buffered;    /* number of segments that have entered the socket's buffer */
+    int first, next; /* oldest segment not acknowledged; next segment never sent */
     int in_flight, lost;
-    int64_t orders, last_sent_ns; /* last_sent_ns: -1 = nothing yet */
-    double window, threshold;     /* packets */
-    double most_window;           /* widest so far: sets the buffer's size */
-    double window_max;            /* before the last loss */
-    double reno_window;           /* of an additive increase (Reno) */
-    int64_t loss_ns;              /* of the last loss; -1 = none */
-    int64_t epoch_ns;             /* start of CUBIC's growth, less pauses; -1 = none since a loss */
-    double flat_s;                /* time at which CUBIC reaches window_max again */
-    bool limited;                 /* the window was the limit at the last sending */
-    int most_out, most_until;     /* most packets in flight, until most_until is acknowledged */
-    double trip_ns, deviation_ns; /* smoothed; trip_ns 0: not known */
+    int64_t orders, last_sent_ns; /* last_sent_ns: -1 = nothing sent */
+    double window, threshold;     /* in packets */
+    double most_window;           /* largest window so far; sets the buffer's size */
+    double window_max;            /* window before the last loss */
+    double reno_window;           /* window of an additive increase (Reno) */
+    int64_t loss_ns;              /* time of the last loss; -1 = none */
+    int64_t epoch_ns;             /* start of CUBIC's growth, adjusted for pauses; -1 = no growth
+                                   * since a loss */
+    double flat_s;                /* time until CUBIC reaches window_max again */
+    bool limited;                 /* the window was the limit when the socket last sent */
+    int most_out, most_until;     /* most_out: most packets in flight, valid until most_until is
+                                   * acknowledged */
+    double trip_ns,
+        deviation_ns; /* smoothed round trip and its deviation; trip_ns 0: not measured */
     int backoff, recover_until;
     congestion state;
-    int reduced_from;          /* packets of the window when it began to shrink ... */
-    int delivered, sent_since; /* ... and since then */
-    bool probes, probed;       /* the timer is that of a probe; one was sent */
-    int timer;                 /* pending event, -1 = none */
+    int reduced_from;          /* window in packets when it began to shrink */
+    int delivered, sent_since; /* packets delivered and sent since then */
+    bool probes, probed;       /* the timer is for a probe; a probe was sent */
+    int timer;                 /* id of the pending event, -1 = none */
     int queued;                /* packets waiting at the host's port, as the socket counts them */
-    bool throttled;            /* waits for those to leave */
-    double edge, widest;       /* end of the receiver's window, in bytes; widest window so far */
-    /* The receiver's: */
-    int in_order, read;           /* packets arrived without a gap; of them, read by the program */
-    int unacknowledged;           /* packets */
-    int quick_acks;               /* acknowledgements still to be sent at once */
-    int64_t came_ns;              /* last packet; -1 = none yet */
-    double window_bytes;          /* its window */
-    double told_edge, told_bytes; /* its end and width as last told to the sender */
-    double space_bytes;           /* most read in a round trip */
-    double read_bytes;            /* read until read_ns */
+    bool throttled;            /* waits for queued packets to leave */
+    double edge, widest;       /* end of the receiver's window, in bytes; largest window so far */
+    /* State of the receiver: */
+    int in_order, read;           /* packets arrived without a gap; of these, packets read by the
+                                   * program */
+    int unacknowledged;           /* number of packets not acknowledged */
+    int quick_acks;               /* number of acknowledgements still to be sent immediately */
+    int64_t came_ns;              /* arrival of the last packet; -1 = none */
+    double window_bytes;          /* size of its window */
+    double told_edge, told_bytes; /* end and size of the window last sent to the sender */
+    double space_bytes;           /* most bytes read in a round trip */
+    double read_bytes;            /* bytes read until read_ns */
     int64_t read_ns;
-    int ack_timer; /* pending event, -1 = none */
+    int ack_timer; /* id of the pending event, -1 = none */
 } tcp_socket;
 
-/* An acknowledgement, or segments that go together. */
+/* An acknowledgement, or segments that are sent as a unit. */
 typedef struct dl_tcp_packet {
     int socket, segment, segments;
     double bytes;
     bool is_ack;
     int64_t made_ns; /* acknowledgement: creation time */
     double edge;     /* acknowledgement: end of the window */
-    int64_t due_ns;  /* on a line: its arrival */
+    int64_t due_ns;  /* arrival time, while on a line */
 } packet;
 
 static void queue_push(dl_tcp_queue *q, packet p)
@@ -119,8 +124,8 @@ static packet queue_pop(dl_tcp_queue *q)
     return p;
 }
 
-/* Duration of a timer set now for `ns`, which ends at a tick; from 63 ticks on at a multiple of 8
- * ticks, from 8 times as many on at a multiple of 64, ... (kernel/time/timer.c). */
+/* Duration of a timer set now for `ns`, which ends at a tick: from 63 ticks on at a multiple of 8
+ * ticks, from 8 times as many on at a multiple of 64, and so on (kernel/time/timer.c). */
 static int64_t timer_ns(const dl_tcp_hosts *h, double ns)
 {
     const double now_ns = (double)h->engine.now_ns, ticks = ceil(ns / TICK_NS);
@@ -157,7 +162,8 @@ static void push_out(dl_tcp_hosts *h, tcp_socket *s);
 static void on_forth(void *user, int node);
 static void on_back(void *user, int node);
 
-/* The delay is that of the edge crossed by the packet, or by the data it acknowledges. */
+/* Event: the port has sent a packet. Its delay is that of the edge that the packet, or the data it
+ * acknowledges, crosses. */
 static void on_served(void *user, int node)
 {
     dl_tcp_hosts *h = user;
@@ -179,7 +185,7 @@ static void on_served(void *user, int node)
     if (s->throttled) push_out(h, s);
 }
 
-/* Takes the first packet off a line and schedules the next one's arrival. */
+/* Removes the first packet from a line and schedules the arrival of the next one. */
 static packet leave_line(dl_tcp_hosts *h, dl_tcp_queue *line, dl_event_fn arrive, int edge)
 {
     const packet p = queue_pop(line);
@@ -213,7 +219,7 @@ static void set_timer(dl_tcp_hosts *h, tcp_socket *s, double ns)
     s->timer = dl_engine_after(&h->engine, timer_ns(h, ns), on_timer, h, (int)(s - h->all));
 }
 
-/* At most once per round trip: the window begins to shrink, to grow back by CUBIC. */
+/* Starts to shrink the window, at most once per round trip; CUBIC lets it grow again. */
 static void shrink(const dl_tcp_hosts *h, tcp_socket *s, congestion state)
 {
     const bool is_first = s->state == OPEN;
@@ -230,7 +236,7 @@ static void shrink(const dl_tcp_hosts *h, tcp_socket *s, congestion state)
 }
 
 /* Proportional rate reduction (RFC 6937, tcp_cwnd_reduction()): sends seven packets per ten that
- * arrive, or one for one while fewer than the threshold are in flight. */
+ * arrive, or one per packet while fewer than the threshold are in flight. */
 static void reduce_window(tcp_socket *s, int arrived, bool has_advanced, bool lost_more)
 {
     const int room = (int)s->threshold - s->in_flight;
@@ -293,7 +299,7 @@ static void fill_buffer(dl_tcp_hosts *h, tcp_socket *s)
     }
 }
 
-/* Queues segments as one unit at the host's port; false if it has no room. */
+/* Queues segments as a unit at the host's port; false if it has no room. */
 static bool hand_down(dl_tcp_hosts *h, tcp_socket *s, int first, int count, double bytes)
 {
     const packet p = {
@@ -319,7 +325,7 @@ static void note_sent(const dl_tcp_hosts *h, tcp_socket *s, int number)
     s->sent_since++;
 }
 
-/* Sends lost packets again; false if the port has no room. */
+/* Retransmits lost packets; false if the port has no room. */
 static bool send_lost(dl_tcp_hosts *h, tcp_socket *s)
 {
     for (int k = s->first; k < s->next && s->lost > 0 && s->in_flight < (int)s->window; k++) {
@@ -354,8 +360,8 @@ static int burst_packets(const dl_tcp_hosts *h, const tcp_socket *s)
     return most;
 }
 
-/* Queues a burst at the port: as one, or packet by packet if it exceeds tc's bucket
- * (tbf_enqueue()). Returns how many packets found room. */
+/* Queues a burst at the port: as a unit, or packet by packet if it exceeds tc's bucket
+ * (tbf_enqueue()). Returns the number of packets queued. */
 static int enqueue_burst(dl_tcp_hosts *h, tcp_socket *s, int packets)
 {
     double bytes = 0;
@@ -369,15 +375,15 @@ static int enqueue_burst(dl_tcp_hosts *h, tcp_socket *s, int packets)
     return taken;
 }
 
-/* At most two bursts of a socket wait at the port, unless one burst is all it has in flight
- * (tcp_small_queue_check()). */
+/* Whether two bursts of a socket wait at the port, the limit unless one burst is all it has in
+ * flight (tcp_small_queue_check()). */
 static bool port_is_full(const tcp_socket *s, int packets)
 {
     return s->first < s->next && s->queued >= 2 * packets &&
            s->segments[s->first].burst != s->segments[s->next - 1].burst;
 }
 
-/* Sends a burst of new packets. If only a part finds room, the rest is lost silently. False if none
+/* Sends a burst of new packets. If only a part is queued, the rest is lost silently. False if none
  * was sent. */
 static bool send_burst(dl_tcp_hosts *h, tcp_socket *s, int packets)
 {
@@ -397,7 +403,7 @@ static bool send_burst(dl_tcp_hosts *h, tcp_socket *s, int packets)
 }
 
 /* Sets the timer after which all packets count as lost, or an earlier one for a tail loss probe
- * (RFC 8985), which sends the last packet again to learn of losses; at most one probe is in
+ * (RFC 8985), which retransmits the last packet to detect losses; at most one probe is in
  * flight. */
 static void await_ack(dl_tcp_hosts *h, tcp_socket *s)
 {
@@ -408,7 +414,7 @@ static void await_ack(dl_tcp_hosts *h, tcp_socket *s)
     set_timer(h, s, s->probes ? fmin(probe_ns, lost_ns) : lost_ns);
 }
 
-/* Notes whether the window is the limit (tcp_cwnd_validate()). */
+/* Records whether the window is the limit (tcp_cwnd_validate()). */
 static void note_limit(tcp_socket *s)
 {
     const bool limited = s->in_flight >= (int)s->window;
@@ -419,8 +425,8 @@ static void note_limit(tcp_socket *s)
 }
 
 /* Sends as much as the window allows, at most `bursts` bursts. After a pause longer than a timeout
- * the window is at most the initial one. A socket with nothing in flight, refused by the port or by
- * the receiver's window, retries after its timeout. */
+ * the window is at most the initial one. A socket with nothing in flight that the port or the
+ * receiver's window has stopped retries after its timeout. */
 static void push_bursts(dl_tcp_hosts *h, tcp_socket *s, int bursts)
 {
     const bool paused = s->in_flight == 0 && s->last_sent_ns >= 0 &&
@@ -441,8 +447,9 @@ static void push_out(dl_tcp_hosts *h, tcp_socket *s)
     push_bursts(h, s, INT_MAX);
 }
 
-/* An incomplete last message is held back while the port queues more bytes of the socket than the
- * message has, until one of its packets leaves or is acknowledged (tcp_should_autocork()). */
+/* Whether an incomplete last message is held back: while the port queues more bytes of the socket
+ * than the message has, until one of its packets leaves or is acknowledged
+ * (tcp_should_autocork()). */
 static bool is_corked(const dl_tcp_hosts *h, const tcp_socket *s)
 {
     const double sent = s->next > 0 ? s->segments[s->next - 1].end : 0;
@@ -450,7 +457,8 @@ static bool is_corked(const dl_tcp_hosts *h, const tcp_socket *s)
     return s->first < s->next && last > 0 && s->queued * h->payload_bytes > last;
 }
 
-/* Probes with a new packet, or the last one again; restarts the timeout (tcp_send_loss_probe()). */
+/* Probes with a new packet, or with the last one again, and restarts the timeout
+ * (tcp_send_loss_probe()). */
 static void probe_tail(dl_tcp_hosts *h, tcp_socket *s)
 {
     segment *last = &s->segments[s->next - 1];
@@ -466,7 +474,7 @@ static void probe_tail(dl_tcp_hosts *h, tcp_socket *s)
     set_timer(h, s, timeout_ns(s));
 }
 
-/* No acknowledgement came in time: all packets in flight are lost. */
+/* Timeout without an acknowledgement: all packets in flight are lost. */
 static void lose_all(dl_tcp_hosts *h, tcp_socket *s)
 {
     for (int k = s->first; k < s->next; k++) {
@@ -550,7 +558,7 @@ static void on_ack_timer(void *user, int number)
     send_ack(h, &h->all[number]);
 }
 
-/* The receiver's window grows with the bytes that the program reads in a round trip, less those it
+/* Grows the receiver's window with the bytes that the program reads in a round trip, minus those it
  * leaves (tcp_rcv_space_adjust(), tcp_rcvbuf_grow()). */
 static void measure_reads(dl_tcp_hosts *h, tcp_socket *s)
 {
@@ -568,7 +576,7 @@ static void measure_reads(dl_tcp_hosts *h, tcp_socket *s)
     s->read_ns = h->engine.now_ns;
 }
 
-/* Lets the program read packets in order until it refuses one. */
+/* Makes the program read packets in order until it refuses one. */
 static void read_socket(dl_tcp_hosts *h, tcp_socket *s)
 {
     const int before = s->read;
@@ -587,8 +595,8 @@ void dl_tcp_hosts_read(dl_tcp_hosts *hosts, int socket)
     read_socket(hosts, &hosts->all[socket]);
 }
 
-/* Marks as lost all unacknowledged packets sent before the packet with send number `order`, which
- * has arrived. */
+/* Marks as lost all unacknowledged packets sent before the arrived packet with sending number
+ * `order`. */
 static void find_lost(dl_tcp_hosts *h, tcp_socket *s, int64_t order)
 {
     const int before = s->lost;
@@ -603,9 +611,9 @@ static void find_lost(dl_tcp_hosts *h, tcp_socket *s, int64_t order)
     shrink(h, s, RECOVERY);
 }
 
-/* Acknowledges all packets that had arrived when the acknowledgement was made (selective
- * acknowledgements). Returns the number of packets newly acknowledged, the order of the one sent
- * last, and the send time of the first that was sent only once. */
+/* Acknowledges all packets that had arrived when the acknowledgement was created (selective
+ * acknowledgements). Returns the number of newly acknowledged packets; *order: sending number of
+ * the one sent last; *sent_ns: send time of the first one that was sent only once. */
 static int take_ack(tcp_socket *s, packet p, int64_t *order, int64_t *sent_ns)
 {
     int count = 0;
@@ -653,8 +661,8 @@ static void on_back(void *user, int edge)
     h->config.acknowledged(h->config.user, p.socket);
 }
 
-/* After a pause, lets the receiver acknowledge the next packets immediately, which helps the
- * sender's window to grow (tcp_event_data_recv(), tcp_incr_quickack()). */
+/* Records an arrival. After a pause, makes the receiver acknowledge the next packets immediately,
+ * which helps the sender's window to grow (tcp_event_data_recv(), tcp_incr_quickack()). */
 static void note_arrival(const dl_tcp_hosts *h, tcp_socket *s)
 {
     const double timeout_ns = DL_TCP_TIMEOUT_MIN_NS + 2 * h->config.edges[s->node].delay_ns;
@@ -665,8 +673,9 @@ static void note_arrival(const dl_tcp_hosts *h, tcp_socket *s)
     s->came_ns = h->engine.now_ns;
 }
 
-/* Packets out of order, and the first ones after a pause, are acknowledged immediately; others in
- * pairs, unless that would narrow the window (__tcp_ack_snd_check()), or after a delay. */
+/* Handles arrived packets. Packets out of order, and the first ones after a pause, are acknowledged
+ * immediately; others in pairs, unless that would shrink the window (__tcp_ack_snd_check()), or
+ * after a delay. */
 static void receive(dl_tcp_hosts *h, tcp_socket *s, int number, int count)
 {
     const int expected = s->in_order;
@@ -757,7 +766,8 @@ void dl_tcp_hosts_init(dl_tcp_hosts *hosts, const dl_tcp_hosts_config *config)
                                      .told_bytes = config->window_bytes};
     }
     for (int n = 0; n < config->nodes; n++) {
-        const double least = hosts->payload_bytes + ACK_BYTES; /* else nothing is ever sent */
+        const double least = hosts->payload_bytes + ACK_BYTES; /* otherwise nothing could ever be
+                                                                * sent */
         const double bytes =
             config->edges[n].bytes_per_s * tcp->queue_ns.value / 1e9 + tcp->queue_bytes.value;
         const bool is_limited = tcp->queue_ns.known || tcp->queue_bytes.known;
