@@ -33,7 +33,7 @@ static void cuda_gemm(const dl_gemm *gemm)
     }
 }
 
-/* At least `count` ones in the device's memory. */
+/* Ensures that the device's memory holds at least `count` ones. */
 static bool have_ones(dl_device *device, int count)
 {
     if (count <= device->ones_count) return true;
@@ -69,7 +69,7 @@ static void cuda_add(void *to, const void *from, size_t count)
                       "cublasSaxpy");
 }
 
-/* The device's descriptor as a plain vector. */
+/* Describes a plain vector in the slot's descriptor. */
 static bool describe_vector(dl_device *device, size_t count)
 {
     DL_ASSERT(count <= INT_MAX, "%zu numbers", count);
@@ -90,7 +90,7 @@ static void cuda_relu(void *values, size_t count)
                      "cudnnActivationForward");
 }
 
-/* The rectifier's input is above 0 where its output is: the output stands in for both. */
+/* The rectifier's input is above 0 where its output is, so the output is passed for both. */
 static void cuda_relu_backward(void *gradients, const void *values, size_t count)
 {
     dl_device *device = dl_cuda_device();
@@ -102,7 +102,7 @@ static void cuda_relu_backward(void *gradients, const void *values, size_t count
                      "cudnnActivationBackward");
 }
 
-/* Descriptors of the values and of the numbers by channel. */
+/* Sets the descriptors of the values and of the numbers by channel. */
 static bool describe_norm(dl_device *device, const dl_norm *norm)
 {
     DL_ASSERT(norm->count >= 1 && norm->rows % norm->count == 0, "%d rows of %d samples",

@@ -1,6 +1,7 @@
 /* Convolutions through cuDNN. The algorithm for each direction of a shape is chosen at its first
  * use: the first one in the order of cuDNN's heuristics that gives equal bits every time, fits into
- * SCRATCH_MAX, and is accepted when tried. No measuring: all replicas must choose the same.
+ * SCRATCH_MAX, and is accepted when tried. Algorithms are not measured, since all replicas must
+ * choose the same one.
  *
  * cuDNN does not promise an algorithm for channels-last single precision without tensor cores. If
  * it has none, the arrays are transposed to channels-first in the scratch memory and the result is
@@ -34,7 +35,8 @@ typedef struct dl_cuda_conv_plan {
     size_t scratch_bytes;
 } dl_cuda_conv_plan;
 
-/* The arrays of a convolution in one order; the weights also as images, to be transposed. */
+/* Descriptors of a convolution's arrays in one order; the weights also as images, for
+ * transposing. */
 typedef struct dl_cuda_conv_arrays {
     cudnnTensorDescriptor_t x, y, weights_as_images;
     cudnnFilterDescriptor_t weights;
@@ -45,7 +47,7 @@ struct dl_cuda_conv {
     dl_windows shape;
     dl_cuda_conv_arrays in_order[DL_CUDA_ORDERS];
     cudnnTensorDescriptor_t bias;
-    /* One per direction: each has its math type. */
+    /* One per direction, with the math type of its plan. */
     cudnnConvolutionDescriptor_t windows[DL_CUDA_DIRECTIONS];
     bool chosen[DL_CUDA_DIRECTIONS]; /* whether the plan is known */
     dl_cuda_conv_plan plans[DL_CUDA_DIRECTIONS];
@@ -175,7 +177,8 @@ static dl_cuda_conv *conv_find(dl_device *device, const dl_windows *shape)
 /* More than any direction has: cuDNN lists each algorithm with and without tensor cores. */
 #define PROPOSALS_MAX 32
 
-/* One call of a convolution in any direction, with x, weights and y in that direction's roles. */
+/* One call of a convolution in any direction, with x, weights and y in the roles of that
+ * direction. */
 typedef struct conv_call {
     dl_cuda_direction direction;
     void *x, *weights, *y; /* two are read, the third is written */
@@ -194,7 +197,7 @@ static const float one = 1, zero = 0;
                                                 (proposals)[i].mathType, (proposals)[i].memory}; \
     }
 
-/* Fills plans[PROPOSALS_MAX], best first; returns their number: 0 if cuDNN has no algorithm, which
+/* Fills plans[PROPOSALS_MAX], best first; returns their number, 0 if cuDNN has no algorithm, which
  * it may also report as an error. */
 static int propose(dl_device *device, const dl_cuda_conv *conv, dl_cuda_direction d,
                    dl_cuda_order o, dl_cuda_conv_plan *plans)
@@ -230,7 +233,7 @@ static int propose(dl_device *device, const dl_cuda_conv *conv, dl_cuda_directio
     return kept;
 }
 
-/* Launches the call by that plan, all arrays being in its order; returns cuDNN's answer. */
+/* Launches the call by that plan, with all arrays in the plan's order; returns cuDNN's status. */
 static cudnnStatus_t launch_in_order(dl_device *device, const dl_cuda_conv *conv,
                                      const conv_call *call, const dl_cuda_conv_plan *by,
                                      void *scratch)
@@ -319,7 +322,7 @@ static cudnnStatus_t launch(dl_device *device, const dl_cuda_conv *conv, const c
     return launch_in_order(device, conv, call, by, scratch);
 }
 
-/* Tries the proposals for one order. One that cuDNN refuses leaves the result untouched. */
+/* Tries the proposals for one order. A proposal that cuDNN refuses leaves the result unchanged. */
 static cudnnStatus_t try_order(dl_device *device, dl_cuda_conv *conv, const conv_call *call,
                                dl_cuda_order o)
 {
@@ -339,7 +342,7 @@ static cudnnStatus_t try_order(dl_device *device, dl_cuda_conv *conv, const conv
             conv->plans[d] = plans[i];
             conv->chosen[d] = true;
         } else {
-            (void)cudaGetLastError(); /* the next kernel must not find its error */
+            (void)cudaGetLastError(); /* the next launch must not report this error */
         }
     }
     return status;
@@ -371,7 +374,7 @@ static void run(const dl_windows *shape, const conv_call *call)
     }
 }
 
-/* The scratch memory is the device's, shared by all that work on it. */
+/* None: scratch memory belongs to the slot and is shared by all its operations. */
 size_t dl_cuda_conv_scratch_bytes(const dl_windows *conv)
 {
     (void)conv;

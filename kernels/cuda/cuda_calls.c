@@ -33,7 +33,7 @@ static bool keep(dl_device *device, const char *what, const char *reason)
 bool dl_cuda_good(dl_device *device, cudaError_t result, const char *what)
 {
     if (result == cudaSuccess) return true;
-    (void)cudaGetLastError(); /* kept here; another slot's next launch must not find it */
+    (void)cudaGetLastError(); /* kept in the slot; another slot's next launch must not report it */
     return keep(device, what, cudaGetErrorString(result));
 }
 

@@ -29,18 +29,18 @@ typedef struct dl_cuda_group dl_cuda_group;
 struct dl_device {
     int number;
     dl_device_settings settings;
-    dl_error failure; /* the first one; code DL_OK: none */
+    dl_error failure; /* first failure; code DL_OK: none */
     cudaStream_t stream;
     cublasHandle_t blas;
     cudnnHandle_t dnn;
-    dl_cuda_group *group;    /* NULL: in none */
-    ncclComm_t communicator; /* of the group's; NULL: in none, or aborted */
+    dl_cuda_group *group;    /* NULL: no group */
+    ncclComm_t communicator; /* of the group; NULL: no group, or aborted */
 
-    /* Descriptors that each operation fills in anew. */
+    /* Descriptors that each operation sets anew. */
     cudnnTensorDescriptor_t tensor, channels;
     cudnnActivationDescriptor_t rectifier;
 
-    dl_cuda_conv *convs; /* list of the shapes met so far */
+    dl_cuda_conv *convs; /* list of the shapes used so far */
     void *scratch;
     size_t scratch_bytes;
     float *ones; /* a vector of ones: sums are products with it */
@@ -51,7 +51,7 @@ struct dl_device {
     cudaEvent_t *marks;
     size_t mark_count;
 
-    volatile int *let_go; /* of the last hold: in page-locked host memory; NULL: none */
+    volatile int *let_go; /* flag of the last hold, in page-locked host memory; NULL: none */
     uint64_t peers;       /* bit n: direct access to GPU n was requested */
 };
 
@@ -109,7 +109,7 @@ void dl_cuda_conv_backward_filter(const dl_windows *conv, const void *x, const v
 /* Frees device->convs. */
 void dl_cuda_convs_free(dl_device *device);
 
-/* Built on our own kernels (cuda_kernels.cu). */
+/* Operations built on our own kernels (cuda_kernels.cu). */
 void dl_cuda_repeat_row(void *matrix, const void *row, int rows, int columns);
 void dl_cuda_max_pool(const dl_windows *pool, const void *x, void *y, int32_t *choice);
 void dl_cuda_max_pool_backward(const dl_windows *pool, const int32_t *choice, const void *dy,

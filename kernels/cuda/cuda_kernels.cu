@@ -97,7 +97,7 @@ static __global__ void hold_kernel(const volatile int *let_go)
 
 static __global__ void nothing_kernel() {}
 
-/* Holds up the stream until *let_go is not 0, or for HOLD_NS if that never comes. */
+/* Holds the stream until *let_go is not 0, at most for HOLD_NS. */
 void dl_cuda_hold(const volatile int *let_go)
 {
     LAUNCH_OF("hold", 1, 1, hold_kernel, let_go);
@@ -112,7 +112,7 @@ void dl_cuda_launch(void)
 
 #define WARPS (THREADS / WARP)
 
-#define EACH (DL_QUANTISE_BLOCK / THREADS) /* numbers of a thread in a block of 1bit */
+#define EACH (DL_QUANTISE_BLOCK / THREADS) /* numbers per thread in a 1bit block */
 
 /* As many pointers as fit into a kernel's arguments (4 KiB). */
 struct vectors {
@@ -304,7 +304,7 @@ static __global__ void unscale_kernel(float *gradients, size_t count, float shar
         gradients[i] = lost ? 0.0f : gradients[i] * share;
 }
 
-/* gradients /= scale, or 0 if one of them is not finite; *overflow says which. */
+/* gradients /= scale, or all 0 if one of them is not finite; *overflow becomes 1 then. */
 void dl_cuda_unscale(void *gradients, size_t count)
 {
     dl_device *device = dl_cuda_device();
@@ -400,7 +400,7 @@ void dl_cuda_adam(const dl_update *update)
     LAUNCH("adam", blocks_for(update->count), adam_kernel, with);
 }
 
-/* Place of number `i` of [count][rows][columns][channels]. */
+/* Position of number `i` of [count][rows][columns][channels]. */
 struct place {
     int channel, column, row, sample;
 };
@@ -449,8 +449,8 @@ static __global__ void max_pool_kernel(dl_windows pool, size_t outputs, const fl
     }
 }
 
-/* Outputs along one side whose windows hold position `at`: *first .. *last, none if *first > *last.
- */
+/* Outputs along one side whose windows contain position `at`: *first .. *last; none if *first >
+ * *last. */
 static __device__ void windows_of(int at, int outputs, const dl_windows &pool, int *first,
                                   int *last)
 {
@@ -545,7 +545,7 @@ void dl_cuda_mean_pixels_backward(int count, int pixels, int channels, const voi
            floats(dy), floats(dx));
 }
 
-/* Sum over the block of each thread's value, the same for every thread and every time. */
+/* Sum over the block of each thread's value, in a fixed order; every thread gets it. */
 static __device__ double block_sum(double value, double *shared)
 {
     shared[threadIdx.x] = value;
@@ -559,7 +559,7 @@ static __device__ double block_sum(double value, double *shared)
     return sum;
 }
 
-/* The block's largest value and its place, the first of equal ones. */
+/* The block's largest value and its place, the lowest of equal ones. */
 static __device__ double block_best(double value, int *place, double *shared, int *places)
 {
     shared[threadIdx.x] = value;

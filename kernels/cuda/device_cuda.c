@@ -3,7 +3,7 @@
 #include "common/alloc.h"
 #include "kernels/cuda/cuda_internal.h"
 
-/* Without direct access, copies between GPUs go through the host, which also works. */
+/* Requests direct access to a GPU. Without it copies between GPUs go through the host. */
 static void ask_for_access(dl_device *device, int peer)
 {
     const uint64_t bit = peer < 64 ? (uint64_t)1 << peer : 0;

@@ -31,8 +31,8 @@ _Static_assert(sizeof(ncclUniqueId) == DL_DEVICE_ID_BYTES, "NCCL's name for a gr
 struct dl_cuda_group {
     atomic_int users;
     atomic_bool failed;
-    dl_device_ranks ranks; /* count 0: all members are this process's */
-    dl_device **members;   /* [member_count] of this process */
+    dl_device_ranks ranks; /* count 0: all members are in this process */
+    dl_device **members;   /* [member_count] members in this process */
     int member_count;
     bool ending;            /* its communicators are being finalized */
     bool launched_together; /* between the calls of dl_cuda_group_calls, of one thread */
@@ -49,7 +49,7 @@ static watch begin_watch(void)
     return (watch){.since_ns = now_ns, .asked_ns = now_ns};
 }
 
-/* Reason why waiting is pointless; NULL: it is not. */
+/* Returns why waiting is pointless; NULL: it is not. */
 static const char *no_point(dl_cuda_group *group, watch *w)
 {
     const dl_device_ranks *ranks = &group->ranks;
@@ -81,7 +81,7 @@ void dl_cuda_group_fail(dl_device *device)
     if (device->group != NULL) atomic_store(&device->group->failed, true);
 }
 
-/* Starts to end all communicators of this process, since one may wait for another to end. */
+/* Starts to finalize all communicators of this process together, since one may wait for another. */
 static void begin_end(dl_cuda_group *group)
 {
     if (group->ending) return;
@@ -153,7 +153,7 @@ static dl_status nccl_error(ncclResult_t result, int count, dl_error *err)
                         ncclGetErrorString(result));
 }
 
-/* One reduction of all members, launched by this thread. */
+/* Launches one reduction of all members from this thread. */
 static dl_status warm_up(dl_device *const *devices, int count, size_t numbers, dl_error *err)
 {
     ncclResult_t result = ncclGroupStart();

@@ -17,15 +17,15 @@
 
 typedef struct dl_layer_type dl_layer_type;
 
-/* One line of a model's table. */
+/* One row of a model's table. */
 typedef struct dl_layer_spec {
     const char *name; /* "conv1" */
     const char *kind; /* "conv": the name of a dl_layer_type */
     int units;        /* outputs of a dense layer, filters of a conv */
     int kernel;       /* rows and columns of a conv's or max_pool's window */
     int stride;       /* pixels from window to window; 0 means 1 */
-    int padding;      /* pixels that windows hang over each edge */
-    bool no_bias;     /* conv: leave the bias out */
+    int padding;      /* pixels by which windows extend beyond each edge */
+    bool no_bias;     /* conv: without bias */
     double deviation; /* of a conv's or dense layer's initial weights; 0 means He's */
     int back;         /* the input is the output of the layer this many rows before; 0 means 1 */
     int skip;         /* add: the other input is the output of the layer this many rows before */
@@ -66,7 +66,7 @@ typedef struct dl_layer {
 struct dl_layer_type {
     const char *name;
     bool in_place;
-    bool can_accumulate; /* heeds dl_layer.accumulates */
+    bool can_accumulate; /* supports dl_layer.accumulates */
     /* Sets out, counts, sizes and flops if they differ from out = in and 0. NULL: nothing to do. */
     void (*plan)(dl_layer *layer);
     /* Draws initial parameters and sets the initial state; both are zeroed before and in host

@@ -7,13 +7,14 @@
 #include "kernels/layers/layer.h"
 #include "kernels/real.h"
 
-/* Deviation of the weights of a layer with that many inputs per unit: the spec's, or He's. */
+/* Returns the deviation of the weights of a layer with `inputs` inputs per unit: the spec's, or
+ * He's. */
 static double initial_deviation(const dl_layer_spec *spec, size_t inputs)
 {
     return spec->deviation > 0 ? spec->deviation : sqrt(2.0 / (double)inputs);
 }
 
-/* Fills weights[count] with normal numbers of that deviation. */
+/* Fills weights[count] with normal numbers of this deviation. */
 static void fill_normal(dl_real *weights, size_t count, double deviation, dl_random *random)
 {
     for (size_t i = 0; i < count; i++) {

@@ -60,7 +60,7 @@ enum { TAG_SUM = 1, TAG_RESULT, TAG_GATHER, TAG_NOTICE, TAG_CALL };
 
 enum { ABANDONED_NOT, ABANDONED_SOON, ABANDONED_NOW };
 
-/* The ranks' knowledge of one another. */
+/* Host, process and cores of one rank, known to all ranks. */
 typedef struct member {
     char host[HOST_BYTES];
     pid_t pid;
@@ -69,7 +69,7 @@ typedef struct member {
 
 /* A rank's last message. */
 typedef struct notice {
-    bool stays; /* it waits until all others have received it */
+    bool stays; /* the sender waits until all others have received it */
     char text[DL_ERROR_TEXT_BYTES];
 } notice;
 
@@ -81,16 +81,17 @@ typedef struct mpi_ranks {
     void (*add)(void *result, const void *const *vectors, int n, int of, size_t first, size_t count,
                 dl_precision precision); /* dl_exchange_sum */
     member *members;                     /* [size] */
-    bool sees_processes;                 /* processes of this host are visible by their numbers */
+    bool sees_processes;                 /* processes of this host are visible by their pids */
     int64_t looked_ns;
     notice heard;
-    MPI_Request hearing, called[DL_RANKS_MAX]; /* a notice of any rank, a call of each */
-    void *buffer;                              /* pieces of other ranks */
+    MPI_Request hearing, called[DL_RANKS_MAX]; /* receives of a notice of any rank, and of a call of
+                                                * each */
+    void *buffer;                              /* pieces received from other ranks */
     size_t buffer_bytes;
-    atomic_int abandoned; /* by this process; NOW: `reason` is there */
+    atomic_int abandoned; /* this process has failed; NOW: `reason` is set */
     dl_error reason;
-    atomic_bool failed; /* from then on MPI is not called any more: buffers may be gone */
-    dl_error failure;   /* why; set before `failed` */
+    atomic_bool failed; /* from then on MPI is not called: its buffers may be gone */
+    dl_error failure;   /* the reason; set before `failed` */
 } mpi_ranks;
 
 static mpi_ranks *of_group(dl_rank_group *group)
@@ -108,7 +109,7 @@ static MPI_Datatype type_of(dl_precision precision)
     return precision == DL_FLOAT ? MPI_FLOAT : MPI_DOUBLE;
 }
 
-/* The first rank of this host whose process has ended; -1 if there is none. */
+/* Returns the first rank of this host whose process has ended; -1 if there is none. */
 static int ended_process(mpi_ranks *g)
 {
     const dl_rank_group *base = &g->base;
@@ -224,8 +225,8 @@ static dl_status look(mpi_ranks *g)
     return fail(g, "rank %d on %s has gone: its process has ended", ended, g->members[ended].host);
 }
 
-/* The ranks that do not answer, as "rank 2 on node1, rank 3 on node2". Every rank has posted a
- * receive for each other one, which MPI completes as long as the rank calls MPI. */
+/* Returns the ranks that do not answer as "rank 2 on node1, rank 3 on node2"; free() it. Every rank
+ * has posted a receive for each other one, which MPI completes as long as the rank calls MPI. */
 static char *names_of_silent(mpi_ranks *g)
 {
     MPI_Request calls[DL_RANKS_MAX];
@@ -263,7 +264,7 @@ static dl_status late(mpi_ranks *g)
     return status;
 }
 
-/* Waits for all requests. Requests of a failed group stay as they are. */
+/* Waits for all requests. Requests of a failed group stay open. */
 static dl_status wait_for(mpi_ranks *g, MPI_Request *requests, int count)
 {
     const int64_t since_ns = dl_clock_ns(), deadline_ns = after(g->base.limit_s);
@@ -411,7 +412,7 @@ typedef struct pieces {
     int of;
     size_t count, bytes; /* numbers; bytes of one */
     dl_precision precision;
-    division whole, rest; /* of a block of BLOCK_NUMBERS, and of the last one */
+    division whole, rest; /* of a block of BLOCK_NUMBERS, and of the last block */
     MPI_Request exchanged[2];
     window gathered;
 } pieces;
@@ -473,7 +474,7 @@ static dl_status sum_pieces(mpi_ranks *g, void *result, const void *vector, int 
     divide(&g->base, BLOCK_NUMBERS, &p.whole);
     divide(&g->base, count % BLOCK_NUMBERS, &p.rest);
     open_window(&p.gathered);
-    /* Twice the largest piece for each rank. */
+    /* Two blocks in flight, each with the largest piece of every rank. */
     const size_t needed = 2 * (largest + (size_t)g->base.size) * p.bytes;
     if (g->buffer_bytes < needed) {
         free(g->buffer);
@@ -489,7 +490,7 @@ static dl_status sum_pieces(mpi_ranks *g, void *result, const void *vector, int 
     return status == DL_OK ? wait_for(g, p.gathered.at, WINDOW) : status;
 }
 
-/* Numbers of a piece passed along the ranks: few enough that all ranks work at the same time. */
+/* Numbers per piece passed along the ranks: few enough that all ranks work simultaneously. */
 static size_t numbers_at_once(size_t count)
 {
     const size_t least = BLOCK_NUMBERS / 32, share = count / 16;
@@ -505,7 +506,7 @@ typedef struct chain {
     MPI_Datatype type;
     MPI_Request taken, given;
     window received, forwarded; /* pieces of the result */
-    size_t places[WINDOW];      /* places in it of those being received; NONE: none */
+    size_t places[WINDOW];      /* [WINDOW] positions of the pieces being received; NONE: none */
 } chain;
 
 #define NONE SIZE_MAX
@@ -515,7 +516,7 @@ static int numbers_of(const chain *c, size_t first)
     return (int)(c->count - first < c->at_once ? c->count - first : c->at_once);
 }
 
-/* Receives from the rank before. */
+/* Receives a piece of the sum from the previous rank. */
 static dl_status take(chain *c, size_t first)
 {
     const int rank = c->group->base.rank;
@@ -524,7 +525,7 @@ static dl_status take(chain *c, size_t first)
                                        rank - 1, TAG_SUM, c->group->exchange, &c->taken));
 }
 
-/* Sends to the next rank. */
+/* Sends a piece of the sum to the next rank. */
 static dl_status give(chain *c, size_t first)
 {
     const int rank = c->group->base.rank;
@@ -533,7 +534,7 @@ static dl_status give(chain *c, size_t first)
                                        rank + 1, TAG_SUM, c->group->exchange, &c->given));
 }
 
-/* Forwards to the next rank, unless that is the last one, which has made the result. */
+/* Forwards a piece of the result to the next rank, unless that is the last one, which made it. */
 static dl_status forward(chain *c, size_t first)
 {
     const dl_rank_group *group = &c->group->base;
@@ -546,7 +547,7 @@ static dl_status forward(chain *c, size_t first)
                                        next, TAG_RESULT, c->group->exchange, room));
 }
 
-/* Waits for the piece longest in flight, and forwards it. */
+/* Waits for the piece that has been in flight longest, and forwards it. */
 static dl_status finish_oldest(chain *c, MPI_Request **room)
 {
     const int slot = c->received.next;
@@ -556,7 +557,7 @@ static dl_status finish_oldest(chain *c, MPI_Request **room)
     return status == DL_OK && first != NONE ? forward(c, first) : status;
 }
 
-/* Shares out the result of that piece, after the sum has been passed on. */
+/* Distributes the result of the piece at `first`, after its sum has been passed on. */
 static dl_status share_out(chain *c, size_t first)
 {
     const dl_rank_group *group = &c->group->base;
@@ -598,7 +599,7 @@ static dl_status sum_along(mpi_ranks *g, void *result, const void *const *vector
         if (status != DL_OK) break;
         g->add(result, list + first_rank, n + !first_rank, last_rank ? of : 1, first,
                (size_t)numbers_of(&c, first), precision);
-        /* The piece before: its transfer to the next rank was hidden by this one's sum. */
+        /* The previous piece: its transfer to the next rank was hidden by this one's sum. */
         if (first > 0) status = share_out(&c, first - c.at_once);
         if (status == DL_OK) status = give(&c, first);
     }
@@ -623,7 +624,7 @@ static dl_status sum(dl_rank_group *group, void *result, const void *const *vect
     return end(g, status, err);
 }
 
-/* A thread in a call checks by itself. */
+/* A thread that is in a call does the check itself. */
 static bool lost(dl_rank_group *group)
 {
     mpi_ranks *g = of_group(group);
@@ -636,7 +637,7 @@ static bool lost(dl_rank_group *group)
     return atomic_load(&g->failed);
 }
 
-/* A thread in a call reports it instead of this one. */
+/* If another thread is in a call, that thread reports the failure. */
 static void abandon(dl_rank_group *group, const dl_error *failure)
 {
     mpi_ranks *g = of_group(group);
@@ -823,7 +824,7 @@ dl_status dl_mpi_ranks_join(dl_rank_group **group, const dl_rank_settings *setti
         if (status != DL_OK && err != NULL) *err = g->failure;
     }
     if (status == DL_OK) status = compare_settings(g, settings->settings, err);
-    /* After a failure, memory that MPI may still write to is kept. */
+    /* After a failure, memory that MPI may still write to is not freed. */
     if (status == DL_OK) *group = &g->base;
     return status;
 }

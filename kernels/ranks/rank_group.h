@@ -19,11 +19,11 @@
 
 typedef struct dl_rank_group dl_rank_group;
 
-/* The functions fail with DL_ERR_SYSTEM: a rank was lost. */
+/* Functions that return a status fail with DL_ERR_SYSTEM if a rank was lost. */
 struct dl_rank_group {
     int rank, size;             /* 0 <= rank < size, 1 <= size <= DL_RANKS_MAX */
     int local_rank, local_size; /* among the ranks on the same host (by its name), in rank order */
-    bool own_cores;             /* no other rank on this host may run on this one's cores */
+    bool own_cores;             /* no other rank on this host may run on this rank's cores */
     double limit_s;             /* longest wait for another rank */
 
     /* result[count] = sum over all ranks, in order, of their vectors[0..n-1], in order, / of (as
@@ -57,7 +57,7 @@ struct dl_rank_group {
     void (*leave)(dl_rank_group *group, const dl_error *failure);
 };
 
-#define DL_RANK_LIMIT_MAX_S 1e6 /* some days */
+#define DL_RANK_LIMIT_MAX_S 1e6 /* 12 days */
 
 /* Starts MPI and makes the group of the processes that `launcher`, which must support MPI, has
  * started. All must pass the same `settings`: a text other than rank 0's is DL_ERR_DATA on all

@@ -8,7 +8,7 @@
 
 #define NOT_YET (-1)
 
-/* Seconds of a setting, at most: 31 years. */
+/* Largest setting in seconds: 31 years. */
 #define SECONDS_MAX 1e9
 
 const char *const dl_merge_grace_names[] = {"fixed", "adaptive", NULL};

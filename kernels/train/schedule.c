@@ -13,7 +13,7 @@
 #define TITLE "# dlscale schedule"
 #define SCHEMA 1
 #define BATCH_MAX (1 << 20)
-#define SCHEDULE_BYTES_MAX ((size_t)1 << 30) /* 40 a gradient: 25 million of them */
+#define SCHEDULE_BYTES_MAX ((size_t)1 << 30) /* 25 million gradients of 40 bytes */
 
 /* In the order of dl_schedule_kind. */
 static const char *const kind_names[] = {"gradient", "local",  "average", "upload", "merge",
@@ -30,16 +30,17 @@ typedef struct reading {
     dl_schedule *schedule;
     const dl_csv *csv;
     size_t columns[COLUMN_COUNT];
-    size_t *update_end; /* [rows + 1] events up to the last one of each update */
-    size_t *last;       /* [workers] events up to the last one that its parameters depend on */
-    int64_t *uploaded;  /* [workers] version that an upload is based on; NOTHING: merged, or none */
+    size_t *update_end; /* [rows + 1] number of events up to the last one of each update */
+    size_t *last;       /* [workers] number of events up to the last one that its parameters depend
+                         * on */
+    int64_t *uploaded;  /* [workers] base version of the waiting upload; NOTHING: merged, or none */
     int64_t *read;      /* [workers] version that its parameters are based on */
-    int64_t *sent;      /* [workers x fragments] number of a worker's sends */
-    int64_t *received;  /* [workers x fragments] */
-    int64_t *averaged;  /* [fragments] */
-    int64_t *steps;     /* [workers] local ones */
+    int64_t *sent;      /* [workers x fragments] number of sends */
+    int64_t *received;  /* [workers x fragments] number of averages received */
+    int64_t *averaged;  /* [fragments] number of averages */
+    int64_t *steps;     /* [workers] local steps done */
     bool has_averages;
-    size_t stale; /* gradients of a server, or merged uploads */
+    size_t stale; /* gradients of a server, or merged uploads, in staleness_sum */
     double staleness_sum;
 } reading;
 
@@ -50,8 +51,8 @@ typedef struct head_text {
     const char *start, *end;
 } head_text;
 
-/* The value of "# KEY: VALUE" in the head's comments, NULL if there is no such comment; *line is
- * its line number. free() it. */
+/* Returns the value of "# KEY: VALUE" in the head's comments, NULL if there is no such comment;
+ * *line becomes its line number. free() it. */
 static char *head_value(head_text text, const char *key, int *line)
 {
     const size_t key_bytes = strlen(key);
@@ -74,7 +75,7 @@ static char *head_value(head_text text, const char *key, int *line)
     return NULL;
 }
 
-/* A whole number of the head in low..high. */
+/* Reads a whole number in low..high from the head. */
 static dl_status head_number(const dl_schedule *schedule, head_text text, const char *key, int low,
                              int high, int *value, dl_error *err)
 {
@@ -169,7 +170,7 @@ static dl_status find_columns(reading *r, dl_error *err)
     return DL_OK;
 }
 
-/* The cell as a whole number in low..high. */
+/* Reads the cell as a whole number in low..high. */
 static dl_status whole(const reading *r, size_t row, int column, int64_t low, int64_t high,
                        int64_t *value, dl_error *err)
 {
@@ -233,14 +234,14 @@ static dl_status read_gradient(reading *r, size_t row, dl_schedule_event *event,
     return DL_OK;
 }
 
-/* The first worker of the worker's site, and the number of workers in it. */
+/* Returns the first worker of the worker's site; *size becomes the number of workers in it. */
 static int site_of(const reading *r, int worker, int *size)
 {
     *size = r->schedule->sites > 0 ? r->schedule->workers / r->schedule->sites : 1;
     return worker - worker % *size;
 }
 
-/* A worker of the site that has done fewer local steps than `steps`, or -1. */
+/* Returns a worker of the site that has done fewer local steps than `steps`, or -1. */
 static int lacking(const reading *r, int worker, int64_t steps)
 {
     int size, first = site_of(r, worker, &size);
@@ -288,7 +289,7 @@ static dl_status read_fragment(const reading *r, size_t row, dl_schedule_event *
     return status;
 }
 
-/* The count of a worker and the event's fragment. */
+/* Returns the element of `counts` for a worker and the event's fragment. */
 static int64_t *of_fragment(const reading *r, int64_t *counts, const dl_schedule_event *event,
                             int worker)
 {

@@ -13,14 +13,15 @@ typedef enum dl_schedule_kind {
     DL_SCHEDULE_GRADIENT, /* part of update `update`, with all other gradients of that number */
     DL_SCHEDULE_LOCAL,    /* updates a worker's own parameters; with sites, the last one of a site's
                              step updates all of its workers with the mean */
-    DL_SCHEDULE_AVERAGE,  /* average of all workers' parameters, or of fragment `fragment`, as they
-                             are or, in a schedule with sends, as sent: number `update` */
+    DL_SCHEDULE_AVERAGE,  /* average number `update` of all workers' parameters, or of fragment
+                           * `fragment`: the current ones or, in a schedule with sends, those
+                           * sent */
     DL_SCHEDULE_UPLOAD,   /* stores the worker's change since its last upload or adoption, in place
                              of its previous upload */
-    DL_SCHEDULE_MERGE,    /* the worker's upload is part of version `update`, as
-                             DL_SCHEDULE_GRADIENT */
+    DL_SCHEDULE_MERGE,    /* the worker's upload becomes part of version `update`, like
+                           * DL_SCHEDULE_GRADIENT */
     DL_SCHEDULE_REPLACE,  /* the worker takes version `read` */
-    DL_SCHEDULE_REBASE,   /* the same, adding the worker's change as in an upload */
+    DL_SCHEDULE_REBASE,   /* the worker takes version `read` and adds its change as in an upload */
     DL_SCHEDULE_SEND,     /* stores the worker's parameters of `fragment` for an average */
     DL_SCHEDULE_RECEIVE   /* the worker merges the last average of `fragment` */
 } dl_schedule_kind;
@@ -28,12 +29,12 @@ typedef enum dl_schedule_kind {
 typedef struct dl_schedule_event {
     double time_s; /* simulated, since the start */
     int64_t update;
-    int64_t read;  /* gradient: update that made its parameters, 0 = the initial ones; merge: that
-                      of the upload's base; replace, rebase: that the worker takes */
-    double weight; /* merge */
-    int64_t batch; /* gradient, local: mini-batch: samples batch x share ... of the order */
-    size_t after;  /* number of events to be done before its gradient can be computed */
-    int worker;    /* all but averages */
+    int64_t read;  /* gradient: update that made its parameters, 0 = initial; merge: base version of
+                    * the upload; replace, rebase: version that the worker takes */
+    double weight; /* merge: weight of the upload */
+    int64_t batch; /* gradient, local: number of its mini-batch in the order of the samples */
+    size_t after;  /* number of leading events that must be done before its gradient is computed */
+    int worker;    /* all events except averages */
     int fragment;  /* average, send, receive */
     dl_schedule_kind kind;
 } dl_schedule_event;
@@ -41,19 +42,19 @@ typedef struct dl_schedule_event {
 typedef struct dl_schedule {
     char *path, *mode;
     int workers;
-    int batch; /* samples of all workers' mini-batches together; a multiple of workers */
+    int batch;                 /* samples per step of all workers; a multiple of workers */
     dl_schedule_event *events; /* [count], count >= 1 */
-    size_t count, gradients;   /* gradients: those and local steps */
-    bool has_merges;           /* of async_average: uploads, merges, adoptions */
-    int sites;                 /* whose neighbouring workers share local steps; 0: none do */
-    int fragments;             /* of the parameters; 1: averaged as a whole */
-    bool has_sends;            /* of averages with a lag: parameters are sent and received */
-    int64_t updates;           /* or averages, or merges */
-    int64_t staleness_max;     /* of gradients or of merged uploads, as the next */
+    size_t count, gradients;   /* `gradients`: gradients and local steps */
+    bool has_merges;           /* it has uploads, merges, adoptions (async_average) */
+    int sites;                 /* sites, whose neighbouring workers share local steps; 0: none */
+    int fragments;             /* fragments of the parameters; 1: averaged as a whole */
+    bool has_sends;            /* averages have a lag: parameters are sent and received */
+    int64_t updates;           /* number of updates, averages or merges */
+    int64_t staleness_max;     /* of gradients or merged uploads, like staleness_mean */
     double staleness_mean;
 } dl_schedule;
 
-/* Most updates by which a gradient may be stale: a replay keeps that many versions of the
+/* Largest staleness of a gradient, in updates: a replay keeps that many versions of the
  * parameters. */
 #define DL_SCHEDULE_STALENESS_MAX 1023
 #define DL_SCHEDULE_WORKERS_MAX 1024
@@ -61,11 +62,11 @@ typedef struct dl_schedule {
 /* Limit of mini-batch numbers: 1000 epochs of ten million samples, one by one. */
 #define DL_SCHEDULE_BATCHES_MAX ((int64_t)10000000000)
 
-/* Reads a schedule; zero it before. DL_ERR_PARSE, DL_ERR_RANGE and DL_ERR_DATA with file:line for a
- * file that is no schedule, has another schema, or describes an impossible run: updates out of
- * order, a version that is not there yet or no longer kept, a worker that does not exist. The
- * caller releases it with dl_schedule_free. Only `bytes` bytes of `text` are read: no NUL needs to
- * follow. */
+/* Reads a schedule into *schedule, which must be zeroed. DL_ERR_PARSE, DL_ERR_RANGE and DL_ERR_DATA
+ * with file:line for a file that is no schedule, has another schema, or describes an impossible
+ * run: updates out of order, a version that does not exist yet or is no longer kept, a worker that
+ * does not exist. The caller releases it with dl_schedule_free. Only `bytes` bytes of `text` are
+ * read: no NUL needs to follow. */
 dl_status dl_schedule_read(dl_schedule *schedule, const char *path, dl_error *err) DL_MUST_CHECK;
 dl_status dl_schedule_read_text(dl_schedule *schedule, const char *name, const char *text,
                                 size_t bytes, dl_error *err) DL_MUST_CHECK;

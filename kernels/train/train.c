@@ -104,7 +104,7 @@ static void slow_down(dl_train_worker *worker, double factor, int64_t start_cpu_
                               .name = dl_train_name_id(worker->shared, DL_TRAIN_NAME_SLOWDOWN)});
 }
 
-/* Waits until all workers are here and the devices idle. */
+/* Waits for the worker's device, then for all workers. */
 static void wait_for_all(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;
@@ -114,7 +114,7 @@ static void wait_for_all(dl_train_worker *worker)
                                       .name = dl_train_name_id(shared, DL_TRAIN_NAME_BARRIER)});
 }
 
-/* The ranks meet while their devices reduce among themselves. */
+/* With collective modes the ranks meet while their devices reduce. */
 static void ranks_barrier_beside(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
@@ -165,7 +165,7 @@ static void step_compute(dl_train_worker *worker)
     }
 }
 
-/* Makes space for durations: doubles it when full. */
+/* Keeps the duration of a step; doubles the list when it is full. */
 static void keep_duration(dl_train_worker *worker, int64_t duration_ns)
 {
     if (worker->step == worker->step_capacity) {
@@ -238,7 +238,7 @@ static int64_t run_step(dl_train_worker *worker, int64_t start_ns)
     return step_end(worker, start_ns);
 }
 
-/* Whether the run goes on after a step. No worker may be left in a barrier by others that have
+/* Whether the run continues after a step. No worker may be left in a barrier by others that have
  * stopped. Modes with barriers therefore stop after the next one: worker 0 sets the last step
  * before it enters that barrier, and the others, which cannot have passed it, read the value after
  * it. */
@@ -249,7 +249,7 @@ static bool run_goes_on(dl_train_worker *worker)
     const bool failed = atomic_load_explicit(&shared->failed, memory_order_relaxed);
     const bool stop = shared->ranks != NULL ? atomic_load(&shared->agreed_stop)
                                             : dl_train_stopped(config) || failed;
-    /* No worker waits for another here, and the ranks were notified. */
+    /* In collective modes no worker waits for another here, and the other ranks were notified. */
     if (failed && shared->ranks != NULL && shared->mode->collective) return false;
     if (stop && shared->mode->free_running) return false;
     if (stop && worker->index == 0) {
@@ -303,7 +303,7 @@ static void worker_set_up(dl_train_worker *worker)
     worker->status = make_worker(worker);
 }
 
-/* The first failure of a worker, if there is one. */
+/* Returns the first failure of a worker; DL_OK if there is none. */
 static dl_status worker_status(const dl_train_shared *shared, dl_error *err)
 {
     for (int w = 0; w < shared->config->workers; w++) {
@@ -315,7 +315,7 @@ static dl_status worker_status(const dl_train_shared *shared, dl_error *err)
     return DL_OK;
 }
 
-/* Before the start: `status`, or DL_ERR_SYSTEM if another rank's set-up failed. */
+/* Before the start: returns `status`, or DL_ERR_SYSTEM if another rank's set-up failed. */
 static dl_status ranks_ready(const dl_train_shared *shared, dl_status status, dl_error *err)
 {
     bool failed = false;
@@ -347,7 +347,7 @@ static bool all_set_up(dl_train_worker *worker)
     return shared->status == DL_OK;
 }
 
-/* A worker from its set-up to its last step. */
+/* Runs a worker from its set-up to its last step. */
 static void worker_run(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;
@@ -381,7 +381,7 @@ static void thread_run(void *user, int index)
     dl_thread_team_dismiss(worker->team);
 }
 
-/* Releases what the worker owns. */
+/* Frees what the worker owns. */
 static void worker_free(dl_train_worker *worker)
 {
     dl_train_reader_free(&worker->reader);
@@ -396,7 +396,7 @@ static void worker_free(dl_train_worker *worker)
     if (worker->device != NULL) worker->shared->config->device->close(worker->device);
 }
 
-/* Operations launched since the group started run only now. */
+/* The grouped reductions are launched only by this call. */
 static void end_reduction(dl_train_shared *shared)
 {
     const dl_sync_mode *mode = shared->mode;
@@ -418,7 +418,7 @@ static void run_phase(dl_train_shared *shared, int phase)
     for (int w = 0; w < shared->config->workers; w++) {
         dl_train_worker *worker = &shared->workers[w];
         dl_train_use(worker);
-        /* Time of other workers' phases is not this one's. */
+        /* Time spent in other workers' phases does not count as this worker's. */
         if (!worker->launching) worker->boundary_ns = dl_clock_ns();
         mode->phases[phase](worker);
     }
@@ -475,7 +475,7 @@ static void single_run(void *user, int index)
     }
 }
 
-/* Opens the worker's place on a device, and if the server is on another one, its place there. */
+/* Opens the worker's slot on a device and, if the server is on another device, a slot there. */
 static dl_status open_places(dl_train_worker *worker, int number, dl_error *err)
 {
     const dl_train_config *config = worker->shared->config;
@@ -495,7 +495,7 @@ static bool device_lost(void *user)
     return group->lost(group);
 }
 
-/* Rank 0's identity of the reduction, and whether it could be made. */
+/* Rank 0's id of the group, and whether it could be made. */
 typedef struct identity {
     bool made;
     char id[DL_DEVICE_ID_BYTES];
@@ -527,7 +527,7 @@ static dl_status ranks_join(const dl_train_shared *shared, dl_device *const *dev
     return type->join(devices, shared->config->workers, &ranks, err);
 }
 
-/* A place on a device for each worker, in turn; the calling thread uses the first one. */
+/* Opens a slot on a device for each worker, in turn; the calling thread then uses the first one. */
 static dl_status open_devices(dl_train_shared *shared, dl_error *err)
 {
     const dl_train_config *config = shared->config;
@@ -572,14 +572,14 @@ static dl_status take_part(dl_train_shared *shared, dl_error *err)
     if (whole->device == NULL) return DL_OK;
     const dl_status status = whole->device->count(&devices, err);
     if (status != DL_OK) return status;
-    /* A launcher may show each rank only its own devices: then all of them count from the same. */
+    /* A launcher may show each rank only its own devices, which then have the same numbers. */
     const int all = whole->devices > 0 ? whole->devices : devices - whole->first_device;
     own->first_device += before % all;
     if (whole->devices > 0) own->devices -= before % all;
     return DL_OK;
 }
 
-/* Everything but the threads. After a failure free_shared releases what exists. */
+/* Sets up everything except the threads. After a failure free_shared releases what exists. */
 static dl_status init_shared(dl_train_shared *shared, const dl_train_config *whole,
                              const dl_data_set *data, const dl_train_observer *observer,
                              dl_error *err)
@@ -644,10 +644,10 @@ static void free_shared(dl_train_shared *shared)
     dl_barrier_free(&shared->barrier);
 }
 
-/* Steps with memory from the start, 32 KiB a worker; it grows for more. */
+/* Durations allocated at the start, 32 KiB per worker; the list grows for more steps. */
 #define STEPS_AT_FIRST ((int64_t)1 << 12)
 
-/* The threads of each worker, or one for all. */
+/* Runs the threads of each worker, or one thread for all workers. */
 static dl_status run_threads(dl_train_shared *shared, dl_error *err)
 {
     const dl_train_config *config = shared->config;

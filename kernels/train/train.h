@@ -20,17 +20,18 @@
  *              end of the run are in no update.
  *   async_average
  *              every `interval` steps: upload the change since the last upload or the version
- *              taken, take a newer version if there is one (waiting at most merge.wait_s), go on.
+ *              taken, take a newer version if there is one (waiting at most merge.wait_s).
  *              A syncer in a separate thread merges uploads into new versions
  *              (kernels/train/merge.h); `outer` is then its optimizer. Staleness of an upload =
  *              versions made between the one that its worker had taken and the merge.
  *
  * In average, `fragments` F divides the parameters into F equal parts, each of which is averaged
  * every `interval` steps, one after another every interval / F (Streaming DiLoCo, Douillard et al.
- * 2025). With `lag` L a fragment is merged L steps after it was sent: the worker goes on meanwhile,
- * and then takes mixing x its own parameters + (1 - mixing) x the average. The last worker to send
- * averages, so only a worker L steps ahead waits; over ranks the first worker of each averages when
- * the merge is due. After the last step of a run all sent fragments are merged.
+ * 2025). With `lag` L a fragment is merged L steps after it was sent: the worker continues
+ * meanwhile, and then takes mixing x its own parameters + (1 - mixing) x the average. The last
+ * worker to send averages, so only a worker L steps ahead waits; over ranks the first worker of
+ * each averages when the merge is due. After the last step of a run all sent fragments are
+ * merged.
  *
  * With `sites` N averaging has two levels: worker w belongs to site w x N / workers. The workers of
  * a site average their gradients in each step, as in allreduce, so their parameters stay equal. The
@@ -113,15 +114,15 @@ typedef enum dl_sync {
 extern const char *const dl_dispatch_names[]; /* "threads", "single", NULL */
 typedef enum dl_dispatch {
     DL_DISPATCH_THREADS, /* a thread per worker */
-    DL_DISPATCH_SINGLE   /* one thread for all, on a device only; not async, softsync */
+    DL_DISPATCH_SINGLE   /* one thread for all workers; on a device, not in async, softsync */
 } dl_dispatch;
 
-/* Where vectors meet. AUTO: between the devices in allreduce, else on the host. */
+/* Where vectors are exchanged. AUTO: between the devices in allreduce, else on the host. */
 typedef enum dl_train_where {
     DL_TRAIN_WHERE_AUTO,
     DL_TRAIN_WHERE_CPU,
     DL_TRAIN_WHERE_GPU,      /* on device `where_device`; every mode but none */
-    DL_TRAIN_WHERE_ALLREDUCE /* reduced between the devices; allreduce and average */
+    DL_TRAIN_WHERE_ALLREDUCE /* between the devices; allreduce and average */
 } dl_train_where;
 
 /* Distribution of the samples in a worker's step about the mean m = batch / workers, with the
@@ -163,7 +164,8 @@ typedef struct dl_train_config {
     double mixing; /* with lag: 0..1, weight of a worker's own parameters */
     int sites;     /* average on the processor: 0, or two levels: 1..workers, divides workers; over
                   ranks a multiple of their number, without lag */
-    dl_outer_config outer; /* average, not on a device's server or between devices; async_average */
+    dl_outer_config outer; /* average (not on a device's server or between devices),
+                            * async_average */
     int server_threads;    /* ps, average: 1..workers */
     int softsync_n;        /* softsync: 1..workers; an update needs workers / n gradients */
     int64_t bound;         /* softsync, async_average: largest staleness; -1 = none */
@@ -171,15 +173,16 @@ typedef struct dl_train_config {
     bool staleness_rate;   /* async, softsync: divides each gradient's learning rate by its
                               staleness, if above 1 (Zhang et al. 2016); sgd only */
     int workers;           /* 1..DL_TRAIN_WORKERS_MAX */
-    int batch;             /* all workers together; a multiple of workers */
-    int64_t steps; /* of a worker, by speed the fastest: 1..2^32-1; in none, async and softsync the
-                      first worker to do them ends the run */
+    int batch;             /* samples per step of all workers; a multiple of workers */
+    int64_t steps; /* of a worker, with interval_by_speed of the fastest: 1..2^32-1; in none, async,
+                    * softsync and async_average the first worker to do them ends the run */
     uint64_t seed;
-    const double *slow; /* [workers] factor >= 1 that prolongs a worker's forward and backward, by
-                           running them again (on a device: whole passes, right on average over the
-                           steps); NULL = none */
+    const double *slow; /* [workers] factor >= 1 on the time of a worker's forward and backward
+                         * passes, by running them again (on a device whole passes: right on average
+                         * over the steps); NULL = none */
     dl_train_work work; /* on the processor */
-    int threads;        /* of each worker, on the processor, which divide its loops: 1 or more */
+    int threads;        /* threads of each worker that divide its loops, on the processor: 1 or
+                         * more */
     int first_core;     /* >= 0; thread t of worker w is pinned to allowed core
                            (first_core + w threads + t) mod cores */
     int cores;          /* cores to use; 0 = all allowed ones, which is also the most */
@@ -189,7 +192,7 @@ typedef struct dl_train_config {
                          the first on, at most `devices`; several workers may share one */
     int devices;      /* 0 = all */
     bool in_step;     /* none: the workers end each step together, so that they share a device
-                         throughout */
+                       * during the whole step */
     dl_device_settings device_settings;
     dl_dispatch dispatch;
     dl_train_where where;
@@ -199,17 +202,17 @@ typedef struct dl_train_config {
                               topk and fp4: on the processor */
     double topk_frac;      /* topk: above 0, at most 1; unused by the others */
     double drop_epochs;    /* after this many epochs the learning rate is a tenth; 0 = never */
-    double evaluate_every; /* steps of worker 0 between two points of the result, may be fractional;
-                              0 = none */
+    double evaluate_every; /* steps of worker 0 between two points of the result, possibly
+                            * fractional; 0 = none */
     dl_rank_group
         *ranks; /* processes that share the workers; NULL = this one has them all. The other
                    settings count all ranks together; cores and devices are taken after those of the
                    ranks before on the same host */
-    const atomic_bool *stop; /* once true, the run ends where no worker waits for another: after the
-                                step, in average after the interval; NULL = never */
+    const atomic_bool *stop; /* once true, the run ends when no worker waits for another: after the
+                              * step, in average after the interval; NULL = never */
 } dl_train_config;
 
-#define DL_TRAIN_WORKERS_MAX 256 /* also of workers times threads */
+#define DL_TRAIN_WORKERS_MAX 256 /* limit of workers, and of workers x threads */
 #define DL_TRAIN_FRAGMENTS_MAX 1024
 
 /* LeNet in single precision on one worker: batch 64, 100 steps, SGD (0.01, momentum 0.9), seed 1.
@@ -238,9 +241,9 @@ typedef struct dl_train_observer {
  * it: worker 0's after a step, which (except in none, and between averages) are also those of all
  * workers or, in async and softsync, of the server. */
 typedef struct dl_train_point {
-    int64_t update;     /* updates contained; in none and average steps of a worker (by speed: of
-                           the fastest) */
-    int64_t samples;    /* whose gradients are in it */
+    int64_t update;     /* updates contained; in none and average steps of a worker (with
+                         * interval_by_speed of the fastest) */
+    int64_t samples;    /* samples whose gradients are contained */
     double simulated_s; /* of a replay: time in the simulated run; else NaN */
     double loss;        /* mean of the batches that worker 0 (a replay: every worker) has trained on
                            since the last point */
@@ -251,8 +254,8 @@ typedef struct dl_train_point {
 typedef struct dl_train_result {
     int worker_count;
     int64_t **step_ns;    /* [worker_count][steps_done] duration of each step */
-    int64_t *steps_done;  /* [worker_count] steps of each worker: all but in none, async, softsync,
-                             and a stopped run */
+    int64_t *steps_done;  /* [worker_count] steps of each worker: all, except in none, async,
+                           * softsync, async_average, and a stopped run */
     double seconds;       /* wall time from the common start to the last worker's end */
     double samples_per_s; /* samples of all steps done / seconds; with work, those drawn */
     double first_loss, last_loss; /* of the first and last step, mean over workers */
@@ -261,11 +264,11 @@ typedef struct dl_train_result {
     size_t parameter_count;
     int64_t updates, samples; /* contained in the final parameters, as in dl_train_point; with work,
                                  the average number of samples */
-    dl_train_point *points; /* [point_count], config.evaluate_every steps apart; in average each at
-                                 the first average after that */
+    dl_train_point *points;   /* [point_count] points, config.evaluate_every steps apart; in average
+                             * at the next average */
     int point_count;
-    dl_merge_counts uploads;      /* of async_average, like the next two */
-    dl_merge_event *merge_events; /* [merge_event_count] in order; NULL: there are none */
+    dl_merge_counts uploads;      /* async_average: counts of uploads */
+    dl_merge_event *merge_events; /* async_average: [merge_event_count] in order; else NULL */
     size_t merge_event_count;
     size_t device_bytes; /* in use of the first worker's device at the end; 0 on the processor */
 } dl_train_result;
@@ -343,7 +346,8 @@ dl_status dl_train_accuracy(const char *model, const double *parameters, const d
 dl_status dl_train_check_modes(const dl_train_config *config, bool all,
                                dl_error *err) DL_MUST_CHECK;
 
-/* The name of a mode's setting that is not the default and that a schedule decides; NULL: none. */
+/* Returns the name of a mode's setting that is not the default and that a schedule determines;
+ * NULL: none. */
 const char *dl_train_scheduled_setting(const dl_train_config *config);
 
 /* As dl_train_check, for the settings that a replay uses. */

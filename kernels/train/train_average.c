@@ -38,7 +38,7 @@ int dl_sync_phases(const dl_train_worker *worker)
     return between ? 1 : worker->shared->mode->phase_count;
 }
 
-/* The workers that share a slot: those of a site, else 1. */
+/* Number of workers that share a slot: those of a site, else 1. */
 static int site_size(const dl_train_config *config)
 {
     return config->workers / dl_train_senders(config);
@@ -59,7 +59,7 @@ static size_t bytes_of(const dl_train_shared *shared, size_t count)
     return count * dl_precision_bytes(shared->config->precision);
 }
 
-/* The vector from number `first` on. */
+/* Returns the address of number `first` of the vector. */
 static void *from(const dl_train_shared *shared, const void *vector, size_t first)
 {
     return (char *)vector + bytes_of(shared, first);
@@ -173,7 +173,7 @@ static void reduce_inside(dl_train_worker *worker)
                   shared->bytes, DL_TRAIN_NAME_GRADIENTS);
 }
 
-/* A local step's update. */
+/* Does the update of a local step. */
 static void update_locally(dl_train_worker *worker)
 {
     if (worker->shared->site_means != NULL) reduce_inside(worker);
@@ -200,7 +200,7 @@ static void end_average(dl_train_worker *worker, size_t first, size_t count, int
     dl_train_mark_average(worker, DL_PHASE_UPDATE, DL_TRAIN_NAME_PARAMETERS, 3, parts, recorded);
 }
 
-/* The worker's slice of `parts` of the fragment. */
+/* Averages slice `index` of `parts` of the fragment. */
 static void average_slice(dl_train_worker *worker, const dl_fragment *fragment, int index,
                           int parts)
 {
@@ -270,7 +270,7 @@ static dl_status average_ranks_messages(const dl_train_shared *shared, const dl_
     return status;
 }
 
-/* In the thread of worker 0, for all workers of this rank. */
+/* Averages over the ranks, in the thread of worker 0, for all workers of this rank. */
 static void average_over_ranks(dl_train_worker *worker, const dl_fragment *fragment)
 {
     const dl_train_shared *shared = worker->shared;
@@ -306,7 +306,7 @@ void dl_average_combine(dl_train_worker *worker)
     }
 }
 
-/* The vector that workers take after an average. */
+/* Returns the vector that workers take after an average. */
 static const void *merged_vector(const dl_train_shared *shared)
 {
     return dl_train_keeps_start(shared->config) ? shared->parameters : shared->result;
@@ -330,7 +330,7 @@ void dl_average_pull(dl_train_worker *worker)
     }
 }
 
-/* Wakes threads that wait for a counter, as one has grown. */
+/* Wakes threads that wait for a counter to grow. */
 static void wake_all(dl_train_shared *shared)
 {
     if (shared->wait == DL_WAIT_SPIN) return;
@@ -355,7 +355,7 @@ static void wait_until(dl_train_worker *worker, const atomic_llong *counter, int
                                       .name = dl_train_name_id(shared, DL_TRAIN_NAME_BARRIER)});
 }
 
-/* The worker sends the fragment that is due; the last one to do so averages it. */
+/* Sends the fragment that is due; the last worker to send averages it. */
 static void send_fragment(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;
@@ -371,7 +371,7 @@ static void send_fragment(dl_train_worker *worker)
     wake_all(shared);
 }
 
-/* Merges the worker's next round; over ranks its first worker averages it. */
+/* Merges the worker's next round; over ranks, worker 0 averages it before. */
 static void merge_next(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;
@@ -394,7 +394,7 @@ static void merge_next(dl_train_worker *worker)
                                       .bytes = bytes_of(shared, fragment.count)});
 }
 
-/* Number of rounds that a worker has merged after its step. */
+/* Number of rounds that must be merged after the worker's step. */
 static int64_t rounds_due(const dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;

@@ -28,8 +28,8 @@ dl_train_config dl_train_default_config(void)
         .sync = DL_SYNC_NONE,
         .interval = 1,
         .fragments = 1,
-        .mixing = 0.5,                                                  /* Streaming DiLoCo's */
-        .outer = {.kind = DL_OUTER_NONE, .rate = 0.7, .momentum = 0.9}, /* DiLoCo's */
+        .mixing = 0.5,                                                  /* as in Streaming DiLoCo */
+        .outer = {.kind = DL_OUTER_NONE, .rate = 0.7, .momentum = 0.9}, /* as in DiLoCo */
         .server_threads = 1,
         .softsync_n = 1,
         .bound = -1,
@@ -68,8 +68,8 @@ const char *const dl_train_work_names[] = {[DL_TRAIN_WORK_NONE] = "none",
 
 #define SQRT_3 1.7320508075688772
 
-/* `point` of the random streams for samples per step (common/random.h), which no epoch's order
- * uses; and the 32-bit numbers drawn per step. */
+/* `point` of the random streams for samples per step (common/random.h), unused by the orders of
+ * epochs; and the 32-bit numbers drawn per step. */
 #define WORK_POINT ((1U << 21) - 1)
 #define WORK_NUMBERS 4
 
@@ -153,13 +153,14 @@ dl_status dl_train_event_names(const dl_train_config *config, const char ***name
     return DL_OK;
 }
 
-/* Other modes may have it, without effect; a replay has it too, as its schedule does not say it. */
+/* FREE: other modes may have the setting, without effect. REPLAYED: a replay has it too, since its
+ * schedule does not give it. */
 enum { FREE = 1, REPLAYED = 2 };
 
 /* A setting that only some modes take. */
 typedef struct mode_setting {
     const char *name; /* of dlprof train's option */
-    unsigned modes;   /* 1 << dl_sync of those that take it */
+    unsigned modes;   /* 1 << dl_sync of the modes that take it */
     bool given;       /* it is not the default */
     int is;           /* FREE | REPLAYED */
 } mode_setting;
@@ -196,7 +197,7 @@ static void list_mode_settings(const dl_train_config *c, mode_setting *settings)
     memcpy(settings, all, sizeof all);
 }
 
-/* "async or softsync": the modes of a set of 1 << dl_sync. */
+/* Lists a set of modes, given as bits 1 << dl_sync, as "async or softsync". */
 static void list_modes(char *text, size_t bytes, unsigned modes)
 {
     size_t used = 0;

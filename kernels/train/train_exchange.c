@@ -25,8 +25,8 @@ static void use_server(const dl_train_shared *shared)
     if (on_device(shared)) shared->config->device->use(shared->workers[0].server);
 }
 
-/* Zeroed memory of the server, on the host or on a device. server_put and dl_train_server_get copy
- * from and to the host's memory, before and after training. */
+/* Allocates zeroed memory of the server, on the host or on a device. server_put and
+ * dl_train_server_get copy from and to the host's memory, before and after training. */
 static void *server_allocate(const dl_train_shared *shared, size_t bytes, const char *purpose)
 {
     use_server(shared);
@@ -165,7 +165,7 @@ void dl_train_average_vectors(const dl_train_shared *shared, void *result, void 
     }
 }
 
-/* Encodes the worker's gradients as a message, in its own memory. */
+/* Encodes the worker's gradients as a message, in the worker's memory. */
 static void quantise(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
@@ -240,7 +240,7 @@ static void plan_gradients(dl_train_shared *shared, const dl_model *model)
     shared->message_bytes = shared->plan.message_bytes;
 }
 
-/* Memory for messages, if the configuration needs it: the server's, a worker's. */
+/* Allocates the server's memory for messages, if the configuration needs it. */
 static dl_status make_messages(dl_train_shared *shared, const dl_model *model, dl_error *err)
 {
     const int senders = dl_train_senders(shared->config);
@@ -291,7 +291,7 @@ void dl_train_free_message(dl_train_worker *worker)
     backend->release(worker->blocks);
 }
 
-/* Places for `places` vectors, the first `count` of them with one in the server's memory. */
+/* Makes a list of `places` vectors, of which the first `count` get memory of the server. */
 static void **make_slots(const dl_train_shared *shared, int places, int count, size_t bytes)
 {
     void **slots = dl_calloc((size_t)places, sizeof *slots, "slots");
@@ -382,7 +382,8 @@ void dl_train_server_free(dl_train_shared *shared)
     dl_optimizer_destroy(shared->optimizer);
 }
 
-/* Ends this process's part: another worker's reason stands, and this may be its consequence. */
+/* Ends this process's part. An earlier failure of a worker stays the reason, as the loss may be its
+ * consequence. */
 void dl_train_end_by_loss(dl_train_worker *worker, dl_status status, const dl_error *why)
 {
     dl_train_shared *shared = worker->shared;

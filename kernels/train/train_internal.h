@@ -48,19 +48,20 @@ typedef struct dl_train_syncer dl_train_syncer;
 typedef struct dl_train_points {
     dl_train_point *items; /* [count] */
     int count;
-    double due; /* steps at which the next one is due; 0: not yet known */
+    double due; /* steps at which the next point is due; 0: not yet known */
     double loss_sum;
-    int64_t loss_count; /* since the last point */
+    int64_t loss_count; /* losses since the last point */
 } dl_train_points;
 
 /* One sync mode; its name is in dl_sync_names. */
 typedef struct dl_sync_mode {
-    bool
-        slots; /* workers push to slots of the server; else slots[w] is the gradients of worker w */
-    bool result; /* there is a vector for averages */
-    bool server; /* the server has parameters and an optimizer of its own; workers have none */
-    bool syncer; /* workers update their own, and a separate thread merges (train_syncer.c) */
-    bool free_running; /* no worker waits for the others' steps: the first to end ends the run */
+    bool slots;  /* workers push to slots of the server; else slots[w] points to worker w's
+                * gradients */
+    bool result; /* there is a result vector for averages */
+    bool server; /* the server has its own parameters and optimizer; workers have no optimizer */
+    bool syncer; /* workers update their parameters, and a separate thread merges
+                  * (train_syncer.c) */
+    bool free_running; /* no worker waits for the others' steps; the first to finish ends the run */
     bool collective;   /* the first phase is the devices' reduction, after which workers need not
                           meet */
     /* collective: writes the record of the first phase's reduction, after those of all workers that
@@ -79,8 +80,8 @@ typedef struct dl_train_reader {
     const dl_data_set *data;
     uint64_t seed;
     int share;         /* samples of the largest batch */
-    int64_t epoch;     /* of `order` */
-    uint32_t *order;   /* [data->count] its permutation */
+    int64_t epoch;     /* epoch of `order` */
+    uint32_t *order;   /* [data->count] permutation of the epoch */
     uint32_t *samples; /* [share] of the current batch */
 } dl_train_reader;
 
@@ -92,58 +93,61 @@ void dl_train_reader_free(dl_train_reader *reader);
 void dl_train_reader_fill(dl_train_reader *reader, dl_model *model, int64_t first, int count);
 
 /* State shared by all workers. Everything is set before the threads start; afterwards the barrier
- * or the lock orders accesses to vectors, as train_sync.c says. */
+ * or the lock orders accesses to vectors, as described in train_sync.c. */
 struct dl_train_shared {
-    const dl_train_config *config; /* `own`: as if this process were all, without ranks */
-    const dl_train_config *whole;  /* of all ranks together */
+    const dl_train_config *config; /* points to `own`: this process's part, as if without ranks */
+    const dl_train_config *whole;  /* configuration of all ranks together */
     dl_train_config own;
-    dl_rank_group *ranks; /* NULL: this process is all */
+    dl_rank_group *ranks; /* NULL: this process has all workers */
     int first_worker;     /* number of worker 0 in the whole run */
     const dl_data_set *data;
     const dl_train_observer *observer; /* or NULL */
     const dl_sync_mode *mode;
-    const dl_backend *backend; /* of the workers' models; of the server where it is on a device */
-    int batch_per_worker;      /* with work on average */
+    const dl_backend *backend; /* of the workers' models, and of a server on a device */
+    int batch_per_worker;      /* samples per worker and step; with work on average */
     dl_wait wait;              /* SPIN or BLOCK */
 
     size_t count, bytes;             /* of one vector of parameters or gradients */
     size_t state_count, state_bytes; /* of one worker's optimizer state; 0 unless averaged */
-    int operations;                  /* of the model: the first names of events */
+    int operations;                  /* of the model: their names are the first ones of events */
 
     void **slots;              /* [workers] vectors to be averaged; average: [senders] */
-    void **state_slots;        /* [senders] the same for optimizer states */
-    dl_barrier *site_barriers; /* [sites] of a site's workers; NULL: there are no sites */
-    void **site_means;         /* [sites] of their gradients */
-    void **gradients;          /* [workers] with sites: the workers' own */
+    void **state_slots;        /* [senders] optimizer states to be averaged */
+    dl_barrier *site_barriers; /* [sites] barriers of the sites' workers; NULL: no sites */
+    void **site_means;         /* [sites] means of the sites' gradients */
+    void **gradients;          /* [workers] with sites: each worker's gradients */
     void *result;              /* averaged parameters or gradients */
     void *state_result;
     void *velocity;          /* of the outer optimizer, whose parameters are `parameters` */
     dl_quantise_plan *plans; /* [fragments] of messages of parameter changes; NULL: none */
-    size_t message_bytes;    /* of a worker: of its gradients, or of all its fragments */
+    size_t message_bytes;    /* bytes of a worker's messages: its gradients, or all its fragments */
     void **all_slots;        /* rank 0: [senders of all] decoded messages; NULL elsewhere */
     void *gathered;          /* rank 0: one message of each rank */
     atomic_llong *sent;      /* [fragments] with lag: sends by all workers of this process */
     atomic_llong *averaged;  /* [fragments] with lag: number of averages */
-    void *parameters;        /* the server's; all these are in its memory, see train_exchange.c */
+    void *parameters;        /* the server's; these vectors are in its memory, see
+                              * train_exchange.c */
     dl_quantise_plan plan;   /* of messages of gradients */
-    void **messages;         /* [workers], average: [senders] at the server; NULL: uncompressed */
-    void *blocks;            /* of the plan, on the server's device */
+    void **messages;         /* at the server, [workers] or in average [senders]; NULL:
+                              * uncompressed */
+    void *blocks;            /* blocks of the plan, on the server's device */
     dl_optimizer *optimizer; /* the server's */
-    dl_train_syncer *syncer; /* NULL: there is none. `parameters` are its last version */
-    int64_t version;         /* updates applied by the server (async, softsync); under the lock */
-    void **pending;          /* [pending_count] gradients of the next update; under the lock */
-    void **spares;           /* [spare_count] unused vectors; under the lock */
+    dl_train_syncer *syncer; /* NULL: none; else `parameters` are its last version */
+    int64_t version;         /* updates applied by the server (async, softsync); guarded by the
+                              * lock */
+    void **pending;          /* [pending_count] gradients of the next update; guarded by the lock */
+    void **spares;           /* [spare_count] unused vectors; guarded by the lock */
     int pending_count, spare_count;
     atomic_bool ended;       /* free_running: a worker has done all its steps */
-    atomic_bool failed;      /* a worker's device has failed; all end as when asked to stop */
+    atomic_bool failed;      /* a worker's device has failed: all end as when asked to stop */
     atomic_bool agreed_stop; /* over ranks: one of them was asked to stop, or failed */
-    atomic_llong last_step;  /* the run's end, in config's steps; worker 0 lowers it to stop */
+    atomic_llong last_step;  /* end of the run in config's steps; worker 0 lowers it to stop */
 
     dl_barrier barrier;
     dl_lock lock;
 
-    dl_model *initial;        /* has the common initial parameters; until the workers are set up */
-    pthread_barrier_t set_up; /* of the threads, before the start */
+    dl_model *initial;        /* has the common initial parameters; freed after the set-up */
+    pthread_barrier_t set_up; /* for all threads, before the start */
     dl_status status;         /* whether all workers could be set up */
     dl_error err;
 
@@ -151,10 +155,10 @@ struct dl_train_shared {
      * CLOCK_MONOTONIC. */
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    int64_t published; /* `version` */
+    int64_t published; /* copy of `version`, guarded by the mutex */
 
     dl_train_worker *workers; /* [config->workers] */
-    dl_train_points points;   /* of worker 0's thread */
+    dl_train_points points;   /* written by worker 0's thread */
 };
 
 /* A record of the current step whose times are not known yet: between mark `from` and mark `to` of
@@ -163,55 +167,55 @@ typedef struct dl_train_pending {
     dl_record fields;
     bool on_device;
     size_t from, to;
-    int64_t start_ns, end_ns; /* of the host: of the record, or of everything launched with it */
-    size_t first;             /* mark at start_ns */
+    int64_t start_ns, end_ns; /* on the host: of the record, or of everything launched with it */
+    size_t first;             /* mark recorded at start_ns */
 } dl_train_pending;
 
 struct dl_train_worker {
     dl_train_shared *shared;
     int index;
-    dl_status status; /* of setting up; later of the device, or of the other ranks */
+    dl_status status; /* of the set-up; later of the device, or of the other ranks */
     dl_error err;
-    bool lost_rank; /* the reason is another rank */
+    bool lost_rank; /* `status` is due to another rank */
 
     dl_device *device;         /* NULL: the processor */
-    dl_device *server;         /* where = gpu: place on the server's device, or `device` itself */
+    dl_device *server;         /* where = gpu: slot on the server's device, or `device` itself */
     void *message, *residual;  /* for the worker's gradients; NULL: not needed */
-    void *learned;             /* average: source of a message; NULL: not needed */
-    int64_t merged;            /* with lag: averages of fragments */
-    void *blocks;              /* of the plan, on the worker's device */
+    void *learned;             /* average: parameter change to be encoded; NULL: not needed */
+    int64_t merged;            /* with lag: rounds merged so far */
+    void *blocks;              /* blocks of the plan, on the worker's device */
     dl_train_pending *pending; /* of the current step, on a device with an observer */
     size_t pending_count, pending_capacity;
-    size_t marks;      /* put in this step */
-    bool launching;    /* marks[...first_mark] was put, and the device has not been waited for
-                          since */
-    size_t first_mark; /* put when the device was idle, at launch_ns */
+    size_t marks;      /* recorded in this step */
+    bool launching;    /* mark `first_mark` was recorded, and the device has not been waited for
+                        * since */
+    size_t first_mark; /* recorded at launch_ns, when the device was idle */
     size_t first_pending;
     int64_t launch_ns;
 
-    dl_thread_team *team; /* of its threads */
+    dl_thread_team *team; /* of the worker's threads */
     dl_model *model;
     dl_optimizer *optimizer; /* NULL where the server updates */
     dl_train_reader reader;
 
-    int interval; /* its own local steps between two averages: by speed, else config's */
+    int interval; /* local steps between two averages: by speed, else config's */
     int64_t step;
     int samples;          /* of the current step */
-    int64_t samples_done; /* in the steps before */
+    int64_t samples_done; /* of all earlier steps */
     int64_t boundary_ns;  /* end of the last record, start of the next */
     int64_t read_version; /* version of the parameters in use (async, softsync, async_average) */
-    bool computes;        /* it has pulled, and not contributed since; under the lock */
+    bool computes;        /* it has pulled, and not contributed since; guarded by the lock */
     int64_t staleness;    /* of the last gradient applied, or DL_NO_STALENESS */
-    int64_t *step_ns;     /* [step_capacity], the first [step] done */
+    int64_t *step_ns;     /* [step_capacity]; the first `step` are done */
     int64_t step_capacity;
-    int64_t start_ns, end_ns; /* of all steps */
+    int64_t start_ns, end_ns; /* start of the first step, end of the last */
     double first_loss, last_loss;
 };
 
-/* The mode of a configuration. */
+/* Returns the mode of a configuration. */
 const dl_sync_mode *dl_sync_mode_of(const dl_train_config *config);
 
-/* Number of phases of step `worker->step`; between intervals there is no averaging. */
+/* Returns the number of phases of step `worker->step`; steps between averages have fewer. */
 int dl_sync_phases(const dl_train_worker *worker);
 
 /* Checks that a run can have these settings (over ranks, see also dl_train_check_ranks), and that
@@ -255,7 +259,7 @@ void dl_train_emit(dl_train_worker *worker);
 void dl_train_emit_one(const dl_train_worker *worker, dl_record fields, int64_t start_ns,
                        int64_t end_ns);
 
-/* The index of `name` in records. */
+/* Returns the index of `name` in records. */
 uint32_t dl_train_name_id(const dl_train_shared *shared, dl_train_name name);
 
 /* Makes the server's vectors that the mode needs. `model` has the common initial parameters.
@@ -264,11 +268,11 @@ dl_status dl_train_server_make(dl_train_shared *shared, dl_model *model,
                                dl_error *err) DL_MUST_CHECK;
 void dl_train_server_free(dl_train_shared *shared);
 
-/* Copies from the server's memory to the host's, before and after training. */
+/* Copies from the server's memory to the host's, before or after training. */
 dl_status dl_train_server_get(const dl_train_shared *shared, void *to, const void *from,
                               size_t bytes, dl_error *err) DL_MUST_CHECK;
 
-/* Memory for messages of the worker's gradients, if the configuration needs it. */
+/* Allocates memory for messages of the worker's gradients, if the configuration needs it. */
 void dl_train_make_message(dl_train_worker *worker);
 void dl_train_free_message(dl_train_worker *worker);
 
@@ -291,7 +295,7 @@ int64_t dl_train_run_steps(const dl_train_worker *worker, int64_t own_steps);
  * the base of the differences sent in messages. */
 bool dl_train_keeps_start(const dl_train_config *config);
 
-/* --- what the sync modes share (train_exchange.c) --- */
+/* --- shared by the sync modes (train_exchange.c) --- */
 
 /* Updates the worker's own parameters, operation by operation, each with its record. */
 void dl_train_update_replica(dl_train_worker *worker);
@@ -311,12 +315,12 @@ void dl_train_pull_parameters(dl_train_worker *worker);
  * operations use the server's memory. */
 void dl_train_serve(dl_train_worker *worker);
 
-/* Numbers first ... first + count - 1 of the mean of n of the server's vectors; first is 0 on a
- * device. */
+/* Sets numbers first ... first + count - 1 of `result` to the mean of n of the server's vectors;
+ * first is 0 on a device. */
 void dl_train_average_vectors(const dl_train_shared *shared, void *result, void *const *vectors,
                               int n, size_t first, size_t count);
 
-/* Slice `index` of `parts` of a vector of `count` numbers. */
+/* Computes slice `index` of `parts` of a vector of `count` numbers. */
 void dl_train_slice_of(size_t count, int parts, int index, size_t *first, size_t *size);
 
 /* result[first ... first + count - 1] = mean of the senders' vectors there. `recorded`: bytes of
@@ -333,7 +337,7 @@ void dl_train_mark_average(dl_train_worker *worker, dl_phase phase, dl_train_nam
 void dl_train_ranks_average(dl_train_worker *worker, void *result, void *const *vectors,
                             size_t count, dl_train_name name);
 
-/* A recorded barrier of all ranks, in the same thread. */
+/* A recorded barrier of all ranks, in the thread of worker 0. */
 void dl_train_ranks_meet(dl_train_worker *worker);
 
 /* Ends this process's part because another rank was lost. */
@@ -342,7 +346,7 @@ void dl_train_end_by_loss(dl_train_worker *worker, dl_status status, const dl_er
 /* The phase of async and softsync (train_server.c). */
 void dl_train_exchange_server(dl_train_worker *worker);
 
-/* The first worker to end has ended the run: wakes the waiting threads. */
+/* Called by a worker that has done all its steps: ends the run and wakes the waiting threads. */
 void dl_train_free_running_end(dl_train_shared *shared);
 
 /* --- mode async_average (train_syncer.c) --- */
@@ -376,7 +380,7 @@ void dl_average_free(dl_train_shared *shared);
  * ahead that every worker reads it before that step. */
 int64_t dl_average_stop(const dl_train_config *config, int64_t done);
 
-/* Gradients per update (async, softsync: workers / n). */
+/* Returns the number of gradients per update (async, softsync: workers / n). */
 int dl_train_gradients_per_update(const dl_train_config *config);
 
 /* Whether a point is due after `steps` steps, with a point every `every` steps (0: never). If so,
@@ -405,7 +409,7 @@ void dl_train_shuffle(uint64_t seed, int64_t epoch, uint32_t *order, uint32_t co
 /* vector[count] *= factor. */
 void dl_train_scale(void *vector, size_t count, dl_precision precision, double factor);
 
-/* Factor on the learning rate of a gradient that is `staleness` updates stale. */
+/* Returns the factor on the learning rate of a gradient that is `staleness` updates stale. */
 double dl_train_staleness_rate(int64_t staleness);
 
 /* Begins an update, before which gradients of `samples` samples have been applied, of a set of
@@ -419,7 +423,8 @@ typedef struct dl_fragment {
     size_t first, count;
 } dl_fragment;
 
-/* Part `index` of `fragments` equal parts of a vector of `count` numbers, to a cache line. */
+/* Returns part `index` of `fragments` equal parts of a vector of `count` numbers, rounded to cache
+ * lines. */
 dl_fragment dl_fragment_of(size_t count, int fragments, int index);
 
 /* Message plans (config->quantise, topk_frac) for the fragments of the model's parameters:
@@ -429,20 +434,23 @@ dl_quantise_plan *dl_fragment_plans(const dl_model *model, const dl_train_config
                                     int fragments);
 void dl_fragment_plans_free(dl_quantise_plan *plans, int fragments);
 
-/* Makes the message of a fragment's change from `start` to `parameters`; all vectors begin with its
- * first number. `residual`: NULL, or the loss of earlier messages. Overwrites change[]. */
+/* Encodes a fragment's change from `start` to `parameters` as a message; all vectors begin with the
+ * fragment's first number. `residual`: NULL, or the errors of earlier messages. Overwrites
+ * change[]. */
 void dl_train_encode_change(const dl_quantise_plan *plan, void *change, const void *parameters,
                             const void *start, void *residual, void *message,
                             dl_precision precision);
 
-/* Ends an average of numbers first ... first + count - 1: sets `start`, from which all workers go
- * on, to the mean of their parameters, through the outer optimizer if there is one. If quantised,
- * `average` holds the mean of their changes, and becomes the mean of their parameters. */
+/* Ends an average of numbers first ... first + count - 1: sets `start`, from which all workers
+ * continue, to the mean of their parameters, through the outer optimizer if there is one. If
+ * quantised, `average` holds the mean of their changes, and becomes the mean of their
+ * parameters. */
 void dl_train_end_average(const dl_train_config *config, void *average, void *start, void *velocity,
                           size_t first, size_t count);
 
 /* Turns sum[count], the sum of weight x change over the uploads, into a new version: `before` plus
- * the mean; if `outer` is not NULL, `outer` after an outer step to that. */
+ * the mean change. If `outer` is not NULL, the new version is `outer` after an outer step to
+ * that. */
 void dl_train_end_merge(const dl_train_config *config, void *sum, int uploads, const void *before,
                         void *outer, void *velocity, size_t count);
 

@@ -1,6 +1,6 @@
 /* Records of a step. On the processor the observer gets each one as soon as it ends. On a device
- * the host does not see operations end: marks are put between them and converted to times after the
- * step, so that recording does not lengthen the step. */
+ * the host does not see operations end: marks are recorded between them and converted to times
+ * after the step, so that recording does not lengthen the step. */
 #include "common/alloc.h"
 #include "common/units.h"
 #include "kernels/train/train_internal.h"

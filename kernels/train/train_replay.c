@@ -36,8 +36,8 @@ typedef struct replay {
     const dl_schedule *schedule;
     const dl_data_set *data;
     int share;    /* samples of a mini-batch */
-    size_t count; /* of one version, numbers */
-    size_t bytes; /* of one version */
+    size_t count; /* numbers of one version */
+    size_t bytes; /* bytes of one version */
     replay_thread *threads;
     int thread_count;
 
@@ -49,21 +49,22 @@ typedef struct replay {
     dl_optimizer **optimizers;
     size_t optimizer_count;
     void *outer, *velocity;  /* the outer optimizer's parameters and state; NULL: none */
-    void *start;             /* common start of all, the former if there is one; NULL: not needed */
+    void *start;             /* common start of all workers, = outer if there is one; NULL: not
+                              * needed */
     dl_quantise_plan *plans; /* [fragments] of messages of averages; NULL: uncompressed */
-    void *message, *average; /* of a fragment; of the values sent */
-    void **residuals;        /* [workers] of 1bit and topk */
-    void *sum;               /* of gradients of an update that has several, or of a merge */
+    void *message, *average; /* message of a fragment; average of the values sent */
+    void **residuals;        /* [workers] for 1bit and topk */
+    void *sum;               /* of the gradients of an update with several, or of a merge */
     void *merged[2];         /* version v of a syncer is merged[v mod 2]; NULL: there is none */
-    void **starts;           /* [workers] their starts; NULL without merges */
-    void **uploads;          /* [workers] their last uploads or sends */
-    void **gradients_of;     /* [workers] of the site's step; NULL without sites */
-    int *given;              /* [sites] workers whose gradients are stored */
+    void **starts;           /* [workers] parameters that they started from; NULL without merges */
+    void **uploads;          /* [workers] last uploads or sends */
+    void **gradients_of;     /* [workers] gradients of the site's step; NULL without sites */
+    int *given;              /* [sites] number of stored gradients */
     dl_train_points points;
     int64_t updates, gradients;
     double first_loss, last_loss;
 
-    pthread_mutex_t mutex; /* of all below */
+    pthread_mutex_t mutex; /* guards all members below */
     pthread_cond_t changed;
     size_t next, done; /* events taken, and completed */
 } replay;
@@ -80,7 +81,7 @@ static void update(replay *r, dl_optimizer *optimizer, void *parameters, const v
     dl_optimizer_apply(optimizer, parameters, gradients, 0, r->count);
 }
 
-/* Whether another gradient of the same update comes before the event, or after it. */
+/* Whether `other`, a neighbour of `event`, is a gradient of the same update. */
 static bool shares_update(const replay *r, size_t event, size_t other)
 {
     const dl_schedule_event *events = r->schedule->events;
@@ -132,13 +133,13 @@ static void apply_gradient(replay *r, size_t row, void *gradient)
     note_point(r, event, now);
 }
 
-/* Number of workers with equal parameters, the first of which sends for averages. */
+/* Number of workers with equal parameters; the first of them sends for averages. */
 static int site_size(const replay *r)
 {
     return r->schedule->sites > 0 ? r->schedule->workers / r->schedule->sites : 1;
 }
 
-/* result = the mean of the vectors of those workers. */
+/* Sets `result` to the mean of the vectors of the workers that send. */
 static void average_of(const replay *r, void *result, void *const *vectors, size_t first,
                        size_t count)
 {
@@ -191,7 +192,7 @@ static void put_aside(const replay *r, int worker, const dl_fragment *fragment)
     dl_quantise_decode(plan, r->message, to, precision);
 }
 
-/* Makes the average of the stored fragments. */
+/* Averages the stored fragments. */
 static void average_aside(const replay *r, const dl_fragment *fragment)
 {
     average_of(r, r->average, r->uploads, fragment->first, fragment->count);
@@ -200,7 +201,7 @@ static void average_aside(const replay *r, const dl_fragment *fragment)
                          fragment->count);
 }
 
-/* The worker takes the average of the fragment, keeping own_frac of its own parameters. */
+/* Merges the average of the fragment into the worker's parameters, of which own_frac is kept. */
 static void receive(const replay *r, int worker, const dl_fragment *fragment, double own_frac)
 {
     const void *average = r->start != NULL ? r->start : r->average;
@@ -242,7 +243,7 @@ static void apply_upload(replay *r, int worker)
     memcpy(r->starts[worker], r->versions[worker], r->bytes);
 }
 
-/* The worker takes a version, and adds its own change if it rebases. */
+/* Replaces the worker's parameters by a version, plus its own change if it rebases. */
 static void apply_adoption(replay *r, const dl_schedule_event *event)
 {
     const void *version = r->merged[event->read % 2];
@@ -263,7 +264,7 @@ static bool is_merge_of(const replay *r, size_t other, int64_t update)
            events[other].update == update;
 }
 
-/* The last upload of a merge makes the version. */
+/* Adds an upload to a merge; the last upload makes the version. */
 static void apply_merge(replay *r, size_t row)
 {
     const dl_schedule_event *event = &r->schedule->events[row];
@@ -290,7 +291,7 @@ static void apply_late(replay *r, const dl_schedule_event *event)
     }
 }
 
-/* The last gradient of the site's step updates all of its workers. */
+/* Stores a gradient of a site's step; the last one updates all workers of the site. */
 static void apply_site(replay *r, int worker, const void *gradient)
 {
     const int size = site_size(r), site = worker / size, first = site * size;
@@ -334,12 +335,12 @@ static void apply(replay *r, size_t row, dl_model *model)
     }
     r->gradients++;
     if (r->schedule->workers > 1 || r->schedule->has_merges) return;
-    /* No one to average with: each step is an update. */
+    /* There is no other worker to average with: each step is an update. */
     r->updates = r->gradients;
     note_point(r, event, r->versions[0]);
 }
 
-/* Computes an event's gradient with the parameters that it needs, which exist. */
+/* Computes an event's gradient with the parameters that it needs, which must exist. */
 static void compute(replay *r, replay_thread *thread, const dl_schedule_event *event)
 {
     const bool local = event->kind == DL_SCHEDULE_LOCAL;
@@ -416,7 +417,7 @@ static void make_merged(replay *r, dl_model *model)
     make_vectors(r, r->starts, workers, model);
 }
 
-/* Memory for averages. */
+/* Allocates memory for averages. */
 static void make_averages(replay *r, dl_model *model)
 {
     const dl_train_config *config = r->config;
@@ -438,7 +439,7 @@ static void make_averages(replay *r, dl_model *model)
         memset(r->residuals[w], 0, r->bytes);
 }
 
-/* All versions start as the model's initial parameters. */
+/* Makes the versions, which start as the model's initial parameters. */
 static dl_status make_versions(replay *r, dl_model *model, dl_error *err)
 {
     const dl_train_config *config = r->config;
@@ -484,7 +485,7 @@ static dl_status set_up(replay *r, dl_error *err)
     return dl_backend_cpu(config->precision)->start_threads(r->thread_count, err);
 }
 
-/* Not pinned: nothing is timed, and concurrent replays should share all cores. */
+/* Threads are not pinned: nothing is timed, and concurrent replays should share all cores. */
 static dl_status run_all(replay *r, dl_error *err)
 {
     return dl_pinned_threads_run(r->thread_count, NULL, run_thread, r, err);
@@ -547,7 +548,7 @@ static void free_replay(replay *r)
     pthread_mutex_destroy(&r->mutex);
 }
 
-/* Checks the settings as training does, as if the workers of the schedule were there. */
+/* Checks the settings as training does, with the worker count left to the schedule. */
 dl_status dl_train_check_replay(const dl_train_config *config, dl_error *err)
 {
     if (config->device != NULL) {

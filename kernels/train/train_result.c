@@ -107,7 +107,7 @@ static void add_share(double *sum, const void *values, size_t count, dl_precisio
     }
 }
 
-/* Adds the server's parameters, or those of a worker from its device. */
+/* Adds share x the server's parameters (`worker` NULL), or those of a worker from its device. */
 static dl_status add_parameters(const dl_train_shared *shared, const dl_train_worker *worker,
                                 double *sum, double share, dl_error *err)
 {
@@ -125,10 +125,10 @@ static dl_status add_parameters(const dl_train_shared *shared, const dl_train_wo
     return status;
 }
 
-/* Figures after the parameters in each worker's vector that is summed over ranks. */
+/* Figures that follow the parameters in each worker's vector, which is summed over ranks. */
 enum { FIRST_LOSS, LAST_LOSS, SAMPLES_PER_S, FIGURES };
 
-/* A vector of parameters and figures for each worker; none without ranks. */
+/* Makes a vector of parameters and figures for each worker; none without ranks. */
 static double **make_vectors(const dl_train_shared *shared)
 {
     const int workers = shared->ranks != NULL ? shared->config->workers : 0;
@@ -139,7 +139,7 @@ static double **make_vectors(const dl_train_shared *shared)
     return vectors;
 }
 
-/* Turns `made`, the result of this process, into that of all. */
+/* Turns `made`, the result of this process, into the result of all ranks. */
 static dl_status add_up_over_ranks(const dl_train_shared *shared, double **vectors,
                                    dl_train_result *made, dl_error *err)
 {
@@ -171,7 +171,7 @@ static void free_vectors(const dl_train_shared *shared, double **vectors)
     free(vectors);
 }
 
-/* Moves the workers' lists to the result. */
+/* Moves the workers' lists of durations to the result. */
 static void take_durations(dl_train_shared *shared, dl_train_result *result)
 {
     result->worker_count = shared->config->workers;
@@ -246,7 +246,7 @@ void dl_train_result_free(dl_train_result *result)
 }
 
 /* Samples per forward pass of dl_train_accuracy: at most ACCURACY_BATCH, and no more than fit into
- * ACCURACY_BYTES (ResNet-50 keeps 91 MB a sample). */
+ * ACCURACY_BYTES (ResNet-50 keeps 91 MB per sample). */
 #define ACCURACY_BATCH 200
 #define ACCURACY_BYTES ((size_t)1 << 30)
 
@@ -259,7 +259,7 @@ static void set_parameters(dl_model *model, const double *parameters)
         to[i] = (float)parameters[i];
 }
 
-/* A model for batches of *batch samples. */
+/* Creates a model for batches of *batch samples, a number that fits into ACCURACY_BYTES. */
 static dl_status create_for_accuracy(dl_model **model, const char *name, int *batch, dl_error *err)
 {
     const dl_status status = dl_model_create(model, name, DL_FLOAT, 1, 0, err);

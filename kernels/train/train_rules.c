@@ -64,7 +64,7 @@ dl_fragment dl_fragment_of(size_t count, int fragments, int index)
     return made;
 }
 
-/* Numbers of the layer first ... first + count - 1 that are in the fragment. */
+/* Returns how many of the layer's numbers first ... first + count - 1 are in the fragment. */
 static size_t common_count(const dl_fragment *fragment, size_t first, size_t count)
 {
     const size_t end = first + count, fragment_end = fragment->first + fragment->count;

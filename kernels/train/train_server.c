@@ -8,15 +8,15 @@
 
 #include "kernels/train/train_internal.h"
 
-/* The gradient in the worker's slot joins the next update, which finds this version. */
+/* Makes the gradient in the worker's slot part of the next update, which changes this version. */
 static void contribute(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;
     worker->staleness = shared->version - worker->read_version;
     worker->computes = false;
     /* The learning rate of a gradient that is t updates stale is 1/t of the configured one (Zhang
-     * et al. 2016, "Staleness-aware async-SGD", with 1 for t = 0). As each gradient of an update
-     * has its own staleness, it is the gradient that is divided. */
+     * et al. 2016, "Staleness-aware async-SGD", with 1 for t = 0). The gradient is divided instead,
+     * since the gradients of an update differ in staleness. */
     if (shared->config->staleness_rate) {
         dl_train_scale(shared->slots[worker->index], shared->count, shared->config->precision,
                        dl_train_staleness_rate(worker->staleness));
@@ -38,7 +38,7 @@ static bool may_update(const dl_train_shared *shared)
     return true;
 }
 
-/* Wakes threads that wait for an update, if there can be any. */
+/* Wakes threads that wait for an update, which exist only with a bound. */
 static void publish(dl_train_shared *shared)
 {
     if (shared->config->bound < 0) return;

@@ -3,7 +3,7 @@
  * train_average.c. */
 #include "kernels/train/train_internal.h"
 
-/* Worker `worker` averages its slice of `parts` of the workers' vectors into `result`. */
+/* Averages the worker's slice of `parts` of the workers' vectors into `result`. */
 static void average_slice_of(dl_train_worker *worker, void *result, void *const *vectors,
                              size_t count, int parts)
 {
@@ -63,7 +63,7 @@ static void update_and_reduce(dl_train_worker *worker)
     if (shared->state_count > 0) shared->config->device->all_reduce(state, state_count);
 }
 
-/* Recorded as arithmetic of all workers, however it is done. */
+/* Records a reduction as arithmetic of all workers, however the devices do it. */
 static void mark_reduced(dl_train_worker *worker)
 {
     const dl_train_shared *shared = worker->shared;
@@ -83,7 +83,7 @@ static void mark_reduced(dl_train_worker *worker)
 static void push_to_server(dl_train_worker *worker)
 {
     dl_train_push_gradients(worker);
-    /* One worker counts the update, while none applies: all do that after the barrier. */
+    /* One worker counts the update; all workers apply it after the barrier. */
     const dl_train_shared *shared = worker->shared;
     if (worker->index != 0) return;
     dl_train_begin_update(shared->optimizer, shared->config, shared->data->count,

@@ -22,7 +22,7 @@ enum { BUFFERS = 3, NONE = -1 };
 
 typedef struct learner {
     void *buffers[BUFFERS];
-    int lying, merging; /* indices of buffers; NONE */
+    int lying, merging; /* indices of the waiting and the merging buffer, or NONE */
     void *start;        /* the parameters that it started from */
     int64_t cycle_start_ns;
 } learner;
@@ -246,7 +246,7 @@ static bool is_outdated(const dl_train_worker *worker)
     return worker->shared->syncer->merger.version > worker->read_version;
 }
 
-/* Waits for a version, with the mutex, which is released meanwhile. */
+/* Waits for a newer version; the mutex, which must be held, is released meanwhile. */
 static void wait_for_version(dl_train_worker *worker)
 {
     dl_train_shared *shared = worker->shared;

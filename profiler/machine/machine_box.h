@@ -169,7 +169,7 @@ void dl_port_name(char name[DL_LINK_NAME_BYTES], const dl_box_nic *nic);
 /* Rates of a GPU that follow from its driver's reports; 0 if they do not suffice.
  *
  *   fp32_flop_per_s    = 2 cores clock                    one multiply-add per core and cycle
- *   memory_bytes_per_s = 2 memory_clock bus_bits / 8      two transfers per clock, as NVML counts it
+ *   memory_bytes_per_s = 2 memory_clock bus_bits / 8      two transfers per clock, as in NVML
  *   fp16, tf32, fp8    = fp32 x a ratio of the compute capability, see machine_write.c
  *
  * Peak rates at the highest clock (of the tensor cores if theirs differs); they agree with the data
