@@ -121,7 +121,7 @@ dl_status dl_machine_save(const dl_machine *machine, const char *file, dl_error 
 
 /* --- the list -------------------------------------------------------------------------------- */
 
-/* "gtx1080ti+rtx2080ti", freed by the caller. */
+/* Returns "gtx1080ti+rtx2080ti", freed by the caller. */
 static char *models_text(const dl_machine *m)
 {
     char *text = NULL;
@@ -130,7 +130,7 @@ static char *models_text(const dl_machine *m)
     return text;
 }
 
-/* `titles` NULL: a cloud instance, whose title begins with its cloud. */
+/* Adds a row for a machine. `titles` NULL: a cloud instance, whose title begins with its cloud. */
 static void add_machine(dl_rows *list, dl_rows *titles, const char *name, const dl_machine *m,
                         const char *date)
 {
@@ -167,7 +167,7 @@ static dl_status add_one(dl_rows *list, dl_rows *titles, const char *folder, con
     return status;
 }
 
-/* The number of a cell such as "67Tflop/s"; NaN if it is empty. */
+/* Returns the number in a cell such as "67Tflop/s"; NaN if it is empty. */
 static double cell_number(const dl_csv *table, size_t row, const char *column)
 {
     const char *text = dl_machine_cell(table, row, column);

@@ -1,4 +1,4 @@
-/* The tables and files of machines, and the meaning of a machine's name in them. */
+/* The tables and files of machines, and the parser of machine names. */
 #include <ctype.h>
 #include <dirent.h>
 #include <stdlib.h>
@@ -14,9 +14,9 @@
 #include "sim/scenario/machine_catalogue_internal.h"
 
 #define NODES_MAX 10000000
-#define PORTS_MAX 16 /* of a node */
+#define PORTS_MAX 16 /* maximum number of ports per node */
 
-/* The next significant character of a name, 0 at its end. */
+/* Returns the next significant character of a name; 0 at its end. */
 static int next_letter(const char **name)
 {
     while (**name == '_' || **name == '-' || **name == ' ')
@@ -24,7 +24,7 @@ static int next_letter(const char **name)
     return **name != '\0' ? tolower((unsigned char)*(*name)++) : 0;
 }
 
-/* The name without leading brands: "GeForce RTX 3090", "nvidia_a100". */
+/* Returns the name without leading brands: "GeForce RTX 3090", "nvidia_a100". */
 static const char *without_brands(const char *name)
 {
     static const char *const brands[] = {"nvidia", "amd", "geforce", "tesla", "quadro", "instinct"};
@@ -38,7 +38,8 @@ static const char *without_brands(const char *name)
     return name;
 }
 
-/* Compares names ignoring case, '_' and '-': RTX-3090 is rtx3090, v100pcie is v100_pcie. */
+/* Compares names, ignoring case, '_' and '-': RTX-3090 equals rtx3090, v100pcie equals
+ * v100_pcie. */
 static bool same_name(const char *a, const char *b)
 {
     int letter;
@@ -73,7 +74,7 @@ static dl_status read_table(dl_csv *csv, const char *file, const char *const *co
     return status;
 }
 
-/* Links of a bus: rates of copies from other machine files, with their sources. */
+/* Links of a bus: copy rates from other machine files, with their sources. */
 const dl_machine_bus dl_machine_buses[DL_MACHINE_BUSES] = {
     {"pcie3x8",
      "; Half of a measured x16 slot.\n"
@@ -112,7 +113,7 @@ const char *dl_machine_cell(const dl_csv *csv, size_t row, const char *column)
     return dl_csv_cell(csv, row, (size_t)dl_csv_column(csv, column));
 }
 
-/* Whether `name` is a word of `words`. */
+/* Whether `name` is one of the words in `words`. */
 static bool has_word(const char *words, const char *name)
 {
     char *copy = dl_strdup(words), *rest = NULL;
@@ -157,7 +158,7 @@ static bool has_rate(const dl_csv *csv, size_t row, const char *column)
     return dl_machine_cell(csv, row, column)[0] == '\0' || dl_machine_rate(csv, row, column) > 0;
 }
 
-/* Checks that all names used in rows exist, so that every row makes a machine. */
+/* Checks that all names used in rows exist, so that every row gives a valid machine. */
 static dl_status check_tables(const dl_machine_tables *t, dl_error *err)
 {
     for (size_t r = 0; r < t->gpus.rows; r++) {
@@ -227,9 +228,10 @@ char *dl_machine_file(const char *name)
     return file;
 }
 
-/* --- the meaning of a name -------------------------------------------------------------------- */
+/* --- parsing of names
+ * -------------------------------------------------------------------------- */
 
-/* The count before an 'x', or 0; *rest is the text after it, or all. */
+/* Returns the count before an 'x', or 0; *rest is the text after the 'x', or the whole name. */
 static long count_before(const char *name, const char **rest)
 {
     char *end = NULL;
@@ -241,7 +243,7 @@ static long count_before(const char *name, const char **rest)
     return count;
 }
 
-/* The digits of a product's number, "3090" of rtx3090, and the letters before it, "rtx". */
+/* Parts of a product name: the digits, "3090" in rtx3090, and the letters before them, "rtx". */
 typedef struct product {
     char series[16], number[16];
     const char *rest; /* text after the number */
@@ -259,7 +261,8 @@ static product product_of(const char *name)
     return p;
 }
 
-/* The last digit of a number may be missing if three or more remain: 309 is 3090. */
+/* Whether two product numbers match. The last digit of the typed number may be missing if three or
+ * more remain: 309 matches 3090. */
 static bool same_number(const char *typed, const char *known)
 {
     const size_t digits = strlen(typed);
@@ -267,15 +270,15 @@ static bool same_number(const char *typed, const char *known)
     return digits >= 3 && strlen(known) == digits + 1 && strncmp(typed, known, digits) == 0;
 }
 
-/* Whether letters before a product number may mean the same series: a typing error in three or more
- * (gtx3090) leaves the choice to the number; "v" and "a" are different series. */
+/* Whether letters before a product number may mean the same series: three or more letters with a
+ * typing error (gtx3090) match; "v" and "a" are different series. */
 static bool same_series(const char *typed, const char *known)
 {
     if (typed[0] == '\0' || strcmp(typed, known) == 0) return true;
     return strlen(typed) >= 3 && strlen(known) >= 3 && dl_names_nearest(typed, &known, 1) == 0;
 }
 
-/* Whether all numbers of two names are the same. */
+/* Whether all numbers in two names match. */
 static bool same_numbers(const char *typed, const char *known)
 {
     product a, b;
@@ -289,14 +292,14 @@ static bool same_numbers(const char *typed, const char *known)
     return true;
 }
 
-/* The GPU with the same product number, so of the same generation, whose name is nearest to
- * `typed`; -1 if there is none, or if GPUs of several series have that number. */
+/* Returns the row of the GPU with the same product number, and so of the same generation, whose
+ * name is nearest to `typed`; -1 if there is none or if GPUs of several series have that number. */
 static int nearest_gpu(const dl_csv *gpus, const char *typed)
 {
     const product like = product_of(without_brands(typed));
     const char **names = dl_calloc(gpus->rows, sizeof *names, "names of GPUs");
     size_t count = 0, shortest = 0;
-    int begun = -1; /* the shortest one that starts with `typed` */
+    int begun = -1; /* the shortest name that starts with `typed`; -1: none */
     bool one_series = true;
     for (size_t r = 0; r < gpus->rows && like.number[0] != '\0'; r++) {
         const product known = product_of(dl_machine_cell(gpus, r, "name"));
@@ -363,8 +366,8 @@ static dl_status refuse_name(const char *name, dl_error *err)
     return dl_error_set(err, DL_ERR_NAME, "'%s' is neither a file nor a machine%s", name, hint);
 }
 
-/* Refuses `part`, which starts at byte `at` of a name with several parts, and suggests the name
- * with the nearest GPU in its place. */
+/* Returns the error for `part`, which starts at byte `at` of a name with several parts, and
+ * suggests the name with the nearest GPU in its place. */
 static dl_status refuse_part(const dl_machine_tables *t, const char *name, size_t at,
                              const char *part, dl_error *err)
 {
@@ -381,7 +384,7 @@ static dl_status refuse_part(const dl_machine_tables *t, const char *name, size_
                         dl_machine_cell(&t->gpus, (size_t)row, "name"), name + at + strlen(part));
 }
 
-/* "+nvlink": all parts that can have bridges get them. */
+/* Parses "+nvlink": adds bridges to all parts that can have them. */
 static dl_status want_bridges(const dl_machine_tables *t, const char *name, dl_wanted_nodes *w,
                               dl_error *err)
 {
@@ -403,7 +406,8 @@ static dl_status want_bridges(const dl_machine_tables *t, const char *name, dl_w
                         name, title);
 }
 
-/* "1xgtx1080ti+1xrtx2080ti": the parts of a box, at `at` in the whole name. */
+/* Parses "1xgtx1080ti+1xrtx2080ti", the parts of a box, which start at byte `at` of the whole
+ * name. */
 static dl_status understand_box(const dl_machine_tables *t, const char *name, size_t at,
                                 const char *box, dl_wanted_nodes *w, dl_error *err)
 {
@@ -436,7 +440,7 @@ static dl_status understand_box(const dl_machine_tables *t, const char *name, si
     return status;
 }
 
-/* "10gbe", "200ib", "8x400ib": the ports of a node, in Gb/s. */
+/* Parses "10gbe", "200ib", "8x400ib": the ports of a node, with rates in Gb/s. */
 static dl_status understand_network(const char *name, const char *network, dl_wanted_nodes *w,
                                     dl_error *err)
 {
@@ -445,7 +449,9 @@ static dl_status understand_network(const char *name, const char *network, dl_wa
     const long ports = count_before(network, &rate);
     w->ports = rate != network ? ports : 1;
     w->network_gbit_per_s = isdigit((unsigned char)rate[0]) ? strtod(rate, &end) : 0;
-    if (end != rate + strspn(rate, "0123456789.")) end = NULL; /* hexadecimal, an exponent */
+    if (end != rate + strspn(rate, "0123456789."))
+        end = NULL; /* reject hexadecimal numbers and
+                                                                * exponents */
     w->infiniband = end != NULL && same_name(end, "ib");
     const bool known = w->infiniband || (end != NULL && same_name(end, "gbe"));
     if (known && w->ports >= 1 && w->ports <= PORTS_MAX && w->network_gbit_per_s >= 0.1 &&
@@ -466,7 +472,7 @@ static dl_status understand_boxes(const dl_machine_tables *t, const char *name, 
     const char *network = strchr(text, '@'), *box = NULL, *gpus = NULL;
     char *boxes = dl_strndup(text, network != NULL ? (size_t)(network - text) : strlen(text));
     const long count = count_before(boxes, &box);
-    if (count_before(box, &gpus) == 0) box = boxes; /* a single count, of GPUs */
+    if (count_before(box, &gpus) == 0) box = boxes; /* a single count is that of GPUs */
     const bool several = box != boxes;
     *w = (dl_wanted_nodes){.nodes = several ? count : 1};
     dl_status status = understand_box(t, name, at + (size_t)(box - boxes), box, w, err);
@@ -484,7 +490,7 @@ static dl_status understand_boxes(const dl_machine_tables *t, const char *name, 
     return status;
 }
 
-/* "2x4xa100@200ib+1x8xv100@100ib": kinds of nodes, each ending with its network. */
+/* Parses "2x4xa100@200ib+1x8xv100@100ib": kinds of nodes, each ending with its network. */
 static dl_status understand_kinds(const dl_machine_tables *t, const char *name,
                                   dl_wanted_machine *w, dl_error *err)
 {
@@ -508,7 +514,7 @@ static dl_status understand_kinds(const dl_machine_tables *t, const char *name,
     return dl_error_set(err, DL_ERR_RANGE, "'%s': expected 1 to %d nodes", name, NODES_MAX);
 }
 
-/* Refuses ports on an instance, whose ports are fixed by the provider. */
+/* Rejects ports of an instance, which the provider fixes. */
 static dl_status refuse_network(const dl_machine_tables *t, const char *name, const char *instance,
                                 dl_error *err)
 {
@@ -523,7 +529,8 @@ static dl_status refuse_network(const dl_machine_tables *t, const char *name, co
                         name, (int)strcspn(name, "@"), name);
 }
 
-/* "2xdgx_h100", "4xdgx1_v100@100ib": nodes of a machine file, perhaps with other ports. */
+/* Parses "2xdgx_h100", "4xdgx1_v100@100ib": nodes of a machine file, optionally with other
+ * ports. */
 static dl_status understand_file(const char *name, const char *text, long nodes,
                                  dl_wanted_machine *w, dl_error *err)
 {

@@ -1,4 +1,5 @@
-/* The text of the machine file of a box, an instance, or other nodes of a machine file. */
+/* Generates the text of the machine file of a box, an instance, or modified nodes of a machine
+ * file. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 
 #define GPUS_OF_A_SOCKET 4
 
-/* NVLink bridges: fraction of the data sheet's rate reached by all-reduces of two GPUs, with its
+/* NVLink bridges: fraction of the data sheet's rate that all-reduces of two GPUs reach, with its
  * bounds; copies reach 94 %. */
 #define BRIDGE_FRAC 0.5
 #define BRIDGE_LOW 0.38
@@ -24,7 +25,8 @@
     "from the base to the boost clock; a T4 fell from 1590 to 900 MHz under load on EC2's G4 " \
     "(mlcommons/inference_results_v0.5 20)"
 
-/* Rate of a parameter server's process over TCP, both ways (docs/studies/frameworks.md). */
+/* Rate of a parameter server's process over TCP, sum of both directions
+ * (docs/studies/frameworks.md). */
 #define SERVER_RATE "1.5GB/s (0.5GB/s to 4.5GB/s), assumed"
 #define SERVER_SOURCE                                                                            \
     "servers over TCP: TensorFlow on 16 P100 1.0 (VGG16) and 1.8 to 2.3 GB/s (ResNet-101), one " \
@@ -52,13 +54,13 @@ static void write_gpu(FILE *out, const dl_csv *gpus, size_t row)
     if (clock[0] != '\0') fprintf(out, "source = %s\n", CLOCK_SOURCE);
 }
 
-/* Two processors where there are more than four GPUs. */
+/* Two processors for more than four GPUs. */
 static int sockets_of(const dl_wanted_nodes *kind)
 {
     return kind->gpus > GPUS_OF_A_SOCKET ? 2 : 1;
 }
 
-/* The fabric that connects the GPUs of a node; "": there is none, or the models differ. */
+/* Returns the fabric that connects the GPUs of a node; "" if there is none or the models differ. */
 static const char *fabric_of(const dl_machine_tables *t, const dl_wanted_nodes *kind)
 {
     return kind->part_count > 1 ? ""
@@ -80,13 +82,14 @@ typedef struct written_link {
     char *name, *text;
 } written_link;
 
-/* State of writing a machine's text. */
+/* State while a machine's text is written. */
 typedef struct writer {
     FILE *out;
     const dl_machine_tables *t;
     const dl_wanted_machine *w;
-    const dl_wanted_nodes *kind; /* being written */
-    char of[16];                 /* suffix of its sections, " of box2"; "" for the first */
+    const dl_wanted_nodes *kind; /* the current kind of nodes */
+    char of[16];                 /* suffix of the kind's sections, " of box2"; "" for the first
+                                  * kind */
     written_link links[(3 + DL_BOX_GPUS_MAX) * DL_BOX_KINDS_MAX];
     size_t link_count;
 } writer;
@@ -99,7 +102,7 @@ static void free_links(writer *to)
     }
 }
 
-/* Writes a link, preceded by `note`, unless an earlier kind of node has a link of equal text;
+/* Writes a link, preceded by `note`, unless an earlier kind of node has a link with the same text;
  * returns the link's name. Takes ownership of `text`. */
 static const char *write_link(writer *to, const char *name, const char *note, char *text)
 {
@@ -117,8 +120,8 @@ static const char *write_link(writer *to, const char *name, const char *note, ch
     return link->name;
 }
 
-/* Rates reached by links to an NVSwitch, by their rate in the data sheet, and by its in-network
- * sums (NVLS, from the third generation on). */
+/* Rates reached by links to an NVSwitch, by their data-sheet rate, and fractions reached by
+ * in-network reductions (NVLS, from the third generation on). */
 typedef struct fabric_rates {
     double gb_per_s;
     const char *rates, *sums;
@@ -133,7 +136,7 @@ static const fabric_rates reached[] = {
      "; Sums of 6 to 8 GPUs there: 540 to 545 GB/s.\nsum_frac = 0.8, assumed\n"},
     {0, NULL, ""}};
 
-/* NVLink's rates as reached by copies. */
+/* Writes NVLink links with the rates that copies reach. */
 static void write_fabric(writer *to)
 {
     const size_t gpu = (size_t)to->kind->parts[0].gpu;
@@ -165,7 +168,7 @@ static void write_fabric(writer *to)
     fputs("\n", to->out);
 }
 
-/* NVLink bridges between GPUs 0 and 1, 2 and 3 of each part that has them. */
+/* Writes NVLink bridges between GPUs 0 and 1, 2 and 3 of each part that has them. */
 static void write_bridges(writer *to)
 {
     long first = 0;
@@ -192,8 +195,8 @@ static void write_bridges(writer *to)
     }
 }
 
-/* Copies go directly between GPUs only if the GPUs of every part of the box can do so, and on
- * instances only over NVLink. */
+/* Returns the value of `peer`. Copies go directly between GPUs only if the GPUs of every part of
+ * the box support it, and on instances only over NVLink. */
 static const char *peer_of(const writer *to)
 {
     const dl_wanted_nodes *kind = to->kind;
@@ -204,10 +207,10 @@ static const char *peer_of(const writer *to)
     return dl_machine_cell(&to->t->gpus, (size_t)kind->parts[0].gpu, "peer");
 }
 
-/* Collectives between GPUs in different slots go through host memory even if copies may go
- * directly: NCCL uses direct access only below a PCIe switch or, for two GPUs, on AMD processors
- * (ncclTopoCheckP2p in src/graph/paths.cc at 7aa1c46f). AMD's own library does not go through host
- * memory. */
+/* Writes [shm] and [overlap]. Collectives between GPUs in different slots go through host memory
+ * even if copies may go directly: NCCL uses direct access only below a PCIe switch or, for two
+ * GPUs, on AMD processors (ncclTopoCheckP2p in src/graph/paths.cc at 7aa1c46f). AMD's own library
+ * does not go through host memory. */
 static void write_shm(const writer *to, const dl_machine_bus *bus)
 {
     const dl_wanted_nodes *kind = to->kind;
@@ -218,7 +221,8 @@ static void write_shm(const writer *to, const dl_machine_bus *bus)
     dl_machine_write_shm(to->out, bus->wire_bytes_per_s, to->w->instance >= 0, to->of);
 }
 
-/* NCCL src/graph/tuning.cc at b6475625: baseLat and hwLat of NVLINK, PCI and NET, ring. */
+/* Values from NCCL, src/graph/tuning.cc at b6475625: baseLat and hwLat of NVLINK, PCI and NET,
+ * ring. */
 static void write_protocols(FILE *out, bool fabric)
 {
     static const char *const rows[] = {
@@ -236,9 +240,10 @@ static void write_protocols(FILE *out, bool fabric)
         fprintf(out, "[protocol %s", rows[r]);
 }
 
-/* Rates that programs reach on a port of `gbit_per_s`: nine tenths of it, or less over TCP: one
- * socket carries 5 to 10 Gb/s between cloud instances (EC2's limit per flow), and ports beyond 50
- * Gb/s take several cores. Over InfiniBand and providers' own networks at least 0.7 of it. */
+/* Returns the rates that programs reach on a port of `gbit_per_s`: nine tenths of it, or less over
+ * TCP, as one socket carries 5 to 10 Gb/s between cloud instances (EC2's limit per flow), and ports
+ * beyond 50 Gb/s take several cores. Over InfiniBand and providers' own networks at least 0.7 of
+ * it. */
 static char *port_rates(double gbit_per_s, bool over_tcp)
 {
     const double by_tcp = fmin(0.7 * gbit_per_s, fmax(7, 0.15 * gbit_per_s));
@@ -246,7 +251,8 @@ static char *port_rates(double gbit_per_s, bool over_tcp)
                      over_tcp ? by_tcp : 0.7 * gbit_per_s, 0.97 * gbit_per_s);
 }
 
-/* Writes the link from the node's ports to the network and returns its name; NULL: no ports. */
+/* Writes the link from the node's ports to the network and returns its name; NULL if there are no
+ * ports. */
 static const char *write_port(writer *to, const char *name)
 {
     const dl_csv *instances = &to->t->instances;
@@ -281,7 +287,7 @@ static long port_count(const writer *to)
     return strtol(dl_machine_cell(&to->t->instances, (size_t)to->w->instance, "nics"), NULL, 10);
 }
 
-/* Writes the ports, divided among the sockets. */
+/* Writes the ports, distributed evenly over the sockets. */
 static void write_nics(writer *to, int sockets, const char *bus)
 {
     const long nics = port_count(to);
@@ -292,7 +298,7 @@ static void write_nics(writer *to, int sockets, const char *bus)
     }
 }
 
-/* ", 8 x 400 Gb/s InfiniBand" */
+/* Writes ", 8 x 400 Gb/s InfiniBand". */
 static void write_network(FILE *out, const dl_wanted_nodes *kind)
 {
     if (!(kind->network_gbit_per_s > 0)) return;
@@ -302,7 +308,8 @@ static void write_network(FILE *out, const dl_wanted_nodes *kind)
             kind->infiniband ? "InfiniBand" : "Ethernet");
 }
 
-/* "2x Tesla V100 + 1x Tesla T4, 10 Gb/s Ethernet"; of several kinds with the number of nodes. */
+/* Writes "2x Tesla V100 + 1x Tesla T4, 10 Gb/s Ethernet"; with several kinds also the number of
+ * nodes of each. */
 static void write_title(const writer *to)
 {
     const dl_wanted_machine *w = to->w;
@@ -324,7 +331,7 @@ static void write_title(const writer *to)
     }
 }
 
-/* Number of the bus of a part's GPUs. */
+/* Returns the index of the bus of a part's GPUs. */
 static size_t bus_of(const dl_machine_tables *t, const dl_wanted_machine *w,
                      const dl_wanted_gpus *part)
 {
@@ -334,7 +341,7 @@ static size_t bus_of(const dl_machine_tables *t, const dl_wanted_machine *w,
     return (size_t)(dl_machine_find_bus(name) - dl_machine_buses);
 }
 
-/* The newest bus of a node. */
+/* Returns the newest bus of a node. */
 static const dl_machine_bus *newest_bus(const writer *to)
 {
     size_t newest = 0;
@@ -345,7 +352,7 @@ static const dl_machine_bus *newest_bus(const writer *to)
     return &dl_machine_buses[newest];
 }
 
-/* Writes the GPUs part by part, each part spread over its share of the sockets. */
+/* Writes the GPUs part by part, each part distributed evenly over the sockets. */
 static void write_gpus(const writer *to, int sockets)
 {
     const dl_wanted_nodes *kind = to->kind;
@@ -384,7 +391,7 @@ static void write_models(const writer *to)
         if (has_bus[b]) fprintf(to->out, "\n%s", dl_machine_buses[b].links);
 }
 
-/* Writes which copies of the kind's nodes need no host memory. */
+/* Writes the kinds of copies that bypass host memory in the kind's nodes. */
 static void write_copies(const writer *to)
 {
     const dl_wanted_nodes *kind = to->kind;
@@ -420,7 +427,7 @@ static void write_head(const writer *to, const char *name)
                "catalogue");
 }
 
-/* Writes the inside of the kind's nodes. */
+/* Writes the sections of one node of the kind. */
 static void write_kind(writer *to)
 {
     const dl_csv *instances = &to->t->instances;
@@ -476,7 +483,7 @@ static void write_machine(FILE *out, const dl_machine_tables *t, const dl_wanted
     free_links(&to);
 }
 
-/* The text without sections whose names start with `section`. */
+/* Returns the text without sections whose names start with `section`; the caller frees it. */
 static char *without_sections(const char *text, const char *section)
 {
     char *kept = NULL;
@@ -504,8 +511,8 @@ static const char *place_name(const dl_node_kind *n, int place, char text[64])
     return text;
 }
 
-/* Replaces the ports of a file's nodes. New ports are spread over the places of the file's ports
- * or, if it has none, over the sockets, with the first GPU's link. */
+/* Replaces the ports of a file's nodes. New ports are distributed over the places of the file's
+ * ports or, if it has none, over the sockets, with the first GPU's link. */
 static void write_file_ports(writer *to, const dl_machine *m)
 {
     char place[64];
@@ -558,7 +565,7 @@ static dl_status write_file_nodes(const dl_machine_tables *t, const dl_wanted_ma
     return DL_OK;
 }
 
-/* Makes the text of a machine file with the number of nodes and the ports that the name gives. */
+/* Generates the text of a machine file with the number of nodes and the ports in the name. */
 static dl_status make_of_file(const dl_machine_tables *t, const dl_wanted_machine *w,
                               const char *name, char **text, dl_error *err)
 {

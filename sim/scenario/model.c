@@ -1,4 +1,5 @@
-/* The network of a scenario, [workload] model: its text, its arithmetic and its estimated costs. */
+/* The network of a scenario, [workload] model: its description, its arithmetic and its estimated
+ * costs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 #include "sim/scenario/study.h"
 #include "sim/workloads/roofline.h"
 
-/* Appends a key to the text of a model. */
+/* Appends a key to the description of a model. */
 static void add_key(char **model, const char *key, const char *value)
 {
     char *grown =
@@ -17,7 +18,8 @@ static void add_key(char **model, const char *key, const char *value)
     *model = grown;
 }
 
-/* The file's model with the adapters of [workload]; NULL: none is given. */
+/* Returns the file's model with the adapters of [workload], freed by the caller; NULL: none is
+ * given. */
 static char *adapted(const dl_ini *ini)
 {
     const dl_ini_entry *model = dl_ini_find(ini, "workload", "model");
@@ -59,7 +61,7 @@ dl_arithmetic dl_scenario_arithmetic(const dl_scenario *scenario)
     return dl_arithmetic_usual(&scenario->gpu->machine, dl_architecture_class(scenario->model));
 }
 
-/* Appends the size of an axis, unless the text has its own. */
+/* Appends the size of an axis unless the description already has one. */
 static void add_axis(char **model, const char *key, int size)
 {
     char number[16], own[16];
@@ -71,7 +73,8 @@ static void add_axis(char **model, const char *key, int size)
     if (size > 1) add_key(model, key, number);
 }
 
-/* The model's text with the layout's tp and cp, and the recomputation. */
+/* Returns the model's description with the layout's tp and cp and the recomputation; the caller
+ * frees it. */
 static char *divided(const dl_scenario *scenario)
 {
     char *text = dl_strdup(scenario->model);

@@ -1,4 +1,4 @@
-/* Swept lists: of values, of [sync] modes with their options, and the points that they make. */
+/* Lists of swept values, of [sync] modes and their options, and the points that they make. */
 #include "sim/scenario/scenario_internal.h"
 
 #include <math.h>
@@ -11,10 +11,9 @@
 #include "common/units.h"
 
 #define POINTS_MAX 10000
-#define LOG_MAX \
-    20000000 /* steps x workers where a replicate keeps each step: syncers, split models */
-#define LOADERS_MAX 100000000 /* of all workers: their events fit into a queue */
-#define STEPS_MAX 1e11        /* steps x workers of any run: a day or more */
+#define LOG_MAX 20000000 /* steps x workers if a replicate keeps each step: syncers, split models */
+#define LOADERS_MAX 100000000 /* total of all workers: their events fit into a queue */
+#define STEPS_MAX 1e11        /* limit on steps x workers of any run, which takes a day or more */
 
 /* --- lists of swept values ------------------------------------------------------------------ */
 
@@ -125,7 +124,7 @@ static dl_status read_option(const char *text, const dl_key *key, double *value,
     return status;
 }
 
-/* "average, easgd" in text[bytes]: the modes that take the option. */
+/* Writes the modes that take the option, "average, easgd", to text[bytes]. */
 static void list_takers(char *text, size_t bytes, int option)
 {
     size_t used = 0;
@@ -137,7 +136,7 @@ static void list_takers(char *text, size_t bytes, int option)
     }
 }
 
-/* An option that no mode of the scenario takes is a mistake. */
+/* Rejects an option that no mode of the scenario takes. */
 static dl_status check_options(const dl_ini *ini, const dl_sweep_list *modes, dl_error *err)
 {
     unsigned taken = 0;
@@ -243,7 +242,7 @@ static bool equal(const dl_point *a, const dl_point *b)
     return true;
 }
 
-/* Whether points[count] contains an equal point. */
+/* Whether points[count] contains a point equal to `point`. */
 static bool is_among(const dl_point *points, size_t count, const dl_point *point)
 {
     for (size_t i = 0; i < count; i++) {
@@ -252,7 +251,8 @@ static bool is_among(const dl_point *points, size_t count, const dl_point *point
     return false;
 }
 
-/* The entry of a key of [exchange] that has another value than its fallback; NULL: it has that. */
+/* Returns the entry of a key of [exchange] unless its value equals the default; NULL if the value
+ * is the default or not given. */
 static const dl_ini_entry *changed(const dl_ini *ini, const char *name)
 {
     const dl_ini_entry *entry = dl_ini_find(ini, "exchange", name);
@@ -262,7 +262,7 @@ static const dl_ini_entry *changed(const dl_ini *ini, const char *name)
     return is_fallback ? NULL : entry;
 }
 
-/* Refuses settings that ps tensor by tensor cannot have together. */
+/* Rejects settings that a server of gradients, tensor by tensor, cannot combine. */
 static dl_status check_server(const dl_scenario *scenario, const dl_ini *ini,
                               const dl_sweep_lists *lists, const dl_point *point, const char *text,
                               dl_error *err)
@@ -296,7 +296,7 @@ static dl_status check_server(const dl_scenario *scenario, const dl_ini *ini,
     return DL_OK;
 }
 
-/* Checks messages of workers on cores: dlprof train makes messages of pushes to a server only. */
+/* Checks messages of workers on cores: dlprof train supports them only for pushes to a server. */
 static dl_status check_messages(const dl_scenario *scenario, const dl_ini *ini,
                                 const dl_point *point, const char *text, dl_error *err)
 {
@@ -322,7 +322,7 @@ static dl_status check_messages(const dl_scenario *scenario, const dl_ini *ini,
     return DL_OK;
 }
 
-/* A batch that the workers can share. */
+/* Checks that the workers can share the batch. */
 static dl_status check_batch(const dl_scenario *scenario, const dl_ini *ini,
                              const dl_sweep_lists *lists, const dl_point *point, const char *text,
                              dl_error *err)
@@ -363,7 +363,7 @@ static dl_status check_batch(const dl_scenario *scenario, const dl_ini *ini,
     return status;
 }
 
-/* Whether two of the workers, of `ranks` GPUs each, are on one node. */
+/* Whether two workers with `ranks` GPUs each are on the same node. */
 static bool shares_a_node(const dl_gpu_options *gpu, int workers, int ranks)
 {
     for (int w = 1; w < workers; w++) {
@@ -403,7 +403,8 @@ static dl_status check_sharded(const dl_scenario *scenario, const dl_ini *ini,
                         "%s (point: %s)", why, text);
 }
 
-/* Checks participants and times of the exchange: shared GPUs, exchanges that lag, a server. */
+/* Checks the participants and the timing of the exchange: shared GPUs, delayed exchanges, a
+ * server. */
 static dl_status check_exchange(const dl_scenario *scenario, const dl_ini *ini,
                                 const dl_sweep_lists *lists, const dl_point *point,
                                 const char *text, dl_error *err)
@@ -450,7 +451,7 @@ const dl_ini_entry *dl_scenario_absence_entry(const dl_ini *ini)
     return listed != NULL ? listed : dl_ini_find(ini, "failures", "worker_mtbf_s");
 }
 
-/* Local SGD's options, and the workers that an update waits for. */
+/* Checks the options of local SGD, and the number of workers that an update waits for. */
 static dl_status check_average(const dl_scenario *scenario, const dl_ini *ini,
                                const dl_sweep_lists *lists, const dl_point *point, const char *text,
                                dl_error *err)
@@ -541,8 +542,8 @@ static dl_status add_point(dl_scenario *scenario, const dl_ini *ini, const dl_sw
     return DL_OK;
 }
 
-/* Sets the number of micro-batches of the given size, rounded down: check_batch refuses a size that
- * does not divide the batch. Unchanged if the number is out of range. */
+/* Sets the number of micro-batches from their size, rounded down: check_batch rejects a size that
+ * does not divide the batch. Leaves the number unchanged if it is out of range. */
 static void count_micro_batches(const dl_scenario *scenario, dl_point *point)
 {
     const dl_scenario_pipeline *pipeline = scenario->pipeline;
@@ -578,14 +579,15 @@ static dl_status add_options(dl_scenario *scenario, const dl_ini *ini, const dl_
     return status;
 }
 
-/* Cores of an entry of the list, for a number of workers. */
+/* Returns the cores of an entry of the list for a number of workers. */
 static int cores_of(const dl_sweep_list *cores, size_t entry, int workers)
 {
     const int count = (int)cores->values[entry];
     return count == DL_CORES_AS_WORKERS ? workers : count;
 }
 
-/* "cores = 2, workers" means the same machine twice for 2 workers. */
+/* Whether an earlier entry has the same number of cores: "cores = 2, workers" names the same
+ * machine twice for 2 workers. */
 static bool is_named_before(const dl_sweep_list *cores, size_t entry, int workers)
 {
     for (size_t i = 0; i < entry; i++) {
@@ -594,7 +596,7 @@ static bool is_named_before(const dl_sweep_list *cores, size_t entry, int worker
     return false;
 }
 
-/* Keys of [exchange] that only some modes use. */
+/* --- keys of [exchange] that only some modes use --- */
 
 static bool is_by_tensor(const dl_scenario *scenario, const dl_point *point)
 {
@@ -665,7 +667,7 @@ static const struct {
     [DL_USE_HOST_SERVER] = {has_host_server, "it limits servers in host memory"},
 };
 
-/* Refuses a key that no point uses, so that nobody believes that it affected the results. */
+/* Rejects a key that no point uses, as it would not affect the results. */
 static dl_status check_used(const dl_scenario *scenario, const dl_ini *ini, dl_error *err)
 {
     for (size_t k = 0; k < dl_scenario_keys.count && scenario->gpu != NULL; k++) {
@@ -737,7 +739,8 @@ dl_status dl_scenario_set_measured_cores(dl_scenario *scenario, int64_t cores, d
     for (size_t i = 0; i < count; i++) {
         dl_point point = scenario->points[i];
         if (point.cores == DL_CORES_MEASURED) point.cores = (int)cores;
-        const bool is_mixed = measured > 0 && measured < count; /* else all differ */
+        const bool is_mixed = measured > 0 && measured < count; /* otherwise no points can become
+                                                                 * equal */
         if (is_mixed && is_among(scenario->points, kept, &point)) continue;
         scenario->points[kept++] = point;
     }

@@ -9,7 +9,7 @@
 #include "sim/scenario/known_gpus.h"
 #include "sim/scenario/machine_catalogue.h"
 
-/* Whether two models have the same chip: a100_80gb and a100_pcie. */
+/* Whether two models have the same chip, like a100_80gb and a100_pcie. */
 static bool same_chip(const char *a, const char *b)
 {
     const size_t bytes = strcspn(a, "_");
@@ -18,7 +18,7 @@ static bool same_chip(const char *a, const char *b)
 
 /* --- costs ----------------------------------------------------------------------------------- */
 
-/* Model of a GPU that the scenario may use. */
+/* Returns the model index of a GPU that the scenario may use. */
 static int model_of(const dl_gpu_options *gpu, int number)
 {
     const dl_place place = dl_gpu_options_place(gpu, number);
@@ -30,7 +30,7 @@ static const dl_gpu_model *first_model(const dl_scenario *scenario)
     return &scenario->gpu->machine.models[model_of(scenario->gpu, 0)];
 }
 
-/* Two GPUs: [0] that of the costs, [1] that of the machine; in flop and bytes a second. */
+/* Rates of two GPUs, [0] that of the costs, [1] that of the machine, in flop/s and bytes/s. */
 typedef struct rates {
     double arithmetic[2], memory[2];
 } rates;
@@ -41,7 +41,7 @@ static double roofline_s(const rates *r, int gpu, const dl_op_cost *op)
                 op->bytes_per_sample.value / r->memory[gpu]);
 }
 
-/* Whether the operation only reads and writes vectors, without products. */
+/* Whether the operation only reads and writes vectors, without matrix products. */
 static bool is_of_vectors(const char *name)
 {
     return dl_costs_is_phase(name, "update") || dl_costs_is_phase(name, "bucket");
@@ -61,13 +61,13 @@ static void scale(dl_value *value, double factor)
     value->origin = DL_ORIGIN_ASSUMED;
 }
 
-/* Whether the operation is on the GPU, not the host. */
+/* Whether the operation runs on the GPU, not on the host. */
 static bool is_on_gpu(const dl_op_cost *op)
 {
     return strcmp(op->name, "input") != 0 && strcmp(op->name, "dispatch") != 0;
 }
 
-/* Sets the factors from the rates and the names in *scaling. */
+/* Sets the factors from the rates, and the spread also from the names in *scaling. */
 static void set_factors(const rates *r, dl_scaling *scaling)
 {
     const double a = r->arithmetic[0] / r->arithmetic[1], b = r->memory[0] / r->memory[1];
@@ -95,7 +95,7 @@ static void scale_all(dl_costs *costs, const rates *r, const dl_scaling *scaling
 
 /* --- the costs' GPU -------------------------------------------------------------------------- */
 
-/* Finds the costs' GPU in the file that the scenario names. */
+/* Finds the costs' GPU in the file given by scale_compute. */
 static dl_status find_in(const dl_machine *file, const dl_costs *costs, const dl_gpu_model **source,
                          dl_error *err)
 {
@@ -110,7 +110,7 @@ static dl_status find_in(const dl_machine *file, const dl_costs *costs, const dl
         costs->device != NULL ? costs->device : "", file->path);
 }
 
-/* Whether both GPUs' rates are known. */
+/* Sets *r to the rates of two GPUs; returns whether both arithmetic rates are known. */
 static bool rates_of(const dl_gpu_model *from, const dl_gpu_model *to, dl_arithmetic arithmetic,
                      rates *r)
 {
@@ -161,9 +161,9 @@ static dl_status scale_from(const dl_machine *file, const dl_scenario *scenario,
     return DL_OK;
 }
 
-/* Whether a GPU of the machine is the one that the costs were measured on: its name matches the
- * device, and if a more specific known name matches too, the rates are equal ("A100-SXM4-80GB"
- * matches the name of the a100 of 40 GB, but not its rates). */
+/* Whether a GPU of the machine is the one on which the costs were measured: its name matches the
+ * device and, if a more specific known name matches too, the rates are equal ("A100-SXM4-80GB"
+ * matches the name, but not the rates, of the 40 GB a100). */
 static bool is_own(const dl_gpu_model *gpu, const char *device, const dl_gpu_model *known)
 {
     if (!dl_device_is_gpu(device, gpu->name)) return false;
@@ -173,7 +173,7 @@ static bool is_own(const dl_gpu_model *gpu, const char *device, const dl_gpu_mod
            (r.arithmetic[0] == r.arithmetic[1] && r.memory[0] == r.memory[1]);
 }
 
-/* Scales if the costs' GPU is known; else notes why not. */
+/* Scales if the costs' GPU is known; else sets the reason why not. */
 static void scale_known(const dl_gpu_model *to, dl_costs *costs, const dl_gpu_model *from,
                         dl_scaling *scaling)
 {
@@ -188,8 +188,8 @@ static void scale_known(const dl_gpu_model *to, dl_costs *costs, const dl_gpu_mo
     }
 }
 
-/* The GPU named by the costs: a model of the machine, else the known GPU, whose name is NULL if
- * there is none. */
+/* Returns the GPU named by the costs: a model of the machine, else the known GPU, whose name is
+ * NULL if there is none. */
 static const dl_gpu_model *named(const dl_machine *m, const dl_costs *costs,
                                  const dl_gpu_model *known)
 {
@@ -198,7 +198,8 @@ static const dl_gpu_model *named(const dl_machine *m, const dl_costs *costs,
     return known;
 }
 
-/* Processors' names contain one of these words; GPUs' do not. */
+/* Whether the device is a processor: names of processors contain one of these words, names of GPUs
+ * do not. */
 static bool is_processor(const char *device)
 {
     static const char *const words[] = {"EPYC",     "Xeon",     "Ryzen", "Threadripper",
@@ -209,8 +210,8 @@ static bool is_processor(const char *device)
     return false;
 }
 
-/* Scales from the GPU that the costs' device names to the machine's first GPU. *source: the GPU of
- * the costs, or the one for which they are taken. */
+/* Scales from the GPU named by the costs' device to the machine's first GPU. Sets *source to the
+ * costs' GPU, or to the one that they are assumed to come from. */
 static dl_status scale_by_name(const dl_scenario *scenario, dl_costs *costs, dl_scaling *scaling,
                                const dl_gpu_model *known, const dl_gpu_model **source,
                                dl_error *err)
@@ -243,12 +244,12 @@ typedef struct models_job {
     const dl_scenario *scenario;
     dl_costs *costs;
     const dl_scaling *first;    /* scaling to the first GPU's model */
-    const dl_gpu_model *source; /* of the costs as read; without a name: unknown */
-    dl_arithmetic arithmetic;   /* rates to use */
-    dl_scaling *scalings;       /* [models] */
+    const dl_gpu_model *source; /* GPU of the costs as read; its name is NULL if unknown */
+    dl_arithmetic arithmetic;   /* arithmetic whose rates are compared */
+    dl_scaling *scalings;       /* [models] scalings to each model */
 } models_job;
 
-/* Whether a GPU that the scenario may use is of that model. */
+/* Whether a GPU that the scenario may use has that model. */
 static bool is_used(const dl_gpu_options *gpu, int model)
 {
     if (gpu->gpus == NULL) return dl_machine_has_model(&gpu->machine, model);
@@ -297,7 +298,7 @@ static dl_status read_own(const models_job *job, const dl_gpu_costs *file, dl_er
     return DL_OK;
 }
 
-/* Sets the factors of the costs' operations on the model over those on the first GPU's. */
+/* Sets the ratios of the operations' times on this model to those on the first GPU. */
 static dl_status scale_model(const models_job *job, int number, dl_error *err)
 {
     dl_costs *costs = job->costs;
@@ -353,7 +354,7 @@ static dl_status set_models(const models_job *job, dl_error *err)
     return status;
 }
 
-/* Whether [workload] gpu_costs has a file for the first GPU: then the costs stay as read. */
+/* Whether [workload] gpu_costs has a file for the first GPU, so that the costs stay as read. */
 static bool first_has_own(const dl_scenario *scenario)
 {
     for (size_t f = 0; f < scenario->gpu_costs_count; f++)

@@ -39,7 +39,7 @@ static bool some_mode_takes(const dl_sweep_list *modes, dl_sync_option option)
     return false;
 }
 
-/* Refuses keys of a syncer, and absences, if no mode has them. */
+/* Rejects keys of a syncer, and absences, if no mode takes them. */
 static dl_status check_syncer(const dl_ini *ini, const dl_sweep_list *modes, dl_error *err)
 {
     const dl_ini_entry *entry = NULL, *away = dl_scenario_absence_entry(ini);
@@ -75,7 +75,7 @@ typedef struct gpu_costs_reader {
     const dl_ini *ini;
 } gpu_costs_reader;
 
-/* "GPU:FILE". */
+/* Parses "GPU:FILE". */
 static dl_status take_gpu_costs(void *user, char *item, dl_error *err)
 {
     const gpu_costs_reader *r = user;
@@ -115,7 +115,7 @@ static dl_status read_gpu_costs(dl_scenario *scenario, const dl_ini *ini, dl_err
     return dl_ini_each(ini, entry, take_gpu_costs, &reader, err);
 }
 
-/* Whether [generators] gives the duration of an update, so that no costs are needed. */
+/* Whether [generators] sets the duration of an update, so that no costs are needed. */
 static bool trains_by_keys(const dl_ini *ini)
 {
     return dl_ini_find(ini, "generators", "train_token_gpu_s") != NULL ||
@@ -151,7 +151,8 @@ static dl_status read_texts(dl_scenario *scenario, const dl_ini *ini, dl_error *
     return DL_OK;
 }
 
-/* The text of the key that `key` depends on: the file's, else its default; NULL: neither. */
+/* Returns the value of the key that `key` depends on: that of the file, else the default; NULL:
+ * neither. */
 static const char *depends_on(const dl_ini *ini, const dl_key *key, const char *name)
 {
     const dl_ini_entry *entry = dl_ini_find(ini, key->section, name);
@@ -161,7 +162,7 @@ static const char *depends_on(const dl_ini *ini, const dl_key *key, const char *
                          : dl_keys_find(&dl_scenario_keys, key->section, name)->fallback;
 }
 
-/* Checks that given keys apply here, and that keys which apply and have no default are given. */
+/* Checks that the given keys apply, and that applicable keys without a default are given. */
 static dl_status check_dependences(const dl_ini *ini, dl_error *err)
 {
     static const char *const needed[][2] = {{"exchange", "topk_frac"}, {"noise", "sigma"}};
@@ -187,7 +188,7 @@ static dl_status check_dependences(const dl_ini *ini, dl_error *err)
     return DL_OK;
 }
 
-/* Checks keys' names, and that they apply to the scenario's workers. */
+/* Checks the keys' names, and that the keys apply to the scenario's workers. */
 static dl_status check_keys(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
 {
     const bool on_gpus = dl_ini_find(ini, "machine", "file") != NULL;
@@ -206,7 +207,7 @@ static dl_status check_keys(dl_scenario *scenario, const dl_ini *ini, dl_error *
     return status == DL_OK ? check_dependences(ini, err) : status;
 }
 
-/* Why a point cannot run a recorded step; NULL: it can. */
+/* Returns the reason why a point cannot run a recorded step; NULL: it can. */
 static const char *why_not_recorded(const dl_scenario *scenario, const dl_point *point)
 {
     const int64_t each = point->batch / point->workers;
@@ -223,7 +224,7 @@ static const char *why_not_recorded(const dl_scenario *scenario, const dl_point 
 }
 
 /* Reads the recorded step of [workload] trace, and checks that all points can run it. Its times are
- * those of the GPU that it was recorded on. */
+ * those of the GPU on which it was recorded. */
 static dl_status read_trace(dl_scenario *scenario, const dl_ini *ini, dl_error *err)
 {
     const dl_ini_entry *entry = dl_ini_find(ini, "workload", "trace");
@@ -244,7 +245,7 @@ static dl_status read_trace(dl_scenario *scenario, const dl_ini *ini, dl_error *
     return DL_OK;
 }
 
-/* As in PyTorch's DataLoader. */
+/* Default of PyTorch's DataLoader: batches prefetched per loader. */
 #define PREFETCH_OF_LOADER 2
 
 static void set_prefetch(dl_scenario *scenario, const dl_ini *ini)

@@ -11,22 +11,24 @@
 
 #define VARIANTS_MAX 10000
 
-/* --- which values are swept ------------------------------------------------------------------ */
+/* --- swept values
+ * ------------------------------------------------------------------------------ */
 
 static const dl_key *key_of(const dl_ini_entry *entry)
 {
     return dl_keys_find(&dl_scenario_keys, entry->section, entry->key);
 }
 
-/* Separator of the values in a list that makes variants; '\0' if the key's list makes points or its
- * value is text. Unknown keys are refused later, by the reader of the variant. */
+/* Returns the separator of the values in a list that makes variants; '\0' if the key's list makes
+ * points or its value is text. Unknown keys are rejected later, when the variant is read. */
 static char separator_of(const dl_ini_entry *entry)
 {
     const dl_key *key = key_of(entry);
     return key != NULL && key->sweep != '.' ? key->sweep : '\0';
 }
 
-/* "p2.8xlarge" of "../machines/p2.8xlarge.ini"; other texts as they are. */
+/* Returns "p2.8xlarge" for "../machines/p2.8xlarge.ini", other texts unchanged; the caller frees
+ * it. */
 static char *shown(const char *value)
 {
     const char *stem = dl_base_name(value);
@@ -35,7 +37,8 @@ static char *shown(const char *value)
     return dl_strndup(stem, bytes - tail);
 }
 
-/* "6250000" for "50Mb/s": an amount in its base unit, which keys' names include; else the text. */
+/* Returns "6250000" for "50Mb/s": an amount in its base unit, which the key's name includes; other
+ * texts unchanged. The caller frees it. */
 static char *cell_of(const dl_key *of, const char *text)
 {
     char number[DL_DOUBLE_TEXT_BYTES];
@@ -109,7 +112,7 @@ static dl_status find_keys(dl_study *study, const dl_ini *ini, dl_error *err)
 
 /* --- parts of the list of modes --------------------------------------------------------------- */
 
-/* The mode that another program's word means; other texts as they are. */
+/* Returns the mode that another program's word means; other texts unchanged. */
 static const char *mode_of(const char *text)
 {
     const dl_mode_shorthand *both = dl_mode_shorthand_find(text);
@@ -132,7 +135,8 @@ static dl_status add_word(dl_study *study, const dl_ini *ini, const dl_ini_entry
     return DL_OK;
 }
 
-/* Divides the list where it has words for modes with a key, which make variants. */
+/* Divides the list of modes into parts if it has words for a mode with a key, as these make
+ * variants. */
 static dl_status find_parts(dl_study *study, const dl_ini *ini, dl_error *err)
 {
     const dl_ini_entry *modes = dl_ini_find(ini, "sync", "mode");
@@ -169,7 +173,7 @@ static bool list_takes(const char *list, int option)
     return false;
 }
 
-/* False for an option that only modes of other parts take. */
+/* Whether the option can be used in the part; false if only modes of other parts take it. */
 static bool is_for_part(const dl_study *study, size_t part, int option)
 {
     if (study->part_count == 0 || option < 0 || list_takes(study->parts[part], option)) return true;
@@ -178,8 +182,8 @@ static bool is_for_part(const dl_study *study, size_t part, int option)
     return true;
 }
 
-/* Value of a key given by a word in the list of modes: that of the variant's own word, else the
- * key's default if another word of the list gives the key; NULL if no word does. */
+/* Returns the value of a key set by a word in the list of modes: that of the variant's own word,
+ * else the key's default if another word of the list sets the key; NULL if no word does. */
 static const char *given_by_mode(const dl_study *study, const dl_variant *variant,
                                  const dl_key *row, const char *name)
 {
@@ -197,7 +201,7 @@ static const char *given_by_mode(const dl_study *study, const dl_variant *varian
 
 /* --- the variants ---------------------------------------------------------------------------- */
 
-/* The variant's value of a swept key; NULL: it is not swept. */
+/* Returns the variant's value of a swept key; NULL: the key is not swept. */
 static const char *value_of(const dl_study *study, const dl_variant *variant, const char *section,
                             const char *name)
 {
@@ -209,7 +213,7 @@ static const char *value_of(const dl_study *study, const dl_variant *variant, co
     return NULL;
 }
 
-/* Whether the key applies in the variant, given the values of swept keys. */
+/* Whether the key applies in the variant, given its values of swept keys. */
 static bool has_meaning(const dl_study *study, const dl_variant *variant, const char *section,
                         const char *key)
 {
@@ -222,7 +226,8 @@ static bool has_meaning(const dl_study *study, const dl_variant *variant, const 
     return value == NULL || dl_key_holds(row, value);
 }
 
-/* The file without lists, with the variant's values. Entries are borrowed, but for the array. */
+/* Returns the file without lists, with the variant's values. Only the array is owned; the entries
+ * are borrowed. */
 static dl_ini plain_file(const dl_study *study, const dl_variant *variant, const dl_ini *ini)
 {
     dl_ini plain = *ini;
@@ -245,8 +250,8 @@ static dl_ini plain_file(const dl_study *study, const dl_variant *variant, const
     return plain;
 }
 
-/* Sets the variant's values; the last key changes fastest. False if a key that does not apply in
- * the variant has another than its first value, as the variant then repeats another one. */
+/* Sets the variant's values; the last key changes fastest. Returns false if a key that does not
+ * apply in the variant does not have its first value, as the variant then repeats another one. */
 static bool set_values(const dl_study *study, dl_variant *variant, size_t number)
 {
     for (size_t k = study->key_count; k-- > 0; number /= study->keys[k].count)
@@ -260,7 +265,8 @@ static bool set_values(const dl_study *study, dl_variant *variant, size_t number
     return true;
 }
 
-/* Drops repeated points: those whose mode does not take an option have its first value only. */
+/* Removes repeated points: a point whose mode does not take an option is kept only for the option's
+ * first value. */
 static void drop_repeated(const dl_study *study, dl_variant *variant)
 {
     dl_scenario *s = &variant->scenario;
@@ -312,9 +318,10 @@ static dl_status add_variant(dl_study *study, const dl_ini *ini, size_t number, 
     return DL_OK;
 }
 
-/* --- the size -------------------------------------------------------------------------------- */
+/* --- number of points
+ * -------------------------------------------------------------------------- */
 
-/* Separator of the values of any list; '\0': the key has none. */
+/* Returns the separator of the values of any list; '\0': the key cannot have a list. */
 static char any_separator_of(const dl_ini_entry *entry)
 {
     const dl_key *key = key_of(entry);
@@ -331,7 +338,7 @@ static size_t list_count(const dl_ini_entry *entry)
     return count;
 }
 
-/* Number of combinations of the [sync] options that a mode takes. */
+/* Number of combinations of the [sync] options that the mode takes. */
 static double option_combinations(const dl_ini *ini, const dl_mode *mode)
 {
     double combinations = 1;
@@ -344,7 +351,8 @@ static double option_combinations(const dl_ini *ini, const dl_mode *mode)
     return combinations;
 }
 
-/* The same over all modes in the list; unknown names are refused when it is read. */
+/* Sum of option_combinations over all modes in the list; unknown names are rejected when the list
+ * is read. */
 static double mode_combinations(const dl_ini *ini, const dl_ini_entry *modes)
 {
     char **names = NULL;
@@ -363,7 +371,7 @@ static double mode_combinations(const dl_ini *ini, const dl_ini_entry *modes)
     return fmax(combinations, 1);
 }
 
-/* Number of points that the lists make, without repeated ones. */
+/* Number of points that the lists make, not counting repeated ones. */
 static double count_points(const dl_ini *ini)
 {
     const dl_ini_entry *modes = dl_ini_find(ini, "sync", "mode");
@@ -376,7 +384,7 @@ static double count_points(const dl_ini *ini)
     return points;
 }
 
-/* The middle item of a list, freed by the caller. */
+/* Returns the middle item of a list, freed by the caller. */
 static char *middle_of(const dl_ini_entry *entry)
 {
     const char separator = any_separator_of(entry), *at = entry->value;
@@ -395,7 +403,7 @@ static bool is_taken(const dl_key *key, const char *mode)
     return true;
 }
 
-/* Reads a study of one point, with the middle value of each list. */
+/* Reads a study with one point, which has the middle value of each list. */
 static dl_status read_one(dl_study *study, const dl_ini *ini, dl_error *err)
 {
     const dl_ini_entry *modes = dl_ini_find(ini, "sync", "mode");
@@ -429,7 +437,7 @@ static dl_status from_ini(dl_study *study, const dl_ini *ini, dl_error *err)
         count = 0;
         read.listed = listed;
         status = read.points_limit > 0 ? read_one(&read, ini, err) : DL_ERR_RANGE;
-        /* For incompatible values reports the size; for a faulty file, its error. */
+        /* For incompatible values, reports the number of points; for a faulty file, its error. */
         const bool faulty = status == DL_ERR_NAME || status == DL_ERR_PARSE;
         if (!faulty && (status != DL_OK || read.variant_count == 0)) {
             status = dl_error_set_at(err, DL_ERR_RANGE, ini->path, 0,

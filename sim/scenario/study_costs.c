@@ -1,5 +1,5 @@
-/* The costs of a study's variants: read, estimated or made from one number, scaled, calibrated, and
- * completed by assumptions. */
+/* The costs of a study's variants: read, estimated or derived from one number, then scaled,
+ * calibrated, and completed by assumptions. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "sim/scenario/known_gpus.h"
 #include "sim/scenario/study_internal.h"
 
-/* Estimates a network on the GPUs of the machine's other models, instead of scaling. */
+/* Estimates a network on the GPUs of the machine's other models instead of scaling. */
 static dl_status estimate_models(dl_variant *variant, dl_error *err)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -34,7 +34,7 @@ static dl_status estimate_models(dl_variant *variant, dl_error *err)
     return status;
 }
 
-/* Samples of a step of one worker, if all points agree; else 0. */
+/* Returns the samples per step of one worker if all points agree; else 0. */
 static int64_t baseline_batch(const dl_scenario *scenario)
 {
     int64_t batch = 0;
@@ -48,7 +48,8 @@ static int64_t baseline_batch(const dl_scenario *scenario)
     return batch;
 }
 
-/* A cost file has all costs, or, beside a model or its rate, those of exchange. */
+/* Reads or makes the costs. A cost file has all costs or, beside a model or a rate, those of
+ * exchange. */
 static dl_status take_costs(const dl_scenario *scenario, dl_costs *costs, dl_error *err)
 {
     dl_status status = DL_OK;
@@ -60,15 +61,15 @@ static dl_status take_costs(const dl_scenario *scenario, dl_costs *costs, dl_err
         dl_costs_of_throughput(costs, scenario->samples_per_s, device, baseline_batch(scenario));
     } else if (scenario->costs_path != NULL) {
         return dl_costs_read(costs, scenario->costs_path, err);
-    } else { /* [generators] gives an update's time: no run needs costs */
+    } else { /* [generators] sets the time of an update: no run needs costs */
         dl_costs_of_throughput(costs, 1, NULL, 0);
     }
     if (status != DL_OK || scenario->costs_path == NULL) return status;
     return dl_costs_add_exchange(costs, scenario->costs_path, err);
 }
 
-/* Costs of layers hold for one number of GPUs that divide them: times of whole layers cannot be
- * converted to times of parts. */
+/* Checks the number of GPUs that divide the layers or sequences. Costs of layers are valid only for
+ * one such number, as times of whole layers cannot be converted to times of parts. */
 static dl_status check_axis(const dl_costs *costs, const char *axis, const char *divided,
                             const char *key, int64_t ranks, int wanted, dl_error *err)
 {
@@ -99,7 +100,7 @@ static dl_status check_divided(const dl_variant *variant, dl_error *err)
                       p != NULL ? p->context : 1, err);
 }
 
-/* Whether the model can be split as the variant's points require. */
+/* Checks that the model can be split as the variant's points require. */
 static dl_status check_split(const dl_variant *variant, dl_error *err)
 {
     dl_status status = check_divided(variant, err);
@@ -114,7 +115,7 @@ static dl_status check_split(const dl_variant *variant, dl_error *err)
     return status;
 }
 
-/* Refuses costs of a GPU on the cores of this machine, used if a scenario names no machine. */
+/* Rejects costs of a GPU on the cores of this machine, which a scenario without a machine uses. */
 static dl_status refuse_cores_of_gpu(const dl_scenario *scenario, const dl_costs *costs,
                                      dl_error *err)
 {
@@ -133,7 +134,7 @@ static dl_status refuse_cores_of_gpu(const dl_scenario *scenario, const dl_costs
     return status;
 }
 
-/* Refuses features simulated only for threads. */
+/* Rejects features that are simulated only for threads. */
 static dl_status check_processes(const dl_scenario *scenario, dl_error *err)
 {
     const bool messages = scenario->compression.kind != DL_COMPRESS_NONE;
@@ -155,14 +156,15 @@ static bool same_text(const char *a, const char *b)
     return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
 }
 
-/* Whether two scenarios have the same workload: a factor does not apply to another one's times. */
+/* Whether two scenarios have the same workload: a factor does not apply to the times of another
+ * one. */
 static bool same_workload(const dl_scenario *a, const dl_scenario *b)
 {
     return same_text(a->costs_path, b->costs_path) && same_text(a->model, b->model) &&
            a->samples_per_s == b->samples_per_s;
 }
 
-/* The first variant of the study with this one's value of the key. */
+/* Returns the first variant of the study with this variant's value of the key. */
 static const dl_variant *first_calibrated(const dl_study *study, const dl_variant *variant)
 {
     const dl_calibrate *own = &variant->scenario.calibrate, *of = NULL;
@@ -175,7 +177,7 @@ static const dl_variant *first_calibrated(const dl_study *study, const dl_varian
     }
 }
 
-/* Scales compute so that the measured step, if the scenario has one, is predicted. */
+/* Scales compute so that the predicted step equals the measured one, if the scenario has one. */
 static dl_status calibrate(const dl_study *study, dl_variant *variant, dl_error *err)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -200,7 +202,8 @@ static dl_status calibrate(const dl_study *study, dl_variant *variant, dl_error 
     return status;
 }
 
-/* Stores the factor in the study's text, so that scenarios made from it need not find it again. */
+/* Stores the factor in the study's text, so that scenarios derived from it need not determine it
+ * again. */
 static void keep_factor(dl_study *study)
 {
     char number[DL_DOUBLE_TEXT_BYTES];
@@ -210,8 +213,8 @@ static void keep_factor(dl_study *study)
                     dl_format_double(number, calibrated->factor));
 }
 
-/* Assumes settings that the scenario leaves open, defaults of costs that points need and the costs
- * lack, and bounds of the machine's values. */
+/* Assumes open settings of the scenario, defaults of costs that points need and the costs lack, and
+ * bounds of the machine's values. */
 static void assume(dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;

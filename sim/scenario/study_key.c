@@ -8,7 +8,7 @@
 #include "sim/scenario/machine_catalogue.h"
 #include "sim/scenario/study.h"
 
-/* Adds a machine file, or the text of a machine of the catalogue. */
+/* Adds the contents of a machine file, or the text of a machine of the catalogue, to the hash. */
 static dl_status add_machine(uint64_t *hash, const dl_machine *machine, dl_error *err)
 {
     char *text = NULL;
@@ -37,7 +37,7 @@ dl_status dl_scenario_add_files(uint64_t *hash, const dl_scenario *scenario, dl_
     return status;
 }
 
-/* Whether the scenario names the same files as another one, which has been read already. */
+/* Whether two scenarios name the same files, so that the files are hashed only once. */
 static bool has_same_files(const dl_scenario *a, const dl_scenario *b)
 {
     const char *const of_a = a->costs_path != NULL ? a->costs_path : "";

@@ -1,5 +1,5 @@
-/* Settings that a scenario leaves open: taken from the program of the costs, else the usual ones,
- * as assumptions. */
+/* Open settings of a scenario: taken from the program of the costs, else assumed to be the usual
+ * ones. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,8 +61,8 @@ bool dl_variant_assumes_overlap(const dl_variant *variant)
            dl_scenario_sharded(scenario) != DL_SHARDED_PARAMETERS;
 }
 
-/* Places averages in host memory if the costs contain averaging there, as those of dlprof train do,
- * or if the scenario gives a server's threads or shards. */
+/* Places averages in host memory if the costs contain averaging there, like those of dlprof train,
+ * or if the scenario sets a server's threads or shards. */
 static void take_place(dl_variant *variant)
 {
     dl_scenario *scenario = &variant->scenario;
@@ -73,8 +73,8 @@ static void take_place(dl_variant *variant)
         scenario->gpu->where = DL_WHERE_CPU;
 }
 
-/* Runs the parts of a step in sequence if the program of the costs did and the scenario leaves it
- * open. */
+/* Runs the parts of a step in sequence if the program of the costs does and the scenario leaves
+ * this open. */
 static void take_turns(dl_variant *variant)
 {
     dl_scenario *scenario = &variant->scenario;
@@ -88,8 +88,8 @@ static void take_turns(dl_variant *variant)
     scenario->gpu->ahead = scenario->gpu->prefetch = 0;
 }
 
-/* Sets sharding of states as in the program of the costs, if the scenario leaves it open and all
- * points allow it. */
+/* Shards states like the program of the costs, if the scenario leaves this open and all points
+ * allow it. */
 static void take_sharded(dl_variant *variant)
 {
     dl_scenario *scenario = &variant->scenario;
@@ -103,7 +103,7 @@ static void take_sharded(dl_variant *variant)
     scenario->gpu->keeps_parameters = variant->costs.keeps_parameters;
 }
 
-/* Whether the point's gradients are all ready at the same time, or are shards of reduced ones. */
+/* Whether the point's gradients are all ready at the end, or are shards of already reduced ones. */
 static bool exchanges_late(const dl_point *point)
 {
     const dl_split split = dl_point_split(point);
@@ -127,8 +127,8 @@ static void take_overlap(dl_variant *variant)
     if (goes) scenario->gpu->overlap = true;
 }
 
-/* Workers on cores are processes if the cost file has times of their all-reduces or round trips, or
- * comes from a program that would exchange in that way. */
+/* Makes workers on cores processes if the cost file has times of their all-reduces or round trips,
+ * or comes from a program that exchanges between processes. */
 static void choose_processes(dl_scenario *scenario, const dl_costs *costs)
 {
     if (scenario->processes != DL_PROCESSES_AUTO) return;
@@ -138,7 +138,7 @@ static void choose_processes(dl_scenario *scenario, const dl_costs *costs)
 }
 
 /* Takes the number of micro-batches from the program of the costs if the scenario leaves it open.
- * Stages use that of the pipeline; gathered parameters allow only one. */
+ * Stages use the pipeline's number; gathered parameters allow only one. */
 static dl_status take_accumulation(dl_variant *variant, dl_error *err)
 {
     dl_scenario *scenario = &variant->scenario;
@@ -215,7 +215,7 @@ static bool leaves_dtype(const dl_scenario *scenario, const char *name, dl_dtype
     return dtype == DL_DTYPE_AUTO || !gives(scenario, "exchange", name);
 }
 
-/* Sets the types that the scenario does not give to those of passes in 16 bits, or in fp32. */
+/* Sets types that the scenario does not give to those of passes in 16 bits or in fp32. */
 static void set_dtypes(const dl_scenario *scenario, dl_gpu_options *gpu, bool in_half)
 {
     const dl_sharded sharded = dl_scenario_sharded(scenario);
@@ -267,7 +267,7 @@ void dl_variant_take_dtypes(dl_variant *variant)
     }
 }
 
-/* DeepSpeed's reduce_bucket_size, 5e8 numbers. */
+/* Changes the buckets to DeepSpeed's reduce_bucket_size, 5e8 numbers. */
 static void in_large_buckets(dl_scenario *scenario, dl_gpu_options *gpu)
 {
     (void)scenario;
@@ -281,7 +281,7 @@ static bool shares_parameters(const dl_scenario *scenario, const dl_point *point
                                     : exchanges_gradients(scenario, point);
 }
 
-/* An estimate's buckets are the units that FSDP gathers and reduces. */
+/* Notes as an assumption that an estimate's buckets are the units that FSDP gathers and reduces. */
 static void assume_units(dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -314,14 +314,15 @@ static void assume_overlap(dl_variant *variant)
     }
 }
 
-/* The other arithmetic in which a program without the needed setting computes: PyTorch without
- * autocast multiplies in fp32, convolutions in fp16 with it. */
+/* Returns the arithmetic of a program without the needed setting: PyTorch without autocast
+ * multiplies in fp32; with it, convolutions run in fp16. */
 static dl_arithmetic other_arithmetic(dl_arithmetic usual)
 {
     return usual == DL_BF16 ? DL_FP32 : DL_FP16;
 }
 
-/* The variant's costs in another arithmetic; NULL: the GPU has none. */
+/* Returns the variant's costs in another arithmetic, owned by the caller; NULL: the GPU does not
+ * support it. */
 static dl_costs *costs_in(const dl_variant *variant, dl_arithmetic arithmetic)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -357,7 +358,8 @@ static void assume_arithmetic(dl_variant *variant)
         : usual == DL_TF32 ? "PyTorch lets cuDNN take it for convolutions"
                            : "not all GPUs have bf16 (transformers) or tf32 (convolutions)",
         "the arithmetic of the program's products (autocast, allow_tf32)", &variant->assumed);
-    /* GPUs of several models have separate costs; a measured step holds for either arithmetic. */
+    /* GPUs of several models have separate costs; a measured step is valid for either
+     * arithmetic. */
     if (variant->costs.model_count == 0 && variant->calibrated.factor == 0)
         a->costs = costs_in(variant, other);
     if (a->costs == NULL) return;

@@ -88,7 +88,7 @@ static void set(dl_value *value, double number)
     value->error = 0;
 }
 
-/* Reduces a time; factor 0: none, also if unknown. */
+/* Multiplies a time by `factor`; 0 sets it to 0, also if it is unknown. */
 static void lessen(dl_value *value, double factor)
 {
     if (factor == 0) {
@@ -99,7 +99,7 @@ static void lessen(dl_value *value, double factor)
     }
 }
 
-/* Reduces the time of a rate, its inverse. */
+/* Divides a rate by `factor`, which multiplies its time by `factor`. */
 static void quicken(dl_value *value, double factor)
 {
     if (factor == 0) {
@@ -110,7 +110,7 @@ static void quicken(dl_value *value, double factor)
     }
 }
 
-/* Reduces a slowdown: a factor on another time. */
+/* Reduces a slowdown, a factor on another time, to `factor` of its excess over 1. */
 static void weaken(dl_value *value, double factor)
 {
     if (factor == 0) {
@@ -137,7 +137,7 @@ static void lessen_operation(dl_costs *costs, const char *name, double factor)
     }
 }
 
-/* Messages between processes, where the costs have them. */
+/* Reduces the costs of messages between processes if the costs have them. */
 static void lessen_messages(dl_value *latency_ns, dl_value *bytes_per_s, double factor)
 {
     if (latency_ns->known) lessen(latency_ns, factor);
@@ -186,7 +186,7 @@ static void weaken_overlap(dl_scenario *scenario, dl_costs *costs, double factor
     }
 }
 
-/* Weakens only the known slowdowns, as unknown ones must stay so. */
+/* Weakens only known slowdowns, as unknown ones must remain unknown. */
 static void lessen_sharing(dl_costs *costs, double factor)
 {
     weaken(&costs->sharing[2], factor);
@@ -195,7 +195,7 @@ static void lessen_sharing(dl_costs *costs, double factor)
     }
 }
 
-/* Reduces graded costs; 0 removes them. */
+/* Reduces graded costs to `factor` of their time; 0 removes them. */
 static void lessen_graded(without what, double factor, dl_scenario *scenario, dl_costs *costs)
 {
     switch (what) {

@@ -1,6 +1,6 @@
-/* Words of other frameworks and papers for keys of a scenario, their choices and the options for
- * keys. A word with a single meaning here is accepted; others get an explanation. Words for
- * networks are in sim/workloads/. */
+/* Words of other frameworks and papers for keys of a scenario, their choices and their options. A
+ * word with a single meaning here is accepted; others get an explanation. Words for networks are in
+ * sim/workloads/. */
 #include <strings.h>
 
 #include "common/alloc.h"
@@ -137,7 +137,7 @@ const dl_word dl_sharded_words[] = {
 
 /* --- modes ----------------------------------------------------------------------------------- */
 
-/* Words that mean a mode and a key: accepted as both on the command line if given alone. */
+/* Words that mean a mode and a key: expanded to both if given alone on the command line. */
 #define MODES_WITH_KEY(ROW)                                             \
     ROW("fsdp", "allreduce", "exchange", "sharded", "parameters")       \
     ROW("fsdp2", "allreduce", "exchange", "sharded", "parameters")      \

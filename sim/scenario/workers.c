@@ -81,7 +81,7 @@ static dl_status read_nodes(dl_machine *machine, const dl_ini *ini, dl_error *er
     return DL_OK;
 }
 
-/* Appends a GPU of [machine] gpus. */
+/* Parses a GPU of [machine] gpus and appends it. */
 static dl_status take_gpu(void *user, char *item, dl_error *err)
 {
     dl_gpu_options *gpu = user;
@@ -101,7 +101,7 @@ static dl_status read_gpus(dl_gpu_options *gpu, const dl_ini *ini, dl_error *err
     return entry != NULL ? dl_ini_each(ini, entry, take_gpu, gpu, err) : DL_OK;
 }
 
-/* Reads the placement of workers on nodes, which also gives their number. */
+/* Reads the placement of workers on nodes, which also determines their number. */
 static dl_status read_placement(dl_gpu_options *gpu, const dl_ini *ini, dl_sweep_list *workers,
                                 dl_error *err)
 {
@@ -150,7 +150,8 @@ static dl_status read_algorithm(dl_gpu_options *gpu, const dl_ini *ini, dl_error
     return status == DL_OK ? DL_OK : dl_ini_error(ini, entry, status, err, "%s", inner.text);
 }
 
-/* Several workers may share a GPU only if [machine] gpus lists the GPUs, so never by accident. */
+/* Checks the number of workers. Several workers share a GPU only if [machine] gpus lists the GPUs,
+ * never by accident. */
 static dl_status check_workers(const dl_gpu_options *gpu, const dl_ini *ini,
                                const dl_sweep_list *workers, dl_error *err)
 {
@@ -176,7 +177,7 @@ static dl_status check_workers(const dl_gpu_options *gpu, const dl_ini *ini,
     return DL_OK;
 }
 
-/* Checks the machine file's fabric with the scenario's changes, which mean nothing without one. */
+/* Checks the machine file's fabric with the scenario's changes, which require a fabric. */
 static dl_status check_fabric(const dl_machine *machine, const dl_ini *ini, dl_error *err)
 {
     dl_error why = {0};
@@ -232,7 +233,7 @@ dl_status dl_scenario_read_workers(dl_scenario *scenario, const dl_ini *ini, dl_
                                    dl_error *err)
 {
     const dl_ini_entry *file = dl_ini_find(ini, "machine", "file");
-    static const double one = 1; /* until the placement is read */
+    static const double one = 1; /* placeholder until the placement is read */
     const bool generates = dl_ini_section_line(ini, "generators") > 0;
     const bool placed =
         generates || (file != NULL && (dl_ini_find(ini, "machine", "placement") != NULL ||
