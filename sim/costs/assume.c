@@ -13,27 +13,27 @@
 /* Inputs of the rules. */
 typedef struct basis {
     const dl_costs *costs;
-    const dl_machine *machine; /* NULL: workers on cores */
-    int64_t cores;             /* that they share; 0: not known */
+    const dl_machine *machine; /* NULL: workers run on cores */
+    int64_t cores;             /* cores that the workers share; 0: unknown */
 } basis;
 
 /* A value and its source. */
 typedef struct guess {
     double value;
-    bool is_exact; /* nothing to vary */
-    double factor; /* F of assume.h in place of the rule's; 0: the rule's */
+    bool is_exact; /* the value is not varied */
+    double factor; /* F of assume.h, instead of the rule's; 0: the rule's */
     unsigned cause;
     char *source; /* [DL_ASSUMPTION_SOURCE_BYTES] */
 } guess;
 
-/* Causes that several values share. */
+/* Causes shared by several values. */
 enum { CAUSE_NONE, CAUSE_CORE_RATE, CAUSE_UPDATE, CAUSE_WAKING, CAUSE_COMPRESSING, CAUSES };
 
 #define SAY(g, ...) snprintf((g)->source, DL_ASSUMPTION_SOURCE_BYTES, __VA_ARGS__)
 
 /* --- the rules' values ----------------------------------------------------------------------- */
 
-/* Size of parameters of which two vectors fit into a core's caches. */
+/* Largest size of parameters of which two vectors fit into a core's caches. */
 #define IN_CACHE_BYTES 4e6
 
 static bool fits_cache(const basis *b)
@@ -42,8 +42,8 @@ static bool fits_cache(const basis *b)
            (double)b->costs->parameter_bytes <= IN_CACHE_BYTES;
 }
 
-/* A rate of one core: `in_cache`, measured for parameters of 0.4 and 1.7 MB, or that of a stream
- * from memory. */
+/* Guesses a rate of one core: `in_cache`, measured for parameters of 0.4 and 1.7 MB, or the rate of
+ * a stream from memory. */
 static bool core_rate(const basis *b, double in_cache, guess *g)
 {
     g->cause = CAUSE_CORE_RATE;
@@ -75,8 +75,8 @@ static bool average_rate(const basis *b, guess *g)
     return core_rate(b, 80e9, g);
 }
 
-/* On cores the server's update takes as long as a worker's, where that is known:
- * bytes (1 / read + 1 / write), with equal rates. */
+/* On cores the server's update takes as long as a worker's, if that is known: bytes (1 / read + 1 /
+ * write), with equal rates. */
 static bool update_rate(const basis *b, double in_cache, guess *g)
 {
     const double update_ns = dl_costs_step_ns(b->costs, 1, "update");
@@ -108,7 +108,7 @@ static bool exchange_latency(const basis *b, guess *g)
     return true;
 }
 
-/* The host's PCIe link of the first GPU. */
+/* Half of the rate of the first GPU's PCIe link to the host. */
 static bool pageable_rate(const basis *b, guess *g)
 {
     if (b->machine == NULL) return false;
@@ -119,9 +119,9 @@ static bool pageable_rate(const basis *b, guess *g)
     return true;
 }
 
-/* Measured with 0.4 and 1.7 MB of parameters on a core of a busy Intel Xeon with AVX-512,
- * 2026-11-25 (dlprof bench), geometric mean of both; scripts/quantise_rates.sh measures the same on
- * any machine. */
+/* Rates measured with 0.4 and 1.7 MB of parameters on a core of a busy Intel Xeon with AVX-512,
+ * 2026-11-25 (dlprof bench), geometric mean of both; scripts/quantise_rates.sh repeats the
+ * measurement on any machine. */
 #define QUANTISE_RATE(name, gb_per_s)                                                    \
     static bool name(const basis *b, guess *g)                                           \
     {                                                                                    \
@@ -191,7 +191,7 @@ static bool sharing_factor(const basis *b, guess *g)
 {
     if (b->machine != NULL) {
         g->value = 1;
-        g->factor = 2; /* 1 / 2: two that do not disturb each other */
+        g->factor = 2; /* lower bound 1 / 2: two workers that do not disturb each other */
         SAY(g, "workers that share a GPU take turns on it; short kernels run side by side, up to "
                "four times as many in all (Robroek et al. 2022, arXiv 2209.06018)");
         return true;
@@ -210,8 +210,8 @@ static bool no_serial_dispatch(const basis *b, guess *g)
     return true;
 }
 
-/* From the kernels of a step, else half of one worker's step at the largest measured batch or at 32
- * samples, at most 5 ms, without copies to and from buckets. */
+/* Guesses the host's dispatch time from the kernels of a step, else as half of one worker's step at
+ * the largest measured batch or at 32 samples, at most 5 ms, without copies to and from buckets. */
 static bool dispatch_time(const basis *b, guess *g)
 {
     const double most_ns = 5e6;
@@ -255,7 +255,7 @@ static bool input_bytes(const basis *b, guess *g)
     return true;
 }
 
-/* Sum over the layers, if all of them give theirs. */
+/* Sum of the layers' parameter bytes; 0 if a layer lacks them. */
 static double layers_bytes(const dl_costs *costs)
 {
     double sum = 0;
@@ -267,8 +267,8 @@ static double layers_bytes(const dl_costs *costs)
 }
 
 /* SGD with momentum reads three vectors and writes two. Updates in traces of ResNet on V100, A100,
- * RTX 2080 Ti and MI300X took 1.2 to 14 times as long as these take at the memory's rate, 3 times
- * in the geometric mean: many kernels are too short to reach it. */
+ * RTX 2080 Ti and MI300X take 1.2 to 14 times as long as streaming these vectors at the memory
+ * rate, 3 times in the geometric mean: many kernels are too short to reach that rate. */
 #define UPDATE_VECTORS 5
 #define UPDATE_SLOWER 3
 
@@ -300,12 +300,12 @@ static bool state_bytes(const basis *b, guess *g)
 
 /* Exchange among processes: lines (dl_costs_draw_processes) fitted by least squares of the
  * logarithms to all rows of tests/clients/traces/mlp_gloo.csv, from bench_gloo.py: all-reduces of 2
- * and 4 processes, calls of a server by 1, 2 and 4, 64 kB to 4 MB. The residuals' standard
+ * and 4 processes, and calls of a server by 1, 2 and 4, with 64 kB to 4 MB. The residuals' standard
  * deviation is a factor of 1.5 (gloo) and 1.6 (RPC). Single rows of gloo are 0.38 to 1.9 times the
- * line, those of RPC 0.52 to 1.5 but for one of 0.11. In traces of another machine, a busy Intel
- * Xeon (transformer_ddp2, mlp_localsgd2), medians of all-reduces, with waits for the other process,
- * are 2.1 to 2.4 times the line, the shortest call half of it. The rules' factor for a latency, 5,
- * is the widest of gloo on one machine, 2.6, times 2 for another one. */
+ * line, those of RPC 0.52 to 1.5 except one of 0.11. In traces of another machine, a busy Intel
+ * Xeon (transformer_ddp2, mlp_localsgd2), medians of all-reduces, including waits for the other
+ * process, are 2.1 to 2.4 times the line, the shortest call half of it. The rules' factor for a
+ * latency, 5, is gloo's largest factor on one machine, 2.6, times 2 for other machines. */
 #define GLOO_MACHINE "2 virtual cores of an AMD EPYC, 2026-11-24 (bench_gloo.py)"
 
 static bool gloo_latency(const basis *b, guess *g)
@@ -325,7 +325,8 @@ static bool gloo_rate(const basis *b, guess *g)
     return true;
 }
 
-/* Geometric mean over the benchmark's sizes and processes of beside / the line above: 0.53. */
+/* Geometric mean of the concurrent time over the line above, over the benchmark's sizes and
+ * processes: 0.53. */
 static bool gloo_beside(const basis *b, guess *g)
 {
     (void)b;
@@ -334,9 +335,9 @@ static bool gloo_beside(const basis *b, guess *g)
     return true;
 }
 
-/* Factor on times scaled from another number of processes. In mlp_gloo.csv times of four are 0.49
- * to 1.9 times those scaled from two (all-reduces, alone, in pairs and beside computing), 1.0 in
- * the geometric mean; calls by RPC 0.85 to 1.2. */
+/* Factor on times scaled from another number of processes. In mlp_gloo.csv times of four processes
+ * are 0.49 to 1.9 times those scaled from two (all-reduces: alone, in pairs, and concurrent with
+ * compute), 1.0 in the geometric mean; RPC calls are 0.85 to 1.2 times. */
 static bool other_ranks(const basis *b, guess *g)
 {
     (void)b;
@@ -379,13 +380,14 @@ static bool rpc_rate(const basis *b, guess *g)
         "quantise " name, "decode_bytes_per_s", DL_NEED_QUANTISE << (kind), decode, 3, BENCH, NULL \
     }
 
-/* Applied in this order, as later rules use earlier results. */
+/* Rules in order of application, as later rules use earlier results. */
 static const struct {
     const char *section, *key;
     dl_cost_need need;
-    bool (*guess)(const basis *b, guess *g); /* false: it cannot be derived */
-    double factor;                           /* F of assume.h; 1: nothing to vary */
-    const char *measure, *measure_gpus;      /* on GPUs; NULL: the same */
+    bool (*guess)(const basis *b, guess *g); /* returns false if the value cannot be derived */
+    double factor;                           /* F of assume.h; 1: the value is not varied */
+    const char *measure, *measure_gpus;      /* measure_gpus: for workers on GPUs; NULL:
+                                              * `measure` */
 } rules[] = {
     {"costs", "parameter_bytes", DL_NEED_PARAMETERS, parameter_bytes, 4,
      "--parameter-bytes BYTES or --parameters COUNT, as the framework counts them", NULL},
@@ -437,7 +439,7 @@ static bool is_sharing(const dl_key *key)
     return strcmp(key->section, "sharing") == 0;
 }
 
-/* NULL: it is one of the two numbers of bytes in [costs]. */
+/* Returns the key's value; NULL for the two byte counts in [costs]. */
 static dl_value *value_of(const dl_key *key, dl_costs *costs)
 {
     return is_sharing(key) ? &costs->sharing[2] : dl_cost_single(costs, key);
@@ -475,8 +477,8 @@ static void put(const dl_key *key, dl_costs *costs, double number, double error)
     }
 }
 
-/* The standard deviation of a lognormal variable of median 1 whose 95 % interval is 1/F to F: with
- * s = log F / 1.96, sqrt(x (x - 1)), x = exp(s^2). */
+/* Standard deviation of a log-normal variable with median 1 whose 95 % interval is 1/F to F: with s
+ * = log F / 1.96, sqrt(x (x - 1)), x = exp(s^2). */
 static double error_of(double factor)
 {
     const double x = exp(pow(log(factor) / 1.959964, 2));
@@ -542,8 +544,8 @@ void dl_costs_assume(dl_costs *costs, unsigned needs, const dl_machine *machine,
 
 /* --- numbers of the machine ------------------------------------------------------------------ */
 
-/* How to measure values of the machine file: `section` is the start of a section's name, `key` one
- * of its keys; NULL: all. */
+/* How to measure values of the machine file. `section` is the prefix of a section's name, `key` one
+ * of its keys; NULL: all keys. */
 static const struct {
     const char *section, *key, *measure;
 } measured_by[] = {
@@ -572,8 +574,8 @@ static const char *how_to_measure_machine(const char *section, const dl_key *key
     return measured_by[i].measure;
 }
 
-/* One cause for all rates of a section and one for all its times, but one for each of a host's
- * values; numbered above the causes of costs. */
+/* Returns the cause of a section's values: one for all its rates and one for all its times, except
+ * that each of a host's values has its own; above the numbers of the causes of costs. */
 static unsigned cause_of(const char *section, const dl_key *key)
 {
     const bool is_host = strncmp(section, "host", strlen("host")) == 0;
@@ -633,7 +635,8 @@ dl_assumption *dl_setting_assume(const dl_key *key, const char *chosen, const ch
     return a;
 }
 
-/* --- costs of one number --------------------------------------------------------------------- */
+/* --- costs from one number
+ * ---------------------------------------------------------------------- */
 
 static void add_pass(dl_costs *costs, const char *name, double per_sample_ns)
 {
@@ -657,7 +660,8 @@ void dl_costs_of_throughput(dl_costs *costs, double samples_per_s, const char *d
     add_pass(costs, "network.backward", 2e9 / samples_per_s / 3);
 }
 
-/* Above 107 GB, which few GPUs' memories hold, buckets are larger, since each costs events. */
+/* Maximum number of buckets. Above 107 GB, more than most GPUs' memories, buckets become larger, as
+ * each bucket costs events. */
 #define BUCKETS_MOST 4096
 
 void dl_costs_assume_buckets(dl_costs *costs)
@@ -674,7 +678,7 @@ void dl_costs_assume_buckets(dl_costs *costs)
 
 void dl_costs_fill_buckets(dl_costs *costs, const dl_gradients_ready *ready, size_t count)
 {
-    double start = 0; /* bytes of the buckets before */
+    double start = 0; /* cumulative bytes of the previous buckets */
     for (size_t i = 0; i < count; i++) {
         const double bytes = ready[i].bytes - start;
         const double full = costs->gradient_count > 0 ? DL_BUCKET_BYTES : DL_FIRST_BUCKET_BYTES;

@@ -1,4 +1,4 @@
-/* Queries of costs: missing ones, their origin, times. */
+/* Queries of costs: missing values, origins, times. */
 #include "sim/costs/costs_internal.h"
 
 #include <math.h>
@@ -65,7 +65,7 @@ void dl_costs_free(dl_costs *costs)
     *costs = (dl_costs){0};
 }
 
-/* --- costs of exchange, beside those of a model --- */
+/* --- costs of exchange from a separate file --- */
 
 static bool is_exchange(const dl_ini_entry *entry)
 {
@@ -82,7 +82,7 @@ static bool is_exchange(const dl_ini_entry *entry)
     return strcmp(entry->section, "costs") == 0 && strcmp(entry->key, "schema") == 0;
 }
 
-/* The first value of a cost file that is not of exchange; NULL: there is none. */
+/* Returns the first value of a cost file that is not of exchange; NULL: there is none. */
 static const dl_ini_entry *find_other(const dl_ini *ini)
 {
     for (size_t i = 0; i < ini->count; i++)
@@ -115,7 +115,8 @@ static void take_exchange(dl_costs *costs, dl_costs *from)
             from->exchange_runs[i];
     for (size_t i = 0; i < from->note_count; i++)
         DL_APPEND(costs->notes, costs->note_count, "notes") = from->notes[i];
-    from->machine_value_count = from->collective_count = from->note_count = 0; /* moved */
+    from->machine_value_count = from->collective_count = from->note_count = 0; /* moved, so not
+                                                                                * freed */
 }
 
 dl_status dl_costs_add_exchange(dl_costs *costs, const char *path, dl_error *err)
@@ -280,7 +281,7 @@ bool dl_costs_work_differs(const dl_costs *costs)
     return costs->work_step_count > 0 || (costs->work_frac.known && costs->work_frac.value > 0);
 }
 
-/* Linear in log(batch) between the table's entries, constant beyond them. */
+/* Interpolates linearly in log(batch) between the table's entries; constant beyond them. */
 double dl_costs_linearity(const dl_costs *costs, double batch)
 {
     const dl_linearity *table = costs->linearity;
@@ -296,7 +297,7 @@ double dl_costs_linearity(const dl_costs *costs, double batch)
     return low->factor.value + share * (table[high].factor.value - low->factor.value);
 }
 
-/* factors: NULL: 1. */
+/* factors: [op_count]; NULL: all 1. */
 static double step_ns(const dl_costs *costs, const double *factors, double batch, const char *phase)
 {
     double sum_ns = 0;
@@ -500,10 +501,11 @@ void dl_noise_series_finish(dl_noise_series *series)
     free(sorted);
 }
 
-/* Distance of a set from the one asked for: by copies first. */
+/* Distance of a set from the requested one; the difference in copies dominates. */
 static double distance(const dl_noise_set *set, double batch, size_t at_once)
 {
-    const double far = 1e6; /* beyond any ratio of batch sizes, and any is farther than that */
+    const double far = 1e6; /* far exceeds the log ratio of any batch sizes; sets for any batch size
+                             * have far / 2 */
     double copies = set->copies <= at_once ? (double)(at_once - set->copies)
                                            : (double)at_once + (double)set->copies;
     double ratio = set->batch > 0 ? fabs(log((double)set->batch / batch)) : far / 2;

@@ -28,7 +28,7 @@ static dl_status read_value(const dl_ini *ini, const dl_ini_entry *entry, dl_val
 
 /* --- [machine PART] -------------------------------------------------------------------------- */
 
-/* A number of the machine file that the costs replace; whether the machine has such a part is
+/* Reads a number of the machine file that the costs replace; whether the machine has such a part is
  * checked later. */
 static dl_status read_machine(dl_costs *costs, const dl_ini *ini, const dl_ini_entry *entry,
                               dl_error *err)
@@ -73,7 +73,8 @@ static dl_status read_sharing(dl_costs *costs, const dl_ini *ini, const dl_ini_e
     return read_value(ini, entry, &costs->sharing[copies], err);
 }
 
-/* Batch sizes must come in ascending order: the table is read by interpolation. */
+/* Reads an entry of the linearity table. Batch sizes must be ascending, as the table is
+ * interpolated. */
 static dl_status read_linearity(dl_costs *costs, const dl_ini *ini, const dl_ini_entry *entry,
                                 dl_error *err)
 {
@@ -95,12 +96,13 @@ static dl_status read_linearity(dl_costs *costs, const dl_ini *ini, const dl_ini
 
 /* --- [layer NAME] --------------------------------------------------------------------------- */
 
-/* The layers' sum may differ from [costs] parameter_bytes by this fraction: both may be rounded. */
+/* Largest relative difference between the layers' sum and [costs] parameter_bytes; both may be
+ * rounded. */
 #define SUM_TOLERANCE 1e-3
 
 static const char *const phases[] = {".forward", ".backward", ".update"};
 
-/* Whether an operation is a layer's forward, backward or update. */
+/* Whether an operation is the forward, backward or update of the layer. */
 static bool is_of_layer(const dl_op_cost *op, const char *layer)
 {
     const size_t length = strlen(layer);
@@ -141,7 +143,7 @@ static dl_status check_operations(const dl_costs *costs, const dl_layer_cost *la
                            layer->name, layer->name, hint);
 }
 
-/* If all layers have parameter_bytes, their sum must be the model's. */
+/* Checks, if all layers have parameter_bytes, that their sum equals the model's. */
 static dl_status check_sum(const dl_costs *costs, dl_error *err)
 {
     double sum = 0;
@@ -240,7 +242,7 @@ static const process_exchange process_exchanges[] = {
 };
 #define PROCESS_EXCHANGES (sizeof process_exchanges / sizeof *process_exchanges)
 
-/* The exchange of this section, or NULL. */
+/* Returns the exchange of this section; NULL: none. */
 static const process_exchange *process_exchange_of(const dl_ini_entry *entry)
 {
     const size_t length = strcspn(entry->section, " ");
@@ -264,7 +266,7 @@ const char *dl_costs_section_text(char *text, size_t bytes, const dl_collective_
     return text;
 }
 
-/* Kind and ranks from the section's name. */
+/* Parses kind and ranks in the section's name. */
 static dl_status parse_section(const dl_ini *ini, const dl_ini_entry *entry,
                                dl_collective_cost *cost, dl_error *err)
 {
@@ -300,7 +302,7 @@ static dl_status parse_section(const dl_ini *ini, const dl_ini_entry *entry,
     return DL_OK;
 }
 
-/* The section's cost; a new one at its first entry. */
+/* Returns the section's cost, which its first entry creates. */
 static dl_collective_cost *find_or_add(dl_costs *costs, const dl_collective_cost *key)
 {
     for (size_t i = 0; i < costs->collective_count; i++) {
@@ -383,7 +385,7 @@ static dl_status check_collectives(const dl_costs *costs, const dl_ini *ini, dl_
 
 /* --- [noise ...] and [exchange_runs] -------------------------------------------------------- */
 
-/* Position in a noise section: the last series and its last line; line 0 = before the first. */
+/* Position in a noise section: the last series and its last line; line 0: before the first line. */
 typedef struct noise_reading {
     size_t series;
     int64_t line;
@@ -401,7 +403,7 @@ static dl_status section_number(const dl_ini *ini, const dl_ini_entry *entry, co
                         inner.text);
 }
 
-/* Batch (0 = any) and copies in the name of the section. */
+/* Parses batch (0: any) and copies in the section's name. */
 static dl_status section_kind(const dl_ini *ini, const dl_ini_entry *entry, dl_noise_set *kind,
                               dl_error *err)
 {
@@ -448,8 +450,9 @@ static size_t series_count(const dl_noise_set *set)
     return set->run_count * set->copies;
 }
 
-/* Keys must come in order of their numbers: the next line of the last series, or the first of the
- * next series. All series of a run are created together, the later ones empty. */
+/* Reads the factors of one key. Keys must be in the order of their numbers: the next line of the
+ * last series, or the first line of the next series. All series of a run are created together, the
+ * later ones empty. */
 static dl_status take_line(dl_noise_set *set, const dl_ini *ini, const dl_ini_entry *entry,
                            noise_reading *at, dl_error *err)
 {
@@ -518,10 +521,10 @@ static dl_status read_exchange_run(dl_costs *costs, const dl_ini *ini, const dl_
     return status;
 }
 
-/* Values of the list may be rounded. */
+/* Tolerance of the list's mean, as its values may be rounded. */
 #define WORK_MEAN_TOLERANCE 0.01
 
-/* [work] steps */
+/* Reads [work] steps. */
 static dl_status read_work(dl_costs *costs, const dl_ini *ini, const dl_ini_entry *entry,
                            dl_error *err)
 {
@@ -661,7 +664,7 @@ static dl_status read_traced_collective(dl_cost_trace *trace, const dl_ini *ini,
     return DL_OK;
 }
 
-/* The last trace, or a new one where the section has its number. */
+/* Returns the last trace, or a new one if the section has the next number. */
 static dl_status find_trace(dl_costs *costs, const dl_ini *ini, const dl_ini_entry *entry,
                             dl_cost_trace **trace, dl_error *err)
 {
@@ -741,7 +744,7 @@ static dl_status read_entry(dl_costs *costs, const dl_ini *ini, const dl_ini_ent
     return key->owner == DL_COST_SINGLE ? read_into(costs, ini, entry, err) : DL_OK;
 }
 
-/* An operation with a negative time within the measured batch sizes is an error. */
+/* Rejects an operation with a negative time within the measured batch sizes. */
 static dl_status check_ops(const dl_costs *costs, const dl_ini *ini, dl_error *err)
 {
     for (size_t i = 0; i < costs->op_count; i++) {

@@ -8,14 +8,14 @@
 #include "common/ini.h"
 #include "sim/costs/costs.h"
 
-#define DL_COSTS_SCHEMA 1 /* of files that are read and written */
+#define DL_COSTS_SCHEMA 1 /* schema of the files read and written */
 
-/* The part of the costs that holds a key's number. */
+/* The struct that holds a key's number. */
 typedef enum dl_cost_owner {
-    DL_COST_HEAD,   /* [costs]: dl_costs, as common/keys.h reads it */
+    DL_COST_HEAD,   /* [costs]: a member of dl_costs, read by common/keys.h */
     DL_COST_SINGLE, /* dl_costs: a dl_value at the row's offset */
-    DL_COST_OP,     /* dl_op_cost, likewise */
-    DL_COST_LAYER,  /* dl_layer_cost, likewise */
+    DL_COST_OP,     /* dl_op_cost: a dl_value at the row's offset */
+    DL_COST_LAYER,  /* dl_layer_cost: a dl_value at the row's offset */
     DL_COST_TRACE,  /* dl_cost_trace */
     DL_COST_SERIES  /* read by separate code */
 } dl_cost_owner;

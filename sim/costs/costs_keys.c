@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stddef.h>
 
-/* Plausible values, far beyond what is built or trained. */
+/* Ranges of plausible values, far beyond what is built or trained. */
 #define RATES .dimension = DL_DIMENSION_BYTES_PER_S, .low = 1e3, .high = 1e15
 #define SIZES .dimension = DL_DIMENSION_BYTES, .low = 0, .high = 1e15
 #define TIMES .dimension = DL_DIMENSION_NS, .low = 0, .high = 3.6e12

@@ -19,7 +19,7 @@ static void write_line(FILE *out, const char *key, const dl_value *value)
     fputc('\n', out);
 }
 
-/* Each line of `comment` after "; ". */
+/* Writes each line of `comment` after "; ". */
 static void write_comment(FILE *out, const char *comment)
 {
     while (comment != NULL && *comment != '\0') {
@@ -63,7 +63,7 @@ static void write_head(FILE *out, const dl_costs *costs)
     if (costs->waits) fprintf(out, "waits = yes\n");
 }
 
-/* Writes six digits if they give the same float, else nine, which always do. */
+/* Writes six digits if they read back as the same float, else nine, which always do. */
 static void write_factor(FILE *out, float factor)
 {
     char text[32];
@@ -168,8 +168,8 @@ static void write_machine(FILE *out, const dl_costs *costs)
     }
 }
 
-/* A name or note as one line that reads back: a ';' after a blank would start a comment, and a ','
- * separates the items of a list. */
+/* Writes a name or note as one line that reads back unchanged apart from replaced characters: a ';'
+ * after a blank would start a comment, and a ',' separates the items of a list. */
 static void write_text(FILE *out, const char *text, bool in_list)
 {
     char last = '\0';
