@@ -30,12 +30,12 @@ SAME_STATUS(ERR_UNFIT);
 
 struct dlscale_result {
     dl_cell_table table;
-    const char **notes; /* [note_count] in the table's comments */
+    const char **notes; /* [note_count] borrowed from the table's comments */
     size_t note_count;
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static locale_t c_locale; /* 0 if there is none: the caller's stays */
+static locale_t c_locale; /* 0 if unavailable: the caller's locale stays in force */
 
 static void start(void)
 {
@@ -52,7 +52,7 @@ static void take_notes(dlscale_result *result)
     }
 }
 
-/* Simulates `text`, or the file `path` if that is NULL. */
+/* Simulates the scenario `text` or, if `text` is NULL, the file `path`. */
 static dl_status simulate(const char *path, const char *text, int threads, dlscale_result **result,
                           dl_error *err)
 {
@@ -145,7 +145,7 @@ long dlscale_column(const dlscale_result *result, const char *name)
     return -1;
 }
 
-/* The cell; NULL if out of range. */
+/* Returns the cell; NULL if out of range. */
 static const dl_cell *cell_of(const dlscale_result *result, size_t row, size_t column)
 {
     if (row >= dlscale_rows(result) || column >= result->table.columns) return NULL;

@@ -91,7 +91,7 @@ int dl_architecture_tensors(const dl_architecture *architecture)
     return sum;
 }
 
-/* Products of a step while they are counted. */
+/* List of a step's products while they are being counted. */
 typedef struct product_list {
     dl_step_product *items;
     size_t count;

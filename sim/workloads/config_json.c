@@ -1,4 +1,4 @@
-/* A model's config.json, as Hugging Face's transformers write it. */
+/* Reads a model's config.json, as written by Hugging Face's transformers. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,11 +7,11 @@
 #include "common/units.h"
 #include "sim/workloads/workloads_internal.h"
 
-/* A sample has as many tokens as there are positions, but at most this many: models often have
- * 131,072. */
+/* Largest default number of tokens per sample, which is the number of positions: models often have
+ * 131,072 positions. */
 #define SAMPLE_TOKENS_MAX 8192
 
-/* A member of the outermost object: its name, and the text of its value, a string's without
+/* Callback for a member of the outermost object: its name and its value as text, strings without
  * quotes. */
 typedef void (*member_fn)(void *user, const char *name, const char *value);
 
@@ -22,7 +22,7 @@ static const char *skip_string(const char *at)
     return *at == '"' ? at + 1 : NULL;
 }
 
-/* The end of a value of any kind; NULL: unterminated. */
+/* Returns the end of a value of any kind; NULL: unterminated. */
 static const char *skip_value(const char *at)
 {
     int depth = 0;
@@ -73,7 +73,7 @@ static bool each_member(const char *text, member_fn visit, void *user)
 }
 
 typedef struct config {
-    const dl_network_kind *kind; /* transformers */
+    const dl_network_kind *kind; /* the kind of transformers */
     int64_t values[DL_NETWORK_KEYS_MAX];
     bool given[DL_NETWORK_KEYS_MAX];
     int64_t positions;
@@ -112,8 +112,8 @@ static void take_member(void *user, const char *name, const char *value)
     }
 }
 
-/* The named network from which such a model differs in sizes only; NULL: none is known. Many other
- * types have rms_norm_eps too, but other norms, gates, towers, or no attention. */
+/* Returns the named network from which the model differs only in sizes; NULL: none is known. Many
+ * other types have rms_norm_eps too, but other norms, gates, towers, or no attention. */
 static const char *like(const config *c)
 {
     static const char *const types[][2] = {

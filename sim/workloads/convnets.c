@@ -22,7 +22,7 @@ static const dl_network_key keys[KEYS] = {
 
 /* --- layers ---------------------------------------------------------------------------------- */
 
-/* Input of the next layer: a square image with channels; side in pixels. */
+/* Input of the next layer: a square image with `side` pixels per side and `channels`. */
 typedef struct flow {
     dl_architecture *architecture;
     double side, channels;
@@ -43,7 +43,8 @@ static bool is_first(const flow *f)
     return f->architecture->layer_count == 1;
 }
 
-/* A kernel of matrix products; `turned`: its inputs and outputs are converted to another layout. */
+/* Adds one kernel of matrix products; `turned`: its inputs and outputs are converted to another
+ * layout. */
 static void add_product(dl_layer_pass *pass, double flop, double moved, double weights,
                         bool small_windows, bool turned)
 {
@@ -51,7 +52,7 @@ static void add_product(dl_layer_pass *pass, double flop, double moved, double w
     if (turned) dl_pass_add(pass, 0, 0, 0, 0)->turned = 2 * moved;
 }
 
-/* Matrix products of `inputs` numbers to `outputs`, with their weights and biases. */
+/* Adds matrix products from `inputs` numbers to `outputs`, with their weights and biases. */
 static void add_products(const flow *f, dl_architecture_layer *layer, double flop, double inputs,
                          double outputs, double matrix, double bias, bool small_windows,
                          bool turned)
@@ -100,8 +101,8 @@ static void add_norm(flow *f, char *name)
     dl_layer_add_tensors(layer, 2, f->channels);
 }
 
-/* An in-place operation: its forward pass reads and writes `forward` numbers per output number, its
- * backward pass `backward`. */
+/* Adds an in-place operation: its forward pass reads and writes `forward` numbers per output
+ * number, its backward pass `backward`. */
 static void add_elementwise(flow *f, char *name, double forward, double backward)
 {
     dl_architecture_layer *layer = dl_architecture_add(f->architecture, name);
@@ -157,7 +158,8 @@ static void build_lenet(flow *f, double classes)
     add_dense(f, dl_strdup("fc2"), classes);
 }
 
-/* Simonyan and Zisserman 2015, table 1: convolutions of each of the five groups. */
+/* Shapes of networks. VGG: Simonyan and Zisserman 2015, table 1: convolutions of each of the five
+ * groups. */
 enum {
     VGG16,
     VGG19,
@@ -203,8 +205,9 @@ static void add_conv_norm(flow *f, const char *block, const char *number, double
     add_norm(f, dl_format("%s.bn%s", block, number));
 }
 
-/* He et al. 2016, table 1, with the stride in the 3x3 convolutions ("v1.5"): two convolutions, or
- * a bottleneck of three, whose input is added, through a projection where the shape changes. */
+/* Adds a residual block: He et al. 2016, table 1, with the stride in the 3x3 convolutions ("v1.5"):
+ * two convolutions, or a bottleneck of three, to whose result the input is added, through a
+ * projection if the shape changes. */
 static void add_residual(flow *f, const char *block, double width, int stride, bool bottleneck)
 {
     const double outputs = bottleneck ? 4 * width : width;
@@ -254,7 +257,7 @@ static void build_resnet(flow *f, int shape, double classes)
     add_dense(f, dl_strdup("fc"), classes);
 }
 
-/* Smallest image that leaves an input for the dense layers. */
+/* Smallest image side that leaves an input for the dense layers. */
 static int least_image(int shape)
 {
     return shape == MLP ? 1 : shape == LENET ? 16 : 32;

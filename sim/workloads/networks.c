@@ -1,4 +1,4 @@
-/* Networks by name: reading their names and keys, and their list. */
+/* Networks by name: parser of names and keys, and list of networks. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,7 +96,7 @@ static dl_status read_value(const dl_network_key *key, const char *text, int64_t
     return DL_OK;
 }
 
-/* Reads "KEY=VALUE"; *index is the key's, < 0 after an error. */
+/* Parses "KEY=VALUE"; *index is that of the key, < 0 after an error. */
 static dl_status read_key(const dl_network_kind *kind, const char *text, int64_t *values,
                           int *index, dl_error *err)
 {
@@ -127,7 +127,7 @@ static dl_status read_key(const dl_network_kind *kind, const char *text, int64_t
     return status;
 }
 
-/* Refuses a given value that has no effect beside those of other keys. */
+/* Rejects a given value that has no effect in combination with the other keys. */
 static dl_status check_effect(const dl_network_kind *kind, int index, const int64_t *values,
                               dl_error *err)
 {
@@ -142,7 +142,7 @@ static dl_status check_effect(const dl_network_kind *kind, int index, const int6
                         key->choices[values[index]], key->only);
 }
 
-/* Modifies `keys`: cut at its commas. */
+/* Parses a list of keys; cuts `keys` at its commas. */
 static dl_status read_keys(const dl_network_kind *kind, char *keys, int64_t *values, dl_error *err)
 {
     char *rest = NULL;

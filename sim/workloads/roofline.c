@@ -12,7 +12,7 @@
 #include "sim/costs/assume.h"
 
 #define PARAMETER_BYTES 4
-#define WORKSPACE_BYTES 1e9 /* of the driver and of libraries: assumed */
+#define WORKSPACE_BYTES 1e9 /* memory of the driver and of libraries: assumed */
 
 static const char *const optimizer_names[] = {"sgd", "momentum", "adam"};
 
@@ -28,35 +28,37 @@ static const int moved_numbers[] = {3, 5, 7};
 static const dl_efficiency efficiencies[DL_MODEL_CLASSES][DL_FP16 + 1] = {
     [DL_MODEL_CONVOLUTION] = {FITTED(0.52, 0.56, 0.20, 24), FITTED(0.98, 0.60, 0.13, 8),
                               FITTED(0.87, 0.50, 0.19, 10)},
-    /* With one memory rate for fp32 and tf32, whose other kernels are the same. */
+    /* One memory rate is fitted for fp32 and tf32, as their other kernels are the same. */
     [DL_MODEL_TRANSFORMER] = {FITTED(0.74, 0.46, 0.13, 4), FITTED(0.87, 0.46, 0.11, 16),
                               FITTED(0.98, 0.44, 0.13, 12)},
 };
 static const dl_efficiency kepler = FITTED(0.19, 0.98, 0.67, 13);
-/* Convolutions in fp32 on Volta and Turing: their caches are larger than earlier ones, and their
- * peak does not count units twice, as later ones do. */
+/* Convolutions in fp32 on Volta and Turing: their caches are larger than those of earlier GPUs, and
+ * their peak does not count units twice, as that of later GPUs does. */
 static const dl_efficiency volta = FITTED(0.77, 0.63, 0.12, 16);
 /* Transformers in fp8: as in fp16, whose log_sd is 0.13, widened by ln(0.78 / 0.6) / 2. */
 static const dl_efficiency in_fp8 = FITTED(0.98, 0.44, 0.18, 0);
 
 /* Transformers in 16 bits and fp8 on GPUs whose kernels were measured one by one: fits of
- * scripts/fit_products.py to tables of their times by shape, forward (backward ones were measured
- * with zero gradients, which take less power). A100 and GH200: DebarghaG/estimate-train-time at
- * 1ac4d5e; B200: MooreThreads/SimuMax at 4dcaae5. Memory rate: layer norm, GELU, sums and softmax
- * of the same tables, 0.5 to 1.1 of the data sheet's on an A100 (40 GB), 0.56 to 0.95 on a GH200;
- * on an A100 the rate in steps (DL_SUSTAINED_A100), times the sustained factor.
+ * scripts/fit_products.py to tables of their times by shape, forward only (backward kernels were
+ * measured with zero gradients, which take less power). A100 and GH200:
+ * DebarghaG/estimate-train-time at 1ac4d5e; B200: MooreThreads/SimuMax at 4dcaae5. Memory rate:
+ * layer norm, GELU, sums and softmax of the same tables, 0.5 to 1.1 of the data sheet's on an A100
+ * (40 GB), 0.56 to 0.95 on a GH200; on an A100 the rate in steps (DL_SUSTAINED_A100), times the
+ * sustained factor.
  *
- * AMD's: the geometric mean of two published rates of large products, over the data sheet's.
- * MI300X: 620 Tflop/s in bf16 and 990 in fp8 for shapes of Llama 70B (SemiAnalysis, MI300X vs H100
- * vs H200 Benchmark Part 1: Training, 2024-12-22); 708 and 1273 at best (AMD, Measuring
- * Max-Achievable FLOPs, part 2, rocm.blogs.amd.com). MI325X: 843 and 1519 at best (the same), and
- * 0.74 to 0.81 of these for typical shapes (AMD, Typical Attained FLOPs, the same site). Memory
- * rate: 4.1 TB/s of a stream on an MI300X (Azure's AI benchmarking guide, ND MI300X v5). */
+ * AMD: the geometric mean of two published rates of large products, over the data sheet's. MI300X:
+ * 620 Tflop/s in bf16 and 990 in fp8 for shapes of Llama 70B (SemiAnalysis, MI300X vs H100 vs H200
+ * Benchmark Part 1: Training, 2024-12-22); 708 and 1273 at best (AMD, Measuring Max-Achievable
+ * FLOPs, part 2, rocm.blogs.amd.com). MI325X: 843 and 1519 at best (same source), and 0.74 to 0.81
+ * of these for typical shapes (AMD, Typical Attained FLOPs, same site). Memory rate: 4.1 TB/s of a
+ * stream on an MI300X (Azure's AI benchmarking guide, ND MI300X v5). */
 typedef enum board { A100, H100, H200, B200, MI300X, MI325X, BOARDS } board;
 
-/* Log standard deviation of estimates for MI300X and MI325X. Nine published rates that nothing was
- * taken from have errors of 0.27 (root mean square, docs/studies/estimates.md); two standard
- * deviations of 0.35 hold each of them, and all rates of products with 1 to 1.6 times their time. */
+/* Log standard deviation of estimates for MI300X and MI325X. The errors of nine published rates
+ * that were not used for the estimates have a root mean square of 0.27 (docs/studies/estimates.md);
+ * two standard deviations of 0.35 cover each of them, and all rates of products with 1 to 1.6 times
+ * their time. */
 #define MI300_LOG_SD 0.35
 
 static const dl_efficiency by_kernels[BOARDS] = {
@@ -67,9 +69,9 @@ static const dl_efficiency by_kernels[BOARDS] = {
     [MI300X] = {0.51, 0.77, MI300_LOG_SD, 0, DL_ROOFLINE_KERNEL_NS, DL_SUSTAINED_MI300},
     [MI325X] = {0.57, 0.77, MI300_LOG_SD, 0, DL_ROOFLINE_KERNEL_NS, DL_SUSTAINED_MI300},
 };
-/* Products in fp8 are taken to reach bf16's part of the peak. On a B200 that is one machine's,
- * 0.49, where Hopper reaches 0.83: half of the logarithm of this ratio, 0.26, widens log_sd from
- * 0.20 (sum of squares). */
+/* Products in fp8 are assumed to reach bf16's fraction of the peak. On a B200 this fraction comes
+ * from one machine, 0.49, while Hopper reaches 0.83: half of the logarithm of this ratio, 0.26,
+ * widens log_sd from 0.20 (sum of squares). */
 static const dl_efficiency by_kernels_in_fp8[BOARDS] = {
     [H100] = {0.83, 0.80, 0.18, 0, 10e3, DL_SUSTAINED_H100},
     [H200] = {0.83, 0.80, 0.18, 0, 10e3, DL_SUSTAINED_H200},
@@ -81,24 +83,25 @@ static const dl_efficiency by_kernels_in_fp8[BOARDS] = {
 static board board_of(const char *gpu)
 {
     static const struct {
-        const char *start; /* of the GPU's name */
+        const char *start; /* prefix of the GPU's name */
         board of;
     } names[] = {
         {"a100", A100},    {"a800", A100}, {"h100", H100}, {"h800", H100},  {"h200", H200},
         {"gh200", H200},   {"b200", B200}, {"b300", B200}, {"gb200", B200}, {"gb300", B200},
-        {"mi325", MI325X}, {"mi", MI300X}, /* the others of AMD: assumed as MI300X */
+        {"mi325", MI325X}, {"mi", MI300X}, /* other AMD GPUs: assumed as MI300X */
     };
     for (size_t n = 0; n < sizeof names / sizeof *names; n++)
         if (strncasecmp(gpu, names[n].start, strlen(names[n].start)) == 0) return names[n].of;
     return BOARDS;
 }
 
-/* Standard deviation of the logarithm where no rate of the GPU's architecture was fitted: half of
- * the logarithm of 2.5, by which the fits to NVIDIA's GPUs overestimated the rate of Llama 3 on
- * MI300X (torchao's README, 8 GPUs, bf16). */
+/* Standard deviation of the logarithm if no rate of the GPU's architecture was fitted: half of the
+ * logarithm of 2.5, the factor by which the fits to NVIDIA's GPUs overestimated the rate of Llama 3
+ * on MI300X (torchao's README, 8 GPUs, bf16). */
 #define UNFITTED_LOG_SD 0.46
 
-/* Architectures of fitted rows, Kepler to Hopper: a letter or two of the name, then a digit. */
+/* Whether the GPU's architecture, Kepler to Hopper, has fitted rows: its name has a prefix of
+ * `series` followed by a digit, or a prefix of `starts`. */
 static bool is_fitted(const char *gpu)
 {
     static const char *const series[] = {"k", "m", "p", "v", "t", "a", "l", "h", "gh", "gtx"};
@@ -121,7 +124,7 @@ static const dl_efficiency *measured_kernels(const char *gpu, bool eight_bits)
     return of == BOARDS ? NULL : eight_bits ? &by_kernels_in_fp8[of] : &by_kernels[of];
 }
 
-/* Tesla K20, K20X, K20m, K40, K80. */
+/* Whether the GPU is a Tesla K20, K20X, K20m, K40 or K80. */
 static bool is_kepler(const char *gpu)
 {
     return (gpu[0] == 'k' || gpu[0] == 'K') && isdigit((unsigned char)gpu[1]);
@@ -137,26 +140,27 @@ static bool is_volta(const char *gpu)
     return is && strcasecmp(gpu, "rtx6000ada") != 0;
 }
 
-/* Hopper or Blackwell of data centers. */
+/* Whether the GPU is a data-center Hopper or Blackwell. */
 static bool is_hopper(const char *gpu)
 {
     const bool joined = strncasecmp(gpu, "gh", 2) == 0 || strncasecmp(gpu, "gb", 2) == 0;
     return strchr("hHbB", gpu[joined ? 1 : 0]) != NULL;
 }
 
-/* Fraction of the peak in fp16, and in tf32, reached by products on tensor cores that load single
+/* Fraction of the peak in fp16 and in tf32 reached by products on tensor cores that load single
  * numbers: 123 Tflop/s on an H200 (a trace of GPT-2 in PyTorch 2.11), 470 flop per cycle and
- * multiprocessor. An A100's figure, the same per cycle, is assumed for all before Hopper. */
+ * multiprocessor. An A100's fraction, with the same flop per cycle, is assumed for all GPUs before
+ * Hopper. */
 static double odd_part(const char *gpu)
 {
     return is_hopper(gpu) ? 0.124 : 0.23;
 }
 
-/* Fraction of the peak that fused attention in 16 bits reaches (FlashAttention-2, PyTorch's
- * choice): at least half on an A100 (Dao 2023, arXiv 2307.08691); on an H100 298 to 335 Tflop/s of
- * 989 with a causal mask and head dimension 128, forward (Shah et al. 2024, arXiv 2407.08608,
- * figure 5); cuDNN 1.6 times as much in the same figure. On a B200 the table of kernels below has
- * 0.39, whichever. On an MI300X 329 Tflop/s of 1307 with head dimension 64 and 8192 words, forward
+/* Fraction of the peak reached by fused attention in 16 bits (FlashAttention-2, PyTorch's choice):
+ * at least half on an A100 (Dao 2023, arXiv 2307.08691); on an H100 298 to 335 Tflop/s of 989 with
+ * a causal mask and head dimension 128, forward (Shah et al. 2024, arXiv 2407.08608, figure 5);
+ * cuDNN 1.6 times as much in the same figure. On a B200 0.39 for all kinds, from the table of
+ * kernels above. On an MI300X 329 Tflop/s of 1307 with head dimension 64 and 8192 words, forward
  * (Azure's guide, as above). */
 static double attention_part(const char *gpu, dl_attention kind)
 {
@@ -167,8 +171,8 @@ static double attention_part(const char *gpu, dl_attention kind)
     return kind == DL_ATTENTION_CUDNN ? 0.52 : 0.32;
 }
 
-/* Standard deviation of its logarithm over implementations, each about twice as fast as its
- * predecessor (the same papers): ln(2) is 1.96 of it. */
+/* Standard deviation of the logarithm of attention_part over implementations, each about twice as
+ * fast as its predecessor (same papers): ln(2) / 1.96. */
 #define ATTENTION_LOG_SD 0.35
 
 const dl_efficiency *dl_efficiency_of(const char *gpu, dl_model_class class,
@@ -184,7 +188,7 @@ const dl_efficiency *dl_efficiency_of(const char *gpu, dl_model_class class,
     return &efficiencies[class][arithmetic == DL_BF16 ? DL_FP16 : arithmetic];
 }
 
-/* Whether rates of the GPU's own kernels were published. */
+/* Whether rates of this GPU's own kernels were published. */
 static bool has_own_kernels(const char *gpu, dl_model_class class, dl_arithmetic arithmetic)
 {
     const board of = board_of(gpu);
@@ -248,8 +252,8 @@ static dl_status refuse_rate(const dl_gpu_model *gpu, dl_arithmetic arithmetic, 
                         dl_arithmetic_names[arithmetic], gpu->name, known);
 }
 
-/* Rate of transformers' products in fp32, which cuBLAS may choose where tf32 is allowed: its compute
- * type permits tensor cores and does not demand them (NVIDIA, cuBLAS documentation,
+/* Rate of transformers' products in fp32, which cuBLAS may choose if tf32 is allowed: its compute
+ * type permits tensor cores but does not require them (NVIDIA, cuBLAS documentation,
  * CUBLAS_COMPUTE_32F_FAST_TF32). */
 static double transformers_fp32_flop_per_s(const dl_gpu_model *gpu)
 {
@@ -303,7 +307,7 @@ const dl_gpu_kernels *dl_roofline_kernels(const dl_gpu_model *gpu, dl_model_clas
 void dl_roofline_take(dl_roofline *roofline, const dl_gpu_kernels *kernels)
 {
     const double flop_per_s = kernels->products[DL_PRODUCT_FORWARD].flop_per_s.value;
-    if (roofline->bytes_per_number == 4) { /* fused attention in 16 bits keeps its own */
+    if (roofline->bytes_per_number == 4) { /* fused attention in 16 bits keeps its own rate */
         for (int k = DL_ATTENTION_FUSED; k <= DL_ATTENTION_CUDNN; k++)
             roofline->attention_flop_per_s[k] = flop_per_s;
     }
@@ -371,7 +375,7 @@ static double working_of(const dl_roofline *roofline, const dl_architecture_laye
     return kept_bytes(roofline, layer->working_numbers, layer->working_wide, 0);
 }
 
-/* Peak bytes per sample, over all layers: activations kept up to the layer, and its working
+/* Peak bytes per sample over all layers: activations saved up to the layer, plus its temporary
  * memory. */
 static double most_bytes(const dl_roofline *roofline, const dl_architecture *architecture)
 {
@@ -393,8 +397,8 @@ static double flop_rate(const dl_roofline *roofline, const dl_layer_part *part)
                                  : roofline->flop_per_s;
 }
 
-/* Time of a part's products by measured kernels: the time per sample, and the time that does not
- * depend on the batch. The part's gradients have equal shares of its flop, bytes and kernels. */
+/* Time of a part's products from measured kernels: the time per sample, and the time independent of
+ * the batch. The part's gradients have equal shares of its flop, bytes and kernels. */
 static dl_pass_time measured_time(const dl_roofline *roofline, const dl_layer_part *part)
 {
     const int gradients = part->product.gradients, each = gradients > 0 ? gradients : 1;
@@ -418,7 +422,7 @@ static bool is_product(const dl_layer_part *part)
     return part->flop > 0 && !part->attention;
 }
 
-/* Time of one sample. */
+/* Time of a part for one sample, ns. */
 static double part_ns(const dl_roofline *roofline, const dl_layer_part *part)
 {
     const double byte_ns = DL_NS_PER_S / roofline->bytes_per_s;
@@ -460,11 +464,11 @@ double dl_roofline_update_ns(const dl_roofline *roofline, double parameters,
            roofline->bytes_per_s;
 }
 
-/* Time to copy the gradients of that many tensors into the buckets of DistributedDataParallel and
- * back: two copies each, at the reached memory rate. */
+/* Time, in ns, to copy the gradients of `tensors` tensors into the buckets of
+ * DistributedDataParallel and back: two copies each, at the reached memory rate. */
 static double bucket_ns(const dl_roofline *roofline, double parameters, int tensors)
 {
-    const double passes = 4; /* a read and a write into the bucket, and the same back */
+    const double passes = 4; /* a read and a write into the bucket, and a read and a write back */
     return DL_NS_PER_S * parameters * PARAMETER_BYTES * passes / roofline->bytes_per_s +
            2 * tensors * (double)DL_ROOFLINE_COPY_NS;
 }
@@ -476,11 +480,11 @@ static dl_value assumed(double value)
     return (dl_value){.known = true, .value = value, .origin = DL_ORIGIN_ASSUMED};
 }
 
-/* The host joins streams before and after a collective. */
+/* Host launches per collective: streams are synchronized before and after it. */
 #define LAUNCHES_OF_COLLECTIVE 2
 
-/* Bytes per sample copied to the GPU: pixels as float, tokens as 8-byte indices, with as many
- * targets. */
+/* Bytes per sample copied to the GPU: pixels as float; tokens as 8-byte indices, with the same
+ * number of targets. */
 static double input_bytes(const dl_architecture *architecture)
 {
     return (4 * architecture->input_numbers + 16 * (double)architecture->sequence) /
@@ -509,8 +513,9 @@ static void set_op(dl_op_cost *op, const char *layer, const char *phase,
     };
 }
 
-/* Sets [gradients]. Tensors fill buckets from the last one on; with `units`, layers do. If the
- * network has frozen parameters, each unit is a bucket, however few its trained ones are. */
+/* Sets [gradients]. Buckets are filled from the last tensor backwards, or with `units` from the
+ * last layer. If the network has frozen parameters, each unit is a bucket, even with few trained
+ * parameters. */
 static void set_gradients(dl_costs *costs, const dl_architecture *architecture,
                           const dl_roofline *roofline, bool units)
 {
@@ -546,12 +551,12 @@ static void set_gradients(dl_costs *costs, const dl_architecture *architecture,
     free(ready);
 }
 
-/* Standard deviation for products with few columns, whose errors are 11 to 27 % where most of the
+/* Log standard deviation of products with few columns, whose errors are 11 to 27 %, as most of the
  * fitted products are larger (GH200). */
 #define NARROW_LOG_SD 0.2
 
-/* `log_sd` of the fit combined with those of fused attention in 16 bits and of narrow products, by
- * their share of a sample's time. */
+/* Combines `log_sd` of the fit with those of fused attention in 16 bits and of narrow products,
+ * weighted by their shares of a sample's time. */
 static double spread_of(const dl_architecture *architecture, const dl_roofline *roofline,
                         const dl_efficiency *efficiency, double log_sd)
 {
@@ -572,7 +577,7 @@ static double spread_of(const dl_architecture *architecture, const dl_roofline *
     return hypot(hypot(log_sd, attention / all * ATTENTION_LOG_SD), narrow / all * NARROW_LOG_SD);
 }
 
-/* Time of a pass's own attention, which is the first. */
+/* Time of a pass's own attention, in ns, which is its first attention part. */
 static double attention_ns(const dl_roofline *roofline, const dl_layer_pass *pass)
 {
     int p = 0;
@@ -581,7 +586,8 @@ static double attention_ns(const dl_roofline *roofline, const dl_layer_pass *pas
     return part_ns(roofline, &pass->parts[p]);
 }
 
-/* Forward keys and values make context - 1 hops, backward with their gradients twice as many. */
+/* Sets the ring of context parallelism: forward, keys and values make context - 1 hops; backward,
+ * with their gradients, twice as many. */
 static void set_ring(dl_costs *costs, const dl_architecture *architecture,
                      const dl_roofline *roofline, size_t l)
 {

@@ -1,19 +1,18 @@
 /* Times of a network's layers on a GPU without measurements, by the roofline model (Williams,
- * Waterman and Patterson 2009): kernels take
+ * Waterman and Patterson 2009): kernels run in sequence, and each takes
  *
- *   max(flop / (peak x reached part), bytes / (memory rate x reached part))
+ *   max(flop / (peak x arithmetic_frac), bytes / (memory rate x memory_frac)) + DL_ROOFLINE_KERNEL_NS
  *
- * one after the other, plus DL_ROOFLINE_KERNEL_NS each; peak and memory rate are the data sheet's.
- * Products whose rows are no multiple of 16 bytes, such as GPT-2's 50257 words, use kernels that
- * load single numbers. In fp32, 3x3 windows at every pixel count a fraction of their flop (Lavin
- * and Gray 2016, Winograd's F(2x2, 3x3)). The fraction of the rates that programs reach is fitted
- * for each class of networks and arithmetic, separately for convolutions in fp32 on Volta and
- * Turing, and for the Kepler generation (K20 to K80), to published training rates of single GPUs
- * (scenarios/workloads/measured.csv), by least squares of the logarithm of predicted over measured
- * rate. Errors are larger for GPUs and programs that were not fitted: `log_sd` is the root mean
- * square of that logarithm over rows outside the fit, and over fitted rows with all rows of their
- * GPU left out. tests/sim/fit_workloads.c is the fit, and checks that the table in roofline.c is
- * its outcome.
+ * Peak and memory rate are those of the data sheet. Products whose rows are not a multiple of 16
+ * bytes, such as GPT-2's 50257 words, use kernels that load single numbers. In fp32, 3x3 windows at
+ * every pixel count a fraction of their flop (Lavin and Gray 2016, Winograd's F(2x2, 3x3)). The
+ * fractions of the rates that programs reach are fitted for each class of networks and arithmetic,
+ * separately for convolutions in fp32 on Volta and Turing, and for the Kepler generation (K20 to
+ * K80), to published training rates of single GPUs (scenarios/workloads/measured.csv), by least
+ * squares of the logarithm of predicted over measured rate. Errors are larger for GPUs and programs
+ * that were not fitted: `log_sd` is the root mean square of that logarithm over rows outside the
+ * fit, and over fitted rows with all rows of their GPU left out. tests/sim/fit_workloads.c performs
+ * the fit, and checks that it gives the table in roofline.c.
  *
  * Fused attention in 16 bits has its own rate, from published benchmarks; its share of the time
  * widens an estimate's spread beyond log_sd.
@@ -21,10 +20,11 @@
  * bf16 equals fp16. In fp8 the products of linear layers in a transformer's blocks have their own
  * rate, and kernels before them convert to 8 bits (dl_eight_bits): a number of 2 bytes is read once
  * and written twice as one byte, as products read their factors in one layout only. They reach the
- * same fraction of fp8's peak as others of bf16's: in torchao's roofline of an H100 0.78 of both,
- * for large products, formerly 0.6 (pytorch/ao, torchao/testing/training/roofline_utils.py); half
- * of the logarithm of this ratio widens log_sd, as no training rate in fp8 was fitted. These layers
- * keep their inputs in 8 bits. All else is as in bf16. */
+ * same fraction of fp8's peak as other products reach of bf16's: in torchao's roofline of an H100
+ * 0.78 of both, for large products, formerly 0.6 (pytorch/ao,
+ * torchao/testing/training/roofline_utils.py); half of the logarithm of this ratio widens log_sd,
+ * as no training rate in fp8 was fitted. These layers save their inputs in 8 bits. Everything else
+ * is as in bf16. */
 #ifndef DL_SIM_ROOFLINE_H
 #define DL_SIM_ROOFLINE_H
 
@@ -32,81 +32,85 @@
 #include "sim/costs/costs.h"
 #include "sim/workloads/architecture.h"
 
-/* Start and end of a kernel and the gap to the next one: assumed. */
+/* Time to start and end a kernel, and gap to the next one: assumed. */
 #define DL_ROOFLINE_KERNEL_NS 5000
-/* Ratio of a transformer's training step to the sum of its kernels' times measured one by one:
- * power, clocks, gaps, and the rest of the program. A100: least mean error of published steps
- * (InternEvo, llm-foundry, Megatron-LM of widths 1024 to 25600), together with the rate of memory,
- * as kernels that only move data take 1.7 times their own time in steps and products 1.09; H100:
- * medians of nanotron 1.36 and llm-foundry 1.40; H200: 1.22 in our seven steps
+/* Ratio of a transformer's training step to the sum of its kernels' times measured one by one,
+ * caused by power, clocks, gaps, and the rest of the program. A100: least mean error of published
+ * steps (InternEvo, llm-foundry, Megatron-LM of widths 1024 to 25600), fitted together with the
+ * memory rate, as kernels that only move data take 1.7 times their own time in steps and products
+ * 1.09; H100: medians of nanotron 1.36 and llm-foundry 1.40; H200: 1.22 in our seven steps
  * (scenarios/workloads/measured.csv); B200: assumed as H200; MI300X, and assumed for MI325X: from
  * the ratio to an H100 of Llama 3 8B in bf16 by the same program on 8 GPUs of each, 5376.5 to 6150
- * tokens/s a GPU (torchao/float8/README.md, pytorch/ao at 9519bebb). A measured step gives the
- * ratio (--calibrate); those measured so far have 1.0 to 1.6. */
+ * tokens/s per GPU (torchao/float8/README.md, pytorch/ao at 9519bebb). A measured step gives the
+ * ratio (--calibrate); the ratios measured so far are 1.0 to 1.6. */
 #define DL_SUSTAINED_A100 1.09
 #define DL_SUSTAINED_H100 1.4
 #define DL_SUSTAINED_H200 1.22
 #define DL_SUSTAINED_B200 1.2
 #define DL_SUSTAINED_MI300 1.5
-/* Multiplications of a 3x3 window over those with Winograd's algorithm. */
+/* Ratio of a 3x3 window's direct multiplications to those of Winograd's algorithm. */
 #define DL_ROOFLINE_WINOGRAD 2.25
-/* Time from a small gradient's copy to the next kernel, not counting the transfer of its bytes: 2.0
- * us on an H200 (PyTorch 2.11, ResNet-50 in fp32: steps with DistributedDataParallel and without),
- * 2.8 us on a V100 (a trace of one rank, HolisticTraceAnalysis' test data); their mean. */
+/* Time from a small gradient's copy to the next kernel, without the transfer of its bytes: mean of
+ * 2.0 us on an H200 (PyTorch 2.11, ResNet-50 in fp32: steps with and without
+ * DistributedDataParallel) and 2.8 us on a V100 (a trace of one rank, HolisticTraceAnalysis' test
+ * data). */
 #define DL_ROOFLINE_COPY_NS 2400
 
-/* The default arithmetic of programs: bf16 for transformers, tf32 for convolutions
- * (torch.backends.cudnn.allow_tf32) where all GPUs of the machine have it, else fp32. AMD's tf32 is
- * not used: its library for convolutions lacks it. */
+/* Returns the default arithmetic of programs: bf16 for transformers, tf32 for convolutions
+ * (torch.backends.cudnn.allow_tf32) if all GPUs of the machine have it, else fp32. AMD's tf32 is
+ * not used, as its convolution library lacks it. */
 dl_arithmetic dl_arithmetic_usual(const dl_machine *machine, dl_model_class class);
 
-/* Numbers of state, and of memory traffic, per parameter: sgd 0 and 3, momentum 1 and 5, adam 2 and
- * 7 (gradient, parameter and state read, parameter and state written), of 4 bytes each: in fp16,
- * bf16 and fp8 only activations and products have lower precision, not parameters and gradients. */
+/* Numbers of state and of memory traffic per parameter: sgd 0 and 3, momentum 1 and 5, adam 2 and 7
+ * (gradient, parameter and state read, parameter and state written), of 4 bytes each: in fp16, bf16
+ * and fp8 only activations and products have lower precision, not parameters and gradients. */
 typedef enum dl_optimizer_kind { DL_SGD, DL_MOMENTUM, DL_ADAM } dl_optimizer_kind;
 
 typedef struct dl_efficiency {
-    double arithmetic_frac, memory_frac; /* of the data sheet's rates */
-    double log_sd;                       /* of predicted over measured rates, as above */
-    int rows;                            /* fitted rows */
-    double product_ns; /* of a matrix product or convolution, beside its roofline */
-    double sustained;  /* all times over those of kernels measured one by one, >= 1 */
+    double arithmetic_frac, memory_frac; /* fractions of the data sheet's rates */
+    double log_sd;                       /* of the logarithm of predicted over measured rate, as
+                                          * above */
+    int rows;                            /* number of fitted rows */
+    double product_ns; /* time per matrix product or convolution, in addition to its roofline */
+    double sustained;  /* factor on the sum of kernels' times measured one by one, >= 1 */
 } dl_efficiency;
 
-/* `gpu`: name of its model, "k80". */
+/* Returns the efficiency; `gpu` is the name of its model, "k80". */
 const dl_efficiency *dl_efficiency_of(const char *gpu, dl_model_class class,
                                       dl_arithmetic arithmetic);
 
-/* The basis of the fractions, as the end of a sentence, where no training rate of the GPU's
- * architecture was fitted: such estimates have a wide spread. NULL: one was fitted, or the GPU's
+/* Returns the basis of the fractions, as the end of a sentence, if no training rate of the GPU's
+ * architecture was fitted, so that estimates have a wide spread. NULL: one was fitted, or the GPU's
  * kernels were measured one by one. */
 const char *dl_efficiency_assumed(const char *gpu, dl_model_class class, dl_arithmetic arithmetic);
 
 /* The rates that kernels reach. */
 typedef struct dl_roofline {
-    const dl_gpu_kernels *kernels; /* borrowed; products by these, where measured; NULL */
+    const dl_gpu_kernels *kernels; /* measured kernels, used for products; borrowed; NULL: not
+                                    * measured */
     double flop_per_s, bytes_per_s, bytes_per_number, kernel_ns, product_ns;
-    double fp8_flop_per_s; /* of dl_eight_bits; 0: not in fp8 */
+    double fp8_flop_per_s; /* rate of products in fp8 (dl_eight_bits); 0: not in fp8 */
     bool tensor_cores;
-    double odd_flop_per_s;           /* of products whose rows are no multiple of 16 bytes */
-    double small_windows_flop_per_s; /* of 3x3 windows at every pixel */
-    double attention_flop_per_s[3];  /* of fused attention, by dl_attention */
+    double odd_flop_per_s;           /* rate of products whose rows are not a multiple of 16
+                                      * bytes */
+    double small_windows_flop_per_s; /* rate of 3x3 windows at every pixel */
+    double attention_flop_per_s[3];  /* rate of fused attention, indexed by dl_attention */
 } dl_roofline;
 
-/* DL_ERR_DATA if a rate of the GPU is unknown, listing the known ones. */
+/* Computes the rates. DL_ERR_DATA, listing the known rates, if a rate of the GPU is unknown. */
 dl_status dl_roofline_of(const dl_gpu_model *gpu, dl_arithmetic arithmetic,
                          const dl_efficiency *efficiency, dl_roofline *roofline,
                          dl_error *err) DL_MUST_CHECK;
 
-/* The GPU's own kernels, with which transformers are estimated; NULL: not measured. Its times are
- * those of kernels one by one, so that a step takes longer by the same factor as others. */
+/* Returns the GPU's measured kernels, used to estimate transformers; NULL: not measured. They were
+ * timed one by one, so a step takes longer by the sustained factor. */
 const dl_gpu_kernels *dl_roofline_kernels(const dl_gpu_model *gpu, dl_model_class class,
                                           dl_arithmetic arithmetic);
 
-/* Puts the measured kernels in place of the estimated rates. */
+/* Replaces the estimated rates by the measured kernels. */
 void dl_roofline_take(dl_roofline *roofline, const dl_gpu_kernels *kernels);
 
-/* Time of a product by the three rates of its pass. */
+/* Time of a product, in ns, from the three rates of its pass. */
 double dl_roofline_product_ns(const dl_product_rates *rates, double flop, double weight_bytes,
                               double other_bytes);
 
@@ -119,13 +123,13 @@ dl_pass_time dl_roofline_pass(const dl_roofline *roofline, const dl_layer_pass *
 double dl_roofline_update_ns(const dl_roofline *roofline, double parameters,
                              dl_optimizer_kind optimizer);
 
-/* Costs of training the network on the GPU, all assumed: operations LAYER.forward and
+/* Estimates the costs of training the network on the GPU, all assumed: operations LAYER.forward and
  * LAYER.backward with flop and bytes, layers, an update, copies to and from buckets, the number of
  * kernels that the host launches, input copied to the GPU, memory, the spread, and gradients
  * exchanged during the backward pass, in the buckets of PyTorch's DistributedDataParallel or
  * (`units`) in whole layers, which FSDP gathers (a block of a transformer, its auto_wrap_policy's
- * usual unit). Everything else stays unknown. DL_ERR_DATA also for convolutions in fp8. `costs`
- * must be zeroed; release with dl_costs_free. */
+ * usual unit). Everything else remains unknown. Errors of dl_roofline_of; DL_ERR_DATA also for
+ * convolutions in fp8. `costs` must be zeroed; release with dl_costs_free. */
 dl_status dl_roofline_costs(dl_costs *costs, const dl_architecture *architecture,
                             const dl_gpu_model *gpu, dl_arithmetic arithmetic,
                             dl_optimizer_kind optimizer, bool units, dl_error *err) DL_MUST_CHECK;

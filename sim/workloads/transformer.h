@@ -1,11 +1,13 @@
-/* A transformer's sizes, from its keys (transformers.c), and its layers (transformer_layers.c). */
+/* A transformer's sizes, computed from its keys (transformers.c), and its layers
+ * (transformer_layers.c). */
 #ifndef DL_SIM_TRANSFORMER_H
 #define DL_SIM_TRANSFORMER_H
 
 #include "sim/workloads/workloads_internal.h"
 
 enum { LOSS_PLAIN, LOSS_MEGATRON, LOSS_FUSED };
-/* PEFT's names of a block's matrices, and Megatron-LM's of those before them joined into one. */
+/* Matrices of a block by PEFT's names; LINEAR_QKV and LINEAR_FC1 are Megatron-LM's names of the
+ * preceding ones joined into one. */
 enum {
     Q_PROJ,
     K_PROJ,
@@ -20,31 +22,32 @@ enum {
 };
 enum { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, RECOMPUTE_PRODUCTS };
 
-/* All numbers are per sample, and per GPU of the `context` that divide its tokens and the `tensor`
- * that divide the layers as in Megatron-LM (Shoeybi et al. 2019; Korthikanti et al. 2022): the
- * products before attention and activation by their outputs, those after them by their inputs, so
- * that heads, `inside` and vocabulary are the GPU's part. Norms and sums between them cover all
+/* All numbers are per sample and per GPU. `context` GPUs divide the tokens, and `tensor` GPUs
+ * divide the layers as in Megatron-LM (Shoeybi et al. 2019; Korthikanti et al. 2022): the products
+ * before attention and activation by their outputs, those after them by their inputs, so that
+ * heads, `inside` and vocabulary are the GPU's part. Norms and sums between them cover all
  * `tokens`, or with sequence parallelism `own_tokens`. */
 typedef struct dl_transformer {
     double tokens, own_tokens, width, query_width, kv_width, inside, vocabulary, heads;
-    double positions, segments; /* learned ones; 0 positions: rotary embedding */
-    double context;             /* GPUs that have `tokens` each */
+    double positions, segments; /* learned embeddings; 0 positions: rotary embedding */
+    double context;             /* number of GPUs with `tokens` each */
     double norm_parameters;
     double tensor;
-    double rank;        /* of adapters; 0: all weights are trained */
-    int64_t targets;    /* matrices with an adapter, a bit each */
-    double packed_bits; /* of a frozen weight of a block's linear layers; 0: not packed */
+    double rank;        /* rank of adapters; 0: all weights are trained */
+    int64_t targets;    /* bit set of the matrices with an adapter */
+    double packed_bits; /* bits of a frozen weight of a block's linear layers; 0: not packed */
     int recompute, loss, blocks;
-    bool joined;       /* queries, keys and values are one product, as GPT-2's */
-    bool plain, cudnn; /* attention; neither: FlashAttention-2 */
-    bool fused;        /* norms, rotation and gates are a kernel each */
+    bool joined;       /* queries, keys and values are one product, as in GPT-2 */
+    bool plain, cudnn; /* kind of attention; neither: FlashAttention-2 */
+    bool fused;        /* norms, rotation and gates are one kernel each */
     bool by_tokens;    /* sequence parallelism */
-    bool within;       /* products add to the sums of gradients themselves */
-    bool eight_inside; /* the activation keeps its inputs in 8 bits in fp8 */
+    bool within;       /* products accumulate into the sums of gradients themselves */
+    bool eight_inside; /* the activation saves its inputs in 8 bits in fp8 */
     bool bias, gated, causal, tied, rms, dropout;
 } dl_transformer;
 
-/* Adds its embedding, blocks and head, or without a causal mask its pooler, to the network. */
+/* Adds the embedding, the blocks, and the head (without a causal mask, the pooler) to the
+ * network. */
 void dl_transformer_add(dl_architecture *architecture, const dl_transformer *s);
 
 #endif

@@ -1,12 +1,13 @@
-/* The layers of a transformer: an embedding, equal blocks of attention and feed-forward, a head. */
+/* The layers of a transformer: an embedding, equal blocks of attention and feed-forward, and a
+ * head. */
 #include <math.h>
 
 #include "common/alloc.h"
 #include "sim/workloads/transformer.h"
 
-/* Kernels that only move data. In fp16, `narrow` numbers have 2 bytes and `wide` ones 4, and each
- * of `casts` is converted between them, by kernels_in_half. A dropout mask has one byte per number:
- * a quarter of a wide one. */
+/* Kernels that only move data. In fp16 `narrow` numbers have 2 bytes and `wide` ones 4, and `casts`
+ * numbers are converted between them by kernels_in_half. A dropout mask has one byte per number: a
+ * quarter of a wide number. */
 typedef struct moves {
     double narrow, wide, casts;
     int kernels, kernels_in_half;
@@ -27,7 +28,7 @@ static void add_wide(dl_layer_pass *pass, double numbers, double casts, double w
     part->casts = casts;
 }
 
-/* Adds sums and norms of the stream between blocks, which is wide under autocast; programs with
+/* Adds sums and norms of the stream between blocks, which is wide under autocast. Programs with
  * fused kernels keep parameters and stream in 16 bits. */
 static void add_stream(dl_layer_pass *pass, const dl_transformer *s, double numbers, double casts,
                        double weights)
@@ -38,13 +39,13 @@ static void add_stream(dl_layer_pass *pass, const dl_transformer *s, double numb
     part->casts = casts;
 }
 
-/* Products that read the result of a block's norm, or of the one before it. */
+/* Number of products that read the result of the block's first norm. */
 static int projections(const dl_transformer *s)
 {
     return s->joined ? 1 : 3;
 }
 
-/* Adds tensors that are trained, or, beside adapters, frozen. */
+/* Adds tensors as trained parameters or, with adapters, as frozen ones. */
 static void add_tensors(dl_architecture_layer *layer, const dl_transformer *s, int count,
                         double parameters)
 {
@@ -55,17 +56,17 @@ static void add_tensors(dl_architecture_layer *layer, const dl_transformer *s, i
     }
 }
 
-/* Plain PyTorch under autocast; x is the stream in 32 bits, n its numbers, k the products that read
- * the result; each converts it, and its gradient back:
+/* Adds a norm as in plain PyTorch under autocast. x is the stream in 32 bits, n its size, k the
+ * number of products that read the result; each converts it, and its gradient back:
  *
- *   layer norm   a kernel (2 n); backward two that read both inputs (5 n)
+ *   layer norm   one kernel (2 n); backward two, which read both inputs (5 n)
  *   RMS norm     x.pow(2), its mean, + epsilon, rsqrt, x times that, times the weight: 2 + 1 + 2 +
- *                2 n. Backward of the two products 2 + 2 n for inputs, 3 + 1 and 3 + 1 n for what
- *                is summed (a product, its sum), of rsqrt three small ones, of the mean 1 n, of the
- *                power three (a copy, times 2, times the gradient: 2 + 2 + 3 n), and the sum of
- *                both ways to x, 3 n
+ *                2 n. Backward: the two products take 2 + 2 n for inputs, 3 + 1 and 3 + 1 n for the
+ *                summed operands (a product, its sum); rsqrt three small kernels; the mean 1 n; the
+ *                power three kernels (a copy, times 2, times the gradient: 2 + 2 + 3 n); and the sum
+ *                of both paths to x 3 n
  *
- * and the sum of k gradients, 3 n each but for the first (huggingface/transformers at 5dd4a635,
+ * plus the sum of k gradients, 3 n each except the first (huggingface/transformers at 5dd4a635,
  * models/llama/modeling_llama.py, LlamaRMSNorm; PyTorch, tools/autograd/derivatives.yaml). A frozen
  * weight has neither its product nor its sum. */
 static void add_plain_norm(dl_architecture_layer *layer, const dl_transformer *s, int k)
@@ -88,8 +89,8 @@ static void add_plain_norm(dl_architecture_layer *layer, const dl_transformer *s
     layer->kept_in_half += (k - 1) * n;
 }
 
-/* One kernel; backward, two kernels read both inputs: for the input's gradient, and for the
- * parameters', unless frozen. */
+/* Adds a norm as one kernel; backward as two kernels, which read both inputs: one for the input's
+ * gradient and, unless frozen, one for the parameters'. */
 static void add_norm(dl_architecture_layer *layer, const dl_transformer *s, int readers)
 {
     const double stream = s->own_tokens * s->width;
@@ -103,17 +104,18 @@ static void add_norm(dl_architecture_layer *layer, const dl_transformer *s, int 
     add_tensors(layer, s, s->norm_parameters > s->width ? 2 : 1, s->width);
 }
 
-/* Outputs of one of the `matrices`: three are those of queries, keys and values. */
+/* Returns the outputs of matrix `number` of `matrices`: three are those of queries, keys and
+ * values. */
 static double part_of(const dl_transformer *s, double outputs, int matrices, int number)
 {
     if (matrices != 3) return outputs / matrices;
     return number == 0 ? s->query_width : s->kv_width;
 }
 
-/* A product of `rows` vectors with a matrix of `inputs` x `outputs`, whose weights are `matrices`
- * tensors; 0: another layer's. Without fusion each tensor has its own product, and in fp16 its
- * weights, and their gradients, are converted. Of frozen weights the backward pass has the input's
- * gradient only; they have 16 bits as products read them. */
+/* Adds a product of `rows` vectors with a matrix of `inputs` x `outputs`, whose weights are
+ * `matrices` tensors; 0: tensors of another layer. Without fusion each tensor has its own product,
+ * and in fp16 its weights and their gradients are converted. For frozen weights the backward pass
+ * has only the input's gradient; they have 16 bits when products read them. */
 static void add_product(dl_architecture_layer *layer, const dl_transformer *s, double rows,
                         double inputs, double outputs, int matrices)
 {
@@ -122,7 +124,7 @@ static void add_product(dl_architecture_layer *layer, const dl_transformer *s, d
     const int products = s->fused || matrices == 0 ? 1 : matrices;
     const double numbers = rows * (products * inputs + outputs);
     const bool frozen = s->rank > 0;
-    const int ways = frozen ? 1 : 2; /* gradients */
+    const int ways = frozen ? 1 : 2; /* number of gradients */
     dl_layer_part *forward = dl_pass_add(&layer->forward, flop, numbers, weights, products);
     dl_layer_part *backward =
         dl_pass_add(&layer->backward, ways * flop, ways * numbers, ways * weights, ways * products);
@@ -143,7 +145,7 @@ static void add_product(dl_architecture_layer *layer, const dl_transformer *s, d
     }
     for (int m = 0; m < matrices; m++)
         add_tensors(layer, s, 1, inputs * part_of(s, outputs, matrices, m));
-    if (s->bias) { /* its gradient */
+    if (s->bias) { /* gradient of the bias */
         if (!frozen) dl_pass_add(&layer->backward, 0, rows * outputs, 0, products);
         for (int m = 0; m < matrices; m++)
             add_tensors(layer, s, 1, part_of(s, outputs, matrices, m));
@@ -157,9 +159,9 @@ static void add_elementwise(dl_architecture_layer *layer, double forward, double
     dl_pass_add(&layer->backward, 0, backward, 0, kernels);
 }
 
-/* Packs the frozen weights of `layer`'s last linear layer, `count` numbers of the products at
+/* Packs the frozen weights of `layer`'s last linear layer, `count` numbers, whose products are
  * `forward` and `backward`. Below 8 bits a kernel before each product converts them: it reads
- * packed_bits and writes 16 bits for each. */
+ * packed_bits and writes 16 bits per weight. */
 static void pack(dl_architecture_layer *layer, const dl_transformer *s, double count,
                  dl_layer_part *forward, dl_layer_part *backward)
 {
@@ -169,10 +171,11 @@ static void pack(dl_architecture_layer *layer, const dl_transformer *s, double c
     forward->kernels_in_half = backward->kernels_in_half = forward->kernels;
 }
 
-/* An adapter beside a frozen matrix (Hu et al. 2021, arXiv 2106.09685): two products, from `inputs`
- * to `rank` to `outputs` numbers of a token; the result is scaled and added, its gradient scaled,
- * the gradient of the input added. The `tensor` GPUs divide the matrix that has a full side by
- * `rank` or its outputs; the `rank` numbers per token that they exchange for it are not counted. */
+/* Adds an adapter beside a frozen matrix (Hu et al. 2021, arXiv 2106.09685): two products, from
+ * `inputs` to `rank` to `outputs` numbers per token. The result is scaled and added, its gradient
+ * is scaled, and the gradient of the input is added. The `tensor` GPUs divide the matrix with
+ * `inputs` if the layer is divided by inputs, else the one with `outputs`; the `rank` numbers per
+ * token that they exchange for it are not counted. */
 static void add_adapter(dl_architecture_layer *layer, const dl_transformer *s, double inputs,
                         double outputs, bool divides_inputs)
 {
@@ -191,17 +194,18 @@ static void add_adapter(dl_architecture_layer *layer, const dl_transformer *s, d
     dl_layer_add_tensors(layer, 1, up);
 }
 
-/* Adds a linear layer of a block, which runs in fp8 if chosen: its input is converted before the
- * forward pass, the gradient of its output before the backward pass, each read by the products once
- * or twice; results have 16 bits (Transformer Engine, "Using FP8 with Transformer Engine"). For the
- * weights' gradient the input is kept in 8 bits: in place of its `kept` numbers, or if these are 0
- * beside them, as attention keeps its result (TransformerEngine at 0004dbd,
- * transformer_engine/pytorch/module/linear.py, saved_inputmat; layernorm_linear.py, ln_out). Beside
- * frozen weights each is read once, so converted to one layout, 3 bytes of 4.
+/* Adds a linear layer of a block, which runs in fp8 if selected. Its input is converted before the
+ * forward pass, the gradient of its output before the backward pass, and products read each once or
+ * twice; results have 16 bits (Transformer Engine, "Using FP8 with Transformer Engine"). For the
+ * weights' gradient the input is saved in 8 bits: instead of its `kept` numbers or, if `kept` is 0,
+ * in addition, as attention saves its result (TransformerEngine at 0004dbd,
+ * transformer_engine/pytorch/module/linear.py, saved_inputmat; layernorm_linear.py, ln_out). With
+ * frozen weights each operand is read once and therefore converted to one layout, 3 bytes instead
+ * of 4.
  *
- * The layer's matrices are the targets `first` to `last`; of several, `last` is all of them joined.
- * If none has an adapter, the input is not needed: `kept` numbers, of which each product of plain
- * PyTorch in fp16 has a copy. */
+ * The layer's matrices are the targets `first` to `last`; if there are several, `last` is the
+ * joined one. If none has an adapter, the input is not saved: `kept` numbers, of which each product
+ * of plain PyTorch in fp16 has a copy. */
 static void add_linear(dl_architecture_layer *layer, const dl_transformer *s, double inputs,
                        double outputs, int matrices, int first, int last, double kept)
 {
@@ -233,7 +237,7 @@ static void add_linear(dl_architecture_layer *layer, const dl_transformer *s, do
     layer->kept_in_half -= (products - fmin(fmax(1, adapted), products)) * kept;
 }
 
-/* Adds a block's output to the stream; the gradient goes to both. */
+/* Adds the sum of a block's output and the stream; the gradient goes to both. */
 static void add_sum(dl_architecture_layer *layer, const dl_transformer *s)
 {
     const double stream = s->own_tokens * s->width;
@@ -249,8 +253,8 @@ static void add_sum(dl_architecture_layer *layer, const dl_transformer *s)
     if (!s->fused) layer->backward.parts[layer->backward.count - 1].kernels_in_half = 1;
 }
 
-/* The gate's activation and its product with the other half: 2 + 3 numbers each, backward 3 of the
- * activation and 3 of each factor. */
+/* Adds the gate's activation and its product with the other half: 2 + 3 numbers each; backward 3
+ * for the activation and 3 for each factor. */
 static void add_activation(dl_architecture_layer *layer, const dl_transformer *s)
 {
     const double inside = s->tokens * s->inside;
@@ -265,12 +269,13 @@ static void add_activation(dl_architecture_layer *layer, const dl_transformer *s
     layer->kept_numbers += 4 * inside;
 }
 
-/* x cos + (-x2, x1) sin, of queries and keys; cos and sin have 32 bits, so has the result, which
- * attention converts. Forward the two products read 1 + 1 narrow numbers and write wide ones, as
- * many are read and written by a sum, and -x2 and joining the halves move 1 + 2 narrow ones.
- * Backward: two products (2 + 2 wide), each converted; -x2's 1; each half's gradient in a tensor of
- * zeros (1 + 1), the two summed, that and the other product's summed (3 + 3), and a copy in the
- * order of the product before (2) (modeling_llama.py, apply_rotary_pos_emb). */
+/* Adds the rotary embedding x cos + (-x2, x1) sin of queries and keys. cos and sin have 32 bits,
+ * and so does the result, which attention converts. Forward: the two products read 1 + 1 narrow
+ * numbers and write wide ones; a sum reads and writes the same number; -x2 and joining the halves
+ * move 1 + 2 narrow ones. Backward: two products (2 + 2 wide), each converted; -x2 1; each half's
+ * gradient in a tensor of zeros (1 + 1), the sum of the two, the sum of this and the other product
+ * (3 + 3), and a copy in the layout of the previous product (2) (modeling_llama.py,
+ * apply_rotary_pos_emb). */
 static void add_rotation(dl_architecture_layer *layer, const dl_transformer *s)
 {
     const double n = s->tokens * (s->query_width + s->kv_width);
@@ -290,11 +295,12 @@ static void add_rotation(dl_architecture_layer *layer, const dl_transformer *s)
                                         .kernels_in_half = 2 * 3});
 }
 
-/* Plain PyTorch's operations on the scores between the two products, under autocast: multiplied by
- * a factor (2 narrow), a mask added (1 narrow, 1 wide), softmax (2 wide), dropout (2 wide and its
- * mask), converted for the product. Backward the same in turn, softmax reading both its result and
- * the gradient; the mask's sum only converts. Queries, keys, values, the result and their gradients
- * are put in another layout (models/bert/modeling_bert.py, eager_attention_forward). */
+/* Adds plain PyTorch's operations on the scores between the two products, under autocast:
+ * multiplication by a factor (2 narrow), addition of a mask (1 narrow, 1 wide), softmax (2 wide),
+ * dropout (2 wide and its mask), conversion for the product. The backward pass has the same
+ * operations in reverse order; softmax reads both its result and the gradient; the mask's sum only
+ * converts. Queries, keys, values, the result and their gradients are converted to another layout
+ * (models/bert/modeling_bert.py, eager_attention_forward). */
 static void add_plain_scores(dl_architecture_layer *layer, const dl_transformer *s)
 {
     const double n = s->heads * s->tokens * s->tokens, dropout = s->dropout ? 2.25 : 0;
@@ -314,14 +320,15 @@ static void add_plain_scores(dl_architecture_layer *layer, const dl_transformer 
     layer->kept_in_half += s->dropout ? 0 : n;
 }
 
-/* Each GPU that divides the sequence has two of 2 `context` pieces, the first and the last, the
- * second and the second to last, ..., so that under a causal mask all attend as much: in each of
- * `context` steps to the keys and values of another one, of which half is masked, or of which half
- * is computed. The results of a step are added to those before, and in the backward pass the
- * gradients of queries, and of keys and values, which go around with these: three numbers moved for
- * each (TransformerEngine, transformer_engine/pytorch/attention/dot_product_attention/
- * context_parallel.py, AttnFuncWithCPAndKVP2P; by the GPU with the last piece, which attends with
- * all queries in each step). */
+/* Adds ring attention. Each GPU that divides the sequence has two of 2 `context` pieces, the first
+ * and the last, the second and the second to last, ..., so that all have equal work under a causal
+ * mask: in each of `context` steps they attend to the keys and values of another GPU, of which half
+ * is masked or half is computed. The results of a step are added to the previous ones, and in the
+ * backward pass so are the gradients of queries, and of keys and values, which circulate with
+ * these: three numbers moved for each (TransformerEngine,
+ * transformer_engine/pytorch/attention/dot_product_attention/ context_parallel.py,
+ * AttnFuncWithCPAndKVP2P). Counted for the GPU with the last piece, which attends with all queries
+ * in each step. */
 static void add_ring(dl_architecture_layer *layer, const dl_transformer *s)
 {
     const double query = s->tokens * s->query_width, both = 2 * s->tokens * s->kv_width;
@@ -337,10 +344,12 @@ static void add_ring(dl_architecture_layer *layer, const dl_transformer *s)
     dl_pass_add(&layer->backward, 0, 3 * more * (query + both), 0, 2 * (int)more);
 }
 
-/* Scores, their softmax, and the weighted sum of the values; recomputed entirely or not at all. */
+/* Adds scores, their softmax, and the weighted sum of the values; they are recomputed entirely or
+ * not at all. */
 static void add_attention(dl_architecture_layer *layer, const dl_transformer *s)
 {
-    const double flop = 4 * s->tokens * s->tokens * s->context * s->query_width; /* both products */
+    const double flop = 4 * s->tokens * s->tokens * s->context * s->query_width; /* sum of both
+                                                                                  * products */
     const double scores = s->heads * s->tokens * s->tokens;
     const double query = s->tokens * s->query_width, key = s->tokens * s->kv_width;
     if (!s->plain) {
@@ -363,8 +372,8 @@ static void add_attention(dl_architecture_layer *layer, const dl_transformer *s)
         2;
 }
 
-/* Gradients in memory while that of the activation is computed: those of its inputs, of the block's
- * input and of its output; or of the scores and their softmax. */
+/* Temporary numbers while the gradient of the activation is computed: gradients of its inputs, of
+ * the block's input and of its output; or those of the scores and their softmax. */
 static double working_of(const dl_transformer *s, int gates)
 {
     const double inside = s->tokens * (gates * s->inside + 2 * s->width);
@@ -379,7 +388,7 @@ static void add_again(dl_architecture_layer *layer, int first, int last)
         *dl_pass_add(&layer->backward, 0, 0, 0, 0) = layer->forward.parts[p];
 }
 
-/* Keeps these numbers only; the rest is recomputed in the backward pass. */
+/* Limits the saved numbers to these; the rest is recomputed in the backward pass. */
 static void keep_only(dl_architecture_layer *layer, double numbers, double wide, double half)
 {
     layer->working_numbers += layer->kept_numbers - numbers + layer->kept_in_half - half;
@@ -389,8 +398,9 @@ static void keep_only(dl_architecture_layer *layer, double numbers, double wide,
     layer->kept_in_half = half;
 }
 
-/* torchtitan's policy "op": keeps the first, third, ... of consecutive products, and attention
- * (torchtitan/distributed/activation_checkpoint.py). All else is recomputed. */
+/* Recomputes as torchtitan's policy "op", which saves the first, third, ... of consecutive
+ * products, and attention (torchtitan/distributed/activation_checkpoint.py), and recomputes
+ * everything else. */
 static void recompute_products(dl_architecture_layer *layer, const dl_transformer *s)
 {
     const bool apart = projections(s) == 3;
@@ -414,8 +424,8 @@ static void recompute_products(dl_architecture_layer *layer, const dl_transforme
               s->fused ? 0 : stream, 0);
 }
 
-/* All-reduces of the stream, or pairs of all-gather and reduce-scatter: before a block's first
- * products and after its last ones, forward and backward. */
+/* Sets the number of all-reduces of the stream, or of pairs of all-gather and reduce-scatter,
+ * before a block's first products and after its last ones, forward and backward. */
 static void set_collectives(dl_architecture_layer *layer, const dl_transformer *s, double forward,
                             double backward)
 {
@@ -425,19 +435,21 @@ static void set_collectives(dl_architecture_layer *layer, const dl_transformer *
     layer->tensor_backward = backward;
 }
 
-/* Programs with fused kernels keep sums of gradients in 32 bits. Each micro-batch adds its own
- * tensor by tensor, or within the products of `matrices`; the bytes count as those of weights. */
+/* Adds the kernels that accumulate gradients. Programs with fused kernels keep sums of gradients in
+ * 32 bits; each micro-batch adds to them tensor by tensor, or within the products of `matrices`.
+ * The bytes are counted with the weights. */
 static void add_to_sums(dl_architecture_layer *layer, const dl_transformer *s, int matrices)
 {
     const int apart = layer->tensor_count - (s->within && s->rank == 0 ? matrices : 0);
     if (s->fused) layer->backward.parts[0].kernels += apart;
 }
 
-/* Backward, the gradients of the inputs of a block's two products divided by `outputs` are reduced
- * concurrently with the products for gradients of their weights. With sequence parallelism these
- * inputs are also gathered again, concurrently with the products for gradients of inputs, while the
- * gradients of the block's two results are gathered without overlap (Korthikanti et al. 2022,
- * Megatron-LM's LinearWithGradAccumulationAndAsyncCommunication). */
+/* Adds collectives of the backward pass that run concurrently with products. The gradients of the
+ * inputs of a block's two products divided by `outputs` are reduced during the products for
+ * gradients of their weights. With sequence parallelism these inputs are also gathered again,
+ * during the products for gradients of inputs, while the gradients of the block's two results are
+ * gathered without overlap (Korthikanti et al. 2022, Megatron-LM's
+ * LinearWithGradAccumulationAndAsyncCommunication). */
 static void add_beside(dl_architecture_layer *layer, const dl_transformer *s, double outputs)
 {
     layer->tensor_beside = 2;
@@ -467,7 +479,7 @@ static void add_block(dl_architecture *architecture, const dl_transformer *s, ch
     add_linear(layer, s, s->inside, s->width, 1, DOWN_PROJ, DOWN_PROJ, s->tokens * s->inside);
     add_sum(layer, s);
     layer->output_numbers = s->tokens * s->width / s->tensor;
-    /* Kept besides: queries, keys and values, and attention's result. */
+    /* Also saved: queries, keys and values, and attention's result. */
     layer->kept_numbers += s->tokens * (s->query_width + qkv);
     layer->working_numbers += working_of(s, gates);
     add_to_sums(layer, s, apart + gates + 2);
@@ -480,10 +492,12 @@ static void add_block(dl_architecture *architecture, const dl_transformer *s, ch
     } else if (s->recompute == RECOMPUTE_PRODUCTS) {
         recompute_products(layer, s);
     }
-    /* Blocks' inputs, and torchao's of products (float8_linear.py, input_hp), have 16 bits. */
+    /* Blocks' inputs have 16 bits, and so do torchao's inputs of products (float8_linear.py,
+     * input_hp). */
     if (full || s->recompute == RECOMPUTE_PRODUCTS) layer->kept_eight_bytes = 0;
     layer->rings_again = full || s->recompute == RECOMPUTE_SELECTIVE;
-    /* Beside frozen weights gradients of inputs have no products to be reduced beside. */
+    /* With frozen weights no products for weights' gradients overlap the reduction of inputs'
+     * gradients. */
     const int waits = s->rank > 0 ? 2 : s->by_tokens;
     set_collectives(layer, s, 2, waits + (full ? 2 : 0));
     if (s->tensor > 1 && s->rank == 0) add_beside(layer, s, qkv + s->inside * gates);
@@ -513,17 +527,17 @@ static void add_embedding(dl_architecture *architecture, const dl_transformer *s
     set_collectives(layer, s, s->by_tokens ? 0.5 : 1, s->by_tokens && s->rank == 0 ? 0.5 : 0);
     if (!s->causal) add_norm(layer, s, 1); /* its result is the first block's input */
     if (s->rank > 0) {
-        layer->backward.count = 0; /* no gradients before the first adapter */
+        layer->backward.count = 0; /* no gradients are needed before the first adapter */
         layer->kept_numbers = layer->kept_wide = layer->kept_in_half = 0;
     }
 }
 
-/* The last norm, the scores of all tokens, and the loss. Its log-softmax reads the scores for the
- * maximum and the sum, and again to write the result. The loss's gradient is set to zero, but for
+/* Adds the last norm, the scores of all tokens, and the loss. Its log-softmax reads the scores for
+ * the maximum and the sum, and again to write the result. The loss's gradient is set to zero except
  * one number per token, and then read with the log-softmax to write the gradient of the scores. At
  * that point two such gradients, the log-softmax, which the backward pass needs, and the 16-bit
- * scores are in memory. Megatron's fused cross-entropy keeps the softmax, and writes gradients of
- * 16 bits (megatron/core/fusions/fused_cross_entropy.py); a single kernel keeps the scores alone
+ * scores are in memory. Megatron's fused cross-entropy saves the softmax and writes 16-bit
+ * gradients (megatron/core/fusions/fused_cross_entropy.py); a single kernel saves only the scores
  * (flash_attn/losses/cross_entropy.py). */
 static void add_token_head(dl_architecture *architecture, const dl_transformer *s)
 {
@@ -546,7 +560,7 @@ static void add_token_head(dl_architecture *architecture, const dl_transformer *
     layer->working_wide = s->loss == LOSS_PLAIN ? 2 * scores : 0;
 }
 
-/* A dense layer on the first token. */
+/* Adds a dense layer on the first token. */
 static void add_pooler(dl_architecture *architecture, const dl_transformer *s)
 {
     dl_architecture_layer *layer = dl_architecture_add(architecture, dl_strdup("head"));

@@ -1,4 +1,4 @@
-/* Transformers by name: their keys, and the sizes that follow from them. */
+/* Transformers by name: their keys, and the sizes derived from them. */
 #include <math.h>
 
 #include "sim/workloads/transformer.h"
@@ -165,10 +165,11 @@ static dl_status check(const int64_t *values, int64_t kv_heads, int64_t inside, 
     return DL_OK;
 }
 
-/* Sets the size of weights in memory. Those of 4 bits come in blocks of 64 with a maximum each, in
- * 32 bits, or in 8 with another one of 32 bits for 256 of these (Dettmers et al. 2023, QLoRA, arXiv
- * 2305.14314, section 3). bitsandbytes packs torch.nn.Linear but for the head (transformers,
- * get_keys_to_not_convert), Transformer Engine its own linear layers (fp8_model_init). */
+/* Sets the size of frozen weights in memory. 4-bit weights come in blocks of 64 with a 32-bit
+ * maximum each, or with an 8-bit maximum and one 32-bit value per 256 of these (Dettmers et al.
+ * 2023, QLoRA, arXiv 2305.14314, section 3). bitsandbytes packs torch.nn.Linear except the head
+ * (transformers, get_keys_to_not_convert), Transformer Engine its own linear layers
+ * (fp8_model_init). */
 static dl_status take_bits(const int64_t *values, dl_architecture *architecture, dl_transformer *s,
                            dl_error *err)
 {
@@ -188,7 +189,7 @@ static dl_status take_bits(const int64_t *values, dl_architecture *architecture,
     return DL_OK;
 }
 
-/* Finds the matrices with adapters; the default is PEFT's for Llama and GPT-2. */
+/* Sets the matrices with adapters; the default is PEFT's for Llama and GPT-2. */
 static dl_status take_targets(const int64_t *values, dl_transformer *s, dl_error *err)
 {
     const bool joined = s->joined;
@@ -211,7 +212,7 @@ static dl_status take_targets(const int64_t *values, dl_transformer *s, dl_error
     return DL_OK;
 }
 
-/* Columns of a GPU's part of the vocabulary, padded as by Megatron-LM if tp > 1. */
+/* Columns of a GPU's part of the vocabulary, padded like Megatron-LM's if tp > 1. */
 static double part_of_vocabulary(int64_t vocabulary, int64_t tensor)
 {
     const int64_t multiple = tensor > 1 ? 128 * tensor : 1;
@@ -329,7 +330,7 @@ static dl_status build(dl_architecture *architecture, const dl_named_network *ne
         }                                                                     \
     }
 
-/* The patches' projection counts as a table with one row per input, and one row for its bias. */
+/* The patches' projection counts as a table with one row per input and one row for its bias. */
 #define VIT(title, deep, wide, count, length, inputs, text) \
     {                                                       \
         .name = title, .help = text, .values = {            \
@@ -402,7 +403,7 @@ static const dl_word network_words[] = {
     {NULL, NULL, NULL},
 };
 
-/* Names of config.json of Hugging Face's transformers, and others. */
+/* Names in config.json of Hugging Face's transformers, and others. */
 static const dl_word key_words[] = {
     {"num_layers", "layers", NULL},
     {"n_layer", "layers", NULL},

@@ -5,24 +5,24 @@
 #include "common/names.h"
 #include "sim/workloads/architecture.h"
 
-/* A key after the colon. Yes and no are 1 and 0. */
+/* A key after the colon. "yes" and "no" have the values 1 and 0. */
 typedef struct dl_network_key {
     const char *name;
     const char *const *choices; /* NULL: a whole number */
-    int64_t low, high; /* of choices 0, 1 where several may have + between them: a bit for each */
+    int64_t low, high; /* 0 and 1 with choices; a bit set if several choices may be joined by '+' */
     const char *help;
     const char
-        *only; /* "KEY=CHOICE": with it values other than the first have an effect; NULL: they
-                         always have */
+        *only; /* "KEY=CHOICE" that is required for values other than the first to have an effect;
+                * NULL: none */
 } dl_network_key;
 
 #define DL_NETWORK_KEYS_MAX 32
 
-/* A named network: a value for each of its kind's keys. */
+/* A named network, with a value for each key of its kind. */
 typedef struct dl_named_network {
     const char *name, *help;
     int64_t values[DL_NETWORK_KEYS_MAX];
-    int shape; /* of convnets: selects the function that builds it */
+    int shape; /* for convnets: selects the function that builds the network */
 } dl_named_network;
 
 typedef struct dl_network_kind {
@@ -32,8 +32,8 @@ typedef struct dl_network_kind {
     size_t key_count;
     const dl_named_network *networks;
     size_t network_count;
-    const dl_word *network_words, *key_words; /* other programs'; NULL: none */
-    /* Adds the layers of a network with `values` of the keys. */
+    const dl_word *network_words, *key_words; /* words of other programs; NULL: none */
+    /* Adds the layers of a network with these values of the keys. */
     dl_status (*build)(dl_architecture *architecture, const dl_named_network *network,
                        const int64_t *values, dl_error *err);
 } dl_network_kind;
@@ -42,20 +42,20 @@ extern const dl_network_kind dl_convnets, dl_transformers;
 
 /* Reads the values of the transformers' keys from a model's config.json, as written by Hugging
  * Face's transformers. DL_ERR_NAME for a kind of model that is not simulated, DL_ERR_DATA for a
- * missing size, DL_ERR_PARSE, DL_ERR_IO, with the file's name. */
+ * missing size, DL_ERR_PARSE, DL_ERR_IO; errors contain the file's name. */
 dl_status dl_config_read(const dl_network_kind *transformers, const char *path, int64_t *values,
                          dl_error *err);
 
-/* Appends a layer without parts, which takes ownership of `name`. Borrowed until the next one is
- * added. */
+/* Appends a layer without parts; the layer takes ownership of `name`. The result is borrowed, and
+ * valid until the next layer is added. */
 dl_architecture_layer *dl_architecture_add(dl_architecture *architecture, char *name);
 
-/* Appends kernels to a pass. */
+/* Appends a part with these kernels to a pass. The result is borrowed. */
 dl_layer_part *dl_pass_add(dl_layer_pass *pass, double flop, double numbers, double weights,
                            int kernels);
 
-/* Appends `count` tensors of `parameters` each, whose gradients the last kernels of the backward
- * pass so far compute. */
+/* Appends `count` tensors of `parameters` each, whose gradients are computed by the last part of
+ * the backward pass so far. */
 void dl_layer_add_tensors(dl_architecture_layer *layer, int count, double parameters);
 
 #endif
