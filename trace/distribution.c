@@ -40,7 +40,8 @@ dl_distribution dl_distribution_of(double *values, size_t count)
     for (size_t i = 0; i < count; i++)
         sum += values[i];
     d.mean = sum / (double)count;
-    /* Second pass around the mean: sums of squares of large, nearly equal values would cancel. */
+    /* Second pass around the mean, because sums of squares of large, nearly equal values would
+     * cancel. */
     for (size_t i = 0; i < count; i++)
         squares += (values[i] - d.mean) * (values[i] - d.mean);
     d.sd = count > 1 ? sqrt(squares / (double)(count - 1)) : 0;

@@ -7,8 +7,8 @@
 #include "common/alloc.h"
 #include "common/units.h"
 
-/* Number of bytes of `text` that go on a line of `room` bytes: up to the last space that fits, else
- * including the last '/' that fits, else the whole first word. */
+/* Returns the number of bytes of `text` for a line of `room` bytes: up to the last space that fits,
+ * else up to and including the last '/' that fits, else the whole first word. */
 static size_t line_length(const char *text, size_t room)
 {
     size_t length = strlen(text);

@@ -1,4 +1,4 @@
-/* Lines and cells of the summaries that people read. Write errors: ferror(out). */
+/* Lines and cells of text summaries. Write errors: ferror(out). */
 #ifndef DL_TRACE_PRINT_H
 #define DL_TRACE_PRINT_H
 
@@ -7,22 +7,22 @@
 
 #include "common/json.h"
 
-#define DL_PRINT_COLUMNS 80     /* of a line */
-#define DL_PRINT_KEY_COLUMNS 17 /* before a value, the space included */
+#define DL_PRINT_COLUMNS 80     /* width of a line */
+#define DL_PRINT_KEY_COLUMNS 17 /* width before a value, including the space */
 
 /* Prints "key   value". The value wraps at spaces (long words at '/') and continues aligned to its
  * start. After a key of DL_PRINT_KEY_COLUMNS bytes or more (shorter than a line) one space follows,
  * and continuation lines are indented further. */
 void dl_print_pair(FILE *out, const char *key, const char *value);
 
-/* Notes on a result: assumptions, omissions, doubtful values. Modules collect them, the program
+/* Notes on a result: assumptions, omissions, doubtful values. Modules collect them; the program
  * prints them. Owns its lines; zero before use, release with dl_notes_free. */
 typedef struct dl_notes {
     char **lines; /* [count] one sentence each, without newline */
     size_t count;
 } dl_notes;
 
-/* Adds the formatted sentence unless it is already there. */
+/* Adds the formatted sentence unless the notes already contain it. */
 void dl_notes_add(dl_notes *notes, const char *format, ...) DL_PRINTF(2, 3);
 
 /* If there are notes, prints `title`, then each note wrapped as above, preceded by `first`. */

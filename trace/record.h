@@ -1,13 +1,12 @@
-/* The record model of traces of training workers and micro-benchmarks.
+/* Record model of traces of training workers and micro-benchmarks.
  *
  * A record is one interval of one worker's time line (or one sample of a micro-benchmark). Workers
- * count from 0. Times are CLOCK_MONOTONIC nanoseconds of one machine, so all workers of a trace lie
- * on one time axis. Fields that do not apply are 0 (staleness: DL_NO_STALENESS).
+ * count from 0. Times are CLOCK_MONOTONIC nanoseconds of one machine, so all workers of a trace
+ * share one time axis. Unused fields are 0 (staleness: DL_NO_STALENESS).
  *
- * A worker's records lie in the order of their ends. A STEP record is written at the end of the
- * step and spans it; the other records of the step lie inside it and do not overlap one another.
- * The time that no record covers is the host's own (loop, calls): `dispatch` in the step's split.
- */
+ * A worker's records are in the order of their ends. A STEP record is written at the end of the
+ * step and spans it; the other records of the step lie inside it and do not overlap. Time that no
+ * record covers is host time (loop, calls): `dispatch` in the split of a step. */
 #ifndef DL_TRACE_RECORD_H
 #define DL_TRACE_RECORD_H
 
@@ -15,15 +14,15 @@
 #include <stdint.h>
 
 typedef enum dl_record_kind {
-    DL_RECORD_STEP = 1, /* one step of one worker: step, samples; staleness in asynchronous modes */
-    DL_RECORD_COMPUTE,  /* one operation: name = layer, phase, samples */
-    DL_RECORD_COPY, /* bytes moved between the worker's and the server's memory: phase push/pull */
-    DL_RECORD_AVERAGE,  /* server or collective arithmetic: bytes = of one vector, vectors, threads
-                         */
-    DL_RECORD_WAIT,     /* blocked: name = "barrier" or "lock" */
-    DL_RECORD_INPUT,    /* the batch made ready: samples, bytes */
-    DL_RECORD_SLOWDOWN, /* time lost on purpose (--slow) */
-    DL_RECORD_BENCH     /* one sample of a micro-benchmark: see below */
+    DL_RECORD_STEP = 1, /* step of a worker: step, samples; staleness in asynchronous modes */
+    DL_RECORD_COMPUTE,  /* operation: name = layer, phase, samples */
+    DL_RECORD_COPY,    /* copy between the memory of worker and server: bytes, phase push or pull */
+    DL_RECORD_AVERAGE, /* arithmetic of a server or a collective: bytes of one vector, vectors,
+                         * threads */
+    DL_RECORD_WAIT,    /* blocked worker: name = "barrier" or "lock" */
+    DL_RECORD_INPUT,   /* preparation of a batch: samples, bytes */
+    DL_RECORD_SLOWDOWN, /* intentional delay (--slow) */
+    DL_RECORD_BENCH     /* sample of a micro-benchmark, see below */
 } dl_record_kind;
 
 typedef enum dl_phase {
@@ -37,66 +36,69 @@ typedef enum dl_phase {
 
 #define DL_NO_STALENESS (-1)
 
-/* Workers of a trace are 0 .. DL_WORKER_LIMIT - 1, so that tables by worker stay small. */
+/* Upper limit of worker numbers (exclusive), which keeps tables indexed by worker small. */
 #define DL_WORKER_LIMIT 65536
 
 typedef struct dl_record {
     dl_record_kind kind;
     dl_phase phase;
     uint32_t worker;
-    uint32_t name;    /* index of the name in the trace's strings; 0 = none */
-    uint32_t step;    /* the worker's own step count, from 0 */
+    uint32_t name;    /* index of the name in the trace's strings; 0: none */
+    uint32_t step;    /* step number of the worker, from 0 */
     uint32_t samples; /* samples of this worker in this step (its batch) */
     uint32_t vectors; /* AVERAGE: vectors averaged; BENCH: copies, contenders */
-    uint32_t threads; /* AVERAGE, BENCH: threads that worked at once */
+    uint32_t threads; /* AVERAGE, BENCH: number of concurrent threads */
     uint64_t bytes;
-    int64_t staleness; /* STEP in asynchronous modes: updates between read and application */
+    int64_t staleness; /* STEP in asynchronous modes: updates between read and application of the
+                        * parameters */
     int64_t start_ns;
     int64_t duration_ns; /* >= 0 */
 } dl_record;
 
-/* Names of BENCH records and what their fields mean (duration_ns is always of one operation):
+/* Names of BENCH records and the meaning of their fields (duration_ns is the time of one
+ * operation):
  *
  *   name       bytes        vectors      threads      samples  duration_ns
- *   "copy"     one copy     -            at once      -        one worker's push or pull (phase)
+ *   "copy"     one copy     -            concurrent   -        one worker's push or pull (phase)
  *   "average"  one vector   n averaged   working      -        the whole average of n vectors
  *   "update"   parameters   n summed     1            -        server: sum n gradients, update
  *   "barrier"  -            -            arriving     -        last arrival to a worker's release
  *   "wakeup"   -            -            cores        -        post to running, on another core
  *                                                              (2) or on the same one (1)
  *   "lock"     -            -            contending   -        one hand-over of the server's lock
- *   "slice"    -            runnable     1            -        how long one thread keeps a core
+ *   "slice"    -            runnable     1            -        time that one thread keeps a core
  *   "step"     -            k copies     cores used   batch    one step of copy `worker`, without
- *                                                              exchange; of copies that share a
- *                                                              GPU (threads 1) its operations there
+ *                                                              exchange; if copies share a GPU
+ *                                                              (threads 1): its operations there
  *   "pass"     -            1            1            batch    forward and backward on a GPU that
  *                                                              does not wait for launches
  *   "quantise_fp16", ..., "dequantise_fp16", ...
- *              one vector   -            1            -        a model's parameters to a message of
- *                                                              each kind of kernels/quantise.h, and
- *                                                              back; topk of a hundredth
+ *              one vector   -            1            -        encoding of a model's parameters for
+ *                                                              each message kind of
+ *                                                              kernels/quantise.h, and decoding;
+ *                                                              topk of a hundredth
  *   "learned"  one vector   -            1            -        a copy of parameters, from which
  *                                                              others are subtracted
  *   "shared_write", "shared_read"
- *              one vector   -            1            -        a copy onto a vector that another
- *                                                              core has read; of one that it wrote
- *   of memory, beyond the caches: all threads together, see profiler/bench/bench_internal.h
+ *              one vector   -            1            -        a copy to a vector that another core
+ *                                                              has read; from one that it wrote
+ * Memory beyond the caches, all threads together, see profiler/bench/bench_internal.h:
  *   "triad"    one array    -            working      -        a = b + s c of STREAM
  *   "average_ram", "average_passes", "average_far"
  *              one vector   n averaged   working      -        in one pass; in n + 1; in memory of
  *                                                              another thread's node
  *   "fp16_encode", "fp16_decode", "1bit_encode", "1bit_decode"
- *              one vector   -            working      -        to and from a message
- * of dlprof bench shapes, of a device (worker) or of cores (threads); step: the round
+ *              one vector   -            working      -        conversion to and from a message
+ * dlprof bench shapes on a device (worker) or on cores (threads); step: number of the round:
  *   "forward 2048x512x1536", "data ...", "weight ..."
  *              operands     -            working      0, or    a product (trace/shape.h); samples:
- *              and result                             its number in a step of the network
+ *              and result                             number   its number in a step of the network
  *   "move"     read and     -            working      -        to += from
  *              written
- * and of GPUs, see profiler/bench/bench_gpu.h.
- */
+ * GPUs: see profiler/bench/bench_gpu.h. */
 
-/* "step", "compute", ... and "forward", "push", ...; "none" for DL_PHASE_NONE; never NULL. */
+/* Return "step", "compute", ... and "forward", "push", ...; "none" for DL_PHASE_NONE; never
+ * NULL. */
 const char *dl_record_kind_name(dl_record_kind kind);
 const char *dl_phase_name(dl_phase phase);
 

@@ -11,7 +11,7 @@ const char *dl_shape_name(char name[DL_SHAPE_NAME_BYTES], const dl_shape_product
     return name;
 }
 
-/* Reads digits up to `end` from *at and passes it. */
+/* Parses digits followed by `end` at *at and advances *at past `end`. */
 static bool take_size(const char **at, char end, int64_t *size)
 {
     char *rest = NULL;

@@ -1,4 +1,4 @@
-/* Products of linear layers as samples of a micro-benchmark name them. */
+/* Products of linear layers, named in samples of a micro-benchmark. */
 #ifndef DL_TRACE_SHAPE_H
 #define DL_TRACE_SHAPE_H
 
@@ -7,8 +7,8 @@
 
 #include "common/machine.h"
 
-/* A product of one of a layer's three passes, with 2 rows inputs outputs flop each. Matrices lie as
- * in PyTorch, weights as outputs x inputs. */
+/* A product in one of a layer's three passes, which takes 2 rows inputs outputs flop. Matrix
+ * layouts are those of PyTorch, weights as outputs x inputs. */
 typedef struct dl_shape_product {
     dl_product_pass pass;
     int64_t rows, inputs, outputs; /* 1 to DL_SHAPE_MAX */
@@ -17,14 +17,14 @@ typedef struct dl_shape_product {
 #define DL_SHAPE_MAX (1 << 24)
 #define DL_SHAPE_NAME_BYTES 64
 
-/* Writes "forward 2048x512x1536" (rows x inputs x outputs) to name; returns it. */
+/* Formats "forward 2048x512x1536" (rows x inputs x outputs) into name; returns name. */
 const char *dl_shape_name(char name[DL_SHAPE_NAME_BYTES], const dl_shape_product *product);
 
-/* Reads such a name; false if it is another one. */
+/* Parses such a name; returns false if it has another form. */
 bool dl_shape_parse(const char *name, dl_shape_product *product);
 
 double dl_shape_flop(const dl_shape_product *product);
-/* Numbers of the weights or their gradient, and of the two other matrices. */
+/* Return the number of elements of the weights or their gradient, and of the two other matrices. */
 double dl_shape_weights(const dl_shape_product *product);
 double dl_shape_others(const dl_shape_product *product);
 

@@ -5,11 +5,11 @@
 #include <stdint.h>
 #include <zlib.h>
 
-/* The .dlt format's coding of numbers: LEB128 varints (7 bits a byte, low ones first) and, for
- * differences, zigzag before it. Strict: a number has one coding, so the reader fails on a last
+/* Encoding of numbers in .dlt files: LEB128 varints (7 bits per byte, low bits first); differences
+ * are zigzag-coded first. Strict: a number has exactly one encoding, so the reader fails on a last
  * byte of zero and on bits beyond 64.
  *
- * Inline because the coding of one record is a handful of these. */
+ * Inline because a record consists of only a few numbers. */
 
 /* Appends at most 10 bytes; returns the position after them. */
 static inline uint8_t *put_varint(uint8_t *out, uint64_t value)
@@ -22,15 +22,15 @@ static inline uint8_t *put_varint(uint8_t *out, uint64_t value)
     return out;
 }
 
-/* Small differences of either sign become small numbers: 0, -1, 1, -2, ... -> 0, 1, 2, 3, ... */
+/* Appends a zigzag-coded difference: 0, -1, 1, -2, ... -> 0, 1, 2, 3, ... */
 static inline uint8_t *put_difference(uint8_t *out, int64_t difference)
 {
     uint64_t sign = difference < 0 ? UINT64_MAX : 0;
     return put_varint(out, ((uint64_t)difference << 1) ^ sign);
 }
 
-/* Bytes still to be decoded; `failed` stays set after an unreadable number, and results of the get
- * functions are then invalid. */
+/* Bytes still to be decoded. `failed` stays set after an unreadable number; later results of the
+ * get functions are then invalid. */
 typedef struct cursor {
     const uint8_t *at, *end;
     bool failed;
@@ -44,7 +44,7 @@ static inline uint64_t get_varint(cursor *in)
         if (shift == 63 && byte > 1) break;
         value |= (uint64_t)(byte & 0x7F) << shift;
         if (byte < 0x80) {
-            /* A last byte of zero would be a second coding of the same number. */
+            /* A last byte of zero would be a second encoding of the same number. */
             in->failed |= byte == 0 && shift > 0;
             return value;
         }
@@ -74,14 +74,14 @@ static inline int64_t get_i64_varint(cursor *in)
     return (int64_t)(value & INT64_MAX);
 }
 
-/* A difference of any size, 0 included. */
+/* Reads a difference of any size, including 0. */
 static inline int64_t get_difference(cursor *in)
 {
     uint64_t coded = get_varint(in);
     return (int64_t)(coded >> 1) ^ -(int64_t)(coded & 1);
 }
 
-/* base + a difference other than 0, where 0 <= base <= high; fails outside 0 .. high. */
+/* Returns base plus a non-zero difference, where 0 <= base <= high; fails outside 0 .. high. */
 static inline int64_t get_relative(cursor *in, int64_t base, int64_t high)
 {
     int64_t difference = get_difference(in);
@@ -281,7 +281,7 @@ static unsigned more_of(const dl_activity *activity, const dl_activity_previous 
     return more;
 }
 
-/* The fields of the first mask byte. */
+/* Appends the fields of the first mask byte. */
 static uint8_t *put_fields(uint8_t *at, unsigned mask, const dl_activity *activity,
                            const dl_activity_previous *previous)
 {
@@ -336,7 +336,7 @@ static uint32_t get_nonzero_u32(cursor *in)
     return value;
 }
 
-/* A difference modulo 2^32 has one coding: the smallest. */
+/* A difference modulo 2^32 has one valid encoding: the smallest. */
 static uint32_t get_correlation(cursor *in, uint32_t base)
 {
     int64_t difference = get_difference(in);

@@ -8,13 +8,14 @@
 #include "common/units.h"
 #include "trace/dlt/codec.h"
 
-/* A trace growing while its chunks are read. */
+/* A trace under construction. */
 typedef struct reader {
     dl_trace trace;
     size_t record_capacity, activity_capacity, meta_capacity;
 } reader;
 
-/* Makes room for `more` objects after count in a block of *capacity, at least doubling it. */
+/* Makes room for `more` objects after count in a block of *capacity, growing it at least
+ * twofold. */
 static void *reserve(void *block, size_t *capacity, size_t count, size_t more, size_t size)
 {
     if (*capacity - count >= more) return block;
@@ -48,7 +49,7 @@ static void set_meta(reader *in, const char *key, const char *value)
     trace->meta_count++;
 }
 
-/* The take_ functions return whether the payload is valid, and change nothing otherwise. */
+/* The take_ functions return whether the payload is valid; an invalid one changes nothing. */
 static bool take_meta(reader *in, const uint8_t *payload, size_t bytes)
 {
     int64_t texts = count_texts(payload, bytes);
@@ -134,7 +135,7 @@ static bool take_chunk(reader *in, uint32_t type, const uint8_t *payload, size_t
     }
 }
 
-/* Takes chunks until END or the first cut or damaged one; returns the bytes taken. */
+/* Processes chunks until END or the first truncated or damaged one; returns the bytes processed. */
 static size_t take_chunks(reader *in, const uint8_t *data, size_t bytes)
 {
     size_t taken = 0;

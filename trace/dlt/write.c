@@ -38,7 +38,8 @@ static bool is_file(const dl_held_file *file, int fd)
     return fstat(fd, &found) == 0 && found.st_dev == file->device && found.st_ino == file->inode;
 }
 
-/* Opens the file again: other code closed its descriptor, whose number may now be that code's. */
+/* Reopens the file after other code closed its descriptor, whose number may now be in use by that
+ * code. */
 static int reopen(dl_held_file *file, const char *path)
 {
     const int fd = open(path, FLAGS);
@@ -58,13 +59,15 @@ int dl_held_file_write(dl_held_file *file, const char *path, const void *data, s
         const int error = reopen(file, path);
         if (error != 0) return error;
     }
-    /* SIGXFSZ is sent to the writing thread: blocked, it stays pending, and is then discarded. */
+    /* SIGXFSZ is sent to the writing thread: while blocked, it stays pending and is then
+     * discarded. */
     sigset_t too_large, before;
     sigemptyset(&too_large);
     sigaddset(&too_large, SIGXFSZ);
     pthread_sigmask(SIG_BLOCK, &too_large, &before);
     int error = dl_file_write(file->fd, data, bytes);
-    if (error == EBADF) { /* closed since the check: a chunk is one write, so none of it is there */
+    if (error == EBADF) { /* closed since the check; a chunk is one write, so none of it is in the
+                           * file */
         error = reopen(file, path);
         if (error == 0) error = dl_file_write(file->fd, data, bytes);
     }
@@ -75,7 +78,7 @@ int dl_held_file_write(dl_held_file *file, const char *path, const void *data, s
     return error;
 }
 
-/* Bytes in the file; 0 if unknown. */
+/* Size of the file in bytes; 0 if unknown. */
 static uint64_t held_file_bytes(const dl_held_file *file)
 {
     struct stat found;
@@ -83,7 +86,7 @@ static uint64_t held_file_bytes(const dl_held_file *file)
     return S_ISREG(found.st_mode) ? (uint64_t)found.st_size : 0;
 }
 
-/* Cuts the file to `bytes`, if the descriptor is still this file's. */
+/* Truncates the file to `bytes` if the descriptor still refers to it. */
 static void held_file_cut(const dl_held_file *file, uint64_t bytes)
 {
     if (held_file_bytes(file) <= bytes) return;
@@ -100,11 +103,11 @@ int dl_held_file_close(dl_held_file *file)
 #define RECORDS_HEAD_BYTES (DL_DLT_CHUNK_HEADER_BYTES + 4) /* chunk header, count */
 #define NOT_STARTED INT64_MIN
 
-/* A chunk being filled with records or activities. */
+/* A chunk under construction, of records or activities. */
 typedef struct open_chunk {
-    uint8_t *at;       /* where the next record goes */
-    uint32_t count;    /* records in the chunk */
-    uint32_t name_max; /* highest id of a text used so far */
+    uint8_t *at;       /* position of the next record */
+    uint32_t count;    /* number of records in the chunk */
+    uint32_t name_max; /* highest text id used so far */
     uint8_t bytes[CHUNK_BYTES];
 } open_chunk;
 
@@ -113,37 +116,38 @@ struct dl_trace_stream {
     dl_trace_writer *writer;
     dl_trace_stream *next;
     open_chunk *records, *activities;
-    int64_t due_ns; /* a record that ends at or after it flushes the chunk */
+    int64_t due_ns; /* end time of a record from which the chunk is flushed */
     dl_dlt_previous previous;
     dl_activity_previous previous_activity;
 };
 
-/* Everything but `path` is guarded by `lock`. */
+/* `lock` protects all members except `path`. */
 struct dl_trace_writer {
     char *path;
     dl_held_file file;
     pthread_mutex_t lock;
-    int error;            /* errno of the first failed write; 0 = none */
-    bool full;            /* no room: smaller chunks may still fit, and META is written */
-    bool limited;         /* the limit is reached: only META and END are still written */
-    uint64_t bytes_limit; /* of the file */
-    uint64_t bytes;       /* in the file */
-    uint64_t lost;        /* records and activities not in the file */
+    int error;            /* errno of the first failed write; 0: none */
+    bool full;            /* file full: smaller chunks may still fit, and META is written */
+    bool limited;         /* limit reached: only META and END are still written */
+    uint64_t bytes_limit; /* limit of the file size */
+    uint64_t bytes;       /* current file size */
+    uint64_t lost;        /* number of records and activities not written */
     dl_trace_stream *streams;
     char **names; /* [name_count]; names[0] is "" and not in the file */
     uint32_t name_count, name_capacity;
-    uint32_t *slots; /* [slot_count], a power of two: open hash of name ids, 0 = free */
+    uint32_t *slots; /* [slot_count], a power of two: open-addressing hash table of name ids, 0:
+                      * free */
     uint32_t slot_count;
 };
 
-/* Whether the file has no room for more (a full disk, a quota, a limit on the size of files). */
+/* Returns whether the error means a full file (full disk, quota, file size limit). */
 static bool is_full(int error)
 {
     return error == ENOSPC || error == EDQUOT || error == EFBIG;
 }
 
-/* Appends a whole chunk to the file; if only a part could be written, removes that part. Returns
- * whether the chunk is in the file. */
+/* Appends a whole chunk to the file; removes a partial write. Returns whether the chunk is in the
+ * file. */
 static bool put_chunk_locked(dl_trace_writer *writer, const uint8_t *chunk, size_t bytes)
 {
     const int error = dl_held_file_write(&writer->file, writer->path, chunk, bytes);
@@ -157,10 +161,11 @@ static bool put_chunk_locked(dl_trace_writer *writer, const uint8_t *chunk, size
     return false;
 }
 
-/* Room reserved for the META that gives the reason for the end. */
+/* Room reserved for the META chunk with the reason for the end. */
 #define FULL_META_BYTES 256
 
-/* Bytes of the chunk's whole records that fit into `room`; *count is set to their number. */
+/* Returns the size of the leading whole records of the chunk that fit into `room`; sets *count to
+ * their number. */
 static size_t fitting_bytes(const open_chunk *chunk, dl_dlt_chunk type, size_t room,
                             uint32_t *count)
 {
@@ -208,8 +213,8 @@ static uint32_t write_records_locked(dl_trace_writer *writer, open_chunk *chunk,
     return put_chunk_locked(writer, chunk->bytes, fitting) ? count : 0;
 }
 
-/* Whether the limit leaves room for `bytes` more. Once it does not, nothing more is written: a
- * later, smaller chunk could use the names of this one. */
+/* Returns whether the limit leaves room for `bytes` more. After the first failure always returns
+ * false, because a later, smaller chunk could use names of an unwritten one. */
 static bool within_limit_locked(dl_trace_writer *writer, size_t bytes)
 {
     if (writer->bytes > writer->bytes_limit || bytes > writer->bytes_limit - writer->bytes) {
@@ -218,7 +223,7 @@ static bool within_limit_locked(dl_trace_writer *writer, size_t bytes)
     return !writer->limited;
 }
 
-/* Writes a chunk of two texts (the second may be NULL) after `head_bytes` of head. */
+/* Writes a chunk of two texts (the second may be NULL) after a head of `head_bytes`. */
 static void write_texts_locked(dl_trace_writer *writer, dl_dlt_chunk type, const uint8_t *head,
                                size_t head_bytes, const char *text, const char *second)
 {
@@ -301,7 +306,7 @@ void dl_trace_writer_metaf(dl_trace_writer *writer, const char *key, const char 
     free(value);
 }
 
-/* The slot that holds `text`, or the free one where it belongs. */
+/* Returns the slot that holds `text`, or the free slot for it. */
 static uint32_t *find_slot(const dl_trace_writer *writer, const char *text)
 {
     uint32_t at = (uint32_t)dl_hash_text(text) & (writer->slot_count - 1);
@@ -311,7 +316,7 @@ static uint32_t *find_slot(const dl_trace_writer *writer, const char *text)
     return &writer->slots[at];
 }
 
-/* Keeps at least half of the slots free. */
+/* Grows the tables so that at least half of the slots stay free. */
 static void grow_names(dl_trace_writer *writer)
 {
     if (writer->name_count == writer->name_capacity) {
@@ -407,7 +412,7 @@ void dl_trace_stream_flush(dl_trace_stream *stream)
     flush_activities(stream);
 }
 
-/* Called when a chunk is full, or due, or the stream's clock starts with this record. */
+/* Called when a chunk is full or due, or when this record starts the stream's flush interval. */
 static void spill_records(dl_trace_stream *stream, bool full)
 {
     int64_t end_ns = stream->previous.end_ns;
@@ -469,8 +474,8 @@ void dl_trace_writer_abandon(dl_trace_writer **writer)
     dl_trace_writer *abandoned = *writer;
     *writer = NULL;
     (void)dl_held_file_close(&abandoned->file);
-    /* A lock held here was taken by a thread left behind by the fork, possibly in the middle of a
-     * change. */
+    /* A lock held here belongs to a thread that does not exist after the fork, possibly in the
+     * middle of a change. */
     if (pthread_mutex_trylock(&abandoned->lock) != 0) return;
     pthread_mutex_unlock(&abandoned->lock);
     writer_free(abandoned);

@@ -13,7 +13,7 @@
 #define MAGIC_OFFSET 257
 #define BUFFER_BYTES (256U << 10)
 #define BEGIN_BYTES 4096
-/* Number of omitted members that are named; more are counted. */
+/* Maximum number of omitted members that are named; further ones are only counted. */
 #define NAMED_MAX 3
 
 static bool recognises(const char *begin, size_t bytes)
@@ -23,10 +23,10 @@ static bool recognises(const char *begin, size_t bytes)
 
 /* The text of a member: the archive's content, decompressed again if gzipped. */
 typedef struct member {
-    struct archive *archive; /* of members; borrowed */
-    struct archive *text;    /* of one */
+    struct archive *archive; /* archive with the members; borrowed */
+    struct archive *text;    /* decompressed text of one member */
     char *packed;            /* [BUFFER_BYTES] */
-    char begin[BEGIN_BYTES]; /* [begin_bytes], of which begin_at have been delivered */
+    char begin[BEGIN_BYTES]; /* [begin_bytes] first bytes, of which begin_at have been delivered */
     size_t begin_bytes, begin_at;
     bool failed; /* reading the archive failed; its error gives the reason */
 } member;
@@ -70,7 +70,7 @@ static dl_status archive_error(struct archive *archive, const char *path, dl_err
                            text != NULL ? text : "cut short");
 }
 
-/* Opens the archive's current member. An empty one is a text without bytes. */
+/* Opens the archive's current member; an empty member has an empty text. */
 static dl_status open_member(member *m, struct archive *archive, const char *path, dl_error *err)
 {
     *m = (member){.archive = archive, .text = archive_read_new()};
@@ -96,9 +96,9 @@ static void close_member(member *m)
 /* Results of one pass over an archive. */
 typedef struct pass {
     dl_read_traces *traces;
-    const char *path; /* of the archive */
+    const char *path; /* path of the archive */
     const dl_read_options *options;
-    char *left_out; /* names, or NULL */
+    char *left_out; /* names of omitted members, or NULL */
     size_t left_out_count;
 } pass;
 
@@ -113,7 +113,7 @@ static dl_status read_text(pass *p, member *m, const char *name, dl_error *err)
     dl_status status = dl_kineto_read_text(item, name, read_member, m, p->options, err);
     if (m->failed) return archive_error(m->archive, name, err);
     if (archive_errno(m->text) == 0) return status;
-    /* A damaged gzip member explains the text's error. */
+    /* A damaged gzip member is the cause of the text's error. */
     return archive_error(m->text, name, err);
 }
 
@@ -172,7 +172,7 @@ static dl_status read_entries(pass *p, struct archive *archive, dl_error *err)
     int code = archive_read_open_filename(archive, p->path, BUFFER_BYTES);
     while (code == ARCHIVE_OK && status == DL_OK) {
         code = archive_read_next_header(archive, &entry);
-        if (code == ARCHIVE_WARN) code = ARCHIVE_OK; /* an odd field of a header */
+        if (code == ARCHIVE_WARN) code = ARCHIVE_OK; /* unusual field of a header */
         if (code == ARCHIVE_OK) status = read_entry(p, archive, entry, err);
     }
     if (status != DL_OK || code == ARCHIVE_EOF) return status;

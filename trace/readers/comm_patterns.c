@@ -10,7 +10,7 @@
 #include "common/keys.h"
 #include "common/names.h"
 
-/* Longest name of a collective. */
+/* Maximum length of a collective's name. */
 #define NAME_BYTES 256
 
 static const char *const collectives[] = {
@@ -18,7 +18,7 @@ static const char *const collectives[] = {
     "Gather",    "Scatter",   "Send",          "Recv",     NULL};
 enum { COLLECTIVES = DL_LENGTH(collectives) - 1 };
 
-/* The first match in a name counts: "Reduce" is a part of two others, "Gather" of one. */
+/* The first match in a name applies: "Reduce" is contained in two others, "Gather" in one. */
 static const struct {
     const char *text, *collective;
 } names[] = {
@@ -30,7 +30,7 @@ static const struct {
 
 static const char *const prefixes[] = {"nccl:", "rccl:", "xccl:", "hccl:", "ucc:", "gloo:"};
 
-/* Writes `text` in lower case without '_', '-' and blanks, cut to the room. */
+/* Writes `text` in lower case without '_', '-' and blanks, truncated to NAME_BYTES. */
 static void simplify(char into[NAME_BYTES], const char *text)
 {
     size_t length = 0;
@@ -66,11 +66,11 @@ dl_status dl_comm_patterns_add(dl_comm_patterns *patterns, const char *rule, dl_
     return DL_OK;
 }
 
-/* Usual ones of NCCL and MPI. */
+/* Common algorithms of NCCL and MPI. */
 static const char *const algorithms[] = {"ring",     "tree", "direct",  "hierarchical",
                                          "pairwise", "nvls", "collnet", NULL};
 
-/* A section's values. */
+/* Values of a section. */
 typedef struct pattern {
     char *text;
     int collective, algorithm; /* algorithm -1: not given */
@@ -85,7 +85,7 @@ static const dl_key rows[] = {
 };
 static const dl_keys keys = {rows, DL_LENGTH(rows), NULL};
 
-/* Whether each of the patterns has a letter to match. */
+/* Returns whether an alternative of the patterns has no letter to match. */
 static bool is_empty(const char *patterns)
 {
     for (const char *end;; patterns = end + 1) {
@@ -188,7 +188,7 @@ const char *dl_comm_of_name(const char *name)
 
 size_t dl_comm_type_bytes(const char *type)
 {
-    /* c10::ScalarType's names, and C++'s as in operators' inputs. */
+    /* Names of c10::ScalarType, and C++ names as in operators' inputs. */
     static const struct {
         const char *name;
         size_t bytes;

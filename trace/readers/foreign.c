@@ -1,4 +1,4 @@
-/* Profilers' files that are not traces of activities. */
+/* Files of profilers that are not traces of activities. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,9 +10,9 @@
 #define EXPORT "export it: nsys export --type sqlite FILE"
 
 typedef struct foreign_file {
-    const char *ends;         /* of the file's name; NULL: any */
-    const char *first;        /* its first bytes, blanks left out; NULL: any */
-    const char *holds, *also; /* contained in its first bytes; NULL: anything */
+    const char *ends;         /* suffix of the file's name; NULL: any */
+    const char *first;        /* first bytes of the file, after blanks; NULL: any */
+    const char *holds, *also; /* texts contained in the first bytes; NULL: any */
     const char *what, *instead;
 } foreign_file;
 

@@ -1,7 +1,8 @@
-/* Walking JSON with simdjson.
+/* Processing of JSON with simdjson.
  *
- * simdjson needs closed, valid and padded JSON text; traces may be cut, contain control characters
- * and come in windows. So a text is kept in a padded_text, and open brackets are closed by hand. */
+ * simdjson requires closed, valid and padded JSON text, but traces may be truncated, contain
+ * control characters and arrive in windows. A text is therefore stored in a padded_text, and its
+ * open brackets are closed artificially. */
 #include <algorithm>
 #include <cinttypes>
 #include <cstddef>
@@ -19,7 +20,7 @@ namespace dl_json
 
 namespace ondemand = simdjson::ondemand;
 
-/* Room after a text for closing marks. */
+/* Room after a text for closing characters. */
 constexpr size_t CLOSING_BYTES = 8;
 constexpr size_t PADDING_BYTES = CLOSING_BYTES + simdjson::SIMDJSON_PADDING;
 
@@ -28,7 +29,7 @@ inline bool is_blank(char c)
     return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
-/* A token of simdjson extends up to the next one. */
+/* Removes trailing blanks, since a token of simdjson extends up to the next token. */
 inline dl_json_text trimmed(const char *at, size_t bytes)
 {
     while (bytes > 0 && is_blank(at[bytes - 1]))
@@ -36,7 +37,7 @@ inline dl_json_text trimmed(const char *at, size_t bytes)
     return {at, bytes};
 }
 
-/* A text with room after it for closing marks and simdjson's padding. */
+/* A text with room after it for closing characters and simdjson's padding. */
 struct padded_text {
     std::vector<char> bytes;
     size_t used = 0;
@@ -50,7 +51,7 @@ struct padded_text {
     char *begin() { return bytes.data(); }
 };
 
-/* The raw text of a value; walks past the value. */
+/* Gets the raw text of a value and moves past the value. */
 inline simdjson::error_code raw_value(ondemand::value value, dl_json_text *raw)
 {
     ondemand::json_type type;
@@ -75,7 +76,8 @@ inline simdjson::error_code raw_value(ondemand::value value, dl_json_text *raw)
     return simdjson::SUCCESS;
 }
 
-/* A key's raw text, without quotes: up to the first quote, so one with an escaped quote is cut. */
+/* Gets a key's raw text, without quotes. The text ends at the first quote, so a key with an escaped
+ * quote is truncated. */
 inline dl_json_text raw_key(ondemand::raw_json_string key)
 {
     const char *end = key.raw();
@@ -84,7 +86,7 @@ inline dl_json_text raw_key(ondemand::raw_json_string key)
     return {key.raw(), static_cast<size_t>(end - key.raw())};
 }
 
-/* Position just after the walked part, or the end of the text. */
+/* Returns the position just after the processed part, or the end of the text. */
 inline const char *position(ondemand::document &document, const padded_text &text)
 {
     const char *at = nullptr;
@@ -95,13 +97,12 @@ inline const char *position(ondemand::document &document, const padded_text &tex
 
 using visitor = void (*)(void *, dl_json_text, dl_json_text);
 
-/* End of the bracket that opens at at[0], or NULL if it does not close before `end`. With `key`,
- * stops after the first such key at depth 1, and sets *key_begin to the key's start. */
+/* Returns the end of the bracket that opens at at[0], or NULL if it does not close before `end`.
+ * With `key`, stops after the first such key at depth 1, and sets *key_begin to the key's start. */
 const char *scan(const char *at, const char *end, const char *key, const char **key_begin);
 
-/* Replaces control characters by blanks, and bytes that are not UTF-8 by question marks. Returns
- * the number of replacements; tabs and line breaks, which JSON allows between values, do not
- * count. */
+/* Replaces control characters by blanks, and invalid UTF-8 by question marks. Returns the number of
+ * replacements, excluding tabs and line breaks, which JSON allows between values. */
 static size_t replace_forbidden(char *text, size_t bytes)
 {
     size_t changed = 0;
@@ -123,8 +124,8 @@ static size_t replace_forbidden(char *text, size_t bytes)
     return changed;
 }
 
-/* Prepares `text` for walking: closes an open string, then adds `close`. Bytes that simdjson finds
- * forbidden are replaced, and counted in *replaced. */
+/* Prepares `text` for processing: closes an open string, then appends `close`. Replaces bytes that
+ * simdjson rejects, and counts them in *replaced. */
 static simdjson::error_code start(ondemand::parser &parser, padded_text &text, char close,
                                   uint64_t *replaced, ondemand::document &document)
 {
@@ -148,8 +149,8 @@ static simdjson::error_code start(ondemand::parser &parser, padded_text &text, c
     }
 }
 
-/* Visits the complete members of the object in `text`. False if the object is cut or malformed;
- * earlier members have been visited then. */
+/* Visits the complete members of the object in `text`. Returns false if the object is truncated or
+ * malformed; earlier members are visited before. */
 static bool visit_members(ondemand::parser &parser, padded_text &text, uint64_t *replaced,
                           visitor visit, void *context)
 {
@@ -235,15 +236,15 @@ namespace
 using namespace dl_json;
 
 constexpr size_t WINDOW_BYTES = 1U << 20;
-/* Enough for a small file. */
+/* Large enough for a small file. */
 constexpr size_t FIRST_WINDOW_BYTES = 1U << 14;
-/* In front of a window, for the bracket that makes its events an array. */
+/* Room in front of a window for the bracket that makes its events an array. */
 constexpr size_t FRONT_BYTES = 1;
 constexpr size_t TABLE_SLOTS = 256;
 constexpr size_t KEYS_MAX = 64;
 constexpr char ARGS[] = "args";
 
-/* Keys by length and three of their letters. */
+/* Hash table of keys by length and three of their letters. */
 class key_table
 {
   public:
@@ -320,8 +321,8 @@ class events_reader
     void *context;
     dl_json_events_result &result;
     padded_text text;
-    size_t at = FRONT_BYTES; /* position in text; everything before is done */
-    bool ended = false;      /* the source */
+    size_t at = FRONT_BYTES; /* position in text up to which it is processed */
+    bool ended = false;      /* the source has ended */
     bool is_object = false;
     key_table top, args;
     int args_index;
@@ -336,7 +337,7 @@ class events_reader
         return dl_error_set(err, DL_ERR_FORMAT, "byte %" PRIu64 ": %s", offset(), what);
     }
 
-    /* Moves the rest to the front and refills the window. */
+    /* Moves the unprocessed text to the front and refills the window. */
     void fill()
     {
         memmove(text.begin() + FRONT_BYTES, text.begin() + at, text.used - at);
@@ -352,7 +353,7 @@ class events_reader
         }
     }
 
-    /* Makes more of the text visible; false if there is no more or no room for it. */
+    /* Extends the window; returns false if there is no more text or no room for it. */
     bool fill_more()
     {
         size_t before = text.used - at;
@@ -402,7 +403,7 @@ class events_reader
                 at++;
                 skip_blanks();
             }
-            if (at == text.used) return DL_OK; /* cut between two events */
+            if (at == text.used) return DL_OK; /* truncated between two events */
             if (peek() == ']') {
                 at++;
                 return read_footer();
@@ -421,7 +422,8 @@ class events_reader
         }
     }
 
-    /* Delivers the window's complete events and moves past them; false if there are none. */
+    /* Delivers the window's complete events and moves past them; returns false if there are
+     * none. */
     bool walk_window(const char **problem)
     {
         ondemand::document document;

@@ -12,7 +12,7 @@ bool dl_json_is(dl_json_text value, const char *text)
            memcmp(value.at + 1, text, length) == 0;
 }
 
-/* Without the quotes of a string. */
+/* Returns the text of a string without its quotes. */
 static dl_json_text without_quotes(dl_json_text value)
 {
     if (value.at == NULL || value.bytes < 2 || value.at[0] != '"') return value;
@@ -28,7 +28,7 @@ bool dl_json_int(dl_json_text value, int64_t *number)
         first--;
     if (first == text.bytes) return false;
     bool negative = first > 0 && text.at[first - 1] == '-';
-    if (text.at == value.at && first != negative) return false; /* 1.5, 1e3 */
+    if (text.at == value.at && first != negative) return false; /* rejects 1.5, 1e3 */
     uint64_t sum = 0;
     for (size_t i = first; i < text.bytes; i++) {
         if (sum > (INT64_MAX - 9) / 10) return false;
@@ -44,7 +44,7 @@ uint64_t dl_json_count(dl_json_text value)
     return dl_json_int(value, &n) && n > 0 ? (uint64_t)n : 0;
 }
 
-/* The exponent after 'e' at text.at[i], capped at 99, beyond any time. */
+/* Reads the exponent after 'e' at text.at[i], limited to 99, which is beyond any time. */
 static bool read_exponent(dl_json_text text, size_t i, int *exponent)
 {
     bool negative = i < text.bytes && text.at[i] == '-';
@@ -59,7 +59,7 @@ static bool read_exponent(dl_json_text text, size_t i, int *exponent)
     return true;
 }
 
-/* sum * 10^power, rounded to the nearest. */
+/* Computes sum * 10^power, rounded to the nearest. */
 static bool scale(uint64_t sum, int power, uint64_t *scaled)
 {
     for (; power > 0 && sum > 0; power--) {
@@ -89,7 +89,8 @@ bool dl_json_us_to_ns(dl_json_text value, int64_t *ns)
             fraction = true;
         } else if (isdigit((unsigned char)c)) {
             digits = true;
-            /* Digits that no longer fit are far after the point, or the number is too large. */
+            /* Digits that do not fit are insignificant after the point; before it, the number is
+             * too large. */
             bool fits = sum <= (UINT64_MAX - 9) / 10;
             if (!fits && !fraction) return false;
             if (!fits) continue;
@@ -112,7 +113,7 @@ bool dl_json_us_to_ns(dl_json_text value, int64_t *ns)
     return true;
 }
 
-/* Four hexadecimal digits, or -1. */
+/* Returns the value of four hexadecimal digits, or -1. */
 static long read_hex(const char *at, const char *end)
 {
     long code = 0;
@@ -174,7 +175,7 @@ size_t dl_json_unescape(dl_json_text value, char *into)
     dl_json_text text = without_quotes(value);
     const char *at = text.at, *end = text.at + text.bytes;
     size_t length = 0;
-    if (text.at == value.at) { /* no string: one byte less, for the NUL */
+    if (text.at == value.at) { /* not a string: one byte less, for the NUL */
         length = value.bytes > 0 ? value.bytes - 1 : 0;
         if (length > 0) memcpy(into, value.at, length);
         if (value.bytes > 0) into[length] = '\0';

@@ -34,7 +34,7 @@ static void device_member(void *context, dl_json_text key, dl_json_text value)
     if (is_key(key, "name")) d->name = dl_kineto_text(d->kineto, value);
 }
 
-/* Unreadable properties come from a cut file: the part read before counts. */
+/* Visits properties; ignores failures, since a truncated file may hold a valid beginning. */
 static void visit(dl_json_text value, void (*member)(void *, dl_json_text, dl_json_text),
                   void *context)
 {
@@ -72,7 +72,7 @@ static void add_positive(dl_kineto *kineto, const char *key, dl_json_text value)
     dl_trace_builder_meta(&kineto->builder, key, "%" PRId64, number);
 }
 
-/* A member of the outer object. */
+/* Processes a member of the outer object. */
 static void kineto_member(void *context, dl_json_text key, dl_json_text value)
 {
     dl_kineto *kineto = context;
@@ -181,7 +181,7 @@ static event_category find_category(dl_json_text cat)
     return OTHER;
 }
 
-/* Low 32 bits of a whole number, 0 if missing or negative (-1 = none). */
+/* Low 32 bits of a whole number; 0 if it is missing or negative (-1 means none). */
 static uint32_t number(dl_json_text value)
 {
     return (uint32_t)dl_json_count(value);
@@ -205,7 +205,8 @@ static char *write_text(char *at, const char *end, const char *text)
     return at;
 }
 
-/* "grid 64x1x1 block 256x1x1 shared 0 regs 32", the form of activity.h; 0 without a grid. */
+/* Returns the id of "grid 64x1x1 block 256x1x1 shared 0 regs 32", the form of activity.h; 0 without
+ * a grid. */
 static uint32_t launch_shape(dl_kineto *kineto, const dl_json_text *values)
 {
     char text[160], *at = text, *end = text + sizeof text;
@@ -220,7 +221,7 @@ static uint32_t launch_shape(dl_kineto *kineto, const dl_json_text *values)
     return dl_trace_builder_intern(&kineto->builder, text, (size_t)(at - text));
 }
 
-/* Reads "Memcpy HtoD (Pinned -> Device)". The host's side is the one that is no device. */
+/* Parses "Memcpy HtoD (Pinned -> Device)". The host's side is the one other than the device. */
 static void tell_copy(const char *name, dl_activity *copy)
 {
     static const struct {
@@ -328,7 +329,7 @@ static void add_range(dl_kineto *kineto, const dl_json_text *values, dl_activity
     }
 }
 
-/* Whether there is a digit other than 0 after the point. */
+/* Returns whether there is a non-zero digit after the decimal point. */
 static bool has_fraction(dl_json_text value)
 {
     const char *point = memchr(value.at, '.', value.bytes);
@@ -347,7 +348,7 @@ static void note_pid(dl_kineto *kineto, dl_json_text value)
     kineto->several_pids |= kineto->pid != pid;
 }
 
-/* Counts an event for the note. */
+/* Counts an ignored event for the note. */
 static void leave_out(dl_kineto *kineto, const dl_json_text *values)
 {
     if (kineto->other_events++ > 0) return;
@@ -355,7 +356,7 @@ static void leave_out(dl_kineto *kineto, const dl_json_text *values)
     kineto->other_category = dl_strdup(kineto->builder.trace.strings[id]);
 }
 
-/* An event with start and duration. */
+/* Adds an event with start and duration. */
 static void add_complete(dl_kineto *kineto, const dl_json_text *values)
 {
     event_category category = find_category(values[KEY_CAT]);
@@ -399,8 +400,8 @@ static void add_complete(dl_kineto *kineto, const dl_json_text *values)
     dl_trace_builder_append(&kineto->builder, &activity);
 }
 
-/* Keeps the names of processes and threads. Devices appear as processes too (GPU 3 as pid 3, also
- * named "python3"); dl_kineto_finish takes the name of the pid of the first host event. */
+/* Stores the names of processes and threads. Devices appear as processes too (GPU 3 as pid 3, also
+ * named "python3"); dl_kineto_finish uses the name of the first host event's pid. */
 static void add_meta(dl_kineto *kineto, const dl_json_text *values)
 {
     char key[40];
@@ -410,7 +411,7 @@ static void add_meta(dl_kineto *kineto, const dl_json_text *values)
     if (!dl_json_int(values[thread ? KEY_TID : KEY_PID], &id) || id <= 0) return;
     uint32_t name = dl_kineto_text(kineto, values[KEY_META_NAME]);
     const char *text = kineto->builder.trace.strings[name];
-    /* "thread 123 (python3)" is not a name given to a thread, "stream 7 " is a device's. */
+    /* "thread 123 (python3)" is not a user-given name; "stream 7 " belongs to a device. */
     if (thread && (strncmp(text, "thread ", 7) == 0 || strncmp(text, "stream ", 7) == 0)) return;
     snprintf(key, sizeof key, thread ? "thread.%" PRId64 : "process.%" PRId64, id);
     dl_trace_builder_meta(&kineto->builder, key, "%s", text);
@@ -428,10 +429,10 @@ static void kineto_event(void *context, const dl_json_text *values)
     }
 }
 
-/* No profiler is older: 10^18 ns are 2001-09-09. */
+/* Earliest plausible absolute time: 10^18 ns are 2001-09-09. */
 #define YEAR_2001_NS INT64_C(1000000000000000000)
 
-/* JSON: an array or an object, maybe after blanks. */
+/* Recognises JSON: an array or an object, possibly after blanks. */
 static bool recognises(const char *begin, size_t bytes)
 {
     size_t i = 0;
@@ -453,7 +454,7 @@ static void kineto_free(dl_kineto *kineto)
     dl_kineto_free_samples(kineto);
 }
 
-/* Whether times are absolute, without a base that is still to come. */
+/* Returns whether times are absolute, so that no base has to be added. */
 static bool is_absolute(const dl_trace *trace)
 {
     return trace->activity_count > 0 && trace->activities[0].start_ns > YEAR_2001_NS;
@@ -518,7 +519,7 @@ static dl_status read_file(dl_read_traces *traces, const char *path, const dl_re
     status = dl_kineto_read_text(item, path, dl_text_source_read, source, options, err);
     dl_status closed = dl_text_source_close(source, &cut, &closing);
     if (closed != DL_OK) {
-        /* The file's own error explains the text's. */
+        /* The file's error is the cause of the text's error. */
         *err = closing;
         return closed;
     }

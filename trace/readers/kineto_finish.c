@@ -27,11 +27,12 @@ uint32_t dl_kineto_text(dl_kineto *kineto, dl_json_text value)
                                    dl_json_unescape(value, kineto->scratch));
 }
 
-/* Largest number of a call's inputs that are read. */
+/* Maximum number of a call's inputs that are read. */
 #define INPUTS_MAX 64
-#define GRADIENT_NUMBER_BYTES 4 /* in traces without types: fp32, autocast's type of gradients */
+/* bytes per element in traces without types: fp32, autocast's type of gradients */
+#define GRADIENT_NUMBER_BYTES 4
 
-/* Elements of a call's inputs and bytes of one of them. */
+/* Elements of each of a call's inputs, and bytes per element. */
 typedef struct inputs {
     dl_kineto *kineto;
     uint64_t elements[INPUTS_MAX];
@@ -39,7 +40,7 @@ typedef struct inputs {
     size_t count, type_count;
 } inputs;
 
-/* A process group with the identity that its COMM has. */
+/* A process group; its index gives the identity of its COMM. */
 typedef struct group {
     uint32_t name, ranks_text, ranks;
 } group;
@@ -63,7 +64,7 @@ static dl_kineto_call *keep(dl_kineto *kineto, dl_kineto_told told, const char *
     return call;
 }
 
-/* Product without wrap-around: 0 = unknown on overflow. */
+/* Product without wrap-around; 0 (unknown) on overflow. */
 static uint64_t times(uint64_t a, uint64_t b)
 {
     uint64_t product = 0;
@@ -78,7 +79,7 @@ void dl_kineto_keep_parameters(dl_kineto *kineto, const dl_json_text *values,
     const char *collective = dl_comm_of_name(trace->strings[name]);
     int64_t rank = -1;
     if (dl_json_int(values[KEY_RANK], &rank) && kineto->rank < 0) kineto->rank = rank;
-    if (collective == NULL) return; /* "wait" */
+    if (collective == NULL) return; /* no collective, e.g. "wait" */
     bool of_kernel = activity->kind == DL_ACTIVITY_KERNEL;
     dl_kineto_call *call =
         keep(kineto, of_kernel ? TOLD_BY_KERNEL : TOLD_BY_PARAMETERS, collective, activity);
@@ -118,8 +119,8 @@ static void add_type(void *context, dl_json_text key, dl_json_text value)
     in->type_bytes[in->type_count++] = dl_comm_type_bytes(in->kineto->builder.trace.strings[type]);
 }
 
-/* Bytes of all inputs, from their "Input Dims" and "Input type"; without types (PyTorch 1.8) each
- * element has `untyped` bytes. 0 = unknown. */
+/* Returns the bytes of all inputs, from their "Input Dims" and "Input type"; without types (PyTorch
+ * 1.8) each element has `untyped` bytes. 0: unknown. */
 static uint64_t input_bytes(dl_kineto *kineto, const dl_json_text *values, uint64_t untyped)
 {
     inputs in = {.kineto = kineto};
@@ -132,7 +133,7 @@ static uint64_t input_bytes(dl_kineto *kineto, const dl_json_text *values, uint6
     return sum;
 }
 
-/* The collective of a string id, computed once. */
+/* Returns the collective of a string id, which is computed once. */
 static const char *collective_of(dl_kineto *kineto, uint32_t name)
 {
     const dl_trace_builder *builder = &kineto->builder;
@@ -164,7 +165,7 @@ void dl_kineto_keep_range(dl_kineto *kineto, const dl_json_text *values, dl_acti
     keep(kineto, TOLD_BY_RANGE, collective, activity)->in_bytes = input_bytes(kineto, values, 0);
 }
 
-/* Place of `rank` in "[0, 2, 4]", or -1. */
+/* Returns the index of `rank` in "[0, 2, 4]", or -1. */
 static int64_t place_in(const char *ranks, int64_t rank)
 {
     int64_t place = 0;
@@ -182,8 +183,8 @@ static int64_t place_in(const char *ranks, int64_t rank)
     return -1;
 }
 
-/* Identity (>= 1) of the call's process group. The group's first call appends its COMM, unless the
- * process's rank in the group is unknown. */
+/* Returns the identity (>= 1) of the call's process group. The group's first call appends its COMM,
+ * unless the process's rank in the group is unknown. */
 static uint64_t find_group(dl_kineto *kineto, group **groups, size_t *count,
                            const dl_kineto_call *call)
 {
@@ -208,7 +209,8 @@ static uint64_t find_group(dl_kineto *kineto, group **groups, size_t *count,
     return *count;
 }
 
-/* Gives calls known from kernels the time of their launch; false if it is not there. */
+/* Sets the times of a call known from a kernel to those of its launch; returns false if there is no
+ * launch. */
 static bool find_launch(dl_kineto_call *call, const dl_launches *launches)
 {
     const dl_activity *launch = dl_launches_find(launches, call->correlation);
@@ -219,7 +221,8 @@ static bool find_launch(dl_kineto_call *call, const dl_launches *launches)
     return true;
 }
 
-/* Keeps only the calls of the best source, those of kernels at their launches. */
+/* Keeps only the calls from the best source; calls known from kernels get the times of their
+ * launches. */
 static void choose(dl_kineto *kineto)
 {
     dl_kineto_told best = TOLD_BY_PARAMETERS;
@@ -241,7 +244,7 @@ static void choose(dl_kineto *kineto)
     dl_launches_free(&launches);
 }
 
-/* At the end: appends COLLECTIVEs and COMMs of the best source. */
+/* Appends COLLECTIVEs and COMMs of the best source; called at the end. */
 static void kineto_add_collectives(dl_kineto *kineto)
 {
     group *groups = NULL;
@@ -271,7 +274,7 @@ static void kineto_add_collectives(dl_kineto *kineto)
 }
 
 /* Fraction of launches without a kernel above which the trace counts as sub-sampled. Complete
- * traces lack some hundred kernels at their ends. */
+ * traces lack a few hundred kernels at their ends. */
 #define MISSING_FRAC 0.1
 
 static int by_correlation(const void *left, const void *right)
@@ -292,7 +295,7 @@ static int by_number(const void *left, const void *right)
     return DL_COMPARE(*a, *b);
 }
 
-/* Adds the base to all times. */
+/* Adds base_ns to all times. */
 static void shift(dl_kineto *kineto)
 {
     dl_trace *trace = &kineto->builder.trace;
@@ -310,11 +313,11 @@ static void shift(dl_kineto *kineto)
     for (size_t i = 0; i < kineto->call_count; i++) {
         dl_kineto_call *call = &kineto->calls[i];
         if (__builtin_add_overflow(call->start_ns, kineto->base_ns, &call->start_ns))
-            call->start_ns = -1; /* refused when it is appended */
+            call->start_ns = -1; /* rejected when it is appended */
     }
 }
 
-/* Sets bytes of copies from their calls, if the copies do not give them. */
+/* Sets the bytes of copies from their calls if the copies do not give them. */
 static void size_copies(dl_kineto *kineto)
 {
     dl_trace *trace = &kineto->builder.trace;
@@ -337,7 +340,7 @@ static void size_copies(dl_kineto *kineto)
     }
 }
 
-/* Adds an EVENT for each record that was waited for, at the call that made it. */
+/* Adds an EVENT for each awaited record, at the call that made it. */
 static void add_events(dl_kineto *kineto)
 {
     dl_launches launches = {0};
@@ -377,8 +380,9 @@ static bool is_kernel_launch(const char *name)
     return strstr(name, "LaunchKernel") != NULL || strstr(name, "LaunchCooperativeKernel") != NULL;
 }
 
-/* Notes a sub-sampled trace, which only launches without kernels reveal. A trace without any kernel
- * is reported by dl_cpu_lost_device: the profiler had no permission to record them. */
+/* Notes a sub-sampled trace, which is only recognizable by launches without kernels. A trace
+ * without any kernel is reported by dl_cpu_lost_device: the profiler had no permission to record
+ * them. */
 static void note_missing_kernels(dl_kineto *kineto)
 {
     const dl_trace *trace = &kineto->builder.trace;
@@ -408,7 +412,8 @@ static void note_missing_kernels(dl_kineto *kineto)
     free(seen);
 }
 
-/* cudaStreamWaitEvent gives neither event nor stream; only cuda_sync does. */
+/* Notes lost dependencies: cudaStreamWaitEvent gives neither event nor stream; only cuda_sync
+ * does. */
 static void note_lost_edges(dl_kineto *kineto)
 {
     const dl_trace *trace = &kineto->builder.trace;
@@ -427,7 +432,7 @@ static void note_lost_edges(dl_kineto *kineto)
     }
 }
 
-/* A number after "rank" or "worker" in the file's name, or -1. */
+/* Returns the number after "rank" or "worker" in the file's name, or -1. */
 static int64_t rank_of_name(const char *path)
 {
     static const char *const words[] = {"rank", "worker"};

@@ -1,4 +1,4 @@
-/* Shared by the parts of the Kineto reader, kineto*.c only. */
+/* Declarations shared by the parts of the Kineto reader, kineto*.c only. */
 #ifndef DL_TRACE_READERS_KINETO_INTERNAL_H
 #define DL_TRACE_READERS_KINETO_INTERNAL_H
 
@@ -10,7 +10,7 @@
 #include "trace/readers/reader.h"
 #include "trace/readers/readers_internal.h"
 
-/* Members of an event that are read; names in kineto.c. */
+/* Members of an event that the reader uses; their names are in kineto.c. */
 typedef enum dl_kineto_key {
     KEY_PH,
     KEY_CAT,
@@ -61,14 +61,14 @@ typedef enum dl_kineto_told {
 typedef struct dl_kineto_call {
     dl_kineto_told told;
     const char *collective;
-    uint64_t in_bytes, out_bytes; /* 0 = unknown */
-    uint32_t ranks;               /* 0 = unknown */
-    uint32_t group, group_ranks;  /* texts: name, "[0, 1]"; 0 = unknown */
-    uint32_t thread, correlation; /* of a kernel: correlation */
+    uint64_t in_bytes, out_bytes; /* 0: unknown */
+    uint32_t ranks;               /* 0: unknown */
+    uint32_t group, group_ranks;  /* text ids: name, "[0, 1]"; 0: unknown */
+    uint32_t thread, correlation; /* correlation is set for calls known from kernels */
     int64_t start_ns, duration_ns;
 } dl_kineto_call;
 
-/* A wait for the event recorded by the call of correlation `record`. */
+/* A wait for the event recorded by the call with correlation `record`. */
 typedef struct dl_kineto_wait {
     uint64_t object;
     uint32_t record, stream, device;
@@ -99,49 +99,51 @@ typedef struct dl_kineto {
     const dl_read_options *options;
     char *scratch; /* [scratch_room] */
     size_t scratch_room;
-    const char **collective_of; /* [known_texts] by string id, of ranges */
+    const char **collective_of; /* [known_texts] collectives of range names, by string id */
     bool *collective_known;
     size_t known_texts;
     dl_kineto_call *calls; /* [call_count] */
     size_t call_count, call_room;
-    size_t told[TOLD_END]; /* calls by source */
+    size_t told[TOLD_END]; /* number of calls by source */
     dl_kineto_wait *waits; /* [wait_count] */
     size_t wait_count;
     dl_kineto_copy *copies; /* [copy_count] */
     size_t copy_count;
-    dl_kineto_sizes samples[DL_KINETO_SAMPLE_OPERATORS]; /* kineto_samples.c: by operator */
+    dl_kineto_sizes samples[DL_KINETO_SAMPLE_OPERATORS]; /* batch sizes by operator, see
+                                                          * kineto_samples.c */
     int64_t base_ns;
-    int64_t rank, ranks; /* -1 = unknown */
-    bool has_fraction;   /* of microseconds, in a time */
-    int64_t pid;         /* of the host's process, -1 = none yet */
+    int64_t rank, ranks; /* -1: unknown */
+    bool has_fraction;   /* a time has a fraction of a microsecond */
+    int64_t pid;         /* process of the host; -1: none yet */
     bool several_pids;
     uint64_t python_functions, other_events;
-    char *other_category; /* of the first of other_events */
+    char *other_category; /* category of the first of other_events */
 } dl_kineto;
 
-/* Id of the string `value` without escapes. */
+/* Returns the id of the unescaped string `value`. */
 uint32_t dl_kineto_text(dl_kineto *kineto, dl_json_text value);
 
-/* Keeps an event's data on a collective's call; `activity` is its RANGE or KERNEL. A RANGE that
+/* Store an event's data about a collective's call; `activity` is its RANGE or KERNEL. A RANGE that
  * accumulates a gradient gets the gradient's bytes. */
 void dl_kineto_keep_parameters(dl_kineto *kineto, const dl_json_text *values,
                                const dl_activity *activity);
 void dl_kineto_keep_range(dl_kineto *kineto, const dl_json_text *values, dl_activity *activity);
 
-/* An operator's "Input Dims", which PyTorch 1.8 wrote as "Input dims"; .at NULL = not given. */
+/* Returns an operator's "Input Dims", which PyTorch 1.8 wrote as "Input dims"; .at = NULL: not
+ * given. */
 static inline dl_json_text dl_kineto_input_dims(const dl_json_text *values)
 {
     return values[values[KEY_INPUT_DIMS].at == NULL ? KEY_INPUT_DIMS_LOWER : KEY_INPUT_DIMS];
 }
 
-/* kineto_samples.c. If `name` is an operator whose input has one sample per row, counts the batch
- * size that its input's shape gives; dl_kineto_tell_samples writes the most frequent one to the
- * trace's meta data. */
+/* In kineto_samples.c. If `name` is an operator whose input has one sample per row, counts the
+ * batch size given by its input's shape. dl_kineto_tell_samples writes the most frequent batch size
+ * to the trace's meta data. */
 void dl_kineto_count_samples(dl_kineto *kineto, const char *name, const dl_json_text *values);
 void dl_kineto_tell_samples(dl_kineto *kineto);
 void dl_kineto_free_samples(dl_kineto *kineto);
 
-/* Does the work that needs the whole trace, and adds the notes. */
+/* Completes the work that requires the whole trace, and adds the notes. */
 void dl_kineto_finish(dl_kineto *kineto);
 
 #endif

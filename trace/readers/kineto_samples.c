@@ -7,18 +7,18 @@
 #include "trace/readers/kineto_internal.h"
 #include "trace/readers/reader.h"
 
-/* Operators whose input has a sample per row, the most reliable first. After flattening, linear
- * layers see samples times positions. */
+/* Operators whose input has a sample per row, the most reliable first. The rows of a linear layer's
+ * input after flattening are samples times positions. */
 static const struct {
     const char *name;
-    int input;   /* with the samples */
-    size_t dims; /* least number of dimensions */
+    int input;   /* index of the input with the samples */
+    size_t dims; /* minimum number of dimensions */
 } operators[DL_KINETO_SAMPLE_OPERATORS] = {
     {"aten::conv2d", 0, 4},    {"aten::conv1d", 0, 3}, {"aten::conv3d", 0, 5},
     {"aten::embedding", 1, 2}, {"aten::linear", 0, 2},
 };
 
-/* The first dimension of one of a call's inputs. */
+/* First dimension of one of a call's inputs. */
 typedef struct shape {
     int wanted, input;
     size_t dims;
@@ -60,7 +60,7 @@ void dl_kineto_count_samples(dl_kineto *kineto, const char *name, const dl_json_
     }
 }
 
-/* Takes the most frequent batch size, of equally frequent ones the largest: an embedding of
+/* Takes the most frequent batch size, the largest of equally frequent ones: an embedding of
  * positions has one row for all samples, and is called as often as the embedding of words. */
 void dl_kineto_tell_samples(dl_kineto *kineto)
 {

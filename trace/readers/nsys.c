@@ -14,23 +14,24 @@
 #include "common/sort.h"
 #include "trace/readers/reader.h"
 
-/* Number of a process's contexts whose devices are remembered. */
+/* Maximum number of a process's contexts whose devices are stored. */
 #define DL_NSYS_CONTEXTS 64
 
-/* Number of remembered texts by StringIds.id, a power of two. */
+/* Number of cached texts by StringIds.id, a power of two. */
 #define DL_NSYS_TEXTS 4096
 
-/* One process that becomes a trace. */
+/* A process that becomes a trace. */
 typedef struct nsys_process {
     uint32_t pid;
-    uint32_t device; /* lowest of its devices */
+    uint32_t device; /* lowest number of its devices */
     dl_trace_builder builder;
-    uint32_t device_of[DL_NSYS_CONTEXTS]; /* by context id */
-    size_t open_ranges;                   /* without an end */
-    size_t unsized_calls;                 /* of collectives */
-    bool has_nccl_calls;                  /* NCCL's own ranges, repeated by frameworks' */
+    uint32_t device_of[DL_NSYS_CONTEXTS]; /* device by context id */
+    size_t open_ranges;                   /* ranges without an end */
+    size_t unsized_calls;                 /* calls of collectives without bytes */
+    bool has_nccl_calls;                  /* the process has NCCL's own ranges, which duplicate
+                                           * those of frameworks */
     struct {
-        int64_t id; /* of StringIds, -1 = empty */
+        int64_t id; /* id of StringIds; -1: empty */
         uint32_t name;
     } texts[DL_NSYS_TEXTS];
 } nsys_process;
@@ -40,23 +41,23 @@ typedef struct dl_nsys {
     const char *path;
     const dl_read_options *options;
     sqlite3_stmt *find_text;
-    nsys_process **processes; /* [process_count] by device and pid */
+    nsys_process **processes; /* [process_count] by device, then pid */
     size_t process_count;
     int64_t base_ns;     /* added to all times */
-    bool has_session;    /* its start's time of day is known */
-    uint64_t other_rows; /* of processes without device work */
-    char *damaged;       /* tables that could not be read to the end; NULL = none */
-    uint64_t missing;    /* bytes missing by the file's header */
+    bool has_session;    /* the session's start time is known */
+    uint64_t other_rows; /* rows of processes without device work */
+    char *damaged;       /* names of tables that could not be read completely; NULL: none */
+    uint64_t missing;    /* bytes missing compared with the size in the file's header */
 } dl_nsys;
 
-/* Rows of one table. Release with nsys_rows_close. */
+/* Rows of a table. Release with nsys_rows_close. */
 typedef struct nsys_rows {
     dl_nsys *nsys;
     sqlite3_stmt *statement;
-    bool damaged; /* the file ended or failed before the table did */
+    bool damaged; /* the file ended or failed before the table's end */
 } nsys_rows;
 
-/* has[i]: the table has columns[i]. */
+/* Sets has[i] if the table has columns[i]. */
 static void find_columns(bool *has, sqlite3 *file, const char *table, const char *const *columns,
                          size_t count)
 {
@@ -73,7 +74,7 @@ static void find_columns(bool *has, sqlite3 *file, const char *table, const char
     sqlite3_finalize(statement);
 }
 
-/* Whether the table exists and has the column. */
+/* Returns whether the table exists and has the column. */
 static bool nsys_has_column(sqlite3 *file, const char *table, const char *column)
 {
     bool has = false;
@@ -82,8 +83,9 @@ static bool nsys_has_column(sqlite3 *file, const char *table, const char *column
 }
 
 /* Selects columns[count] of `table`; missing columns read as NULL in every row. `rest` is the SQL
- * after the table's name ("WHERE ...", with existing columns only); "" = all rows. False if the
- * table or all of the columns are missing, or it cannot be read (rows->damaged is set then). */
+ * after the table's name ("WHERE ...", with existing columns only); "": all rows. Returns false if
+ * the table or all of the columns are missing, or the table cannot be read (rows->damaged is then
+ * set). */
 static bool nsys_rows_open(nsys_rows *rows, dl_nsys *nsys, const char *table,
                            const char *const *columns, size_t count, const char *rest)
 {
@@ -109,7 +111,7 @@ static bool nsys_rows_open(nsys_rows *rows, dl_nsys *nsys, const char *table,
     return rows->statement != NULL;
 }
 
-/* Moves to the next row, at first to the first one; false if there is none. */
+/* Moves to the next row, initially to the first; returns false if there is none. */
 static bool nsys_rows_next(nsys_rows *rows)
 {
     int code = sqlite3_step(rows->statement);
@@ -123,7 +125,8 @@ static void nsys_rows_close(nsys_rows *rows)
     rows->statement = NULL;
 }
 
-/* A column of the row. NULL is 0, -1 in signed ones, "" in texts (borrowed until the next row). */
+/* Accessors of a column of the row. NULL reads as 0 if unsigned, -1 if signed, "" as text (borrowed
+ * until the next row). */
 static bool nsys_has(const nsys_rows *rows, int column)
 {
     return sqlite3_column_type(rows->statement, column) != SQLITE_NULL;
@@ -145,12 +148,12 @@ static const char *nsys_text(const nsys_rows *rows, int column)
     return text != NULL ? (const char *)text : "";
 }
 
-/* Position of the process's number in a globalPid and a globalTid (Nsight's documentation). */
+/* Position of the process number in a globalPid and a globalTid (Nsight's documentation). */
 #define PID_SHIFT 24
 #define PID_MASK 0xFFFFFF
 
-/* Finds the process by the row's globalPid or globalTid; NULL if that process has no device work.
- * If the column is NULL and the file holds a single process, that process is returned. */
+/* Returns the process of the row's globalPid or globalTid; NULL if that process has no device work.
+ * If the column is NULL and the file holds a single process, returns that process. */
 static nsys_process *nsys_find_process(dl_nsys *nsys, const nsys_rows *rows, int column)
 {
     uint32_t pid = (uint32_t)(nsys_unsigned(rows, column) >> PID_SHIFT) & PID_MASK;
@@ -163,7 +166,7 @@ static nsys_process *nsys_find_process(dl_nsys *nsys, const nsys_rows *rows, int
     return NULL;
 }
 
-/* Id of StringIds' text in the process's trace. */
+/* Returns the id, in the process's trace, of a text of StringIds. */
 static uint32_t nsys_name(dl_nsys *nsys, nsys_process *process, int64_t id)
 {
     size_t slot = (size_t)id & (DL_NSYS_TEXTS - 1);
@@ -181,7 +184,7 @@ static uint32_t nsys_name(dl_nsys *nsys, nsys_process *process, int64_t id)
     return name;
 }
 
-/* Ends a table's rows, and remembers the table if damaged. */
+/* Closes a table's rows, and records the table's name if it is damaged. */
 static void nsys_end_rows(dl_nsys *nsys, nsys_rows *rows, const char *table)
 {
     nsys_rows_close(rows);
@@ -194,7 +197,7 @@ enum { START, END, DEVICE, CONTEXT, STREAM, CORRELATION, PID, GRAPH_NODE, GRAPH,
     "start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid", \
         "graphNodeId", "graphId"
 
-/* CUPTI's mark of a missing stream or event. */
+/* CUPTI's value for a missing stream or event. */
 #define INVALID UINT32_MAX
 
 typedef void add_work(nsys_process *process, const nsys_rows *rows, dl_activity *work);
@@ -277,7 +280,7 @@ enum { COPY_BYTES = COMMON_END, COPY_KIND, SOURCE_KIND, TARGET_KIND, TARGET_DEVI
 static const char *const copy_columns[] = {COMMON_COLUMNS, "bytes",   "copyKind",
                                            "srcKind",      "dstKind", "dstDeviceId"};
 
-/* Numbers of ENUM_CUDA_MEMCPY_OPER, which are CUPTI's; arrays are memory of the device. */
+/* Indexed by ENUM_CUDA_MEMCPY_OPER, whose numbers are CUPTI's; arrays are device memory. */
 static dl_copy_direction direction_of(uint64_t kind)
 {
     static const uint8_t directions[] = {
@@ -288,7 +291,7 @@ static dl_copy_direction direction_of(uint64_t kind)
     return kind < sizeof directions ? (dl_copy_direction)directions[kind] : DL_COPY_UNKNOWN;
 }
 
-/* Numbers of ENUM_CUDA_MEM_KIND. */
+/* Memory kind from the numbers of ENUM_CUDA_MEM_KIND. */
 static dl_host_memory memory_of(int64_t kind)
 {
     switch (kind) {
@@ -332,7 +335,7 @@ static void add_graph(nsys_process *process, const nsys_rows *rows, dl_activity 
     work->object = nsys_unsigned(rows, GRAPH) << 32;
 }
 
-/* The device of the row's context, as waits' devices are not filled in. */
+/* Returns the device of the row's context; rows of waits have no device. */
 static uint32_t device_of(const nsys_process *process, const nsys_rows *rows)
 {
     uint64_t context = nsys_unsigned(rows, CONTEXT);
@@ -343,7 +346,7 @@ static uint32_t device_of(const nsys_process *process, const nsys_rows *rows)
 enum { EVENT = COMMON_END, EVENT_RECORD, SYNC_TYPE };
 static const char *const sync_columns[] = {COMMON_COLUMNS, "eventId", "eventSyncId", "syncType"};
 
-/* Identity of an event's recording, as events are reused. */
+/* Returns the identity of an event's recording, since events are reused. */
 static uint64_t event_object(const nsys_rows *rows)
 {
     uint32_t recording = valid_id(rows, EVENT_RECORD);
@@ -352,8 +355,8 @@ static uint64_t event_object(const nsys_rows *rows)
 
 static void add_sync(nsys_process *process, const nsys_rows *rows, dl_activity *work)
 {
-    /* Indexed by the values of ENUM_CUPTI_SYNC_TYPE. Schemas before 3.25 use other values, so a row
-     * without an event gets its type from its stream. */
+    /* Indexed by ENUM_CUPTI_SYNC_TYPE. Schemas before 3.25 use other values, so the type of a row
+     * without an event is derived from its stream. */
     static const char *const names[] = {"unknown", "event", "stream wait", "stream", "context"};
     uint64_t type = nsys_unsigned(rows, SYNC_TYPE);
     if (event_object(rows) == 0) type = work->stream != 0 ? 3 : 4;
@@ -411,7 +414,7 @@ static dl_activity host_activity(const dl_nsys *nsys, const nsys_rows *rows, dl_
     };
 }
 
-/* "cudaLaunchKernel_v7000" is cudaLaunchKernel since CUDA 7.0. */
+/* Removes the version from a name: "cudaLaunchKernel_v7000" is cudaLaunchKernel since CUDA 7.0. */
 static uint32_t call_name(dl_nsys *nsys, nsys_process *process, int64_t id)
 {
     uint32_t name = nsys_name(nsys, process, id);
@@ -425,7 +428,7 @@ static uint32_t call_name(dl_nsys *nsys, nsys_process *process, int64_t id)
     return name;
 }
 
-/* Calls, or the profiler's own time, which has no correlation. */
+/* Reads calls, or the profiler's overhead, which has no correlation. */
 static void read_host_table(dl_nsys *nsys, const char *table, dl_activity_kind kind)
 {
     enum { HOST_CORRELATION = NAME + 1 };
@@ -458,8 +461,8 @@ static const char *text_of(dl_nsys *nsys, nsys_process *process, const nsys_rows
     return process->builder.trace.strings[nsys_name(nsys, process, nsys_signed(rows, NAME))];
 }
 
-/* Length of the operator's name in PyTorch's "aten::mul, seq = 1, op_id = 2, sizes = [...]"; sets
- * *id to the number after op_id, or to 0 if the text has none. */
+/* Returns the length of the operator's name in PyTorch's "aten::mul, seq = 1, op_id = 2, sizes =
+ * [...]"; sets *id to the number after op_id, or to 0 if the text has none. */
 static size_t operator_name(const char *text, uint64_t *id)
 {
     static const char *const parts[] = {
@@ -474,7 +477,8 @@ static size_t operator_name(const char *text, uint64_t *id)
     return length;
 }
 
-/* NCCL's own ranges are "ncclAllReduce", frameworks' "nccl:all_reduce". */
+/* Returns whether the range is NCCL's own ("ncclAllReduce") rather than a framework's
+ * ("nccl:all_reduce"). */
 static bool is_nccl_call(const char *text)
 {
     return strncmp(text, "nccl", 4) == 0 && isupper((unsigned char)text[4]);
@@ -511,7 +515,7 @@ static void add_range(dl_nsys *nsys, nsys_process *process, const nsys_rows *row
     dl_trace_builder_append(&process->builder, &range);
 }
 
-/* Event types are those of ENUM_NSYS_EVENT_TYPE: ranges of threads and of processes; marks. */
+/* Reads events of the types in ENUM_NSYS_EVENT_TYPE: ranges of threads and of processes; marks. */
 static void read_ranges(dl_nsys *nsys, dl_activity_kind kind, const char *where)
 {
     nsys_rows rows;
@@ -526,7 +530,7 @@ static void read_ranges(dl_nsys *nsys, dl_activity_kind kind, const char *where)
     nsys_end_rows(nsys, &rows, NVTX_TABLE);
 }
 
-/* Adds COLLECTIVEs from the ranges, once their writers are known. */
+/* Adds COLLECTIVEs from the ranges after all ranges are read. */
 static void add_collectives(dl_nsys *nsys, nsys_process *process)
 {
     const dl_trace *trace = &process->builder.trace;
@@ -560,7 +564,7 @@ static const char *const device_tables[] = {
 
 static bool recognises(const char *begin, size_t bytes)
 {
-    static const char magic[] = "SQLite format 3"; /* and its NUL */
+    static const char magic[] = "SQLite format 3"; /* including its NUL */
     return bytes >= sizeof magic && memcmp(begin, magic, sizeof magic) == 0;
 }
 
@@ -583,7 +587,7 @@ static void add_process(dl_nsys *nsys, uint32_t pid, uint32_t device)
 
 DL_ORDER_OF_POINTERS(by_device_and_pid, nsys_process, DL_BY(device), DL_BY(pid));
 
-/* Processes with device work; if there is none, those that call CUDA. */
+/* Finds the processes with device work; if there are none, those that call CUDA. */
 static void find_processes(dl_nsys *nsys)
 {
     const char *const columns[] = {"globalPid", "deviceId"};
@@ -609,7 +613,7 @@ static void find_processes(dl_nsys *nsys)
     qsort(nsys->processes, nsys->process_count, sizeof(nsys_process *), by_device_and_pid);
 }
 
-/* One number, or `otherwise` if there is none. */
+/* Returns one number, or `otherwise` if there is none. */
 static int64_t find_number(sqlite3 *file, const char *sql, int64_t otherwise)
 {
     sqlite3_stmt *statement = NULL;
@@ -621,7 +625,8 @@ static int64_t find_number(sqlite3 *file, const char *sql, int64_t otherwise)
     return number;
 }
 
-/* Times are relative to the session; those before its start must not become negative. */
+/* Finds the base of times, which are relative to the session's start. Times before the start must
+ * not become negative. */
 static void find_base(dl_nsys *nsys)
 {
     static const char *const tables[] = {"CUPTI_ACTIVITY_KIND_KERNEL",
@@ -640,7 +645,7 @@ static void find_base(dl_nsys *nsys)
     }
 }
 
-/* Sets `key` to the text that the query gives. */
+/* Sets `key` to the text returned by the query. */
 static void meta_of(dl_nsys *nsys, nsys_process *process, const char *key, const char *sql)
 {
     sqlite3_stmt *statement = NULL;
@@ -686,7 +691,7 @@ static void tell_meta(dl_nsys *nsys, size_t rank)
     dl_trace_builder_meta(builder, "clock", nsys->has_session ? "realtime" : "session");
 }
 
-/* Warnings and errors of the profiler itself. */
+/* Notes warnings and errors of the profiler. */
 static void note_diagnostics(dl_nsys *nsys, dl_read_trace *item)
 {
     const char *const columns[] = {"text"};
@@ -757,8 +762,8 @@ static uint64_t count_missing(const char *path)
     return missing;
 }
 
-/* SQLite URI that opens `path` as an immutable file: SQLite then takes no locks and creates no WAL
- * files beside the database. free() it. */
+/* Returns an SQLite URI that opens `path` as an immutable file: SQLite then takes no locks and
+ * creates no WAL files beside the database. The caller frees it. */
 static char *immutable_uri(const char *path)
 {
     char *uri = NULL;
@@ -779,7 +784,7 @@ static char *immutable_uri(const char *path)
 
 static dl_status open_file(dl_nsys *nsys, dl_error *err)
 {
-    /* Two slashes in front would name a host. */
+    /* Two leading slashes would denote a host. */
     char *uri =
         immutable_uri(nsys->path + strspn(nsys->path, "/") - (nsys->path[0] == '/' ? 1 : 0));
     int code = sqlite3_open_v2(uri, &nsys->file, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL);
@@ -788,7 +793,7 @@ static dl_status open_file(dl_nsys *nsys, dl_error *err)
         return dl_error_set_at(err, DL_ERR_IO, nsys->path, 0, "cannot open it: %s",
                                sqlite3_errmsg(nsys->file));
     }
-    /* The file is untrusted: its views and triggers get no functions with side effects. */
+    /* The file is untrusted: do not let its views and triggers use functions with side effects. */
     sqlite3_db_config(nsys->file, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(nsys->file, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     code = sqlite3_exec(nsys->file, "SELECT count(*) FROM sqlite_master", NULL, NULL, NULL);

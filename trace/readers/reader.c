@@ -12,7 +12,7 @@
 #include "common/names.h"
 #include "trace/readers/readers_internal.h"
 
-/* Enough for every reader to recognise its files. */
+/* Number of first bytes from which every reader can recognise its files. */
 #define BEGIN_BYTES 4096
 /* Offset of a tar archive's magic (POSIX ustar). */
 #define TAR_MAGIC_OFFSET 257
@@ -94,12 +94,12 @@ static bool is_folder(const char *path)
     return stat(path, &kind) == 0 && S_ISDIR(kind.st_mode);
 }
 
-/* Refuses a pipe, whose start would be lost to its reader. */
+/* Rejects a pipe, because recognition would consume its start. */
 static dl_status check_kind(const char *path, dl_error *err)
 {
     struct stat kind;
     if (stat(path, &kind) != 0 || S_ISREG(kind.st_mode))
-        return DL_OK; /* or opening it reports it */
+        return DL_OK; /* opening a missing file reports the error */
     return dl_error_set_at(err, DL_ERR_IO, path, 0,
                            "it is a pipe or a device, which cannot be read twice: save "
                            "the trace to a file first (.gz is fine)");
@@ -120,7 +120,7 @@ static void free_item(dl_read_trace *item)
     dl_trace_free(&item->trace);
 }
 
-/* Whether the process has the number wanted; NULL = any. */
+/* Returns whether the process has the wanted number; NULL: any. */
 static bool has_number(const dl_trace *trace, const char *key, const char *wanted)
 {
     const char *number = dl_trace_meta(trace, key);

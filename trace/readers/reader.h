@@ -1,25 +1,25 @@
-/* Reads the traces of other profilers into dl_trace, so that summaries, step finding and export
- * work for them too. A file's first bytes determine its reader, never its name.
+/* Reads the traces of other profilers into dl_trace, so that summaries, step detection and export
+ * apply to them. A file's first bytes determine its reader, never its name.
  *
  *   kineto   PyTorch's profiler (Chrome-trace JSON), plain or gzipped
  *   nsys     Nsight Systems' SQLite exports
  *   archive  .tar and .tar.gz of PyTorch's traces, several ranks in one
- *   dlt      our own .dlt                                                 trace/dlt/dlt.h
+ *   dlt      dlscale's own .dlt                                           trace/dlt/dlt.h
  *
  * Activities are those of activity.h. If a trace identifies a framework's operators, the identity
  * is the object of the operator's RANGE and of the CALLs within it, which links kernel ->
  * (correlation) -> launch call -> (object) -> operator. Otherwise object is 0, and the operator is
  * the innermost RANGE of the call's thread around the call's start.
  *
- * Meta keys, where known: rank, world_size, host, command, clock = "realtime", device.N.name,
- * thread.N, framework, nccl_version, record_shapes = 1, unprofiled_step_ns, children_step_ns,
- * take_ns and take_processor_ns, step_faults and step_kernel_ns, operator_threads (median step
- * before the recording, processor time of child processes per step, medians of taking a batch from
- * these, page faults of a step and its time in the kernel, threads that operators use; dlprof run
- * adds these to traces of PyTorch's profiler). If the trace has shapes: batch_samples, the first
+ * Meta keys, if known: rank, world_size, host, command, clock = "realtime", device.N.name,
+ * thread.N, framework, nccl_version, record_shapes = 1. dlprof run adds to traces of PyTorch's
+ * profiler: unprofiled_step_ns (median step before the recording), children_step_ns (processor time
+ * of child processes per step), take_ns and take_processor_ns (medians of taking a batch from
+ * these), step_faults and step_kernel_ns (page faults per step and its time in the kernel),
+ * operator_threads (threads that operators use). If the trace has shapes: batch_samples, the first
  * dimension of most inputs of the operator batch_samples_of, which is the number of samples if they
- * are in rows. parameter_bytes: of all parameters that the program updates. `notes` has one
- * sentence for each missing or guessed datum. */
+ * are in rows. parameter_bytes: bytes of all parameters that the program updates. `notes` has one
+ * sentence for each missing or inferred datum. */
 #ifndef DL_TRACE_READERS_READER_H
 #define DL_TRACE_READERS_READER_H
 
@@ -41,136 +41,143 @@
  *
  * Built in: ranges "nccl:all_reduce", "rccl:...", "gloo:...", and names of collectives in PyTorch's
  * c10d ("_allgather_base", "reduce_scatter_tensor_coalesced", "all_to_allv"). Case, '_', '-' and
- * blanks are ignored. Names of kernels are classified by kernel_class.h.
+ * blanks are ignored. kernel_class.h classifies names of kernels.
  *
- * A file of patterns extends both, for other libraries:
+ * A file of patterns extends both for other libraries:
  *
  *   [pattern token exchange]                    ; any name
- *   text       = my_lib::exchange|^token_*_a2a  ; in names of kernels and ranges; '|' between
- *                                               ; several, '*' = any text, '^' = the name's start;
- *                                               ; case-sensitive
+ *   text       = my_lib::exchange|^token_*_a2a  ; in names of kernels and ranges; '|' separates
+ *                                               ; alternatives, '*' = any text, '^' = the name's
+ *                                               ; start; case-sensitive
  *   collective = AlltoAll
  *   algorithm  = direct                         ; optional; shown in summaries
  *
  * Source of c10d's names: torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp. */
 
 typedef struct dl_comm_pattern {
-    char *text;             /* owned; lower case, without '_' and so on */
+    char *text;             /* owned; lower case, without '_', '-' and blanks */
     const char *collective; /* "AllReduce", ...; constant */
 } dl_comm_pattern;
 
-/* The user's own patterns, which precede the built-in ones; {0} = none. Release with
+/* User-defined patterns, which precede the built-in ones; {0}: none. Release with
  * dl_comm_patterns_free. */
 typedef struct dl_comm_patterns {
     dl_comm_pattern *patterns; /* [count] */
     size_t count;
-    dl_kernel_rule *rules; /* [rule_count] of files, texts owned; for ranges too. A program hands
-                            * them to dl_kernel_use_rules for kernels */
+    dl_kernel_rule *rules; /* [rule_count] rules from files, which own their texts; also used for
+                            * ranges. A program passes them to dl_kernel_use_rules for kernels */
     size_t rule_count;
 } dl_comm_patterns;
 
 /* Adds "TEXT=COLLECTIVE": ranges that contain TEXT are calls of COLLECTIVE ("AllReduce",
  * "AllGather", "ReduceScatter", "AlltoAll", "Broadcast", "Reduce", "Gather", "Scatter", "Send",
- * "Recv"). DL_ERR_PARSE without '=' or TEXT, DL_ERR_NAME for another COLLECTIVE. */
+ * "Recv"). Returns DL_ERR_PARSE without '=' or TEXT, DL_ERR_NAME for another COLLECTIVE. */
 dl_status dl_comm_patterns_add(dl_comm_patterns *patterns, const char *rule,
                                dl_error *err) DL_MUST_CHECK;
 
-/* Adds the patterns of a file as above. Errors name file and line: DL_ERR_IO, DL_ERR_PARSE,
- * DL_ERR_NAME (a section, key, collective or algorithm, with the nearest name), DL_ERR_DATA (no
- * text or collective). Algorithms: ring, tree, direct, hierarchical, pairwise, nvls, collnet. */
+/* Adds the patterns of a file in the format above. Errors name file and line: DL_ERR_IO,
+ * DL_ERR_PARSE, DL_ERR_NAME (a section, key, collective or algorithm, with the nearest name),
+ * DL_ERR_DATA (no text or collective). Algorithms: ring, tree, direct, hierarchical, pairwise,
+ * nvls, collnet. */
 dl_status dl_comm_patterns_read(dl_comm_patterns *patterns, const char *path,
                                 dl_error *err) DL_MUST_CHECK;
 
-/* The same from memory; `name` appears in error texts. `text` may hold any bytes. */
+/* Like dl_comm_patterns_read, but from memory; `name` appears in error texts. `text` may hold any
+ * bytes. */
 dl_status dl_comm_patterns_read_text(dl_comm_patterns *patterns, const char *name, const char *text,
                                      size_t bytes, dl_error *err) DL_MUST_CHECK;
 void dl_comm_patterns_free(dl_comm_patterns *patterns);
 
-/* The collective that the range `text` calls, or NULL. Constant text. */
+/* Returns the collective that the range `text` calls, or NULL; a constant text. */
 const char *dl_comm_of_range(const dl_comm_patterns *patterns, const char *text);
 
-/* The collective of c10d's `name` ("allreduce_coalesced"), or NULL ("wait", "init"). A barrier is
- * an AllReduce, as NCCL has none. */
+/* Returns the collective of c10d's `name` ("allreduce_coalesced"), or NULL ("wait", "init"). A
+ * barrier is an AllReduce, as NCCL has none. */
 const char *dl_comm_of_name(const char *name);
 
-/* Bytes of an element of a type in PyTorch's notation ("Float", "c10::BFloat16", "long int"); 0 =
- * unknown. */
+/* Returns the bytes per element of a type in PyTorch's notation ("Float", "c10::BFloat16", "long
+ * int"); 0: unknown. */
 size_t dl_comm_type_bytes(const char *type);
 
-/* Bytes of one rank as NCCL counts them (collectives.h), from one rank's input and output:
- * AllReduce, Broadcast, Reduce, Send, AllGather, Gather: the input; Recv, Scatter, ReduceScatter:
- * the output; AlltoAll: a peer's share of the input. `out_bytes` 0: unknown; the input then, of
- * Scatter and ReduceScatter / ranks. 0 = unknown. */
+/* Returns the bytes of one rank as NCCL counts them (collectives.h), from one rank's input and
+ * output. AllReduce, Broadcast, Reduce, Send, AllGather, Gather: the input. Recv, Scatter,
+ * ReduceScatter: the output. AlltoAll: a peer's share of the input. If `out_bytes` is 0 (unknown),
+ * the input is used, divided by `ranks` for Scatter and ReduceScatter. 0: unknown. */
 uint64_t dl_comm_rank_bytes(const char *collective, uint64_t in_bytes, uint64_t out_bytes,
                             uint32_t ranks);
 
-/* One process of a file, one member of an archive. */
+/* One process of a file, or one member of an archive. */
 typedef struct dl_read_trace {
     dl_trace trace;
     dl_notes notes;
 } dl_read_trace;
 
-/* Owns everything; release with dl_read_free. */
+/* Owns all its memory; release with dl_read_free. */
 typedef struct dl_read_traces {
-    const char *reader;   /* its name; constant */
-    dl_read_trace *items; /* [count], 1 or more after success */
+    const char *reader;   /* name of the reader; constant */
+    dl_read_trace *items; /* [count], at least one after success */
     size_t count;
 } dl_read_traces;
 
-/* The caller's settings; {0} = none. */
+/* Settings of the caller; {0}: none. */
 typedef struct dl_read_options {
     dl_comm_patterns patterns; /* borrowed */
-    /* Selects a file's processes by meta key "rank" or "pid"; NULL = all. */
+    /* Select a file's processes by meta key "rank" or "pid"; NULL: all. */
     const char *rank, *process;
 } dl_read_options;
 
 typedef struct dl_trace_reader {
     const char *name, *description;
-    /* Whether this reader reads a file whose unpacked content starts with begin[bytes]. */
+    /* Returns whether this reader supports a file whose unpacked content starts with
+     * begin[bytes]. */
     bool (*recognises)(const char *begin, size_t bytes);
     dl_status (*read)(dl_read_traces *traces, const char *path, const dl_read_options *options,
                       dl_error *err);
 } dl_trace_reader;
 
-/* Trace files in a folder, recognised and sorted by name (.dlt, .json, .json.gz, .sqlite). Owns
- * them; release with dl_trace_folder_free. */
+/* Trace files in a folder (.dlt, .json, .json.gz, .sqlite), sorted by name. Owns its names; release
+ * with dl_trace_folder_free. */
 typedef struct dl_trace_folder {
     char **files; /* [count] */
     size_t count;
 } dl_trace_folder;
 
-/* Fills zeroed `folder`. DL_ERR_IO if there are none, naming the first file in it. */
+/* Fills `folder`, which must be zeroed. Returns DL_ERR_IO if there are no trace files, naming the
+ * folder's first file. */
 dl_status dl_trace_folder_list(dl_trace_folder *folder, const char *path,
                                dl_error *err) DL_MUST_CHECK;
 void dl_trace_folder_free(dl_trace_folder *folder);
 
-/* Reads `path` into zeroed `traces`. A folder is read as one file with the processes of all its
- * traces. DL_ERR_IO, or DL_ERR_FORMAT if no reader recognises the file or it is malformed (with the
- * byte's number); a file that only ends early is read up to its end, its trace not `complete`.
- * DL_ERR_NAME, listing the existing ones, if no process has the rank or number given in the
- * options. */
+/* Reads `path` into `traces`, which must be zeroed. A folder is read as one file with the processes
+ * of all its traces. Returns DL_ERR_IO; DL_ERR_FORMAT if no reader recognises the file or it is
+ * malformed (with the byte offset); DL_ERR_NAME, listing the existing ones, if no process has the
+ * rank or number given in the options. A truncated file is read up to its end, and its trace is not
+ * `complete`. */
 dl_status dl_read(dl_read_traces *traces, const char *path, const dl_read_options *options,
                   dl_error *err) DL_MUST_CHECK;
 void dl_read_free(dl_read_traces *traces);
 
-/* For readers: adds a zeroed process to `traces`; adds a sentence to its notes. */
+/* For readers: dl_read_add adds a zeroed process to `traces`; dl_read_note adds a sentence to its
+ * notes. */
 dl_read_trace *dl_read_add(dl_read_traces *traces);
 void dl_read_note(dl_read_trace *item, const char *format, ...) DL_PRINTF(2, 3);
 
-/* A file's bytes from the start to the end, unpacked if it is gzipped. */
+/* A file's bytes from start to end, unpacked if it is gzipped. */
 
 typedef struct dl_text_source dl_text_source;
 
-/* Opens `path` (a gzip file of one or several members, or anything else as it is). DL_ERR_IO. */
+/* Opens `path`: a gzip file with one or more members, or any other file unchanged. Returns
+ * DL_ERR_IO. */
 dl_status dl_text_source_open(dl_text_source **source, const char *path,
                               dl_error *err) DL_MUST_CHECK;
 
-/* Reads at most `room` bytes; fewer only at the end, 0 after it or after an error. The first
- * argument is a dl_text_source, so that it is a dl_json_source. */
+/* Reads at most `room` bytes: fewer only at the end, 0 after the end or an error. `source` is a
+ * dl_text_source; the function is a dl_json_source. */
 size_t dl_text_source_read(void *source, char *into, size_t room);
 
 /* Closes the source and reports a failure of reading or unpacking: DL_ERR_IO, DL_ERR_FORMAT
- * (damaged). *cut (may be NULL): the compressed data end early, which is no failure. */
+ * (damaged). Sets *cut (may be NULL) if the compressed data are truncated, which is not a
+ * failure. */
 dl_status dl_text_source_close(dl_text_source *source, bool *cut, dl_error *err) DL_MUST_CHECK;
 
 #endif

@@ -13,7 +13,7 @@
 struct dl_text_source {
     gzFile file;
     char *path;
-    uint64_t bytes; /* unpacked so far */
+    uint64_t bytes; /* number of unpacked bytes so far */
 };
 
 dl_status dl_text_source_open(dl_text_source **source, const char *path, dl_error *err)

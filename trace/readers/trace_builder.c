@@ -10,7 +10,7 @@
 /* 2^64 / golden ratio, odd. */
 #define HASH_FACTOR UINT64_C(0x9E3779B97F4A7C15)
 
-/* Eight bytes a round: names of kernels are hundreds of bytes long. */
+/* Hashes eight bytes per round, since kernel names are hundreds of bytes long. */
 static uint64_t hash_text(const char *text, size_t bytes)
 {
     uint64_t hash = bytes * HASH_FACTOR;
@@ -32,7 +32,7 @@ static void grow_strings(dl_trace_builder *builder)
     builder->trace.strings = dl_realloc(builder->trace.strings, room, sizeof(char *), "names");
     builder->hashes = dl_realloc(builder->hashes, room, sizeof(uint64_t), "names");
     builder->string_room = room;
-    /* At most half full. */
+    /* Keeps the table at most half full. */
     builder->slot_count = 2 * room;
     free(builder->slots);
     builder->slots = dl_calloc(builder->slot_count, sizeof *builder->slots, "names");

@@ -28,7 +28,7 @@ static const char *category_of(dl_record_kind kind)
     }
 }
 
-/* Writes the record's title to text[NAME_BYTES]; a very long name is cut. */
+/* Formats the record's title into text[NAME_BYTES]; a longer title is truncated. */
 static void title_of(char *text, const dl_trace *trace, const dl_record *record)
 {
     const char *name = dl_trace_name(trace, record);
@@ -62,7 +62,7 @@ static void write_record(dl_chrome_trace *out, const dl_trace *trace, const dl_r
     count = add_arg(args, count, "samples", record->samples);
     count = add_arg(args, count, "vectors", record->vectors);
     count = add_arg(args, count, "threads", record->threads);
-    /* 0 is a valid staleness. */
+    /* 0 is a valid staleness and is therefore written. */
     if (stale) {
         args[count++] = (dl_chrome_arg){.key = "staleness", .number = (double)record->staleness};
     }
@@ -77,7 +77,7 @@ static void write_record(dl_chrome_trace *out, const dl_trace *trace, const dl_r
     }
 }
 
-/* Names the process, "lenet, average, 2 workers", from the known parts. */
+/* Names the process from the known parts, e.g. "lenet, average, 2 workers". */
 static void name_process(dl_chrome_trace *out, const dl_trace *trace)
 {
     const char *model = dl_trace_meta(trace, "model"), *sync = dl_trace_meta(trace, "sync");
@@ -89,7 +89,7 @@ static void name_process(dl_chrome_trace *out, const dl_trace *trace)
     dl_chrome_trace_process(out, PID, name);
 }
 
-/* Names the tracks of `worker` that have records (a bit of `tracks` each: 1 steps, 2 parts). */
+/* Names the tracks of `worker` that have records; bits of `tracks`: 1 steps, 2 parts. */
 static void name_worker(dl_chrome_trace *out, uint32_t worker, unsigned tracks)
 {
     char name[32];

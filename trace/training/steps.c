@@ -15,7 +15,7 @@ const char *dl_part_name(dl_part part)
     return (unsigned)part < DL_PART_COUNT ? names[part] : "unknown";
 }
 
-/* Part of a record other than STEP and BENCH. */
+/* Returns the part of a record other than STEP and BENCH. */
 static dl_part part_of(dl_record_kind kind)
 {
     switch (kind) {
@@ -28,8 +28,8 @@ static dl_part part_of(dl_record_kind kind)
     }
 }
 
-/* Counting sort by worker, which keeps the order of each worker's records. order_first[w] is the
- * index of worker w's first record. Returns the number of STEP records. */
+/* Counting sort by worker, stable within each worker. order_first[w] is the index of worker w's
+ * first record. Returns the number of STEP records. */
 static size_t group_by_worker(dl_steps *steps, const dl_trace *trace, size_t *order_first)
 {
     size_t step_count = 0, *next = order_first + 1;
@@ -53,14 +53,15 @@ static size_t group_by_worker(dl_steps *steps, const dl_trace *trace, size_t *or
     return step_count;
 }
 
-/* Sums the records of steps->order[step->first] on into the parts; true if they overlap. */
+/* Sums the step's records, from steps->order[step->first], into the parts; returns true if they
+ * overlap. */
 static bool sum_parts(const dl_steps *steps, const dl_trace *trace, dl_step *step)
 {
     int64_t left_ns = step->duration_ns;
     bool overlap = false;
     for (size_t i = 0; i + 1 < step->record_count; i++) {
         const dl_record *record = dl_steps_record(steps, trace, step, i);
-        /* Capped at the remaining time: sums of durations of an invalid trace could exceed 64
+        /* Limited to the remaining time: sums of durations of an invalid trace could exceed 64
          * bits. */
         overlap |= record->duration_ns > left_ns;
         int64_t counted_ns = record->duration_ns < left_ns ? record->duration_ns : left_ns;
@@ -71,7 +72,7 @@ static bool sum_parts(const dl_steps *steps, const dl_trace *trace, dl_step *ste
     return overlap;
 }
 
-/* Closes the step at order[last], whose records start at order[first] or later. */
+/* Adds the step that ends at order[last] and whose records start at order[first] or later. */
 static void add_step(dl_steps *steps, const dl_trace *trace, size_t first, size_t last)
 {
     const dl_record *mark = &trace->records[steps->order[last]];

@@ -14,10 +14,10 @@
 #include "trace/dlt/dlt.h"
 #include "trace/print.h"
 
-/* Fraction of a worker's run between its steps from which on there is a warning. */
+/* Fraction of a worker's run between its steps above which there is a warning. */
 #define BETWEEN_STEPS_FRAC 0.01
 
-/* Least value not exceeded by at least `percent` % of sorted[count]. */
+/* Returns the least value that at least `percent` % of sorted[count] do not exceed. */
 static int64_t least_value(const double *sorted, size_t count, size_t percent)
 {
     return (int64_t)sorted[(count * percent + 99) / 100 - 1];
@@ -45,7 +45,7 @@ static void sum_staleness(dl_staleness_summary *s, const dl_step *steps, size_t 
     free(values);
 }
 
-/* Fills `worker` from steps[count] of one worker or of all. */
+/* Fills `worker` from steps[count] of one worker or of all workers. */
 static void sum_steps(dl_worker_summary *worker, const dl_step *steps, size_t count)
 {
     double *durations_ns = dl_calloc(count, sizeof *durations_ns, "step times");
@@ -70,7 +70,7 @@ static void sum_steps(dl_worker_summary *worker, const dl_step *steps, size_t co
 }
 
 /* Samples per second of all workers, over the time in which any of them is in a step, from the end
- * of the last warm-up step. A step in progress at that time counts by its remaining part. */
+ * of the last warm-up step. A step in progress at that time contributes its remaining fraction. */
 static double total_samples_per_s(const dl_steps *steps)
 {
     int64_t since_ns = 0;
@@ -109,7 +109,8 @@ static void sum_workers(dl_summary *summary, const dl_steps *steps)
     }
 }
 
-/* The table entry of a record's kind, name and phase. `slots` holds 1 + the index of each. */
+/* Returns the table entry of a record's kind, name and phase. `slots` holds 1 + the index of each
+ * entry. */
 static dl_operation_summary *find_operation(dl_summary *summary, uint32_t *slots,
                                             const dl_record *record)
 {
@@ -244,7 +245,8 @@ static void warn_about_file(dl_summary *summary)
     }
 }
 
-/* Time between the steps of all workers as a fraction of their runs, first start to last end. */
+/* Time between the steps of all workers as a fraction of their runs, from first start to last
+ * end. */
 static double between_steps_frac(const dl_steps *steps)
 {
     double inside_ns = 0, whole_ns = 0;
@@ -286,7 +288,7 @@ static void warn_about_steps(dl_summary *summary, const dl_steps *steps)
     if (summary->total.samples == 0) {
         dl_notes_add(warnings, "the steps do not say how many samples they had");
     }
-    /* In a run over ranks this is one rank's trace, with its part of the workers. */
+    /* In a run over ranks, the trace is that of one rank, with its part of the workers. */
     const int64_t expected = dl_trace_meta_int(summary->trace, "workers", 0, INT64_MAX, -1);
     const int64_t parts = dl_trace_meta_int(summary->trace, "world_size", 1, INT32_MAX, 1);
     if (expected >= 0 && expected / parts != (int64_t)summary->worker_count) {
@@ -334,7 +336,7 @@ static void print_head(const dl_summary *summary, FILE *out)
 
 #define WORKER_BYTES 16
 
-/* "0" or "all", in text. */
+/* Returns "0", "1", ... or "all", in text. */
 static const char *worker_label(char text[WORKER_BYTES], const dl_summary *summary, size_t row)
 {
     if (row == summary->worker_count) return "all";
@@ -344,13 +346,13 @@ static const char *worker_label(char text[WORKER_BYTES], const dl_summary *summa
 
 #define WORKER(summary, row) worker_label((char[WORKER_BYTES]){0}, (summary), (row))
 
-/* For people: no number for 0, which does not apply or is unknown. */
+/* Value for display; NaN (not shown) for 0, which does not apply or is unknown. */
 static double known(double value)
 {
     return value > 0 ? value : (double)NAN;
 }
 
-/* Rows of the tables by worker: each worker, then all of them if there are several. */
+/* Row of the tables by worker: each worker, then all workers if there are several. */
 static const dl_worker_summary *worker_row(const dl_summary *summary, size_t row)
 {
     if (row < summary->worker_count) return &summary->workers[row];
@@ -487,7 +489,7 @@ void dl_summary_print(const dl_summary *summary, FILE *out)
     dl_notes_print(&summary->warnings, "\n", "warning          ", out);
 }
 
-/* The histogram ends with its last bin that is not empty. */
+/* Writes staleness statistics; the histogram ends with its last non-empty bin. */
 static void write_staleness(dl_json *to, const dl_staleness_summary *s)
 {
     if (s->count == 0) {
@@ -503,7 +505,7 @@ static void write_staleness(dl_json *to, const dl_staleness_summary *s)
     dl_json_end(to, '}');
 }
 
-/* The members of a worker after an opened object. */
+/* Writes the members of a worker into an open object. */
 static void write_worker(dl_json *to, const dl_worker_summary *worker)
 {
     dl_json_number_item(to, "warmup_steps", (double)worker->warmup_count);

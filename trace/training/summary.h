@@ -1,14 +1,13 @@
 /* Summary of a trace: step times and their parts, operations, copies, staleness; for a trace of
- * micro-benchmarks a table of its samples.
+ * micro-benchmarks, a table of its samples.
  *
- * All figures exclude warm-up steps (see below). A worker's samples per second are its samples over
- * the sum of its step times. The total rate is the samples of all workers after the last warm-up
- * step of any of them, over the time in which at least one worker is in a step. Like the simulator,
- * it does not add up the workers' rates, whose sum exceeds a core's capacity if workers take turns
- * on it. Time between steps (an evaluation) does not count. Fractions are of the sum of step times.
- * Quantiles: see distribution.h; staleness is a whole number, and its quantile p is the least value
- * that at least the fraction p of the steps does not exceed.
- */
+ * All figures exclude warm-up steps (see below). A worker's samples per second are its samples
+ * divided by the sum of its step times. The total rate is the samples of all workers after the last
+ * warm-up step of any of them, divided by the time in which at least one worker is in a step. As in
+ * the simulator, it is not the sum of the workers' rates, which exceeds a core's capacity if
+ * workers share the core in turn. Time between steps (an evaluation) is excluded. Fractions are of
+ * the sum of step times. Quantiles: see distribution.h; staleness is a whole number, and its
+ * quantile p is the least value that at least the fraction p of the steps does not exceed. */
 #ifndef DL_TRACE_TRAINING_SUMMARY_H
 #define DL_TRACE_TRAINING_SUMMARY_H
 
@@ -21,23 +20,22 @@
 #include "trace/dlt/dlt.h"
 #include "trace/print.h"
 
-/* The steps of a trace: each worker's STEP records with the records inside them, summed by part.
+/* Steps of a trace: each worker's STEP records with the records inside them, summed by part.
  *
  * A worker's STEP record closes a step. The worker's records since its last STEP belong to the step
- * unless they start before it. The rest of the step is dispatch, the host's own time. BENCH records
- * are not part of steps.
+ * unless they start before it. The rest of the step is dispatch, the host's time. BENCH records are
+ * not part of steps.
  *
- * Warm-up. The first steps of a run pay once for page faults, cold caches and sleeping cores. A
+ * Warm-up. The first steps of a run include page faults, cold caches and the wake-up of cores. A
  * worker's leading steps are flagged as long as each one lasts more than WARMUP_FACTOR = 1.25 times
  * the median of all steps of this worker and more than their 90th percentile; at most a tenth of
  * its steps (rounded up) and at most 10. The first step that is not slow ends the warm-up: later
- * slow steps are noise and stay.
- */
+ * slow steps are noise and are kept. */
 
 /* Parts of a step's time. */
 typedef enum dl_part {
     DL_PART_COMPUTE,
-    DL_PART_DISPATCH,      /* not covered by any record */
+    DL_PART_DISPATCH,      /* time not covered by any record */
     DL_PART_COMMUNICATION, /* COPY */
     DL_PART_AVERAGING,
     DL_PART_WAITING,
@@ -46,54 +44,56 @@ typedef enum dl_part {
     DL_PART_COUNT
 } dl_part;
 
-/* "compute", "dispatch", "communication", ..., as in names of result columns. */
+/* Returns "compute", "dispatch", "communication", ..., as in names of result columns. */
 const char *dl_part_name(dl_part part);
 
 typedef struct dl_step {
     uint32_t worker, step, samples; /* as in the STEP record */
     bool warmup;
     int64_t start_ns, duration_ns;
-    int64_t staleness;              /* DL_NO_STALENESS if the mode has none */
-    int64_t part_ns[DL_PART_COUNT]; /* sum = duration_ns, unless its records overlap */
+    int64_t staleness;              /* DL_NO_STALENESS in modes without staleness */
+    int64_t part_ns[DL_PART_COUNT]; /* sum = duration_ns, unless the step's records overlap */
     size_t first;                   /* index of the step's first record in dl_steps.order */
-    size_t record_count;            /* its records there, the STEP record (last) included */
+    size_t record_count;            /* number of its records in dl_steps.order, including the final
+                                     * STEP record */
 } dl_step;
 
-/* Owns its arrays; release with dl_steps_free. Indices stay valid as long as the trace is. */
+/* Owns its arrays; release with dl_steps_free. Indices are valid as long as the trace. */
 typedef struct dl_steps {
-    dl_step *steps; /* [count] by worker, then in order of time */
+    dl_step *steps; /* [count] by worker, then by time */
     size_t count;
-    size_t *worker_first;  /* [worker_count + 1]: worker w has steps worker_first[w] to before
-                              worker_first[w + 1] */
+    size_t *worker_first;  /* [worker_count + 1] steps of worker w: worker_first[w] ..
+                            * worker_first[w + 1] - 1 */
     uint32_t worker_count; /* as in the trace */
-    size_t *order;         /* indices into trace->records, by worker, each in its own order */
+    size_t *order;         /* indices into trace->records, by worker, then in trace order */
     size_t outside_count;  /* records in no step (cut run, work before the first step) */
-    size_t overlap_count;  /* steps whose records cover more than the step; dispatch 0 there */
+    size_t overlap_count;  /* steps whose records exceed the step's time; their dispatch is 0 */
 } dl_steps;
 
-/* Finds the steps of `trace` into zeroed `steps`. A trace without steps gives count 0. */
+/* Finds the steps of `trace` and fills `steps`, which must be zeroed. A trace without steps gives
+ * count 0. */
 void dl_steps_init(dl_steps *steps, const dl_trace *trace);
 void dl_steps_free(dl_steps *steps);
 
-/* Record number i (0 .. step->record_count - 1) of a step of `steps`. Borrowed from the trace. */
+/* Returns record i (0 .. step->record_count - 1) of a step of `steps`; borrowed from the trace. */
 const dl_record *dl_steps_record(const dl_steps *steps, const dl_trace *trace, const dl_step *step,
                                  size_t i);
 
-/* Staleness 0 .. DL_STALENESS_BINS - 1 have a bin each; one further bin holds all above. */
+/* Staleness 0 .. DL_STALENESS_BINS - 1 have one bin each; one more bin holds all larger values. */
 #define DL_STALENESS_BINS 64
 
 typedef struct dl_staleness_summary {
-    uint64_t count; /* steps that have a staleness; 0 = a synchronous mode, the rest is 0 then */
+    uint64_t count; /* steps with a staleness; 0: synchronous mode, all other members are 0 */
     double mean, sd;
     int64_t p50, p90, max;
     uint64_t bins[DL_STALENESS_BINS + 1];
 } dl_staleness_summary;
 
-/* Summary of one worker, or of all (then worker = 0). */
+/* Summary of one worker, or of all workers (worker = 0). */
 typedef struct dl_worker_summary {
     uint32_t worker;
-    size_t warmup_count;     /* steps left out */
-    dl_distribution step_ns; /* count = steps */
+    size_t warmup_count;     /* omitted steps */
+    dl_distribution step_ns; /* count = number of steps */
     uint64_t samples;
     double samples_per_s; /* 0 without steps */
     double part_frac[DL_PART_COUNT];
@@ -104,23 +104,24 @@ typedef struct dl_worker_summary {
 typedef struct dl_operation_summary {
     dl_record_kind kind;
     dl_phase phase;
-    const char *name; /* borrowed from the trace; "" = none */
+    const char *name; /* borrowed from the trace; "": none */
     uint64_t count;
     double mean_ns;
-    double share_frac; /* of the sum of all workers' step times */
+    double share_frac; /* fraction of the sum of all workers' step times */
 } dl_operation_summary;
 
 typedef struct dl_copy_summary {
     dl_phase phase; /* push, pull */
     uint64_t count;
-    double bytes; /* sum */
+    double bytes; /* sum over the copies */
     double total_ns;
-    double bytes_per_s; /* of one copy at a time: sum of bytes over sum of durations */
+    double bytes_per_s; /* rate of single copies: sum of bytes over sum of durations */
 } dl_copy_summary;
 
-/* All BENCH samples of equal name, bytes, vectors, threads, samples. bytes_per_s is bytes over the
- * median duration for a copy, and (vectors + 1) bytes over it for "average" and "update", which
- * read each vector and write one; samples_per_s is for "step". A rate that does not apply is 0. */
+/* All BENCH samples of equal name, bytes, vectors, threads, samples. bytes_per_s is bytes /
+ * median duration for a copy, and (vectors + 1) bytes / median duration for "average" and
+ * "update", which read each vector and write one. samples_per_s is set for "step". A rate that
+ * does not apply is 0. */
 typedef struct dl_bench_summary {
     const char *name; /* borrowed from the trace */
     uint64_t bytes;
@@ -132,7 +133,7 @@ typedef struct dl_bench_summary {
 /* Owns its arrays and texts; release with dl_summary_free. Borrows the trace. */
 typedef struct dl_summary {
     const dl_trace *trace;
-    dl_worker_summary *workers; /* [worker_count]: those that have steps */
+    dl_worker_summary *workers; /* [worker_count] workers with steps */
     size_t worker_count;
     dl_worker_summary total;
     dl_operation_summary *operations; /* [operation_count] in order of first appearance */
@@ -144,22 +145,23 @@ typedef struct dl_summary {
     dl_notes warnings;
 } dl_summary;
 
-/* Summarises `trace` into zeroed `summary`. Never fails: missing data become warnings. */
+/* Summarizes `trace` into `summary`, which must be zeroed. Never fails; missing data cause
+ * warnings. */
 void dl_summary_init(dl_summary *summary, const dl_trace *trace);
 void dl_summary_free(dl_summary *summary);
 
-/* Prints the summary as text of at most 80 columns (longer names excepted). Write errors:
+/* Prints the summary as text of at most 80 columns (except for longer names). Write errors:
  * ferror(out). */
 void dl_summary_print(const dl_summary *summary, FILE *out);
 
-/* Writes the summary as one JSON object; members' names hold their units. Write errors:
+/* Writes the summary as one JSON object; member names include their units. Write errors:
  * ferror(out). */
 void dl_summary_write_json(const dl_summary *summary, FILE *out);
 
-/* A trace as Chrome-trace JSON, for Perfetto and chrome://tracing.
+/* Export of a trace as Chrome-trace JSON, for Perfetto and chrome://tracing.
  *
- * One process = the run. Worker w has two tracks: tid 2 w + 1 its steps, tid 2 w + 2 the records in
- * them. Times count from the start of the trace's first record (the least start), to the ns.
+ * One process represents the run. Worker w has two tracks: tid 2 w + 1 for its steps, tid 2 w + 2
+ * for the records in them. Times count from the least start of all records, to the ns.
  *
  *   record     category          name                     args
  *   STEP       user_annotation   "step 12"                samples, staleness
@@ -171,11 +173,11 @@ void dl_summary_write_json(const dl_summary *summary, FILE *out);
  *   SLOWDOWN   slowdown          "slowdown"
  *   BENCH      bench             "copy", "average", ...   bytes, vectors, threads, samples
  *
- * Args that are 0 are left out, except staleness. In asynchronous modes each worker has a counter
- * "staleness w" that takes a step's staleness at its end. A record without a name gets its kind's.
- */
+ * Args that are 0 are omitted, except staleness. In asynchronous modes each worker has a counter
+ * "staleness w", set to a step's staleness at its end. A record without a name gets the name of its
+ * kind. */
 
-/* Writes `path`. Errors of dl_chrome_trace_open and _close. */
+/* Writes the export to `path`. Returns the errors of dl_chrome_trace_open and _close. */
 dl_status dl_trace_export(const dl_trace *trace, const char *path, dl_error *err) DL_MUST_CHECK;
 
 #endif
