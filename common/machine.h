@@ -278,25 +278,28 @@ extern const char *const dl_fabric_orders[];     /* "nodes", "switches", NULL */
          DL_FABRIC_WHOLE(1, 4096),                                                               \
          FIELD(group_nodes),                                                                     \
          .sweep = SWEEP,                                                                         \
-         .help = "nodes under a leaf (fat_tree), or of a group (rail, dragonfly); "              \
-                 "required there"},                                                              \
+         .only = "topology = fat_tree, rail, dragonfly",                                         \
+         .help = "nodes under a leaf (fat_tree), or of a group; required"},                      \
         {"fabric",                                                                               \
          "oversubscription",                                                                     \
          DL_FABRIC_PURE(1, 1e3),                                                                 \
          FIELD(oversubscription),                                                                \
          .sweep = SWEEP,                                                                         \
-         .help = "rate of a leaf's ports over that of its uplinks (trees); default: 1"},         \
+         .only = "topology = fat_tree, rail",                                                    \
+         .help = "rate of a leaf's ports over that of its uplinks; default: 1"},                 \
         {"fabric",                                                                               \
          "pod_groups",                                                                           \
          DL_FABRIC_WHOLE(0, 4096),                                                               \
          FIELD(pod_groups),                                                                      \
          .sweep = SWEEP,                                                                         \
+         .only = "topology = fat_tree, rail",                                                    \
          .help = "groups of a pod, for a third level; default: 0, none"},                        \
         {"fabric",                                                                               \
          "pod_oversubscription",                                                                 \
          DL_FABRIC_PURE(1, 1e3),                                                                 \
          FIELD(pod_oversubscription),                                                            \
          .sweep = SWEEP,                                                                         \
+         .only = "topology = fat_tree, rail",                                                    \
          .help = "rate of the uplinks of a pod's leaves over that of its own; default: 1"},      \
         {"fabric",                                                                               \
          "spreading",                                                                            \
@@ -304,7 +307,8 @@ extern const char *const dl_fabric_orders[];     /* "nodes", "switches", NULL */
          .choices = dl_fabric_spreadings,                                                        \
          FIELD(spreading),                                                                       \
          .sweep = SWEEP,                                                                         \
-         .help = "of flows over uplinks (trees): ideal, the default, as over one link "          \
+         .only = "topology = fat_tree, rail, switches",                                          \
+         .help = "of flows over uplinks: ideal, the default, as over one link "                  \
                  "of their sum; ecmp, each over one by a hash"},                                 \
         {"fabric",                                                                               \
          "placement",                                                                            \
@@ -312,6 +316,7 @@ extern const char *const dl_fabric_orders[];     /* "nodes", "switches", NULL */
          .choices = dl_fabric_placements,                                                        \
          FIELD(placement),                                                                       \
          .sweep = SWEEP,                                                                         \
+         .only = "topology = fat_tree, rail, dragonfly, torus, switches",                        \
          .help = "of the nodes: packed, the default, group by group; scattered, over "           \
                  "all groups (switches: with nodes) in turn"},                                   \
         {"fabric",                                                                               \
@@ -319,6 +324,7 @@ extern const char *const dl_fabric_orders[];     /* "nodes", "switches", NULL */
          DL_KEY_OWN,                                                                             \
          FIELD(slots),                                                                           \
          .form = "a, b-c, ...",                                                                  \
+         .only = "topology = fat_tree, rail, dragonfly, torus, switches",                        \
          .help = "of the nodes, as a scheduler gave them, in place of placement; from "          \
                  "0, group by group"},                                                           \
         {"fabric",                                                                               \
@@ -327,29 +333,43 @@ extern const char *const dl_fabric_orders[];     /* "nodes", "switches", NULL */
          .choices = dl_fabric_orders,                                                            \
          FIELD(rank_order),                                                                      \
          .sweep = SWEEP,                                                                         \
+         .only = "topology = fat_tree, rail, dragonfly, torus, switches",                        \
          .help = "of the nodes: nodes, the default, by number; switches, by slot"},              \
         {"fabric",                                                                               \
          "router_nodes",                                                                         \
          DL_FABRIC_WHOLE(1, 4096),                                                               \
          FIELD(router_nodes),                                                                    \
          .sweep = SWEEP,                                                                         \
-         .help = "nodes at a router (dragonfly); default: 1"},                                   \
+         .only = "topology = dragonfly",                                                         \
+         .help = "nodes at a router; default: 1"},                                               \
         {"fabric",                                                                               \
          "global_links",                                                                         \
          DL_FABRIC_WHOLE(1, 4096),                                                               \
          FIELD(global_links),                                                                    \
          .sweep = SWEEP,                                                                         \
-         .help = "between every two groups, each direction (dragonfly); default: 1"},            \
+         .only = "topology = dragonfly",                                                         \
+         .help = "between every two groups, each direction; default: 1"},                        \
         {"fabric",                                                                               \
          "size_x",                                                                               \
          DL_FABRIC_WHOLE(1, DL_FABRIC_SIZE_MAX),                                                 \
          FIELD(size[0]),                                                                         \
          .sweep = SWEEP,                                                                         \
-         .help = "of a torus, with a node at each switch; needed by it"},                        \
-        {"fabric",       "size_y",       DL_FABRIC_WHOLE(1, DL_FABRIC_SIZE_MAX),                 \
-         FIELD(size[1]), .sweep = SWEEP, .help = "default: 1"},                                  \
-        {"fabric",       "size_z",       DL_FABRIC_WHOLE(1, DL_FABRIC_SIZE_MAX),                 \
-         FIELD(size[2]), .sweep = SWEEP, .help = "default: 1"},                                  \
+         .only = "topology = torus",                                                             \
+         .help = "a node at each switch; required"},                                             \
+        {"fabric",                                                                               \
+         "size_y",                                                                               \
+         DL_FABRIC_WHOLE(1, DL_FABRIC_SIZE_MAX),                                                 \
+         FIELD(size[1]),                                                                         \
+         .sweep = SWEEP,                                                                         \
+         .only = "topology = torus",                                                             \
+         .help = "default: 1"},                                                                  \
+        {"fabric",                                                                               \
+         "size_z",                                                                               \
+         DL_FABRIC_WHOLE(1, DL_FABRIC_SIZE_MAX),                                                 \
+         FIELD(size[2]),                                                                         \
+         .sweep = SWEEP,                                                                         \
+         .only = "topology = torus",                                                             \
+         .help = "default: 1"},                                                                  \
         {"fabric",                                                                               \
          "link_bytes_per_s",                                                                     \
          .type = DL_KEY_QUANTITY,                                                                \
@@ -358,7 +378,8 @@ extern const char *const dl_fabric_orders[];     /* "nodes", "switches", NULL */
          .high = 1e15,                                                                           \
          FIELD(link_bytes_per_s),                                                                \
          .sweep = SWEEP,                                                                         \
-         .help = "of a link between switches (torus, dragonfly); default: the ports' rate"},     \
+         .only = "topology = torus, dragonfly",                                                  \
+         .help = "of a link between switches; default: the ports' rate"},                        \
         {"fabric",                                                                               \
          "hop_ns",                                                                               \
          .type = DL_KEY_QUANTITY,                                                                \
@@ -367,10 +388,11 @@ extern const char *const dl_fabric_orders[];     /* "nodes", "switches", NULL */
          .high = 1e9,                                                                            \
          FIELD(hop_ns),                                                                          \
          .sweep = SWEEP,                                                                         \
+         .only = "topology = fat_tree, rail, dragonfly, torus, switches",                        \
          .help = "of each switch beyond the first on the way; default: 0"},                      \
     {                                                                                            \
         "fabric", "background_frac", DL_FABRIC_PURE(0, 0.99), FIELD(background_frac),            \
-            .sweep = SWEEP,                                                                      \
+            .sweep = SWEEP, .only = "topology = fat_tree, rail, dragonfly, torus, switches",     \
             .help = "of every link between switches that other jobs take; default: 0"            \
     }
 #define DL_FABRIC_WHOLE(low_, high_) .type = DL_KEY_INT, .low = low_, .high = high_

@@ -460,15 +460,34 @@ static void add_shared_memory(note_list *list, const dl_variant *variant)
     }
 }
 
-/* Notes loaders that have no work. */
-static void add_loaders(note_list *list, const dl_variant *variant)
+/* Notes given keys of [input] without the cost that they act on. */
+static void add_idle_input(note_list *list, const dl_variant *variant)
 {
+    static const struct {
+        const char *key, *says;
+        bool of_storage;
+    } rows[] = {
+        {"loaders", "loaders make batches in no time", false},
+        {"cores", "cores make batches in no time", false},
+        {"noise", "noise has no time to vary", false},
+        {"storage_bytes_per_s", "storage_bytes_per_s has nothing to read", true},
+        {"shared_storage_bytes_per_s", "shared_storage_bytes_per_s has nothing to read", true},
+        {"storage_ahead_bytes", "storage_ahead_bytes has nothing to read", true},
+        {"cached_frac", "cached_frac has nothing to read", true},
+    };
     const dl_costs *costs = &variant->costs;
-    if (variant->scenario.input.loaders == 0) return;
+    bool has_input = false;
     for (size_t i = 0; i < costs->op_count; i++)
-        if (strcmp(costs->ops[i].name, "input") == 0) return;
-    add(list, dl_format("unknown in %s: [op input]: [input] loaders make batches in no time",
-                        file_of(costs)));
+        has_input |= strcmp(costs->ops[i].name, "input") == 0;
+    for (size_t r = 0; r < DL_LENGTH(rows); r++) {
+        const dl_key *key = dl_keys_find(&dl_scenario_keys, "input", rows[r].key);
+        if (!variant->scenario.given[key - dl_scenario_keys.rows]) continue;
+        if (r == 0 && variant->scenario.input.loaders == 0) continue;
+        if (rows[r].of_storage ? costs->stored_bytes_per_sample.known : has_input) continue;
+        add(list, dl_format("unknown in %s: %s: [input] %s", file_of(costs),
+                            rows[r].of_storage ? "[input] stored_bytes_per_sample" : "[op input]",
+                            rows[r].says));
+    }
 }
 
 /* Notes collectives between GPUs in slots if the machine file lacks the path through host memory.
@@ -506,11 +525,9 @@ char **dl_study_notes(const dl_study *study, size_t *count, size_t *leading)
         const dl_variant *variant = &study->variants[v];
         add_throughput(&list, &variant->scenario);
         add_calibrated(&list, variant);
-        if (variant->scenario.gpu == NULL) {
-            add_shared_memory(&list, variant);
-            add_loaders(&list, variant);
-            continue;
-        }
+        if (variant->scenario.gpu == NULL) add_shared_memory(&list, variant);
+        add_idle_input(&list, variant);
+        if (variant->scenario.gpu == NULL) continue;
         add_shares(&list, variant);
         add_scaling(&list, variant);
         add_models(&list, variant);

@@ -116,6 +116,21 @@ static dl_status read_times(dl_failures *failures, const dl_ini *ini, dl_error *
     return status;
 }
 
+/* Refuses keys of a job that nothing stops. */
+static dl_status check_job(const dl_failures *failures, const dl_ini *ini, dl_error *err)
+{
+    static const char *const keys[] = {"restart_s", "checkpoint_s", "job_steps"};
+    const bool fails = failures->mtbf_s > 0 || failures->node_mtbf_s > 0 || failures->at_count > 0;
+    for (size_t i = 0; i < DL_LENGTH(keys) && !fails; i++) {
+        const dl_ini_entry *entry = dl_ini_find(ini, "failures", keys[i]);
+        if (entry == NULL || (i > 0 && failures->checkpoint_steps > 0)) continue;
+        return dl_ini_error(ini, entry, DL_ERR_DATA, err,
+                            "this needs mtbf_s, node_mtbf_s or at_s%s",
+                            i > 0 ? ", or checkpoint_steps" : "");
+    }
+    return DL_OK;
+}
+
 dl_status dl_scenario_read_failures(dl_scenario *scenario, const dl_ini *ini,
                                     const dl_sweep_list *workers, dl_error *err)
 {
@@ -128,7 +143,8 @@ dl_status dl_scenario_read_failures(dl_scenario *scenario, const dl_ini *ini,
     dl_status status = slow != NULL ? dl_ini_each(ini, slow, take_slow, &r, err) : DL_OK;
     if (status == DL_OK && away != NULL) status = dl_ini_each(ini, away, take_absence, &r, err);
     if (status == DL_OK) status = check_drawn(scenario, ini, err);
-    return status == DL_OK ? read_times(&scenario->failures, ini, err) : status;
+    if (status == DL_OK) status = read_times(&scenario->failures, ini, err);
+    return status == DL_OK ? check_job(&scenario->failures, ini, err) : status;
 }
 
 void dl_scenario_slow(const dl_scenario *scenario, int workers, double *slow)

@@ -177,17 +177,19 @@ static dl_status check_workers(const dl_gpu_options *gpu, const dl_ini *ini,
     return DL_OK;
 }
 
-/* Checks the machine file's fabric with the scenario's changes, which require a fabric. */
+/* Checks the machine file's fabric with the scenario's changes, each of which its topology must use. */
 static dl_status check_fabric(const dl_machine *machine, const dl_ini *ini, dl_error *err)
 {
     dl_error why = {0};
-    const bool is_open =
-        machine->fabric.kind == DL_FABRIC_NONE && dl_ini_find(ini, "fabric", "topology") == NULL;
-    for (size_t i = 0; i < ini->count && is_open; i++)
-        if (strcmp(ini->entries[i].section, "fabric") == 0)
-            return dl_ini_error(ini, &ini->entries[i], DL_ERR_DATA, err,
-                                "this needs [fabric] topology = fat_tree or another one: the "
-                                "machine has no switches between its nodes' ports");
+    const char *topology = dl_fabric_kind_names[machine->fabric.kind];
+    for (size_t i = 0; i < ini->count; i++) {
+        const dl_ini_entry *entry = &ini->entries[i];
+        if (strcmp(entry->section, "fabric") != 0) continue;
+        const dl_key *key = dl_keys_find(&dl_scenario_keys, "fabric", entry->key);
+        if (dl_key_holds(key, topology)) continue;
+        return dl_ini_error(ini, entry, DL_ERR_DATA, err, "this needs [fabric] %s; here it is %s",
+                            key->only, topology);
+    }
     const dl_status status = dl_machine_check_fabric(machine, &why);
     if (status == DL_OK) return DL_OK;
     return dl_error_set_at(err, status, ini->path, dl_ini_section_line(ini, "fabric"), "%s",

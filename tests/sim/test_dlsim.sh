@@ -83,7 +83,17 @@ expect 2 "--solve has no --explain" good.ini --solve batch --target step_mean_s=
 # Every hundred steps is faster, but has too many samples to go.
 # Keys of switches between nodes mean nothing without them.
 fabric=(--workload gpt2 --machine 4x1xrtx4090@10gbe --workers 4 --batch-per-worker 8 --steps 1 --set fabric.oversubscription=4)
-expect 1 "--set fabric.oversubscription=4: this needs [fabric] topology" "${fabric[@]}"
+expect 1 "--set fabric.oversubscription=4: this needs [fabric] topology = fat_tree, rail; here it is none" "${fabric[@]}"
+expect 1 "here it is none" "${fabric[@]}" --set fabric.topology=none
+expect 1 "here it is torus" "${fabric[@]}" --set fabric.topology=torus --set fabric.size_x=4
+expect 0 "2 points" "${fabric[@]}" --set fabric.topology=none,fat_tree --set fabric.group_nodes=2
+# Keys of a job that nothing stops, and of batches that take no time.
+expect 1 "restart_s = 9: this needs mtbf_s, node_mtbf_s or at_s" good.ini --set failures.restart_s=9
+expect 1 "job_steps = 9: this needs mtbf_s, node_mtbf_s or at_s, or checkpoint_steps" good.ini --set failures.job_steps=9
+expect 0 "samples/s" good.ini --set failures.checkpoint_s=9 --set failures.checkpoint_steps=9 -o c.csv
+expect 0 "[op input]: [input] cores make batches in no time" "${fabric[@]:0:10}" --set input.cores=4 --notes -o c.csv
+expect 0 "[input] stored_bytes_per_sample: [input] cached_frac has nothing to read" "${fabric[@]:0:10}" \
+    --set input.cached_frac=0.5 --notes -o c.csv
 expect 0 "samples/s" "${fabric[@]}" --set fabric.topology=fat_tree --set fabric.group_nodes=2
 slow=(--workload gpt2 --machine 4x1xrtx4090@10gbe --workers 4 --batch-per-worker 8 --mode "allreduce,average" --interval 10,100)
 expect 0 "The fastest of all points: 4 GPUs (batch 8 each, average, interval" "${slow[@]}" --explain -o target.csv
