@@ -1,10 +1,10 @@
-/* Not a test: how fast one core takes CUPTI's buffers into a trace, and how large the records
- * become.
+/* Not a test: measures how fast one core decodes CUPTI's buffers into a trace, and how large the
+ * records become.
  *
  *   bench_decode [LIBCUPTI]
  *
  * The buffers are those of a training step: kernels of 40 names and shapes, each with its launch
- * call. Reading them is left to libcupti, found as a recorded program finds it. */
+ * call. They are read by libcupti, found in the same way as by a recorded program. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,11 +16,11 @@
 #include "profiler/inject/cupti_decode.h"
 #include "trace/dlt/dlt.h"
 
-#define BUFFER_BYTES (4u << 20) /* as cupti_session.c lends them */
-#define ROUNDS 100              /* of decoding one buffer */
+#define BUFFER_BYTES (4u << 20) /* as in cupti_session.c */
+#define ROUNDS 100              /* times that one buffer is decoded */
 #define NAMES 40
 #define PATH "bench_decode.dlt"
-#define START_NS 1700000000000000000u /* any present time */
+#define START_NS 1700000000000000000u /* any recent time */
 
 static dl_trace_writer *writer;
 static dl_trace_stream *stream;
@@ -46,13 +46,13 @@ static void put(uint8_t *buffer, size_t *used, const void *record, size_t bytes)
     *used += bytes;
 }
 
-/* Spreads lengths and gaps as those of real kernels spread (Knuth's multiplicative hash). */
+/* Gives lengths and gaps a spread like that of real kernels (Knuth's multiplicative hash). */
 static uint32_t jitter(uint32_t i, uint32_t below)
 {
     return (uint32_t)((uint64_t)(i * 2654435761u) * below >> 32);
 }
 
-/* Fills a buffer with kernels, and with calls if `calls`; returns the bytes used. */
+/* Fills a buffer with kernels and, if `calls` is set, with calls; returns the bytes used. */
 static size_t fill(uint8_t *buffer, bool calls)
 {
     static char names[NAMES][160];

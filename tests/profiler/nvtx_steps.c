@@ -1,5 +1,5 @@
-/* A target for test_dlprof_run.sh: marks as many steps with NVTX as its argument says, then ends,
- * with a second argument by a signal, after the recorder's flush. */
+/* A target for test_dlprof_run.sh: marks as many steps with NVTX as its argument says, then ends;
+ * with a second argument it ends by a signal after the recorder's flush. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

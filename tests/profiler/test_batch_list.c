@@ -1,4 +1,4 @@
-/* Lists of batch sizes: what is taken and what is refused. */
+/* Lists of batch sizes: accepted and refused texts. */
 #include "tests/check.h"
 
 #include "profiler/workload_options.h"
@@ -18,7 +18,7 @@ static void takes_lists(void **state)
     assert_int_equal(batches[2], 32);
 }
 
-/* Every text is a usage error, and what was in the result stays. */
+/* Every text is a usage error, and the result is left unchanged. */
 static void refuses_others(void **state)
 {
     (void)state;

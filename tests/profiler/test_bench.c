@@ -1,4 +1,5 @@
-/* Micro-benchmarks: a quick run has samples of every kind with the fields that record.h says. */
+/* Micro-benchmarks: a quick run has samples of every kind with the fields documented in
+ * record.h. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -20,8 +21,8 @@ static bool is_of(const dl_record *record, dl_bench_name name)
     return strcmp(dl_trace_name(&trace, record), dl_bench_names[name]) == 0;
 }
 
-/* mlp in single precision; what is exchanged is less than its parameters, which would take minutes under
- * ThreadSanitizer. */
+/* mlp in single precision; the vectors exchanged are smaller than its parameters, which would take
+ * minutes under ThreadSanitizer. */
 static dl_status measure(double seconds, dl_error *err)
 {
     dl_train_config train = small_config();
@@ -46,7 +47,7 @@ static dl_status measure(double seconds, dl_error *err)
     return status;
 }
 
-/* In the shortest bursts: threads that missed one another on busy cores meet in longer ones. */
+/* Uses the shortest bursts: threads that miss one another on busy cores meet in longer ones. */
 static int run_bench(void **state)
 {
     make_data(state);
@@ -57,7 +58,7 @@ static int run_bench(void **state)
     return status != DL_OK;
 }
 
-/* A line says in which bursts a case was measured at last, or that it was not. */
+/* A line gives the burst in which a case was finally measured, or says that it was not measured. */
 static void gaps_are_told(void **state)
 {
     (void)state;
@@ -78,7 +79,7 @@ static void gaps_are_told(void **state)
     free(text);
 }
 
-/* A bench that is stopped at once measures nothing, and that is no error. */
+/* A bench that is stopped from the start measures nothing, which is not an error. */
 static void stop_ends_every_part(void **state)
 {
     (void)state;
@@ -164,7 +165,8 @@ static int free_bench(void **state)
     return free_data(state);
 }
 
-/* Some case of the kind had none in seconds, on a machine that others keep busy. */
+/* Whether a case of the kind had no sample even in bursts of seconds, on a machine with other
+ * load. */
 static bool is_gap(dl_bench_name name)
 {
     for (int i = 0; i < bench.gap_count; i++)
@@ -177,7 +179,7 @@ static void every_kind_has_positive_durations(void **state)
     (void)state;
     for (int name = 0; name < DL_BENCH_NAME_COUNT; name++) {
         size_t count = 0, positive = 0;
-        if (name == DL_BENCH_PASS) continue; /* of GPUs only */
+        if (name == DL_BENCH_PASS) continue; /* GPUs only */
         for (size_t i = 0; i < trace.record_count; i++) {
             const dl_record *record = &trace.records[i];
             assert_int_equal(record->kind, DL_RECORD_BENCH);
@@ -191,7 +193,7 @@ static void every_kind_has_positive_durations(void **state)
     }
 }
 
-/* By their names, which dlcal reads. */
+/* Checks the names, which dlcal reads. */
 static void messages_are_of_every_kind(void **state)
 {
     (void)state;
@@ -230,7 +232,8 @@ static void exchange_has_all_sizes(void **state)
     }
 }
 
-/* The size of the parameters is that of real rounds: one vector a thread for updates of one. */
+/* Updates by one gradient have the parameters' size: they come from real rounds, with one vector
+ * per thread. */
 static void updates_of_one_gradient_are_there(void **state)
 {
     (void)state;
@@ -243,9 +246,9 @@ static void updates_of_one_gradient_are_there(void **state)
     assert_true(count > 0);
 }
 
-/* Every k = 1..COPIES and batch has steps, without the first two of a copy, in rising order. The
- * copy that is done first ends the run, so that on a busy machine another one may come to have
- * none. */
+/* Every k = 1..COPIES and every batch has steps in ascending order, without the first two of a
+ * copy. The copy that finishes first ends the run, so that on a busy machine another copy may have
+ * no steps. */
 static void steps_of_side_by_side_copies(void **state)
 {
     (void)state;
@@ -284,7 +287,7 @@ static void thread_counts(void **state)
     assert_int_equal(counts[3], 8);
 }
 
-/* As training pins: worker w on core (first + w) mod cores. */
+/* Cores are assigned as in training: worker w runs on core (first + w) mod cores. */
 static void cores_of_threads(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* The measurements of GPUs over a fake device: which cases there are, and that their samples are what
- * the device's clock says. */
+/* The measurements of GPUs on a fake device: which cases exist, and that their samples have the
+ * durations of the device's clock. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -31,7 +31,7 @@ static dl_status measure(int gpus, const atomic_bool *stop, dl_trace *trace, dl_
     return status;
 }
 
-/* Whether the host's clock times these: then their durations are what they are. */
+/* Whether the host's clock times these copies: then their durations are arbitrary. */
 static bool is_by_host(const char *name)
 {
     static const char *const names[] = {"h2d_pageable", "d2h_pageable", "launch"};
@@ -41,7 +41,8 @@ static bool is_by_host(const char *name)
     return false;
 }
 
-/* Samples of that name, size and number at once; the device takes the same time for each. */
+/* Counts the samples of that name, size and number of concurrent GPUs; the device takes the same
+ * time for each. */
 static int count_samples(const dl_trace *trace, const char *name, uint64_t bytes, uint32_t at_once)
 {
     int found = 0;
@@ -56,7 +57,7 @@ static int count_samples(const dl_trace *trace, const char *name, uint64_t bytes
     return found;
 }
 
-/* Two rounds at least, of every size. */
+/* Every size has at least two samples, one per round. */
 static void one_gpu_has_copies_and_launches(void **state)
 {
     (void)state;
@@ -77,7 +78,8 @@ static void one_gpu_has_copies_and_launches(void **state)
     dl_trace_free(&trace);
 }
 
-/* With three, one, two and three at once; every ordered pair; reductions of all. */
+/* With three GPUs: copies by one, two and three concurrently; every ordered pair; reductions of
+ * all. */
 static void several_gpus_are_measured_together(void **state)
 {
     (void)state;
@@ -104,7 +106,8 @@ static void several_gpus_are_measured_together(void **state)
     dl_trace_free(&trace);
 }
 
-/* Averages of 2, 4 and 8 vectors and messages of three sizes, each GPU's; and the table of rates. */
+/* Averages of 2, 4 and 8 vectors and messages in three sizes, on each GPU; and the table of
+ * rates. */
 static void averages_and_messages_stand_beside_copies(void **state)
 {
     (void)state;
@@ -114,10 +117,10 @@ static void averages_and_messages_stand_beside_copies(void **state)
     if (measure(2, NULL, &trace, &err) != DL_OK) fail_msg("%s", err.text);
     static const char *const others[] = {"gpu_copy", "gpu_fp16_encode", "gpu_fp16_decode",
                                          "gpu_1bit_encode", "gpu_1bit_decode"};
-    const uint64_t most = 4096; /* a 16th of the fake device's memory for 11 vectors */
+    const uint64_t most = 4096; /* 11 vectors take a 16th of the fake device's memory */
     for (uint64_t bytes = most; bytes >= most / 64; bytes /= 8) {
         const int copies = count_samples(&trace, "gpu_copy", bytes, 1);
-        assert_true(copies >= 4); /* two GPUs, each for as many rounds as its time allows */
+        assert_true(copies >= 4); /* two GPUs, each with at least two rounds */
         for (int i = 0; i < 5; i++)
             assert_int_equal(count_samples(&trace, others[i], bytes, 1), copies);
         assert_int_equal(count_samples(&trace, "gpu_average", bytes, 1), 3 * copies);
@@ -130,7 +133,7 @@ static void averages_and_messages_stand_beside_copies(void **state)
     dl_bench_memory_print(&summary, out);
     fclose(out);
     assert_contains(text, "copies within the GPU");
-    /* Every operation of the fake device takes as long: (8 + 1) / 2 of a copy's traffic. */
+    /* Every operation of the fake device takes the same time: (8 + 1) / 2 of a copy's traffic. */
     const char *row = strstr(text, "gpu_average            8       1");
     assert_non_null(row);
     const char *end = strchr(row, '\n');
@@ -167,7 +170,7 @@ static void a_gpu_that_breaks_is_an_error(void **state)
 
 #define EXCHANGED_BYTES ((size_t)80000)
 
-static atomic_long pushes, pulls; /* by the device, of vectors of that size */
+static atomic_long pushes, pulls; /* copies by the device of vectors of that size */
 
 static void count_copies(int device, const char *operation, size_t copied_bytes, bool to_device)
 {
@@ -209,8 +212,8 @@ static dl_status exchange(dl_trace *trace, dl_error *err)
     return status;
 }
 
-/* What the host averages and updates has come by the device's copies: of each push that was timed,
- * and of those of the rounds that were not. */
+/* Every push that was timed, and those of rounds that were not recorded, is a copy by the
+ * device. */
 static void a_gpu_copies_what_its_host_averages(void **state)
 {
     (void)state;

@@ -1,11 +1,11 @@
-/* What the micro-benchmarks of GPUs measure. */
+/* Cases of the micro-benchmarks of GPUs. */
 #include <stdbool.h>
 
 #include "tests/check.h"
 
 #include "profiler/bench/bench_gpu.h"
 
-/* Cases of that name and size with so many GPUs at once. */
+/* Counts the cases of that name and size with `at_once` concurrent GPUs. */
 static int count_cases(const dl_bench_gpu_cases *cases, dl_bench_gpu_name name, size_t bytes,
                        int at_once)
 {
@@ -17,7 +17,7 @@ static int count_cases(const dl_bench_gpu_cases *cases, dl_bench_gpu_name name, 
     return found;
 }
 
-/* Three sizes; one GPU has nobody to reduce or copy with. */
+/* Three sizes; a single GPU has no peer to reduce or copy with. */
 static void one_gpu_has_no_peers(void **state)
 {
     (void)state;
@@ -32,7 +32,8 @@ static void one_gpu_has_no_peers(void **state)
     dl_bench_gpu_cases_free(&cases);
 }
 
-/* Of six, 1, 2, 4 and 6 copy at once; all reduce; every ordered pair copies; each launches. */
+/* Of six GPUs 1, 2, 4 and 6 copy concurrently; all reduce; every ordered pair copies; each
+ * launches. */
 static void several_gpus_copy_at_once_and_in_pairs(void **state)
 {
     (void)state;

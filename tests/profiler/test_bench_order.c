@@ -8,7 +8,7 @@
 
 enum { CASES = 40, ROUNDS = 10 };
 
-/* Every round has each case once, and another order than the one before. */
+/* Every round has each case once, in another order than the previous round. */
 static void every_round_has_all_cases(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Products by shape on the cores, and on a fake device, whose clock says how long each takes. */
+/* Products by shape on the cores, and on a fake device, whose clock gives the duration of each. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

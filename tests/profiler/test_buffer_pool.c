@@ -25,7 +25,7 @@ static void buffers_are_zero_even_the_second_time(void **state)
         assert_ptr_equal(dl_buffer_of(data), buffer);
         assert_true(all_zero(data, BYTES));
         buffer->used = use == 1 ? BYTES : 100;
-        memset(data, 0xab, BYTES); /* also behind what is said to be used */
+        memset(data, 0xab, BYTES); /* also beyond the used part */
         dl_buffer_pool_give(pool, buffer);
     }
     dl_buffer_pool_free(pool);
@@ -63,7 +63,7 @@ static void no_limit_is_none(void **state)
     dl_buffer_pool_free(pool);
 }
 
-/* More memory than there are addresses. */
+/* The size exceeds the address space. */
 static void no_memory_is_no_buffer(void **state)
 {
     (void)state;
@@ -72,7 +72,7 @@ static void no_memory_is_no_buffer(void **state)
     dl_buffer_pool_free(pool);
 }
 
-/* Each buffer has one holder at a time, who alone writes to it. */
+/* Each buffer has one holder at a time, which alone writes to it. */
 static void *take_and_give(void *pool)
 {
     for (int i = 0; i < 2000; i++) {

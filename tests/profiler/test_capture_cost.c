@@ -1,4 +1,5 @@
-/* What the injected library costs, measured through it. Usage: test_capture_cost LIBRARY */
+/* Cost of the injected library, measured with the library itself. Usage: test_capture_cost
+ * LIBRARY */
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -9,17 +10,17 @@
 static const char *library;
 static char folder[] = "capture_cost.XXXXXX";
 
-/* Each range and mark has its cost, every one is in the trace (else the measurement fails), and no
- * file stays. */
+/* Each range and mark has a cost, every one is in the trace (else the measurement fails), and no
+ * file remains. */
 static void test_measures(void **state)
 {
     (void)state;
     dl_capture_figure costs[DL_CAPTURE_COST_COUNT];
     dl_error err = {0};
-    setenv("DLPROF_STEPS", "nonsense", 1); /* the settings of someone else's run do not matter */
+    setenv("DLPROF_STEPS", "nonsense", 1); /* settings of another run have no effect */
     if (dl_capture_cost_measure(library, folder, costs, &err) != DL_OK) fail_msg("%s", err.text);
     for (int i = 0; i < DL_CAPTURE_COST_COUNT; i++) {
-        /* Costs are differences of times: one may come out as less than nothing. */
+        /* Costs are differences of times: a cost may be below zero. */
         assert_true(isfinite(costs[i].low_ns) && isfinite(costs[i].high_ns));
         assert_true(costs[i].low_ns <= costs[i].ns && costs[i].ns <= costs[i].high_ns);
     }

@@ -14,7 +14,7 @@ static char name[] = "dlprof export", first[] = "test_cmd_export_0.dlt",
             second[] = "test_cmd_export_1.dlt", training[] = "test_cmd_export_2.dlt",
             both[] = "test_cmd_export_3.dlt", to_json[] = "--output=" JSON;
 
-/* Six marked steps with a kernel and a record each, where they are wanted. */
+/* Writes six marked steps, with a kernel or a record each as requested. */
 static void write_trace(const char *path, const char *rank, bool activities, bool records)
 {
     dl_trace_writer *writer;
@@ -105,7 +105,7 @@ static void test_ranks(void **state)
     unlink(JSON);
 }
 
-/* One trace of activities needs no name for its output; one of training is exported as such. */
+/* One trace of activities needs no output name; one of training is exported as records. */
 static void test_one_trace(void **state)
 {
     (void)state;

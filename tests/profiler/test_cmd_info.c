@@ -7,7 +7,7 @@
 #include "tests/command.h"
 #include "trace/dlt/dlt.h"
 
-/* `kernels` sgemms of 100 us, every 200 us, in marked steps of two. */
+/* Writes `kernels` sgemms of 100 us, one every 200 us, in marked steps of two. */
 static void write_trace(const char *path, const char *rank, int kernels)
 {
     dl_trace_writer *writer;
@@ -63,7 +63,7 @@ static int make_traces(void **state)
     return 0;
 }
 
-/* Half of the time idle: 100 of each 200 us. */
+/* The device is idle for half of the time: 100 of each 200 us. */
 static void test_ranks(void **state)
 {
     (void)state;
@@ -83,7 +83,7 @@ static void test_ranks(void **state)
     free(text);
 }
 
-/* Steps of 400 us by the marks that are given. */
+/* Steps of 400 us, found by the given marks. */
 static void test_marks(void **state)
 {
     (void)state;
@@ -102,7 +102,7 @@ static void test_marks(void **state)
     free(text);
 }
 
-/* Killed before its first activity was written. */
+/* The process was killed before its first activity was written. */
 static void test_nothing_recorded(void **state)
 {
     (void)state;
@@ -157,7 +157,7 @@ static void test_steps_of_the_host(void **state)
     unlink(path);
 }
 
-/* Files of other profilers are known by how they start; what is neither theirs nor ours is not. */
+/* Files of other profilers are recognised by their first bytes; other files are refused. */
 static void test_files_of_other_profilers(void **state)
 {
     (void)state;
@@ -197,7 +197,7 @@ static void test_json(void **state)
     free(text);
 }
 
-/* What was read before a file that cannot be read is in the array, which is whole. */
+/* Traces read before an unreadable one are in the array, which is closed. */
 static void test_json_of_a_failure(void **state)
 {
     (void)state;
@@ -214,7 +214,7 @@ static void test_json_of_a_failure(void **state)
     free(text);
 }
 
-/* Records of training beside activities: two objects of one trace. */
+/* A trace with records of training and activities gives two objects. */
 static void test_json_of_both_kinds(void **state)
 {
     (void)state;

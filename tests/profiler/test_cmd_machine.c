@@ -1,5 +1,5 @@
 /* The command with the double of the driver in place of libnvidia-ml.so.1 (LD_LIBRARY_PATH), so
- * that every machine has at least two A100. */
+ * that every machine has at least two A100s. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -31,7 +31,7 @@ static int clean(void **state)
     return 0;
 }
 
-/* What the command prints to `stream`; free() it. */
+/* Returns the command's output on `stream`; free() it. */
 static char *run(command_stream stream, int expected_status, const char *const *arguments)
 {
     char *argv[8] = {dl_strdup("dlprof machine")}, *text;
@@ -54,7 +54,7 @@ static const dl_gpu_model *find_model(const dl_machine *m, const char *name)
     return NULL;
 }
 
-/* dlsim's reader takes the file if and only if the command says that nothing is missing. */
+/* dlsim's reader accepts the file if and only if the command reports no gap. */
 static void the_reader_takes_what_the_command_calls_whole(void **state)
 {
     (void)state;

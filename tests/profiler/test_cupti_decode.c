@@ -1,5 +1,5 @@
-/* Records made from the headers' structures, stepped through by the real library. Skipped where
- * there is no libcupti, or one of another version than the headers. */
+/* Records made from the headers' structures, read by the real library. Skipped without libcupti,
+ * and with one of another version than the headers. */
 #include "profiler/inject/cupti_decode.h"
 
 #include <stdio.h>
@@ -18,11 +18,11 @@
 
 static dl_cupti_api api;
 
-/* What the decoder gave to its sink. */
+/* Calls of the sink by the decoder. */
 static struct seen {
     dl_activity activities[SEEN_MAX];
     size_t count;
-    char *texts[TEXTS_MAX]; /* by id */
+    char *texts[TEXTS_MAX]; /* indexed by id */
     uint32_t text_count;
     char *meta[2 * TEXTS_MAX];
     size_t meta_count;
@@ -61,7 +61,7 @@ static const char *seen_meta(const char *key)
 
 static const dl_activity_sink sink = {sink_append, sink_intern, sink_meta};
 
-/* A buffer being filled as CUPTI does. */
+/* A buffer, filled in the way that CUPTI does. */
 static _Alignas(64) uint8_t buffer[BUFFER_BYTES];
 static size_t used;
 
@@ -150,7 +150,7 @@ static void kernels(void **state)
     assert_memory_equal(&seen.activities[2], kernel, sizeof *kernel);
 }
 
-/* A module was unloaded, and another one's name lies at the same address. */
+/* A module was unloaded, and another name is at the same address. */
 static void a_name_is_its_text_not_its_address(void **state)
 {
     (void)state;
@@ -362,7 +362,7 @@ static void calls(void **state)
     }
 }
 
-/* CUPTI before 12.6 records all calls of the driver or none. */
+/* CUPTI before 12.6 records all calls of the driver or none; the decoder drops unwanted ones. */
 static void calls_of_the_driver_that_nobody_asked_for(void **state)
 {
     (void)state;
@@ -373,7 +373,7 @@ static void calls_of_the_driver_that_nobody_asked_for(void **state)
     assert_int_equal(seen.count, 0);
 }
 
-/* Launches only by default; copies and waits too in full. */
+/* By default only launches; in full also copies and waits. */
 static void calls_of_the_driver_by_preset(void **state)
 {
     (void)state;
@@ -431,7 +431,7 @@ static CUpti_ActivitySynchronization2 sync_record(CUpti_ActivitySynchronizationT
     return record;
 }
 
-/* The device comes from the context, which was announced before. */
+/* The device comes from the context, whose record came before. */
 static void syncs(void **state)
 {
     (void)state;
@@ -476,7 +476,7 @@ static void syncs_without_stream_and_event(void **state)
         sync_record(CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_EVENT_SYNCHRONIZE);
     record.streamId = CUPTI_SYNCHRONIZATION_INVALID_VALUE;
     record.cudaEventSyncId = CUPTI_SYNCHRONIZATION_INVALID_VALUE;
-    PUT(record); /* falls back to the event itself */
+    PUT(record); /* uses the event's id instead */
     record.cudaEventId = CUPTI_SYNCHRONIZATION_INVALID_VALUE;
     PUT(record);
     decode();
@@ -485,7 +485,7 @@ static void syncs_without_stream_and_event(void **state)
     assert_int_equal(seen.activities[1].object, 0);
 }
 
-/* Before CUDA 12.8 the records ended before the identity: what lies there is another record. */
+/* Before CUDA 12.8 records ended before this id: the bytes there belong to the next record. */
 static void older_libraries_have_no_recording_ids(void **state)
 {
     (void)state;
@@ -513,7 +513,7 @@ static CUpti_ActivityCudaEvent2 event_record(uint32_t correlation)
     return record;
 }
 
-/* An event's record comes before that of its call, in the same buffer. */
+/* An event's record precedes that of its call, in the same buffer. */
 static void events_take_the_time_of_their_call(void **state)
 {
     (void)state;
@@ -547,10 +547,10 @@ static void many_events_without_calls(void **state)
         PUT(record);
     decode();
     assert_int_equal(seen.count, SEEN_MAX);
-    assert_true(seen.activities[0].start_ns > 0); /* the present */
+    assert_true(seen.activities[0].start_ns > 0); /* the current time */
 }
 
-/* The data of a record is ours to free: a leak would be found by the sanitizers. */
+/* The record's data must be freed by the reader: the sanitizers would report a leak. */
 static void overheads(void **state)
 {
     (void)state;
@@ -611,7 +611,7 @@ static void devices_become_meta_keys(void **state)
     assert_string_equal(seen_meta("device.1.compute_capability"), "9.0");
 }
 
-/* Freeing this name would end the program. */
+/* Freeing this static name would crash. */
 static void until_12_9_a_devices_name_is_not_ours(void **state)
 {
     (void)state;
@@ -658,12 +658,12 @@ static void a_buffer_of_nothing(void **state)
     decode();
     const CUpti_ActivityKernel10 record = kernel_record("k", 1, 2);
     PUT(record);
-    used -= 8; /* cut off */
+    used -= 8; /* truncated */
     decode();
     assert_int_equal(seen.count, 0);
 }
 
-/* As in another process: the names that buffers point to are gone. */
+/* As in another process: the names that the buffers point to are freed. */
 static void raw_buffers_are_read_again(void **state)
 {
     (void)state;
@@ -686,7 +686,7 @@ static void raw_buffers_are_read_again(void **state)
     dl_error err = {0};
     assert_int_equal(dl_raw_dump_open(&dump, RAW_PATH, &api, &err), DL_OK);
     assert_true(dl_raw_dump_append(dump, buffer, used));
-    strcpy(name, "_Z4reluPf"); /* another one, at the same address, in the next buffer */
+    strcpy(name, "_Z4reluPf"); /* another name at the same address, in the next buffer */
     assert_true(dl_raw_dump_append(dump, buffer, sizeof kernel));
     dl_raw_dump_close(dump);
     free(name);
@@ -717,17 +717,17 @@ static void raw_files_of_another_form_are_refused(void **state)
     write_file("something else, longer than a header", 36);
     assert_int_equal(raw_replay(RAW_PATH, &api, decoder, &err), DL_ERR_FORMAT);
     uint8_t header[24] = "DLRAWBUF\x01";
-    write_file(header, 16); /* of CUPTI 1 */
+    write_file(header, 16); /* header of CUPTI version 1 */
     assert_int_equal(raw_replay(RAW_PATH, &api, decoder, &err), DL_ERR_UNSUPPORTED);
     assert_contains(err.text, "CUPTI 1;");
     memcpy(header + 8, &api.version, 4);
-    write_file(header, 16); /* nothing in it */
+    write_file(header, 16); /* no blocks */
     assert_int_equal(raw_replay(RAW_PATH, &api, decoder, &err), DL_OK);
     header[16] = 3; /* a block of an unknown kind */
     write_file(header, 24);
     assert_int_equal(raw_replay(RAW_PATH, &api, decoder, &err), DL_ERR_FORMAT);
     header[16] = 2;
-    header[20] = 100; /* cut off */
+    header[20] = 100; /* truncated */
     write_file(header, 24);
     assert_int_equal(raw_replay(RAW_PATH, &api, decoder, &err), DL_OK);
     assert_int_equal(seen.count, 0);

@@ -1,15 +1,15 @@
-/* Which of CUPTI's kinds and calls are asked for, in which order. */
+/* The kinds and calls requested from CUPTI, and their order. */
 #include "profiler/inject/cupti_decode.h"
 #include "tests/check.h"
 
 #define CALLS_MAX 1024
 
-/* What was asked of CUPTI. */
+/* Requests made of CUPTI. */
 static struct {
-    bool runtime;            /* the kind */
-    bool off[CALLS_MAX];     /* of it */
-    bool off_before_runtime; /* would be undone by the kind */
-    bool driver[CALLS_MAX];  /* calls that were switched on */
+    bool runtime;            /* the kind was enabled */
+    bool off[CALLS_MAX];     /* calls of the kind that were disabled */
+    bool off_before_runtime; /* a call was disabled too early: enabling the kind undoes it */
+    bool driver[CALLS_MAX];  /* calls that were enabled */
     int driver_calls;
 } asked;
 
@@ -48,7 +48,8 @@ static void ask(dl_capture_preset preset)
     assert_string_equal(refused, "");
 }
 
-/* Whoever polls makes thousands of such calls a step; launches and waits stay. */
+/* Programs that poll make thousands of these calls per step; launches and waits are still
+ * recorded. */
 static void polled_calls_are_not_recorded(void **state)
 {
     (void)state;
@@ -71,7 +72,7 @@ static void polled_calls_are_not_recorded(void **state)
 }
 
 /* NCCL launches by cuLaunchKernelEx, Triton by cuLaunchKernel; copies and waits by the driver are
- * left to the largest preset. */
+ * recorded only in the largest preset. */
 static void launches_by_the_driver_are_recorded(void **state)
 {
     (void)state;

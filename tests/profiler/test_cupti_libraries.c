@@ -1,8 +1,8 @@
-/* The real libcupti of several versions, as far as it goes without a GPU: each that lies below
- * DL_CUPTI_LIBRARIES (unpacked wheels of nvidia-cuda-cupti) is loaded in a process of its own, where the
- * functions that are needed are there, records are as long as what is read of them, and a program into
- * which the recorder is injected goes on and is told why nothing is recorded. Prints a table. Skipped
- * without that folder. */
+/* The real libcupti in several versions, without a GPU. Each library below DL_CUPTI_LIBRARIES
+ * (unpacked wheels of nvidia-cuda-cupti) is loaded in a separate process, which checks that the
+ * required functions exist and that records are long enough for the fields read; and a program into
+ * which the recorder is injected must continue and log why nothing is recorded. Prints a table.
+ * Skipped without that folder. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <limits.h>
@@ -18,7 +18,7 @@
 
 #define LIBRARIES_MAX 32
 #define BUFFER_BYTES 8192
-#define GOES_ON 3 /* what the program below returns */
+#define GOES_ON 3 /* exit code of the program below */
 #define WORDS "test_cupti_libraries.out"
 
 static char *paths[LIBRARIES_MAX];
@@ -40,7 +40,8 @@ static void find_libraries(const char *folder)
     if (count >= 0) free(entries);
 }
 
-/* By how many bytes the library steps over records of a kind; 0 if it does not know the kind. */
+/* Returns the number of bytes by which the library steps over records of a kind; 0 if it does not
+ * know the kind. */
 static size_t record_bytes(const dl_cupti_api *api, CUpti_ActivityKind kind)
 {
     static _Alignas(8) uint8_t buffer[BUFFER_BYTES];
@@ -58,7 +59,7 @@ static size_t record_bytes(const dl_cupti_api *api, CUpti_ActivityKind kind)
 
 #define UP_TO(type, field) (offsetof(type, field) + sizeof(((type *)NULL)->field))
 
-/* Records, and the last of their fields that is read from a version on. */
+/* Records, and the last field that is read, from which version on. */
 static const struct {
     const char *name;
     CUpti_ActivityKind kind;
@@ -87,7 +88,8 @@ static const struct {
     {"context", CUPTI_ACTIVITY_KIND_CONTEXT, 0, UP_TO(CUpti_ActivityContext3, deviceId)},
 };
 
-/* Prints the sizes; the first kind whose records are shorter than what is read of them, or NULL. */
+/* Prints the sizes; returns the first kind whose records are too short for the fields read, or
+ * NULL. */
 static const char *check_sizes(const dl_cupti_api *api)
 {
     for (size_t i = 0; i < sizeof read_fields / sizeof read_fields[0]; i++) {
@@ -106,13 +108,13 @@ static void CUPTIAPI ignore(void *user, CUpti_CallbackDomain domain, CUpti_Callb
     (void)user, (void)domain, (void)id, (void)data;
 }
 
-/* In a process of its own: what there is without a driver. 0 = as it should be. */
+/* In a separate process: checks the library without a driver. Returns 0 if all is as expected. */
 static int step_through(const char *path)
 {
     dl_cupti_api api;
     dl_error err = {0};
     if (dl_cupti_api_load(&api, path, 0, &err) != DL_OK) {
-        /* From 13.3 on not even the version is told without a driver. */
+        /* From 13.3 on, the library reports not even its version without a driver. */
         printf("not loaded: %s\n", err.text);
         return strstr(err.text, "does not tell its version (error 999)") == NULL;
     }
@@ -127,13 +129,13 @@ static int step_through(const char *path)
     CUpti_SubscriberHandle subscriber;
     const CUptiResult result = api.Subscribe(&subscriber, ignore, NULL);
     printf("; Subscribe: %d %s\n", (int)result, dl_cupti_result_name(&api, result));
-    /* CUDA 12's says that there is no driver, 13's that it does not know. */
+    /* CUDA 12's CUPTI reports that there is no driver, CUDA 13's an unknown error. */
     const CUptiResult expected =
         api.version >= DL_CUPTI_13_0 ? CUPTI_ERROR_UNKNOWN : CUPTI_ERROR_NOT_INITIALIZED;
     return too_short != NULL || result != expected;
 }
 
-/* In a process of its own: the recorder is injected, and the program goes on. */
+/* In a separate process: the recorder is injected, and the program must continue. */
 static int run_injected(void)
 {
     void *library = dlopen(INJECT_LIBRARY, RTLD_NOW | RTLD_LOCAL);
@@ -146,7 +148,8 @@ static int run_injected(void)
     return GOES_ON;
 }
 
-/* Runs this program with a word and a library; its exit code, its output in `words`. */
+/* Runs this program with a word and a library; returns its exit code, with its output in
+ * `words`. */
 static int run_self(const char *word, const char *path, const char *folder, char words[4096])
 {
     const pid_t child = fork();
@@ -154,7 +157,7 @@ static int run_self(const char *word, const char *path, const char *folder, char
         if (freopen(WORDS, "w", stdout) == NULL) _exit(99);
         setenv("DLPROF_CUPTI", path, 1);
         setenv("DLPROF_OUTPUT", folder, 1);
-        setenv("ASAN_OPTIONS", "detect_leaks=0", 1); /* 12.9 loses a byte by itself */
+        setenv("ASAN_OPTIONS", "detect_leaks=0", 1); /* libcupti 12.9 itself leaks a byte */
         execl("/proc/self/exe", "test_cupti_libraries", word, path, (char *)NULL);
         _exit(98);
     }

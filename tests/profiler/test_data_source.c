@@ -1,4 +1,4 @@
-/* Where training data comes from. */
+/* Choice of the training data. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -22,7 +22,7 @@ static int make_folders(void **state)
     return fclose(file);
 }
 
-/* 60000 images as MNIST has for training, 10000 for the test; the note says why. */
+/* 60000 images like MNIST's training set, 10000 for the test; the note gives the reason. */
 static void auto_takes_synthetic_without_files(void **state)
 {
     (void)state;
@@ -109,7 +109,7 @@ static void real_mnist_is_found(void **state)
     dl_data_set_free(&set);
 }
 
-/* A model with CIFAR-10's shape asks for CIFAR-10, which the folder has not. */
+/* A model with CIFAR-10's shape selects CIFAR-10, which the folder lacks. */
 static void model_decides_which_set(void **state)
 {
     (void)state;
@@ -131,7 +131,7 @@ static void model_decides_which_set(void **state)
     assert_contains(err.file, EMPTY_FOLDER "/test_batch.bin");
 }
 
-/* ImageNet itself is not read. */
+/* There is no reader for ImageNet. */
 static void large_images_are_synthetic(void **state)
 {
     (void)state;

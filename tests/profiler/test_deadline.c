@@ -23,7 +23,7 @@ static void a_deadline_is_a_valid_time_ahead(void **state)
     }
 }
 
-/* On the wall clock, decades ahead, such a deadline would long be over. */
+/* On the wall clock, which is decades ahead, such a deadline would have passed long ago. */
 static void a_condition_waits_until_it(void **state)
 {
     (void)state;

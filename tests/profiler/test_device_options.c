@@ -1,4 +1,4 @@
-/* The options of `dlprof train` that choose a device, and what a trace says of it. */
+/* The options of `dlprof train` that choose a device, and a trace's meta keys about it. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -90,7 +90,7 @@ static void bad_devices_are_refused(void **state)
     dl_error err = {0};
     options.device = "cuda:one";
     assert_int_equal(dl_device_options_apply(&options, &config, &err), DL_ERR_USAGE);
-    options.device = "cuda"; /* beside the tests there is no library */
+    options.device = "cuda"; /* the library is not beside the tests */
     assert_int_equal(dl_device_options_apply(&options, &config, &err), DL_ERR_UNSUPPORTED);
     assert_contains(err.text, "; --device cpu uses the processor");
     assert_null(config.device);

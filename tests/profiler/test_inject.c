@@ -1,6 +1,6 @@
-/* The injected library from outside: a program that calls the doubles of the driver and of CUPTI is
- * run with it, ends in all sorts of ways, and must behave as without; then its traces are read.
- * Skipped where there is no libcupti, whose reading of buffers is used. */
+/* The injected library from outside: it is loaded into a program that calls the doubles of the
+ * driver and of CUPTI and ends in many ways. The program must behave as without the library; then
+ * its traces are read. Skipped without libcupti, whose functions read the buffers. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -21,12 +21,12 @@
 #define TRACES_MAX 8
 #define PATH_BYTES 512
 
-/* What a run left. */
+/* Results of a run. */
 static struct {
     char folder[PATH_BYTES];
-    int status;      /* of waitpid */
-    char *out, *err; /* the target's output and errors */
-    char *logs;      /* of the recorder, one behind the other */
+    int status;      /* from waitpid */
+    char *out, *err; /* the target's standard output and standard error */
+    char *logs;      /* the recorder's logs, concatenated */
     dl_trace traces[TRACES_MAX];
     size_t trace_count;
     double seconds;
@@ -47,7 +47,7 @@ static int begin(void **state)
     return mkdtemp(run.folder) != NULL ? 0 : 1;
 }
 
-/* Each file of the run's folder. */
+/* Calls `visit` for each file of the run's folder. */
 static void each_file(void (*visit)(const char *path))
 {
     struct dirent **entries;
@@ -102,9 +102,9 @@ static void collect_file(const char *path)
     }
 }
 
-static int go_on[2] = {-1, -1}; /* of a pipe: the target's input, which ends when it may go on */
+static int go_on[2] = {-1, -1}; /* pipe: the target's input; at its end the target continues */
 
-/* "NAME=value" texts up to a NULL go into the environment. */
+/* Sets the "NAME=value" texts, up to a NULL, in the environment. */
 static void in_child(const char *const *arguments, const char *const *environment)
 {
     for (; *environment != NULL; environment++)
@@ -117,7 +117,7 @@ static void in_child(const char *const *arguments, const char *const *environmen
     _exit(98);
 }
 
-static const char *program; /* in place of inject_target */
+static const char *program; /* replaces inject_target */
 
 static pid_t start(const char *mode, const char *count, const char *rate,
                    const char *const *environment)
@@ -129,7 +129,7 @@ static pid_t start(const char *mode, const char *count, const char *rate,
     setenv("DLPROF_CUPTI", INJECT_CUPTI, 1);
     char *path = realpath(run.folder, NULL);
     setenv("DLPROF_OUTPUT", path, 1);
-    setenv("DLPROF_END_WAIT", "600", 1); /* however busy the machine is */
+    setenv("DLPROF_END_WAIT", "600", 1); /* even if the machine is very busy */
     if (chdir(run.folder) != 0) _exit(97);
     in_child(arguments, environment);
     return -1;
@@ -142,7 +142,7 @@ static double now_s(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static const char *awaited; /* part of a recorder's log, or NULL: the end of its trace */
+static const char *awaited; /* part of a recorder's log; NULL: the end of its trace */
 static bool has_come;
 
 static void look_for_awaited(const char *path)
@@ -159,7 +159,8 @@ static void look_for_awaited(const char *path)
     }
 }
 
-/* A target that ends instead is looked at by its test. */
+/* Lets the target continue once the awaited event has come. A target that ends before that is
+ * judged by its test. */
 static void let_go_on(pid_t child)
 {
     siginfo_t ended = {0};
@@ -172,7 +173,7 @@ static void let_go_on(pid_t child)
     go_on[0] = go_on[1] = -1;
 }
 
-/* Runs the target and takes what it left. */
+/* Runs the target and reads its results. */
 static void target(const char *mode, const char *count, const char *const *environment)
 {
     const double before_s = now_s();
@@ -188,7 +189,7 @@ static void target(const char *mode, const char *count, const char *const *envir
     each_file(collect_file);
 }
 
-/* Mode `later`, which goes on when the recorder has come to something. */
+/* Runs mode `later`, which continues when the awaited event of the recorder has come. */
 static void target_after(const char *event, const char *count, const char *const *environment)
 {
     awaited = event;
@@ -196,7 +197,7 @@ static void target_after(const char *event, const char *count, const char *const
     target("later", count, environment);
 }
 
-/* The same with the program of known truth. */
+/* Like target, with the program of known truth. */
 static void truth(const char *ending, const char *const *environment)
 {
     program = INJECT_TRUTH;
@@ -208,12 +209,12 @@ static void truth(const char *ending, const char *const *environment)
 
 static const char *const plain[] = {NULL};
 
-/* Where threads run on at the end or are missing after a fork, the search for leaks goes astray; and
- * where a buffer is never given back, it does not see that the buffer points to a device's name. */
+/* The leak search fails where threads still run at the end or are missing after a fork; and where a
+ * buffer is never given back, it does not see that the buffer points to a device's name. */
 #define NO_LEAK_SEARCH "ASAN_OPTIONS=detect_leaks=0"
 static const char *const no_leak_search[] = {NO_LEAK_SEARCH, NULL};
 
-/* The target's own output and exit code, and none of ours. */
+/* The target has its own output and exit code, and prints nothing of the recorder. */
 static void assert_untouched(int exit_code, const char *out)
 {
     assert_string_equal(run.err, "");
@@ -237,7 +238,7 @@ static void assert_meta(const dl_trace *trace, const char *key, const char *valu
     assert_string_equal(found, value);
 }
 
-/* Kernels of correlation 1..count are there, each once. */
+/* Kernels with correlations 1..count are recorded, each once. */
 static void assert_kernels(const dl_trace *trace, size_t count)
 {
     char *found = dl_calloc(count + 1, 1, "kernels of a test");
@@ -264,7 +265,7 @@ static void everything_is_there_at_exit(void **state)
     assert_true(trace->complete);
     assert_kernels(trace, 100);
     assert_int_equal(count_kind(trace, DL_ACTIVITY_CALL), 100);
-    /* At both ends, and every 10 s. */
+    /* At the start, at the end, and every 10 s. */
     assert_in_range(count_kind(trace, DL_ACTIVITY_CLOCK), 2, 2 + (size_t)(run.seconds / 10));
     assert_meta(trace, "kind", "run");
     assert_meta(trace, "clock", "realtime");
@@ -303,7 +304,7 @@ static void slurm_is_asked_last(void **state)
     assert_null(dl_trace_meta(&run.traces[0], "local_rank"));
 }
 
-/* No handler of the program's end runs. */
+/* No exit handler of the program runs. */
 static void _exit_keeps_what_was_flushed(void **state)
 {
     (void)state;
@@ -341,7 +342,7 @@ static void an_end_among_running_threads(void **state)
     assert_kernels(&run.traces[0], 1000);
 }
 
-/* The child has the parent's state and descriptors, and runs the parent's handlers at exit. */
+/* The child inherits the parent's state and descriptors, and runs the parent's exit handlers. */
 static void a_forked_child_leaves_the_trace_alone(void **state)
 {
     (void)state;
@@ -410,7 +411,7 @@ static void one_kind_cannot_be_enabled(void **state)
     assert_kernels(&run.traces[0], 10);
 }
 
-/* Until CUDA 12.9 a device's name is CUPTI's own: to free it would end the program. */
+/* Until CUDA 12.9 CUPTI owns a device's name: freeing it would crash. */
 static void an_older_cupti_keeps_its_texts(void **state)
 {
     (void)state;
@@ -420,8 +421,8 @@ static void an_older_cupti_keeps_its_texts(void **state)
     assert_meta(&run.traces[0], "device.0.name", "Double of a GPU");
 }
 
-/* CUDA 11.8's too; it must be given as many buffers as it wants, and either records all calls of the
- * driver, of which those that launch are kept, or none. */
+/* CUDA 11.8's CUPTI owns it too. It must get as many buffers as it requests, and records either all
+ * calls of the driver, of which those that launch are kept, or none. */
 static void the_oldest_cupti_is_served(void **state)
 {
     (void)state;
@@ -445,7 +446,8 @@ static void the_oldest_cupti_is_served(void **state)
     assert_int_equal(by_driver, 1000);
 }
 
-/* The calls that launched activities of a kind, by name; -1 for work that no call launched. */
+/* Counts the activities of a kind launched by calls of that name; -1 if an activity was launched by
+ * no call. */
 static int count_launched_by(const dl_trace *trace, dl_activity_kind kind, const char *call)
 {
     dl_launches launches = {0};
@@ -463,7 +465,8 @@ static int count_launched_by(const dl_trace *trace, dl_activity_kind kind, const
     return count;
 }
 
-/* Of truth.c: 50 by the driver after one by the runtime; 100 launches of a graph of 10. */
+/* truth.c makes 50 launches by the driver after one by the runtime, and 100 launches of a graph of
+ * 10 nodes. */
 static void launches_by_driver_and_graph_are_tied(void **state)
 {
     (void)state;
@@ -476,7 +479,8 @@ static void launches_by_driver_and_graph_are_tied(void **state)
     assert_int_equal(count_kind(trace, DL_ACTIVITY_MEMSET), 10);
     size_t nodes = 0;
     for (size_t i = 0; i < trace->activity_count; i++)
-        nodes += trace->activities[i].object == ((uint64_t)1 << 32 | 3); /* the fourth of graph 1 */
+        nodes += trace->activities[i].object == ((uint64_t)1 << 32 | 3); /* the fourth node of graph
+                                                                          * 1 */
     assert_int_equal(nodes, 100);
 }
 
@@ -489,7 +493,7 @@ static void graphs_are_recorded_as_wholes(void **state)
     assert_int_equal(count_launched_by(trace, DL_ACTIVITY_KERNEL, "cudaGraphLaunch"), 0);
 }
 
-/* Their names are equal, their numbers are not. */
+/* The devices have equal names, but different numbers. */
 static void two_devices_share_a_name(void **state)
 {
     (void)state;
@@ -513,7 +517,7 @@ static void two_devices_share_a_name(void **state)
     assert_int_equal(between, 20);
 }
 
-/* The clocks of a host and its GPU differ by microseconds: nothing is lost by that. */
+/* The clocks of a host and its GPU differ by microseconds: no record is lost because of that. */
 static void kernels_may_start_before_their_launch(void **state)
 {
     (void)state;
@@ -524,8 +528,8 @@ static void kernels_may_start_before_their_launch(void **state)
     assert_null(dl_trace_meta(trace, "lost_timestamps"));
 }
 
-/* Before 12.6 all calls of the driver come or none. The default takes its launches only, not the
- * recorder's wait for the device at the end. */
+/* Before 12.6 all calls of the driver are recorded or none. The default keeps its launches only,
+ * not the recorder's wait for the device at the end. */
 static void an_older_cupti_records_the_whole_driver(void **state)
 {
     (void)state;
@@ -556,7 +560,7 @@ static void lost_times_are_counted(void **state)
     assert_int_equal(count_kind(&run.traces[0], DL_ACTIVITY_KERNEL), 90);
 }
 
-/* Kernels and calls are recorded or counted as dropped. */
+/* All kernels and calls are recorded, or counted as dropped. */
 static void assert_all_accounted(size_t records)
 {
     const dl_trace *trace = &run.traces[0];
@@ -566,7 +570,7 @@ static void assert_all_accounted(size_t records)
     assert_int_equal(recorded + (dropped != NULL ? strtoul(dropped, NULL, 10) : 0), records);
 }
 
-/* More buffers than we lend: the rest of the records is dropped, and that is said. */
+/* CUPTI needs more buffers than the pool has: the remaining records are dropped and counted. */
 static void refused_buffers_drop_records(void **state)
 {
     (void)state;
@@ -574,10 +578,10 @@ static void refused_buffers_drop_records(void **state)
     assert_untouched(3, "launched 1000\n");
     assert_non_null(dl_trace_meta(&run.traces[0], "dropped_records"));
     assert_true(count_kind(&run.traces[0], DL_ACTIVITY_KERNEL) > 200);
-    assert_all_accounted(2001); /* and the recorder's own wait for the device at the end */
+    assert_all_accounted(2001); /* including the recorder's own wait for the device at the end */
 }
 
-/* As fast as they come: some may be refused. */
+/* Records come as fast as possible: some may be refused. */
 static void small_buffers_go_round(void **state)
 {
     (void)state;
@@ -586,7 +590,8 @@ static void small_buffers_go_round(void **state)
     assert_all_accounted(16000);
 }
 
-/* At the 50th launch. What came before stays; nothing with foreign times is let in. */
+/* Another clock is set at the 50th launch. Earlier records stay; none with foreign times is
+ * kept. */
 static void another_clock_ends_the_reading(void **state)
 {
     (void)state;
@@ -598,7 +603,7 @@ static void another_clock_ends_the_reading(void **state)
     assert_contains(run.logs, "another profiler has set CUPTI's clock");
 }
 
-/* As daemons do; the program's own files get nothing of ours. */
+/* As daemons do; the program's own files must not get the recorder's data. */
 static void a_closed_descriptor_is_opened_again(void **state)
 {
     (void)state;
@@ -645,7 +650,7 @@ static void an_output_folder_that_is_not_there(void **state)
     assert_int_equal(WEXITSTATUS(run.status), 3);
     assert_string_equal(run.out, "launched 10\n");
     assert_contains(run.err, "dlprof: /nonexistent/folder/");
-    assert_ptr_equal(strchr(run.err, '\n'), run.err + strlen(run.err) - 1); /* one line */
+    assert_ptr_equal(strchr(run.err, '\n'), run.err + strlen(run.err) - 1); /* a single line */
     assert_int_equal(run.trace_count, 0);
 }
 
@@ -691,7 +696,7 @@ static void a_limit_on_time_ends_the_recording(void **state)
     const dl_trace *trace = &run.traces[0];
     assert_meta(trace, "stopped", "limit on time");
     assert_true(trace->complete);
-    /* Of what was launched before, as much as came within the limit. */
+    /* Only work launched before the limit is recorded. */
     for (size_t i = 0; i < trace->activity_count; i++)
         assert_in_range(trace->activities[i].correlation, 0, 50);
 }
@@ -713,7 +718,8 @@ static void raw_buffers_lie_beside(void **state)
     assert_true(raw_bytes > 100 * (216 + 40)); /* a kernel and a call each */
 }
 
-/* 4 processes of 8 threads each, 20,000 launches a second in all, for 2 s; half of them killed. */
+/* 4 processes of 8 threads each make 20,000 launches per second in total, for 2 s; half of the
+ * processes are killed. */
 static void load_loses_nothing(void **state)
 {
     (void)state;

@@ -17,13 +17,13 @@ static void first_signal_asks_to_stop(void **state)
     raise(SIGINT);
     assert_true(*stop);
     assert_true(dl_interrupt_caught());
-    assert_ptr_equal(dl_interrupt_catch(60), stop); /* another run */
+    assert_ptr_equal(dl_interrupt_catch(60), stop); /* next run */
     assert_false(*stop);
     raise(SIGINT);
     assert_true(*stop);
 }
 
-/* Exit status and name are the first signal's. */
+/* Exit status and name are those of the first signal. */
 static void both_signals_are_caught(void **state)
 {
     (void)state;
@@ -41,7 +41,7 @@ static void both_signals_are_caught(void **state)
     }
 }
 
-/* Whichever of the two came first. */
+/* For each order of the two signals. */
 static void second_signal_kills(void **state)
 {
     (void)state;
@@ -64,7 +64,7 @@ static void second_signal_kills(void **state)
     }
 }
 
-/* As where a library waits for memory in a loop of its own. */
+/* For example, a library retries forever to allocate memory. */
 static void a_stop_that_does_not_come_is_forced(void **state)
 {
     (void)state;
@@ -88,10 +88,10 @@ static void a_stop_that_came_is_not(void **state)
     (void)dl_interrupt_catch(60);
     raise(SIGINT);
     dl_interrupt_met();
-    assert_int_equal(alarm(0), 0); /* none was set */
+    assert_int_equal(alarm(0), 0); /* no alarm was set */
     (void)dl_interrupt_catch(60);
     dl_interrupt_met();
-    raise(SIGINT); /* after the end of the training */
+    raise(SIGINT); /* after the training has ended */
     assert_int_equal(alarm(0), 0);
 }
 
@@ -104,7 +104,7 @@ static void ignored_stays_ignored(void **state)
     const atomic_bool *stop = dl_interrupt_catch(60);
     raise(SIGINT);
     assert_false(*stop);
-    raise(SIGTERM); /* the other one is caught all the same */
+    raise(SIGTERM); /* the other signal is still caught */
     assert_true(*stop);
     sigaction(SIGINT, &before, NULL);
 }

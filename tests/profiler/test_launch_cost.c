@@ -1,5 +1,6 @@
-/* What recording CUDA costs, measured against the doubles of the driver and of CUPTI. Skipped where
- * there is no libcupti, whose reading of buffers is used.
+/* Cost of recording CUDA, measured with the doubles of the driver and of CUPTI. Skipped without
+ * libcupti, whose functions read the buffers.
+ *
  * Usage: test_launch_cost DEVICE_LIBRARY INJECTED_LIBRARY CUPTI_DOUBLE REAL_CUPTI */
 #include <stdlib.h>
 #include <unistd.h>
@@ -11,15 +12,15 @@ static dl_progress progress;
 static char folder[] = "launch_cost.XXXXXX";
 static dl_launch_config config = {.folder = folder, .seconds = 0.1, .progress = &progress};
 
-/* The double records in the launching thread what each preset holds: one record of a kernel and of
- * a copy under light; with the call and a wait's and an event's under default; with the driver's
- * calls under full. */
+/* The double records in the launching thread the activities of each preset: light, one record per
+ * kernel and per copy; default, also those of calls, waits and events; full, also those of the
+ * driver's calls. */
 static void test_measures_what_each_preset_adds(void **state)
 {
     (void)state;
     dl_launch_cost cost;
     dl_error err = {0};
-    setenv("DLPROF_STEPS", "nonsense", 1); /* the settings of someone else's run do not matter */
+    setenv("DLPROF_STEPS", "nonsense", 1); /* settings of another run have no effect */
     if (dl_launch_cost_measure(&config, &cost, &err) != DL_OK) fail_msg("%s", err.text);
     for (int v = DL_LAUNCH_NVTX; v < DL_LAUNCH_VARIANT_COUNT; v++) {
         const dl_capture_figures *figures = &cost.figures[v];
@@ -31,8 +32,8 @@ static void test_measures_what_each_preset_adds(void **state)
         }
     }
     for (int v = DL_LAUNCH_LIGHT; v < DL_LAUNCH_VARIANT_COUNT; v++) {
-        /* Differences of times: on a busy machine one may come out below zero, but not certainly
-         * so. */
+        /* Costs are differences of times: on a busy machine one may be below zero, but the upper
+         * end of its interval may not. */
         assert_true(cost.figures[v].items[DL_CAPTURE_PER_KERNEL].high_ns > 0);
         assert_true(cost.figures[v].items[DL_CAPTURE_PER_COPY].high_ns > 0);
         assert_true(cost.figures[v].items[DL_CAPTURE_PER_RECORD].high_ns > 0);
@@ -72,7 +73,7 @@ static void test_says_what_is_missing(void **state)
     unsetenv("DOUBLE_CUPTI");
 }
 
-/* Records that were lost would look cheap. */
+/* Lost records would make recording look cheap. */
 static void test_lost_records_are_no_result(void **state)
 {
     (void)state;

@@ -25,7 +25,7 @@ static void switches_are_shared_at_any_height(void **state)
     assert_false(dl_box_share_switch(&box, 0, 0));
 }
 
-/* Published rates of 16 lanes: 4, 8, 15.75, 31.5, 63 and, less 20 of 256 bytes, 118 GB/s. */
+/* Published rates of 16 lanes in GB/s: 4, 8, 15.75, 31.5, 63 and, with 236 of 256 bytes, 118. */
 static void each_generation_has_its_rate(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* Rates of links and GPUs' memories out of a bench of GPUs, and the machine file that has them. */
+/* Rates of links and GPU memories from a benchmark of GPUs, and the machine file that contains
+ * them. */
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -20,7 +21,8 @@ static void open_trace(void)
     stream = dl_trace_writer_stream(writer);
 }
 
-/* Three samples, of which the median counts, and slow ones of a smaller size, which do not. */
+/* Adds three samples, of which the median counts, and slow ones of a smaller size, which do not
+ * count. */
 static void add(const char *name, uint32_t device, uint32_t threads, uint32_t vectors,
                 double bytes_per_s)
 {
@@ -60,7 +62,7 @@ static dl_trace close_trace(void)
     .memory_clock_hz = 1215e6, .memory_bus_bits = 5120, .memory_bytes = 40 * 0x1p30,           \
     .link = GEN4X16
 
-/* Two GPUs of one socket, each in its own slot. */
+/* Two GPUs of one socket, each in a separate slot. */
 static void make_box(dl_box *box, dl_box_gpu *gpus)
 {
     gpus[0] = (dl_box_gpu){A100, .bus_id = "0000:17:00.0"};
@@ -89,8 +91,9 @@ static char *written(const dl_box *box)
     return text;
 }
 
-/* CUDA counts the GPUs the other way round. To a GPU 24, back 26 GB/s; beside copies back only 18:
- * (24 + 26) x 18 / 24 together. Both at once get 40 of 48 GB/s. An average of 4 moves 5 vectors. */
+/* CUDA numbers the GPUs in reverse. To a GPU 24 GB/s, from it 26; with copies in the other
+ * direction only 18: (24 + 26) x 18 / 24 together. Both GPUs concurrently get 40 of 48 GB/s. An
+ * average of 4 moves 5 vectors. */
 static void links_and_memories_are_measured(void **state)
 {
     (void)state;
@@ -109,7 +112,7 @@ static void links_and_memories_are_measured(void **state)
     add("gpu_average", 1, 1, 2, 410 * GB);
     dl_trace trace = close_trace();
     dl_box_take_copies(&box, &trace, devices);
-    for (int g = 0; g < 2; g++) { /* alike: device 0's stands for both */
+    for (int g = 0; g < 2; g++) { /* equal links: device 0's rates are used for both */
         NEAR(gpus[g].to_bytes_per_s, 24 * GB);
         NEAR(gpus[g].from_bytes_per_s, 26 * GB);
         NEAR(gpus[g].both_bytes_per_s, 37.5 * GB);
@@ -136,7 +139,8 @@ static void links_and_memories_are_measured(void **state)
     dl_trace_free(&trace);
 }
 
-/* What goes as fast beside others as alone is no limit; nor are GPUs below one switch the root. */
+/* Copies that are as fast concurrently as alone have no limit; and GPUs below one switch do not
+ * measure the root. */
 static void what_disturbs_nothing_is_no_limit(void **state)
 {
     (void)state;
@@ -163,7 +167,7 @@ static void what_disturbs_nothing_is_no_limit(void **state)
     dl_trace_free(&trace);
 }
 
-/* Four lanes of 25 GB/s; or by a crossbar, whatever the pair. */
+/* Four lanes of 25 GB/s; or an NVSwitch, for any pair. */
 static void nvlinks_are_measured_from_gpu_to_gpu(void **state)
 {
     (void)state;

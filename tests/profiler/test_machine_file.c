@@ -1,4 +1,5 @@
-/* The whole way: trees made by hand, the double of the driver, the file, dlsim's reader. */
+/* The complete path: topologies made by hand, the double of the driver, the file, dlsim's
+ * reader. */
 #include <hwloc.h>
 #include <stdlib.h>
 
@@ -25,7 +26,7 @@ static dl_box probe_fixture(const char *file, const char *sysfs)
     hwloc_topology_destroy(topology);
     const dl_nvml nvml = nvml_double_table();
     dl_gpu_probe(&box, &nvml);
-    box.socket_memory_bytes_per_s = 60e9; /* as if measured */
+    box.socket_memory_bytes_per_s = 60e9; /* instead of a measurement */
     box.socket_link_bytes_per_s = 17e9;
     return box;
 }
@@ -47,7 +48,7 @@ static dl_machine write_and_read(dl_box *box)
     return machine;
 }
 
-/* Lanes of the hybrid cube mesh as scenarios/machines/dgx1_v100.ini has them. */
+/* Lanes of the hybrid cube mesh, as in scenarios/machines/dgx1_v100.ini. */
 static void set_dgx1(void)
 {
     static const int single[][2] = {{0, 1}, {0, 2}, {1, 3}, {2, 6}, {3, 7}, {4, 5}, {4, 6}, {5, 7}};
@@ -69,14 +70,15 @@ static void set_dgx1(void)
         nvml_double.lanes[twice[i][0]][twice[i][1]] = 2;
         nvml_double.lanes[twice[i][1]][twice[i][0]] = 2;
     }
-    /* Across sockets without NVLink nobody may copy, which says nothing of nearer pairs. */
+    /* No pair across sockets without NVLink can copy directly, which says nothing about nearer
+     * pairs. */
     for (int a = 0; a < 4; a++) {
         for (int b = 4; b < 8; b++)
             nvml_double.peer[a][b] = 1;
     }
 }
 
-/* The shipped file of the same machine was written by hand: tree and lanes must be the same. */
+/* The shipped file of the same machine was written by hand: topology and lanes must be equal. */
 static void a_dgx1_is_the_one_that_ships(void **state)
 {
     (void)state;
@@ -120,7 +122,7 @@ static void a_dgx1_is_the_one_that_ships(void **state)
     dl_machine_free(&shipped);
 }
 
-/* Eight GeForce cards below two switches, without NVLink; they may copy to each other nowhere. */
+/* Eight GeForce cards below two switches, without NVLink; no pair can copy directly. */
 static void a_box_with_two_switches_is_read(void **state)
 {
     (void)state;
@@ -145,7 +147,7 @@ static void a_box_with_two_switches_is_read(void **state)
     assert_string_equal(found.models[0].name, "geforce_rtx_3090");
     NEAR(found.models[0].memory_bytes_per_s.value, 936.1e9);
     assert_int_equal(found.kinds[0].nvlink_count, 0);
-    assert_int_equal(found.kinds[0].nic_count, 0); /* no rate of its port is known */
+    assert_int_equal(found.kinds[0].nic_count, 0); /* the rate of its port is unknown */
     dl_machine_free(&found);
 }
 

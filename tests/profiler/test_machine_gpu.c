@@ -72,7 +72,7 @@ static void a_link_that_is_known_is_kept(void **state)
     dl_box_free(&box);
 }
 
-/* GPUs 2 and 3 are not shown by the driver: nothing is known of them. */
+/* The driver does not show GPUs 2 and 3: nothing is known about them. */
 static void hidden_gpus_stay_unknown(void **state)
 {
     (void)state;
@@ -99,7 +99,7 @@ static void gpus_that_the_tree_lacks_are_added(void **state)
     dl_box_free(&box);
 }
 
-/* One end of the lanes between 0 and 3 is silent, GPU 1 has one to a processor. */
+/* Only one end reports the lanes between 0 and 3; GPU 1 has a lane to a processor. */
 static void lanes_between_gpus_are_pairs(void **state)
 {
     (void)state;
@@ -127,7 +127,7 @@ static void use_switch(void)
         nvml_double.lanes[gpu][NVML_DOUBLE_SWITCH] = 12;
 }
 
-/* All pairs have NVLink then, which says nothing about copies through PCIe. */
+/* Then all pairs have NVLink, which says nothing about copies through PCIe. */
 static void lanes_to_a_switch_are_an_nvswitch(void **state)
 {
     (void)state;
@@ -140,7 +140,7 @@ static void lanes_to_a_switch_are_an_nvswitch(void **state)
     dl_box_free(&box);
 }
 
-/* Drivers before the kind of the far end could be asked show the switch's own address. */
+/* Older drivers cannot report the kind of the remote end, but show the switch's own address. */
 static void a_switch_is_known_by_its_address(void **state)
 {
     (void)state;
@@ -154,12 +154,12 @@ static void a_switch_is_known_by_its_address(void **state)
     dl_box_free(&box);
 }
 
-/* Without NVLink: 0-1 share a switch, 2-3 a socket, the others nothing. */
+/* Without NVLink: 0-1 share a switch, 2-3 a socket, the other pairs nothing. */
 static void peers_are_what_all_pairs_so_near_may(void **state)
 {
     (void)state;
     static const struct {
-        int a, b; /* the pair that may not copy; -1 = all may */
+        int a, b; /* pair that cannot copy directly; -1 = all can */
         dl_peer peer;
     } cases[] = {{-1, -1, DL_PEER_ALL},
                  {0, 3, DL_PEER_SOCKET},
@@ -178,8 +178,7 @@ static void peers_are_what_all_pairs_so_near_may(void **state)
     }
 }
 
-/* The pair that shares a socket and the one that shares a switch have NVLink; the others may not.
- */
+/* The pairs that share a socket or a switch have NVLink; no other pair can copy directly. */
 static void refusals_say_nothing_of_nearer_pairs(void **state)
 {
     (void)state;

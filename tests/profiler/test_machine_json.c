@@ -14,7 +14,7 @@ static char *write_text(const dl_box *box)
     return text;
 }
 
-/* The text without blanks, so that tests need not know how it is laid out. */
+/* Removes blanks and newlines, so that tests do not depend on the layout. */
 static char *squeeze(char *text)
 {
     char *to = text;

@@ -31,7 +31,7 @@ static void links_are_named_by_what_is_known(void **state)
     assert_string_equal(name, "ethernet2.5");
 }
 
-/* PCIe 4.0 x16: 0.8 of 31.5; 12 lanes of 25 GB/s: 0.93 of 300, of which 279 were measured. */
+/* PCIe 4.0 x16: 0.8 of 31.5 GB/s; 12 lanes of 25 GB/s: 0.93 of 300, of which 279 were measured. */
 static void each_kind_comes_once_with_what_programs_get(void **state)
 {
     (void)state;

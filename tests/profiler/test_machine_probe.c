@@ -31,8 +31,8 @@ static dl_box probe_fixture(const char *file, const char *sysfs)
     return box;
 }
 
-/* The fixture: two sockets, on each two switches with two GPUs and a NIC; on socket 0 also a switch
- * with a disk and a display controller that is no GPU of NVIDIA's, which are left out. */
+/* The fixture: two sockets, each with two switches with two GPUs and a NIC; on socket 0 also a
+ * switch with a disk and a display controller that is not NVIDIA's, which are left out. */
 static void a_dgx_is_found(void **state)
 {
     (void)state;
@@ -67,7 +67,7 @@ static void a_dgx_is_found(void **state)
     dl_box_free(&box);
 }
 
-/* Rates in /sys go before those of the topology, and ports are only there. */
+/* Link rates in /sys take precedence over those of the topology; port rates exist only there. */
 static void sysfs_tells_links_and_ports(void **state)
 {
     (void)state;
@@ -82,8 +82,8 @@ static void sysfs_tells_links_and_ports(void **state)
     dl_box box = probe_fixture("dgx", sysfs);
     assert_int_equal(box.gpus[0].link.lanes, 8);
     assert_int_equal(dl_pci_link_generation(&box.gpus[0].link), 3);
-    NEAR(box.gpus[1].link.wire_bytes_per_s, PCIE3_X16); /* the topology's */
-    assert_int_equal(box.nic_count, 3);                 /* less the virtual function */
+    NEAR(box.gpus[1].link.wire_bytes_per_s, PCIE3_X16); /* from the topology */
+    assert_int_equal(box.nic_count, 3);                 /* without the virtual function */
     assert_string_equal(box.nics[1].name, "mlx5_1");
     assert_true(box.nics[1].infiniband);
     NEAR(box.nics[1].port_bytes_per_s, 12.5e9);
@@ -93,7 +93,8 @@ static void sysfs_tells_links_and_ports(void **state)
     sysfs_tree_free(sysfs);
 }
 
-/* Here the host bridge is near both sockets: everything stands at socket 0, and that is said. */
+/* The host bridge is near both sockets: all devices are put at socket 0, and places_known is
+ * false. */
 static void devices_near_no_socket_stand_at_the_first(void **state)
 {
     (void)state;
@@ -125,7 +126,7 @@ static void a_machine_without_pci_has_no_devices(void **state)
     dl_box box = {0};
     dl_probe_topology(&box, topology, NULL);
     assert_int_equal(box.sockets, 1);
-    assert_int_equal(box.cores, 4); /* no cores are told: as many as hardware threads */
+    assert_int_equal(box.cores, 4); /* the topology has no cores: hardware threads are counted */
     assert_true(box.memory_bytes == 0x1p30);
     assert_true(box.cache_bytes == 0x1p20);
     assert_true(box.places_known);
@@ -135,7 +136,8 @@ static void a_machine_without_pci_has_no_devices(void **state)
     dl_box_free(&box);
 }
 
-/* A node that says it has 1 MB: this system has more, another one is believed. */
+/* A node claims 1 MB: for this system the kernel's larger total is used, for another system the
+ * claim. */
 static void memory_is_what_the_system_has(void **state)
 {
     (void)state;

@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-/* What the driver reports of a card, and the rates of its data sheet; 0 where that has none, or (of
- * memory) rounds too much. */
+/* The driver's reports on a card, and the rates of its data sheet; 0 where it gives none, or
+ * (memory) rounds too much. */
 static const struct {
     const char *name;
     int major, minor, cores;
@@ -47,7 +47,7 @@ static void rates_are_those_of_the_data_sheets(void **state)
     }
 }
 
-/* Twice fp16's, where there is any: 1979 Tflop/s on an H100 SXM (its data sheet). */
+/* Twice fp16's rate, where fp8 exists: 1979 Tflop/s on an H100 SXM (its data sheet). */
 static void fp8_is_there_from_ada_and_hopper_on(void **state)
 {
     (void)state;

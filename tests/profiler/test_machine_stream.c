@@ -6,7 +6,7 @@
 #include "common/cpu.h"
 #include "tests/check.h"
 
-/* Asked once by each thread. */
+/* Called once by each thread. */
 static int in_turn(int cpu)
 {
     static atomic_int turn;
@@ -29,7 +29,7 @@ static void arrays_are_larger_than_the_caches(void **state)
     const dl_stream_config config = dl_stream_default_config(0, 0);
     assert_int_equal(config.threads, dl_cpu_count());
     assert_true(config.socket_of_cpu(0) >= 0);
-    assert_int_equal(config.socket_of_cpu(1 << 20), 0); /* no such core */
+    assert_int_equal(config.socket_of_cpu(1 << 20), 0); /* this core does not exist */
 }
 
 static void one_socket_has_no_link(void **state)
@@ -44,7 +44,7 @@ static void one_socket_has_no_link(void **state)
     assert_true(rates.link_bytes_per_s <= 0);
 }
 
-/* Cores that are taken for two sockets read each other's blocks; the sums are checked inside. */
+/* Cores assigned to two sockets read each other's blocks; the measurement checks the sums. */
 static void two_sockets_read_each_other(void **state)
 {
     (void)state;

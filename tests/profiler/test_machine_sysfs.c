@@ -20,7 +20,7 @@ static int clean(void **state)
 }
 
 /* A card for PCIe 4.0 x16 in a slot for 3.0 with 8 lanes wired: 8 lanes of 8 GT/s with 128b/130b
- * are 7.877 GB/s. */
+ * give 7.877 GB/s. */
 static void a_link_is_what_both_ends_can_do(void **state)
 {
     sysfs_tree_put_link(*state, "0000:01:00.0", "16.0 GT/s PCIe", 16, 8);
@@ -33,7 +33,7 @@ static void a_link_is_what_both_ends_can_do(void **state)
     assert_int_equal(dl_pci_link_generation(&alone), 4);
 }
 
-/* A GPU at rest runs at 2.5 GT/s, which is no limit: current_link_speed is not asked. */
+/* An idle GPU runs at 2.5 GT/s, which is not its limit: current_link_speed is not read. */
 static void the_speed_at_rest_is_not_taken(void **state)
 {
     sysfs_tree_put_link(*state, "0000:01:00.0", "8.0 GT/s PCIe", 16, 16);

@@ -40,7 +40,7 @@ static dl_box_nic nics[] = {
 };
 static dl_box_nvlink nvlinks[] = {{0, 1, 2}, {0, 2, 1}, {1, 2, 2}};
 
-/* Two sockets, three V100 that are fully known, two NICs with a cable and one without. */
+/* Two sockets, three V100s that are fully known, two NICs with a cable and one without. */
 static dl_box make_box(dl_box_gpu copy[4])
 {
     memcpy(copy, gpus, sizeof gpus);
@@ -147,7 +147,7 @@ static void what_is_written_is_read(void **state)
     free(text);
 }
 
-/* Without NVLink: GPUs 0 and 1 have a switch and peer access in common, 0 and 2 have not. */
+/* Without NVLink: GPUs 0 and 1 share a switch and can copy directly, 0 and 2 do not. */
 static void ways_through_host_memory_are_written(void **state)
 {
     (void)state;
@@ -210,13 +210,13 @@ static void fill_gaps(char *text)
     }
 }
 
-/* The reader misses exactly the first gap, and reads the file when all of them are filled. */
+/* The reader reports exactly the first gap, and accepts the file when all gaps are filled. */
 static void gaps_are_what_the_reader_misses(void **state)
 {
     (void)state;
     dl_box_gpu copy[4];
     dl_box box = make_box(copy);
-    box.gpu_count = 4; /* one of which only the PCI number is known */
+    box.gpu_count = 4; /* of the last one only the PCI number is known */
     box.socket_memory_bytes_per_s = box.socket_link_bytes_per_s = 0;
     box.nvlink_bytes_per_s = 0;
     box.places_known = false;

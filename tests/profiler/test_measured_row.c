@@ -1,4 +1,4 @@
-/* Rows of measured runs: appended so that they read back. */
+/* Rows of measured runs: appended rows can be read back. */
 #include <math.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -11,8 +11,8 @@
 
 #define PATH "test_measured_row.csv"
 
-/* A recorder of 10 steps of each of 2 workers: `first_ms` and `second_ms` long (the first one, the
- * warm-up, too), staleness 1 and 2, or none. */
+/* Returns a recorder with 10 steps of each of 2 workers, `first_ms` and `second_ms` long (including
+ * the first one, the warm-up), with staleness 1 and 2, or none. */
 static const dl_cpu_disturbance undisturbed = {.others_frac = 0.25, .steal_frac = 0.5};
 
 static dl_recorder make_recorder(const dl_train_config *config, int64_t first_ms, int64_t second_ms)
@@ -73,8 +73,8 @@ static void assert_number(const dl_csv *csv, size_t row, const char *name, doubl
     }
 }
 
-/* Steps of 10 and 30 ms: mean 20 ms, 6 / 0.01 + 6 / 0.03 = 800 samples a second; staleness 10 ones
- * and 10 twos: mean 1.5, sd sqrt(20 x 0.25 / 19), median 1, 90th percentile 2. */
+/* Steps of 10 and 30 ms: mean 20 ms, 6 / 0.01 + 6 / 0.03 = 800 samples per second; staleness ten
+ * times 1 and ten times 2: mean 1.5, sd sqrt(20 x 0.25 / 19), median 1, 90th percentile 2. */
 static void rows_read_back(void **state)
 {
     (void)state;
@@ -114,9 +114,9 @@ static void rows_read_back(void **state)
     dl_csv_free(&csv);
 }
 
-/* Of worker 0's uploads after steps 4 and 9 the first is merged one version stale, the second lost,
- * with the samples of its five steps; of worker 1's one is merged, the other is left. The first step
- * is warm-up: 4 of 9 steps of 6 samples in 10 ms, and 9 of 9 in 30. */
+/* Worker 0 uploads after steps 4 and 9: the first upload is merged one version stale, the second is
+ * lost, with the samples of its five steps. Worker 1's first upload is merged, the second remains
+ * unmerged. The first step is warm-up: 4 of 9 steps of 6 samples in 10 ms, and 9 of 9 in 30 ms. */
 static void uploads_are_counted(void **state)
 {
     (void)state;
@@ -154,7 +154,7 @@ static void uploads_are_counted(void **state)
     dl_csv_free(&csv);
 }
 
-/* A check makes no file, and takes one that is empty or has rows. */
+/* A check creates no file, and accepts a file that is empty or has rows. */
 static void check_changes_nothing(void **state)
 {
     (void)state;
@@ -170,7 +170,7 @@ static void check_changes_nothing(void **state)
     assert_int_equal(dl_measured_row_check(PATH, &err), DL_OK);
 }
 
-/* The recorder's 10 steps of a run of 1000: what was done counts, not what was asked for. */
+/* The recorder has 10 steps of a run of 1000: the steps done count, not those requested. */
 static void steps_of_a_stopped_run(void **state)
 {
     (void)state;
@@ -192,7 +192,7 @@ static void write_text(const char *text)
     fclose(file);
 }
 
-/* A file of something else is left as it is. */
+/* A file with other columns is left unchanged. */
 static void other_columns_are_refused(void **state)
 {
     (void)state;

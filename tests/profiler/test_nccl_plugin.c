@@ -1,4 +1,4 @@
-/* The plugin's tables, called as NCCL does. */
+/* The plugin's tables, called in the way that NCCL does. */
 #include "tests/check.h"
 
 #include <pthread.h>
@@ -13,7 +13,7 @@ static int clear(void **state)
     return 0;
 }
 
-/* Where NCCL's headers put the fields on a 64-bit machine. */
+/* Offsets of the fields in NCCL's headers on a 64-bit machine. */
 static void test_layout(void **state)
 {
     (void)state;
@@ -70,7 +70,7 @@ static void test_version_5(void **state)
     assert_int_equal(ncclProfiler_v5.start(context, &handle, &send), 0);
     assert_int_equal(seen_find(DL_ACTIVITY_MARK, "Send 1 channel").bytes, 10);
 
-    /* Events that were not asked for, and types and texts that are not known. */
+    /* Events that were not requested, and unknown types and texts. */
     dl_nccl_event other = {.type = 1 << 11};
     assert_int_equal(ncclProfiler_v5.start(context, &handle, &other), 0);
     assert_null(handle);
@@ -81,7 +81,8 @@ static void test_version_5(void **state)
     assert_int_equal(ncclProfiler_v5.finalize(context), 0);
 }
 
-/* The same communicator is told once, from whichever side; another rank of it is another. */
+/* The same communicator is reported once, from either source; another rank of it is a different
+ * one. */
 static void test_once(void **state)
 {
     (void)state;
@@ -97,8 +98,8 @@ static void test_once(void **state)
     assert_int_equal(seen_count_kind(DL_ACTIVITY_COMM), 2);
 }
 
-/* Versions 4 to 2: a short type, whose neighbours may hold anything, and the communicator with the
- * event. */
+/* Versions 4 to 2: a short type, whose neighbouring bytes may hold anything, and the communicator
+ * in the event. */
 static void test_older_versions(void **state)
 {
     (void)state;
@@ -174,7 +175,7 @@ static void test_inactive(void **state)
 
 #define CALLS 1000
 
-/* A communicator of its own, as each rank of a process with several. */
+/* Each thread has a communicator, like each rank in a process with several. */
 static void *run_rank(void *rank)
 {
     void *context, *handle;

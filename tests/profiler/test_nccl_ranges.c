@@ -39,7 +39,7 @@ static dl_nccl_values read_fixed(int id, const void *data, size_t size)
     return values;
 }
 
-/* By the names of the entries, in whatever place they are. */
+/* Fields are found by the names of the entries, in any order. */
 static void test_by_name(void **state)
 {
     (void)state;
@@ -60,7 +60,8 @@ static void test_by_name(void **state)
     dl_payload_layout_free(&layout);
 }
 
-/* By NCCL's fixed ids where the schema is not known; AllReduce (5) has no root behind its bytes. */
+/* Fields are found by NCCL's fixed ids where the schema is unknown; AllReduce (5) has no root after
+ * the bytes. */
 static void test_by_id(void **state)
 {
     (void)state;
@@ -110,7 +111,7 @@ static void test_communicator(void **state)
     dl_nccl_values values = read_fixed(0, &created, sizeof created);
     seen_clear();
     dl_nccl_end(&range, dl_nccl_function("ncclCommInitRank"), &values, 160);
-    dl_nccl_end(&range, dl_nccl_function("ncclCommInitRank"), &values, 170); /* told already */
+    dl_nccl_end(&range, dl_nccl_function("ncclCommInitRank"), &values, 170); /* already reported */
     assert_int_equal(seen_count(), 1);
     const dl_activity comm = seen_at(0);
     assert_int_equal(comm.kind, DL_ACTIVITY_COMM);
@@ -122,7 +123,7 @@ static void test_communicator(void **state)
     assert_int_equal(comm.start_ns, 160);
     assert_int_equal(comm.duration_ns, 0);
 
-    /* Not by other functions, not when the call failed, not without a rank. */
+    /* No COMM by other functions, if the call failed, or without a rank. */
     seen_clear();
     dl_nccl_end(&range, dl_nccl_function("ncclCommDestroy"), &values, 160);
     dl_nccl_end(&range, dl_nccl_function("ncclAllReduce"), &values, 160);
@@ -132,7 +133,7 @@ static void test_communicator(void **state)
     dl_nccl_end(&range, dl_nccl_function("ncclCommInitRank"), &values, 160);
     assert_int_equal(seen_count(), 0);
 
-    /* NCCL before 2.26 tells rank and size without a hash. */
+    /* NCCL before 2.26 reports rank and size without a hash. */
     values = read_fixed(0, &created, sizeof created);
     values.has[DL_NCCL_COMM] = false;
     values.value[DL_NCCL_COMM] = 0;

@@ -1,4 +1,4 @@
-/* The handlers behind the real headers of NVTX, which find them as a tool linked in. */
+/* The handlers with the real headers of NVTX, which find them as a statically linked tool. */
 #include "tests/check.h"
 
 #include <pthread.h>
@@ -14,7 +14,7 @@
 int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get_export_table);
 int InitializeInjectionNvtxExtension(nvtxExtModuleInfo_t *module);
 
-/* What NVTX calls if no file is named in the environment. */
+/* Sets the functions that NVTX calls if no file is named in the environment. */
 static void link_in(void)
 {
     unsetenv("NVTX_INJECTION64_PATH");
@@ -80,7 +80,7 @@ static void test_unbalanced(void **state)
     assert_int_equal(seen_at(1).name, 0);
 }
 
-/* Deeper than ranges are kept: the pops of the lost ones end nobody else's. */
+/* More ranges than are kept: the pops of lost ranges end no other range. */
 static void test_deep(void **state)
 {
     (void)state;
@@ -94,7 +94,7 @@ static void test_deep(void **state)
     nvtxRangePop();
 }
 
-/* Ranges of two domains cross; each pop ends the innermost of its own. */
+/* Ranges of two domains overlap; each pop ends the innermost range of its domain. */
 static void test_domains(void **state)
 {
     (void)state;
@@ -116,7 +116,8 @@ static void test_domains(void **state)
     nvtxDomainMarkEx(one, &a);
     assert_string_equal(seen_text(seen_find(DL_ACTIVITY_MARK, "a").detail), "one");
 
-    /* A domain created again takes the destroyed one's place; two alive are two. */
+    /* A domain created again reuses the destroyed one; two existing domains of one name stay
+     * separate. */
     nvtxDomainHandle_t twin = nvtxDomainCreateA("one");
     assert_ptr_not_equal(twin, one);
     nvtxDomainDestroy(one);
@@ -124,7 +125,7 @@ static void test_domains(void **state)
     nvtxDomainDestroy(one);
     nvtxDomainDestroy(two);
     nvtxDomainDestroy(twin);
-    nvtxDomainRangePushEx(two, &a); /* a program's error that must not hurt */
+    nvtxDomainRangePushEx(two, &a); /* a program's error that must do no harm */
     nvtxDomainRangePop(two);
 }
 
@@ -141,7 +142,7 @@ static void test_texts(void **state)
     assert_string_equal(seen_text(seen_at(0).name), "kept");
     assert_string_equal(seen_text(seen_at(1).name), "wide kept");
     assert_int_equal(seen_at(2).name, 0);
-    /* One to four bytes of UTF-8; what is no code point; half of a pair. */
+    /* One to four bytes of UTF-8; an invalid code point; half of a surrogate pair. */
     const wchar_t wide[] = {L'z', 0xe9, 0x20ac, 0x1f600, 0x110000, 0xd800, 0};
     nvtxMarkW(wide);
     assert_string_equal(seen_text(seen_at(3).name), "z\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"
@@ -154,7 +155,7 @@ static void test_texts(void **state)
     nvtxDomainDestroy(domain);
 }
 
-/* One buffer with ever new texts, more than the thread's cache has places for, each twice. */
+/* One buffer with changing texts, more than the thread's cache has slots, each twice. */
 static void test_changing_texts(void **state)
 {
     (void)state;
@@ -165,7 +166,7 @@ static void test_changing_texts(void **state)
         assert_string_equal(seen_text(seen_at((size_t)i).name), text);
     }
     memset(text, 'x', sizeof text - 1);
-    text[sizeof text - 1] = '\0'; /* longer than the cache keeps */
+    text[sizeof text - 1] = '\0'; /* longer than cached texts */
     nvtxMarkA(text);
     assert_string_equal(seen_text(seen_at(1000).name), text);
 }
@@ -188,7 +189,7 @@ static void test_start_end(void **state)
     assert_int_equal(seen_count(), 1);
     assert_int_equal(seen_find(DL_ACTIVITY_RANGE, "first").thread, gettid());
     nvtxRangeEnd(first);
-    const nvtxRangeId_t third = nvtxRangeStartA("third"); /* in the place of the first */
+    const nvtxRangeId_t third = nvtxRangeStartA("third"); /* reuses the slot of the first range */
     assert_true(third != first);
     nvtxRangeEnd(first);
     assert_int_equal(seen_count(), 1);
@@ -206,7 +207,7 @@ static void test_names(void **state)
     assert_string_equal(seen_meta("thread.18"), "writer");
 }
 
-/* Domain "NCCL" as NCCL 2.28.9 uses it: registered names, static schemas, payload with the pop. */
+/* Domain "NCCL" as used by NCCL 2.28.9: registered names, static schemas, payload with the pop. */
 typedef struct call_payload {
     uint64_t comm;
     size_t bytes;
@@ -269,7 +270,7 @@ static void test_nccl(void **state)
     assert_int_equal(broadcast.peer, 3);
     assert_int_equal(broadcast.thread, gettid());
 
-    /* A schema that nobody registered, and no payload at all. */
+    /* An unregistered schema, and no payload. */
     const nvtxPayloadData_t unknown = {0x1fff, sizeof call, &call};
     event = ascii("ncclSend");
     event.payloadType = NVTX_PAYLOAD_TYPE_EXT;
@@ -279,14 +280,15 @@ static void test_nccl(void **state)
     assert_int_equal(nvtxRangePopPayload(domain, NULL, 3), 0);
     assert_int_equal(seen_find(DL_ACTIVITY_COLLECTIVE, "Send").bytes, 0);
     assert_int_equal(seen_count_kind(DL_ACTIVITY_COMM), 1);
-    /* In another domain the same name is just a range. */
+    /* In another domain the same name is an ordinary range. */
     nvtxRangePushA("ncclSend");
     nvtxRangePop();
     seen_find(DL_ACTIVITY_RANGE, "ncclSend");
     nvtxDomainDestroy(domain);
 }
 
-/* Events that have no attributes, only payloads: their text is an entry, or the schema's name. */
+/* Events with payloads but without attributes: their text is that of an entry, or the schema's
+ * name. */
 static void test_payload_events(void **state)
 {
     (void)state;
@@ -341,7 +343,7 @@ static void test_payload_events(void **state)
     nvtxDomainDestroy(domain);
 }
 
-/* No more than DL_NVTX_SCHEMAS_MAX of one domain are kept, and the ones kept stay known. */
+/* At most DL_NVTX_SCHEMAS_MAX schemas per domain are kept, and these remain known. */
 static void test_many_schemas(void **state)
 {
     (void)state;
@@ -426,7 +428,7 @@ static void test_inactive(void **state)
     assert_null(seen_meta("thread.1"));
 }
 
-/* The extension is taken by module and version. */
+/* The extension is accepted by module and version. */
 static void test_modules(void **state)
 {
     (void)state;
@@ -457,8 +459,8 @@ static void *hold_open(void *unused)
     return NULL;
 }
 
-/* What is open anywhere when the recording ends is recorded up to then, and nothing after it. The
- * last test: there is no way back. */
+/* Ranges still open when the recording ends are recorded up to that time, and later ones are not.
+ * This is the last test: recording cannot be resumed. */
 static void test_open_at_end(void **state)
 {
     (void)state;

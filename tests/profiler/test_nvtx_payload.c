@@ -38,7 +38,7 @@ static uint64_t read_named(const dl_payload_layout *layout, const char *name, co
     return value;
 }
 
-/* Entries without offsets lie as the compiler lays the struct out. */
+/* Entries without offsets have the offsets that the compiler gives the struct's members. */
 static void test_natural_alignment(void **state)
 {
     (void)state;
@@ -79,7 +79,7 @@ static void test_natural_alignment(void **state)
     dl_payload_layout_free(&layout);
 }
 
-/* Offsets of its own, packing to 2 bytes, arrays, texts in place, a nested schema. */
+/* Given offsets, packing to 2 bytes, arrays, texts in place, a nested schema. */
 static void test_places(void **state)
 {
     (void)state;
@@ -118,7 +118,7 @@ static void test_places(void **state)
     dl_payload_layout_free(&layout);
 }
 
-/* What lies behind something of unknown size has no place, until an entry gives its own. */
+/* Entries after one of unknown size have no offset, unless they give one. */
 static void test_unknown_size(void **state)
 {
     (void)state;
@@ -180,7 +180,7 @@ static void test_refused(void **state)
     assert_false(dl_payload_enum_type(&type, &values));
 }
 
-/* The members of a union are not looked at, but its size, given, counts. */
+/* The members of a union are not decoded, but its given size counts. */
 static void test_union(void **state)
 {
     (void)state;
@@ -214,8 +214,8 @@ static uint64_t draw_hostile(void)
     return values[draw(sizeof values / sizeof values[0])];
 }
 
-/* Any schema against a payload of any size: what is read lies inside it (the sanitizer watches the
- * block of exactly its size), and what can be read is the same when it is read again. */
+/* Any schema against a payload of any size: all reads lie inside the payload (the sanitizer watches
+ * a block of exactly its size), and reading again gives the same result. */
 static void test_random_schemas(void **state)
 {
     (void)state;
@@ -252,7 +252,7 @@ static void test_random_schemas(void **state)
         free(data);
         dl_payload_layout_free(&layout);
     }
-    assert_true(read_count > 1000); /* the cases are not all refused */
+    assert_true(read_count > 1000); /* not all cases are refused */
 }
 
 int main(void)

@@ -7,7 +7,7 @@
 
 #define PATH "test_overhead.dlt"
 
-/* Tables of the sign test (two-sided, 95 %): n = 6 takes the extremes, 20 the 6th and 15th values,
+/* Tables of the sign test (two-sided, 95 %): n = 6 uses the extremes, 20 the 6th and 15th values,
  * 25 the 8th and 18th, 100 the 40th and 61st (counted from 1). */
 static void ranks_of_the_median_interval(void **state)
 {
@@ -21,7 +21,7 @@ static void ranks_of_the_median_interval(void **state)
     assert_int_equal(dl_overhead_median_interval(3, 0.95), 0);
 }
 
-/* The fewest pairs; a step of mlp without exchange has 17 records. */
+/* With the fewest pairs; a step of mlp without exchange has 17 records. */
 static void measures_pairs(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* Where the figures of a recording's cost are found, and which are good for this host. */
+/* Where the figures of the recording's cost are found, and which of them are valid for this
+ * host. */
 #include "tests/check.h"
 
 #include <limits.h>
@@ -14,7 +15,7 @@
 #include "trace/dlt/dlt.h"
 
 static char home[] = "overhead_file.XXXXXX";
-static char *place; /* the default one */
+static char *place; /* default path */
 
 static char *figures_of(const char *host)
 {
@@ -26,7 +27,7 @@ static char *figures_of(const char *host)
     return dl_capture_figures_text(&figures);
 }
 
-/* A trace of `kind` with the value under the key of preset light. */
+/* Writes a trace of `kind` with the value under the key of preset light. */
 static void write_file(const char *path, const char *kind, const char *value)
 {
     dl_trace_writer *writer = NULL;
@@ -37,7 +38,7 @@ static void write_file(const char *path, const char *kind, const char *value)
     assert_int_equal(dl_trace_writer_close(&writer, &err), DL_OK);
 }
 
-/* What is found becomes `expected`, or holds it. */
+/* Checks that the cost found contains `expected`. */
 static void assert_cost(const char *given, const char *expected)
 {
     char *text = NULL;
@@ -64,7 +65,7 @@ static void test_the_default_place_is_for_this_host(void **state)
     assert_cost(NULL, here);
     write_file(place, "overhead", there);
     assert_cost(NULL, "is of host elsewhere.example)");
-    assert_cost(place, there); /* who gives the file means it */
+    assert_cost(place, there); /* a given file is used for any host */
     write_file(place, "overhead", "unknown (no GPU)");
     assert_cost(NULL, "unknown (no GPU)");
     assert_cost(place, "unknown (no GPU)");
@@ -93,7 +94,7 @@ static void test_a_given_file_must_be_one(void **state)
     unlink(place);
 }
 
-/* XDG_DATA_HOME, else HOME, else nothing. */
+/* XDG_DATA_HOME takes precedence over HOME; without both there is no path. */
 static void test_finds_the_default_place(void **state)
 {
     (void)state;

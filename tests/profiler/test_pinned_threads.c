@@ -8,7 +8,7 @@
 #include "common/cpu.h"
 #include "kernels/pinned_threads.h"
 
-/* The linker sends the library's pinning here (--wrap), so that it can be refused. */
+/* The linker redirects the library's pinning here (--wrap), so that tests can refuse it. */
 dl_status __real_dl_cpu_pin(int index, dl_error *err);
 dl_status __wrap_dl_cpu_pin(int index, dl_error *err);
 static int refused_core = -1;
@@ -33,7 +33,7 @@ static void note_call(void *user, int index)
     calls[index]++;
 }
 
-/* All run once; threads of equal core numbers run on the same core. */
+/* All threads run once; those of equal core numbers run on the same core. */
 static void all_run_where_they_belong(void **state)
 {
     (void)state;

@@ -6,7 +6,7 @@
 #include "profiler/inject/capture.h"
 #include "tests/check.h"
 
-/* In place of the capture's. */
+/* Replace the capture's functions. */
 void __wrap_dl_capture_meta(const char *key, const char *value);
 void __wrap_dl_capture_log(const char *format, ...) DL_PRINTF(1, 2);
 int64_t __wrap_dl_capture_now(void);
@@ -34,7 +34,7 @@ int64_t __wrap_dl_capture_now(void)
     return now.tv_sec * 1000000000LL + now.tv_nsec + slept_ns;
 }
 
-static int64_t ahead_ns, held_up_ns; /* held_up_ns: after CUPTI's reading */
+static int64_t ahead_ns, held_up_ns; /* held_up_ns: delay after CUPTI's reading */
 static CUptiResult timestamp_result;
 
 static CUptiResult get_timestamp(uint64_t *timestamp)
@@ -70,12 +70,12 @@ static void nothing_is_taken(void **state)
 {
     (void)state;
     check_often(100, 3, 6);
-    check_often(100, 0, 0); /* an idle program */
+    check_often(100, 0, 0); /* idle program */
     ahead_ns = 900000000;
     check_often(1, 0, 0);
     ahead_ns = 0;
     held_up_ns = 5000000000;
-    check_often(3, 0, 0); /* a busy machine */
+    check_often(3, 0, 0); /* busy machine */
     held_up_ns = 0;
     timestamp_result = CUPTI_ERROR_UNKNOWN;
     ahead_ns = -5000000000;
@@ -104,7 +104,7 @@ static void buffers_that_stay_away_are_noticed_and_come_back(void **state)
     check_often(5, 1, 2);
     check_often(9, 1, 0);
     assert_string_equal(takeover_meta, "-");
-    check_often(50, 0, 0); /* does not count: no calls, no records */
+    check_often(50, 0, 0); /* no calls and no records: these checks do not count */
     assert_string_equal(takeover_meta, "-");
     check_often(1, 1, 0);
     assert_true(takeover.buffers);

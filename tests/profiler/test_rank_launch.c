@@ -1,4 +1,5 @@
-/* Whether a process is one of several that share a run. The variables of launchers: test_cluster. */
+/* Whether a process is one of several that share a run. For the launchers' variables see
+ * test_cluster. */
 #include <stdlib.h>
 
 #include "tests/check.h"
@@ -19,7 +20,7 @@ static void a_launchers_processes_are_ranks(void **state)
     assert_int_equal(dl_ranks_launcher(&options).size, 4);
     options.ranks = 1; /* off */
     assert_null(dl_ranks_launcher(&options).name);
-    set("1"); /* one rank is none */
+    set("1"); /* a single rank does not count */
     options.ranks = 0;
     assert_null(dl_ranks_launcher(&options).name);
     unsetenv("OMPI_COMM_WORLD_RANK");
@@ -33,7 +34,7 @@ static void torchrun_is_refused(void **state)
     const dl_train_config config = dl_train_default_config();
     dl_error err = {0};
     unsetenv("OMPI_COMM_WORLD_RANK");
-    setenv("WORLD_SIZE", "2", 1); /* set by others too */
+    setenv("WORLD_SIZE", "2", 1); /* also set by others */
     assert_int_equal(dl_ranks_check(&options, &config, &err), DL_OK);
     setenv("TORCHELASTIC_RUN_ID", "none", 1);
     assert_int_equal(dl_ranks_check(&options, &config, &err), DL_ERR_USAGE);

@@ -1,6 +1,7 @@
-/* An H200's records of the program of known truth (tests/gpu/truth.c), decoded here: of each kernel
- * the launches that the program counted, of each kind of copy its bytes too, and the long kernel as
- * long as CUDA's events said. Skipped where libcupti is of another version than wrote them. */
+/* An H200's records of the program of known truth (tests/gpu/truth.c), decoded here: each kernel
+ * has the launches that the program counted, each kind of copy also its bytes, and the long kernel
+ * the duration by CUDA's events. Skipped if libcupti is of another version than the one that wrote
+ * them. */
 #include <string.h>
 
 #include "profiler/inject/cupti_raw.h"
@@ -10,7 +11,7 @@
 
 enum { NAMES_MAX = 32 };
 
-static char names[NAMES_MAX][128]; /* by id; [0] is "" */
+static char names[NAMES_MAX][128]; /* indexed by id; [0] is "" */
 static uint32_t name_count = 1;
 static uint64_t kernels[NAMES_MAX], memsets, memset_bytes;
 static int64_t kernel_ns[NAMES_MAX];
@@ -21,7 +22,7 @@ static uint32_t intern(const char *text)
 {
     for (uint32_t i = 0; i < name_count; i++)
         if (strcmp(names[i], text) == 0) return i;
-    if (name_count == NAMES_MAX) return 0; /* texts of calls and shapes are not asked for */
+    if (name_count == NAMES_MAX) return 0; /* texts of calls and shapes are not needed */
     snprintf(names[name_count], sizeof names[0], "%s", text);
     return name_count++;
 }
@@ -67,7 +68,7 @@ static void test_truth(void **state)
     dl_cupti_api api;
     const dl_cuda_api cuda = {0};
     const char *const long_kernel = "truth_long";
-    /* Before texts that are not asked for take the places. */
+    /* Interned first, before texts that are not needed fill the table. */
     (void)intern("truth_spin"), (void)intern(long_kernel);
     (void)intern("truth_node"), (void)intern("truth_driver");
     if (dl_cupti_api_load(&api, "", 0, &err) != DL_OK) skip();

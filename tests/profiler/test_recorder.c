@@ -1,4 +1,4 @@
-/* Recording of training runs: what the trace holds, and the statistics of the steps. */
+/* Recording of training runs: the content of the trace, and the statistics of the steps. */
 #include <math.h>
 
 #include "tests/train_case.h"
@@ -67,7 +67,7 @@ static void all_steps_and_names_are_there(void **state)
     dl_trace_free(&trace);
 }
 
-/* The records of a step lie inside it, one behind the other. */
+/* The records of a step lie inside it, one after another. */
 static void records_cover_the_step_without_overlap(void **state)
 {
     (void)state;
@@ -92,17 +92,17 @@ static void records_cover_the_step_without_overlap(void **state)
     }
 }
 
-/* Bytes that 2 workers move in 20 steps, in vectors of the model's size: none nothing; allreduce
- * only copies the result back; ps and async push a gradient and pull parameters each step; average
- * every 4 steps does so 5 times, with the state (momentum: one vector) twice as much. Where nobody
- * waits (none, async) the slower worker does fewer steps. */
+/* Bytes that 2 workers move in 20 steps, in vectors of the model's size: none moves nothing;
+ * allreduce only copies the result back; ps and async push a gradient and pull parameters in each
+ * step; average does so 5 times, every 4 steps, and with the state (momentum: one vector) moves
+ * twice as much. Where no worker waits (none, async) the slower worker does fewer steps. */
 static void copies_are_what_the_mode_must_move(void **state)
 {
     (void)state;
     static const struct {
         dl_sync sync;
         bool with_state;
-        uint64_t pushes, pulls; /* of one worker */
+        uint64_t pushes, pulls; /* of each worker */
     } cases[] = {{DL_SYNC_NONE, false, 0, 0},     {DL_SYNC_ALLREDUCE, false, 0, 20},
                  {DL_SYNC_PS, false, 20, 20},     {DL_SYNC_AVERAGE, false, 5, 5},
                  {DL_SYNC_AVERAGE, true, 10, 10}, {DL_SYNC_ASYNC, false, 20, 20}};
@@ -129,7 +129,7 @@ static void copies_are_what_the_mode_must_move(void **state)
     }
 }
 
-/* Hands the recorder a step of worker w that ends at end_ms. */
+/* Gives the recorder a step of worker w that ends at end_ms. */
 static void make_step(const dl_train_observer *observer, uint32_t w, int64_t end_ms, int64_t ms,
                       int64_t staleness)
 {
@@ -143,9 +143,9 @@ static void make_step(const dl_train_observer *observer, uint32_t w, int64_t end
 }
 
 /* Worker 0: 20 steps, the first 50 ms (warm-up: a tenth of 20 is 2 steps), the others 10 ms; worker
- * 1: 20 of 30 ms. Mean of means (10 + 30) / 2 = 20 ms; 6 samples a step: 6 / 0.01 + 6 / 0.03
- * = 800 a second. Staleness 0 1 0 1 ... of worker 0, 3 of worker 1: mean (0.5 + 3) / 2 = 1.75, the
- * median of 10 zeros, 10 ones, 20 threes is the 20th = 1, the 90th percentile 3. */
+ * 1: 20 of 30 ms. Mean of means (10 + 30) / 2 = 20 ms; 6 samples per step: 6 / 0.01 + 6 / 0.03 =
+ * 800 per second. Staleness 0 1 0 1 ... of worker 0, 3 of worker 1: mean (0.5 + 3) / 2 = 1.75, the
+ * median of ten 0, ten 1 and twenty 3 is the 20th = 1, the 90th percentile 3. */
 static void statistics_without_a_trace(void **state)
 {
     (void)state;
@@ -171,8 +171,8 @@ static void statistics_without_a_trace(void **state)
     dl_recorder_free(&recorder);
 }
 
-/* However many steps were asked for, memory is that of those done, and holds all of them behind
- * several doublings. */
+/* Memory grows with the steps done, not with those requested, and holds all of them after several
+ * doublings. */
 static void memory_grows_with_the_steps(void **state)
 {
     (void)state;
@@ -212,7 +212,7 @@ static void synchronous_modes_have_no_staleness(void **state)
     dl_recorder_free(&recorder);
 }
 
-/* Nothing is left open when the trace cannot be made or the model is unknown. */
+/* Nothing stays open when the trace cannot be created or the model is unknown. */
 static void open_reports_errors(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* What a trace says about its run. */
+/* A trace's meta keys about its run. */
 #include "tests/train_case.h"
 
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static void sizes_of_the_mlp(void **state)
         assert_int_equal(sizes.parameter_bytes, cases[i].parameter_bytes);
         assert_int_equal(sizes.state_bytes, cases[i].state_bytes);
         assert_int_equal(sizes.gradient_bytes, sizes.parameter_bytes);
-        /* The input and each layer's output at least; nothing of the size of the weights. */
+        /* At least the input and each layer's output; nothing of the size of the weights. */
         const size_t number_bytes = sizes.parameter_bytes / sizes.parameters;
         assert_true(sizes.activation_bytes >= number_bytes * (784 + 128 + 64 + 10));
         assert_true(sizes.activation_bytes < sizes.parameter_bytes / 10);
@@ -53,7 +53,7 @@ static void unknown_optimizer_is_an_error(void **state)
     assert_contains(err.text, "adam");
 }
 
-/* Waiting by itself spins exactly as long as there is a core for each worker. */
+/* Automatic waiting spins exactly if there is a core for each worker. */
 static void waiting_depends_on_the_cores(void **state)
 {
     (void)state;
@@ -122,7 +122,7 @@ static void keys_of_a_training_run(void **state)
     dl_trace_free(&trace);
 }
 
-/* The meta value of a run on `device`, or NULL if there is none; free() it. */
+/* Returns the meta value of a run on `device`, or NULL if there is none; free() it. */
 static char *captured_of(const dl_device_type *device)
 {
     dl_train_config config = small_config();
@@ -141,14 +141,14 @@ static char *captured_of(const dl_device_type *device)
     return value;
 }
 
-/* Only on a device does dlprof run delay anything; its settings come in the environment. */
+/* dlprof run delays only runs on a device; its settings come in the environment. */
 static void says_whether_dlprof_run_records_it(void **state)
 {
     (void)state;
     fake_device_set(1, -1);
     assert_null(captured_of(&fake_device));
     setenv("CUDA_INJECTION64_PATH", "/somewhere/libdlprof_inject.so", 1);
-    assert_null(captured_of(&fake_device)); /* another profiler's */
+    assert_null(captured_of(&fake_device)); /* the variable is another profiler's */
     setenv("DLPROF_OUTPUT", "/tmp", 1);
     setenv("DLPROF_PRESET", "light", 1);
     char *value = captured_of(&fake_device);

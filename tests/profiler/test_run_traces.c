@@ -1,4 +1,4 @@
-/* What a profiled run left behind: traces and logs of several processes. */
+/* Files left by a profiled run: traces and logs of several processes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -29,7 +29,7 @@ static int remove_folder(void **state)
     return failed;
 }
 
-/* A trace with this rank, or without one. */
+/* Writes a trace with this rank, or without a rank. */
 static void write_trace(const char *name, const char *rank, const char *stopped)
 {
     char *path = dl_format("%s/%s", folder, name);
@@ -43,7 +43,7 @@ static void write_trace(const char *name, const char *rank, const char *stopped)
     free(path);
 }
 
-/* A trace with two kernels, a call, and 5 activities lost in two ways. */
+/* Writes a trace with two kernels, a call, and 5 activities lost in two ways. */
 static void write_activities(const char *name)
 {
     char *path = dl_format("%s/%s", folder, name);
@@ -73,7 +73,7 @@ static void write_text(const char *name, const char *text)
     free(path);
 }
 
-/* Takes the file's last byte: END is no longer whole. */
+/* Removes the file's last byte: the END block is incomplete. */
 static void cut(const char *name)
 {
     char *path = dl_format("%s/%s", folder, name);
@@ -91,7 +91,7 @@ static dl_run_traces collect(void)
     return traces;
 }
 
-/* What print or write_json writes; free() it. */
+/* Returns the output of print or write_json; free() it. */
 static char *written(const dl_run_traces *traces, void (*write)(const dl_run_traces *, FILE *))
 {
     char *text = NULL;
@@ -223,7 +223,7 @@ static void activities_are_counted_by_kind(void **state)
     dl_run_traces_free(&traces);
 }
 
-/* A trace with 1000 activities of every kind. */
+/* Writes a trace with 1000 activities of every kind. */
 static void write_all_kinds(const char *name)
 {
     char *path = dl_format("%s/%s", folder, name);
@@ -241,7 +241,7 @@ static void write_all_kinds(const char *name)
     free(path);
 }
 
-/* Of a process that is fine nothing is said, of one that lost activities all. */
+/* A complete process is not listed; one that lost activities is listed in full. */
 static void troubles_are_told_alone(void **state)
 {
     (void)state;

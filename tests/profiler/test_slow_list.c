@@ -1,4 +1,4 @@
-/* Workers slowed on purpose, and samples of steps that are drawn: texts of the command line. */
+/* Workers slowed on purpose, and random numbers of samples per step: texts of the command line. */
 #include <stdlib.h>
 
 #include "tests/check.h"
@@ -28,8 +28,8 @@ static void empty_list_is_null(void **state)
     assert_null(factors);
 }
 
-/* No colon, no number, a worker that does not exist (of 2), a factor out of range, twice the same.
- */
+/* No colon, no number, a worker that does not exist (of 2), a factor out of range, a worker
+ * twice. */
 static void refuses_others(void **state)
 {
     (void)state;

@@ -10,7 +10,8 @@ static bool reached(dl_activity_kind kind, uint32_t name)
     return dl_step_limit_reached(&activity);
 }
 
-/* One list of texts in the process, so one test of several parts: the first without a limit. */
+/* The process has one list of texts, so this is one test of several parts, the first without a
+ * limit. */
 static void steps_of_one_text_are_counted(void **state)
 {
     (void)state;
@@ -31,14 +32,14 @@ static void steps_of_one_text_are_counted(void **state)
     assert_false(reached(DL_ACTIVITY_MARK, 12));
     for (int i = 0; i < 10; i++)
         assert_false(reached(DL_ACTIVITY_RANGE, 13));   /* names no step */
-    assert_false(reached(DL_ACTIVITY_KERNEL, 9000));    /* is none */
+    assert_false(reached(DL_ACTIVITY_KERNEL, 9000));    /* not a step */
     assert_false(reached(DL_ACTIVITY_RANGE, 0));        /* no text */
-    assert_false(reached(DL_ACTIVITY_RANGE, 1u << 30)); /* never said */
+    assert_false(reached(DL_ACTIVITY_RANGE, 1u << 30)); /* unregistered id */
     assert_true(reached(DL_ACTIVITY_RANGE, 9000));
     assert_true(reached(DL_ACTIVITY_MARK, 12));
 }
 
-/* A program whose texts of steps never repeat. */
+/* The texts of a program's steps never repeat. */
 static void many_kinds_of_steps_do_no_harm(void **state)
 {
     (void)state;

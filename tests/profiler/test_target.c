@@ -14,7 +14,7 @@
 
 #include "profiler/run/target.h"
 
-/* Runs `script` by the shell, as "$0" with "$1" = argument. */
+/* Runs `script` with the shell, as "$0" with "$1" = argument. */
 static dl_target_end run_script(const char *script, const char *argument)
 {
     setenv("TARGET_VARIABLE", "for the target", 1);
@@ -38,7 +38,7 @@ static void exit_codes_pass(void **state)
                  {"kill -TERM $$", 128 + SIGTERM, SIGTERM},
                  {"kill -KILL $$", 128 + SIGKILL, SIGKILL},
                  {"kill -SEGV $$", 128 + SIGSEGV, SIGSEGV},
-                 /* what the shell itself says about a killed child is an exit code */
+                 /* the shell's own report of a killed child is an exit code */
                  {"sh -c 'kill -KILL $$'; exit $?", 128 + SIGKILL, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const dl_target_end end = run_script(cases[i].script, "");
@@ -74,7 +74,7 @@ static void says_what_cannot_run(void **state)
     }
 }
 
-/* The target tells a process's signals from those that it sends to itself: it counts them. */
+/* Each signal that another process sends reaches the target once: the target counts them. */
 static void signals_reach_the_target_once(void **state)
 {
     (void)state;
@@ -101,7 +101,7 @@ static void *idle(void *stop)
     return NULL;
 }
 
-/* Libraries have threads of their own, which a signal to the process may reach just as well. */
+/* Libraries start threads, and a signal to the process may be delivered to any of them. */
 static void signals_may_reach_any_thread(void **state)
 {
     atomic_bool stop = false;
@@ -112,9 +112,10 @@ static void signals_may_reach_any_thread(void **state)
     pthread_join(thread, NULL);
 }
 
-/* A signal to the whole group, as a terminal's Ctrl-C, would end this test too: it runs in a child
- * with a group of its own. A process's signal to the group cannot be told from one to us alone and
- * reaches the target twice; so it is one that the target dies of at the first. */
+/* A signal to the whole group, such as a terminal's Ctrl-C, would end this test too: it runs in a
+ * child with a separate group. A process's signal to the group cannot be told from one to dlprof
+ * alone, and reaches the target twice; the test uses one that kills the target at the first
+ * delivery. */
 static void signals_to_the_group_end_the_target_only(void **state)
 {
     (void)state;
@@ -131,7 +132,7 @@ static void signals_to_the_group_end_the_target_only(void **state)
     assert_int_equal(WEXITSTATUS(status), 128 + SIGINT);
 }
 
-/* The target gets the mask and the ignored signals that this process has (nohup). */
+/* The target inherits this process's mask and ignored signals (nohup). */
 static void target_inherits_signal_settings(void **state)
 {
     (void)state;
@@ -141,8 +142,8 @@ static void target_inherits_signal_settings(void **state)
     assert_int_equal(run_script("kill -HUP $$; exit 5", "").signal, SIGHUP);
 }
 
-/* As under nohup: the target ignores the signal, or handles it if it chooses to. The shell cannot trap
- * what was ignored at its start, Python can. */
+/* As under nohup: the target ignores the signal, or handles it if it chooses to. The shell cannot
+ * trap a signal that was ignored at its start; Python can. */
 static void an_ignored_signal_is_sent_on(void **state)
 {
     (void)state;
@@ -157,7 +158,7 @@ static void an_ignored_signal_is_sent_on(void **state)
     dl_error err = {0};
     const dl_status status = dl_target_run(argv, &end, &err);
     signal(SIGHUP, SIG_DFL);
-    if (end.exit_code == 127) skip(); /* there is no Python */
+    if (end.exit_code == 127) skip(); /* Python is missing */
     assert_int_equal(status, DL_OK);
     assert_int_equal(end.exit_code, 6);
 }
@@ -191,7 +192,8 @@ static void the_target_has_what_the_program_would_inherit(void **state)
     assert_int_equal(end.exit_code, 1);
 }
 
-/* As execvp and shells do: a script without #! is the shell's, by its path or found in PATH. */
+/* As with execvp and shells: a script without #! is run by the shell, given by its path or found in
+ * PATH. */
 static void a_script_without_an_interpreter_is_the_shells(void **state)
 {
     (void)state;
@@ -231,7 +233,8 @@ static void exit_code_survives_ignored_children(void **state)
     signal(SIGCHLD, SIG_DFL);
 }
 
-/* Children that the target leaves behind, and those of ours before it, do not confuse the wait. */
+/* Children left behind by the target, and earlier children of this process, do not disturb the
+ * wait. */
 static void other_children_do_not_matter(void **state)
 {
     (void)state;
@@ -249,8 +252,8 @@ static void other_children_do_not_matter(void **state)
 
 int main(void)
 {
-    /* A shell's background jobs ignore these, and what ignores a signal from its start cannot trap
-     * it. */
+    /* A shell's background jobs ignore these signals, and a process cannot trap a signal that it
+     * ignores from its start. */
     signal(SIGINT, SIG_DFL);
     signal(SIGQUIT, SIG_DFL);
     const struct CMUnitTest tests[] = {
