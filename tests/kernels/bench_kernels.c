@@ -1,10 +1,12 @@
-/* Speed of the layers on one core, each against the matrix product's peak of the same run, and of
- * each optimizer's update of the model's parameters:
+/* Speed of the layers on one core, compared with the peak of the matrix product in the same run,
+ * and of each optimizer's update of the model's parameters:
+ *
  *   bench_kernels [SECONDS [MODEL]]      time spent on each model, 5 by default, and a quarter
  *                                        of it on its updates; all models
- * Warm: the first step of each is not counted. Medians over repetitions; rounds of peak and step
- * take turns, so that a slow spell of the machine affects both. The core must be free: a long peak
- * product loses more to other programs than a short step, which makes the ratio too good. */
+ *
+ * The first step of each is a warm-up. Medians over repetitions; rounds of peak and step alternate,
+ * so that a slow period of the machine affects both. The core must be free: a long peak product
+ * loses more to other programs than a short step, which makes the ratio too good. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +23,7 @@ enum { PEAK_SIZE = 1024, ROUNDS_MAX = 10000 };
 typedef struct dl_bench_case {
     const char *name;
     int batch;
-    int steps_a_peak; /* steps from one peak product to the next, so that both take some time */
+    int steps_a_peak; /* steps per peak product, so that both take a similar time */
 } dl_bench_case;
 
 static const dl_bench_case cases[] = {
@@ -53,15 +55,14 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Quantile by rank; sorts the series. */
+/* Returns a quantile by rank; sorts the series. */
 static double series_quantile(dl_series *series, double q)
 {
     qsort(series->ns, (size_t)series->count, sizeof *series->ns, compare);
     return series->ns[(int)(q * (series->count - 1))];
 }
 
-/* The peak: a product of two PEAK_SIZE x PEAK_SIZE matrices, as large as it takes to be at its
- * best. */
+/* The peak: a product of two PEAK_SIZE x PEAK_SIZE matrices, large enough to reach it. */
 typedef struct dl_peak {
     const dl_backend *backend;
     float *a, *b, *c;
@@ -164,7 +165,7 @@ static void print_operations(const dl_model *model, dl_timing *timing)
     }
 }
 
-/* Speed of the convolutions alone: what their names say. */
+/* Returns the speed of the convolutions alone, found by their names. */
 static double convolution_flop_per_s(const dl_model *model, dl_timing *timing)
 {
     double flops = 0, ns = 0;
@@ -203,7 +204,7 @@ static void print_model(const char *name, const dl_model *model, dl_timing *timi
     print_operations(model, timing);
 }
 
-/* Updates, and the vectors that each reads and writes. */
+/* Updates, and the number of vectors that each reads and writes. */
 static const struct {
     const char *label;
     dl_optimizer_config config;
@@ -214,7 +215,7 @@ static const struct {
                {"adam", {"adam", 1e-9, 0}, 7}};
 enum { UPDATE_COUNT = sizeof updates / sizeof updates[0] };
 
-/* After the steps, so that the gradients are a step's. */
+/* Called after the steps, so that the gradients are those of a step. */
 static void bench_updates(dl_model *model, double seconds)
 {
     const size_t count = dl_model_parameter_count(model);

@@ -1,9 +1,12 @@
-/* Steps of `dlprof train` one by one, for bench_torch.py, which has others take turns with them:
+/* Single steps of `dlprof train`, for bench_torch.py, which alternates them with steps of
+ * others:
+ *
  *   bench_steps MODEL BATCH WORKERS THREADS
- * trains on synthetic images as `dlprof train --sync allreduce` (one worker: none) does. Before
- * each step the process stops itself, so that waiting threads do not spin; continued by SIGCONT it
- * does the step and writes its wall time and the processor time of all threads, in ns. Ends with
- * the process that started it. */
+ *
+ * trains on synthetic images in the same way as `dlprof train --sync allreduce` (one worker: none).
+ * Before each step the process stops itself, so that waiting threads do not spin; continued by
+ * SIGCONT, it does the step and prints its wall time and the processor time of all threads, in ns.
+ * It ends with the process that started it. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +18,7 @@
 #include "kernels/model_table.h"
 #include "kernels/train/train.h"
 
-enum { IMAGES = 256 }; /* as `dlprof train` has of ResNet-50 */
+enum { IMAGES = 256 }; /* as many as `dlprof train` has for ResNet-50 */
 
 typedef struct span {
     int64_t wall_ns, cpu_ns;
@@ -33,7 +36,7 @@ static void on_step(void *user, int64_t step, bool begins)
     span *start = user;
     (void)step;
     if (begins) {
-        (void)raise(SIGSTOP); /* to this thread: it stops before it goes on */
+        (void)raise(SIGSTOP); /* to this thread: the process stops before raise returns */
         *start = now();
         return;
     }

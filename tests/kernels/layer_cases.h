@@ -1,4 +1,4 @@
-/* Layers of all kinds and sorts, for the tests that run each. */
+/* Layers of all kinds, for tests that run each. */
 #ifndef DL_TESTS_LAYER_CASES_H
 #define DL_TESTS_LAYER_CASES_H
 
@@ -10,14 +10,15 @@ typedef struct layer_case {
     int batch;
 } layer_case;
 
-/* conv b: the one-channel 5x5 path. conv c: 8 lines of 8 x 500 doubles an image, 32 lines a tile,
- * so that 5 samples are tiles of 32 and 8 lines. conv d: tiles of 26 lines of 10 pixels that begin
- * within an image. The others hang over the edge, leave pixels out at the far edge, step over
- * pixels that no window holds, or have no rows to copy. conv by tiles: 12 tiles of 2x2 pixels in
- * both precisions, those at the right edge cut; by blocks: in double precision 125 of 96 a block,
- * cut at the lower edge. Of few pixels: 12 and 40, products without OpenBLAS; of many: 800 and 840,
- * no multiple of a block's, deeper than a block, and in tiles of 273 pixels. batch_norm: more
- * channels than one block of sums, more rows than one group, not whole groups. */
+/* Coverage of the cases. conv b: the one-channel 5x5 path. conv c: 8 lines of 8 x 500 doubles per
+ * image, 32 lines per tile, so that 5 samples give tiles of 32 and 8 lines. conv d: tiles of 26
+ * lines of 10 pixels that begin within an image. The others extend beyond the edge, leave out
+ * pixels at the far edge, skip pixels that are in no window, or have no rows to copy. conv by
+ * tiles: 12 tiles of 2x2 pixels in both precisions, those at the right edge cut; by blocks: in
+ * double precision 125 tiles in blocks of 96, cut at the lower edge. Of few pixels: 12 and 40,
+ * products without OpenBLAS; of many: 800 and 840, not a multiple of a block's, deeper than a
+ * block, and in tiles of 273 pixels. batch_norm: more channels than one block of sums, more rows
+ * than one group, an incomplete group. */
 static const layer_case cases[] = {
     {{.name = "dense", .kind = "dense", .units = 5}, {1, 1, 7}, 3},
     {{.name = "dense of an image", .kind = "dense", .units = 4}, {3, 2, 5}, 2},

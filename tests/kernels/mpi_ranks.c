@@ -1,5 +1,5 @@
-/* A program for mpirun: the exchange of ranks through MPI, and what the others learn of one that is
- * lost. Usage: mpi_ranks CASE [RANK]; each rank prints what it has found, or its error. */
+/* A program for mpirun: the exchange of ranks through MPI, and the errors of the others when a rank
+ * is lost. Usage: mpi_ranks CASE [RANK]; each rank prints its findings, or its error. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +13,8 @@
 #include "kernels/ranks/rank_group.h"
 #include "tests/train_case.h"
 
-#define LIMIT_S 120.0 /* where nothing is meant to be waited for */
-#define SHORT_S 3.0   /* where something is */
+#define LIMIT_S 120.0 /* limit in cases where no rank should wait long */
+#define SHORT_S 3.0   /* limit in cases where a rank waits until the limit */
 
 enum { VECTORS_MAX = 3 };
 
@@ -37,7 +37,8 @@ static void *vector_of(int vector, size_t count, dl_precision precision)
     return made;
 }
 
-/* The ranks' sum of n vectors each has the bits of one average of all vectors in one process. */
+/* The sum over ranks of n vectors each has the bits of one average of all vectors in one
+ * process. */
 static dl_status check_sum(dl_rank_group *group, int n, size_t count, dl_precision precision,
                            dl_error *err)
 {
@@ -62,7 +63,7 @@ static dl_status check_sum(dl_rank_group *group, int n, size_t count, dl_precisi
     return status;
 }
 
-/* No number, fewer numbers than ranks, blocks that are not whole, more than one block of a sum
+/* Cases: no numbers, fewer numbers than ranks, incomplete blocks, more than one block of a sum
  * (2^20 numbers). Several long vectors in one precision only. */
 static dl_status sums(dl_rank_group *group, dl_error *err)
 {
@@ -79,7 +80,7 @@ static dl_status sums(dl_rank_group *group, dl_error *err)
     return status;
 }
 
-/* Who is on this host, agreement, broadcast, gathering. */
+/* Ranks on this host, agreement, broadcast, gathering. */
 static dl_status talk(dl_rank_group *group, dl_error *err)
 {
     const int rank = group->rank, size = group->size;
@@ -151,7 +152,7 @@ static dl_status train(dl_rank_group *group, dl_error *err)
     return status;
 }
 
-/* The others wait for one that fails, is killed, or stands still. */
+/* The other ranks wait for one that fails, is killed, or stops. */
 static dl_status lose(dl_rank_group *group, const char *what, int chosen, dl_error *err)
 {
     static float vector[1000], result[1000];
@@ -173,7 +174,7 @@ static dl_status lose(dl_rank_group *group, const char *what, int chosen, dl_err
     return kept ? status : dl_error_set(err, DL_ERR_DATA, "the reason is not kept");
 }
 
-/* Notices that it is lost from beside the calls, as a thread does that waits for its device. */
+/* Detects a lost rank outside the calls, like a thread that waits for its device. */
 static dl_status watch(dl_rank_group *group, int chosen, dl_error *err)
 {
     bool any = false;
@@ -194,7 +195,7 @@ int main(int argc, char **argv)
     const dl_launcher launcher = dl_launcher_find();
     dl_rank_group *group = NULL;
     dl_error err = {0};
-    signal(SIGTERM, SIG_IGN); /* what dlprof catches while it trains */
+    signal(SIGTERM, SIG_IGN); /* dlprof also catches it while it trains */
     const bool differs = strcmp(what, "differ") == 0 && launcher.rank == chosen;
     dl_status status = dl_rank_group_join(
         &group, &launcher, differs ? "train steps=30 seed=1" : "train steps=20 seed=1",

@@ -1,5 +1,5 @@
-/* The "cuda" backend against the processor's: every sort of layer, the optimizers, a few steps of
- * whole models. Skipped where CUDA finds no GPU. */
+/* The "cuda" backend compared with the processor's: every kind of layer, the optimizers, a few
+ * steps of whole models. Skipped where CUDA finds no GPU. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,12 +15,12 @@
 
 #define SKIPPED 77
 
-/* Float keeps 1e-7; sums of some hundred terms in another order 1e-5. */
+/* Float has a precision of 1e-7; sums of some hundred terms in another order 1e-5. */
 #define TOLERANCE 1e-4
 
 static dl_device *device;
 
-/* A layer with memory of its own in float, on either backend. */
+/* A layer with separate memory in float, on either backend. */
 typedef struct rig {
     dl_layer layer;
     int batch;
@@ -35,7 +35,7 @@ static void put(const dl_backend *backend, void *to, const float *from, size_t c
     if (backend->wait(&err) != DL_OK) fail_msg("%s", err.text);
 }
 
-/* free() them */
+/* Returns the values as double; free() them. */
 static double *get(const dl_backend *backend, const void *from, size_t count)
 {
     float *values = dl_calloc(count, sizeof *values, "test");
@@ -85,7 +85,7 @@ static void rig_allocate(rig *r)
     layer->labels = r->labels;
 }
 
-/* The state that a model would start from: drawn from its own stream. */
+/* Sets the initial state as a model does, drawn from a separate stream. */
 static void init_state(rig *r)
 {
     const dl_layer *layer = &r->layer;
@@ -186,7 +186,7 @@ static void run_both(rig *gpu, rig *cpu)
                "parameter gradient");
 }
 
-/* Twice, since the first call of a shape is the one that chooses an algorithm. */
+/* Each layer runs twice, since the first call of a shape chooses an algorithm. */
 static void layers_match_the_processors(void **state)
 {
     (void)state;
@@ -227,7 +227,7 @@ static void second_reader_adds_its_gradient(void **state)
     }
 }
 
-/* The same places are chosen, also of equal maxima. */
+/* The same positions are chosen, also for equal maxima. */
 static void pooling_chooses_the_first_of_equal_maxima(void **state)
 {
     (void)state;
@@ -282,7 +282,7 @@ static void optimizers_match_the_processors(void **state)
     }
 }
 
-/* Losses of a few steps on one batch. */
+/* Computes the losses of a few steps on one batch. */
 static void train(const dl_backend *backend, const char *name, int batch, int steps, double *losses)
 {
     dl_model *model = NULL;
@@ -318,7 +318,7 @@ static void train(const dl_backend *backend, const char *name, int batch, int st
     dl_model_destroy(model);
 }
 
-/* Rounding grows from step to step, the more the deeper the network. */
+/* Rounding errors grow with the steps, and faster in deeper networks. */
 static void losses_match_the_processors(void **state)
 {
     (void)state;
@@ -350,7 +350,7 @@ static void steps_repeat_bit_for_bit(void **state)
     assert_memory_equal(first, again, sizeof first);
 }
 
-/* A device that has failed says so, and goes on saying so. */
+/* A device that has failed reports it, also in later calls. */
 static void too_little_memory_is_an_error(void **state)
 {
     (void)state;
@@ -366,7 +366,7 @@ static void too_little_memory_is_an_error(void **state)
     dl_device_cuda.use(device);
 }
 
-/* Marks around work lie in its order, and a copy of 64 MiB takes more than nothing. */
+/* Times between marks are in the marks' order, and a copy of 64 MiB takes time. */
 static void marks_measure_time(void **state)
 {
     (void)state;
@@ -425,7 +425,7 @@ static void check_vectors(const void *near, const void *far, size_t count, const
     free(actual);
 }
 
-/* A message made on the GPU, read there, is what the processor's is; and so is the residual. */
+/* Message, decoded values and residual of the GPU equal those of the processor. */
 static void check_message(dl_quantise kind)
 {
     enum { COUNT = 5000, ROUNDS = 3 };
@@ -469,7 +469,8 @@ static void messages_match_the_processors(void **state)
     check_message(DL_QUANTISE_1BIT);
 }
 
-/* With fp16 gradients come scaled, and unscaled they are near those of fp32; overflow becomes 0. */
+/* With fp16 gradients are scaled; unscaled they are close to those of fp32. After an overflow all
+ * are 0. */
 static void scaled_gradients_are_unscaled(void **state)
 {
     (void)state;
@@ -509,7 +510,7 @@ static int close_device(void **state)
     return 0;
 }
 
-/* test_backend_cuda [NAME]: leaves that test out. A checker of calls reports an error that is meant. */
+/* test_backend_cuda [NAME]: skips the test NAME, for checkers that report an intended error. */
 int main(int argc, char **argv)
 {
     if (argc > 1) cmocka_set_skip_filter(argv[1]);

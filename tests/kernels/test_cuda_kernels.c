@@ -1,5 +1,5 @@
 /* The kernels of the "cuda" device, compiled for the processor (doubles/cuda/cuda_runtime.h),
- * against the processor's own operations. */
+ * compared with the processor's operations. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "tests/check.h"
 #include "tests/near.h"
 
-/* A float keeps 6e-8; sums of a few terms in another order. */
+/* Float has a precision of 6e-8; sums of a few terms in another order. */
 #define TOLERANCE 3e-6
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
@@ -22,7 +22,7 @@ static const dl_backend *cpu;
 static dl_random draws;
 static dl_device device;
 
-/* What the kernels need of the rest of the device: a slot that nothing fails on. */
+/* The rest of the device that the kernels need: a slot on which nothing fails. */
 dl_device *dl_cuda_device(void)
 {
     return &device;
@@ -41,7 +41,7 @@ bool dl_cuda_good(dl_device *slot, cudaError_t result, const char *what)
     return true;
 }
 
-/* `count` normal numbers, on a boundary that vector loads need; release() them. */
+/* Returns `count` normal numbers, aligned for vector loads; release() them. */
 static float *drawn(size_t count)
 {
     float *values = cpu->allocate(count * sizeof *values, "test");
@@ -92,7 +92,8 @@ static void rows_are_repeated_and_arrays_filled(void **state)
 
 static const dl_windows pools[] = {
     {.count = 3, .in = {8, 8, 5}, .kernel = 2, .stride = 2},
-    {.count = 2, .in = {7, 9, 3}, .kernel = 3, .stride = 2, .padding = 1}, /* ResNet's first */
+    {.count = 2, .in = {7, 9, 3}, .kernel = 3, .stride = 2, .padding = 1}, /* ResNet's first
+                                                                            * pooling */
     {.count = 1, .in = {6, 5, 4}, .kernel = 3, .stride = 1},
     {.count = 2, .in = {11, 11, 1}, .kernel = 2, .stride = 3}, /* some pixels are in no window */
     {.count = 1, .in = {7, 7, 64}, .kernel = 7, .stride = 7},
@@ -107,7 +108,7 @@ static dl_windows pool_case(size_t i)
     return pool;
 }
 
-/* Values from few numbers, so that maxima are often equal. */
+/* The values are few different numbers, so that maxima are often equal. */
 static void maxima_of_windows(void **state)
 {
     (void)state;
@@ -174,7 +175,7 @@ static void check_softmax(int batch, int classes)
     float *scores = drawn(count);
     int32_t *labels = dl_calloc((size_t)batch, sizeof *labels, "test");
     for (size_t i = 0; i < count; i++)
-        scores[i] = 100 * roundf(scores[i]); /* ties, and exp of them would be infinite */
+        scores[i] = 100 * roundf(scores[i]); /* gives ties, and exp of them would be infinite */
     for (int i = 0; i < batch; i++)
         labels[i] = (int32_t)dl_random_below(&draws, (uint64_t)classes);
     float *p[2], *gradients[2];
@@ -206,7 +207,7 @@ static void check_softmax(int batch, int classes)
     free(labels);
 }
 
-/* Fewer and more classes than a block has threads. */
+/* Fewer and more classes than threads in a block. */
 static void probabilities_losses_and_their_gradients(void **state)
 {
     (void)state;
@@ -215,7 +216,7 @@ static void probabilities_losses_and_their_gradients(void **state)
     check_softmax(3, 1000);
 }
 
-/* The same three steps by either, of which `update` is one. */
+/* Does the same three steps with both implementations and compares them. */
 static void check_update(void (*of_cpu)(const dl_update *), void (*of_cuda)(const dl_update *),
                          double correction1, double correction2, bool moments)
 {
@@ -266,7 +267,7 @@ static void optimizers(void **state)
     check_update(cpu->adam, dl_cuda_adam, 1 - 0.9, 1 - 0.999, true);
 }
 
-/* To the bits, whatever the number of vectors: some have a kernel of their own. */
+/* Bits are equal for any number of vectors; some numbers have a separate kernel. */
 static void averages_have_the_processors_bits(void **state)
 {
     (void)state;
@@ -318,7 +319,7 @@ static void half_precision_has_the_processors_bits(void **state)
     cpu->release(wide[1]);
 }
 
-/* Blocks that are whole, short, and of one sign; residuals carried over three messages. */
+/* Complete and incomplete blocks, and blocks of one sign; residuals carried over three messages. */
 static void one_bit_messages(void **state)
 {
     (void)state;

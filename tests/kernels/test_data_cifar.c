@@ -1,4 +1,4 @@
-/* CIFAR-10's binary files, whole and damaged. */
+/* CIFAR-10's binary files, complete and damaged. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -27,13 +27,14 @@ static void remove_files(void)
     rmdir(FOLDER);
 }
 
-/* Byte k of record i of file f: a label in turn, then pixels that tell file, record and place. */
+/* Byte k of record i of file f: first a label, then pixels that depend on file, record and
+ * position. */
 static uint8_t expected_byte(int f, int i, int k)
 {
     return (uint8_t)(k == 0 ? (f + i) % 10 : f * 31 + i * 7 + k);
 }
 
-/* The first `bytes` bytes of file f and of what would come behind it. */
+/* Writes the first `bytes` bytes of file f, continued beyond its end in the same way. */
 static void write_file(int f, size_t bytes)
 {
     char *path = dl_format(FOLDER "/%s", names[f]);
@@ -110,7 +111,7 @@ static void one_file_is_the_test_set(void **state)
     dl_data_set_free(&set);
 }
 
-/* Reading must fail with `code`, name the file, say `text`, and leave the set untouched. */
+/* Reading must fail with `code`, name the file, report `text`, and leave the set unchanged. */
 static void check_fails(int test_set, dl_status code, const char *file, const char *text)
 {
     dl_data_set set = {.count = 77};
@@ -122,7 +123,7 @@ static void check_fails(int test_set, dl_status code, const char *file, const ch
     assert_null(set.pixels);
 }
 
-/* Makes file f so long; what is added is zeros. */
+/* Sets the length of file f; added bytes are zeros. */
 static void resize_file(int f, off_t bytes)
 {
     char *path = dl_format(FOLDER "/%s", names[f]);
@@ -130,7 +131,7 @@ static void resize_file(int f, off_t bytes)
     free(path);
 }
 
-/* The last test: the files stay damaged. */
+/* This is the last test: the files stay damaged. */
 static void sizes_are_strict(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* IDX files (plain and gzipped, whole and damaged) and the synthetic set. */
+/* IDX files (plain and gzipped, complete and damaged) and the synthetic set. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -100,7 +100,7 @@ static void reads_a_mixture(void **state)
     check_good();
 }
 
-/* Reading must fail with `code`, say `text`, and leave the set untouched. */
+/* Reading must fail with `code`, report `text`, and leave the set unchanged. */
 static void check_fails(dl_status code, const char *text)
 {
     dl_data_set set = {.count = 77};
@@ -112,7 +112,8 @@ static void check_fails(dl_status code, const char *text)
     assert_null(set.pixels);
 }
 
-/* The good files with `count` bytes of `bytes` put at `offset`, and `cut` bytes less at the end. */
+/* Writes the valid files, with `count` bytes at `offset` replaced by `bytes`, and without the last
+ * `cut` bytes. */
 static void write_images(size_t offset, const void *bytes, size_t count, size_t cut)
 {
     uint8_t copy[sizeof good_images];
@@ -133,7 +134,7 @@ static void missing_files_are_errors(void **state)
 static void unreadable_file_is_an_error(void **state)
 {
     (void)state;
-    assert_int_equal(mkdir(IMAGES, 0777), 0); /* a folder in the file's place */
+    assert_int_equal(mkdir(IMAGES, 0777), 0); /* a folder instead of the file */
     check_fails(DL_ERR_IO, "");
 }
 
@@ -172,7 +173,7 @@ static void truncation_is_an_error(void **state)
 static void bytes_behind_the_end_are_an_error(void **state)
 {
     (void)state;
-    write_images(7, "\x02", 1, 0); /* promises 2 of the 3 images */
+    write_images(7, "\x02", 1, 0); /* the header gives 2 of the 3 images */
     check_fails(DL_ERR_FORMAT, "more than the 8 data bytes");
 }
 
@@ -185,7 +186,7 @@ static void impossible_sizes_are_errors(void **state)
     check_fails(DL_ERR_FORMAT, "3 images of 0 x 2");
     write_images(8, "\xff\xff\xff\xff\xff\xff\xff\xff", 8, 0);
     check_fails(DL_ERR_FORMAT, "3 images of 4294967295 x 4294967295");
-    write_images(4, "\xff\xff\xff\xff", 4, 0); /* sizes that fit, but the data cannot be there */
+    write_images(4, "\xff\xff\xff\xff", 4, 0); /* valid sizes, but the data are missing */
     check_fails(DL_ERR_FORMAT, "ends after 12 of 17179869180 data bytes");
 }
 
@@ -209,14 +210,16 @@ static void damaged_gzip_is_an_error(void **state)
     uint8_t bytes[256];
     const size_t count = fread(bytes, 1, sizeof bytes, in);
     fclose(in);
-    write_file(IMAGES ".gz", bytes, count - 9); /* without the checksum's end: cut */
+    write_file(IMAGES ".gz", bytes, count - 9); /* truncated within the trailing checksum and
+                                                 * length */
     check_fails(DL_ERR_FORMAT, "gzip");
-    bytes[count - 6] ^= 0x40; /* in the checksum (CRC-32, then length, are the last 8 bytes) */
+    bytes[count - 6] ^= 0x40; /* in the checksum (the last 8 bytes are CRC-32 and length) */
     write_file(IMAGES ".gz", bytes, count);
     check_fails(DL_ERR_FORMAT, "gzip");
 }
 
-/* A file that swells: 64 MiB of zeros after what its header promises, then damage, which is not read. */
+/* A file that expands beyond its header: 64 MiB of zeros, then damage, which must not be
+ * reached. */
 static void no_more_is_unpacked_than_promised(void **state)
 {
     (void)state;
@@ -241,8 +244,9 @@ static void no_more_is_unpacked_than_promised(void **state)
     }
 }
 
-/* Expectation: the same bytes for the same seed, others for another; all ten classes; and images of
- * a class nearer to one another than to those of other classes (mean over pixels and images). */
+/* Expectation: equal bytes for equal seeds, different ones for another seed; all ten classes; and
+ * images of a class are closer to one another than to those of other classes (mean over pixels and
+ * images). */
 static void synthetic_set_is_deterministic(void **state)
 {
     (void)state;
@@ -280,7 +284,7 @@ static void synthetic_set_is_deterministic(void **state)
     dl_data_set_free(&c);
 }
 
-/* More classes than a byte counts: labels over 255 occur, all below the number of classes. */
+/* More classes than a byte can count: labels above 255 occur, all below the number of classes. */
 static void synthetic_set_has_any_shape(void **state)
 {
     (void)state;

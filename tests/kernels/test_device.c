@@ -1,5 +1,5 @@
-/* Choosing a device, and what is said where there is none. Passes with and without CUDA, a driver,
- * a GPU. */
+/* Choosing a device, and the errors where there is none. Passes with and without CUDA, a driver, a
+ * GPU. */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -60,7 +60,7 @@ static void a_library_that_cannot_be_loaded_is_named(void **state)
     assert_null(type);
 }
 
-/* Tests lie in a folder of their own, without the library. */
+/* Tests are in a separate folder, without the library. */
 static void a_build_without_the_library_says_so(void **state)
 {
     (void)state;
@@ -70,7 +70,7 @@ static void a_build_without_the_library_says_so(void **state)
     assert_contains(err.text, "/" DL_DEVICE_CUDA_LIBRARY);
 }
 
-/* BUILD/bin/library beside BUILD/tests/test_device, wherever the test is run from. */
+/* Sets path to BUILD/bin/library for BUILD/tests/test_device, from any working directory. */
 static void find_library(char *path, size_t size)
 {
     char folder[PATH_MAX] = "";
@@ -79,7 +79,7 @@ static void find_library(char *path, size_t size)
     snprintf(path, size, "%s/../bin/%s", folder, DL_DEVICE_CUDA_LIBRARY);
 }
 
-/* The real library: its table where there is a GPU, the reason where there is none. */
+/* The real library: returns its table where there is a GPU, else the reason. */
 static void the_library_finds_a_gpu_or_says_why_not(void **state)
 {
     (void)state;

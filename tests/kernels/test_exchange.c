@@ -88,12 +88,12 @@ static void average_of_one_copies(void **state)
     assert_memory_equal(result, values, sizeof values);
 }
 
-/* What the threads of the barrier test share: plain numbers, so that a barrier that lets anyone
- * through too early shows (and ThreadSanitizer sees the missing order). */
+/* State shared by the threads of the barrier test: plain numbers, so that a barrier that lets a
+ * thread through too early is detected (and ThreadSanitizer sees the missing order). */
 typedef struct barrier_case {
     dl_barrier barrier;
     int parties, rounds;
-    int written[THREADS]; /* round that each thread wrote last */
+    int written[THREADS]; /* last round written by each thread */
     int wrong[THREADS];
 } barrier_case;
 
@@ -116,8 +116,8 @@ static void *barrier_run(void *argument)
     return NULL;
 }
 
-/* System: 4 threads write the round's number, meet, read all numbers, meet. Expectation: every
- * thread reads the present round from all, in every round. */
+/* System: 4 threads write the round's number, wait at the barrier, read all numbers, wait again.
+ * Expectation: every thread reads the current round from all, in every round. */
 static void check_barrier(dl_wait wait, int parties, int rounds)
 {
     barrier_case shared = {.parties = parties, .rounds = rounds};
@@ -137,8 +137,8 @@ static void check_barrier(dl_wait wait, int parties, int rounds)
     }
 }
 
-/* Spinning threads may outnumber the cores here: each round then costs scheduler slices, hence few.
- */
+/* Spinning threads may outnumber the cores here: each round then costs scheduler slices, hence few
+ * rounds. */
 static void barrier_spins(void **state)
 {
     (void)state;
@@ -164,7 +164,7 @@ typedef struct lock_case {
     dl_lock lock;
     int turns;
     long counter; /* guarded by the lock */
-    int inside;   /* guarded: holders at once */
+    int inside;   /* guarded: number of holders */
     int overlaps;
 } lock_case;
 
@@ -182,7 +182,8 @@ static void *lock_run(void *argument)
     return NULL;
 }
 
-/* System: 4 threads add 1 under the lock. Expectation: no addition is lost and no two hold it. */
+/* System: 4 threads add 1 under the lock. Expectation: no addition is lost, and no two threads hold
+ * it. */
 static void check_lock(dl_wait wait, int turns)
 {
     lock_case shared = {.turns = turns};
@@ -207,7 +208,7 @@ static void lock_excludes(void **state)
 
 typedef struct queue_case {
     dl_lock lock;
-    int order[THREADS]; /* who got the lock, in order; guarded by it */
+    int order[THREADS]; /* threads in the order in which they got the lock; guarded by it */
     int served;
 } queue_case;
 
@@ -225,8 +226,8 @@ static void *queue_run(void *argument)
     return NULL;
 }
 
-/* System: the spinning lock is held while threads 0..3 queue up, each started only after the one
- * before it has drawn its ticket (`next` counts tickets). Expectation: they are served in that
+/* System: the spinning lock is held while threads 0..3 queue up, each started only after the
+ * previous one has drawn its ticket (`next` counts tickets). Expectation: they are served in this
  * order. */
 static void spinning_lock_is_first_come_first_served(void **state)
 {
@@ -276,7 +277,7 @@ static void outer_steps(void **state)
     }
 }
 
-/* With rate 1 and no momentum it is the average, to the bit, of zero its sign too. */
+/* With rate 1 and no momentum the result is exactly the average, including the sign of zero. */
 static void a_plain_outer_step_is_the_average(void **state)
 {
     (void)state;
@@ -291,7 +292,7 @@ static void a_plain_outer_step_is_the_average(void **state)
     }
 }
 
-/* A quarter of 8 and three quarters of 4 are 5; of -2 and 6, 4. With 0 the average is copied, also
+/* A quarter of 8 and three quarters of 4 give 5; of -2 and 6, 4. With 0 the average is copied, even
  * where a worker's own number is not finite; with 1 nothing changes. */
 static void parameters_mix_with_an_average(void **state)
 {

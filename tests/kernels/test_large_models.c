@@ -1,5 +1,5 @@
-/* VGG-19 with batch norm and ResNet-50 whole: sizes, loss and gradients against PyTorch's, and that
- * they learn. */
+/* VGG-19 with batch norm and ResNet-50 as a whole: sizes, loss and gradients compared with
+ * PyTorch's, and that they learn. */
 #include <stdlib.h>
 
 #include "common/alloc.h"
@@ -50,10 +50,10 @@ static double step(dl_model *model)
 
 typedef struct model_case {
     const char *name;
-    int side; /* of the images */
+    int side; /* rows and columns of the images */
     size_t parameters;
     int operations;
-    double multiply_adds, first; /* of one sample's forward pass at that side; of its first layer */
+    double multiply_adds, first; /* of one sample's forward pass at this size; of its first layer */
     double loss;
     struct {
         const char *operation;
@@ -61,12 +61,12 @@ typedef struct model_case {
     } gradients[6];
 } model_case;
 
-/* Parameters: torchvision's documented 25 557 032 of resnet50; for vgg19_bn the convolutions' 20
- * 024 384, 2 a channel of each batch norm, and 5130 of the dense layer. Multiply-adds of vgg19_bn:
- * for each convolution pixels x 9 x channels x filters; those of resnet50 at 64 pixels are (64 /
- * 224)^2 of the 4 087 136 256 of its convolutions at 224, and 2048 x 1000. Loss and norms of the
- * gradients (root of the sum of squares over an operation's parameters): PyTorch 2.15.0, CPU,
- * double, same network, parameters and images as `prepare` makes them. */
+/* Parameters: torchvision's documented 25 557 032 for resnet50; for vgg19_bn the convolutions' 20
+ * 024 384, 2 per channel of each batch norm, and 5130 of the dense layer. Multiply-adds of
+ * vgg19_bn: for each convolution pixels x 9 x channels x filters; those of resnet50 at 64 pixels
+ * are (64 / 224)^2 of the 4 087 136 256 of its convolutions at 224, and 2048 x 1000. Loss and norms
+ * of the gradients (root of the sum of squares over an operation's parameters): PyTorch 2.15.0,
+ * CPU, double, with the same network, and parameters and images made by `prepare`. */
 static const model_case cases[] = {
     {"vgg19_bn",
      32,
@@ -97,7 +97,7 @@ static const model_case cases[] = {
 };
 enum { CASE_COUNT = sizeof cases / sizeof cases[0] };
 
-/* Every parameter is moved, for none to be the 0 or 1 that it starts with. */
+/* Changes every parameter, so that none keeps its initial 0 or 1. */
 static void prepare(dl_model *model)
 {
     double *parameters = dl_model_parameters(model);
@@ -131,7 +131,7 @@ static void check_case(const model_case *c)
     assert_int_equal(dl_model_operation_count(model), c->operations);
     for (int i = 0; i < c->operations; i++)
         flops += dl_model_operation_flops(model, i);
-    /* 2 a multiply-add, three products a layer, of which the first has two. */
+    /* 2 flops per multiply-add; three products per layer, two in the first. */
     assert_true(near_scaled(flops, 6 * c->multiply_adds - 2 * c->first, 0, 0));
     prepare(model);
     const double loss = step(model);
@@ -157,8 +157,8 @@ static void resnet50_matches_pytorch(void **state)
     check_case(&cases[1]);
 }
 
-/* The first loss is near that of equal probabilities, ln(classes); eight steps of plain
- * gradient descent on the same batch bring it below half of that. */
+/* The first loss is close to that of equal probabilities, ln(classes); eight steps of plain
+ * gradient descent on the same batch reduce it to below half of that. */
 static void loss_falls_on_one_batch(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Each kind of layer alone: gradients against finite differences, float against double, and values
- * worked out by hand or by the plain loops of the definition. */
+/* Each kind of layer alone: gradients compared with finite differences, float with double, and
+ * values with results worked out by hand or by plain loops of the definition. */
 #include <stdlib.h>
 
 #include "common/alloc.h"
@@ -8,13 +8,13 @@
 #include "tests/kernels/layer_cases.h"
 #include "tests/near.h"
 
-/* A layer with memory of its own. Values are kept and exchanged as double in both precisions. */
+/* A layer with separate memory. Values are kept and exchanged as double in both precisions. */
 typedef struct layer_rig {
     dl_layer layer;
     int batch;
-    size_t in_count, out_count; /* numbers of the whole batch */
+    size_t in_count, out_count; /* over the whole batch */
     double *input, *weights;    /* the loss is sum(weights * output) */
-    double *other;              /* what an addition adds to the input */
+    double *other;              /* second operand of an addition */
     int32_t *labels;
 } layer_rig;
 
@@ -43,7 +43,8 @@ static double *load_all(const layer_rig *rig, const void *from, size_t count)
     return values;
 }
 
-/* Normal numbers that float can hold, so that both precisions see the same. */
+/* Returns normal numbers that float represents exactly, so that both precisions use the same
+ * values. */
 static double *draw(dl_random *random, size_t count)
 {
     double *values = dl_calloc(count, sizeof *values, "test");
@@ -130,7 +131,7 @@ static bool is_loss(const layer_rig *rig)
     return strcmp(rig->layer.type->name, "softmax") == 0;
 }
 
-/* Forward from rig->input; returns the loss. */
+/* Runs forward on rig->input; returns the loss. */
 static double rig_forward(layer_rig *rig)
 {
     double loss = 0;
@@ -152,8 +153,8 @@ static void rig_backward(layer_rig *rig)
     rig->layer.type->backward(&rig->layer, rig->batch);
 }
 
-/* Gradient by central differences. With numbers of size 1 and h = 1e-5 the difference is off by
- * h^2 = 1e-10 and its rounding by 1e-15 |loss| / h, |loss| < 1e3: 1e-7. */
+/* Returns the gradient by central differences. With numbers of size 1 and h = 1e-5 the difference
+ * has an error of h^2 = 1e-10 and a rounding error of 1e-15 |loss| / h, |loss| < 1e3: 1e-7. */
 static double difference(layer_rig *rig, double *at)
 {
     const double h = 1e-5, middle = *at;
@@ -211,7 +212,8 @@ static void check_same(const layer_rig *a, const void *from_a, const layer_rig *
     free(y);
 }
 
-/* The same numbers through both precisions: float keeps 1e-7, sums of some hundred terms 1e-5. */
+/* The same numbers in both precisions: float has a precision of 1e-7, sums of some hundred terms
+ * 1e-5. */
 static void float_matches_double(void **state)
 {
     (void)state;
@@ -234,7 +236,7 @@ static void float_matches_double(void **state)
     }
 }
 
-/* One output of a convolution, straight from its definition. */
+/* Computes one output of a convolution by its definition. */
 static double conv_at(const layer_rig *rig, int sample, int row, int column, int unit)
 {
     const dl_layer_spec *spec = rig->layer.spec;
@@ -254,7 +256,7 @@ static double conv_at(const layer_rig *rig, int sample, int row, int column, int
     return sum;
 }
 
-/* Every output of all sorts of convolution against plain loops. */
+/* Every output of all kinds of convolution compared with plain loops. */
 static void conv_follows_its_definition(void **state)
 {
     (void)state;
@@ -291,7 +293,7 @@ static void windows_are_counted_as_usual(void **state)
     assert_int_equal(dl_window_count(56, 1, 2, 0), 28);
 }
 
-/* Backward with `accumulates` adds to what is there, for each sort of convolution. */
+/* Backward with `accumulates` adds to the old values, for each kind of convolution. */
 static void second_reader_adds_its_gradient(void **state)
 {
     (void)state;
@@ -314,9 +316,10 @@ static void second_reader_adds_its_gradient(void **state)
     }
 }
 
-/* 3x3 image 1..9 with one border of nothing, windows of 3 every 2 pixels: 2x2 outputs 5 6 8 9, each
- * place counted in its window from its own corner: 5 is at (2,2) of the first, 6 at (2,1) of the
- * second, 8 at (1,2), 9 at (1,1). All negative: padding must not win. */
+/* A 3x3 image with values 1..9 and one border of padding, windows of 3 every 2 pixels: 2x2 outputs
+ * 5 6 8 9, whose positions are counted from their window's corner: 5 is at (2,2) of the first, 6 at
+ * (2,1) of the second, 8 at (1,2), 9 at (1,1). All values are lowered below 0: padding must not
+ * win. */
 static void pool_takes_nothing_from_beyond_the_edge(void **state)
 {
     (void)state;
@@ -335,7 +338,8 @@ static void pool_takes_nothing_from_beyond_the_edge(void **state)
     rig_free(&rig);
 }
 
-/* Two samples of 2 x 1 pixels and two channels: means 2 3 and 6 7; a gradient of 4 is 2 a pixel. */
+/* Two samples of 2 x 1 pixels and two channels: means 2 3 and 6 7; a gradient of 4 gives 2 per
+ * pixel. */
 static void means_are_of_each_channels_pixels(void **state)
 {
     (void)state;
@@ -348,9 +352,9 @@ static void means_are_of_each_channels_pixels(void **state)
     assert_true(near_all(dx, (double[]){2, 4, 2, 4, 6, 8, 6, 8}, 8, 1e-15));
 }
 
-/* In single precision, with values that it holds exactly: (1 2 | 3 4) with one border of zeros and
- * windows of 2 every 2 pixels; each window then holds one pixel, 1 at its last place, 2 at its
- * third, 3 at its second, 4 at its first. */
+/* In single precision, with values that it represents exactly: (1 2 | 3 4) with one border of zeros
+ * and windows of 2 every 2 pixels; each window then contains one pixel, 1 at its last position, 2
+ * at its third, 3 at its second, 4 at its first. */
 static void conv_in_float_gives_closed_values(void **state)
 {
     (void)state;
@@ -435,7 +439,7 @@ static void batch_norm_keeps_running_statistics(void **state)
     rig_free(&rig);
 }
 
-/* Two samples of two classes, both scores far beyond what exp can take. Equal scores: probability
+/* Two samples of two classes, with scores far beyond the range of exp. Equal scores: probability
  * 1/2, loss ln 2. Scores 1000 and 998 with label 1: loss 2 + ln(1 + e^-2), class missed. */
 static void softmax_survives_large_scores(void **state)
 {
@@ -457,14 +461,15 @@ static void softmax_survives_large_scores(void **state)
     rig_free(&rig);
 }
 
-/* A layer that needs no input gradient leaves its memory alone; its own gradients do not change. */
+/* A layer that needs no input gradient does not write that memory; its parameters' gradients are
+ * unchanged. */
 static void input_gradient_is_left_out_on_request(void **state)
 {
     (void)state;
     for (size_t i = 0; i < CASE_COUNT; i++) {
         const layer_case *c = &cases[i];
         const dl_layer_type *type = dl_layer_type_find(c->spec.kind, DL_DOUBLE);
-        if (type->in_place || type->result != NULL) continue; /* the gradient is there already */
+        if (type->in_place || type->result != NULL) continue; /* these already have the gradient */
         layer_rig rig;
         rig_init(&rig, &c->spec, c->in, c->batch, DL_DOUBLE);
         (void)rig_forward(&rig);
@@ -484,8 +489,8 @@ static void input_gradient_is_left_out_on_request(void **state)
     }
 }
 
-/* 20 000 weights with 200 inputs: deviation sqrt(2 / 200) = 0.1 to within 4 / sqrt(2 * 20000) = 2
- * %, mean 0 to within 4 * 0.1 / sqrt(20000) = 0.0028. Biases stay 0. */
+/* 20 000 weights with 200 inputs: deviation sqrt(2 / 200) = 0.1 within 4 / sqrt(2 * 20000) = 2 %,
+ * mean 0 within 4 * 0.1 / sqrt(20000) = 0.0028. Biases stay 0. */
 static void initial_weights_follow_he(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* When a syncer merges which uploads: its rules, with times that the tests give. */
+/* The syncer's rules: when it merges which uploads, at times given by the tests. */
 #include <math.h>
 
 #include "tests/check.h"
@@ -14,8 +14,8 @@ static dl_merger merger_of(dl_merge_config config, int64_t bound, int workers)
     return m;
 }
 
-/* With a quorum of two of three an upload alone lies there; the second one starts the merge, which is in
- * the order of the learners. */
+/* With a quorum of two of three a single upload waits; the second one starts the merge, which takes
+ * the uploads in the order of the learners. */
 static void a_quorum_starts_a_merge(void **state)
 {
     (void)state;
@@ -37,7 +37,8 @@ static void a_quorum_starts_a_merge(void **state)
     dl_merger_free(&m);
 }
 
-/* The quorum of one waits 5 s for more: until 5 s after it was first there, or until all are. */
+/* A quorum of one waits 5 s for more uploads: until 5 s after the first was seen, or until all are
+ * there. */
 static void grace_ends_by_time_or_when_all_are_there(void **state)
 {
     (void)state;
@@ -57,8 +58,8 @@ static void grace_ends_by_time_or_when_all_are_there(void **state)
     dl_merger_free(&m);
 }
 
-/* Adaptive: learner 0, seen at 10 s, took 3 s for its interval, and is expected again at 13. A scan
- * every 2 s comes first, at 12. */
+/* Adaptive: learner 0, seen at 10 s, took 3 s for its interval, and is expected again at 13 s. The
+ * scan every 2 s is earlier, at 12 s. */
 static void adaptive_grace_ends_when_one_is_due_again(void **state)
 {
     (void)state;
@@ -76,7 +77,7 @@ static void adaptive_grace_ends_when_one_is_due_again(void **state)
     dl_merger_free(&m);
 }
 
-/* No more than quorum_max at once: the first ones. */
+/* A merge takes at most quorum_max uploads, the oldest. */
 static void the_rest_waits_for_the_next_merge(void **state)
 {
     (void)state;
@@ -94,8 +95,9 @@ static void the_rest_waits_for_the_next_merge(void **state)
     dl_merger_free(&m);
 }
 
-/* Learner 1's upload of version 0 is there when version 1 is; it came before learner 0's, which is
- * fresh, but with a bound of 0 it is too stale, and lost with the next version. Weights 1/(1 + s). */
+/* Learner 1's upload, based on version 0, waits when version 1 is made. It is older than learner
+ * 0's, which is fresh; but with a bound of 0 it is too stale, and lost with the next version.
+ * Weights are 1/(1 + s). */
 static void stale_uploads_are_weighted_or_lost(void **state)
 {
     (void)state;
@@ -121,7 +123,7 @@ static void stale_uploads_are_weighted_or_lost(void **state)
     }
 }
 
-/* A second upload of a learner takes the first one's place; one that is being merged is none of it. */
+/* A second upload of a learner replaces the first one, but not an upload that is being merged. */
 static void newer_uploads_supersede(void **state)
 {
     (void)state;

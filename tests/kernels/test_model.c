@@ -1,4 +1,5 @@
-/* Whole models: gradients against finite differences, shards against the whole batch, seeds. */
+/* Whole models: gradients compared with finite differences, shards with the whole batch, and
+ * seeds. */
 #include <stdlib.h>
 
 #include "common/alloc.h"
@@ -9,7 +10,7 @@
 
 enum { BATCH = 6 };
 
-/* Without batch norm, and quick; for the others see test_large_models.c. */
+/* Models without batch norm that are fast; for the others see test_large_models.c. */
 static const char *const small_models[] = {"mlp", "lenet", NULL};
 
 static dl_model *create(const char *name, dl_precision precision, uint64_t seed)
@@ -20,7 +21,7 @@ static dl_model *create(const char *name, dl_precision precision, uint64_t seed)
     return model;
 }
 
-/* Samples first .. first+count-1 of a fixed random batch, as the model's next input. */
+/* Copies samples first .. first+count-1 of a fixed random batch to the model's input. */
 static void fill(dl_model *model, int first, int count)
 {
     const size_t per_sample = dl_model_input_count(model);
@@ -62,9 +63,9 @@ static double gradient_at(dl_model *model, size_t i)
                                                   : (double)((float *)dl_model_gradients(model))[i];
 }
 
-/* About 20 parameters of each operation, spread over its range, in double. h = 1e-6 is small enough
- * for no rectifier or maximum to switch, and leaves rounding of 1e-16 * loss / h = 1e-9 of
- * gradients that are about 1e-2. */
+/* About 20 parameters of each operation, spread over its range, in double. h = 1e-6 is so small
+ * that no rectifier or maximum switches, with rounding errors of 1e-16 * loss / h = 1e-9 in
+ * gradients of about 1e-2. */
 static void gradients_match_finite_differences(void **state)
 {
     (void)state;
@@ -96,7 +97,8 @@ static void gradients_match_finite_differences(void **state)
     }
 }
 
-/* Mean over the shards' gradients, `shard` samples each, against that of the whole batch. */
+/* Compares the mean of the shards' gradients, `shard` samples each, with that of the whole
+ * batch. */
 static void check_shards(const char *name, dl_precision precision, int shard, double tolerance)
 {
     dl_model *model = create(name, precision, 11);
@@ -157,8 +159,8 @@ static void parameter_counts_are_those_of_the_papers(void **state)
     }
 }
 
-/* Operations of lenet in order, with their parameters laid end to end, and 2 m n k flops a product:
- * conv1 has two (24^2 pixels x 25 x 20), as nobody wants its input's gradient; the others have
+/* Operations of lenet in order, with consecutive parameters, and 2 m n k flops per product: conv1
+ * has two products (24^2 pixels x 25 x 20), as its input's gradient is not needed; the others have
  * three: conv2 8^2 x 500 x 50, fc1 800 x 500, fc2 500 x 10. */
 static void lenet_is_laid_out_as_documented(void **state)
 {
@@ -214,8 +216,8 @@ static void equal_seeds_give_equal_parameters(void **state)
     dl_model_destroy(twofold);
 }
 
-/* A model for other batches that starts like one of 20 million parameters, which several threads
- * draw: the parameters are the same, and so is a step, which reads the running statistics too. */
+/* A model for another batch size starts like one of 20 million parameters, which several threads
+ * draw: the parameters are equal, and so is a step, which also reads the running statistics. */
 static void a_model_starts_like_another(void **state)
 {
     (void)state;
@@ -233,7 +235,7 @@ static void a_model_starts_like_another(void **state)
     dl_model_destroy(drawn);
 }
 
-/* The same step twice gives the same bits: nothing of the first is left in the second. */
+/* The same step twice gives the same bits: the first leaves nothing behind. */
 static void steps_repeat_bit_for_bit(void **state)
 {
     (void)state;
@@ -256,8 +258,8 @@ static void steps_repeat_bit_for_bit(void **state)
     dl_model_destroy(model);
 }
 
-/* As the parameters, gradients and state of one worker are; one page less than a power of two,
- * which an allocator that maps each would put exactly the power of two apart. */
+/* Vectors like the parameters, gradients and state of a worker. Their size is one page less than a
+ * power of two: an allocator that maps each would place them exactly that power of two apart. */
 static void vectors_of_a_backend_are_staggered(void **state)
 {
     (void)state;

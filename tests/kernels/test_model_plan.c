@@ -23,7 +23,7 @@ enum { BATCH = 3 };
         .name = (label), .kind = "relu" \
     }
 
-/* A stem, a block whose branch changes the shape, a block that keeps it. */
+/* A stem, a block whose branch changes the shape, a block that keeps the shape. */
 static const dl_layer_spec layers[] = {
     /*  0 */ CONV("stem", 3, .kernel = 3, .padding = 1),
     /*  1 */ NORM("stem norm"),
@@ -75,7 +75,7 @@ static void backward(dl_model *model)
         dl_model_backward(model, i, BATCH);
 }
 
-/* All parameters, in double: a path that was left out or counted twice would show. */
+/* All parameters, in double: a path that is left out or counted twice would be detected. */
 static void gradients_match_finite_differences(void **state)
 {
     (void)state;
@@ -99,8 +99,8 @@ static void gradients_match_finite_differences(void **state)
     dl_model_destroy(model);
 }
 
-/* The same step again, with another between, gives the same bits: what shares memory is written
- * before it is read. */
+/* The same step, repeated after another one, gives the same bits: shared memory is written before
+ * it is read. */
 static void steps_repeat_bit_for_bit(void **state)
 {
     (void)state;
@@ -123,17 +123,17 @@ static void steps_repeat_bit_for_bit(void **state)
     dl_model_destroy(model);
 }
 
-/* Shapes a sample: stem 8x8x3 = 192, pool 4x4x3 = 48, a1 4x4x2 = 32, a2, projection, b1 and all
- * that follows them 2x2x4 = 16, global 4, fc 3, loss 3.
+/* Shapes per sample: stem 8x8x3 = 192, pool 4x4x3 = 48, a1 4x4x2 = 32, a2, projection, b1 and the
+ * layers in place after them 2x2x4 = 16, global 4, fc 3, loss 3.
+ *
  * Kept in double: input 128; stem 2 x 192 (convolution and its norm; the rectifier is in place),
- * pool 48, a1 2 x 32, a2, projection, b1 2 x 16 each, global 4, fc 3, loss 3 = 730 numbers. Beside
- * them: labels, pool's choice of 48 int32, each sample's loss and whether it was right (12 bytes),
- * and 4 numbers a channel of each norm (3+2+4+4+4 = 17). Gradients, backward: array P (16) is that
- * of `b add`, of its two terms and so of `a relu`, to which b1's convolution adds; it stays for
- * both branches of a. Q holds those of the convolutions' outputs in turn, a1's (32) being the
- * largest. R is pool's (48), which the projection writes while a2's norm is still to read P. Then P
- * is free and takes the stem norm's (192), R the stem's (192).
- */
+ * pool 48, a1 2 x 32, a2, projection, b1 2 x 16 each, global 4, fc 3, loss 3 = 730 numbers. Also:
+ * labels, pool's choice of 48 int32, each sample's loss and whether it was right (12 bytes), and 4
+ * numbers per channel of each norm (3+2+4+4+4 = 17). Gradients in the backward pass: array P (16)
+ * is that of `b add`, of its two terms and thus of `a relu`, to which b1's convolution adds; it
+ * stays for both branches of a. Q holds those of the convolutions' outputs in turn, a1's (32) being
+ * the largest. R is pool's (48), which the projection writes while a2's norm has not yet read P.
+ * Then P is free and takes the stem norm's (192), R the stem's (192). */
 static void memory_is_what_the_shapes_need(void **state)
 {
     (void)state;
@@ -149,9 +149,8 @@ static void memory_is_what_the_shapes_need(void **state)
     dl_model_destroy(model);
 }
 
-/* Two arrays of gradients serve a chain in turn, each as large as the largest that lies in it:
- * lenet's fc2 (10), pool2 (800), pool1 (2880) in one; fc1 (500), conv2 (3200), conv1 (11520) in the
- * other. */
+/* Two arrays of gradients alternate in a chain, each as large as its largest gradient: lenet's fc2
+ * (10), pool2 (800), pool1 (2880) in one; fc1 (500), conv2 (3200), conv1 (11520) in the other. */
 static void chain_needs_two_arrays(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Optimizers against sequences worked out by hand, in ranges, and their errors. */
+/* Optimizers compared with sequences worked out by hand, updates in ranges, and errors. */
 #include "common/random.h"
 #include "kernels/optimizer.h"
 #include "tests/check.h"
@@ -14,7 +14,7 @@ static dl_optimizer *create(const char *name, double learning_rate, double momen
     return optimizer;
 }
 
-/* Feeds gradients[steps] to one parameter that starts at 1 and compares it after each step. */
+/* Applies gradients[steps] to one parameter that starts at 1 and compares it after each step. */
 static void check_sequence(const char *name, double learning_rate, double momentum,
                            const double *gradients, const double *expected, int steps)
 {
@@ -75,8 +75,8 @@ static void adam_corrects_its_bias(void **state)
 
 enum { COUNT = 101 };
 
-/* Three steps over 101 numbers at once, and in ranges of 0, 37, 1 and 63: the same bits, also in
- * the state. Odd sizes, so that vectorised loops end differently. */
+/* Three steps over 101 numbers in one call, and in ranges of 0, 37, 1 and 63: the same bits, also
+ * in the state. Odd sizes, so that vectorised loops end differently. */
 static void check_ranges(const char *name, double momentum)
 {
     const size_t border[] = {0, 0, 37, 38, COUNT};
@@ -114,7 +114,7 @@ static void ranges_equal_the_whole(void **state)
     check_ranges("adam", 0);
 }
 
-/* Vectors of state: none, momentum, mean square, two moments; all 0 at first, and after one step
+/* Vectors of state: none, momentum, mean square, two moments; initially all 0, and after one step
  * with g = 1: v = 1; s = 0.1; m = 0.1 in the first half and 0.001 in the second. */
 static void state_is_one_flat_vector(void **state)
 {

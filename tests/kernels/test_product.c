@@ -1,10 +1,10 @@
-/* The products of the processor's backend, in each form that this processor can run. */
+/* The products of the processor's backend, in each kind that this processor supports. */
 #include "kernels/backend_cpu_internal.h"
 #include "tests/check.h"
 
 enum { DEPTH = 5, COLUMNS = 2 * DL_PANEL, ROWS_MAX = 13, UNTOUCHED = 77 };
 
-/* Small whole numbers: every sum is exact, in any order. */
+/* Small integers: every sum is exact, in any order. */
 static float left_at(int i, int l)
 {
     return (float)((3 * i + 5 * l) % 7 - 3);
@@ -25,7 +25,8 @@ static float expected_at(int i, int j, float start)
 
 static float a[ROWS_MAX * DEPTH], b[DEPTH * COLUMNS], c[(ROWS_MAX + 1) * COLUMNS];
 
-/* c[rows x COLUMNS] from 2 on or by `=`; the row after it must stay. */
+/* c[rows x COLUMNS], starting at 2, is added to or overwritten; the row after it must not
+ * change. */
 static void check_product(const dl_product_kind *kind, dl_product product, int rows)
 {
     for (int i = 0; i < (ROWS_MAX + 1) * COLUMNS; i++)
@@ -51,7 +52,7 @@ static void check_product(const dl_product_kind *kind, dl_product product, int r
         assert_true(c[rows * COLUMNS + j] == UNTOUCHED);
 }
 
-/* Every number of rows to two full tiles and one more: all ways to end. */
+/* Every number of rows up to two full tiles and one more, so that all remainders occur. */
 static void check_rows(dl_product product)
 {
     int checked = 0;
@@ -77,7 +78,7 @@ static void rows_times_panels(void **state)
         .a_row = DEPTH, .a_depth = 1, .b_panel = (size_t)DEPTH * DL_PANEL, .b_depth = DL_PANEL});
 }
 
-/* a transposed, b in rows, added to c. */
+/* a is transposed, b stored by rows, and the product added to c. */
 static void sums_of_columns_times_rows(void **state)
 {
     (void)state;
@@ -104,7 +105,7 @@ static float expected_dot(int i, int j, float start)
     return sum;
 }
 
-/* c[rows x FILTERS] = or += a b^T; the row after it must stay. */
+/* c[rows x FILTERS] = or += a b^T; the row after it must not change. */
 static void check_dots(const dl_product_kind *kind, int rows, bool accumulate)
 {
     static float left[ROWS_MAX * LONG], right[FILTERS * LONG], sums[(ROWS_MAX + 1) * FILTERS];

@@ -1,4 +1,5 @@
-/* Messages of gradients against a plain reference in double, and what error feedback promises. */
+/* Messages of gradients compared with a plain reference in double, and the properties of error
+ * feedback. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 #include "kernels/quantise.h"
 #include "tests/check.h"
 
-#define COUNT 2500 /* two whole blocks and a rest that ends within a word */
+#define COUNT 2500 /* two complete blocks and a rest that ends within a word */
 
 static double values[COUNT];
 static float singles[COUNT];
@@ -54,7 +55,7 @@ static void blocks_cover_ranges_without_mixing_them(void **state)
     dl_quantise_plan_free(&plan);
 }
 
-/* Rounding to 11 bits of significand, or to multiples of 2^-24 below 2^-14. */
+/* Rounds to 11 bits of significand, or to multiples of 2^-24 below 2^-14. */
 static double half_reference(double x)
 {
     if (fabs(x) >= 65520) return copysign(65504, x);
@@ -98,7 +99,7 @@ static void halves_are_rounded_and_stay_finite(void **state)
     check_halves(DL_DOUBLE);
 }
 
-/* What a block should become, in double. */
+/* Computes the expected values of a block in double. */
 static void bit_reference(const double *from, size_t count, double *to)
 {
     double sum[2] = {0, 0};
@@ -133,13 +134,13 @@ static void check_bits(dl_precision precision, double tolerance)
                 const double sent = single ? (double)to_single[at] : to[at];
                 const double left = single ? (double)residual_single[at] : residual[at];
                 assert_true(fabs(sent - expected[i]) < tolerance);
-                /* Nothing is lost: what was not sent is kept. */
+                /* Nothing is lost: the residual has what was not sent. */
                 assert_true(fabs(sum[i] - sent - left) < tolerance);
                 kept[at] = left;
             }
         }
     }
-    /* Bits behind the end of a block are 0. */
+    /* Bits beyond the end of a block are 0. */
     assert_int_equal(message[1].words[0] & ~1u, 0);
     for (int w = 1; w < DL_QUANTISE_BLOCK / 32; w++)
         assert_int_equal(message[1].words[w], 0);
@@ -154,8 +155,8 @@ static void bits_are_means_and_keep_the_rest(void **state)
     check_bits(DL_DOUBLE, 1e-7); /* the means are sent as float */
 }
 
-/* Error feedback: the sum of what is sent follows the sum of the gradients, whose residual stays
- * bounded, while without it the error would grow with the rounds. */
+/* Error feedback: the sum of the values sent follows the sum of the gradients, with a bounded
+ * residual; without it the error would grow with the rounds. */
 static void what_is_sent_adds_up_to_the_gradients(void **state)
 {
     (void)state;
@@ -197,8 +198,8 @@ static void one_sided_blocks_have_one_mean(void **state)
     dl_quantise_plan_free(&plan);
 }
 
-/* Blocks of 4 and of 2 numbers. The first one's scale is 1 / 127: 1 is 127 of it, -0.5 is -63.5,
- * which the even -64 is nearest to, 0.25 is 31.75 and 0.1 is 12.7. The second one's is 2 / 127: -2 is
+/* Blocks of 4 and of 2 numbers. The first one's scale is 1 / 127: 1 becomes 127, -0.5 is -63.5 and
+ * becomes the even -64, 0.25 is 31.75 and 0.1 is 12.7. The second one's is 2 / 127: -2 becomes
  * -127, and 1e-3 is 0.06, which is lost. */
 static void bytes_are_multiples_of_a_scale(void **state)
 {
@@ -233,7 +234,7 @@ static void bytes_are_multiples_of_a_scale(void **state)
     dl_quantise_plan_free(&plan);
 }
 
-/* No number is off by more than half a scale, which is its block's largest magnitude / 127. */
+/* No error exceeds half a scale, which is the block's largest magnitude / 127. */
 static void bytes_are_off_by_half_a_scale_at_most(void **state)
 {
     (void)state;
@@ -255,16 +256,16 @@ static void bytes_are_off_by_half_a_scale_at_most(void **state)
     dl_quantise_plan_free(&plan);
 }
 
-/* Of ranges of 5 and of 2 numbers the 2 and the 1 largest in magnitude, of equal ones the first; what
- * was not sent is in the next message, in which it has grown. A double of which a float lacks 1e-12
- * keeps that. */
+/* Of ranges of 5 and 2 numbers the 2 and the 1 largest in magnitude are sent, of equal ones the
+ * first; the others are added to the next message's numbers. The part of a double that float cannot
+ * represent, 1e-12, stays in the residual. */
 static void topk_sends_the_largest_and_keeps_the_rest(void **state)
 {
     (void)state;
     static const double from[] = {-3, 1, 3, -3, 0.5, 0x1p-30, 0};
     dl_quantise_plan plan;
     dl_quantise_plan_init(&plan, DL_QUANTISE_TOPK);
-    plan.kept_frac = 0.4; /* 2 of 5; of 2, 0.8 */
+    plan.kept_frac = 0.4; /* 2 of 5; 0.8, rounded up to 1, of 2 */
     dl_quantise_plan_add(&plan, 5);
     dl_quantise_plan_add(&plan, 0);
     dl_quantise_plan_add(&plan, 2);
@@ -295,7 +296,7 @@ static void topk_sends_the_largest_and_keeps_the_rest(void **state)
                 assert_true((single ? (double)out[i] : to[i]) == sent);
             }
         }
-        /* 1 and 0.5 were never sent, 3 was at place 2 in the first message only. */
+        /* 1 and 0.5 were never sent, 3 at position 2 only in the first message. */
         assert_true((single ? (double)residual_single[1] : residual[1]) == 2);
         assert_true((single ? (double)residual_single[2] : residual[2]) == 3);
         assert_true((single ? (double)residual_single[3] : residual[3]) == 0);
@@ -311,7 +312,7 @@ static void topk_sends_the_largest_and_keeps_the_rest(void **state)
     dl_quantise_plan_free(&plan);
 }
 
-/* Against sorting, for fractions from one number to all; nothing is lost. */
+/* Compared with sorting, for fractions from one number to all; nothing is lost. */
 static void topk_is_what_sorting_finds(void **state)
 {
     (void)state;
@@ -344,9 +345,9 @@ static void topk_is_what_sorting_finds(void **state)
     }
 }
 
-/* Of a block whose largest magnitude is 4: 4 is 1 of it and -2 a half; 3 lies in the middle between
- * 2 and 4, so becomes 4, and 2.9 becomes 2; -0.1 is 1/40 of it, of 1/32 and 1/64 nearer to the former;
- * 1/32 is 2^-7, in the middle between 0 and 2^-6, which it becomes; 0.03 becomes 0. */
+/* A block whose largest magnitude is 4: 4 is 1 of it and -2 a half; 3 is halfway between 2 and 4,
+ * so becomes 4, and 2.9 becomes 2; -0.1 is 1/40 of it, closer to 1/32 than to 1/64; 1/32 is 2^-7 of
+ * it, halfway between 0 and 2^-6, and becomes the latter; 0.03 becomes 0. */
 static void nibbles_are_powers_of_a_scale(void **state)
 {
     (void)state;
@@ -375,7 +376,7 @@ static void nibbles_are_powers_of_a_scale(void **state)
     dl_quantise_plan_free(&plan);
 }
 
-/* No number is off by more than a third of itself, or by more than 2^-7 of its block's largest. */
+/* No error exceeds a third of the number, or 2^-7 of the block's largest magnitude. */
 static void nibbles_are_off_by_a_third_at_most(void **state)
 {
     (void)state;
@@ -395,7 +396,7 @@ static void nibbles_are_off_by_a_third_at_most(void **state)
     dl_quantise_plan_free(&plan);
 }
 
-/* Zeros, what is too small for a scale, and what is not finite, each as a block. */
+/* Blocks of zeros, of numbers too small for a scale, and with numbers that are not finite. */
 static void check_unusual_blocks(dl_quantise kind)
 {
     static const double from[] = {0, 0, 0x1p-110, -0x1p-111, 1, (double)NAN, -INFINITY, 3};

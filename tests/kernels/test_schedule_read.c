@@ -1,4 +1,4 @@
-/* Schedules, read and refused. */
+/* Schedules: reading and refusing them. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -32,7 +32,8 @@ static void gradients_are_grouped_by_update(void **state)
     assert_int_equal(s.updates, 3);
     assert_int_equal(s.staleness_max, 1);
     assert_true(s.staleness_mean == 0.4);
-    /* What must be done before: nothing for version 0, events 0 and 1 for 1, event 2 for 2. */
+    /* Events that must be done before: none for version 0, events 0 and 1 for version 1, event 2
+     * for version 2. */
     static const size_t after[] = {0, 0, 0, 2, 3};
     for (size_t i = 0; i < 5; i++) {
         assert_int_equal(s.events[i].after, after[i]);
@@ -62,7 +63,7 @@ static void local_steps_follow_their_worker(void **state)
     dl_schedule_free(&s);
 }
 
-/* What follows the text in memory is not of it. */
+/* Bytes after the text in memory are not part of it. */
 static void only_its_own_bytes_are_read(void **state)
 {
     (void)state;
@@ -74,7 +75,7 @@ static void only_its_own_bytes_are_read(void **state)
         memcpy(part, text, bytes);
         assert_int_not_equal(dl_schedule_read_text(&s, "s.csv", part, bytes, &err), DL_OK);
         free(part);
-        /* The same error where the rest follows. */
+        /* The same error if the rest of the text follows. */
         dl_error again = {0};
         assert_int_not_equal(dl_schedule_read_text(&s, "s.csv", text, bytes, &again), DL_OK);
         assert_int_equal(again.line, err.line);
@@ -100,7 +101,7 @@ static void lines_may_end_as_on_windows(void **state)
 static dl_status read_wrong(const char *text, dl_error *err)
 {
     dl_schedule s = {.workers = 99};
-    /* A block of just that size, for AddressSanitizer. */
+    /* A block of exactly this size, for AddressSanitizer. */
     const size_t bytes = strlen(text);
     char *copy = dl_realloc(NULL, bytes, 1, "text");
     memcpy(copy, text, bytes);
@@ -209,7 +210,7 @@ static void averages_of_what_was_not_sent_are_refused(void **state)
     assert_all_refused(cases, "s.csv", read_wrong);
 }
 
-/* 1024 versions are kept; the first one is gone behind 1024 updates. */
+/* 1024 versions are kept; the first one is dropped after 1024 updates. */
 static void a_version_that_is_gone_is_refused(void **state)
 {
     (void)state;

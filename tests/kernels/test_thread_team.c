@@ -1,4 +1,5 @@
-/* Loops that the threads of a team divide: every number once, and the bits of one thread. */
+/* Loops that the threads of a team divide: every number occurs once, with the bits of one
+ * thread. */
 #include <stdlib.h>
 
 #include "common/alloc.h"
@@ -10,7 +11,7 @@
 #include "kernels/thread_team.h"
 #include "tests/check.h"
 
-/* What the leader of a team does. */
+/* Work of a team's leader. */
 typedef struct team_run {
     dl_thread_team *team;
     void (*lead)(void *user);
@@ -36,7 +37,8 @@ static void run_team(int threads, dl_wait wait, void (*lead)(void *user), void *
     dl_thread_team_free(run.team);
 }
 
-/* A loop that counts how often each number comes, and how many parts start in the wrong place. */
+/* A loop that counts the occurrences of each number, and the parts that start at a wrong
+ * position. */
 enum { NUMBERS = 1000, LOOPS = 2000 };
 
 typedef struct counts {
@@ -55,7 +57,7 @@ static void count_part(const void *loop, size_t first, size_t last)
         c->seen[i]++;
 }
 
-/* Loops of all lengths, one straight after the other. */
+/* Runs loops of all lengths, one directly after another. */
 static void lead_counts(void *user)
 {
     counts *c = user;
@@ -77,7 +79,8 @@ static void check_counts(int threads, dl_wait wait)
     counts c = {.misplaced = 0};
     run_team(threads, wait, lead_counts, &c);
     assert_int_equal(c.misplaced, 0);
-    /* At least 4 a thread, if the loop has as many grains; alone, it is not divided. */
+    /* At least 4 parts per thread, if the loop has as many grains; a single thread does not divide
+     * it. */
     assert_int_equal(c.most_parts, threads > 1 ? 4 * threads : 1);
 }
 
@@ -87,10 +90,10 @@ static void every_number_is_in_one_part(void **state)
     check_counts(1, DL_WAIT_SPIN);
     check_counts(2, DL_WAIT_SPIN);
     check_counts(2, DL_WAIT_BLOCK);
-    check_counts(5, DL_WAIT_BLOCK); /* more than there may be cores */
+    check_counts(5, DL_WAIT_BLOCK); /* possibly more threads than cores */
 }
 
-/* A pass over a model, whose gradients are compared. */
+/* Runs a pass over a model, whose gradients are compared. */
 static void lead_pass(void *user)
 {
     dl_model_pass(user, 1);
@@ -134,10 +137,10 @@ static void check_model(const char *name, int side, dl_precision precision, int 
     dl_model_destroy(model);
 }
 
-/* Of 32 pixels, vgg19_bn has layers of Winograd's, of few pixels and of OpenBLAS; resnet50 of 64
- * has the strides, the pooling over the edge and the means besides, and products of several parts.
- * Both precisions divide loops by the same source, so each has one of these: two threads in one,
- * three in the other. */
+/* With 32 pixels, vgg19_bn has layers for Winograd, for few pixels and for OpenBLAS; resnet50 with
+ * 64 adds strides, pooling beyond the edge and means, and products of several parts. Both
+ * precisions divide loops by the same source, so each runs one of these: two threads in one, three
+ * in the other. */
 static void passes_have_the_bits_of_one_thread(void **state)
 {
     (void)state;
@@ -148,7 +151,7 @@ static void passes_have_the_bits_of_one_thread(void **state)
     check_model("resnet50", 64, DL_DOUBLE, 3);
 }
 
-/* Three updates of numbers that are several parts. */
+/* Three updates of so many numbers that they have several parts. */
 enum { PARAMETERS = 50001 };
 
 typedef struct updates {
@@ -182,7 +185,7 @@ static void updates_have_the_bits_of_one_thread(void **state)
         updates alone = {.config = configs[c]}, divided = {.config = configs[c]};
         lead_updates(&alone);
         run_team(3, DL_WAIT_BLOCK, lead_updates, &divided);
-        assert_true(alone.parameters[1] != 2); /* they did change */
+        assert_true(alone.parameters[1] != 2); /* the parameters did change */
         assert_memory_equal(alone.parameters, divided.parameters, sizeof alone.parameters);
     }
 }

@@ -8,8 +8,8 @@
 #include "common/cpu.h"
 #include "kernels/train/train.h"
 
-/* The linker sends the library's pinning here (--wrap): tests see where a worker went, and can have
- * it refused. */
+/* The linker redirects the library's pinning here (--wrap): tests see the workers' cores, and can
+ * refuse one. */
 dl_status __real_dl_cpu_pin(int index, dl_error *err);
 dl_status __wrap_dl_cpu_pin(int index, dl_error *err);
 static _Atomic int refused_core = -1;
@@ -23,7 +23,7 @@ dl_status __wrap_dl_cpu_pin(int index, dl_error *err)
 }
 
 /* One worker's average is over one vector, its slices are the whole, its gradients are never stale:
- * every mode must do exactly what `none` does, for every optimizer and precision. */
+ * every mode must give exactly the result of `none`, for every optimizer and precision. */
 static void one_worker_is_the_same_in_all_modes(void **state)
 {
     (void)state;
@@ -88,7 +88,7 @@ static void gradient_averaging_equals_one_worker(void **state)
     check_equals_one_worker(adam, 2);
 }
 
-/* mean(p - r g_w) = p - r mean(g_w); with momentum the same holds of the means of p and v, whether
+/* mean(p - r g_w) = p - r mean(g_w); with momentum the same holds for the means of p and v, whether
  * the states are averaged or kept (everything is linear). */
 static void averaging_every_step_equals_one_worker(void **state)
 {
@@ -104,8 +104,8 @@ static void averaging_every_step_equals_one_worker(void **state)
     check_equals_one_worker(config, 3);
 }
 
-/* An outer optimizer with rate 1 and no momentum is plain averaging, to the bit: every step or not,
- * by one thread or several, with the workers' states kept or averaged. */
+/* An outer optimizer with rate 1 and no momentum is plain averaging, bit for bit: every step or
+ * not, by one thread or several, with the workers' states kept or averaged. */
 static void a_plain_outer_optimizer_is_averaging(void **state)
 {
     (void)state;
@@ -129,9 +129,9 @@ static void a_plain_outer_optimizer_is_averaging(void **state)
     }
 }
 
-/* Of one worker that averages every step, the pseudo-gradient is its rate times its gradient: so an
+/* If one worker averages every step, the pseudo-gradient is its rate times its gradient: so an
  * outer SGD of rate 1 and momentum m is SGD with momentum m. Outer rate r without momentum is SGD
- * of r times the rate. Momentum or another rate does change something. */
+ * of r times the rate. Momentum or another rate does change the result. */
 static void an_outer_optimizer_of_single_steps_is_sgd(void **state)
 {
     (void)state;
@@ -156,8 +156,8 @@ static void an_outer_optimizer_of_single_steps_is_sgd(void **state)
     dl_train_result_free(&slower);
 }
 
-/* DiLoCo's optimizer, in slices by as many threads as there are workers, or by one: equal bits, and
- * not those of SGD with the same momentum. */
+/* DiLoCo's optimizer, in slices by as many threads as workers, or by one thread: equal bits, which
+ * differ from those of SGD with the same momentum. */
 static void outer_slices_change_nothing(void **state)
 {
     (void)state;
@@ -199,7 +199,7 @@ static void outer_settings_are_checked(void **state)
 }
 
 /* The checks above can fail: without exchange, with a longer interval, and where Adam's moments are
- * kept instead of averaged, the numbers do differ. */
+ * kept instead of averaged, the results differ. */
 static void other_settings_do_differ(void **state)
 {
     (void)state;
@@ -259,7 +259,7 @@ static void count_record(void *user, const dl_record *fields)
     (*(_Atomic int *)user)++;
 }
 
-/* Timing, waiting and watching change no number. */
+/* Timing, waiting and observing change no result. */
 static void waiting_and_watching_change_nothing(void **state)
 {
     (void)state;
@@ -280,14 +280,14 @@ static void waiting_and_watching_change_nothing(void **state)
     }
 }
 
-/* Asks the run to stop at the end of step 4 of the worker that is told first. */
+/* Asks the run to stop at the end of step 4 of the first worker that reports it. */
 static void stop_in_step_4(void *user, const dl_record *fields)
 {
     if (fields->kind == DL_RECORD_STEP && fields->step == 4) *(atomic_bool *)user = true;
 }
 
-/* A run that was stopped is a shorter run: workers that meet have all done the same steps, up to an
- * exchange, and have what a run of so many steps gives. */
+/* A stopped run is a shorter run: workers that exchange have all done the same steps, up to an
+ * exchange, and have the result of a run of that many steps. */
 static void stop_ends_at_an_exchange(void **state)
 {
     (void)state;
@@ -296,7 +296,7 @@ static void stop_ends_at_an_exchange(void **state)
         const dl_train_observer observer = {.user = &stop, .record = stop_in_step_4};
         dl_train_config config = small_config();
         config.workers = 3;
-        config.steps = UINT32_MAX; /* for which there would be no memory */
+        config.steps = UINT32_MAX; /* more than could be allocated in advance */
         config.sync = (dl_sync)sync;
         config.interval = 7;
         config.stop = &stop;
@@ -320,7 +320,7 @@ static void stop_ends_at_an_exchange(void **state)
     }
 }
 
-/* More steps than there is memory for at the start: their durations are within the run. */
+/* More steps than are allocated at the start: their durations are within the run. */
 static void durations_of_many_steps_are_kept(void **state)
 {
     (void)state;
@@ -340,8 +340,8 @@ static void durations_of_many_steps_are_kept(void **state)
     dl_train_result_free(&result);
 }
 
-/* A stop changes nothing where the run would end before the exchange anyway; one from the start
- * lets the first step be done. */
+/* A stop changes nothing if the run would end before the next exchange anyway; a stop from the
+ * start still lets the first step be done. */
 static void stop_does_not_prolong(void **state)
 {
     (void)state;
@@ -387,7 +387,7 @@ static void workers_go_to_their_cores(void **state)
     dl_train_result_free(&result);
 }
 
-/* More threads than cores too, whose waiting is then blocking. */
+/* Also with more threads than cores, which then block while waiting. */
 static void threads_of_a_worker_change_nothing(void **state)
 {
     (void)state;
@@ -511,7 +511,7 @@ static void data_must_fit_the_model(void **state)
     check_refused(&config, &other, DL_ERR_DATA, "has 0 samples");
 }
 
-/* Before a run, settings and set are refused as the run would refuse them. */
+/* Before a run, settings and set are refused with the same errors as by the run. */
 static void check_says_what_the_run_would(void **state)
 {
     (void)state;
@@ -544,8 +544,8 @@ static void a_failing_worker_ends_the_run(void **state)
     refused_core = -1;
 }
 
-/* The synthetic set can be learnt: 500 images, 60 steps of 50, suffice for another draw of it, 333
- * images (no multiple of the batch that predicts), where guessing gives 0.1. */
+/* The synthetic set can be learnt: 500 images and 60 steps of 50 suffice for another draw of it,
+ * 333 images (not a multiple of the prediction batch), where guessing gives 0.1. */
 static void accuracy_counts_what_is_right(void **state)
 {
     (void)state;
@@ -575,9 +575,9 @@ static void accuracy_counts_what_is_right(void **state)
     dl_data_set_free(&unseen);
 }
 
-/* Numbers of samples of 20,000 steps of two workers, 100 on average: mean and coefficient of
- * variation within five standard errors, none above the most, workers independent. Of two, the larger
- * one is m (1 + sqrt(3) v / 3) on average with uniform numbers, m (1 + v / 2) with two points, and
+/* Numbers of samples in 20,000 steps of two workers, 100 on average: mean and coefficient of
+ * variation within five standard errors, none above the maximum, workers independent. The larger of
+ * two is m (1 + sqrt(3) v / 3) on average with uniform numbers, m (1 + v / 2) with two points, and
  * m 2 Phi(s / sqrt 2) with lognormal ones, s^2 = ln(1 + v^2). */
 static void numbers_of_samples_are_drawn(void **state)
 {
@@ -621,7 +621,7 @@ static void numbers_of_samples_are_drawn(void **state)
     }
 }
 
-/* The samples of each step, by worker. */
+/* Stores the samples of each step, by worker. */
 static void note_samples(void *user, const dl_record *fields)
 {
     int *samples = user;
@@ -629,8 +629,8 @@ static void note_samples(void *user, const dl_record *fields)
         samples[fields->worker * 20 + fields->step] = (int)fields->samples;
 }
 
-/* Records and the throughput count the samples that were drawn; the run is another one than without,
- * and the same again. */
+/* Records and the throughput count the samples drawn; the run differs from one without drawing, and
+ * is reproducible. */
 static void drawn_samples_are_trained_on(void **state)
 {
     (void)state;

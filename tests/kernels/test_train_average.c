@@ -1,5 +1,5 @@
-/* Averages of parameters while training: in fragments, late, as messages, over two levels, of
- * workers of unequal speed. What must change nothing has equal bits. */
+/* Averages of parameters during training: in fragments, with a lag, as messages, over two levels,
+ * with workers of unequal speed. Settings that must not change the result give equal bits. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -8,8 +8,8 @@
 
 #include "kernels/train/train.h"
 
-/* Kinds of messages differ by numbers, not by threads: under ThreadSanitizer every other one; which
- * also sees a race that does not show in the bits. */
+/* Kinds of messages differ in numbers, not in threads: under ThreadSanitizer only every other kind
+ * is tested; it also detects races that do not change the bits. */
 #ifdef __SANITIZE_THREAD__
 enum { NEXT_KIND = 2, REPEATS = 4 };
 #else
@@ -26,8 +26,8 @@ static dl_train_config average_config(int workers, int interval)
     return config;
 }
 
-/* Fragments of one worker change nothing. A worker that keeps all of its own parameters goes on as
- * if nobody exchanged. */
+/* Fragments of one worker change nothing. A worker that keeps all of its own parameters trains as
+ * without exchange. */
 static void fragments_and_lags_that_change_nothing(void **state)
 {
     (void)state;
@@ -56,10 +56,10 @@ static void fragments_and_lags_that_change_nothing(void **state)
     expect_same(&kept, &none);
 }
 
-/* With a lag, who sends last averages, which is not always the same worker: REPEATS runs with a thread
- * per core or more of them, who wait by blocking, one of them half as fast in some, have equal
- * bits; and two runs with compressed messages. Without lag, slices by several threads. Other
- * settings do differ. */
+/* With a lag, the last worker to send averages, which is not always the same: REPEATS runs with as
+ * many threads as cores or more, blocking while they wait, one of them half as fast in some runs,
+ * have equal bits; and so have two runs with compressed messages. Without a lag, several threads
+ * average slices. Other settings give other results. */
 static void who_averages_changes_nothing(void **state)
 {
     (void)state;
@@ -96,10 +96,10 @@ static void who_averages_changes_nothing(void **state)
     }
 }
 
-/* One worker has done one step, and sent its first fragment: that has the parameters it started
- * from, plus what it has learned in multiples of the scale of its block, the largest magnitude
- * there / 127. A block has 1024 numbers, or what is left of a layer or of the fragment: of the
- * mlp's layers 784 x 128 + 128, 128 x 64 + 64 and 64 x 10 + 10. */
+/* One worker has done one step and sent its first fragment, which then has the initial parameters
+ * plus the change in multiples of its block's scale, the largest magnitude there / 127. A block has
+ * 1024 numbers, or the rest of a layer or of the fragment: the mlp's layers have 784 x 128 + 128,
+ * 128 x 64 + 64 and 64 x 10 + 10. */
 static void check_bytes(int fragments)
 {
     static const size_t layers[] = {784 * 128 + 128, 128 * 64 + 64, 64 * 10 + 10};
@@ -127,7 +127,7 @@ static void check_bytes(int fragments)
         for (size_t i = first; i < end; i++) {
             const double learned = plain.parameters[i] - start[i], scale = most / 127;
             const double quotient = scale > 0 ? learned / scale : 0, whole = nearbyint(quotient);
-            /* Of two that are equally near, a quotient of floats may be nearer to the other one. */
+            /* For a tie the quotient in float may be closer to the other multiple. */
             const bool is_tie = fabs(fabs(quotient - whole) - 0.5) < 1e-4;
             const double off = fabs(sent.parameters[i] - (start[i] + whole * scale));
             /* Scale and product are rounded to 24 bits each. */
@@ -138,7 +138,7 @@ static void check_bytes(int fragments)
         if (first == layer_end && layer < 2) layer_end += layers[++layer];
     }
     assert_true(differing > end_of_first / 4);
-    /* Fragments that were not sent have what the worker has. */
+    /* Fragments that were not sent have the worker's parameters. */
     for (size_t i = end_of_first; i < count; i++)
         assert_true(sent.parameters[i] == plain.parameters[i]);
     dl_train_result_free(&plain);
@@ -153,9 +153,9 @@ static void what_was_learned_is_sent_as_bytes(void **state)
     check_bytes(4);
 }
 
-/* Half precision, 1 of 2048, bytes, 1 of 254, and powers of two, 1 of 3, of what 5 steps have
- * learned: no further from the whole average than that; and one bit or one of ten numbers, whose
- * error is fed back, still train. */
+/* Errors after 5 steps, relative to the change: half precision 1/2048, bytes 1/254, powers of two
+ * 1/3. Results differ from the exact average by no more than that; and one bit, or one of ten
+ * numbers, whose error is fed back, still train. */
 static void messages_are_close_to_the_average(void **state)
 {
     (void)state;
@@ -181,7 +181,7 @@ static void messages_are_close_to_the_average(void **state)
         double largest = 0;
         for (size_t i = 0; i < whole.parameter_count; i++)
             largest = fmax(largest, fabs(sent.parameters[i] - whole.parameters[i]));
-        /* What a worker has learned may be twice as large as the mean. */
+        /* A worker's change may be twice as large as the mean. */
         assert_true(largest > 0 && largest <= 2 * off[kind] * most);
         dl_train_result_free(&sent);
     }
@@ -189,9 +189,8 @@ static void messages_are_close_to_the_average(void **state)
     dl_train_result_free(&whole);
 }
 
-/* Gradients of which all are sent are the gradients: ps and allreduce have the bits that they have
- * without messages. What workers have learned is a difference, which is rounded: an average of it
- * is the average but for that. */
+/* If all gradients are sent, ps and allreduce have the same bits as without messages. The change of
+ * a worker's parameters is a difference, which is rounded: its average differs by that only. */
 static void all_of_topk_is_everything(void **state)
 {
     (void)state;
@@ -230,14 +229,14 @@ static void a_stop_with_a_lag_ends_all_alike(void **state)
     config.lag = 5;
     config.stop = &stop;
     dl_train_result result = run(&config, NULL);
-    /* Asked after 1 step: 1 + period 2 + lag 5 = 8, and the next multiple of 6 is 12. */
+    /* Requested after 1 step: 1 + period 2 + lag 5 = 8, and the next multiple of 6 is 12. */
     for (int w = 0; w < 3; w++)
         assert_int_equal(result.steps_done[w], 12);
     dl_train_result_free(&result);
 }
 
-/* One site of all is allreduce, however rarely it averages itself; sites of one worker are average:
- * to the bit, whatever else is asked for. */
+/* One site of all workers is allreduce, at any interval; sites of one worker are average: bit for
+ * bit, with all other settings. */
 static void sites_of_all_and_of_one_are_the_other_modes(void **state)
 {
     (void)state;
@@ -269,9 +268,9 @@ static void sites_of_all_and_of_one_are_the_other_modes(void **state)
     }
 }
 
-/* Two sites of two workers are two workers with twice the batch, and averaging in each step they
- * are allreduce of all four: mean(p - r g_s) = p - r mean(g_s), and so with momentum, up to
- * rounding. */
+/* Two sites of two workers are equivalent to two workers with twice the batch; averaging in each
+ * step they are equivalent to allreduce of all four: mean(p - r g_s) = p - r mean(g_s), and
+ * likewise with momentum, up to rounding. */
 static void a_site_is_a_worker_with_the_batch_of_all(void **state)
 {
     (void)state;
@@ -311,7 +310,8 @@ static void a_site_is_a_worker_with_the_batch_of_all(void **state)
     dl_train_result_free(&all);
 }
 
-/* Workers of equal speed do the interval's steps: the same bits, slowed by nothing or all alike. */
+/* Workers of equal speed do the interval's steps: the same bits, without slowing or if all are
+ * slowed equally. */
 static void equal_speeds_have_the_plain_interval(void **state)
 {
     (void)state;
@@ -330,8 +330,8 @@ static void equal_speeds_have_the_plain_interval(void **state)
 }
 
 /* Of an interval of 4 steps, workers that take 1, 2, 3 and 9 times as long do 4, 2, 1 (4/3) and 1
- * (4/9): in 20 steps of the fastest, 20, 10, 5 and 5. A stop comes in the first round, and ends at
- * an average. */
+ * (4/9): in 20 steps of the fastest, 20, 10, 5 and 5. A stop in the first round ends at an
+ * average. */
 static void slower_workers_do_fewer_steps(void **state)
 {
     (void)state;

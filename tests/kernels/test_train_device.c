@@ -1,5 +1,5 @@
-/* Training on a device, over a fake one: the same bits as on the processor, whatever drives it;
- * records; errors. */
+/* Training on a fake device: the same bits as on the processor, with each dispatch; records;
+ * errors. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -20,7 +20,7 @@ static dl_train_config device_config(dl_sync sync, int workers)
     return config;
 }
 
-/* The last run on the processor, with which several on devices are compared. */
+/* Result of the last run on the processor, with which several runs on devices are compared. */
 static struct {
     dl_train_config config;
     dl_train_result result;
@@ -93,8 +93,8 @@ static void check_both_dispatches(dl_train_config config)
     check_same_as_processor(&config);
 }
 
-/* A server on a device of the workers', on one of nobody's, and on the one that all share; on the
- * host; and none at all. */
+/* The server is on a device of the workers, on a device of no worker, on the one that all share, or
+ * on the host; or there is none. */
 static void the_server_may_be_anywhere(void **state)
 {
     (void)state;
@@ -102,7 +102,7 @@ static void the_server_may_be_anywhere(void **state)
     for (int i = 0; i < 3; i++) {
         for (int workers = 1; workers <= 3; workers++) {
             dl_train_config config = device_config(synchronous[i], workers);
-            config.wait = DL_WAIT_BLOCK; /* the many runs take less time beside other programs */
+            config.wait = DL_WAIT_BLOCK; /* faster if the machine has other load */
             for (int devices = 1; devices <= 4; devices += 3) {
                 fake_device_set(devices, -1);
                 config.where = DL_TRAIN_WHERE_GPU;
@@ -150,7 +150,7 @@ static void messages_are_the_processors(void **state)
     }
 }
 
-/* Asynchronous workers of a device's server: every gradient is applied. */
+/* Asynchronous workers with a server on a device: every gradient is applied. */
 static void asynchronous_workers_share_a_device(void **state)
 {
     (void)state;
@@ -170,7 +170,7 @@ static void asynchronous_workers_share_a_device(void **state)
     }
 }
 
-/* Records of all workers; one mutex suffices for a test. */
+/* Records of all workers; one mutex suffices in a test. */
 typedef struct record_log {
     pthread_mutex_t mutex;
     dl_record *records;
@@ -189,7 +189,8 @@ static void keep(void *user, const dl_record *record)
     pthread_mutex_unlock(&to->mutex);
 }
 
-/* Whole passes are done again, on average as many as the factor says, and change nothing. */
+/* Whole passes are repeated, on average as often as the factor requires, without changing the
+ * result. */
 static void a_slowed_worker_repeats_passes(void **state)
 {
     (void)state;
@@ -236,7 +237,7 @@ static void workers_take_devices_in_turn(void **state)
     assert_int_equal(count, 1);
 }
 
-/* Of three devices from the second on, one or two. */
+/* One or two of three devices, from the second on. */
 static void workers_take_as_many_devices_as_wanted(void **state)
 {
     (void)state;
@@ -256,7 +257,8 @@ static void workers_take_as_many_devices_as_wanted(void **state)
     assert_contains(err.text, "3 devices from fake:1 on; there are 2");
 }
 
-/* What is told of a worker's step: kinds in order, which lie in the step one behind the other. */
+/* Checks the records of a worker's step: their kinds in order, one after another within the
+ * step. */
 static void check_step(const record_log *told, uint32_t worker, uint32_t step, const char *kinds)
 {
     const dl_record *of_step = NULL;
@@ -283,7 +285,7 @@ static void check_step(const record_log *told, uint32_t worker, uint32_t step, c
     assert_non_null(of_step);
     assert_true(of_step->start_ns <= first_ns);
     assert_true(end_ns <= of_step->start_ns + of_step->duration_ns);
-    /* By the device's clock, as the host lets more time pass. */
+    /* Durations are by the device's clock, as the host's clock runs on. */
     assert_true(busy_ns > 0 && busy_ns % FAKE_OPERATION_NS == 0);
 }
 
@@ -322,7 +324,8 @@ static void records_tell_what_the_device_did(void **state)
     check_records(DL_DISPATCH_SINGLE);
 }
 
-/* Of steps alone: no marks are put, so the device does nothing else than without an observer. */
+/* Only steps are observed: no marks are recorded, so the device does the same as without an
+ * observer. */
 static void who_wants_steps_only_gets_no_more(void **state)
 {
     (void)state;
@@ -345,7 +348,7 @@ static void who_wants_steps_only_gets_no_more(void **state)
     }
 }
 
-/* Copies that end their steps together wait for the last one in each; all do all steps. */
+/* Copies that end their steps together wait for the slowest in each; all do all steps. */
 static void copies_in_step_meet_after_each(void **state)
 {
     (void)state;
@@ -365,8 +368,8 @@ static void copies_in_step_meet_after_each(void **state)
     free(told.records);
 }
 
-/* Everywhere in a run, while it is set up too, and in the middle of a reduction that the others have
- * entered: the run ends, and nothing stays behind. */
+/* The device fails at any point of a run, also during the set-up, and during a reduction that the
+ * other workers have entered: the run ends, and nothing is leaked. */
 static void a_device_that_breaks_ends_the_run(void **state)
 {
     (void)state;

@@ -1,11 +1,11 @@
-/* Points of a run, and the learning rate that drops. */
+/* Points of a run, and the drop of the learning rate. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "tests/near.h"
 #include "tests/train_case.h"
 
-/* The parameters of every point are those that a run of so many steps ends with. */
+/* The parameters of every point equal the result of a run with that many steps. */
 static void a_point_is_a_shorter_run(void **state)
 {
     (void)state;
@@ -14,7 +14,7 @@ static void a_point_is_a_shorter_run(void **state)
         config.sync = (dl_sync)sync;
         config.interval = 4;
         config.evaluate_every = 6;
-        /* What several asynchronous workers do no two runs do alike. */
+        /* Several asynchronous workers give different results in every run. */
         config.workers = sync >= DL_SYNC_ASYNC || sync == DL_SYNC_NONE ? 1 : 3;
         const bool averages = sync == DL_SYNC_AVERAGE;
         const int64_t expected[2][3] = {{6, 12, 18}, {8, 12, 20}};
@@ -35,7 +35,7 @@ static void a_point_is_a_shorter_run(void **state)
                 assert_memory_equal(point->parameters, shorter.parameters,
                                     result.parameter_count * sizeof(double));
             } else {
-                /* The result is a mean of equal vectors there, added up. */
+                /* There the result is computed as a mean of equal vectors. */
                 assert_true(
                     near_all(point->parameters, shorter.parameters, result.parameter_count, 1e-14));
             }
@@ -67,8 +67,7 @@ static void losses_are_means_since_the_last_point(void **state)
     dl_train_result_free(&seconds);
 }
 
-/* Points of several asynchronous workers: versions that grow, with the samples that belong to
- * them. */
+/* Points of several asynchronous workers: ascending versions, with the corresponding samples. */
 static void points_of_a_server_are_versions(void **state)
 {
     (void)state;
@@ -90,8 +89,8 @@ static void points_of_a_server_are_versions(void **state)
     }
 }
 
-/* Set of 50, batches of 12: the steps before step 8 have had 96 samples, less than 2 epochs; step 9
- * is the first one with a tenth of the rate. Plain SGD: it moves the parameters a tenth as far. */
+/* Set of 50, batches of 12: before step 8 there were 96 samples, less than 2 epochs; step 9 is the
+ * first one with a tenth of the rate. Plain SGD: it moves the parameters a tenth as far. */
 static void the_rate_drops_behind_its_epoch(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* Training over ranks, each a thread of this process: the same bits as in one process, on the processor and on the fake device; ends, losses, refusals. */
+/* Training over ranks, each a thread of this process: the same bits as in one process, on the
+ * processor and on the fake device; ends, losses, refusals. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 
 #define RANKS_MAX 4
 
-#define LIMIT_S 120.0 /* where nothing is meant to be waited for */
+#define LIMIT_S 120.0 /* limit where no rank should wait long */
 
 /* One rank of a run. */
 typedef struct member {
@@ -88,7 +89,7 @@ static dl_train_config ranks_config(dl_sync sync, int workers)
     return config;
 }
 
-/* 8 steps and an interval of 3: the run ends between two averages. */
+/* 8 steps with an interval of 3: the run ends between two averages. */
 static void ranks_give_one_processs_bits(void **state)
 {
     (void)state;
@@ -106,8 +107,8 @@ static void ranks_give_one_processs_bits(void **state)
     }
 }
 
-/* Fragments, lags and messages: 8 steps end between two averages, all of which are merged then. Each
- * message has each lag in one of the cases, and none in another. */
+/* Fragments, lags and messages: 8 steps end between two averages, all of which are then merged.
+ * Each kind of message is tested with each lag in one of the cases, and with no lag in another. */
 static void ranks_average_fragments_late_and_quantised(void **state)
 {
     (void)state;
@@ -130,8 +131,8 @@ static void ranks_average_fragments_late_and_quantised(void **state)
     }
 }
 
-/* Two levels: a rank is a site, or has several; each message in two of the cases. 8 steps and an
- * interval of 6: the end comes between two averages. */
+/* Two levels: a rank is a site, or has several; each kind of message in two of the cases. 8 steps
+ * with an interval of 6: the run ends between two averages. */
 static void sites_are_within_ranks(void **state)
 {
     (void)state;
@@ -153,7 +154,7 @@ static void sites_are_within_ranks(void **state)
     }
 }
 
-/* The fastest worker is in another rank than most; a stop is agreed by all. */
+/* The fastest worker is in another rank than most workers; a stop is agreed by all ranks. */
 static void intervals_by_speed_are_of_all_ranks(void **state)
 {
     (void)state;
@@ -167,11 +168,11 @@ static void intervals_by_speed_are_of_all_ranks(void **state)
     check_like_one_process(&config, 4);
 }
 
-/* What one rank's observer was told, by several threads. */
+/* Records seen by one rank's observer, from several threads. */
 typedef struct seen {
     uint32_t first;
-    atomic_uint workers;          /* bits */
-    atomic_int averages, vectors; /* records of them; vectors of the last one */
+    atomic_uint workers;          /* bit set */
+    atomic_int averages, vectors; /* number of averages; vectors of the last one */
     atomic_int barriers_of_first;
 } seen;
 
@@ -188,8 +189,8 @@ static void look(void *user, const dl_record *record)
     }
 }
 
-/* Workers are numbered over all ranks. A rank's first worker meets its other one twice and the
- * other ranks once, in each step. */
+/* Workers are numbered over all ranks. In each step a rank's first worker waits twice for its other
+ * worker and once for the other ranks. */
 static void records_are_of_the_whole_run(void **state)
 {
     (void)state;
@@ -214,7 +215,7 @@ static void records_are_of_the_whole_run(void **state)
     }
 }
 
-/* Rank 1 alone is asked to stop: all do as many steps, fewer than asked for. */
+/* Only rank 1 is asked to stop: all ranks do the same number of steps, fewer than requested. */
 static void a_stop_is_agreed(void **state)
 {
     (void)state;
@@ -235,7 +236,7 @@ static void a_stop_is_agreed(void **state)
     }
 }
 
-/* The rank's observer ends its part in its third step. */
+/* Abandons the group in the rank's third step. */
 static void go(void *user, const dl_record *record)
 {
     member *m = user;
@@ -263,15 +264,15 @@ static void a_lost_rank_ends_the_run(void **state)
     }
 }
 
-/* A rank that cannot set up its run lets the others know. */
+/* A rank that cannot set up its run reports it to the others. */
 static void all_start_or_none(void **state)
 {
     (void)state;
     const dl_train_config config = ranks_config(DL_SYNC_ALLREDUCE, 2);
     member members[2];
     set_up(members, 2, &config);
-    members[1].config.model = "lenet";         /* takes the same data, ... */
-    members[1].config.optimizer.name = "none"; /* ... but this is not there */
+    members[1].config.model = "lenet";         /* another model, which accepts the same data */
+    members[1].config.optimizer.name = "none"; /* this optimizer does not exist */
     run_members(members, 2);
     assert_int_equal(members[1].status, DL_ERR_NAME);
     assert_int_equal(members[0].status, DL_ERR_SYSTEM);
@@ -286,7 +287,7 @@ static dl_train_config device_config(dl_sync sync, int workers)
     return config;
 }
 
-/* Devices that reduce among themselves over ranks, and such that meet on the host. */
+/* Devices that reduce among themselves over ranks, and devices that exchange on the host. */
 static void devices_give_one_processs_bits(void **state)
 {
     (void)state;
@@ -308,7 +309,7 @@ static void devices_give_one_processs_bits(void **state)
     }
 }
 
-/* The ranks of one host take one device behind the other. */
+/* The ranks of one host use consecutive devices. */
 static void devices_are_shared_out(void **state)
 {
     (void)state;
@@ -349,8 +350,8 @@ static void stops_of_devices_are_agreed(void **state)
     }
 }
 
-/* All devices break one after the other, the first one in one of the ranks: somebody says so, and
- * the others that they have lost a rank. */
+/* All devices fail one after another, starting in one of the ranks: one rank reports the failure,
+ * the others a lost rank. */
 static void a_broken_device_ends_all_ranks(void **state)
 {
     (void)state;
@@ -371,8 +372,9 @@ static void a_broken_device_ends_all_ranks(void **state)
     }
 }
 
-/* With one thread for all, the fake device's reductions hold up the host, unlike real ones: a rank
- * whose device is broken waits for one that waits for that device, and only the limit ends it. */
+/* With one thread for all workers, the fake device's reductions block the host, unlike real ones: a
+ * rank whose device has failed waits for a rank that waits for this device, until the limit ends
+ * both. */
 static void a_rank_that_hangs_ends_all_ranks(void **state)
 {
     (void)state;
@@ -398,7 +400,7 @@ static void a_reduction_that_cannot_be_named_ends_all_ranks(void **state)
     run_members(members, 2);
     fake_device_refuse_ids(false);
     assert_string_equal(members[0].err.text, "no fake id");
-    /* Or the end of rank 0, if that comes first. */
+    /* Or the loss of rank 0, if that is noticed first. */
     if (strstr(members[1].err.text, "rank 0 could not start a reduction") == NULL)
         assert_string_equal(members[1].err.text, "rank 0 has failed: no fake id");
     assert_int_equal(fake_device_leaks(), 0);

@@ -1,4 +1,4 @@
-/* The records that training makes: what they say, in which order, and that they fill the steps. */
+/* The records of training: their fields and order, and that they fill the steps. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 #define WORKERS_MAX 4
 
-/* Records of all workers, each kept on its worker's own list as the observer's contract says. */
+/* Records of all workers, each in its worker's list, as the observer's contract allows. */
 typedef struct recorder {
     dl_record *records[WORKERS_MAX];
     size_t count[WORKERS_MAX];
@@ -37,8 +37,8 @@ static dl_train_result run_recorded(const dl_train_config *config, recorder *all
     return run(config, &observer);
 }
 
-/* Writes what the records of one step say, as "kind.phase.name" in their order, to text[bytes]. The
- * model's forward and backward are checked for order here and written as "model". */
+/* Writes the records of one step as "kind.phase.name", in order, to text[bytes]. The order of the
+ * model's forward and backward operations is checked here; they are written as "model". */
 static void describe_step(const dl_train_config *config, const recorder *all, uint32_t worker,
                           uint32_t step, char *text, size_t bytes)
 {
@@ -91,7 +91,7 @@ static void records_follow_the_mode(void **state)
     (void)state;
     static const struct {
         dl_sync sync;
-        const char *first, *second; /* workers, of which only the first serves */
+        const char *first, *second; /* workers; only the first one averages */
     } cases[] = {
         {DL_SYNC_NONE, INPUT UPDATE STEP, INPUT UPDATE STEP},
         {DL_SYNC_ALLREDUCE,
@@ -132,8 +132,8 @@ static void records_follow_the_mode(void **state)
     }
 }
 
-/* Of each worker: steps follow one another without gap; a step's records follow one another without
- * gap from its start and end within it; the result keeps the steps' durations. */
+/* For each worker: steps follow one another without gap; a step's records follow one another
+ * without gap from its start and end within it; the result has the steps' durations. */
 static void check_time_line(const dl_train_config *config, const recorder *all,
                             const dl_train_result *result, uint32_t worker)
 {
@@ -191,9 +191,8 @@ static void records_cover_the_steps(void **state)
     }
 }
 
-/* What records say of sizes: 784 x 128 + 128 + 128 x 64 + 64 + 64 x 10 + 10 = 109,386 numbers of
- * 8 bytes in one vector; 6 samples of 784 numbers in a worker's input; Adam's state is 2 vectors.
- */
+/* Sizes in records: 784 x 128 + 128 + 128 x 64 + 64 + 64 x 10 + 10 = 109,386 numbers of 8 bytes in
+ * one vector; 6 samples of 784 numbers in a worker's input; Adam's state has 2 vectors. */
 static void records_tell_sizes(void **state)
 {
     (void)state;
@@ -245,8 +244,8 @@ static void interval_exchanges_only_then(void **state)
 
 /* A worker applies its gradient as update `version` = its last one + staleness + 1 (it read right
  * after its last own update). The versions of all workers must be 1 .. n x steps, each once: no
- * update is lost, counted twice or seen by nobody. The sum over a worker telescopes, so the mean
- * staleness is (sum of last versions) / (n x steps) - 1, at most n - 1. */
+ * update is lost, counted twice or unseen. The sum over a worker telescopes, so the mean staleness
+ * is (sum of last versions) / (n x steps) - 1, at most n - 1. */
 static void check_staleness(int workers, dl_wait wait, const double *slow)
 {
     dl_train_config config = small_config();
@@ -296,8 +295,8 @@ static void staleness_counts_every_update(void **state)
     check_staleness(4, DL_WAIT_BLOCK, slow);
 }
 
-/* Only worker 1 loses time, once a step between backward pass and exchange; results stay. The CPU
- * time that it burns, as much as it used before, is at least the clock's resolution. */
+/* Only worker 1 loses time, once per step between backward pass and exchange; results do not
+ * change. It burns as much CPU time as the passes used, at least the clock's resolution. */
 static void a_slow_worker_loses_time_only(void **state)
 {
     (void)state;

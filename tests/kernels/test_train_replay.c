@@ -1,5 +1,5 @@
-/* Replays of schedules: equal to real training where that is determined, equal to a plain reference
- * where it is stale, the same on any number of cores. */
+/* Replays of schedules: equal to real training where its result is determined, equal to a plain
+ * reference where gradients are stale, and the same on any number of cores. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "common/cpu.h"
 #include "kernels/train/train_internal.h"
 
-/* A schedule as text, row by row. */
+/* A schedule as text, written row by row. */
 typedef struct text {
     char *bytes;
     size_t count;
@@ -48,7 +48,7 @@ static dl_schedule end(text *t)
     return schedule;
 }
 
-/* `steps` steps of all together. */
+/* `steps` synchronous steps of all workers. */
 static dl_schedule synchronous(int workers, int steps)
 {
     text t;
@@ -60,8 +60,8 @@ static dl_schedule synchronous(int workers, int steps)
     return end(&t);
 }
 
-/* Workers that take turns: the first gradients are 0, 1, ... updates stale, all others workers - 1;
- * `each` gradients make an update. */
+/* Workers in turn: the first gradients are 0, 1, ... updates stale, all others workers - 1; `each`
+ * gradients make an update. */
 static dl_schedule stale(int workers, int steps, int each)
 {
     text t;
@@ -86,7 +86,7 @@ static dl_train_result replay(const dl_train_config *config, const dl_schedule *
     return result;
 }
 
-/* One worker, whatever the mode calls itself: plain training, bit for bit. */
+/* With one worker, in any mode: plain training, bit for bit. */
 static void one_worker_is_plain_training(void **state)
 {
     (void)state;
@@ -112,7 +112,8 @@ static void one_worker_is_plain_training(void **state)
     dl_schedule_free(&schedule);
 }
 
-/* All together: what allreduce with as many threads gives, and one worker with the whole batch. */
+/* Synchronous workers: the result of allreduce with as many threads, and of one worker with the
+ * whole batch. */
 static void synchronous_is_large_batch_training(void **state)
 {
     (void)state;
@@ -134,8 +135,8 @@ static void synchronous_is_large_batch_training(void **state)
     }
 }
 
-/* Local steps and averages: the real mode's bits, with kept and with averaged momentum, with and
- * without an outer optimizer. */
+/* Local steps and averages: the bits of the real mode, with kept and with averaged momentum, with
+ * and without an outer optimizer. */
 static void averages_are_the_real_modes(void **state)
 {
     (void)state;
@@ -170,8 +171,7 @@ enum { LATE_WORKERS = 3, LATE_INTERVAL = 6, LATE_FRAGMENTS = 3, LATE_STEPS = 12 
 enum { LATE_PERIOD = LATE_INTERVAL / LATE_FRAGMENTS };
 
 /* Fragments that are sent every second step and received `lag` steps later, or all at the end, by
- * groups of `size` workers. The last group is a step behind the others where nobody waits for it.
- * */
+ * groups of `size` workers. Where no group waits, the last one is a step behind the others. */
 static dl_schedule late_schedule_of(int lag, int workers, int size)
 {
     const int groups = workers / size;
@@ -218,7 +218,7 @@ static dl_schedule late_schedule(int lag)
     return late_schedule_of(lag, LATE_WORKERS, 1);
 }
 
-/* To replay a late schedule with. */
+/* Configuration to replay a schedule with lags. */
 static dl_train_config late_config(int lag, dl_quantise kind)
 {
     dl_train_config config = small_config();
@@ -231,7 +231,7 @@ static dl_train_config late_config(int lag, dl_quantise kind)
     return config;
 }
 
-/* To train really as it says. */
+/* Sets the configuration for real training that corresponds to it. */
 static void average_late(dl_train_config *config, int workers, int lag)
 {
     config->sync = DL_SYNC_AVERAGE;
@@ -241,14 +241,14 @@ static void average_late(dl_train_config *config, int workers, int lag)
     config->lag = lag;
 }
 
-/* Whole parameters with each lag, each kind of message with two of them. */
+/* Uncompressed parameters are tested with each lag, each kind of message with two lags. */
 static bool is_tried(int lag, int kind)
 {
     return kind == DL_QUANTISE_NONE || (lag + kind) % 3 == 0;
 }
 
-/* Whatever the order in which workers get there: the bits of real training but for the mean of the
- * last parameters, on one core and on all. */
+/* In any order of the workers: the bits of real training except for the mean of the last
+ * parameters, on one core and on all. */
 static void late_averages_are_the_real_modes(void **state)
 {
     (void)state;
@@ -277,7 +277,7 @@ static void late_averages_are_the_real_modes(void **state)
     }
 }
 
-/* The same of four workers in two sites. */
+/* The same with four workers in two sites. */
 static void sites_are_the_real_mode(void **state)
 {
     (void)state;
@@ -307,8 +307,8 @@ static void sites_are_the_real_mode(void **state)
     }
 }
 
-/* Workers 0 and 1, half as fast, with 2 and 1 local steps between averages: the real mode's bits
- * but for the mean of the last parameters. */
+/* Workers 0 and 1, the latter half as fast, with 2 and 1 local steps between averages: the bits of
+ * the real mode except for the mean of the last parameters. */
 static void intervals_by_speed_are_the_real_mode(void **state)
 {
     (void)state;
@@ -343,7 +343,7 @@ static void intervals_by_speed_are_the_real_mode(void **state)
     dl_schedule_free(&schedule);
 }
 
-/* A gradient of the batch with these parameters, by a model of its own. */
+/* Computes the gradient of a batch with these parameters in a separate model. */
 static void reference_gradient(dl_model *model, const double *parameters, int64_t batch, int share,
                                uint64_t seed)
 {
@@ -363,8 +363,8 @@ static void reference_gradient(dl_model *model, const double *parameters, int64_
         dl_model_backward(model, op, share);
 }
 
-/* Every version kept, gradients applied one after another, by the definition: p <- p - rate x mean
- * of the gradients, each times 1 / staleness where the rate is by staleness. */
+/* Reference that keeps every version and applies gradients one after another by definition: p <- p
+ * - rate x mean of the gradients, each times 1 / staleness with staleness_rate. */
 static double *reference(const dl_train_config *config, const dl_schedule *schedule)
 {
     const int share = schedule->batch / schedule->workers;
@@ -401,8 +401,8 @@ static double *reference(const dl_train_config *config, const dl_schedule *sched
     return last;
 }
 
-/* Streaming DiLoCo number by number, with plain SGD and Nesterov's momentum: fragments of 2279 x 16
- * numbers each of the 109,386 (6,837 lines of 16), the last one 6 less. */
+/* Streaming DiLoCo number by number, with plain SGD and Nesterov momentum: fragments have 2279 x 16
+ * of the 109,386 numbers (6,837 lines of 16), the last one 6 fewer. */
 static void late_averages_are_those_of_a_plain_reference(void **state)
 {
     (void)state;
@@ -461,9 +461,9 @@ static void late_averages_are_those_of_a_plain_reference(void **state)
     dl_schedule_free(&schedule);
 }
 
-/* Three learners: uploads that are merged together with weights, one that is superseded, one of a
- * version that is gone, versions that replace parameters and that they are rebased onto, one while
- * the next is being merged. */
+/* Three learners: uploads merged together with weights, a superseded upload, an upload of a version
+ * that is not kept any more, versions that replace parameters, and versions to which they are
+ * rebased, one while the next is being merged. */
 static const char merged_rows[] = "0,local,,0,,0,\n"
                                   "0,local,,1,,1,\n"
                                   "1,local,,0,,3,\n"
@@ -501,7 +501,8 @@ static dl_schedule merged_schedule(void)
     return end(&t);
 }
 
-/* All versions kept, number by number as kernels/train/train_replay.c says, with plain SGD. */
+/* Reference that keeps all versions, number by number as described in kernels/train/train_replay.c,
+ * with plain SGD. */
 static double *merged_reference(const dl_train_config *config, const dl_schedule *schedule)
 {
     enum { WORKERS = 3, VERSIONS = 5, VECTORS = 3 * WORKERS + VERSIONS + 2 };
@@ -584,8 +585,8 @@ static void merges_are_those_of_a_plain_reference(void **state)
                                 result.parameter_count * sizeof(double));
             assert_int_equal(result.updates, 4);
             assert_int_equal(result.samples, 9 * 4);
-            /* Due after every 3 local steps: 3 before version 1 is merged, 7 before 2 and
-             * 3, 9 before 4. */
+            /* Due after every 3 local steps: 3 before version 1 is merged, 7 before 2 and 3, 9
+             * before 4. */
             assert_int_equal(result.points[0].update, 1);
             assert_int_equal(result.points[1].update, 2);
             dl_train_result_free(&result);
@@ -612,7 +613,7 @@ static void stale_gradients_are_of_their_version(void **state)
             dl_train_result result = replay(&config, &schedule);
             double *expected = reference(&config, &schedule);
             assert_true(near_all(result.parameters, expected, result.parameter_count, 1e-12));
-            /* The rate makes a difference. */
+            /* staleness_rate changes the result. */
             if (rate == 1) {
                 assert_false(
                     near_all(result.parameters, fresh.parameters, result.parameter_count, 1e-6));
@@ -627,7 +628,8 @@ static void stale_gradients_are_of_their_version(void **state)
     }
 }
 
-/* The number of threads changes no bit, with staleness that lets them work at once. */
+/* The number of threads does not change the bits, with a staleness that lets them work
+ * concurrently. */
 static void cores_change_nothing(void **state)
 {
     (void)state;
@@ -653,7 +655,7 @@ static void cores_change_nothing(void **state)
     }
 }
 
-/* Every 5 steps of 2 workers: behind gradient 10, update 5; at the simulated time of the row. */
+/* Every 5 steps of 2 workers: after gradient 10, update 5; at the simulated time of the row. */
 static void points_have_simulated_times(void **state)
 {
     (void)state;

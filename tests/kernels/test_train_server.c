@@ -1,5 +1,5 @@
-/* The asynchronous parameter server: staleness in async and softsync, its bound, the learning rate
- * by staleness. What a run does here depends on the scheduler; what is checked does not. */
+/* The asynchronous parameter server: staleness in async and softsync, its bound, and the learning
+ * rate by staleness. A run depends on the scheduler; the properties checked do not. */
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -8,15 +8,15 @@
 #define WORKERS 4
 #define STEPS 12
 
-/* What steps said: from all threads, and of each worker. */
+/* Fields of the steps' records: over all threads, and by worker. */
 typedef struct seen {
     atomic_llong gradients, most, sum, without;
-    atomic_bool versions[WORKERS * STEPS + 1]; /* made by an update */
-    int64_t version[WORKERS];                  /* that the worker's parameters are of */
-    bool updates[WORKERS];                     /* the worker makes one in this step */
+    atomic_bool versions[WORKERS * STEPS + 1]; /* versions made by an update */
+    int64_t version[WORKERS];                  /* version of the worker's parameters */
+    bool updates[WORKERS];                     /* the worker makes an update in this step */
 } seen;
 
-/* The version of a worker's parameters follows from what it tells: it read after its last
+/* Derives the version of a worker's parameters from its records: it read after its last
  * contribution, or update; the gradient is `staleness` updates older than the server. */
 static void look(void *user, const dl_record *record)
 {
@@ -56,8 +56,8 @@ static dl_train_result run_seen(const dl_train_config *config, seen *all)
     return run(config, &observer);
 }
 
-/* The versions that follow from the workers' stalenesses are all that there were, each once, one for
- * every workers / n gradients: no update is lost or seen by nobody, however threads are scheduled. */
+/* The versions derived from the workers' staleness are all versions, each once, one for every
+ * workers / n gradients: no update is lost or unseen, in any order of the threads. */
 static void check_versions(const dl_train_config *config, int64_t gradients_an_update)
 {
     static seen all;
@@ -73,7 +73,7 @@ static void check_versions(const dl_train_config *config, int64_t gradients_an_u
         assert_int_equal(all.versions[v], v <= steps / gradients_an_update);
     }
     assert_int_equal(updates, steps / gradients_an_update);
-    /* An update ages the gradients of all but the one who makes it. */
+    /* An update makes all gradients staler except that of the worker that makes it. */
     assert_int_equal(all.sum, sum - updates);
     assert_true(all.sum <= updates * (WORKERS - 1));
     dl_train_result_free(&result);
@@ -93,7 +93,7 @@ static void every_update_is_seen(void **state)
     }
 }
 
-/* No gradient is staler than the bound, though a worker is slow. */
+/* No gradient is staler than the bound, although a worker is slow. */
 static void the_bound_holds(void **state)
 {
     (void)state;
@@ -108,14 +108,14 @@ static void the_bound_holds(void **state)
             dl_train_result result = run_seen(&config, &all);
             assert_true(all.most <= bound);
             assert_true(all.gradients >= STEPS);
-            /* Only those who were left waiting when the run ended are in no update. */
+            /* Only gradients that waited when the run ended are in no update. */
             assert_true(all.without < WORKERS);
             dl_train_result_free(&result);
         }
     }
 }
 
-/* A worker alone is never stale: the rate is the configured one, bit for bit. */
+/* A single worker is never stale: the rate is the configured one, bit for bit. */
 static void one_worker_keeps_its_rate(void **state)
 {
     (void)state;

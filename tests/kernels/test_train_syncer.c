@@ -1,5 +1,5 @@
-/* Asynchronous local SGD for real. Which order uploads, merges and adoptions come in is the
- * scheduler's, or one that a test forces; what follows from the order is not. */
+/* Asynchronous local SGD in real runs. The order of uploads, merges and adoptions depends on the
+ * scheduler, or is forced by a test; the result follows from the order. */
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "common/units.h"
 #include "kernels/train/schedule.h"
 
-#define BLOCKED_S 60 /* a test that waits as long has failed */
+#define BLOCKED_S 60 /* a test that waits this long has failed */
 
 static dl_train_config syncer_config(int workers, int interval)
 {
@@ -22,14 +22,14 @@ static dl_train_config syncer_config(int workers, int interval)
     return config;
 }
 
-/* Local steps of worker `w` up to `until`, which counts those written. */
+/* Writes local steps of worker `w` until *done steps, which counts them, reach `until`. */
 static void write_steps(FILE *out, int workers, int w, int64_t *done, int64_t until)
 {
     for (; *done < until; (*done)++)
         fprintf(out, "0,local,,%d,,%lld,\n", w, (long long)(*done * workers + w));
 }
 
-/* The run's events as dlsim writes those of a simulated run. */
+/* Returns the run's events as a schedule, as written by dlsim for a simulated run. */
 static dl_schedule schedule_of(const dl_train_config *config, const dl_train_result *result)
 {
     char *text = NULL;
@@ -68,7 +68,7 @@ static void expect_counts(const dl_train_result *result)
     assert_int_equal(result->updates, c->merges);
 }
 
-/* Frees it. The bits of the run are those of its order. */
+/* Frees the result. Its bits must equal those of a replay in its order. */
 static void expect_replay(const dl_train_config *config, dl_train_result *result)
 {
     dl_schedule schedule = schedule_of(config, result);
@@ -83,8 +83,8 @@ static void expect_replay(const dl_train_config *config, dl_train_result *result
     expect_same(&again, result);
 }
 
-/* A merge of all, which each waits for, is an average: nothing is stale or lost, the order is always
- * the same. Rounded otherwise, since what is added up are differences. */
+/* A merge of all uploads, for which each worker waits, is an average: nothing is stale or lost, and
+ * the order is always the same. Rounding differs, since differences are summed. */
 static void a_merge_of_all_is_an_average(void **state)
 {
     (void)state;
@@ -113,7 +113,7 @@ static void a_merge_of_all_is_an_average(void **state)
     }
 }
 
-/* Whatever order threads come in: each run has the bits of a replay of its order. */
+/* In any order of the threads, each run has the bits of a replay in its order. */
 static void every_order_is_replayed_to_the_bit(void **state)
 {
     (void)state;
@@ -142,11 +142,11 @@ static void every_order_is_replayed_to_the_bit(void **state)
     }
 }
 
-/* Worker 1 is held at the end of its first step until worker 0 has done `needed`; then it ends the
- * run; or worker 0 is held until worker 1 has done its second one, after which that is held until
- * worker 0 has done two more. */
+/* Worker 1 is held at the end of its first step until worker 0 has done `needed` steps; then it
+ * ends the run. Or worker 0 is held until worker 1 has done its second step, after which worker 1
+ * is held until worker 0 has done two more. */
 typedef struct gate {
-    atomic_llong steps[2]; /* done */
+    atomic_llong steps[2]; /* steps done */
     long long needed;
     bool stops;
     atomic_bool stop, late;
@@ -173,8 +173,8 @@ static void hold(void *user, const dl_record *record)
     if (record->worker == 0 && done == g->needed && !g->stops) wait_for(g, 1, 2);
 }
 
-/* Worker 0 makes three versions, for each of which it waits; then worker 1 uploads what it has
- * learned since version 0: three versions stale, weight (1 + 3)^-1/2, or lost with a bound of two. */
+/* Worker 0 makes three versions and waits for each; then worker 1 uploads its change since version
+ * 0: three versions stale, weight (1 + 3)^-1/2, or lost with a bound of two. */
 static void staleness_is_counted_weighted_and_bounded(void **state)
 {
     (void)state;
@@ -203,7 +203,8 @@ static void staleness_is_counted_weighted_and_bounded(void **state)
     }
 }
 
-/* There never is a quorum: ten uploads, each in place of the one before, and the first parameters. */
+/* There is never a quorum: ten uploads, each replacing the previous one, and the initial
+ * parameters. */
 static void without_a_quorum_nothing_is_merged(void **state)
 {
     (void)state;
@@ -222,7 +223,7 @@ static void without_a_quorum_nothing_is_merged(void **state)
     dl_train_result_free(&result);
 }
 
-/* Those who wait for a version that does not come wait no longer than they are to, and end with the
+/* Learners that wait for a version that does not come wait no longer than wait_s, and end with the
  * run. */
 static void a_run_ends_though_one_waits(void **state)
 {

@@ -14,7 +14,8 @@ static char name[] = "dlprof export", first[] = "test_cmd_export_0.dlt",
             second[] = "test_cmd_export_1.dlt", training[] = "test_cmd_export_2.dlt",
             both[] = "test_cmd_export_3.dlt", to_json[] = "--output=" JSON;
 
-/* Writes six marked steps, with a kernel or a record each as requested. */
+/* Writes six steps: with `activities` marks, calls and kernels, with `records` records of
+ * training. */
 static void write_trace(const char *path, const char *rank, bool activities, bool records)
 {
     dl_trace_writer *writer;
