@@ -1,17 +1,17 @@
-/* Why each of several workers does more than one alone: the reason that stands beside the speedup. */
+/* Reasons for an efficiency above 1, which are shown beside the speedup. */
 #include "tests/pipeline_fixture.h"
 
 #include "sim/sweep.h"
 #include "tests/machine_fixture.h"
 
-/* 1.1 ms of passes for one sample, and 1.5 ms of the update. */
+/* 1.1 ms of passes for one sample and 1.5 ms of update. */
 #define COSTS                                                      \
     "[costs]\nschema = 1\nparameter_bytes = 80000\n"               \
     "[op a.forward]\nfixed_ns = 400000\nper_sample_ns = 0\n"       \
     "[op a.backward]\nfixed_ns = 600000\nper_sample_ns = 100000\n" \
     "[op a.update]\nfixed_ns = 1500000\nper_sample_ns = 0\n"       \
     "[dispatch]\nserial_ns = 0\nper_worker_ns = 1\n"
-/* Eight samples in one batch take twice as long each. */
+/* In a batch of eight, each sample takes twice as long. */
 #define CACHES                                                \
     "[costs]\nschema = 1\ncores = 2\nparameter_bytes = 8\n"   \
     "[op a.forward]\nfixed_ns = 0\nper_sample_ns = 1000000\n" \
@@ -22,20 +22,20 @@ static void each_above_one_has_its_reason(void **state)
 {
     (void)state;
     static const struct {
-        const char *costs, *rest, *reason; /* NULL: it is not above 1 */
-        double least, most;                /* efficiency */
+        const char *costs, *rest, *reason; /* NULL: the efficiency is not above 1 */
+        double least, most;                /* bounds of the efficiency */
     } cases[] = {
-        /* Without its update a step of 2.6 ms takes 1.1 and the exchange. */
+        /* The step takes 2.6 ms; without its update 1.1 ms plus the exchange. */
         {COSTS,
          "[machine]\nfile = above_node.ini\nworkers = 2\n[workload]\ncosts = above.ini\n"
          "batch_per_worker = 1\n[sync]\nmode = ps\n",
          "the server updates", 1.5, 2.4},
-        /* Half of the update: 1.85 ms and the exchange. */
+        /* With half of the update: 1.85 ms plus the exchange. */
         {COSTS,
          "[machine]\nfile = above_node.ini\nworkers = 2\n[workload]\ncosts = above.ini\n"
          "batch_per_worker = 1\n[sync]\nmode = allreduce\n[exchange]\nsharded = optimizer\n",
          "sharded", 1.2, 1.41},
-        /* 4 ms for 4 samples each, 16 for 8. */
+        /* 4 ms for 4 samples per worker, 16 ms for 8. */
         {CACHES,
          "[machine]\ncores = 2\nworkers = 2\n[workload]\ncosts = above.ini\nbatch = 8\n"
          "[sync]\nmode = none\n",

@@ -1,9 +1,10 @@
-/* Drawn absences against closed forms. On cores a step takes 1 ms and exchange nothing
- * (FIXTURE_COMPUTE_ONLY); M is the mean time to a failure, A how long a worker is then away, T an
+/* Drawn absences against closed forms. On cores a step takes 1 ms and exchange no time
+ * (FIXTURE_COMPUTE_ONLY). M is the mean time to failure, A the length of an absence, T an
  * interval. */
 #include "tests/gpu_fixture.h"
 
-/* Cases of a closed form differ by numbers: sanitizers see the first and the last of them. */
+/* The cases of a closed form differ only in numbers: with sanitizers only the first and the last
+ * are run. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { ALL_CASES = 0 };
 #else
@@ -20,8 +21,9 @@ static void assert_within(const char *what, double value, double expected, doubl
         fail_msg("%s is %.6g, not %.6g", what, value, expected);
 }
 
-/* An interval that counts takes (M + A) (e^(T/M) - 1), Daly's form without failures while it is away. With
- * T = 2 M some 3,000 of 20,000 tries do not fail, so that the share is known to 2 %. */
+/* A successful interval takes (M + A) (e^(T/M) - 1): Daly's formula without failures during an
+ * absence. With T = 2 M about 3,000 of 20,000 attempts succeed, which determines the fraction to 2
+ * %. */
 static void who_is_alone_repeats_its_interval(void **state)
 {
     (void)state;
@@ -39,8 +41,8 @@ static void who_is_alone_repeats_its_interval(void **state)
     }
 }
 
-/* Learners do not wait for each other: each is as one alone, and its interval starts at its return. All
- * uploads are merged. */
+/* Learners do not wait for each other: each behaves like a single worker, and its interval starts
+ * at its return. All uploads are merged. */
 static void learners_repeat_their_own(void **state)
 {
     (void)state;
@@ -51,11 +53,12 @@ static void learners_repeat_their_own(void **state)
     dl_run_result_free(&r);
 }
 
-/* Where the others average on, a worker that is back has r, uniform in 0 .. T, to the next average, and
- * keeps r + T + T + ... up to the last one before its next failure. In the mean, for an exponential time
- * to it, that is M^2 / T (1 - e^(-T/M)) of each M + A. That a return waits for the end of a step of the
- * others, or they for its, is half a step of 200 at most. Each fragment is averaged as often, and so is
- * what is merged late: what a worker has sent is not lost. */
+/* If the others continue to average, a returning worker has a time r, uniform in 0 .. T, until the
+ * next average, and keeps r + T + T + ... up to the last average before its next failure. For an
+ * exponential time to failure the mean is M^2 / T (1 - e^(-T/M)) of each M + A. A return waits for
+ * the end of a step of the others, or they for the end of its step: at most half a step of 200.
+ * Each fragment is averaged equally often, and late merges lose nothing, as the data of a worker is
+ * already sent. */
 static void who_comes_back_joins_the_next_average(void **state)
 {
     (void)state;
@@ -86,7 +89,8 @@ static dl_run_result run_sites(const char *failures)
                                rest);
 }
 
-/* A site's two workers do the same steps, the other site's others; else each does its own. */
+/* With together = site the two workers of a site do the same steps, different from those of the
+ * other site; otherwise each worker does its own. */
 static void a_site_fails_as_one(void **state)
 {
     (void)state;
@@ -102,9 +106,10 @@ static void a_site_fails_as_one(void **state)
     dl_run_result_free(&r);
 }
 
-/* Two nodes of each of four sites reduce 80 kB of gradients in each step, and average every 10. A step is
- * 1 ms, 80 us round a ring of two, and 0.1 ms of update; an average is small. The failures are the sites'.
- * Of the time between two of them the part as above is kept, and of it 1 / 1.18 is computing. */
+/* Two nodes of each of four sites reduce 80 kB of gradients in each step, and average every 10
+ * steps. A step takes 1 ms of compute, 80 us for a ring of two, and 0.1 ms of update; the time of
+ * an average is negligible. Whole sites fail. Of the time between two failures the fraction derived
+ * above is kept, of which 1 / 1.18 is compute. */
 static void a_site_that_reduces_inside_fails_as_one(void **state)
 {
     (void)state;
@@ -128,10 +133,10 @@ static void a_site_that_reduces_inside_fails_as_one(void **state)
     }
 }
 
-/* 8 MB of parameters take 8 ms to fetch, some steps, and sites fail about as often: now and then one of a
- * site's workers is in before the other, waits for it in the site's reduction, and the other site in an
- * average for both. Whom the other waits for, and which averages it takes part in, must not depend on one
- * another in a circle: then the run would never end. */
+/* 8 MB of parameters take 8 ms to fetch, several steps, and sites fail about as often: sometimes
+ * one worker of a site returns before the other, waits for it in the site's reduction, and the
+ * other site waits for both in an average. Which workers are waited for must not depend in a circle
+ * on which averages they take part in, else the run would never end. */
 static void a_site_that_is_half_back_is_waited_for(void **state)
 {
     (void)state;
@@ -155,8 +160,7 @@ static void a_site_that_is_half_back_is_waited_for(void **state)
     }
 }
 
-/* A run without failures has no time away to speak of, and the failures of one seed are those of the
- * next run with it. */
+/* Rare failures give almost no time away, and runs with the same seed have the same failures. */
 static void failures_are_the_seeds_own(void **state)
 {
     (void)state;
@@ -217,8 +221,8 @@ static dl_status run_away(const char *scenario_rest, const char *failures, dl_ru
     return status;
 }
 
-/* Steps of 1 ms: all leave for good in the 6th, so nobody ends all 20 and there is no tail; with a
- * warm-up of 10 no step counts. */
+/* With steps of 1 ms all workers leave for good during the 6th step, so none completes all 20 and
+ * there is no tail; with a warm-up of 10 no step counts. */
 static void all_may_leave_for_good(void **state)
 {
     (void)state;
@@ -232,9 +236,9 @@ static void all_may_leave_for_good(void **state)
     assert_contains(err.text, "all workers leave before they have done a step after the warm-up");
 }
 
-/* Computing takes 1.1 ms, sending what was learned 32 us, taking the merge 8 us, from the second step
- * on. The third step's message is under way from 3.372 to 3.404 ms: the worker leaves in between, and
- * never ends that step, which is lost. */
+/* Compute takes 1.1 ms, sending the update 32 us, and receiving the merge 8 us from the second step
+ * on. The third step's message is in transit from 3.372 to 3.404 ms: the worker leaves meanwhile
+ * and never completes that step, which is lost. */
 static void a_step_that_ends_in_its_exchange_is_lost(void **state)
 {
     (void)state;

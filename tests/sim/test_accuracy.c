@@ -6,7 +6,7 @@
 #include "common/alloc.h"
 #include "tests/sim_fixture.h"
 
-/* Rows of 2 workers, predicted at per_s with an interval of +- 10 %. */
+/* A row of 2 workers, predicted at per_s with an interval of +- 10 %. */
 static dl_row row_of(double per_s)
 {
     return (dl_row){.point = {.workers = 2, .batch = 128, .cores = 2, .mode = &dl_mode_async},
@@ -15,7 +15,7 @@ static dl_row row_of(double per_s)
                     .high_per_s = 1.1 * per_s};
 }
 
-/* `runs` must be ascending. */
+/* A point with per_s[runs], which must be in ascending order. */
 static dl_measured measured_of(const double *per_s, int runs, double median)
 {
     dl_measured measured = {.runs = runs};
@@ -38,9 +38,9 @@ static char *print(const dl_accuracy *accuracy, const dl_sweep *sweep)
     return text;
 }
 
-/* Five runs 90 95 100 105 110: sd = sqrt(250 / 4) = 7.906; standard error of the median
- * 1.2533 x 7.906 / sqrt(5) = 4.431; p10 = 92, p90 = 108 (linear between order statistics): spread
- * 108 / 92 - 1 = 17.4 %. Predicted 98 +- 9.8: 88.2 .. 107.8 holds four of them, and the median. */
+/* Five runs 90 95 100 105 110: sd = sqrt(250 / 4) = 7.906; standard error of the median 1.2533 x
+ * 7.906 / sqrt(5) = 4.431; p10 = 92, p90 = 108 (linear between order statistics): spread 108 / 92 -
+ * 1 = 17.4 %. The prediction 98 +- 9.8, 88.2 .. 107.8, contains four runs and the median. */
 static void scatter_and_coverage(void **state)
 {
     (void)state;
@@ -67,11 +67,12 @@ static void scatter_and_coverage(void **state)
     free(measured[0].runs_per_s);
 }
 
-/* Three points of five, five and six measured runs. Of the first, simulated runs in no order: 94 96 98
- * 104 106 108 112 and the measured 90 95 100 105 110. Shares at most 95: 1/7, 2/5; 100: 3/7, 3/5; 105:
- * 4/7, 4/5; 108: 6/7, 4/5: the largest difference is 2/5 - 1/7 = 9/35. Of the second, all are 10
- * times as large as the measured ones: 1. The median is in the middle. The third has too few. Five of
- * one distribution and seven: e = 35 / 12, root 1.7078: 0.86873 / (1.7078 + 0.12 + 0.0644) = 0.4591. */
+/* Three points with five, five and six measured runs. First: unsorted simulated runs 94 96 98 104
+ * 106 108 112 against measured 90 95 100 105 110. Fractions at most 95: 1/7, 2/5; 100: 3/7, 3/5;
+ * 105: 4/7, 4/5; 108: 6/7, 4/5: the largest difference is 2/5 - 1/7 = 9/35. Second: all simulated
+ * runs are 10 times as large as the measured ones: distance 1. The median is in the middle. The
+ * third has too few simulated runs. Expected for five and seven runs of one distribution: e = 35 /
+ * 12, root 1.7078: 0.86873 / (1.7078 + 0.12 + 0.0644) = 0.4591. */
 static void distributions_are_compared(void **state)
 {
     (void)state;
@@ -90,7 +91,7 @@ static void distributions_are_compared(void **state)
     assert_int_equal(accuracy.compared, 2);
     assert_near(accuracy.distance_frac, (9.0 / 35 + 1) / 2, 1e-12);
     assert_near(accuracy.equals_distance_frac, 0.4591, 1e-3);
-    assert_true(rates[0] == 104); /* they stay in the order of draws */
+    assert_true(rates[0] == 104); /* the rates stay in draw order */
     char *text = print(&accuracy, &sweep);
     assert_contains(text, "Kolmogorov-Smirnov distance from the simulated ones 63 % (median over 2 "
                           "points); so few runs of one distribution have 46 %\n");
@@ -99,8 +100,8 @@ static void distributions_are_compared(void **state)
         free(measured[i].runs_per_s);
 }
 
-/* The second of two settings spreads by more than 30 %: 60 .. 140, p10 = 68, p90 = 132. It is the
- * one that the verdict names. */
+/* The second of two settings spreads by more than 30 %: 60 .. 140, p10 = 68, p90 = 132. The verdict
+ * names it. */
 static void verdict_names_the_setting(void **state)
 {
     (void)state;
@@ -123,8 +124,8 @@ static void verdict_names_the_setting(void **state)
     free(measured[1].runs_per_s);
 }
 
-/* Others used 4 % while one setting ran and 10 % while the other did: 7 % on average, which is
- * said; a table that does not say so is not called disturbed. */
+/* Others used 4 % of the processors during one setting and 10 % during the other: 7 % on average is
+ * reported. A table without these columns is not reported as disturbed. */
 static void disturbance_is_reported(void **state)
 {
     (void)state;
@@ -149,7 +150,7 @@ static void disturbance_is_reported(void **state)
     free(measured[1].runs_per_s);
 }
 
-/* Published points have one run: errors, and nothing about scatter. */
+/* Published points have one run: errors are reported, scatter is not. */
 static void single_runs_have_errors_only(void **state)
 {
     (void)state;
@@ -166,7 +167,7 @@ static void single_runs_have_errors_only(void **state)
     free(measured[0].runs_per_s);
 }
 
-/* Without an interval (one replicate) nothing is said about it. */
+/* Without an interval (one replicate) coverage is not reported. */
 static void no_interval_no_coverage(void **state)
 {
     (void)state;
@@ -184,7 +185,7 @@ static void no_interval_no_coverage(void **state)
     free(measured[0].runs_per_s);
 }
 
-/* One unseen row is too few, two are a prediction: errors -30 % and +10 % are 20 % on average. */
+/* One unseen row is too few, two are a prediction: errors -30 % and +10 % give 20 % on average. */
 static void verdicts_count_unseen_rows(void **state)
 {
     (void)state;
@@ -193,7 +194,7 @@ static void verdicts_count_unseen_rows(void **state)
     assert_int_equal(dl_errors_verdict(&errors), DL_VERDICT_NO_MEASUREMENT);
     assert_true(isnan(dl_error_mean(&errors.use[DL_USE_UNSEEN])));
     dl_errors_add(&errors, DL_USE_ERROR, 1, none, none);
-    dl_errors_add(&errors, DL_USE_TRACED, 1, 0.02, none); /* costs are from it */
+    dl_errors_add(&errors, DL_USE_TRACED, 1, 0.02, none); /* the costs are from this row */
     assert_int_equal(dl_errors_verdict(&errors), DL_VERDICT_NO_MEASUREMENT);
     dl_errors_add(&errors, DL_USE_FITTED, 3, 0.01, 0.4);
     assert_int_equal(dl_errors_verdict(&errors), DL_VERDICT_REPRODUCED);

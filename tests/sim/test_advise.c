@@ -9,7 +9,7 @@
 #define MACHINE "test_advise_machine.ini"
 #define TABLE "test_advise.csv"
 
-/* Nodes of GPUs, at a dollar an hour each; links that take nearly no time. */
+/* Nodes of GPUs at one dollar per hour each, with links that take almost no time. */
 static const char machine_text[] =
     "[machine]\nschema = 1\nname = made\npeer = none\nnodes = %d\n%s"
     "[gpu_model g]\nmemory_bytes = 1GB\nmemory_bytes_per_s = %dGB/s\nfp32_flop_per_s = "
@@ -19,7 +19,7 @@ static const char machine_text[] =
     "parent = socket0\nlink = x16\n[nics 0]\nparent = socket0\nlink = x16\nport = wire\n"
     "[protocol simple]\nlaunch_ns = 1\nhop_ns = 1\nnetwork_hop_ns = 1\nbandwidth_frac = 1\n";
 
-/* A sample takes a millisecond, and its activations 100 MB, of which a GPU holds nine. */
+/* A sample takes 1 ms, and its activations 100 MB, of which a GPU holds nine. */
 static const char costs_text[] =
     "[costs]\nschema = 1\ndevice = g\nparameter_bytes = 8\nstate_bytes = 0\n"
     "[op a.forward]\nfixed_ns = %s\nper_sample_ns = 500000\n"
@@ -28,10 +28,10 @@ static const char costs_text[] =
     "[gpu_memory]\nactivation_bytes_per_sample = 100MB\nworkspace_bytes = 0\n";
 
 typedef struct made {
-    const char *fixed_ns; /* of a step, as a cost file has it */
-    int dispatch_ns;      /* of each GPU's step, by one thread */
+    const char *fixed_ns; /* fixed time of a step, in the notation of a cost file */
+    int dispatch_ns;      /* time to issue each GPU's step, by one thread */
     int nodes, gpus;
-    const char *scenario; /* more lines of [machine], and the rest */
+    const char *scenario; /* further lines of [machine], and the other sections */
 } made;
 
 static dl_advice_config unlimited(void)
@@ -54,10 +54,10 @@ static void write_text(const char *path, const char *text)
 
 static const char *price = "price_usd_per_hour = 1\n";
 static int steps = 60;
-static const char *slowdown = "1"; /* of computing beside collectives */
-static int memory_gb = 1000;       /* a second, of a GPU */
+static const char *slowdown = "1"; /* slowdown of compute concurrent with collectives */
+static int memory_gb = 1000;       /* memory rate of a GPU, GB/s */
 
-/* `config` NULL: unlimited. */
+/* Runs the search; `config` NULL: no limits. */
 static dl_status try_advice(dl_advice *advice, const made *m, const dl_advice_config *config,
                             dl_error *err)
 {
@@ -108,7 +108,7 @@ static size_t left_out(const dl_advice *advice, dl_out by)
     return count;
 }
 
-/* Wrapped lines as one. */
+/* Returns the printed advice with wrapped lines joined. */
 static char *printed(const dl_advice *advice)
 {
     char *text = NULL;
@@ -125,8 +125,8 @@ static char *printed(const dl_advice *advice)
 }
 
 /* One thread issues a GPU's step in 1 ms, and n GPUs share 16 samples of 1 ms: a step takes the
- * longer of n and 16 / n ms (3 and 5 GPUs have 15 samples). That is 3 samples a millisecond with
- * 3 and 5 GPUs, 4 with 4, 2 with 8, where half of the issue gives twice as many. */
+ * longer of n and 16 / n ms (3 and 5 GPUs have 15 samples). That is 3 samples/ms with 3 and 5 GPUs,
+ * 4 with 4, and 2 with 8, where halving the issue time doubles the rate. */
 static const made host_bound = {
     "0", 1000000, 1, 8,
     "dispatch = single\nworkers = 1, 8\n[sync]\nmode = allreduce\n[workload]\nbatch = 16"};
@@ -141,7 +141,7 @@ static void the_best_number_of_gpus_is_inside(void **state)
     const dl_advised *best = best_of(&advice);
     assert_int_equal(best->row.point.workers, 4);
     assert_int_equal(best->row.point.batch, 16);
-    assert_string_equal(best->settings, ""); /* nothing else gains anything */
+    assert_string_equal(best->settings, ""); /* no other setting gains */
     assert_near(best->row.mean.throughput_per_s, 4000, 0.05);
     assert_true(advice.more < advice.point_count);
     const dl_advised *more = &advice.points[advice.more];
@@ -164,7 +164,7 @@ static const made large_of_two = {
     "0", 0, 1, 2,
     "workers = 2\n[sync]\nmode = allreduce\n[workload]\nbatch = 8\nparameter_bytes = 100MB"};
 
-/* 16 samples do not fit into one GPU but in two micro-batches of 8. */
+/* 16 samples fit into one GPU only in two micro-batches of 8. */
 static void what_does_not_fit_is_out(void **state)
 {
     (void)state;
@@ -175,9 +175,10 @@ static void what_does_not_fit_is_out(void **state)
     dl_advice_free(&advice);
 }
 
-/* Collectives all but stop the computing beside them, copies to a server do not: that is all by which
- * a server is ahead of all-reduce (2 %), though its sums stop a GPU. Where computing is slowed from the first bucket to the last,
- * all-reduce does not overlap, and is behind by its own time, for the same reason. */
+/* Collectives almost stop concurrent compute, copies to a server do not: only for this reason a
+ * server leads all-reduce (by 2 %), although its sums stop a GPU. If compute is slowed from the
+ * first bucket to the last, all-reduce does not overlap, and trails by its own time for the same
+ * reason. */
 static void a_server_is_not_ahead_by_what_is_assumed(void **state)
 {
     (void)state;
@@ -201,10 +202,10 @@ static void a_server_is_not_ahead_by_what_is_assumed(void **state)
     dl_advice_free(&advice);
 }
 
-/* All-reduce moves 100 MB each way through host memory, 200 MB at 40 GB/s, or half of them in fp16,
- * beside a backward pass of 2 ms; a server's copies take nearly no time over the links, and lead by
- * more than a tenth. On the same terms each copy goes at 20 GB/s, and 100 MB take 5 ms there and 5 ms
- * back. Where the machine gives the driver's rate, the server's lead is known. */
+/* All-reduce moves 100 MB in each direction through host memory, 200 MB at 40 GB/s, or half of that
+ * in fp16, during a backward pass of 2 ms. A server's copies take almost no time over the links,
+ * and lead by more than a tenth. On equal terms each copy runs at 20 GB/s, and 100 MB take 5 ms in
+ * each direction. If the machine gives the driver's rate, the server's lead is certain. */
 static void copies_through_host_memory_go_alike(void **state)
 {
     (void)state;
@@ -230,8 +231,8 @@ static void copies_through_host_memory_go_alike(void **state)
     dl_advice_free(&advice);
 }
 
-/* The driver's rate is known, that of all-reduce only within bounds: 200 MB at 45 GB/s are not all
- * hidden beside a backward pass of 2 ms, but are in some of the draws. */
+/* The driver's rate is known, that of all-reduce only within bounds: 200 MB at 45 GB/s are not
+ * completely hidden by a backward pass of 2 ms, but are hidden in some of the draws. */
 static void the_usual_one_is_advised_of_two_alike(void **state)
 {
     (void)state;
@@ -253,8 +254,8 @@ static void the_usual_one_is_advised_of_two_alike(void **state)
     dl_advice_free(&advice);
 }
 
-/* Averages of 60 MB are behind seven GPUs' all-reduce (4790 and 5573 samples a second), and listed
- * before it all the same. */
+/* Averages of 60 MB are slower than all-reduce with seven GPUs (4790 and 5573 samples/s), but are
+ * listed before it. */
 static void other_modes_come_before_fewer_gpus(void **state)
 {
     (void)state;
@@ -274,7 +275,7 @@ static void other_modes_come_before_fewer_gpus(void **state)
     dl_advice_free(&advice);
 }
 
-/* Nine samples fit into a GPU at once: in eight micro-batches, on two GPUs, 144 in steps of 16. 2 GB of
+/* Nine samples fit into a GPU: in eight micro-batches on two GPUs 144, in steps of 16. 2 GB of
  * parameters never fit. */
 static void the_largest_batch_that_fits_is_said(void **state)
 {
@@ -293,8 +294,8 @@ static void the_largest_batch_that_fits_is_said(void **state)
     assert_contains(err.text, "does not fit either");
 }
 
-/* 450 MB of parameters and as many of gradients leave one sample of 100 MB room; a quarter of each, and
- * buckets of 25 MB, leave room for six. A step has 10 ms beside its samples. */
+/* 450 MB of parameters and 450 MB of gradients leave room for one sample of 100 MB; a quarter of
+ * each, and buckets of 25 MB, leave room for six. A step takes 10 ms in addition to its samples. */
 static void a_large_model_is_sharded(void **state)
 {
     (void)state;
@@ -310,10 +311,10 @@ static void a_large_model_is_sharded(void **state)
     assert_true(best->row.point.batch >= 16 && best->row.point.batch <= 24);
     char *text = printed(&advice);
     assert_contains(text, "--set exchange.sharded=parameters");
-    assert_contains(text, " \\ --set exchange."); /* a line that the next one goes on */
+    assert_contains(text, " \\ --set exchange."); /* a line that continues on the next one */
     free(text);
     dl_advice_free(&advice);
-    /* What is a small part of the memory is not sharded: not even tried. */
+    /* A small part of the memory is not sharded; sharding is not even tried. */
     const made small = {"10000000", 0, 1, 4,
                         "workers = 4\n[sync]\nmode = allreduce\n[workload]\nbatch_per_worker = 1\n"
                         "parameter_bytes = 40MB"};
@@ -323,8 +324,8 @@ static void a_large_model_is_sharded(void **state)
     dl_advice_free(&advice);
 }
 
-/* The second of four GPUs takes three times as long: who waits for it does 16 samples in 12 ms,
- * async 10 in 3 ms. */
+/* The second of four GPUs takes three times as long: modes that wait for it do 16 samples in 12 ms,
+ * async does 10 in 3 ms. */
 static void staleness_has_a_limit(void **state)
 {
     (void)state;
@@ -344,7 +345,7 @@ static void staleness_has_a_limit(void **state)
     advice = advise(&m, &config);
     assert_true(best_of(&advice)->row.staleness_mean > 0);
     dl_advice_free(&advice);
-    /* Bounded: none of the points that are advised is staler. */
+    /* Bounded: no advised point has a higher staleness. */
     config.max_staleness = 1;
     advice = advise(&m, &config);
     for (size_t b = 0; b < advice.best_count; b++)
@@ -352,9 +353,9 @@ static void staleness_has_a_limit(void **state)
     dl_advice_free(&advice);
 }
 
-/* Nodes of a GPU at a dollar an hour; a step is 4 ms and 1 ms a sample: 16 samples take 2 nodes
- * 12 ms, 4 nodes 8 ms, and 3 nodes 9 ms for 15. Of 6 million samples that is 1.25 h and 2.50
- * USD, 0.83 h and 3.33 USD, 1 h and 3 USD. */
+/* Nodes with one GPU at one dollar per hour; a step takes 4 ms and 1 ms per sample: 16 samples take
+ * 12 ms on 2 nodes and 8 ms on 4; 15 samples take 9 ms on 3. For 6 million samples that is 1.25 h
+ * and 2.50 USD, 0.83 h and 3.33 USD, 1 h and 3 USD. */
 static void price_and_time_have_limits(void **state)
 {
     (void)state;
@@ -379,7 +380,7 @@ static void price_and_time_have_limits(void **state)
     assert_int_equal(best_of(&advice)->row.point.workers, 3);
     assert_true(best_of(&advice)->deadline_frac == 1);
     dl_advice_free(&advice);
-    price = ""; /* then the fewest hours of GPUs are the cheapest */
+    price = ""; /* without prices the fewest GPU hours are the cheapest */
     dl_advice unpriced = advise(&m, &config);
     price = "price_usd_per_hour = 1\n";
     assert_int_equal(best_of(&unpriced)->row.point.workers, 3);
@@ -393,8 +394,8 @@ static void price_and_time_have_limits(void **state)
     dl_advice_free(&advice);
 }
 
-/* 8 samples: 12 ms on one GPU, 8 ms on two (efficiency 0.75), 6 ms on four (0.5), 6 ms on three
- * for 6 samples, which take one GPU 10 ms (0.56). */
+/* 8 samples: 12 ms on one GPU, 8 ms on two (efficiency 0.75), 6 ms on four (0.5); 6 samples on
+ * three take 6 ms, and 10 ms on one GPU (0.56). */
 static void efficiency_has_a_limit(void **state)
 {
     (void)state;
@@ -408,7 +409,7 @@ static void efficiency_has_a_limit(void **state)
     dl_advice_free(&advice);
 }
 
-/* Twice the batch is tried beyond the limit, and only said: 4 ms and 2 ms for 8 samples on 4
+/* Twice the batch is tried beyond the limit and only reported: 4 ms and 2 ms for 8 samples on 4
  * GPUs, 4 ms for 16, which is 6 over 4 of 12 ms. */
 static void a_batch_beyond_its_limit_is_said(void **state)
 {
@@ -425,8 +426,8 @@ static void a_batch_beyond_its_limit_is_said(void **state)
     dl_advice_free(&advice);
 }
 
-/* With a fixed part of f ms, 16 samples in place of 8 on 4 GPUs are 2 (2 + f) / (4 + f) times as fast: 1.010
- * with 0.04, which is not worth saying, and 1.032 with 0.13. */
+/* With a fixed part of f ms, 16 instead of 8 samples on 4 GPUs are 2 (2 + f) / (4 + f) times as
+ * fast: 1.010 with f = 0.04, which is not reported, and 1.032 with f = 0.13. */
 static void what_gains_little_beyond_a_limit_is_not_said(void **state)
 {
     (void)state;
@@ -443,7 +444,7 @@ static void what_gains_little_beyond_a_limit_is_not_said(void **state)
     }
 }
 
-/* Free nodes: a training per dollar is infinite, and no order of the points. */
+/* Nodes are free: the training per dollar is infinite and cannot rank the points. */
 static void what_has_no_score_is_not_advised(void **state)
 {
     (void)state;
@@ -470,7 +471,7 @@ static char *table_of(const dl_advice *advice)
     return text;
 }
 
-/* Draws of the fixed part move 4 and 5 GPUs alike, so that both keep their order. */
+/* Draws of the fixed part affect 4 and 5 GPUs equally, so that both keep their order. */
 static void the_same_seed_gives_the_same_advice(void **state)
 {
     (void)state;
@@ -498,7 +499,7 @@ static void the_same_seed_gives_the_same_advice(void **state)
     dl_advice_free(&other);
 }
 
-/* Rates of equal draws: always double; 2 and 1/2 in turn; the same. */
+/* Rates over equal draws: always double; alternately 2 and 1/2; equal. */
 static void points_are_compared_draw_by_draw(void **state)
 {
     (void)state;
@@ -555,7 +556,7 @@ static void what_cannot_be_searched_is_refused(void **state)
     assert_contains(err.text, "--for deadline needs --deadline");
 }
 
-/* Fewer steps than the search has are no reason to have no last points. */
+/* A scenario with fewer steps than the search still has final points. */
 static void few_steps_are_enough(void **state)
 {
     (void)state;
@@ -566,7 +567,7 @@ static void few_steps_are_enough(void **state)
     dl_advice_free(&advice);
 }
 
-/* A search that is cut short says so, and still advises the best of what it has. */
+/* A search that ends early reports this, and advises the best of its points. */
 static void the_number_of_points_has_a_limit(void **state)
 {
     (void)state;

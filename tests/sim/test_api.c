@@ -1,4 +1,5 @@
-/* libdlscale as another program sees it: linked as a shared library, against the golden results. */
+/* libdlscale as used by another program: linked as a shared library, and compared with the golden
+ * results. */
 #include "tests/check.h"
 
 #include <locale.h>
@@ -22,7 +23,7 @@ static dlscale_result *simulate(const char *path, int threads)
     return result;
 }
 
-/* Cell by cell what dlsim writes into its file. */
+/* Compares each cell with dlsim's results file. */
 static void check_rows(const dlscale_result *result, const char *expected)
 {
     dl_csv csv = {0};
@@ -54,8 +55,8 @@ static void rows_are_those_of_the_results_file(void **state)
     dlscale_free(NULL);
 }
 
-/* Files are looked for in the folder of the name. 10 us per sample and nothing else: 8 samples
- * take 80 us, and two workers on a core each twice as many per second. */
+/* Files are searched in the folder of the name. A step takes 10 us per sample and nothing else: 8
+ * samples take 80 us, and two workers with a core each process twice as many per second. */
 static void text_is_a_scenario_too(void **state)
 {
     (void)state;
@@ -100,7 +101,7 @@ static void no_text_is_an_error(void **state)
     assert_string_equal(error.text, "text is NULL");
 }
 
-/* The library finds them from where it lies, whatever program it is in. */
+/* The library finds machines relative to its own location, in any program. */
 static void machines_are_known_by_name(void **state)
 {
     (void)state;
@@ -151,7 +152,7 @@ static void errors_name_the_place(void **state)
     assert_int_equal(dlscale_simulate_file("/nowhere/none.ini", 1, &result, NULL), DLSCALE_ERR_IO);
 }
 
-/* Whatever comes, what the process prints is its own. */
+/* The library prints nothing, even on errors. */
 static void nothing_is_printed(void **state)
 {
     (void)state;
@@ -177,7 +178,8 @@ static void nothing_is_printed(void **state)
     fclose(printed);
 }
 
-/* A comma as the decimal point, where such a locale is installed; the caller's stays. */
+/* The locale has a comma as the decimal point, if such a locale is installed; the caller's locale
+ * is unchanged. */
 static void the_locale_does_not_matter(void **state)
 {
     (void)state;
@@ -221,7 +223,8 @@ static void threads_do_not_disturb_one_another(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_do_not_disturb_one_another), /* first: it starts the library */
+        cmocka_unit_test(threads_do_not_disturb_one_another), /* first, as it initializes the
+                                                               * library */
         cmocka_unit_test(rows_are_those_of_the_results_file),
         cmocka_unit_test(text_is_a_scenario_too),
         cmocka_unit_test(no_text_is_an_error),

@@ -1,4 +1,5 @@
-/* Networks by their definition: parameters against published counts, the rest by hand. */
+/* Networks by their definition: parameters against published counts, the rest against hand
+ * calculations. */
 #include <stdlib.h>
 
 #include "common/alloc.h"
@@ -30,7 +31,7 @@ static double backward_flop(const dl_architecture *architecture)
     return sum;
 }
 
-/* torchvision's documentation of its models; transformers' of bert-base-uncased and
+/* Sources: torchvision's documentation of its models; transformers' of bert-base-uncased and
  * bert-large-uncased (with pooler) and of GPT-2's four sizes; the checkpoints of Llama 2 7B and
  * Llama 3 8B. */
 static void parameters_are_the_published_ones(void **state)
@@ -58,9 +59,9 @@ static void parameters_are_the_published_ones(void **state)
     }
 }
 
-/* Of torchvision's and transformers' models, len(list(model.parameters())): ResNets have a window and
- * two of normalization for each convolution, and two of the classes; GPT-2 has queries, keys and values
- * in one matrix, the others in three. */
+/* Source: len(list(model.parameters())) of torchvision's and transformers' models. ResNets have one
+ * tensor of weights and two of normalization for each convolution, and two for the classes; GPT-2
+ * has queries, keys and values in one matrix, the others in three. */
 static void tensors_are_counted(void **state)
 {
     static const struct {
@@ -79,9 +80,9 @@ static void tensors_are_counted(void **state)
 }
 
 /* A block of width 4 with one head over 3 words, inner width 8, no bias: matrices 4x12, 4x4, 4x8
- * and 8x4, norms of 2x4 each: 48 + 16 + 32 + 32 + 16 = 144 parameters. Forward 2 x 3 x 128 = 768 of
- * the products; plain attention 4 x 3 x 3 x 4 = 144, backward twice of both. Fused and causal, half
- * of it is computed, 72, and 2.5 times that backward. */
+ * and 8x4, norms of 2x4 each: 48 + 16 + 32 + 32 + 16 = 144 parameters. Forward the products take 2
+ * x 3 x 128 = 768 flop, plain attention 4 x 3 x 3 x 4 = 144; backward twice both. Fused causal
+ * attention computes half, 72, and 2.5 times that backward. */
 static void a_block_by_hand(void **state)
 {
     (void)state;
@@ -96,12 +97,13 @@ static void a_block_by_hand(void **state)
     assert_true(near_scaled(dl_pass_flop(&block->backward), 2 * (768 + 144), 0, 0));
     assert_true(near_scaled(dl_pass_flop(&fused.layers[1].forward), 768 + 72, 0, 0));
     assert_true(near_scaled(dl_pass_flop(&fused.layers[1].backward), 2 * 768 + 2.5 * 72, 0, 0));
-    /* The embedding 5 x 4; the head shares it: its norm of 8, products 2 x 3 x 4 x 5. */
+    /* The embedding has 5 x 4 parameters, shared by the head, which has its norm of 8 and products
+     * of 2 x 3 x 4 x 5 flop. */
     assert_int_equal(dl_layer_parameters(&plain.layers[0]), 20);
     assert_int_equal(dl_layer_parameters(&plain.layers[2]), 8);
     assert_true(near_scaled(dl_pass_flop(&plain.layers[2].forward), 120, 0, 0));
-    /* And the loss over 3 x 5 scores of 4 bytes: 3 times each forward, 4 times backward. The stream
-     * has 16 bits. */
+    /* The loss over 3 x 5 scores of 4 bytes: 3 times each forward, 4 times backward. The stream has
+     * 16 bits. */
     assert_true(
         near_scaled(plain.layers[2].kept_wide + plain.layers[2].working_wide, 3 * 15, 0, 0));
     const dl_layer_pass *head[] = {&plain.layers[2].forward, &plain.layers[2].backward};
@@ -116,15 +118,15 @@ static void a_block_by_hand(void **state)
         assert_true(near_scaled(casts, 15, 0, 0));
         assert_int_equal(head[p]->parts[1].odd_columns, 5);
     }
-    /* Stream 12 five times, queries, keys and values 36, inner 24 twice, scores 9 twice. */
+    /* Stream 12 five times; queries, keys and values 36; inner 24 twice; scores 9 twice. */
     assert_true(near_scaled(block->kept_numbers, 60 + 36 + 48 + 18, 0, 0));
     assert_true(near_scaled(fused.layers[1].kept_numbers, 60 + 36 + 48, 0, 0));
     dl_architecture_free(&plain);
     dl_architecture_free(&fused);
 }
 
-/* Fewer heads of keys and values, a gate, a head of its own weights. Width 8, 4 heads, 2 of keys:
- * q 64, k and v 8 x 4 each, o 64, three of 8 x 16; norms of 8. */
+/* Fewer heads of keys and values, a gate, and a head with its own weights. Width 8, 4 heads, 2 of
+ * keys: q 64, k and v 8 x 4 each, o 64, three matrices of 8 x 16; norms of 8. */
 static void llama_like_blocks(void **state)
 {
     (void)state;
@@ -138,7 +140,7 @@ static void llama_like_blocks(void **state)
     dl_architecture_free(&a);
 }
 
-/* Bytes in fp16 and kernels of all but the products. */
+/* Bytes moved in fp16 by all kernels except products; sets their number. */
 static double moved_bytes(const dl_layer_pass *pass, int *kernels)
 {
     double bytes = 0;
@@ -152,13 +154,14 @@ static double moved_bytes(const dl_layer_pass *pass, int *kernels)
     return bytes;
 }
 
-/* What PyTorch 2.15 dispatched for one block (TorchDispatchMode, tensors without data; linear, matmul,
- * attention converted to 16 bits and pow, rsqrt, softmax, layer_norm to 32 as autocast's lists say),
- * in bytes a number of the stream, 16, without the products, their weights and what one number a token
- * moves. Llama, inside four times as wide, as many keys as queries: forward 218 in 33 kernels;
- * backward 474, and 4 more, in 69 kernels, as the gradient of half a tensor is two kernels, zeros and a
- * copy. Kept: x and x / its norm in 32 bits, k copies of 16, of each norm (2 + 3); queries, keys,
- * values, what attention gives; four times the inner layer. */
+/* Operations that PyTorch 2.15 dispatched for one block (TorchDispatchMode, tensors without data;
+ * linear, matmul and attention converted to 16 bits, and pow, rsqrt, softmax, layer_norm to 32, by
+ * autocast's lists), in bytes per number of the stream, 16 numbers, without the products, their
+ * weights, and operations with one number per token. Llama, inner layer four times as wide, as many
+ * keys as queries: forward 218 in 33 kernels; backward 474, plus 4, in 69 kernels, as the gradient
+ * of half a tensor takes two kernels, zeros and a copy. Saved: x and x / its norm in 32 bits, k
+ * copies in 16 bits, of each norm (2 + 3); queries, keys, values, and attention's result; four
+ * times the inner layer. */
 static void a_llama_block_as_pytorch_runs_it(void **state)
 {
     (void)state;
@@ -176,7 +179,8 @@ static void a_llama_block_as_pytorch_runs_it(void **state)
     assert_true(near_scaled(block->kept_numbers, 16 * (3 + 3 + 4 + 16), 0, 1e-12));
     assert_true(near_scaled(block->kept_wide, 16 * 4, 0, 1e-12));
     assert_true(near_scaled(block->kept_in_half, 16 * (2 + 1), 0, 1e-12));
-    /* Seven matrices, 7 and 14 products and 7 conversions each way; attention is 1 and 2. */
+    /* Seven matrices: 7 and 14 products, and 7 conversions in each pass; attention takes 1 and 2
+     * kernels. */
     assert_int_equal(dl_architecture_kernels(&a, true, false) -
                          dl_architecture_kernels(&a, false, false),
                      5 + 2 + 5 + 6 + 2 + 14 + 2 * (1 + 1));
@@ -188,8 +192,9 @@ static void a_llama_block_as_pytorch_runs_it(void **state)
     dl_architecture_free(&fused);
 }
 
-/* The same of BERT, with six scores a number of the stream: forward 300 in 20 kernels; backward 398 in
- * 30, and of each of two layer norms 8 more in one more, as its gradient reads its inputs twice. */
+/* BERT with six scores per number of the stream, counted in the same way: forward 300 bytes in 20
+ * kernels; backward 398 in 30, and for each of two layer norms 8 more in one more kernel, as its
+ * gradient reads its inputs twice. */
 static void a_bert_block_as_pytorch_runs_it(void **state)
 {
     (void)state;
@@ -204,8 +209,9 @@ static void a_bert_block_as_pytorch_runs_it(void **state)
     assert_int_equal(kernels, 20);
     assert_true(near_scaled(moved_bytes(&block->backward, &kernels), 414 * n, 0, 1e-12));
     assert_int_equal(kernels, 32);
-    /* Dropout is 9 bytes of each score and 5 of each of two sums, and as many backward. It keeps a
-     * byte of each, and its result for the product, which softmax's takes the place of. */
+    /* Dropout moves 9 bytes per score and 5 per number of each of two sums, and the same
+     * backward. It saves one byte for each, and its result for the product, which replaces that
+     * of softmax. */
     const double dropout = 9 * scores + 2 * 5 * n;
     assert_true(
         near_scaled(moved_bytes(&none.layers[1].forward, &kernels), 300 * n - dropout, 0, 1e-12));
@@ -218,14 +224,15 @@ static void a_bert_block_as_pytorch_runs_it(void **state)
     dl_architecture_free(&none);
 }
 
-/* Kept for the backward pass of ResNet-50: outputs of convolutions and of batch norms, each 11.1 M
- * (torchvision's activations of 224 pixels), and the pooling's; 3 products of each convolution but
- * of the first one. */
+/* Saved for the backward pass of ResNet-50: outputs of convolutions and of batch norms, each 11.1 M
+ * (torchvision's activations at 224 pixels), and that of pooling. Each convolution has 3 products,
+ * except the first. */
 static void resnet50_sums(void **state)
 {
     (void)state;
     dl_architecture a = make("resnet50"), large = make("resnet50:image=448");
-    /* 2 (4 087 136 256 + 2048 x 1000), and the first convolution's 2 x 118 013 952 once less. */
+    /* 2 (4 087 136 256 + 2048 x 1000); backward without the first convolution's 2 x 118 013 952
+     * once. */
     assert_true(near_scaled(forward_flop(&a), 2 * (4087136256.0 + 2048000), 0, 0));
     assert_true(near_scaled(backward_flop(&a), 2 * forward_flop(&a) - 2 * 118013952.0, 0, 0));
     double kept = 0;
@@ -247,7 +254,8 @@ static double numbers_of(const dl_layer_pass *pass)
     return sum;
 }
 
-/* 3x3, padding 1, on 32 x 32 x 64: read and written 2 x 65536 numbers by each of three products. */
+/* A 3x3 convolution with padding 1 on 32 x 32 x 64: each of three products reads and writes 2 x
+ * 65536 numbers. */
 static void a_convolution_by_hand(void **state)
 {
     (void)state;
@@ -265,8 +273,8 @@ static void a_convolution_by_hand(void **state)
     dl_architecture_free(&a);
 }
 
-/* With nchw each of the three products of 2 x 65536 numbers reads and writes them again, and batch
- * norm is slow in fp16. */
+/* With nchw each of the three products reads and writes its 2 x 65536 numbers again for the
+ * conversion, and batch norm is slow in fp16. */
 static void images_in_the_default_order_are_converted(void **state)
 {
     (void)state;
@@ -305,10 +313,11 @@ static void other_programs_words_mean_the_same(void **state)
     }
 }
 
-/* Each of four GPUs has a quarter of all flop, kept numbers and moved ones, but for attention: it reads
- * and writes 2 q + 2 k numbers of its part in each of four steps, and adds four results to each other, 3 q
- * each; backward 4 q + 4 k a step, and three times the gradients of queries, keys and values, 3 (q + 2 k).
- * Keys and values of 2 heads of 64 go around. All GPUs have all parameters. */
+/* Each of four GPUs has a quarter of all flop, saved and moved numbers, except for attention: it
+ * reads and writes 2 q + 2 k numbers of its part in each of four steps, and adds four results to
+ * each other, 3 q each; backward 4 q + 4 k per step, and three times the gradients of queries, keys
+ * and values, 3 (q + 2 k). Keys and values of 2 heads of 64 circulate. All GPUs have all
+ * parameters. */
 static void a_quarter_of_each_sequence(void **state)
 {
     (void)state;
@@ -351,11 +360,11 @@ static void a_quarter_of_each_sequence(void **state)
     dl_architecture_free(&full);
 }
 
-/* The block of above with two heads of width 2 on two GPUs: each has half of the four matrices, 64,
- * and all of the norms, 16; half of all flop. With sequence parallelism it keeps of each norm 2 x 12
- * numbers / 2, and half of queries, keys, values, attention's result (4 x 12 / 2), and of the
- * activation (2 x 24 / 2); without it the whole 2 x 12 of both norms. Recomputing whole blocks
- * repeats the forward pass and keeps half of the 12 numbers that come in. */
+/* The block of a_block_by_hand with two heads of width 2 on two GPUs: each has half of the four
+ * matrices, 64, and all of the norms, 16; half of all flop. With sequence parallelism it saves 2 x
+ * 12 / 2 numbers for each norm, and half of queries, keys, values, attention's result (4 x 12 / 2),
+ * and of the activation (2 x 24 / 2); without it all 2 x 12 of both norms. Recomputing whole blocks
+ * repeats the forward pass and saves half of the 12 input numbers. */
 static void a_block_on_two_gpus(void **state)
 {
     static const char shape[] = "transformer:layers=1,width=4,heads=2,feed_forward=8,sequence=3,"
@@ -378,15 +387,17 @@ static void a_block_on_two_gpus(void **state)
     assert_true(near_scaled(dl_pass_flop(&again->backward),
                             dl_pass_flop(&block->backward) + flop / 2, 0, 0));
     assert_true(near_scaled(again->kept_numbers, 6, 0, 0));
-    /* Words are padded to 256, of which each has 128. */
+    /* The vocabulary is padded to 256 words, of which each GPU has 128. */
     assert_int_equal(dl_layer_parameters(&half.layers[0]), 128 * 4);
-    /* The first product, 4 x 6, has nothing forward, 12 bytes of each gradient to its sum. */
+    /* The first product, 4 x 6, moves no weights forward, and 12 bytes per gradient when it is
+     * added to its sum. */
     assert_true(near_scaled(block->forward.parts[1].half_weights, 0, 0, 0));
     assert_true(near_scaled(block->backward.parts[1].half_weights, 6 * 24, 0, 0));
     assert_true(near_scaled(block->tensor_numbers, 12, 0, 0));
     assert_true(near_scaled(block->tensor_forward, 2, 0, 0));
     assert_true(near_scaled(block->tensor_backward, 1, 0, 0));
-    /* Beside them, gradients of weights and inputs of 6 + 4 columns: 2 x 2 x 3 tokens x 4 x 10. */
+    /* Concurrent with the collectives, gradients of weights and inputs of 6 + 4 columns: 2 x 2 x 3
+     * tokens x 4 x 10 flop. */
     assert_true(near_scaled(block->tensor_beside, 2, 0, 0));
     assert_true(near_scaled(block->beside_flop, 2 * 2 * 3 * 4 * 10, 0, 0));
     assert_true(near_scaled(all.layers[1].beside_flop, 2 * 3 * 4 * 10, 0, 0));
@@ -406,8 +417,8 @@ static void a_block_on_two_gpus(void **state)
     free(whole_text);
 }
 
-/* Selectively, plain attention keeps no scores: of 2 heads over 3 words 2 x 18; its two products
- * and what is between them come once more. */
+/* With selective recomputation plain attention saves no scores: 2 x 18 fewer for 2 heads over 3
+ * words; its two products and the operations between them are repeated. */
 static void attention_is_recomputed(void **state)
 {
     static const char none[] = "gpt2:layers=1,width=4,heads=2,sequence=3,vocabulary=5,fused=yes,"
@@ -427,7 +438,7 @@ static void attention_is_recomputed(void **state)
     free(text);
 }
 
-/* Heads wider than width / heads, as Qwen3 has them: 2 of 8 make queries of 16 from 4, three
+/* Heads wider than width / heads, as in Qwen3: 2 heads of 8 make queries of 16 from 4: three
  * matrices 4 x 16 and one of 16 x 4. */
 static void heads_have_a_width_of_their_own(void **state)
 {
@@ -446,7 +457,7 @@ static void write_config(const char *path, const char *text)
     fclose(out);
 }
 
-/* Files of Llama 3 8B, GPT-2 and a model of experts. */
+/* Files of Llama 3 8B, GPT-2 and a mixture-of-experts model. */
 static void config_json_is_a_network(void **state)
 {
     static const char *const llama =
@@ -532,10 +543,11 @@ static void errors_name_what_is_near(void **state)
     }
 }
 
-/* PEFT's print_trainable_parameters of GPT-2 with rank 8 and of Llama 2 7B with rank 8, and 16 on all
- * linear layers. MLPerf's Llama 2 70B: rank 16 on queries, keys and values, in one matrix for Megatron-LM,
- * 16 (8192 + 10240), or in three, 3 x 16 x 8192 + 16 (8192 + 2 x 1024), and on the projection, 16 (2 x
- * 8192), in each of 80 blocks. All others are frozen. */
+/* Sources: PEFT's print_trainable_parameters of GPT-2 with rank 8, and of Llama 2 7B with rank 8,
+ * and with rank 16 on all linear layers. MLPerf's Llama 2 70B: rank 16 on queries, keys and values,
+ * in one matrix for Megatron-LM, 16 (8192 + 10240), or in three, 3 x 16 x 8192 + 16 (8192 + 2 x
+ * 1024), and on the projection, 16 (2 x 8192), in each of 80 blocks. All other parameters are
+ * frozen. */
 static void adapters_have_the_published_parameters(void **state)
 {
     static const struct {
@@ -563,11 +575,12 @@ static void adapters_have_the_published_parameters(void **state)
     }
 }
 
-/* The block of a_block_on_two_gpus, on one: products of 768 flop, attention 72, scores 120; adapters of
- * rank 1 beside queries, 2 x 3 tokens x (4 + 4), and the last product, 2 x 3 (8 + 4). Backward products
- * have one gradient, attention 2.5 times, adapters two; nothing behind the first block. The inputs of the
- * first product (12 numbers) and of the last (24) are needed, not that between them, nor the head's; each
- * adapter keeps 3 numbers. On two GPUs each has half of all adapters, and all collectives are waited for. */
+/* The block of a_block_on_two_gpus on one GPU: products of 768 flop, attention 72, scores 120;
+ * adapters of rank 1 beside queries, 2 x 3 tokens x (4 + 4), and beside the last product, 2 x 3 (8
+ * + 4). Backward products have one gradient, attention 2.5 times, adapters two; nothing before the
+ * first block. The inputs of the first product (12 numbers) and of the last (24) are saved, but not
+ * those between them, nor the head's; each adapter saves 3 numbers. On two GPUs each has half of
+ * all adapters, and no collective overlaps. */
 static void adapters_by_hand(void **state)
 {
     static const char base[] = "transformer:layers=1,width=4,heads=2,feed_forward=8,sequence=3,"
@@ -588,7 +601,8 @@ static void adapters_by_hand(void **state)
     assert_true(near_scaled(whole->kept_numbers - block->kept_numbers, 12 - 2 * 3, 0, 1e-12));
     assert_true(near_scaled(all.layers[2].kept_numbers - a.layers[2].kept_numbers, 12, 0, 1e-12));
     assert_true(near_scaled(block->backward.parts[1].half_weights, 0, 0, 0));
-    /* The first product's 48 weights of 4.5 bits, and of 16 again: as 61.5 of 16. The head's have 16 bits. */
+    /* The first product's 48 weights of 4.5 bits are read and written as 16 bits: equivalent to
+     * 61.5 weights of 16 bits. The head's weights have 16 bits. */
     assert_true(near_scaled(four.layers[1].forward.parts[1].half_weights, 61.5, 0, 1e-12));
     assert_true(near_scaled(four.layers[1].backward.parts[1].half_weights, 61.5, 0, 1e-12));
     assert_true(near_scaled(four.layers[2].forward.parts[1].half_weights, 0, 0, 0));
@@ -617,9 +631,10 @@ static int64_t count_of(const dl_step_product *products, size_t count, dl_produc
     return 0;
 }
 
-/* GPT-2 with two blocks of width 64 and 3 sequences of 32 tokens: 96 rows. Queries, keys and values are
- * one product, and the head's has no bias; their flop are all but those of attention, twice 4 x 32 x 32
- * x 64 / 2 for each sequence. Llama's three products are apart, gate and up equal. */
+/* GPT-2 with two blocks of width 64 and 3 sequences of 32 tokens: 96 rows. Queries, keys and values
+ * are one product, and the head's has no bias; their flop are all except those of attention, twice
+ * 4 x 32 x 32 x 64 / 2 per sequence. Llama's three products are separate, and gate and up are
+ * equal. */
 static void products_of_a_step_are_listed(void **state)
 {
     (void)state;
@@ -649,12 +664,12 @@ static void products_of_a_step_are_listed(void **state)
         "llama:layers=1,width=64,heads=4,kv_heads=2,feed_forward=96,sequence=32,vocabulary=100");
     count = dl_architecture_products(&a, 1, &products);
     assert_int_equal(count_of(products, count, DL_PRODUCT_FORWARD, 64, 64),
-                     2); /* queries, output */
+                     2); /* queries and output */
     assert_int_equal(count_of(products, count, DL_PRODUCT_FORWARD, 64, 32), 2);
     assert_int_equal(count_of(products, count, DL_PRODUCT_WEIGHT, 64, 96), 2);
     free(products);
     dl_architecture_free(&a);
-    /* Frozen weights have no gradient; recomputed products are forward ones. */
+    /* Frozen weights have no gradient; recomputed products count as forward ones. */
     a = make("llama:layers=1,width=64,heads=4,feed_forward=96,sequence=32,vocabulary=100,"
              "recompute=full,lora=8");
     count = dl_architecture_products(&a, 1, &products);

@@ -1,5 +1,5 @@
-/* The networks that can be trained here and are counted by sim/workloads have the same layers in
- * both: names, parameters and flop of each, as kernels/ plans them. */
+/* Networks that can be trained here and are counted by sim/workloads have the same layers in both:
+ * the names, parameters and flop of each layer equal those planned by kernels/. */
 #include <stdlib.h>
 
 #include "kernels/model.h"

@@ -1,5 +1,5 @@
-/* Defaults for costs that a file does not give: values worked out from the rules, their intervals,
- * and what they do to results. */
+/* Defaults for costs that a file lacks: values calculated from the rules, their intervals, and
+ * their effect on results. */
 #include "tests/pipeline_fixture.h"
 
 #include <math.h>
@@ -39,9 +39,9 @@ static void assert_assumed(const dl_assumptions *made, const char *section, cons
     assert_true(a->source[0] != '\0' && a->measure[0] != '\0');
 }
 
-/* 1.5 ms of updates at 100 GB/s and five vectors, a third of that rate: 1.5e8 / 15 = 1e7 bytes. A
- * step of 8 samples takes 0.4 + 0.6 + 0.8 + 1.5 ms, the host half of it. Half of the link's 10
- * GB/s. The slowdown's interval is from 1 + 0.06 / 4 to 1 + 0.06 x 4. */
+/* 1.5 ms of updates at 100 GB/s with five vectors, at a third of that rate: 1.5e8 / 15 = 1e7 bytes.
+ * A step of 8 samples takes 0.4 + 0.6 + 0.8 + 1.5 ms, the host half of it. The pageable rate is
+ * half of the link's 10 GB/s. The slowdown's interval is 1 + 0.06 / 4 to 1 + 0.06 x 4. */
 static void on_gpus_the_machine_file_counts(void **state)
 {
     (void)state;
@@ -63,14 +63,14 @@ static void on_gpus_the_machine_file_counts(void **state)
     assert_assumed(&made, "overlap", "slowdown", 1.06, 1.015, 1.24);
     assert_assumed(&made, "sync", "barrier_ns", 5000, 1000, 25000);
     assert_int_equal(costs.overlap_slowdown.origin, DL_ORIGIN_ASSUMED);
-    /* Three values of averages; no input, as no operation makes any. */
+    /* Includes three values of averages; no input, as no operation makes it. */
     assert_int_equal(made.count, 10);
     dl_assumptions_free(&made);
     dl_costs_free(&costs);
     dl_machine_free(&machine);
 }
 
-/* Copies to and from buckets are part of no step but of those that overlap their exchange. */
+/* Copies to and from buckets are part only of steps that overlap their exchange. */
 static void bucket_copies_are_not_issued(void **state)
 {
     (void)state;
@@ -86,7 +86,7 @@ static void bucket_copies_are_not_issued(void **state)
     dl_machine_free(&machine);
 }
 
-/* The host of 500 kernels takes 5 ms where half of a step is longer. */
+/* If half of a step is longer, the host takes 5 ms for 500 kernels. */
 static void long_steps_are_issued_in_5_ms(void **state)
 {
     (void)state;
@@ -96,7 +96,7 @@ static void long_steps_are_issued_in_5_ms(void **state)
     dl_assumptions made = {0};
     dl_costs_assume(&costs, DL_NEED_DISPATCH | DL_NEED_PARAMETERS, &machine, 0, &made);
     assert_near(find(&made, "dispatch", "per_worker_ns")->value, 5e6, 1e-12);
-    assert_int_equal(made.count, 2); /* without updates and layers no parameters */
+    assert_int_equal(made.count, 2); /* without updates and layers parameters are not assumed */
     char *missing = dl_costs_missing(&costs, DL_NEED_PARAMETERS);
     assert_string_equal(missing, "[costs] parameter_bytes");
     free(missing);
@@ -105,7 +105,7 @@ static void long_steps_are_issued_in_5_ms(void **state)
     dl_machine_free(&machine);
 }
 
-/* 1 MB of parameters is copied in the caches, 100 MB through memory: 10 GB/s. The server updates
+/* 1 MB of parameters is copied in the caches, 100 MB through memory at 10 GB/s. The server updates
  * like a worker, 1 MB in 1.5 ms: read and written at 2 MB / 1.5 ms each. */
 static void on_cores_the_size_counts(void **state)
 {
@@ -130,7 +130,8 @@ static void on_cores_the_size_counts(void **state)
     assert_near(find(&made, "memory", "total_bytes_per_s")->value, 40e9, 1e-12);
     costs.memory_total_bytes_per_s = (dl_value){0};
     dl_assumptions_free(&made);
-    dl_costs_assume(&costs, needs, NULL, 16, &made); /* the scenario's, not those measured */
+    dl_costs_assume(&costs, needs, NULL, 16, &made); /* the scenario's cores, not the measured
+                                                      * ones */
     assert_near(find(&made, "memory", "total_bytes_per_s")->value, 160e9, 1e-12);
     dl_costs_free(&costs);
     costs = fixture_costs("[costs]\nschema = 1\nparameter_bytes = 1MB\n");
@@ -141,8 +142,8 @@ static void on_cores_the_size_counts(void **state)
     dl_costs_free(&costs);
 }
 
-/* How much copies of a program slow each other is measured with the program itself: by dlprof
- * train's networks, or, where the costs are of a whole step of another program, by that program. */
+/* The slowdown by concurrent copies of a program is measured with the program itself: with dlprof
+ * train's networks or, if the costs are of a whole step of another program, with that program. */
 static void copies_of_the_program_itself_are_timed(void **state)
 {
     (void)state;
@@ -161,8 +162,9 @@ static void copies_of_the_program_itself_are_timed(void **state)
     dl_costs_free(&costs);
 }
 
-/* Exchanges of processes of a program that was traced alone: a message between 1.2 ms / 5 and 1.2 ms
- * x 5, a call of a server likewise; an all-reduce beside computing adds its own time at most. */
+/* Exchanges of processes of a program that was traced alone: a message takes between 1.2 ms / 5 and
+ * 1.2 ms x 5, and so does a call of a server; an all-reduce concurrent with compute adds at most
+ * its own time. */
 static void exchanges_of_processes_are_assumed(void **state)
 {
     (void)state;
@@ -184,7 +186,7 @@ static void exchanges_of_processes_are_assumed(void **state)
     dl_costs_free(&costs);
 }
 
-/* What the file gives stays, what no point needs is not made up, layers add up exactly. */
+/* Given values stay, values that no point needs are not assumed, and layers add up exactly. */
 static void only_what_is_needed_and_unknown(void **state)
 {
     (void)state;
@@ -208,7 +210,7 @@ static void only_what_is_needed_and_unknown(void **state)
     dl_costs_free(&costs);
 }
 
-/* Draws have the interval: of 4000, 95 % are inside. Four standard errors are 1.4 %. */
+/* Draws have the interval: 95 % of 4000 are inside. Four standard errors are 1.4 %. */
 static void draws_have_the_interval(void **state)
 {
     (void)state;
@@ -238,8 +240,8 @@ static void draws_have_the_interval(void **state)
     dl_machine_free(&machine);
 }
 
-/* All rates are streams of one core: whatever is drawn for one, the others have the same factor
- * over their least rate, 1 kB/s. Latencies are of another cause. */
+/* All rates are streams of one core: all draws have the same factor over the smallest rate, 1 kB/s.
+ * Latencies have another cause. */
 static void one_cause_is_one_draw(void **state)
 {
     (void)state;
@@ -265,7 +267,7 @@ static void one_cause_is_one_draw(void **state)
     dl_machine_free(&machine);
 }
 
-/* A slower, less certain x16 than FIXTURE_GPUS has. */
+/* FIXTURE_GPUS with a slower, less certain x16 link; the caller frees the text. */
 static char *with_bounds(void)
 {
     const char *rate = strstr(FIXTURE_GPUS, "[link x16]\nbytes_per_s = 10GB/s\nlatency_ns = 100\n");
@@ -277,9 +279,9 @@ static char *with_bounds(void)
                      strchr(strstr(rate, "latency"), '\n'));
 }
 
-/* 4000 draws of 1 (0.5 to 4) have 2.5 % below 0.5, half below 1 and 2.5 % above 4; and the rate of
- * both ways is as many standard errors away: 1.5 (0.75 to 3) is 0.75 where the other is 0.5, and 3
- * where it is 4. */
+/* Of 4000 draws of 1 (0.5 to 4), 2.5 % are below 0.5, half are below 1 and 2.5 % above 4. The
+ * duplex rate is off by the same number of standard errors: 1.5 (0.75 to 3) is 0.75 where the other
+ * is 0.5, and 3 where it is 4. */
 static void bounds_of_the_machine_are_drawn(void **state)
 {
     (void)state;
@@ -319,7 +321,7 @@ static void bounds_of_the_machine_are_drawn(void **state)
     free(text);
 }
 
-/* A clock is assumed of estimated times; it is never above that of the peak rates. */
+/* A clock factor is assumed for estimated times; it never exceeds that of the peak rates. */
 static void a_clock_is_assumed_of_estimates(void **state)
 {
     (void)state;
@@ -355,7 +357,7 @@ static void a_clock_is_assumed_of_estimates(void **state)
     free(text);
 }
 
-/* 60 MiB: 1, then 25, 25 and the last 9, each ready with its share of the backward pass. */
+/* 60 MiB: buckets of 1, 25, 25 and 9, each ready after its share of the backward pass. */
 static void buckets_are_those_of_ddp(void **state)
 {
     (void)state;
@@ -371,7 +373,7 @@ static void buckets_are_those_of_ddp(void **state)
     dl_costs_free(&costs);
 }
 
-/* The largest value of the key. */
+/* The largest value of the key gives the largest number of buckets. */
 static void buckets_are_not_too_many(void **state)
 {
     (void)state;
@@ -383,8 +385,8 @@ static void buckets_are_not_too_many(void **state)
     dl_costs_free(&costs);
 }
 
-/* Gradients of 0.5, 0, 2, 20, 0, 10 and 3 MiB: the third fills the bucket of 1 MiB, the sixth that of
- * 25; the last is what is left. */
+/* Gradients of 0.5, 0, 2, 20, 0, 10 and 3 MiB: the third fills the bucket of 1 MiB, the sixth that
+ * of 25; the last bucket has the rest. */
 static void buckets_are_filled_with_gradients(void **state)
 {
     (void)state;
@@ -407,8 +409,8 @@ static void buckets_are_filled_with_gradients(void **state)
     dl_costs_free(&costs);
 }
 
-/* 250 samples/s are 4 ms a sample, 4/3 forward and 8/3 backward; the host half of a step of 1
- * sample, and 5 ms of one of 8. */
+/* 250 samples/s are 4 ms per sample, 4/3 forward and 8/3 backward; the host takes half of a step
+ * with 1 sample, and 5 ms of a step with 8. */
 static void one_number_makes_costs(void **state)
 {
     (void)state;
@@ -434,7 +436,7 @@ static void one_number_makes_costs(void **state)
     dl_machine_free(&machine);
 }
 
-/* costs: the text of a cost file, NULL: the workload says where times come from. */
+/* costs: the text of a cost file; NULL: the workload has the source of times. */
 static dl_study study_on(const char *machine, const char *costs, const char *workload,
                          const char *mode)
 {
@@ -461,8 +463,9 @@ static dl_study study_of(const char *costs, const char *workload, const char *mo
     return study_on(FIXTURE_GPUS, costs, workload, mode);
 }
 
-/* A step of 1.1 ms is issued in half of it, 0.55 ms, or in 0.18 to 1.65 ms: then the host is what
- * takes longest, and the throughput is 1.1 / 1.65 - 1 = -33 %. In 0.18 ms nothing changes. */
+/* A step of 1.1 ms is issued in half of it, 0.55 ms, or within 0.18 to 1.65 ms: at the upper bound
+ * the host limits the step, and the throughput changes by 1.1 / 1.65 - 1 = -33 %. At 0.18 ms
+ * nothing changes. */
 static void the_influence_is_that_of_the_interval(void **state)
 {
     (void)state;
@@ -476,7 +479,7 @@ static void the_influence_is_that_of_the_interval(void **state)
     const dl_influence *i = &sweep.influences[0];
     assert_string_equal(dl_assumption_name(i->assumption), "per_worker_ns");
     assert_int_equal(sweep.rows[i->row].point.workers, 2);
-    assert_near(i->at_low, 0.01, 1); /* within 0 .. 2 %: the first step's issue */
+    assert_near(i->at_low, 0.01, 1); /* within 0 .. 2 %: the issue of the first step */
     assert_near(i->at_high, -1.0 / 3, 0.03);
     assert_int_equal(sweep.rows[0].origin, DL_ORIGIN_ASSUMED);
     assert_near(sweep.rows[1].low_per_s, (1 + i->at_high) * sweep.rows[1].mean.throughput_per_s,
@@ -488,9 +491,9 @@ static void the_influence_is_that_of_the_interval(void **state)
 #define OVERLAPS "[costs]\nschema = 1\nparameter_bytes = 80000\noverlap = yes\n" OPS
 #define READY "[gradients]\nready_1 = 0.5, 40000\nready_2 = 1, 80000\n"
 
-/* The two GPUs of a step of 2.5 ms exchange 80 MB by x16 at 1 GB/s and 1.5 GB/s both ways together,
- * so exchange is nearly all of the step, and the throughput that of the link: half of it to twice
- * as much. What costs give in the machine's place is not assumed. */
+/* The two GPUs of a step of 2.5 ms exchange 80 MB by x16 at 1 GB/s, 1.5 GB/s for both directions
+ * together, so exchange is nearly all of the step, and the throughput follows that of the link:
+ * half of it to twice as much. Values given by the costs instead of the machine are not assumed. */
 static void bounds_of_the_machine_are_tried(void **state)
 {
     (void)state;
@@ -504,7 +507,7 @@ static void bounds_of_the_machine_are_tried(void **state)
     dl_error err = {0};
     const dl_sweep_config config = {.threads = 1};
     if (dl_sweep_run(&sweep, &study, &config, &err) != DL_OK) fail_msg("%s", err.text);
-    assert_int_equal(sweep.influence_count, 1); /* of one cause */
+    assert_int_equal(sweep.influence_count, 1); /* all have one cause */
     assert_ptr_equal(sweep.influences[0].assumption, &made->items[0]);
     assert_near(sweep.influences[0].at_low, -0.5, 0.05);
     assert_near(sweep.influences[0].at_high, 1, 0.1);
@@ -533,9 +536,9 @@ static dl_sweep sweep_of(const dl_study *study)
     return sweep;
 }
 
-/* With the link alone, whose low end is half its rate, the interval starts at half: ln 2 below.
- * With minutes of compute the link counts for nothing, and the interval is that of compute: 2 x
- * 0.35. With both equal each has half the effect. */
+/* With the link alone, whose lower bound is half its rate, the interval starts at half: ln 2 below.
+ * With minutes of compute the link is negligible, and the interval is that of compute: 2 x 0.35. If
+ * both are equal, each has half the effect. */
 static void causes_add_as_squares(void **state)
 {
     (void)state;
@@ -578,7 +581,7 @@ static bool has_note(const dl_study *study, const char *text)
     return found;
 }
 
-/* Buffers are broadcast before each step, and it is said where they are not. */
+/* Buffers are broadcast before each step; a note reports points without the broadcast. */
 static void a_broadcast_without_effect_is_noted(void **state)
 {
     (void)state;
@@ -615,7 +618,7 @@ static void external_waits_are_noted(void **state)
     free(with);
 }
 
-/* Exchange overlaps where the cost file says so and the scenario does not say otherwise; then the
+/* Exchange overlaps if the cost file says so and the scenario does not contradict; then the
  * slowdown is needed too. */
 static void overlap_is_that_of_the_program(void **state)
 {
@@ -646,8 +649,8 @@ static const dl_influence *of_overlap(const dl_sweep *sweep)
     return NULL;
 }
 
-/* Buckets of 1 MiB and the rest, as DistributedDataParallel sends them. What they gain is what the
- * same run with overlap = no lacks, and nothing is assumed where the scenario says it. */
+/* Buckets of 1 MiB and the rest, as sent by DistributedDataParallel. Their gain is the loss of the
+ * same run with overlap = no; nothing is assumed if the scenario sets overlap. */
 static void one_number_assumes_overlap(void **state)
 {
     (void)state;
@@ -674,7 +677,7 @@ static void one_number_assumes_overlap(void **state)
     dl_study_free(&study);
 }
 
-/* Those of the scenario, for which nothing is assumed. */
+/* The scenario's parameters replace those of the costs; nothing is assumed for them. */
 static void parameters_may_be_the_scenarios(void **state)
 {
     (void)state;
@@ -701,7 +704,8 @@ static void a_scenario_may_refuse(void **state)
     dl_study_free(&study);
 }
 
-/* 2000 kernels take the host 60 ms, 30 us each, or a third or three times of that. */
+/* 2000 kernels take the host 60 ms, 30 us each, with an interval from a third to three times of
+ * that. */
 static void launches_are_of_the_kernels_that_were_counted(void **state)
 {
     (void)state;
@@ -711,7 +715,7 @@ static void launches_are_of_the_kernels_that_were_counted(void **state)
     dl_costs_assume(&costs, DL_NEED_DISPATCH, &machine, 0, &made);
     assert_assumed(&made, "dispatch", "per_worker_ns", 60e6, 20e6, 180e6);
     assert_non_null(strstr(find(&made, "dispatch", "per_worker_ns")->source, "2000 kernels"));
-    /* 154 ms, 77 us each, where each is for several operations of PyTorch's. */
+    /* 154 ms, 77 us each, if each kernel replaces several of PyTorch's operations. */
     dl_costs fused = {
         .parameter_bytes = -1, .state_bytes = -1, .dispatch = {.kernels = 2000, .few = true}};
     dl_assumptions of_fused = {0};

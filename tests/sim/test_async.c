@@ -1,4 +1,5 @@
-/* Closed forms of asynchronous staleness. Exchange is free (FIXTURE_COMPUTE_ONLY) unless said. */
+/* Closed forms of asynchronous staleness. Exchange is free (FIXTURE_COMPUTE_ONLY) unless stated
+ * otherwise. */
 #include "tests/sim_fixture.h"
 
 typedef struct moments {
@@ -6,7 +7,7 @@ typedef struct moments {
     int64_t count;
 } moments;
 
-/* Of worker `worker`, or of all for -1. */
+/* Moments of worker `worker`; -1: of all workers. */
 static moments staleness_of(const dl_run_result *result, int worker)
 {
     double sum = 0, squares = 0, count = 0;
@@ -23,8 +24,8 @@ static moments staleness_of(const dl_run_result *result, int worker)
     return (moments){mean, sqrt(squares / count - mean * mean), (int64_t)count};
 }
 
-/* n equal deterministic workers take turns: the first n gradients are 0 .. n-1 stale, all others
- * n-1. */
+/* n equal deterministic workers take turns: the first n gradients have staleness 0 .. n-1, all
+ * others n-1. */
 static void equal_workers_are_n_minus_1_stale(void **state)
 {
     (void)state;
@@ -40,7 +41,7 @@ static void equal_workers_are_n_minus_1_stale(void **state)
             if (s < workers - 1) assert_int_equal(count, 1);
             all += count;
         }
-        /* The run ends with the first worker's last step; those that are in theirs finish it. */
+        /* The run ends with the first worker's last step; workers within a step finish it. */
         assert_int_equal(all, 50 * workers);
         dl_run_result_free(&result);
     }
@@ -68,8 +69,8 @@ static void exponential_times_make_it_geometric(void **state)
     dl_run_result_free(&result);
 }
 
-/* Rates 1, 1/2, 1 (worker 1 slowed twofold): between two updates of worker i the others make
- * sum of mu_j / mu_i: 1.5, 4, 1.5; and over all gradients the mean is n - 1 = 2 whatever the
+/* Rates 1, 1/2, 1 (worker 1 is slowed twofold): between two updates of worker i the others make sum
+ * of mu_j / mu_i updates: 1.5, 4, 1.5. Over all gradients the mean is n - 1 = 2 for any
  * distribution of times (conservation law: each update ages every gradient in flight by one). */
 static void staleness_is_conserved_among_unequal_workers(void **state)
 {
@@ -89,7 +90,7 @@ static void staleness_is_conserved_among_unequal_workers(void **state)
     }
 }
 
-/* More workers than cores, waiting in line for the lock: the law holds there too. */
+/* More workers than cores, queueing for the lock: the conservation law still holds. */
 static void staleness_is_conserved_on_shared_cores(void **state)
 {
     (void)state;
@@ -99,8 +100,8 @@ static void staleness_is_conserved_on_shared_cores(void **state)
     dl_run_result_free(&result);
 }
 
-/* Of two workers that take turns every gradient but the first one is 1 stale, which a warm-up leaves
- * out. */
+/* If two workers take turns, every gradient except the first has staleness 1; a warm-up excludes
+ * the first. */
 static void a_warm_up_has_no_staleness(void **state)
 {
     (void)state;
@@ -120,8 +121,8 @@ static void a_warm_up_has_no_staleness(void **state)
     }
 }
 
-/* When the lock is all there is (no computing), it is the server that sets the pace. B = 8000:
- * update 16 000 + pull 8000 + hand-over 50 ns a gradient; the push of 8000 is outside. */
+/* With the lock as the only cost (no compute), the server determines the rate. B = 8000: update 16
+ * 000 + pull 8000 + hand-over 50 ns per gradient; the push of 8000 is outside the lock. */
 static void a_saturated_server_sets_the_pace(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Asynchronous local SGD, worked out by hand. Unless said otherwise (FIXTURE_COMPUTE_ONLY) a step
- * takes 1 ms and exchange nothing; learners do 10 local steps, merges take merge_s. */
+/* Asynchronous local SGD against hand calculations. Unless stated otherwise (FIXTURE_COMPUTE_ONLY)
+ * a step takes 1 ms and exchange no time; learners do 10 local steps, merges take merge_s. */
 #include "tests/sim_fixture.h"
 
 static dl_run_result run(int workers, int steps, const char *sync, const char *rest)
@@ -8,8 +8,8 @@ static dl_run_result run(int workers, int steps, const char *sync, const char *r
                             rest);
 }
 
-/* counts: uploaded, applied, too stale, superseded, unmerged, merges; staleness: applied ones of 0,
- * 1, 2, ... */
+/* counts: uploaded, applied, too stale, superseded, unmerged, merges; staleness[bins]: applied
+ * uploads with staleness 0, 1, 2, ... */
 static void assert_merged(dl_run_result *r, const int counts[6], int bins, const int *staleness)
 {
     const dl_syncer_result *s = r->syncer;
@@ -31,9 +31,9 @@ static void assert_merged(dl_run_result *r, const int counts[6], int bins, const
     dl_run_result_free(r);
 }
 
-/* Two equal learners upload at 10, 20, ... ms. The merge of 10 ms is over at 13: too late for the
- * look after that upload, so the uploads of 20 ms are of version 0 while the syncer is at 1, those
- * of 30 of 1 while it is at 2, ... The 10th merge ends at 103 ms. */
+/* Two equal learners upload at 10, 20, ... ms. The merge of 10 ms ends at 13, too late for the
+ * check after that upload, so the uploads of 20 ms are based on version 0 while the syncer is at 1,
+ * those of 30 ms on 1 while it is at 2, ... The 10th merge ends at 103 ms. */
 static void updates_are_one_version_stale_where_nobody_waits(void **state)
 {
     (void)state;
@@ -44,19 +44,20 @@ static void updates_are_one_version_stale_where_nobody_waits(void **state)
     assert_merged(&r, (const int[6]){20, 20, 0, 0, 0, 10}, 2, (const int[2]){2, 18});
 }
 
-/* The same, but stale uploads are not merged: those of 10, 30, 50, 70, 90 ms are, those of 20, 40,
- * 60, 80 are superseded by them, and half of all steps is lost; those of 100 ms are left over. */
+/* The same without merging stale uploads: those of 10, 30, 50, 70, 90 ms are merged, those of
+ * 20, 40, 60, 80 are superseded by them, so half of all steps is lost; those of 100 ms are left
+ * over. */
 static void only_every_second_update_is_fresh(void **state)
 {
     (void)state;
     dl_run_result r =
         run(2, 100, "interval = 10\nbound = 0\n", "[syncer]\nquorum = 2\nmerge_s = 0.003\n");
-    /* 200 steps of one sample, 80 of them superseded, in 100 ms. */
+    /* 200 steps of one sample in 100 ms, 80 of them superseded. */
     assert_near(r.throughput_per_s, 120 / 0.1, 1e-9);
     assert_merged(&r, (const int[6]){20, 10, 0, 8, 2, 5}, 1, (const int[1]){10});
 }
 
-/* Learners that wait for the merge: 10 + 3 ms each, of which they compute 10. */
+/* Learners wait for the merge: 10 + 3 ms per interval, 10 of which are compute. */
 static void who_waits_is_never_stale(void **state)
 {
     (void)state;
@@ -67,8 +68,8 @@ static void who_waits_is_never_stale(void **state)
     assert_merged(&r, (const int[6]){20, 20, 0, 0, 0, 10}, 1, (const int[1]){20});
 }
 
-/* A wait that ends 1 ms before the merge does is in vain: the uploads of 10 ms wait until 12, so the
- * next ones come at 22, when version 1 is there since 13: no wait, nor at 32, 42, 52. */
+/* A wait that ends 1 ms before the merge is useless: after the uploads of 10 ms learners wait until
+ * 12, so the next uploads are at 22, after version 1 at 13: no wait then, nor at 32, 42, 52. */
 static void a_wait_may_be_too_short(void **state)
 {
     (void)state;
@@ -79,8 +80,8 @@ static void a_wait_may_be_too_short(void **state)
     assert_merged(&r, (const int[6]){10, 10, 0, 0, 0, 5}, 2, (const int[2]){2, 8});
 }
 
-/* Rebased at 13 ms (the first step that ends after 12.5), the uploads of 20 ms are of version 1. So
- * they are where learners replace their parameters, or wait with a prediction of them. */
+/* Rebased at 13 ms (the first step that ends after 12.5), the uploads of 20 ms are based on version
+ * 1. The same holds if learners replace their parameters, or wait with a prediction of them. */
 static void who_looks_during_the_interval_is_not_stale(void **state)
 {
     (void)state;
@@ -94,9 +95,9 @@ static void who_looks_during_the_interval_is_not_stale(void **state)
     }
 }
 
-/* A merge takes 25 ms: uploads of 10 ms are merged at 35. Who predicts waits at 20 ms for that and
- * uploads then, not stale; who rebases uploads at 20 and 30, both of version 0, of which the first
- * is superseded. */
+/* A merge takes 25 ms: uploads of 10 ms are merged at 35. With predict, a learner waits at 20 ms
+ * for that merge and then uploads without staleness; with rebase it uploads at 20 and 30, both
+ * based on version 0, and the first is superseded. */
 static void who_predicts_waits_before_the_upload(void **state)
 {
     (void)state;
@@ -109,9 +110,10 @@ static void who_predicts_waits_before_the_upload(void **state)
     assert_merged(&r, (const int[6]){6, 2, 0, 2, 2, 1}, 1, (const int[1]){2});
 }
 
-/* A syncer that looks every 4 ms sees the uploads of 10 ms at 12, is done at 12.5 and looks then:
- * again at 16.5, 20.5 (those of 20); done at 21; 25, 29, 33 (those of 30); done at 33.5; 37.5, 41.5
- * (those of 40); done at 42; 46, 50: just before those of 50 ms come and the run is over. */
+/* A syncer that checks every 4 ms sees the uploads of 10 ms at 12, finishes at 12.5 and checks
+ * then; next at 16.5, 20.5 (those of 20), finishes at 21; 25, 29, 33 (those of 30), finishes at
+ * 33.5; 37.5, 41.5 (those of 40), finishes at 42; 46, 50: just before those of 50 ms arrive and the
+ * run ends. */
 static void a_syncer_that_scans(void **state)
 {
     (void)state;
@@ -119,19 +121,19 @@ static void a_syncer_that_scans(void **state)
         run(2, 50, "interval = 10\n",
             "[syncer]\nquorum = 2\nscan_s = 0.004\nmerge_s = 0.0005\nadopt = rebase\n");
     assert_near(r.averaging->outer_step_mean_s, 0.042 / 4, 1e-9);
-    /* Outer steps of 12.5, 8.5, 12.5, 8.5. */
+    /* Outer steps take 12.5, 8.5, 12.5, 8.5 ms. */
     assert_near(r.averaging->outer_step_p50_s, 0.0105, 1e-9);
     assert_merged(&r, (const int[6]){10, 8, 0, 0, 2, 4}, 1, (const int[1]){8});
 }
 
-/* Learner 1 takes 4 ms a step. An adaptive grace time ends when learner 0 is expected again:
- *   10 ms  upload of 0, expected again at 20
+/* Learner 1 takes 4 ms per step. An adaptive grace time ends when the next upload of learner 0 is expected:
+ *   10 ms  upload of 0, next expected at 20
  *   20     merge of it; upload of 0 (version 0)
- *   20.5   version 1; that upload is seen, expected again at 30.5
+ *   20.5   version 1; that upload is seen, next expected at 30.5
  *   30     upload of 0 (version 0) supersedes it
  *   30.5   merge: staleness 1
  *   31     version 2
- *   40     uploads of 1 (version 0) and 0 (version 1): all learners, merged at once: 2 and 1 */
+ *   40     uploads of 1 (version 0) and 0 (version 1): from all learners, merged immediately: 2 and 1 */
 static void grace_time(void **state)
 {
     (void)state;
@@ -139,22 +141,23 @@ static void grace_time(void **state)
                           "[syncer]\nmerge_s = 0.0005\ngrace_s = 1\ngrace = adaptive\n"
                           "[noise]\nslow = 1:4\n");
     assert_merged(&r, (const int[6]){5, 4, 0, 1, 0, 3}, 3, (const int[3]){1, 2, 1});
-    /* A fixed one that is long waits for learner 1: of learner 0's uploads of 10 to 50 ms those of
-     * 10 to 30 are superseded, that of 50 comes too late for the end of the run. */
+    /* A long fixed grace time waits for learner 1: of learner 0's uploads of 10 to 50 ms those of
+     * 10 to 30 are superseded, and that of 50 comes too late for the end of the run. */
     r = run(2, 50, "interval = 10\n",
             "[syncer]\nmerge_s = 0.0005\ngrace_s = 1\n[noise]\nslow = 1:4\n");
     assert_merged(&r, (const int[6]){6, 2, 0, 3, 1, 1}, 1, (const int[1]){2});
-    /* 15 ms: the upload of 20 ms is merged at 25, having superseded that of 10. That of 30 (version
-     * 0) is superseded by that of 40 (version 1), when learner 1's (version 0) has come too. */
+    /* A grace time of 15 ms: the upload of 20 ms, which superseded that of 10, is merged at 25.
+     * That of 30 (version 0) is superseded by that of 40 (version 1), when learner 1's (version 0)
+     * has also arrived. */
     r = run(2, 50, "interval = 10\n",
             "[syncer]\nmerge_s = 0.0005\ngrace_s = 0.015\n[noise]\nslow = 1:4\n");
     assert_merged(&r, (const int[6]){6, 3, 0, 2, 1, 2}, 2, (const int[2]){2, 1});
 }
 
-/* A merge of at most two takes those that came first. Of the three uploads of 10 ms two are merged.
- * With a quorum of two, the third one waits until the first of 20 ms comes, both then 1 stale; the
- * other two of 20 ms are left over. With a quorum of one, a syncer that looks at 10.5 ms merges two
- * until 11, and then the third, 1 stale, at once. */
+/* A merge of at most two takes the first uploads. Of the three uploads of 10 ms two are merged.
+ * With a quorum of two, the third waits until the first upload of 20 ms, both then with staleness
+ * 1; the other two of 20 ms are left over. With a quorum of one, a syncer that checks at 10.5 ms
+ * merges two until 11, and then immediately the third, with staleness 1. */
 static void a_merge_may_have_a_largest_size(void **state)
 {
     (void)state;
@@ -166,9 +169,10 @@ static void a_merge_may_have_a_largest_size(void **state)
     assert_merged(&r, (const int[6]){6, 3, 0, 0, 3, 2}, 2, (const int[2]){2, 1});
 }
 
-/* Every learner does its steps. Learner 1 takes 3 ms a step: uploads at 10, 20 (0) and 30, 60 ms (1).
- * The first merge, of 20 and 30, supersedes that of 10. The last one is alone below the quorum: it
- * is merged a grace time after its learner has ended, at 65, done at 65.5. */
+/* With end = each every learner does all its steps. Learner 1 takes 3 ms per step: uploads at 10,
+ * 20 (learner 0) and 30, 60 ms (learner 1). The first merge, of 20 and 30, supersedes the upload of
+ * 10. The last upload is below the quorum: it is merged a grace time after its learner has ended,
+ * at 65, until 65.5. */
 static void the_rest_is_merged_when_all_have_ended(void **state)
 {
     (void)state;
@@ -181,9 +185,10 @@ static void the_rest_is_merged_when_all_have_ended(void **state)
     assert_merged(&r, (const int[6]){4, 3, 0, 1, 0, 2}, 2, (const int[2]){2, 1});
 }
 
-/* Without merge_s: work of a thread. A step takes 1.1 ms, a copy 8 us, adding a vector 16 us, waking up
- * 1 us. A push is a copy, a subtraction and a copy; a merge of two is three additions and two copies;
- * who waits goes on 100 ns after it. An addition moves three vectors, a copy two. */
+/* Without merge_s a merge is the work of a thread. A step takes 1.1 ms, a copy 8 us, adding a
+ * vector 16 us, a wake-up 1 us. A push is a copy, a subtraction and a copy; a merge of two is three
+ * additions and two copies; a waiting learner resumes 100 ns after it. An addition moves three
+ * vectors, a copy two. */
 static void a_merge_is_work_of_a_thread(void **state)
 {
     (void)state;
@@ -209,8 +214,8 @@ static unsigned needs_of(const char *syncer)
     return needs;
 }
 
-/* Two learners and a syncer are three threads on two cores, who take turns. It adds vectors up, and
- * applies no update. */
+/* Two learners and a syncer are three threads that take turns on two cores. The syncer adds vectors
+ * and applies no update. */
 static void a_syncer_is_a_thread_more(void **state)
 {
     (void)state;
@@ -221,8 +226,8 @@ static void a_syncer_is_a_thread_more(void **state)
         needs_of("[syncer]\nmerge_s = 1\n") & (always | DL_NEED_UPDATE | DL_NEED_SLICE), always);
 }
 
-/* Merges of one take the learner's only core for 48 us of the second interval, and of the pull of a
- * version at its end. */
+/* Merges of one upload take the learner's only core for 48 us of the second interval, and the pull
+ * of a version takes it at the end of that interval. */
 static void a_merge_takes_a_core(void **state)
 {
     (void)state;
@@ -232,8 +237,8 @@ static void a_merge_takes_a_core(void **state)
     dl_run_result_free(&r);
 }
 
-/* The syncer has the other core, which has read what the learner's push replaces, 2 ns a byte, and
- * written what it pulls the second time, 1 ns a byte. */
+/* The syncer runs on the other core, which has read the vectors that the learner's push replaces, 2
+ * ns per byte, and has written those of the second pull, 1 ns per byte. */
 static void a_syncer_elsewhere_has_the_vectors(void **state)
 {
     (void)state;
@@ -245,9 +250,9 @@ static void a_syncer_elsewhere_has_the_vectors(void **state)
     dl_run_result_free(&r);
 }
 
-/* A worker that takes twice as long does 5 local steps where the other one does 10, so that nobody
- * waits: 40 + 20 samples in 40 ms in place of 80 in 80 ms. One that takes 3 times as long does 3
- * (10 / 3 rounded), which is 9 ms of 10. */
+/* A worker that takes twice as long does 5 local steps while the other does 10, so that neither
+ * waits: 40 + 20 samples in 40 ms instead of 80 in 80 ms. One that takes 3 times as long does 3 (10
+ * / 3 rounded), which takes 9 ms of 10. */
 static void intervals_by_speed(void **state)
 {
     (void)state;
@@ -273,13 +278,12 @@ static void intervals_by_speed(void **state)
     dl_run_result_free(&r);
 }
 
-/* Learner 1 fails at 14.5 ms, which loses 4 steps and a half, and is back at 32.5. Each upload is
- * merged at once, in 0.5 ms. Version that it is based on, and that it finds:
+/* Learner 1 fails at 14.5 ms, which loses 4.5 steps, and returns at 32.5. Each upload is merged immediately, in 0.5 ms. Base version of each upload; version found at the upload:
  *   10 ms    both learners 0; 0 and then 1
  *   20       learner 0: 0; 2 (and takes 2)       30   2; 3 (takes 3)      40  3; 4 (takes 4)
- *   32.5     learner 1 is back, with 4           42.5 4; 5 (takes 5)      52.5  5; 7
+ *   32.5     learner 1 returns, with 4           42.5 4; 5 (takes 5)      52.5  5; 7
  *   50       learner 0: 4; 6 (takes 6)           60   6; 8
- * When learner 0 has done its 60 steps, learner 1 ends the one that it is in at 60.5: 14 + 28 steps. */
+ * When learner 0 has done its 60 steps, learner 1 ends its current step at 60.5: 14 + 28 steps. */
 static void a_learner_fails_and_comes_back(void **state)
 {
     (void)state;
@@ -291,7 +295,8 @@ static void a_learner_fails_and_comes_back(void **state)
     assert_merged(&r, (const int[6]){9, 9, 0, 0, 0, 9}, 3, (const int[3]){1, 4, 4});
 }
 
-/* Learner 1 comes at 25 ms, when version 2 is there, which its upload of 35 is of; 4 is then. */
+/* Learner 1 arrives at 25 ms and takes version 2, the base of its upload of 35 ms, when version 4
+ * is current. */
 static void a_learner_joins_late(void **state)
 {
     (void)state;
@@ -311,7 +316,7 @@ static void a_learner_leaves(void **state)
     assert_merged(&r, (const int[6]){4, 4, 0, 0, 0, 4}, 3, (const int[3]){1, 2, 1});
 }
 
-/* Before it has done a step: it has no time of a step, and counts in no mean. */
+/* Learner 1 leaves before its first step: it has no step time, and is excluded from means. */
 static void a_learner_leaves_before_its_first_step(void **state)
 {
     (void)state;
@@ -341,10 +346,10 @@ static void all_learners_leave_before_their_first_step(void **state)
     dl_costs_free(&costs);
 }
 
-/* Neither the absence of 50 s nor a grace time of 100 s is waited for when all have ended. The uploads
- * of 10 and 20 ms are merged one by one; the last merge that starts before the end is done at 20.5 ms.
- * With the grace time the upload of learner 1 at 30 ms completes the only merge; it ends its last step at
- * 42 ms. */
+/* The run does not wait for an absence at 50 s or a grace time of 100 s when all have ended. The
+ * uploads of 10 and 20 ms are merged one by one; the last merge that starts before the end finishes
+ * at 20.5 ms. With the grace time the upload of learner 1 at 30 ms completes the only merge; it
+ * ends its last step at 42 ms. */
 static void what_is_planned_after_the_end_does_not_count(void **state)
 {
     (void)state;
@@ -358,15 +363,17 @@ static void what_is_planned_after_the_end_does_not_count(void **state)
     dl_run_result_free(&r);
 }
 
-/* Twice, the second time while it waits for a version with its upload merged: nothing is lost. */
+/* Two absences, the second while the learner waits for a version that contains its upload: nothing
+ * is lost then. */
 static void absences_follow_one_another(void **state)
 {
     (void)state;
     dl_run_result r = run(1, 30, "interval = 10\n",
                           "[syncer]\nmerge_s = 0.004\nwait_s = 1\n"
                           "[failures]\naway = 0:0.0055-0.007, 0:0.018-0.030\n");
-    /* 5 steps lost; back at 7, uploads at 17 and waits for the merge until 21, so leaves after the
-     * end of that step; at 30 with steps 6 to 15 done; 14 more to 44, an upload at 40 between. */
+    /* 5 steps are lost; the learner returns at 7, uploads at 17 and waits for the merge until 21,
+     * so it leaves after the end of that step; it returns at 30 with steps 6 to 15 done; 14 more
+     * until 44, with an upload at 40. */
     assert_near(r.samples, 30 - 5, 1e-12);
     dl_run_result_free(&r);
 }
@@ -379,8 +386,8 @@ static dl_status read(const char *text, dl_error *err)
     return status;
 }
 
-/* As in updates_are_one_version_stale: 2 uploads of 20 are fresh, 18 one version old. Where stale
- * ones are not merged, half are merged with the full weight. */
+/* As in updates_are_one_version_stale_where_nobody_waits, 2 uploads of 20 are fresh and 18 are one
+ * version old. If stale ones are not merged, half are merged with the full weight. */
 static void stale_uploads_weigh_less(void **state)
 {
     (void)state;
@@ -401,8 +408,9 @@ static void stale_uploads_weigh_less(void **state)
     }
 }
 
-/* As in who_looks_during_the_interval: version 1 is there at 12.5 ms, so the steps that end at 11, 12 and
- * 13 ms are lost, likewise 21 to 23, ... 91 to 93 of both learners: 54 of 200. */
+/* As in who_looks_during_the_interval_is_not_stale, version 1 is available at 12.5 ms, so the steps
+ * that end at 11, 12 and 13 ms are lost, and so are those at 21 to 23, ..., 91 to 93 of both
+ * learners: 54 of 200. */
 static void replaced_parameters_lose_steps(void **state)
 {
     (void)state;
@@ -411,23 +419,24 @@ static void replaced_parameters_lose_steps(void **state)
     assert_near(r.throughput_per_s, 146 / 0.1, 1e-9);
     assert_near(r.syncer->goodput_frac, 0.73, 1e-9);
     dl_run_result_free(&r);
-    /* Learner 1 takes 2.55 ms a step and uploads at 25.5 ms, together with learner 0's of 20, which
-     * superseded 10 steps. Version 1 is there at 25.8: learner 0 loses 6 steps at 26, uploads 4 at 30,
-     * which the upload of 40 supersedes; learner 1 loses a step at 28.05 and does its 16th until 40.8. */
+    /* Learner 1 takes 2.55 ms per step and uploads at 25.5 ms, together with learner 0's upload of
+     * 20, which superseded 10 steps. Version 1 is available at 25.8: learner 0 loses 6 steps at 26,
+     * and uploads 4 at 30, which the upload of 40 supersedes; learner 1 loses a step at 28.05 and
+     * does its 16th until 40.8. */
     r = run(2, 40, "interval = 10\n",
             "[syncer]\nquorum = 2\nmerge_s = 0.0003\nadopt = replace\n[noise]\nslow = "
             "1:2.55\n");
     assert_near(r.samples, 40 - 10 - 6 - 4 + 16 - 1, 1e-12);
     dl_run_result_free(&r);
-    /* An interval's last step is uploaded before a new version is taken: with intervals of one step none
-     * is lost, though each ends with a new version (merges take 0.3 of the 1 ms). */
+    /* An interval's last step is uploaded before a new version is taken: with intervals of one step
+     * none is lost, although each ends with a new version (merges take 0.3 of the 1 ms). */
     r = run(1, 20, "interval = 1\n", "[syncer]\nmerge_s = 0.0003\nadopt = replace\n");
     assert_near(r.throughput_per_s, 1000, 1e-9);
     assert_merged(&r, (const int[6]){20, 20, 0, 0, 0, 20}, 2, (const int[2]){1, 19});
 }
 
-/* As in updates_are_one_version_stale, without the first 20 ms: of the merges that end at 13, 23, ...
- * 103 ms the first does not count, nor do the uploads of 10 and 20. */
+/* As in updates_are_one_version_stale_where_nobody_waits, without the first 20 ms: of the merges
+ * that end at 13, 23, ..., 103 ms the first does not count, nor do the uploads of 10 and 20 ms. */
 static void a_warm_up_does_not_count(void **state)
 {
     (void)state;
@@ -447,7 +456,7 @@ static void a_warm_up_does_not_count(void **state)
     dl_costs_free(&costs);
 }
 
-/* Keys of the syncer mean nothing to modes without one. */
+/* Modes without a syncer reject its keys. */
 static void other_modes_have_no_syncer(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
-/* Compute scaled to a measured step. A step of the fixture is 1 + 0.1 ms of compute; an all-reduce of
- * 80 kB between two GPUs of a switch takes 2 (0.2 us + 40 kB / 10 GB/s) = 8.4 us. */
+/* Calibration of compute with a measured step. A step of the fixture takes 1 + 0.1 ms of
+ * compute; an all-reduce of 80 kB between two GPUs of a switch takes 2 (0.2 us + 40 kB / 10
+ * GB/s) = 8.4 us. */
 #include "sim/scenario/calibrate.h"
 
 #include "tests/gpu_fixture.h"
@@ -33,7 +34,7 @@ static dl_study read_study(const char *machine, const char *workload, const char
     return study;
 }
 
-/* The step of the p-th point, in ms. */
+/* Returns the step of the variant's point p, in ms. */
 static double step_ms(const dl_study *study, size_t variant, size_t p)
 {
     const dl_variant *v = &study->variants[variant];
@@ -46,7 +47,8 @@ static double step_ms(const dl_study *study, size_t variant, size_t p)
     return ms;
 }
 
-/* One worker: 2.2 / 1.1 = 2 times; two then take 2.2 + 0.0084 ms. The exchange is not scaled. */
+/* One worker: factor 2.2 / 1.1 = 2; two workers then take 2.2 + 0.0084 ms. The exchange is not
+ * scaled. */
 static void the_fewest_workers_were_measured(void **state)
 {
     (void)state;
@@ -59,7 +61,8 @@ static void the_fewest_workers_were_measured(void **state)
     dl_study_free(&s);
 }
 
-/* Two workers, which the scenario has, or has not: (2.2084 - 0.0084) / 1.1 = 2 times. */
+/* Measured with two workers, which the scenario has or lacks: factor (2.2084 - 0.0084) / 1.1 =
+ * 2. */
 static void other_workers_were_measured(void **state)
 {
     (void)state;
@@ -71,8 +74,8 @@ static void other_workers_were_measured(void **state)
     }
 }
 
-/* A list of another key: the first value was measured, 2.2084 ms without overlap, and its factor
- * is that of the second. */
+/* With a list of another key, the first value was measured, 2.2084 ms without overlap; its factor
+ * also applies to the second. */
 static void variants_share_the_factor_of_the_first(void **state)
 {
     (void)state;
@@ -86,7 +89,8 @@ static void variants_share_the_factor_of_the_first(void **state)
     dl_study_free(&s);
 }
 
-/* Studies made from this one, as by the advice, take over the factor, not the step again. */
+/* Studies derived from this one, as by the advice, take the factor instead of determining it
+ * again. */
 static void the_text_gets_the_factor(void **state)
 {
     (void)state;
@@ -123,7 +127,7 @@ static void the_spread_of_the_estimate_is_gone(void **state)
     }
 }
 
-/* Vectors of a sharded worker are sent in types that are assumed; the measured step has them in it. */
+/* Messages of sharded vectors have assumed types; the measured step includes them. */
 static void a_step_of_a_layout_is_met(void **state)
 {
     (void)state;

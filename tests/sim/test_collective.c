@@ -6,8 +6,8 @@
 
 #define RANKS_MAX 64
 
-/* Ranks of all GPUs of a machine, or of the first `count` of one node; costs are those of the file
- * alone (NCCL's: test_nccl.c). */
+/* Ranks: all GPUs of a machine, or the first `count` of one node. Costs are only those of the
+ * machine file (test_nccl.c tests those of NCCL). */
 typedef struct group {
     dl_machine machine;
     dl_links links;
@@ -62,8 +62,8 @@ static void assert_time(const group *g, const dl_collective_config *config, doub
     }
 }
 
-/* Two GPUs, 8 GB/s of each for both directions: 4 bytes a ns each way, S / 2 twice, and hops of 200 ns;
- * one way alone has the links' 10. Of four GPUs all send and receive, as of two. */
+/* Two GPUs share 8 GB/s for both directions: 4 bytes/ns each way, S / 2 twice, and hops of 200 ns;
+ * a single direction has the links' 10. With four GPUs all send and receive, like two. */
 static void host_memory_is_shared_by_both_directions(void **state)
 {
     (void)state;
@@ -84,8 +84,8 @@ static void host_memory_is_shared_by_both_directions(void **state)
     free_group(&g);
 }
 
-/* Four GPUs on a crossbar: 50 bytes a ns and 100 ns between any two. S = 40 000 000: a quarter
- * takes 200 000 ns. */
+/* Four GPUs on a crossbar: 50 bytes/ns and 100 ns between any two. S = 40 000 000: a quarter takes
+ * 200 000 ns. */
 static void rings_take_their_closed_form(void **state)
 {
     (void)state;
@@ -99,7 +99,7 @@ static void rings_take_their_closed_form(void **state)
         assert_time(&g, &c, 3 * (100 + 200000), 1e-6);
         c.kind = DL_REDUCE_SCATTER;
         assert_time(&g, &c, 3 * (100 + 200000), 1e-6);
-        c.chunk_bytes = 400e3; /* 100 chunks of 8000 ns; the last one passes two edges more */
+        c.chunk_bytes = 400e3; /* 100 chunks of 8000 ns; the last one passes two more edges */
         for (int root = 0; root < 4; root++) {
             c.root = root;
             c.kind = DL_BROADCAST;
@@ -111,7 +111,7 @@ static void rings_take_their_closed_form(void **state)
     free_group(&g);
 }
 
-/* h = 2, C = 100; all-reduce: 2 (2 * 100 + 800 000 (1 + 1/200)); one tree: 2 * 100 + 800 000 (2 +
+/* h = 2, C = 100. All-reduce: 2 (2 * 100 + 800 000 (1 + 1/200)); one tree: 2 * 100 + 800 000 (2 +
  * 1/100). */
 static void trees_take_their_closed_form(void **state)
 {
@@ -119,7 +119,7 @@ static void trees_take_their_closed_form(void **state)
     group g;
     make_group(&g, fixture_machine(FIXTURE_CROSSBAR), 1, 4);
     dl_collective_config c = config_of(&g, DL_ALLREDUCE, "tree", 40e6);
-    c.chunk_bytes = 200e3; /* of each tree's half */
+    c.chunk_bytes = 200e3; /* per half of each tree */
     assert_time(&g, &c, 2 * (200 + 804000), 1e-6);
     c.chunk_bytes = 400e3;
     c.kind = DL_BROADCAST;
@@ -147,10 +147,10 @@ static void all_to_all_takes_its_closed_form(void **state)
     "[host]\nmemory_bytes_per_s = 100GB/s\n[gpus 0-1]\nmodel = g\nparent = socket0\nlink = "    \
     "x16\n[nics 0]\nparent = socket0\nlink = x16\nport = wire\n[nvswitch]\nlink = fast\n"
 
-/* Two nodes of two GPUs, S = 40 MB. In a node one round of 20 MB at 50 bytes a ns: 400 000 + 100
- * ns, before and after. Between the nodes two rounds of 10 MB by each of two rings over one wire of
- * 1 byte a ns: 40 000 000 ns, and 2 * (100 + 5000 + 100 + 5000 + ...): out 2 PCIe links, 2 of wire,
- * in 2 PCIe links. */
+/* Two nodes of two GPUs, S = 40 MB. Within a node one round of 20 MB at 50 bytes/ns before and
+ * after: 400 000 + 100 ns. Between the nodes two rounds of 10 MB by each of two rings over one wire
+ * of 1 byte/ns: 40 000 000 ns, plus 2 * (100 + 5000 + 100 + 5000 + ...): outwards 2 PCIe links, 2
+ * of wire, inwards 2 PCIe links. */
 static void hierarchies_take_their_closed_form(void **state)
 {
     (void)state;
@@ -168,15 +168,15 @@ static void hierarchies_take_their_closed_form(void **state)
     c.kind = DL_ALLGATHER;
     assert_int_equal(dl_collective_idle_ns(&g.links, &c, &unused, &err), DL_ERR_UNSUPPORTED);
     c.kind = DL_ALLREDUCE;
-    c.rank_count = 3; /* 2 + 1 */
+    c.rank_count = 3; /* 2 + 1 GPUs */
     assert_int_equal(dl_collective_idle_ns(&g.links, &c, &unused, &err), DL_ERR_UNSUPPORTED);
     free_group(&g);
 }
 
-/* Two nodes of two GPUs on one ring: hops of 100 ns in the nodes and 10 400 ns between them. With
- * S = 40 bytes a piece of 10 passes six edges, three of them between nodes, each of which takes it
- * 10 ns. With S = 40 MB the wire needs 10 000 000 ns for each of six pieces, and the hops of the
- * later ones pass meanwhile. */
+/* Two nodes of two GPUs on one ring: hops of 100 ns within the nodes and 10 400 ns between them.
+ * With S = 40 bytes a piece of 10 passes six edges, three of them between nodes, each of which
+ * takes 10 ns. With S = 40 MB the wire needs 10 000 000 ns for each of six pieces, which hides the
+ * later hops. */
 static void a_ring_adds_up_the_hops_of_its_way(void **state)
 {
     (void)state;
@@ -193,10 +193,10 @@ static void a_ring_adds_up_the_hops_of_its_way(void **state)
 }
 
 /* Two nodes of two GPUs: the first of each is in a tree over the nodes, the second below it. Two
- * trees, each with half of the bytes and the other node's as its root, so that the wire is used
- * both ways. S = 40 MB in 64 chunks of 312 500 bytes a tree: the first chunk of both trees takes
- * 100 + 2 * 6250 ns in the node, the wire 10 400 + 20 000 000 ns; and the same down again. S = 40
- * bytes: two hops up, two down, 20 ns on the wire each time. */
+ * trees, each with half of the bytes and another node's GPU as its root, so that the wire is used
+ * in both directions. S = 40 MB in 64 chunks of 312 500 bytes per tree: the first chunk of both
+ * trees takes 100 + 2 * 6250 ns in the node, the wire 10 400 + 20 000 000 ns; and the same
+ * downwards. S = 40 bytes: two hops up, two down, 20 ns on the wire each time. */
 static void trees_over_nodes_take_their_closed_form(void **state)
 {
     (void)state;
@@ -212,8 +212,9 @@ static void trees_over_nodes_take_their_closed_form(void **state)
     free_group(&g);
 }
 
-/* The same with one GPU on the second node: its tree's root has the other node's first GPU below it, and
- * that the second, so that nothing changes. By NCCL's model small vectors take trees on such nodes, too. */
+/* The same with one GPU on the second node: the root of its tree has the other node's first GPU as
+ * its child, and that GPU has the second one, so that nothing changes. In NCCL's model small
+ * vectors also use trees on such nodes. */
 static void trees_over_unequal_nodes(void **state)
 {
     (void)state;
@@ -250,9 +251,10 @@ static void trees_over_unequal_nodes(void **state)
     free_group(&g);
 }
 
-/* Trees for each NIC of two nodes of eight H100, S = 8 GB: a port sends an eighth each way, 21 ms.
- * Each GPU is the first of its node in one pair of trees and sends up, and then down, in the seven
- * others, by NVLinks of 376.6 GB/s, of which 0.9758 are used. By one NIC it would be 171 ms. */
+/* Trees for each NIC of two nodes with eight H100, S = 8 GB: a port sends an eighth in each
+ * direction, 21 ms. Each GPU is the first of its node in one pair of trees and sends up, then down,
+ * in the seven others, over NVLinks of 376.6 GB/s, of which 0.9758 are used. With one NIC it would
+ * take 171 ms. */
 static void trees_over_nodes_use_all_nics(void **state)
 {
     (void)state;
@@ -265,8 +267,8 @@ static void trees_over_nodes_use_all_nics(void **state)
     free_group(&g);
 }
 
-/* Four rings through the cube mesh of each node, by four NICs: none enters or leaves by another's.
- */
+/* Four rings through the cube mesh of each node use four NICs: each ring enters and leaves by its
+ * own. */
 static void rings_over_nodes_share_no_nic(void **state)
 {
     (void)state;
@@ -289,8 +291,8 @@ static void rings_over_nodes_share_no_nic(void **state)
     free_group(&g);
 }
 
-/* Sums at half of 50 bytes a ns. 40 MB are 5 pieces of 8 MB (of at most 16 chunks of 128 KiB for
- * each of 4 ranks): 2 * 100 + 40e6 * 5/4 / 25 + 8e6 * 3/4 / 25. */
+/* Reductions in the switch at half of 50 bytes/ns. 40 MB are 5 pieces of 8 MB (of at most 16 chunks
+ * of 128 KiB for each of 4 ranks): 2 * 100 + 40e6 * 5/4 / 25 + 8e6 * 3/4 / 25. */
 static void sums_in_the_switch_take_their_closed_form(void **state)
 {
     (void)state;
@@ -312,12 +314,12 @@ static void sums_in_the_switch_take_their_closed_form(void **state)
     free_group(&g);
 }
 
-/* Two nodes of two GPUs whose switches sum at 25 bytes a ns, one wire of 1 byte a ns. 40 MB are 10
- * pieces of at most 16 chunks of 128 KiB for each rank. Of a piece of 4 MB each rank's half goes
- * half up one tree and half up the other: 2 MB each way on the wire, and as much down, so that the
- * wire takes 4 ms for a piece. Before its first and after its last bytes a piece is summed and
- * handed out, 160 us each, with two hops of 100 ns in the nodes and two of 10.4 us between them. 1
- * MB is one piece: 2 (100 + 40 000 + 10 400 + 500 000). */
+/* Two nodes of two GPUs whose switches reduce at 25 bytes/ns, connected by one wire of 1 byte/ns.
+ * 40 MB are 10 pieces of at most 16 chunks of 128 KiB per rank. Of a piece of 4 MB each rank's half
+ * goes half up one tree and half up the other: 2 MB in each direction on the wire, and the same
+ * down, so that the wire takes 4 ms per piece. Before its first and after its last bytes a piece is
+ * reduced and distributed, 160 us each, with two hops of 100 ns in the nodes and two of 10.4 us
+ * between them. 1 MB is one piece: 2 (100 + 40 000 + 10 400 + 500 000). */
 static void sums_in_two_switches_take_their_closed_form(void **state)
 {
     (void)state;
@@ -338,7 +340,8 @@ static void sums_in_two_switches_take_their_closed_form(void **state)
     free_group(&g);
 }
 
-/* With all of the links' rate it is faster than a ring for large messages: 1.25 S / B, not 1.5. */
+/* At the full rate of the links it is faster than a ring for large messages: 1.25 S / B instead of
+ * 1.5. */
 static void auto_lets_the_switch_sum_where_it_can(void **state)
 {
     (void)state;
@@ -354,7 +357,7 @@ static void auto_lets_the_switch_sum_where_it_can(void **state)
     free_group(&g);
 }
 
-/* Phase by phase and chunk by chunk, on all sorts of machines. */
+/* Compares the phase and the chunk model on all kinds of machines. */
 static void phases_and_chunks_agree(void **state)
 {
     (void)state;
@@ -399,7 +402,8 @@ static void phases_and_chunks_agree(void **state)
         {"t4_4x4_ethernet", "hierarchical", 4, 4, DL_ALLREDUCE},
         {"t4_4x4_ethernet", "ring", 4, 4, DL_ALLREDUCE},
     };
-    static const double sizes[] = {1e4, 1e6, 1e8, 1e7}; /* the last of trees between switches */
+    static const double sizes[] = {1e4, 1e6, 1e8, 1e7}; /* the last size is for trees between
+                                                         * switches */
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         group g;
         dl_machine machine = fixture_shipped(cases[i].machine);
@@ -424,7 +428,7 @@ static void phases_and_chunks_agree(void **state)
     }
 }
 
-/* More bytes never take less time, nor more ranks of the same kind of link. */
+/* The time never decreases with more bytes or with more ranks on links of the same kind. */
 static void time_grows_with_bytes_and_ranks(void **state)
 {
     (void)state;
@@ -447,7 +451,7 @@ static void time_grows_with_bytes_and_ranks(void **state)
     }
 }
 
-/* A run with arrivals: the engine, the network, and when it ended. */
+/* A run with arrivals: the engine, the network, and the end time. */
 typedef struct run {
     dl_engine engine;
     dl_network network;
@@ -492,7 +496,7 @@ static void close_run(run *r)
     dl_engine_free(&r->engine);
 }
 
-/* It ends at the last arrival + T, and can be run again. */
+/* A collective ends T after the last arrival, and can be run again. */
 static void it_starts_at_the_last_arrival(void **state)
 {
     (void)state;
@@ -521,9 +525,10 @@ static void it_starts_at_the_last_arrival(void **state)
     free_group(&g);
 }
 
-/* Chunk by chunk, 2 trees of 3 edges of 4 ranks pass 64 chunks up and down, each by two transfers,
- * and there are two joins; a ring of 4 has 6 rounds, likewise. What it has is known before any of
- * it is made. A bound of one less, or of a single one, refuses it, with the key to change. */
+/* In the chunk model, 2 trees with 3 edges for 4 ranks pass 64 chunks up and down, each with two
+ * transfers, and there are two joins; a ring of 4 has 6 rounds, counted in the same way. The number
+ * is known before transfers are created. A bound lower by one, or a bound of one, rejects the
+ * collective, with the key to change. */
 static void what_has_too_many_transfers_is_refused(void **state)
 {
     (void)state;
@@ -563,7 +568,7 @@ static void ignore(void *user, int index)
     (void)index;
 }
 
-/* Another flow on one link of the ring, at work all the time, takes half of it: the ring waits for
+/* Another flow that is always active on one link of the ring takes half of it: the ring waits for
  * its slowest edge, whose 60 MB take 2 400 000 instead of 1 200 000 ns. */
 static void other_traffic_slows_it(void **state)
 {
@@ -585,7 +590,7 @@ static void other_traffic_slows_it(void **state)
     free_group(&g);
 }
 
-/* Sums of bytes are what the algorithm must move: 2 (n-1)/n S in and out of each GPU. */
+/* The sums of bytes are those that the algorithm must move: 2 (n-1)/n S in and out of each GPU. */
 static void bytes_are_what_the_algorithm_moves(void **state)
 {
     (void)state;
@@ -609,8 +614,8 @@ static void bytes_are_what_the_algorithm_moves(void **state)
     free_group(&g);
 }
 
-/* DGX-1: 6 lanes make 3 cycles, 4 lanes 2, each in both directions; no lane is used twice in one
- * direction. */
+/* DGX-1: 6 lanes give 3 cycles, 4 lanes give 2, each in both directions; no lane is used twice in
+ * one direction. */
 static void rings_use_all_lanes_of_a_cube_mesh(void **state)
 {
     (void)state;
@@ -644,7 +649,8 @@ static void rings_use_all_lanes_of_a_cube_mesh(void **state)
     }
 }
 
-/* Of what NCCL has: trees over all ranks and hierarchies are taken by name only. */
+/* Chooses among the algorithms of NCCL: trees over all ranks and hierarchies are used only if
+ * named. */
 static void auto_is_the_fastest(void **state)
 {
     (void)state;

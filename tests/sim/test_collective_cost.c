@@ -31,8 +31,9 @@ static void times_are_straight_between_sizes(void **state)
     assert_true(dl_collective_cost_ns(c, 0) == 35000);
     assert_true(dl_collective_cost_ns(c, 500) == 35500);
     assert_true(dl_collective_cost_ns(c, 2000) == 38000);
-    assert_true(dl_collective_cost_ns(c, 5000) == 44000); /* on, as between the last two */
-    c = find(&costs, DL_ALLGATHER, 4, 3);                 /* any number of nodes */
+    assert_true(dl_collective_cost_ns(c, 5000) == 44000); /* extrapolated with the slope of the last
+                                                           * two */
+    c = find(&costs, DL_ALLGATHER, 4, 3);                 /* for any number of nodes */
     assert_true(dl_collective_cost_ns(c, 1) == 10);
     assert_null(find(&costs, DL_ALLREDUCE, 8, 2));
     assert_null(find(&costs, DL_ALLREDUCE, 4, 1));
@@ -82,7 +83,7 @@ static void faults_are_named(void **state)
     assert_all_refused(cases, "costs.ini", fixture_refused_costs);
 }
 
-/* 4 GPUs on a crossbar. */
+/* Measured on 4 GPUs on a crossbar. */
 static void a_measured_collective_takes_its_time(void **state)
 {
     (void)state;
@@ -110,7 +111,8 @@ static void a_measured_collective_takes_its_time(void **state)
     config.rank_count = 3;
     assert_int_equal(dl_collective_idle_ns(&links, &config, &fewer_ns, &err), DL_OK);
     assert_true(auto_ns == 8000);
-    assert_true(ring_ns != 8000 && fewer_ns != 8000); /* a named algorithm, other ranks: modelled */
+    assert_true(ring_ns != 8000 && fewer_ns != 8000); /* a named algorithm and other numbers of
+                                                       * ranks are modelled */
 
     dl_engine engine;
     dl_network network;

@@ -1,5 +1,5 @@
-/* Collectives against nccl-tests tables of the machines that scenarios/machines describes. Needs
- * the real data that DL_DATA names; skipped without. */
+/* Collectives against nccl-tests tables of machines in scenarios/machines. Requires the data in the
+ * folder DL_DATA; skipped without it. */
 #include "tests/machine_fixture.h"
 
 #include <math.h>
@@ -23,8 +23,9 @@ static FILE *open_log(const char *file)
     return fopen(path, "r");
 }
 
-/* Rows of a log, with the size in column 0 and the time out of place (us) in `time_column`; the
- * kind is the one given, or the last that "Collective test starting: NAME" said. */
+/* Reads the rows of a log, with the size in column 0 and the out-of-place time (us) in
+ * `time_column`. The kind is the given one, or that of the last "Collective test starting:
+ * NAME". */
 static int read_rows(const char *file, int kind, int time_column, row *rows)
 {
     static const struct {
@@ -62,9 +63,9 @@ typedef struct error_sum {
     int count;
 } error_sum;
 
-/* A benchmark that calls for all GPUs from one process, one call after another without waiting, has
- * the time of its host or that of the GPUs, whichever is longer. The host's grows with the channels
- * that the call uses. */
+/* Model of a benchmark that issues the calls of all GPUs from one process, without waiting between
+ * calls: it takes the time of its host or that of the GPUs, whichever is longer. The host's time
+ * grows with the channels that the call uses. */
 typedef struct one_process {
     double call_us, channel_us, bytes_per_channel;
     int channels;
@@ -76,8 +77,8 @@ static double call_us(const one_process *host, double bytes)
            host->channel_us * fmin(host->channels, floor(bytes / host->bytes_per_channel));
 }
 
-/* Compares each row of at least `least` bytes with "auto" on n GPUs of one node; host = NULL: a
- * process for each GPU. */
+/* Compares each row of at least `least` bytes with "auto" on n GPUs of one node; host = NULL: one
+ * process per GPU. */
 static error_sum compare(const char *machine, int n, const row *rows, int count,
                          dl_collective_kind kind, double least, const one_process *host)
 {
@@ -117,8 +118,7 @@ static error_sum compare(const char *machine, int n, const row *rows, int count,
     return e;
 }
 
-/* The bounds are those that the model kept when it was written, rounded up: they hold it to that.
- */
+/* Regression bounds: the errors of the model when it was written, rounded up. */
 static void assert_errors(error_sum e, double mean, double max)
 {
     assert_true(e.count > 0);
@@ -127,11 +127,10 @@ static void assert_errors(error_sum e, double mean, double max)
     }
 }
 
-/* The protocols LL128 and Simple were chosen from the all-reduce table; the others were seen but
- * not fitted. Up to 1 MiB the time is the host's: that of zero bytes (34.2 us in the all-reduce
- * table) and 1.65 us for each channel (there from 64 KiB to 1 MiB). NCCL of that time used a
- * channel for each 32 KiB by LL (512 threads, 8 bytes each, for each of 8 ranks), up to 24 of them.
- * */
+/* The protocols LL128 and Simple were chosen from the all-reduce table; the other tables were known
+ * but not fitted. Up to 1 MiB the time is the host's: that of zero bytes (34.2 us in the all-reduce
+ * table) and 1.65 us per channel (from 64 KiB to 1 MiB of that table). NCCL then used one channel
+ * per 32 KiB with LL (512 threads, 8 bytes each, for each of 8 ranks), up to 24 channels. */
 static void eight_a100(void **state)
 {
     (void)state;
@@ -170,8 +169,8 @@ static void h100(void **state)
     assert_errors(compare("dgx_h100", 8, rows, count, DL_ALLGATHER, 1, NULL), 0.05, 0.08);
     assert_errors(compare("dgx_h100", 8, rows, count, DL_REDUCE_SCATTER, 1, NULL), 0.06, 0.12);
     assert_errors(compare("dgx_h100", 8, rows, count, DL_ALLTOALL, 1, NULL), 0.08, 0.13);
-    /* The switches sum here. sum_frac is from another box and the pieces are NCCL's, but this table
-     * was in view when the pipeline's fill was put into the model. */
+    /* The switches reduce here. sum_frac is from another machine and the pieces are NCCL's, but
+     * this table was known when the pipeline's fill was added to the model. */
     assert_errors(compare("dgx_h100", 8, rows, count, DL_ALLREDUCE, 1, NULL), 0.02, 0.05);
 }
 

@@ -1,8 +1,8 @@
-/* All-reduces over several nodes against nccl-tests tables of eight H100 a node with one 400 Gb/s
- * NIC for each. Times in us are of the columns "in-place": those out of place have single rows that
- * are several times their neighbours. Sources: NVIDIA/nccl-tests, threads 309 (2, 4 and 8 nodes of
- * two clusters, NCCL 2.26.2, whose trees sum in the NVSwitch for large sizes) and 322 (128 nodes,
- * NCCL_ALGO=Ring, NCCL_PROTO=LL128, NVLS off). */
+/* All-reduces over several nodes against nccl-tests tables of nodes with eight H100 and one 400
+ * Gb/s NIC for each. Times in us are from the "in-place" columns: out-of-place ones have single
+ * rows that are several times their neighbours. Sources: NVIDIA/nccl-tests, threads 309 (2, 4 and 8
+ * nodes of two clusters, NCCL 2.26.2, whose trees reduce in the NVSwitch for large sizes) and 322
+ * (128 nodes, NCCL_ALGO=Ring, NCCL_PROTO=LL128, NVLS off). */
 #include "tests/machine_fixture.h"
 
 #include <math.h>
@@ -89,9 +89,9 @@ static void assert_errors(error_sum e, double mean, double max)
     }
 }
 
-/* The machine file's protocols are NCCL's constants, measurements in one node, and for rings by
- * LL128 the row of 1 GiB on 128 nodes, the only one here that something was fitted to. The bounds
- * are what came out, rounded up. */
+/* The machine file's protocols are NCCL's constants, measurements in one node, and for rings with
+ * LL128 the row of 1 GiB on 128 nodes, the only row here that was used for a fit. The bounds are
+ * the resulting errors, rounded up. */
 static void eight_h100_a_node(void **state)
 {
     (void)state;

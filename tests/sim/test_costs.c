@@ -36,7 +36,7 @@ static void a_file_is_read(void **state)
     dl_costs_free(&costs);
 }
 
-/* With units as in machine files; the error's counts for a number that has none. */
+/* Units are those of machine files; an error without a unit has the unit of its value. */
 static void units_are_read(void **state)
 {
     (void)state;

@@ -59,7 +59,7 @@ static void layers_must_be_those_of_the_model(void **state)
          DL_ERR_DATA, 0, "900 bytes of parameters"},
     };
     assert_all_refused(cases, "costs.ini", fixture_refused_costs);
-    /* What is not told of one layer cannot be summed. */
+    /* Values missing for one layer cannot be summed. */
     dl_costs costs = fixture_costs(HEAD OPERATIONS "[layer a]\nparameter_bytes = 900\n");
     dl_costs_free(&costs);
 }

@@ -7,7 +7,7 @@
 
 #define HEAD "[costs]\nschema = 1\n"
 
-/* A run of two copies with one and two lines, a second run; and a set of any batch size. */
+/* A run of two copies with one and two lines, a second run, and a set for any batch size. */
 static const char two_copies[] = HEAD "[noise 64 copies 2]\nfactors_1_1_1 = 1, 2\n"
                                       "factors_1_2_1 = 3\nfactors_1_2_2 = 4, 5\n"
                                       "factors_2_1_1 = 6\nfactors_2_2_1 = 7\n"
@@ -31,7 +31,8 @@ static void runs_and_copies_are_told_apart(void **state)
     dl_costs_free(&costs);
 }
 
-/* As many copies as compute at once, or the most below; then the nearest batch size. */
+/* Takes the set with the number of concurrent copies, or the next smaller number, then the nearest
+ * batch size. */
 static void the_nearest_set_is_taken(void **state)
 {
     (void)state;
@@ -56,7 +57,7 @@ static void the_nearest_set_is_taken(void **state)
     }
     dl_costs_free(&costs);
     costs = fixture_costs(HEAD "[noise 8 copies 2]\nfactors_1_1_1 = 1\nfactors_1_2_1 = 1\n");
-    assert_int_equal(dl_costs_noise(&costs, 64, 1)->copies, 2); /* better than none */
+    assert_int_equal(dl_costs_noise(&costs, 64, 1)->copies, 2); /* better than no noise */
     dl_costs_free(&costs);
     costs = fixture_costs(HEAD);
     assert_null(dl_costs_noise(&costs, 64, 1));

@@ -55,7 +55,7 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
     assert_all_refused(cases, "costs.ini", fixture_refused_costs);
 }
 
-/* Names with a comma, notes with what would start a comment: the words stay. */
+/* Names with a comma and notes with text that would start a comment: the words are kept. */
 static void what_is_written_reads_back(void **state)
 {
     (void)state;

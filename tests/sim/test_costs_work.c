@@ -1,4 +1,4 @@
-/* [work] of cost files, and what a run makes of it. */
+/* [work] of cost files, and its effect on runs. */
 #include <string.h>
 
 #include "sim/costs/costs.h"
@@ -38,8 +38,8 @@ static void what_is_written_reads_back(void **state)
     dl_costs_free(&back);
 }
 
-/* Half of the steps have 0.6, half 1.4 times the mean: of two workers the one with more has
- * 1.4 - 0.8 / 4 = 1.2, of four 1.4 - 0.8 / 16 = 1.35. The sum of four batches varies half as much. */
+/* Half of the steps have 0.6, half 1.4 times the mean: the largest of two workers has 1.4 - 0.8 / 4
+ * = 1.2, of four 1.4 - 0.8 / 16 = 1.35. The sum of four batches varies half as much. */
 static void the_largest_is_an_order_statistic(void **state)
 {
     (void)state;
@@ -60,8 +60,8 @@ static void the_largest_is_an_order_statistic(void **state)
     dl_costs_free(&costs);
 }
 
-/* Measured with 8 samples a step: 32 vary by half of it, accumulated or not, 2 by twice of it, in which a step
- * of 0.4 of the mean would have less than no work. */
+/* Measured with 8 samples per step: 32 samples, accumulated or not, vary half as much, and 2
+ * samples twice as much, so that a step with 0.4 of the mean would have negative work. */
 static void larger_batches_differ_less(void **state)
 {
     (void)state;
@@ -76,9 +76,9 @@ static void larger_batches_differ_less(void **state)
     dl_costs_free(&costs);
 }
 
-/* Two workers on cores of their own wait in each step for the one with more work: 1.2 times as long as
- * with equal work, 1 ms of passes and 0.25 of making the batch, drawn or as expected. Without waiting a
- * step takes as long as with equal work. */
+/* Two workers with a core each wait in each step for the one with more work: 1.2 times as long as
+ * with equal work, 1 ms of passes and 0.25 ms of making the batch, with drawn or expected work.
+ * Without waiting a step takes as long as with equal work. */
 static void workers_wait_for_the_most_work(void **state)
 {
     (void)state;

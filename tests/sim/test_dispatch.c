@@ -1,5 +1,5 @@
-/* Host threads that launch steps, with GPUs that only compute: each starts a step when its launch
- * has started and the step before has ended, and ends it no earlier than its launch. */
+/* Host threads that launch steps, on GPUs that only compute: a GPU starts a step when the step's
+ * launch has started and the previous step has ended, and ends it no earlier than its launch. */
 #include "tests/check.h"
 
 #include "sim/platform/dispatch.h"
@@ -11,10 +11,10 @@ typedef struct gpus {
     dl_dispatch dispatch;
     int64_t work_ns;
     int workers;
-    int64_t done[MOST]; /* steps ended */
+    int64_t done[MOST]; /* completed steps */
     bool working[MOST], worked[MOST], arrived[MOST];
     int64_t ended_ns[MOST][STEPS];
-    bool barrier; /* all begin the next step when all have ended this one */
+    bool barrier; /* all start the next step when all have ended the current one */
     int waiting;
 } gpus;
 
@@ -65,7 +65,8 @@ static void go_on(void *user, int w)
     }
 }
 
-/* Serial part 100 ns, 50 ns a GPU. Returns the time of the last step of worker `of`, in ns. */
+/* Returns the time of worker `of`'s last step, in ns, with a serial part of 100 ns and 50 ns per
+ * GPU. */
 static int64_t period(dl_dispatch_kind kind, int workers, int ahead, int64_t work_ns, bool barrier,
                       int of)
 {
@@ -92,7 +93,7 @@ static int64_t period(dl_dispatch_kind kind, int workers, int ahead, int64_t wor
     return last;
 }
 
-/* max(GPU, 100 + 50 n), whatever n and the GPU's time. */
+/* A step takes max(GPU, 100 + 50 n) ns for any n and GPU time. */
 static void one_thread_is_a_stage_of_a_pipeline(void **state)
 {
     (void)state;
@@ -107,7 +108,8 @@ static void one_thread_is_a_stage_of_a_pipeline(void **state)
     }
 }
 
-/* A read-back each step: the serial part, the issues before the last GPU's, and its work. */
+/* With a read-back in each step: the serial part, the issues before the last GPU's, and its
+ * work. */
 static void a_read_back_puts_the_host_in_line(void **state)
 {
     (void)state;
@@ -116,7 +118,7 @@ static void a_read_back_puts_the_host_in_line(void **state)
     assert_int_equal(period(DL_DISPATCH_PER_GPU, 4, 0, 20, true, 0), 100 + 50);
 }
 
-/* With a thread each, the number of GPUs does not matter. */
+/* With one thread per GPU, the number of GPUs does not matter. */
 static void a_thread_each_does_not_depend_on_the_others(void **state)
 {
     (void)state;

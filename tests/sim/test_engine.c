@@ -11,7 +11,7 @@ typedef struct log {
     int count, victim;
 } log;
 
-/* Event 0 schedules events 1 and 2 behind it and cancels the victim. */
+/* Event 0 schedules events 1 and 2 and cancels the victim. */
 static void note(void *user, int index)
 {
     log *l = user;
@@ -23,7 +23,8 @@ static void note(void *user, int index)
     dl_engine_cancel(l->engine, l->victim);
 }
 
-/* 0 at 10; from it 2 at once and 1 at 15; 3 was there at 15 before; 4 at 12 is cancelled. */
+/* Event 0 is at 10 ns; it schedules 2 immediately and 1 at 15; 3 was scheduled at 15 before; 4 at
+ * 12 is cancelled. */
 static void events_are_handled_in_order(void **state)
 {
     (void)state;
@@ -47,7 +48,8 @@ static void events_are_handled_in_order(void **state)
     dl_engine_free(&engine);
 }
 
-/* 0 at once; from it 2 and 1; the event in more than 146 years never comes. */
+/* Event 0 occurs immediately and schedules 2 and 1; the event in more than 146 years never
+ * occurs. */
 static void it_ends_before_time_overflows(void **state)
 {
     (void)state;
@@ -64,7 +66,7 @@ static void it_ends_before_time_overflows(void **state)
     dl_engine_free(&engine);
 }
 
-/* What is scheduled, as a plain list that is searched each time. */
+/* The pending events as a plain list that is searched each time. */
 enum { PENDING_MOST = 300, EVENTS = 100000 };
 
 typedef struct pending {

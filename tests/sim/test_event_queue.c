@@ -30,7 +30,7 @@ static void earliest_first_and_ties_in_order_of_scheduling(void **state)
     dl_event_queue_free(&queue);
 }
 
-/* How far ahead of now the events of a test are, in its n-th draw. */
+/* Returns the delay from now of a test's n-th event. */
 typedef int64_t (*delay_fn)(dl_random *stream, int n);
 
 static int64_t often_equal(dl_random *stream, int n)
@@ -45,14 +45,14 @@ static int64_t even(dl_random *stream, int n)
     return (int64_t)dl_random_below(stream, 1000000);
 }
 
-/* Each number of bits up to 40 is as frequent as another. */
+/* Each number of bits up to 40 is equally frequent. */
 static int64_t geometric(dl_random *stream, int n)
 {
     (void)n;
     return (int64_t)dl_random_below(stream, UINT64_C(1) << dl_random_below(stream, 41));
 }
 
-/* So what is near grows too large while others are far. */
+/* Makes the near part of the queue too large while other events are distant. */
 static int64_t mostly_soon(dl_random *stream, int n)
 {
     return (int64_t)dl_random_below(stream, n % 16 == 0 ? 100000000 : 400);
@@ -72,14 +72,14 @@ static int64_t constant(dl_random *stream, int n)
     return 1000;
 }
 
-/* Each one before all that were scheduled before it. */
+/* Each event is before all events scheduled earlier. */
 static int64_t ever_sooner(dl_random *stream, int n)
 {
     (void)stream;
     return 10000000 - n;
 }
 
-/* Ever one more at a time that many others have, and one between now and them. */
+/* Alternately adds an event at a time shared by many others, and one between now and that time. */
 static int64_t before_a_crowd(dl_random *stream, int n)
 {
     (void)stream;
@@ -89,8 +89,8 @@ static int64_t before_a_crowd(dl_random *stream, int n)
 static const delay_fn delays[] = {often_equal, even,     geometric,   mostly_soon,
                                   none,        constant, ever_sooner, before_a_crowd};
 
-/* The queue against a plain list that is searched each time: random pushes, pops, cancels, now more
- * of the first than of the others and now fewer. */
+/* Compares the queue with a plain list that is searched each time: random pushes, pops and cancels,
+ * with alternately more and fewer pushes than pops. */
 static void agrees_with_a_list(void **state)
 {
     (void)state;
@@ -138,10 +138,9 @@ static void agrees_with_a_list(void **state)
     }
 }
 
-/* 200,000 pending events, each of which schedules another one when it leaves: by time, then by
- * number. A queue that moves all of a crowd for each event would be at it for minutes. With
- * `cancels`, one that leaves also schedules a third one, which is cancelled when the next one
- * leaves. */
+/* 200,000 pending events, each of which schedules another when it is popped: ordered by time, then
+ * by number. A queue that moves a whole crowd for each event would take minutes. With `cancels`, a
+ * popped event also schedules a third one, which is cancelled at the next pop. */
 static void hold_many(delay_fn delay, bool cancels)
 {
     enum { PENDING = 200000 };
@@ -178,8 +177,8 @@ static void many_leave_in_order(void **state)
     }
 }
 
-/* The one that remains of 100,000 is found; when it has left, an event may come before those that
- * were cancelled. */
+/* The only remaining event of 100,000 is found; after it is popped, an event may be earlier than
+ * the cancelled ones. */
 static void cancelled_ones_do_not_stay(void **state)
 {
     (void)state;

@@ -10,7 +10,7 @@
 #define COSTS "test_explain_costs.ini"
 #define RESULTS "test_explain_results.csv"
 
-/* A step is 3 ms of computing and 1 ms of making its batch, whatever the number of samples. */
+/* A step takes 3 ms of compute and 1 ms to make its batch, for any number of samples. */
 static const char costs_text[] = "[costs]\nschema = 1\n"
                                  "[op a.forward]\nfixed_ns = 3000000\nper_sample_ns = 0\n"
                                  "[op input]\nfixed_ns = 1000000\nper_sample_ns = 0\n"
@@ -25,7 +25,8 @@ typedef struct explained {
 
 static const char *cores = "workers";
 
-/* One and two workers that do not exchange; row as dl_explanation_find takes it. */
+/* Explains a study with one and two workers that do not exchange; `row` is that of
+ * dl_explanation_find. */
 static void explain(explained *e, const char *more, size_t row)
 {
     char text[512];
@@ -56,8 +57,8 @@ static void forget(explained *e)
     remove(COSTS);
 }
 
-/* Of 4 ms, half of the computing leaves 2.5 ms (1.6 times), half of the input 3.5 ms (8/7
- * times), no input 3 ms (4/3 times); nothing else takes time. */
+/* Of 4 ms, half of the compute leaves 2.5 ms (1.6 times), half of the input 3.5 ms (8/7 times), no
+ * input 3 ms (4/3 times); nothing else takes time. */
 static void gains_are_those_of_the_step_s_sum(void **state)
 {
     (void)state;
@@ -79,7 +80,7 @@ static void gains_are_those_of_the_step_s_sum(void **state)
     forget(&e);
 }
 
-/* Steps vary, so their mean depends on how many there are: gains are over the row's throughput. */
+/* Steps vary, so their mean depends on their number: gains are relative to the row's throughput. */
 static void gains_are_over_the_row_s_throughput(void **state)
 {
     (void)state;
@@ -90,7 +91,7 @@ static void gains_are_over_the_row_s_throughput(void **state)
     forget(&e);
 }
 
-/* One worker on two cores and two on them are a series. */
+/* One worker on two cores and two workers on the same cores form a series. */
 static void workers_that_share_cores_are_a_series(void **state)
 {
     (void)state;
@@ -120,12 +121,12 @@ static void a_row_can_be_chosen(void **state)
     explained e;
     explain(&e, "", 0);
     assert_int_equal(e.x.row, 0);
-    assert_int_equal(e.x.before, 2); /* no fewer workers */
-    assert_int_equal(e.x.best, 0);   /* two do not make two samples faster than one */
+    assert_int_equal(e.x.before, 2); /* no row with fewer workers */
+    assert_int_equal(e.x.best, 0);   /* two workers are not faster than one */
     forget(&e);
 }
 
-/* Its lines as one. */
+/* Returns the printed text with its lines joined. */
 static char *printed(const explained *e, void (*print)(FILE *, const dl_explanation *))
 {
     char *text = NULL;
@@ -165,7 +166,7 @@ static void both_renderings_say_the_same(void **state)
     forget(&e);
 }
 
-/* Only with an explanation; a head line for each gain. */
+/* The results have these columns only with an explanation, and a head line per gain. */
 static void results_have_the_dominant_part(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
-/* Switches between nodes: which links a copy crosses, at which rate, and what that does to an
- * all-reduce. A node has a GPU (or two) and as many NICs; ports have 1 GB/s and 5 us each way. */
+/* Switches between nodes: the links that a copy crosses, their rate, and the effect on an
+ * all-reduce. A node has one or two GPUs and the same number of NICs; ports have 1 GB/s and 5 us in
+ * each direction. */
 #include "tests/reduce_fixture.h"
 #include "tests/sim_fixture.h"
 
@@ -17,10 +18,10 @@
     "parent = socket0\nlink = x16\n[nics 0-" last "]\nparent = socket0\nlink = x16\nport = wire\n" \
     "[fabric]\n" fabric
 
-/* GPU to port and back: two links of 100 ns and a port of 5 us on each side. */
+/* From GPU to port and back: two links of 100 ns and a port of 5 us on each side. */
 #define PORTS_NS 10400
 
-/* The fabric's links on a route, by name, and the latency beyond the ports'. */
+/* Checks the names of the fabric's links on a route, and the latency in addition to the ports'. */
 static void assert_way(const dl_links *links, dl_place from, dl_place to, const char *expected,
                        double switches_ns)
 {
@@ -46,7 +47,7 @@ static double capacity_of(const dl_links *links, const char *link)
     return 0;
 }
 
-/* Four ports of 1 GB/s over 2: a leaf's uplinks carry 2 GB/s. Two switches more are 600 ns. */
+/* Four ports of 1 GB/s over 2: a leaf's uplinks carry 2 GB/s. Two more switches add 600 ns. */
 static void a_leaf_has_uplinks(void **state)
 {
     (void)state;
@@ -84,7 +85,7 @@ static void pods_have_uplinks_too(void **state)
     dl_machine_free(&m);
 }
 
-/* Of eight nodes over two leaves, even ones are at the first. */
+/* Of eight nodes over two leaves, the even ones are at the first leaf. */
 static void scattered_nodes_are_dealt_out(void **state)
 {
     (void)state;
@@ -142,7 +143,8 @@ static void a_dragonfly_has_minimal_routes(void **state)
     dl_machine_free(&m);
 }
 
-/* 4 x 3: from (0, 0) to (3, 0) backwards over the edge; to (2, 1) twice ahead, then in y. */
+/* 4 x 3: from (0, 0) to (3, 0) backwards over the edge; to (2, 1) two hops forward in x, then in
+ * y. */
 static void a_torus_takes_the_shorter_way(void **state)
 {
     (void)state;
@@ -161,8 +163,8 @@ static void a_torus_takes_the_shorter_way(void **state)
     dl_machine_free(&m);
 }
 
-/* Eight uplinks of 1 GB/s each. Eight flows by a hash use 8 (1 - (7/8)^8) = 5.25 of them on average;
- * up and down are at the same spine switch. */
+/* Eight uplinks of 1 GB/s each. Eight hashed flows use 8 (1 - (7/8)^8) = 5.25 of them on average;
+ * both directions use the same spine switch. */
 static void ecmp_lets_flows_collide(void **state)
 {
     (void)state;
@@ -191,7 +193,7 @@ static void ecmp_lets_flows_collide(void **state)
     dl_machine_free(&m);
 }
 
-/* Seconds of a ring over all GPUs, of enough bytes for latencies not to matter. */
+/* Seconds of a ring over all GPUs, with enough bytes to make latencies negligible. */
 static double ring_by(const char *text, double bytes, dl_fidelity fidelity)
 {
     dl_machine m = fixture_machine(text);
@@ -231,8 +233,8 @@ static double ring_s(const char *text, double bytes)
 }
 
 /* A ring of eight nodes sends 2 * 7/8 of 8 GB over each port: 14 s at 1 GB/s. Packed, one flow
- * leaves each leaf, which four times oversubscribed carries 1 GB/s: nothing is lost. Scattered, all
- * four nodes of a leaf send to the other one, 1/4 GB/s each: 56 s. */
+ * leaves each leaf, which carries 1 GB/s with fourfold oversubscription: nothing is lost.
+ * Scattered, all four nodes of a leaf send to the other leaf, 1/4 GB/s each: 56 s. */
 static void scattered_rings_pay_for_oversubscription(void **state)
 {
     (void)state;
@@ -242,8 +244,8 @@ static void scattered_rings_pay_for_oversubscription(void **state)
     assert_float_equal(ring_s(NODES("8", "0", OVER "placement = scattered\n"), 8e9), 56, 0.56);
 }
 
-/* In a torus of eight switches in a row the ring's flows have a link each; of a ring that jumps over a
- * switch each link carries more: none of that here, as ranks are in order. */
+/* In a torus of eight switches in a row each flow of the ring has its own link. A ring that skips
+ * switches would load links more, which does not occur here, as ranks are in order. */
 static void a_ring_fits_a_torus(void **state)
 {
     (void)state;
@@ -255,8 +257,8 @@ static void a_ring_fits_a_torus(void **state)
                        28, 0.28);
 }
 
-/* Three racks in two rows. Rack 0 has four ports of 1 GB/s over 2, row 0 the 2 + 2 GB/s of its racks over
- * 2; row 1's uplinks have the rate that is given. Each link more is a switch more, 100 ns. */
+/* Three racks in two rows. Rack 0 has four ports of 1 GB/s over 2, row 0 the 2 + 2 GB/s of its
+ * racks over 2; row 1's uplinks have the given rate. Each further link adds a switch, 100 ns. */
 static void switches_by_hand_form_a_tree(void **state)
 {
     (void)state;
@@ -282,9 +284,10 @@ static void switches_by_hand_form_a_tree(void **state)
     dl_machine_free(&m);
 }
 
-/* 256 nodes in racks of eight, eight racks a row, without oversubscription: a rack has eight uplinks, a row
- * 64. As in a fat tree, eight flows from one rack to another use 5.25 of them on average, up and down the
- * same. What the rows take is independent of that: of the eight flows 8 (1 - (7/8)^8) differ modulo 8. */
+/* 256 nodes in racks of eight, eight racks per row, without oversubscription: a rack has eight
+ * uplinks, a row 64. As in a fat tree, eight flows from one rack to another use 5.25 of them on
+ * average, the same in both directions. The choice in the rows is independent of that: of the eight
+ * flows 8 (1 - (7/8)^8) differ modulo 8. */
 static void ecmp_over_switches_by_hand(void **state)
 {
     (void)state;
@@ -330,10 +333,10 @@ static void ecmp_over_switches_by_hand(void **state)
     dl_machine_free(&m);
 }
 
-/* Two racks of four nodes, four times oversubscribed: 1 GB/s up. A ring in order sends one flow over it,
- * 14 s as over its ports; where other jobs take half of rack 1's, though a quarter elsewhere, 28 s. Of a
- * ring over two of three racks the third one's load says nothing. By ecmp an uplink of 1 GB/s in two
- * halves carries the flow at 0.5. */
+/* Two racks of four nodes, fourfold oversubscribed: 1 GB/s up. A ring in order sends one flow over
+ * the uplink, 14 s like over its ports. If other jobs take half of rack 1's uplinks and a quarter
+ * elsewhere, 28 s. For a ring over two of three racks the third rack's load is irrelevant. With
+ * ecmp an uplink of 1 GB/s in two halves carries the flow at 0.5. */
 static void other_jobs_load_some_switches(void **state)
 {
     (void)state;
@@ -352,7 +355,7 @@ static void other_jobs_load_some_switches(void **state)
     assert_float_equal(ring_s(LOADED("spreading = ideal\n", "uplinks = 2\n"), 8e9), 14, 0.14);
 }
 
-/* Four nodes in slots of leaves 2, 0, 2, 0; sorted, nodes 0 and 1 are at leaf 0. */
+/* Four nodes in slots of leaves 2, 0, 2, 0; after sorting, nodes 0 and 1 are at leaf 0. */
 static void a_list_places_the_nodes(void **state)
 {
     (void)state;
@@ -365,7 +368,7 @@ static void a_list_places_the_nodes(void **state)
     dl_links_free(&links);
     dl_machine_free(&m);
     m = fixture_machine(NODES("5", "0", LISTED "rank_order = switches\n"));
-    dl_links_init(&links, &m); /* 0, 1, 8, 9, 10 */
+    dl_links_init(&links, &m); /* slots 0, 1, 8, 9, 10 */
     assert_way(&links, gpu_place(0, 0), gpu_place(1, 0), "", 0);
     assert_way(&links, gpu_place(1, 0), gpu_place(2, 0), "leaf 0 up, leaf 2 down", 0);
     assert_way(&links, gpu_place(2, 0), gpu_place(4, 0), "", 0);
@@ -373,9 +376,10 @@ static void a_list_places_the_nodes(void **state)
     dl_machine_free(&m);
 }
 
-/* As above by hand, and chunk by chunk: a ring in the order of the nodes' numbers crosses the uplinks with
- * every hop, 56 s; sorted by switches with one, 14 s. Of racks with 6 and 2 slots the nodes are dealt 0, 6,
- * 1, 7, 2, 3, 4, 5: two flows each way, on an uplink of the first rack's six ports over 6. */
+/* The same with switches defined individually, and in the chunk model: a ring in the order of the
+ * nodes' numbers crosses the uplinks at every hop, 56 s; sorted by switches at one hop, 14 s. Over
+ * racks with 6 and 2 slots the nodes are dealt as 0, 6, 1, 7, 2, 3, 4, 5: two flows in each
+ * direction, on an uplink of the first rack's six ports over 6. */
 static void rings_follow_the_ranks_or_the_switches(void **state)
 {
     (void)state;
@@ -402,13 +406,13 @@ static void rings_follow_the_ranks_or_the_switches(void **state)
     }
 }
 
-/* Eight GPUs on nodes with 4, 3 and 1 of them: a ring leaves each node once, at 1 GB/s, and sends
- * 2 * 7/8 of 8 GB: 14 s, also over switches whose links carry a port's rate. Where the uplinks of a
- * node's leaf, of four ports over 8, carry half of that: 28 s. Nodes with 2, 1 and 1 that are dealt over
- * two racks are in racks a, b, a: the ring goes from a to b and back, over an uplink of eight ports over
- * 16: 2 * 3/4 * 8 GB at 0.5 GB/s. So is a ring over four nodes of which one has a switch of its own, whose
- * uplink has half a port's rate: as if its own port had. Trees of GPUs and of nodes have no form that is as short, but chunks
- * and phases agree. */
+/* Eight GPUs on nodes with 4, 3 and 1 of them: a ring leaves each node once, at 1 GB/s, and sends 2
+ * * 7/8 of 8 GB: 14 s, also over switches whose links carry a port's rate. If the uplinks of a
+ * node's leaf, of four ports over 8, carry half of that: 28 s. Nodes with 2, 1 and 1 GPUs dealt
+ * over two racks are in racks a, b, a: the ring goes from a to b and back, over an uplink of eight
+ * ports over 16: 2 * 3/4 * 8 GB at 0.5 GB/s. The same holds for a ring over four nodes of which one
+ * has its own switch, whose uplink has half a port's rate, like a port of half the rate. Trees of
+ * GPUs and of nodes have no closed form as short, but the chunk and phase models agree. */
 static void nodes_with_unequally_many_gpus(void **state)
 {
     (void)state;

@@ -1,11 +1,11 @@
-/* Goodput of jobs that fail, by hand and by closed forms. */
+/* Goodput of failing jobs against hand calculations and closed forms. */
 #include "tests/sim_fixture.h"
 
 #include <stdlib.h>
 
 #include "sim/failures.h"
 
-/* 100 steps of 1 s, checkpoints of 2 s after every 30: at 30, 60, 90 steps, 106 s in all. */
+/* 100 steps of 1 s, checkpoints of 2 s after every 30: after 30, 60, 90 steps, 106 s in total. */
 static void without_failures_checkpoints_are_the_cost(void **state)
 {
     (void)state;
@@ -13,10 +13,11 @@ static void without_failures_checkpoints_are_the_cost(void **state)
     assert_near(dl_failures_goodput(&f, dl_failures_mean_s(&f, 4, 2), 100, 1), 100 / 106.0, 1e-12);
 }
 
-/* The same with failures. At 50 s: the checkpoint of 30 steps was done at 32, so 18 s are lost and
- * 5 s later, at 55, the job goes on with 70 steps and 2 checkpoints: the end is at 55 + 74 = 129. A
- * failure at 57 is in the first steps after that (2 s lost: 131 + 5), one at 53 while it is down.
- * At 31, during the first checkpoint, this is lost too: all 31 s, then 5, then 106. */
+/* The same with failures. At 50 s: the checkpoint of 30 steps ended at 32, so 18 s are lost; 5 s
+ * later, at 55, the job continues with 70 steps and 2 checkpoints and ends at 55 + 74 = 129. A
+ * failure at 57 is in the first steps after that (2 s lost: 131 + 5); one at 53 is during the
+ * restart. At 31, during the first checkpoint, the checkpoint is lost too: 31 s, then 5, then
+ * 106. */
 static void failures_at_given_times(void **state)
 {
     (void)state;
@@ -33,15 +34,15 @@ static void failures_at_given_times(void **state)
         assert_near(dl_failures_goodput(&f, dl_failures_mean_s(&f, 4, 2), 100, 1),
                     100 / cases[i].seconds, 1e-12);
     }
-    /* Without checkpoints it starts over: 50 + 5 + 100. */
+    /* Without checkpoints the job starts over: 50 + 5 + 100. */
     f.checkpoint_steps = 0;
     f.at_s = once;
     f.at_count = 1;
     assert_near(dl_failures_goodput(&f, dl_failures_mean_s(&f, 4, 2), 100, 1), 100 / 155.0, 1e-12);
 }
 
-/* A piece of 10 s of work whose job fails every 10 s on average and restarts at once takes
- * 10 (e - 1) s; the job is all pieces. With a restart of 10 s, e times that. */
+/* A segment of 10 s of work that fails every 10 s on average and restarts immediately takes 10 (e -
+ * 1) s; the job consists of such segments. With a restart of 10 s it takes e times that. */
 static void expected_times_are_dalys(void **state)
 {
     (void)state;
@@ -51,18 +52,18 @@ static void expected_times_are_dalys(void **state)
     f.restart_s = 10;
     assert_near(dl_failures_goodput(&f, dl_failures_mean_s(&f, 8, 2), 1000, 1), 1 / (e * (e - 1)),
                 1e-12);
-    /* 15 steps: pieces of 10 and 5. */
+    /* 15 steps: segments of 10 and 5. */
     f.restart_s = 0;
     assert_near(dl_failures_goodput(&f, dl_failures_mean_s(&f, 8, 2), 15, 1),
                 15 / (10 * (e - 1) + 10 * expm1(0.5)), 1e-12);
-    /* Few failures: what checkpoints take, 1 of 11 s, and half a piece at each failure. */
+    /* With few failures: the checkpoints, 1 of 11 s, and half a segment at each failure. */
     f = (dl_failures){.mtbf_s = 8e6, .checkpoint_steps = 10, .checkpoint_s = 1};
     assert_near(1 / dl_failures_goodput(&f, dl_failures_mean_s(&f, 8, 2), 100000, 1),
                 1.1 * (1 + 11 / 2e6), 1e-5);
 }
 
-/* Young's sqrt(2 C M): 2 s, 10,000 s of the job: 200 steps of 1 s, to about C / 3; the best one is no
- * worse than its neighbours. */
+/* Young's sqrt(2 C M) with 2 s and 10,000 s for the job: 200 steps of 1 s, to about C / 3; the best
+ * interval is no worse than its neighbours. */
 static void the_best_interval_is_youngs(void **state)
 {
     (void)state;
@@ -102,8 +103,8 @@ static void times_are_checked(void **state)
     }
 }
 
-/* Two nodes that fail once in 20 s fail as eight workers that do so once in 80 s; with both, it
- * happens twice as often. */
+/* Two nodes that fail once in 20 s equal eight workers that fail once in 80 s; together they fail
+ * twice as often. */
 static void nodes_fail_as_well(void **state)
 {
     (void)state;
