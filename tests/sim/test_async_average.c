@@ -126,14 +126,16 @@ static void a_syncer_that_scans(void **state)
     assert_merged(&r, (const int[6]){10, 8, 0, 0, 2, 4}, 1, (const int[1]){8});
 }
 
-/* Learner 1 takes 4 ms per step. An adaptive grace time ends when the next upload of learner 0 is expected:
+/* Learner 1 takes 4 ms per step. An adaptive grace time ends when the next upload of learner 0 is
+ * expected:
+ *
  *   10 ms  upload of 0, next expected at 20
  *   20     merge of it; upload of 0 (version 0)
  *   20.5   version 1; that upload is seen, next expected at 30.5
  *   30     upload of 0 (version 0) supersedes it
  *   30.5   merge: staleness 1
  *   31     version 2
- *   40     uploads of 1 (version 0) and 0 (version 1): from all learners, merged immediately: 2 and 1 */
+ *   40     uploads of 1 (version 0) and 0 (version 1): from all, merged immediately: 2 and 1 */
 static void grace_time(void **state)
 {
     (void)state;
@@ -278,11 +280,14 @@ static void intervals_by_speed(void **state)
     dl_run_result_free(&r);
 }
 
-/* Learner 1 fails at 14.5 ms, which loses 4.5 steps, and returns at 32.5. Each upload is merged immediately, in 0.5 ms. Base version of each upload; version found at the upload:
+/* Learner 1 fails at 14.5 ms, which loses 4.5 steps, and returns at 32.5. Each upload is merged
+ * immediately, in 0.5 ms. Base version of each upload; version found at the upload:
+ *
  *   10 ms    both learners 0; 0 and then 1
  *   20       learner 0: 0; 2 (and takes 2)       30   2; 3 (takes 3)      40  3; 4 (takes 4)
  *   32.5     learner 1 returns, with 4           42.5 4; 5 (takes 5)      52.5  5; 7
  *   50       learner 0: 4; 6 (takes 6)           60   6; 8
+ *
  * When learner 0 has done its 60 steps, learner 1 ends its current step at 60.5: 14 + 28 steps. */
 static void a_learner_fails_and_comes_back(void **state)
 {

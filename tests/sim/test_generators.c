@@ -1,4 +1,4 @@
-/* [generators] of a scenario: what is refused, and that rows are those of the rollout. */
+/* [generators] of a scenario: rejected settings, and rows that equal those of the rollout. */
 #include "tests/check.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@
     "[generators]\ngpus = 8\ngenerator_gpus = 2\nprompts = 16\nanswers = 4\n" \
     "length_mean = 300\nlength_cap = 1000\ntoken_s = 0.01\nrequest_token_s = 0.0002\n"
 
-/* With a trainer whose update takes 1 s, and 6e-4 s for each token on one GPU. */
+/* A trainer whose update takes 1 s plus 6e-4 s per token on one GPU. */
 #define KEYS USUAL "train_fixed_s = 1\ntrain_token_gpu_s = 0.0006\ncopy_s = 0.5\n"
 
 static dl_status read_study(const char *text, dl_error *err)
@@ -68,8 +68,8 @@ static void run_rows(const char *text, dl_study *study, dl_sweep *sweep)
         fail_msg("%s", err.text);
 }
 
-/* Lengths are alike, so on 8 GPUs generation takes 300 (0.01 + 8 x 0.0002) = 3.48 s of the 10, and 6.96
- * where that is given; a quarter of the rest does not scale from 8 GPUs to 6. */
+/* Lengths are equal, so on 8 GPUs generation takes 300 (0.01 + 8 x 0.0002) = 3.48 s of the 10, or
+ * 6.96 if that is given; a quarter of the rest does not scale from 8 GPUs to 6. */
 static void a_measured_update_is_split(void **state)
 {
     (void)state;
@@ -93,8 +93,8 @@ static void a_measured_update_is_split(void **state)
     }
 }
 
-/* The part that does not scale is assumed, with an interval, and decides: 3.48 s of 10 are generation, so
- * all of the rest is 6.52 to 6.52 x 4 / 3 s on 6 GPUs. */
+/* The part that does not scale is assumed, with an interval, and limits the update: 3.48 s of 10
+ * are generation, so the rest takes 6.52 to 6.52 x 4 / 3 s on 6 GPUs. */
 static void what_does_not_scale_is_assumed(void **state)
 {
     (void)state;
@@ -109,7 +109,7 @@ static void what_does_not_scale_is_assumed(void **state)
     dl_study_free(&study);
 }
 
-/* The trainer has 6 GPUs, on policy all 8, whose replicas generate beside none of it. */
+/* The trainer has 6 GPUs; on policy it has all 8, and no replica generates concurrently. */
 static void rows_are_those_of_the_rollout(void **state)
 {
     (void)state;
@@ -147,9 +147,9 @@ static void rows_are_those_of_the_rollout(void **state)
     dl_study_free(&study);
 }
 
-/* Where the trainer is the scenario's own step, it is what a run without generators takes: 6 GPUs
- * with 64 x 4 x 400 / 1024 packed samples, in micro-batches of 8, and per token what as many more
- * add. */
+/* If the trainer runs the scenario's own step, the step takes as long as in a run without
+ * generators: 6 GPUs with 64 x 4 x 400 / 1024 packed samples, in micro-batches of 8; and the time
+ * per token is that of additional samples. */
 static void the_trainer_is_the_scenarios_own_step(void **state)
 {
     (void)state;
@@ -164,7 +164,7 @@ static void the_trainer_is_the_scenarios_own_step(void **state)
     const dl_point *point = &variant->scenario.points[0];
     assert_int_equal(point->workers, 6);
     assert_string_equal(point->mode->name, "allreduce");
-    assert_int_equal((int)point->option[DL_SYNC_ACCUMULATE], 3); /* 100 samples: 16.7 a GPU */
+    assert_int_equal((int)point->option[DL_SYNC_ACCUMULATE], 3); /* 100 samples: 16.7 per GPU */
     assert_int_equal(point->batch, 6 * 3 * 8);
     dl_scenario scenario = variant->scenario;
     scenario.generators = NULL;
@@ -183,9 +183,9 @@ static void the_trainer_is_the_scenarios_own_step(void **state)
 }
 
 /* Llama 3 70B has 70.55e9 parameters, 141.1 GB in 16 bits, and keys and values of 2 x 80 layers x 8
- * heads x 128 x 2 bytes = 327,680 bytes a token: a request of 16384 tokens has 5.4 GB, one of 65536
- * 21.5 GB, one of a million 328 GB. An H100 has 85.6 GB, of which 90 % are 77 GB: two have 154 GB,
- * four 308. */
+ * heads x 128 x 2 bytes = 327,680 bytes per token: a request of 16384 tokens has 5.4 GB, one of
+ * 65536 21.5 GB, one of a million 328 GB. An H100 has 85.6 GB, of which 90 % are 77 GB: two have
+ * 154 GB, four 308. */
 static void replicas_hold_weights_and_a_request(void **state)
 {
     (void)state;
@@ -227,8 +227,8 @@ static void replicas_hold_weights_and_a_request(void **state)
     }
 }
 
-/* The note's other arithmetic is that run: its trainer's step, its exchange in other types, and its
- * generators, which bound it. */
+/* The note's other arithmetic equals a run in that arithmetic: the trainer's step, its exchange in
+ * other types, and its generators, which limit it. */
 static void another_arithmetic_is_its_own_run(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* Compressed exchange: bytes are exact, and making and reading messages costs what it moves in a
- * GPU's memory of 100 GB/s (tests/gpu_fixture.h), at the share of that rate which a kind reaches. 80 kB
- * are 20 000 parameters. */
+/* Compressed exchange: bytes are exact, and encoding and decoding messages takes the time of their
+ * traffic in a GPU's memory of 100 GB/s (tests/gpu_fixture.h), at the fraction of that rate which a
+ * kind reaches. 80 kB are 20 000 parameters. */
 #include "tests/gpu_fixture.h"
 
 #define COSTS FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH
@@ -17,7 +17,7 @@ static void assert_ns(double actual, double expected)
     if (fabs(actual - expected) > 4) fail_msg("%.1f is not %.1f ns", actual, expected);
 }
 
-/* What comes on top of the push of `message` bytes: pull 8200, sum of one vector 160 000 ns. */
+/* Step with a push of `message` bytes: pull 8200 ns, sum of one vector 160 000 ns. */
 static double expected_ns(double traffic, double message)
 {
     return 1e6 + traffic / 100 + message / 10 + 200 + 8200 + 160e3;
@@ -28,7 +28,7 @@ static void pushes_are_smaller(void **state)
     (void)state;
     assert_ns(ps_step_ns(""), expected_ns(0, 80e3));
     assert_ns(ps_step_ns("compress = fp16\n"), expected_ns((80e3 + 40e3) / 0.85, 40e3));
-    const double bits = 20000 / 8 + 8; /* and two values */
+    const double bits = 20000 / 8 + 8; /* and two values of 4 bytes */
     assert_ns(ps_step_ns("compress = 1bit\n"), expected_ns((3 * 80e3 + bits) / 0.63, bits));
     assert_ns(ps_step_ns("compress = topk\ntopk_frac = 0.01\n"),
               expected_ns((3 * 80e3 + 1600) / 0.09, 1600)); /* 200 values and indices */
@@ -46,7 +46,7 @@ static double moved(const char *exchange)
     return bytes;
 }
 
-/* All four workers together, of a step: push and pull; 2 (n - 1) S; (n - 1) n message. */
+/* Bytes of all four workers per step: push and pull; 2 (n - 1) S; (n - 1) n message. */
 static void bytes_are_exact(void **state)
 {
     (void)state;
@@ -61,7 +61,7 @@ static void bytes_are_exact(void **state)
         4 * 3 * 1600, 1e-9);
 }
 
-/* Two GPUs: packing of 120 kB at 85 GB/s, 2 (200 + message / 2 / 10), unpacking at 43, update. */
+/* Two GPUs: encoding of 120 kB at 85 GB/s, 2 (200 + message / 2 / 10), decoding at 43, update. */
 static void reductions_are_smaller(void **state)
 {
     (void)state;
@@ -69,7 +69,7 @@ static void reductions_are_smaller(void **state)
     const char *fp16 = "[sync]\nmode = allreduce\n[exchange]\nalgorithm = ring\ncompress = fp16\n";
     assert_ns(fixture_step_ns(COSTS, "", 2, fp16),
               1.1e6 + made_ns + 2 * (200 + 20e3 / 10) + read_ns);
-    /* Packed in the course of the backward pass, which is that much longer. */
+    /* Encoded during the backward pass, which takes that much longer. */
     const char *overlap = "[sync]\nmode = allreduce\n[exchange]\nalgorithm = ring\n"
                           "compress = fp16\noverlap = yes\n";
     assert_ns(fixture_step_ns(COSTS "[overlap]\nslowdown = 1\n", "", 2, overlap),

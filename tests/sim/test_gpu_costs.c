@@ -1,5 +1,5 @@
-/* What the cost file says of the network and of the GPUs' spread, and placements, against closed
- * forms on two nodes of four GPUs (tests/gpu_fixture.h). */
+/* Network values and GPU spread of the cost file, and placements, against closed forms on two nodes
+ * of four GPUs (tests/gpu_fixture.h). */
 #include "tests/gpu_fixture.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #define COMPUTE_NS 1.1e6 /* forward, backward, update */
 #define BYTES 4e6
 
-/* `gpus`: a machine file. */
+/* Step, in ns; `gpus` is the text of a machine file. */
 static double step_on_ns(const char *gpus, const char *more_costs, const char *machine, int workers)
 {
     char costs[1024], path[64];
@@ -22,7 +22,7 @@ static double step_on_ns(const char *gpus, const char *more_costs, const char *m
     const char *rest = "[sync]\nmode = allreduce\n[exchange]\nalgorithm = ring\n";
     if (workers > 0 && strcmp(gpus, FIXTURE_GPUS) == 0)
         return fixture_step_ns(costs, machine, workers, rest);
-    /* The placement tells the workers. */
+    /* The placement gives the number of workers. */
     snprintf(path, sizeof path, "gpus_%d.ini", (int)getpid());
     fixture_write(path, gpus);
     dl_costs read = fixture_costs(costs);
@@ -43,14 +43,14 @@ static double step_ns(const char *more_costs, const char *machine, int workers)
     return step_on_ns(FIXTURE_GPUS, more_costs, machine, workers);
 }
 
-/* n GPUs on both nodes; a hop between nodes is limited to `rate`, in 2 (n - 1) rounds. One latency is
- * not hidden behind the pieces before. */
+/* Step of a ring of n GPUs on both nodes; a hop between nodes is limited to `rate`, in 2 (n - 1)
+ * rounds. One latency is not hidden by the preceding pieces. */
 static double ring_ns(int n, double rate, double latency_ns)
 {
     return COMPUTE_NS + latency_ns + 2 * (n - 1) * BYTES / n / rate * 1e9;
 }
 
-/* GPU, switch, socket and NIC on both sides: 100 ns an edge. */
+/* GPU, switch, socket and NIC on both sides: 100 ns per edge. */
 #define EDGES_NS 600
 
 static void network_of_the_costs_is_that_of_the_links(void **state)
@@ -62,27 +62,27 @@ static void network_of_the_costs_is_that_of_the_links(void **state)
                 ring_ns(4, 5e8, 10000 + EDGES_NS), 1e-4);
     assert_near(step_ns("[network]\nlatency_ns = 300000\n", "placement = 22\n", 0),
                 ring_ns(4, 1e9, 300000 + EDGES_NS), 1e-4);
-    /* Latencies of the hops of a piece's way, three of six between the nodes, pass while the wire is at
-     * other pieces; what the slices of a message cost its sender does not. */
+    /* The latencies of a piece's hops, three of six between the nodes, are hidden while the wire
+     * carries other pieces; the time that the slices of a message take at its sender is not. */
     assert_near(step_ns("[network]\nslice_ns = 200000\n", "placement = 22\n", 0) - as_machine,
                 6 * 200000, 1e-2);
-    /* Two rounds of 2 MB, in two slices each. */
+    /* Two rounds of 2 MB, each in two slices. */
     assert_near(step_ns("[network]\nslice_ns = 200000\n", "placement = 11\n", 0) -
                     step_ns("", "placement = 11\n", 0),
                 2 * 2 * 200000, 1e-2);
-    /* Both directions of the one pair share it. */
+    /* Both directions of the single pair share it. */
     assert_near(step_ns("[network]\npair_bytes_per_s = 6e8\n", "placement = 22\n", 0),
                 ring_ns(4, 3e8, 10000 + EDGES_NS), 1e-4);
     assert_near(step_ns("[network]\npair_bytes_per_s = 6e9\n", "placement = 22\n", 0), as_machine,
                 1e-9);
-    /* Within a node there is no network. */
+    /* Within a node the network is not used. */
     assert_near(step_ns("[network]\nbytes_per_s = 1e3\npair_bytes_per_s = 1e3\nlatency_ns = 1e9\n",
                         "placement = 4\n", 0),
                 step_ns("", "placement = 4\n", 0), 1e-12);
 }
 
-/* At half the clock of the peak rates an estimated pass takes twice as long, the update, which waits
- * for memory, as long as before; a measured pass has the clock in it. */
+/* At half the clock of the peak rates an estimated pass takes twice as long; the update, which is
+ * bound by memory, does not change; a measured pass already includes the clock. */
 static void a_lower_clock_slows_estimated_times(void **state)
 {
     (void)state;
@@ -96,7 +96,7 @@ static void a_lower_clock_slows_estimated_times(void **state)
     assert_near(step_ns(estimated, "placement = 1\n", 0), COMPUTE_NS, 1e-9);
 }
 
-/* What a message costs the host comes on top of each round, within a node too, and of a push and a
+/* The host's time per message is added to each round, also within a node, and to a push and a
  * pull. */
 static void messages_cost_the_host(void **state)
 {
@@ -113,8 +113,8 @@ static void messages_cost_the_host(void **state)
                 2 * 20000, 1e-6);
 }
 
-/* Unequal nodes: the ring crosses the network twice, as with equal ones, but one hop after the other.
- */
+/* Unequal nodes: the ring crosses the network twice, as with equal ones, but in consecutive
+ * hops. */
 static void placements_are_the_gpus_that_they_name(void **state)
 {
     (void)state;
@@ -123,8 +123,8 @@ static void placements_are_the_gpus_that_they_name(void **state)
     assert_near(step_ns("", "placement = 3\n", 0), step_ns("", "gpus = 0, 1, 2\n", 3), 1e-12);
 }
 
-/* Two GPUs of spread s: exp(+-s m) over their mean, where m is the mean of the larger of two normal
- * numbers, 1/sqrt(pi) (Blom's approximation is 5 % off for two). */
+/* Two GPUs with spread s: exp(+-s m) over their mean, where m is the mean of the larger of two
+ * normal numbers, 1/sqrt(pi) (Blom's approximation is off by 5 % for two). */
 static void spread_slows_who_waits_for_all(void **state)
 {
     (void)state;
@@ -146,7 +146,7 @@ static void spread_slows_who_waits_for_all(void **state)
         const double now = step_ns(spread, "", n) - step_ns("", "", n);
         assert_near(now, 1e6 * (slow[n - 1] - 1), 1e-3);
     }
-    /* However far apart, a time is a time. */
+    /* Times stay finite and non-negative for any spread. */
     double wide[2] = {1, 1};
     dl_costs costs = {.gpu_spread_frac = {.known = true, .value = 1e6}};
     dl_gpus_spread(&costs, 2, 2, wide);
@@ -154,9 +154,10 @@ static void spread_slows_who_waits_for_all(void **state)
     assert_true(wide[0] >= 0 && wide[0] < 1e-12);
 }
 
-/* Work spread evenly over 0 to 2 times its mean (bounded, of variance 1/3): of four workers the one
- * with most has 2 x 4 / 5 of it on average, for which all wait in each step; one alone has the mean.
- * Drawn, a step takes as long on average, and lognormal work of as much variation longer. */
+/* Work uniform from 0 to 2 times its mean (bounded, of variance 1/3): of four workers the one with
+ * the most has 2 x 4 / 5 of it on average, for which all wait in each step; a single worker has the
+ * mean. With drawn work a step takes the same time on average, and longer with log-normal work of
+ * equal variance. */
 static void work_that_differs_makes_all_wait(void **state)
 {
     (void)state;
@@ -166,7 +167,8 @@ static void work_that_differs_makes_all_wait(void **state)
     const double alike = step_ns("", "", 4), differs = step_ns(even, "", 4);
     assert_near((differs - alike) / 1e6, 0.6, 2e-3); /* of forward and backward */
     const char *of_four = "[spread]\nwork_frac = 0.288675\nwork_max = 2\nwork_samples = 4\n";
-    assert_near(step_ns(of_four, "", 4), differs, 1); /* of one sample it is twice as much */
+    assert_near(step_ns(of_four, "", 4), differs, 1); /* work_frac for one sample is twice as
+                                                       * large */
     char costs[1024];
     snprintf(costs, sizeof costs, "%s%s", FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH, even);
     const char *rest = "[sync]\nmode = allreduce\n[exchange]\nalgorithm = ring\n";
@@ -178,8 +180,8 @@ static void work_that_differs_makes_all_wait(void **state)
     assert_true(step_ns(long_tail, "", 4) > differs);
 }
 
-/* GPUs 0 and 1 have one switch, 2 another one: forward and backward take 1.2 times as long for two of
- * a switch, and for all who wait for them. */
+/* GPUs 0 and 1 share a switch, 2 has another: forward and backward take 1.2 times as long for two
+ * GPUs of one switch, and for all workers that wait for them. */
 static void gpus_of_a_board_slow_one_another(void **state)
 {
     (void)state;
@@ -191,7 +193,7 @@ static void gpus_of_a_board_slow_one_another(void **state)
     assert_near(step_ns(board, "placement = 11\n", 0), step_ns("", "placement = 11\n", 0), 1e-9);
 }
 
-/* Of twelve GPUs each. */
+/* Three nodes with twelve GPUs each. */
 static dl_node_kind of_twelve = {.gpu_count = 12};
 static dl_node_run of_one_kind = {0};
 static const dl_machine three_nodes = {

@@ -1,5 +1,5 @@
-/* Copies of workers to and from a server take one class of flows where workers are alike
- * (sim/platform/gpu_crowds.c): results are those of classes for each worker. */
+/* Copies of equal workers to and from a server form one class of flows (sim/platform/gpu_crowds.c):
+ * results equal those with a class per worker. */
 #include "common/alloc.h"
 #include "common/random.h"
 #include "tests/gpu_fixture.h"
@@ -11,16 +11,16 @@ static int below(dl_random *stream, int end)
     return (int)dl_random_below(stream, (uint64_t)end);
 }
 
-/* One of some rates, in an uneven number of bytes a second. */
+/* Draws one of several rates, in an uneven number of bytes/s. */
 static double rate(dl_random *stream)
 {
     static const double rates[] = {2e8, 1e9, 1.5e9, 2e10};
     return rates[below(stream, (int)DL_LENGTH(rates))] * (1 + dl_random_uniform(stream) / 100);
 }
 
-/* Nodes with a GPU or two each, the first one perhaps with another port, and three nodes more. With
- * `apart` the last two send to one another, which is no business of the workers'; but beside other
- * jobs each worker keeps classes of its own. */
+/* Nodes with one or two GPUs each, the first one possibly with another port, and three more nodes.
+ * With `apart` the last two exchange traffic that does not affect the workers; but with other jobs
+ * each worker has its own classes. */
 static void make_machine(dl_random *stream, int nodes, bool apart, char *text, size_t room)
 {
     const double slot = rate(stream), wire = rate(stream);
@@ -86,8 +86,9 @@ static void assert_close(int seed, const char *what, double a, double b, double 
     if (fabs(a - b) > frac * fabs(a)) fail_msg("seed %d: %s %.17g and %.17g", seed, what, a, b);
 }
 
-/* Steps, staleness and bytes to the last ns, in modes in which no two workers ask for the lock at the
- * same ns; shares of the run's time about: with other jobs its last event may be up to 0.1 ms later. */
+/* Steps, staleness and bytes are equal to the ns, in modes in which no two workers request the lock
+ * at the same ns; fractions of the run's time are only close: with other jobs the last event may be
+ * up to 0.1 ms later. */
 static void results_are_those_of_separate_classes(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Runs that are worked out without events for each worker are, bit by bit, those by events. */
+/* Runs computed without events for each worker equal, bit by bit, those simulated by events. */
 #include "tests/gpu_fixture.h"
 
 #include "common/alloc.h"
@@ -19,7 +19,7 @@ static int below(made *m, int end)
     return (int)dl_random_below(&m->random, (uint64_t)end);
 }
 
-/* 0, or a time of up to `most` ns. */
+/* Draws 0 or a time of up to `most` ns. */
 static int time_ns(made *m, int most)
 {
     return below(m, 3) == 0 ? 0 : below(m, most);
@@ -47,12 +47,13 @@ static const char *noise_of(made *m, const char *mode)
     static const char *const noises[] = {"kind = lognormal\nsigma = 0.2\n",
                                          "kind = gamma\nsigma = 0.4\nslow = 0:1.7\n",
                                          "kind = exponential\n", "kind = work\n"};
-    /* Without noise, workers that do not wait for one another end their steps together. */
+    /* Without noise, workers that do not wait for each other end their steps simultaneously. */
     return strcmp(mode, "allreduce") == 0 && below(m, 4) == 0 ? "kind = none\n"
                                                               : noises[below(m, 4)];
 }
 
-/* The second node of some machines has fewer GPUs, or ports that are slower; lines of its machine. */
+/* Returns lines of the machine file: the second node of some machines has fewer GPUs, or slower
+ * ports. */
 static const char *unlike_node(int seed)
 {
     static const char *const kinds[] = {
@@ -109,20 +110,21 @@ static dl_status run(const made *m, dl_run_way way, int64_t log_steps, dl_run_re
     return dl_run(&config, result, &err);
 }
 
-/* Two arrays, or none. */
+/* Whether two arrays are equal or both absent. */
 static bool are_same(const void *a, const void *b, size_t bytes)
 {
     return (a != NULL) == (b != NULL) && (a == NULL || memcmp(a, b, bytes) == 0);
 }
 
-/* Clears what a longer text has left behind the end of this one. */
+/* Clears the bytes after the end of the text, which may be left from a longer text. */
 static void clear_rest(char *text, size_t room)
 {
     const size_t used = strlen(text);
     memset(text + used, 0, room - used);
 }
 
-/* All of two results, bit by bit; but bytes of links may have been added up in another order. */
+/* Compares all of two results bit by bit, except that bytes of links may have been summed in
+ * another order. */
 static bool are_equal(const dl_run_result *a, const dl_run_result *b)
 {
     const size_t workers = (size_t)a->workers,
@@ -146,7 +148,7 @@ static bool are_equal(const dl_run_result *a, const dl_run_result *b)
            (a->averaging == NULL || memcmp(a->averaging, b->averaging, sizeof *a->averaging) == 0);
 }
 
-/* Modes none, allreduce, average, any noise, launches that take longer than a step or nothing,
+/* Modes none, allreduce, average, any noise, launches that take no time or longer than a step,
  * several buckets, slow workers, a warm-up. */
 static void results_are_those_by_events(void **state)
 {
@@ -168,7 +170,8 @@ static void results_are_those_by_events(void **state)
     }
 }
 
-/* Steps that are not kept one by one are counted in another order, which only rounding shows. */
+/* Steps that are not stored individually are summed in another order, which changes only
+ * rounding. */
 static void counted_steps_agree(void **state)
 {
     (void)state;
@@ -188,8 +191,8 @@ static void counted_steps_agree(void **state)
     }
 }
 
-/* Two GPUs of which one takes 1 ms a step and one 2 ms: at 2 ms both end a step, and which is first
- * decides how far one is ahead. Such a run is left to the events. */
+/* Two GPUs, one with 1 ms per step and one with 2 ms: at 2 ms both end a step, and their order
+ * decides how far one is ahead. Such a run is simulated by events. */
 static void ties_are_left_to_events(void **state)
 {
     (void)state;

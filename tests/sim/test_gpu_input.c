@@ -1,4 +1,4 @@
-/* Batches for GPUs: 200 us of one core and 1 MB a sample, which takes 100 us on a link of 10 GB/s
+/* Batches for GPUs: 200 us of one core and 1 MB per sample, which takes 100 us on a link of 10 GB/s
  * (tests/gpu_fixture.h). A step computes and updates for 1.1 ms. */
 #include "tests/gpu_fixture.h"
 
@@ -19,7 +19,7 @@ static double step_ns(int workers, int cores, int prefetch)
     return fixture_step_ns(COSTS, "", workers, rest);
 }
 
-/* The step asks for its batch: everything comes one after the other. */
+/* The step requests its batch: all stages run in sequence. */
 static void without_prefetch_the_step_waits(void **state)
 {
     (void)state;
@@ -27,7 +27,7 @@ static void without_prefetch_the_step_waits(void **state)
     assert_near(step_ns(2, 2, 0), STEP_NS + MAKE_NS + 2 * COPY_NS, 2e-3); /* one link of a switch */
 }
 
-/* A pipeline: the slowest stage counts. */
+/* A pipeline: the slowest stage determines the step. */
 static void with_prefetch_the_slowest_stage_counts(void **state)
 {
     (void)state;
@@ -47,9 +47,9 @@ static void with_prefetch_the_slowest_stage_counts(void **state)
     }
 }
 
-/* A step that is cut by its worker's absence has had its batch, and takes another one when it is done
- * anew: with the two launches of batches made at launch, or ahead, nobody waits for one forever. The
- * syncer's scans go on while a learner does. */
+/* A step interrupted by its worker's absence has consumed its batch, and takes another when it is
+ * repeated: with both launches of batches, at launch or ahead, no step waits for one forever. The
+ * syncer's scans continue as long as a learner runs. */
 static void a_step_that_is_done_anew_has_another_batch(void **state)
 {
     (void)state;
@@ -70,13 +70,13 @@ static void a_step_that_is_done_anew_has_another_batch(void **state)
     }
 }
 
-/* The cores are of each node: GPUs 3 and 4 are on different ones. */
+/* Cores belong to a node: GPUs 3 and 4 are on different nodes. */
 static void nodes_have_cores_of_their_own(void **state)
 {
     (void)state;
     const char *slow = FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH
         "[op input]\nfixed_ns = 0\nper_sample_ns = 2e6\n[input]\nbytes_per_sample = 0\n";
-    /* One batch ahead: the next is begun when this one has been copied. */
+    /* One batch ahead: the next one is started when this one has been copied. */
     assert_near(fixture_step_ns(slow, "gpus = 3, 4\n", 2, ""), 2e6 + 200, 1e-5);
     dl_run_result r = fixture_run_gpus(slow, "gpus = 2, 3\n", 2, 400, "");
     assert_near(1e9 * r.step_mean_s, 4e6, 0.01);
@@ -84,7 +84,7 @@ static void nodes_have_cores_of_their_own(void **state)
     dl_run_result_free(&r);
 }
 
-/* 20 MB of a batch over the link of 10 GB/s that two GPUs share: 4 ms. */
+/* 20 MB per batch over a link of 10 GB/s shared by two GPUs: 4 ms. */
 static void copies_share_links(void **state)
 {
     (void)state;
@@ -100,8 +100,8 @@ static void copies_share_links(void **state)
     dl_run_result_free(&r);
 }
 
-/* Without prefetch a step of n workers takes the slowest of n exponential times, H_n of their mean;
- * one worker alone takes the mean. */
+/* Without prefetch a step of n workers takes the longest of n exponential times, H_n times their
+ * mean; a single worker takes the mean. */
 static void who_waits_for_all_waits_for_the_slowest_input(void **state)
 {
     (void)state;
@@ -136,9 +136,9 @@ static void bytes_of_a_sample_are_needed_with_an_input(void **state)
     dl_costs_free(&costs);
 }
 
-/* 3 MB a sample at 1 GB/s: 3 ms before a batch is made in 0.2 ms and copied. Prefetched, storage is
- * the slowest stage; the GPUs of one node wait for one another's, those of two do not. A part in the
- * host's memory is not read. */
+/* 3 MB per sample at 1 GB/s: 3 ms before a batch is made in 0.2 ms and copied. With prefetch
+ * storage is the slowest stage; the GPUs of one node wait for each other's reads, those of two
+ * nodes do not. A part in host memory is not read. */
 static void the_workers_of_a_node_share_its_storage(void **state)
 {
     (void)state;
@@ -164,8 +164,8 @@ static void the_workers_of_a_node_share_its_storage(void **state)
     dl_run_result r = fixture_run_gpus(costs, "", 4, 400, half);
     assert_near(1e9 * r.step_mean_s, 6e6, 0.02);
     dl_run_result_free(&r);
-    /* Of a file server, GPUs of two nodes get half each; beside it a node's own rate may be the lower
-     * one. */
+    /* GPUs of two nodes get half of a file server each; a node's own rate may be the lower
+     * limit. */
     const struct {
         const char *gpus, *rates, *link;
         int workers;
@@ -185,14 +185,14 @@ static void the_workers_of_a_node_share_its_storage(void **state)
         assert_string_equal(r.usage.link, shared[i].link);
         dl_run_result_free(&r);
     }
-    /* Not given, it limits nothing. */
+    /* If not given, storage limits nothing. */
     assert_near(fixture_step_ns(costs, "", 4, "[input]\ncores = 4\nprefetch = 4\n"),
                 fixture_step_ns(COSTS, "", 4, "[input]\ncores = 4\nprefetch = 4\n"), 1e-9);
 }
 
-/* 1 ms of one core a batch, made when the one host thread launches its step: it does that when it has
- * read what all forward passes made, 0.4 ms after the last one's start. Then it takes n ms to make n
- * batches; a step of 1.1 ms hides them as far as they are made before its end. */
+/* 1 ms of one core per batch, made when the single host thread launches its step, which it does
+ * after it has read the output of all forward passes, 0.4 ms after the start of the last one. Then
+ * n batches take n ms; a step of 1.1 ms hides those made before its end. */
 static void batches_made_at_launch_follow_the_forward_passes(void **state)
 {
     (void)state;
@@ -202,32 +202,33 @@ static void batches_made_at_launch_follow_the_forward_passes(void **state)
     for (int n = 1; n <= 4; n++) {
         assert_near(fixture_step_ns(slow, read, n, "[input]\nmade = at_launch\n"), 4e5 + n * 1e6,
                     1e-3);
-        /* A step ahead of the GPUs, it waits for the cores alone. */
+        /* If the host is a step ahead of the GPUs, the step waits only for the cores. */
         assert_near(fixture_step_ns(slow, "dispatch = single\n", n, "[input]\nmade = at_launch\n"),
                     fmax(STEP_NS, n * 1e6), 1e-3);
     }
-    /* Made in 0.2 ms beside the backward pass, copied when that is over. */
+    /* Made in 0.2 ms during the backward pass, copied after it. */
     assert_near(fixture_step_ns(COSTS, read, 1, "[input]\nmade = at_launch\n"), STEP_NS + COPY_NS,
                 1e-3);
-    /* A core each: made at once. */
+    /* With a core per worker all batches are made simultaneously. */
     assert_near(fixture_step_ns(slow, read, 4, "[input]\nmade = at_launch\ncores = 4\n"), 1.4e6,
                 1e-3);
 }
 
-/* Launches of 0.3 ms a GPU: a thread that has read what the forward passes made launches the last
- * GPU's step 0.9 ms later, whose forward pass takes 0.4 ms. Else it is a step ahead: 4 x 0.3 ms. */
+/* Launches take 0.3 ms per GPU: a thread that has read the output of the forward passes launches
+ * the last GPU's step 0.9 ms later, whose forward pass takes 0.4 ms. Otherwise it is a step ahead:
+ * 4 x 0.3 ms. */
 static void the_host_reads_what_forward_passes_made(void **state)
 {
     (void)state;
     const char *costs = FIXTURE_GPU_COSTS "[dispatch]\nserial_ns = 0\nper_worker_ns = 3e5\n";
     assert_near(fixture_step_ns(costs, "dispatch = single\n", 4, ""), 1.2e6, 1e-3);
     assert_near(fixture_step_ns(costs, "dispatch = single\nreads = forward\n", 4, ""), 1.3e6, 1e-3);
-    /* Whoever waits for the step's end waits for no less. */
+    /* With ahead = 0 the thread waits for the step's end anyway. */
     const char *turns = "dispatch = single\nahead = 0\n";
     assert_near(fixture_step_ns(costs, "dispatch = single\nahead = 0\nreads = forward\n", 4, ""),
                 fixture_step_ns(costs, turns, 4, ""), 1e-9);
-    /* Layers that wait for their own parameters make the forward pass many pieces: it is over after
-     * the last of them. Steps that are cut go on as well. */
+    /* Layers that wait for their own parameters split the forward pass into pieces: it ends with
+     * the last of them. Interrupted steps do not block the run. */
     const char *layers = "[exchange]\noverlap = yes\nbucket_bytes = 20000\nfetch = layers\n"
                          "[sync]\nmode = ps\nwhere = gpu:0\n";
     const double ahead_ns = fixture_step_ns(costs, "dispatch = single\n", 4, layers);
@@ -241,7 +242,7 @@ static void the_host_reads_what_forward_passes_made(void **state)
                 1e-9);
 }
 
-/* A forward pass of no time is no rounding below 0: the update is no part of it. */
+/* A forward pass of no time gives no rounding error below 0: the update is not part of it. */
 static void a_forward_pass_may_take_no_time(void **state)
 {
     (void)state;

@@ -17,7 +17,7 @@ static const char costs_text[] =
     "[op network.backward]\nfixed_ns = 1200000\nper_sample_ns = 16700\n"
     "[dispatch]\nserial_ns = 190000\nper_worker_ns = 740000\n";
 
-/* kvstore = device: gradients are added up on a GPU. */
+/* kvstore = device: gradients are summed on a GPU. */
 static const char scenario_text[] =
     "[scenario]\nsteps = 100\n"
     "[machine]\nfile = " DL_MACHINES "/p2.8xlarge.ini\nworkers = 1, 2, 4, 8\ndispatch = single\n"
@@ -88,7 +88,7 @@ static void eight_gpus_are_slower_than_four(void **state)
     assert_true(per_s(state, 8, 512) > per_s(state, 1, 512));
 }
 
-/* Eight GPUs wait for the host, whatever their batch; one does not. */
+/* Eight GPUs wait for the host at any batch; one GPU does not. */
 static void the_host_takes_over(void **state)
 {
     static const int batches[] = {64, 128, 512};
@@ -97,13 +97,13 @@ static void the_host_takes_over(void **state)
         const dl_run_result *one = result_of(state, 1, batches[b]);
         assert_near(eight->step_p50_s, SERIAL_S + 8 * ISSUE_S, 1e-6);
         assert_string_equal(eight->usage.busiest, "host thread 0");
-        /* Update of the parameters by one gradient, in the die's memory of 240 GB/s. */
+        /* Update of the parameters with one gradient, in the die's memory of 240 GB/s. */
         double gpu_s = FIXED_S + batches[b] * PER_SAMPLE_S + 2 * 1724320 / 240e9;
         assert_near(one->step_p50_s, gpu_s, 1e-5);
     }
 }
 
-/* The worst is 512 samples on 8 GPUs, where the host was faster than elsewhere. */
+/* The largest error is at 512 samples on 8 GPUs, where the host was faster than elsewhere. */
 static void the_measured_points_are_near(void **state)
 {
     for (size_t i = 0; i < sizeof measured / sizeof *measured; i++) {

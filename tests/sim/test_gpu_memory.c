@@ -1,10 +1,11 @@
-/* What fits into a GPU of 1 MB (tests/gpu_fixture.h), and what it costs. */
+/* Use of a GPU memory of 1 MB (tests/gpu_fixture.h), and prices. */
 #include "tests/gpu_fixture.h"
 
 #include "common/csv.h"
 #include "sim/report/report.h"
 
-/* 2 x 80 kB parameters and gradients, 40 kB state, 100 kB workspace: 300 kB and 70 kB a sample. */
+/* 2 x 80 kB parameters and gradients, 40 kB state, 100 kB workspace: 300 kB and 70 kB per
+ * sample. */
 #define COSTS                                                                                     \
     FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH "[gpu_memory]\nactivation_bytes_per_sample = 70000\n" \
                                             "workspace_bytes = 100000\n"
@@ -58,8 +59,8 @@ static void a_batch_that_does_not_fit_is_not_run(void **state)
     free_swept(&s);
 }
 
-/* Two workers share a batch that one alone cannot hold: the speedup is over one that computes it in two
- * micro-batches of 1 ms, with an update of 0.1 ms. */
+/* Two workers share a batch that one cannot hold: the speedup is relative to one worker that
+ * computes it in two micro-batches of 1 ms, with an update of 0.1 ms. */
 static void a_baseline_that_does_not_fit_takes_micro_batches(void **state)
 {
     (void)state;
@@ -69,7 +70,8 @@ static void a_baseline_that_does_not_fit_takes_micro_batches(void **state)
     free_swept(&s);
 }
 
-/* The server's GPU has a vector of each of 4 workers and the sum more, or half of them. */
+/* The server's GPU additionally holds a vector of each of 4 workers and the sum, or half of
+ * them. */
 static void a_server_needs_memory_too(void **state)
 {
     (void)state;
@@ -86,8 +88,8 @@ static void a_server_needs_memory_too(void **state)
     free_swept(&s);
 }
 
-/* An outer optimizer keeps its momentum and the last average, 80 kB each: on the GPU where it updates
- * there, and otherwise with the server, or in host memory. */
+/* An outer optimizer keeps its momentum and the last average, 80 kB each: on the GPU if it updates
+ * there, otherwise at the server or in host memory. */
 static void an_outer_optimizer_needs_memory(void **state)
 {
     (void)state;
@@ -129,7 +131,7 @@ static double cell(dl_csv *csv, size_t row, const char *name)
     return value;
 }
 
-/* 1.1 ms a step of one sample: 9 USD an hour and node. 6 GPUs are on two nodes. */
+/* 1.1 ms per step of one sample, 9 USD per hour and node. 6 GPUs are on two nodes. */
 static void an_epoch_has_a_price(void **state)
 {
     (void)state;

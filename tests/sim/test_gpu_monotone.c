@@ -1,8 +1,9 @@
-/* On machines that come with the program, without noise and overlap: more bytes never shorten a
- * step, nor do slower links, nor does a GPU more at an equal batch per GPU. The last is not so for
- * collectives on NVLink, where one GPU more may bring links that the ring before could not use, nor
- * for hierarchical ones, which need equally many GPUs on each node, nor with shards on two nodes,
- * whose traffic goes both ways: the nearer their numbers of GPUs, the fewer meet on a link. */
+/* On machines that come with the program, without noise and overlap: neither more bytes, nor
+ * slower links, nor one more GPU at an equal batch per GPU shortens a step. Exceptions for one
+ * more GPU: collectives on NVLink, as the new GPU may bring links that the previous ring could
+ * not use; hierarchical ones, which need equal numbers of GPUs on all nodes; and shards on two
+ * nodes, whose traffic goes in both directions: the closer their numbers of GPUs, the fewer
+ * copies share a link. */
 #include "common/random.h"
 #include "tests/sim_fixture.h"
 
@@ -22,7 +23,7 @@ static const char *const exchanges[] = {
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* One worker's share is `samples` of 0.1 ms each. */
+/* Each worker has `samples` of 0.1 ms. */
 static double step_of_s(const char *machine, const char *exchange, int workers, double parameters,
                         double slower, int samples)
 {
@@ -67,7 +68,7 @@ static int gpus_of(const char *machine)
     return count < 8 ? count : 8;
 }
 
-/* Rates are doubles and times whole ns: a step of 8 has a few roundings. */
+/* Rates are doubles and times whole ns: a step of 8 has several rounding errors. */
 static void assert_no_shorter(double later_s, double before_s, const char *machine,
                               const char *exchange, const char *what)
 {
@@ -105,7 +106,7 @@ static void more_never_shortens_a_step(void **state)
     }
 }
 
-/* The same of random parameters, batches, numbers of GPUs and rates. */
+/* The same for random parameters, batches, numbers of GPUs and rates. */
 static void more_never_shortens_a_random_step(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* All-reduce that begins during the backward pass, against the recursion of wait-free
- * backpropagation: bucket k of K begins when its share of the backward pass is done and bucket k-1
- * has ended. Two GPUs of one switch: a bucket takes 400 ns and its bytes at 10 GB/s. */
+/* All-reduce that starts during the backward pass, against the recursion of wait-free
+ * backpropagation: bucket k of K starts when its share of the backward pass is done and bucket k-1
+ * has ended. On two GPUs of one switch a bucket takes 400 ns plus its bytes at 10 GB/s. */
 #include "tests/gpu_fixture.h"
 
 #define FORWARD_NS 400e3
@@ -37,7 +37,7 @@ static double recursion_ns(double parameters, double bucket)
     return end_ns + UPDATE_NS;
 }
 
-/* From exchange that hides behind the backward pass to exchange that takes much longer. */
+/* From exchange hidden by the backward pass to exchange that takes much longer. */
 static void steps_follow_the_recursion(void **state)
 {
     (void)state;
@@ -52,7 +52,7 @@ static void steps_follow_the_recursion(void **state)
     }
 }
 
-/* The first of two buckets (c) runs beside the second half of the backward pass, which it slows. */
+/* The first of two buckets (c) runs during the second half of the backward pass, which it slows. */
 static void collectives_slow_computing(void **state)
 {
     (void)state;
@@ -60,14 +60,14 @@ static void collectives_slow_computing(void **state)
     double backward_ns = half + c + (half - c / slowdown);
     assert_near(simulated_ns(2e6, 1e6, slowdown, ""), FORWARD_NS + backward_ns + c + UPDATE_NS,
                 1e-5);
-    /* All of the second half beside it. */
+    /* The first bucket covers all of the second half. */
     const double long_c = bucket_ns(10e6);
     assert_near(simulated_ns(20e6, 10e6, slowdown, ""), FORWARD_NS + half + 2 * long_c + UPDATE_NS,
                 1e-5);
 }
 
-/* A machine may say more than the costs' 1.2, of collectives between GPUs of a node: 1.5. Not of those
- * between nodes, and not less. */
+/* A machine may give a larger slowdown than the costs' 1.2 for collectives between GPUs of a node,
+ * 1.5, but not for those between nodes, and not a smaller one. */
 static void a_machine_slows_computing(void **state)
 {
     (void)state;
@@ -86,21 +86,23 @@ static void a_machine_slows_computing(void **state)
         dl_run_result r = fixture_run_machine(cases[i].machine, costs, "", 2, 20, rest);
         assert_near(1e9 * r.step_p50_s,
                     FORWARD_NS + half + c + (half - c / cases[i].slowdown) + c + UPDATE_NS, 1e-5);
-        /* The extra time is the exchange's. */
+        /* The extra time counts as exchange. */
         if (i == 0)
             assert_near(1e9 * r.step_p50_s * r.part_frac[DL_PART_COMPUTE],
                         FORWARD_NS + BACKWARD_NS + UPDATE_NS, 1e-3);
         dl_run_result_free(&r);
     }
-    /* Buckets of 1 ms each way and 10 us, beside which 1 / 1.2 of the second half goes on. */
+    /* Buckets of 1 ms in each direction and 10 us, during which 1 / 1.2 of the second half
+     * proceeds. */
     dl_run_result r = fixture_run_machine(FIXTURE_NODES("2") "[overlap]\ninside_slowdown = 50\n",
                                           costs, "", 2, 20, rest);
     assert_near(1e9 * r.step_p50_s, FORWARD_NS + half + 2 * 1e6 + UPDATE_NS, 1e-5);
     dl_run_result_free(&r);
 }
 
-/* A ring over two GPUs on each of two nodes has the rate of a port, 1 GB/s, where one inside a node has
- * 10 GB/s: it takes a tenth of the computing that such a ring takes at 11 times slower, 1 / 11 of it. */
+/* A ring over two GPUs on each of two nodes has the rate of a port, 1 GB/s, while one inside a node
+ * has 10 GB/s. It takes a tenth of the compute that a ring inside a node takes with an 11-fold
+ * slowdown, and so adds 1 / 11 of its time. */
 static void a_machine_slows_less_between_nodes(void **state)
 {
     (void)state;
@@ -123,15 +125,15 @@ static void a_machine_slows_less_between_nodes(void **state)
     assert_near(step_ns[1], step_ns[0] + c / 11, 1e-5);
 }
 
-/* Also between the buckets: from the start of the first, the backward pass's second half runs
- * slowly. */
+/* From the start of the first bucket, the second half of the backward pass is slowed, also between
+ * the buckets. */
 static void exchange_slows_computing_throughout(void **state)
 {
     (void)state;
     const double c = bucket_ns(1e6), slowdown = 1.5, half = BACKWARD_NS / 2;
     assert_near(simulated_ns(2e6, 1e6, slowdown, "slows = exchange\n"),
                 FORWARD_NS + half + slowdown * half + c + UPDATE_NS, 1e-5);
-    /* The next step is not slowed: steps are all alike. */
+    /* The next step is not slowed: all steps are equal. */
     assert_near(simulated_ns(1e6, 1e6, slowdown, "slows = exchange\n"),
                 FORWARD_NS + BACKWARD_NS + c + UPDATE_NS, 1e-5);
 }
@@ -149,7 +151,8 @@ static double with_gradients_ns(const char *ready, const char *bucket)
     return fixture_step_ns(costs, "", 2, rest);
 }
 
-/* Three quarters of the gradients are ready after a tenth of the pass, the last nine tenths in. */
+/* Three quarters of the gradients are ready after a tenth of the pass, the rest after nine
+ * tenths. */
 static void buckets_start_when_the_costs_say(void **state)
 {
     (void)state;
@@ -158,18 +161,18 @@ static void buckets_start_when_the_costs_say(void **state)
     const double first = begin + 0.1 * BACKWARD_NS + bucket_ns(3e6);
     const double second = fmax(first, begin + 0.9 * BACKWARD_NS) + bucket_ns(1e6);
     assert_near(with_gradients_ns(ready, ""), fmax(second, end) + UPDATE_NS, 1e-5);
-    /* In between on the line: 3.5 MB after half of the pass. */
+    /* In between, interpolated linearly: 3.5 MB after half of the pass. */
     const double large = begin + 0.5 * BACKWARD_NS + bucket_ns(3.5e6);
     assert_near(with_gradients_ns(ready, "bucket_bytes = 3500000\n"),
                 fmax(end, fmax(large, begin + 0.9 * BACKWARD_NS) + bucket_ns(0.5e6)) + UPDATE_NS,
                 1e-5);
-    /* All in one: what is left of the pass runs beside it. */
+    /* All in one bucket: the rest of the pass runs concurrently. */
     assert_near(with_gradients_ns(ready, "bucket_bytes = 0\n"),
                 begin + 0.9 * BACKWARD_NS + bucket_ns(4e6) + UPDATE_NS, 1e-5);
 }
 
-/* 0.03 + (0.29 - 0.03) is more than 0.29 in floating point: the third tensor, which is ready together
- * with the second, must not come before it. */
+/* 0.03 + (0.29 - 0.03) exceeds 0.29 in floating point: the third tensor, which becomes ready
+ * together with the second, must not precede it. */
 static void tensors_of_a_layer_are_ready_together(void **state)
 {
     (void)state;
@@ -181,9 +184,9 @@ static void tensors_of_a_layer_are_ready_together(void **state)
     assert_near(with_gradients_ns(ready, ""), fmax(third, end) + c + UPDATE_NS, 1e-5);
 }
 
-/* Half of the copies to buckets and back makes the backward pass longer, so that all gradients are ready
- * later, half comes after the last bucket. Averages that do not overlap, and modes without buckets,
- * have none. */
+/* Half of the copies to buckets and back lengthens the backward pass, so that all gradients are
+ * ready later; the other half follows the last bucket. Averages that do not overlap, and modes
+ * without buckets, have no copies. */
 static void gradients_are_copied_to_buckets(void **state)
 {
     (void)state;
@@ -198,7 +201,7 @@ static void gradients_are_copied_to_buckets(void **state)
     const double first = FORWARD_NS + backward_ns / 2 + c;
     assert_near(fixture_step_ns(costs, "", 2, rest),
                 fmax(first, FORWARD_NS + backward_ns) + c + UPDATE_NS + 40e3, 1e-5);
-    /* One worker copies too; without the exchange it has none. */
+    /* A single worker copies too; without the exchange it does not. */
     assert_near(fixture_step_ns(costs, "", 1, rest), FORWARD_NS + BACKWARD_NS + UPDATE_NS + 80e3,
                 1e-5);
     assert_near(fixture_step_ns(costs, "", 1, "[sync]\nmode = none\n"),
@@ -214,7 +217,7 @@ static void gradients_are_copied_to_buckets(void **state)
                 FORWARD_NS + BACKWARD_NS + bucket_ns(2e6) + UPDATE_NS, 1e-5);
 }
 
-/* A bucket begins when the slowest worker has it ready. */
+/* A bucket starts when the slowest worker has it ready. */
 static void buckets_wait_for_the_slowest(void **state)
 {
     (void)state;
@@ -222,7 +225,7 @@ static void buckets_wait_for_the_slowest(void **state)
     assert_near(step_ns, 2 * (FORWARD_NS + BACKWARD_NS) + bucket_ns(1e6) + UPDATE_NS, 1e-5);
 }
 
-/* Without overlap all buckets come behind the backward pass. */
+/* Without overlap all buckets follow the backward pass. */
 static void without_overlap_buckets_come_behind(void **state)
 {
     (void)state;
@@ -232,7 +235,7 @@ static void without_overlap_buckets_come_behind(void **state)
                 FORWARD_NS + BACKWARD_NS + 2 * bucket_ns(40e3) + UPDATE_NS, 1e-5);
 }
 
-/* 80 kB in buckets of a byte. */
+/* 80 kB in buckets of one byte. */
 static void too_many_buckets_are_an_error(void **state)
 {
     (void)state;
@@ -256,9 +259,9 @@ static void too_many_buckets_are_an_error(void **state)
     dl_costs_free(&costs);
 }
 
-/* 80 kB in 10 000 buckets, each one chunk: by trees 2 * 7 edges, up and down, two transfers each,
- * and two joins, 58 transfers; as many in phases, an edge and what follows it. 10 000 steps would
- * be simulated for hours. */
+/* 80 kB in 10 000 buckets, each with one chunk: with trees 2 * 7 edges, up and down, two transfers
+ * each, and two joins, 58 transfers; the same number in phases, an edge and its successor. 10 000
+ * steps would take hours to simulate. */
 static void runs_without_end_are_refused(void **state)
 {
     (void)state;

@@ -2,7 +2,7 @@
  * whose gradients are ready after a quarter of the backward pass, and that of the first one, at its
  * end. So the last layer has 100 us of the forward pass of 400 us and 150 us of the backward pass
  * of 600 us, the first one 300 and 450 us. On the machine of gpu_fixture.h a copy of b bytes takes
- * 200 + 0.1 b ns between a GPU and its host, 10400 + b ns to the other node's. */
+ * 200 + 0.1 b ns between a GPU and its host, and 10400 + b ns to the other node's host. */
 #include "tests/gpu_fixture.h"
 
 #include <stdlib.h>
@@ -13,8 +13,8 @@
 #define PCIE_NS(bytes) (200 + 0.1 * (bytes))
 #define WIRE_NS(bytes) (10400 + (double)(bytes))
 
-/* Bytes of the tensors, and ns that the server takes to read or write a byte; on a machine of this
- * text. */
+/* Step, in ns. last, first: bytes of the tensors; byte_ns: ns that the server takes to read or
+ * write a byte; machine_text: the machine file. */
 static double step_on_ns(const char *machine_text, double last, double first, double byte_ns,
                          const char *machine, int workers, const char *rest)
 {
@@ -41,27 +41,27 @@ static double step_ns(double last, double first, double byte_ns, const char *mac
 
 #define PS "[sync]\nmode = ps\n[exchange]\n"
 
-/* 80 kB and 20 kB on two shards, of which the second one is on the other node. A step pushes, sums
- * (a read and a write of 1 ns a byte) and pulls, each as long as the slower shard. */
+/* 80 kB and 20 kB on two shards, the second of which is on the other node. A step pushes, sums (a
+ * read and a write of 1 ns per byte) and pulls; each takes as long as the slower shard. */
 static void shards_have_whole_tensors(void **state)
 {
     (void)state;
     const char *halves = PS "shards = 2\n";
     assert_near(step_ns(80e3, 20e3, 1, "", 1, halves), 1e6 + 2 * WIRE_NS(50e3) + 2 * 50e3, 1e-5);
-    /* In turn from the first layer on: its 20 kB are at home, the 80 kB over the wire. */
+    /* Round-robin from the first layer: its 20 kB are on the own node, the 80 kB over the wire. */
     assert_near(step_ns(80e3, 20e3, 1, "", 1, PS "shards = 2\ntensors = round_robin\n"),
                 1e6 + 2 * WIRE_NS(80e3) + 2 * 80e3, 1e-5);
-    /* The largest one first: 80 kB at home. */
+    /* The largest one first: 80 kB on the own node. */
     assert_near(step_ns(80e3, 20e3, 1, "", 1, PS "shards = 2\ntensors = least_loaded\n"),
                 1e6 + 2 * WIRE_NS(20e3) + 2 * 80e3, 1e-5);
-    /* 80 kB are split, and the 20 kB are at home. */
+    /* The 80 kB are split, and the 20 kB are on the own node. */
     const char *large = PS "shards = 2\ntensors = large_split\nlarge_bytes = 50kB\n";
     assert_near(step_ns(80e3, 20e3, 1, "", 1, large), 1e6 + 2 * WIRE_NS(40e3) + 2 * 60e3, 1e-5);
 }
 
-/* 0.1 byte a ns for all that the process of a node sends and receives, and links that are faster: four workers
- * push 20 kB each at home and 80 kB to the other node's, then fetch as much. Of four shards of 25 kB two are of
- * one process. */
+/* 0.1 bytes/ns for everything that the process of a node sends and receives, with faster links:
+ * four workers push 20 kB each on the own node and 80 kB to the other, then fetch the same. Of four
+ * shards of 25 kB two belong to one process. */
 static void a_process_serves_all_its_connections(void **state)
 {
     (void)state;
@@ -74,8 +74,8 @@ static void a_process_serves_all_its_connections(void **state)
                 1e6 + latency_ns + 2 * 4 * 500e3 + (4 + 1) * 25e3, 1e-5);
 }
 
-/* A machine's own rate holds where some worker is on another node than the server's first shard, and the
- * scenario's comes before it. */
+/* A machine's own rate applies if some worker is on another node than the server's first shard; the
+ * scenario's rate overrides it. */
 static void a_machine_limits_servers_of_several_nodes(void **state)
 {
     (void)state;
@@ -89,11 +89,11 @@ static void a_machine_limits_servers_of_several_nodes(void **state)
     assert_near(step_on_ns(limited, 80e3, 20e3, 1, "", 8, fast),
                 step_ns(80e3, 20e3, 1, "", 8, fast), 1e-9);
     assert_true(step_on_ns(limited, 80e3, 20e3, 1, "", 8, four) >
-                1e6 + 2 * 8 * 10 * 100e3); /* 10 ns a byte, there and back */
+                1e6 + 2 * 8 * 10 * 100e3); /* 10 ns per byte, in both directions */
     free(limited);
 }
 
-/* More shards than tensors: those without any do nothing. */
+/* With more shards than tensors, those without tensors do nothing. */
 static void a_shard_may_have_no_tensor(void **state)
 {
     (void)state;
@@ -101,8 +101,8 @@ static void a_shard_may_have_no_tensor(void **state)
                 step_ns(80e3, 20e3, 1, "", 1, PS "shards = 2\ntensors = round_robin\n"), 1e-9);
 }
 
-/* Each connection and each shard goes on by itself: the first layer's 20 kB, at home, do not wait
- * for the 80 kB over the wire, which were ready at 550 us. */
+/* Connections and shards are independent: the first layer's 20 kB, on the own node, do not wait for
+ * the 80 kB over the wire, which were ready at 550 us. */
 static void connections_do_not_wait_for_one_another(void **state)
 {
     (void)state;
@@ -114,10 +114,10 @@ static void connections_do_not_wait_for_one_another(void **state)
     assert_near(step_ns(400e3, 20e3, 1, "", 1, rest), 550e3 + 2 * WIRE_NS(400e3) + 2 * 400e3, 1e-5);
 }
 
-/* Four workers of 1, 2, 3 and 4 ms. At once, four gradients are read and the sum is written after
- * the last one's arrival: 5 ns a byte. On arrival three of them are in the sum by then; adding the
- * fourth and the update take 3 and 2 ns a byte. Pulls share their switch, or the wire. Sums on
- * arrival work tensor by tensor: 80 and 20 kB, each fetched when it is summed. */
+/* Four workers of 1, 2, 3 and 4 ms. Summed at once, four gradients are read and the sum is written
+ * after the last arrival: 5 ns per byte. On arrival three of them are already summed by then;
+ * adding the fourth and the update take 3 and 2 ns per byte. Pulls share their switch or the wire.
+ * Sums on arrival work tensor by tensor: 80 and 20 kB, each fetched when it is summed. */
 static void gradients_are_added_as_they_come(void **state)
 {
     (void)state;
@@ -129,7 +129,7 @@ static void gradients_are_added_as_they_come(void **state)
                 4e6 + PCIE_NS(80e3) + 5 * 100e3 + PCIE_NS(2 * 20e3), 1e-5);
     snprintf(rest, sizeof rest, PS "%s", slow);
     assert_near(step_ns(80e3, 20e3, 1, "", 4, rest), 4e6 + ways_ns + 5 * 100e3, 1e-5);
-    /* As many reads as gradients, in one go: 8 of them take 9 ns a byte, on arrival still 5. */
+    /* One pass reads all gradients: 8 of them take 9 ns per byte, on arrival still 5. */
     const char *eight = "[noise]\nslow = 1:2, 2:3, 3:4, 4:5, 5:6, 6:7, 7:8\n";
     const double far_ns = WIRE_NS(100e3) + WIRE_NS(4 * 100e3);
     snprintf(rest, sizeof rest, PS "%s", eight);
@@ -137,16 +137,16 @@ static void gradients_are_added_as_they_come(void **state)
     snprintf(rest, sizeof rest, PS "sum = on_arrival\n%s", eight);
     assert_near(step_ns(80e3, 20e3, 1, "", 8, rest),
                 8e6 + WIRE_NS(80e3) + 5 * 80e3 + WIRE_NS(4 * 80e3) + WIRE_NS(4 * 20e3), 1e-5);
-    /* Two equal workers on switches of their own: the server copies, adds and applies the 80 kB,
-     * then the 20 kB, which were there by then. */
+    /* Two equal workers on separate switches: the server copies, adds and applies the 80 kB, then
+     * the 20 kB, which have arrived by then. */
     const char *together = PS "sum = on_arrival\n";
     assert_near(step_ns(80e3, 20e3, 1, "gpus = 0, 2\n", 2, together),
                 1e6 + PCIE_NS(80e3) + (2 + 3 + 2) * (80e3 + 20e3) + PCIE_NS(20e3), 1e-5);
 }
 
-/* The first layer's 20 kB are on the node, the last layer's 800 kB on the other one: 3.2208 ms from
- * their gradients to their parameters, which the last layer's pass awaits while the first layer's
- * has long been done. */
+/* The first layer's 20 kB are on the own node, the last layer's 800 kB on the other: 3.2208 ms from
+ * their gradients to their parameters, for which the last layer's pass waits long after the first
+ * layer's has ended. */
 static void a_layer_waits_for_its_own_fetch(void **state)
 {
     (void)state;
@@ -156,11 +156,11 @@ static void a_layer_waits_for_its_own_fetch(void **state)
         const char *fetch;
         double ns;
     } cases[] = {
-        /* Forward, the last layer's part of the backward pass, and its way. */
+        /* Forward, the last layer's part of the backward pass, and its round trip. */
         {"summed", 550e3 + push_ns + sum_ns + push_ns},
         {"after", 550e3 + push_ns + sum_ns + push_ns},
         {"pushed", 550e3 + push_ns + sum_ns + push_ns},
-        /* Its part of the forward pass and of the backward pass, and its way. */
+        /* Its parts of the forward and of the backward pass, and its round trip. */
         {"layers", 250e3 + push_ns + sum_ns + push_ns},
         {"next_step", 250e3 + push_ns + sum_ns + push_ns},
     };
@@ -171,7 +171,7 @@ static void a_layer_waits_for_its_own_fetch(void **state)
     }
 }
 
-/* As long as it takes until the last parameters are there: the first step's forward pass waits for
+/* A run lasts until the last parameters have arrived: the first step's forward pass waits for
  * nothing, and nothing hides the last fetch. */
 static void a_run_ends_with_its_last_fetch(void **state)
 {
@@ -181,7 +181,7 @@ static void a_run_ends_with_its_last_fetch(void **state)
     for (size_t i = 0; i < sizeof fetches / sizeof *fetches; i++) {
         char rest[256];
         snprintf(rest, sizeof rest, PS "overlap = yes\nfetch = %s\n", fetches[i]);
-        /* One tensor, ready at the end: two workers share a switch, and three vectors. */
+        /* One tensor, ready at the end: two workers share a switch, and three vectors are moved. */
         dl_run_result r = fixture_run_gpus(costs, "", 2, 1, rest);
         assert_near(1e9 * r.span_s, 1e6 + 2 * PCIE_NS(2 * 80e3) + 3 * 80e3, 1e-5);
         dl_run_result_free(&r);
@@ -191,34 +191,34 @@ static void a_run_ends_with_its_last_fetch(void **state)
     }
 }
 
-/* One server on the other node, which sums at 0.05 ns a byte (its memory's 40 GB/s, a read and a
- * write). Fetching once all are summed is in the order of the layers. */
+/* One server on the other node, which sums at 0.05 ns per byte (its memory's 40 GB/s, a read and a
+ * write). After all tensors are summed, they are fetched in the order of the layers. */
 static void what_the_barrier_leaves_to_hide(void **state)
 {
     (void)state;
-    /* Pushed one after another: the last layer's from 550 us on; the first layer's 20 kB come
-     * while these are summed. */
+    /* Pushed in sequence: the last layer's from 550 us on; the first layer's 20 kB arrive while
+     * these are summed. */
     const double summed_ns = 550e3 + WIRE_NS(800e3) + 0.05 * 820e3;
     const double fetch_ns = WIRE_NS(20e3) + WIRE_NS(800e3);
-    /* Nearer than 0.5 us: a push crosses the memory that the sum reads. */
+    /* To within 0.5 us: a push crosses the memory that the sum reads. */
     assert_near(step_ns(800e3, 20e3, 1e-3, "gpus = 4\n", 1, PS "overlap = yes\nfetch = after\n"),
                 summed_ns + fetch_ns, 3e-4);
     /* The last layer's fetch hides the first layer's 300 us. */
     assert_near(
         step_ns(800e3, 20e3, 1e-3, "gpus = 4\n", 1, PS "overlap = yes\nfetch = next_step\n"),
         summed_ns + fetch_ns - 300e3, 3e-4);
-    /* Without overlap both passes are over before the push: as if ready at 1 ms. */
+    /* Without overlap both passes end before the push, like gradients ready at 1 ms. */
     assert_near(step_ns(800e3, 20e3, 1e-3, "gpus = 4\n", 1, PS "fetch = next_step\n"),
                 summed_ns + 450e3 + fetch_ns - 300e3, 3e-4);
-    /* All at once: 20 kB each share the wire (40 kB), then what is left of the 800 kB; the first
+    /* Simultaneously: 20 kB of each share the wire (40 kB), then the rest of the 800 kB; the first
      * layer's pass hides as before. */
     assert_near(step_ns(800e3, 20e3, 1e-3, "gpus = 4\n", 1,
                         PS "overlap = yes\nfetch = next_step\norder = together\n"),
                 550e3 + WIRE_NS(800e3) + 20e3 + 0.05 * 800e3 + WIRE_NS(820e3) - 300e3, 1e-4);
 }
 
-/* The same server: the last layer's 100 kB are summed long before the first layer's 20 kB are ready,
- * at 1 ms. Then only does the program fetch, the 100 kB first, as they were there first. */
+/* The same server: the last layer's 100 kB are summed long before the first layer's 20 kB are
+ * ready, at 1 ms. Only then does the program fetch, the 100 kB first, as they were pushed first. */
 static void nothing_is_fetched_before_the_last_push(void **state)
 {
     (void)state;
@@ -234,17 +234,17 @@ static void nothing_is_fetched_before_the_last_push(void **state)
                 1e6 + WIRE_NS(100e3) + WIRE_NS(20e3), 3e-4);
     assert_near(step_ns(100e3, 20e3, 1e-3, "gpus = 4\n", 1, after),
                 1e6 + first_ns + WIRE_NS(20e3) + WIRE_NS(100e3), 3e-4);
-    /* A sum that is still under way at the last push is fetched at its end: as soon as with summed. */
+    /* A sum still in progress at the last push is fetched at its end, as early as with summed. */
     assert_near(step_ns(800e3, 20e3, 1e-3, "gpus = 4\n", 1, pushed),
                 step_ns(800e3, 20e3, 1e-3, "gpus = 4\n", 1, summed), 1e-9);
 }
 
-/* The same server, 800 kB in slices of 100 kB: 110.4 us each way, 5 us to sum. By the layers' order
- * the first layer's tensor, ready at 1000 us (1031.2, see below), is next after the fifth slice,
- * which is pushed at 550 + 5 x 110.4 = 1102 us: pushed at 1132.4, summed at 1133.4, fetched after
- * the fifth slice, from 1217.4 to 1247.8. The last slice comes back at 1579, 331.2 us later, 31.2
- * after the first layer's pass: all of the next step's times are later by these 31.2 us. As they
- * become ready, the first layer's comes last: at 1579. */
+/* The same server, 800 kB in slices of 100 kB: 110.4 us in each direction, 5 us to sum. In the
+ * layers' order the first layer's tensor, ready at 1000 us (1031.2, see below), is next after the
+ * fifth slice, which is pushed at 550 + 5 x 110.4 = 1102 us: pushed at 1132.4, summed at 1133.4,
+ * fetched after the fifth slice, from 1217.4 to 1247.8. The last slice returns at 1579, 331.2 us
+ * later, 31.2 after the first layer's pass: all of the next step's times are later by these 31.2
+ * us. In the order of readiness, the first layer's comes last, at 1579. */
 static void the_layer_needed_first_goes_first(void **state)
 {
     (void)state;
@@ -256,10 +256,10 @@ static void the_layer_needed_first_goes_first(void **state)
     assert_near(step_ns(800e3, 20e3, 1e-3, "gpus = 4\n", 1, forward), 1279e3, 2e-4);
 }
 
-/* Two nodes of four GPUs, one tensor. Its GPU takes 3 x 80 kB from the others over its link of 10
- * GB/s, and reads four and writes one vector of its memory at 100 GB/s; one push a node, a sum of
- * two vectors, and as much back. Without it the wire has four times 80 kB, and the server sums
- * eight. */
+/* Two nodes of four GPUs, one tensor. The summing GPU of a node takes 3 x 80 kB from the others
+ * over its link of 10 GB/s, and reads four and writes one vector in its memory of 100 GB/s; then
+ * one push per node, a sum of two vectors, and the same back. Without node_sum the wire carries
+ * four times 80 kB, and the server sums eight vectors. */
 static void a_node_pushes_one_sum(void **state)
 {
     (void)state;
@@ -272,12 +272,12 @@ static void a_node_pushes_one_sum(void **state)
     assert_near(fixture_step_ns(costs, "", 8, PS),
                 1e6 + WIRE_NS(4 * 80e3) + 9 * 80e3 + WIRE_NS(4 * 80e3), 1e-5);
     dl_run_result r = fixture_run_gpus(costs, "", 8, 20, PS "node_sum = yes\n");
-    /* Each way: 3 copies in each of two nodes, and two to the server. */
+    /* In each direction: 3 copies in each of two nodes, and two to the server. */
     assert_near(r.usage.traffic_bytes, 20.0 * 2 * (2 * 3 + 2) * 80e3, 1e-9);
     dl_run_result_free(&r);
 }
 
-/* One worker on each node: there is nothing to sum before. */
+/* With one worker on each node there is no sum before the push. */
 static void a_node_of_one_sums_nothing(void **state)
 {
     (void)state;
@@ -286,7 +286,7 @@ static void a_node_of_one_sums_nothing(void **state)
                 fixture_step_ns(costs, "gpus = 0, 4\n", 2, PS), 1e-5);
 }
 
-/* As many shards as nodes with workers: of four workers one, of eight two, each half. */
+/* As many shards as nodes with workers: one for four workers; two for eight, half each. */
 static void as_many_shards_as_nodes(void **state)
 {
     (void)state;
@@ -297,9 +297,10 @@ static void as_many_shards_as_nodes(void **state)
                 fixture_step_ns(costs, "", 8, PS "shards = 2\n"), 1e-9);
 }
 
-/* The last layer's 20 kB go to the other node, the first layer's 800 kB to their own node's shard.
- * By connection neither waits for the other: they share the GPU's link of 10 GB/s. One copy thread of the GPU makes both: the 800 kB,
- * ready at the same time, wait for the 20 kB, whose fetch then waits for them. */
+/* The last layer's 20 kB go to the other node, the first layer's 800 kB to the shard on their own
+ * node. With copies by connection neither waits for the other: they share the GPU's link of 10
+ * GB/s. With one copy thread per GPU the 800 kB, ready at the same time, wait for the 20 kB, whose
+ * fetch then waits for them. */
 static void a_copy_thread_makes_one_copy_at_a_time(void **state)
 {
     (void)state;
@@ -308,18 +309,18 @@ static void a_copy_thread_makes_one_copy_at_a_time(void **state)
     const double own_ns = 2 * PCIE_NS(800e3) + 2 * 800e3;
     assert_near(step_ns(20e3, 800e3, 1, "", 1, both), 1e6 + own_ns + 2 * 20e3 / 10, 1e-5);
     assert_near(step_ns(20e3, 800e3, 1, "", 1, by_gpu), 1e6 + WIRE_NS(20e3) + own_ns, 1e-5);
-    /* Two threads make both at once: the pushes share the link, and the 20 kB are back before the
-     * 800 kB are there. */
+    /* Two threads copy both simultaneously: the pushes share the link, and the 20 kB return before
+     * the 800 kB have arrived. */
     assert_near(step_ns(20e3, 800e3, 1, "", 1,
                         PS "shards = 2\ntensors = round_robin\ncopies = gpu\ncopy_threads = 2\n"),
                 1e6 + own_ns + 20e3 / 10, 1e-5);
 }
 
-/* A server on GPU 0, which is one worker's own; the other worker, on GPU 2, sums 300 and 20 kB there
- * (three vectors in a memory of 100 GB/s). Between them there is no peer access: four edges of 100
- * ns, and 5 GB/s of what the driver stages, or the links' 10. The last layer's way there and back
- * hides behind the backward pass, but its sum stops GPU 0, whose first layer is ready later than that
- * of GPU 2 has come. Where such copies stop both GPUs, nothing hides. */
+/* A server on GPU 0, which is a worker's; the other worker, on GPU 2, sums 300 and 20 kB there
+ * (three vectors in a memory of 100 GB/s). Without peer access between them: four edges of 100 ns,
+ * and 5 GB/s for copies staged by the driver, or the links' 10. The last layer's round trip is
+ * hidden by the backward pass, but its sum stops GPU 0, whose first layer is ready after that of
+ * GPU 2 has arrived. If such copies stop both GPUs, nothing is hidden. */
 static void staged_copies_stop_both_gpus(void **state)
 {
     (void)state;
@@ -346,10 +347,10 @@ static void staged_copies_stop_both_gpus(void **state)
                 step_ns(300e3, 20e3, 1, "gpus = 0, 2\n", 2, beside), 1e-9);
 }
 
-/* One gradient: applied by the optimizer in one pass, with Adam's two vectors of state 4 reads and 3
- * writes of 80 kB at an assumed 1 ns a byte, with momentum 3 and 2, without state in the pass of the
- * sum, 1 and 1. Two gradients are summed before, which takes 2 reads and a write. At a measured rate,
- * which is that with the optimizer, it is always 1 and 1. */
+/* One gradient: the optimizer applies it in one pass, with Adam's two vectors of state 4 reads and
+ * 3 writes of 80 kB at an assumed 1 ns per byte, with momentum 3 and 2, without state in the pass
+ * of the sum, 1 and 1. Two gradients are summed first, which takes 2 reads and a write. At a
+ * measured rate, which includes the optimizer, it is always 1 and 1. */
 static void an_optimizer_is_known_by_its_state(void **state)
 {
     (void)state;
@@ -378,10 +379,10 @@ static void an_optimizer_is_known_by_its_state(void **state)
     }
 }
 
-/* An optimizer with momentum, in a pass after the sum: it reads the sum, parameters and momentum, and
- * writes the latter two. At once, of three gradients, that makes 3 + 3 reads and 1 + 2 writes of 80
- * kB at 1 ns a byte. On arrival, the last of three workers finds two gradients summed: adding takes 2
- * reads and a write, the optimizer 3 and 2. softsync of one gradient, which is no sum: 3
+/* An optimizer with momentum, in a pass after the sum: it reads the sum, parameters and momentum,
+ * and writes the latter two. Summed at once, three gradients take 3 + 3 reads and 1 + 2 writes of
+ * 80 kB at 1 ns per byte. On arrival, the last of three workers finds two gradients summed: adding
+ * takes 2 reads and a write, the optimizer 3 and 2. softsync of one gradient, without a sum: 3
  * reads, 2 writes. */
 static void an_optimizer_makes_a_pass_of_its_own(void **state)
 {
@@ -396,7 +397,7 @@ static void an_optimizer_makes_a_pass_of_its_own(void **state)
     const char *slow = "[noise]\nslow = 1:2, 2:3\n";
     char rest[256];
     snprintf(rest, sizeof rest, PS "%s", slow);
-    /* The slowest one has its switch for itself; on arrival all wait for those that share one. */
+    /* The slowest worker has its switch to itself; on arrival all wait for those that share one. */
     assert_near(fixture_step_ns(costs, "", 3, rest), 3e6 + 2 * PCIE_NS(80e3) + 9 * 80e3, 1e-5);
     snprintf(rest, sizeof rest, PS "sum = on_arrival\n%s", slow);
     assert_near(fixture_step_ns(costs, "", 3, rest),
@@ -405,10 +406,11 @@ static void an_optimizer_makes_a_pass_of_its_own(void **state)
                 1e6 + 2 * PCIE_NS(80e3) + 5 * 80e3, 1e-5);
 }
 
-/* Four workers that compute for 20 us. At once an update of four gradients takes 5 x 80 us, during
- * which three workers come with their next ones; the fourth then fetches and pushes, while the
- * others of its switch do, and computes. On arrival the others' are added meanwhile, and the server
- * is never idle: a copy, three additions and the update take 2 + 3 x 3 + 2 times 80 us. */
+/* Four workers that compute for 20 us. Summed at once, an update of four gradients takes 5 x 80 us,
+ * during which three workers arrive with their next ones; the fourth then fetches and pushes,
+ * concurrently with the others of its switch, and computes. On arrival the other gradients are
+ * added meanwhile, and the server is never idle: a copy, three additions and the update take 2 + 3
+ * x 3 + 2 times 80 us. */
 static void softsync_adds_under_the_lock(void **state)
 {
     (void)state;
@@ -424,7 +426,7 @@ static void softsync_adds_under_the_lock(void **state)
     } cases[] = {
         {"[sync]\nmode = softsync\n", 5 * 80e3 + 2 * PCIE_NS(2 * 80e3) + 20e3},
         {"[sync]\nmode = softsync\n[exchange]\nsum = on_arrival\n", 13 * 80e3},
-        /* An update for each gradient: there is no sum. */
+        /* An update per gradient: there is no sum. */
         {"[sync]\nmode = softsync\nn = 4\n[exchange]\nsum = on_arrival\n", 2 * 80e3},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -434,7 +436,7 @@ static void softsync_adds_under_the_lock(void **state)
     }
 }
 
-/* All copy threads of a GPU may be at a message, and the server's threads beside them. */
+/* All copy threads of a GPU may be busy with messages, concurrently with the server's threads. */
 static void every_copy_thread_may_be_busy(void **state)
 {
     (void)state;
@@ -442,7 +444,7 @@ static void every_copy_thread_may_be_busy(void **state)
                                          "[sync]\nmode = ps\nwhere = cpu\nserver_threads = 4\n"
                                          "[exchange]\ncopies = gpu\ncopy_threads = 4\n"
                                          "slice_bytes = 8000\n");
-    /* One GPU's messages share its link, however many threads send them. */
+    /* One GPU's messages share its link, for any number of sending threads. */
     dl_run_result whole = fixture_run_gpus(FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH, "", 1, 5,
                                            "[sync]\nmode = ps\nwhere = cpu\nserver_threads = 4\n"
                                            "[exchange]\ncopies = gpu\nslice_bytes = 8000\n");

@@ -1,4 +1,4 @@
-/* Workers that share a GPU against closed forms: tests/gpu_fixture.h has the numbers. */
+/* Workers that share a GPU against closed forms; tests/gpu_fixture.h has the numbers. */
 #include "tests/gpu_fixture.h"
 
 #include "sim/costs/assume.h"
@@ -15,7 +15,8 @@ static void assert_step(double actual_ns, double expected_ns)
     if (fabs(actual_ns - expected_ns) > 20) fail_msg("%.1f is not %.1f ns", actual_ns, expected_ns);
 }
 
-/* k copies_k times its time alone; between 2 and 4 on the line, beyond 4 as 4. */
+/* k workers take k copies_k times the time of one; interpolated linearly between 2 and 4, and as 4
+ * beyond. */
 static void k_workers_compute_as_bench_has_it(void **state)
 {
     (void)state;
@@ -26,7 +27,7 @@ static void k_workers_compute_as_bench_has_it(void **state)
     }
 }
 
-/* Workers 0 and 2 have GPU 5, worker 1 has GPU 6 for itself. */
+/* Workers 0 and 2 share GPU 5, worker 1 has GPU 6 to itself. */
 static void workers_take_the_gpus_in_turn(void **state)
 {
     (void)state;
@@ -37,7 +38,7 @@ static void workers_take_the_gpus_in_turn(void **state)
     dl_run_result_free(&r);
 }
 
-/* What the host does before a step is each worker's own, and takes nothing from the others. */
+/* The host's time before a step is separate for each worker, and does not slow the others. */
 static void the_hosts_part_is_not_shared(void **state)
 {
     (void)state;
@@ -54,7 +55,8 @@ static void copies_share_the_link(void **state)
     assert_step(fixture_step_ns(SHARING, ONE, 2, PS_CPU), 1.5e6 + 2 * both + 3 * 80e3);
 }
 
-/* Worker 0 has its 1 ms after 2 ms; what is left of worker 1's 2 ms, 1 ms, it does alone. */
+/* Worker 0 finishes its 1 ms after 2 ms; worker 1 then does the remaining 1 ms of its 2 ms
+ * alone. */
 static void who_is_left_has_the_gpu_for_itself(void **state)
 {
     (void)state;
@@ -62,8 +64,8 @@ static void who_is_left_has_the_gpu_for_itself(void **state)
     assert_step(step, 3e6 + COPY_NS + 3 * 80e3 + 2 * 8000 + 200);
 }
 
-/* The sum moves 3 x 80 kB in the GPU's memory, at 100 GB/s, and the update takes 0.1 ms, as a worker's own;
- * copies within it are free. */
+/* The sum moves 3 x 80 kB in the GPU's memory, at 100 GB/s, and the update takes 0.1 ms, like a
+ * worker's own; copies within the GPU are free. */
 static void a_server_on_the_workers_gpu(void **state)
 {
     (void)state;
@@ -83,7 +85,8 @@ static dl_scenario scenario_of(const char *machine, const char *rest)
     return scenario;
 }
 
-/* A run where each worker's thread makes the batch, launches and waits, as dlprof train's. */
+/* Runs workers whose thread makes the batch, launches and waits in sequence, like dlprof
+ * train's. */
 static dl_run_result run_in_turn(const char *costs_text, int workers, const char *rest)
 {
     char machine[64];
@@ -110,7 +113,7 @@ static double in_turn_step_ns(const char *costs_text, int workers, const char *r
     "[dispatch]\nserial_ns = 0\nper_worker_ns = 0\nlaunch_ns = 3000\n" \
     "[op dispatch]\nfixed_ns = 5000\nper_sample_ns = 0\n"
 
-/* Push and pull each take a launch of 3 us and 5 us until the thread goes on, as the step's end does;
+/* Push and pull each take a launch of 3 us, and 5 us until the thread resumes, like the step's end;
  * so does the update on the GPU, 3 us + 5 us and 0.1 ms. */
 static void each_wait_for_the_gpu_takes_its_launch(void **state)
 {
@@ -121,8 +124,8 @@ static void each_wait_for_the_gpu_takes_its_launch(void **state)
     assert_step(in_turn_step_ns(costs, 1, gpu), 1e6 + 5000 + 3 * 8000 + 100e3);
 }
 
-/* Worker 1 computes throughout: worker 0 computes 2 ms, and its push, update, pull and the copy of its
- * batch take twice their launches and waits, as they would beside any kernels. */
+/* Worker 1 computes throughout: worker 0 computes 2 ms, and its push, update, pull and the copy of
+ * its batch take twice their launches and waits, as they would beside any kernels. */
 static void an_exchange_is_slower_beside_others(void **state)
 {
     (void)state;
@@ -136,8 +139,8 @@ static void an_exchange_is_slower_beside_others(void **state)
     dl_run_result_free(&r);
 }
 
-/* Worker 1 has GPU 6 for itself. The copy of its next batch starts as it starts to compute and takes
- * 10 ms, longer than its step: nobody else computes there. */
+/* Worker 1 has GPU 6 to itself. The copy of its next batch starts with its compute and takes 10 ms,
+ * longer than its step: no other worker computes there. */
 static void an_own_step_does_not_slow_the_next_batch(void **state)
 {
     (void)state;
@@ -150,8 +153,8 @@ static void an_own_step_does_not_slow_the_next_batch(void **state)
     dl_run_result_free(&r);
 }
 
-/* Eight workers that do not slow one another down compute 1 ms, and have the lock for 160 us of
- * update and, in dlprof train, for their pull of 8.2 us. */
+/* Eight workers that do not slow each other compute 1 ms, and hold the lock for 160 us of update
+ * and, in dlprof train, for their pull of 8.2 us. */
 static void parameters_are_pulled_under_the_lock(void **state)
 {
     (void)state;
@@ -161,7 +164,7 @@ static void parameters_are_pulled_under_the_lock(void **state)
     assert_step(fixture_step_ns(costs, ONE, 8, async), 8 * 160e3);
 }
 
-/* 10 kB at 10 GB/s over two edges of 100 ns, and 14 us of the copy's own. */
+/* 10 kB at 10 GB/s over two edges of 100 ns, plus the fixed 14 us of a copy. */
 static void a_batch_is_copied_at_a_fixed_time_too(void **state)
 {
     (void)state;
@@ -170,7 +173,8 @@ static void a_batch_is_copied_at_a_fixed_time_too(void **state)
     assert_step(in_turn_step_ns(costs, 1, ""), 1.1e6 + 14000 + 1200);
 }
 
-/* Parameters and gradients of 80 kB, 40 kB state, 100 kB workspace, 70 kB a sample: 370 kB each. */
+/* Parameters and gradients of 80 kB, 40 kB state, 100 kB workspace, 70 kB per sample: 370 kB per
+ * worker. */
 static void each_worker_needs_its_memory(void **state)
 {
     (void)state;
@@ -186,8 +190,8 @@ static void each_worker_needs_its_memory(void **state)
     dl_costs_free(&costs);
 }
 
-/* Without a bench they take turns, from half of that (no disturbance) to twice as long, and more
- * workers than were measured are an extrapolation. */
+/* Without a measurement workers take turns, with an interval from half of that time (no
+ * disturbance) to twice as long; more workers than were measured are an extrapolation. */
 static void what_was_not_measured_is_assumed(void **state)
 {
     (void)state;

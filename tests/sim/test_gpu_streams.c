@@ -1,6 +1,7 @@
-/* A parameter server with overlap, against the recursion of three stations in a row: each worker's
- * way up, the server, the way down; bucket k enters one when k has left the one before and k-1 has
- * left it. One thread sums at 1 ns a byte and vector; links have 10 GB/s, a way has 200 ns. */
+/* A parameter server with overlap, against the recursion of three stations in series: each worker's
+ * link up, the server, the link down; bucket k enters a station when k has left the previous one
+ * and k-1 has left this one. One thread sums at 1 ns per byte and vector; links have 10 GB/s and
+ * 200 ns. */
 #include "tests/gpu_fixture.h"
 
 #define FORWARD_NS 400e3
@@ -20,7 +21,7 @@ static double simulated_ns(double parameters, double bucket, const char *machine
     return fixture_step_ns(costs, machine, workers, rest);
 }
 
-/* `copy`: ns a byte of a way; `sum`: of the server. */
+/* `copy`: ns per byte on a link; `sum`: ns per byte at the server. */
 static double recursion_ns(double parameters, double bucket, double copy, double sum)
 {
     double up_ns = 0, summed_ns = 0, down_ns = 0;
@@ -34,7 +35,7 @@ static double recursion_ns(double parameters, double bucket, double copy, double
     return down_ns;
 }
 
-/* From exchange that hides behind the backward pass to one that the server or the ways limit. */
+/* From exchange hidden by the backward pass to exchange limited by the server or the links. */
 static void steps_follow_the_recursion(void **state)
 {
     (void)state;
@@ -47,14 +48,14 @@ static void steps_follow_the_recursion(void **state)
                         1e-4);
             assert_near(simulated_ns(all, bucket, "gpus = 0, 2\n", 2, ""),
                         recursion_ns(all, bucket, 0.1, 3), 1e-4);
-            /* Two behind one link of their switch. */
+            /* Two workers behind one link of their switch. */
             assert_near(simulated_ns(all, bucket, "", 2, ""), recursion_ns(all, bucket, 0.2, 3),
                         1e-4);
         }
     }
 }
 
-/* The sum waits for the slowest, whose ways and server then are free. */
+/* The sum waits for the slowest worker, whose links and server are then free. */
 static void a_bucket_waits_for_the_slowest(void **state)
 {
     (void)state;
@@ -63,7 +64,7 @@ static void a_bucket_waits_for_the_slowest(void **state)
     assert_near(step_ns, 2 * (FORWARD_NS + BACKWARD_NS) + second_ns, 1e-4);
 }
 
-/* Each shard has its own thread, and both share the way of 10 GB/s. */
+/* Each shard has its own thread, and both share the link of 10 GB/s. */
 static void shards_serve_at_once(void **state)
 {
     (void)state;
@@ -74,8 +75,9 @@ static void shards_serve_at_once(void **state)
     assert_true(two < one);
 }
 
-/* Half of the parameters on each of two GPUs of one switch: 40 kB each way, which go at once, and
- * (2 + 1) x 40 kB in the memory of each, at 100 GB/s, with half of the update of 0.1 ms. */
+/* Half of the parameters on each of two GPUs of one switch: 40 kB in each direction,
+ * simultaneously, and (2 + 1) x 40 kB in the memory of each, at 100 GB/s, with half of the update
+ * of 0.1 ms. */
 static void as_many_shards_as_workers(void **state)
 {
     (void)state;
@@ -88,7 +90,7 @@ static void as_many_shards_as_workers(void **state)
     assert_near(fixture_step_ns(costs, "", 1, rest), FORWARD_NS + BACKWARD_NS + 100e3, 1e-4);
 }
 
-/* All workers' bytes go both ways once a step. */
+/* All workers' bytes are sent in both directions once per step. */
 static void bytes_are_those_of_the_model(void **state)
 {
     (void)state;
@@ -99,7 +101,7 @@ static void bytes_are_those_of_the_model(void **state)
     dl_run_result_free(&r);
 }
 
-/* One bucket is what a server without overlap does. */
+/* One bucket equals a server without overlap. */
 static void one_bucket_is_no_overlap(void **state)
 {
     (void)state;

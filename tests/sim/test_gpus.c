@@ -1,4 +1,4 @@
-/* Steps on GPUs against closed forms: tests/gpu_fixture.h has the numbers. */
+/* Steps on GPUs against closed forms; tests/gpu_fixture.h has the numbers. */
 #include <stdlib.h>
 
 #include "common/alloc.h"
@@ -23,7 +23,7 @@ static void a_step_computes_and_updates(void **state)
     assert_step(fixture_step_ns(COSTS, "", 2, "[noise]\nslow = 0:3, 1:3\n"), 3.1e6);
 }
 
-/* Step s begins when the host has issued it: serial 100 us, 300 us a GPU. */
+/* A step starts when the host has issued it: serial 100 us, plus 300 us per GPU. */
 static void the_host_limits_many_gpus(void **state)
 {
     (void)state;
@@ -37,8 +37,8 @@ static void the_host_limits_many_gpus(void **state)
     assert_step(fixture_step_ns(costs, "dispatch = per_gpu\nahead = 0\n", 4, ""), 1.2e6);
 }
 
-/* Four GPUs compute for 1.1 of the 1.3 ms that their launches take: launches bind, although most of
- * the time is computing. Three are launched in 1 ms. */
+/* Four GPUs compute for 1.1 of the 1.3 ms that their launches take: launches limit the step,
+ * although most of the time is compute. Three are launched in 1 ms. */
 static void a_host_that_always_launches_binds(void **state)
 {
     (void)state;
@@ -54,8 +54,8 @@ static void a_host_that_always_launches_binds(void **state)
     }
 }
 
-/* External waits of 700 us are the thread's, once a step, whatever the number of its GPUs; nothing of
- * them is left without them, half of them at half. */
+/* External waits of 700 us block the thread once per step, for any number of its GPUs; without
+ * external they disappear, at half they are halved. */
 static void external_waits_hold_a_thread_once(void **state)
 {
     (void)state;
@@ -75,7 +75,7 @@ static void external_waits_hold_a_thread_once(void **state)
     dl_costs_free(&costs);
 }
 
-/* [op dispatch] comes on top for each GPU. */
+/* [op dispatch] is added for each GPU. */
 static void the_operation_dispatch_is_the_hosts(void **state)
 {
     (void)state;
@@ -84,8 +84,8 @@ static void the_operation_dispatch_is_the_hosts(void **state)
     assert_step(fixture_step_ns(costs, "dispatch = single\n", 4, ""), 1e5 + 4 * 6e5);
 }
 
-/* Push, sum by one thread at 1 ns a byte and vector, pull: alone, both GPUs of a switch, and all
- * four, whose switches have a link each. */
+/* Push, sum by one thread at 1 ns per byte and vector, pull: for one GPU, both GPUs of a switch,
+ * and all four, whose switches have a link each. */
 static void a_server_in_host_memory(void **state)
 {
     (void)state;
@@ -96,7 +96,7 @@ static void a_server_in_host_memory(void **state)
     assert_step(fixture_step_ns(COSTS, "", 4, PS_CPU), 1e6 + 2 * shared + 5 * 80e3);
 }
 
-/* Each copies as if it were alone, though the four share two switches. */
+/* Each GPU copies at the full rate, although the four share two switches. */
 static void without_contention_links_serve_all_at_once(void **state)
 {
     (void)state;
@@ -122,7 +122,7 @@ static void without_contention_links_serve_all_at_once(void **state)
     }
 }
 
-/* Four threads sum a slice each; more than the memory's 40 GB/s would serve. */
+/* Four threads sum a slice each, with a total demand above the memory's 40 GB/s. */
 static void server_threads_share_the_memory(void **state)
 {
     (void)state;
@@ -133,29 +133,30 @@ static void server_threads_share_the_memory(void **state)
                        "[op a.forward]\nfixed_ns = 1e6\nper_sample_ns = 0\n"
                        "[update]\nlatency_ns = 500\nread_bytes_per_s = 20e9\n"
                        "write_bytes_per_s = 20e9\n[sync]\nbarrier_ns = 0\n" FIXTURE_FREE_DISPATCH;
-    /* 20 GB/s a thread would be 80 together: 5 x 80 kB at 40 GB/s. */
+    /* 20 GB/s per thread would be 80 in total: 5 x 80 kB at 40 GB/s. */
     assert_step(fixture_step_ns(fast, "", 4, four), 1e6 + 2 * shared + 500 + 10e3);
 }
 
-/* The sum of n > 1 gradients takes (n + 1) x bytes over the GPU's memory of 100 GB/s, the update as long
- * as a worker's, 0.1 ms. Worker 0 is at the server; 1 copies by the switch, 2 and 3 over its link, which
- * they share. */
+/* The sum of n > 1 gradients moves (n + 1) x bytes in the GPU's memory of 100 GB/s, and the update
+ * takes as long as a worker's, 0.1 ms. Worker 0 is on the server's GPU; worker 1 copies over the
+ * switch, 2 and 3 over its link, which they share. */
 static void a_server_on_a_gpu(void **state)
 {
     (void)state;
     const char *gpu = "[sync]\nmode = ps\nwhere = gpu:0\n";
     assert_step(fixture_step_ns(COSTS, "", 1, gpu), 1.1e6);
     assert_step(fixture_step_ns(COSTS, "", 2, gpu), 1.1e6 + 2 * COPY_NS + 2400);
-    /* All three share the link of gpu0: 24 us a way, in which the longer ways' latencies pass. */
+    /* All three share the link of gpu0: 24 us in each direction, which hides the latencies of the
+     * longer routes. */
     assert_near(fixture_step_ns(COSTS, "", 4, gpu), 1.1e6 + 2 * 24e3 + 4000, 400e-6);
 }
 
-/* Two shards: half of the bytes to each node, 1 GB/s between them. */
+/* Two shards: half of the bytes to each node, with 1 GB/s between them. */
 static void shards_are_on_the_nodes_in_turn(void **state)
 {
     (void)state;
     const char *shards = PS_CPU "[exchange]\nshards = 2\n";
-    /* Way to the other node: gpu, switch, nic, port, port, nic: 4 x 100 + 2 x 5000 ns. */
+    /* Route to the other node: gpu, switch, nic, port, port, nic: 4 x 100 + 2 x 5000 ns. */
     assert_step(fixture_step_ns(COSTS, "", 1, shards), 1e6 + 2 * (40e3 + 10400) + 2 * 40e3);
     dl_run_result r = fixture_run_gpus(COSTS, "", 1, 20, shards);
     assert_near(r.usage.traffic_bytes, 20 * 160e3, 1e-12);
@@ -171,7 +172,7 @@ static void pageable_copies_are_staged(void **state)
                 1e6 + 2 * (40e3 + 200) + 3 * 80e3);
 }
 
-/* Ring over two GPUs of a switch: 2 (a + S / (2 B)), each direction on links of its own. */
+/* Ring over two GPUs of a switch: 2 (a + S / (2 B)), each direction on separate links. */
 static void all_reduce_is_a_collective(void **state)
 {
     (void)state;
@@ -188,9 +189,9 @@ static void all_reduce_is_a_collective(void **state)
     dl_run_result_free(&r);
 }
 
-/* Push, apply, pull take much less than a step: nobody waits. */
-/* A measured all-reduce of 3 ms after 1.1 ms of computing and update: it loads no link and takes
- * 30/41 of the time, and binds the step. One of 0.1 ms runs for 1/12 of it, and computing binds. */
+/* A measured all-reduce of 3 ms after 1.1 ms of compute and update: it loads no link, takes 30/41
+ * of the time, and limits the step. One of 0.1 ms takes 1/12 of the time, and compute limits the
+ * step. */
 static void a_measured_all_reduce_binds(void **state)
 {
     (void)state;
@@ -215,6 +216,7 @@ static void a_measured_all_reduce_binds(void **state)
     }
 }
 
+/* Push, update and pull take much less than a step: no worker waits. */
 static void asynchronous_workers_go_on_alone(void **state)
 {
     (void)state;
@@ -225,7 +227,8 @@ static void asynchronous_workers_go_on_alone(void **state)
     dl_run_result_free(&r);
 }
 
-/* A server that is busy all the time, 1.6 ms a gradient, serves the next one while others pull. */
+/* A server that is always busy, 1.6 ms per gradient, serves the next gradient while other workers
+ * pull. */
 static void a_server_serves_while_others_pull(void **state)
 {
     (void)state;
@@ -238,8 +241,9 @@ static void a_server_serves_while_others_pull(void **state)
     assert_step(fixture_step_ns(costs, "", 4, "[sync]\nmode = ssp\nbound = 1\n"), 4 * 1.6e6);
 }
 
-/* Of three workers two make an update. The third one waits for a gradient of the others' next step,
- * which the only host thread does not issue before the third one has ended its own. */
+/* An update takes the gradients of two of three workers. The third worker waits for a gradient of
+ * the others' next step, which the only host thread does not issue before the third worker has
+ * ended its own. */
 static void workers_wait_for_ever_on(const char *machine)
 {
     static const char path[] = "stuck_gpus.ini";
@@ -267,7 +271,7 @@ static void workers_wait_for_ever_on(const char *machine)
     dl_costs_free(&costs);
 }
 
-/* Other jobs go on for ever. */
+/* Other jobs never end. */
 static void workers_that_wait_for_ever_are_an_error(void **state)
 {
     (void)state;
@@ -292,9 +296,9 @@ static void parts_of_the_step_add_up(void **state)
     dl_run_result_free(&r);
 }
 
-/* Launches of 0.3 ms from threads of one process, each half as long again for each further GPU: with
- * four 0.3 (1 + 3/2) = 0.75 ms each, one after another, and the last GPU's step of 1.1 ms. Processes
- * of their own have locks of their own. */
+/* Launches of 0.3 ms from threads of one process, each half as long again for each further GPU:
+ * with four 0.3 (1 + 3/2) = 0.75 ms each, in sequence, plus the last GPU's step of 1.1 ms. Separate
+ * processes have separate locks. */
 static void launches_of_one_process_contend(void **state)
 {
     (void)state;
@@ -308,7 +312,7 @@ static void launches_of_one_process_contend(void **state)
 }
 
 typedef struct progress {
-    double done[2000]; /* each time that it was asked for */
+    double done[2000]; /* progress at each call */
     int count;
 } progress;
 
@@ -320,8 +324,9 @@ static bool note_progress(void *user, double done_frac, double step_frac)
     return true;
 }
 
-/* 2,000 workers push to one server, and get on together: when the first step ends, all others have
- * computed and pushed. So what is done is about the part of the events that is over, not of steps. */
+/* 2,000 workers push to one server and advance together: when the first step ends, all others have
+ * computed and pushed. Progress is therefore approximately the fraction of events done, not of
+ * steps. */
 static void progress_is_that_of_the_events(void **state)
 {
     (void)state;
