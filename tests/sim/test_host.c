@@ -11,9 +11,9 @@ enum { THREADS = 4 };
 typedef struct machine {
     dl_engine engine;
     dl_host host;
-    double next_ns[THREADS];  /* work that follows at once, 0 = none */
+    double next_ns[THREADS];  /* work that follows immediately; 0: none */
     int64_t done_ns[THREADS]; /* end of the last work */
-    double late_ns[THREADS];  /* work given by an event */
+    double late_ns[THREADS];  /* work started by an event */
 } machine;
 
 static void on_done(void *user, int thread)
@@ -31,7 +31,7 @@ static void on_late_start(void *user, int thread)
     dl_host_compute(&m->host, thread, m->late_ns[thread]);
 }
 
-/* THREADS threads on `cores` cores; slices of slice_ns, memory of so many bytes a ns. */
+/* THREADS threads on `cores` cores, with slices of slice_ns and a memory of memory_bytes_per_ns. */
 static void set_up_memory(machine *m, int cores, double slice_ns, const char *costs_text,
                           double memory_bytes_per_ns)
 {
@@ -63,8 +63,8 @@ static void tear_down(machine *m)
     dl_engine_free(&m->engine);
 }
 
-/* copies_2 = 1.25: 1000 ns of two at once take 1250; the longer one, with 600 of its 1400 left,
- * goes on alone: 1250 + 400 = 1650. */
+/* copies_2 = 1.25: 1000 ns of two concurrent threads take 1250; the longer one, with 600 of its
+ * 1400 left, continues alone: 1250 + 400 = 1650. */
 static void computing_at_once_slows_by_sharing(void **state)
 {
     (void)state;
@@ -78,8 +78,8 @@ static void computing_at_once_slows_by_sharing(void **state)
     tear_down(&m);
 }
 
-/* Who waits for the core counts too: two on one core run at 1 / 1.25 one after the other until one
- * is left: 1000 * 1.25, then 1000. */
+/* Threads waiting for the core count too: two on one core run in turns at 1 / 1.25 until one is
+ * left: 1000 * 1.25, then 1000. */
 static void threads_in_the_queue_count_as_sharing(void **state)
 {
     (void)state;
@@ -93,8 +93,8 @@ static void threads_in_the_queue_count_as_sharing(void **state)
     tear_down(&m);
 }
 
-/* Memory moves 3 bytes a ns; two tasks each want 2 (2000 bytes in 1000 ns): they get 1.5 each, and
- * take 1333.3 -> 1334. Next to them computing goes at full speed, and one task alone too. */
+/* Memory moves 3 bytes/ns; two tasks that request 2 each (2000 bytes in 1000 ns) get 1.5 each, and
+ * take 1333.3 -> 1334. Concurrent compute runs at full speed, and so does a single task. */
 static void moving_bytes_shares_the_memory(void **state)
 {
     (void)state;
@@ -115,7 +115,8 @@ static void moving_bytes_shares_the_memory(void **state)
     tear_down(&m);
 }
 
-/* A task that wants little is not held back: memory 3, wants 0.5 and 4: they get 0.5 and 2.5. */
+/* A task with a small demand is not slowed: with a memory of 3 and demands of 0.5 and 4, the tasks
+ * get 0.5 and 2.5. */
 static void the_small_flow_keeps_its_rate(void **state)
 {
     (void)state;
@@ -141,8 +142,8 @@ static void nothing_takes_no_time(void **state)
     tear_down(&m);
 }
 
-/* Threads 0 and 2 on core 0, thread 1 on core 1. Slices of 10: core 0 runs 0 2 0 2 0 | 2 is done
- * with 20 at 40, 0 with 25 at 45. */
+/* Threads 0 and 2 on core 0, thread 1 on core 1. With slices of 10 core 0 runs 0 2 0 2 0: 2
+ * finishes its 20 at 40, 0 its 25 at 45. */
 static void threads_of_a_core_take_turns(void **state)
 {
     (void)state;
@@ -160,8 +161,8 @@ static void threads_of_a_core_take_turns(void **state)
     tear_down(&m);
 }
 
-/* Two running threads go at half speed: 0 needs 30, 1 needs 10. Until 20 both run (10 each done),
- * then 0 is alone at full speed with 20 left: done at 40. */
+/* Two running threads have half speed: 0 needs 30, 1 needs 10. Until 20 both run (10 done each),
+ * then 0 runs alone at full speed with 20 left and finishes at 40. */
 static void progress_follows_the_speeds(void **state)
 {
     (void)state;
@@ -175,8 +176,8 @@ static void progress_follows_the_speeds(void **state)
     tear_down(&m);
 }
 
-/* One core, slices of 100. Thread 0 has 10 and at once 10 more: it keeps the core, done at 20; then
- * thread 1 runs its 5. */
+/* One core, slices of 100. Thread 0 has 10 and immediately 10 more: it keeps the core and finishes
+ * at 20; then thread 1 runs its 5. */
 static void work_that_follows_at_once_keeps_the_core(void **state)
 {
     (void)state;
@@ -192,7 +193,7 @@ static void work_that_follows_at_once_keeps_the_core(void **state)
 }
 
 /* One core, ticks at 10, 20, ..., thread 0 alone from 0 with 50. Thread 1 wakes up at 14 with 5: it
- * takes the core and runs to 19; then thread 0 has 36 left: done at 55. */
+ * takes the core and runs to 19; then thread 0 has 36 left and finishes at 55. */
 static void who_wakes_up_takes_the_core(void **state)
 {
     (void)state;
@@ -207,9 +208,9 @@ static void who_wakes_up_takes_the_core(void **state)
     tear_down(&m);
 }
 
-/* As above, but thread 1 comes at 14 with 15: at the tick at 20 it has 9 left and goes behind
- * thread 0, which runs from 20 to 30 (14 done before); then 1 from 30 to 39; then 0's 26 left: 65.
- */
+/* The same, but thread 1 wakes up at 14 with 15: at the tick at 20 it has 9 left and queues behind
+ * thread 0, which runs from 20 to 30 (14 done before); then 1 runs from 30 to 39; then 0 runs its
+ * remaining 26 until 65. */
 static void a_tick_ends_the_turn(void **state)
 {
     (void)state;
@@ -224,7 +225,7 @@ static void a_tick_ends_the_turn(void **state)
     tear_down(&m);
 }
 
-/* Idle between 10 and 30: not busy then. */
+/* The core is idle, not busy, between 10 and 30. */
 static void idle_time_is_not_busy(void **state)
 {
     (void)state;
@@ -239,9 +240,9 @@ static void idle_time_is_not_busy(void **state)
     tear_down(&m);
 }
 
-/* Threads 0 and 2 on core 0, thread 1 on core 1, slices of 10. At 5 thread 1 is done, and its core
- * takes thread 2 over, which has waited: 30 on, to 35. Thread 0 goes on to 25 without a tick's end. At
- * 27 thread 3, which was on core 1, wakes up on core 0, which is idle. */
+/* Threads 0 and 2 on core 0, thread 1 on core 1, slices of 10. At 5 thread 1 finishes, and its core
+ * takes over the waiting thread 2 for 30, to 35. Thread 0 continues to 25 without being preempted
+ * at a tick. At 27 thread 3, which was on core 1, wakes up on the idle core 0. */
 static void threads_migrate_to_idle_cores(void **state)
 {
     (void)state;
@@ -263,8 +264,9 @@ static void threads_migrate_to_idle_cores(void **state)
     tear_down(&m);
 }
 
-/* Of three threads that wait on core 0 (0 runs), the next one is taken over, then the one after it:
- * slices are longer than all. 1: 10; 2: 10 to 20; 3: 20 to 30, when 0 has run 30 of 40. */
+/* Of three threads waiting on core 0 (0 runs), the next one is taken over first, then its
+ * successor: slices are longer than all work. 1: 10; 2: 10 to 20; 3: 20 to 30, when 0 has run 30 of
+ * 40. */
 static void who_has_waited_longest_is_taken_over(void **state)
 {
     (void)state;
@@ -284,9 +286,9 @@ static void who_has_waited_longest_is_taken_over(void **state)
     tear_down(&m);
 }
 
-/* Threads 0, 2 and 3 on core 0, of which only 3 migrates. Core 1 is idle from 5 on, and takes thread 3
- * over, not 2, which waits for 0 to be done. Later thread 3 wakes up while its core 1 is busy, and goes
- * to core 0. */
+/* Threads 0, 2 and 3 on core 0, of which only 3 may migrate. Core 1 is idle from 5 on, and takes
+ * over thread 3 instead of 2, which waits until 0 finishes. Later thread 3 wakes up while its core
+ * 1 is busy, and moves to core 0. */
 static void pinned_threads_stay(void **state)
 {
     (void)state;

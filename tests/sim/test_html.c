@@ -71,8 +71,8 @@ static const char *class_of(const void *row)
     return ((const place *)row)->mark[0] != '\0' ? "marked" : NULL;
 }
 
-/* A column without a heading is in files only; a number that is none leaves its cell empty; a failure
- * spans the cells that it replaces; a mark has a cell of its own. */
+/* A column without a heading is only in files; NaN leaves its cell empty; a failure spans the cells
+ * that it replaces; a mark has its own cell. */
 static void tables_are_rows_of_cells(void **state)
 {
     (void)state;
@@ -105,7 +105,7 @@ static void tables_are_rows_of_cells(void **state)
             "</tbody>\n</table>\n</div>\n");
 }
 
-/* RFC 4648, section 10; and nothing in data ends its element. */
+/* RFC 4648, section 10; and data cannot end its element. */
 static void data_stay_data(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Workers of several GPUs: sharded ones beside workers that share the parameters among themselves,
- * all modes over them, amounts and staleness by closed forms. */
+/* Workers with several GPUs: sharded ones against workers that shard the parameters among
+ * themselves; all modes, bytes and staleness against closed forms. */
 #include "tests/island_fixture.h"
 
 #include <stdlib.h>
@@ -9,7 +9,8 @@
 #include "common/ini.h"
 #include "sim/sync/mode.h"
 
-/* n workers that shard the parameters among themselves, and one worker of n GPUs that does. */
+/* n workers that shard the parameters among themselves equal one worker of n GPUs that shards
+ * them. */
 static void sharded_workers_are_one_sharded_worker(void **state)
 {
     (void)state;
@@ -64,8 +65,8 @@ static dl_gpu_content content_with(const char *sharded)
     return memory.content;
 }
 
-/* Four workers of two stages hold a quarter of a stage's optimizer state each, and all else as
- * before. */
+/* Four workers of two stages hold a quarter of a stage's optimizer state each, and everything else
+ * unchanged. */
 static void workers_of_stages_divide_their_state(void **state)
 {
     (void)state;
@@ -76,7 +77,7 @@ static void workers_of_stages_divide_their_state(void **state)
     assert_near(divided.activations, whole.activations, 1e-9);
 }
 
-/* An axis of one GPU is none, and pp is [pipeline] stages. */
+/* An axis of size 1 has no effect, and pp equals [pipeline] stages. */
 static void a_layout_is_what_it_says(void **state)
 {
     (void)state;
@@ -98,8 +99,8 @@ static void a_layout_is_what_it_says(void **state)
     dl_run_result_free(&pp);
 }
 
-/* All-gathers twice and a reduce-scatter: 3 (n - 1) of the parameters' bytes, 80 kB, a step;
- * averages of two workers of n GPUs each 2 of them. */
+/* Two all-gathers and a reduce-scatter move 3 (n - 1) times the parameters' bytes, 80 kB, per step;
+ * averages of two workers with n GPUs each move 2 times. */
 static void bytes_are_those_of_rings(void **state)
 {
     (void)state;
@@ -121,8 +122,9 @@ static void bytes_are_those_of_rings(void **state)
     dl_run_result_free(&split);
 }
 
-/* Workers of shards reduce each bucket of the costs among themselves once it is reduced within, as buckets
- * of that size by bucket_bytes; all in one they wait for the end of the backward pass. */
+/* Workers of shards reduce each bucket of the costs among themselves after its reduction within the
+ * worker, like buckets of that size by bucket_bytes; with a single bucket they wait for the end of
+ * the backward pass. */
 static void shards_reduce_their_own_buckets(void **state)
 {
     (void)state;
@@ -142,7 +144,7 @@ static void shards_reduce_their_own_buckets(void **state)
         dl_run_result_free(&r[b]);
 }
 
-/* Equal workers that push in turn: each gradient is n - 1 updates old. */
+/* Equal workers that push in turn: each gradient has staleness n - 1. */
 static void staleness_is_that_of_the_workers(void **state)
 {
     (void)state;
@@ -163,7 +165,7 @@ static void staleness_is_that_of_the_workers(void **state)
     }
 }
 
-/* Every mode over every layout: it ends, parts of the time add up, nothing is lost. */
+/* Every mode with every layout: the run ends, parts of the time add up, nothing is lost. */
 static void all_modes_go_with_all_layouts(void **state)
 {
     (void)state;
@@ -211,7 +213,7 @@ static void all_modes_go_with_all_layouts(void **state)
     }
 }
 
-/* Costs of four layers of `bytes` each. */
+/* Writes costs of four layers of `bytes` each. */
 static void write_layers(char *costs, size_t room, int bytes)
 {
     int used =
@@ -225,7 +227,7 @@ static void write_layers(char *costs, size_t room, int bytes)
                          'a' + l, 'a' + l, 'a' + l, bytes);
 }
 
-/* Two stages of two layers each, of `bytes` a layer, in two workers. */
+/* Step, in ns, of two workers with two stages of two layers each, `bytes` per layer. */
 static double reduced_step_ns(int bytes, const char *exchange)
 {
     char costs[2048], rest[160];
@@ -238,9 +240,9 @@ static double reduced_step_ns(int bytes, const char *exchange)
     return step_ns;
 }
 
-/* All stages gather at the start of a step, the first one's passes wait for it; and the first one's
- * gradients are reduced at its end. Each is half of a stage's bytes at 10 GB/s, and as many steps
- * of latency at any size. */
+/* All stages gather at the start of a step, and the first stage's passes wait for this; the first
+ * stage's gradients are reduced at the end. Each takes half of a stage's bytes at 10 GB/s, and the
+ * same number of latencies at any size. */
 static void all_stages_gather_at_once(void **state)
 {
     (void)state;
@@ -270,7 +272,7 @@ static void all_stages_gather_at_once(void **state)
 }
 
 /* GPUs that divide layers copy gradients back from their buckets after the exchange, half of 60 us,
- * unless these are views of them. */
+ * unless the gradients are views of the buckets. */
 static void views_of_buckets_need_no_copy_back(void **state)
 {
     (void)state;
@@ -290,10 +292,10 @@ static void views_of_buckets_need_no_copy_back(void **state)
     assert_near(step_s[0] - step_s[1], 30e-6, 1e-6);
 }
 
-/* Two workers of two stages on two switches divide the optimizer's state. Each plane reduces and
- * gathers a stage's two layers beside the other one, over four links of 100 ns that they share at
- * 10 GB/s: bytes / 5 in ns, and 800. With a lag that, or three slots of 720 us and two crossings of
- * 2 kB: 400 ns each. */
+/* Two workers of two stages on two switches shard the optimizer's state. Each plane reduces and
+ * gathers a stage's two layers concurrently with the other plane, over four links of 100 ns that
+ * they share at 10 GB/s: bytes / 5 ns plus 800 ns. With a lag a step takes the longer of that and
+ * three slots of 720 us plus two crossings of 2 kB, 400 ns each. */
 static void divided_stages_may_lag(void **state)
 {
     (void)state;
@@ -305,10 +307,10 @@ static void divided_stages_may_lag(void **state)
     }
 }
 
-/* Messages of 16 bits take the links for half as long: the step of a model of half as many bytes,
- * and 40 kB of a stage that are read and written as 20 kB, at 0.85 of the memory's 100 bytes/ns,
- * then as much back at 0.43 of it. Those of shards are made when they have reduced their
- * gradients. */
+/* 16-bit messages take the links for half the time, as in the step of a model with half the
+ * bytes; in addition 40 kB of a stage are read and written as 20 kB, at 0.85 of the memory's 100
+ * bytes/ns, then the same back at 0.43 of it. Shards encode messages after they have reduced
+ * their gradients. */
 static void gradients_are_sent_as_messages(void **state)
 {
     (void)state;
@@ -329,12 +331,13 @@ static void gradients_are_sent_as_messages(void **state)
             moved[fp16] = r.usage.traffic_bytes;
             dl_run_result_free(&r);
         }
-        const double exchanged = 12 * 2 * 80e3 * (i / 2 == 1 ? 2 : 1); /* tp: each GPU has 80 kB */
+        const double exchanged = 12 * 2 * 80e3 * (i / 2 == 1 ? 2 : 1); /* with tp each GPU has 80
+                                                                        * kB */
         assert_near(moved[0] - moved[1], exchanged / 2, 1e-9);
     }
 }
 
-/* Where shards cannot drift apart one of them stands for all: with the same outcome. */
+/* If shards cannot diverge, one is simulated for all, with the same result. */
 static void folded_shards_are_whole_ones(void **state)
 {
     (void)state;
@@ -370,7 +373,8 @@ static void folded_shards_are_whole_ones(void **state)
     }
 }
 
-/* Axes of one to eight GPUs in any order, on as many nodes of eight as they need or more. */
+/* Draws axes of one to eight GPUs in any order, on the required number of nodes of eight or
+ * more. */
 static void draw_layout(char *text, size_t bytes, int *nodes, unsigned *seed)
 {
     static const char *const names[] = {"tp", "pp", "fsdp"};
@@ -389,8 +393,8 @@ static void draw_layout(char *text, size_t bytes, int *nodes, unsigned *seed)
     if (gpus == 1) snprintf(text, bytes, "pp=2");
 }
 
-/* Likewise with stages, where the ways of all shards, or of all workers, are alike. LAYOUTS in the
- * environment: as many layouts in place of 120. */
+/* The same with stages, if the paths of all shards or of all workers are equal. The environment
+ * variable LAYOUTS sets the number of layouts instead of 120. */
 static void folded_layouts_are_whole_ones(void **state)
 {
     (void)state;
@@ -447,8 +451,8 @@ static void folded_layouts_are_whole_ones(void **state)
     dl_costs_free(&costs);
 }
 
-/* With overlap the first buckets of a stage are on their way while the last ones' gradients are
- * computed: the same bytes, and the step ends earlier, through servers as by collectives. */
+/* With overlap the first buckets of a stage are in transit while the last ones' gradients are
+ * computed: the bytes are equal, and the step ends earlier, with servers as with collectives. */
 static void buckets_of_stages_start_early(void **state)
 {
     (void)state;
@@ -470,7 +474,7 @@ static void buckets_of_stages_start_early(void **state)
     }
 }
 
-/* A layout of one GPU changes nothing, whatever else is said. */
+/* A layout of one GPU changes nothing, with any other settings. */
 static void layouts_of_one_gpu_are_none(void **state)
 {
     (void)state;
@@ -501,9 +505,9 @@ static void layouts_of_one_gpu_are_none(void **state)
 }
 
 /* Two pipelines of two stages. The server on GPU 0 sums the second stages' 40 kB while the first
- * stages end their last backward pass, which the sum stops on GPU 0, then theirs: 20 vectors more than
- * 20, at 100 GB/s, are 8 us each time, beyond the 4.1 us in which GPU 2's gradients come. On GPU 1,
- * whose second stage has ended, only the latter count. */
+ * stages finish their last backward pass, which the sum stops on GPU 0, and then sums theirs: 20
+ * more vectors at 100 GB/s take 8 us each time, longer than the 4.1 us in which GPU 2's gradients
+ * arrive. On GPU 1, whose second stage has ended, only the second sum counts. */
 static void a_server_stops_a_rank(void **state)
 {
     (void)state;
@@ -526,8 +530,8 @@ static void a_server_stops_a_rank(void **state)
     free(more);
 }
 
-/* s stages of v equal chunks, m micro-batches: m (f + b) and a bubble of (s - 1) / v (f + b), (s -
- * 1) / (v m) of the time without it; each micro-batch crosses s v - 1 cuts twice. */
+/* s stages of v equal chunks, m micro-batches: m (f + b) and a bubble of (s - 1) / v (f + b), which
+ * is (s - 1) / (v m) of the time without it; each micro-batch crosses s v - 1 cuts twice. */
 static void chunks_shorten_the_bubble(void **state)
 {
     (void)state;
@@ -555,8 +559,8 @@ static void chunks_shorten_the_bubble(void **state)
     }
 }
 
-/* Layers a, b, c, d of 0.1 ms + 10 us a sample forward, twice that backward; 20 kB each. Stages
- * {a}, {b, c, d}: the longer one sets the pace. */
+/* Layers a, b, c, d of 0.1 ms + 10 us per sample forward, twice that backward, 20 kB each. Of the
+ * stages {a}, {b, c, d} the longer one determines the rate. */
 static void without_a_flush_nobody_waits(void **state)
 {
     (void)state;
@@ -588,9 +592,9 @@ static double step_us(const char *costs, const char *machine, const char *rest)
     return us;
 }
 
-/* The ranks of a node read their batches of 1 MB a sample at 100 MB/s, all together, when a step
- * starts: 8 samples for the worker in 80 ms, in whatever layout; from a server that both nodes
- * share in 160 ms. */
+/* The ranks of a node read their batches of 1 MB per sample at 100 MB/s, all together, at the start
+ * of a step: 8 samples for the worker in 80 ms, in any layout; from a server shared by both nodes
+ * in 160 ms. */
 static void ranks_share_the_storage_of_their_node(void **state)
 {
     (void)state;
@@ -617,9 +621,9 @@ static void ranks_share_the_storage_of_their_node(void **state)
     }
 }
 
-/* Four ranks on two switches of 10 GB/s copy 20 kB each to host memory (4 us + 0.2), two hosts
- * send half of all 80 kB twice over a wire of 1 GB/s (40 us + 10.2 each time), and the ranks copy
- * them back. */
+/* Four ranks on two switches of 10 GB/s copy 20 kB each to host memory (4 us + 0.2), two hosts send
+ * half of all 80 kB twice over a wire of 1 GB/s (40 us + 10.2 each time), and the ranks copy them
+ * back. */
 static void hosts_reduce_for_all_ranks(void **state)
 {
     (void)state;
@@ -630,9 +634,9 @@ static void hosts_reduce_for_all_ranks(void **state)
     assert_near(hosts - none, 2 * 4.2 + 2 * 50.2, 1e-3);
 }
 
-/* As above, to a server in host memory that reads and writes 20 kB of each rank in 40 us, and
- * back. Slices of 5 kB (1 us + 0.2) are sent, summed and fetched one after another; or fetched
- * once all are summed. */
+/* Similarly, to a server in host memory that reads and writes 20 kB of each rank in 40 us, and
+ * back. Slices of 5 kB (1 us + 0.2) are sent, summed and fetched in sequence, or fetched after all
+ * are summed. */
 static void ranks_send_slices_to_servers(void **state)
 {
     (void)state;
@@ -648,8 +652,8 @@ static void ranks_send_slices_to_servers(void **state)
     assert_near(after - none, 1.2 + 40 + 4 * 1.2, 1e-3);
 }
 
-/* Tensors of 27, 27 and 26 kB in turn on the shards of two nodes: 27 kB cross to the other node,
- * and back; divided evenly, half of the 80 kB. */
+/* Tensors of 27, 27 and 26 kB in turn on the shards of two nodes: 27 kB cross to the other node and
+ * back; divided evenly, half of the 80 kB. */
 static void ranks_put_tensors_on_shards(void **state)
 {
     (void)state;
@@ -665,8 +669,8 @@ static void ranks_put_tensors_on_shards(void **state)
     }
 }
 
-/* Two workers on each node: those of the other node push and fetch 160 kB a step, or, summed
- * before, 80. */
+/* Two workers on each node: those of the other node push and fetch 160 kB per step or, if summed
+ * first, 80 kB. */
 static void ranks_of_a_node_push_their_sum(void **state)
 {
     (void)state;
@@ -680,8 +684,8 @@ static void ranks_of_a_node_push_their_sum(void **state)
     }
 }
 
-/* Worker 1 is half as fast in all its GPUs, so it does 2 local steps while the other does 4: 18 of
- * 24 steps in half the time, but for the exchange. */
+/* Worker 1 has half the speed on all its GPUs, so it does 2 local steps while the other does 4: 18
+ * of 24 steps in half the time, apart from the exchange. */
 static void intervals_of_layouts_are_by_speed(void **state)
 {
     (void)state;
@@ -705,8 +709,8 @@ static void intervals_of_layouts_are_by_speed(void **state)
     }
 }
 
-/* Four ranks, each with a thread of a server that averages and one that makes the outer update, which
- * takes longer (filter). */
+/* Four ranks, each with a server thread that averages and one for the outer update, which takes
+ * longer (filter). */
 static void busiest_links_of_ranks_have_their_names(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* Workers whose GPUs have parts of the same sequences: times, bytes and memory by closed forms. */
+/* Workers whose GPUs have parts of the same sequences: times, bytes and memory against closed
+ * forms. */
 #include "tests/island_fixture.h"
 
 #include <stdlib.h>
@@ -6,7 +7,8 @@
 #include "common/alloc.h"
 #include "sim/scenario/study.h"
 
-/* Four layers of 0.1 ms + 10 us a sample forward and twice that backward, the first with `ring`. */
+/* Four layers of 0.1 ms + 10 us per sample forward and twice that backward, the first with
+ * `ring`. */
 #define DIVIDED(ranks, ring)                                                           \
     "[costs]\nschema = 1\nparameter_bytes = 80000\nstate_bytes = 40000\n"              \
     "context_ranks = " ranks "\n[gpu_memory]\nactivation_bytes_per_sample "            \
@@ -21,7 +23,7 @@
 
 static const char none[] = "[sync]\nmode = none\n[exchange]\noverlap = yes\nbucket_bytes = 0\n";
 
-/* The time that the ring of 1 MB a sample on each GPU adds to the step. */
+/* Time that a ring of 1 MB per sample on each GPU adds to the step, s. */
 static double added_s(int gpus, const char *ring, int samples)
 {
     char layout[32], *costs = NULL;
@@ -37,7 +39,7 @@ static double added_s(int gpus, const char *ring, int samples)
     return step_s[1] - step_s[0];
 }
 
-/* A hop of `bytes` from each of the GPUs to the next: a step of an all-gather of all. */
+/* Time of a hop of `bytes` from each GPU to the next, s: one step of an all-gather among all. */
 static double hop_s(int gpus, double bytes)
 {
     char path[64];
@@ -63,9 +65,10 @@ static double hop_s(int gpus, double bytes)
     return ns * 1e-9 / (gpus - 1);
 }
 
-/* 1 MB over 10 GB/s is 0.1 ms: a hop takes about that. Without attention beside them all n - 1 hops
- * forward and 2 (n - 1) backward are waited for; with attention of 40 us a block forward and 150 us
- * backward, (n - 1) (h - 40), and backward (n - 2) (2 h - 150); of 1 s nothing, but for a nanosecond. */
+/* 1 MB at 10 GB/s takes 0.1 ms, approximately the time h of a hop. Without concurrent attention the
+ * step waits for all n - 1 hops forward and 2 (n - 1) backward; with attention of 40 us per block
+ * forward and 150 us backward, for (n - 1) (h - 40) forward and (n - 2) (2 h - 150) backward; with
+ * 1 s of attention, for nothing to within a nanosecond. */
 static void hops_go_beside_attention(void **state)
 {
     (void)state;
@@ -84,8 +87,8 @@ static void hops_go_beside_attention(void **state)
     }
 }
 
-/* Keys and values make n - 1 hops from each GPU forward and twice as many backward. Parameters, 80 kB,
- * are gathered and gradients reduced once a step, whatever the micro-batches. */
+/* Keys and values make n - 1 hops from each GPU forward and twice as many backward. Parameters, 80
+ * kB, are gathered and gradients reduced once per step, for any number of micro-batches. */
 static void bytes_are_those_of_rings(void **state)
 {
     (void)state;
@@ -97,7 +100,8 @@ static void bytes_are_those_of_rings(void **state)
         dl_run_result r = run(ring, "layout = cp=4,dp=1\n", 2, options);
         assert_near(r.usage.traffic_bytes, 12 * (2 * 3 * 80000.0 + 3 * 3 * 4 * 2 * 1000.0), 1e-9);
         dl_run_result_free(&r);
-        /* All four shards of parameters gather them for each pass, though two have each sample. */
+        /* All four shards of parameters gather them for each pass, although two share each
+         * sample. */
         dl_run_result both = run(DIVIDED("2", RING("1000", "1e9", "1e9", "0")),
                                  "layout = cp=2,fsdp=2,dp=1\n", 4, options);
         assert_near(both.usage.traffic_bytes,
@@ -106,7 +110,7 @@ static void bytes_are_those_of_rings(void **state)
     }
 }
 
-/* Two workers of two GPUs each sum gradients as a ring of all four does: 2 x 3 x 80 kB. */
+/* Two workers of two GPUs each sum gradients like a ring of all four: 2 x 3 x 80 kB. */
 static void gradients_are_summed_over_all(void **state)
 {
     (void)state;
@@ -120,7 +124,7 @@ static void gradients_are_summed_over_all(void **state)
     dl_run_result_free(&four);
 }
 
-/* An axis of one GPU is none; the GPUs of an NVSwitch are all as near to each other. */
+/* An axis of size 1 has no effect; the GPUs of an NVSwitch are equidistant. */
 static void axes_in_any_order(void **state)
 {
     (void)state;
@@ -130,8 +134,8 @@ static void axes_in_any_order(void **state)
                      "layout = cp=1,fsdp=4,dp=2\n");
 }
 
-/* GPUs 0, 1 below one switch have its links to themselves; the rings of GPUs 0, 2 and of 1, 3 share those
- * between the switches. */
+/* GPUs 0 and 1 below one switch have its links to themselves; the rings of GPUs 0, 2 and of 1, 3
+ * share those between the switches. */
 static void rings_share_the_links(void **state)
 {
     (void)state;
@@ -144,8 +148,9 @@ static void rings_share_the_links(void **state)
     dl_run_result_free(&far);
 }
 
-/* 80 kB of parameters and of gradients, 40 kB of state, 7 kB a sample, 1 kB: every GPU has its part of all
- * samples of its replica, as the costs say; what is sharded, over all GPUs with the same layers. */
+/* 80 kB of parameters and of gradients, 40 kB of state, 7 kB per sample, 1 kB: every GPU has its
+ * part of all samples of its replica, as in the costs; sharded vectors are divided over all GPUs
+ * with the same layers. */
 static void memory_is_that_of_a_part(void **state)
 {
     (void)state;
@@ -178,7 +183,7 @@ static void memory_is_that_of_a_part(void **state)
     }
 }
 
-/* Costs of whole sequences are not those of parts, nor the other way round. */
+/* Costs of whole sequences cannot be used for parts, nor vice versa. */
 static void whole_sequences_are_not_divided(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Workers whose layers several GPUs divide: times and bytes by closed forms. */
+/* Workers whose layers are divided among several GPUs: times and bytes against closed forms. */
 #include "tests/island_fixture.h"
 
 #include <stdlib.h>
@@ -7,8 +7,8 @@
 #include "sim/scenario/study.h"
 #include "sim/sync/mode.h"
 
-/* A layer of 0.1 ms + 10 us a sample forward and twice that backward, which hands on 1 kB a sample, with
- * collectives of `bytes` a sample, so many in each pass. */
+/* A layer of 0.1 ms + 10 us per sample forward and twice that backward, with an output of 1 kB per
+ * sample, and the given numbers of collectives of `bytes` per sample in each pass. */
 #define LAYER(name, bytes, forward, backward)                          \
     FIXTURE_LAYER(name)                                                \
     "tensor_bytes_per_sample = " bytes "\ntensor_collectives_forward " \
@@ -24,7 +24,7 @@
     LAYER("a", "100000", "1", "1") \
     LAYER("b", "40000", "2", "3") LAYER("c", "40000", "2", "5") LAYER("d", "0", "0", "0")
 
-/* Each layer's passes and then its collectives, one after another, on idle links. */
+/* Time of each layer's passes and their collectives, in sequence, on idle links, s. */
 static double by_layers_s(int gpus, double samples)
 {
     static const struct {
@@ -63,8 +63,8 @@ static double by_layers_s(int gpus, double samples)
     return sum_ns * 1e-9;
 }
 
-/* A pass's collectives as a whole are those of its layers one after another; the rest of the step, and
- * the same in stages of one micro-batch, where stages wait for each other. */
+/* The collectives of a whole pass take as long as those of its layers in sequence; so does the rest
+ * of the step, and the same in stages with one micro-batch, in which stages wait for each other. */
 static void passes_take_what_their_layers_do(void **state)
 {
     (void)state;
@@ -85,8 +85,8 @@ static void passes_take_what_their_layers_do(void **state)
     }
 }
 
-/* Four pairs of 1 MB forward and none backward take what four backward, two of them beside products of
- * none, do; of 1 s, nothing. */
+/* Four pairs of 1 MB in the backward pass take as long as four of which two overlap products of
+ * zero time; with products of 1 s these two take no time. */
 static void collectives_go_beside_products(void **state)
 {
     (void)state;
@@ -119,19 +119,20 @@ static void bytes_are_those_of_rings(void **state)
     assert_near(r.part_frac[DL_PART_COMMUNICATION] * r.step_mean_s, r.step_mean_s - 4 * 3 * 1.2e-4,
                 1e-6);
     dl_run_result_free(&r);
-    /* Each of four GPUs all-reduces its 80 kB with its peer of the other worker: 2 of them. */
+    /* Each of four GPUs all-reduces its 80 kB with its peer in the other worker: 2 times 80 kB. */
     dl_run_result two =
         run(DIVIDED("4", LAYERS), "layout = tp=4,dp=2\n", 2, "[sync]\nmode = allreduce\n");
     assert_near(two.usage.traffic_bytes, 12 * (2 * pairs * 2 * 3 + 4 * 2 * 80000.0), 1e-9);
     dl_run_result_free(&two);
-    /* Shards gather twice and reduce once, 3 (n - 1), each of the two parts of the layers. */
+    /* Shards gather twice and reduce once, 3 (n - 1) times, for each of the two parts of the
+     * layers. */
     dl_run_result shards = run(DIVIDED("2", LAYERS), "layout = tp=2,fsdp=4,dp=1\n", 4,
                                "[sync]\nmode = none\n[exchange]\noverlap = yes\n");
     assert_near(shards.usage.traffic_bytes, 12 * (4 * pairs * 2 * 1 + 2 * 3 * 3 * 80000.0), 1e-9);
     dl_run_result_free(&shards);
 }
 
-/* What the exchange between two workers of two GPUs adds to their step. */
+/* Time that the exchange between two workers of two GPUs adds to their step, s. */
 static double exchange_s(const char *options)
 {
     const char *costs =
@@ -144,8 +145,8 @@ static double exchange_s(const char *options)
     return added_s;
 }
 
-/* Rings of two send 80 kB a way, of both parts of the layers on the same links of 10 GB/s; of four
- * buckets, three are reduced beside the rest of the backward pass. */
+/* Rings of two send 80 kB in each direction, for both parts of the layers on the same links of 10
+ * GB/s; of four buckets, three are reduced during the rest of the backward pass. */
 static void gradients_of_parts_go_beside_the_pass(void **state)
 {
     (void)state;
@@ -155,8 +156,8 @@ static void gradients_of_parts_go_beside_the_pass(void **state)
     assert_near(late_s - beside_s, 2 * 60e3 / 1e10, 1e-3);
 }
 
-/* GPUs 0, 1 below one switch: a ring has its links to itself, S / 2 bytes a way. GPUs 0, 2 and 1, 3: two
- * rings cross between the switches at once. */
+/* GPUs 0, 1 below one switch: a ring has its links to itself, S / 2 bytes in each direction. GPUs
+ * 0, 2 and 1, 3: two rings cross between the switches simultaneously. */
 static void groups_share_the_links(void **state)
 {
     (void)state;
@@ -165,7 +166,7 @@ static void groups_share_the_links(void **state)
     const char *none = "[sync]\nmode = none\n[exchange]\nbucket_bytes = 0\n";
     dl_run_result near = run(costs, "layout = tp=2,fsdp=2,dp=1\n", 2, none);
     dl_run_result far = run(costs, "layout = fsdp=2,tp=2,dp=1\n", 2, none);
-    const double both_s = 4 * 2 * 1e6 / 1e10; /* S / B, in place of half of it */
+    const double both_s = 4 * 2 * 1e6 / 1e10; /* S / B instead of half of it */
     const double copies = near.part_frac[DL_PART_COMMUNICATION], others = 0.05e-3;
     assert_near(copies * near.step_mean_s, both_s / 2 + others, 0.1);
     assert_true(far.step_mean_s - near.step_mean_s > 0.9 * both_s / 2);
@@ -174,7 +175,7 @@ static void groups_share_the_links(void **state)
     dl_run_result_free(&far);
 }
 
-/* The GPUs of an NVSwitch are all as near to each other; an axis of one GPU is none. */
+/* The GPUs of an NVSwitch are equidistant; an axis of size 1 has no effect. */
 static void axes_in_any_order(void **state)
 {
     (void)state;
@@ -185,7 +186,8 @@ static void axes_in_any_order(void **state)
                      "layout = tp=1,fsdp=4,dp=2\n");
 }
 
-/* Each GPU has what the costs say: 80 kB of parameters and gradients, 40 kB of state, 7 kB a sample, 1 kB. */
+/* Each GPU has the sizes of the costs: 80 kB of parameters and gradients, 40 kB of state, 7 kB per
+ * sample, 1 kB. */
 static void memory_is_that_of_a_part(void **state)
 {
     (void)state;
@@ -193,7 +195,8 @@ static void memory_is_that_of_a_part(void **state)
     static const double needs[] = {
         2 * 80e3 + 40e3 + 4 * 7e3 + 1e3,       /* a batch of 4 */
         (2 * 80e3 + 40e3) / 2 + 2 * 7e3 + 1e3, /* half of the layers, both micro-batches of 2 */
-        2 * (40e3 + 80e3) + 40e3 / 2 + 2 * 7e3 + 1e3}; /* half, and one bucket of all at hand */
+        2 * (40e3 + 80e3) + 40e3 / 2 + 2 * 7e3 + 1e3}; /* half sharded, and one gathered bucket with
+                                                        * all parameters */
     for (int l = 0; l < 3; l++) {
         char path[64];
         snprintf(path, sizeof path, "tensor_memory_%d.ini", (int)getpid());
@@ -228,7 +231,7 @@ static void refuse(const char *costs, const char *layout, const char *part)
     dl_study_free(&study);
 }
 
-/* Times of whole layers are not those of parts, nor the other way round. */
+/* Costs of whole layers cannot be used for parts, nor vice versa. */
 static void whole_layers_are_not_divided(void **state)
 {
     (void)state;
