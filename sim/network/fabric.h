@@ -8,15 +8,15 @@
  * switches` the launcher has sorted them, so that node k has the k-th of the slots in use.
  *
  *   fat_tree    group_nodes nodes under a leaf switch, whose uplinks have in total the rate of all
- *               its ports over oversubscription; pod_groups leaves form a pod, whose uplinks have in
- *               total its leaves' uplink rate over pod_oversubscription. Nothing above a pod is
+ *               its ports over oversubscription; pod_groups leaves form a pod, whose uplinks have
+ *               in total its leaves' uplink rate over pod_oversubscription. Nothing above a pod is
  *               limited
  *   rail        the same, with a leaf per NIC of the group's nodes: NIC i of group_nodes nodes is
  *               on leaf i, through which NICs with the same number in a group reach each other
- *   dragonfly   groups of group_nodes nodes, with router_nodes nodes per router; every two routers of
- *               a group have a link each way, every two groups global_links. Minimal routes: within
- *               the group to the router that has the link to the other group (group number modulo
- *               routers), over it, and to the node's router (Kim et al. 2008, section 3)
+ *   dragonfly   groups of group_nodes nodes, with router_nodes nodes per router; every two routers
+ *               of a group have a link each way, every two groups global_links. Minimal routes:
+ *               within the group to the router that has the link to the other group (group number
+ *               modulo routers), over it, and to the node's router (Kim et al. 2008, section 3)
  *   torus       a switch per slot in a box of size_x*size_y*size_z, with a link each way to its six
  *               neighbours; routes go the shorter way around in x, then in y, then in z
  *

@@ -8,8 +8,8 @@
  * no single factor on a rate describes them.
  *
  *   node 0              node 1                    a node's port sends packets in sequence: those of
- *   sockets -> queue ===> sockets -> queue ===>   its sockets to the next node, and acknowledgements
- *            <=== acks in node 1's queue          to the previous node
+ *   sockets -> queue ===> sockets -> queue ===>   its sockets to the next node, and acks to
+ *            <=== acks in node 1's queue          the previous node
  *
  * Modelled of Linux (RFC 6298, 6675, 6937, 8985, 9438; net/ipv4/tcp_output.c, tcp_input.c,
  * tcp_timer.c, tcp.c, net/sched/sch_tbf.c): slow start from 10 packets; CUBIC in whole packets,
