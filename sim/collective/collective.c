@@ -21,7 +21,7 @@ static const dl_collective_algorithm *const algorithms[] = {
     &dl_collective_nvls,         &dl_collective_nvls_tree};
 #define ALGORITHM_COUNT (sizeof algorithms / sizeof *algorithms)
 
-/* Costs of a call with one protocol; without any, only the links' latencies and the host's cost of
+/* Costs of a call with a protocol; without one, only the links' latencies and the host's cost of
  * messages. */
 static dl_hop_costs protocol_costs(const dl_protocol *p)
 {
@@ -33,7 +33,7 @@ static dl_hop_costs protocol_costs(const dl_protocol *p)
                           .network_frac = 1};
 }
 
-/* Whether data go in one direction only, between two ranks. */
+/* Whether data move in one direction only, between two ranks. */
 static bool is_one_way(const dl_collective_config *config)
 {
     return config->rank_count == 2 && (config->kind == DL_BROADCAST || config->kind == DL_REDUCE);
@@ -47,7 +47,7 @@ static void make_plan(const dl_collective_algorithm *algorithm, dl_plan *plan,
     algorithm->plan(plan, config);
 }
 
-/* Argument `how` of dl_plan.make. */
+/* Arguments for dl_plan.make. */
 typedef struct remaking {
     const dl_collective_algorithm *algorithm;
     const dl_collective_config *config;
@@ -65,7 +65,7 @@ static void make_collective_again(dl_plan *plan, const void *how)
     make_plan(of->algorithm, plan, &of->config);
 }
 
-/* Keeps a copy of the configuration, with which a folded plan can be rebuilt. */
+/* Keeps a copy of the configuration, from which a folded plan can be rebuilt. */
 static void keep_config(dl_collective *c, const dl_collective_config *config)
 {
     if (c->plan.fold == NULL) return;
@@ -78,7 +78,7 @@ static void keep_config(dl_collective *c, const dl_collective_config *config)
     c->plan.how = c;
 }
 
-/* Time of the algorithm on a machine on which nothing else moves. */
+/* Time of the algorithm on an idle machine. */
 static double idle_ns(const dl_links *links, const dl_collective_config *config,
                       const dl_collective_algorithm *algorithm, const dl_hop_costs *costs)
 {
@@ -106,9 +106,9 @@ static double idle_ns(const dl_links *links, const dl_collective_config *config,
 
 typedef struct choice {
     const dl_collective_algorithm *algorithm;
-    const char *protocol; /* NULL = there is none */
+    const char *protocol; /* NULL = no protocol */
     dl_hop_costs costs;
-    double time_ns; /* on the idle machine; NaN: not computed, as there was no alternative */
+    double time_ns; /* on the idle machine; NaN: not computed, as there is only one choice */
 } choice;
 
 static bool can_do(const dl_collective_algorithm *algorithm, const dl_links *links,
@@ -138,8 +138,8 @@ static dl_status find_algorithm(const dl_links *links, const dl_collective_confi
                         config->algorithm, dl_collective_kind_names[config->kind]);
 }
 
-/* A [protocol] of the machine file applies to all algorithms, or, as "NAME ring", "NAME tree", to
- * one, for which it takes precedence. */
+/* Whether a [protocol] of the machine file has the name. It applies to all algorithms or, as "NAME
+ * ring", "NAME tree", to one algorithm, for which it takes precedence. */
 static bool has_name(const dl_protocol *p, const char *name)
 {
     const size_t length = strlen(name);
@@ -181,7 +181,7 @@ static bool takes_protocol(const dl_collective_algorithm *algorithm, const dl_ma
     return !algorithm->simple_only || !has_other || !ll;
 }
 
-/* Makes it the best choice if it is faster than the best so far, or the first. */
+/* Makes the algorithm and protocol the best choice if they are the first or the fastest so far. */
 static void consider(const dl_links *links, const dl_collective_config *config,
                      const dl_collective_algorithm *algorithm, const char *protocol,
                      dl_hop_costs costs, choice *best)
@@ -196,7 +196,7 @@ static void consider(const dl_links *links, const dl_collective_config *config,
     if (time_ns < best->time_ns) *best = (choice){algorithm, protocol, costs, time_ns};
 }
 
-/* The fastest protocol of the machine file for the algorithm. */
+/* Considers all protocols of the machine file for the algorithm. */
 static void consider_protocols(const dl_links *links, const dl_collective_config *config,
                                const dl_collective_algorithm *algorithm, choice *best)
 {
@@ -216,7 +216,7 @@ static void consider_protocols(const dl_links *links, const dl_collective_config
 
 /* --- NCCL ------------------------------------------------------------------------------------- */
 
-/* The machine file's costs of NCCL's protocol, else NCCL's own constants. */
+/* Costs of NCCL's protocol: the machine file's if given, otherwise NCCL's constants. */
 static dl_hop_costs nccl_costs(const dl_machine *m, const dl_nccl_group *group,
                                const dl_collective_config *config,
                                const dl_collective_algorithm *planned, dl_nccl_algorithm algorithm,
@@ -227,7 +227,7 @@ static dl_hop_costs nccl_costs(const dl_machine *m, const dl_nccl_group *group,
     return dl_nccl_costs(group, config->kind, config->bytes, algorithm, protocol);
 }
 
-/* The set of bits of NCCL's algorithms that `only` allows; NULL: of all. */
+/* Bit mask of NCCL's algorithms that `only` allows; NULL: all. */
 static unsigned nccl_algorithms(const dl_links *links, const dl_collective_config *config,
                                 const dl_collective_algorithm *only)
 {
@@ -283,7 +283,8 @@ static void choose_as_nccl(const dl_links *links, const dl_collective_config *co
     }
 }
 
-/* NCCL connects GPUs only; hosts' memories exchange as well. */
+/* Whether NCCL can be used: it connects only GPUs, but collectives of hosts' memories are
+ * possible. */
 static bool all_are_gpus(const dl_collective_config *config)
 {
     for (int r = 0; r < config->rank_count; r++)
@@ -291,9 +292,8 @@ static bool all_are_gpus(const dl_collective_config *config)
     return true;
 }
 
-/* Chooses algorithm and protocol: by NCCL's own rules between GPUs of a machine that names a
- * version of NCCL, else the fastest pair in the phase model. The run's fidelity has no
- * influence. */
+/* Chooses algorithm and protocol: by NCCL's rules between GPUs of a machine that names a version of
+ * NCCL, otherwise the fastest pair in the phase model. Does not depend on the run's fidelity. */
 static dl_status choose(const dl_links *links, const dl_collective_config *config, choice *best,
                         dl_error *err)
 {
@@ -320,7 +320,7 @@ static dl_status choose(const dl_links *links, const dl_collective_config *confi
 
 /* --- over TCP -------------------------------------------------------------------------------- */
 
-/* Adds an edge after `count` others. If there are too many, the fastest one is dropped. */
+/* Stores an edge after `count` others. If there are too many, drops the fastest one. */
 static void keep_edge(dl_tcp_edge *edges, int count, const dl_tcp_edge *edge)
 {
     int at = count;
@@ -333,9 +333,9 @@ static void keep_edge(dl_tcp_edge *edges, int count, const dl_tcp_edge *edge)
     edges[at] = *edge;
 }
 
-/* Edges between consecutive nodes of the ranks, without the factor on TCP's times: at most
- * DL_TCP_NODES_MAX, the slowest ones if they differ. Sets the number of rings that share the bytes;
- * returns the number of nodes. */
+/* Finds the edges between consecutive nodes of the ranks, without the factor on TCP's times: at
+ * most DL_TCP_NODES_MAX, the slowest ones if they differ. Sets the number of rings that share the
+ * bytes; returns the number of nodes. */
 static int tcp_edges(const dl_links *links, const dl_collective_config *config, dl_tcp_edge *edges,
                      int *rings)
 {
@@ -363,7 +363,7 @@ static int tcp_edges(const dl_links *links, const dl_collective_config *config, 
     return nodes;
 }
 
-/* Time of the collective over TCP, with the host's costs; 0 if it does not leave its node. */
+/* Time in ns of the collective over TCP, including the host's costs; 0 if it stays in one node. */
 static double tcp_ns(const dl_links *links, const dl_collective_config *config,
                      const dl_hop_costs *costs)
 {
@@ -390,9 +390,10 @@ static double tcp_ns(const dl_links *links, const dl_collective_config *config,
 #define SEARCH_STEPS 40
 #define LEAST_FRAC 1e-6
 
-/* The fraction of the rates between nodes at which a ring takes as long as TCP packet by packet, at
- * most the payload's, which all-to-all has; 1 without [tcp]. The ring broadcasts, or all-reduces
- * for all other kinds, among all ranks or, with two levels, one rank of each group. */
+/* The fraction of the rates between nodes with which a ring takes as long as TCP simulated packet
+ * by packet; at most the payload's fraction, which all-to-all uses; 1 without [tcp]. The ring is a
+ * broadcast, or an all-reduce for all other kinds, among all ranks or, with two levels, one rank of
+ * each group. */
 static double network_frac(const dl_links *links, const dl_collective_config *config,
                            const choice *best)
 {
@@ -448,7 +449,7 @@ double dl_collective_cost_ns(const dl_collective_cost *cost, double bytes)
     return factor * fmax(0, a->time_ns.value + share * (b->time_ns.value - a->time_ns.value));
 }
 
-/* The measured time of the collective, or a negative number. */
+/* The measured time of the collective in ns; negative if it was not measured. */
 static double measured_ns(const dl_collective_config *config)
 {
     int nodes = config->rank_count > 0;
@@ -460,7 +461,7 @@ static double measured_ns(const dl_collective_config *config)
     return cost != NULL ? dl_collective_cost_ns(cost, config->bytes) : -1;
 }
 
-/* The keys to change for fewer transfers. */
+/* Names the keys to change for fewer transfers. */
 static const char *fewer_transfers(dl_fidelity fidelity)
 {
     return fidelity == DL_FIDELITY_CHUNK

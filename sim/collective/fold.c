@@ -28,7 +28,8 @@ static void unite(int *like, int a, int b)
     like[a > b ? a : b] = a > b ? b : a;
 }
 
-/* Unites the classes of links that a kind's routes cross at the same position. */
+/* Unites the classes of links that a kind's routes cross at the same position; false if the routes
+ * differ. */
 static bool unite_routes(dl_fold *fold, const dl_route *routes)
 {
     for (int r = 0; r < fold->lines; r++) {
@@ -76,7 +77,7 @@ static bool have_equal_capacities(const dl_fold *fold, const dl_links *links)
     return true;
 }
 
-/* Number of times the route crosses links that `in` represents. */
+/* Number of times that the route crosses links represented by `in`. */
 static int crossings(const dl_fold *fold, const dl_route *route, int in)
 {
     int times = 0;
@@ -86,7 +87,8 @@ static int crossings(const dl_fold *fold, const dl_route *route, int in)
 }
 
 /* Whether each route of a kind crosses the links of a class as often as the first route, and all of
- * them together cross each link of a class equally often. unite_routes has made the classes. */
+ * them together cross each link of a class equally often. unite_routes must have formed the
+ * classes. */
 static bool are_exact(const dl_fold *fold, const dl_route *routes, int *times)
 {
     const dl_route *first = &routes[0];

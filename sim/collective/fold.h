@@ -1,15 +1,15 @@
-/* Equivalent lines of a collective: of eight equal rings through the GPUs and NICs of each node
- * only the first is simulated.
+/* Folding of equivalent lines of a collective: of eight equal rings through the GPUs and NICs of
+ * each node only the first is simulated.
  *
- * The edges of all lines at one position in their order are a kind, one per line. The links of a
- * node fall into classes of links that the lines use equally. Each line's time and bytes are
- * exactly those of the first if
+ * The edges of all lines at one position in their order are a kind, one edge per line. The links of
+ * a node are divided into classes of links that the lines use equally. Each line's time and bytes
+ * are exactly those of the first if
  *
- *     all links of a class have one capacity,
+ *     all links of a class have equal capacity,
  *     the edges of a kind together cross each link of a class equally often, and
  *     each edge of a kind crosses links of the class equally often.
  *
- * The reason: while max-min fair rates are filled up (sim/network/network.h) all links of a class
+ * The reason: while max-min fair rates are computed (sim/network/network.h) all links of a class
  * are full at the same level, which fixes all lines' edges of a kind together. In the folded
  * network a class is one link, which an edge of the first line crosses as often as the edges of all
  * lines cross each link of the class. */
@@ -20,20 +20,20 @@
 
 typedef struct dl_fold {
     int lines;    /* >= 2 */
-    int nodes;    /* links after theirs are not folded */
-    int per_node; /* numbers of a node's links */
-    int *like;    /* [per_node] the first link of its class */
-    int *size;    /* [per_node] links of a class, at its first */
-    int *members; /* [per_node] the next link of the class, -1 = end */
+    int nodes;    /* number of nodes; links other than those of nodes are not folded */
+    int per_node; /* link numbers per node */
+    int *like;    /* [per_node] first link of the link's class */
+    int *size;    /* [per_node] number of links of a class, at its first link */
+    int *members; /* [per_node] next link of the class, -1 = end */
 } dl_fold;
 
-/* The fold of lines whose edges have the routes routes[kinds * lines], grouped by kind; each route
+/* Folds lines whose edges have the routes routes[kinds * lines], grouped by kind; each route
  * represents those between all pairs of nodes. NULL if the fold would not be exact, or if the nodes
- * differ. Owned by the caller. */
+ * differ. The caller owns the result. */
 dl_fold *dl_fold_make(const dl_links *links, const dl_route *routes, int kinds, int lines);
-void dl_fold_free(dl_fold *fold); /* NULL is fine */
+void dl_fold_free(dl_fold *fold); /* accepts NULL */
 
-/* Turns a route of the first line into one over the folded network. */
+/* Changes a route of the first line to one over the folded network. */
 void dl_fold_route(const dl_fold *fold, dl_route *route);
 
 #endif

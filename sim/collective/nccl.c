@@ -14,9 +14,9 @@ const char *const dl_nccl_protocol_names[DL_NCCL_PROTOCOLS] = {"ll", "ll128", "s
 #define PLATEAU_BYTES \
     64 /* of a rank's part of a channel: from this size on rings by Simple have a higher latency */
 
-/* Widest channels that NCCL searches for, by generation, within and between nodes (search.cc,
+/* Widest channels in NCCL's search, by generation, within and between nodes (search.cc,
  * ncclTopoCompute and ncclTopoDupChannels). A channel of 25 GB/s or more is split into two; on
- * Hopper, one of less than 50 GB/s only if there are at most four. */
+ * Hopper, a channel of less than 50 GB/s is split only if there are at most four. */
 static const double widest_gb_per_s[DL_NCCL_GENERATIONS][2] = {
     {40, 48}, {40, 48}, {60, 48}, {90, 96}};
 #define SPLIT_GB_PER_S 25
@@ -44,7 +44,7 @@ static bool joined_by_nvlink(const dl_node_kind *n, int a, int b)
     return n->nvswitch_link >= 0;
 }
 
-/* Total rate of all rings over the ranks while all of their edges send. */
+/* Total rate of all rings over the ranks while all edges of all rings send. */
 static double rings_rate(const dl_links *links, const dl_place *ranks, int count, int *rings_count)
 {
     dl_rings rings;
@@ -59,7 +59,7 @@ static double rings_rate(const dl_links *links, const dl_place *ranks, int count
             for (int l = 0; l < route.count; l++) {
                 const int link = route.links[l];
                 if (link >= links->per_node * links->machine->nodes)
-                    continue; /* beyond the ports */
+                    continue; /* only links of nodes count */
                 if (pass == 0) {
                     crossings[link] += route.uses[l];
                 } else {
@@ -104,15 +104,15 @@ static bool below_one_switch(const dl_node_kind *n, int a, int b)
     return false;
 }
 
-/* The ranks of the first node of a kind. In NCCL every rank examines its own node, and all use the
- * minimum of their findings (src/init.cc, initTransportsRank: channels, bandwidths). */
+/* The ranks of the first node of a kind. In NCCL every rank examines its node, and all use the
+ * minimum of the results (src/init.cc, initTransportsRank: channels, bandwidths). */
 typedef struct one_node {
     const dl_node_kind *kind;
     const dl_place *ranks;
     int count;
 } one_node;
 
-/* The first node of each kind among the ranks, in nodes[count]; returns their number. */
+/* Finds the first node of each kind among the ranks, nodes[count]; returns their number. */
 static int find_kinds(const dl_machine *m, const dl_place *ranks, int count, one_node *nodes)
 {
     int found = 0, last_kind = -1;
@@ -132,8 +132,8 @@ static int find_kinds(const dl_machine *m, const dl_place *ranks, int count, one
     return found;
 }
 
-/* LL128 needs NVLink between the node's ranks and a NIC below their switch; from Hopper on data may
- * reach the NIC over NVLink through another GPU. */
+/* LL128 requires NVLink between the node's ranks and a NIC below their switch; since Hopper, data
+ * may reach the NIC over NVLink through another GPU. */
 static bool allows_ll128(const dl_nccl_group *g, const dl_links *links, const one_node *node,
                          double capability)
 {
@@ -150,7 +150,7 @@ static bool allows_ll128(const dl_nccl_group *g, const dl_links *links, const on
     return true;
 }
 
-/* The capability of all ranks, if LL128 may be used with it; else 0. */
+/* The compute capability of all ranks if LL128 may be used with it; otherwise 0. */
 static double ll128_capability(const dl_machine *m, const dl_place *ranks, int count)
 {
     const double of_first =
@@ -163,9 +163,9 @@ static double ll128_capability(const dl_machine *m, const dl_place *ranks, int c
     return of_first;
 }
 
-/* Whether a tree's NIC sends to and from the same GPU. From Hopper on NCCL looks for such a tree
- * where no second GPU is below the NIC's switch, before it lets data come from further away
- * (search.cc, "Try a simpler tree"). */
+/* Whether a tree's NIC sends to and from the same GPU. Since Hopper, NCCL prefers such a tree if no
+ * second GPU is below the NIC's switch, before it allows data from farther away (search.cc, "Try a
+ * simpler tree"). */
 static bool has_simple_tree(const dl_nccl_group *g, const dl_links *links, const one_node *node)
 {
     const dl_node_kind *kind = node->kind;
@@ -195,7 +195,7 @@ static int channel_count(const dl_nccl_group *g, int rings)
     return 2 * count;
 }
 
-/* Whether some node has several ranks, and all that do join them by NVLink. */
+/* Whether at least one node has several ranks, and all such nodes connect them by NVLink. */
 static bool all_by_nvlink(const one_node *nodes, int count)
 {
     bool several = false;
@@ -209,7 +209,7 @@ static bool all_by_nvlink(const one_node *nodes, int count)
     return several;
 }
 
-/* Sets the rate of the slowest node and its ratio to the rate in the machine file; nodes of one
+/* Sets the rate of the slowest node and its ratio to the rate in the machine file; nodes with one
  * rank do not count. Caps NVLinks at NCCL's figure. */
 static void measure_inside(dl_nccl_group *group, dl_links *links, const one_node *nodes, int count,
                            double capability, int *rings)
@@ -232,8 +232,8 @@ static void measure_inside(dl_nccl_group *group, dl_links *links, const one_node
     free(in_file);
 }
 
-/* Writes the ranks of the nodes, or of the first two where all are of one kind, to *some; returns
- * their number. */
+/* Writes the ranks of the nodes (of the first two nodes if all are of one kind) to *some, which the
+ * caller frees; returns their number. */
 static int ranks_of(const one_node *nodes, int count, const dl_place *ranks, int two_nodes,
                     dl_place **some)
 {
@@ -307,7 +307,7 @@ void dl_nccl_group_init(dl_nccl_group *group, const dl_links *links, const dl_pl
 
 /* --- bandwidths ------------------------------------------------------------------------------ */
 
-/* Maximum per channel of NVLS trees (2.28), by generation and for 1, 2 and more nodes. */
+/* Limits per channel of NVLS trees (2.28), by generation and for 1, 2 and more nodes. */
 static const double nvls_tree_most[DL_NCCL_GENERATIONS][3] = {
     {26.5, 18.5, 10}, {24, 23.6, 17.8}, {INFINITY, 57.7, 45.5}, {INFINITY, 96, 80}};
 
@@ -362,7 +362,7 @@ static double nvls_inside(const dl_nccl_group *g)
 }
 
 /* Bandwidth of sums in the switches, over trees between n nodes: up to 2.27 a fraction of the
- * channels' rate, from 2.28 on twice the switches' rate, as for a ring's bytes. */
+ * channels' rate, since 2.28 twice the switches' rate, as for a ring's bytes. */
 static double nvls_bandwidth(const dl_nccl_group *g, const dl_nccl_constants *k, bool tree)
 {
     const double gpus = (double)g->ranks / g->nodes;
@@ -437,8 +437,8 @@ static double latency_us(const dl_nccl_group *g, const dl_nccl_constants *k,
 
 /* --- the choice ------------------------------------------------------------------------------ */
 
-/* LL128 exists from 2.5 on, between A100 from 2.7 on, between H100 from 2.17 on; sums in the
- * switches of one node from 2.17 on, of several from 2.18 on. */
+/* Whether the version has this combination: LL128 since 2.5, between A100 since 2.7, between H100
+ * since 2.17; sums in the switches of one node since 2.17, of several nodes since 2.18. */
 static bool has(const dl_nccl_group *g, dl_collective_kind kind, dl_nccl_algorithm algorithm,
                 dl_nccl_protocol protocol)
 {
@@ -454,7 +454,7 @@ static bool has(const dl_nccl_group *g, dl_collective_kind kind, dl_nccl_algorit
            g->minor >= (tree ? 18 : 17);
 }
 
-/* The fraction of its bandwidth that a tree reaches at that size. */
+/* The fraction of its bandwidth that a tree reaches at this size. */
 static double correction(const dl_nccl_constants *k, dl_nccl_algorithm algorithm,
                          dl_nccl_protocol protocol, double bytes)
 {
@@ -485,11 +485,11 @@ double dl_nccl_time_ns(const dl_nccl_group *g, dl_collective_kind kind, double b
     return us * 1e3 + bytes / rate * 1e9;
 }
 
-/* NCCL 2.4 (src/init.cc, ncclTreeThreshold): largest size for which all-reduces use trees, by that
- * version's latencies and a rate of 5 GB/s, with NVLink per channel. */
+/* NCCL 2.4 (src/init.cc, ncclTreeThreshold): largest size for which all-reduces use trees, from
+ * that version's latencies and a rate of 5 GB/s, with NVLink per channel. */
 static double tree_threshold(const dl_nccl_group *g)
 {
-    const double ring = g->nvlink ? 5000.0 * g->channels : 5000; /* bytes a us */
+    const double ring = g->nvlink ? 5000.0 * g->channels : 5000; /* bytes per us */
     const double tree = !g->nvlink ? ring * 2 / 3 : ring * 3 / 4 * (g->nodes == 2 ? 2 : 1);
     const double ring_us = 6.0 * (g->ranks - 1);
     const double tree_us = 15 * floor(log2(g->nodes)) + 4.0 * (g->ranks / g->nodes - 1);
@@ -544,11 +544,11 @@ dl_nccl_protocol dl_nccl_sends_by(double bytes)
     return bytes <= SEND_LL_BYTES ? DL_NCCL_LL : DL_NCCL_SIMPLE;
 }
 
-#define TIMES_MINOR 26 /* the version compared with nccl-tests, whatever theirs */
+#define TIMES_MINOR 26 /* the version that was compared with nccl-tests; used for all versions */
 
-/* Within a node the links' rates are NCCL's; between nodes the ports limit. NCCL's hop times are
- * complete: those within a node include the latency of its links, those between nodes that of
- * InfiniBand. */
+/* Within a node the links have NCCL's rates; between nodes the ports are the limit. NCCL's hop
+ * times are complete: those within a node include the latency of its links, those between nodes
+ * that of InfiniBand. */
 dl_hop_costs dl_nccl_costs(const dl_nccl_group *g, dl_collective_kind kind, double bytes,
                            dl_nccl_algorithm algorithm, dl_nccl_protocol protocol)
 {
@@ -560,7 +560,7 @@ dl_hop_costs dl_nccl_costs(const dl_nccl_group *g, dl_collective_kind kind, doub
     const double part = chunks ? 1 : correction(k, algorithm, protocol, bytes);
     const double outer = outer_hop_us(g, k, algorithm, protocol);
     double inner = inner_hop_us(g, k, algorithm, protocol);
-    if (nvls) inner = (inner - call) / 2; /* up and down */
+    if (nvls) inner = (inner - call) / 2; /* half for the way up, half for the way down */
     return (dl_hop_costs){
         .launch_ns = call * 1e3,
         .hop_ns = inner * 1e3,

@@ -41,8 +41,8 @@ static const dl_nccl_by_algorithm calls_2_26 = {{6.8, 14, 8.4}, {6.6, 14, 8.4}};
 
 /* clang-format off */
 #define ANY3 {INFINITY, INFINITY, INFINITY}
-/* Bounds of 2.5 and 2.7: only LL128 and trees have any, for all channels together; assumed for six
- * channels, the rings of a DGX-1. */
+/* Limits of 2.5 and 2.7: only LL128 and trees have limits, for all channels together; six channels
+ * are assumed, the rings of a DGX-1. */
 static const dl_nccl_bounds bounds_2_5 = {
     .ll = {ANY3, ANY3, ANY3, ANY3},
     .ll128_ring = {{16.7, 16.7, 16.7}, {16.7, 16.7, 16.7}, {16.7, 16.7, 16.7}, {16.7, 16.7, 16.7}},

@@ -1,8 +1,8 @@
-/* All-reduce summed by the NVSwitch of a node (NVLink SHARP; "NVLS" in NCCL).
+/* All-reduce with sums in the NVSwitch of a node (NVLink SHARP; "NVLS" in NCCL).
  *
  * In one node (`nvls`), each of n ranks owns a part S / n of the bytes S. It reads the sum of its
  * part from the switch, which reads the part of every rank (multimem.ld_reduce), and writes it to
- * the switch, which broadcasts it to all (multimem.st):
+ * the switch, which broadcasts it to all ranks (multimem.st):
  *
  *                          out of a GPU             into a GPU
  *   sums                   S (all parts)            S / n (its own part, summed)
@@ -17,10 +17,10 @@
  *
  * The links' rate B is the machine's times sum_frac.
  *
- * Over several nodes (`nvls_tree`; NCCL from 2.18 on, without any sums in the network), rank i of
- * all nodes sends its part, summed in its node, up and down two binary trees, half in each, before
- * it is broadcast: a pipeline of four stages. With N nodes and a port of R bytes a second for each
- * rank, whose busiest node sends w S / n and receives as much (two nodes 1, more of them 2), P
+ * Over several nodes (`nvls_tree`; NCCL since 2.18, without sums in the network), rank i of all
+ * nodes sends its part, summed in its node, up and down two binary trees, half in each, before it
+ * is broadcast: a pipeline of four stages. With N nodes and a port of R bytes per second for each
+ * rank, whose busiest node sends w S / n and receives as much (w = 1 for two nodes, 2 for more), P
  * pieces take 2 a + 2 p / B and, whichever is longest (pieces_ns),
  *
  *   2 h (b + c) + (P - 1) p / B + ...    the switches
@@ -61,7 +61,7 @@ static bool available(const dl_links *links, const dl_collective_config *config)
     return true;
 }
 
-/* Rate of sums of the slowest NVSwitch of the ranks' nodes, in bytes a second. */
+/* Summing rate of the slowest NVSwitch of the ranks' nodes, in bytes per second. */
 static double sum_rate(const dl_links *links, const dl_collective_config *config)
 {
     double least = INFINITY;
@@ -74,7 +74,7 @@ static double sum_rate(const dl_links *links, const dl_collective_config *config
     return least;
 }
 
-/* Adds one stage or both together: the bytes that leave each rank and those that reach it. */
+/* Adds one stage, or both together: `out` bytes from each rank and `in` bytes to it. */
 static void add_stage(dl_plan *plan, const dl_collective_config *config, double out, double in,
                       int after, int join)
 {
@@ -94,7 +94,7 @@ static void add_stage(dl_plan *plan, const dl_collective_config *config, double 
     }
 }
 
-/* Time of the first piece's sums beyond its share of the steady flow. */
+/* Time in ns of the first piece's sums beyond its share of the steady flow. */
 static double fill_ns(const dl_plan *plan, const dl_collective_config *config, double piece)
 {
     const double rate = sum_rate(plan->links, config);
@@ -146,8 +146,8 @@ static void plan_nvls(dl_plan *plan, const dl_collective_config *config)
 
 /* --- over several nodes --------------------------------------------------------------------- */
 
-/* NCCL's chunks (calcCollChunking in its src/enqueue.cc): smaller from four nodes on, and for
- * vectors with few chunks. */
+/* Bytes per piece from NCCL's chunks (calcCollChunking in src/enqueue.cc), which are smaller for
+ * four or more nodes, and for vectors with few chunks. */
 static double tree_piece_bytes(double bytes, int per_node, int nodes)
 {
     double chunk = nodes >= 4 ? CHUNK_BYTES / 2 : CHUNK_BYTES;
@@ -160,7 +160,7 @@ static double tree_piece_bytes(double bytes, int per_node, int nodes)
 /* Two trees over the nodes for each rank of a node. */
 typedef struct node_trees {
     int count, nodes, per_node, pieces;
-    int lines;      /* ranks of a node whose parts are simulated: the first one or all */
+    int lines;      /* number of ranks per node whose parts are simulated: 1 or all */
     dl_tree *trees; /* [count] */
 } node_trees;
 
@@ -193,8 +193,8 @@ static void free_trees(node_trees *all)
     free(all->trees);
 }
 
-/* Adds the time of a piece on each link, link_ns[links], for every second tree from `first` on: on
- * the way up (ways = 1), or both ways (2). */
+/* Adds the time of a piece on each link, link_ns[links], for every second tree starting with
+ * `first`, on the way up (ways = 1) or both ways (2). */
 static void load_links(const dl_plan *plan, const node_trees *all, int first, int ways,
                        double *link_ns)
 {
@@ -215,7 +215,7 @@ static void load_links(const dl_plan *plan, const node_trees *all, int first, in
     }
 }
 
-/* Time of a piece from the deepest leaf of a tree to its root while all trees send up. */
+/* Time in ns of a piece from the deepest leaf of a tree to its root while all trees send up. */
 static double way_up_ns(const dl_plan *plan, const dl_tree *t, const double *up_ns)
 {
     double *edge_ns = dl_calloc((size_t)t->size, sizeof *edge_ns, "edges of a tree");
@@ -239,13 +239,13 @@ static double way_up_ns(const dl_plan *plan, const dl_tree *t, const double *up_
     return longest_ns;
 }
 
-/* Times of a piece between the nodes: its whole way up alone and the hops of that, the busiest
- * link, and the edges of one level on that link. */
+/* Times of a piece between the nodes: its whole way up alone, and the hops in that; the busiest
+ * link; the edges of one level on their busiest link. */
 typedef struct piece_times {
     double up_ns, hop_ns, busiest_ns, level_ns;
 } piece_times;
 
-/* The first trees of all ranks send at the same time. The second trees have their levels at other
+/* The first trees of all ranks send simultaneously. The second trees have their levels at other
  * nodes, except with three nodes, whose trees share an edge. */
 static piece_times measure_piece(const dl_plan *plan, const node_trees *all)
 {
@@ -270,8 +270,8 @@ static piece_times measure_piece(const dl_plan *plan, const node_trees *all)
     return times;
 }
 
-/* Time of all pieces. The switches take switch_ns to sum a piece and as long to broadcast it. They
- * are the limit if all sums are made in sequence, broadcasts follow once the first piece has come
+/* Time in ns of all pieces. The switches take switch_ns to sum a piece and as long to broadcast it.
+ * They are the limit if all sums run in sequence, broadcasts follow once the first piece has come
  * down, which meets the second on its way up, and the remaining sums get their share (a rank's
  * part) of the links. The network is the limit if its busiest link, or the edges of one level of
  * the trees, send all the time. */
@@ -289,7 +289,8 @@ static double pieces_ns(const node_trees *all, const piece_times *t, double swit
     return 2 * switch_ns + fmax(by_switch_ns, fmax(by_network_ns, by_link_ns));
 }
 
-/* Adds the concurrent flows of all stages, after the pieces' time beyond these. */
+/* Adds the concurrent flows of all stages, preceded by the part of the pieces' time that exceeds
+ * them. */
 static void trees_as_phase(dl_plan *plan, const dl_collective_config *config, const node_trees *all)
 {
     const double parts = 1 + 1.0 / all->per_node;
@@ -316,8 +317,8 @@ static void trees_as_phase(dl_plan *plan, const dl_collective_config *config, co
 }
 
 /* Adds one piece's transfers over the edges of a tree in one direction, before `end`. An edge waits
- * for `start`, for the edges before it on the way, and for the previous piece's transfer, edges[i]
- * (-1: none), which the new one replaces. */
+ * for `start`, for the preceding edges on the way, and for the previous piece's transfer, edges[i]
+ * (-1: none), which is replaced by the new one. */
 static void piece_over_tree(dl_plan *plan, const dl_tree *t, bool up, int start, int end,
                             int *edges)
 {
@@ -339,8 +340,8 @@ static void piece_over_tree(dl_plan *plan, const dl_tree *t, bool up, int start,
     free(before);
 }
 
-/* A piece goes up when all nodes have summed it, down when it is at all roots, and is broadcast
- * when it has reached all nodes: nodes are equal, so this delays nothing. */
+/* A piece moves up when all nodes have summed it, moves down when it is at all roots, and is
+ * broadcast when it has reached all nodes. Nodes are equal, so these waits delay nothing. */
 static void trees_as_chunks(dl_plan *plan, const dl_collective_config *config,
                             const node_trees *all)
 {
@@ -409,7 +410,7 @@ static void plan_nvls_tree(dl_plan *plan, const dl_collective_config *config)
     free_trees(&all);
 }
 
-/* As in NCCL's model: with protocol Simple only. */
+/* As in NCCL's model, only with protocol Simple. */
 const dl_collective_algorithm dl_collective_nvls = {"nvls",    supports, plan_nvls,
                                                     available, NULL,     true};
 const dl_collective_algorithm dl_collective_nvls_tree = {

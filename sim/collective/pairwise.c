@@ -1,4 +1,4 @@
-/* All-to-all: in round k each rank sends to the one k places after it. */
+/* All-to-all: in round k each rank sends to the rank k positions after it. */
 #include "sim/collective/collective.h"
 
 static bool supports(const dl_collective_config *config)
@@ -6,7 +6,7 @@ static bool supports(const dl_collective_config *config)
     return config->kind == DL_ALLTOALL;
 }
 
-/* A rank starts a round when its previous one has ended. With fidelity phase all pairs send
+/* A rank starts a round when its previous one has ended. With fidelity `phase` all pairs send
  * concurrently, after the latencies of all rounds. */
 static void plan_pairwise(dl_plan *plan, const dl_collective_config *config)
 {

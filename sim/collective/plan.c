@@ -58,7 +58,7 @@ double dl_plan_frac(const dl_plan *plan, const dl_route *route)
     return route->leaves_node ? frac * plan->costs.network_frac : frac;
 }
 
-/* Number of transfers that one of a folded plan represents. */
+/* Number of transfers that each transfer of the plan represents. */
 static int lines(const dl_plan *plan)
 {
     return plan->fold != NULL ? plan->fold->lines : 1;
@@ -70,7 +70,7 @@ static int class_of(const dl_plan *plan, dl_route *route)
     return dl_network_route_class(plan->network, route);
 }
 
-/* Counts the transfer's bytes if they leave a domain. */
+/* Adds the transfer's bytes to sent_bytes if they leave a domain. */
 static void note_sent(dl_plan *plan, const dl_transfer *transfer)
 {
     if (plan->counts_only || transfer->domain < 0) return;
@@ -180,7 +180,7 @@ double dl_plan_rate(const dl_plan *plan, dl_place from, dl_place to)
     return dl_links_route_rate(plan->links, &route) * dl_plan_frac(plan, &route);
 }
 
-/* A join has a separate event, so that a long chain of them needs no deep stack. */
+/* A join is a separate event, so that a long chain of joins needs no deep stack. */
 static void start_transfer(dl_plan *plan, int transfer)
 {
     if (plan->start_ns != NULL) plan->start_ns[transfer] = plan->network->engine->now_ns;

@@ -1,5 +1,5 @@
-/* The transfers of a collective and their order: each, between two places, starts when those before
- * it have ended.
+/* The transfers of a collective and their order: each transfer, between two places, starts when its
+ * predecessors have ended.
  *
  *     transfer 0  gpu0 -> gpu1 --.
  *                                 >-- join 2 -- transfer 3  gpu1 -> gpu2      a join moves nothing
@@ -7,13 +7,13 @@
  *
  * A plan is made once per collective and size, and run on the network any number of times.
  *
- * Alone on its links it takes the same time in each run, which is computed once. If no two
- * concurrent transfers share a link that limits them, each moves at the rate of its narrowest link,
- * whatever the others do; else the plan is run on a separate network. A run that finds its links
- * idle claims them (sim/network/network.h) and is one event. When another flow enters one of the
- * links, the run continues transfer by transfer from its current state, as if simulated so from the
- * start. A plan may be folded (fold.h) as long as its runs are such events.
- */
+ * With its links to itself, a plan takes the same time in each run, which is computed once. If no
+ * two concurrent transfers share a link that limits them, each moves at the rate of its slowest
+ * link, whatever the others do; otherwise the plan is run on a separate network. A run that finds
+ * its links idle claims them (sim/network/network.h) and is one event. When another flow enters one
+ * of the links, the run continues transfer by transfer from its current state, with the same result
+ * as if it had been simulated so from the start. A plan may be folded (fold.h) as long as its runs
+ * are such events. */
 #ifndef DL_SIM_COLLECTIVE_PLAN_H
 #define DL_SIM_COLLECTIVE_PLAN_H
 
@@ -21,13 +21,13 @@
 #include "sim/network/network.h"
 
 typedef struct dl_transfer {
-    int class; /* of flows; -1 = a join */
+    int class; /* flow class; -1 = a join */
     bool leaves_node;
-    int domain; /* domain that its bytes leave (dl_machine_domain); -1 = they stay in one */
+    int domain; /* domain that its bytes leave (dl_machine_domain); -1 = they stay in one domain */
     double bytes;
-    int64_t delay_ns; /* before bytes move */
-    int before_count; /* transfers that must end first */
-    int first_after;  /* list in dl_plan.after, -1 = none */
+    int64_t delay_ns; /* delay before bytes move */
+    int before_count; /* number of transfers that must end first */
+    int first_after;  /* first entry in dl_plan.after, -1 = none */
 } dl_transfer;
 
 typedef struct dl_after {
@@ -35,23 +35,23 @@ typedef struct dl_after {
 } dl_after;
 
 /* Costs of a call with a protocol and of its hops, within a node and over the network. A hop's time
- * adds to the links' latencies, of which it already includes `held_ns`. */
+ * is added to the links' latencies, of which it already includes `held_ns`. */
 typedef struct dl_hop_costs {
     double launch_ns;
     double hop_ns, network_hop_ns;
     double held_ns, network_held_ns;
-    double message_ns;         /* of every hop on top of that: the host's cost of a message */
+    double message_ns;         /* additional cost of every hop: the host's cost per message */
     double network_message_ns; /* part of network_hop_ns in which the sender sends nothing else */
-    double bandwidth_frac;     /* fraction of the links' rates that is reached */
-    double network_frac;       /* and of that, on ways between nodes */
+    double bandwidth_frac;     /* fraction of the links' rates that the protocol reaches */
+    double network_frac;       /* additional factor between nodes */
 } dl_hop_costs;
 
 /* A run that has its links to itself. */
 typedef struct dl_plan_alone {
-    bool is_known, is_possible; /* computed; the run ends */
+    bool is_known, is_possible; /* the time has been computed; the run ends */
     bool is_apart;              /* no two transfers limit each other */
     int64_t time_ns;
-    int *links; /* that the plan uses, each once */
+    int *links; /* [link_count] links that the plan uses, each once */
     double *link_bytes;
     int link_count;
 } dl_plan_alone;
@@ -63,92 +63,96 @@ typedef struct dl_plan {
     dl_transfer *transfers;
     dl_after *after;
     int transfer_count, transfer_room, after_count, after_room;
-    bool one_way;     /* set before transfers are added: no rank sends and receives at once */
-    bool counts_only; /* transfers are only counted, not kept */
-    /* Owned; NULL: the plan is whole. A folded plan has the transfers of the first line only. Their
+    bool one_way; /* set before transfers are added: no rank sends and receives simultaneously */
+    bool counts_only; /* transfers are counted but not stored */
+    /* Owned; NULL: not folded. A folded plan has only the transfers of the first line. Their
      * classes in the folded network have no flows of other plans. */
     dl_fold *fold;
-    bool is_whole; /* never folded; set before transfers are added */
-    void (*make)(struct dl_plan *plan, const void *how); /* rebuilds it, unfolded if is_whole */
+    bool is_whole; /* must not be folded; set before transfers are added */
+    void (*make)(struct dl_plan *plan,
+                 const void *how); /* rebuilds the plan, unfolded if is_whole */
     const void *how;
-    double *sent_bytes; /* [domains of the machine] to others, in a run; NULL: not yet any */
+    double *sent_bytes; /* [domains of the machine] bytes sent to other domains per run; NULL: none
+                         * yet */
 
-    int *waiting; /* of this run: predecessors that have not ended */
-    int running;  /* transfers that have not ended */
+    int *waiting; /* [transfer_count] in this run: number of predecessors that have not ended */
+    int running;  /* number of transfers that have not ended */
     dl_plan_alone alone;
-    int claim;         /* of this run; -1 = simulated transfer by transfer */
-    int64_t since_ns;  /* the run's start */
-    int event;         /* the run's end, while it has a claim */
-    int kept, broken;  /* claims kept and broken so far, of runs simulated again if broken */
-    int64_t *start_ns; /* of this run, or a reason for having none; NULL: not noted */
-    int *classes;      /* [class_count of another network] + 1: classes of the transfers in this
-                          network; NULL: the same */
-    bool is_apart;     /* set before the first run: always transfer by transfer, for tests */
+    int claim;        /* claim of this run; -1 = simulated transfer by transfer */
+    int64_t since_ns; /* start of the run */
+    int event;        /* event of the run's end, if it has a claim */
+    int kept, broken; /* numbers of claims kept and broken so far, of runs that are simulated again
+                        * if broken */
+    int64_t
+        *start_ns; /* [transfer_count] start in this run, or DL_TRANSFER_*; NULL: not recorded */
+    int *classes;  /* [class_count of another network] classes in this network, + 1, of that
+                        * network's classes; NULL: the same classes */
+    bool is_apart; /* for tests, set before the first run: always transfer by transfer */
     dl_event_fn done;
     void *user;
     int index;
 } dl_plan;
 
-/* An empty plan. dl_plan_free accepts a zeroed one. */
+/* Initialises an empty plan. dl_plan_free accepts a zeroed one. */
 void dl_plan_init(dl_plan *plan, dl_network *network, const dl_links *links,
                   const dl_hop_costs *costs);
 void dl_plan_free(dl_plan *plan);
 
-/* The route of a transfer. */
+/* Sets *route to the route of a transfer. */
 void dl_plan_route(const dl_plan *plan, dl_place from, dl_place to, dl_route *route);
 
-/* Adds a transfer of `bytes`, charged as bytes / bandwidth_frac (between nodes also /
+/* Adds a transfer of `bytes`, which counts as bytes / bandwidth_frac (between nodes also /
  * network_frac). The latency of its route, `hops` times the protocol's hop time and `extra_ns` pass
  * before its bytes move. Returns its number. */
 int dl_plan_add(dl_plan *plan, dl_place from, dl_place to, double bytes, int hops, double extra_ns);
 
-/* Adds a transfer of `bytes`, charged as bytes / bandwidth_frac, over one link in one direction,
- * and over `both` unless that is -1. */
+/* Adds a transfer of `bytes`, which counts as bytes / bandwidth_frac, over one link in one
+ * direction, and over `both` unless that is -1. Returns its number. */
 int dl_plan_add_link(dl_plan *plan, int link, int both, double bytes);
 
-/* Adds a copy of a transfer, unordered. */
+/* Adds a copy of a transfer, without its order, and returns its number. */
 int dl_plan_repeat(dl_plan *plan, int transfer);
 
-/* Adds a join. */
+/* Adds a join and returns its number. */
 int dl_plan_join(dl_plan *plan);
 
-/* Adds a join that takes `delay_ns` >= 0. */
+/* Adds a join that takes `delay_ns` >= 0 and returns its number. */
 int dl_plan_wait(dl_plan *plan, double delay_ns);
 
-/* Adds a chunk of a pipeline: two transfers, a hop time without bytes, then the bytes, whose number
- * is returned. The second waits for `before`, the previous chunk on the same edge (-1 = none).
- * Transfers that the chunk depends on must be ordered before the first, so that its latency passes
- * while others still move. */
+/* Adds a chunk of a pipeline as two transfers: a hop time without bytes, then the bytes, whose
+ * number is returned. The second waits for `before`, the previous chunk on the same edge (-1 =
+ * none). Transfers that the chunk depends on must be ordered before the first, so that its latency
+ * passes while others still move. */
 int dl_plan_add_chunk(dl_plan *plan, dl_place from, dl_place to, double bytes, int before);
 
-/* Orders `later` after the end of `earlier`; no effect if `earlier` is -1. */
+/* Makes `later` start after the end of `earlier`; no effect if `earlier` is -1. */
 void dl_plan_order(dl_plan *plan, int earlier, int later);
 
-/* Time of one hop between the places: latency of the way and the protocol's hop time. */
+/* Time in ns of one hop between the places: latency of the route and the protocol's hop time. */
 double dl_plan_hop_ns(const dl_plan *plan, dl_place from, dl_place to);
 
-/* Largest message of NCCL's rings to the network: ALLREDUCE_SLICESTEPS = 2 of the NCCL_STEPS = 8
- * parts of a buffer of 4 MiB (src/include/collectives.h). */
+/* Largest message of NCCL's rings over the network: ALLREDUCE_SLICESTEPS = 2 of the NCCL_STEPS = 8
+ * parts of a 4 MiB buffer (src/include/collectives.h). */
 #define DL_SLICE_BYTES 1048576.0
 
-/* Time for which a message of `bytes` occupies its sender beside the transfer of its bytes: the
- * host's cost and, between nodes, the network's cost per slice. dl_plan_hop_ns includes the cost of
- * one slice. */
+/* Time in ns for which a message of `bytes` occupies its sender, in addition to the transfer of its
+ * bytes: the host's cost and, between nodes, the network's cost per slice. dl_plan_hop_ns includes
+ * the cost of one slice. */
 double dl_plan_message_ns(const dl_plan *plan, dl_place from, dl_place to, double bytes);
 
 /* The fraction of the links' rates that messages on the route reach. */
 double dl_plan_frac(const dl_plan *plan, const dl_route *route);
 
-/* Rate between the places when nothing else moves, in bytes of the collective a second. */
+/* Rate between the places without other traffic, in bytes of the collective per second. */
 double dl_plan_rate(const dl_plan *plan, dl_place from, dl_place to);
 
-/* Computes the time of a run on idle links now instead of at the first run, so that the memory for
- * it is free again before others allocate theirs. */
+/* Computes the time of a run on idle links now instead of in the first run, so that the memory it
+ * needs is free again before others allocate theirs. */
 void dl_plan_prepare(dl_plan *plan);
 
 /* Starts a run of the plan, which must have a transfer and not be running; calls done(user, index)
- * at its end (unless NULL). The network needs room for as many flows as transfers can run at
- * once. */
+ * at its end (unless NULL). The network needs room for as many flows as transfers can run
+ * concurrently. */
 void dl_plan_run(dl_plan *plan, dl_event_fn done, void *user, int index);
 
 #endif

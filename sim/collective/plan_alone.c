@@ -13,8 +13,8 @@
 
 /* A walk over the transfers of a run that has its links to itself, in dependency order. */
 typedef struct walk {
-    int *order;        /* [transfers] the first `found` of them */
-    int64_t *start_ns; /* [transfers] from the run's start, of those in order */
+    int *order;        /* [transfers] the first `found` are valid */
+    int64_t *start_ns; /* [transfers] relative to the run's start; valid for those in `order` */
     int found;
 } walk;
 
@@ -35,7 +35,7 @@ static void free_walk(walk *w)
     free(w->start_ns);
 }
 
-/* Ends the transfer at end_ns: transfers that waited only for it, or for it last, come next. */
+/* Ends the transfer at end_ns: transfers that waited only for it are next. */
 static void walk_past(walk *w, dl_plan *plan, int transfer, int64_t end_ns)
 {
     for (int a = plan->transfers[transfer].first_after; a >= 0; a = plan->after[a].next) {
@@ -45,7 +45,7 @@ static void walk_past(walk *w, dl_plan *plan, int transfer, int64_t end_ns)
     }
 }
 
-/* Time for which the transfer moves bytes, without its delay. */
+/* Time in ns for which the transfer moves bytes, without its delay. */
 static int64_t moving_ns(const dl_plan *plan, const dl_transfer *t)
 {
     return t->class >= 0 ? dl_network_alone_ns(plan->network, t->class, t->bytes) : 0;
@@ -64,24 +64,25 @@ static bool comes_after(const dl_plan *plan, int transfer, int earlier)
     return a >= 0;
 }
 
-/* The last transfer of a class, or over a link, while walking. */
+/* The latest transfer of a class, or over a link, during a walk. */
 typedef struct last_use {
     int64_t end_ns;
-    int transfer;    /* + 1; 0 = there was none */
-    bool is_counted; /* a class, in most_per_s of its links */
+    int transfer;    /* + 1; 0 = none */
+    bool is_counted; /* for a class: it is included in most_per_s of its links */
 } last_use;
 
 /* A link of the plan. */
 typedef struct link_use {
-    last_use last;     /* used only where most_per_s exceeds the capacity */
-    double most_per_s; /* bytes, with all classes at the full rate of their links */
+    last_use last;     /* used only if most_per_s exceeds the capacity */
+    double most_per_s; /* bytes per second with all classes at the full rate of their links */
     int link;
-    int number; /* of the link in dl_plan_alone, + 1; 0 = none */
+    int number; /* index of the link in dl_plan_alone, + 1; 0 = none */
 } link_use;
 
 typedef struct uses {
-    last_use *classes; /* [class_count] of the network; zero until a transfer uses them */
-    link_use *links;   /* [link_count] at number - 1 of the network, which has far more links */
+    last_use *classes; /* [class_count of the network] zero until a transfer uses the class */
+    link_use *links;   /* [link_count] at the network's number[link] - 1; the network has far more
+                        * links */
     int link_count;
 } uses;
 
@@ -127,8 +128,8 @@ static void free_uses(uses *u, const dl_network *network)
     free(u->links);
 }
 
-/* Whether the link's last transfer has ended when this one starts to move bytes. A transfer that
- * ends in the same ns has ended only if this one has waited for it. */
+/* Whether the link's latest transfer has ended when this one starts to move bytes. A transfer that
+ * ends in the same ns has ended only if this one waited for it. */
 static bool is_over(const dl_plan *plan, const last_use *last, int transfer, int64_t join_ns)
 {
     if (last->transfer == 0 || join_ns > last->end_ns) return true;
@@ -146,7 +147,7 @@ static void count_link(dl_plan_alone *alone, int *number, int link, double bytes
     alone->link_bytes[*number - 1] += bytes;
 }
 
-/* Notes that the transfer uses its links; false if another one limits it. */
+/* Records that the transfer uses its links; false if another transfer limits it. */
 static bool use_links(dl_plan *plan, uses *u, int transfer, int64_t join_ns, int64_t end_ns)
 {
     const dl_transfer *t = &plan->transfers[transfer];
@@ -167,7 +168,7 @@ static bool use_links(dl_plan *plan, uses *u, int transfer, int64_t join_ns, int
     return possible;
 }
 
-/* False if two transfers limit each other. */
+/* Computes the run's time by a walk; false if two transfers limit each other. */
 static bool walk_alone(dl_plan *plan)
 {
     uses u;
@@ -193,15 +194,15 @@ static bool walk_alone(dl_plan *plan)
 
 /* --- on a network of its own ----------------------------------------------------------------- */
 
-/* The plan on a separate network of only the links that it uses. */
+/* A copy of the plan on a separate network with only the links that it uses. */
 typedef struct trial {
     dl_engine engine;
     dl_network network;
     dl_plan plan;
-    int *links; /* [link_count of the network] their numbers in the plan's network */
+    int *links; /* [link_count of the network] link numbers in the plan's network */
 } trial;
 
-/* Numbers in the trial's network, + 1, by those in the plan's; 0 = none yet. */
+/* Numbers in the trial's network, + 1, by numbers in the plan's network; 0 = none yet. */
 typedef struct numbers {
     int *links, *classes;
 } numbers;
@@ -234,7 +235,7 @@ static void start_trial(trial *t, const dl_plan *plan)
     dl_network_init(&t->network, &t->engine, plan->transfer_count);
     t->plan.network = &t->network;
     t->plan.is_apart = true;
-    t->plan.fold = NULL; /* it runs as it is */
+    t->plan.fold = NULL; /* runs without unfolding */
     t->plan.classes = n.classes;
     t->plan.waiting = dl_calloc(count, sizeof *t->plan.waiting, "waiting transfers");
     t->plan.start_ns = dl_calloc(count, sizeof *t->plan.start_ns, "starts of transfers");
@@ -257,7 +258,7 @@ static void free_trial(trial *t)
     dl_engine_free(&t->engine);
 }
 
-/* Notes the bytes of a link, and of the links that it represents. */
+/* Records the bytes of a link, and of the links that it represents. */
 static void note_class(dl_plan *plan, int link, double bytes)
 {
     const dl_fold *fold = plan->fold;
@@ -311,7 +312,7 @@ static dl_plan_key key_of(const trial *t)
     return key;
 }
 
-/* Runs the plan on a separate network; false if it outlasts the clock. */
+/* Runs the plan on a separate network; false if it exceeds the clock's range. */
 static bool try_alone(dl_plan *plan)
 {
     trial t;
@@ -350,7 +351,7 @@ static void hand_over(dl_plan *plan, const trial *t, int64_t passed_ns)
         if (*start_ns < 0 || !moves_bytes(of) || *start_ns + of->delay_ns >= passed_ns) continue;
         dl_network_go_on(plan->network, of->class, of->bytes, dl_network_left(&t->network, f),
                          dl_plan_transfer_ended, plan, transfer);
-        *start_ns = DL_TRANSFER_ENDED; /* in the trial */
+        *start_ns = DL_TRANSFER_ENDED; /* value in the trial */
     }
     for (int i = 0; i < plan->transfer_count; i++) {
         plan->waiting[i] = t->plan.waiting[i];
@@ -359,14 +360,15 @@ static void hand_over(dl_plan *plan, const trial *t, int64_t passed_ns)
     }
 }
 
-/* Runs the plan on a separate network up to `passed_ns`, without the events at that time, and
+/* Runs the plan on a separate network up to `passed_ns`, excluding events at that time, and
  * continues from there. */
 static void go_on_from_trial(dl_plan *plan, int64_t passed_ns)
 {
     trial t;
     start_trial(&t, plan);
     t.plan.running = 0;
-    dl_engine_after(&t.engine, passed_ns, stop, &t.engine, 0); /* before all others of that time */
+    dl_engine_after(&t.engine, passed_ns, stop, &t.engine, 0); /* before all other events at that
+                                                                * time */
     dl_plan_run(&t.plan, NULL, NULL, 0);
     dl_engine_run(&t.engine);
     for (int l = 0; l < t.network.link_count; l++)
@@ -419,7 +421,7 @@ static void resume_transfer(dl_plan *plan, int transfer, int64_t passed_ns)
     }
 }
 
-/* Counts the bytes of a transfer that has ended. */
+/* Adds the bytes of an ended transfer to its links. */
 static void count_bytes(dl_plan *plan, const dl_transfer *t)
 {
     if (!moves_bytes(t)) return;
@@ -430,8 +432,8 @@ static void count_bytes(dl_plan *plan, const dl_transfer *t)
     }
 }
 
-/* Continues transfer by transfer, `passed_ns` after the run's start. Transfers that end exactly
- * then end by an event on the network. */
+/* Continues transfer by transfer, `passed_ns` after the run's start. Transfers that end at that
+ * very time end by an event on the network. */
 static void go_on_from_walk(dl_plan *plan, int64_t passed_ns)
 {
     walk w;
@@ -451,7 +453,7 @@ static void go_on_from_walk(dl_plan *plan, int64_t passed_ns)
     free_walk(&w);
 }
 
-/* Another flow enters the links. */
+/* Callback: another flow enters the links. */
 static void on_claim_broken(void *user)
 {
     dl_plan *plan = user;
@@ -467,7 +469,7 @@ static void on_claim_broken(void *user)
     }
 }
 
-/* A plan stops claiming its links once this many more of its claims were broken than kept: a broken
+/* A plan stops claiming its links once it has this many more broken claims than kept ones: a broken
  * claim costs a second run of the plan. */
 #define BROKEN_MAX 2
 

@@ -1,34 +1,35 @@
-/* Interface between plan.c, which makes a plan and runs it transfer by transfer, and plan_alone.c,
+/* Interface between plan.c, which builds a plan and runs it transfer by transfer, and plan_alone.c,
  * which runs it as one event. */
 #ifndef DL_SIM_COLLECTIVE_PLAN_INTERNAL_H
 #define DL_SIM_COLLECTIVE_PLAN_INTERNAL_H
 
 #include "sim/collective/plan.h"
 
-/* Values of dl_plan.start_ns for transfers that do not run. */
+/* Values of dl_plan.start_ns for transfers that are not running. */
 #define DL_TRANSFER_WAITS (-1)
 #define DL_TRANSFER_ENDED (-2)
 
-/* Starts a transfer whose bytes move, or which ends if it has none, in `delay_ns`. */
+/* Starts a transfer after `delay_ns`; it ends immediately if it has no bytes. */
 void dl_plan_start_in(dl_plan *plan, int transfer, int64_t delay_ns);
 
-/* Ends a transfer of the plan at `user`: starts those that waited only for it. */
+/* Ends a transfer of the plan `user`: starts those that waited only for it. */
 void dl_plan_transfer_ended(void *user, int transfer);
 
-/* Unfolds a folded plan; no effect on a whole one. The known time of a run alone is kept. */
+/* Unfolds a folded plan; no effect on others. The known time of a run alone is kept. */
 void dl_plan_unfold(dl_plan *plan);
 
-/* Runs the plan as one event, if its links are idle and its time on them is known; else returns
+/* Runs the plan as one event if its links are idle and its time on them is known; otherwise returns
  * false. */
 bool dl_plan_run_alone(dl_plan *plan);
 
-/* A hash of all inputs of a plan's run on a separate network. */
+/* Hash of all inputs of a plan's run on a separate network. */
 typedef struct dl_plan_key {
     uint64_t a, b;
 } dl_plan_key;
 
-/* Looks up, and stores, the time of such a run in this process and the bytes on each link,
- * link_bytes[links]. False: not known, or no longer. Safe between threads. */
+/* dl_plan_recall finds the time of such a run in this process, and the bytes on each link,
+ * link_bytes[links]; false: not stored. dl_plan_remember stores them, and may replace older
+ * entries. Thread-safe. */
 bool dl_plan_recall(dl_plan_key key, int64_t *time_ns, double *link_bytes, int links);
 void dl_plan_remember(dl_plan_key key, int64_t time_ns, const double *link_bytes, int links);
 

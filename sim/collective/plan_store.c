@@ -1,5 +1,5 @@
-/* Times of plans that were run on a separate network, for other runs of a study with the same
- * plans. */
+/* Stores times of plans that were run on a separate network, for other runs of a study with the
+ * same plans. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,18 +8,18 @@
 #include "sim/collective/plan_internal.h"
 
 #define ENTRIES 256
-#define BYTES_MAX (64 << 20) /* of all entries' link_bytes */
+#define BYTES_MAX (64 << 20) /* limit for all entries' link_bytes */
 
 typedef struct entry {
     dl_plan_key key;
     int64_t time_ns;
-    int links; /* 0: the entry is free */
+    int links; /* 0: free entry */
     double *link_bytes;
 } entry;
 
 static struct {
     pthread_mutex_t lock;
-    entry all[ENTRIES]; /* the oldest at next */
+    entry all[ENTRIES]; /* the oldest entry is at `next` */
     int next;
     size_t bytes;
 } store = {.lock = PTHREAD_MUTEX_INITIALIZER};

@@ -1,4 +1,4 @@
-/* Rings: the orders in which ranks form them, and the algorithms over them. */
+/* Rings: the orders in which ranks form them, and the algorithms that use them. */
 #include "sim/collective/rings.h"
 
 #include <math.h>
@@ -9,22 +9,22 @@
 
 /* --- orders --------------------------------------------------------------------------------- */
 
-#define SEARCH_MAX 16        /* ranks among which cycles are searched */
-#define SEARCH_STEPS 2000000 /* after which the best so far is used */
+#define SEARCH_MAX 16        /* largest number of ranks for which cycles are searched */
+#define SEARCH_STEPS 2000000 /* limit; the search then returns the best result so far */
 #define CYCLES_MAX 32
 
-/* Search for Hamiltonian cycles, disjoint by lanes. */
+/* Search for Hamiltonian cycles that use disjoint lanes. */
 typedef struct search {
     int size, goal, steps;
-    int lanes[SEARCH_MAX][SEARCH_MAX]; /* free ones */
+    int lanes[SEARCH_MAX][SEARCH_MAX]; /* free lanes */
     int found, best;
-    int cycle[CYCLES_MAX][SEARCH_MAX]; /* the ones at hand */
+    int cycle[CYCLES_MAX][SEARCH_MAX]; /* the current set */
     int best_cycle[CYCLES_MAX][SEARCH_MAX];
 } search;
 
 static bool extend(search *s, int place, unsigned used);
 
-/* A cycle is closed: keeps the set if it is the largest so far, and looks for the next cycle. */
+/* Closes a cycle: keeps the set if it is the largest so far, and looks for the next cycle. */
 static bool close_cycle(search *s)
 {
     s->found++;
@@ -96,7 +96,7 @@ static void allocate(dl_rings *rings, int count, int size)
     rings->order = dl_calloc((size_t)count * (size_t)size, sizeof(dl_place), "rings");
 }
 
-/* Two rings for each cycle, there and back; false if there is no cycle. */
+/* Makes two rings of each cycle, one per direction; false if there is no cycle. */
 static bool find_cycles(dl_rings *rings, const dl_links *links, const dl_place *ranks, int count)
 {
     const dl_node_kind *node = dl_machine_node(links->machine, ranks[0].node);
@@ -129,15 +129,15 @@ int dl_ranks_per_node(const dl_place *ranks, int count)
     return count % per_node == 0 ? per_node : 0;
 }
 
-#define SHIFT_SWEEPS 8 /* passes over all rings that improve their shifts */
+#define SHIFT_SWEEPS 8 /* passes over all rings to improve their shifts */
 
-/* Numbers of rings that leave and enter a node by each NIC. */
+/* Number of rings that leave and enter a node by each NIC. */
 typedef struct nic_load {
     int *out, *in; /* [NICs] */
 } nic_load;
 
-/* Adds the ring that starts its path through the node at order[shift] to the load, or removes it
- * (change = 1, -1); returns how many others use its NICs. */
+/* Adds (change = 1) or removes (-1) the load of the ring that starts its path through the node at
+ * order[shift]; returns how many other rings use its NICs. */
 static int load_nics(const dl_links *links, const dl_place *order, int size, int shift, int change,
                      nic_load *load)
 {
@@ -149,9 +149,9 @@ static int load_nics(const dl_links *links, const dl_place *order, int size, int
     return others;
 }
 
-/* Chooses where each ring starts its path through the node, so that it enters and leaves by NICs
- * that few others use. The starts are spread over the node first; then each ring in turn moves to
- * the least used NICs. */
+/* Chooses where each ring starts its path through the node, so that few other rings use the NICs by
+ * which it enters and leaves. The starts are spread over the node first; then each ring in turn
+ * moves to the least used NICs. */
 static void choose_shifts(const dl_links *links, const dl_place *const *orders, int size, int rings,
                           int *shifts)
 {
@@ -188,8 +188,8 @@ static int ranks_from(const dl_place *ranks, int count, int start)
     return end - start;
 }
 
-/* Number of rings: the fewest NICs, or ranks, of any node, as NCCL uses the minimum of the nodes'
- * findings. */
+/* Number of rings: the fewest NICs, or ranks, of any node, as NCCL uses the minimum over the
+ * nodes. */
 static int count_lines(const dl_links *links, const dl_place *ranks, int count)
 {
     int lines = count;
@@ -202,7 +202,7 @@ static int count_lines(const dl_links *links, const dl_place *ranks, int count)
     return lines;
 }
 
-/* Whether rings take the same path through two nodes; a[size] and b[size] are their ranks. */
+/* Whether rings take the same path through two nodes, with ranks a[size] and b[size]. */
 static bool are_alike(const dl_links *links, const dl_place *a, const dl_place *b, int size)
 {
     bool alike =
@@ -212,7 +212,7 @@ static bool are_alike(const dl_links *links, const dl_place *a, const dl_place *
     return alike;
 }
 
-/* Repeats all rings' order in the previous node. */
+/* Repeats the order of all rings in the previous node. */
 static void repeat_node(dl_rings *rings, const dl_place *ranks, int start, int size)
 {
     for (int r = 0; r < rings->count; r++) {
@@ -225,7 +225,7 @@ static void repeat_node(dl_rings *rings, const dl_place *ranks, int start, int s
 }
 
 /* Joins the nodes' rings. The rings that pass through a node follow its rings in turn, so that each
- * has separate lanes where there are enough. */
+ * has separate lanes if there are enough. */
 static void join_nodes(dl_rings *rings, const dl_links *links, const dl_place *ranks, int count)
 {
     const int lines = count_lines(links, ranks, count);
@@ -284,16 +284,16 @@ void dl_rings_free(dl_rings *rings)
     *rings = (dl_rings){0};
 }
 
-/* Rounds in which every rank of each ring sends a piece to the next. A rank forwards the piece
+/* Rounds in which every rank of each ring sends a piece to the next rank. A rank forwards the piece
  * received in the previous round. A hop's latency passes while the sender sends its next piece, so
  * it delays the piece and not the link; the sender's cost of a message delays both. */
 typedef struct ring_rounds {
     const dl_rings *rings;
-    double piece; /* bytes, of one ring */
+    double piece; /* bytes of a piece in one ring */
     int count;
 } ring_rounds;
 
-/* Number of times that the edges of all rings cross each link, [links], owned by the caller. */
+/* Number of times that the edges of all rings cross each link, [links]; the caller frees it. */
 static int *count_crossings(const dl_plan *plan, const dl_rings *rings)
 {
     int *crossings = dl_calloc((size_t)plan->links->count, sizeof *crossings, "crossings of links");
@@ -309,7 +309,7 @@ static int *count_crossings(const dl_plan *plan, const dl_rings *rings)
     return crossings;
 }
 
-/* An edge of a ring: its latency, the time of a piece on idle links and while all edges of all
+/* An edge of a ring: its latency; the time of a piece on idle links, and while all edges of all
  * rings send; the bytes' part of the latter. */
 typedef struct edge {
     double hop_ns, alone_ns, shared_ns, bytes_ns;
@@ -333,21 +333,21 @@ static edge measure_edge(const dl_plan *plan, dl_place from, dl_place to, double
     return e;
 }
 
-/* Time of a piece over an edge that has waited for it, in rounds of `round_ns`. Pieces that reach a
- * link together share it. Else they arrive at any time, and the link is a queue with processor
- * sharing, in which a piece takes its own time over 1 - utilization by others (Kleinrock 1976,
- * Queueing Systems 2, section 4.4). */
+/* Time in ns of a piece over an edge that has waited for it, in rounds of `round_ns`. Pieces that
+ * reach a link together share it. Otherwise they arrive at any time, and the link is a queue with
+ * processor sharing, in which a piece takes its time alone over 1 - utilization by others
+ * (Kleinrock 1976, Queueing Systems 2, section 4.4). */
 static double piece_ns(const edge *e, bool together, double round_ns)
 {
     if (together || e->shared_ns >= round_ns) return e->shared_ns;
     return fmin(e->shared_ns, e->alone_ns / (1 - (e->shared_ns - e->alone_ns) / round_ns));
 }
 
-#define SETTLED 1e-3 /* relative change of a round's time that ends the iteration */
+#define SETTLED 1e-3 /* the iteration ends at this relative change of a round's time */
 #define SEARCH_ROUNDS 100
 
-/* Time of one of many rounds: the mean over the edges of the latency and a piece's time, at least
- * the slowest edge's time. */
+/* Time in ns of one of many rounds: the mean over the edges of the latency and a piece's time, but
+ * at least the slowest edge's time. */
 static double round_ns(const edge *edges, int size, bool together)
 {
     double slowest_ns = 0, now_ns = 0, before_ns = -1;
@@ -365,9 +365,9 @@ static double round_ns(const edge *edges, int size, bool together)
     return now_ns;
 }
 
-/* Time of all rounds over a ring beyond the bytes of its slowest edge. The last piece over an edge
- * was delayed by a chain of sends, each of which waited either for the piece itself, one hop back
- * in the ring, or for the link's piece of the previous round. The longest chain has some
+/* Time in ns of all rounds over a ring beyond the bytes of its slowest edge. The last piece over an
+ * edge was delayed by a chain of sends, each of which waited either for the piece itself, one hop
+ * back in the ring, or for the link's piece of the previous round. The longest chain has some
  * consecutive hops, each with its latency and a piece, and for the remaining rounds the slowest of
  * these edges. With few bytes that is the sum of the latencies on a piece's way (as in NCCL's
  * model, src/graph/tuning.cc); with many, they are hidden while the slowest edge sends. Only the
@@ -382,7 +382,8 @@ static double rounds_lead_ns(const edge *edges, int size, int starts, int rounds
         own_ns[i] = piece_ns(&edges[i], together, period_ns);
     }
     for (int start = 0; start < starts; start++) {
-        double way_ns = 0, waited_ns = 0; /* waited: a round's piece at the slowest edge so far */
+        double way_ns = 0,
+               waited_ns = 0; /* waited_ns: a round's piece at the slowest edge so far */
         double slowest_piece_ns = 0, left = rounds; /* left: rounds left at that edge */
         for (int hops = 1, i = start; hops <= rounds; hops++) {
             const edge *e = &edges[i];
@@ -401,8 +402,9 @@ static double rounds_lead_ns(const edge *edges, int size, int starts, int rounds
     return longest_ns - rounds * most_bytes_ns;
 }
 
-/* Whether pieces reach a link at the same time: with a single ring, or if all hops have the same
- * latency. Else several rings through the same nodes have their slow hops at different ranks. */
+/* Whether pieces reach a link simultaneously: with a single ring, or if all hops have the same
+ * latency. Otherwise, several rings through the same nodes have their slow hops at different
+ * ranks. */
 static bool come_together(const edge *edges, const dl_rings *rings)
 {
     bool alike = true;
@@ -411,7 +413,7 @@ static bool come_together(const edge *edges, const dl_rings *rings)
     return alike || rings->count == 1;
 }
 
-/* One flow per edge, after transfer `after` (-1 = immediately) and before `join`. */
+/* Adds one flow per edge, after transfer `after` (-1 = immediately) and before `join`. */
 static void rounds_as_phase(dl_plan *plan, const ring_rounds *all, int after, int join)
 {
     const int size = all->rings->size;
@@ -439,7 +441,8 @@ static void rounds_as_phase(dl_plan *plan, const ring_rounds *all, int after, in
     free(crossings);
 }
 
-/* The piece over edge i in a round is transfer first + 2 i + 1, preceded by its hop. */
+/* Adds each round's pieces: the piece over edge i is transfer first + 2 i + 1, preceded by its
+ * hop. */
 static void rounds_as_chunks(dl_plan *plan, const ring_rounds *all, int after, int join)
 {
     const int size = all->rings->size;
@@ -470,7 +473,7 @@ static void rounds_as_chunks(dl_plan *plan, const ring_rounds *all, int after, i
     }
 }
 
-/* `piece` is the total of all rings. */
+/* Adds rounds over all rings; `piece` is the total of all rings. */
 static void rings_pass(dl_plan *plan, dl_fidelity fidelity, const dl_rings *rings, double piece,
                        int count, int after, int join)
 {
@@ -484,7 +487,7 @@ static void rings_pass(dl_plan *plan, dl_fidelity fidelity, const dl_rings *ring
 
 int dl_chunk_count(double bytes, double chunk_bytes)
 {
-    double least = ceil(bytes / chunk_bytes); /* so that none is larger than chunk_bytes */
+    double least = ceil(bytes / chunk_bytes); /* so that no chunk is larger than chunk_bytes */
     double small = fmin(DL_CHUNKS_WANTED, floor(bytes / DL_CHUNK_MIN_BYTES));
     double chunks = fmax(1, fmax(least, small));
     return chunks > DL_CHUNKS_MAX ? DL_CHUNKS_MAX : (int)chunks;
@@ -504,7 +507,7 @@ typedef struct chain {
     bool towards_root;
 } chain;
 
-/* Edge i of the chain, in the order in which a chunk crosses them. */
+/* Edge i of the chain, in the order in which a chunk crosses the edges. */
 static void chain_edge(const chain *c, int i, dl_place *from, dl_place *to)
 {
     int first = c->towards_root ? c->at + 1 : c->at;
@@ -512,9 +515,9 @@ static void chain_edge(const chain *c, int i, dl_place *from, dl_place *to)
     *to = c->order[(first + i + 1) % c->size];
 }
 
-/* Each edge carries all bytes. Before them come the latencies of the whole chain and the time to
- * fill the pipeline: n - 2 chunks, at the rate of the slowest edge while other rings share the
- * faster ones, or at each edge's own rate if there is only one chunk. */
+/* Each edge carries all bytes, preceded by the latencies of the whole chain and the time to fill
+ * the pipeline: n - 2 chunks, at the rate of the slowest edge while other rings share the faster
+ * ones, or at each edge's rate if there is only one chunk. */
 static void chain_as_phase(dl_plan *plan, const chain *c, double bytes, int chunks)
 {
     double slowest_ns = 0, all_ns = 0, latency_ns = 0;
@@ -537,7 +540,7 @@ static void chain_as_phase(dl_plan *plan, const chain *c, double bytes, int chun
 /* Chunk k crosses edge i after it has crossed edge i - 1 and chunk k - 1 has crossed edge i. */
 static void chain_as_chunks(dl_plan *plan, const chain *c, double bytes, int chunks)
 {
-    int stride = 2 * (c->size - 1); /* transfers of a chunk: two an edge */
+    int stride = 2 * (c->size - 1); /* transfers per chunk: two per edge */
     for (int k = 0; k < chunks; k++) {
         for (int i = 0; i < c->size - 1; i++) {
             dl_place from, to;
@@ -587,7 +590,7 @@ const dl_collective_algorithm dl_collective_ring = {"ring", supports_ring, plan_
 /* --- hierarchical --------------------------------------------------------------------------- */
 
 /* All-reduce over nodes with equally many ranks: reduce-scatter in each node, so that each rank has
- * the node's sum of its part; all-reduce of that part among the ranks of the same number in all
+ * the node's sum of its part; all-reduce of that part among the ranks with the same index in all
  * nodes; all-gather in each node. */
 static bool supports_hierarchical(const dl_collective_config *config)
 {
@@ -595,7 +598,7 @@ static bool supports_hierarchical(const dl_collective_config *config)
     return config->kind == DL_ALLREDUCE && per_node > 1 && per_node < config->rank_count;
 }
 
-/* n-1 rounds in every node; reduce-scatter and all-gather look the same. */
+/* Adds n-1 rounds in every node, for reduce-scatter or all-gather. */
 static void plan_nodes(dl_plan *plan, const dl_collective_config *config, int per_node, int after,
                        int join)
 {
@@ -608,7 +611,7 @@ static void plan_nodes(dl_plan *plan, const dl_collective_config *config, int pe
     }
 }
 
-/* One ring over the nodes for each rank of a node. */
+/* Adds one ring over the nodes for each rank of a node. */
 static void plan_between(dl_plan *plan, const dl_collective_config *config, int per_node, int after,
                          int join)
 {
@@ -645,7 +648,7 @@ const dl_collective_algorithm dl_collective_hierarchical = {
 /* --- two levels ----------------------------------------------------------------------------- */
 
 /* All-reduce over groups whose ranks have equal values, such as the parameters of workers that
- * reduce their gradients in each step: the ranks of the same number in all groups reduce one part,
+ * reduce their gradients in each step: the ranks with the same index in all groups reduce one part,
  * which all groups then gather. */
 static bool supports_two_level(const dl_collective_config *config)
 {

@@ -1,7 +1,7 @@
-/* Pipelined binary trees: all-reduce over two of them, each for half of the bytes, so that an inner
- * rank of one is a leaf of the other and both directions of all links are in use. "tree" is over
- * the ranks, as MPI libraries build them; "node_tree", as NCCL builds them, over nodes: two trees
- * of nodes for each NIC, and a chain through each node; of one node that is two chains. */
+/* Pipelined binary trees: an all-reduce uses two trees, each for half of the bytes, so that an
+ * inner rank of one is a leaf of the other and both directions of all links are in use. "tree" is
+ * over the ranks, as in MPI libraries; "node_tree", as in NCCL, is over nodes: two trees of nodes
+ * for each NIC, and a chain through each node; for one node these are two chains. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -40,7 +40,7 @@ void dl_tree_free(dl_tree *t)
     *t = (dl_tree){0};
 }
 
-/* Rotation and mirroring: which of n is at place i. */
+/* Rotation and mirroring: maps position i to one of n. */
 typedef struct turn {
     int offset, sign;
 } turn;
@@ -51,7 +51,7 @@ static int turned(turn by, int i, int n)
 }
 
 /* The second of two trees over n: mirrored, or rotated by one if n is odd, so that inner ranks
- * become leaves (three ranks are mirrored: no edge in common). */
+ * become leaves (three ranks are mirrored: no common edge). */
 static turn second_turn(int n)
 {
     return n % 2 == 0 || n == 3 ? (turn){n - 1, -1} : (turn){1, 1};
@@ -70,7 +70,7 @@ static dl_tree tree_of_ranks(const dl_collective_config *config, turn by, double
 
 static const turn straight = {0, 1};
 
-/* firsts[i] is where the ranks of the i-th node start; returns how many nodes there are. */
+/* Sets firsts[i] to the start of the i-th node's ranks; returns the number of nodes. */
 static int find_nodes(const dl_place *order, int size, int *firsts)
 {
     int nodes = 0;
@@ -83,7 +83,8 @@ dl_tree dl_tree_over_nodes(const dl_place *order, int size, bool second, double 
 {
     dl_tree t = allocate(size, bytes, chunks);
     int *firsts = dl_calloc((size_t)size, sizeof *firsts, "nodes of a tree");
-    int *heads = dl_calloc((size_t)size, sizeof *heads, "nodes of a tree"); /* their places */
+    int *heads = dl_calloc((size_t)size, sizeof *heads, "nodes of a tree"); /* places of the nodes'
+                                                                             * first ranks */
     const int nodes = find_nodes(order, size, firsts);
     const turn by = second ? second_turn(nodes) : straight;
     int place = 0;
@@ -130,7 +131,7 @@ static void route_up(const dl_plan *plan, const dl_tree *t, int i, dl_route *rou
 }
 
 /* Places grouped by parent, [size + 1] and [size]: the children of place i are children[firsts[i]]
- * to before children[firsts[i + 1]], ascending. */
+ * to children[firsts[i + 1] - 1], ascending. */
 typedef struct family {
     int *firsts, *children;
 } family;
@@ -149,8 +150,8 @@ static family find_children(const dl_tree *t)
     return f;
 }
 
-/* Number of edges into the parent of place i that share a link with the edge of i, itself
- * included. */
+/* Number of edges into the parent of place i that share a link with the edge of i, including that
+ * edge. */
 static int edges_beside(const dl_plan *plan, const dl_tree *t, const family *f, int i)
 {
     const int parent = t->parents[i], first = f->firsts[parent], end = f->firsts[parent + 1];
@@ -166,14 +167,14 @@ static int edges_beside(const dl_plan *plan, const dl_tree *t, const family *f, 
     return count;
 }
 
-/* A chunk's time outside edge i: below_ns[i] for the slowest path below the edge, above_ns[i] from
- * the edge to the root. Both arrays are [n] and zero before the call. */
+/* Computes a chunk's time outside edge i: below_ns[i] for the slowest path below the edge,
+ * above_ns[i] from the edge to the root. Both arrays have [n] entries, which must be zero. */
 static void measure_ways(const dl_plan *plan, const dl_tree *t, double *below_ns, double *above_ns)
 {
     const int n = t->size;
     double *edge_ns = dl_calloc((size_t)n, sizeof *edge_ns, "edges of a tree");
     family f = find_children(t);
-    for (int i = 1; i < n; i++) { /* one chunk, beside those of its siblings */
+    for (int i = 1; i < n; i++) { /* one chunk, concurrent with those of its siblings */
         dl_place from, to;
         dl_tree_edge(t, true, i, &from, &to);
         const double bytes_at_once = edges_beside(plan, t, &f, i) * t->bytes;
@@ -194,7 +195,8 @@ static void measure_ways(const dl_plan *plan, const dl_tree *t, double *below_ns
 }
 
 /* Adds one flow of all bytes over each edge, between `after` and `join` as in rounds of a ring. It
- * starts when the first chunk arrives; after its end the last chunk goes on to its way's end. */
+ * starts when the first chunk arrives; after its end the last chunk continues to the end of its
+ * way. */
 static void tree_as_phase(dl_plan *plan, const dl_tree *t, bool up, int after, int join)
 {
     const int n = t->size;
@@ -214,9 +216,9 @@ static void tree_as_phase(dl_plan *plan, const dl_tree *t, bool up, int after, i
     free(above_ns);
 }
 
-/* All chunks of one direction: the bytes of chunk k over edge i are transfer
- * first + 2 (k (n-1) + i - 1), the one in front is its hop. Up, chunk k waits for that of both
- * children; down, for that of the parent. */
+/* Adds all chunks of one direction: the bytes of chunk k over edge i are transfer first + 2 (k
+ * (n-1) + i - 1), preceded by its hop. Up, chunk k waits for that of both children; down, for that
+ * of the parent. */
 static void tree_as_chunks(dl_plan *plan, const dl_tree *t, bool up, int after, int join)
 {
     int n = t->size, stride = 2 * (n - 1), first = plan->transfer_count + 1;
@@ -240,7 +242,7 @@ static void tree_as_chunks(dl_plan *plan, const dl_tree *t, bool up, int after, 
     }
 }
 
-/* All trees up, if it is not a broadcast, then all down, if it is not a reduce. */
+/* Adds passes up all trees, except for a broadcast, then down all trees, except for a reduce. */
 static void pass_trees(dl_plan *plan, const dl_collective_config *config, const dl_tree *trees,
                        int count)
 {
@@ -271,15 +273,15 @@ static void plan_tree(dl_plan *plan, const dl_collective_config *config)
 
 /* --- over nodes ----------------------------------------------------------------------------- */
 
-/* Each node's ranks must be consecutive. */
+/* All-reduce over nodes; the ranks of each node must be consecutive. */
 static bool supports_nodes(const dl_collective_config *config)
 {
     return config->kind == DL_ALLREDUCE &&
            dl_ranks_stand_by_nodes(config->ranks, config->rank_count);
 }
 
-/* If not, node_tree is a single chain, or the tree over ranks. Over nodes with unequal numbers of
- * ranks it is used only by name, or where NCCL's model chooses it. */
+/* Otherwise node_tree is a single chain, or the tree over ranks. Over nodes with unequal numbers of
+ * ranks it is used only by name, or if NCCL's model chooses it. */
 bool dl_allreduces_over_nodes(const dl_collective_config *config)
 {
     const int per_node = dl_ranks_per_node(config->ranks, config->rank_count);
@@ -309,7 +311,7 @@ static dl_fold *fold_rings(const dl_plan *plan, const dl_rings *rings)
     return fold;
 }
 
-/* Two trees for each ring, that is for each NIC. */
+/* Adds two trees for each ring, i.e. for each NIC. */
 static void plan_node_tree(dl_plan *plan, const dl_collective_config *config)
 {
     const int n = config->rank_count;
