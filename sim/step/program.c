@@ -89,7 +89,7 @@ static void settle(dl_program_run *run)
     if (run->owner != NULL && run->owner->done != NULL) run->owner->done(run->user, run->index);
 }
 
-/* Satisfies one of the task's dependencies, and lets it start at ready_ns. */
+/* Satisfies one of the task's dependencies, and allows it to start at ready_ns. */
 static void satisfy(dl_program_run *run, uint32_t number, int64_t ready_ns, uint32_t edge)
 {
     const dl_task *task = &run->program->tasks[number];
@@ -154,7 +154,7 @@ void dl_program_set_speed(dl_program_run *run, uint32_t number, double speed)
     lane->speed = speed;
 }
 
-/* A task of a group has started; the last one to start sets the end of all. */
+/* Records that a task of a group has started; the last one sets the end of all. */
 static void join_group(dl_program_run *run, uint32_t task)
 {
     const uint32_t group = run->program->tasks[task].group;

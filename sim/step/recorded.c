@@ -8,7 +8,7 @@
 #include "common/csv.h"
 #include "common/names.h"
 
-#define TIMES_MAX 9007199254740992.0 /* whole numbers that a double holds */
+#define TIMES_MAX 9007199254740992.0 /* largest range of whole numbers that a double holds */
 
 enum { LANE, WORK, SPACING, ISSUE, FROM, TO, LAG, VALUE, COLUMNS };
 static const char *const columns[COLUMNS] = {"lane", "work_ns", "spacing_ns", "issue_ns",
@@ -20,7 +20,7 @@ typedef struct reading {
     size_t row;
     int column[COLUMNS];
     double sum_ns;
-    bool is_whole; /* its last row has been read */
+    bool is_whole; /* the `end` row has been read */
 } reading;
 
 static dl_status refuse(const reading *r, dl_status status, const char *why, dl_error *err)
@@ -28,7 +28,7 @@ static dl_status refuse(const reading *r, dl_status status, const char *why, dl_
     return dl_error_set_at(err, status, r->csv->path, r->csv->lines[r->row], "%s", why);
 }
 
-/* A whole number of [0, end). */
+/* Reads a whole number in [0, end). */
 static dl_status number(const reading *r, int which, double end, double *value, dl_error *err)
 {
     const size_t column = (size_t)r->column[which];
@@ -118,7 +118,7 @@ static dl_status add_ready(reading *r, dl_error *err)
     return DL_OK;
 }
 
-/* Only the last row is the end, and knows how many rows are before it. */
+/* The `end` row must be the last one, and gives the number of rows before it. */
 static dl_status add_end(reading *r, dl_error *err)
 {
     double before;
@@ -159,7 +159,8 @@ static dl_status find_columns(reading *r, dl_error *err)
     return DL_OK;
 }
 
-/* Time of the step in which any of intervals [start, end) is, by their events in order. */
+/* An end of an interval [start, end). Sorted, they give the time of the step that intervals
+ * cover. */
 typedef struct edge_of_work {
     int64_t ns;
     int is_start;
@@ -192,7 +193,7 @@ static double busy_ns(const dl_recorded *recorded, const dl_program_run *run)
     return sum_ns;
 }
 
-/* Runs the step once by itself: its times, and whether it ends. */
+/* Runs the step once alone, to find its times and whether it ends. */
 static dl_status try_step(dl_recorded *recorded, const char *path, dl_error *err)
 {
     const dl_program *p = &recorded->program;

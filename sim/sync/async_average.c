@@ -15,38 +15,39 @@ const char *const dl_end_names[] = {"first", "each", NULL};
 const char *const dl_grace_names[] = {"fixed", "adaptive", NULL};
 
 typedef struct learner {
-    bool has_upload;  /* stored, not merged */
-    int64_t base;     /* its base version */
-    int64_t step;     /* the worker's step at whose end it was uploaded */
-    int64_t order;    /* of all uploads */
-    int64_t seen_ns;  /* first, by the syncer; NOT_YET */
-    int64_t cycle_ns; /* duration of its interval */
-    int64_t useful;   /* measured local steps in it */
-    bool is_measured; /* it was uploaded after the learner's warm-up */
+    bool has_upload;  /* an upload is stored and not merged */
+    int64_t base;     /* base version of the upload */
+    int64_t step;     /* step of the worker that ended with the upload */
+    int64_t order;    /* order among all uploads */
+    int64_t seen_ns;  /* when the syncer first saw it, or NOT_YET */
+    int64_t cycle_ns; /* duration of the interval before the upload */
+    int64_t useful;   /* measured local steps in that interval */
+    bool is_measured; /* uploaded after the learner's warm-up */
 
-    int64_t steps;          /* local ones since the last upload */
-    int64_t replaced;       /* of them, lost when a new version replaced the parameters */
-    int64_t cycle_start_ns; /* of the current interval */
-    int64_t push_ns;        /* when its end was reached */
-    bool anchored;          /* rebases onto the next version */
-    int64_t deadline_ns;    /* of its wait for one */
-    int timer;              /* event of that; NOT_YET */
+    int64_t steps;          /* local steps since the last upload */
+    int64_t replaced;       /* number of these that were lost when a new version replaced the
+                             * parameters */
+    int64_t cycle_start_ns; /* start of the current interval */
+    int64_t push_ns;        /* end of the current interval */
+    bool anchored;          /* will rebase onto the next version */
+    int64_t deadline_ns;    /* end of its wait for a version */
+    int timer;              /* event of that deadline, or NOT_YET */
 
-    int64_t first_step; /* of the current interval */
+    int64_t first_step; /* first step of the current interval */
 } learner;
 
 typedef struct dl_syncer {
     dl_syncer_config config;
     learner *learners; /* [workers] */
-    int *chosen;       /* of the current merge, in the order of their uploads */
+    int *chosen;       /* [workers] learners of the current merge, in the order of their uploads */
     bool merging;
     bool closing;         /* all learners have done their steps */
-    int look;             /* event of the next look; NOT_YET */
-    int64_t grace_end_ns; /* NOT_YET: the quorum is not reached */
+    int look;             /* event of the next scan, or NOT_YET */
+    int64_t grace_end_ns; /* NOT_YET: no quorum */
     int64_t scan_ns, grace_ns;
-    int64_t order; /* uploads so far */
+    int64_t order; /* number of uploads so far */
     dl_upload_counts counts;
-    int64_t *merge_ns; /* [merges] */
+    int64_t *merge_ns; /* [merges] ends of the merges */
     int64_t merges;
 } dl_syncer;
 
@@ -157,8 +158,8 @@ static int list_eligible(dl_team *team)
     return count;
 }
 
-/* Notes the staleness of an upload for its step: in the log if the step has ended, else with the
- * worker, which logs it when the current step ends. */
+/* Records the staleness of an upload for its step: in the log if the step has ended, otherwise in
+ * the worker, which logs it when the current step ends. */
 static void note_staleness(dl_team *team, int worker, const learner *l)
 {
     dl_worker *w = &team->workers[worker];
@@ -199,7 +200,7 @@ static void on_merged(void *user, int unused)
     dl_syncer_merged(user);
 }
 
-/* Time of a merge on a separate machine, in ns: the given one, or that of an update with as many
+/* Time of a merge on a separate machine, in ns: as given, or that of an update with as many
  * gradients, which reads the uploads and writes the new version. */
 static double merge_time_ns(const dl_team *team, int uploads)
 {
@@ -272,7 +273,7 @@ static void look(dl_team *team)
     look_after(team, next_ns > 0 && next_ns < left_ns ? next_ns : left_ns);
 }
 
-/* Merges the eligible uploads at the end of the last grace time, even without a quorum. */
+/* Merges the eligible uploads after the last grace time, even without a quorum. */
 static void look_last(dl_team *team)
 {
     const int eligible = list_eligible(team);
@@ -322,7 +323,7 @@ const dl_team_companion dl_syncer_companion = {
 
 enum { COMPUTED = 1, FETCHED, PREDICTED, PUSHED, WAITED, ADOPTED, RETURNED, REJOINED };
 
-/* Fetches the newest version; continues at `stage`. */
+/* Fetches the newest version, then continues at `stage`. */
 static void fetch(dl_team *team, int worker, int stage)
 {
     learner *l = &team->syncer->learners[worker];
@@ -358,7 +359,7 @@ static void wait_for_version(dl_team *team, int worker, int stage, double wait_s
     dl_team_wait(team, worker, has_waited);
 }
 
-/* Ends its wait: true if there is a newer version. */
+/* Ends the learner's wait; returns whether there is a newer version. */
 static bool end_wait(dl_team *team, int worker)
 {
     learner *l = &team->syncer->learners[worker];
@@ -373,7 +374,7 @@ static void push(dl_team *team, int worker)
     dl_team_exchange(team, worker, (dl_exchange){.kind = DL_PUSH, .as_upload = true});
 }
 
-/* Uploads after the interval's last step, else ends the step. */
+/* Uploads after the interval's last step; otherwise ends the step. */
 static void push_or_end(dl_team *team, int worker)
 {
     dl_worker *w = &team->workers[worker];
@@ -387,7 +388,8 @@ static void push_or_end(dl_team *team, int worker)
     }
 }
 
-/* Of the last `count` steps, the current one included, the number after the learner's warm-up. */
+/* Number of the last `count` steps, including the current one, that are after the learner's
+ * warm-up. */
 static int64_t measured(const dl_team *team, int worker, int64_t count)
 {
     const dl_worker *w = &team->workers[worker];
@@ -395,7 +397,7 @@ static int64_t measured(const dl_team *team, int worker, int64_t count)
     return count < most ? count : most;
 }
 
-/* Counts as lost the steps since the upload, or since the last replacement. */
+/* Counts the steps since the upload, or since the last replacement, as lost. */
 static void replace(dl_team *team, int worker)
 {
     learner *l = &team->syncer->learners[worker];
@@ -408,7 +410,7 @@ static void after_step(dl_team *team, int worker)
     learner *l = &team->syncer->learners[worker];
     notify(team, DL_SYNCER_STEP, worker, team->workers[worker].read_version);
     l->steps++;
-    /* If the copy were replaced now, the next upload would be empty. */
+    /* Replacing the copy now would make the next upload empty. */
     const bool replaces =
         team->syncer->config.adopt == DL_ADOPT_REPLACE && l->steps < team->workers[worker].interval;
     const bool looks = l->anchored || replaces;
@@ -449,7 +451,7 @@ static void end_cycle(dl_team *team, int worker)
     dl_team_end_step(team, worker);
 }
 
-/* Continues after an upload without a newer version. */
+/* Continues after an upload if there is no newer version. */
 static void go_on(dl_team *team, int worker)
 {
     const int adopt = team->syncer->config.adopt;
@@ -471,13 +473,13 @@ static void submitted(dl_team *team, int worker)
 
 /* --- membership ----------------------------------------------------------------------------- */
 
-/* The learner leaves, at the end of its current action, and loses the whole interval. Its current
- * step starts anew when it is back. */
+/* Makes the learner leave, at the end of its current action; it loses the whole interval. Its
+ * current step is repeated after its return. */
 static void leave(dl_team *team, int worker)
 {
     learner *l = &team->syncer->learners[worker];
     dl_worker *w = &team->workers[worker];
-    /* A current step that was replaced has been counted, and is done again. */
+    /* A current step that was replaced has already been counted, and is repeated. */
     w->dropped += measured(team, worker, w->steps_done - l->first_step - l->replaced);
     l->first_step = w->steps_done;
     w->local_updates = l->steps = l->replaced = 0;

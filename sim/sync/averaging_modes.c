@@ -1,6 +1,7 @@
-/* Parameters exchanged after every `interval` local steps: average, bmuf, easgd. An average may be
- * of fragments, each every `interval` steps, sent one after another as evenly as whole steps allow
- * (Streaming DiLoCo, Douillard et al. 2025), and be merged `lag` steps after it was sent. */
+/* Modes that exchange parameters after every `interval` local steps: average, bmuf, easgd. Averages
+ * may be of fragments, each every `interval` steps, which are sent at steps spaced as evenly as
+ * possible (Streaming DiLoCo, Douillard et al. 2025), and may be merged `lag` steps after
+ * sending. */
 #include "sim/sync/members.h"
 #include "sim/sync/mode.h"
 
@@ -10,7 +11,7 @@ static void end_step(dl_team *team, int worker, int64_t local_updates)
     dl_team_end_step(team, worker);
 }
 
-/* After a local step: pushes if it was the interval's last one, else ends it. */
+/* After a local step: pushes if it was the interval's last one; otherwise ends it. */
 static void push_or_end(dl_team *team, int worker, bool with_state)
 {
     const int64_t done = team->workers[worker].local_updates + 1;
@@ -21,7 +22,7 @@ static void push_or_end(dl_team *team, int worker, bool with_state)
     }
 }
 
-/* Steps of its interval that the worker has done, the current one included. */
+/* Number of steps of its interval that the worker has done, including the current one. */
 static int64_t done_of_interval(const dl_team *team, int worker)
 {
     const dl_worker *w = &team->workers[worker];
@@ -40,8 +41,8 @@ static bool is_first(const dl_team *team, int worker)
     return dl_members_has(team, worker) && dl_members_rank(team, worker) == 0;
 }
 
-/* Starts stage `stage` of an exchange: push, average one slice per worker, update the average if
- * the mode does, pull; false, without starting anything, after the last one. */
+/* Starts stage `stage` of an exchange: push, average one slice per worker, outer update if the mode
+ * has one, pull. Returns false, without starting anything, after the last stage. */
 static bool exchange_average(dl_team *team, int agent, int stage)
 {
     const bool with_state = team->config.average_state;
@@ -78,9 +79,9 @@ static bool exchange_average(dl_team *team, int agent, int stage)
     }
 }
 
-/* A condition: the average of the parameters sent `lag` steps ago has arrived. A run that is
- * measured from its start includes all averages: its last step waits for them. After a warm-up, as
- * many averages are in flight at the end as at the start, and the last step waits like any other. */
+/* Condition: the average of the parameters sent `lag` steps ago has arrived. A run that is measured
+ * from its start includes all averages: its last step waits for them. After a warm-up, as many
+ * averages are in flight at the end as at the start, and the last step waits like any other. */
 static bool has_come_back(const dl_team *team, int worker)
 {
     const int64_t now = dl_members_position(team, worker) + 1;
@@ -91,8 +92,8 @@ static bool has_come_back(const dl_team *team, int worker)
     return team->workers[dl_team_exchanger(team, worker)].exchanged >= sent;
 }
 
-/* With `lag`, the communication thread exchanges while the worker computes on. The worker merges an
- * average `lag` steps after its parameters were sent. */
+/* Advance of a worker with `lag`, whose communication thread exchanges while it computes. It merges
+ * an average `lag` steps after its parameters were sent. */
 static void advance_lagging(dl_team *team, int worker, int stage)
 {
     const int64_t done = done_of_interval(team, worker);
@@ -104,11 +105,11 @@ static void advance_lagging(dl_team *team, int worker, int stage)
     }
 }
 
-/* A local step (with two levels, together with the others of the site), and after the last one of a
- * period the exchange. Blockwise model-update filtering (Chen & Huo 2016) is an average with an
- * outer update: the difference of the average from the previous parameters, with a momentum, is
- * added to these, slice by slice, which costs [average]s of three and of two vectors. DiLoCo
- * (Douillard et al. 2023) is the same with Nesterov's momentum, and with Adam for local steps. */
+/* A local step (with two levels, together with the others of the site), followed by the exchange
+ * after the last step of a period. Blockwise model-update filtering (Chen & Huo 2016) is an average
+ * with an outer update: the difference of the average from the previous parameters, with momentum,
+ * is added to these, slice by slice, which costs [average]s of three and of two vectors. DiLoCo
+ * (Douillard et al. 2023) is the same with Nesterov momentum, and with Adam for local steps. */
 static void advance_average(dl_team *team, int agent)
 {
     const bool is_comm = agent >= team->config.workers;
@@ -121,8 +122,8 @@ static void advance_average(dl_team *team, int agent)
         return;
     }
     const bool inside = team->config.reduces_inside;
-    const int first = inside ? 3 : 1; /* stage after the local step */
-    /* The others of its site need it for their step. */
+    const int first = inside ? 3 : 1; /* stage that follows the local step */
+    /* The other workers of its site need it for their step. */
     const bool is_needed = inside && stage > 0 && stage < first;
     if (dl_members_advance(team, agent, stage, is_needed || stage > first)) return;
     const int64_t done = done_of_interval(team, agent);
@@ -142,8 +143,8 @@ static void advance_average(dl_team *team, int agent)
 
 /* Asynchronous elastic averaging (Zhang, Choromanska & LeCun 2015): a worker and the server's
  * center move towards each other. Under the lock the worker pushes its parameters and pulls the
- * center, and the server's elastic update makes the new center; outside it the worker updates its
- * own. Each update costs an [average] of two vectors. */
+ * center, and the server's elastic update computes the new center; outside the lock the worker
+ * updates its parameters. Each update costs an [average] of two vectors. */
 static void advance_easgd(dl_team *team, int worker)
 {
     switch (team->workers[worker].stage++) {
@@ -161,8 +162,8 @@ static void advance_easgd(dl_team *team, int worker)
     }
 }
 
-/* Workers that wait for a lock need a server. Modes with outer updates send the change since the
- * last average, which can be compressed. */
+/* A mode whose workers wait for a lock requires a server. Modes with outer updates send the change
+ * since the last average, which can be compressed. */
 #define AVERAGING_MODE(mode, function, takes, waits_at)                                        \
     const dl_mode dl_mode_##mode = {                                                           \
         .name = #mode,                                                                         \

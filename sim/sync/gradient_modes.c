@@ -1,20 +1,21 @@
-/* No exchange at all, and gradients exchanged in every step: none, allreduce, ps.
+/* Modes without exchange, and with an exchange of gradients in every step: none, allreduce, ps.
  *
- * Exchange may lag: with `lag` = 1 a worker's communication thread exchanges the gradients of a
+ * The exchange may lag: with `lag` = 1 a worker's communication thread exchanges the gradients of a
  * step while the worker computes the next one, with parameters that lack that step's update (staged
  * variables, relaxed consistency). A worker hands its gradients over as soon as the previous
- * exchange is done. Where workers update their own parameters, they do so with that exchange's
- * result, as part of their next step. So a step takes as long as the slower of computing, with that
- * update, and exchange. Where workers divide the state, an exchange includes the update of their
- * parts, whose work their GPUs do beside the step, and the gather of all parameters. */
+ * exchange is done. If workers update their parameters themselves, they do so with the result of
+ * that exchange, as part of their next step. So a step takes as long as the slower of computing,
+ * including that update, and the exchange. If workers shard the state, an exchange includes the
+ * update of their parts, which their GPUs do concurrently with the step, and the gather of all
+ * parameters. */
 #include "sim/sync/mode.h"
 
 /* Starts stage `stage` of an exchange; returns false, without starting anything, after the last
- * one. A worker's last stage is its own update; communication threads have none. */
+ * one. A worker's last stage is its update; communication threads have none. */
 typedef bool (*exchange_fn)(dl_team *team, int agent, int stage);
 
-/* A worker whose communication thread exchanges. The update in its step uses the exchange that
- * ended before the step started. */
+/* Advance of a worker whose communication thread exchanges. The update in its step uses the
+ * exchange that ended before the step started. */
 static void advance_ahead(dl_team *team, int worker, bool updates)
 {
     switch (team->workers[worker].stage++) {
@@ -27,7 +28,7 @@ static void advance_ahead(dl_team *team, int worker, bool updates)
     }
 }
 
-/* Advance of a mode that computes, then exchanges. `updates`: every worker updates its own
+/* Advance of a mode that computes, then exchanges. `updates`: every worker updates its
  * parameters. */
 static void advance_lag(dl_team *team, int agent, exchange_fn exchange, bool updates)
 {
@@ -48,7 +49,7 @@ static void advance_lag(dl_team *team, int agent, exchange_fn exchange, bool upd
     }
 }
 
-/* No exchange: independent copies that share the machine. */
+/* Mode none: independent copies that share the machine. */
 static void advance_none(dl_team *team, int worker)
 {
     switch (team->workers[worker].stage++) {
@@ -63,7 +64,8 @@ const dl_mode dl_mode_none = {
     .advance = advance_none,
 };
 
-/* Gradients: each of n workers averages 1/n of all n vectors, then copies the whole result. */
+/* All-reduce of gradients: each of n workers averages 1/n of all n vectors, then copies the whole
+ * result. */
 static bool exchange_allreduce(dl_team *team, int agent, int stage)
 {
     switch (stage) {
@@ -107,7 +109,8 @@ const dl_mode dl_mode_allreduce = {
     .advance = advance_allreduce,
 };
 
-/* Synchronous parameter server: push, the server's threads sum and update a slice each, pull. */
+/* Synchronous parameter server: push; each of the server's threads sums and updates a slice;
+ * pull. */
 static bool exchange_ps(dl_team *team, int agent, int stage)
 {
     switch (stage) {

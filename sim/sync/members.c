@@ -5,18 +5,18 @@
 #include "common/alloc.h"
 #include "sim/platform/platform.h"
 
-/* Stages of an absent worker, above all of the mode's. */
+/* Stages of an absent worker, beyond all stages of the mode. */
 enum { AWAY = 1000, BACK = AWAY, FETCHED };
 
 typedef struct dl_members {
-    bool *takes_part; /* [workers] */
-    bool *holds;      /* [workers] waits for averages to end: no new one starts */
+    bool *takes_part; /* [workers] takes part in averages */
+    bool *holds;      /* [workers] waits for averages to end, so that no new one starts */
     bool *reduces;    /* [workers] is in a step whose gradients its site has not reduced yet */
-    int64_t *joined;  /* [workers] steps done when it last joined */
-    int64_t *ahead;   /* [workers] its position less its steps */
-    int averaging;    /* that have reached an average, or are in it */
-    int holding;      /* that hold */
-    int64_t rounds;   /* averages of communication threads that any has started */
+    int64_t *joined;  /* [workers] steps done when the worker last joined */
+    int64_t *ahead;   /* [workers] position minus steps done */
+    int averaging;    /* number of workers that have reached an average, or take part in one */
+    int holding;      /* number of workers with `holds` set */
+    int64_t rounds;   /* number of averages that at least one communication thread has started */
 } dl_members;
 
 static void init(dl_team *team)
@@ -51,7 +51,7 @@ int64_t dl_members_due(const dl_team *team, int worker, int64_t steps)
     return steps * team->config.fragments / team->workers[worker].interval;
 }
 
-/* The step after which the `count`th exchange of an interval is due. */
+/* The step after which the exchange number `count` of an interval is due. */
 static int64_t due_step(const dl_team *team, int worker, int64_t count)
 {
     const int64_t fragments = team->config.fragments;
@@ -108,8 +108,8 @@ static int64_t least_of(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Number of a worker's steps since the last average of the parameters, at most `own`; with
- * fragments, the mean over these. */
+/* Number of a worker's steps since the last average of its parameters, at most `own`; with
+ * fragments, the mean over the fragments. */
 static int64_t lost_steps(const dl_team *team, int worker, int64_t own)
 {
     const dl_worker *w = &team->workers[worker];
@@ -129,7 +129,7 @@ static void release(dl_team *team, int worker)
     if (--m->holding == 0) dl_team_wake(team);
 }
 
-/* Steps that counted as done when it joined are not lost. */
+/* Makes the worker leave. Steps that were counted as done when it joined are not lost. */
 static void leave(dl_team *team, int worker)
 {
     dl_worker *w = &team->workers[worker];
@@ -150,10 +150,10 @@ static bool is_of_site(const dl_team *team, int worker, int other)
     return platform->domain(team, worker) == platform->domain(team, other);
 }
 
-/* Where sites reduce gradients in each step, workers that are back wait in their step for the rest
- * of their site, and perhaps all other sites for them. Waiting for more would deadlock: an
- * averaging worker would wait for a joining one, which waits for it in a step; and an average of
- * communication threads waits for all members. */
+/* Whether the returning worker's site is back. If sites reduce gradients in each step, returned
+ * workers wait in their step for the rest of their site, and all other sites may wait for them.
+ * Waiting for more would deadlock: an averaging worker would wait for a joining one, which waits
+ * for it in a step; and an average of communication threads waits for all members. */
 static bool site_is_back(const dl_team *team, int worker)
 {
     const dl_members *m = team->members;
@@ -173,7 +173,7 @@ static bool nobody_averages(const dl_team *team, int worker)
            site_is_back(team, worker);
 }
 
-/* A condition of communication threads. */
+/* Condition of a communication thread: it may start an average. */
 static bool may_start(const dl_team *team, int comm)
 {
     return team->members->holding == 0 || team->workers[comm].exchanged < team->members->rounds;
@@ -192,9 +192,9 @@ bool dl_members_start(dl_team *team, int comm)
     return true;
 }
 
-/* Position at which a worker joins: that of the member least far, of its own site if that is back;
- * alone, the start of an interval. With communication threads it takes part in the first average
- * that has not started, after at least one step. */
+/* Position at which a worker joins: that of the member that is least far, in its site if that is
+ * back; without other members, the start of an interval. With communication threads it takes part
+ * in the first average that has not started, after at least one step. */
 static int64_t position_to_join(const dl_team *team, int worker)
 {
     const dl_members *m = team->members;
@@ -210,8 +210,8 @@ static int64_t position_to_join(const dl_team *team, int worker)
     return team->config.comm_threads ? due_step(team, worker, m->rounds) : 0;
 }
 
-/* Number of communication threads' averages that a joining worker skips: the averages that the
- * others of its site have finished, if the site is back; else all that have started. */
+/* Number of communication threads' averages that a joining worker skips: those that the others of
+ * its site have finished, if the site is back; otherwise all that have started. */
 static int64_t rounds_to_join(const dl_team *team, int worker)
 {
     int64_t least = team->members->rounds;
@@ -223,7 +223,7 @@ static int64_t rounds_to_join(const dl_team *team, int worker)
     return least;
 }
 
-/* Continues at the start of a step. */
+/* Makes the worker join, at the start of a step. */
 static void join(dl_team *team, int worker)
 {
     dl_members *m = team->members;

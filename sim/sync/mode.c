@@ -32,7 +32,7 @@ bool dl_mode_averages(const dl_mode *mode)
     return mode->exchange == DL_EXCHANGES_PARAMETERS && mode->through & DL_THROUGH_COLLECTIVE;
 }
 
-/* A syncer's thread sums vectors, like an average, and sleeps in between. */
+/* A syncer's thread sums vectors, as for an average, and sleeps between merges. */
 unsigned dl_mode_needs(const dl_mode *mode, int agents, int threads, int cores, bool average_state)
 {
     unsigned needs = DL_NEED_OPS | mode->needs;

@@ -1,5 +1,6 @@
-/* Sync modes: one const table each, chosen by name. A new one needs its source and its name in
- * DL_MODE_LIST. The modes mirror kernels/train/train.h, where the same ones run for real. */
+/* Sync modes: one constant table each, selected by name. A new mode needs a source and its name in
+ * DL_MODE_LIST. The modes mirror kernels/train/train.h, which implements the same modes for real
+ * training. */
 #ifndef DL_SIM_SYNC_MODE_H
 #define DL_SIM_SYNC_MODE_H
 
@@ -9,35 +10,35 @@
 #include "common/status.h"
 #include "sim/team.h"
 
-/* Where the workers of a mode wait; to be or-ed. */
+/* Where the workers of a mode wait; bit mask. */
 typedef enum dl_mode_wait {
     DL_MODE_WAIT_NONE = 0,
-    DL_MODE_WAIT_BARRIER = 1, /* or a condition */
+    DL_MODE_WAIT_BARRIER = 1, /* at a barrier or for a condition */
     DL_MODE_WAIT_LOCK = 2
 } dl_mode_wait;
 
-/* Ways of the exchange, to be or-ed. */
+/* How the workers exchange; bit mask. */
 typedef enum dl_mode_through { DL_THROUGH_SERVER = 1, DL_THROUGH_COLLECTIVE = 2 } dl_mode_through;
 
 /* Staleness of gradients in a mode. */
 typedef enum dl_mode_staleness {
     DL_MODE_STALENESS_NONE, /* no shared parameters to be stale against */
-    DL_MODE_STALENESS_ZERO, /* all wait for all: 0 or the lag */
-    DL_MODE_STALENESS_SOME  /* a distribution: the mode calls dl_team_contribute */
+    DL_MODE_STALENESS_ZERO, /* all workers wait for all: 0 or the lag */
+    DL_MODE_STALENESS_SOME  /* a distribution; the mode calls dl_team_contribute */
 } dl_mode_staleness;
 
-/* Keys of [sync] besides the mode. The swept ones are numbers of a point, the others settings of
+/* Keys of [sync] other than the mode. The swept ones are numbers of a point, the others settings of
  * the scenario. */
 typedef enum dl_sync_option {
     DL_SYNC_INTERVAL,       /* local steps between two exchanges */
-    DL_SYNC_N,              /* softsync: updates while each worker pushes one gradient */
-    DL_SYNC_BOUND,          /* ssp: clocks ahead of the slowest; others: largest staleness */
-    DL_SYNC_K,              /* gradients an update */
-    DL_SYNC_MOVING_RATE,    /* easgd: no matter for time */
-    DL_SYNC_BLOCK_MOMENTUM, /* bmuf: no matter for time */
-    DL_SYNC_ACCUMULATE,     /* micro-batches a step */
-    DL_SYNC_LAG,            /* ps, allreduce: steps by which the parameters are old; average: steps
-                               from sending to merging */
+    DL_SYNC_N,              /* softsync: number of updates while each worker pushes one gradient */
+    DL_SYNC_BOUND,          /* ssp: clocks ahead of the slowest worker; others: largest staleness */
+    DL_SYNC_K,              /* gradients per update */
+    DL_SYNC_MOVING_RATE,    /* easgd; does not affect time */
+    DL_SYNC_BLOCK_MOMENTUM, /* bmuf; does not affect time */
+    DL_SYNC_ACCUMULATE,     /* micro-batches per step */
+    DL_SYNC_LAG,            /* ps, allreduce: age of the parameters in steps; average: steps from
+                             * sending to merging */
     DL_SYNC_SWEPT,
     DL_SYNC_AVERAGE_STATE = DL_SYNC_SWEPT,
     DL_SYNC_SERVER_THREADS,
@@ -51,13 +52,14 @@ typedef enum dl_sync_option {
     DL_SYNC_OPTIONS
 } dl_sync_option;
 
-/* Options of every mode. */
+/* Options that every mode supports. */
 #define DL_SYNC_ANY (1u << DL_SYNC_ACCUMULATE)
 
 #define DL_STEPS_MAX 10000000
 
-/* The swept options, one row each: option, key, least and largest value, default as a file gives it
- * (NULL: none) and as a number (INFINITY: no limit; NaN: not given), whether whole, help. */
+/* The swept options, one row each: option, key, minimum and maximum, default as in a file (NULL:
+ * none) and as a number (INFINITY: no limit; NaN: not given), whether it is a whole number,
+ * help. */
 #define DL_SYNC_SWEPT_ROWS(ROW)                                                                   \
     ROW(DL_SYNC_INTERVAL, "interval", 1, DL_STEPS_MAX, "1", 1, true,                              \
         "local steps between two exchanges")                                                      \
@@ -87,20 +89,21 @@ extern const dl_sync_option_spec dl_sync_options[DL_SYNC_SWEPT];
 
 typedef struct dl_mode {
     const char *name;
-    unsigned options;  /* 1 << dl_sync_option, or-ed: supported ones */
-    unsigned required; /* of them, those without a default */
-    unsigned needs;    /* dl_cost_need of its exchange */
+    unsigned options;  /* supported options: 1 << dl_sync_option, or-ed */
+    unsigned required; /* supported options that have no default */
+    unsigned needs;    /* dl_cost_need mask of its exchange */
     dl_exchanges exchange;
-    unsigned through; /* dl_mode_through */
+    unsigned through; /* dl_mode_through mask */
     bool compresses;  /* can compress its exchange, also on cores ([exchange] compress) */
-    bool sums;        /* its server can add gradients as they come ([exchange] sum = on_arrival) */
-    bool once;        /* an update has at most one gradient of each worker */
-    unsigned wait;    /* dl_mode_wait */
+    bool sums;        /* its server can add gradients on arrival ([exchange] sum = on_arrival) */
+    bool once;        /* an update has at most one gradient per worker */
+    unsigned wait;    /* dl_mode_wait mask */
     dl_mode_staleness staleness;
     void (*advance)(dl_team *team, int worker);
 } dl_mode;
 
-/* Every mode NAME, whose source defines dl_mode_NAME, in the order in which messages list them. */
+/* All modes, in the order in which messages list them. The source of mode NAME defines
+ * dl_mode_NAME. */
 /* clang-format off */
 #define DL_MODE_LIST(MODE) \
     MODE(none)          \
@@ -124,22 +127,22 @@ DL_MODE_LIST(DL_MODE_DECLARE)
 #define DL_MODE_COUNT(name) +1
 enum { DL_MODES = DL_MODE_LIST(DL_MODE_COUNT) };
 
-/* All modes, and their names in the same order. */
+/* All modes, and their names in the same order; the names end with NULL. */
 extern const dl_mode *const dl_modes[DL_MODES];
 extern const char *const dl_mode_names[DL_MODES + 1];
 
 bool dl_mode_takes(const dl_mode *mode, dl_sync_option option);
 
-/* Whether gradients are summed in each step: by a collective, as in DistributedDataParallel; by a
- * server. */
+/* Whether gradients are summed in each step: dl_mode_reduces_gradients by a collective, as in
+ * DistributedDataParallel; dl_mode_serves_gradients by a server. */
 bool dl_mode_reduces_gradients(const dl_mode *mode);
 bool dl_mode_serves_gradients(const dl_mode *mode);
 
-/* Whether parameters are averaged among all workers, which allows a collective. */
+/* Whether parameters are averaged among all workers, so that a collective can be used. */
 bool dl_mode_averages(const dl_mode *mode);
 
-/* All cost needs of this mode's workers and their communication threads, `agents`, among `threads`
- * in all, on `cores` cores. */
+/* All cost needs (dl_cost_need) of this mode's workers and their communication threads, which are
+ * `agents` of `threads` threads on `cores` cores. */
 unsigned dl_mode_needs(const dl_mode *mode, int agents, int threads, int cores, bool average_state);
 
 #endif

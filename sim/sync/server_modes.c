@@ -1,26 +1,27 @@
 /* Modes in which workers push gradients and the server updates: async, ssp, softsync, and the four
- * of Dutta et al. 2018, which wait for the first k gradients.
+ * modes of Dutta et al. 2018, which wait for the first k gradients.
  *
  * Gradients wait in the server's memory and are summed by the update (an [update] over as many
- * vectors). With [exchange] sum = on_arrival, softsync's server adds each to the running sum, under
- * the lock, and the update applies the sum.
+ * vectors). With [exchange] sum = on_arrival, softsync's server adds each gradient to the running
+ * sum, under the lock, and the update applies the sum.
  *
- * Asynchronous, under the server's lock: a worker that has pushed contributes its gradient; the
- * last one needed triggers the server's update; then the worker pulls the current parameters.
+ * Asynchronous rule, under the server's lock: a worker that has pushed contributes its gradient;
+ * the last one needed triggers the server's update; then the worker pulls the current parameters.
  *
- * Synchronous: only gradients of the newest parameters count. When enough have arrived, one worker
- * triggers the server's update, the others' computations are aborted immediately, and all pull and
- * start anew. Aborted or late gradients are dropped: they cost time and enter no update. */
+ * Synchronous rule: only gradients of the newest parameters count. When enough have arrived, one
+ * worker triggers the server's update, the computations of the others are aborted immediately, and
+ * all workers pull and start a new step. Aborted or late gradients are dropped: they cost time and
+ * enter no update. */
 #include <math.h>
 
 #include "sim/sync/mode.h"
 
 /* An update waits while it would make a gradient staler than `bound` (INFINITY: no limit), and
  * workers that arrive meanwhile wait for the update. With `waits`, every worker waits for the
- * update with its gradient; else it goes on with the current parameters. */
+ * update that includes its gradient; otherwise it continues with the current parameters. */
 typedef struct server_rule {
-    int64_t gradients; /* that an update needs, >= 1 */
-    double bound;      /* of the asynchronous rule only */
+    int64_t gradients; /* number of gradients per update, >= 1 */
+    double bound;      /* only for the asynchronous rule */
     bool waits;
 } server_rule;
 
@@ -33,7 +34,7 @@ enum {
     ASYNC_ADDED
 };
 
-/* Whether gradients of this rule are summed on arrival. */
+/* Whether gradients are summed on arrival with this rule. */
 static bool adds(const dl_team *team, const server_rule *rule)
 {
     return team->config.sums_on_arrival && rule->gradients > 1;
@@ -116,7 +117,7 @@ static void pull(dl_team *team, int worker)
     dl_team_exchange(team, worker, (dl_exchange){.kind = DL_PULL});
 }
 
-/* The gradient was late, or aborted. */
+/* Drops the worker's gradient, which was late or aborted. */
 static void drop(dl_team *team, int worker)
 {
     dl_team_drop(team, worker);
@@ -180,17 +181,17 @@ static bool is_within_bound(const dl_team *team, int worker)
     return (double)ahead <= team->config.option[DL_SYNC_BOUND];
 }
 
-/* Asynchronous parameter server: a worker that has computed pushes, has its gradient applied under
- * the server's lock, and pulls.
+/* Asynchronous parameter server: a worker that has computed pushes its gradient, which is applied
+ * under the server's lock, and pulls.
  *
- * Stale synchronous parallel (Ho et al. 2013): as async, but a worker starts a step at most `bound`
- * clocks ahead of the slowest one.
+ * Stale synchronous parallel (Ho et al. 2013): like async, but a worker starts a step at most
+ * `bound` clocks ahead of the slowest one.
  *
  * When worker i reads before its step c, its clock is c, and each other worker j has contributed at
- * least c - bound gradients (else i would not go on). While i is at that step its clock stays c, so
- * j may start no step later than c + bound and contributes at most c + bound + 1 gradients. So j
- * makes at most 2 bound + 1 updates meanwhile, and the gradient is at most (2 bound + 1) (n - 1)
- * stale. Async has no bound (INFINITY). With bound 0 all wait for all, but each gradient is still a
+ * least c - bound gradients (otherwise i would wait). During that step i's clock stays c, so j may
+ * start no step later than c + bound and contributes at most c + bound + 1 gradients. So j makes at
+ * most 2 bound + 1 updates meanwhile, and the gradient is at most (2 bound + 1) (n - 1) stale.
+ * Async has no bound (INFINITY). With bound 0 all wait for all, but each gradient is still a
  * separate update. */
 static void advance_bounded(dl_team *team, int worker)
 {
@@ -222,8 +223,8 @@ static void advance_bounded(dl_team *team, int worker)
 }
 
 /* n-softsync (Gupta, Zhang & Wang 2016): the server updates after workers / n gradients (rounded
- * down). Nobody waits for it, except, with a bound, workers ahead of a gradient that would exceed
- * it. */
+ * down). Workers do not wait for it, except, with a bound, those ahead of a gradient that would
+ * exceed it. */
 static void advance_softsync(dl_team *team, int worker)
 {
     const double *option = team->config.option;
@@ -232,8 +233,8 @@ static void advance_softsync(dl_team *team, int worker)
                                       .bound = option[DL_SYNC_BOUND]});
 }
 
-/* The first k gradients, of any parameters (async) or of the newest; `waits`: a worker that has
- * pushed one waits for the update. */
+/* The server waits for the first k gradients, of any parameters (async) or of the newest ones.
+ * `waits`: a worker that has pushed one waits for the update. */
 static void advance_k(dl_team *team, int worker, bool async, bool waits)
 {
     const server_rule rule = {.gradients = (int64_t)team->config.option[DL_SYNC_K],
@@ -242,28 +243,28 @@ static void advance_k(dl_team *team, int worker, bool async, bool waits)
     (async ? advance_async_rule : advance_sync_rule)(team, worker, &rule);
 }
 
-/* K-sync SGD: the first k gradients of the newest parameters; the other workers are aborted, and
- * all start anew. */
+/* K-sync SGD: uses the first k gradients of the newest parameters; the other workers are aborted,
+ * and all start a new step. */
 static void advance_ksync(dl_team *team, int worker)
 {
     advance_k(team, worker, false, true);
 }
 
-/* K-batch-sync: as ksync, but a worker that has pushed a gradient computes the next one of the same
- * parameters immediately; so a fast worker may push several. */
+/* K-batch-sync: like ksync, but a worker that has pushed a gradient immediately computes the next
+ * one with the same parameters, so a fast worker may push several. */
 static void advance_kbatchsync(dl_team *team, int worker)
 {
     advance_k(team, worker, false, false);
 }
 
-/* K-async: the first k gradients, of any parameters; a worker that has pushed one of them waits for
- * the update, the others compute on. */
+/* K-async: uses the first k gradients, of any parameters; a worker that has pushed one of them
+ * waits for the update, the others continue computing. */
 static void advance_kasync(dl_team *team, int worker)
 {
     advance_k(team, worker, true, true);
 }
 
-/* K-batch-async: the first k gradients, of any workers; nobody waits for the update. */
+/* K-batch-async: uses the first k gradients, of any workers; nobody waits for the update. */
 static void advance_kbatchasync(dl_team *team, int worker)
 {
     advance_k(team, worker, true, false);

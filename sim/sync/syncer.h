@@ -10,23 +10,23 @@
  * Merging. An upload is eligible while it is based on a version at most `bound` older than the
  * newest one. As soon as the syncer sees `quorum` eligible uploads, the grace time starts; it
  * merges when it sees those of all learners (or `quorum_max`), or at the end of the grace time.
- * With adaptive grace it ends when one of those learners is expected to upload again: one interval,
- * as long as its last, after its upload was first seen. Reading, merging and publishing take
- * merge_s; uploads too stale for the new version are then dropped.
+ * With adaptive grace, the grace time ends when one of those learners is expected to upload again:
+ * one interval, as long as its last, after its upload was first seen. Reading, merging and
+ * publishing take merge_s; uploads too stale for the new version are then dropped.
  *
  * Weights. An upload that is s versions stale when it is merged has the weight (1 +
- * s)^-weight_power: 0 gives all the same, 0.5 is FedAsync's polynomial (Xie, Koyejo & Gupta 2019),
+ * s)^-weight_power: 0 gives equal weights, 0.5 is FedAsync's polynomial (Xie, Koyejo & Gupta 2019),
  * 1 divides by 1 + s. A merge adds the mean over its uploads of weight times the learner's change:
  * weights are not normalised to a sum of 1, so that a merge of one stale upload is a small step
  * too. They do not affect time.
  *
  * Membership. A learner that fails or leaves loses its local steps since the last upload, and an
- * upload in transit; a stored upload stays. One that joins or comes back fetches the newest version
- * and starts an interval. The syncer does not know which learners are away, and then waits for the
- * whole grace time.
+ * upload in transit; a stored upload stays. A learner that joins or returns fetches the newest
+ * version and starts an interval. The syncer does not know which learners are away, and then waits
+ * for the whole grace time.
  *
- * The end. The run ends when the fastest learner has done its steps; or every learner does its
- * steps, and a grace time later the syncer merges the eligible uploads.
+ * End. The run ends when the fastest learner has done its steps; or every learner does its steps,
+ * and a grace time later the syncer merges the eligible uploads.
  *
  * The protocol is that of decoupled DiLoCo over a file system (github.com/UnbearableFate/
  * fsb_decoupled_diloco, docs/02-architecture.md and 03-runtime-flow.md), with its names: quorum,
@@ -36,71 +36,70 @@
 
 #include "sim/team.h"
 
-/* A predicting learner waits at most this long for the version that it has predicted: the
- * protocol's default. */
+/* Longest wait of a predicting learner for the version that it has predicted: the protocol's
+ * default. */
 #define DL_PREDICT_WAIT_S 60.0
 
-/* When learners take a new version. All look for one after each upload. */
+/* When learners take a new version. All of them look for one after each upload. */
 typedef enum dl_adopt {
-    DL_ADOPT_NEXT,    /* only after an upload; it replaces their parameters */
-    DL_ADOPT_REPLACE, /* after each local step but an interval's last, which is uploaded first;
-                         local steps since the upload are lost */
-    DL_ADOPT_REBASE,  /* if there was none: the first one during the interval; the changes since
-                         the upload are added to it */
-    DL_ADOPT_PREDICT  /* as rebase (on a predicted version); the next upload waits for the real
-                         one */
+    DL_ADOPT_NEXT,    /* only after an upload; the version replaces their parameters */
+    DL_ADOPT_REPLACE, /* after each local step except an interval's last, which is uploaded first;
+                       * local steps since the upload are lost */
+    DL_ADOPT_REBASE,  /* after an upload or, if there was no new version then, the first one during
+                       * the interval; the changes since the upload are added to it */
+    DL_ADOPT_PREDICT /* like rebase, on a predicted version; the next upload waits for the real version */
 } dl_adopt;
 
-/* "next", "replace", "rebase", "predict"; ends with NULL. */
+/* "next", "replace", "rebase", "predict", NULL. */
 extern const char *const dl_adopt_names[];
 
-/* "first", "each": the learner, or learners, whose end ends the run; ends with NULL. */
+/* "first", "each", NULL: the run ends with the first learner, or with every learner. */
 extern const char *const dl_end_names[];
 
-/* "fixed", "adaptive"; ends with NULL. */
+/* "fixed", "adaptive", NULL. */
 extern const char *const dl_grace_names[];
 
 typedef struct dl_syncer_config {
-    int quorum;          /* 1 .. workers; larger values: workers */
-    int quorum_max;      /* largest number of uploads per merge; 0: no limit */
-    double scan_s;       /* period of looking; 0: immediately */
-    double grace_s;      /* longest grace time */
-    int adaptive;        /* of dl_grace_names */
+    int quorum;     /* uploads that start the grace time, 1 to workers; larger values: workers */
+    int quorum_max; /* largest number of uploads per merge; 0: no limit */
+    double scan_s;  /* scan period; 0: the syncer sees uploads immediately */
+    double grace_s; /* longest grace time */
+    int adaptive;   /* index in dl_grace_names */
     double weight_power; /* >= 0 */
-    double merge_s;      /* of a merge, with reading and publishing; 0: from the costs */
+    double merge_s;      /* time of a merge, including reading and publishing; 0: from the costs */
     int adopt;           /* dl_adopt */
-    int each_ends;       /* of dl_end_names */
+    int each_ends;       /* index in dl_end_names */
     double wait_s;       /* a learner's longest wait for a new version after an upload */
 } dl_syncer_config;
 
-/* Fates of the uploads after each learner's warm-up; `uploaded` is the sum of the others. */
+/* Numbers of uploads by outcome, after each learner's warm-up; `uploaded` is the sum of the
+ * others. */
 typedef struct dl_upload_counts {
     int64_t uploaded, applied, too_stale, superseded, unmerged;
-    double weight; /* sum over the applied ones */
+    double weight; /* sum of the weights of applied uploads */
 } dl_upload_counts;
 
 /* Events in order, for schedules: `version` is the base of a step or an upload, or the version that
- * a learner takes. A notified step may be repeated if its learner fails during the action after
- * it. */
+ * a learner takes. A reported step may be repeated if its learner fails during the next action. */
 typedef enum dl_syncer_event {
-    DL_SYNCER_STEP, /* local, has been computed */
+    DL_SYNCER_STEP, /* a local step has been computed */
     DL_SYNCER_UPLOAD,
-    DL_SYNCER_MERGE, /* the upload is in the current merge */
+    DL_SYNCER_MERGE, /* the upload is part of the current merge */
     DL_SYNCER_REPLACE,
     DL_SYNCER_REBASE
 } dl_syncer_event;
 
-/* Weight of an upload that is that many versions stale. */
+/* Weight of an upload that is `staleness` versions stale. */
 double dl_syncer_weight(const dl_syncer_config *config, int64_t staleness);
 
-/* The companion of teams with a syncer. */
+/* Team companion that implements the syncer. */
 extern const dl_team_companion dl_syncer_companion;
 
-/* The platform has finished a merge. */
+/* For platforms: a merge has ended. */
 void dl_syncer_merged(dl_team *team);
 
-/* Fates of the uploads. Number of merges after the warm-up; *merge_ns[the result]: times of their
- * ends, ascending, borrowed; *since_ns: end of the merge before them, or 0. */
+/* dl_syncer_counts: uploads by outcome. dl_syncer_merges: number of merges after the warm-up;
+ * *merge_ns: their ends, ascending, borrowed; *since_ns: end of the previous merge, or 0. */
 dl_upload_counts dl_syncer_counts(const dl_team *team);
 int64_t dl_syncer_merges(const dl_team *team, const int64_t **merge_ns, int64_t *since_ns);
 
