@@ -42,9 +42,9 @@ size_t dl_activities_cut_late_ends(dl_activity *activities, size_t count, int64_
     }
     qsort(works, work_count, sizeof(dl_activity *), compare_on_stream);
     *worst_ns = 0;
-    /* Later works on the same stream, found from the end backwards: `later` is the next one with
-     * another start, `other` the next one with another correlation, and `beyond` the next one after
-     * `later` with another correlation than `later`. */
+    /* Later works on the same stream, found in a backward pass: `later` is the next one with a
+     * different start, `other` the next one with a different correlation, and `beyond` the next one
+     * after `later` with a correlation different from `later`'s. */
     const dl_activity *later = NULL, *other = NULL, *beyond = NULL;
     for (size_t i = work_count; i-- > 0;) {
         dl_activity *copy = works[i];
@@ -125,10 +125,11 @@ uint32_t dl_communicators_ranks(const dl_communicators *communicators,
     return 0;
 }
 
-/* Slot of `correlation`, or the empty slot where it belongs. */
+/* Returns the slot of `correlation`, or the empty slot for it. */
 static uint32_t *find_slot(const dl_launches *launches, uint32_t correlation)
 {
-    /* Fibonacci hashing: correlations count upwards, 2^32 / golden ratio spreads neighbours. */
+    /* Fibonacci hashing: correlations are consecutive, and 2^32 / golden ratio spreads
+     * neighbours. */
     size_t slot = (uint32_t)(correlation * UINT32_C(2654435769)) & (launches->slot_count - 1);
     while (launches->slots[slot] != 0) {
         if (launches->activities[launches->slots[slot] - 1].correlation == correlation) break;
@@ -148,7 +149,7 @@ void dl_launches_init(dl_launches *launches, const dl_activity *activities, size
     launches->activities = activities;
     for (size_t i = 0; i < count; i++)
         launches->call_count += is_launch(&activities[i]);
-    /* At most half full. */
+    /* keep the table at most half full */
     launches->slot_count = 1;
     while (launches->slot_count < 2 * launches->call_count)
         launches->slot_count *= 2;

@@ -1,39 +1,40 @@
-/* The activity model: the calls and kernels of a CUDA program, from any recorder. While dl_record
+/* Activity model: calls and kernels of a CUDA program, from any recorder. While dl_record
  * (record.h) describes the steps of dlprof's training workers, dl_activity describes any program:
  * device work on (device, stream) time lines, host work on threads, and the identities that link
  * them.
  *
- * One trace holds the activities of one process. Times are nanoseconds of the clock that the
- * trace's meta key "clock" names ("realtime": CLOCK_REALTIME, as CUPTI uses; all processes of a
- * host share it). Activities are in no particular order. Fields that do not apply are 0.
+ * A trace holds the activities of one process. Times are nanoseconds of the clock named by the
+ * trace's meta key "clock" ("realtime": CLOCK_REALTIME, used by CUPTI and shared by all processes
+ * of a host). Activities are unordered. Unused fields are 0.
  *
  *   kind        name            detail        other fields
  *   KERNEL      mangled name    launch shape  device, stream, correlation; object = graph and node
  *   MEMCPY      -               -             device, stream, correlation, bytes, copy, memory;
- *                                             peer = the other device (PEER); object as KERNEL
- *   MEMSET      -               -             device, stream, correlation, bytes; object as KERNEL
+ *                                             peer = the other device (PEER); object as in KERNEL
+ *   MEMSET      -               -             device, stream, correlation, bytes; object as in
+ *                                             KERNEL
  *   GRAPH       -               -             device, stream, correlation; object = graph << 32:
  *                                             one launch of a whole CUDA graph
  *   CALL        function        -             thread, correlation: the host inside an API call
- *   SYNC        what is waited  -             correlation; stream and object = event identity where
- *               for                           one is: "event", "stream", "context", "stream wait"
+ *   SYNC        awaited object  -             correlation; stream and object = event identity, if
+ *                                             known. Names: "event", "stream", "context",
+ *                                             "stream wait"
  *   EVENT       -               -             device, stream, correlation; object = event identity:
  *                                             SYNCs of the same object wait for it
  *   RANGE       text            domain        thread: an NVTX range or a framework's operator;
- *                                             bytes = gradient, where the operator adds one up
+ *                                             bytes = gradient, if the operator accumulates one
  *   MARK        text            domain        thread; duration 0
  *   COLLECTIVE  "AllReduce"...  -             thread, bytes (of one rank), object = communicator,
  *                                             peer = root or peer rank: the host's call
  *   COMM        -               -             object = communicator, peer = own rank, count =
  *                                             ranks; duration 0
- *   OVERHEAD    what            -             thread: time that the profiler itself took
+ *   OVERHEAD    kind            -             thread: time taken by the profiler
  *   CLOCK       -               -             start_ns = realtime, object = CLOCK_MONOTONIC and
- *                                             bytes = CLOCK_MONOTONIC_RAW of the same moment
+ *                                             bytes = CLOCK_MONOTONIC_RAW at the same moment
  *
- * correlation ties device work to the CALL that launched it; it is unique in a process up to the
- * wrap-around at 2^32; 0 = unknown. A launch shape reads "grid 64x1x1 block 256x1x1 shared 0 regs
- * 32" (shared memory in bytes, registers per thread).
- */
+ * correlation links device work to the CALL that launched it; it is unique in a process up to the
+ * wrap-around at 2^32; 0: unknown. A launch shape has the form "grid 64x1x1 block 256x1x1 shared 0
+ * regs 32" (shared memory in bytes, registers per thread). */
 #ifndef DL_TRACE_ACTIVITY_ACTIVITY_H
 #define DL_TRACE_ACTIVITY_ACTIVITY_H
 
@@ -68,7 +69,7 @@ typedef enum dl_copy_direction {
     DL_COPY_DIRECTION_END
 } dl_copy_direction;
 
-/* The host's side of a copy. Pageable memory is staged through a bounce buffer of the driver. */
+/* Host memory of a copy. The driver stages pageable memory through a bounce buffer. */
 typedef enum dl_host_memory {
     DL_MEMORY_UNKNOWN = 0,
     DL_MEMORY_PAGEABLE,
@@ -81,47 +82,48 @@ typedef struct dl_activity {
     uint8_t kind;          /* dl_activity_kind */
     uint8_t copy;          /* dl_copy_direction */
     uint8_t memory;        /* dl_host_memory */
-    uint32_t name, detail; /* indices of texts in the trace's strings; 0 = none */
+    uint32_t name, detail; /* indices into the trace's strings; 0: none */
     uint32_t device, stream;
-    uint32_t thread; /* the operating system's (gettid) */
+    uint32_t thread; /* thread id of the operating system (gettid) */
     uint32_t correlation;
     uint32_t peer, count;
     uint64_t bytes, object;
     int64_t start_ns, duration_ns; /* both >= 0, and their sum <= INT64_MAX */
 } dl_activity;
 
-/* Whether every field is in its range. */
+/* Returns whether every field is in its range. */
 bool dl_activity_valid(const dl_activity *activity);
 
-/* Whether it is work of a device (KERNEL, MEMCPY, MEMSET, GRAPH), and so fills a stream's time. */
+/* Returns whether the activity is device work (KERNEL, MEMCPY, MEMSET, GRAPH), which occupies a
+ * stream. */
 bool dl_activity_is_device_work(const dl_activity *activity);
 
-/* Cuts copies and memsets whose recorded end lies after the start of the next work on their stream,
- * which is impossible: CUPTI gave a copy before a graph's launch the end of the whole run (13.0,
- * H200). Nodes of one graph may overlap, so the next work is the first with another start and
- * another correlation. Returns the number of cuts; *worst_ns is the largest one. */
+/* Truncates copies and memsets whose recorded end lies after the start of the next work on their
+ * stream, which is impossible: CUPTI gave a copy before a graph's launch the end of the whole run
+ * (13.0, H200). Nodes of one graph may overlap, so the next work is the first with a different
+ * start and a different correlation. Returns the number of truncations; *worst_ns is the largest
+ * one. */
 size_t dl_activities_cut_late_ends(dl_activity *activities, size_t count, int64_t *worst_ns);
 
-/* "kernel", "memcpy", ...; "h2d", "d2h", "d2d", "peer", "h2h", "unknown"; "pageable", "pinned",
- * "managed", "unknown"; never NULL. */
+/* Return "kernel", "memcpy", ...; "h2d", "d2h", "d2d", "peer", "h2h", "unknown"; "pageable",
+ * "pinned", "managed", "unknown"; never NULL. */
 const char *dl_activity_kind_name(dl_activity_kind kind);
 const char *dl_copy_direction_name(dl_copy_direction direction);
 const char *dl_host_memory_name(dl_host_memory memory);
 
-/* The communicators of a trace. Owns its array, borrows the activities; free(items). */
+/* Communicators of a trace. Owns its array, borrows the activities; release with free(items). */
 typedef struct dl_communicators {
-    const dl_activity **items; /* [count] its COMMs */
+    const dl_activity **items; /* [count] COMMs of the trace */
     size_t count;
 } dl_communicators;
 
 dl_communicators dl_communicators_find(const dl_activity *activities, size_t count);
 
-/* Number of ranks of a COLLECTIVE's communicator; 0: unknown. */
+/* Returns the number of ranks of a COLLECTIVE's communicator; 0: unknown. */
 uint32_t dl_communicators_ranks(const dl_communicators *communicators,
                                 const dl_activity *collective);
 
-/* Maps work of a device to the host's call that launched it: the CALLs of a trace by
- * correlation. */
+/* Maps device work to the host call that launched it: the CALLs of a trace by correlation. */
 
 /* Owns its table; release with dl_launches_free. Borrows the activities. */
 typedef struct dl_launches {
@@ -131,13 +133,13 @@ typedef struct dl_launches {
     size_t call_count;
 } dl_launches;
 
-/* Takes all CALLs among activities[count] that have a correlation, count < 2^32; `launches` must be
- * zeroed. Of several with the same one (a runtime call and the driver call within it) the one that
- * starts first counts. */
+/* Stores all CALLs with a correlation among activities[count], count < 2^32; `launches` must be
+ * zeroed. Of several CALLs with the same correlation (a runtime call and the driver call within
+ * it), stores the one that starts first. */
 void dl_launches_init(dl_launches *launches, const dl_activity *activities, size_t count);
 void dl_launches_free(dl_launches *launches);
 
-/* The CALL of `correlation`, or NULL: none was recorded, or 0. O(1). */
+/* Returns the CALL of `correlation`; NULL if none was recorded or correlation is 0. O(1). */
 const dl_activity *dl_launches_find(const dl_launches *launches, uint32_t correlation);
 
 #endif

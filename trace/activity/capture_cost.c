@@ -11,7 +11,7 @@
 const char *const dl_capture_item_names[DL_CAPTURE_ITEM_COUNT] = {"kernel", "copy", "event", "sync",
                                                                   "record"};
 
-/* Upper limit of a credible cost of a call: a second. */
+/* Maximum credible cost of a call: a second. */
 #define FIGURE_MAX_NS 1e9
 #define REPETITIONS_MAX 1000000
 
@@ -31,8 +31,8 @@ char *dl_capture_figures_text(const dl_capture_figures *figures)
     return whole;
 }
 
-/* Takes the part before the next "; " (all of it if there is none) off *text. Returns the text
- * after `name` in that part, or NULL if it has another name. Changes the text. */
+/* Removes the part before the next "; " (or everything) from *text. Returns the text after `name`
+ * in that part, or NULL if it has another name. Modifies the text. */
 static char *take_part(char **text, const char *name)
 {
     char *part = *text;
@@ -89,11 +89,11 @@ dl_status dl_capture_figures_parse(const char *text, dl_capture_figures *figures
     return DL_OK;
 }
 
-/* Counts launches by calls for the operations of one regular step. */
+/* Counts kinds of launching calls for the operations of one regular step. */
 static void count_step(const dl_trace *trace, const dl_step_line *line,
                        const dl_activity_step *step, double counts[DL_CAPTURE_PER_RECORD])
 {
-    uint32_t graph_launch = 0; /* correlation of the previous graph, whose nodes are consecutive */
+    uint32_t graph_launch = 0; /* correlation of the previous graph; its nodes are consecutive */
     for (size_t i = step->first; i < step->first + step->count; i++) {
         const dl_activity *work = &trace->activities[line->work[i]];
         const bool node = work->kind != DL_ACTIVITY_GRAPH && work->object >> 32 != 0;
@@ -104,10 +104,10 @@ static void count_step(const dl_trace *trace, const dl_step_line *line,
     }
 }
 
-/* Whether a regular step covers the time. */
+/* Returns whether a regular step covers the time. */
 static bool in_regular_step(const dl_step_line *line, int64_t at_ns)
 {
-    size_t next; /* the first step that starts after at_ns */
+    size_t next; /* first step that starts after at_ns */
     DL_BISECT(next, line->count, line->steps[next].start_ns <= at_ns);
     if (next == 0) return false;
     const dl_activity_step *step = &line->steps[next - 1];

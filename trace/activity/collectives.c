@@ -12,7 +12,7 @@
 #include "common/units.h"
 #include "trace/activity/kernel_class.h"
 
-/* A call (COLLECTIVE) or a kernel's launch, in the host's order. */
+/* A call (COLLECTIVE) or a kernel's launch, in host order. */
 typedef struct event {
     uint32_t thread;
     int64_t at_ns;
@@ -20,7 +20,7 @@ typedef struct event {
     bool launch;
 } event;
 
-/* The trace's data that matching needs. */
+/* Trace data required for the matching. */
 typedef struct matching {
     const dl_activity *activities;
     char *const *strings;
@@ -31,7 +31,7 @@ DL_ORDER(by_thread_and_time, event, DL_BY(thread), DL_BY(at_ns), DL_BY(launch), 
 
 DL_ORDER(by_start, dl_collective_kernel, DL_BY(start_ns), DL_BY(activity));
 
-/* A collective known by its kernel's name alone. */
+/* Returns a collective known only from its kernel's name. */
 static dl_collective_kernel kernel_alone(const matching *m, uint32_t activity)
 {
     const dl_activity *kernel = &m->activities[activity];
@@ -57,7 +57,8 @@ static void add_call(dl_collective_kernel *k, const matching *m, uint32_t activi
     k->calls++;
 }
 
-/* Events first .. middle - 1 are calls, middle .. end - 1 the launches that follow them. */
+/* Matches calls, events first .. middle - 1, with the launches that follow them, middle .. end -
+ * 1. */
 static void match(dl_collective_kernels *list, const matching *m, const event *events, size_t first,
                   size_t middle, size_t end)
 {
@@ -130,7 +131,7 @@ void dl_collective_kernels_free(dl_collective_kernels *list)
     *list = (dl_collective_kernels){0};
 }
 
-/* Brings kernels of the same collective together. */
+/* Groups kernels of the same collective. */
 DL_ORDER(by_content, dl_collective_kernel, DL_BY(device), DL_BY_TEXT(name), DL_BY_TEXT(algorithm),
          DL_BY(bytes), DL_BY(ranks), DL_BY(calls));
 
@@ -143,7 +144,7 @@ static int by_total(const void *left, const void *right)
     return order != 0 ? order : DL_COMPARE(b_ns, a_ns);
 }
 
-/* Whether NCCL counts one rank's share of it, so that S = ranks * bytes. */
+/* Returns whether NCCL counts one rank's share of the collective, so that S = ranks * bytes. */
 static bool counts_shares(const char *name)
 {
     static const char *const names[] = {"AllGather", "ReduceScatter", "AlltoAll",

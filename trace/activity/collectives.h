@@ -1,13 +1,13 @@
-/* The kernels that carry out collectives, each with the call of the host that it carries out.
+/* Kernels of collectives, each with the host call that it executes.
  *
  * A kernel's name gives at most the collective (kernel_class.h); its size is that of the host's
- * call, a COLLECTIVE. The two are matched by thread and time: the kernel's launch is a CALL, and on
- * its thread a run of COLLECTIVEs that began since the last such launch is followed by the run of
- * launches that carry them out. An ungrouped call launches within itself, grouped calls launch when
- * the group ends. Within one run, in order,
+ * call, a COLLECTIVE. The two are matched by thread and time: the kernel's launch is a CALL. On its
+ * thread, a run of COLLECTIVEs since the previous such launch is followed by the run of launches
+ * that execute them. An ungrouped call launches within itself; grouped calls launch when the group
+ * ends. Within one run, in order,
  *
  *   as many calls as kernels   one each
- *   several calls, one kernel  the kernel carries them all: bytes are their sum
+ *   several calls, one kernel  the kernel executes all of them: bytes are their sum
  *   otherwise                  not distinguished: the kernels' sizes stay unknown
  *
  * Kernels without a recorded launch, or in a replayed graph, stay unknown as well. */
@@ -23,12 +23,12 @@
 typedef struct dl_collective_kernel {
     uint32_t activity; /* index of the KERNEL */
     uint32_t device;
-    uint32_t ranks;   /* 0 = unknown */
-    uint32_t calls;   /* calls that it carries out; 0 = unknown */
-    const char *name; /* "AllReduce", ...; "group" = several different ones; "" = unknown. Borrowed
-                          from the trace or constant */
-    const char *algorithm; /* given to the kernel by a rule of the user's (kernel_class.h), or "" */
-    uint64_t bytes;        /* of one rank, as NCCL counts them; 0 = unknown */
+    uint32_t ranks;   /* 0: unknown */
+    uint32_t calls;   /* number of calls that it executes; 0: unknown */
+    const char *name; /* "AllReduce", ...; "group": several different ones; "": unknown. Borrowed
+                       * from the trace or constant */
+    const char *algorithm; /* assigned by a user-defined rule (kernel_class.h), or "" */
+    uint64_t bytes;        /* bytes of one rank as NCCL counts them; 0: unknown */
     int64_t start_ns, duration_ns;
 } dl_collective_kernel;
 
@@ -39,7 +39,7 @@ typedef struct dl_collective_kernels {
 } dl_collective_kernels;
 
 /* Finds the kernels of collectives among activities[count] (count < 2^32); `list` must be zeroed.
- * `classes` is by name id, as dl_kernel_classes makes it. O(n log n). */
+ * `classes` is indexed by name id, as returned by dl_kernel_classes. O(n log n). */
 void dl_collective_kernels_find(dl_collective_kernels *list, const dl_activity *activities,
                                 size_t count, char *const *strings, const uint8_t *classes,
                                 const dl_launches *launches);
@@ -53,21 +53,21 @@ void dl_collective_kernels_free(dl_collective_kernels *list);
  *   bus rate       = algorithm rate * 2 (n - 1) / n for AllReduce, (n - 1) / n for those five, 1
  *                    for the others: the rate of a link, comparable between algorithms and numbers
  *                    n of ranks.
- * A kernel also waits for the slowest rank, so the shortest time of many comes nearest to the
- * transfer. */
+ * A kernel also waits for the slowest rank, so the shortest of many times is closest to the
+ * transfer time. */
 
-/* All kernels of one device that carry out equal calls. */
+/* All kernels of one device that execute equal calls. */
 typedef struct dl_collective_summary {
     uint32_t device;
-    const char *name; /* "AllReduce", ...; "group" = several different ones; "" = unknown. Borrowed
-                         from the trace or constant */
-    const char *algorithm;       /* of a rule of the user's (kernel_class.h), or "" */
-    uint64_t bytes;              /* of one rank, as NCCL counts them; 0 = unknown */
-    uint32_t ranks;              /* 0 = unknown */
-    uint32_t calls;              /* calls that one kernel carries out; 0 = unknown */
-    dl_distribution duration_ns; /* of the kernels; mean * count is their sum */
-    double algorithm_bytes_per_s, bus_bytes_per_s; /* of the median duration; 0 = unknown */
-    double best_bus_bytes_per_s;                   /* of the shortest */
+    const char *name; /* "AllReduce", ...; "group": several different ones; "": unknown. Borrowed
+                       * from the trace or constant */
+    const char *algorithm;       /* assigned by a user-defined rule (kernel_class.h), or "" */
+    uint64_t bytes;              /* bytes of one rank as NCCL counts them; 0: unknown */
+    uint32_t ranks;              /* 0: unknown */
+    uint32_t calls;              /* number of calls that one kernel executes; 0: unknown */
+    dl_distribution duration_ns; /* duration of the kernels; mean * count is the total */
+    double algorithm_bytes_per_s, bus_bytes_per_s; /* rates at the median duration; 0: unknown */
+    double best_bus_bytes_per_s;                   /* bus rate at the shortest duration */
 } dl_collective_summary;
 
 /* Owns its array; release with dl_collectives_free. */
@@ -76,14 +76,14 @@ typedef struct dl_collectives {
     size_t count;
 } dl_collectives;
 
-/* Sums up the kernels of collectives among activities[count] (count < 2^32); `collectives` must be
- * zeroed. `classes` is by name id, as dl_kernel_classes makes it. O(n log n). */
+/* Summarizes the kernels of collectives among activities[count] (count < 2^32); `collectives` must
+ * be zeroed. `classes` is indexed by name id, as returned by dl_kernel_classes. O(n log n). */
 void dl_collectives_init(dl_collectives *collectives, const dl_activity *activities, size_t count,
                          char *const *strings, const uint8_t *classes, const dl_launches *launches);
 void dl_collectives_free(dl_collectives *collectives);
 
-/* Bytes that a link carries per byte of one rank: S / bytes times the factor above. 0 if the ranks
- * are unknown or one, which moves nothing. */
+/* Returns the bytes that a link carries per byte of one rank: S / bytes times the factor above. 0
+ * if the number of ranks is unknown or one (no data are moved). */
 double dl_collective_bus_factor(const char *name, uint32_t ranks);
 
 #endif

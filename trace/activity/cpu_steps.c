@@ -1,4 +1,4 @@
-/* Training on cores: the parts of steps, and collectives. */
+/* Training on cores: parts of steps, and collectives. */
 #include "trace/activity/cpu_steps.h"
 
 #include <math.h>
@@ -20,7 +20,8 @@ const char *const dl_cpu_part_names[DL_CPU_PARTS] = {"input", "forward", "backwa
 DL_ORDER(by_activity_start, dl_cpu_collective, DL_BY(start_ns));
 DL_ORDER(by_call, dl_cpu_collective, DL_BY(called_ns), DL_BY(start_ns));
 
-/* "c10d::allreduce_" calls "AllReduce": capitals and '_' do not count. */
+/* Returns whether an operator calls the collective: "c10d::allreduce_" calls "AllReduce". Ignores
+ * case and '_'. */
 static bool calls_it(const char *operator_name, const char *collective)
 {
     const char *at = strstr(operator_name, "::") + strlen("::");
@@ -32,14 +33,14 @@ static bool calls_it(const char *operator_name, const char *collective)
     return true;
 }
 
-/* Assigns a call to each collective. Other threads execute collectives in the order of their calls,
- * so a collective gets the first unassigned call of its kind that precedes it. Without such a call,
+/* Assigns a call to each collective. Other threads execute collectives in call order, so a
+ * collective gets the first unassigned call of its kind that precedes it. Without such a call,
  * called_ns remains the collective's start. */
 static void find_calls(dl_cpu_training *training, const dl_cpu_operators *operators,
                        char *const *strings)
 {
     bool *taken = dl_calloc(operators->call_count, sizeof *taken, "calls of collectives");
-    size_t free_from = 0; /* all before are taken */
+    size_t free_from = 0; /* all earlier calls are assigned */
     for (size_t c = 0; c < training->collective_count; c++) {
         dl_cpu_collective *collective = &training->collectives[c];
         while (free_from < operators->call_count && taken[free_from])
@@ -82,8 +83,8 @@ static void take_collectives(dl_cpu_training *training, const dl_trace *trace,
 
 /* --- parts of a step -------------------------------------------------------------------------- */
 
-/* The part of a step to which an operator belongs: by its role if that is input or exchange, else
- * by its phase, else UPDATE if that is its only role, else FORWARD. */
+/* Returns the part of a step to which an operator belongs: by its role if that is input or
+ * exchange, else by its phase, else UPDATE if that is its only role, else FORWARD. */
 static dl_cpu_part part_of(const dl_step_phases *phases, size_t item)
 {
     static const dl_cpu_part parts[] = {[DL_PHASE_FORWARD] = DL_CPU_PART_FORWARD,
@@ -98,11 +99,12 @@ static dl_cpu_part part_of(const dl_step_phases *phases, size_t item)
 
 /* Positions from which the search for the next step continues. */
 typedef struct places {
-    size_t call, collective, running; /* running: the first that ends in the step or later */
+    size_t call, collective, running; /* running: the first collective that ends in or after the
+                                       * step */
 } places;
 
-/* End of the thread's wait for collectives [first, ...) in the gap from_ns .. to_ns between
- * operators; from_ns if it waits for none. */
+/* Returns the end of the thread's wait for collectives [first, ...) in the gap from_ns .. to_ns
+ * between operators; from_ns if it waits for none. */
 static int64_t wait_end_ns(const dl_cpu_training *training, size_t first, int64_t from_ns,
                            int64_t to_ns)
 {
@@ -115,7 +117,7 @@ static int64_t wait_end_ns(const dl_cpu_training *training, size_t first, int64_
     return end_ns;
 }
 
-/* Splits the gap before an operator, or at the step's end. */
+/* Splits the gap before an operator, or at the step's end, into waiting and `part`. */
 static void add_gap(const dl_cpu_training *training, const places *at, dl_cpu_step *step,
                     int64_t from_ns, int64_t to_ns, dl_cpu_part part)
 {
@@ -138,7 +140,7 @@ static void set_ready(dl_cpu_training *training, const dl_cpu_step *step, int64_
 
 /* Adds the operator's time up to end_ns to `part` of the step. Calls of collectives within the
  * operator count as waiting; with `ready`, sets their ready_frac. *call is the first call that may
- * lie in the operator, and is advanced past its last one. */
+ * lie in the operator, and advances past its last one. */
 static void add_operator(dl_cpu_training *training, dl_cpu_step *step,
                          const dl_cpu_operators *operators, const dl_activity *o, dl_cpu_part part,
                          bool ready, size_t *call, int64_t end_ns)
@@ -158,16 +160,17 @@ static void add_operator(dl_cpu_training *training, dl_cpu_step *step,
     step->part_ns[part] += end_ns - at_ns;
 }
 
-/* Number of the thread's operators that start within an outermost one, itself included. */
+/* Returns the number of the thread's operators that start within an outermost one, including
+ * itself. */
 static size_t started_between(const dl_cpu_operators *operators, int64_t from_ns, int64_t to_ns)
 {
     size_t first = 0, after = 0;
     DL_BISECT(first, operators->start_count, operators->starts_ns[first] < from_ns);
     DL_BISECT(after, operators->start_count, operators->starts_ns[after] < to_ns);
-    return after > first ? after - first : 1; /* one that takes no time */
+    return after > first ? after - first : 1; /* an operator of zero duration */
 }
 
-/* Finds the collectives that are called in the step. */
+/* Finds the collectives called in the step. */
 static void take_collectives_of(dl_cpu_training *training, dl_cpu_step *step, places *at)
 {
     const int64_t end_ns = step->start_ns + step->duration_ns;
@@ -193,7 +196,7 @@ static void take_step(dl_cpu_training *training, const dl_cpu_operators *operato
     const size_t first = work->first, end = work->first + work->count;
     take_collectives_of(training, step, at);
     int64_t at_ns = step->start_ns;
-    size_t last = first; /* after the last backward operator */
+    size_t last = first; /* index after the last backward operator */
     for (size_t i = first; i < end; i++) {
         if (part_of(phases, i) == DL_CPU_PART_BACKWARD) last = i + 1;
     }
@@ -205,7 +208,7 @@ static void take_step(dl_cpu_training *training, const dl_cpu_operators *operato
         const int64_t own_end_ns = dl_cpu_operators_end_ns(operators, i);
         const int64_t until_ns = own_end_ns < end_ns ? own_end_ns : end_ns;
         backward = backward || part == DL_CPU_PART_BACKWARD;
-        /* The host's time around a call of a collective is that of its surroundings. */
+        /* The host time around a call of a collective belongs to the surrounding part. */
         gap = part != DL_CPU_PART_WAIT ? part
               : backward && i < last   ? DL_CPU_PART_BACKWARD
               : backward               ? DL_CPU_PART_UPDATE
@@ -236,16 +239,16 @@ static int64_t collectives_ns(const dl_cpu_training *training, const dl_cpu_step
     return sum_ns;
 }
 
-/* The step that holds the time, or NULL. */
+/* Returns the step that contains the time, or NULL. */
 static const dl_cpu_step *step_at(const dl_cpu_training *training, int64_t time_ns)
 {
-    size_t after = 0; /* the first step that starts later */
+    size_t after = 0; /* first step that starts later */
     DL_BISECT(after, training->step_count, training->steps[after].start_ns <= time_ns);
     const dl_cpu_step *step = after > 0 ? &training->steps[after - 1] : NULL;
     return step != NULL && time_ns < step->start_ns + step->duration_ns ? step : NULL;
 }
 
-/* A gradient that some regular step adds. */
+/* A gradient accumulated in a regular step. */
 typedef struct addition {
     size_t step;
     int64_t start_ns;
@@ -254,11 +257,12 @@ typedef struct addition {
 
 DL_ORDER(by_addition, addition, DL_BY(step), DL_BY(start_ns));
 
-/* Part of the step's backward pass that is done when the operator around time_ns ends. */
+/* Returns the fraction of the step's backward pass that is done when the operator around time_ns
+ * ends. */
 static double ready_frac(const dl_cpu_operators *operators, const int64_t *backward_ns,
                          const dl_cpu_step *step, int64_t time_ns)
 {
-    size_t after = 0; /* the first operator that starts later */
+    size_t after = 0; /* first operator that starts later */
     DL_BISECT(after, operators->count, operators->items[after]->start_ns <= time_ns);
     const double all_ns = (double)step->part_ns[DL_CPU_PART_BACKWARD];
     return after > 0 && all_ns > 0 ? (double)backward_ns[after - 1] / all_ns : 1;
@@ -325,7 +329,7 @@ static void find_gradients(dl_cpu_training *training, const addition *all, size_
         training->gradients[i].ready_frac /= (double)alike;
 }
 
-/* Whether a data loader of PyTorch's has processes of its own. */
+/* Returns whether a data loader of PyTorch uses separate processes. */
 static bool loads_in_processes(char *const *strings, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -379,7 +383,7 @@ void dl_cpu_training_free(dl_cpu_training *training)
 
 /* --- sums ------------------------------------------------------------------------------------- */
 
-/* part = DL_CPU_PARTS: the whole steps. */
+/* Returns the statistics of a part over the regular steps; part = DL_CPU_PARTS: whole steps. */
 static dl_distribution over_steps(const dl_cpu_training *training, int part)
 {
     double *values = dl_calloc(training->step_count, sizeof *values, "steps");

@@ -1,14 +1,14 @@
-/* Training on a processor's cores: the parts of its steps and its collectives, by the operators of
- * the training thread (operators.h).
+/* Training on a processor's cores: the parts of its steps and its collectives, from the operators
+ * of the training thread (operators.h).
  *
- * Operators have the phases of step_phases.h; clearing gradients counts as forward wherever it
- * occurs, because a worker whose parameters a server updates clears them too. The time before an
- * operator, in which the interpreter runs, belongs to that operator's part; the time at a step's
- * end belongs to the last operator's.
+ * Operators have the phases of step_phases.h; clearing gradients always counts as forward, because
+ * a worker whose parameters a server updates clears them too. The time before an operator, in which
+ * the interpreter runs, belongs to that operator's part; the time at a step's end belongs to the
+ * last operator's part.
  *
- * Waiting. The training thread waits for a collective from the end of an operator to the end of
- * the last collective that ends before the next operator starts; calls of collectives count as
- * waiting too, so that the other parts are the cost of a step without exchange. */
+ * Waiting. The training thread waits for a collective from the end of an operator to the end of the
+ * last collective that ends before the next operator starts. Calls of collectives count as waiting
+ * too, so that the other parts are the cost of a step without exchange. */
 #ifndef DL_TRACE_ACTIVITY_CPU_STEPS_H
 #define DL_TRACE_ACTIVITY_CPU_STEPS_H
 
@@ -20,7 +20,7 @@
 #include "trace/distribution.h"
 #include "trace/dlt/dlt.h"
 
-/* The parts of a step; they add up to its duration. */
+/* Parts of a step; their times add up to its duration. */
 typedef enum dl_cpu_part {
     DL_CPU_PART_INPUT,
     DL_CPU_PART_FORWARD,
@@ -33,72 +33,75 @@ typedef enum dl_cpu_part {
 /* "input", "forward", "backward", "update", "waiting for collectives". */
 extern const char *const dl_cpu_part_names[DL_CPU_PARTS];
 
-/* A collective that the process took part in. */
+/* A collective in which the process took part. */
 typedef struct dl_cpu_collective {
     const char *name; /* "AllReduce", ...; borrowed from the trace */
-    uint64_t bytes;   /* of one rank, as NCCL counts them; 0 = unknown */
-    uint32_t ranks;   /* 0 = unknown */
-    /* Part of the step's backward pass after which it was called; NaN: not during it. */
+    uint64_t bytes;   /* bytes of one rank as NCCL counts them; 0: unknown */
+    uint32_t ranks;   /* 0: unknown */
+    /* fraction of the step's backward pass before the call; NaN: not called during it */
     double ready_frac;
-    int64_t called_ns, start_ns, end_ns; /* training thread's call; start and end of execution */
+    int64_t called_ns, start_ns, end_ns; /* call by the training thread; start and end of
+                                          * execution */
 } dl_cpu_collective;
 
-/* A parameter's gradient, added up by AccumulateGrad. */
+/* A parameter's gradient, accumulated by AccumulateGrad. */
 typedef struct dl_cpu_gradient {
     double bytes;
-    double ready_frac; /* part of the step's backward pass after which it has been added */
+    double ready_frac; /* fraction of the step's backward pass before its accumulation ends */
 } dl_cpu_gradient;
 
 typedef struct dl_cpu_step {
     dl_step_label label;
     int64_t start_ns, duration_ns;
     int64_t part_ns[DL_CPU_PARTS];
-    size_t part_operators[DL_CPU_PARTS]; /* recorded in it, within others too */
-    size_t first, count;                 /* its collectives, those called in it */
-    int64_t collectives_ns;              /* time in which some collective ran */
+    size_t part_operators[DL_CPU_PARTS]; /* recorded operators in each part, including nested
+                                          * ones */
+    size_t first, count;                 /* its collectives: those called in the step */
+    int64_t collectives_ns;              /* time in which at least one collective ran */
 } dl_cpu_step;
 
 /* All steps of a process. Owns its arrays; release with dl_cpu_training_free. */
 typedef struct dl_cpu_training {
     uint32_t thread;
-    dl_cpu_step *steps; /* [step_count], 0: no training on cores */
+    dl_cpu_step *steps; /* [step_count]; 0: no training on cores */
     size_t step_count, regular_count;
-    bool waits_for_loaders;         /* INPUT is the wait for processes of a data loader */
+    bool waits_for_loaders;         /* INPUT is the wait for data-loader processes */
     dl_cpu_collective *collectives; /* [collective_count] by called_ns */
     size_t collective_count;
     size_t passes; /* backward passes of most regular steps, one per micro-batch whose gradients are
-                      accumulated; 1 if updates lie between them (models in turn), or none was
-                      found */
-    double gradient_bytes; /* added by AccumulateGrad in a pass of a regular step; 0 = unknown */
-    /* [gradient_count] of the last pass of most regular steps, in the order in which the backward
-     * pass makes them, with mean times; 0 = the trace has no shapes. */
+                    * accumulated; 1 if updates lie between them (alternating models), or if there
+                    * are none */
+    double gradient_bytes; /* bytes accumulated by AccumulateGrad per pass of a regular step; 0:
+                            * unknown */
+    /* [gradient_count] gradients of the last pass of most regular steps, in the order of the
+     * backward pass, with mean times; 0: the trace has no shapes */
     dl_cpu_gradient *gradients;
     size_t gradient_count;
 } dl_cpu_training;
 
 /* Finds the parts of the steps of the trace's `line`, whose device must be DL_NO_DEVICE; `training`
- * must be zeroed. Without operators nothing is found. O(n log n). */
+ * must be zeroed. Finds nothing without operators. O(n log n). */
 void dl_cpu_training_find(dl_cpu_training *training, const dl_trace *trace,
                           const dl_step_line *line);
 void dl_cpu_training_free(dl_cpu_training *training);
 
-/* A part over the regular steps. */
+/* Returns the statistics of a part over the regular steps, in ns. */
 dl_distribution dl_cpu_training_part(const dl_cpu_training *training, dl_cpu_part part);
 
-/* Durations of the regular steps. */
+/* Returns the statistics of the durations of the regular steps, in ns. */
 dl_distribution dl_cpu_training_steps(const dl_cpu_training *training);
 
-/* Equal collectives of regular steps. */
+/* Collectives of regular steps with equal name, bytes and ranks. */
 typedef struct dl_cpu_collectives {
     const char *name;
     uint64_t bytes;
     uint32_t ranks;
     double per_step;
     double ready_frac;           /* mean; NaN: not called during backward passes */
-    dl_distribution duration_ns; /* carried out, waiting for other ranks included */
+    dl_distribution duration_ns; /* execution times, including waiting for other ranks */
 } dl_cpu_collectives;
 
-/* Owned by the caller, *count of them, those that take most time first. */
+/* Returns *count items, by descending total time; the caller frees them. */
 dl_cpu_collectives *dl_cpu_training_collectives(const dl_cpu_training *training, size_t *count);
 
 #endif

@@ -7,11 +7,11 @@
 
 #include "common/alloc.h"
 
-/* Declared by the Itanium C++ ABI (section 3.4), as <cxxabi.h> is C++ only. Status 0 = done. */
+/* Declared by the Itanium C++ ABI (section 3.4), as <cxxabi.h> is C++ only. Status 0: success. */
 extern char *__cxa_demangle(const char *mangled, char *buffer, size_t *length, int *status);
 
-/* Generic kernels, which run a functor of their template arguments: PyTorch, CUTLASS, CUB, apex,
- * MXNet, Eigen. */
+/* Generic kernels, which run a functor given by their template arguments: PyTorch, CUTLASS, CUB,
+ * apex, MXNet, Eigen. */
 static const char *const frames[] = {"vectorized_elementwise_kernel",
                                      "unrolled_elementwise_kernel",
                                      "elementwise_kernel",
@@ -31,7 +31,7 @@ static const char *const frames[] = {"vectorized_elementwise_kernel",
                                      "par_ranged2d_kernel",
                                      "par_reduce_kernel"};
 
-/* Template arguments that are skipped: wrappers of the functor, and built-in types. */
+/* Template arguments to skip: wrappers of the functor, and built-in types. */
 static const char *const wrappers[] = {"gpu_kernel_impl",
                                        "gpu_kernel_impl_nocast",
                                        "gpu_index_kernel",
@@ -77,21 +77,21 @@ static bool is_word(char c)
     return isalnum((unsigned char)c) || c == '_' || c == '$' || c == '~';
 }
 
-/* Length of the bracketed text that starts at `text`, closing bracket included; without a closing
- * bracket, the length of the rest. */
+/* Returns the length of the bracketed text that starts at `text`, including the closing bracket;
+ * without a closing bracket, the length of the rest. */
 static size_t bracket_length(const char *text)
 {
     size_t depth = 0, i = 0;
     for (; text[i] != '\0'; i++) {
         if (strchr("<([{", text[i]) != NULL) depth++;
-        /* The '>' of "->" closes nothing. */
+        /* The '>' of "->" is not a closing bracket. */
         bool arrow = text[i] == '>' && i > 0 && text[i - 1] == '-';
         if (strchr(">)]}", text[i]) != NULL && !arrow && --depth == 0) return i + 1;
     }
     return i;
 }
 
-/* Whether the bracket at text is an unnamed namespace or stands for one. */
+/* Returns whether the bracket at text denotes an unnamed namespace. */
 static bool is_unnamed_scope(const char *text)
 {
     return strncmp(text, "(anonymous namespace)::", 23) == 0 ||
@@ -128,7 +128,7 @@ static char *strip_brackets(const char *text, const char **inner)
     return name;
 }
 
-/* Place after the last "::". */
+/* Returns the position after the last "::". */
 static const char *last_component(const char *name)
 {
     const char *last = name;
@@ -137,8 +137,8 @@ static const char *last_component(const char *name)
     return last;
 }
 
-/* The first template argument at `text` that names the functor of a generic kernel; sets *length to
- * its length, 0 if there is none. A word before "::" is a namespace and does not count. */
+/* Returns the first template argument at `text` that names the functor of a generic kernel; sets
+ * *length to its length, 0 if there is none. A word before "::" is a namespace and is ignored. */
 static const char *find_telling(const char *text, size_t *length)
 {
     for (size_t depth = 1; *text != '\0';) {
@@ -176,7 +176,7 @@ void dl_cut_middle(char *text, size_t chars)
     memmove(text + head + 2, text + length - tail, tail + 1);
 }
 
-/* Drops namespaces while the name is too long, but none within <>. */
+/* Removes namespaces outside <> while the name is too long. */
 static void drop_scopes(char *name, size_t chars)
 {
     while (strlen(name) > chars) {
@@ -204,8 +204,8 @@ static char *shorten(const char *demangled)
     return with;
 }
 
-/* The leading <length><identifier> parts of a mangled name that __cxa_demangle refuses (cut short
- * by a tool, or of a newer compiler), joined by "::"; NULL if it has none. */
+/* Returns the leading <length><identifier> parts of a mangled name that __cxa_demangle rejects
+ * (truncated by a tool, or from a newer compiler), joined by "::"; NULL if it has none. */
 static char *read_components(const char *mangled)
 {
     char *name = dl_calloc(strlen(mangled) + 1, 2, "name");
@@ -216,7 +216,7 @@ static char *read_components(const char *mangled)
         size_t length = strtoul(mangled, &identifier, 10);
         if (length > strlen(identifier)) break;
         mangled = identifier + length;
-        if (strncmp(identifier, "_GLOBAL_", 8) == 0) continue; /* an anonymous namespace */
+        if (strncmp(identifier, "_GLOBAL_", 8) == 0) continue; /* anonymous namespace */
         if (name[0] != '\0') strcat(name, "::");
         strncat(name, identifier, length);
     }

@@ -36,7 +36,7 @@ static void add_text(dl_activity_label *label, const char *key, const char *text
     if (text[0] != '\0') add(label, key)->text = text;
 }
 
-/* Identities have 64 bits; a number of JSON has 53. */
+/* Adds an identity as text, since identities have 64 bits and a JSON number has 53. */
 static void add_object(dl_activity_label *label, const char *key, uint64_t object)
 {
     if (object == 0) return;
@@ -197,7 +197,7 @@ typedef struct slot {
 typedef struct layout {
     dl_activity_tracks *tracks;
     slot *slots;
-    size_t *stack; /* open slots, each within the one before */
+    size_t *stack; /* open slots, each nested in the previous one */
     size_t placed;
 } layout;
 
@@ -224,12 +224,12 @@ static slot slot_of(const dl_activity *activity, uint32_t index, const dl_launch
     return s;
 }
 
-/* A call and its details may have equal times; the call is the outer one. */
+/* A call and its details may have equal times; the call is the outer slice. */
 DL_ORDER(by_track_and_time, slot, DL_BY(is_stream), DL_BY(line), DL_BY(start_ns),
          DL_BY_DESCENDING(end_ns), DL_BY_DESCENDING(is_firm), DL_BY(activity));
 
 /* Pushes slots[i] onto the stack; if it crosses slots of the stack, marks either these or slots[i]
- * to move to a further lane. Returns the new depth. */
+ * to move to an additional lane. Returns the new depth. */
 static size_t open_slot(slot *slots, size_t i, size_t *stack, size_t depth)
 {
     slot *opened = &slots[i];
@@ -263,8 +263,8 @@ static dl_track *add_track(layout *to, const slot *s, uint32_t lane)
     return track;
 }
 
-/* Places one lane of the sorted slots[count] of one line. Moves the slots left for further lanes,
- * still sorted, to the front and returns their number. */
+/* Places one lane of the sorted slots[count] of one line. Moves the remaining slots, still sorted,
+ * to the front and returns their number. */
 static size_t place_lane(layout *to, slot *slots, size_t count, uint32_t lane)
 {
     size_t depth = 0, left = 0;
@@ -320,24 +320,24 @@ void dl_activity_tracks_free(dl_activity_tracks *tracks)
     *tracks = (dl_activity_tracks){0};
 }
 
-/* Numbers of threads are below 2^22 in Linux (PID_MAX_LIMIT of include/linux/threads.h). */
+/* Thread ids are below 2^22 in Linux (PID_MAX_LIMIT of include/linux/threads.h). */
 enum { THREAD_LIMIT = 1 << 22, STREAM_BITS = 24, OTHER_TIDS = 1 << 30, NAME_BYTES = 160 };
 
 typedef struct exporter {
     dl_chrome_trace out;
     int64_t origin_ns;
-    uint64_t flows; /* ids assigned so far */
+    uint64_t flows; /* number of assigned ids */
 } exporter;
 
-/* One trace while it is written. */
+/* State of one trace during the export. */
 typedef struct process {
     const dl_trace *trace;
     int pid;
     dl_launches launches;
     dl_activity_tracks tracks;
-    int *tids;      /* of the tracks */
-    int other_tids; /* number assigned so far */
-    char **titles;  /* by name id: readable names of kernels; NULL until used */
+    int *tids;      /* by track */
+    int other_tids; /* number of assigned ids for other tracks */
+    char **titles;  /* readable kernel names by name id; NULL until used */
 } process;
 
 static int64_t earliest(const dl_export_process *processes, size_t count)
@@ -354,7 +354,7 @@ static int64_t earliest(const dl_export_process *processes, size_t count)
     return origin_ns < INT64_MAX ? origin_ns : 0;
 }
 
-/* The trace's rank, or -1. */
+/* Returns the trace's rank, or -1. */
 static int rank_of(const dl_trace *trace)
 {
     return (int)dl_trace_meta_int(trace, "rank", 0, INT32_MAX, -1);
@@ -388,7 +388,7 @@ static dl_status check_clocks(const dl_export_process *processes, size_t count, 
     return DL_OK;
 }
 
-/* Names the process by all that is known, "rank 0: host pid 1234". */
+/* Names the process from all known data: "rank 0: host pid 1234". */
 static void name_process(exporter *to, const process *from)
 {
     const char *host = dl_trace_meta(from->trace, "host"), *pid = dl_trace_meta(from->trace, "pid");
@@ -445,8 +445,8 @@ static const char *kernel_title(process *from, uint32_t name)
     return from->titles[name];
 }
 
-/* Writes an arrow from the call's start to the work's. Clocks of host and device differ by
- * microseconds, so a work may seem to start before its call; the arrow then ends within the
+/* Writes an arrow from the call's start to the work's start. Clocks of host and device differ by
+ * microseconds, so work may appear to start before its call; the arrow then ends within the
  * work. */
 static void write_arrow(exporter *to, const process *from, const dl_activity *work, int work_tid)
 {
@@ -477,7 +477,7 @@ static void write_activity(exporter *to, process *from, const dl_activity *activ
     }
 }
 
-/* Threads come before streams, so that both slices of an arrow exist before it. */
+/* Writes the tracks, threads before streams, so that both slices of an arrow exist before it. */
 static void write_tracks(exporter *to, process *from)
 {
     const dl_activity_tracks *tracks = &from->tracks;
@@ -496,7 +496,7 @@ static void write_tracks(exporter *to, process *from)
     }
 }
 
-/* Overlapping steps are laid out on several tracks, like ranges. */
+/* Writes a line of steps; overlapping steps are laid out on several tracks, like ranges. */
 static void write_line(exporter *to, process *from, const dl_export_line *line)
 {
     dl_activity *ranges = dl_calloc(line->count, sizeof *ranges, "steps");

@@ -10,7 +10,7 @@ typedef struct kernel_rule {
 } kernel_rule;
 
 static const kernel_rule kernel_rules[] = {
-    /* NCCL and RCCL, then other libraries' all-reduces and transfers between devices. */
+    /* NCCL and RCCL, then all-reduces and device-to-device transfers of other libraries. */
     {"nccl*Kernel|rcclKernel|mscclKernel|mscclpp|oneRankReduce|nvshmem|deep_ep", //
      DL_KERNEL_COLLECTIVE},
     {"one_shot_all_reduce|two_shot_all_reduce|multimem_all|multimem_one_shot|cross_device_reduce|"
@@ -18,8 +18,8 @@ static const kernel_rule kernel_rules[] = {
      "userbuffers_",
      DL_KERNEL_COLLECTIVE},
 
-    /* Triton: the compiler's prefix gives more than the operators fused in. Templates are gemms,
-     * convolutions, attention; "for" is a loop over many tensors, as optimizers have. */
+    /* Triton: the compiler's prefix is more reliable than the names of fused operators. Templates
+     * are gemms, convolutions, attention; "for" is a loop over many tensors, as in optimizers. */
     {"^triton_tem_*attention|^triton_tem_*sdpa", DL_KERNEL_ATTENTION},
     {"^triton_tem_*conv|^triton_conv", DL_KERNEL_CONVOLUTION},
     {"^triton_tem_|^triton_mm|^triton_bmm|^triton_gemm|^gemm_fusion", DL_KERNEL_GEMM},
@@ -58,7 +58,7 @@ static const kernel_rule kernel_rules[] = {
      "ComputeInternalGradients|ComputeFusedParams",
      DL_KERNEL_NORMALISATION},
 
-    /* Matrix products within cuDNN, before its convolutions. */
+    /* Matrix products in cuDNN, before its convolutions. */
     {"xmma_gemm", DL_KERNEL_GEMM},
     {"fprop|Fprop|dgrad|Dgrad|wgrad|Wgrad|winograd|Winograd|convolve|convolution|Convolution|"
      "conv1d|conv2d|conv3d|Conv1d|Conv2d|Conv3d|Conv2D|conv_fwd|conv_bwd|_conv_|scudnn|hcudnn|"
@@ -75,7 +75,7 @@ static const kernel_rule kernel_rules[] = {
      "trmm|symm_|matmul|MatMul|cublasSplitK|splitk_reduce|fused_mm",
      DL_KERNEL_GEMM},
 
-    /* PyTorch's and CUB's frames come first: their functors may have any name. */
+    /* Generic kernels of PyTorch and CUB first, as their functors may have any name. */
     {"reduce_kernel|ReduceOp|DeviceReduce|DeviceScan|DeviceRadixSort|DeviceSegmented|"
      "DeviceHistogram|DeviceSelect|DeviceCompact|DeviceUnique|DeviceMerge",
      DL_KERNEL_REDUCTION},
@@ -98,7 +98,7 @@ static const kernel_rule kernel_rules[] = {
      "gelu|sigmoid|"
      "tanh|silu|swiglu|mxnet_generic_kernel|quantize|rowwise_to_float|qparam|bias_|Bias",
      DL_KERNEL_ELEMENTWISE},
-    /* XLA names fusions by their root. */
+    /* XLA names fusions after their root. */
     {"^input_concatenate|^concatenate|^wrapped_slice|^wrapped_broadcast|^wrapped_convert",
      DL_KERNEL_LAYOUT},
     {"reduce|Reduce", DL_KERNEL_REDUCTION},
@@ -111,7 +111,7 @@ typedef struct phase_rule {
     dl_phase phase;
 } phase_rule;
 
-/* Winograd's "forward" transforms serve the gradient of the data as well. */
+/* Winograd's "forward" transforms also serve the gradient of the data. */
 static const phase_rule phase_rules[] = {
     {"winogradForward", DL_PHASE_NONE},
     {"dgrad|Dgrad|wgrad|Wgrad|backward|Backward|bwd|Bwd|_bw_|bprop|igemm_wrw|GradInput|_grad_|"
@@ -120,14 +120,14 @@ static const phase_rule phase_rules[] = {
     {"fprop|Fprop|forward|Forward|fwd|Fwd|_fw_", DL_PHASE_FORWARD},
 };
 
-/* The rules of kernel_class.h, in the order in which they are tried.
+/* Rules of kernel_class.h, in order of precedence.
  *
- * A rule is a list of patterns, separated by '|'; a pattern matches where it occurs in the name,
- * capitals counting; '*' inside one stands for any text, '^' in front for the name's start.
+ * A rule is a list of patterns, separated by '|'; a pattern matches anywhere in the name,
+ * case-sensitively; '*' inside a pattern matches any text, '^' in front the name's start.
  *
  * Sources of the names: symbol tables of NCCL 2.28.9, cuBLAS 13 and cuDNN 9 (all 5302 xmma kernels
  * of cuDNN and none of cuBLAS' 6034 hold fprop, dgrad or wgrad); names in traces of PyTorch 1.8 to
- * 2.x on V100, A100, H100 and MI300X; the kernels' names in the public sources of the others. */
+ * 2.x on V100, A100, H100 and MI300X; kernel names in the public sources of the others. */
 
 enum { ID_UNSEEN = UINT8_MAX };
 
@@ -160,8 +160,8 @@ const char *dl_kernel_class_name(dl_kernel_class class)
     return (unsigned)class < DL_KERNEL_CLASS_END ? names[class] : "unknown";
 }
 
-/* Whether the pattern, the text up to `end`, occurs in `name`: its parts between '*' in their
- * order. Each part matches at its first place, which leaves most room for the rest. */
+/* Returns whether the pattern, the text up to `end`, occurs in `name`: its parts between '*' in
+ * order. Each part matches at its first occurrence, which leaves the most room for the rest. */
 static bool pattern_matches(const char *pattern, const char *end, const char *name)
 {
     bool at_begin = pattern < end && *pattern == '^';
@@ -192,7 +192,7 @@ bool dl_kernel_pattern_matches(const char *patterns, const char *text)
     }
 }
 
-/* The first of the user's rules that matches, or NULL. */
+/* Returns the first matching user-defined rule, or NULL. */
 static const dl_kernel_rule *find_user_rule(const char *name)
 {
     for (size_t i = 0; i < user_rule_count; i++) {
@@ -250,7 +250,7 @@ typedef struct written_type {
     const char *written, *type;
 } written_type;
 
-/* Type names in kernels of NCCL since 2.7 and of RCCL; the first match counts, so a longer name
+/* Type names in kernels of NCCL since 2.7 and of RCCL; the first match applies, so a longer name
  * precedes its prefix. */
 static const written_type written_types[] = {
     {"f8e4m3", "float8e4m3"},
@@ -281,7 +281,7 @@ static const written_type written_types[] = {
     {"i64", "int64"},
 };
 
-/* Finds the type, which all versions write after the reduction: "..._Sum_f32", "..._sum_float". */
+/* Finds the type, which follows the reduction in all versions: "..._Sum_f32", "..._sum_float". */
 static const char *find_type(const char *name)
 {
     static const char *const reductions[] = {"_SumPostDiv_", "_PreMulSum_", "_MinMax_", "_Sum_",
@@ -298,7 +298,8 @@ static const char *find_type(const char *name)
     return "";
 }
 
-/* DeepEP's dispatch and combine; their announcements ("notify_dispatch") carry no data. */
+/* Recognizes DeepEP's dispatch and combine; their announcements ("notify_dispatch") carry no
+ * data. */
 static const char *tell_deep_ep(const char *name)
 {
     if (strstr(name, "notify") != NULL || strstr(name, "clean") != NULL) return "";
@@ -319,7 +320,7 @@ static const char *tell_nvshmem(const char *name)
 
 static const char *tell_nccl(const char *name)
 {
-    /* "Reduce" is a part of two others, "Gather" and "Scatter" of one. */
+    /* "Reduce" is contained in two other names, "Gather" and "Scatter" in one. */
     static const char *const collectives[] = {"AllReduce", "ReduceScatter", "AllGather", "AlltoAll",
                                               "AllToAll",  "SendRecv",      "Broadcast", "Reduce",
                                               "Gather",    "Scatter"};

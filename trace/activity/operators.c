@@ -1,4 +1,4 @@
-/* A framework's operators on cores, and the ends of steps that they show. See the header. */
+/* Operators of a framework on cores, and the ends of steps derived from them. See the header. */
 #include "trace/activity/operators.h"
 
 #include <ctype.h>
@@ -14,8 +14,8 @@
 
 #define STEPS_MIN 3
 
-/* Whether a call submits work to a device or waits for it. Queries such as the number of devices,
- * and cudaDeviceSynchronize, which the profiler calls itself, do not count. */
+/* Returns whether a call submits work to a device or waits for it. Excludes queries such as the
+ * number of devices, and cudaDeviceSynchronize, which the profiler itself calls. */
 static bool calls_device(const char *name)
 {
     static const char *const runtimes[] = {"cuda", "cu", "hip"};
@@ -28,7 +28,7 @@ static bool calls_device(const char *name)
     return false;
 }
 
-/* Whether an operator or collective is of a device's library. */
+/* Returns whether an operator or collective belongs to a device's library. */
 static bool is_of_device(const char *name)
 {
     static const char *const libraries[] = {"cudnn", "miopen", "nccl:", NULL};
@@ -47,8 +47,8 @@ static bool is_computing(const dl_activity *activity)
     return activity->kind == DL_ACTIVITY_KERNEL || activity->kind == DL_ACTIVITY_GRAPH;
 }
 
-/* Number of ranges and calls whose device work is missing from the trace. If the trace has copies,
- * only kernel launches count; if it has kernels, returns 0. */
+/* Returns the number of ranges and calls whose device work is missing from the trace. If the trace
+ * has copies, counts only kernel launches; if it has kernels, returns 0. */
 static size_t lost_work(const dl_activity *activities, size_t count, char *const *strings,
                         size_t string_count)
 {
@@ -99,8 +99,8 @@ char *dl_cpu_lost_device(const dl_trace *trace)
         lost);
 }
 
-/* Whether the activity is an operator by its category. PyTorch 1.8 gives annotations the same
- * category; those of steps are excluded. */
+/* Returns whether the activity is an operator by its category. PyTorch 1.8 gives annotations the
+ * same category; those of steps are excluded. */
 static bool is_operator(const dl_activity *a, char *const *strings, size_t string_count)
 {
     if (a->kind != DL_ACTIVITY_RANGE || a->name >= string_count || a->detail >= string_count)
@@ -110,7 +110,8 @@ static bool is_operator(const dl_activity *a, char *const *strings, size_t strin
            strncmp(strings[a->name], "ProfilerStep", 12) != 0;
 }
 
-/* Whether the activity is a range of an optimizer or a data loader, usually an annotation. */
+/* Returns whether the activity is a range of an optimizer or a data loader, usually an
+ * annotation. */
 static bool is_told(const dl_activity *a, const uint8_t *roles, size_t string_count)
 {
     return a->kind == DL_ACTIVITY_RANGE && a->name < string_count &&
@@ -160,7 +161,7 @@ void dl_cpu_operators_find(dl_cpu_operators *operators, const dl_activity *activ
     for (size_t i = 0; i < string_count; i++)
         roles[i] = dl_range_roles(strings[i]);
     const dl_activity **ranges = dl_calloc(count, sizeof *ranges, "operators");
-    bool any = false; /* other than annotations */
+    bool any = false; /* there are operators other than annotations */
     for (size_t i = 0; i < count; i++) {
         const bool is = is_operator(&activities[i], strings, string_count);
         any = any || is;
@@ -202,8 +203,8 @@ int64_t dl_cpu_operators_end_ns(const dl_cpu_operators *operators, size_t item)
     return operators->items[item]->start_ns + operators->items[item]->duration_ns;
 }
 
-/* The outermost operators as symbols, one kind per name. The roles INPUT and FORWARD, which end an
- * update, are dropped: input and the clearing of gradients occur at either end of a step. */
+/* Returns the outermost operators as symbols, one kind per name. The roles INPUT and FORWARD, which
+ * end an update, are dropped: input and the clearing of gradients occur at either end of a step. */
 static dl_symbols symbols_of(const dl_cpu_operators *operators)
 {
     const size_t count = operators->count;
@@ -249,7 +250,7 @@ int64_t *dl_cpu_operators_cuts(const dl_cpu_operators *operators, size_t *count,
     return cuts;
 }
 
-/* Forward operators of a step per backward one; 0 if it has none of the latter. */
+/* Ratio of a step's forward to backward operators; 0 without backward operators. */
 static double forward_share(const dl_cpu_operators *operators, const dl_activity_step *step)
 {
     double forward = 0, backward = 0;

@@ -10,8 +10,8 @@
 #define DL_ANCHOR_KINDS 3
 
 /* Thresholds for accepting units. Repeated steps that lost 5 % of their symbols have an order match
- * of 0.9; steps must explain half of the symbols. A few units match by chance more easily, so the
- * order gain must reach DL_ORDER_GAIN_MIN * (1 + 2 / units), 0.67 for three units. */
+ * of 0.9; steps must explain half of the symbols. With few units chance matches are more likely, so
+ * the order gain must reach DL_ORDER_GAIN_MIN * (1 + 2 / units), 0.67 for three units. */
 #define DL_ORDER_MIN 0.7
 #define DL_ORDER_GAIN_MIN 0.4
 #define DL_EXPLAINED_MIN 0.5
@@ -22,36 +22,39 @@ typedef struct dl_anchor {
     size_t length;
 } dl_anchor;
 
-/* Part of a sequence in which a period is looked for. Owns its arrays. */
+/* Part of a sequence in which the period is searched. Owns its arrays. */
 typedef struct dl_window {
-    uint32_t *symbols; /* [count] kinds, numbered anew from 0 without gaps */
-    uint32_t *kinds;   /* [kind_count] their numbers in the sequence */
-    uint32_t *grams;   /* [count] `gram_length` symbols up to each, numbered from 0 without gaps */
+    uint32_t *symbols; /* [count] kinds, renumbered from 0 without gaps */
+    uint32_t *kinds;   /* [kind_count] kind numbers in the sequence */
+    uint32_t *grams;   /* [count] the `gram_length` symbols ending at each symbol, numbered from 0
+                        * without gaps */
     size_t count, gram_length;
     uint32_t kind_count, gram_count;
-    size_t *gram_first; /* [gram_count + 1] gram g occurs at gram_places[gram_first[g]] to ... */
+    size_t *gram_first; /* [gram_count + 1] gram g occurs at gram_places[gram_first[g] ..
+                         * gram_first[g + 1] - 1] */
     size_t *gram_places;
 } dl_window;
 
-/* One way to cut the window. */
+/* A possible cutting of the window. */
 typedef struct dl_cutting {
     uint32_t gram; /* the anchor */
-    size_t units;  /* occurrences of it */
+    size_t units;  /* number of occurrences of the anchor */
     double explained;
-    uint8_t roles; /* of what a usual unit holds, or-ed */
+    uint8_t roles; /* roles in the usual unit, or-ed */
 } dl_cutting;
 
 #define REGULAR_MIN 0.75
 
-/* Number of symbols on each side of a cut that are compared to find a lost anchor; number of equal
- * ones required on each side, and on both sides together. */
+/* Number of symbols compared on each side of a cut to find a lost anchor; minimum number of equal
+ * ones on each side, and on both sides together. */
 #define SIDE 8
 #define SIDE_EQUAL_MIN 3
 #define SIDES_EQUAL_MIN 8
 
 DL_ORDER(compare_u64, uint64_t, DL_COMPARE(*a, *b));
 
-/* `length` symbols up to number `last`. A window has fewer than 2^16 kinds, so a gram fits. */
+/* Encodes the `length` symbols up to index `last`. A window has fewer than 2^16 kinds, so a gram
+ * fits. */
 static uint64_t gram_code(const uint32_t *symbols, size_t last, size_t length)
 {
     uint64_t code = 0;
@@ -98,7 +101,8 @@ static void number_grams(dl_window *window, const uint32_t *symbols)
     free(codes);
 }
 
-/* The grams of `symbols` [count <= DL_PERIOD_SYMBOLS], of 1 .. DL_ANCHOR_KINDS symbols each. */
+/* Initializes the grams of `symbols` [count <= DL_PERIOD_SYMBOLS], of 1 .. DL_ANCHOR_KINDS symbols
+ * each. */
 static void window_init(dl_window *window, const uint32_t *symbols, size_t count,
                         size_t gram_length)
 {
@@ -106,7 +110,7 @@ static void window_init(dl_window *window, const uint32_t *symbols, size_t count
     number_grams(window, symbols);
     window->gram_first = dl_calloc((size_t)window->gram_count + 2, sizeof(size_t), "grams");
     window->gram_places = dl_calloc(count, sizeof(size_t), "grams");
-    size_t *next = window->gram_first + 1; /* becomes the end of each gram's places */
+    size_t *next = window->gram_first + 1; /* finally the end of each gram's places */
     for (size_t i = 0; i < count; i++)
         next[window->grams[i] + 1]++;
     for (uint32_t g = 0; g < window->gram_count; g++)
@@ -115,7 +119,7 @@ static void window_init(dl_window *window, const uint32_t *symbols, size_t count
         window->gram_places[next[window->grams[i]]++] = i;
 }
 
-/* The anchor of gram g. */
+/* Returns the anchor of gram g. */
 static dl_anchor window_anchor(const dl_window *window, uint32_t gram)
 {
     size_t place = window->gram_places[window->gram_first[gram]];
@@ -136,7 +140,7 @@ static void window_free(dl_window *window)
     *window = (dl_window){0};
 }
 
-/* How regular the distances of an anchor's places are. */
+/* Regularity of the distances between an anchor's places. */
 typedef struct regularity {
     double near;      /* share of the distances near their median */
     double covered;   /* sum of these distances */
@@ -144,7 +148,7 @@ typedef struct regularity {
     size_t median;
 } regularity;
 
-/* Of places[count >= 3]; `distances` is scratch for count - 1. */
+/* Returns the regularity of places[count >= 3]; `distances` is scratch for count - 1 values. */
 static regularity regularity_of(const size_t *places, size_t count, size_t *distances)
 {
     double sum = 0, squares = 0;
@@ -169,7 +173,7 @@ static regularity regularity_of(const size_t *places, size_t count, size_t *dist
                         .median = median};
 }
 
-/* Whether the units repeat each other's order well enough. */
+/* Returns whether the units repeat in sufficiently similar order. */
 static bool units_in_order(const dl_units *units)
 {
     if (units->count < 2) return false;
@@ -177,8 +181,8 @@ static bool units_in_order(const dl_units *units)
     return dl_units_order_match(units) >= DL_ORDER_MIN && dl_units_order_gain(units) >= gain_min;
 }
 
-/* Whether the units that start at the gram's occurrences repeat each other; fills the cutting.
- * `distance` is the median distance between successive occurrences. */
+/* Returns whether the units that start at the gram's occurrences repeat each other; fills the
+ * cutting. `distance` is the median distance between successive occurrences. */
 static bool evaluate(const dl_window *window, const uint8_t *roles, size_t distance,
                      dl_cutting *cutting)
 {
@@ -198,16 +202,17 @@ static bool evaluate(const dl_window *window, const uint8_t *roles, size_t dista
         if (content[kind] > 0) cutting->roles |= roles[window->kinds[kind]];
     }
     free(content);
-    /* One kind over and over is no step: every launch would be one. */
+    /* A single repeated kind is not a step: every launch would be one. */
     if (kinds < 2) return false;
-    /* Many short units beside few long ones that hold most of the symbols are no repetition. */
+    /* Many short units beside a few long ones that hold most of the symbols are not a
+     * repetition. */
     return cutting->explained >= DL_EXPLAINED_MIN && length <= 2 * distance;
 }
 
 /* Finds the most regular anchor among those that occur repeats * (1 +- tolerance) times, at least
- * 3: three quarters of its distances lie from 0.5 to 1.5 times their median, and the sum of these
- * distances is the largest. False if no anchor qualifies, or if its units are not in order or
- * explain less than DL_EXPLAINED_MIN. `roles` as in dl_sequence. */
+ * 3: three quarters of its distances lie between 0.5 and 1.5 times their median, and the sum of
+ * these distances is the largest. Returns false if no anchor qualifies, or if its units are not in
+ * order or explain less than DL_EXPLAINED_MIN. `roles` as in dl_sequence. */
 static bool window_cut(const dl_window *window, double repeats, double tolerance,
                        const uint8_t *roles, dl_cutting *cutting)
 {
@@ -220,7 +225,7 @@ static bool window_cut(const dl_window *window, double repeats, double tolerance
             continue;
         regularity found =
             regularity_of(window->gram_places + window->gram_first[gram], count, distances);
-        /* Short distances within some phase of the run may be more regular than a step's. */
+        /* Short distances within one phase of the run may be more regular than those of steps. */
         if (found.near < REGULAR_MIN || found.covered < best.covered ||
             (found.covered <= best.covered && found.variation >= best.variation))
             continue;
@@ -239,14 +244,15 @@ static bool anchored(const dl_anchor *anchor, const uint32_t *symbols, size_t pl
                   anchor->length * sizeof *anchor->kinds) == 0;
 }
 
-/* Cuts with the sequence that they cut, growing. */
+/* A growing list of cuts. */
 typedef struct cut_list {
     size_t *cuts;
     size_t count;
 } cut_list;
 
-/* Number of symbols around `place` that equal those around the cut `model`, without the anchor,
- * which was lost at `place`; 0 if either side has fewer than SIDE_EQUAL_MIN equal symbols. */
+/* Returns the number of symbols around `place` that equal those around the cut `model`, without
+ * the anchor, which was lost at `place`; 0 if either side has fewer than SIDE_EQUAL_MIN equal
+ * symbols. */
 static size_t sides_equal(const dl_sequence *sequence, size_t place, size_t model)
 {
     size_t before = 0, after = 0;
@@ -259,8 +265,9 @@ static size_t sides_equal(const dl_sequence *sequence, size_t place, size_t mode
     return before >= SIDE_EQUAL_MIN && after >= SIDE_EQUAL_MIN ? before + after : 0;
 }
 
-/* Most probable place of the lost anchor that ends the unit starting at `first`: about `length`
- * symbols later, where the symbols match those around the cut `model`; 0 if no place matches. */
+/* Returns the most probable place of the lost anchor that ends the unit starting at `first`: about
+ * `length` symbols later, where the symbols match those around the cut `model`; 0 if no place
+ * matches. */
 static size_t find_lost(const dl_sequence *sequence, size_t first, size_t length, size_t end,
                         size_t model)
 {
@@ -278,7 +285,7 @@ static size_t find_lost(const dl_sequence *sequence, size_t first, size_t length
     return best;
 }
 
-/* A cut whose unit has about the usual length, with room for its sides. */
+/* Returns a cut whose unit has about the usual length, with room for its sides. */
 static size_t choose_model(const dl_units *units, size_t *length)
 {
     size_t chosen[101];
@@ -296,7 +303,7 @@ static size_t choose_model(const dl_units *units, size_t *length)
 }
 
 /* Cuts the whole sequence at each anchor, and at the probable places of lost anchors. Returns
- * *cut_count cuts, owned by the caller. */
+ * *cut_count cuts; the caller frees them. */
 static size_t *anchor_cuts(const dl_anchor *anchor, const dl_sequence *sequence, size_t *cut_count)
 {
     cut_list plain = {0}, list = {0};
@@ -327,7 +334,7 @@ static size_t *anchor_cuts(const dl_anchor *anchor, const dl_sequence *sequence,
  * each number leaves no gap to the next. */
 #define REPEATS_FACTOR 1.12
 #define REPEATS_TOLERANCE 0.08
-/* Relative tolerance on the number of units that a given period implies: the period is rounded,
+/* Relative tolerance of the number of units implied by a given period: the period is rounded,
  * symbols are lost, and other work lies between units. */
 #define UNITS_TOLERANCE 0.25
 /* The lag match compares symbols of kinds that occur at most RARE_FACTOR times per unit: the middle
@@ -336,27 +343,28 @@ static size_t *anchor_cuts(const dl_anchor *anchor, const dl_sequence *sequence,
 #define RARE_FACTOR 1.25
 #define LAG_SYMBOLS 6000
 #define LAG_TOLERANCE 0.1
-/* A shorter unit explains less when a block (averaging) comes between some units only. */
+/* Minimum relative share of explained symbols: a shorter unit explains less if a block (averaging)
+ * lies between only some units. */
 #define EXPLAINED_RELATIVE 0.8
 #define CUTTINGS_MAX 128
-/* Cuttings of a window that are tried on the whole sequence. */
+/* Maximum number of a window's cuttings tried on the whole sequence. */
 #define TRIES 4
-/* Number of final parts of a sequence that are tried, each half as long as the one before, and the
- * thresholds for units there: the shorter the part, the more probable are chance repetitions. */
+/* Number of final parts of a sequence to try, each half as long as the previous one, and thresholds
+ * for units there: chance repetitions are more likely in shorter parts. */
 #define LATE_HALVES 6
 #define LATE_UNITS_MIN 5
 #define LATE_ORDER_MIN 0.95
 #define LATE_EXPLAINED_MIN 0.75
 #define LATE_LAG_MIN 0.5
-/* Fewer symbols repeat by chance. */
+/* Minimum number of symbols: fewer repeat by chance. */
 #define SYMBOLS_MIN 16
 /* Unrelated symbols often form units of fewer than SHORT_UNIT symbols. The match of such units at
  * their own length must exceed chance by Cohen's kappa, (match - chance) / (1 - chance), of
- * SHORT_KAPPA_MIN; chance = the sum of the squared shares of the kinds. */
+ * SHORT_KAPPA_MIN; chance is the sum of the squared shares of the kinds. */
 #define SHORT_UNIT 10
 #define SHORT_KAPPA_MIN 0.5
 
-/* The cuttings found so far. */
+/* Cuttings found so far. */
 typedef struct cutting_list {
     dl_cutting items[CUTTINGS_MAX];
     size_t count;
@@ -384,7 +392,8 @@ static int phases_of(const dl_cutting *cutting)
     return __builtin_popcount(cutting->roles & DL_ROLE_PHASES);
 }
 
-/* The cutting with the shortest units, by rule 2 of steps_internal.h; NULL without cuttings. */
+/* Returns the cutting with the shortest units, by rule 2 of steps_internal.h; NULL without
+ * cuttings. */
 static const dl_cutting *choose_cutting(const cutting_list *list)
 {
     int phases = 0;
@@ -429,7 +438,7 @@ void dl_period_measure(dl_period *period, const dl_sequence *sequence)
     period->explained = dl_units_explained(&units, period->content);
 }
 
-/* The rare symbols' best match around the mean unit; 0 without rare kinds. */
+/* Best match of the rare symbols at lags around the mean unit; 0 without rare kinds. */
 static double rare_lag_match(const dl_period *period, const dl_sequence *sequence)
 {
     size_t *counts = dl_calloc(sequence->kind_count, sizeof *counts, "rare symbols"), count = 0;
@@ -457,7 +466,7 @@ static double rare_lag_match(const dl_period *period, const dl_sequence *sequenc
     return best;
 }
 
-/* Whether units as short as these repeat more than by chance. */
+/* Returns whether short units repeat more than by chance. */
 static bool is_no_chance(const dl_period *period, const dl_sequence *sequence)
 {
     if (period->length >= SHORT_UNIT) return true;
@@ -487,7 +496,7 @@ static void forget_units(cutting_list *list, size_t units)
 }
 
 /* Fills `period` by cutting the whole sequence at the cutting's anchor. Returns false, with the
- * period freed, if the units do not repeat well enough there. */
+ * period freed, if the units do not repeat well enough. */
 static bool try_cutting(dl_period *period, const dl_sequence *sequence, const dl_window *window,
                         const dl_cutting *cutting)
 {
@@ -518,7 +527,7 @@ static void collect_cuttings(cutting_list *list, const dl_window *window,
         try_repeats(list, window, sequence, repeats, REPEATS_TOLERANCE);
 }
 
-/* Finds the period in symbols[count], and cuts `sequence` by it; given = 0: period unknown. */
+/* Finds the period in symbols[count], and cuts `sequence` by it; given = 0: unknown period. */
 static bool find_in(dl_period *period, const uint32_t *symbols, size_t count, size_t gram_length,
                     const dl_sequence *sequence, size_t given)
 {
@@ -537,7 +546,7 @@ static bool find_in(dl_period *period, const uint32_t *symbols, size_t count, si
     return found;
 }
 
-/* Copies the symbols of the rarest kinds, except those that occur once, to `thin`: at most
+/* Copies the symbols of the rarest kinds, except those that occur once, to `thin`, at most
  * DL_PERIOD_SYMBOLS. Returns their number. */
 static size_t thin_out(const dl_sequence *sequence, uint32_t *thin)
 {
@@ -560,7 +569,7 @@ static size_t thin_out(const dl_sequence *sequence, uint32_t *thin)
     return kept;
 }
 
-/* Looks for units in the middle of the sequence, after the warm-up; then in its rare kinds. */
+/* Searches units in the middle of the sequence, after the warm-up; then among its rare kinds. */
 static bool find_units(dl_period *period, const dl_sequence *sequence, size_t given)
 {
     size_t count = sequence->count < DL_PERIOD_SYMBOLS ? sequence->count : DL_PERIOD_SYMBOLS;
@@ -598,7 +607,7 @@ dl_sequence dl_sequence_from(const dl_sequence *sequence, size_t first)
     return rest;
 }
 
-/* Finds the units of the part that starts at `first`; cuts are places in the whole sequence. */
+/* Finds the units of the part that starts at `first`; cuts are indices in the whole sequence. */
 static bool find_from(dl_period *period, const dl_sequence *sequence, size_t first, size_t given)
 {
     const dl_sequence rest = dl_sequence_from(sequence, first);
@@ -613,8 +622,9 @@ static bool find_from(dl_period *period, const dl_sequence *sequence, size_t fir
     return true;
 }
 
-/* Start of the repeated units, of which `period` holds the last: goes back from its first cut by
- * one unit length at a time, to the place after which content symbols most outnumber others. */
+/* Returns the start of the repeated units, of which `period` holds the last: goes back from its
+ * first cut by one unit length at a time, to the place after which content symbols most outnumber
+ * others. */
 static size_t first_of_late(const dl_period *period, const dl_sequence *sequence)
 {
     uint32_t *left = dl_calloc(sequence->kind_count, sizeof *left, "content of units");
@@ -664,19 +674,19 @@ void dl_period_of_cuts(dl_period *period, const dl_sequence *sequence, const siz
 }
 
 #define GIVEN_MATCH_MIN 0.8
-#define MULTIPLE_MATCH 0.98 /* of that at the multiple */
+#define MULTIPLE_MATCH 0.98 /* fraction of the match at the multiple */
 
-/* Symbols compared to see whether more of them are worth it. */
+/* Number of symbols of a quick comparison before a full one. */
 #define PROBE_SYMBOLS 1000
 
-/* The lag match over `most` symbols at most. */
+/* Lag match over at most `most` symbols. */
 static double given_match(const dl_sequence *sequence, size_t lag, size_t most)
 {
     const size_t used = sequence->count - lag < most ? sequence->count : lag + most;
     return lag_match(sequence->symbols, used, lag);
 }
 
-/* Whether the sequence repeats as well at a part of the lag. */
+/* Returns whether the sequence repeats equally well at a fraction of the lag. */
 static bool is_multiple(const dl_sequence *sequence, size_t lag, double match)
 {
     for (size_t parts = 2; parts <= lag; parts++) {

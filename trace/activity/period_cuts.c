@@ -9,25 +9,25 @@
 #include "common/sort.h"
 
 /* A place in a unit: a symbol of `kind` that follows one of kind `before`, with `later` more such
- * pairs until the unit's end. Where all layers launch the same kernels, only pairs are distinct. */
+ * pairs until the unit's end. If all layers launch the same kernels, only pairs are distinct. */
 typedef struct unit_place {
     uint32_t before; /* kind + 1 */
     uint32_t kind;
     uint32_t later;
 } unit_place;
 
-/* One unit's idle time before one of its places, and the distance to the unit's end. */
+/* Idle time of one unit before one of its places, and the distance to the unit's end. */
 typedef struct place_idle {
     unit_place place;
-    double idle_ns; /* with its credit */
+    double idle_ns; /* including its credit */
     size_t back;
 } place_idle;
 
-/* Places with as many later pairs or more are not considered: each of these pairs may be lost. */
+/* Places with at least this many later pairs are ignored, since each of these pairs may be lost. */
 #define LATER_MAX 4
 #define ROTATE_UNITS 101
 #define ANYTHING 0
-/* Share of the units that must have the place; the others are cut at its usual distance from their
+/* Minimum share of units with the place; the other units are cut at its median distance from their
  * end. */
 #define PRESENT_MIN 0.4
 /* Share of the unit's time credited to a place where copies from the host start, and to a place
@@ -44,7 +44,7 @@ static bool same_pair(unit_place a, unit_place b)
 
 DL_ORDER(compare_backs, place_idle, DL_BY(place.before), DL_BY(place.kind), DL_BY(back));
 
-/* How many of the two signs of a step's start symbol i shows. */
+/* Returns the number of signs of a step's start (0 to 2) at symbol i. */
 static int signs(const dl_sequence *sequence, size_t i)
 {
     uint8_t own = sequence->roles[sequence->symbols[i]];
@@ -53,8 +53,8 @@ static int signs(const dl_sequence *sequence, size_t i)
            ((own & DL_ROLE_UPDATE) == 0 && (before & DL_ROLE_UPDATE) != 0);
 }
 
-/* Whether a step may start at symbol i: not between two symbols of a forward pass, nor at one of a
- * backward pass or an update. */
+/* Returns whether a step may start at symbol i: not between two symbols of a forward pass, nor at
+ * one of a backward pass or an update. */
 static bool may_start(const dl_sequence *sequence, size_t i)
 {
     const uint8_t own = sequence->roles[sequence->symbols[i]];
@@ -62,14 +62,14 @@ static bool may_start(const dl_sequence *sequence, size_t i)
     return !(own & (DL_ROLE_BACKWARD | DL_ROLE_UPDATE)) && !(own & before & DL_ROLE_FORWARD);
 }
 
-/* The kind before symbol i, plus 1 because 0 is ANYTHING; kind_count + 1 for i = 0. */
+/* Returns the kind before symbol i, plus 1 because 0 is ANYTHING; kind_count + 1 for i = 0. */
 static uint32_t kind_before(const dl_sequence *sequence, size_t i)
 {
     return i > 0 ? sequence->symbols[i - 1] + 1 : sequence->kind_count + 1;
 }
 
 /* Writes the places of symbols [first, end) to `list`, two for each symbol at which a step may
- * start: with any kind before it, and with its own. Returns their number. */
+ * start: with any preceding kind, and with its actual preceding kind. Returns their number. */
 static size_t collect(const dl_sequence *sequence, size_t first, size_t end, place_idle *list)
 {
     size_t count = 0, next = end < sequence->count ? end : end - 1;
@@ -93,7 +93,7 @@ static size_t collect(const dl_sequence *sequence, size_t first, size_t end, pla
 }
 
 /* Finds in the sorted list[count] the place with the largest median idle time times the share of
- * units that have it; false if no place occurs in PRESENT_MIN of the units. */
+ * units that have it; returns false if no place occurs in PRESENT_MIN of the units. */
 static bool best_place(const place_idle *list, size_t count, size_t unit_count, unit_place *best)
 {
     double best_ns = -1;
@@ -126,7 +126,7 @@ static size_t usual_back(const place_idle *list, size_t count, unit_place place)
     return back;
 }
 
-/* Where `place` lies in symbols first .. end, or `end` if nowhere. */
+/* Returns the index of `place` in symbols first .. end, or `end` if it does not occur. */
 static size_t find_place(const dl_sequence *sequence, size_t first, size_t end, unit_place place)
 {
     uint32_t later = 0;
@@ -152,16 +152,17 @@ static void move_cuts(dl_period *period, const dl_sequence *sequence, unit_place
         if (u == 0) {
             found = found && 2 * (end - at) <= 3 * back;
             if (!found && 20 * end >= 19 * back) {
-                /* The sequence starts with a step: its first symbol has none before it. */
+                /* The sequence starts with a step, whose first symbol has no predecessor. */
                 at = end > back ? end - back : 0;
                 found = true;
             }
         } else if (last) {
-            /* A cut-off unit has the place only if it got that far. */
+            /* A truncated unit has the place only if it is long enough. */
             size_t fore = period->length > back ? period->length - back : 0;
             found = found && 10 * (at - first) >= 8 * fore;
         } else if (!found || end - at > back + period->length / 2) {
-            /* Its symbol was lost, or it is one that is part of other work before the step. */
+            /* The place's symbol was lost, or the one found belongs to other work before the
+             * step. */
             at = end - first >= back ? end - back : first;
             found = true;
         }
@@ -196,14 +197,14 @@ void dl_period_rotate(dl_period *period, const dl_sequence *sequence)
 }
 
 /* --- phases of training
- * ------------------------------------------------------------------------ */
+ * --------------------------------------------------------------------------- */
 
-/* A sequence shows a phase if at least UPDATES_MIN symbols have its role; a forward or backward
- * pass must also make up PASS_SHARE_MIN of all symbols. */
+/* A sequence has a phase if at least UPDATES_MIN symbols have its role; a forward or backward pass
+ * must also make up PASS_SHARE_MIN of all symbols. */
 #define PASS_SHARE_MIN 0.01
 #define UPDATES_MIN 2
 
-/* The phases that the sequence shows. */
+/* Returns the phases found in the sequence. */
 static uint8_t shown_phases(const dl_sequence *sequence)
 {
     static const uint8_t phases[] = {DL_ROLE_FORWARD, DL_ROLE_BACKWARD, DL_ROLE_UPDATE};
@@ -227,7 +228,7 @@ bool dl_period_is_whole(const dl_period *period, const dl_sequence *sequence)
     return missing == 0;
 }
 
-/* Symbols of other work that end an update if no kernel shows the forward pass. */
+/* Number of symbols of other work that end an update if no kernel shows the forward pass. */
 #define UPDATE_GAP 8
 
 dl_update *dl_updates_find(const dl_sequence *sequence, size_t *count)
@@ -254,7 +255,7 @@ dl_update *dl_updates_find(const dl_sequence *sequence, size_t *count)
     return updates;
 }
 
-/* A kernel of an update, and the number of the update. */
+/* A kernel of an update, and the index of the update. */
 typedef struct update_kind {
     uint32_t kind;
     size_t update;
@@ -262,11 +263,12 @@ typedef struct update_kind {
 
 DL_ORDER(by_kind, update_kind, DL_BY(kind), DL_BY(update));
 
-/* Least share of equal distances, and least share of all updates that the distances span. */
+/* Minimum share of equal distances, and minimum share of all updates spanned by the distances. */
 #define EQUAL_MIN 0.8
 #define SPANNED_MIN 0.6
 
-/* Most frequent distance between successive places[count], if it spans most of `all`; else 1. */
+/* Returns the most frequent distance between successive places[count] if it spans most of `all`;
+ * else 1. */
 static size_t usual_distance(const update_kind *places, size_t count, size_t all)
 {
     if (count < 2) return 1;
@@ -283,9 +285,9 @@ static size_t usual_distance(const update_kind *places, size_t count, size_t all
     return (double)equal >= EQUAL_MIN * (double)number && spans ? usual : 1;
 }
 
-/* Number of updates per step; *first becomes the first update that ends a step. Both follow from
- * the kernel with the largest usual distance between its updates; of several such kernels, from the
- * one that occurs last in the cycle. */
+/* Returns the number of updates per step; *first becomes the first update that ends a step. Both
+ * follow from the kernel with the largest usual distance between its updates; of several such
+ * kernels, from the one that occurs last in the cycle. */
 static size_t updates_of_step(const dl_sequence *sequence, const dl_update *updates, size_t count,
                               size_t *first)
 {
@@ -309,14 +311,14 @@ static size_t updates_of_step(const dl_sequence *sequence, const dl_update *upda
     return most;
 }
 
-/* The head of a unit is cut off if it has at least HEAD_SHARE of the usual unit's symbols and at
+/* The head of a unit is separated if it has at least HEAD_SHARE of the usual unit's symbols and at
  * least HEAD_MIN symbols, and at least HEAD_STRANGE of them are not usual content. */
 #define HEAD_SHARE 0.02
 #define HEAD_MIN 3
 #define HEAD_STRANGE 0.8
 
-/* Start of the usual content of the unit [first, end): after a head that is cut off, else `first`.
- * `left` as in dl_units_common. */
+/* Returns the start of the usual content of the unit [first, end): after a separated head, else
+ * `first`. `left` as in dl_units_common. */
 static size_t find_head(const dl_period *period, const dl_sequence *sequence, size_t first,
                         size_t end, uint32_t *left)
 {

@@ -31,7 +31,8 @@ void dl_spans_join(dl_spans *spans)
     }
 }
 
-/* Index of the first span that ends after time_ns on `on`, or lies on a later thread or device. */
+/* Returns the index of the first span that ends after time_ns on `on`, or lies on a later thread or
+ * device. */
 static size_t first_after(const dl_spans *spans, uint32_t on, int64_t time_ns)
 {
     size_t i;
@@ -79,7 +80,7 @@ uint8_t dl_range_roles(const char *name)
     return input ? DL_ROLE_INPUT : 0;
 }
 
-/* Times of threads inside ranges of the role. */
+/* Returns the times of threads inside ranges of the role. */
 static dl_spans take_spans(const dl_phase_hints *hints, const dl_activity *activities, size_t count,
                            uint8_t role)
 {
@@ -128,7 +129,7 @@ dl_phase dl_phase_hint(const dl_phase_hints *hints, const dl_activity *work)
     if (call != NULL && dl_spans_hold(&hints->backward, call->thread, call->start_ns))
         return DL_PHASE_BACKWARD;
     /* Ranges are more reliable than names: forward passes use kernels that other layers use in
-     * their backward passes, and backward passes may hold fused updates. */
+     * their backward passes, and backward passes may contain fused updates. */
     const bool by_name = work->kind == DL_ACTIVITY_KERNEL && hints->backward.count == 0 &&
                          work->name < hints->string_count;
     return by_name ? (dl_phase)hints->kernel_phase[work->name] : DL_PHASE_NONE;

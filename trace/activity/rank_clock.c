@@ -9,19 +9,19 @@
 #include "common/sort.h"
 #include "trace/activity/kernel_class.h"
 
-/* Largest shift between two ranks' sequences, in collectives. */
+/* Maximum shift between two ranks' sequences, in collectives. */
 #define SHIFT_MAX 2000
-/* Most kernels by which shifts are distinguished, evenly over the trace. */
+/* Maximum number of kernels used to distinguish shifts, evenly spread over the trace. */
 #define SAMPLE_MAX 1000
 
-/* A collective's kernel. */
+/* Kernel of a collective. */
 typedef struct kernel {
     const char *collective; /* constant */
     uint32_t device, stream;
     int64_t start_ns, end_ns;
 } kernel;
 
-/* The kernels of one stream in order. */
+/* Kernels of one stream in order. */
 typedef struct sequence {
     kernel *kernels; /* [count], within `all` */
     size_t count;
@@ -30,7 +30,7 @@ typedef struct sequence {
 
 DL_ORDER(by_stream_and_start, kernel, DL_BY(device), DL_BY(stream), DL_BY(start_ns), DL_BY(end_ns));
 
-/* Whether NCCL's send and receive kernels carry out all-to-alls only: true if the host called
+/* Returns whether NCCL's send and receive kernels execute all-to-alls only: the host called
  * all-to-alls, and no send, receive, gather or scatter. */
 static bool all_to_all_only(const dl_trace *trace)
 {
@@ -46,7 +46,8 @@ static bool all_to_all_only(const dl_trace *trace)
     return all_to_all > 0 && others == 0;
 }
 
-/* The collective of a kernel that ends on all ranks together, or NULL if it is none. */
+/* Returns the collective of a kernel that ends simultaneously on all ranks, or NULL for other
+ * kernels. */
 static const char *ends_together(const char *name, bool with_sends)
 {
     static const char *const names[] = {"AllReduce", "AllGather", "ReduceScatter", "AlltoAll",
@@ -86,7 +87,7 @@ static sequence find_sequence(const dl_trace *trace)
     return s;
 }
 
-/* Median of values[count > 0]; sorts them. */
+/* Median of values[count > 0]; sorts the values. */
 static int64_t median(int64_t *values, size_t count)
 {
     qsort(values, count, sizeof *values, dl_compare_int64s);
@@ -94,9 +95,10 @@ static int64_t median(int64_t *values, size_t count)
     return low + (high - low) / 2;
 }
 
-/* The overlap of two sequences where the other's kernel i is the first's i + shift. */
+/* Overlap of two sequences in which the other's kernel i corresponds to the first's kernel i +
+ * shift. */
 typedef struct overlap {
-    int64_t from, to; /* of i */
+    int64_t from, to; /* range of i */
 } overlap;
 
 static overlap overlap_of(const sequence *first, const sequence *other, int64_t shift)
@@ -120,8 +122,8 @@ static size_t count_agreeing(const sequence *first, const sequence *other, int64
     return count;
 }
 
-/* Clock of `other` against `first` at that shift, from every `stride`-th pair of equal names.
- * `differences` is scratch with room for all pairs. */
+/* Returns the clock of `other` against `first` at that shift, from every `stride`-th pair of equal
+ * names. `differences` is scratch with room for all pairs. */
 static dl_rank_clock clock_of(const sequence *first, const sequence *other, int64_t shift,
                               size_t stride, int64_t *differences)
 {
@@ -154,8 +156,8 @@ static bool is_better(const dl_rank_clock *clock, const dl_rank_clock *best)
     return llabs(clock->offset_ns) < llabs(best->offset_ns);
 }
 
-/* Clock at the best shift: the one with the most equal names; among these the one with the smallest
- * spread over about SAMPLE_MAX kernels, then the one with the smallest offset. */
+/* Returns the clock at the best shift: the one with the most equal names; among these the one with
+ * the smallest spread over about SAMPLE_MAX kernels, then the one with the smallest offset. */
 static dl_rank_clock find_clock(const sequence *first, const sequence *other)
 {
     int64_t from = -(int64_t)other->count + 1, to = (int64_t)first->count - 1;

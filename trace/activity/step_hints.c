@@ -1,4 +1,4 @@
-/* The options that define steps, and checks for contradictions between them and with a trace. */
+/* Options that define steps, and checks for contradictions between them and with a trace. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ dl_status dl_step_hints_check(const dl_step_hints *hints, dl_error *err)
     return dl_error_set(err, DL_ERR_USAGE, "--one-step: not with --step-marks, --step-period");
 }
 
-/* How often the steps of the line repeat, for an error. */
+/* Describes the regular steps of the line, for an error message. */
 static char *tell_steps(const dl_step_line *line)
 {
     size_t works = 0;
@@ -40,7 +40,7 @@ static char *tell_steps(const dl_step_line *line)
                      dl_step_method_name(line->method));
 }
 
-/* Whether marks or updates show that a line has several steps. */
+/* Returns whether marks or updates show that a line has several steps. */
 static bool shows_several(const dl_step_line *line)
 {
     const bool sure =

@@ -15,12 +15,12 @@
 #define SHARE_MIN 0.5
 #define TEXT_SHARE_MIN 0.8
 
-/* The three forms of the header, best first. */
+/* The three forms described in the header, best first. */
 typedef enum mark_form { FORM_NUMBER = 1, FORM_WORD, FORM_TEXT, FORM_NONE } mark_form;
 
 /* A range or mark with its sort key. */
 typedef struct mark {
-    uint32_t group; /* of its text, times 2, + 1 for instants; 0 if all are one group */
+    uint32_t group; /* group of its text times 2, plus 1 for instants; 0 if all are one group */
     uint32_t thread;
     uint32_t name;
     bool instant;
@@ -33,7 +33,7 @@ typedef struct plain_text {
     uint32_t name; /* index of the string */
 } plain_text;
 
-/* The outer one of two ranges that start together comes first. */
+/* Of two ranges with equal start, the outer one comes first. */
 DL_ORDER(compare_marks, mark, DL_BY(group), DL_BY(thread), DL_BY(start_ns),
          DL_BY_DESCENDING(end_ns));
 
@@ -55,7 +55,7 @@ bool dl_text_names_step(const char *text)
     return false;
 }
 
-/* A copy of `text` with # for each number. */
+/* Returns a copy of `text` with # for each number. */
 static char *without_numbers(const char *text)
 {
     char *copy = dl_strdup(text);
@@ -69,7 +69,7 @@ static char *without_numbers(const char *text)
     return copy;
 }
 
-/* Returns all strings without their numbers, sorted; sets groups[string_count] to the place of each
+/* Returns all strings without their numbers, sorted; sets groups[string_count] to the index of each
  * string's first equal text in that order. */
 static plain_text *group_texts(const dl_marked_trace *trace, uint32_t *groups)
 {
@@ -91,7 +91,7 @@ static bool is_mark(const dl_activity *activity, size_t string_count)
            activity->name != 0 && activity->name < string_count;
 }
 
-/* Ranges and marks of the strings with wanted[name], NULL = all; groups NULL = one group. */
+/* Returns ranges and marks of the strings with wanted[name], NULL: all; groups NULL: one group. */
 static mark *collect_marks(const dl_marked_trace *trace, const uint32_t *groups, const bool *wanted,
                            size_t *mark_count)
 {
@@ -116,7 +116,7 @@ static mark *collect_marks(const dl_marked_trace *trace, const uint32_t *groups,
     return marks;
 }
 
-/* Leaves out marks inside earlier ones and ends instants at the next one; returns how many stay. */
+/* Removes marks inside earlier ones and ends instants at the next one; returns the number kept. */
 static size_t flatten(mark *marks, size_t count)
 {
     size_t kept = 0;
@@ -132,7 +132,7 @@ static size_t flatten(mark *marks, size_t count)
     return kept;
 }
 
-/* Number of launches before `time_ns`. */
+/* Returns the number of launches before `time_ns`. */
 static size_t launches_before(const dl_marked_trace *trace, int64_t time_ns)
 {
     size_t count;
@@ -140,7 +140,7 @@ static size_t launches_before(const dl_marked_trace *trace, int64_t time_ns)
     return count;
 }
 
-/* Squared coefficient of variation of the distances of starts. */
+/* Squared coefficient of variation of the distances between starts. */
 static double variation_of_starts(const mark *marks, size_t count)
 {
     double sum = 0, squares = 0, number = (double)(count - 1);
@@ -170,7 +170,7 @@ static mark_form form_of(const dl_marked_trace *trace, const mark *marks, size_t
     return FORM_NONE;
 }
 
-/* Number of launches inside the marks, or 0 if they are no steps. */
+/* Returns the number of launches inside the marks, or 0 if they do not represent steps. */
 static size_t launches_inside(const dl_marked_trace *trace, const mark *marks, size_t count,
                               mark_form form)
 {

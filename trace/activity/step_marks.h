@@ -1,16 +1,17 @@
 /* Ranges and marks that delimit steps.
  *
- * Ranges of one thread with the same text, numbers aside, are a group. It looks like steps if
- *   - its text holds "step", "iter", "iteration", "batch" or "minibatch" as a word of its own
- *     (capitals also begin words) and a number that changes from one to the next; or
- *   - it holds such a word without a number, and repeats 3 times or more; or
+ * Ranges of one thread whose texts are equal except for numbers form a group. The group represents
+ * steps if
+ *   - its text contains "step", "iter", "iteration", "batch" or "minibatch" as a separate word
+ *     (capitals also begin words) and a number that changes from one range to the next; or
+ *   - it contains such a word without a number, and repeats 3 times or more; or
  *   - it is any text that repeats 5 times or more at regular starts (coefficient of variation at
  *     most 0.5);
  * and half of the device work launched from the group's first start to its last end is launched
- * inside its ranges (0.8 of it for the third form). The second and third form must hold half of all
- * device work, which excludes "Optimizer.step" and operators. Of several such groups the one of the
- * earlier form is taken; within a form the one with more work, then with more ranges. A MARK counts
- * as a range up to the next one. */
+ * inside its ranges (0.8 of it for the third form). The second and third form must contain half of
+ * all device work, which excludes "Optimizer.step" and operators. If there are several such groups,
+ * the earliest form is preferred; within a form the one with more work, then with more ranges. A
+ * MARK counts as a range up to the next one. */
 #ifndef DL_TRACE_ACTIVITY_STEP_MARKS_H
 #define DL_TRACE_ACTIVITY_STEP_MARKS_H
 
@@ -25,10 +26,11 @@
 typedef struct dl_step_marks {
     int64_t *starts_ns, *ends_ns; /* [count] ascending, not overlapping */
     size_t count;                 /* 0 = none */
-    char *text;                   /* the group's, with # for numbers; the expression if given */
+    char *text;                   /* text of the group, with # for numbers; or the given
+                                   * expression */
 } dl_step_marks;
 
-/* A trace and when its device work was launched, borrowed. */
+/* A trace and the launch times of its device work; borrowed. */
 typedef struct dl_marked_trace {
     const dl_activity *activities; /* [count] */
     size_t count;
@@ -38,17 +40,17 @@ typedef struct dl_marked_trace {
     size_t launch_count;
 } dl_marked_trace;
 
-/* Finds the group that looks most like steps. Without device work, the shares of it count as
- * reached. */
+/* Finds the group that most likely represents steps. Without device work, the conditions on its
+ * share count as met. */
 void dl_step_marks_find(dl_step_marks *marks, const dl_marked_trace *trace);
 
-/* Ranges and marks whose text the POSIX extended expression matches; of ranges that overlap the
- * earlier one stays. DL_ERR_PARSE, DL_ERR_DATA as dl_activity_steps_init. */
+/* Finds ranges and marks whose text matches the POSIX extended expression; of overlapping ranges
+ * the earlier one is kept. Returns DL_ERR_PARSE and DL_ERR_DATA like dl_activity_steps_init. */
 dl_status dl_step_marks_match(dl_step_marks *marks, const dl_marked_trace *trace,
                               const char *expression, dl_error *err) DL_MUST_CHECK;
 void dl_step_marks_free(dl_step_marks *marks);
 
-/* Whether `text` holds one of the words. */
+/* Returns whether `text` contains one of the words. */
 bool dl_text_names_step(const char *text);
 
 #endif

@@ -8,9 +8,9 @@
 #include "trace/activity/steps_internal.h"
 #include "trace/distribution.h"
 
-/* The tail of a unit is cut off if it has at least TAIL_SHARE of the usual step's symbols, at least
- * TAIL_MIN symbols or SHORT_TAIL_SHARE of the usual step's, and at least TAIL_STRANGE of the tail's
- * symbols are not usual content. */
+/* The tail of a unit is separated if it has at least TAIL_SHARE of the usual step's symbols, at
+ * least TAIL_MIN symbols or SHORT_TAIL_SHARE of the usual step's, and at least TAIL_STRANGE of the
+ * tail's symbols are not usual content. */
 #define TAIL_MIN 3
 #define TAIL_SHARE 0.02
 #define SHORT_TAIL_SHARE 0.25
@@ -18,7 +18,7 @@
 
 #define WARMUP_ALIKE 0.9
 
-/* Fewer equal distances are a coincidence. */
+/* Minimum number of equal distances; fewer are a coincidence. */
 #define CYCLES_MIN 3
 
 /* A kind outside the content, and the regular step in or after which it occurs. */
@@ -40,9 +40,10 @@ static int compare_counts(const void *a, const void *b)
     return DL_COMPARE(x, y);
 }
 
-/* End of the content of the unit [first, end): the place that maximizes the number of content
- * symbols before it plus that of others after it. `end` if the tail is too short to be cut off and
- * not `begins_other`, or is mostly usual content. `left` as in dl_units_common. */
+/* Returns the end of the content of the unit [first, end): the index that maximizes the number of
+ * content symbols before it plus that of other symbols after it. Returns `end` if the tail is too
+ * short to be separated and `begins_other` is false, or if it is mostly usual content. `left` as in
+ * dl_units_common. */
 static size_t find_tail(const dl_period *period, const dl_sequence *sequence, size_t first,
                         size_t end, bool begins_other, uint32_t *left)
 {
@@ -83,7 +84,7 @@ static uint32_t *copy_content(const uint32_t *content, uint32_t kind_count)
     return left;
 }
 
-/* Median of `alike` over the regular parts; 0 without any. */
+/* Median of `alike` over the regular parts; 0 if there are none. */
 static double usual_likeness(const dl_step_part *parts, size_t count)
 {
     double *alike = dl_calloc(count, sizeof *alike, "likeness of steps");
@@ -109,7 +110,7 @@ static void label_warmup(dl_step_part *parts, size_t count)
 void dl_step_parts_set_apart(dl_step_part *parts, size_t count)
 {
     const double usual = usual_likeness(parts, count);
-    bool regular = false; /* before this part was one */
+    bool regular = false; /* an earlier part is regular */
     if (usual < DL_STEP_SIMILARITY) return;
     for (size_t i = 0; i < count; i++) {
         if (parts[i].label != DL_STEP_REGULAR) continue;
@@ -161,7 +162,7 @@ dl_step_part *dl_step_parts(const dl_period *period, const dl_sequence *sequence
     uint32_t *left = copy_content(period->content, sequence->kind_count);
     unit *units = take_units(period, sequence, left);
     size_t found = 0;
-    bool short_tail = false; /* the last part is the start of the unit after it */
+    bool short_tail = false; /* the last part is the start of the following unit */
     if (period->cuts[0] > 0) parts[found++] = (dl_step_part){.label = DL_STEP_OTHER};
     for (size_t u = 0; u < period->cut_count; u++) {
         const unit *now = &units[u];
@@ -181,8 +182,8 @@ dl_step_part *dl_step_parts(const dl_period *period, const dl_sequence *sequence
     return parts;
 }
 
-/* The most frequent distance between the steps of successive strangers[count] (ascending); 0 if
- * fewer than four fifths of the distances equal it, or it is below 2. */
+/* Returns the most frequent distance between the steps of successive strangers[count] (ascending);
+ * 0 if fewer than four fifths of the distances equal it, or it is below 2. */
 static size_t usual_distance(const stranger *strangers, size_t count, uint32_t *distances)
 {
     size_t number = 0, most = 0, usual = 0;

@@ -19,17 +19,17 @@
 /* Roles that end a run of work. */
 #define TELLING (DL_ROLE_BACKWARD | DL_ROLE_UPDATE | DL_ROLE_INPUT)
 
-/* The search in one step. */
+/* State of the search in one step. */
 typedef struct search {
     const dl_trace *trace;
     const dl_step_line *line;
-    uint8_t *classes;  /* [string_count] dl_kernel_class by kernel's name */
+    uint8_t *classes;  /* [string_count] dl_kernel_class by name */
     uint8_t *phases;   /* [line.work_count] */
     uint8_t *roles;    /* [line.work_count] */
-    uint32_t *in_step; /* [string_count] number (1..) of the last step whose first forward pass
-                          holds the name */
+    uint32_t *in_step; /* [string_count] number (>= 1) of the last step whose first forward pass
+                        * contains the name */
     uint32_t step;
-    size_t forward; /* operations of its first forward pass */
+    size_t forward; /* number of operations in its first forward pass */
     bool by_ranges; /* ranges name backward passes */
 } search;
 
@@ -38,7 +38,7 @@ static const dl_activity *work_of(const search *s, size_t w)
     return &s->trace->activities[s->line->work[w]];
 }
 
-/* Whether most of the names of operations [first, end) are of a forward pass. */
+/* Returns whether most of the names of operations [first, end) are those of a forward pass. */
 static bool is_named_forward(const search *s, size_t first, size_t end)
 {
     size_t named = 0;
@@ -53,7 +53,8 @@ static bool is_long(const search *s, size_t first, size_t end)
            (double)(end - first) >= FORWARD_LENGTH * (double)s->forward;
 }
 
-/* Whether operations [first, end) hold a forward pass again, or, where `only`, nothing but one. */
+/* Returns whether operations [first, end) contain a repeated forward pass or, with `only`, nothing
+ * else. */
 static bool repeats_forward(const search *s, size_t first, size_t end, bool only)
 {
     const size_t length = end - first;
@@ -65,8 +66,8 @@ static bool repeats_forward(const search *s, size_t first, size_t end, bool only
                FORWARD_ALIKE * (double)(only || length < s->forward ? length : s->forward);
 }
 
-/* Phase of the operations [first, end), which lie between an operation of roles `before` and one of
- * roles `after`; after = 0: the step's end. */
+/* Returns the phase of the operations [first, end), which lie between an operation of roles
+ * `before` and one of roles `after`; after = 0: the step's end. */
 static dl_phase between(const search *s, size_t first, size_t end, uint8_t before, uint8_t after)
 {
     const bool begins = (before & (DL_ROLE_INPUT | DL_ROLE_UPDATE)) != 0;
@@ -78,9 +79,9 @@ static dl_phase between(const search *s, size_t first, size_t end, uint8_t befor
     return forward ? DL_PHASE_FORWARD : DL_PHASE_BACKWARD;
 }
 
-/* End of the forward pass at the start of operations [first, end). If only kernels' names give the
- * phases, it ends after the loss when that is the last work named as forward, because matrix
- * products have the same names in both passes. */
+/* Returns the end of the forward pass at the start of operations [first, end). If only kernels'
+ * names give the phases, it ends after the loss when that is the last work named as forward,
+ * because matrix products have the same names in both passes. */
 static size_t forward_end(const search *s, size_t first, size_t end)
 {
     for (size_t w = end; w-- > first && !s->by_ranges;) {
@@ -130,8 +131,8 @@ static bool find_phases(search *s, const dl_activity_step *step)
     return true;
 }
 
-/* Number of forward passes of a step that are followed by a backward pass; 1 if an update lies
- * between two of them, which then belong to different models. */
+/* Returns the number of forward passes of a step that are followed by a backward pass; 1 if an
+ * update lies between two of them, which then belong to different models. */
 static size_t count_passes(const search *s, const dl_activity_step *step)
 {
     size_t passes = 0;

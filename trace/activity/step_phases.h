@@ -1,12 +1,12 @@
-/* The phases of the steps of a line: forward passes, backward passes and the update, by the roles
- * of the work (phases.h): kernels on a device, operators on a thread.
+/* Phases of the steps of a line: forward passes, backward passes and the update, derived from the
+ * roles of the work (phases.h): kernels on a device, operators on a thread.
  *
  * A step's work, in order, is forward up to the first backward work, or up to the loss if only
- * kernels' names give roles and the loss is the last work named as forward. After it, the phase of
- * each run of work without a role follows from the works before and after the run:
+ * kernels' names give roles and the loss is the last work named as forward. After that, the phase
+ * of each run of work without a role follows from the works before and after the run:
  *
- *   after input or an update          forward if a backward pass follows; where only kernels' names
- *                                     give roles, only if it is also as long as below
+ *   after input or an update          forward if a backward pass follows; if only kernels' names
+ *                                     give roles, it must also be as long as described below
  *   before any other backward work    backward, unless it repeats a forward pass
  *   at the step's end                 update, unless it only repeats a forward pass, within which
  *                                     the step was cut
@@ -15,7 +15,7 @@
  * A run repeats a forward pass (accumulated gradients) if it has four works or more, or most of its
  * works are named as forward; has at least half as many works as the first forward pass; and if
  * works with names of the first pass are 0.8 of the shorter of the two. Calls of collectives belong
- * to the run around them. In a step without backward work phases are not distinguished. */
+ * to the run around them. In a step without backward work, phases are not distinguished. */
 #ifndef DL_TRACE_ACTIVITY_STEP_PHASES_H
 #define DL_TRACE_ACTIVITY_STEP_PHASES_H
 
@@ -27,12 +27,12 @@
 
 /* Owns its array; release with dl_step_phases_free. */
 typedef struct dl_step_phases {
-    uint8_t *phases;    /* [line.work_count] dl_phase; NONE for input, outside of regular steps and
-                           in those whose phases are not distinguished */
-    uint8_t *roles;     /* [line.work_count] of dl_work_role, or-ed; 0 outside of regular steps */
-    size_t known_steps; /* regular steps in which phases are distinguished */
-    size_t passes;      /* forward passes in the usual one of these: micro-batches whose gradients
-                           are accumulated; 1 where an update lies between two, or unknown */
+    uint8_t *phases;    /* [line.work_count] dl_phase; NONE for input, outside of regular steps, and
+                         * in steps whose phases are not distinguished */
+    uint8_t *roles;     /* [line.work_count] dl_work_role, or-ed; 0 outside of regular steps */
+    size_t known_steps; /* number of regular steps in which phases are distinguished */
+    size_t passes;      /* forward passes in most of these: micro-batches whose gradients are
+                         * accumulated; 1 if an update lies between two passes, or unknown */
 } dl_step_phases;
 
 /* Finds the phases of the work of `line`; `phases` must be zeroed. O(n log n). */

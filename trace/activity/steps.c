@@ -13,7 +13,7 @@
 #include "trace/activity/steps_internal.h"
 #include "trace/distribution.h"
 
-/* See steps.h on WARM-UP. */
+/* See WARM-UP in steps.h. */
 #define WARMUP_FACTOR 1.25
 #define WARMUP_STEPS_MAX 10
 
@@ -23,7 +23,7 @@ static int by_number(const void *a, const void *b)
     return DL_COMPARE(x, y);
 }
 
-/* Sorted numbers of the streams that carry more than copies; owned by the caller. */
+/* Returns the sorted numbers of the streams with work other than copies; the caller frees them. */
 static uint32_t *list_busy(const dl_step_line *line, const dl_activity *activities, size_t *count)
 {
     uint32_t *busy = dl_calloc(line->work_count, sizeof *busy, "streams");
@@ -63,7 +63,7 @@ bool dl_step_line_begins(const dl_step_line *line, size_t work)
     return line->prefetched == NULL || !line->prefetched[work];
 }
 
-/* Times of line->steps, whose work is known. */
+/* Sets the times of line->steps, whose work is known. */
 static void set_times(dl_step_line *line, const dl_activity *activities)
 {
     int64_t before_ns = INT64_MIN;
@@ -111,7 +111,7 @@ static void step_line_flag_warmup(dl_step_line *line)
     free(durations_ns);
 }
 
-/* Sets counts, shares and spacing from the steps; similarity from the parts, NULL = none. */
+/* Sets counts, shares and spacing from the steps; similarity from the parts (NULL: none). */
 static void step_line_measure(dl_step_line *line, const dl_step_part *parts)
 {
     double sum = 0, squares = 0, number = 0;
@@ -161,13 +161,13 @@ static void step_line_finish(dl_step_line *line, const dl_activity *activities,
     step_line_measure(line, parts);
 }
 
-/* When launches of one graph are steps. */
+/* Conditions for launches of one graph to be steps. */
 #define GRAPH_COUNT_MIN 3
 #define GRAPH_TIME_MIN 0.5
 #define GRAPH_ORDER_MIN 0.9
 #define GRAPH_EXPLAINED_MIN 0.75
 
-/* What all devices of the trace share. */
+/* Data shared by all devices of the trace. */
 typedef struct step_search {
     const dl_activity *activities;
     size_t count;
@@ -177,7 +177,7 @@ typedef struct step_search {
     dl_step_marks marks;
     const dl_launches *launches;
     dl_phase_hints phases;
-    dl_cpu_operators operators; /* where there is no device work */
+    dl_cpu_operators operators; /* used without device work */
 } step_search;
 
 const char *dl_step_label_name(dl_step_label label)
@@ -194,7 +194,7 @@ const char *dl_step_method_name(dl_step_method method)
     return (unsigned)method < DL_STEPS_METHOD_END ? names[method] : "unknown";
 }
 
-/* Makes steps of the period's units; false, without steps, if none is regular. */
+/* Makes steps of the period's units; returns false, without steps, if none is regular. */
 static bool take_period(dl_step_line *line, const step_search *search,
                         const dl_symbol_line *symbols, const dl_period *period,
                         dl_step_method method)
@@ -220,7 +220,8 @@ static bool take_period(dl_step_line *line, const step_search *search,
     return false;
 }
 
-/* The graph whose launches fill most of the device's time; kind_count if none fills enough. */
+/* Returns the graph whose launches take most of the device's time; kind_count if none takes
+ * enough. */
 static uint32_t find_graph(const step_search *search, const dl_symbol_line *symbols)
 {
     double *busy_ns = dl_calloc(symbols->kind_count, sizeof *busy_ns, "time of graphs"), all_ns = 0;
@@ -241,8 +242,8 @@ static uint32_t find_graph(const step_search *search, const dl_symbol_line *symb
     return enough ? best : symbols->kind_count;
 }
 
-/* Share of the symbols from the first cut on that the units explain. Earlier symbols do not count:
- * a step before the graph's capture is many symbols, a launch of the graph is one. */
+/* Share of the symbols from the first cut that the units explain. Earlier symbols are ignored: a
+ * step before the graph's capture has many symbols, a launch of the graph is one. */
 static double explained_after(const dl_sequence *sequence, const size_t *cuts, size_t count)
 {
     const dl_sequence rest = dl_sequence_from(sequence, cuts[0]);
@@ -283,7 +284,7 @@ static bool find_by_graph(dl_step_line *line, const step_search *search,
     return found;
 }
 
-/* Rejects units without a phase of training that the work shows: they are layers, micro-batches or
+/* Rejects units without a phase of training found in the work: they are layers, micro-batches or
  * parts of an update. Steps then end with the updates if these give whole units. */
 static dl_step_method check_phases(dl_period *period, const dl_sequence *sequence,
                                    dl_step_method method, bool late)
@@ -317,7 +318,7 @@ static bool find_by_period(dl_step_line *line, const step_search *search,
     }
     if (late && given > 0 && period.cut_count == 0) dl_period_find_given(&period, &sequence, given);
     if (given == 0) method = check_phases(&period, &sequence, method, late);
-    /* Of parts of the work nothing more is to be said than of the whole. */
+    /* For parts of the work, the reason is the same as for the whole. */
     if (!late) line->reason = period.reason;
     bool found = period.cut_count > 0 && take_period(line, search, symbols, &period, method);
     if (found) line->reason = NULL;
@@ -325,15 +326,15 @@ static bool find_by_period(dl_step_line *line, const step_search *search,
     return found;
 }
 
-/* Starts a part of the line at work number `first` unless one starts there already. */
+/* Starts a part of the line at work number `first`; replaces a part that starts there. */
 static void add_step(dl_step_line *line, size_t first, dl_step_label label)
 {
     if (line->count > 0 && line->steps[line->count - 1].first == first) line->count--;
     line->steps[line->count++] = (dl_activity_step){.label = label, .first = first};
 }
 
-/* Time at which the host launched the work. If its call is unknown, `guess_ns`; if the trace has no
- * calls, or guess_ns is INT64_MIN, the start of the work. */
+/* Returns the time at which the host launched the work. If its call is unknown, returns `guess_ns`;
+ * if the trace has no calls, or guess_ns is INT64_MIN, the start of the work. */
 static int64_t launch_of(const step_search *search, const dl_activity *work, int64_t guess_ns)
 {
     if (search->launches->call_count == 0) return work->start_ns;
@@ -342,7 +343,7 @@ static int64_t launch_of(const step_search *search, const dl_activity *work, int
     return guess_ns == INT64_MIN ? work->start_ns : guess_ns;
 }
 
-/* Runs of work launched inside one mark, and between marks. */
+/* Makes parts of the runs of work launched inside each mark, and between marks. */
 static void cut_at_marks(dl_step_line *line, const step_search *search)
 {
     const dl_step_marks *marks = &search->marks;
@@ -368,7 +369,7 @@ static void cut_at_marks(dl_step_line *line, const step_search *search)
     }
 }
 
-/* Takes the steps of a line back. */
+/* Removes the steps of a line. */
 static void drop_steps(dl_step_line *line)
 {
     free(line->prefetched);
@@ -378,8 +379,8 @@ static void drop_steps(dl_step_line *line)
         (dl_step_line){.device = line->device, .work = line->work, .work_count = line->work_count};
 }
 
-/* Takes the steps from marks; with `whole`, only if the usual step holds all phases of training
- * that the work shows. */
+/* Takes the steps from marks; with `whole`, only if the usual step contains all phases of training
+ * found in the work. */
 static bool find_by_marks(dl_step_line *line, const step_search *search,
                           const dl_symbol_line *symbols, bool whole)
 {
@@ -418,7 +419,7 @@ static bool find_by_marks(dl_step_line *line, const step_search *search,
     return taken;
 }
 
-/* All work of the device as one step. */
+/* Makes all work of the device one step. */
 static void take_one_step(dl_step_line *line, const step_search *search,
                           const dl_symbol_line *symbols)
 {
@@ -432,8 +433,8 @@ static void take_one_step(dl_step_line *line, const step_search *search,
 }
 
 /* Takes the steps from the program's marks if the period found at least 3/4 as many: the marks then
- * are of steps, even if some lack a phase of training, and not of micro-batches, of which a step
- * has at least two. */
+ * delimit steps, even if some lack a phase of training, and not micro-batches, of which a step has
+ * at least two. */
 static void prefer_marks(dl_step_line *line, const step_search *search,
                          const dl_symbol_line *symbols)
 {
@@ -442,7 +443,7 @@ static void prefer_marks(dl_step_line *line, const step_search *search,
     find_by_marks(line, search, symbols, false);
 }
 
-/* The steps of one device; `plain` holds its symbols without shapes, made when first needed. */
+/* Finds the steps of one device; `plain` holds its symbols without shapes, created on first use. */
 static void find_line(dl_step_line *line, const step_search *search, dl_symbol_line *symbols,
                       dl_symbols *plain, size_t device_index)
 {
@@ -477,7 +478,7 @@ static void find_line(dl_step_line *line, const step_search *search, dl_symbol_l
 }
 
 /* Makes steps from starts_ns[count] to ends_ns[count], each with the operators that start in it.
- * Steps that hold a validation become OTHER, unless the caller's expression selected the marks. */
+ * Steps with a validation become OTHER, unless the caller's expression selected the marks. */
 static void take_host_steps(dl_step_line *line, const step_search *search, dl_step_method method,
                             const int64_t *starts_ns, const int64_t *ends_ns, size_t count)
 {
@@ -502,7 +503,7 @@ static void take_host_steps(dl_step_line *line, const step_search *search, dl_st
     step_line_measure(line, NULL);
 }
 
-/* The steps of a process without a device: from its marks, else from its operators. */
+/* Finds the steps of a process without a device: from its marks, else from its operators. */
 static void find_host_line(dl_step_line *line, const step_search *search)
 {
     const dl_cpu_operators *operators = &search->operators;
@@ -513,7 +514,8 @@ static void find_host_line(dl_step_line *line, const step_search *search)
     for (size_t i = 0; i < operators->count; i++)
         line->work[i] = (size_t)(operators->items[i] - search->activities);
     if (marks->count > 0) {
-        int64_t last_ns = 0, *end_ns = &marks->ends_ns[marks->count - 1]; /* of an instant: none */
+        int64_t last_ns = 0, *end_ns = &marks->ends_ns[marks->count - 1]; /* an instant has no
+                                                                           * end */
         for (size_t i = 0; i < search->count; i++) {
             const dl_activity *a = &search->activities[i];
             last_ns =
@@ -529,7 +531,7 @@ static void find_host_line(dl_step_line *line, const step_search *search)
     size_t count = 0;
     bool by_update = false;
     int64_t *cuts = dl_cpu_operators_cuts(operators, &count, &by_update);
-    /* The work before the first cut may be part of a step. */
+    /* The work before the first cut may be a partial step. */
     if (count > 0) {
         take_host_steps(line, search, by_update ? DL_STEPS_OPTIMIZER : DL_STEPS_PERIOD, cuts,
                         cuts + 1, count - 1);
@@ -539,7 +541,7 @@ static void find_host_line(dl_step_line *line, const step_search *search)
     free(cuts);
 }
 
-/* Makes one step of all operators of a process without a device. */
+/* Makes all operators of a process without a device one step. */
 static void take_one_host_step(dl_step_line *line, const step_search *search)
 {
     const dl_cpu_operators *operators = &search->operators;
@@ -570,7 +572,7 @@ static int compare_times(const void *a, const void *b)
     return DL_COMPARE(x, y);
 }
 
-/* Launch times of all device work in order; its own start where no call is known. */
+/* Returns the sorted launch times of all device work; the work's start if its call is unknown. */
 static int64_t *sorted_launches(const step_search *search, size_t *launch_count)
 {
     int64_t *sorted = dl_calloc(search->count, sizeof *sorted, "launch times");
@@ -585,8 +587,8 @@ static int64_t *sorted_launches(const step_search *search, size_t *launch_count)
     return sorted;
 }
 
-/* Ranges and marks that may delimit steps in a trace of operators: all but operators and the ranges
- * of an optimizer or a data loader. Owned by the caller. */
+/* Returns the ranges and marks that may delimit steps in a trace of operators: all except operators
+ * and the ranges of an optimizer or a data loader. The caller frees them. */
 static dl_activity *list_annotations(const step_search *search, size_t *count)
 {
     dl_activity *kept = dl_calloc(search->count, sizeof *kept, "annotations");
@@ -642,7 +644,7 @@ static dl_status find_all(dl_activity_steps *steps, step_search *search, dl_symb
     steps->lines = dl_calloc(symbols->count + 1, sizeof *steps->lines, "steps");
     for (size_t i = 0; i < symbols->count; i++) {
         find_line(&steps->lines[i], search, &symbols->lines[i], &plain, i);
-        symbols->lines[i].work = NULL; /* the line owns it now */
+        symbols->lines[i].work = NULL; /* ownership moved to the line */
     }
     if (symbols->count == 0 && (search->marks.count > 0 || search->operators.count > 0)) {
         find_host_line(steps->lines, search);
@@ -652,7 +654,8 @@ static dl_status find_all(dl_activity_steps *steps, step_search *search, dl_symb
     return DL_OK;
 }
 
-/* A given period at which no device's work repeats. */
+/* Returns DL_OK if some device's work repeats at the given period; otherwise an error that
+ * describes the steps found without it. */
 static dl_status check_period(dl_activity_steps *steps, step_search *search, dl_error *err)
 {
     const dl_step_hints none = {0};

@@ -11,9 +11,9 @@
 #include "trace/activity/operators.h"
 #include "trace/dlt/dlt.h"
 
-/* Least share of a device's work without its launch call that causes a warning. */
+/* Minimum share of a device's work without its launch call that causes a warning. */
 #define UNLAUNCHED_FRAC 0.01
-/* Least order match of steps that causes no warning: twelve complete traces have 0.85 to 1, a
+/* Minimum order match of steps without a warning: twelve complete traces have 0.85 to 1, a
  * sub-sampled one 0.53. */
 #define ORDER_MATCH_MIN 0.7
 
@@ -54,7 +54,8 @@ void dl_trace_find_rank(const dl_trace *trace, int64_t *rank, int64_t *ranks)
 
 DL_ORDER(by_kernel_total, dl_kernel_summary, DL_BY_DESCENDING(total_ns), DL_BY_TEXT(name));
 
-/* Place in device->kernels of the kernels named strings[name]; added if new. */
+/* Returns the index in device->kernels of the kernels named strings[name]; adds an entry if
+ * needed. */
 static size_t find_kernel(dl_device_summary *device, const char *name)
 {
     dl_kernel_summary new = {.name = dl_demangle_short(name)};
@@ -142,7 +143,7 @@ static const dl_step_line *find_line(const dl_activity_steps *steps, uint32_t de
     return NULL;
 }
 
-/* Sums up the line's steps; *window becomes the time of the regular ones. */
+/* Summarizes the line's steps; *window becomes the time of the regular ones. */
 static void sum_steps(const dl_activity_summary *summary, dl_device_summary *device,
                       const dl_step_line *line, dl_interval *window)
 {
@@ -180,7 +181,7 @@ static void sum_host_steps(dl_activity_summary *summary, const dl_activity_steps
                                           .other_steps = host.other_steps};
 }
 
-/* Hands out the collectives of all devices, which are in one array by device. */
+/* Assigns the collectives to their devices; they are in one array sorted by device. */
 static void give_collectives(dl_activity_summary *summary, dl_device_summary *device)
 {
     for (size_t i = 0; i < summary->collectives.count; i++) {
@@ -276,7 +277,8 @@ static void read_capture(dl_activity_summary *summary)
     capture->known = dl_capture_figures_parse(capture->text, &capture->figures, &err) == DL_OK;
 }
 
-/* Warns if units by marks or by a given period differ, as they are then hardly training steps. */
+/* Warns if units by marks or by a given period differ, as they are then unlikely to be training
+ * steps. */
 static void warn_about_steps(dl_activity_summary *summary)
 {
     dl_notes *warnings = &summary->warnings;

@@ -14,7 +14,7 @@
 
 enum { LABEL_BYTES = 128 };
 
-/* A copy of the text, with its middle cut out if it is too long. */
+/* Returns a copy of the text, with its middle removed if it is too long. */
 static char *label_of(const char *text, size_t chars)
 {
     char *label = dl_strdup(text[0] != '\0' ? text : "-");
@@ -22,8 +22,8 @@ static char *label_of(const char *text, size_t chars)
     return label;
 }
 
-/* A kernel's name in `room` columns: a longer name loses its namespaces, then the middle of the
- * part before '<', since the functor after it is more specific. */
+/* Returns a kernel's name for `room` columns: a longer name loses its namespaces, then the middle
+ * of the part before '<', since the functor after it is more specific. */
 static char *kernel_label(const char *name, size_t room)
 {
     char label[2 * DL_SHORT_NAME_CHARS];
@@ -45,7 +45,7 @@ static double share(int64_t part, double whole)
     return whole > 0 ? (double)part / whole : 0;
 }
 
-/* For people: NaN for 0, which means unknown. */
+/* Value for display; NaN (not shown) for 0, which means unknown. */
 static double known(double value)
 {
     return value > 0 ? value : (double)NAN;
@@ -158,7 +158,7 @@ static void print_classes(const dl_device_summary *device, FILE *out)
     dl_rows_end(&to, 0);
 }
 
-/* `top` as of dl_rows_end, here and below. */
+/* Adds the rows of kernels. `top` has the meaning of dl_rows_end, here and below. */
 static void put_kernels(dl_rows *to, const dl_device_summary *device, size_t top)
 {
     dl_rows_begin(to, "kernels", "");
@@ -246,7 +246,7 @@ static void print_host(const dl_activity_host *host, size_t top, FILE *out)
     put_host_list(&to, &host->overheads, NULL, "profiler's own time", top);
 }
 
-/* Steps on cores, split by what the training thread did, and their collectives. */
+/* Prints steps on cores, split by the activity of the training thread, and their collectives. */
 static void print_cpu(const dl_activity_summary *summary, size_t top, FILE *out)
 {
     static const char row[] = "|part of the step=%-s |mean=%gns |sd=%gns |%%=%.1f%%";
@@ -287,7 +287,7 @@ static void print_cpu(const dl_activity_summary *summary, size_t top, FILE *out)
     free(groups);
 }
 
-/* Prints one device's line: the launches in its steps, and their cost. */
+/* Prints a line for one device: the launches in its steps, and their cost. */
 static void print_capture_estimate(const dl_device_summary *device, FILE *out)
 {
     const dl_capture_estimate *e = &device->capture;
@@ -303,7 +303,7 @@ static void print_capture_estimate(const dl_device_summary *device, FILE *out)
     dl_print_pair(out, "", text);
 }
 
-/* Only for our own recordings. */
+/* Prints the recording cost, for recordings of dlprof only. */
 static void print_capture(const dl_activity_summary *summary, FILE *out)
 {
     const dl_capture_knowledge *capture = &summary->capture;
@@ -439,7 +439,7 @@ static void write_estimate(dl_json *to, const dl_capture_estimate *estimate)
     dl_json_end(to, '}');
 }
 
-/* Writes an object of a list, or the member `name`. */
+/* Writes an object as an item of a list, or as the member `name`. */
 static void write_class(dl_json *to, const char *name, const char *class_name,
                         const dl_class_summary *class)
 {
@@ -519,7 +519,7 @@ static void write_cpu(const dl_activity_summary *summary, dl_json *to)
     free(groups);
 }
 
-/* Only for a process without devices. */
+/* Writes the steps of a process without devices. */
 static void write_host_steps(const dl_host_steps *steps, dl_json *to)
 {
     if (steps->method == DL_STEPS_NONE) return;

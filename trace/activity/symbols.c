@@ -16,17 +16,17 @@ typedef struct work_key {
     uint32_t device;
 } work_key;
 
-/* log2_of is below. */
+/* Number of values of log2_of, below. */
 #define LOG2_END 65
 
 /* Kinds by hash: open addressing, at most half full. */
 typedef struct kind_table {
     uint64_t *hashes;
-    uint32_t *kinds; /* kind + 1; 0 = free */
+    uint32_t *kinds; /* kind + 1; 0: free */
     size_t capacity; /* a power of two */
 } kind_table;
 
-/* The finaliser of splitmix64 (Steele, Lea & Flood 2014): every input bit reaches every output. */
+/* Finalizer of splitmix64 (Steele, Lea & Flood 2014): every input bit affects every output bit. */
 static uint64_t mix(uint64_t x)
 {
     x ^= x >> 30;
@@ -40,7 +40,7 @@ DL_ORDER(compare_start, work_key, DL_BY(device), DL_BY(start_ns), DL_BY(index));
 
 DL_ORDER(compare_launch, work_key, DL_BY(launch), compare_start(a, b));
 
-/* Brings one device's keys, in order of start, into launch order. */
+/* Sorts one device's keys, given in order of start, by launch order. */
 static void order_by_launch(work_key *keys, size_t count, const dl_activity *activities)
 {
     size_t unknown = 0;
@@ -50,7 +50,8 @@ static void order_by_launch(work_key *keys, size_t count, const dl_activity *act
     int64_t launch = 0;
     for (size_t i = 0; i < count; i++) {
         uint32_t correlation = activities[keys[i].index].correlation;
-        /* The nearest of all values that are equal to the correlation modulo 2^32. */
+        /* The value nearest to the previous launch among those equal to the correlation modulo
+         * 2^32. */
         if (correlation != 0) launch += (int32_t)(correlation - (uint32_t)launch);
         keys[i].launch = launch;
     }
@@ -97,7 +98,7 @@ static bool in_graph(const dl_activity *activity)
     return activity->object >> 32 != 0;
 }
 
-/* `texts` holds the hashes of the trace's strings. */
+/* Hashes the kind of an activity; `texts` holds the hashes of the trace's strings. */
 static uint64_t hash_of(const dl_activity *activity, const uint64_t *texts, size_t text_count,
                         dl_symbol_detail detail)
 {
@@ -110,17 +111,17 @@ static uint64_t hash_of(const dl_activity *activity, const uint64_t *texts, size
     return mix(hash + log2_of(activity->bytes));
 }
 
-/* Whether `activity` continues the graph launch that `before` belongs to. */
+/* Returns whether `activity` belongs to the same graph launch as `before`. */
 static bool same_launch(const dl_activity *before, const dl_activity *activity)
 {
     return in_graph(activity) && before->object >> 32 == activity->object >> 32 &&
            before->correlation == activity->correlation;
 }
 
-/* Meaning of the trace's strings, by their index. */
+/* Properties of the trace's strings, by index. */
 typedef struct text_facts {
     uint64_t *hashes;
-    uint8_t *classes; /* as dl_kernel_classes */
+    uint8_t *classes; /* as returned by dl_kernel_classes */
     size_t count;
 } text_facts;
 
@@ -146,8 +147,8 @@ static copy_counts count_copies(const work_key *keys, size_t count, const dl_act
     return copies;
 }
 
-/* Whether a copy from the host brings a batch. If at least half as many copies of its size go to
- * the host, they exchange parameters instead. */
+/* Returns whether a copy from the host brings a batch. If at least half as many copies of its size
+ * go to the host, they exchange parameters instead. */
 static bool brings_batch(const dl_activity *activity, const copy_counts *copies)
 {
     if (activity->kind != DL_ACTIVITY_MEMCPY || activity->copy != DL_COPY_H2D) return false;
@@ -173,7 +174,7 @@ static void note_kind(dl_symbol_line *line, uint64_t hash, uint8_t roles)
     line->kind_roles[kind] = roles;
 }
 
-/* The kind of `hash`, which is new with these roles if no symbol had it before. */
+/* Adds a symbol with the kind of `hash`; a new kind gets these roles. */
 static void add_symbol(dl_symbol_line *line, kind_table *table, uint64_t hash, uint8_t roles)
 {
     uint32_t kinds_before = line->kind_count;
@@ -182,10 +183,10 @@ static void add_symbol(dl_symbol_line *line, kind_table *table, uint64_t hash, u
     if (line->kind_count > kinds_before) note_kind(line, hash, roles);
 }
 
-/* Least share of a kind's work in one phase for the kind to have that phase. */
+/* Minimum share of a kind's work in one phase for the kind to have that phase. */
 #define PHASE_SHARE 0.95
 
-/* Occurrences of each kind in each phase. */
+/* Number of occurrences of each kind in each phase. */
 typedef struct phase_counts {
     uint32_t (*of)[DL_PHASE_UPDATE + 1]; /* [kind_count] */
     size_t kind_count;

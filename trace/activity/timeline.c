@@ -11,7 +11,7 @@
 
 typedef enum part { PART_COMPUTE, PART_COMMUNICATION, PART_COPY } part;
 
-/* One work of a device. */
+/* A work of a device. */
 typedef struct work {
     dl_interval interval;
     uint32_t activity; /* index */
@@ -19,7 +19,7 @@ typedef struct work {
     bool kernel;
 } work;
 
-/* The operations of one device. */
+/* Operations of one device. */
 typedef struct device_works {
     work *items; /* [count] */
     size_t count;
@@ -82,7 +82,7 @@ static part part_of(const dl_activity *activity, const uint8_t *classes)
     }
 }
 
-/* The activity's interval within the window; false if it has no part of it. */
+/* Gets the part of the activity's interval within the window; returns false if it is empty. */
 static bool clip(const dl_activity *activity, const dl_interval *window, dl_interval *interval)
 {
     interval->start_ns = activity->start_ns;
@@ -94,8 +94,8 @@ static bool clip(const dl_activity *activity, const dl_interval *window, dl_inte
     return true;
 }
 
-/* Index of `device` in the table; adds a new one. The last one asked for is tried first, as
- * neighbours mostly share it. */
+/* Returns the index of `device` in the table and adds a new device. Tries the index `last` first,
+ * as neighbouring activities mostly share a device. */
 static size_t find_device(dl_activity_timeline *timeline, uint32_t device, size_t last)
 {
     if (last < timeline->device_count && timeline->devices[last].device == device) return last;
@@ -107,7 +107,7 @@ static size_t find_device(dl_activity_timeline *timeline, uint32_t device, size_
     return timeline->device_count - 1;
 }
 
-/* Walks over the operations in order of time: span, busy and idle time, gaps. */
+/* Computes span, busy time, idle time and gaps from the operations in order of time. */
 static void sum_gaps(dl_device_timeline *device, const work *works, size_t count,
                      const dl_activity *activities, const dl_launches *launches)
 {
@@ -135,7 +135,8 @@ static void sum_gaps(dl_device_timeline *device, const work *works, size_t count
     device->busy_ns = device->end_ns - device->start_ns - device->idle_ns;
 }
 
-/* The set of operations of `mask` (bits 1 << part; kernels only if asked for) into set[count]. */
+/* Writes the set of operations of `mask` (bits 1 << part; with `kernels`, kernels only) to
+ * set[count]. */
 static size_t select_works(dl_interval *set, const work *works, size_t count, unsigned mask,
                            bool kernels)
 {
@@ -179,7 +180,7 @@ void dl_activity_timeline_init(dl_activity_timeline *timeline, const dl_activity
                                const dl_interval *window)
 {
     DL_ASSERT(count < UINT32_MAX, "%zu activities", count);
-    device_works *lists = NULL; /* [list_count] by place in the table of devices */
+    device_works *lists = NULL; /* [list_count] by index in the table of devices */
     size_t d = 0, list_count = 0;
     for (size_t i = 0; i < count; i++) {
         const dl_activity *activity = &activities[i];
@@ -274,7 +275,7 @@ static dl_host_list sum_kind(dl_activity_kind kind, const dl_activity *activitie
 
 DL_ORDER(by_thread_and_start, call, DL_BY(thread), DL_BY(interval.start_ns));
 
-/* Time that calls[count], by thread and start, cover on their threads. */
+/* Time that calls[count], sorted by thread and start, cover on their threads, in ns. */
 static double covered_ns(const call *calls, size_t count)
 {
     int64_t total_ns = 0, until_ns = 0;

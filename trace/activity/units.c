@@ -1,4 +1,4 @@
-/* The common content of the units of a cut sequence, and how well they repeat its order. */
+/* Common content of the units of a cut sequence, and the similarity of their order. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,14 +6,14 @@
 #include "common/sort.h"
 #include "trace/activity/steps_internal.h"
 
-/* Most units from which the quartile of a count is taken; more would change it little. */
+/* Maximum number of units used for the quartile of a count; more would change it little. */
 #define CONTENT_UNITS 400
 
-/* Limits of dl_units_order_match: pairs of units compared, and symbols skipped at a time. */
+/* Limits of dl_units_order_match: pairs of units compared, and symbols skipped per mismatch. */
 #define ORDER_PAIRS 100
 #define SKIP_MAX 16
 
-/* How often one unit holds one kind. */
+/* Number of symbols of one kind in one unit. */
 typedef struct kind_count {
     uint32_t kind, count;
 } kind_count;
@@ -59,7 +59,7 @@ size_t dl_units_choose(const dl_units *units, size_t *chosen, size_t most)
     return found;
 }
 
-/* Sorted pairs of the chosen units' kinds and counts; *pair_count of them. */
+/* Returns the sorted pairs of the chosen units' kinds and counts, *pair_count of them. */
 static kind_count *count_kinds(const dl_units *units, const size_t *chosen, size_t chosen_count,
                                size_t *pair_count)
 {
@@ -90,7 +90,7 @@ size_t dl_units_content(const dl_units *units, uint32_t *content)
     memset(content, 0, units->kind_count * sizeof *content);
     size_t chosen_count = dl_units_choose(units, chosen, CONTENT_UNITS);
     kind_count *pairs = count_kinds(units, chosen, chosen_count, &pair_count);
-    /* A quarter of the units may hold fewer; units without the kind have no pair. */
+    /* A quarter of the units may have a lower count; units without the kind have no pair. */
     size_t below = chosen_count / 4;
     DL_GROUPS (first, end, pair_count, pairs[end].kind == pairs[first].kind) {
         size_t without = chosen_count - (end - first);
@@ -130,8 +130,8 @@ double dl_units_explained(const dl_units *units, const uint32_t *content)
     return (double)common / (double)units->end;
 }
 
-/* Advances *a and *b by the smallest total to where two symbols in a row are equal again; false if
- * one of them would have to skip more than SKIP_MAX. */
+/* Advances *a and *b by the smallest total to the next two consecutive equal symbols; returns false
+ * if one of them would have to skip more than SKIP_MAX. */
 static bool resume(const uint32_t *symbols, size_t *a, size_t a_end, size_t *b, size_t b_end)
 {
     for (size_t skip = 1; skip <= 2 * SKIP_MAX; skip++) {
