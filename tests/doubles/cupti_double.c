@@ -13,9 +13,8 @@
  *   early      kernels start before their call is made
  *   cupti12    is CUDA 12.9's: it keeps its texts
  *
- * Built with DOUBLE_OLD it is CUDA 11.8's: it keeps its texts too, has none of the later functions, so
- * that all calls of the driver are recorded or none, and crashes if a buffer is refused.
- */
+ * Built with DOUBLE_OLD it is CUDA 11.8's: it keeps its texts too, has none of the later functions,
+ * so that all calls of the driver are recorded or none, and crashes if a buffer is refused. */
 #include <cupti.h>
 #include <dlfcn.h>
 #include <pthread.h>
@@ -53,7 +52,7 @@ typedef struct thread_buffer {
     struct thread_buffer *next;
 } thread_buffer;
 
-/* A buffer that is full and held back. */
+/* A full buffer that is kept back. */
 typedef struct held_buffer {
     uint8_t *data;
     size_t bytes, used;
@@ -65,10 +64,10 @@ static CUpti_BuffersCallbackCompleteFunc complete;
 static CUpti_CallbackFunc event_callback;
 static atomic_bool enabled[CUPTI_ACTIVITY_KIND_COUNT];
 static atomic_bool driver_calls[DRIVER_CALLS], some_driver_calls;
-static atomic_bool zeroed; /* by the tool: the double then requires it */
+static atomic_bool zeroed; /* set by the tool, from which the double then requires zeroed buffers */
 static atomic_size_t dropped;
 static atomic_uint launches;
-static atomic_uint recorded; /* launches whose records are there */
+static atomic_uint recorded; /* launches whose records are complete */
 static atomic_bool ticking;
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static thread_buffer *buffers;
@@ -118,7 +117,7 @@ static thread_buffer *own_buffer(void)
     return own;
 }
 
-/* Takes the thread's buffer away and gives it back to the tool, or keeps it. */
+/* Takes the thread's buffer and gives it back to the tool, or keeps it. */
 static void hand_over(thread_buffer *buffer, int keep)
 {
     uint8_t *data = buffer->data;
@@ -227,7 +226,7 @@ static void give_up(void)
     event_callback(NULL, CUPTI_CB_DOMAIN_STATE, CUPTI_CBID_STATE_FATAL_ERROR, &data);
 }
 
-/* What all records of a device's work have. */
+/* Sets the fields common to all records of a device's work. */
 #define FILL(record, record_kind, work, correlation_id)        \
     do {                                                       \
         memset(&(record), 0, sizeof(record));                  \
@@ -241,7 +240,7 @@ static void give_up(void)
         (record).graphId = (work)->graph;                      \
     } while (0)
 
-/* CUPTI numbers a node of a graph in its lower half. */
+/* CUPTI has the node's number in the lower half. */
 #define NODE(work) ((work)->graph == 0 ? 0 : (uint64_t)(work)->graph << 32 | (work)->node)
 
 static void put_kernel(const driver_work *work, unsigned correlation)
@@ -309,7 +308,7 @@ static void put_graph(const driver_work *work, unsigned correlation)
     PUT(record);
 }
 
-/* Graphs as wholes, where these are recorded, else node by node. */
+/* Records graphs as a whole, where that is enabled, else node by node. */
 static void on_work(const driver_work *work, unsigned correlation)
 {
     static void (*const put_work[])(const driver_work *, unsigned) = {
@@ -327,7 +326,7 @@ static void on_call(driver_call call, unsigned correlation, uint64_t start_ns)
     put_call(call.of_driver ? CUPTI_ACTIVITY_KIND_DRIVER : CUPTI_ACTIVITY_KIND_RUNTIME, call.id,
              correlation, start_ns);
     if (call.of_driver || call.id != CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000) return;
-    /* Of the runtime within the driver, where all of its calls are recorded. */
+    /* A call of the driver by the runtime, where all calls are recorded. */
     put_call(CUPTI_ACTIVITY_KIND_DRIVER, CUPTI_DRIVER_TRACE_CBID_cuCtxGetCurrent, correlation,
              start_ns);
     if (OLD)
@@ -511,7 +510,7 @@ static void give_back_held(void)
 CUptiResult cuptiActivityFlushAll(uint32_t flag)
 {
     driver_double_flushes();
-    /* From here on all that was launched before is given back. */
+    /* From here on everything launched before is given back. */
     if (told("ticks") && atomic_load(&recorded) >= TICKS_LAUNCH) atomic_store(&ticking, 1);
     if (flag != 0 && told("hangs")) sleep(HANG_S);
     if (flag == 0 && told("hold")) return CUPTI_SUCCESS;

@@ -1,5 +1,5 @@
-/* Stands in for libdlprof_cuda.so where calls are measured: a device type whose calls go to the
- * double of the driver. DOUBLE_DEVICE=none: there is no device. */
+/* Replaces libdlprof_cuda.so where calls are measured: a device type whose calls go to the double
+ * of the driver. DOUBLE_DEVICE=none: there is no device. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

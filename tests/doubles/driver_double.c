@@ -70,7 +70,7 @@ CUresult cuCtxSetCurrent(CUcontext context)
     return context == (CUcontext)&has_context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-/* Number of the next call. */
+/* Returns the correlation id of the next call. */
 static unsigned next(void)
 {
     return atomic_fetch_add(&correlations, 1) + 1;

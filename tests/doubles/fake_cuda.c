@@ -1,6 +1,6 @@
-/* The fake device (fake_device.h) as the library that dlprof loads for --device cuda. FAKE_DEVICES is
- * the number of GPUs, default 1. Where the driver's double is found as libcuda.so.1, it is told of what
- * is issued, so that recorders see kernels and copies. */
+/* The fake device (fake_device.h) as the library that dlprof loads for --device cuda. FAKE_DEVICES
+ * is the number of GPUs, default 1. If the driver's double is found as libcuda.so.1, operations are
+ * reported to it, so that recorders see kernels and copies. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>

@@ -12,15 +12,15 @@
 #define OPENED_MAX 64
 #define DEVICES_MAX 16
 #define MEMBERS_MAX 16
-#define LOOK_NS 2000000L /* between two questions whether another rank is lost */
-#define REDUCTIONS_MAX 4 /* of a member between group(true) and group(false) */
+#define LOOK_NS 2000000L /* between checks whether another rank is lost */
+#define REDUCTIONS_MAX 4 /* per member, between group(true) and group(false) */
 
-/* Bit 62 makes an address that no process of x86-64 or Arm can reach. */
+/* Bit 62 makes an address invalid for every process on x86-64 or Arm. */
 #define FAR ((uintptr_t)1 << 62)
 
 typedef struct call call;
 
-/* An operation that was issued. */
+/* A queued operation. */
 struct call {
     void (*run)(dl_device *device, const call *call);
     union {
@@ -40,22 +40,22 @@ struct call {
 /* Members of a reduction. */
 typedef struct group {
     int count, users;
-    char id[DL_DEVICE_ID_BYTES];        /* of one whose members are in several ranks; else "" */
-    dl_device_ranks ranks[MEMBERS_MAX]; /* by member; without ranks all zero */
-    int own[MEMBERS_MAX];               /* members of its rank, by member */
+    char id[DL_DEVICE_ID_BYTES];        /* for members in several ranks; else "" */
+    dl_device_ranks ranks[MEMBERS_MAX]; /* by member; all zero without ranks */
+    int own[MEMBERS_MAX];               /* by member: number of members in its rank */
     dl_device *members[MEMBERS_MAX];
     void *values[MEMBERS_MAX];
     struct {
         void *values;
         size_t count;
-    } gathered[MEMBERS_MAX][REDUCTIONS_MAX]; /* since group(true) */
+    } gathered[MEMBERS_MAX][REDUCTIONS_MAX]; /* reductions since group(true) */
     int reductions[MEMBERS_MAX];
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     int arrived;
     unsigned round;
-    bool failed[MEMBERS_MAX]; /* a member of that rank has: nobody there waits for it; by the rank's
-                                 first member */
+    bool failed[MEMBERS_MAX]; /* by the rank's first member: a member of the rank has failed, and no
+                               * other one there waits for it */
 } group;
 
 struct dl_device {
@@ -69,11 +69,12 @@ struct dl_device {
     bool failed, held, computes;
 };
 
-/* Groups of ranks, which are threads of one process here; those of a group find it by its id. */
+/* Groups of ranks, which are threads of one process here; the members of a group find it by its
+ * id. */
 #define GROUPS_MAX 4
 static group *groups[GROUPS_MAX];
 static int groups_named;
-static pthread_mutex_t groups_mutex = /* of `opened` too */
+static pthread_mutex_t groups_mutex = /* also guards `opened` */
     PTHREAD_MUTEX_INITIALIZER;
 
 static int device_count = 1;
@@ -82,10 +83,10 @@ static atomic_int alive;
 static char opened[OPENED_MAX + 1];
 static bool shares;
 static size_t device_bytes = (size_t)1 << 20;
-static atomic_int computing[DEVICES_MAX]; /* slots of the device that have computed */
+static atomic_int computing[DEVICES_MAX]; /* slots of each device that have computed */
 static _Thread_local dl_device *used;
 static _Thread_local bool grouping;
-static _Thread_local group *gathering; /* whose members have reduced since group(true) */
+static _Thread_local group *gathering; /* group whose members have reduced since group(true) */
 
 static atomic_bool refuses_ids;
 
@@ -124,7 +125,7 @@ const char *fake_device_opened(void)
     return opened;
 }
 
-/* This library has the backend once more, and its own OpenBLAS, beside the program's. */
+/* This library has its own copy of the backend and of OpenBLAS, beside the program's. */
 static const dl_backend *real(void)
 {
     const dl_backend *backend = dl_backend_cpu(DL_DOUBLE);
@@ -134,7 +135,7 @@ static const dl_backend *real(void)
     return backend;
 }
 
-/* The device's own view of an address. */
+/* Returns the real address for an address of the device. */
 static void *near_by(const void *far)
 {
     const uintptr_t address = (uintptr_t)far;
@@ -149,7 +150,7 @@ static void run_device_copy(dl_device *device, const call *c);
 
 #define KERNELS_MAX 64
 
-/* CUDA loads a kernel when it is first launched, and may have to wait for the device to do so. */
+/* Loads a kernel at its first launch, as CUDA does, which may have to wait for the device then. */
 static void load(const dl_device *device, const char *kernel)
 {
     static const char *loaded[KERNELS_MAX];
@@ -163,7 +164,7 @@ static void load(const dl_device *device, const char *kernel)
     pthread_mutex_unlock(&groups_mutex);
 }
 
-/* `operation`: the function of the backend or the device. */
+/* Queues an operation; `operation` is the name of the backend's or device's function. */
 static void issue_named(const char *operation, call made)
 {
     dl_device *device = used;
@@ -184,7 +185,7 @@ static bool *rank_failed(const dl_device *device)
     return &device->group->failed[device->group->ranks[device->member].first];
 }
 
-/* Other ranks are not told: they see the loss of this one. */
+/* Other ranks are not notified: they notice the loss of this one. */
 static void fail(dl_device *device)
 {
     group *g = device->group;
@@ -202,7 +203,7 @@ static double operation_ns(const dl_device *device)
     return FAKE_OPERATION_NS * (slots + 1) / 2.0;
 }
 
-/* Does all that was issued. */
+/* Runs all queued operations. */
 static void flush(dl_device *device)
 {
     for (size_t i = 0; i < device->count; i++) {
@@ -421,7 +422,7 @@ static dl_status open_device(dl_device **device, int number, const dl_device_set
     (void)err;
     pthread_mutex_lock(&groups_mutex);
     DL_ASSERT(number < device_count && number < DEVICES_MAX, "device %d", number);
-    if (strlen(opened) < OPENED_MAX) { /* a bench opens more than a test looks at */
+    if (strlen(opened) < OPENED_MAX) { /* a benchmark opens more devices than tests check */
         opened[strlen(opened) + 1] = '\0';
         opened[strlen(opened)] = (char)('0' + number);
     }
@@ -485,7 +486,7 @@ static void mark(size_t index)
 static double between_ns(size_t from, size_t to)
 {
     DL_ASSERT(used->count == 0, "%zu operations to do", used->count);
-    /* A mark itself takes no time: run_mark takes off what flush will add. */
+    /* A mark takes no time: run_mark subtracts what flush will add. */
     return used->marks[to] - used->marks[from];
 }
 
@@ -508,7 +509,7 @@ static dl_status make_id(char id[DL_DEVICE_ID_BYTES], dl_error *err)
     return DL_OK;
 }
 
-/* The group of that id, new where nobody has asked for it. */
+/* Returns the group of that id, making it for the first caller. */
 static group *find_group(const dl_device_ranks *ranks)
 {
     int free_place = -1;
@@ -558,7 +559,7 @@ static dl_status join(dl_device *const *devices, int count, const dl_device_rank
     return DL_OK;
 }
 
-/* Slice `member` of all members' values. */
+/* Averages slice `member` of all members' values. */
 static void reduce_slice(const group *g, int member, size_t count)
 {
     const size_t first = count * (size_t)member / (size_t)g->count;
@@ -572,7 +573,7 @@ static void reduce_slice(const group *g, int member, size_t count)
     free(mean);
 }
 
-/* A member of another rank may be lost, and nobody here tells. */
+/* Waits for other members; one in another rank may be lost without notifying this group. */
 static void wait_for_members(dl_device *device)
 {
     group *g = device->group;
@@ -590,8 +591,8 @@ static void wait_for_members(dl_device *device)
     if (ranks->lost(ranks->user)) *rank_failed(device) = true;
 }
 
-/* Waits for all members, `members` of them in this thread; false if one has failed: then this one
- * has too. */
+/* Waits for all members, `members` of which are in this thread; false if one has failed, and this
+ * one with it. */
 static bool meet(dl_device *device, int members)
 {
     group *g = device->group;
@@ -611,7 +612,7 @@ static bool meet(dl_device *device, int members)
     return !device->failed;
 }
 
-/* Every member in a thread of its own. */
+/* Reduces with every member in a separate thread. */
 static void run_reduce(dl_device *device, const call *c)
 {
     group *g = device->group;
@@ -634,8 +635,8 @@ static void all_reduce(void *values, size_t count)
     gathering = g;
 }
 
-/* All members of the rank in one thread: at the end of the group all is done at once, behind what
- * each of them had to do before. */
+/* Reduces with all members of the rank in one thread: at the end of the group all reductions run
+ * together, after all earlier operations of each member. */
 static void reduce_gathered(group *g, dl_device *device)
 {
     const int first = g->ranks[device->member].first, own = g->own[device->member];
@@ -697,7 +698,7 @@ static void copy(const dl_device *target, void *to, const dl_device *source, con
     issue((call){.run = run_device_copy, .to = to, .from = from, .bytes = bytes});
 }
 
-/* Its loss is scaled by 1. */
+/* The loss scale is 1. */
 static void unscale(void *gradients, size_t count)
 {
     DL_ASSERT(count > 0, "%p", near_by(gradients));
@@ -721,7 +722,7 @@ static void average(void *result, const void *const *vectors, int n, size_t coun
     issue(made);
 }
 
-/* The plan's blocks are those in the device's memory. */
+/* Returns the plan with the blocks in the device's memory. */
 static dl_quantise_plan near_plan(const call *c)
 {
     dl_quantise_plan plan = c->as.plan;

@@ -1,7 +1,7 @@
-/* A device without hardware: the processor's operations of an mlp in double, done behind the host's
- * back. Its memory has addresses that no host can read, and nothing is done before somebody waits,
- * so that whoever looks too early sees it. One operation takes FAKE_OPERATION_NS of its clock. A
- * kernel is loaded when it is first issued, which cannot be done while the device is held up. */
+/* A device without hardware: the processor's operations of an mlp in double, run asynchronously.
+ * Its memory has addresses that the host cannot read, and nothing runs before a wait, so that
+ * reading results too early is detected. One operation takes FAKE_OPERATION_NS of the device's
+ * clock. A kernel is loaded at its first launch, which is impossible while the device is held. */
 #ifndef DL_TESTS_DOUBLES_FAKE_DEVICE_H
 #define DL_TESTS_DOUBLES_FAKE_DEVICE_H
 
@@ -12,24 +12,25 @@
 
 extern const dl_device_type fake_device;
 
-/* Devices that there are, and operations on all of them together until one fails; < 0: none does.
- */
+/* Sets the number of devices, and the number of operations on all of them together until one fails;
+ * < 0: none fails. */
 void fake_device_set(int devices, long operations_until_failure);
 
-/* From now on operations of k slots of one device that have computed something take (k + 1) / 2 times as
- * long each: kernels that fill half of a device. And its memory is so large. */
+/* From now on operations take (k + 1) / 2 times as long if k slots of one device have computed,
+ * like kernels that fill half of a device. Also sets the device's memory. */
 void fake_device_share(size_t memory_bytes);
 
-/* Whether the fake devices of several ranks can be named as one group. */
+/* With `refuse`, no id can be made for a group of fake devices in several ranks. */
 void fake_device_refuse_ids(bool refuse);
 
-/* Blocks of the device's and the host's memory, and places, that were not released. */
+/* Returns the number of memory blocks, of device and host, and of slots that were not released. */
 int fake_device_leaks(void);
 
-/* Numbers of the devices opened since fake_device_set, as digits: "010". */
+/* Returns the numbers of the devices opened since fake_device_set as digits: "010". */
 const char *fake_device_opened(void);
 
-/* Has each operation told when it is issued: its name, and the bytes of a copy to or from the host. */
+/* Sets a function that is called for each queued operation with its name, and the bytes of a copy
+ * to or from the host. */
 typedef void (*fake_listener)(int device, const char *operation, size_t copied_bytes,
                               bool to_device);
 void fake_device_listen(fake_listener listener);

@@ -1,5 +1,6 @@
 /* A program that is recorded: inject_target MODE COUNT [RATE]. Each thread launches COUNT kernels,
- * RATE a second (0 = as fast as it can). It prints what it would without a recorder: "launched N".
+ * RATE a second (0 = as fast as it can). It prints what it would without a recorder: "launched
+ * N".
  *
  *   exit     one thread, returns 3           threads  8 threads, returns 3
  *   _exit    one thread, two flushes, _exit(4)
@@ -13,8 +14,7 @@
  *            launches as many again, returns 3
  *   none     calls nothing, returns 3
  *
- * DOUBLE_DISK is a number of bytes that may be written to files; then the disk is full.
- */
+ * DOUBLE_DISK is a number of bytes that may be written to files; then the disk is full. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -36,7 +36,7 @@ static const char *const kernels[] = {"_Z4gemmPf", "_Z4reluPf", "_Z7softmaxPf", 
 static int count, rate;
 static atomic_bool stop;
 
-/* In place of the C library's, for the injected library too. */
+/* Replaces the C library's function, also for the injected library. */
 ssize_t write(int fd, const void *data, size_t bytes)
 {
     static atomic_size_t written;
@@ -61,7 +61,7 @@ static void launch_some(int first, int number)
         driver_double_launch(kernels[i % 4]);
 }
 
-/* In bursts of 10 ms, since a sleep is not exact enough for single launches. */
+/* Launches in bursts of 10 ms, since sleeping is too inexact for single launches. */
 static void *launch_all(void *unused)
 {
     (void)unused;

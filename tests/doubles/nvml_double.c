@@ -17,7 +17,7 @@ nvml_double_state nvml_double = {
     .lanes = {{0, 12}, {12, 0}},
 };
 
-/* Devices are pointers to their bus, so that each has its own. */
+/* Returns a device's number. Devices are pointers to their bus, so that each pointer is unique. */
 static int number(void *device)
 {
     return (int)((unsigned *)device - nvml_double.buses);
@@ -28,7 +28,7 @@ static void fill_pci(dl_nvml_pci *pci, int gpu)
     *pci = (dl_nvml_pci){.bus = nvml_double.buses[gpu], .device_id = 0x20b010de};
 }
 
-/* The far end of a lane; -1 for one that is not in use. */
+/* Returns the remote end of a lane; -1 for an unused lane. */
 static int far_end(int gpu, unsigned link)
 {
     unsigned passed = 0;
@@ -39,7 +39,7 @@ static int far_end(int gpu, unsigned link)
     return -1;
 }
 
-/* Their names and kinds are NVML's. */
+/* Names and types are those of NVML. */
 #define nvmlname nvml##name
 int nvmlInit_v2(void);
 int nvmlShutdown(void);
@@ -61,7 +61,8 @@ int nvmlDeviceGetNvLinkRemotePciInfo_v2(void *device, unsigned link, dl_nvml_pci
 int nvmlDeviceGetFieldValues(void *device, int count, dl_nvml_field *fields);
 int nvmlDeviceGetP2PStatus(void *a, void *b, int capability, int *status);
 
-/* FAKE_DEVICES GPUs, each with a lane to each other one, as the fake device has (fake_cuda.c). */
+/* Sets FAKE_DEVICES GPUs, each with a lane to each other one, to match the fake device
+ * (fake_cuda.c). */
 static void take_count(void)
 {
     const char *devices = getenv("FAKE_DEVICES");
@@ -189,7 +190,7 @@ int nvmlDeviceGetNvLinkRemotePciInfo_v2(void *device, unsigned link, dl_nvml_pci
     return 0;
 }
 
-/* As a driver that knows the rate by lane no longer, but in common. */
+/* Like a driver that reports no rate per lane any more, but a common one. */
 int nvmlDeviceGetFieldValues(void *device, int count, dl_nvml_field *fields)
 {
     (void)device;

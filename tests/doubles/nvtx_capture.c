@@ -85,7 +85,7 @@ void dl_capture_at_end(void (*function)(void))
 
 void seen_end(void)
 {
-    seen_set_active(false); /* as the capture: what comes now comes from its own call */
+    seen_set_active(false); /* like the capture: what follows comes from its own call */
     assert_non_null(end_function);
     end_function();
 }

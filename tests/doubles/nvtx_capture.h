@@ -1,4 +1,4 @@
-/* Stands in for the capture: what the front ends append stays in memory. Any thread. */
+/* Replaces the capture: activities appended by the front ends stay in memory. Any thread. */
 #ifndef DL_TESTS_DOUBLES_NVTX_CAPTURE_H
 #define DL_TESTS_DOUBLES_NVTX_CAPTURE_H
 
@@ -7,10 +7,10 @@
 
 #include "trace/activity/activity.h"
 
-/* Whether activities are recorded, as dl_capture_active says. */
+/* Sets the value of dl_capture_active: whether activities are recorded. */
 void seen_set_active(bool active);
 
-/* Ends the recording: calls what was given to dl_capture_at_end. Once. */
+/* Ends the recording: calls the functions given to dl_capture_at_end. Once. */
 void seen_end(void);
 
 /* Forgets the activities and the meta values; texts keep their ids. */
@@ -20,10 +20,10 @@ size_t seen_count(void);
 dl_activity seen_at(size_t i);
 const char *seen_text(uint32_t id);
 
-/* The latest value of a meta key, or NULL. */
+/* Returns the latest value of a meta key, or NULL. */
 const char *seen_meta(const char *key);
 
-/* The first activity of this kind and name; fails the test if there is none. */
+/* Returns the first activity of this kind and name; fails the test if there is none. */
 dl_activity seen_find(dl_activity_kind kind, const char *name);
 size_t seen_count_kind(dl_activity_kind kind);
 

@@ -1,5 +1,5 @@
-/* Makes the handles of cuBLAS and cuDNN, for test_nvtx.sh: both mark their calls when they are told
- * to, whether the calls succeed or not. */
+/* Creates the handles of cuBLAS and cuDNN, for test_nvtx.sh: both mark their calls if requested,
+ * even if the calls fail. */
 #include <cublas_v2.h>
 #include <cudnn.h>
 

@@ -1,5 +1,6 @@
-/* Calls NCCL's functions as a rank does, for test_nvtx.sh. Without a GPU all of them fail, but NCCL
- * marks them before. Exit status 77 if there is a GPU: the communicator would wait for others. */
+/* Calls NCCL's functions like a rank, for test_nvtx.sh. Without a GPU all of them fail, but NCCL
+ * marks them before. Exit status 77 if there is a GPU: the communicator would wait for other
+ * ranks. */
 #include <stdio.h>
 
 #include <cuda_runtime_api.h>

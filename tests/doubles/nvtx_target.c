@@ -1,5 +1,5 @@
-/* A program with ranges of every kind, for test_nvtx.sh. "fork" as its argument: a child has ranges
- * of its own, which belong to nobody's trace. */
+/* A program with ranges of every kind, for test_nvtx.sh. With the argument "fork", a child has
+ * ranges too, which must be in no trace. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static void run_domain(void)
 
 int main(int argc, char **argv)
 {
-    nvtxRangePop(); /* one too many, as the first call of all */
+    nvtxRangePop(); /* a pop without a push, as the very first call */
     nvtxRangePushA("whole run");
     nvtxRangePushW(L"wide \x20ac");
     nvtxRangePop();

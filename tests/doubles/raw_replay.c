@@ -8,7 +8,7 @@
 #include "profiler/inject/cupti_raw.h"
 #include "trace/dlt/codec.h"
 
-/* Texts by address, in order of appearance: of two at one address the later one holds. */
+/* Texts by address, in order of appearance: of two at one address the later one is valid. */
 typedef struct text_entry {
     uint64_t address;
     const char *text; /* part of the file */
@@ -26,8 +26,8 @@ static const text_entry *find_text(const text_list *texts, uint64_t address)
     return NULL;
 }
 
-/* Gives a record texts of this process, as CUPTI would: a device's name is the reader's where
- * `owned`. Data of an overhead record was not dumped. */
+/* Replaces a record's addresses by those of texts in this process. With `owned`, the reader owns a
+ * device's name, as with CUPTI. The data of an overhead record was not dumped. */
 static void relocate(CUpti_Activity *record, const text_list *texts, bool owned)
 {
     void *start = record;
@@ -53,7 +53,7 @@ static void replay_buffer(const uint8_t *bytes, size_t count, const dl_cupti_api
     free(buffer);
 }
 
-/* Takes one block; false if it is of no known form. */
+/* Reads one block; false if its form is unknown. */
 static bool replay_block(uint32_t type, const uint8_t *payload, size_t bytes,
                          const dl_cupti_api *api, dl_cupti_decoder *decoder, text_list *texts)
 {

@@ -1,6 +1,6 @@
-/* What tests/gpu/truth.c takes of CUDA's runtime and of the driver, over the driver's double. Time on
- * a stream is reckoned: work starts when it is launched or when the work before it ends. DOUBLE_GPUS is
- * the number of GPUs, default 1. */
+/* The functions of CUDA's runtime and of the driver that tests/gpu/truth.c uses, on the driver's
+ * double. Time on a stream is computed: work starts when it is launched or when the previous work
+ * ends. DOUBLE_GPUS is the number of GPUs, default 1. */
 #include <cuda_runtime_api.h>
 #include <cupti.h>
 #include <stdatomic.h>
@@ -21,9 +21,9 @@ struct CUgraph_st {
 
 struct CUstream_st {
     unsigned device, number;
-    uint64_t end_ns; /* of its last work */
+    uint64_t end_ns; /* end of the last work */
     cudaGraph_t captured;
-    cudaEvent_t waiting; /* recorded since its last work */
+    cudaEvent_t waiting; /* events recorded since the last work */
 };
 
 struct CUevent_st {
@@ -45,7 +45,7 @@ static void use_context(void)
     if (!atomic_exchange(&has_context[current], 1)) driver_double_create_context(current);
 }
 
-/* Events that were recorded before a work have its start. */
+/* Returns the start of a work; events recorded before it get that time. */
 static uint64_t begin_work(cudaStream_t stream)
 {
     const uint64_t now_ns = driver_double_now_ns();
@@ -146,7 +146,7 @@ const char *cudaGetErrorString(cudaError_t error)
     return error == cudaSuccess ? "no error" : "an error of the double";
 }
 
-/* Addresses of the device and of page-locked memory are known by their lowest bit or the next one. */
+/* Marks addresses of the device and of page-locked memory in the lowest bit or the next one. */
 static cudaError_t allocate(void **memory, size_t bytes, uintptr_t mark)
 {
     char *made = malloc(bytes + 16);
@@ -265,7 +265,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
     return cudaSuccess;
 }
 
-/* Its time does not change any more. */
+/* The event's time does not change any more. */
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
     event->stream->waiting = NULL;
@@ -302,7 +302,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *made, cudaGraph_t graph, unsig
     return cudaSuccess;
 }
 
-/* Its nodes one after the other, and before them the whole. */
+/* Reports the whole graph, then its nodes one after another. */
 cudaError_t cudaGraphLaunch(cudaGraphExec_t made, cudaStream_t stream)
 {
     const struct CUgraph_st *graph = (const struct CUgraph_st *)made;

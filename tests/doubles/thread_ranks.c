@@ -10,7 +10,7 @@
 #include "common/units.h"
 #include "kernels/exchange.h"
 
-/* What a rank brings to a meeting. */
+/* A rank's arguments to a joint call. */
 typedef struct offer {
     bool flag;
     void *data;
@@ -39,7 +39,7 @@ static thread_ranks *ranks_of(dl_rank_group *group)
     return ((thread_rank *)group)->ranks;
 }
 
-/* Under the mutex. */
+/* Called with the mutex. */
 static void fail(thread_ranks *ranks, int rank, const char *what)
 {
     if (ranks->failed) return;
@@ -48,7 +48,7 @@ static void fail(thread_ranks *ranks, int rank, const char *what)
     pthread_cond_broadcast(&ranks->changed);
 }
 
-/* All ranks arrive, each with its offer. */
+/* Waits until all ranks have called it, each with its offer. */
 static dl_status meet(dl_rank_group *group, const offer *mine, dl_error *err)
 {
     thread_ranks *ranks = ranks_of(group);

@@ -1,5 +1,5 @@
-/* Stands in for tests/gpu/torch_cases.py: torch_double CASE [STEPS] does with the doubles of the driver
- * and its runtime what PyTorch does with CUDA in that case, and prints what is known.
+/* Stands in for tests/gpu/torch_cases.py: torch_double CASE [STEPS] does with the doubles of the
+ * driver and its runtime what PyTorch does with CUDA in that case, and prints what is known.
  *
  *   eager     kernels by the runtime              loaders   the same, with two processes forked that bring
  *   compile   most of them by the driver, as                batches and never use CUDA
@@ -122,8 +122,8 @@ static void with_loaders(int steps)
         waitpid(loaders[i], NULL, 0);
 }
 
-/* What a profiler does that sets its buffers without subscribing. Those that come back may be of the
- * tool before it. */
+/* Acts like a profiler that sets its buffers without subscribing. Buffers that come back may belong
+ * to the previous tool. */
 static uint8_t *lent;
 
 static void CUPTIAPI lend(uint8_t **data, size_t *bytes, size_t *records)

@@ -1,5 +1,5 @@
-/* A model's config.json: networks that are made of it have layers and parameters, the rest is
- * refused with a reason. */
+/* A model's config.json: a network made from it must have layers and parameters; other files must
+ * be refused with a reason. */
 #include "sim/workloads/architecture.h"
 #include "tests/fuzz/fuzz_driver.h"
 #include "tests/fuzz/fuzz_file.h"

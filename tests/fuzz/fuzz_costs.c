@@ -40,7 +40,8 @@ static void add(void *user, dl_value *value, double low, double high)
     s->values += value->value;
 }
 
-/* What was read can be written and reads back, unless a text in it does not fit an INI file. */
+/* Costs that were read can be written and read again, unless a text in them does not fit an INI
+ * file. */
 static void check_round_trip(dl_costs *costs)
 {
     dl_error err = {0};

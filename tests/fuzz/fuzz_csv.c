@@ -19,7 +19,7 @@ size_t dl_fuzz_seeds(const dl_fuzz_seed **seeds)
     return sizeof all / sizeof all[0];
 }
 
-/* Writes the table anew; free() the text. */
+/* Writes the table to a new text; free() it. */
 static char *write_table(const dl_csv *csv, size_t *bytes)
 {
     char *text = NULL;

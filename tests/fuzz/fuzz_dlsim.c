@@ -1,5 +1,5 @@
-/* Whole runs of dlsim: a scenario and, after a line "---", its cost file. What is accepted is
- * simulated, with few steps, and what comes out must make sense. */
+/* Whole runs of dlsim: a scenario and, after a line "---", its cost file. Accepted input is
+ * simulated with few steps, and the results must be plausible. */
 #include <math.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #define MARK "\n---\n"
 #define SCENARIO "fuzz_dlsim.ini"
 
-/* What one input may take of time. */
+/* Limits on the time for one input. */
 enum { STEPS_MAX = 20, POINTS_MAX = 8, WORKERS_MAX = 16 };
 
 #define COSTS                                                                                     \

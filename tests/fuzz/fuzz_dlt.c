@@ -1,4 +1,4 @@
-/* The .dlt reader and everything that works on what it read. */
+/* The .dlt reader, and the functions that process its traces. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "trace/dlt/dlt.h"
 #include "trace/training/summary.h"
 
-/* A seed: a trace with every kind of record, phase and field. */
+/* Writes a seed: a trace with every kind of record, phase and field. */
 static bool write_records(const char *path)
 {
     dl_error err = {0};
@@ -41,7 +41,8 @@ static bool write_records(const char *path)
     return dl_trace_writer_close(&writer, &err) == DL_OK;
 }
 
-/* A seed: a trace with every kind of activity and every field, of two threads and two streams. */
+/* Writes a seed: a trace with every kind of activity and every field, with two threads and two
+ * streams. */
 static bool write_activities(const char *path)
 {
     dl_error err = {0};
@@ -93,7 +94,7 @@ size_t dl_fuzz_seeds(const dl_fuzz_seed **seeds)
     return SEEDS;
 }
 
-/* There is one coding of a record: what was decoded codes to the same bytes. */
+/* The encoding of a record is unique: a decoded record is encoded to the same bytes. */
 static void check_records(const uint8_t *at, const uint8_t *end)
 {
     dl_dlt_previous decoding = {0}, coding = {0};
@@ -108,7 +109,7 @@ static void check_records(const uint8_t *at, const uint8_t *end)
     }
 }
 
-/* And one of an activity. */
+/* The encoding of an activity is unique too. */
 static void check_activities(const uint8_t *at, const uint8_t *end)
 {
     dl_activity_previous decoding = {0}, coding = {0};
@@ -143,7 +144,7 @@ static void use(const uint8_t *data, size_t bytes, FILE *sink)
     dl_trace_free(&trace);
 }
 
-/* Makes the checksums of all chunks right, so that mutants get beyond them. */
+/* Corrects the checksums of all chunks, so that mutants get beyond them. */
 static void seal_chunks(uint8_t *data, size_t bytes)
 {
     size_t at = DL_DLT_HEADER_BYTES;
@@ -166,7 +167,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     seal_chunks(sealed, bytes);
     use(sealed, bytes, sink);
     free(sealed);
-    /* Behind a seed's header, meta and names lies its first chunk of records or activities. */
+    /* The first chunk of records or activities follows a seed's header, meta and names. */
     for (size_t at = 0; at < bytes && at < 160; at++) {
         check_records(data + at, data + bytes);
         check_activities(data + at, data + bytes);

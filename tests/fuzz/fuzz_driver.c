@@ -19,7 +19,7 @@ typedef struct mutant {
     size_t bytes;
 } mutant;
 
-/* For the handler of a crash, which can ask nobody. */
+/* Global, for the handler of a crash, which gets no argument. */
 static volatile sig_atomic_t iteration_now;
 
 static void flip_byte(mutant *m, dl_random *random)
@@ -47,7 +47,7 @@ static void remove_range(mutant *m, dl_random *random)
     m->bytes -= length;
 }
 
-/* Inserts a copy of a piece of the input itself (a repeated key, a repeated record). */
+/* Inserts a copy of a part of the input (a repeated key, a repeated record). */
 static void repeat_range(mutant *m, dl_random *random)
 {
     uint8_t piece[MOST_INSERTED_BYTES];
@@ -61,7 +61,7 @@ static void repeat_range(mutant *m, dl_random *random)
     m->bytes += length;
 }
 
-/* Inserts one of the bytes that mean something in our formats, once or often (long lines). */
+/* Inserts a byte with a meaning in our formats, once or many times (long lines). */
 static void insert_special(mutant *m, dl_random *random)
 {
     static const uint8_t special[] = {0, '\n', '\r', '[', ']', '=', ';', '#', '"', ',', ' ', 0xff};
@@ -101,12 +101,12 @@ static void say_iteration(int signal_number)
         value /= 10;
     }
     ssize_t written = write(STDERR_FILENO, text, sizeof text - 1);
-    (void)written; /* nothing is left to be done about it */
+    (void)written; /* an error cannot be reported */
     signal(signal_number, SIG_DFL);
     raise(signal_number);
 }
 
-/* The start of libFuzzer's corpus; returns the exit code. */
+/* Writes the seeds as libFuzzer's first corpus; returns the exit code. */
 static int write_seeds(const char *folder, const dl_fuzz_seed *seeds, size_t seed_count)
 {
     for (size_t i = 0; i < seed_count; i++) {

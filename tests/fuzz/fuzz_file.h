@@ -1,4 +1,4 @@
-/* Inputs of readers that take a path: a file of the fuzzer's own, in the folder that it runs in. */
+/* Inputs for readers that take a path: a separate file of each fuzzer in its working directory. */
 #ifndef DL_TESTS_FUZZ_FILE_H
 #define DL_TESTS_FUZZ_FILE_H
 

@@ -1,5 +1,5 @@
-/* dlcal fit: a trace whose chunks are sealed again after every change, so that what stands in them,
- * and not only their checksums, is tested. */
+/* dlcal fit: a trace whose chunks get correct checksums after every change, so that their content
+ * is tested, not only the checksums. */
 #include <gsl/gsl_errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +57,7 @@ size_t dl_fuzz_seeds(const dl_fuzz_seed **seeds)
     return 2;
 }
 
-/* Seals each chunk that lies within the data. */
+/* Corrects the checksum of each chunk that lies within the data. */
 static void seal(uint8_t *data, size_t bytes)
 {
     size_t at = DL_DLT_HEADER_BYTES;

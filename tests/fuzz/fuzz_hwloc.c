@@ -1,12 +1,11 @@
-/* A machine's devices as hwloc reports them. hwloc itself does not survive every XML file, and
- * dlprof gives it none: so the input is a list of devices, from which a file is made that hwloc
- * accepts. The first byte is the number of packages; each device then has DEVICE_BYTES:
+/* A machine's devices as reported by hwloc. hwloc itself crashes on some XML files, and dlprof
+ * gives it none: so the input is a list of devices, from which a file is made that hwloc accepts.
+ * The first byte is the number of packages; each device then has DEVICE_BYTES:
  *
- *   0 level below the host bridge, at most one more than that of the device before
- *   1 bridge, PCI device or port of the PCI device before
- *   2 class, 3 vendor (by choice of those that are told apart, and others)
- *   4-5 bus and function, 6 link speed, 7 name
- */
+ *   0 level below the host bridge, at most one more than that of the previous device
+ *   1 bridge, PCI device or port of the previous PCI device
+ *   2 class, 3 vendor (chosen among those that are distinguished, and others)
+ *   4-5 bus and function, 6 link speed, 7 name */
 #include <hwloc.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,10 +16,10 @@
 
 enum { DEVICE_BYTES = 8, DEVICES_MAX = 64, LEVELS_MAX = 24, PACKAGES_MAX = 3 };
 
-/* The file while it is written. `ids` numbers the objects. */
+/* The file being written. `ids` numbers the objects. */
 typedef struct xml {
     FILE *out;
-    int ids, open; /* bridges whose end is still to be written */
+    int ids, open; /* `open`: bridges whose end tag is still to be written */
     bool device_open;
 } xml;
 
@@ -99,7 +98,7 @@ static void write_device(xml *x, const uint8_t *device)
     }
 }
 
-/* The whole file; free() it. */
+/* Returns the complete file; free() it. */
 static char *make_xml(const uint8_t *data, size_t bytes, size_t *xml_bytes)
 {
     char *text = NULL;
@@ -116,7 +115,7 @@ static char *make_xml(const uint8_t *data, size_t bytes, size_t *xml_bytes)
     fprintf(x.out, "</object></object></topology>\n");
     const bool good = fclose(x.out) == 0;
     DL_ASSERT(good, "no memory");
-    ++*xml_bytes; /* hwloc wants the NUL */
+    ++*xml_bytes; /* hwloc requires the NUL */
     return text;
 }
 
@@ -132,7 +131,7 @@ static const uint8_t box[] = {1,                             /**/
                               1, 0, 3, 2, 0x21, 0, 16,  0,   /* NIC */
                               1, 3, 0, 0, 0,    0, 0,   0,   /* its ports */
                               1, 3, 1, 0, 0,    0, 0,   255, /* */
-                              0, 0, 2, 3, 0x30, 0, 0,   0};  /* a NIC that has none */
+                              0, 0, 2, 3, 0x30, 0, 0,   0};  /* a NIC without ports */
 static const uint8_t bare[] = {0};
 
 size_t dl_fuzz_seeds(const dl_fuzz_seed **seeds)
@@ -142,7 +141,7 @@ size_t dl_fuzz_seeds(const dl_fuzz_seed **seeds)
     return sizeof all / sizeof all[0];
 }
 
-/* What a machine file is made of. */
+/* Checks the content that a machine file needs. */
 static void check(const dl_box *b)
 {
     const int places = b->sockets + b->switch_count;

@@ -1,5 +1,5 @@
-/* MNIST's files (IDX) and CIFAR-10's. The first byte says which file the rest is: 0 the images, 1
- * the labels, 2 a batch of CIFAR-10; the other one of a pair is valid. */
+/* MNIST's files (IDX) and CIFAR-10's. The first byte selects the file that the rest is: 0 the
+ * images, 1 the labels, 2 a batch of CIFAR-10; the other file of a pair is valid. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "tests/fuzz/fuzz_driver.h"
 #include "tests/fuzz/fuzz_file.h"
 
-#define FOLDER "fuzz_images.data" /* the program has the other name */
+#define FOLDER "fuzz_images.data" /* the program has the name without .data */
 #define IMAGES FOLDER "/t10k-images-idx3-ubyte"
 #define LABELS FOLDER "/t10k-labels-idx1-ubyte"
 #define BATCH FOLDER "/test_batch.bin"
@@ -60,7 +60,7 @@ static void check(dl_status status, dl_data_set *set, const dl_error *err)
     for (size_t i = 0; i < set->count; i++)
         DL_ASSERT(set->labels[i] < set->classes, "label %d", set->labels[i]);
     for (size_t i = 0; i < set->count * set->sample_bytes; i++)
-        sum += set->pixels[i]; /* all of them can be read */
+        sum += set->pixels[i]; /* reads all pixels */
     DL_ASSERT(sum <= 255 * set->count * set->sample_bytes, "%u", sum);
     dl_data_set_free(set);
 }

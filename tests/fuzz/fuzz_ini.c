@@ -25,7 +25,7 @@ size_t dl_fuzz_seeds(const dl_fuzz_seed **seeds)
     return sizeof all / sizeof all[0];
 }
 
-/* Every line of what was read must be of the file, and each key must be there only once. */
+/* Every line number must exist in the file, and each key may occur only once. */
 static void check_entries(const dl_ini *ini, size_t bytes)
 {
     int line = 0;

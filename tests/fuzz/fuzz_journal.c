@@ -1,4 +1,4 @@
-/* The reader of journals, and of the results that their records are. */
+/* The reader of journals, and of the results in their records. */
 #include <glob.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +51,7 @@ static void write_file(const void *data, size_t bytes)
     fclose(out);
 }
 
-/* With those that were set aside. */
+/* Removes the journal and its renamed copies. */
 static void remove_files(void)
 {
     char pattern[sizeof path + 1];
@@ -102,7 +102,7 @@ size_t dl_fuzz_seeds(const dl_fuzz_seed **seeds)
     return 1;
 }
 
-/* Makes the head and all checksums right, so that mutants get beyond them. */
+/* Corrects the head and all checksums, so that mutants get beyond them. */
 static void seal(unsigned char *data, size_t bytes)
 {
     size_t at = HEAD_BYTES;
@@ -122,7 +122,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     dl_run_result results[JOBS] = {0};
     const dl_fuzz_seed *unused;
-    if (head[0] == 0 && dl_fuzz_seeds(&unused) == 0) return 0; /* libFuzzer asks for none */
+    if (head[0] == 0 && dl_fuzz_seeds(&unused) == 0)
+        return 0; /* libFuzzer does not call
+                                                                * dl_fuzz_seeds */
     write_file(data, bytes);
     (void)read_journal(results);
     unsigned char *sealed = dl_realloc(NULL, bytes + 1, 1, "mutant");

@@ -1,4 +1,5 @@
-/* The reader of Kineto traces, on whole texts and in small parts, and what works on its traces. */
+/* The reader of Kineto traces, on whole texts and in small parts, and the functions that process
+ * its traces. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 #include "trace/activity/summary.h"
 #include "trace/readers/readers_internal.h"
 
-/* Texts of the schema generations, small, each with most of what the reader looks at. */
+/* Small texts of each generation of the schema, with most of the fields that the reader uses. */
 static const char old_array[] =
     "[{\"ph\":\"X\",\"cat\":\"Operator\",\"name\":\"ProfilerStep#3\",\"pid\":9,\"tid\":\"44\","
     "\"ts\":1606910596297023,\"dur\":13,\"args\":{\"External id\":2}},"

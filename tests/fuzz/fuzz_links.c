@@ -1,4 +1,4 @@
-/* The readers of benchmarks' logs, and the fits to what they read. */
+/* The readers of benchmark logs, and the fits to their data. */
 #include <gsl/gsl_errno.h>
 #include <math.h>
 

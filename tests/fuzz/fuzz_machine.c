@@ -72,7 +72,7 @@ static void check_node(const dl_machine *m, const dl_node_kind *n)
     if (n->sockets > 1) check_class(m, n->socket_link);
 }
 
-/* What was read is connected, and every index points into its array. */
+/* A machine that was read is connected, and every index points into its array. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     dl_machine m = {0};

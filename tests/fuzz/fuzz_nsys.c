@@ -50,7 +50,7 @@ size_t dl_fuzz_seeds(const dl_fuzz_seed **seeds)
     return made.data != NULL;
 }
 
-/* SQLite wants a file with a name: one for all inputs, in memory. */
+/* SQLite requires a file: one in memory for all inputs. */
 static char path[] = "/dev/shm/fuzz_nsys.XXXXXX";
 
 static void remove_file(void)

@@ -1,4 +1,4 @@
-/* Recorded steps: any text gives a step that ends, or an error of a known kind. */
+/* Recorded steps: any text gives a step that ends, or an error of an expected kind. */
 #include "sim/step/recorded.h"
 #include "tests/fuzz/fuzz_driver.h"
 

@@ -1,5 +1,5 @@
-/* Everything that re-times traces, on damaged ones: the builder, the replay, collectives and ranks,
- * the costs of a step. */
+/* The functions that re-time traces, on damaged ones: the builder, the replay, collectives and
+ * ranks, the costs of a step. */
 #include <gsl/gsl_errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "tests/calibrate/made_ranks.h"
 #include "tests/fuzz/fuzz_driver.h"
 
-/* An activity as fuzzed: whatever the bytes are, it is a valid one. */
+/* An activity in the input: it is valid for any bytes. */
 typedef struct coded {
     uint8_t kind, way, name, stream, device, thread;
     uint8_t shift; /* of both times, in bits: from 1 ns to beyond the range of replay */
@@ -69,7 +69,7 @@ static dl_activity decode(const coded *c)
     return a;
 }
 
-/* A rank of a small run. */
+/* Returns a rank of a small run as a seed. */
 static dl_fuzz_seed make_seed(const made_model *model)
 {
     made_run *run = made_run_new(model);
@@ -114,7 +114,7 @@ size_t dl_fuzz_seeds(const dl_fuzz_seed **seeds)
     return SEEDS;
 }
 
-/* Nothing begins before what it waits for, and lasts as long as it is said to. */
+/* No node starts before its predecessors have ended, and each lasts for its duration. */
 static void check_times(const dl_replay_graph *g, const dl_replay_time *times)
 {
     for (size_t n = 0; n < g->node_count; n++) {
@@ -178,7 +178,7 @@ static void replay(const dl_trace *trace, const dl_activity_steps *steps, FILE *
     dl_replay_run_free(&run);
 }
 
-/* The trace as two ranks. */
+/* Replays the trace as two ranks. */
 static void replay_twice(const dl_trace *trace)
 {
     const dl_trace *traces[] = {trace, trace};

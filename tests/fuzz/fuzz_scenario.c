@@ -37,7 +37,7 @@ size_t dl_fuzz_seeds(const dl_fuzz_seed **seeds)
     return sizeof all / sizeof all[0];
 }
 
-/* Every point of a scenario that is accepted can be run. */
+/* Every point of an accepted scenario can be run. */
 static void check_point(const dl_scenario *scenario, const dl_point *point)
 {
     DL_ASSERT(

@@ -30,7 +30,7 @@ size_t dl_fuzz_seeds(const dl_fuzz_seed **seeds)
     return sizeof all / sizeof all[0];
 }
 
-/* What a replay relies on. */
+/* Checks the properties that a replay relies on. */
 static void check_event(const dl_schedule *s, size_t i)
 {
     const dl_schedule_event *event = &s->events[i];

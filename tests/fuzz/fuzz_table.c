@@ -1,4 +1,4 @@
-/* Rows of a measured table (dlcal table), with the scenario that they are of. */
+/* Rows of a measured table (dlcal table), with their scenario. */
 #include <math.h>
 #include <string.h>
 

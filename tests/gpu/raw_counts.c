@@ -1,6 +1,7 @@
-/* What raw records of CUPTI hold: raw_counts FILE [EXPECTED] prints the number of activities of each
- * kind as JSON, and fails if it is not what the file EXPECTED holds. The libcupti that is found reads
- * them; 77 if it is of another version than the one that wrote them. */
+/* Content of raw records of CUPTI: raw_counts FILE [EXPECTED] prints the number of activities of
+ * each kind as JSON, and fails if it differs from the content of the file EXPECTED. They are read
+ * by the libcupti found; exit status 77 if it is of another version than the one that wrote
+ * them. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@ static void append(const dl_activity *activity)
     counts[activity->kind]++;
 }
 
-/* Names of kernels are not asked for. */
+/* Names of kernels are not needed. */
 static uint32_t intern(const char *text)
 {
     return text[0] != '\0';

@@ -6,9 +6,9 @@
  *   kill   by SIGKILL                 exec   a child executes `truth exit 100`; the same
  *
  * The work: LAUNCHES (10,000) kernels on 3 streams; copies of each direction and kind of host
- * memory; memsets; a graph of 10 kernels, launched 100 times; kernels launched by the driver; kernels
- * of 2 ms between events of CUDA. On a second GPU that the first one reaches, kernels, and copies
- * between the two. Every kernel runs once before, so that no module is loaded in between. */
+ * memory; memsets; a graph of 10 kernels, launched 100 times; kernels launched by the driver;
+ * kernels of 2 ms between events of CUDA. On a second GPU that the first one reaches, kernels, and
+ * copies between the two. Every kernel runs once before, so that no module is loaded in between. */
 #include <cuda.h>
 #include <dlfcn.h>
 #include <signal.h>
@@ -32,12 +32,12 @@
 #define DRIVER_LAUNCHES 50
 #define LONG_KERNELS 20
 #define LONG_NS 2000000
-#define AHEAD_NS 200000 /* of a kernel before, so that the host is ahead of the device */
+#define AHEAD_NS 200000 /* for a kernel before, so that the host is ahead of the device */
 #define PEER_LAUNCHES 30
 #define WORKS_MAX 32
-#define QUEUED_MAX 500 /* launches that are waited for at once */
+#define QUEUED_MAX 500 /* launches in flight before a wait */
 
-/* What was done, by what a summary of a trace tells apart. */
+/* Work done, divided as in a summary of a trace. */
 typedef struct done {
     const char *kind, *what, *memory;
     int device;
@@ -167,7 +167,7 @@ static int by_size(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* The median of CUDA's own times of the long kernels. */
+/* Sets long_ns to the median of the long kernels' times by CUDA's events. */
 static void time_long(cudaStream_t stream)
 {
     cudaEvent_t begin, end;

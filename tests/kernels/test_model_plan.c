@@ -124,7 +124,7 @@ static void steps_repeat_bit_for_bit(void **state)
 }
 
 /* Shapes per sample: stem 8x8x3 = 192, pool 4x4x3 = 48, a1 4x4x2 = 32, a2, projection, b1 and the
- * layers in place after them 2x2x4 = 16, global 4, fc 3, loss 3.
+ * layers after them 2x2x4 = 16, global 4, fc 3, loss 3.
  *
  * Kept in double: input 128; stem 2 x 192 (convolution and its norm; the rectifier is in place),
  * pool 48, a1 2 x 32, a2, projection, b1 2 x 16 each, global 4, fc 3, loss 3 = 730 numbers. Also:

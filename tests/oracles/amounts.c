@@ -8,7 +8,7 @@ void oracles_amounts(void)
 {
     static const struct {
         const char *mode, *sync;
-        double updates, units; /* in all; units of B in all */
+        double updates, units; /* in total; in total, in units of B */
     } cases[] = {
         {"none", "", 0, 0},
         {"allreduce", "", STEPS, STEPS * (N + 1 + 2 * N)},

@@ -1,8 +1,8 @@
 /* Bytes moved and updates on GPUs: exact in each mode, on one PCIe box and on two nodes. n = 4
- * workers, 48 steps each, no noise; B bytes of parameters. What moves are pushes and pulls of B
- * each (pushes compressed: of their message), and 2 (n - 1) B of a ring or of two trees. In a
- * hierarchy of m nodes with g GPUs each: in each node 2 (g - 1) B, between the nodes 2 (m - 1) B.
- * topk: each worker's message to n - 1 others. */
+ * workers, 48 steps each, no noise; B bytes of parameters. A push or pull moves B (a compressed
+ * push its message), a ring or two trees 2 (n - 1) B. A hierarchy of m nodes with g GPUs each moves
+ * 2 (g - 1) B in each node, and 2 (m - 1) B between the nodes. topk: each worker's message to n - 1
+ * others. */
 #include "tests/gpu_fixture.h"
 #include "tests/oracles/oracles.h"
 
@@ -11,13 +11,14 @@
 
 enum { N = 4, STEPS = 48, BYTES = 80000 };
 
-/* Messages over B: a bit a parameter and two numbers; a value and an index of 1 % of them. */
+/* Messages divided by B: a bit per parameter and two numbers; a value and an index for 1 % of the
+ * parameters. */
 #define ONE_BIT (1.0 / 32 + 8.0 / BYTES)
 #define TOP_K (200 * 8.0 / BYTES)
 
 typedef struct amounts {
     const char *what, *sections;
-    double updates, units; /* in all; units of B in all */
+    double updates, units; /* in total; in total, in units of B */
 } amounts;
 
 static const amounts cases[] = {
@@ -47,7 +48,8 @@ static const amounts cases[] = {
     {"average by all-reduce", "[sync]\nmode = average\nwhere = allreduce\ninterval = 4\n" RING,
      STEPS / 4, STEPS / 4 * 2 * (N - 1)},
     {"ksync", "[sync]\nmode = ksync\nk = 4\n", STEPS, STEPS * 2 * N},
-    /* The first three bring a gradient and begin another one, which is cut: two steps an update. */
+    /* The first three workers send a gradient and begin another one, which is cancelled: two steps
+     * per update. */
     {"kbatchsync", "[sync]\nmode = kbatchsync\nk = 4\n", STEPS / 2, STEPS / 2 * 2 * N},
     {"bmuf", "[sync]\nmode = bmuf\nwhere = cpu\ninterval = 4\n", STEPS / 4, STEPS / 4 * 2 * N},
 };
@@ -63,11 +65,12 @@ static void check(const amounts *c, const char *where, const char *machine)
     dl_run_result_free(&r);
 }
 
-/* Workers that do not wait for each other end when the first one has done its steps. A gradient is
- * pushed and pulled for; those since the last update count for none, fewer than its c. */
+/* Workers that do not wait for one another end when the first one has done its steps. Each gradient
+ * is pushed, and parameters are pulled for it; gradients after the last update, fewer than c, are
+ * in no update. */
 typedef struct free_mode {
     const char *what, *sections;
-    int gradients; /* of an update: c */
+    int gradients; /* c: gradients per update */
 } free_mode;
 
 static const free_mode free_modes[] = {

@@ -7,7 +7,7 @@
 
 enum { STEPS = 400 };
 
-/* ms of a step. */
+/* Returns the simulated time per step in ms. */
 static double step_ms(int cores, int workers, int loaders, double make_ms, double read_ms)
 {
     char costs[1024], rest[128];
@@ -24,7 +24,7 @@ static double step_ms(int cores, int workers, int loaders, double make_ms, doubl
 
 static void check(double expected, int cores, int workers, int loaders, double make, double read)
 {
-    /* Batches made before the first step, and a step that others' ends come into. */
+    /* Covers batches made before the first step, and one step during which other workers end. */
     const double tolerance = expected * (2.0 * loaders + 2) / STEPS;
     oracle_near(expected, step_ms(cores, workers, loaders, make, read), tolerance,
                 "input, c=%d n=%d l=%d, make %g ms, read %g ms: step in ms", cores, workers,

@@ -15,7 +15,7 @@
 #include "tests/oracles/oracles.h"
 
 typedef struct costs {
-    double compute_ns, bytes, copy, read, write, memory; /* bandwidths in bytes a second */
+    double compute_ns, bytes, copy, read, write, memory; /* bandwidths in bytes per second */
     double latency_ns, lock_ns;
 } costs;
 
@@ -65,7 +65,7 @@ static costs draw(dl_random *random)
                    .lock_ns = between(random, 1, 1e4)};
 }
 
-/* How much shorter, as a fraction, the step gets by what must not shorten it. */
+/* Returns the fraction by which a change that must not shorten the step shortens it. */
 static double shortened(const system_config *before, const system_config *after)
 {
     return fmax(0, 1 - step_s(after) / step_s(before));

@@ -20,7 +20,7 @@ void oracle_near(double expected, double simulated, double tolerance, const char
 /* simulated must be at most limit. */
 void oracle_at_most(double limit, double simulated, const char *name, ...) DL_PRINTF(3, 4);
 
-/* The groups. */
+/* Groups of checks. */
 void oracles_staleness(void);
 void oracles_softsync(void);
 void oracles_ssp(void);
@@ -36,17 +36,17 @@ typedef struct oracle_staleness {
     double count, mean, sd, max;
 } oracle_staleness;
 
-/* Of the gradients of `worker`, or of all for -1. */
+/* Returns the staleness of the gradients of `worker`, or of all for -1. */
 oracle_staleness oracle_staleness_of(const dl_run_result *result, int worker);
 
-/* Fraction of all gradients with a staleness of at least `from`. */
+/* Returns the fraction of all gradients with a staleness of at least `from`. */
 double oracle_staleness_from(const dl_run_result *result, int from);
 
-/* A run of FIXTURE_COMPUTE_ONLY: n workers, `sync` lines, lines of [noise]. */
+/* Runs FIXTURE_COMPUTE_ONLY with n workers, `sync` lines, and lines of [noise]. */
 dl_run_result oracle_run(const char *mode, int workers, int steps, const char *sync,
                          const char *noise);
 
-/* 1 + 1/2 + ... + 1/n^power. */
+/* Returns 1 + 1/2^power + ... + 1/n^power. */
 double oracle_harmonic(int n, double power);
 
 #endif

@@ -12,7 +12,8 @@ enum { STEPS = 20, LAYERS = 4, PARAMETERS = 80000 };
 #define F 1e-3
 #define B 2e-3
 
-/* Of layers a, b, c, d with `fixed` and `sample` ns forward, twice that backward. */
+/* Writes costs of layers a, b, c, d with `fixed` and `sample` ns forward, and twice that
+ * backward. */
 static char *costs_of(char text[4096], double fixed, double sample, const char *bytes)
 {
     size_t used = (size_t)snprintf(
@@ -29,7 +30,7 @@ static char *costs_of(char text[4096], double fixed, double sample, const char *
     return text;
 }
 
-/* `batch` samples a worker in m micro-batches; with `free`, crossing takes no time. */
+/* Runs `batch` samples per worker in m micro-batches; with `free`, crossings take no time. */
 static dl_run_result run(bool free, const char *costs_text, int workers, int stages, int m,
                          int batch, const char *schedule, const char *rest)
 {
@@ -49,7 +50,7 @@ static dl_run_result run(bool free, const char *costs_text, int workers, int sta
     return result;
 }
 
-/* The layers make a stage each or two share one, so that f and b are those of a stage. */
+/* Each layer is a stage, or two layers share one, so that f and b are those of a stage. */
 static void check_schedules(void)
 {
     static const char *const schedules[] = {"gpipe", "1f1b"};
@@ -70,7 +71,7 @@ static void check_schedules(void)
     }
 }
 
-/* Nothing overlaps: a step is the sum of the stages. The fixed part comes m times. */
+/* Without overlap a step is the sum of the stages. The fixed part is counted m times. */
 static void check_sums(void)
 {
     char text[4096];
@@ -89,7 +90,8 @@ static void check_sums(void)
 }
 
 /* Crossings of 10 MB over links of 10 GB/s and two edges of 100 ns, passes of 0.2 and 0.4 us: the
- * way back starts when all have come, and the period is the crossing's time. */
+ * backward crossings start when all forward ones have arrived, and the period is the crossing's
+ * time. */
 static void check_slow_links(void)
 {
     char text[4096];

@@ -1,9 +1,9 @@
-/* n-softsync of 30 learners (Zhang, Gupta, Lian & Liu 2016): the mean staleness is about n, more
- * than 2 n comes up in less than 0.01 % of the gradients, and with 1-softsync it takes only the
- * values 0, 1, 2. The server is serial: it sums, updates, and serves a pull at a time. Here it has
- * work for 0.72 ms of each ms of computing (update 16 us, pull 8 us), and computing times vary by
- * 10 % (gamma). That study has workers read before their own update counts, and so n; here it is
- * (workers - 1) / gradients an update (tests/oracles/staleness.c). */
+/* n-softsync of 30 learners (Zhang, Gupta, Lian & Liu 2016): the mean staleness is about n, a
+ * staleness above 2 n occurs in less than 0.01 % of the gradients, and with 1-softsync it is only
+ * 0, 1 or 2. The server is serial: it sums, updates, and serves one pull at a time. Here it is busy
+ * for 0.72 ms per ms of computing (update 16 us, pull 8 us), and computing times vary by 10 %
+ * (gamma). In that study workers read before their own update counts, which gives n; here it is
+ * (workers - 1) / gradients per update (tests/oracles/staleness.c). */
 #include "tests/oracles/oracles.h"
 
 enum { LEARNERS = 30, STEPS = 5000 };

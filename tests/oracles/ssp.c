@@ -1,6 +1,6 @@
-/* Stale synchronous parallel: nobody begins a step more than `bound` clocks ahead of the slowest
- * worker, and no gradient is staler than (2 bound + 1) (n - 1) (derived in sim/sync/server_modes.c). Both
- * limits are reached. */
+/* Stale synchronous parallel: no worker begins a step more than `bound` clocks ahead of the slowest
+ * worker, and no gradient is staler than (2 bound + 1) (n - 1) (derived in
+ * sim/sync/server_modes.c). Both limits are reached. */
 #include "tests/oracles/oracles.h"
 
 void oracles_ssp(void)
@@ -26,7 +26,7 @@ void oracles_ssp(void)
     oracle_near(5 * (N - 1), oracle_staleness_of(&r, -1).max, 0,
                 "ssp bound=2, exponential: the staleness is reached");
     dl_run_result_free(&r);
-    /* With bound 0 all begin a step together. */
+    /* With bound 0 all workers begin a step together. */
     r = oracle_run("ssp", N, 20000, "bound = 0\n", "kind = exponential\n");
     oracle_near(oracle_harmonic(N, 1), 1e3 * r.step_mean_s,
                 ORACLE_ERRORS * sqrt(oracle_harmonic(N, 2) / 20000),

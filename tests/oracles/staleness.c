@@ -1,15 +1,16 @@
 /* Staleness of the modes without waiting, and of those that wait for their own update.
  *
- * Conservation. Say all n workers always have one gradient in the making and c gradients make an
- * update. An update makes the gradients of all workers older by one but that of the worker whose
- * gradient was the last one, since that worker reads behind its own update (others convene that it
- * reads before, and get n / c). So per update n - 1 are added to the staleness of the gradients,
- * and c of them are applied: the mean over applied gradients is (n - 1) / c for any times, equal or
- * not. Where each waits for the update that has its gradient in it, c workers have none in the
- * making when it comes, and the mean is (n - c) / c; if no two updates come in the same instant,
- * before the workers of the first one have read, as equal workers' do.
- * Only the end of a run breaks it, when nobody begins a gradient any more and the last c - 1 may
- * find no update: with N gradients the mean is off by less than (n (n + c) + c max) / N. */
+ * Conservation. Assume that each of n workers always computes a gradient and that c gradients make
+ * an update. An update makes the gradients of all workers staler by one, except that of the worker
+ * whose gradient was the last one, since that worker reads after its own update (others define that
+ * it reads before, and get n / c). So each update adds n - 1 to the staleness of the gradients, and
+ * c of them are applied: the mean over applied gradients is (n - 1) / c for any times, equal or
+ * not. Where each worker waits for the update that contains its gradient, c workers compute none
+ * when it comes, and the mean is (n - c) / c; except if two updates come at the same time, before
+ * the workers of the first one have read, as those of equal workers do.
+ *
+ * Only the end of a run deviates, when no worker begins a gradient any more and the last c - 1 may
+ * be in no update: with N gradients the mean differs by less than (n (n + c) + c max) / N. */
 #include "tests/oracles/oracles.h"
 
 static const char *const noises[] = {"kind = none\n", "kind = exponential\n",
@@ -46,7 +47,7 @@ static void check_each_worker(void)
     dl_run_result_free(&r);
 }
 
-/* Equal workers without noise take turns: n - 1, but for the first n. */
+/* Equal workers without noise take turns: n - 1, except for the first n gradients. */
 static void check_turns(void)
 {
     for (int n = 2; n <= 32; n *= 4) {

@@ -1,10 +1,10 @@
-/* Times an update of n workers with exponential computing of mean 1 ms: order statistics. The k-th
- * of n has mean H_n - H_(n-k) and variance the same sum of 1 / i^2. */
+/* Times per update of n workers with exponential computing times of mean 1 ms: order statistics.
+ * The k-th of n has mean H_n - H_(n-k) and variance the same sum of 1 / i^2. */
 #include "tests/oracles/oracles.h"
 
 enum { N = 8 };
 
-/* sd: of the time of one update, ms. */
+/* sd_ms: standard deviation of the time of one update. */
 static void check_update(const char *mode, int k, const char *noise, double expected_ms,
                          double sd_ms)
 {
@@ -30,8 +30,8 @@ static void check_barrier(void)
     }
 }
 
-/* Local steps without exchange add up before they wait: with interval h the loss is that of sums
- * of h. Without exchange costs an interval of equal workers costs nothing. */
+/* Local steps without exchange add up before workers wait: with interval h the loss is that of sums
+ * of h steps. If exchanges cost nothing, an interval of equal workers costs nothing. */
 static void check_interval(void)
 {
     dl_run_result r = oracle_run("average", N, 20000, "interval = 10\n", "kind = none\n");
@@ -39,9 +39,9 @@ static void check_interval(void)
     dl_run_result_free(&r);
 }
 
-/* Dutta et al. 2018: waiting for k workers, or for k mini-batches of whichever. Asynchronous k of
- * exponential workers take as long as synchronous (no memory); k mini-batches of never idle workers
- * come at the workers' rates, whatever their distribution. */
+/* Dutta et al. 2018: waiting for k workers, or for any k mini-batches. Asynchronous updates with k
+ * exponential workers take as long as synchronous ones (memoryless); k mini-batches of workers that
+ * are never idle come at the workers' rates, for any distribution. */
 void oracles_time(void)
 {
     static const char exponential[] = "kind = exponential\n";

@@ -1,4 +1,4 @@
-/* Half precision on the processor, by arithmetic: what CUDA's intrinsics of these names do. */
+/* Half precision on the processor, computed like CUDA's intrinsics of these names. */
 #ifndef DL_TESTS_DOUBLES_CUDA_FP16_H
 #define DL_TESTS_DOUBLES_CUDA_FP16_H
 
@@ -9,7 +9,7 @@ struct __half {
     uint16_t bits;
 };
 
-/* Ties to even; subnormal below 2^-14, infinite from 65520 on. */
+/* Rounds ties to even; subnormal below 2^-14, infinite from 65520 on. */
 static inline __half __float2half_rn(float value)
 {
     const uint16_t sign = signbit(value) ? 0x8000 : 0;

@@ -36,7 +36,7 @@ static const void *scheduler_stack;
 static size_t scheduler_stack_bytes;
 static const std::function<void()> *running;
 
-/* Back to the scheduler, until all other threads have stopped too. */
+/* Switches to the scheduler, until all other threads have stopped too. */
 static void stop_at(stop at)
 {
     const unsigned self = threadIdx.x;
@@ -107,7 +107,7 @@ void __syncthreads()
     stop_at(BARRIER);
 }
 
-/* Two stops: nobody may write for the next time before everybody has read. */
+/* Stops twice: no thread may overwrite its vote before all have read it. */
 unsigned __ballot_sync(unsigned mask, bool vote)
 {
     threads[threadIdx.x].vote = vote;

@@ -1,9 +1,10 @@
-/* Runs CUDA kernels on the processor: each block's threads are contexts of one thread, which take
- * turns at barriers, shuffles and ballots, one block after another. It shows what a kernel computes
- * and, with AddressSanitizer, what it touches; not races, nor what a GPU's rounding differs in.
- * Launches, kernel<<<blocks, threads, 0, stream>>>(...), are rewritten to
- * cuda_launch(blocks, threads, stream, kernel)(...) before the source is compiled
- * (tests/kernels/tests.cmake). */
+/* Runs CUDA kernels on the processor: each block's threads are contexts of one thread, which are
+ * switched at barriers, shuffles and ballots; blocks run one after another. It shows a kernel's
+ * results and, with AddressSanitizer, its invalid accesses; not races, nor the rounding of a
+ * GPU.
+ *
+ * Launches, kernel<<<blocks, threads, 0, stream>>>(...), are rewritten to cuda_launch(blocks,
+ * threads, stream, kernel)(...) before the source is compiled (tests/kernels/tests.cmake). */
 #ifndef DL_TESTS_DOUBLES_CUDA_RUNTIME_H
 #define DL_TESTS_DOUBLES_CUDA_RUNTIME_H
 
@@ -37,13 +38,13 @@ static inline float __fadd_rn(float a, float b)
     return a + b;
 }
 
-/* All threads of the block come to each of these or none does; else the program is aborted. The
- * latter two are of warps of 32 whose threads all take part. */
+/* Either all threads of the block call one of these, or none does; else the program is aborted. The
+ * latter two work on warps of 32 threads, all of which take part. */
 void __syncthreads();
 unsigned __ballot_sync(unsigned mask, bool vote);
 double __shfl_down_sync(unsigned mask, double value, int distance);
 
-/* Of the host, in place of the register %globaltimer. */
+/* The host's clock, instead of the register %globaltimer. */
 unsigned long long cuda_clock_ns();
 
 void cuda_run(unsigned blocks, unsigned threads, const std::function<void()> &kernel);

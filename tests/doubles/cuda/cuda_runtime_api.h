@@ -1,5 +1,5 @@
-/* Stands in for CUDA's header of this name where kernels are compiled for the processor
- * (cuda_runtime.h beside it). */
+/* Replaces CUDA's header of this name where kernels are compiled for the processor (cuda_runtime.h
+ * beside it). */
 #ifndef DL_TESTS_DOUBLES_CUDA_RUNTIME_API_H
 #define DL_TESTS_DOUBLES_CUDA_RUNTIME_API_H
 
