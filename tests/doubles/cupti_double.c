@@ -1,20 +1,26 @@
-/* Stands in for libcupti: keeps the rules of its buffers (one for each thread, full ones go back at
- * once, others at a flush) and fills them with records for what the driver's double tells. Reading
- * them is left to the real library, whose path is DOUBLE_REAL_CUPTI. DOUBLE_CUPTI is a list of
- * words that make it misbehave:
+/* Replaces libcupti: follows the rules of its buffers (one per thread; full ones are given back
+ * immediately, others at a flush) and fills them with records of the calls that the driver's double
+ * reports. They are read by the real library, whose path is DOUBLE_REAL_CUPTI. DOUBLE_CUPTI is a
+ * list of words that select faults:
  *
- *   whole-driver  no calls of the driver can be chosen: all are recorded, as before 12.6
- *   taken      another tool has subscribed         drops       loses 7 records
- *   no-kinds   no kind can be enabled              lost-times  of every tenth kernel
- *   no-memset  this one cannot                     ticks       at the 50th launch another tool sets the clock
- *   small      a buffer is full after 8 records    fatal       gives up at the tenth launch
- *   hold       gives none back before the end      hangs       in the last flush
- *   no-copies  records no copies               no-kernels  records no kernels
- *   early      kernels start before their call is made
- *   cupti12    is CUDA 12.9's: it keeps its texts
+ *   whole-driver  single calls of the driver cannot be selected: all are recorded, as before 12.6
+ *   taken         another tool has subscribed
+ *   no-kinds      no kind can be enabled
+ *   no-memset     the kind memset cannot be enabled
+ *   small         a buffer is full after 8 records
+ *   hold          gives no buffer back before the end
+ *   no-copies     records no copies
+ *   no-kernels    records no kernels
+ *   drops         loses 7 records
+ *   lost-times    every tenth kernel has no times
+ *   ticks         at the 50th launch another tool sets the clock
+ *   fatal         reports a fatal error at the tenth launch
+ *   hangs         hangs in the last flush
+ *   early         kernels start before their call is made
+ *   cupti12       is CUDA 12.9's: it keeps its texts
  *
- * Built with DOUBLE_OLD it is CUDA 11.8's: it keeps its texts too, has none of the later functions,
- * so that all calls of the driver are recorded or none, and crashes if a buffer is refused. */
+ * Built with DOUBLE_OLD it is CUDA 11.8's: it keeps its texts too, lacks all later functions, so
+ * that all calls of the driver are recorded or none, and crashes if a buffer is refused. */
 #include <cupti.h>
 #include <dlfcn.h>
 #include <pthread.h>

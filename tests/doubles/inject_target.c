@@ -1,8 +1,8 @@
-/* A program that is recorded: inject_target MODE COUNT [RATE]. Each thread launches COUNT kernels,
- * RATE a second (0 = as fast as it can). It prints what it would without a recorder: "launched
- * N".
+/* A program to be recorded: inject_target MODE COUNT [RATE]. Each thread launches COUNT kernels,
+ * RATE per second (0 = as fast as possible). With and without a recorder it prints "launched N".
  *
- *   exit     one thread, returns 3           threads  8 threads, returns 3
+ *   exit     one thread, returns 3
+ *   threads  8 threads, returns 3
  *   _exit    one thread, two flushes, _exit(4)
  *   kill     8 threads, then others for two flushes, SIGKILL
  *   fork     with a child that launches too, ends by exit(5) and is waited for

@@ -1,14 +1,16 @@
-/* Stands in for tests/gpu/torch_cases.py: torch_double CASE [STEPS] does with the doubles of the
- * driver and its runtime what PyTorch does with CUDA in that case, and prints what is known.
+/* Replaces tests/gpu/torch_cases.py: torch_double CASE [STEPS] makes with the doubles of the driver
+ * and its runtime the calls that PyTorch makes with CUDA in that case, and prints the known
+ * amounts.
  *
- *   eager     kernels by the runtime              loaders   the same, with two processes forked that bring
- *   compile   most of them by the driver, as                batches and never use CUDA
- *             Triton launches                     profiler  the same, after another profiler in the
- *   graphs    a graph a step, after steps on                process has given CUPTI its own buffers
- *             another stream                      ddp       two ranks, each with NCCL's ranges and
- *   step, copy  only the line that is printed               kernels, which the driver launches
+ *   eager       kernels by the runtime
+ *   compile     most kernels by the driver, as Triton launches them
+ *   graphs      one graph per step, after steps on another stream
+ *   loaders     as eager, with two forked processes that load batches and never use CUDA
+ *   profiler    as eager, after another profiler in the process has set CUPTI's buffers
+ *   ddp         two ranks, each with NCCL's ranges and kernels, which the driver launches
+ *   step, copy  only the printed line
  *
- * TORCH_DOUBLE=silent: does nothing. TORCH_DOUBLE=hangs: nor does it end. */
+ * TORCH_DOUBLE=silent: does nothing. TORCH_DOUBLE=hangs: does nothing and does not end. */
 #include <cuda_runtime_api.h>
 #include <cupti.h>
 #include <dlfcn.h>

@@ -1,14 +1,16 @@
-/* A program of known truth, for recorders: truth ENDING [LAUNCHES]. Does a known amount of work of
- * each kind on its GPUs, prints as one line of JSON what it was, and ends.
+/* A program of known truth, for recorders: truth ENDING [LAUNCHES] does a known amount of work of
+ * each kind on its GPUs, prints the amounts as one line of JSON, and ends.
  *
- *   exit   returns 3                  fork   a forked child ends by _exit(5), without CUDA; as many
- *   _exit  by _exit(4)                       launches again; returns 3
- *   kill   by SIGKILL                 exec   a child executes `truth exit 100`; the same
+ *   exit   returns 3
+ *   _exit  by _exit(4)
+ *   kill   by SIGKILL
+ *   fork   a forked child ends by _exit(5), without CUDA; then as many launches again; returns 3
+ *   exec   a child executes `truth exit 100`; then as with fork
  *
  * The work: LAUNCHES (10,000) kernels on 3 streams; copies of each direction and kind of host
  * memory; memsets; a graph of 10 kernels, launched 100 times; kernels launched by the driver;
- * kernels of 2 ms between events of CUDA. On a second GPU that the first one reaches, kernels, and
- * copies between the two. Every kernel runs once before, so that no module is loaded in between. */
+ * kernels of 2 ms between events of CUDA. On a second GPU that the first one reaches: kernels, and
+ * copies between the two. Every kernel runs once before, so that no module is loaded later. */
 #include <cuda.h>
 #include <dlfcn.h>
 #include <signal.h>

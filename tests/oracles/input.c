@@ -1,8 +1,9 @@
-/* Batches that loaders of workers on cores make. A step computes 1 ms; a batch takes d ms to make,
- * and r ms to read where storage limits it; l loaders for each of n workers, on c cores.
+/* Batches made by loaders on the cores of the workers. A step computes for 1 ms; a batch takes d ms
+ * to make, and r ms to read where storage limits it; l loaders for each of n workers, on c cores.
+ * Time per step in ms:
  *
- *   cores to spare   max(1, (r + d) / l, n r)       training, loaders, storage
- *   cores short      n (1 + d) / c                  none is idle while there is something to do */
+ *   enough cores     max(1, (r + d) / l, n r)       training, loaders, storage
+ *   too few cores    n (1 + d) / c                  no core is idle while there is work */
 #include "tests/oracles/oracles.h"
 
 enum { STEPS = 400 };

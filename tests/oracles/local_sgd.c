@@ -1,16 +1,16 @@
-/* Averages every H local steps of t = 1.1 ms, between four nodes with one GPU each: 8 MB round a
- * ring at 1 GB/s take T = 2 x 3/4 x 8 MB / 1 GB/s = 12 ms. What part of the time do the GPUs
- * compute?
+/* Averages every H local steps of t = 1.1 ms, between four nodes with one GPU each: 8 MB around a
+ * ring at 1 GB/s take T = 2 x 3/4 x 8 MB / 1 GB/s = 12 ms. Fraction of the time in which the GPUs
+ * compute:
  *
- *   at once                 H t / (H t + T)
+ *   merged immediately      H t / (H t + T)
  *   merged L steps later    H t / (H t + max(0, T - L t))
  *   in F fragments          H t / (H t + F max(0, T / F - L t))
- *   two levels              H t / (H (t + T_inside) + T_between)   of two sites of two nodes: 8 ms; 8 MB
- *                                                                  at 500 MB/s, 16 ms, and 4 ms inside
+ *   two levels              H t / (H (t + T_inside) + T_between)   of two sites of two nodes: 8 MB at
+ *                                                                  500 MB/s, 16 ms, and 4 ms inside
  *   through host memory     H t / (H t + T + 2 T_copy)
  *
- * Learners that wait for one another through a syncer take, with exponential steps, the slowest
- * one's time and the merge's; the uploads of learners that never wait, and do not see their own
+ * Learners that wait for one another through a syncer take, with exponential steps, the time of the
+ * slowest one plus that of the merge. Uploads of learners that never wait, and do not see their own
  * merge either, are n versions stale on average. */
 #include "tests/gpu_fixture.h"
 #include "tests/oracles/oracles.h"
@@ -34,8 +34,8 @@
 
 #define INTERVALS 40
 
-/* Of these, two intervals for warm-up come before; the last step waits for what it has sent, T /
- * F. */
+/* Returns this fraction over INTERVALS intervals, after two for warm-up; the last step waits for
+ * the last average, T / F. */
 static double utilisation(int interval, const char *sites, const char *sync)
 {
     char path[64], machine[2048];

@@ -1,16 +1,16 @@
-/* Without noise, more bytes or less bandwidth never shortens a step, and one worker more at equal
- * batch per worker never does where cores suffice: over random costs. Where that is so:
+/* Without noise, more bytes or less bandwidth never shorten a step, nor does one more worker at an
+ * equal batch per worker if there are enough cores: checked over random costs. This holds for:
  *
- *   - Modes in which all wait for all: with a shared memory too. (allreduce: n workers write 1/n of
+ *   - Modes in which all wait for all: also with shared memory. (allreduce: n workers write 1/n of
  *     the average each, so one more shortens the writing; here writing is free when workers are
  *     added.)
- *   - Modes in which each goes its way: with memory enough for all. If they share it, who copies
- *     while who has the lock depends on their phases, and a longer copy can move them apart: async
- *     was seen to gain up to 0.8 %, easgd 8 %.
- *   - ksync, kasync, kbatchsync: not. Which k come first depends on every length. kbatchasync: not
- *     for one worker more, who helps to bring the k gradients.
+ *   - Modes in which workers do not wait for one another: only with memory bandwidth for all. If
+ *     they share it, the copies that coincide with the lock depend on the workers' phases, and a
+ *     longer copy can shift these: async was seen to gain up to 0.8 %, easgd 8 %.
+ *   - ksync, kasync, kbatchsync: not at all, as the first k depend on every duration. kbatchasync:
+ *     not for one more worker, which helps to compute the k gradients.
  *
- * A run is STEPS long, and its ends may shift by a step. */
+ * A run has STEPS steps, and its ends may shift by a step. */
 #include "common/random.h"
 #include "tests/oracles/oracles.h"
 

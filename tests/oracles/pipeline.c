@@ -1,10 +1,11 @@
-/* Models split over GPUs. s stages of equal layers: forward f = 1 ms and backward b = 2 ms of a
- * micro-batch each, nothing else unless a row says so; m micro-batches, 20 steps.
+/* Models split over GPUs. s stages of equal layers, which take f = 1 ms forward and b = 2 ms
+ * backward per micro-batch; nothing else takes time unless a row says so; m micro-batches, 20
+ * steps.
  *
- *   a step               (m + s - 1)(f + b), in either schedule
+ *   step                 (m + s - 1)(f + b), in either schedule
  *   bubble               (s - 1) / (m + s - 1)
- *   crossing             2 (s - 1) x samples x bytes of a sample, forth and back
- *   all-reduce (ring)    2 (n - 1) P of each stage's P, so of the whole model's */
+ *   crossings            2 (s - 1) x samples x bytes per sample, in both directions
+ *   all-reduce (ring)    2 (n - 1) P for each stage's P, so also for the whole model's */
 #include "tests/gpu_fixture.h"
 #include "tests/oracles/oracles.h"
 
