@@ -12,18 +12,18 @@
 #include "sim/workloads/architecture.h"
 
 /* Simulated steps of the trainer, and steps before them; largest number of simulated micro-batches
- * per step: further ones take equally long each. */
+ * per step: each additional one takes equally long. */
 #define TRAIN_STEPS 2
 #define TRAIN_WARMUP 1
 #define TRAIN_PASSES 4
 
-/* Micro-batches of a step of the point. */
+/* Micro-batches per step of the point. */
 static int64_t passes_of(const dl_point *point)
 {
     return point->stages > 1 ? point->micro_batches : (int64_t)point->option[DL_SYNC_ACCUMULATE];
 }
 
-/* A step of the trainer with that many micro-batches. */
+/* Simulates a step of the trainer with `passes` micro-batches; *seconds: its time. */
 static dl_status step_s(const dl_run_config *config, const dl_costs *costs, int gpus,
                         int64_t passes, double *seconds, dl_error *err)
 {
@@ -82,7 +82,7 @@ dl_status dl_generate_trainer(const dl_run_config *config, const dl_costs *costs
 
 /* --- a measured update on policy -------------------------------------------------------------- */
 
-#define GENERATION_MAX 0.9 /* of a measured update, if not given */
+#define GENERATION_MAX 0.9 /* largest fraction of a measured update, if not given */
 
 static void set_rates(dl_rollout_config *rollout, const dl_generators *g, const dl_costs *costs)
 {
@@ -91,8 +91,8 @@ static void set_rates(dl_rollout_config *rollout, const dl_generators *g, const 
     rollout->decode.b_s = dl_ns_to_s(costs->generator.request_token_ns.value);
 }
 
-/* Splits the measured update into generation, whose seconds scale the curve, and the trainer's
- * rest. */
+/* Splits the measured update into generation, whose time scales the curve, and the trainer's
+ * part. */
 static dl_status split_on_policy(const dl_run_config *config, const dl_costs *costs, int gpus,
                                  double *fixed_s, double *token_s, double *log_scale, dl_error *err)
 {
@@ -130,12 +130,12 @@ static dl_status split_on_policy(const dl_run_config *config, const dl_costs *co
 
 /* --- an unmeasured generator ------------------------------------------------------------------ */
 
-/* Fractions of the memory's rate for reads of weights and caches, and of the arithmetic's peak:
- * assumed, without a measurement of ours or a published one, hence the wide interval. */
+/* Fractions of the memory's rate for reads of weights and caches, and of peak arithmetic: assumed,
+ * as no measurement is known; hence the wide interval. */
 #define MEMORY_FRAC 0.6
 #define FLOP_FRAC 0.5
-#define ESTIMATE_FACTOR 2.0 /* either way: without launches, imbalance and scheduling */
-#define CACHE_FRAC 0.9      /* of the memory, for weights and cache (vLLM's default) */
+#define ESTIMATE_FACTOR 2.0 /* up or down; ignores launches, imbalance and scheduling */
+#define CACHE_FRAC 0.9      /* fraction of the memory for weights and cache (vLLM's default) */
 #define NUMBER_BYTES 2.0    /* bf16 */
 #define CAUSE_GENERATOR 1000u
 #define CAUSE_TRAINER 1001u
@@ -155,9 +155,10 @@ void dl_generate_assume(const dl_generators *generators, dl_costs *costs, dl_ass
 /* A replica of the scenario's model. */
 typedef struct replica {
     double parameters, weight_bytes;
-    double cache_bytes; /* keys and values of a token; 0: unknown */
-    double context;     /* mean tokens of a request in flight: longer answers are so for longer */
-    double longest;     /* tokens of the longest request, or `context` where lengths have no cap */
+    double cache_bytes; /* keys and values per token; 0: unknown */
+    double context;     /* mean tokens of a request in flight; longer answers are in flight for
+                         * longer */
+    double longest;     /* tokens of the longest request, or `context` if lengths have no cap */
 } replica;
 
 static bool make_replica(replica *r, const dl_scenario *scenario)
@@ -281,13 +282,13 @@ static void take_ages(dl_run_result *result, dl_rollout_ages *ages)
         sum += age * result->staleness[age];
         count += result->staleness[age];
     }
-    for (size_t w = 0; w < workers; w++) { /* they train together */
+    for (size_t w = 0; w < workers; w++) { /* workers train together */
         result->worker_stale_sum[w] = sum;
         result->worker_stale_count[w] = count;
     }
 }
 
-/* Sets the figures common to all runs: a step is an update, the workers are the trainer's. */
+/* Sets the figures common to all runs: a step is an update, and the workers are the trainer's. */
 static void take(dl_run_result *result, const dl_run_config *config, const dl_rollout_result *r,
                  dl_rollout_ages *ages)
 {

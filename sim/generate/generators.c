@@ -13,7 +13,7 @@ const char *const dl_log_probs_names[] = {"never", "on_policy", "always", NULL};
 
 /* --- presets --------------------------------------------------------------------------------- */
 
-/* Rules of the frameworks and their defaults, as keys. Sources: verl-project/verl@0b67c10b
+/* Rules and defaults of the frameworks, as keys. Sources: verl-project/verl@0b67c10b
  * verl/experimental/fully_async_policy/config/fully_async_ppo_trainer.yaml (which trains on the
  * log-probabilities of its engine), huggingface/trl PR 5650 and
  * trl/experimental/async_grpo/async_grpo_config.py@019ac735, inclusionAI/AReaL@00d07c04
@@ -129,7 +129,7 @@ dl_rollout_config dl_generators_rollout(const dl_generators *g, bool on_policy, 
         .validation_stops_trainer = g->validation_stops != 1,
     };
     if (!colocated) return c;
-    /* All groups for the updates until the next change of sides are complete before the first
+    /* All groups for the updates until the sides alternate again are complete before the first
      * update. */
     c.rule = DL_RULE_WINDOW;
     c.bound = 0;

@@ -2,8 +2,8 @@
 
 #include <math.h>
 
-#define MU_ROUNDS 60   /* of bisection: to the last bits */
-#define MEAN_MAX 0.999 /* of the cap */
+#define MU_ROUNDS 60   /* bisection to the last bits */
+#define MEAN_MAX 0.999 /* fraction of the cap */
 
 double dl_lengths_sigma(double cv)
 {

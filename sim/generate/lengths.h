@@ -1,5 +1,5 @@
 /* Lengths of answers, in tokens: log-normal with a cap, with a part of the variance common to all
- * answers of a group, or a list. */
+ * answers of a group; or taken from a list. */
 #ifndef DL_SIM_LENGTHS_H
 #define DL_SIM_LENGTHS_H
 
@@ -9,29 +9,29 @@
 #include "common/random.h"
 
 typedef struct dl_lengths {
-    double mean;       /* of generated tokens, cut off at the cap; < cap */
-    double cv;         /* standard deviation over mean, before the cap; 0: all equal */
-    double cap;        /* INFINITY: none */
-    double group_frac; /* of the variance of the logarithm: the group's share, 0 to 1 */
+    double mean;       /* mean of generated tokens, after the cap; < cap */
+    double cv;         /* standard deviation over mean, before the cap; 0: equal lengths */
+    double cap;        /* INFINITY: no cap */
+    double group_frac; /* the group's share of the variance of the logarithm, 0 to 1 */
     const double
-        *list; /* [count] taken in turn by group and answer, times mean / list_mean; NULL */
+        *list; /* [count] used in turn by group and answer, times mean / list_mean; or NULL */
     size_t count;
 } dl_lengths;
 
-/* The distribution with `scale` times the mean: mu and sigma of the logarithm such that values, cut
- * off at the cap, have that mean (at most 0.999 of the cap). */
+/* The distribution with `scale` times the mean: mu and sigma of the logarithm with which capped
+ * values have that mean (at most 0.999 of the cap). */
 typedef struct dl_lengths_scaled {
     double scale, mu, sigma;
 } dl_lengths_scaled;
 
 dl_lengths_scaled dl_lengths_scale(const dl_lengths *lengths, double scale);
 
-/* Draws the lengths of group `number`'s answers[count], whole tokens of at least 1. Depends only on
- * its arguments. */
+/* Draws the lengths of group `number`, answers[count], in whole tokens of at least 1. Depends only
+ * on its arguments. */
 void dl_lengths_draw(const dl_lengths *lengths, const dl_lengths_scaled *at, uint64_t seed,
                      uint32_t replicate, int64_t number, double *answers, int count);
 
-/* sigma of a log-normal of this coefficient of variation. */
+/* sigma of a log-normal distribution with this coefficient of variation. */
 double dl_lengths_sigma(double cv);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "common/alloc.h"
 
-/* Name of the streams of tool waits, above those of lengths. */
+/* First random stream of tool waits, above those of lengths. */
 #define TOOL_REPLICATE (1u << 20)
 
 const char *const dl_rollout_state_names[DL_ROLLOUT_STATES] = {"working", "waiting", "draining",
@@ -31,36 +31,36 @@ double dl_decode_token_s(const dl_decode *decode, double requests)
 
 typedef struct group {
     int64_t number;
-    int64_t draw;          /* number whose lengths it has: its own, or a requeued prompt's */
-    int64_t first, newest; /* updates in the weights at its first and its newest token; -1: none */
-    int64_t done;          /* order of completion */
+    int64_t draw;          /* number whose lengths it has: its own, or that of a requeued prompt */
+    int64_t first, newest; /* updates in the weights at its first and newest token; -1: none yet */
+    int64_t done;          /* rank in the order of completion */
     double began_s, done_s;
     double tokens;
-    int unstarted, running; /* answers */
+    int unstarted, running; /* numbers of answers */
 } group;
 
-/* An entry of a heap of groups, or of answers of a group. */
+/* An element of a heap of groups, or of answers of groups. */
 typedef struct entry {
-    double key, length; /* length: of an answer, in tokens */
+    double key, length; /* length: tokens of an answer */
     int64_t group;
 } entry;
 
-/* A heap, the least key on top. */
+/* A heap with the smallest key on top. */
 typedef struct entries {
     entry *items;
     size_t count, room;
 } entries;
 
 typedef struct replica {
-    entries requests;          /* in flight, ordered by end on the virtual clock, in tokens */
-    double clock;              /* tokens that a request in flight since the start would have */
-    double now_s, token_s;     /* the clock's time; current seconds per token */
-    int64_t version;           /* updates in its weights */
-    double answer_s;           /* end of the next answer; INFINITY: none */
-    double stalled_until_s;    /* > now_s: paused */
-    bool validates;            /* paused for validation */
-    double pause_s, install_s; /* of the coming copy; INFINITY: none */
-    double shown_s;            /* start of its current state */
+    entries requests;       /* requests in flight, by their end on the virtual clock, in tokens */
+    double clock;           /* tokens that a request in flight since the start would have */
+    double now_s, token_s;  /* time of `clock`; current seconds per token */
+    int64_t version;        /* number of updates in its weights */
+    double answer_s;        /* time when the next answer ends; INFINITY: none */
+    double stalled_until_s; /* > now_s: paused */
+    bool validates;         /* paused for validation */
+    double pause_s, install_s; /* times of the next copy; INFINITY: none */
+    double shown_s;            /* start of the reported state */
     dl_rollout_state shown;
 } replica;
 
@@ -76,30 +76,31 @@ typedef struct rollout {
     const dl_rollout_config *config;
     const dl_rollout_observer *observer;
     replica *replicas;
-    double *next_s; /* next event of each */
-    group *groups;  /* [group_count] slots */
+    double *next_s; /* [replicas] time of each one's next event */
+    group *groups;  /* [group_count] slots of groups */
     size_t group_count;
     int64_t *free_slots;
     size_t free_count, free_room;
-    entries waiting;   /* answers not yet in flight, by group: whole groups in their order */
+    entries waiting;   /* answers not yet in flight, by group: whole groups in order */
     entries tools;     /* complete groups in their tool wait */
-    entries queue;     /* complete groups */
-    int64_t *requeued; /* draws of discarded groups, from requeued_first on */
+    entries queue;     /* complete groups ready for the trainer */
+    int64_t *requeued; /* draws of discarded groups, starting at requeued_first */
     size_t requeued_count, requeued_first;
-    double *answers; /* [answers] scratch */
+    double *answers; /* [answers] scratch space */
     dl_lengths_scaled lengths;
 
     double now_s;
-    int64_t updates;   /* made */
-    int64_t announced; /* of these, complete with their copies: counted by the rules */
-    int64_t installed; /* the last copied one */
-    int64_t drawn;     /* the group whose lengths are in answers; -1: none */
-    int64_t admitted, window_admitted, window_outstanding; /* groups; of the present window */
+    int64_t updates;   /* updates made */
+    int64_t announced; /* updates complete with their copies, which the rules count */
+    int64_t installed; /* last copied update */
+    int64_t drawn;     /* group whose lengths are in `answers`; -1: none */
+    int64_t admitted, window_admitted, window_outstanding; /* numbers of groups; window_*: in the
+                                                            * current window */
     int64_t numbers, completions;
-    int64_t running_groups; /* admitted and not complete */
-    int64_t begun_open;     /* begun, and neither used nor discarded */
+    int64_t running_groups; /* groups admitted and not complete */
+    int64_t begun_open;     /* groups begun and neither used nor discarded */
     dl_rollout_state trainer;
-    double trainer_until_s; /* INFINITY: waiting */
+    double trainer_until_s; /* INFINITY: the trainer waits */
     double trainer_since_s;
     bool trainer_is_copying_last;
     double batch_age, batch_tokens;
@@ -164,7 +165,7 @@ static dl_rollout_state state_of(const rollout *s, const replica *r)
     return s->trainer == DL_ROLLOUT_DRAINING ? DL_ROLLOUT_DRAINING : DL_ROLLOUT_WAITING;
 }
 
-/* Reports the replica's state up to now if it ends. */
+/* Reports the replica's state up to now if it has changed. */
 static void show(rollout *s, int index)
 {
     replica *r = &s->replicas[index];
@@ -176,7 +177,7 @@ static void show(rollout *s, int index)
     r->shown_s = r->now_s;
 }
 
-/* Advances the replica to now_s; it has no event before. */
+/* Advances the replica to the current time; it has no event before. */
 static void advance(rollout *s, replica *r)
 {
     const double passed_s = s->now_s - r->now_s;
@@ -195,7 +196,7 @@ static void advance(rollout *s, replica *r)
     r->now_s = s->now_s;
 }
 
-/* Sets the replica's next event after any change to it. */
+/* Recomputes the replica's next event after a change. */
 static void plan(rollout *s, int index)
 {
     replica *r = &s->replicas[index];
@@ -229,7 +230,7 @@ static void set_trainer(rollout *s, dl_rollout_state state, double until_s)
     }
     if (state == DL_ROLLOUT_DRAINING || s->trainer == DL_ROLLOUT_DRAINING) {
         for (int i = 0; i < s->config->replicas; i++)
-            advance(s, &s->replicas[i]); /* idle replicas get another state */
+            advance(s, &s->replicas[i]); /* the state of idle replicas changes */
     }
     if (s->observer != NULL && s->now_s > s->trainer_since_s)
         s->observer->state(s->observer->user, DL_ROLLOUT_TRAINER, s->trainer, s->trainer_since_s,
@@ -260,7 +261,7 @@ static void free_slot(rollout *s, int64_t slot)
     s->free_slots[s->free_count++] = slot;
 }
 
-/* Whether the rule lets another group begin now. */
+/* Whether the rule allows another group to begin now. */
 static bool may_begin(const rollout *s)
 {
     const dl_rollout_config *c = s->config;
@@ -294,7 +295,7 @@ static void admit(rollout *s)
     }
 }
 
-/* The replica with the fewest requests, below the limit; -1: none. */
+/* The replica with the fewest requests, below the limit; -1 if there is none. */
 static int least_loaded(const rollout *s)
 {
     int best = -1, least = s->config->in_flight_max;
@@ -317,7 +318,7 @@ static void draw_answers(rollout *s, const group *g)
                     c->answers);
 }
 
-/* Begins answers while replicas are below their limit. */
+/* Starts answers while replicas are below their limit. */
 static void dispatch(rollout *s)
 {
     const bool copies = s->trainer == DL_ROLLOUT_DRAINING || s->trainer == DL_ROLLOUT_COPYING;
@@ -367,7 +368,7 @@ static void complete(rollout *s, int64_t slot)
         (entry){(double)(s->config->taking != DL_TAKES_COMPLETED ? g->number : g->done), 0, slot});
 }
 
-/* The group's last answer has ended. */
+/* Ends a group after its last answer. */
 static void end_group(rollout *s, int64_t slot)
 {
     const dl_rollout_config *c = s->config;
@@ -467,7 +468,7 @@ static int64_t wanted(const rollout *s)
     return (int64_t)c->prompts * (c->copy_every - s->updates % c->copy_every);
 }
 
-/* Whether the next `count` groups in order are all complete: those before them are used or
+/* Whether the next `count` groups in order are all complete; earlier groups are used or
  * discarded. */
 static bool are_next(const rollout *s, int64_t count)
 {
@@ -478,7 +479,7 @@ static bool are_next(const rollout *s, int64_t count)
     return found >= count;
 }
 
-/* Takes a batch if the trainer waits and there is one. */
+/* Takes a batch if the trainer waits and a batch is complete. */
 static void try_batch(rollout *s)
 {
     if (s->trainer != DL_ROLLOUT_WAITING) return;
@@ -497,7 +498,7 @@ static void try_batch(rollout *s)
 static void go_on(rollout *s)
 {
     int64_t admitted;
-    do { /* discarding makes room for more */
+    do { /* discarding may allow more groups */
         admitted = s->admitted;
         admit(s);
         try_batch(s);
@@ -515,7 +516,7 @@ static void start_counting(rollout *s)
     s->sum = (totals){0};
 }
 
-/* The update and its copy are complete. */
+/* Records that the update and its copy are complete. */
 static void announce(rollout *s)
 {
     s->announced = s->updates;
@@ -523,7 +524,7 @@ static void announce(rollout *s)
     s->sum.outstanding += (double)s->begun_open;
 }
 
-/* The update has ended, with its copy and validation. */
+/* Ends the update, with its copy and validation. */
 static void end_update(rollout *s)
 {
     if (s->observer != NULL)
@@ -574,7 +575,7 @@ static void install(rollout *s, int index)
     r->version = s->updates;
     r->install_s = INFINITY;
     if (c->prefill_token_s == 0 || in_flight(r) == 0) return;
-    double context = 0; /* prompts, and generated parts of answers */
+    double context = 0; /* tokens of prompts, and generated parts of answers */
     for (int i = 0; i < in_flight(r); i++)
         context +=
             c->prompt_tokens + r->requests.items[i].length - (r->requests.items[i].key - r->clock);
@@ -582,7 +583,7 @@ static void install(rollout *s, int index)
     r->validates = false;
 }
 
-/* Copies the weights; nothing has to end before. */
+/* Copies the weights; nothing has to end first. */
 static void copy(rollout *s)
 {
     const dl_rollout_config *c = s->config;
@@ -666,7 +667,7 @@ static int first_replica(const rollout *s)
     return first;
 }
 
-/* Runs the next event; false: there is none. */
+/* Runs the next event; false if there is none. */
 static bool step(rollout *s)
 {
     const int first = first_replica(s);
@@ -702,7 +703,7 @@ static void count_left(rollout *s, double *left_age_sum)
         s->tokens.left += s->groups[s->tools.items[i].group].tokens;
         *left_age_sum += age_of(s, &s->groups[s->tools.items[i].group]);
     }
-    /* Tokens of groups in flight: those of all their answers, less the part not yet generated. */
+    /* Tokens of groups in flight: those of all their answers, minus the part not yet generated. */
     bool *seen = dl_calloc(s->group_count + 1, sizeof *seen, "groups");
     for (int i = 0; i < s->config->replicas; i++) {
         const replica *r = &s->replicas[i];
@@ -715,7 +716,7 @@ static void count_left(rollout *s, double *left_age_sum)
             *left_age_sum += age_of(s, g);
         }
     }
-    if (s->waiting.count > 0) { /* begun, but with no answer in flight now */
+    if (s->waiting.count > 0) { /* a group has begun but has no answer in flight now */
         const group *g = &s->groups[s->waiting.items[0].group];
         if (g->first >= 0 && g->running == 0) {
             s->tokens.left += g->tokens;

@@ -1,21 +1,22 @@
-/* A run of reinforcement learning with answers generated beside the trainer: replicas of a
- * generator, a queue of complete groups, one trainer, copies of the weights from it to the
+/* A run of reinforcement learning with answers that are generated concurrently with training:
+ * generator replicas, a queue of complete groups, one trainer, copies of the weights from it to the
  * replicas.
  *
  * A group is the n answers to one prompt, used together. A replica has up to in_flight_max requests
- * in flight; each gets 1 / t(c) tokens a second while there are c (dl_decode). So all requests of a
- * replica advance at one rate: a virtual clock per replica counts tokens, and the only events are
- * ends of answers. The trainer takes `prompts` complete groups, makes one update, and after each
- * copy_every updates copies the weights; groups that an update allows begin after its copy, if it
- * has one. Times are seconds in double precision, so that sums of a few of them are exact to 1e-12.
+ * in flight; each gets 1 / t(c) tokens per second while there are c requests (dl_decode). So all
+ * requests of a replica advance at one rate: a virtual clock per replica counts tokens, and the
+ * only events are ends of answers. The trainer takes `prompts` complete groups, makes one update,
+ * and after each copy_every updates copies the weights; groups that an update allows begin after
+ * its copy, if it has one. Times are seconds in double precision, so that sums of a few of them are
+ * exact to 1e-12.
  *
- * The age of a group, in updates: the trainer's updates when the group is taken, less those in the
- * replica's weights when the group's first token was begun; by newest token: when its last token
- * ended.
+ * The age of a group, in updates: the trainer's updates when the group is taken, minus those in the
+ * replica's weights when the group's first token was begun. By newest token: those when its last
+ * token ended.
  *
- * Laws that hold exactly (tests/sim/test_rollout.c): tokens generated = used + discarded + left;
- * ages of all groups sum to the groups begun and not yet consumed, summed over the ends of updates;
- * DL_RULE_AHEAD with copy_every = 1 and nothing discarded: mean age = bound. */
+ * Exact laws (tests/sim/test_rollout.c): tokens generated = used + discarded + left; the sum of the
+ * ages of all groups equals the number of groups begun and not yet consumed, summed over the ends
+ * of updates; DL_RULE_AHEAD with copy_every = 1 and nothing discarded: mean age = bound. */
 #ifndef DL_SIM_ROLLOUT_H
 #define DL_SIM_ROLLOUT_H
 
@@ -26,26 +27,27 @@
 
 /* Rules for when a group may begin; B = prompts, U = copy_every. */
 typedef enum dl_rule {
-    DL_RULE_AHEAD,     /* begun, less discarded, < (updates + bound + 1) B */
-    DL_RULE_WINDOW,    /* begun since the last copy, and then outstanding, < (1 + bound) U B */
-    DL_RULE_INSTALLED, /* as ahead, counted from the last copied update */
-    DL_RULE_WORKERS    /* while fewer than `workers` groups are in flight */
+    DL_RULE_AHEAD,     /* number begun minus number discarded < (updates + bound + 1) B */
+    DL_RULE_WINDOW,    /* number begun since the last copy, or outstanding at that time, < (1 +
+                        * bound) U B */
+    DL_RULE_INSTALLED, /* like ahead, with the updates up to the last copied one */
+    DL_RULE_WORKERS    /* fewer than `workers` groups are in flight */
 } dl_rule;
 
 /* Order in which the trainer takes complete groups. */
 typedef enum dl_taking {
-    DL_TAKES_COMPLETED, /* by completion */
-    DL_TAKES_OLDEST,    /* complete ones, by their beginning */
-    DL_TAKES_IN_ORDER   /* by their beginning, waiting for incomplete ones */
+    DL_TAKES_COMPLETED, /* in order of completion */
+    DL_TAKES_OLDEST,    /* complete groups in order of their beginning */
+    DL_TAKES_IN_ORDER   /* in order of their beginning, waiting for incomplete ones */
 } dl_taking;
 
 /* Seconds per token of one request while c requests are in flight on a replica: a + b c, or linear
- * interpolation between points (count > 0), extrapolated from the last two. */
+ * interpolation between points (count > 0), extrapolated from the last two points. */
 typedef struct dl_decode {
     double a_s, b_s;
     const double *requests, *token_s; /* [count] ascending requests; borrowed */
     int count;
-    double log_scale; /* logarithm of a factor on all of these times */
+    double log_scale; /* logarithm of a factor on all these times */
 } dl_decode;
 
 double dl_decode_token_s(const dl_decode *decode, double requests);
@@ -55,44 +57,47 @@ typedef struct dl_rollout_config {
     int replicas;
     int in_flight_max; /* requests of a replica; further ones wait */
     dl_decode decode;
-    double prefill_token_s; /* per token of context recomputed by a replica after a copy */
+    double prefill_token_s; /* per token of context that a replica recomputes after a copy */
     dl_lengths lengths;
-    double prompt_tokens;   /* per answer: the trainer computes them too */
-    int answers;            /* of a group */
-    double tool_s, tool_cv; /* wait of a group after its last token, log-normal; cv 0: constant */
-    double growth_frac;     /* of the mean length in 100 updates */
+    double prompt_tokens; /* per answer; the trainer computes them too */
+    int answers;          /* answers per group */
+    double tool_s,
+        tool_cv;        /* wait of a group after its last token, log-normal; tool_cv 0: constant */
+    double growth_frac; /* relative growth of the mean length per 100 updates */
 
-    int prompts;    /* groups of an update */
-    int copy_every; /* updates */
+    int prompts;    /* groups per update */
+    int copy_every; /* updates between copies */
     dl_rule rule;
     double bound;
     int64_t workers; /* largest number of groups in flight; 0: no limit */
     int64_t buffer;  /* largest queue of complete groups, for DL_RULE_WORKERS; 0: no limit */
-    double age_max;  /* older groups are discarded when the trainer seeks a batch; INFINITY: none */
-    bool requeues;   /* a discarded group's prompt is answered again, before new ones */
+    double age_max;  /* older groups are discarded when the trainer takes a batch; INFINITY: none */
+    bool requeues;   /* the prompt of a discarded group is answered again, before new prompts */
     dl_taking taking;
-    bool barrier; /* the trainer starts once all groups until the next copy are complete */
+    bool barrier; /* the trainer starts when all groups until the next copy are complete */
 
     double train_fixed_s, train_token_s; /* per update; per token of answers and prompts */
-    double copy_s;                       /* of the trainer; generation pauses for the last */
-    double pause_s;                      /* seconds of it, <= copy_s */
-    bool drains;     /* requests in flight end before a copy; else they continue with new weights */
+    double copy_s;                       /* time of a copy for the trainer; generation pauses for
+                                          * the last pause_s of it */
+    double pause_s;                      /* seconds, <= copy_s */
+    bool drains;     /* requests in flight end before a copy; otherwise they continue with new
+                      * weights */
     bool by_replica; /* replicas receive copies in sequence, each in an equal part of copy_s */
     double validation_s;
-    int64_t validation_every; /* updates; 0: none */
+    int64_t validation_every; /* updates between validations; 0: none */
     bool validation_stops_generators, validation_stops_trainer;
 
-    int64_t updates, warmup; /* counted ones, and those before */
+    int64_t updates, warmup; /* numbers of counted updates, and of updates before them */
     uint64_t seed;
     uint32_t replicate;
 } dl_rollout_config;
 
-/* State of the trainer or of a replica, for the observer. */
+/* State of the trainer or of a replica, for observers. */
 typedef enum dl_rollout_state {
-    DL_ROLLOUT_WORKING, /* updating; answering */
-    DL_ROLLOUT_WAITING, /* for complete groups; for groups that may begin */
+    DL_ROLLOUT_WORKING, /* trainer: updating; replica: answering */
+    DL_ROLLOUT_WAITING, /* trainer: no complete groups; replica: no group may begin */
     DL_ROLLOUT_DRAINING,
-    DL_ROLLOUT_COPYING, /* of a replica: paused for it */
+    DL_ROLLOUT_COPYING, /* replica: paused for the copy */
     DL_ROLLOUT_VALIDATING,
     DL_ROLLOUT_STATES
 } dl_rollout_state;
@@ -102,53 +107,56 @@ extern const char *const dl_rollout_state_names[DL_ROLLOUT_STATES];
 #define DL_ROLLOUT_TRAINER (-1)
 
 typedef struct dl_rollout_observer {
-    /* `who`: a replica, or DL_ROLLOUT_TRAINER, was in that state from start_s to end_s. */
+    /* `who` (a replica, or DL_ROLLOUT_TRAINER) was in `state` from start_s to end_s. */
     void (*state)(void *user, int who, dl_rollout_state state, double start_s, double end_s);
-    /* An update has ended: complete groups in the queue, groups in flight, mean age of its
-     * batch. */
+    /* An update has ended. queued: complete groups in the queue; in_flight: groups in flight; age:
+     * mean age of its batch. */
     void (*update)(void *user, int64_t update, double now_s, int64_t queued, int64_t in_flight,
                    double age);
     void *user;
 } dl_rollout_observer;
 
-/* Groups, or their tokens, in the whole run. */
+/* Numbers of groups, or of their tokens, in the whole run. */
 typedef struct dl_rollout_count {
-    double begun, used, discarded, left; /* left: complete groups; all tokens generated so far */
+    double begun, used, discarded, left; /* left: complete groups; for tokens, all those generated
+                                          * so far */
 } dl_rollout_count;
 
-/* Results of the counted updates; the two ledgers cover the whole run. Plain numbers only, so that
- * results can be averaged, and copied as bytes. */
+/* Results of the counted updates; the counts `tokens` and `groups` cover the whole run. All members
+ * are doubles, so that results can be averaged, and copied as bytes. */
 typedef struct dl_rollout_result {
     double span_s, update_s;
-    double trainer_frac[DL_ROLLOUT_STATES];   /* of the span; sum 1 */
-    double generator_frac[DL_ROLLOUT_STATES]; /* of the replicas' time; sum 1 */
-    double at_max_frac;                       /* of the replicas' time, at in_flight_max requests */
-    double requests_mean;                     /* in flight on a replica */
-    double in_flight_mean, queue_mean;        /* groups */
-    double group_s, queue_s;                  /* mean time of a group in flight, in the queue */
-    double groups_per_s, taken_per_s;         /* completed; used or discarded */
-    double tokens_per_s, useful_tokens_per_s; /* generated; of used groups */
-    double batch_tokens;                      /* computed by the trainer per update */
-    double samples;                           /* answers used */
-    double age_mean, newest_age_mean, discarded_age_mean; /* the last is NaN where none is */
+    double trainer_frac[DL_ROLLOUT_STATES];   /* fractions of the span; they sum to 1 */
+    double generator_frac[DL_ROLLOUT_STATES]; /* fractions of the replicas' time; they sum to 1 */
+    double at_max_frac;                       /* fraction of the replicas' time with in_flight_max
+                                               * requests */
+    double requests_mean;                     /* mean number in flight per replica */
+    double in_flight_mean, queue_mean;        /* in groups */
+    double group_s, queue_s;                  /* mean time of a group in flight, and in the queue */
+    double groups_per_s, taken_per_s;         /* groups completed; groups used or discarded */
+    double tokens_per_s, useful_tokens_per_s; /* tokens generated; tokens of used groups */
+    double batch_tokens;                      /* tokens per update that the trainer computes */
+    double samples;                           /* number of answers used */
+    double age_mean, newest_age_mean, discarded_age_mean; /* discarded_age_mean: NaN if no group was
+                                                           * discarded */
     double age_p95, age_max, newest_age_max;
     double
         outstanding_mean; /* groups begun and not consumed at the ends of updates, over prompts */
-    double length_mean;   /* of answers of used groups */
+    double length_mean;   /* mean length of the answers of used groups */
     dl_rollout_count tokens, groups;
-    double age_sum, left_age_sum, outstanding_sum; /* law 3, of the whole run */
+    double age_sum, left_age_sum, outstanding_sum; /* sums of law 3, over the whole run */
     double events;
 } dl_rollout_result;
 
 typedef struct dl_rollout_ages {
-    int64_t *counts; /* [bins] used groups by age, of counted updates; the caller's to free */
+    int64_t *counts; /* [bins] used groups of counted updates by age; the caller frees it */
     int bins;
-    double *update_s; /* [updates] durations of the counted updates; likewise */
+    double *update_s; /* [updates] durations of the counted updates; the caller frees it */
 } dl_rollout_ages;
 
-/* Runs the simulation. False if no update can ever be made, because the trainer waits for groups
- * that the bound does not let begin; *result is then undefined and *ages empty. `observer` may be
- * NULL. */
+/* Runs the simulation. Returns false if no update can ever be made, because the trainer waits for
+ * groups that the bound does not allow to begin; *result is then undefined and *ages empty.
+ * `observer` may be NULL. */
 bool dl_rollout_run(const dl_rollout_config *config, const dl_rollout_observer *observer,
                     dl_rollout_result *result, dl_rollout_ages *ages);
 

@@ -1,4 +1,4 @@
-/* The platform of workers of several GPUs: runs their programs and their ranks' exchange. */
+/* The platform of workers of several GPUs: runs their programs and the exchange of their ranks. */
 #include "sim/island/island_internal.h"
 
 #include <math.h>
@@ -9,19 +9,19 @@
 #include "common/alloc.h"
 #include "common/units.h"
 
-/* Whether the rank has tasks itself, rather than being represented by another. */
+/* Whether the rank has tasks, i.e. no other rank represents it. */
 static bool has_tasks(const dl_islands *is, int rank)
 {
     return !is->config.shape.folded || dl_split_shard(dl_islands_split(is), rank) == 0;
 }
 
-/* Number of ranks that join a collective of a stage. */
+/* Number of simulated ranks that join a collective of a stage. */
 static int joiners(const dl_islands *is)
 {
     return is->config.shape.folded ? 1 : dl_islands_split(is)->shards;
 }
 
-/* Number of shards represented by the rank, itself the first. */
+/* Number of shards that the rank represents, including itself. */
 static int shards_of(const dl_islands *is, int rank)
 {
     return is->config.shape.folded && dl_split_shard(dl_islands_split(is), rank) == 0
@@ -36,8 +36,8 @@ static int thread_of(const dl_islands *is, int worker, int rank)
 
 /* --- accounting ------------------------------------------------------------------------------- */
 
-/* A rank's time is accounted by kind during the step. The team counts all of it as computing, which
- * tell_team corrects at the step's end. */
+/* Adds time of a rank to an activity of the step. The team counts all of a step as computing, which
+ * tell_team corrects at the end of the step. */
 
 static void spend(dl_island *i, dl_spent spent, int64_t ns)
 {
@@ -55,8 +55,8 @@ static int64_t later(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Accounts a rank's wait for task `from` from since_ns to until_ns as input, communication (for a
- * crossing from the end of its pass on), or else as waiting for another rank. */
+/* Counts a rank's wait for task `from`, from since_ns to until_ns, as input, as communication (for
+ * a crossing, from the end of its pass), or otherwise as waiting for another rank. */
 static void account_wait_for(dl_islands *is, int worker, uint32_t from, int64_t since_ns,
                              int64_t until_ns)
 {
@@ -76,8 +76,9 @@ static void account_wait_for(dl_islands *is, int worker, uint32_t from, int64_t 
     }
 }
 
-/* Accounts the wait of the rank before `task`, from since_ns on: for the task's dependencies, then
- * for its launch. A step's first task may have had its dependencies before its launch started. */
+/* Counts the wait of the rank before `task`, starting at since_ns: for the task's dependencies,
+ * then for its launch. The dependencies of a step's first task may have been satisfied before its
+ * launch started. */
 static void account_wait(dl_islands *is, int worker, uint32_t task, int64_t since_ns)
 {
     dl_island *i = &is->islands[worker];
@@ -91,7 +92,7 @@ static void account_wait(dl_islands *is, int worker, uint32_t task, int64_t sinc
         from = program->needed[program->rank[task]];
         ready_ns = from != DL_TASK_NONE ? later(since_ns, i->run.tasks[from].end_ns) : since_ns;
     } else if (program->program.tasks[task].kind == DL_ISLAND_UPDATE) {
-        /* Behind messages, or the news that gradients are reduced. */
+        /* Waits for messages, or for the notice that gradients are reduced. */
         spend(i, DL_SPENT_COPIES, state->start_ns - since_ns);
         return;
     }
@@ -117,11 +118,11 @@ static void account(dl_islands *is, int worker, uint32_t task)
     int64_t busy_ns = worked_ns - state->start_ns;
     account_wait(is, worker, task, i->free_ns[rank]);
     i->free_ns[rank] = state->end_ns;
-    if (program->program.tasks[task].is_steady) { /* of an exchange */
+    if (program->program.tasks[task].is_steady) { /* part of an exchange */
         spend(i, DL_SPENT_COPIES, state->end_ns - state->start_ns);
         return;
     }
-    /* The slowdown of computing by collectives inside a node counts as communication. */
+    /* The slowdown of compute by collectives inside a node counts as communication. */
     if (is->slowdown > is->config.gpus.workload->overlap_slowdown) {
         const int64_t full_ns = dl_ns_ceil(program->program.tasks[task].work_ns * lane->factor);
         if (busy_ns > full_ns) {
@@ -150,7 +151,7 @@ static void account_recorded(dl_islands *is, int worker, int64_t end_ns)
     if (is_measured(is, worker)) is->busy_ns[0] += (span_ns - dispatch_ns) * dl_islands_copies(is);
 }
 
-/* The worker's ranks were idle for the rest of its step until end_ns. */
+/* Counts the worker's ranks as idle for the rest of its step, until end_ns. */
 static void end_accounts(dl_islands *is, int worker, int64_t end_ns)
 {
     dl_island *i = &is->islands[worker];
@@ -162,7 +163,7 @@ static void end_accounts(dl_islands *is, int worker, int64_t end_ns)
         if (has_tasks(is, r)) idle(i, end_ns - i->free_ns[r]);
 }
 
-/* Moves the time of the other activities of `i`, as a mean of its ranks, out of the time that the
+/* Moves the time of the other activities of `i`, averaged over its ranks, out of the time that the
  * team counts as computing. */
 static void tell_team(dl_islands *is, int worker, const dl_island *i)
 {
@@ -187,7 +188,7 @@ static void begin_rank(dl_islands *is, int worker, int rank)
                               l->start_ns[step % l->room]);
 }
 
-/* Factor on the passes of the rank's slowest GPU, with this step's noise. */
+/* Factor on the passes of the rank's slowest GPU, including this step's noise. */
 static double draw_factor(dl_islands *is, int worker, int rank)
 {
     dl_island *i = &is->islands[worker];
@@ -246,7 +247,8 @@ static void on_done(void *user, int worker)
     dl_team_done(user, worker);
 }
 
-/* Gathers and reductions that not all ranks have joined are dropped; running flows end normally. */
+/* Aborts the worker's step: collectives that not all ranks have joined are dropped; flows in
+ * progress end normally. */
 static void cut(dl_team *team, int worker)
 {
     dl_islands *is = dl_islands_of(team);
@@ -294,8 +296,8 @@ static void on_updated(void *user, int agent)
     dl_team_done(is->team, agent);
 }
 
-/* Each rank updates its part; the agent continues after the last of them. Updates beside a step are
- * accounted in the step. */
+/* Each rank updates its part; the agent continues after the last of them. Updates concurrent with a
+ * step are counted in the step. */
 static void update(dl_team *team, int agent)
 {
     dl_islands *is = dl_islands_of(team);
@@ -352,7 +354,7 @@ static void note_sent(dl_islands *is, const dl_collective *of)
         is->sent_bytes[d] += of->plan.sent_bytes[d];
 }
 
-/* Flows of a crossing, the number of them simulated, and the route of one. */
+/* For a crossing: number of flows, number of simulated flows, and the route of one flow. */
 static int flows_of(const dl_islands *is, int slot)
 {
     return shards_of(is, slot / 2) * dl_islands_split(is)->tensor;
@@ -405,7 +407,7 @@ static void change_speed(dl_island *i, int rank)
                          i->stops[rank] > 0 ? 0 : i->speed[rank]);
 }
 
-/* The GPUs of a stage compute more slowly while they gather or reduce. */
+/* Sets the speed of a stage's GPUs, which is lower while they gather or reduce. */
 static void set_speed(dl_islands *is, int worker, int stage, double speed)
 {
     const dl_split *split = dl_islands_split(is);
@@ -466,7 +468,7 @@ static void join_collective(dl_islands *is, int worker, int number, uint32_t tas
             dl_collective_arrive(&c->of[part]);
 }
 
-/* The rank's gradients of one bucket, or of all (-1), are ready. */
+/* Reports that the rank's gradients of one bucket, or all of them (-1), are ready. */
 static void is_ready(dl_islands *is, int worker, int rank, int bucket)
 {
     const dl_split *split = dl_islands_split(is);
@@ -488,7 +490,7 @@ static int loader_of(const dl_islands *is, int worker, int shard)
     return worker * dl_islands_split(is)->shards + shard;
 }
 
-/* Whether the loader has the batch of this step. */
+/* Whether the loader has the batch for this step; takes it if so. */
 static bool takes(dl_islands *is, int worker, int shard)
 {
     const int loader = loader_of(is, worker, shard);
@@ -498,7 +500,7 @@ static bool takes(dl_islands *is, int worker, int shard)
 }
 
 /* Calls `fulfils` for the loaders of all shards represented by `rank`, in all workers represented
- * by `worker`, and returns whether it was true for all. */
+ * by `worker`; returns whether it was true for all. */
 static bool all_loaders(dl_islands *is, int worker, int rank,
                         bool (*fulfils)(dl_islands *is, int worker, int shard))
 {
@@ -554,7 +556,7 @@ const dl_program_owner dl_islands_owner = {start_task, task_has_ended, step_is_o
 
 /* --- launches --------------------------------------------------------------------------------- */
 
-/* A thread's launch of a step has started or ended. */
+/* Callback: a thread's launch of a step has started or ended. */
 static void on_launch(void *user, int thread)
 {
     dl_islands *is = user;
@@ -606,7 +608,8 @@ static void init_dispatch(dl_islands *is)
     dl_dispatch_init(&is->dispatch, &dispatch);
 }
 
-/* The single thread of all workers continues when the last of them has ended the step. */
+/* Records that a worker has ended a step. The single thread of all workers continues when the last
+ * of them has. */
 static void step_ended(dl_team *team, int worker)
 {
     dl_islands *is = dl_islands_of(team);
@@ -623,7 +626,7 @@ static void step_ended(dl_team *team, int worker)
 
 /* --- exchange between workers ---------------------------------------------------------------- */
 
-/* GPUs that have exchanged wait for the last one of their worker. */
+/* GPUs that have finished their exchange wait for the last one of their worker. */
 void dl_islands_exchanged(void *user, int agent)
 {
     dl_islands *is = user;

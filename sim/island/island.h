@@ -1,5 +1,5 @@
 /* Workers of several GPUs that hold a model together: its layers in stages (sim/island/split.h),
- * each of them sharded over `shards` ranks. The GPUs' work in a step is a program
+ * each stage sharded over `shards` ranks. The GPUs' work in a step is a program
  * (sim/step/program.h); the exchange between workers follows the sync mode, as with one GPU per
  * worker: rank r of each worker exchanges its part with rank r of the others, all ranks
  * concurrently on the machine's links.
@@ -8,54 +8,53 @@
  *   stage 0  F0 F1 F2 .  .  B0 B1 B2              F0 F1 .  B0 F2 B1 .  B2
  *   stage 1     F0 F1 F2 B0 B1 B2                    F0 B0 F1 B1 F2 B2
  *
- * Stages. A stage starts a forward pass when the activations of the previous stage have crossed, a
- * backward pass when the gradients of the next one have; crossings are flows, one after another on
+ * Stages. A stage starts a forward pass when the activations of the previous stage have crossed,
+ * and a backward pass when the gradients of the next one have; crossings are flows, in sequence on
  * each route, while the stages continue computing. With s equal stages, m micro-batches of (f, b)
  * and nothing else, a step takes (m + s - 1)(f + b) in either schedule; the bubble is (s - 1) / (m
  * + s - 1).
  *
- * Interleaved, each stage has v chunks of layers, and activations of the last stage go to the first
- * one's next chunk: the bubble is (s - 1) / v micro-batches' passes long.
+ * Interleaved. Each stage has v chunks of layers, and activations of the last stage go to the first
+ * stage's next chunk: the bubble lasts (s - 1) / v passes of micro-batches.
  *
  * Without a flush (pipedream, 2bw) a stage continues with the next step's passes. The steady state
  * is simulated, in which each stage has its inputs and a step takes as long as the slowest stage or
  * crossing, m (f + b) with equal stages. The first step, which fills the pipeline, is not modelled.
  *
  * Shards. Each rank has a part of its stage's parameters, gradients and optimizer state, and of
- * each micro-batch. Parameters are gathered bucket by bucket before each use, the next bucket's
- * while this one's are used, and gradients reduce-scattered after the backward pass of each bucket:
- * FSDP. With several stages, the stages gather concurrently from the start of a step on, and keep
- * the parameters (Megatron-LM's align_param_gather); gradients are reduced in the last backward
- * pass.
+ * each micro-batch. As in FSDP, parameters are gathered bucket by bucket before each use (the next
+ * bucket's while the current ones are used), and gradients are reduce-scattered after the backward
+ * pass of each bucket. With several stages, the stages gather concurrently from the start of a
+ * step, and keep the parameters (Megatron-LM's align_param_gather); gradients are reduced in the
+ * last backward pass.
  *
  * Divided sequences. GPUs with parts of the same sequence sum their gradients like shards, whether
  * or not parameters are sharded: if not, each rank exchanges its part of the sums with the other
  * workers, and all parameters are gathered in the first forward pass of a step. A ring of keys and
- * values makes a hop beside each block of attention; the excess of the hop is added to the pass.
+ * values makes a hop concurrently with each block of attention; the part of the hop that exceeds
+ * the block is added to the pass.
  *
  * Divided layers. A rank is the GPUs (tp) that divide its layers; they gather and reduce
  * activations in each layer and so wait for the slowest of them. The time of a pass's collectives
- * is computed before the run, on links that all ranks of the same nodes use at the same time, and
+ * is computed before the run, on links that all ranks of the same nodes use simultaneously, and
  * added to each part of the pass. The GPUs with the same part of the layers exchange parameters,
  * gradients and activations.
  *
  * Gradients that the workers sum are exchanged as soon as a rank has them (through a server only
- * with [exchange] overlap; by hosts once all ranks have theirs): bucket by bucket where they are
- * sharded, there is one stage or bucket_bytes is given, else after the rank's last backward pass.
- * The ranks of a worker end a step together, as when the norm of all gradients is clipped.
+ * with [exchange] overlap; by hosts once all ranks have theirs): bucket by bucket if they are
+ * sharded, there is one stage or bucket_bytes is given; otherwise after the rank's last backward
+ * pass. The ranks of a worker end a step together, as when the norm of all gradients is clipped.
  *
- * Time of a GPU is computing, dispatch (the host has not launched the next task), communication
- * (waiting for a collective of the worker's own ranks or a crossing; the exchange between workers),
+ * A GPU's time is computing, dispatch (the host has not launched the next task), communication
+ * (waiting for a crossing or a collective of the worker's own ranks; the exchange between workers),
  * input, or waiting: for other workers, or for a rank that has not computed yet (the bubble).
  *
  * Host threads (sim/platform/dispatch.h) launch each forward and backward pass: the serial part
- * once per step, then pass by pass, one thread for all taking the GPUs in turn. Ranks of the first
- * stage have a batch each. Noise is drawn for each GPU and step; a slow worker is slow in all
- * ranks.
+ * once per step, then pass by pass; a single thread takes the GPUs in turn. Each rank of the first
+ * stage has a batch. Noise is drawn for each GPU and step; a slow worker is slow in all ranks.
  *
  * Not modelled: data-dependent work; labels sent to the last stage; launches of crossing copies and
- * collectives; slowdown of computing by crossings and by the exchange between workers.
- */
+ * collectives; slowdown of compute by crossings and by the exchange between workers. */
 #ifndef DL_SIM_ISLAND_H
 #define DL_SIM_ISLAND_H
 
@@ -72,47 +71,51 @@ typedef enum dl_island_task {
     DL_ISLAND_FORWARD,
     DL_ISLAND_BACKWARD,
     DL_ISLAND_UPDATE,
-    DL_ISLAND_MESSAGE,  /* gradients are packed ([exchange] compress) */
-    DL_ISLAND_RECORDED, /* of a recorded step */
-    DL_ISLAND_LAUNCHED, /* the host has launched a pass: takes no time */
+    DL_ISLAND_MESSAGE,  /* compresses gradients ([exchange] compress) */
+    DL_ISLAND_RECORDED, /* a task of a recorded step */
+    DL_ISLAND_LAUNCHED, /* the host has launched a pass; takes no time */
     DL_ISLAND_TENSOR,   /* collectives of the rank's own GPUs, in the pass of the next task */
-    DL_ISLAND_INPUT,    /* owned: waits for the rank's batch */
-    DL_ISLAND_CROSSING, /* owned; slot: the route, rank x 2 + (1: forward) */
-    DL_ISLAND_GATHER,   /* owned, like the next; slot: collective */
+    DL_ISLAND_INPUT,    /* owned: the rank waits for its batch */
+    DL_ISLAND_CROSSING, /* owned; slot: route, rank x 2 + (1: forward) */
+    DL_ISLAND_GATHER,   /* owned, like the next one; slot: collective */
     DL_ISLAND_SCATTER,
     DL_ISLAND_READY /* owned, takes no time: the rank's gradients of bucket `slot` are ready */
 } dl_island_task;
 
-/* Collectives in a pass, among the GPUs of a rank and around the parts of a sequence. */
+/* Total of the collectives in a pass, among the GPUs of a rank and around the parts of a
+ * sequence. */
 typedef struct dl_island_tensor {
     double ns, sent_bytes; /* of all of them */
 } dl_island_tensor;
 
 typedef struct dl_island_shape {
     dl_split split;
-    dl_exchange_plan within; /* among the shards of a worker */
+    dl_exchange_plan within; /* exchange plan among the shards of a worker */
     dl_schedule schedule;
     const dl_stage *stages;    /* [split.stages] */
-    const dl_stage *pieces;    /* [split.stages x split.chunks], whose sums are the stages */
-    const dl_buckets *buckets; /* [split.stages] NULL: all gradients of a rank are ready at once */
+    const dl_stage *pieces;    /* [split.stages x split.chunks] summed up in `stages` */
+    const dl_buckets *buckets; /* [split.stages] NULL: all gradients of a rank are ready together */
     const dl_island_tensor
-        *tensors;           /* [ranks x chunks x 2]: back, forward; NULL: no divided layers */
-    bool exchanges_buckets; /* the exchange between workers starts with each bucket, not at once */
-    bool without_waits;     /* stages do not wait for each other */
-    bool free_crossing;     /* crossings take no time */
+        *tensors; /* [ranks x chunks x 2 (backward, forward)]; NULL: layers are not
+                             * divided */
+    bool
+        exchanges_buckets; /* workers exchange bucket by bucket instead of all gradients together */
+    bool without_waits;    /* stages do not wait for each other */
+    bool free_crossing;    /* crossings take no time */
     bool with_input;
-    bool folded;              /* the shards of a stage work in lockstep: the first stands for all */
-    bool lone_crossings;      /* folded, and only the first shard's crossings are simulated */
-    bool tells_ready;         /* adds DL_ISLAND_READY tasks */
-    const double *message_ns; /* [stages] to make messages of all gradients of a GPU; 0: none */
-    double launch_ns;         /* of all forward and backward passes of the whole model */
-    bool reads_batches;       /* DL_READS_BATCH */
-    bool single_thread;       /* one thread launches all workers' passes, in turn */
-    int workers;              /* number served by that thread, each with the same program */
-    const dl_recorded *recorded; /* of the only rank, in place of passes; NULL: passes */
+    bool folded;         /* the shards of a stage work in lockstep: only the first is simulated */
+    bool lone_crossings; /* folded, and only the first shard's crossings are simulated */
+    bool tells_ready;    /* adds DL_ISLAND_READY tasks */
+    const double *message_ns; /* [stages] time to compress all gradients of a GPU; 0: none */
+    double launch_ns;   /* launch time of all forward and backward passes of the whole model */
+    bool reads_batches; /* DL_READS_BATCH */
+    bool single_thread; /* one thread launches the passes of all workers, in turn */
+    int workers;        /* number of workers served by that thread, each with the same program */
+    const dl_recorded *recorded; /* recorded step of the only rank, which replaces passes; NULL:
+                                  * passes */
 } dl_island_shape;
 
-/* A collective of ranks of a worker: all shards of a stage. */
+/* A collective of all shards of a stage of a worker. */
 typedef struct dl_island_collective {
     int stage, bucket;
     bool gathers;
@@ -121,24 +124,25 @@ typedef struct dl_island_collective {
 typedef struct dl_island_program {
     dl_program program;
     int *rank; /* [task_count] rank of each task */
-    int *pass; /* [task_count] of a pass its micro-batch; of a crossing the task it follows */
-    double *crossing_bytes;            /* [task_count] of a crossing, from one GPU */
+    int *
+        pass; /* [task_count] for a pass its micro-batch; for a crossing the task that it follows */
+    double *crossing_bytes;            /* [task_count] for a crossing: bytes from one GPU */
     dl_island_collective *collectives; /* [collective_count] */
     int collective_count;
-    uint32_t *needed; /* [ranks] task of another rank that the first pass needs; or DL_TASK_NONE */
+    uint32_t *needed; /* [ranks] task of another rank that the first pass needs, or DL_TASK_NONE */
     int ranks;
-    double thread_ns; /* to launch a step of all workers, by a single thread */
-    double *rank_ns;  /* [ranks] by its own thread, else NULL */
+    double thread_ns; /* time for the single thread to launch a step of all workers */
+    double *rank_ns;  /* [ranks] time for the rank's thread to launch a step; otherwise NULL */
 } dl_island_program;
 
-/* Lanes of a rank: its compute stream, its update, its batch, the stream of its collectives,
- * crossings back and forward. */
+/* Lanes of a rank: compute stream, update, batch, stream of its collectives, crossings backward and
+ * forward. */
 enum {
     DL_ISLAND_COMPUTES,
     DL_ISLAND_UPDATES,
     DL_ISLAND_LOADS,
     DL_ISLAND_COMMUNICATES,
-    DL_ISLAND_SENDS, /* back; forward: + 1 */
+    DL_ISLAND_SENDS, /* backward; forward: + 1 */
     DL_ISLAND_LANES = DL_ISLAND_SENDS + 2
 };
 
@@ -147,15 +151,16 @@ static inline uint32_t dl_island_lane(int rank, int lane)
     return (uint32_t)(rank * DL_ISLAND_LANES + lane);
 }
 
-/* The tasks include the host's launch times: those of worker `worker` with a single thread. */
+/* Builds the program of a step. Its tasks include the host's launch times; with a single thread,
+ * those of worker `worker`. */
 void dl_island_program_make(dl_island_program *made, const dl_island_shape *shape, int worker);
 void dl_island_program_free(dl_island_program *made);
 
 /* --- collectives within layers (island_tensor.c) --------------------------------------------- */
 
 /* Computes the times of the collectives in each rank's passes over these pieces, in the worker
- * where they take longest. *made: [ranks x chunks x 2], which the caller frees; NULL where layers
- * are not divided. Errors as dl_collective_init. */
+ * where they take longest. *made: [ranks x chunks x 2], which the caller frees; NULL if layers are
+ * not divided. Returns the errors of dl_collective_init. */
 dl_status dl_island_price_tensors(const dl_gpu_options *options, const dl_workload *workload,
                                   const dl_costs *costs, const dl_split *split,
                                   const dl_stage *pieces, int workers, dl_island_tensor **made,
@@ -164,38 +169,39 @@ dl_status dl_island_price_tensors(const dl_gpu_options *options, const dl_worklo
 /* --- the platform (island.c) ------------------------------------------------------------------ */
 
 typedef struct dl_islands_config {
-    dl_island_shape shape;    /* its arrays are borrowed until free, like all pointers here */
-    dl_gpus_config gpus;      /* for the exchange between workers, except its content */
-    const double *held_share; /* [stages] share of the exchanged bytes in a stage, over all its
-                               * shards */
-    const double *slow;       /* [GPUs] factor on passes */
+    dl_island_shape shape;    /* its arrays are borrowed until dl_islands_free, like all pointers
+                               * here */
+    dl_gpus_config gpus;      /* exchange between workers; content_bytes is set later */
+    const double *held_share; /* [stages] share of the exchanged bytes that a stage holds, over all
+                               * its shards */
+    const double *slow;       /* [GPUs] factor on the times of passes */
     const dl_noise_config *noise;
-    dl_gpu_step batch; /* of a rank: only its input */
-    bool exchanges;    /* workers exchange, or one with a server: else one plane stands for all */
-    bool
-        lone_worker; /* workers run in lockstep: the first one's steps stand for all. If they do not
-                      * start at the same time, the team is undecided. */
+    dl_gpu_step batch; /* of a rank; only its input is used */
+    bool exchanges;    /* workers exchange, or the only one uses a server; otherwise only one plane
+                        * is simulated */
+    bool lone_worker;  /* workers run in lockstep: only the first one's steps are simulated. If they
+                      * do not start simultaneously, the team is undecided. */
 } dl_islands_config;
 
 typedef struct dl_islands dl_islands;
 
-/* As dl_gpus_create. */
+/* Creates workers of several GPUs; parameters and errors as for dl_gpus_create. */
 dl_status dl_islands_create(dl_islands **islands, const dl_islands_config *config,
                             dl_error *err) DL_MUST_CHECK;
 void dl_islands_free(dl_islands *islands);
 
-/* Whether the shards of each stage work in lockstep according to the machine and the shape: none is
- * slower, waits for a batch being made, or has different routes to the next stage (island_fold.c).
- * *lone: the crossings of two shards never share a link. */
+/* Whether the machine and the shape let the shards of each stage work in lockstep: none is slower,
+ * waits for a batch being made, or has different routes to the next stage (island_fold.c). *lone:
+ * the crossings of two shards never share a link. */
 bool dl_island_shards_are_alike(const dl_islands_config *config, bool *lone);
 
-/* Whether the workers' steps are equal according to the machine and the shape: none is slower,
- * waits for batches, or has different routes between its GPUs or shares a link of these. */
+/* Whether the machine and the shape make the workers' steps equal: none is slower, waits for
+ * batches, has different routes between its GPUs, or shares a link of these with another worker. */
 bool dl_island_workers_are_alike(const dl_islands_config *config);
 
-/* After the run: the fraction of all GPUs' time spent waiting for other ranks of their worker, and
- * of each stage's time spent computing, [stages]; bytes that crossed between stages, that shards
- * gathered and reduced, that workers exchanged. */
+/* After the run. bubble_frac: fraction of all GPUs' time spent waiting for other ranks of their
+ * worker. busy_frac: [stages] fraction of each stage's time spent computing. Bytes: that crossed
+ * between stages; that shards gathered and reduced; that workers exchanged. */
 typedef struct dl_islands_figures {
     double bubble_frac, *busy_frac;
     double crossed_bytes, sharded_bytes, exchanged_bytes;

@@ -1,5 +1,5 @@
-/* Finds ranks that may represent others working in lockstep with them: one shard for all of a
- * stage, or the ranks of one worker for those of the others. */
+/* Finds ranks that may represent others that work in lockstep with them: one shard for all shards
+ * of a stage, or the ranks of one worker for those of the others. */
 #include "sim/island/island.h"
 
 #include <stdlib.h>
@@ -15,13 +15,13 @@ static bool are_as_fast(const dl_islands_config *config)
     return true;
 }
 
-/* The routes of one stage's activations in a worker, all shards and parts. */
+/* The routes of one stage's activations in a worker, for all shards and parts. */
 typedef struct crossing {
     const dl_islands_config *config;
     dl_route *routes; /* [shards x tensor] */
-    int *users;       /* [links] of these routes */
-    int *owner;       /* [links] the shard of all workers whose crossings use it, + 1; 0: none */
-    bool lone;        /* no two shards seen so far use the same link */
+    int *users;       /* [links] number of these routes that use the link */
+    int *owner; /* [links] shard, of all workers, whose crossings use the link, + 1; 0: none */
+    bool lone;  /* no two shards examined so far use the same link */
 } crossing;
 
 static void find_routes(crossing *c, int worker, int stage)
@@ -47,7 +47,7 @@ static void find_routes(crossing *c, int worker, int stage)
     }
 }
 
-/* Whether both take equally long while all are in use, with the links' numbers of users. */
+/* Whether both routes take equally long while all are in use, given the links' numbers of users. */
 static bool is_like(const dl_links *links, const dl_route *a, const int *users_of_a,
                     const dl_route *b, const int *users_of_b)
 {
@@ -105,10 +105,10 @@ bool dl_island_shards_are_alike(const dl_islands_config *config, bool *lone)
 /* --- workers --------------------------------------------------------------------------------- */
 
 /* All routes of a worker: between stages, and between neighbours on the rings of its shards; then
- * those to the next worker, if gradients take them at the same time. */
+ * those to the next worker, if gradients use them concurrently. */
 typedef struct ways {
-    dl_route *routes; /* [count], the worker's own first */
-    int *users;       /* [links] of these routes */
+    dl_route *routes; /* [count] the worker's internal routes are first */
+    int *users;       /* [links] number of these routes that use the link */
     int count, own;
 } ways;
 
@@ -149,7 +149,8 @@ static void list_ways(ways *w, const dl_islands_config *config, int worker)
     }
 }
 
-/* Whether each worker's routes are like the first one's, with its own routes on unshared links. */
+/* Whether each worker's routes correspond to the first worker's, and its internal routes use
+ * unshared links. */
 static bool go_alike(const dl_islands_config *config)
 {
     const dl_links *links = &config->gpus.options->links;
@@ -182,7 +183,7 @@ static bool go_alike(const dl_islands_config *config)
 }
 
 /* Whether each node has GPUs of only one worker; or all nodes have equally many workers, whose GPUs
- * send each other only the data of collectives priced before the run. */
+ * exchange only data of collectives that were priced before the run. */
 static bool nodes_are_alike(const dl_islands_config *config)
 {
     const dl_machine *machine = &config->gpus.options->machine;

@@ -1,4 +1,4 @@
-/* Makes the workers of several GPUs: planes, routes between stages, collectives, loaders. */
+/* Initialises workers of several GPUs: planes, routes between stages, collectives, loaders. */
 #include "sim/island/island_internal.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 #include "common/alloc.h"
 #include "common/units.h"
 
-/* A GPU's share of the vectors: its stage's share, over its shards. */
+/* A GPU's share of the vectors: the share of its stage, divided by the number of shards. */
 static double share_of(const dl_islands *is, int number)
 {
     const dl_split *split = dl_islands_split(is);
@@ -30,7 +30,7 @@ static void make_plane(dl_islands *is, int number)
     workload->parameter_bytes *= share;
     workload->state_bytes *= share;
     workload->update_ns *= share;
-    /* Servers also take buckets that are all sent at the end of the step. */
+    /* Servers also take buckets if all of them are sent at the end of the step. */
     const bool is_cut = config->shape.exchanges_buckets ||
                         !(config->gpus.plan.as_ready || config->gpus.plan.is_collective);
     const bool as_ready = is_cut && split->stages == 1;
@@ -44,14 +44,16 @@ static void make_plane(dl_islands *is, int number)
     options->gpu_count = is->workers;
     options->own_buckets = as_ready && all->own_buckets;
     options->bucket_bytes = is_cut ? (int64_t)ceil((double)all->bucket_bytes / split->shards) : 0;
-    if (number > 0) options->machine.fabric.traffic_count = 0; /* other jobs' traffic only once */
+    if (number > 0)
+        options->machine.fabric.traffic_count = 0; /* traffic of other jobs is simulated
+                                                                * once */
 }
 
 static dl_status init_planes(dl_islands *is, dl_error *err)
 {
     const size_t gpus = (size_t)is->plane_count;
     dl_status status = DL_OK;
-    /* Gradients reduced by shards are sent on in their reduction type, or as messages. */
+    /* Gradients reduced by shards are exchanged in their reduction type, or compressed. */
     const dl_exchange_plan *plan = &is->config.gpus.plan;
     const bool halves = is->config.shape.exchanges_buckets && plan->is_collective && !plan->packs &&
                         plan->sharers == 1;
@@ -107,7 +109,7 @@ static void init_ways(dl_islands *is, int worker)
     }
 }
 
-/* Sets up the collective among the GPUs with part `part` of the stage's layers. */
+/* Initialises the collective among the GPUs with part `part` of the stage's layers. */
 static dl_status init_part(dl_islands *is, int worker, int number, int part, int *held,
                            dl_error *err)
 {
@@ -148,8 +150,8 @@ static void mark_links(const dl_islands *is, dl_place a, dl_place b, int part, i
 }
 
 /* Whether no route between two shards shares a link with one between those of other parts, whose
- * GPUs are in the same nodes: then the collectives of all parts take the time of the first and send
- * as many bytes. */
+ * GPUs are in the same nodes. If so, the collectives of all parts take equally long and send
+ * equally many bytes. */
 static bool parts_are_apart(const dl_islands *is, int worker, int number)
 {
     const dl_split *split = dl_islands_split(is);
@@ -172,7 +174,7 @@ static bool parts_are_apart(const dl_islands *is, int worker, int number)
     return apart;
 }
 
-/* `held`: total transfers of all collectives so far. */
+/* Initialises a collective. `held`: total transfers of all collectives so far. */
 static dl_status init_collective(dl_islands *is, int worker, int number, int *held, dl_error *err)
 {
     const dl_split *split = dl_islands_split(is);
@@ -240,7 +242,7 @@ static void init_input(dl_islands *is)
                               });
 }
 
-/* Slowdown of computing by collectives among the first stage's shards of a worker. */
+/* Slowdown of compute by collectives among the shards of a worker's first stage. */
 static double slowdown_of_shards(const dl_islands *is)
 {
     const dl_split *split = &is->config.shape.split;
@@ -277,7 +279,7 @@ static dl_status init_all(dl_islands *is, dl_error *err)
         dl_team_exchanges(config->gpus.team) * config->shape.split.micro_batches, err);
 }
 
-/* Finds the rank on each GPU of the machine. */
+/* Records which rank is on each GPU of the machine. */
 static void init_ranks(dl_islands *is)
 {
     const dl_machine *m = &is->config.gpus.options->machine;

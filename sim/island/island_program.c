@@ -10,19 +10,21 @@
 
 /* First and last segment of each pass of a rank. */
 typedef struct segments {
-    uint32_t *first[2], *last[2]; /* back, forward: [ranks x chunks x micro-batches] */
+    uint32_t *first[2], *last[2]; /* for backward and forward: [ranks x chunks x micro-batches] */
 } segments;
 
 typedef struct builder {
     const dl_island_shape *shape;
     dl_island_program *made;
     segments passes;
-    double *issue_ns, *issued_ns; /* [ranks x passes] */
-    uint32_t *segment;            /* [ranks] the last one added */
-    uint32_t *scattered;          /* [ranks] last scatter of the backward pass; or DL_TASK_NONE */
+    double *issue_ns, *issued_ns; /* [ranks x passes] when the host starts and ends the pass's
+                                   * launch */
+    uint32_t *segment;            /* [ranks] segment added last */
+    uint32_t *scattered;          /* [ranks] last scatter of the previous backward pass, or
+                                   * DL_TASK_NONE */
 } builder;
 
-/* Number of passes of one direction. */
+/* Number of passes per direction. */
 static int half_count(const dl_split *split)
 {
     return split->micro_batches * split->chunks;
@@ -51,7 +53,7 @@ static const dl_buckets *buckets_of(const builder *b, int rank)
     return shape->buckets != NULL ? &shape->buckets[dl_split_stage(&shape->split, rank)] : NULL;
 }
 
-/* Adds the task, of `rank`. */
+/* Adds a task of `rank`; returns its number. */
 static uint32_t add_task(builder *b, int rank, const dl_task *task)
 {
     dl_island_program *made = b->made;
@@ -100,7 +102,8 @@ static void set_launch(builder *b, int rank, int pass, double *at_ns)
     b->issued_ns[i] = *at_ns;
 }
 
-/* With stages launches the passes one by one; else the step as a whole. */
+/* A thread of one rank: with stages it launches the passes one by one, otherwise the step as a
+ * whole. */
 static void launch_alone(builder *b, int rank)
 {
     const int passes = pass_count(b->shape);
@@ -110,7 +113,7 @@ static void launch_alone(builder *b, int rank)
     b->made->rank_ns[rank] = at_ns;
 }
 
-/* A thread for all GPUs takes them in turn, a pass each. */
+/* A single thread for all GPUs: takes them in turn, one pass each. */
 static void launch_in_turn(builder *b, int worker)
 {
     const int ranks = b->made->ranks, passes = pass_count(b->shape);
@@ -158,7 +161,8 @@ static void launch(builder *b, int worker)
 
 /* --- shards ----------------------------------------------------------------------------------- */
 
-/* Buckets of equal bytes, up to rounding, share a collective: a rank runs one at a time. */
+/* Number of the collective for a bucket. Buckets of equal bytes, up to rounding, share one: a rank
+ * runs only one at a time. */
 static int collective_of(builder *b, int rank, int bucket, bool gathers)
 {
     dl_island_program *made = b->made;
@@ -175,7 +179,7 @@ static int collective_of(builder *b, int rank, int bucket, bool gathers)
     return made->collective_count - 1;
 }
 
-/* A segment starts with its collectives, if it has any. */
+/* First task of a segment: its collectives if it has any. */
 static uint32_t first_of(const builder *b, uint32_t segment)
 {
     const dl_task *tasks = b->made->program.tasks;
@@ -184,8 +188,8 @@ static uint32_t first_of(const builder *b, uint32_t segment)
     return has ? segment - 1 : segment;
 }
 
-/* Gathers the parameters of `segment` once `before` has started; with several stages, where
- * parameters are kept, from the start of the step on. */
+/* Gathers the parameters of `segment` once `before` has started. With several stages, which keep
+ * the parameters, gathers start with the step. */
 static void gather(builder *b, int rank, int bucket, uint32_t before, uint32_t segment)
 {
     if (b->shape->split.shards == 1) return;
@@ -199,8 +203,8 @@ static void gather(builder *b, int rank, int bucket, uint32_t before, uint32_t s
 }
 
 /* Compresses a bucket's gradients, or all of them (bucket = -1), after task `behind`: on the stream
- * of the passes or, if shards have reduced them, beside it. Returns the task at whose end the
- * messages are ready. */
+ * of the passes or, if shards have reduced them, concurrently with it. Returns the task whose end
+ * makes the messages ready. */
 static uint32_t make_message(builder *b, int rank, int bucket, uint32_t behind)
 {
     const dl_island_shape *shape = b->shape;
@@ -235,7 +239,7 @@ static void scatter(builder *b, int rank, int bucket, uint32_t segment, bool tel
 }
 
 /* Adds gathers and scatters of a backward pass of segments segment[count], in the order of their
- * single stream: the next layers' parameters are requested before a layer's gradients are ready. */
+ * common stream: the next layers' parameters are requested before a layer's gradients are ready. */
 static void communicate_back(builder *b, int rank, const uint32_t *segment, uint32_t before,
                              bool gathers, bool scatters, bool tells)
 {
@@ -247,8 +251,8 @@ static void communicate_back(builder *b, int rank, const uint32_t *segment, uint
     }
 }
 
-/* Whether shards gather parameters and reduce gradients in each pass; else they gather in the first
- * forward pass of a step and reduce in the last backward pass. */
+/* Whether shards gather parameters and reduce gradients in each pass; otherwise they gather in the
+ * first forward pass of a step and reduce in the last backward pass. */
 static bool in_each_pass(const dl_split *split)
 {
     return split->stages == 1 && dl_split_is_sharded(split);
@@ -256,7 +260,7 @@ static bool in_each_pass(const dl_split *split)
 
 /* --- passes ----------------------------------------------------------------------------------- */
 
-/* A part of a pass, which starts with the collectives of its layers. */
+/* Adds a part of a pass, which starts with the collectives of its layers. */
 static uint32_t add_segment(builder *b, int rank, bool forward, dl_pass_of of, double share,
                             double pass_ns)
 {
@@ -275,8 +279,8 @@ static uint32_t add_segment(builder *b, int rank, bool forward, dl_pass_of of, d
     return task;
 }
 
-/* Lets a pass end no earlier than its launch. The host launches it after a wait for the GPU: before
- * the pass or, without stages, before the forward pass of the same micro-batch. */
+/* Makes a pass end no earlier than its launch, which the host starts after a wait for the GPU:
+ * before the pass or, without stages, before the forward pass of the same micro-batch. */
 static void wait_for_launch(builder *b, int rank, int pass, bool forward, dl_pass_of of)
 {
     const dl_split *split = &b->shape->split;
@@ -293,15 +297,15 @@ static void wait_for_launch(builder *b, int rank, int pass, bool forward, dl_pas
     b->segment[rank] = end;
 }
 
-/* A forward pass: the part before the first layer with parameters, then the buckets from the last
- * to the first. */
+/* Adds a forward pass: the part before the first layer with parameters, then the buckets from the
+ * last to the first. */
 static void add_sharded_forward(builder *b, int rank, dl_pass_of k, bool is_first, double work_ns)
 {
     const dl_buckets *buckets = buckets_of(b, rank);
     const int count = buckets->count;
     const bool gathers = in_each_pass(&b->shape->split) || is_first;
     uint32_t before = add_segment(b, rank, true, k, buckets->share[count], work_ns);
-    after(b, first_of(b, before), b->scattered[rank]); /* of the previous pass */
+    after(b, first_of(b, before), b->scattered[rank]); /* scatter of the previous pass */
     for (int i = count - 1; i >= 0; i--) {
         const uint32_t segment = add_segment(b, rank, true, k, buckets->share[i], work_ns);
         if (gathers) gather(b, rank, i, before, segment);
@@ -332,8 +336,8 @@ static void add_sharded_backward(builder *b, int rank, int pass, dl_pass_of k, b
     free(segment);
 }
 
-/* Whether the buckets of the pass are handled one by one: shards gather or reduce (with stages only
- * in the first and last pass), or the gradients of each bucket are exchanged. */
+/* Whether the pass handles buckets one by one: shards gather or reduce (with stages only in the
+ * first and last pass), or the gradients of each bucket are exchanged. */
 static bool has_buckets(const builder *b, int rank, bool forward, bool is_first, bool is_last)
 {
     const dl_island_shape *shape = b->shape;
@@ -369,8 +373,8 @@ static void add_pass(builder *b, int rank, int pass, bool forward, int number)
     tasks[b->segment[rank]].issued_ns = dl_ns_ceil(b->issued_ns[launch]);
 }
 
-/* Adds crossings from the rank to the next stage, or back to the previous one. After the last stage
- * comes the next chunk of the first one. */
+/* Adds crossings from the rank to the next stage, or back to the previous one. The last stage is
+ * followed by the next chunk of the first one. */
 static void add_crossing(builder *b, int rank, bool forward)
 {
     const dl_split *split = &b->shape->split;
@@ -388,7 +392,7 @@ static void add_crossing(builder *b, int rank, bool forward)
             b->made->pass[crossing] = (int)sent;
             b->made->crossing_bytes[crossing] =
                 b->shape->pieces[forward ? piece : to_piece].crossing_bytes * split->samples;
-            /* Without a flush the crossing data belong to another step's pass. */
+            /* Without a flush the crossing data belong to a pass of another step. */
             if (dl_schedule_flushes(b->shape->schedule)) after(b, crossing, sent);
             sent = crossing;
         }
@@ -428,7 +432,7 @@ static void add_rank(builder *b, int rank)
 
 /* --- a recorded step -------------------------------------------------------------------------- */
 
-/* Makes `to`, which comes after the whole step, wait for the last task of each recorded lane. */
+/* Makes `to`, which follows the whole step, wait for the last task of each recorded lane. */
 static void after_recorded(builder *b, uint32_t to, uint32_t first_lane)
 {
     const dl_program *program = &b->made->program;
@@ -436,7 +440,8 @@ static void after_recorded(builder *b, uint32_t to, uint32_t first_lane)
         after(b, to, program->lanes[l].last);
 }
 
-/* Buckets of gradients are ready after the task at which as many bytes were recorded to be. */
+/* Makes each bucket of gradients ready after the task at which that many bytes were recorded as
+ * ready. */
 static void tell_recorded(builder *b, uint32_t first, uint32_t first_lane)
 {
     const dl_island_shape *shape = b->shape;
@@ -456,7 +461,7 @@ static void tell_recorded(builder *b, uint32_t first, uint32_t first_lane)
     }
 }
 
-/* The recorded lanes come after the rank's. */
+/* Adds the recorded lanes after those of the rank. */
 static void add_recorded(builder *b)
 {
     const dl_program *of = &b->shape->recorded->program;

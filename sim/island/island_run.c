@@ -25,7 +25,7 @@ char *dl_run_split_missing(const dl_scenario *scenario, const dl_costs *costs,
                                split_exchanges(point));
 }
 
-/* Adds a piece to its stage. */
+/* Adds a piece's times and bytes to its stage. */
 static void add_piece(dl_stage *stage, const dl_stage *piece)
 {
     if (stage->count == 0) stage->first = piece->first;
@@ -39,7 +39,7 @@ static void add_piece(dl_stage *stage, const dl_stage *piece)
     stage->state_bytes += piece->state_bytes;
 }
 
-/* Cuts the model into pieces by the `undisturbed` costs, writing their first layers to
+/* Cuts the model into pieces by the undrawn costs `undisturbed`, writes their first layers to
  * first[pieces + 1], and sets the times of pieces and stages by `costs`. */
 static dl_status find_stages(const dl_scenario *scenario, const dl_costs *undisturbed,
                              const dl_costs *costs, const dl_point *point, int *first,
@@ -58,8 +58,8 @@ static dl_status find_stages(const dl_scenario *scenario, const dl_costs *undist
 }
 
 /* The exchange plan that determines a rank's part of the state: shards divide the parameters, and
- * with [exchange] sharded workers divide the optimizer's state of a shard. GPUs that divide
- * sequences only are ranks like workers. */
+ * with [exchange] sharded workers divide the optimizer state of a shard. GPUs that only divide
+ * sequences count as ranks, like workers. */
 static dl_exchange_plan plan_of_state(const dl_gpu_options *options, const dl_split *split,
                                       int workers)
 {
@@ -132,7 +132,7 @@ static dl_gpu_memory memory_of(const dl_scenario *scenario, const dl_point *poin
     return memory;
 }
 
-/* Memory of the fullest of stages first to last. */
+/* Memory of the fullest stage from `first` to `last`. */
 static dl_gpu_memory most_memory(const dl_scenario *scenario, const dl_costs *costs,
                                  const dl_point *point, int first, int last)
 {
@@ -184,13 +184,13 @@ char *dl_run_split_text(const dl_scenario *scenario, const dl_costs *costs, cons
 struct dl_run_island {
     dl_stage stages[DL_STAGES_MAX], pieces[DL_PIECES_MAX];
     double held_share[DL_STAGES_MAX], message_ns[DL_STAGES_MAX];
-    dl_buckets *buckets; /* [stages]; NULL: gradients are ready all at once */
+    dl_buckets *buckets; /* [stages]; NULL: all gradients are ready together */
     int stage_count;
     dl_exchange_plan within;
     dl_island_tensor *tensors;
     dl_workload workload;
     double *slow;
-    double *alone_ns; /* [workers] where intervals are by speed */
+    double *alone_ns; /* [workers] step times alone, if intervals depend on speed */
     dl_noise_config noise;
 };
 
@@ -200,7 +200,7 @@ static const dl_scenario_pipeline *pipeline_of(const dl_scenario *scenario)
     return scenario->pipeline != NULL ? scenario->pipeline : &undivided;
 }
 
-/* The GPU model whose times the whole network has: the first GPU's. */
+/* The GPU model whose times the whole network uses: that of the first GPU. */
 static int first_model(const dl_run_config *run)
 {
     const dl_gpu_options options = dl_point_gpu_options(run->scenario, run->point);
@@ -208,8 +208,8 @@ static int first_model(const dl_run_config *run)
     return dl_machine_model_number(&options.machine, place.node, place.index);
 }
 
-/* Stages have the times of the costs; GPUs of other models are slower by the ratio of their times
- * for the micro-batch. */
+/* Sets factors by GPU model: stages have the times of the costs, and GPUs of other models are
+ * slower by the ratio of their times for the micro-batch. */
 static void slow_by_model(const dl_run_config *run, const dl_costs *costs, double *slow)
 {
     const dl_scenario *scenario = run->scenario;
@@ -232,7 +232,8 @@ static void slow_by_model(const dl_run_config *run, const dl_costs *costs, doubl
     }
 }
 
-/* The whole model, like a worker of one GPU; each shard has a part of the update. */
+/* Sets the work of a whole model, as for a worker of one GPU; each shard does a part of the
+ * update. */
 static void take_whole(const dl_run_config *run, const dl_costs *costs, dl_run_island *island)
 {
     const dl_workload *w = &island->workload;
@@ -262,7 +263,7 @@ static dl_status take_stages(const dl_run_config *run, const dl_costs *costs, dl
     const dl_scenario *scenario = run->scenario;
     const dl_split split = dl_point_split(run->point);
     const int sharers = plan_of_state(scenario->gpu, &split, run->point->workers).sharers;
-    const double factor = exp(run->compute_log); /* slow_by_model reverts part of it */
+    const double factor = exp(run->compute_log); /* slow_by_model reverts part of this factor */
     dl_status status = DL_OK;
     island->within = dl_exchange_plan_among(scenario->gpu, true, split.shards);
     if (split.stages == 1) {
@@ -288,8 +289,8 @@ static dl_status take_stages(const dl_run_config *run, const dl_costs *costs, dl
     return status;
 }
 
-/* Buckets of sharded data, or of gradients reduced during the backward pass; a whole model's
- * gradients are ready at the costs' times. */
+/* Creates the buckets of sharded data, or of gradients reduced during the backward pass; a whole
+ * model's gradients are ready at the times of the costs. */
 static dl_status take_buckets(const dl_run_config *run, dl_run_island *island, dl_error *err)
 {
     const dl_split split = dl_point_split(run->point);
@@ -324,7 +325,8 @@ static void take_workload(const dl_run_config *run, const dl_costs *costs, dl_ru
     if (run->scenario->recorded != NULL) w->serial_ns = w->per_worker_ns = 0;
 }
 
-/* Time to pack the exchanged data of a GPU of each stage, in the slowest GPU memory. */
+/* Sets the time to compress the exchanged data of a GPU of each stage, with the slowest GPU
+ * memory. */
 static void take_messages(const dl_run_config *run, const dl_gpus_config *exchange,
                           dl_run_island *island)
 {
@@ -432,13 +434,13 @@ dl_status dl_run_create_island(const dl_run_config *run, const dl_costs *costs,
     return dl_islands_create(islands, &config, err);
 }
 
-/* Times of a micro-batch in a stage, with the collectives of GPUs that divide layers: both passes
- * of all pieces, and each pass of the first piece. */
+/* Times of a micro-batch in a stage, including the collectives of GPUs that divide layers: both
+ * passes of all pieces, and each pass of the first piece. */
 typedef struct least_passes {
     double all_ns, first_ns[2]; /* backward, forward */
 } least_passes;
 
-/* `slow`: factors of the worker's GPUs; NULL: 1. */
+/* Computes these times. `slow`: factors of the worker's GPUs; NULL: 1. */
 static least_passes passes_of(const dl_run_island *island, const dl_split *split, int stage,
                               const double *slow)
 {
@@ -462,7 +464,8 @@ static least_passes passes_of(const dl_run_island *island, const dl_split *split
     return of;
 }
 
-/* The least time of a worker's step, whose GPUs have these factors, without exchange and noise. */
+/* Lower bound of a worker's step time in ns, for GPUs with these factors, without exchange and
+ * noise. */
 static double least_step_ns(const dl_run_config *run, const dl_run_island *island,
                             const double *slow)
 {

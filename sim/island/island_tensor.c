@@ -1,12 +1,13 @@
 /* Collectives of the GPUs that divide layers (tensor parallelism), and rings of those that divide
- * sequences (context parallelism): priced before the run, as a pass of a layer waits for them while
- * its GPUs do nothing else; or, with kernels beside them, for the excess over the kernels' time.
+ * sequences (context parallelism). Their times are computed before the run, as a pass of a layer
+ * waits for them while its GPUs are idle; if kernels overlap them, only the part that exceeds the
+ * kernels' time counts.
  *
  * With hops of h and blocks of attention of b, forward and backward, c GPUs wait in a layer
  *
  *   forward    (c - 1) max(0, h - b)
- *   backward   2 max(0, h - b') + (c - 2) max(0, 2 h - b'), b' being a backward block: keys and
- *              values go beside all blocks but the last, their gradients beside all but the
+ *   backward   2 max(0, h - b') + (c - 2) max(0, 2 h - b'), where b' is a backward block: keys and
+ *              values are sent during all blocks but the last, their gradients during all but the
  *              first */
 #include "sim/island/island.h"
 
@@ -17,30 +18,30 @@
 #include "common/alloc.h"
 #include "common/units.h"
 
-/* Groups of GPUs on the same nodes, starting with the priced one: their collectives run at the same
- * time. */
+/* Groups of GPUs on the same nodes, starting with the priced group, whose collectives run
+ * concurrently. */
 typedef struct neighbours {
     dl_place *places; /* [count x size] */
     int count, size;
 } neighbours;
 
 typedef struct price {
-    int *likeness; /* [likeness_count] see likeness_of */
+    int *likeness; /* [likeness_count] key from likeness_of */
     int likeness_count;
     double bytes;
-    double ns, sent_bytes; /* of one group, all its GPUs together */
+    double ns, sent_bytes; /* of one group, total of its GPUs */
 } price;
 
 typedef struct pricing {
     const dl_gpu_options *options;
     const dl_workload *workload;
     const dl_split *split;
-    dl_axis axis;        /* the groups are the GPUs along it: tp or cp */
-    int size, groups;    /* GPUs of a group; groups of all workers */
+    dl_axis axis;        /* groups are the GPUs along this axis: tp or cp */
+    int size, groups;    /* GPUs per group; number of groups of all workers */
     dl_place *places;    /* [groups x size] */
-    int *of_node, *next; /* [nodes], [GPUs]: list of a node's places; -1: its end */
-    int *seen, search;   /* [groups] number of the last search that found it */
-    price *prices;       /* [price_count] computed so far */
+    int *of_node, *next; /* [nodes], [GPUs]: linked list of a node's places; -1: end */
+    int *seen, search;   /* [groups] number of the last search that found the group */
+    price *prices;       /* [price_count] prices computed so far */
     int price_count;
 } pricing;
 
@@ -52,8 +53,8 @@ static void note_end(void *user, int index)
     *end_ns = engine->now_ns;
 }
 
-/* Time of a collective that all neighbours run at the same time on idle links, until that of the
- * priced group ends. */
+/* Time of a collective that all neighbours run concurrently on idle links, until the priced group's
+ * ends. */
 static dl_status time_of(const pricing *p, const neighbours *of, dl_collective_kind kind, price *to,
                          dl_error *err)
 {
@@ -132,7 +133,7 @@ static neighbours neighbours_of(pricing *p, int group)
     return of;
 }
 
-/* The key shared by equal prices: the order of nodes, their kinds, the indices of GPUs in them. */
+/* Key of groups with equal prices: the order of nodes, their kinds, the GPU indices in them. */
 static int *likeness_of(const pricing *p, const neighbours *of, int *count)
 {
     const int places = of->count * of->size;
@@ -154,7 +155,7 @@ static int *likeness_of(const pricing *p, const neighbours *of, int *count)
 
 /* The price of an all-gather and a reduce-scatter of `bytes`, or of an all-reduce, which takes
  * equally long on a ring; for context parallelism the price of the all-gather alone, which is a
- * ring of such hops. */
+ * ring of these hops. */
 static dl_status price_of(pricing *p, int group, double bytes, const price **found, dl_error *err)
 {
     neighbours of = neighbours_of(p, group);
@@ -181,7 +182,7 @@ static dl_status price_of(pricing *p, int group, double bytes, const price **fou
     return status;
 }
 
-/* Bytes of a layer's collective; 0: it has none. */
+/* Bytes of a layer's collective; 0 if it has none. */
 static double bytes_of(const pricing *p, const dl_model_layer *layer)
 {
     if (p->axis == DL_AXIS_CP) return p->size * layer->context_bytes * p->split->samples;
@@ -213,12 +214,13 @@ static void add_rings(const pricing *p, const dl_model_layer *layer, const price
     sum[0].sent_bytes += (2 + layer->rings_again) * ring->sent_bytes;
 }
 
-/* Takes the times of a group's passes over the piece that are longer than those in to[2]. */
+/* Replaces the times in to[2] by those of a group's passes over the piece where these are
+ * longer. */
 static dl_status price_group(pricing *p, const dl_model_layers *model, const dl_stage *piece,
                              int group, dl_island_tensor *to, dl_error *err)
 {
     dl_island_tensor sum[2] = {{0}};
-    const price *found = NULL; /* of the previous layer: most layers are alike */
+    const price *found = NULL; /* of the previous layer, which is usually equal */
     const int end = p->split->stages > 1 ? piece->first + piece->count : model->count;
     for (int l = piece->first; l < end; l++) {
         const dl_model_layer *layer = &model->layers[l];
@@ -235,8 +237,8 @@ static dl_status price_group(pricing *p, const dl_model_layers *model, const dl_
     return DL_OK;
 }
 
-/* The rank of a group's GPU `member`, and which part of the layers it has: groups are all ranks, or
- * the parts of each stage and sequence. */
+/* The rank of a group's GPU `member`; *part: its part of the layers. Groups are all ranks (TP), or
+ * the GPUs with the same part of each stage and sequence (CP). */
 static int rank_of(const pricing *p, int group, int member, int *part)
 {
     const dl_split *split = p->split;
@@ -250,7 +252,7 @@ static int rank_of(const pricing *p, int group, int member, int *part)
                          of_stage / split->stages * split->context + member);
 }
 
-/* The rank with the first GPU of a rank's group. */
+/* The rank that contains the first GPU of a rank's group. */
 static int first_of(const dl_split *split, dl_axis axis, int rank)
 {
     const int shard = dl_split_shard(split, rank);
@@ -259,7 +261,7 @@ static int first_of(const dl_split *split, dl_axis axis, int rank)
 }
 
 /* Adds the times of collectives along an axis, in the worker where they take longest, to `to`: at
- * least 1 ns, so that a task counts their bytes. */
+ * least 1 ns each, so that a task counts their bytes. */
 static dl_status price_axis(pricing *p, const dl_model_layers *model, const dl_stage *pieces,
                             int workers, dl_island_tensor *to, dl_error *err)
 {
@@ -283,7 +285,7 @@ static dl_status price_axis(pricing *p, const dl_model_layers *model, const dl_s
         const dl_stage *piece = &pieces[chunk * split->stages + dl_split_stage(split, rank)];
         status = price_group(p, model, piece, group, &own[2 * (rank * chunks + chunk)], err);
     }
-    /* A rank's GPUs send tensor / size of a group's bytes: `size` of them are in each group. */
+    /* A rank's GPUs send tensor / size of a group's bytes, as each group has `size` GPUs. */
     for (int i = 0; i < 2 * slots && status == DL_OK; i++) {
         const dl_island_tensor *from =
             &own[2 * (first_of(split, p->axis, i / 2 / chunks) * chunks + i / 2 % chunks) + i % 2];

@@ -5,31 +5,32 @@
 
 #include "common/alloc.h"
 
-/* A layer for a micro-batch. */
+/* A layer's memory for a micro-batch. */
 typedef struct layer {
-    double bucket_bytes; /* of the parameters gathered with it */
+    double bucket_bytes; /* bytes of the parameters that are gathered with the layer */
     double kept, working;
-    bool is_last; /* of the model, with the loss */
+    bool is_last; /* last layer of the model, which includes the loss */
 } layer;
 
-/* A run of layers processed by a pass. */
+/* A run of layers that a pass processes. */
 typedef struct piece {
     int first, count;
-    double kept, logits_kept; /* the latter is part of the former */
+    double kept, logits_kept; /* logits_kept: part of kept */
 } piece;
 
 typedef struct walk {
     const dl_memory_rank *rank;
-    layer *layers; /* [count] of the model */
+    layer *layers; /* [count] layers of the model */
     int count;
     piece pieces[DL_STAGE_CHUNKS_MAX];
-    dl_gpu_content base;  /* at all times */
-    double kept, logits;  /* in flight */
-    double gradient_part; /* of its part of the gradients, before the first backward pass ends */
+    dl_gpu_content base;  /* permanent content */
+    double kept, logits;  /* activations and logits of passes in flight */
+    double gradient_part; /* fraction of the rank's gradients that exists before the first backward
+                           * pass ends */
     dl_gpu_content most;
-    double pass_bytes;        /* maximum of this pass */
-    bool has_most, by_layers; /* the latter: a bucket is a layer's parameters */
-    dl_gpu_content *course;   /* [course_count] all moments, if not NULL */
+    double pass_bytes;        /* peak of this pass */
+    bool has_most, by_layers; /* by_layers: a bucket is a layer's parameters */
+    dl_gpu_content *course;   /* [course_count] all moments, unless NULL */
     size_t course_count;
 } walk;
 
@@ -60,8 +61,8 @@ static bool buckets_are_layers(const dl_memory_rank *rank, const dl_model_layers
            rank->costs->gradient_count == with;
 }
 
-/* Sets the bytes that each layer keeps: those of its costs, or else its share of all activations by
- * its output, as kept activations are about as large as outputs. */
+/* Sets the bytes that each layer keeps: those of its costs, otherwise its share of all activations
+ * by its output, as kept activations are about as large as outputs. */
 static void take_layers(walk *w, const dl_model_layers *model)
 {
     const dl_memory_rank *rank = w->rank;
@@ -107,7 +108,7 @@ static void take_pieces(walk *w)
 
 /* --- at all times ---------------------------------------------------------------------------- */
 
-/* 16-bit gradients of the largest block: a layer that is neither the first nor the last. */
+/* 16-bit gradients of the largest block, i.e. layer that is neither the first nor the last. */
 static double block_gradients(const walk *w, const dl_model_layers *model)
 {
     double most = 0;
@@ -120,7 +121,8 @@ static double block_gradients(const walk *w, const dl_model_layers *model)
     return most / 2;
 }
 
-/* The rank's stage has as large a part of the frozen parameters as of the trained ones. */
+/* Bytes of frozen parameters; the rank's stage has the same fraction of them as of the trained
+ * ones. */
 static double frozen_bytes(const dl_memory_rank *rank)
 {
     const double all = (double)rank->costs->frozen_bytes;
@@ -146,7 +148,7 @@ static void take_base(walk *w, const dl_model_layers *model)
         if (plan->gathers == 1 || rank->split.stages > 1) gathered = sent * all;
         if (rank->split.stages > 1) gathered += summed * all;
     }
-    /* The previous step's gradients, and the parameters gathered beside this one's passes. */
+    /* Gradients of the previous step, and parameters gathered during the passes of this one. */
     if (plan->late > 0 && plan->gathers_after) gathered = (summed + sent) * all;
     if (half) gradients += block_gradients(w, model);
     const double frozen = frozen_bytes(rank);
@@ -166,8 +168,8 @@ static double bucket_at(const walk *w, const piece *p, int l)
     return l >= p->first && l < p->first + p->count ? w->layers[l].bucket_bytes : 0;
 }
 
-/* FSDP: parameters of the layer and the next one; in the backward pass also the layer's gradients,
- * and the previous layer's, which are being reduced. */
+/* FSDP's gathered bytes: parameters of the layer and the next one; in the backward pass also the
+ * layer's gradients, and the previous layer's, which are being reduced. */
 static double gathered_at(const walk *w, const piece *p, int l, bool forward)
 {
     const dl_memory_rank *rank = w->rank;
@@ -192,7 +194,8 @@ static void look(walk *w, const dl_gpu_content *content)
     w->has_most = true;
 }
 
-/* Layer `l` of the pass computes while it and the earlier layers of the piece keep `kept`. */
+/* Examines the moment when layer `l` of the pass computes while it and the earlier layers of the
+ * piece keep `kept`. */
 static void look_at(walk *w, dl_pass_of of, bool forward, int l, double kept)
 {
     const piece *p = &w->pieces[of.chunk];
@@ -245,7 +248,7 @@ static double after(const walk *w)
     return dl_gpu_content_bytes(&w->base) - (1 - w->gradient_part) * w->base.gradients + w->kept;
 }
 
-/* Passes repeat: this many micro-batches represent any larger number. */
+/* Number of micro-batches to examine: passes repeat, so these represent any larger number. */
 static int enough(const dl_memory_rank *rank)
 {
     const dl_split *split = &rank->split;
@@ -255,7 +258,7 @@ static int enough(const dl_memory_rank *rank)
     return all || split->micro_batches < steady ? split->micro_batches : steady;
 }
 
-/* Fills `passes` and `course` unless NULL; *course_count grows. */
+/* Examines all passes of a step. Fills `passes` and `course` unless NULL; adds to *course_count. */
 static dl_gpu_content walk_over(const dl_memory_rank *rank, const dl_model_layers *model,
                                 dl_memory_pass *passes, dl_gpu_content *course,
                                 size_t *course_count)
@@ -267,7 +270,7 @@ static dl_gpu_content walk_over(const dl_memory_rank *rank, const dl_model_layer
     take_layers(&w, model);
     take_pieces(&w);
     take_base(&w, model);
-    /* The optimizer frees gradients with the step. */
+    /* The optimizer frees gradients at the end of the step. */
     if (rank->plan.divides_parameters && w.by_layers) w.gradient_part = 0;
     if (passes == NULL && course == NULL) split.micro_batches = enough(rank);
     int done[2] = {0, 0};

@@ -1,8 +1,8 @@
-/* Memory of a GPU over a step, from the order of its passes.
+/* Memory of a GPU during a step, from the order of its passes.
  *
- * Layers keep activations from their forward pass to their backward pass; in the latter a layer
- * also needs gradients of activations, and recomputed activations. So after a forward pass over
- * layers 1 to l and during the backward pass of l,
+ * Layers keep activations from their forward pass to their backward pass, in which a layer also
+ * needs gradients of activations, and recomputed activations. So after a forward pass over layers 1
+ * to l and during the backward pass of l,
  *
  *   kept by other passes still awaiting their backward pass + sum over k <= l of kept_k + working_l
  *
@@ -10,8 +10,8 @@
  *
  *   parameters   4 bytes each; with half_weights of the costs 2, and 4 more in the optimizer;
  *                frozen ones have frozen_bytes of the costs
- *   gradients    4 bytes each, or of the type that they are reduced in; where weights have 16 bits
- *                those of a block's products as well, which are added to these (Transformer Engine
+ *   gradients    4 bytes each, or those of the type in which they are reduced; with 16-bit weights
+ *                also those of a block's products, which are added to these (Transformer Engine
  *                keeps that buffer, get_dummy_wgrad)
  *   optimizer    from the costs
  *
@@ -29,39 +29,39 @@
 
 #include "sim/island/split.h"
 
-/* PyTorch's allocator reserves more than is allocated: from almost nothing to this fraction of it,
- * in published rows of runs that had, or lacked, enough memory
+/* PyTorch's allocator reserves more than it allocates: up to this fraction of the allocated bytes,
+ * in published rows of runs with and without enough memory
  * (docs/studies/transformer_layouts.md). */
 #define DL_RESERVE_FRAC 0.3
 
 typedef struct dl_memory_rank {
-    const dl_costs *costs;         /* activations and layers are those of one GPU's model */
-    const dl_model_layers *model;  /* of the costs; NULL: found anew */
-    const dl_gpu_options *options; /* buckets */
-    dl_exchange_plan plan;         /* among the GPUs that share the rank's state */
-    dl_split split;                /* its `samples`: of a micro-batch */
+    const dl_costs *costs;         /* activations and layers of the model of one GPU */
+    const dl_model_layers *model;  /* layers of the costs; NULL: computed when needed */
+    const dl_gpu_options *options; /* gives the buckets */
+    dl_exchange_plan plan;         /* exchange among the GPUs that share the rank's state */
+    dl_split split;                /* its `samples` are those of a micro-batch */
     dl_schedule schedule;
-    const int *first; /* [stages x chunks + 1] layers of the pieces; NULL: no stages */
+    const int *first; /* [stages x chunks + 1] first layers of the pieces; NULL: no stages */
     int stage;
     double parameter_bytes, state_bytes; /* of the stage; NaN: unknown */
-    bool has_outer; /* an outer optimizer updates on the GPU: its momentum and the last average */
+    bool has_outer; /* an outer optimizer runs on the GPU, with its momentum and the last average */
 } dl_memory_rank;
 
-/* The most bytes during a pass, and the bytes held after it. */
+/* Largest number of bytes during a pass, and bytes held after it. */
 typedef struct dl_memory_pass {
     double most_bytes, after_bytes;
 } dl_memory_pass;
 
-/* Memory of the rank by content at the step's fullest moment; NaN if the costs lack it. Fills
- * `passes`, [2 x micro-batches x chunks], where it is not NULL. */
+/* Memory of the rank by content at the step's peak; NaN if the costs are insufficient. Fills
+ * `passes`, [2 x micro-batches x chunks], unless NULL. */
 dl_gpu_content dl_memory_of_rank(const dl_memory_rank *rank, dl_memory_pass *passes);
 
-/* Memory by content at each layer of each pass of a step, in order, which the caller frees. Fills
- * *count. */
+/* Memory by content at each layer of each pass of a step, in order: an array of *count entries that
+ * the caller frees. */
 dl_gpu_content *dl_memory_course(const dl_memory_rank *rank, size_t *count);
 
-/* "in the loss of micro-batch 1", "in the backward pass of block31, micro-batch 1", "at the end
- * of the forward pass of micro-batch 3": freed by the caller. */
+/* Describes a moment: "in the loss of micro-batch 1", "in the backward pass of block31, micro-batch
+ * 1", "at the end of the forward pass of micro-batch 3". The caller frees the text. */
 char *dl_memory_when(const dl_memory_rank *rank, const dl_gpu_moment *at);
 
 #endif

@@ -22,14 +22,15 @@ void dl_pipeline_options_free(dl_pipeline_options *options)
 
 /* --- layers ---------------------------------------------------------------------------------- */
 
-/* Length of the name before ".phase"; 0 if the operation is of another phase. */
+/* Length of the name before ".phase"; 0 if the operation belongs to another phase. */
 static size_t layer_length(const char *name, const char *phase)
 {
     const size_t length = strlen(name), tail = strlen(phase);
     return length > tail && strcmp(name + length - tail, phase) == 0 ? length - tail : 0;
 }
 
-/* Tries layer number `near` first: most lists have the same order. */
+/* Finds a layer by name; -1 if there is none. Tries layer `near` first, as most lists have the same
+ * order. */
 static int find_layer_near(const dl_model_layers *model, int near, const char *name, size_t length)
 {
     for (int n = 0; n < model->count; n++) {
@@ -81,7 +82,9 @@ void dl_model_layers_init(dl_model_layers *model, const dl_costs *costs)
             const char *name = costs->ops[o].name;
             const size_t length = layer_length(name, phases[p]);
             if (length == 0) continue;
-            int l = p == 0 ? -1 : find_layer_near(model, near, name, length); /* each comes once */
+            int l = p == 0 ? -1 : find_layer_near(model, near, name, length); /* each layer has one
+                                                                               * forward
+                                                                               * operation */
             if (l < 0) l = add_layer(model, costs, name, length);
             *(p == 0 ? &model->layers[l].forward : &model->layers[l].backward) = (int)o;
             near = l + 1;
@@ -106,7 +109,7 @@ void dl_model_layers_free(dl_model_layers *model)
     *model = (dl_model_layers){0};
 }
 
-/* Time of an operation at `batch`; -1: none. */
+/* Time in ns of an operation at `batch`; 0 for op -1 (none). */
 static double op_ns(const dl_costs *costs, int op, double batch)
 {
     if (op < 0) return 0;
@@ -116,7 +119,7 @@ static double op_ns(const dl_costs *costs, int op, double batch)
 
 /* --- places ----------------------------------------------------------------------------------- */
 
-/* Number of GPUs between neighbours along an axis. */
+/* Distance in GPU numbers between neighbours along an axis. */
 static int stride_of(const dl_split *split, dl_axis axis)
 {
     const int sizes[DL_AXES] = {[DL_AXIS_TP] = split->tensor,
@@ -148,14 +151,14 @@ int dl_split_rank_of(const dl_split *split, int gpu)
 
 /* --- cuts ------------------------------------------------------------------------------------ */
 
-/* Time of layers [from, to), which may not be below zero. */
+/* Time of layers [from, to); negative sums count as 0. */
 static double span(const double *before, int from, int to)
 {
     return fmax(0, before[to] - before[from]);
 }
 
-/* least[s][i]: least time of the longest of s + 1 stages over the first i layers; from[s][i]: start
- * of its last stage. */
+/* Cuts the layers so that the longest stage is shortest. least[s][i]: smallest possible time of the
+ * longest of s + 1 stages over the first i layers; from[s][i]: start of the last stage then. */
 static void cut_evenly(const double *before, int layers, int stages, int *first)
 {
     const size_t width = (size_t)layers + 1;
@@ -168,13 +171,13 @@ static void cut_evenly(const double *before, int layers, int stages, int *first)
     }
     for (int s = 1; s < stages; s++) {
         const double *shorter = &least[(size_t)(s - 1) * width];
-        int most = s; /* if no layer's time is below zero, no last stage gains by starting later */
+        int most = s; /* if no layer's time is negative, no last stage gains by starting later */
         for (int i = s + 1; i <= layers; i++) {
             double *best = &least[(size_t)s * width + (size_t)i];
             *best = (double)INFINITY;
             while (most < i - 1 && (!grows || shorter[most] < span(before, most, i)))
                 most++;
-            /* From there on the last stage alone is longer. */
+            /* For earlier starts the last stage alone is longer. */
             for (int j = most; j >= s && !(grows && span(before, j, i) > *best); j--) {
                 const double longest = fmax(shorter[j], span(before, j, i));
                 if (longest > *best) continue;
@@ -257,14 +260,14 @@ dl_status dl_pipeline_cut(const dl_pipeline_options *options, const dl_costs *co
 
 /* --- stages ---------------------------------------------------------------------------------- */
 
-/* The user's bytes of a cut; NaN: not given. */
+/* The user's bytes for a cut; NaN: not given. */
 static double given_bytes(const dl_pipeline_options *options, int cut_number)
 {
     if (options->cut_bytes_count == 0) return (double)NAN;
     return options->cut_bytes[options->cut_bytes_count > 1 ? cut_number : 0];
 }
 
-/* Sums over layers [first, first + count) of the value at `offset`; NaN if one is unknown. */
+/* Sum over layers [first, first + count) of the value at `offset`; NaN if one is unknown. */
 static double sum_of(const dl_model_layers *model, int first, int count, size_t offset)
 {
     double sum = 0;
@@ -280,10 +283,10 @@ static double sum_of(const dl_model_layers *model, int first, int count, size_t 
 
 static double share_of(double part, double all)
 {
-    return all > 0 ? part / all : part; /* 0 of 0, or NaN */
+    return all > 0 ? part / all : part; /* 0 / 0 is 0; keeps NaN */
 }
 
-/* Time of updates that belong to no layer, of a step. */
+/* Time per step of updates that belong to no layer. */
 static double common_update_ns(const dl_costs *costs, const dl_model_layers *model, double batch)
 {
     double sum_ns = 0;
@@ -438,7 +441,8 @@ bool dl_pipeline_is_forward(dl_schedule schedule, const dl_split *split, int sta
 {
     const int m = split->micro_batches * split->chunks;
     if (schedule == DL_SCHEDULE_GPIPE && split->stages > 1) return pass < m;
-    int ahead = split->stages - stage - 1; /* forwards before the first backward */
+    int ahead = split->stages - stage - 1; /* number of forward passes before the first backward
+                                            * pass */
     if (split->chunks > 1) ahead = 2 * ahead + (split->chunks - 1) * split->stages;
     if (ahead > m) ahead = m;
     if (pass < ahead) return true;

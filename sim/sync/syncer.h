@@ -47,7 +47,7 @@ typedef enum dl_adopt {
                        * local steps since the upload are lost */
     DL_ADOPT_REBASE,  /* after an upload or, if there was no new version then, the first one during
                        * the interval; the changes since the upload are added to it */
-    DL_ADOPT_PREDICT /* like rebase, on a predicted version; the next upload waits for the real version */
+    DL_ADOPT_PREDICT  /* rebases onto a predicted version; the next upload waits for the real one */
 } dl_adopt;
 
 /* "next", "replace", "rebase", "predict", NULL. */
