@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# scenarios/local_sgd/async.sh on a table of our own: four equal learners whose syncer takes fresh updates only. None
-# adopts a version before its second upload after the one that is in it, so every second of 20 uploads each is applied.
+# scenarios/local_sgd/async.sh on a generated table: four equal learners whose syncer takes only fresh updates. A
+# learner adopts a version only at its second upload after the one merged into it, so every second of its 20 uploads
+# is applied.
 # Usage: test_async_report.sh DLSIM SOURCE
 set -u
 folder=$(mktemp -d)
@@ -18,7 +19,7 @@ for expected in \
 done
 DL_DATA=$folder DLSIM=$1 "$2/scenarios/local_sgd/async.sh" | grep -q "skipped, there is no" || { echo "FAIL: no data"; exit 1; }
 
-# Half of the work is lost, so the batch over a measured throughput is no worker's step: the page shows none.
+# Half of the work is lost, so the batch over a measured throughput is not a worker's step: the page shows none.
 printf 'workers,throughput_per_s,source\n4,100,by hand\n' >"$folder/measured.csv"
 "$1" "$folder/out/equal.ini" --quiet --set "measured.file=$folder/measured.csv" --html "$folder/page.html" \
     -o "$folder/page.csv" || { echo "FAIL: no page"; exit 1; }

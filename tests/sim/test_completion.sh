@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Completion of the values of dlsim's options, as bash calls it: for a part of them it asks the program.
+# Completion of the values of dlsim's options, as called by bash; some values are completed by the program.
 # Usage: test_completion.sh DLSIM
 tested=$1
 # shellcheck source=tests/expect.sh
@@ -8,7 +8,7 @@ PATH=$(dirname "$tested"):$PATH
 # shellcheck disable=SC1090
 source <("$tested" --print-completion)
 
-# becomes "WORDS" ARGUMENTS...: what the last argument of dlsim may become. '=' is a word of its own.
+# becomes "WORDS" ARGUMENTS...: checks the completions of dlsim's last argument. '=' is a separate word.
 becomes() {
     local words=$1
     shift
@@ -19,7 +19,7 @@ becomes() {
     failures=$((failures + 1))
 }
 
-# Machines: by name, as nodes, as boxes of GPUs; the last of a list and of unlike parts.
+# Machines by name, as nodes, and as boxes of GPUs; the last item of a list, and the last of several parts.
 becomes p2.8xlarge_x8 --machine = p2.8xlarge_
 becomes dgx_a100,2xg5.48xlarge --machine dgx_a100,2xg5.4
 becomes 8xmi300x --machine 8xmi300
@@ -45,7 +45,7 @@ becomes "ring tree node_tree hierarchical auto" --set exchange.algorithm = ""
 becomes "pipedream" --set pipeline.schedule = pipe
 becomes "" --costs c
 
-# Axes of layouts, of the last layout and each word of it; rules of frameworks.
+# Axes of layouts, for each word of the last layout; rules of frameworks.
 becomes "tp= cp= pp= fsdp= dp=" --layout ""
 becomes "8,pp=" --layout tp = 8,p
 becomes "4,fsdp=" --layout = tp = 8,pp = 4,f

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The program dlsim from outside: exit statuses, messages, files. Usage: test_dlsim.sh DLSIM
+# Command-line behaviour of dlsim: exit statuses, messages, files. Usage: test_dlsim.sh DLSIM
 set -u
 dlsim=$1
 costs=$(cd "$(dirname "$0")" && pwd)/../golden/costs.ini
@@ -20,7 +20,7 @@ sed -e '/^\[copy\]/,/^\[average\]/{/^\[average\]/!d}' -e '/^parameter_bytes/s/=.
 scenario poor_scenario.ini async poor.ini
 
 expect 0 "Usage: dlsim" --help
-# Options are listed by topic, the keys of a scenario first, on lines of a terminal.
+# Options are listed by topic, the keys of a scenario first, wrapped to the terminal's width.
 "$dlsim" --help >help.txt
 [ "$(grep -c '^[A-Z].*:$' help.txt)" -ge 8 ] && [ "$(sed -n '/:$/p' help.txt | head -1)" = "Model and costs:" ] &&
     ! grep -qx 'Options:' help.txt && ! grep -q '.\{80\}' help.txt ||
@@ -37,10 +37,10 @@ expect 1 "[copy] latency_ns" poor_scenario.ini --set workload.missing=refuse
 expect 1 "[copy] bandwidth_bytes_per_s" --check poor_scenario.ini --set workload.missing=refuse
 expect 0 "costs that are missing are assumed" --check poor_scenario.ini
 expect 0 "note: assumed [copy] bandwidth_bytes_per_s = 10 GB/s (3.333 GB/s to 30 GB/s): one core streaming from memory" --check poor_scenario.ini
-# A key that another one needs, by the option that gave that.
+# A missing key is reported with the option that requires it.
 expect 1 "dlsim: --noise lognormal: this needs [noise] sigma (--set noise.sigma=NUMBER)" --machine 8xh100 --workload resnet50 \
     --batch 64 --noise lognormal
-# Measured rows take other programs' words for modes, and times with a unit.
+# Measured rows accept other programs' words for modes, and times with a unit.
 printf 'workers,batch,mode,step_s\n8,256,ddp,0.2\n8,256,DDP,200ms\n' >words.csv
 expect 0 " 1280 " --machine 8xh100 --workload resnet50 --batch 256 --workers 8 --mode ddp --measured words.csv -o words_out.csv
 printf 'workers,batch,mode,step_s\n8,256,ddp,200 furlong\n' >words.csv
@@ -80,14 +80,13 @@ expect 2 "--max-batch needs --advise" good.ini --max-batch 3
 expect 2 "--advise has no --html" good.ini --advise --html x.html
 expect 2 "--solve needs --target" good.ini --solve batch
 expect 2 "--solve has no --explain" good.ini --solve batch --target step_mean_s=1 --explain
-# Every hundred steps is faster, but has too many samples to go.
-# Keys of switches between nodes mean nothing without them.
+# Keys of switches between nodes are rejected without such switches.
 fabric=(--workload gpt2 --machine 4x1xrtx4090@10gbe --workers 4 --batch-per-worker 8 --steps 1 --set fabric.oversubscription=4)
 expect 1 "--set fabric.oversubscription=4: this needs [fabric] topology = fat_tree, rail; here it is none" "${fabric[@]}"
 expect 1 "here it is none" "${fabric[@]}" --set fabric.topology=none
 expect 1 "here it is torus" "${fabric[@]}" --set fabric.topology=torus --set fabric.size_x=4
 expect 0 "2 points" "${fabric[@]}" --set fabric.topology=none,fat_tree --set fabric.group_nodes=2
-# Keys of a job that nothing stops, and of batches that take no time.
+# Keys of a job that never fails, and of batches that take no time.
 expect 1 "restart_s = 9: this needs mtbf_s, node_mtbf_s or at_s" good.ini --set failures.restart_s=9
 expect 1 "job_steps = 9: this needs mtbf_s, node_mtbf_s or at_s, or checkpoint_steps" good.ini --set failures.job_steps=9
 expect 0 "samples/s" good.ini --set failures.checkpoint_s=9 --set failures.checkpoint_steps=9 -o c.csv
@@ -97,6 +96,7 @@ expect 0 "[input] stored_bytes_per_sample: [input] cached_frac has nothing to re
 expect 0 "samples/s" "${fabric[@]}" --set fabric.topology=fat_tree --set fabric.group_nodes=2
 slow=(--workload gpt2 --machine 4x1xrtx4090@10gbe --workers 4 --batch-per-worker 8 --mode "allreduce,average" --interval 10,100)
 expect 0 "The fastest of all points: 4 GPUs (batch 8 each, average, interval" "${slow[@]}" --explain -o target.csv
+# An interval of 100 is faster, but needs three times the samples.
 expect 0 "The first at the target of all points: 4 GPUs (batch 8 each, average, interval
 10), in " "${slow[@]}" --set target.samples=1e6 --set "target.factor=interval 10:1, interval 100:3" --explain -o target.csv
 expect 0 "With parameter_bytes = " good.ini --solve parameter_bytes --target step_mean_s=0.05
@@ -114,7 +114,7 @@ done
 [ ! -e /dev/full ] || tested=bash expect 1 "standard output: cannot write" -c '"$0" good.ini >/dev/full' "$dlsim"
 expect 1 "no/such/folder" good.ini -o no/such/folder/r.csv
 
-# What is read is not written over, nor one output over the other; before anything is simulated.
+# Inputs are not overwritten, nor one output by another; this is checked before the simulation.
 cp good.ini kept.ini
 cp costs.ini kept_costs.ini
 ln -s good.ini link.ini
@@ -137,7 +137,7 @@ expect 2 "--histogram would overwrite the measured file: rows.csv" measured.ini 
 cmp -s good.ini kept.ini && cmp -s costs.ini kept_costs.ini && [ ! -e x.csv ] ||
     { echo "FAIL: an input was written over"; failures=$((failures + 1)); }
 
-# A full disk (here a limit of a file's size; the signal would end the program) leaves the old files.
+# A full disk (simulated by a file size limit, with its signal ignored) leaves the old files unchanged.
 cp r.csv old.csv
 cp t.json old.json
 full_disk='trap "" XFSZ; ulimit -f 0; exec "$0" good.ini "$@"'
@@ -148,7 +148,7 @@ tested=bash expect 1 "h.csv: cannot write: File too large" -c "$full_disk" "$dls
 cmp -s r.csv old.csv && cmp -s t.json old.json || { echo "FAIL: a failed run touched the old files"; failures=$((failures + 1)); }
 [ ! -e s.csv ] && [ -z "$(find . -name '.*.partial*')" ] || { echo "FAIL: a failed run left parts"; failures=$((failures + 1)); }
 
-# What a default decided is said; what the file gives is not, but for input, which it may give too little of.
+# Notes report values decided by a default, and given values only for input, which may be set too low.
 expect 0 "  cores" --keys input
 expect 2 "did you mean 'input'?" --keys inptu
 t4=$(cd "$(dirname "$0")/../.." && pwd)/scenarios/t4
@@ -166,7 +166,7 @@ sed '/^bytes_per_sample/a stored_bytes_per_sample = 110kB, assumed' "$t4/../cost
 sed -e "s|= *\.\./|= $t4/../|" -e 's|^costs .*|costs = stored.ini|' -e '/^\[input\]/a storage_bytes_per_s = 20MB/s' \
     -e '/^cores/s/=.*/= 16/' "$t4/allreduce.ini" >t4/storage.ini
 expect 0 "note: [input] storage_bytes_per_s = 20.0 MB/s: read all the time; GPUs wait for input up to" t4/storage.ini -o g2.csv
-# On cores: a step of 2 ms, 3 ms to make a batch, 4 MB of it in storage.
+# On cores: a step of 2 ms, 3 ms to make a batch, which has 4 MB in storage.
 printf '[costs]\nschema = 1\ncores = 4\n[op step.forward]\nfixed_ns = 0\nper_sample_ns = 1000000\n' >loaded.costs.ini
 printf '[sharing]\ncopies_2 = 1\n[sync]\nslice_ns = 4e6\n' >>loaded.costs.ini
 cp loaded.costs.ini unloaded.costs.ini
@@ -209,20 +209,20 @@ lasting="note: default [noise] kind = none: steps do not vary: beyond lasting di
 expect 0 "$lasting" t4/unequal.ini -o d.csv
 expect 0 "$lasting" t4/no_overlap.ini --set "noise.slow=0:1.1" -o d.csv
 
-# Measured costs make an interval only with several runs.
+# Measured costs give an interval only with several runs.
 measured="note: no interval, as one run takes the costs as they are: --replicates 20 draws them within"
 printf '[costs]\nschema = 1\ncores = 2\nparameter_bytes = 1000\n[op step.forward]\nfixed_ns = 0\nper_sample_ns = 1000 +- 10\n' >errors.ini
 expect 0 "$measured" --costs errors.ini --batch 64 --workers 1 --mode none -o d.csv
 ! "$dlsim" --costs errors.ini --batch 64 --workers 1 --mode none --replicates 2 -o d.csv | grep -q "$measured" ||
     { echo "FAIL: a note of no interval beside one"; failures=$((failures + 1)); }
 
-# The size of a sweep: interval is no option of async, so 2 workers x (2 intervals + 1) x 2 sigmas.
+# Number of points: interval is not an option of async, so 2 workers x (2 intervals + 1) x 2 sigmas.
 sized() { # file, workers, intervals, sigmas
     printf '[machine]\ncores = 4\nworkers = %s\n[workload]\ncosts = costs.ini\nbatch = 6400\n' "$2" >"$1"
     printf '[sync]\nmode = average, async\ninterval = %s\n[noise]\nkind = gamma\nsigma = %s\n' "$3" "$4" >>"$1"
 }
 sized twelve.ini 1,2 1,2 0.1,0.2
-# One worker that exchanges with a server is slower than one alone: the parts of its step say why.
+# One worker that exchanges with a server is slower than one alone: the parts of its step show the reason.
 expect 0 "note: 1 worker with async is 0.123 times one without exchange: averaging 84 %, compute 12 %, communication 5 % of its step" \
     --workload gpt2 --machine dgx_h100 --workers 1 --batch-per-worker 8 --mode async,allreduce -o d.csv
 expect 0 "12 points" twelve.ini --check
@@ -230,7 +230,7 @@ sized large.ini 1 "$(seq -s, 999)" "$(seq -s, 0.01 0.01 1.1)" # 1 x 1000 x 110
 expect 1 "the lists make 1.1e+05 points, 1.1e+05 runs, about" large.ini --threads 2
 expect 1 "shorten them, or run them all with --long" large.ini
 expect 0 "110000 points" large.ini --check --long
-# Days on any machine: ended by its first seconds, and by those of --solve.
+# A run of days is rejected after its first seconds, also with --solve.
 golden=$(dirname "$costs")
 sed -e "s|gpu/|$golden/gpu/|" -e 's|^steps.*|steps = 3000000|' -e 's|^replicates.*|replicates = 300|' \
     "$golden/gpu_servers.ini" >days.ini
@@ -245,7 +245,7 @@ expect 1 "huge.ini: the lists make 1e+09 points, 1e+09 runs, about " huge.ini
 echo 'stepps = 4' >>huge.ini
 expect 1 "unknown key 'stepps'" huge.ini
 
-# Pages without the simulator in them.
+# Pages without the simulator.
 DLSCALE_SHARE=$folder/share expect 1 "share/page/dlsim.core: is not there" --html empty.html
 mkdir -p share/page
 echo "dlscale-core 2 0.1.0 none" >share/page/dlsim.core

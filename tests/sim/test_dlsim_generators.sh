@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# dlsim on scenarios with [generators], from outside: timeline, histogram, JSON, page, advice, presets.
+# dlsim with [generators]: timeline, histogram, JSON, page, advice, presets.
 # Usage: test_dlsim_generators.sh DLSIM
 set -u
 tested=$1
@@ -38,12 +38,12 @@ awk -F, '!/^[#c]/ { sum += $(NF - 1) } END { exit sum != 20 * 16 }' h.csv || {
     failures=$((failures + 1))
 }
 expect 0 '"tokens_discarded":0,' s.ini --json -
-# 1.07 times on policy with copies of 5 s, 1.7 times without.
+# Speedup over on policy: 1.07 with copies of 5 s, 1.7 without copies.
 expect 0 "policy: cannot tell which is faster" s.ini --set generators.copy_s=5 -o s.csv
 expect 0 '"faster":"cannot tell"' s.ini --set generators.copy_s=5 --json -
 expect 0 '"faster":"this"' s.ini --json -
 expect 0 "Halving" s.ini --explain -o s.csv
-# A group more may begin at each 16th of a bound: the value that --solve prints is beyond that step.
+# One more group may begin at each 16th of a bound: the value printed by --solve is beyond that jump.
 bound=$("$tested" s.ini --set generators.train_fixed_s=6 --solve generators.bound \
     --target trainer_busy_frac=0.95 -o solved.csv | sed -n 's/^With bound = \([0-9.]*\),.*/\1/p')
 "$tested" s.ini -q --set generators.train_fixed_s=6 --set generators.bound="${bound:-0}" -o s.csv
@@ -64,7 +64,7 @@ expect 0 "generators.in_flight=" s.ini --set generators.rule=workers --set gener
 expect 2 "not with place = colocated" s.ini --set generators.place=colocated --advise -o a.csv
 expect 0 "8 GPUs in turn" s.ini --set generators.place=colocated -o s.csv
 
-# --rules: alone its keys are printed; beside a scenario they hold where that has none of its own.
+# --rules alone prints its keys; with a scenario it sets those that the scenario lacks.
 for rules in verl trl areal nemo-rl; do
     "$tested" --rules $rules >rules.ini || failures=$((failures + 1))
     { cat s.ini; grep -v '^\[' rules.ini; } >with.ini
@@ -77,8 +77,9 @@ expect 0 "Age 3.00 updates" own.ini --rules trl --set generators.partial=yes -o 
 expect 0 "Age 2.00 updates" own.ini --rules trl --set generators.bound=2 -o s.csv
 expect 2 "did you mean 'verl'" --rules vrl
 
-# Answers of 300 tokens each and prompts of 100: the trainer, which bounds it, takes 9 + 64 x 400 x 6e-4 / 4 s
-# an update, and 0.5 s for the copy. In turn 8 replicas with 8 requests each take 300 x 0.0116 s, 8 GPUs 10.92 s.
+# Answers of 300 tokens and prompts of 100: the trainer, which limits the run, takes 9 + 64 x 400 x 6e-4 / 4 s per
+# update, and 0.5 s for the copy. In turn, 8 replicas with 8 requests each take 300 x 0.0116 s, and training on 8 GPUs
+# takes 10.92 s.
 cat >alike.ini <<'END'
 [scenario]
 steps = 20
@@ -115,12 +116,12 @@ column_is update_s 14.34 "${validations[@]}" generators.validation_stops=trainer
 column_is update_s 13.34 "${validations[@]}" generators.validation_stops=generators
 column_is update_s 14.4 generators.place=colocated
 column_is update_s 16.4 generators.place=colocated generators.tool_s=2 generators.tool_cv=0
-# The updates 10 to 29 are counted, of which each is a hundredth longer than the one before.
+# Updates 10 to 29 are counted; each takes a hundredth longer than the previous one.
 column_is length_mean_used 358.5 generators.place=colocated generators.growth=1
-# Both nodes are paid for, though one of them trains.
+# Both nodes are paid for, although only one trains.
 column_is usd_per_hour 72 machine.file=dgx_h100 machine.nodes=2 machine.price_usd_per_hour=36 \
     generators.gpus=16 generators.generator_gpus=8 workload.model=gpt2
-# A worker has the GPUs of all axes: 8 GPUs train no whole worker of 16.
+# A worker has the GPUs of all axes: 8 GPUs are too few for a worker of 16.
 trained=(--workload gpt2:fused=yes --machine dgx_h100 --set machine.nodes=2 --set generators.gpus=16
     --set generators.generator_gpus=8 --set generators.prompts=64 --set generators.length_mean=500
     --set generators.copy_s=1 -o layout.csv)
@@ -128,7 +129,7 @@ for layout in tp=4,pp=4 tp=4,fsdp=4 cp=2,fsdp=8; do
     expect 2 "8 trainer GPUs of 16 are no multiple of a worker's 16" "${trained[@]}" --layout $layout
 done
 expect 0 "8 GPUs generate, 8 train" "${trained[@]}" --layout tp=2,pp=2
-# GPUs that generate are not idle; those that neither side has are.
+# GPUs that generate are not idle; those of neither side are.
 "$tested" "${trained[@]}" --layout tp=2,pp=2 --notes | grep -q "are idle" && {
     echo "FAIL: idle GPUs among 8 that train and 8 that generate"
     failures=$((failures + 1))

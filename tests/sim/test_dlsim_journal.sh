@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A sweep that is killed goes on from its journal, and then writes the bytes of one that was not.
+# A killed sweep continues from its journal and writes the same bytes as an uninterrupted one.
 # Usage: test_dlsim_journal.sh DLSIM
 set -u
 tested=$1 dlsim=$1
@@ -10,7 +10,7 @@ output=results.csv
 # shellcheck source=tests/kill.sh
 source "$(dirname "$0")/../kill.sh"
 
-# 456 runs, of as many steps as make them last for half a second on this machine.
+# 456 runs, with a number of steps that takes half a second on this machine.
 steps=500
 for _ in 1 2 3; do
     sed -e "s|^costs.*|costs = $golden/costs.ini|" -e '/^\[measured\]/,/^$/d' \
@@ -32,13 +32,13 @@ resume() {
     rm -f results.csv
 }
 
-# Killed twice, on other numbers of threads.
+# Killed twice, with different numbers of threads.
 kill_at 1 "$dlsim" sweep.ini -q --threads 1 -o results.csv
 first=$(stat -c %s results.csv.journal)
 kill_at $((first + 1)) "$dlsim" sweep.ini -q --threads 2 -o results.csv
 resume "$dlsim" --threads 2
 
-# The journal of another sweep stops none, and is there when its own sweep is; a torn end is cut off.
+# The journal of another sweep is ignored, and still used by its own sweep; an incomplete end is cut off.
 kill_at 1 "$dlsim" sweep.ini -q --threads 1 -o results.csv
 head -c -20 results.csv.journal >torn && printf 'garbage' >>torn
 cp torn results.csv.journal
@@ -55,7 +55,7 @@ expect 0 "" "$golden/modes.ini" -q -o results.csv --journal restart
 [ -e results.csv.journal ] && fail "restart: the journal is still there"
 rm -f results.csv
 
-# The journal of a run that still works is not taken: it goes on, and ends as if alone.
+# The journal of a running sweep is not taken: that sweep continues and ends undisturbed.
 "$dlsim" sweep.ini -q --threads 1 -o results.csv >first.txt 2>&1 &
 first=$!
 until [ -s results.csv.journal ] || ! kill -0 $first 2>/dev/null; do sleep 0.01; done
@@ -66,7 +66,7 @@ wait $first || fail "a run whose journal was asked for: $(cat first.txt)"
 cmp expected.csv results.csv || fail "a run whose journal was asked for: other results"
 rm -f results.csv
 
-# A disk that is full ends the sweep, and what fitted is kept.
+# A full disk ends the sweep; the part already written is kept.
 if command -v prlimit >/dev/null; then
     export GCOV_PREFIX=$PWD/counts
     prlimit --fsize=60000 "$dlsim" sweep.ini -q --threads 1 -o results.csv >output.txt 2>&1
@@ -77,7 +77,7 @@ if command -v prlimit >/dev/null; then
     resume "$dlsim" --threads 2
 fi
 
-# Ranks: all killed, then one of them.
+# MPI ranks: all are killed, then one of them.
 if command -v mpirun >/dev/null && [ -e "$(dirname "$dlsim")/libdlscale_mpi.so" ]; then
     # shellcheck source=tests/mpirun.sh
     source "$(dirname "$0")/../mpirun.sh"
@@ -87,7 +87,7 @@ if command -v mpirun >/dev/null && [ -e "$(dirname "$dlsim")/libdlscale_mpi.so" 
     resume mpirun -n 4 "$dlsim" --threads 1
 fi
 
-# Other outputs keep none.
+# Other outputs keep no journal.
 expect 0 "" "$golden/modes.ini" -q -o /dev/null
 expect 2 "journal" sweep.ini --journal no
 DLSCALE_JOURNAL_S=often expect 1 "DLSCALE_JOURNAL_S: 'often'" sweep.ini -o results.csv

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# dlsim --json says what the CSV file says. Usage: test_dlsim_json.sh DLSIM; 77 = there is no python3
+# dlsim --json equals the CSV file. Usage: test_dlsim_json.sh DLSIM; exit status 77 without python3
 set -u
 tested=$(realpath "$1")
 source=$(cd "$(dirname "$0")/.." && pwd)
@@ -8,7 +8,7 @@ source "$(dirname "$0")/../expect.sh"
 fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
 command -v python3 >/dev/null || { echo "no python3: skipped"; exit 77; }
 
-# Without --output there is no CSV file; standard output has nothing but the document.
+# Without --output there is no CSV file; standard output has only the document.
 expect 0 "points in only.json" "$source/golden/modes.ini" --json only.json
 [ ! -e results.csv ] || fail "results.csv was written beside JSON alone"
 "$tested" "$source/golden/modes.ini" --json - >stdout.json || fail "--json -: exit $?"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# dlsim --advise layout from outside: the advised layout is no slower than others that are run one by one, its
-# options make its row again, and what it does not search is refused.
+# dlsim --advise layout: the advised layout is no slower than others run one by one, its options reproduce its row,
+# and scenarios that cannot be searched are rejected.
 # Usage: test_dlsim_layouts.sh DLSIM
 set -u
 tested=$(realpath "$1")
@@ -17,21 +17,21 @@ print(next(iter(rows))[sys.argv[2]])' "$1" "$2"
 "$tested" "${model[@]}" --advise layout -o advice.csv --save best.ini >advice.txt 2>&1 || fail "exit $?: $(cat advice.txt)"
 [ "$(grep -c '^[^#]' advice.csv)" -ge 16 ] || fail "fewer than 15 rows: $(cat advice.txt)"
 best=$(column advice.csv step_mean_s)
-# The saved scenario is the first row.
+# The saved scenario reproduces the first row.
 "$tested" best.ini -q -o again.csv || fail "best.ini: exit $?"
 python3 -c "import sys; sys.exit(abs($(column again.csv step_mean_s) / $best - 1) > 1e-3)" ||
     fail "best.ini takes $(column again.csv step_mean_s) s, not $best"
-# So are its options (without those of two lines, "  --set ...").
+# So do its options (without those on a second line, "  --set ...").
 options=$(awk '/^Advised: / { on = 1 } on && !/^(Advised:| )/ { exit } on { sub(/^Advised:/, ""); printf "%s", $0 }' advice.txt)
 # shellcheck disable=SC2086 # several words
 "$tested" "${model[@]}" $options -q -o again.csv || fail "$options: exit $?"
 python3 -c "import sys; sys.exit(abs($(column again.csv step_mean_s) / $best - 1) > 1e-3)" ||
     fail "$options takes $(column again.csv step_mean_s) s, not $best"
-# A schedule that is given takes the place of those that are tried.
+# A given schedule replaces those tried by default.
 "$tested" "${model[@]}" --set pipeline.schedule=1f1b --advise layout -q -o given.csv || fail "schedule 1f1b: exit $?"
 grep -q interleaved advice.csv || fail "no interleaved schedule is tried: $(cat advice.csv)"
 ! grep -q interleaved given.csv || fail "interleaved, though 1f1b is given: $(cat given.csv)"
-# Axes that are given: the best layout that has them is compared with the advised one, and in the table.
+# With given axes, the best layout that has them is in the table and compared with the advised one.
 "$tested" "${model[@]}" --layout tp=4 --advise layout -o four.csv >four.txt 2>&1 || fail "--layout tp=4: exit $?: $(cat four.txt)"
 [ "$(column four.csv layout)" = "$(column advice.csv layout)" ] || fail "--layout tp=4 changes what is advised: $(cat four.txt)"
 grep -q '^The given layout, tp=4, at best --layout tp=4,' four.txt || fail "not compared with tp=4: $(cat four.txt)"
@@ -39,7 +39,7 @@ grep -q ',"tp=4,' four.csv || fail "no row with tp=4: $(cat four.csv)"
 own=$(column advice.csv layout)
 expect 0 "The given layout, pp=4,dp=2 | $own: that is the one advised" "${model[@]}" --layout "pp=4,dp=2 | $own" --advise layout
 expect 0 "The given layout, fsdp=4,tp=2: not among those" "${model[@]}" --layout fsdp=4,tp=2 --advise layout
-# Recomputation that saves nothing is not tried, and a row with it says so: fused attention keeps no scores.
+# Recomputation without a saving is not tried, and is reported in its row: fused attention saves no scores.
 number_of() { grep -oE '^Of [0-9]+ layouts' "$1"; }
 "$tested" "${model[@]}" --recompute none,products,full --advise layout --max-points 1 -o saving.csv >saving.txt 2>&1
 [ "$(number_of saving.txt)" = "$(number_of advice.txt)" ] || fail "other recomputation than none,products,full: $(cat advice.txt)"
@@ -51,7 +51,7 @@ done
 expect 0 "selective computes attention again and saves no memory" "${model[@]}" --recompute selective --layout dp=8 --notes
 "$tested" "${model[@]}" --workload gpt2:attention=plain --recompute selective --layout dp=8 --notes 2>&1 |
     grep -q 'saves no memory' && fail "plain attention saves no memory"
-# A count of nodes in a machine's name is a limit; other machines are repeated. GPUs that nobody uses are named.
+# A node count in a machine's name is a limit; nodes are added to other machines. Idle GPUs are reported.
 layout=(--workload gpt2 --batch 64 --micro-batch 1 --mode none --steps 1 --layout)
 expect 2 "128 GPUs, there are 64" "${layout[@]}" tp=4,fsdp=32 --machine 8xdgx_h100
 expect 2 "16 GPUs, there are 8" "${layout[@]}" tp=4,fsdp=4 --machine 2x4xh100@400ib
@@ -60,25 +60,25 @@ expect 0 "16 nodes" "${layout[@]}" tp=4,fsdp=32 --machine dgx_h100
 expect 0 "4 nodes" "${layout[@]}" tp=4,fsdp=4 --machine 4xh100@400ib
 expect 0 "the largest layout uses 48 of the machine's 64 GPUs, the other 16 are idle" "${layout[@]}" tp=4,pp=3,fsdp=4 \
     --machine 8xdgx_h100 --notes
-# Schedules and chunks mean nothing without stages, in any of the layouts.
+# Schedules and chunks are rejected if no layout has stages.
 expect 1 "schedule = gpipe: this needs stages" "${layout[@]}" 'tp=4,fsdp=2 | fsdp=8' --set pipeline.schedule=gpipe --machine 8xh100
 chunks=(--set pipeline.schedule=interleaved --set pipeline.chunks=2 --machine 8xh100)
 expect 1 "chunks = 2: this needs stages" "${layout[@]}" 'tp=4,fsdp=2 | fsdp=8' "${chunks[@]}"
 expect 0 "samples/s" "${layout[@]}" 'pp=2,fsdp=4 | fsdp=8' "${chunks[@]}"
 expect 0 "Advised" "${layout[@]}" tp=4 "${chunks[@]}" --advise layout --max-points 1
-# More stages run 1F1B, which has no chunks.
+# Layouts with more stages use 1F1B, which has no chunks.
 "$tested" --workload llama3_405b:fused=yes --machine 128x8xh100@400ib --batch-per-worker 64 --micro-batch 1 \
     --mode allreduce --layout tp=8,pp=4 "${chunks[@]:0:4}" >deep.txt 2>&1
 [ $? -eq 3 ] || fail "four stages fit: $(cat deep.txt)"
 tr -s '\n ' ' ' <deep.txt | grep -q -- '--layout tp=8,pp=64 --micro-batch 1 --set pipeline.schedule=1f1b --set pipeline.chunks=1 (85' ||
     fail "other stages fit: $(cat deep.txt)"
-# Megatron's usual choice adds stages before it recomputes.
+# Megatron's usual choice adds stages before recomputation.
 "$tested" --workload llama3_70b:fused=yes --machine 8xdgx_h100 --batch 64 --micro-batch 1 --set pipeline.schedule=1f1b \
     --mode allreduce --steps 1 --advise layout --max-points 30 -o usual.csv >usual.txt 2>&1 || fail "exit $?: $(cat usual.txt)"
 tr -s '\n ' ' ' <usual.txt | grep -qE "Megatron's usual choice [^:]*, at best --layout tp=[0-9]+,pp=[^:]* --recompute (none|products)" ||
     fail "no stages, or full recomputation: $(cat usual.txt)"
 expect 0 "recompute products" "${model[@]}" --recompute products --advise layout --max-points 10
-# Others, one by one.
+# Other layouts, one by one.
 for layout in dp=8 fsdp=8 tp=2,dp=4 tp=2,fsdp=4 tp=8 pp=2,dp=4 pp=2,fsdp=4 pp=4,dp=2 tp=2,pp=2,dp=2; do
     for size in 1 2 4 8; do
         "$tested" "${model[@]}" --layout "$layout" --micro-batch $size -q -o other.csv \
@@ -88,7 +88,7 @@ for layout in dp=8 fsdp=8 tp=2,dp=4 tp=2,fsdp=4 tp=8 pp=2,dp=4 pp=2,fsdp=4 pp=4,
             fail "$layout, micro-batch $size takes $step s, less than the advised $best s"
     done
 done
-# Equal layouts are one row, which says how many others it stands for; JSON and page have the same rows.
+# Equal layouts share one row, which gives their number; JSON and page have the same rows.
 "$tested" "${model[@]}" --advise layout --json advice.json --html advice.html -q >/dev/null 2>&1 || fail "exit $?"
 python3 - <<'END' || fail "advice.csv, advice.json, advice.html"
 import csv, json
@@ -108,10 +108,10 @@ page = open("advice.html").read()
 for text in (">layout<", "memory %", "MFU %", "equal", rows[0]["layout"]):
     assert text in page, text
 END
-# As many runs as are asked for at most.
+# At most the requested number of runs.
 simulated=$("$tested" "${model[@]}" --advise layout --max-points 30 -o few.csv 2>&1 | tr '\n' ' ' | grep -o '[0-9]* were *simulated' | grep -o '^[0-9]*')
 [ "${simulated:-31}" -le 30 ] || fail "--max-points 30: $simulated simulated"
-# What is advised fits by --fits, and what does not by --fits is not advised.
+# Advised layouts fit by --fits, and layouts that do not fit are not advised.
 large=(--workload llama3_8b:fused=yes --machine 8xh100 --batch 64 --mode allreduce)
 "$tested" "${large[@]}" --recompute none --micro-batch 1,2 \
     --advise layout -o large.csv >large.txt 2>&1 || fail "exit $?: $(cat large.txt)"
@@ -136,7 +136,7 @@ expect 2 "--workers: --advise layout lays the model out on all GPUs itself" --wo
 expect 2 "--advise layout has no --max-staleness" --workload gpt2 --machine 8xh100 --batch 64 --advise layout --max-staleness 1
 expect 1 "machine.reads=batch: not with [machine] dispatch = single" --workload gpt2 --machine 8xh100 --batch 64 --set machine.reads=batch --set machine.dispatch=single
 expect 2 "--advise has no --explain" --workload gpt2 --machine 8xh100 --batch 64 --advise layout --explain
-# A worker of eight GPUs, each of which fails once in 8e6 s, fails as often as their node once in 1e6 s.
+# A worker of eight GPUs that each fail once in 8e6 s fails as often as a node that fails once in 1e6 s.
 for fails in mtbf_s=8e6 node_mtbf_s=1e6; do
     "$tested" -q --workload gpt2 --machine 8xh100 --batch 64 --layout fsdp=8 --mode allreduce --steps 3 \
         --set failures.$fails --set failures.checkpoint_s=30 --set failures.job_steps=1000000 -o fails.csv
@@ -145,7 +145,7 @@ row = next(csv.DictReader(line for line in open("fails.csv") if not line.startsw
 print(row["job_goodput_frac"], row["best_checkpoint_steps"])' >>fails.txt || fail "$fails"
 done
 [ "$(wc -l <fails.txt)" -eq 2 ] && [ "$(sort -u fails.txt | wc -l)" -eq 1 ] || fail "failures: $(cat fails.txt)"
-# A job is as long as its target says: 640000 samples are 10000 steps of 64.
+# The target sets the length of a job: 640000 samples are 10000 steps of 64.
 for length in target.samples=640000 failures.job_steps=10000; do
     "$tested" -q --workload gpt2 --machine 8xh100 --batch 64 --layout fsdp=8 --mode allreduce --steps 3 \
         --set failures.mtbf_s=1e4 --set failures.restart_s=600 --set failures.checkpoint_s=30 \
@@ -157,7 +157,7 @@ done
 [ "$(wc -l <job.txt)" -eq 2 ] && [ "$(sort -u job.txt | wc -l)" -eq 1 ] || fail "jobs: $(cat job.txt)"
 expect 0 "are those of a job of 3 steps" --workload gpt2 --machine 8xh100 --batch 64 --layout fsdp=8 \
     --mode allreduce --steps 3 --set failures.mtbf_s=1e4 --notes -o job.csv
-# --tokens and --samples without a search: 1024 tokens a sample.
+# --tokens and --samples without a search: 1024 tokens per sample.
 long=(--workload gpt2 --machine 8xh100 --batch 64 --mode allreduce --steps 3 -o long.csv)
 seconds() { # of the target, in the only row
     python3 -c 'import csv
@@ -171,8 +171,8 @@ for length in --samples=1000000 --tokens=1.024e9 "--epochs=2 --samples-per-epoch
     [ "${target:-0}" = "$(seconds)" ] || fail "$length: $(seconds), not $target"
 done
 expect 2 "samples are sequences" "${long[@]/gpt2/resnet50}" --tokens 1e9
-# The speedup of all rows of a table is over one baseline, whatever their layouts: one GPU, in as many
-# micro-batches as it needs, else the smallest layout of the table that fits.
+# The speedups of all rows of a table have one baseline for all layouts: one GPU, with the number of micro-batches
+# that it needs, else the smallest layout of the table that fits.
 baselines() { # FILE: samples a second of each row's baseline, to three digits
     python3 -c 'import csv, sys
 rows = csv.DictReader(line for line in open(sys.argv[1]) if not line.startswith("#"))
@@ -196,7 +196,7 @@ expect 0 "Speedup is over 4 GPUs with sharded parameters." --workload llama3_8b 
     --recompute full --steps 2 --mode fsdp --workers 4,8 -o few.csv
 expect 0 "highest throughput, 4." --workload llama3_8b --machine 8xh100 --batch 8 --recompute full --steps 2 --mode fsdp \
     --workers 4,8 --explain -o few.csv
-# One baseline for all values of --recompute and --arithmetic, in any order; one for each machine, which is named.
+# One baseline for all values of --recompute and --arithmetic, in any order; one per machine, which is named.
 eight=(--workload llama3_8b:fused=yes,sequence=4096 --micro-batch 1 --batch 64 --layout fsdp=8 --steps 2)
 for values in none,full full,none; do
     expect 0 "Speedup is over one worker of fsdp=8 (recompute none)." "${eight[@]}" --machine 8xh100 --recompute $values \
@@ -213,7 +213,7 @@ expect 0 "Speedup is over one GPU (arithmetic bf16)." --workload gpt2 --machine 
 expect 0 "each machine's own baseline: 8xmi300x, one GPU in " "${eight[@]}" --machine 8xmi300x,8xh100 -o few.csv
 expect 0 "8xh100, one worker of fsdp=8." "${eight[@]}" --machine 8xmi300x,8xh100 -o few.csv
 expect 0 "Speedup is over one GPU of each machine." --workload gpt2 --machine 2xa100,2xh100 --batch 8 --steps 2 -o few.csv
-# Of several models the fastest: whichever comes first in the machine.
+# With several GPU models the fastest is the baseline, in any order in the machine.
 for machine in 1x8xmi300x@10gbe+1x8xh100@10gbe 1x8xh100@10gbe+1x8xmi300x@10gbe; do
     expect 0 "" -q "${eight[@]}" --machine $machine --batch 128 --mode average --interval 50 --replicates 1 -o few.csv
     baselines few.csv
@@ -221,10 +221,10 @@ done >fastest.txt
 [ "$(sort -u fastest.txt | wc -l)" = 1 ] || fail "baselines by the order of machines: $(cat fastest.txt)"
 "$tested" --workload resnet50 --machine 1xrtx3090@10gbe+1xrtx4090@10gbe --batch-per-worker 32 --mode average --interval 50 \
     --steps 50 --notes -o few.csv 2>&1 | grep "times one without exchange: " && fail "a slower GPU is no slower exchange"
-# Layers divided over GPUs without NVLink: 100 MB a collective are not bound by latency.
+# Layers divided over GPUs without NVLink: collectives of 100 MB are not bound by latency.
 expect 0 "bound by tp collectives" --workload gpt2_xl:heads=16 --machine 8xrtx3090 --batch 8 --layout tp=8 \
     --recompute full --steps 2 -o few.csv
-# What is slow with one worker that accumulates: 8 passes, and not the copies of DistributedDataParallel alone.
+# Loss of a single worker that accumulates: 8 passes, not only the copies of DistributedDataParallel.
 expect 0 "8 micro-batches of 4 samples take" --workload gpt2 --machine 8xa100 --batch-per-worker 32 --workers 1 --steps 2 \
     --set sync.accumulate=8 -o few.csv
 expect 0 "Speedup is over one GPU in 8 micro-batches." --workload gpt2 --machine 8xa100 --batch-per-worker 256 --workers 1,8 \

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# One sweep on threads and on ranks that mpirun starts: the same bytes, one message for what fails.
+# One sweep on threads and on ranks started by mpirun: the same bytes, and one message per failure.
 # Usage: test_dlsim_ranks.sh DLSIM
 set -u
 tested=mpirun dlsim=$1
@@ -25,7 +25,7 @@ same() {
         [ -s errors ] && fail "$how $name: $(cat errors)"
     done
 }
-# Another MPI's launcher has other variables: its processes do not each work alone.
+# The launcher of another MPI sets other variables: one process reports this, and none runs the sweep alone.
 for rank in 0 1; do
     PMI_RANK=$rank PMI_SIZE=2 "$dlsim" "$golden/modes.ini" -q -o other.csv >output.txt 2>&1
     [ $? -eq $((1 - rank)) ] || fail "rank $rank of another MPI: exit status"
@@ -34,7 +34,7 @@ for rank in 0 1; do
         fail "another MPI: $(cat output.txt)"
 done
 for name in modes gpu_reduce gpu_servers noise; do same "$golden/$name.ini"; done
-# Costs that are assumed are varied by all ranks too.
+# Assumed costs are varied by all ranks too.
 cat >assumed.ini <<END
 [scenario]
 steps = 40
@@ -56,7 +56,7 @@ END
 same assumed.ini
 grep -q 'samples/s -[0-9.]* to +' one.table || fail "no assumption's influence is shown: $(cat one.table)"
 
-# What fails is reported once, as ever, also by other ranks than the first, and nothing is written.
+# A failure on any rank is reported once, and nothing is written.
 expect 2 "nothing to simulate" -n 3 "$dlsim"
 expect 1 "none.ini: " -n 3 "$dlsim" none.ini
 [ "$(mpirun -n 3 "$dlsim" none.ini 2>&1 | grep -c none.ini)" -eq 1 ] || fail "not reported once"
@@ -72,14 +72,14 @@ cmp -s mine.ini other/mine.ini && fail "the scenarios are equal"
 expect 1 "dlsim: the scenario, or a file that it names, of rank 1 on $(hostname) differs" -n 2 sh own.sh
 [ -e results.csv ] && fail "results were written"
 
-# All that is printed is printed once.
+# All output is printed once.
 [ "$(mpirun -n 3 "$dlsim" --version | wc -l)" -eq 1 ] || fail "--version"
 [ "$(mpirun -n 3 "$dlsim" --check mine.ini | grep -c 'points')" -eq 1 ] || fail "--check"
 
-# A run of one point more than the ranks can share.
+# A run with fewer points than ranks.
 expect 0 "2 points in" -n 4 "$dlsim" --costs "$golden/costs.ini" --workers 1,2 --batch 8 --steps 5 -o few.csv
 
-# A rank that is killed ends all.
+# A killed rank ends all.
 sed -e 's/^steps.*/steps = 4000000/' mine.ini >long.ini
 cat >die.sh <<END
 [ "\$OMPI_COMM_WORLD_RANK" -ne 1 ] || { sleep 2; kill -9 \$\$; } &
