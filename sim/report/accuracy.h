@@ -22,8 +22,8 @@ typedef struct dl_accuracy {
 
     int repeated; /* points with at least DL_MEASURED_REPEATED_MIN runs; the members below cover
                    * only these */
-    double noise_frac;  /* standard error of a point's median over the median; mean over points. A
-                        * smaller error is no evidence against a prediction */
+    double noise_frac;  /* standard error of a point's median over the median; mean over points. An
+                         * error up to this size is no evidence against a prediction */
     double spread_frac; /* p90 / p10 - 1 of a point's runs; the largest over all points */
     size_t spread_row;  /* row of the point with that spread */
 
@@ -48,7 +48,8 @@ typedef struct dl_accuracy {
     double equals_distance_frac; /* distance expected for equal distributions, mean over points */
 } dl_accuracy;
 
-/* measured[sweep->row_count]. Points that were not measured or not run are left out. */
+/* Computes the accuracy of a sweep against measured[sweep->row_count]. Points that were not
+ * measured or did not run are left out. */
 dl_accuracy dl_accuracy_of(const dl_sweep *sweep, const dl_measured *measured);
 
 /* Prints the errors and, for repeated points, the noise floor, the number of runs inside the

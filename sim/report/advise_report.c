@@ -65,7 +65,7 @@ static const char *score_word(const dl_advice *advice)
     return advice->by_target ? "the throughput over its [target] factor" : "the throughput";
 }
 
-/* "3 GPUs, batch 126, allreduce, overlap yes" in text[bytes]; returns text. */
+/* Writes "3 GPUs, batch 126, allreduce, overlap yes" to text[bytes]; returns text. */
 static const char *advised_text(char *text, size_t bytes, const dl_advice *advice,
                                 const dl_advised *a)
 {

@@ -582,12 +582,12 @@ static const dl_column columns[] = {
 
 /* --- columns without a name: for tables and pages only ---------------------------------------- */
 
-/* A link or resource is no bottleneck if it is busy for less than this fraction of the workers'
- * exchange and wait time: messages then wait for one another. */
+/* A link or resource that is busy for less than this fraction of the workers' exchange and wait
+ * time is not a bottleneck: messages then wait for one another. */
 #define BOUND_FRAC 0.5
 
 /* A host thread that launches for at least this fraction of the time, and longer than any GPU or
- * link works, limits the step, whichever parts the workers' time is assigned to. */
+ * link works, limits the step, whatever the largest part of the workers' time is. */
 #define HOST_BOUND_FRAC 0.95
 
 static bool is_bound_by_host(const dl_usage *usage)
@@ -707,8 +707,8 @@ static dl_datum measured_step_of(const void *row, const dl_column *column)
                                                         : r->measured->value[DL_MEASURE_STEP_S]);
 }
 
-/* Counts of applied uploads by staleness 0, 1, ..., scaled from sums over the runs to means, like
- * the other counts. */
+/* Returns the counts of applied uploads by staleness 0, 1, ..., as means over the runs like the
+ * other counts. */
 static dl_datum applied_by_staleness(const void *row, const dl_column *column)
 {
     const dl_run_result *mean = &((const dl_result *)row)->row->mean;

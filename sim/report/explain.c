@@ -302,7 +302,7 @@ static double run_changed(trial *t, dl_variant *variant, const dl_point *point, 
     return dl_quantile(values, (size_t)t->replicates, 0.5);
 }
 
-/* Reads the study anew from its text and returns run_changed for the row's point. */
+/* Reads the study again from its text and returns run_changed for the row's point. */
 static double throughput(trial *t, unsigned set, double factor, double compute)
 {
     dl_study study = {0};

@@ -60,8 +60,8 @@ typedef struct dl_explanation {
     size_t best, enough; /* rows of the series: with the highest throughput, and with the fewest
                           * workers near it */
     size_t first,
-        drawn; /* best of all rows (dl_result_is_better); row of the series with the most workers up
-                * to 8, for a figure */
+        drawn; /* first: best of all rows (dl_result_is_better); drawn: row of the series with the
+                * most workers up to 8, for a figure */
     dl_gains gains; /* gains of `row` */
 } dl_explanation;
 

@@ -62,7 +62,7 @@ static dl_status none_fits(const trial *t, dl_error *err)
     return DL_ERR_UNFIT;
 }
 
-/* Takes ownership of `text`. */
+/* Reads and simulates the trial. Takes ownership of `text`. */
 static dl_status run_trial(trial *t, const dl_study *study, char *text,
                            const dl_advice_config *config, double age, dl_error *err)
 {

@@ -63,7 +63,8 @@ const char *dl_generators_bound(const dl_row *row)
     return trainer[DL_ROLLOUT_COPYING] > trainer[DL_ROLLOUT_WORKING] ? "copies" : "trainer";
 }
 
-/* Names the faster of side by side and in turn, if the prediction can tell. */
+/* Returns which is faster, generation beside the trainer or in turn with it, if the prediction can
+ * tell. */
 static const char *faster_of(double speedup)
 {
     return fabs(speedup - 1) < NEAR_FRAC ? "cannot tell" : speedup > 1 ? "this" : "on policy";

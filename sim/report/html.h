@@ -39,7 +39,7 @@ void dl_html_figure(FILE *out, const char *svg, size_t bytes, const char *alt, c
 void dl_html_details(FILE *out, const char *title, const char *text);
 
 /* Writes the columns that have a heading. A row's first cell is a header cell; mark and remark have
- * columns of their own at the end; the chosen row has the class "best". */
+ * separate columns at the end; the chosen row has the class "best". */
 void dl_html_table(FILE *out, const char *caption, const dl_column_table *table);
 
 #endif

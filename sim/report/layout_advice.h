@@ -12,7 +12,7 @@ typedef enum dl_layout_fate {
     /* not simulated: the lower bound of its step (dl_run_least_ns) exceeds the steps in the
      * result */
     DL_LAYOUT_WAITS,
-    DL_LAYOUT_UNFIT, /* dl_memory_fit */
+    DL_LAYOUT_UNFIT, /* does not fit into memory (dl_memory_fit) */
     DL_LAYOUT_UNCACHED,
     DL_LAYOUT_REFUSED, /* rejected by the model or the simulator */
     DL_LAYOUT_RAN,

@@ -189,7 +189,7 @@ static dl_status fits_key(const table *t, size_t row, int key, const dl_point *p
 {
     *fits = true;
     if (t->at[key] < 0) return DL_OK;
-    /* GPUs have no cores, and the cores of their host are no key. */
+    /* Points on GPUs have no cores; the cores of their hosts are not a key. */
     if (key == KEY_CORES && point->cores == DL_CORES_GPU) return DL_OK;
     if (key == KEY_SYNC) {
         *fits = says_mode(cell(t, row, key), point);
@@ -250,8 +250,8 @@ static dl_status fits_point(const table *t, size_t row, const dl_study *study, s
     return DL_OK;
 }
 
-/* Columns missing from the table in which two points differ: "batch, sync", freed by the caller;
- * NULL if there are none. */
+/* Returns the columns missing from the table in which two points differ, "batch, sync", freed by
+ * the caller; NULL if there are none. */
 static char *columns_between(const table *t, const dl_study *study, size_t first, size_t second)
 {
     size_t p = 0, q = 0;

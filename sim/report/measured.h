@@ -3,26 +3,27 @@
  *   workers,batch,sync,interval,throughput_per_s,source
  *   2,128,average,10,8123,"LeNet, 2 cores"
  *
- * Key columns: cores, workers, batch (all workers together), sync, and its
- * options interval, n, bound, k, moving_rate, block_momentum, accumulate, lag
- * (empty: none), and the scenario's other swept keys (sim/scenario/study.h; `machine` and `costs`
- * by the file's name without folder and .ini). The given ones must identify exactly one point of
- * the scenario, else the row is an error; cores are ignored on GPUs. model, precision, gpu_count,
- * where, compress and host_memory, where given, must match the point too, as far as costs and
- * scenario define them. Values: throughput_per_s or step_s (of a worker; throughput = batch / step;
- * the word `error` where the source has no result: such a row is shown but not compared), each with
- * its standard error in throughput_per_s_err or step_s_err; staleness_mean, _sd, _p50, _p90;
- * staleness_mean_by_worker (a number for each worker, separated by semicolons); staleness_counts
- * (applied gradients of staleness 0, 1, 2, ..., semicolons); source. Columns steps and seed, and
+ * Key columns: cores, workers, batch (of all workers together), sync, its options interval, n,
+ * bound, k, moving_rate, block_momentum, accumulate, lag (empty: none), and the scenario's other
+ * swept keys (sim/scenario/study.h; `machine` and `costs` by the file's name without folder and
+ * .ini). The given keys must identify exactly one point of the scenario, else the row is an error;
+ * cores are ignored on GPUs. model, precision, gpu_count, where, compress and host_memory, if
+ * given, must match the point too, as far as costs and scenario define them.
+ *
+ * Values: throughput_per_s or step_s (of a worker; throughput = batch / step; the word `error` if
+ * the source has no result: such a row is shown but not compared), each with its standard error in
+ * throughput_per_s_err or step_s_err; staleness_mean, _sd, _p50, _p90; staleness_mean_by_worker
+ * (one number per worker, separated by semicolons); staleness_counts (applied gradients of
+ * staleness 0, 1, 2, ..., separated by semicolons); source. The columns steps and seed, and
  * uploads_applied, _too_stale, _superseded, _unmerged and merges, describe the run and are not
- * used; others_frac and steal_frac are the shares of the processors that other programs and a
- * virtual machine's host took meanwhile. `use` is the row's role in the prediction: `fitted` where
- * costs were fitted to it, `contradiction` where it contradicts other rows or its source, as `note`
- * explains, else `unseen` or empty. Several rows for one point are several runs: the median of each
- * column counts, and where no error is given the standard deviation over the runs. Staleness counts
- * are instead summed over the runs, as dlsim sums its replicates, and the statistics computed from
- * the sum.
- */
+ * used; others_frac and steal_frac are the fractions of the processors used meanwhile by other
+ * programs and by a virtual machine's host. `use` is the row's role in the prediction: `fitted` if
+ * costs were fitted to it, `contradiction` if it contradicts other rows or its source, as explained
+ * in `note`, else `unseen` or empty.
+ *
+ * Several rows for one point are several runs: the median of each column is used, and the standard
+ * deviation over the runs if no error is given. Staleness counts are instead summed over the runs,
+ * like dlsim's replicates, and the statistics are computed from the sum. */
 #ifndef DL_SIM_MEASURED_H
 #define DL_SIM_MEASURED_H
 

@@ -174,8 +174,8 @@ static void add_throughput(note_list *list, const dl_scenario *scenario)
                         scenario->samples_per_s));
 }
 
-/* "; 95 % interval: up to 2.8 times faster or slower"; "" if a measured step replaces the
- * interval. */
+/* Returns "; 95 % interval: up to 2.8 times faster or slower", or "" if a measured step replaces
+ * the interval; the caller frees it. */
 static char *interval_of(const dl_variant *variant, double factor)
 {
     if (variant->calibrated.factor > 0 && variant->is_calibrated_gpu) return dl_strdup("");
@@ -460,7 +460,7 @@ static void add_shared_memory(note_list *list, const dl_variant *variant)
     }
 }
 
-/* Notes given keys of [input] without the cost that they act on. */
+/* Notes given keys of [input] without the cost to which they apply. */
 static void add_idle_input(note_list *list, const dl_variant *variant)
 {
     static const struct {

@@ -301,8 +301,8 @@ char *dl_report_answer(const dl_results *results)
 
 #define BASELINES_SHOWN 3
 
-/* Returns the baseline of a row with a speedup, "one GPU" if the baseline has the machine of the
- * costs; NULL: none. */
+/* Returns the baseline of a row with a speedup, "one GPU" if it is one worker with the
+ * micro-batches of the costs; NULL: none. */
 static const char *baseline_of(const dl_row *row)
 {
     if (row->error != NULL || isnan(row->speedup)) return NULL;
@@ -311,8 +311,8 @@ static const char *baseline_of(const dl_row *row)
 }
 
 /* Returns "Speedup is over one worker of fsdp=2.", or the baselines of several machines; NULL if
- * the table has no speedup, or only speedups over one worker on the costs' own machine. The caller
- * frees it. */
+ * the table has no speedup, or if all are over one worker with the micro-batches of the costs, on a
+ * single machine. The caller frees it. */
 static char *speedup_line(const dl_results *results)
 {
     char *list = NULL;
@@ -618,8 +618,9 @@ static void print_notes(FILE *out, const dl_study *study, const dl_sweep *sweep,
     free(text);
 }
 
-/* Suggests --calibrate if all measured steps of one worker, which exchanges nothing, miss in the
- * same direction by more than the bar. Of several, the step with most samples is named. */
+/* Suggests --calibrate if the predictions for all measured rows of one worker, which exchanges
+ * nothing, err in the same direction by more than DL_BAR_MEAN_FRAC. Names the row with the largest
+ * batch. */
 static void suggest_calibration(FILE *out, const dl_study *study, const dl_sweep *sweep,
                                 const dl_measured *measured)
 {

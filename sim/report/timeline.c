@@ -310,8 +310,8 @@ static dl_status write_rollout(timeline *t, const dl_scenario *scenario, const d
 
 /* --- memory by kind -------------------------------------------------------------------------- */
 
-/* Maximum number of moments written for a step; of more, the fullest of each group of neighbours is
- * written. */
+/* Maximum number of moments written for a step; if there are more, only the fullest of each group
+ * of neighbours is written. */
 #define COURSE_MAX 240
 
 static const struct {

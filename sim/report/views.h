@@ -25,7 +25,7 @@ typedef struct dl_view {
  * rows have these. */
 const dl_view *dl_view_main(const dl_results *results);
 
-/* Merges, uploads to the syncer, failures, absences. */
+/* Further tables: merges, uploads to the syncer, failures, absences. */
 #define DL_VIEWS_FURTHER 4
 extern const dl_view dl_views_further[DL_VIEWS_FURTHER];
 
@@ -54,8 +54,8 @@ bool dl_result_is_better(const dl_result *a, const dl_result *b);
  * without exchange only if there is no other. NULL: no row ran. */
 const dl_result *dl_results_best(const dl_results *results);
 
-/* The best row in a sentence or two: "Fastest: 4 GPUs, average, interval 100: 167 samples/s (95
- * %: 125 to 223), 3.86 times one without exchange. Communication takes 97 % of a step, bound by
+/* Returns the best row in a sentence or two: "Fastest: 4 GPUs, average, interval 100: 167 samples/s
+ * (95 %: 125 to 223), 3.86 times one without exchange. Communication takes 97 % of a step, bound by
  * node0 port0 up." NULL: no row ran. The caller frees it. */
 char *dl_report_answer(const dl_results *results);
 

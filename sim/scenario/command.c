@@ -603,8 +603,8 @@ static bool has_estimate(const char *text)
            dl_ini_text_line(text, "workload", "samples_per_s") != NULL;
 }
 
-/* Removes the file's sources of times if the command line gives one. Cost files with exchange only
- * are no such source: they are kept, or added to the file's. */
+/* Removes the file's sources of times if the command line gives one. Cost files with only exchange
+ * are not such a source: they are kept, or added to the file's. */
 static void remove_other_sources(char **text, const dl_scenario_command *command,
                                  const char *folder)
 {

@@ -116,7 +116,7 @@ static dl_status read_times(dl_failures *failures, const dl_ini *ini, dl_error *
     return status;
 }
 
-/* Refuses keys of a job that nothing stops. */
+/* Rejects keys of a job that cannot fail. */
 static dl_status check_job(const dl_failures *failures, const dl_ini *ini, dl_error *err)
 {
     static const char *const keys[] = {"restart_s", "checkpoint_s", "job_steps"};

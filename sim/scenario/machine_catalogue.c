@@ -69,8 +69,8 @@ bool dl_machine_counts_nodes(const char *path)
     return status == DL_OK && w.counted;
 }
 
-/* The text of the machine file that dl_machine_open reads, and its name in messages; the caller
- * frees both. */
+/* Returns the text of the machine file that dl_machine_open reads, and its name in messages; the
+ * caller frees both. */
 static dl_status read_machine_text(const char *path, char **name, char **text, size_t *bytes,
                                    dl_error *err)
 {

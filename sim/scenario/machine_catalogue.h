@@ -47,7 +47,7 @@ char *dl_machine_own_name(const char *path);
  * a box, "8xa100"; the caller frees it. */
 char *dl_machine_usual(const char *gpu, int count);
 
-/* Whether `path` is no file and dl_machine_open knows its last part by name. */
+/* Whether `path` is not a file and dl_machine_open knows its last part by name. */
 bool dl_machine_is_known(const char *path);
 
 /* Whether the name of the machine (dl_machine_is_known) contains its number of nodes, such as

@@ -54,7 +54,7 @@ static void write_gpu(FILE *out, const dl_csv *gpus, size_t row)
     if (clock[0] != '\0') fprintf(out, "source = %s\n", CLOCK_SOURCE);
 }
 
-/* Two processors for more than four GPUs. */
+/* Returns two processors for more than four GPUs, else one. */
 static int sockets_of(const dl_wanted_nodes *kind)
 {
     return kind->gpus > GPUS_OF_A_SOCKET ? 2 : 1;

@@ -48,7 +48,7 @@ static int64_t baseline_batch(const dl_scenario *scenario)
     return batch;
 }
 
-/* Reads or makes the costs. A cost file has all costs or, beside a model or a rate, those of
+/* Reads or makes the costs. A cost file has all costs or, together with a model or a rate, those of
  * exchange. */
 static dl_status take_costs(const dl_scenario *scenario, dl_costs *costs, dl_error *err)
 {

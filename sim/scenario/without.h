@@ -1,18 +1,18 @@
 /* Costs switched off, to see the effect of each: `dlsim --without LIST`.
  *
- *   dispatch   issuing operations and GPU steps     input    the batch made ready
- *   copy       copies of workers on cores, and what their processes exchange; on GPUs, links and
- *              GPU memory (launches of collectives stay) and collectives measured as a whole
- *   contention flows of GPUs share no link and no memory: each has the rate of its narrowest one
- *   average    averaging, adding up micro-batches   update   server updates
+ *   dispatch   issuing operations and GPU steps     input    making and copying batches
+ *   copy       copies of workers on cores, and exchange between their processes; on GPUs, links and
+ *              GPU memory (launches of collectives remain) and collectives measured as a whole
+ *   contention sharing of links and memory among flows of GPUs: each has the rate of its slowest
+ *   average    averaging, summing micro-batches     update   server updates
  *   sharing    slowdown of workers by each other    memory   the limit of its bandwidth
- *   overlap    computing slower beside a collective
+ *   overlap    slowdown of compute by concurrent collectives
  *   noise      variation of steps, and of exchange from run to run
  *   slow       slow workers                         lock, barrier, wakeup
  *
  *   of models split over GPUs (sim/island/island.h):
- *   activations    transfers between stages         micro_batches  fixed costs paid by each of them
- *   imbalance      stages that take unequally long  bubble         stages waiting for each other
+ *   activations    transfers between stages         micro_batches  fixed costs of each micro-batch
+ *   imbalance      unequal durations of stages      bubble         waits of stages for each other
  *
  * A switched-off cost takes no time, or limits nothing, and may be unknown. */
 #ifndef DL_SIM_WITHOUT_H

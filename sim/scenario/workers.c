@@ -177,7 +177,8 @@ static dl_status check_workers(const dl_gpu_options *gpu, const dl_ini *ini,
     return DL_OK;
 }
 
-/* Checks the machine file's fabric with the scenario's changes, each of which its topology must use. */
+/* Checks the machine file's fabric with the scenario's changes; the topology must use each of
+ * them. */
 static dl_status check_fabric(const dl_machine *machine, const dl_ini *ini, dl_error *err)
 {
     dl_error why = {0};

@@ -61,7 +61,7 @@
  * (docs/studies/estimates.md). */
 #define DL_NARROW 1000
 
-/* Products that run in fp8: those of the linear layers of a transformer's blocks. */
+/* Products that run in fp8: the linear layers of a transformer's blocks. */
 typedef struct dl_eight_bits {
     double made; /* numbers converted to 8 bits beforehand, in both layouts; 0: the product is not
                   * in fp8 */
@@ -175,7 +175,7 @@ dl_model_class dl_architecture_class(const char *text);
 
 int64_t dl_layer_parameters(const dl_architecture_layer *layer);
 
-/* Sums over all layers; per sample where applicable. */
+/* Sums over all layers, per sample where applicable. */
 int64_t dl_architecture_parameters(const dl_architecture *architecture);
 int64_t dl_architecture_frozen(const dl_architecture *architecture); /* frozen parameters */
 int64_t dl_architecture_packed(const dl_architecture *architecture); /* packed subset of the frozen

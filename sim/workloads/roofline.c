@@ -36,7 +36,7 @@ static const dl_efficiency kepler = FITTED(0.19, 0.98, 0.67, 13);
 /* Convolutions in fp32 on Volta and Turing: their caches are larger than those of earlier GPUs, and
  * their peak does not count units twice, as that of later GPUs does. */
 static const dl_efficiency volta = FITTED(0.77, 0.63, 0.12, 16);
-/* Transformers in fp8: as in fp16, whose log_sd is 0.13, widened by ln(0.78 / 0.6) / 2. */
+/* Transformers in fp8: values of fp16, whose log_sd is 0.13, widened by ln(0.78 / 0.6) / 2. */
 static const dl_efficiency in_fp8 = FITTED(0.98, 0.44, 0.18, 0);
 
 /* Transformers in 16 bits and fp8 on GPUs whose kernels were measured one by one: fits of

@@ -68,8 +68,8 @@ typedef enum dl_optimizer_kind { DL_SGD, DL_MOMENTUM, DL_ADAM } dl_optimizer_kin
 
 typedef struct dl_efficiency {
     double arithmetic_frac, memory_frac; /* fractions of the data sheet's rates */
-    double log_sd;                       /* of the logarithm of predicted over measured rate, as
-                                          * above */
+    double log_sd;                       /* root mean square of the logarithm of predicted over
+                                          * measured rate, as above */
     int rows;                            /* number of fitted rows */
     double product_ns; /* time per matrix product or convolution, in addition to its roofline */
     double sustained;  /* factor on the sum of kernels' times measured one by one, >= 1 */
