@@ -19,8 +19,8 @@
  *                ones, for which adapters are trained, are counted separately, without gradients
  *   flop         2 m n k of matrix products and convolutions; everything else counts 0. The
  *                backward pass has twice the forward's, or the same as the forward's if no earlier
- *                layer needs a gradient; 2.5 times with fused attention, which recomputes its scores.
- *                Fused causal attention computes half of the scores
+ *                layer needs a gradient; 2.5 times with fused attention, which recomputes its
+ *                scores. Fused causal attention computes half of the scores
  *   numbers      of activations and their gradients that kernels read and write in memory, each
  *                kernel reading its inputs and writing its outputs once; normalization over a
  *                batch reads its input twice, and both its inputs twice in the backward pass.

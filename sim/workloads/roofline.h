@@ -1,7 +1,8 @@
 /* Times of a network's layers on a GPU without measurements, by the roofline model (Williams,
  * Waterman and Patterson 2009): kernels run in sequence, and each takes
  *
- *   max(flop / (peak x arithmetic_frac), bytes / (memory rate x memory_frac)) + DL_ROOFLINE_KERNEL_NS
+ *   max(flop / (peak x arithmetic_frac), bytes / (memory rate x memory_frac))
+ *   + DL_ROOFLINE_KERNEL_NS
  *
  * Peak and memory rate are those of the data sheet. Products whose rows are not a multiple of 16
  * bytes, such as GPT-2's 50257 words, use kernels that load single numbers. In fp32, 3x3 windows at

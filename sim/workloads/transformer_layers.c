@@ -63,8 +63,8 @@ static void add_tensors(dl_architecture_layer *layer, const dl_transformer *s, i
  *   RMS norm     x.pow(2), its mean, + epsilon, rsqrt, x times that, times the weight: 2 + 1 + 2 +
  *                2 n. Backward: the two products take 2 + 2 n for inputs, 3 + 1 and 3 + 1 n for the
  *                summed operands (a product, its sum); rsqrt three small kernels; the mean 1 n; the
- *                power three kernels (a copy, times 2, times the gradient: 2 + 2 + 3 n); and the sum
- *                of both paths to x 3 n
+ *                power three kernels (a copy, times 2, times the gradient: 2 + 2 + 3 n); and the
+ *                sum of both paths to x 3 n
  *
  * plus the sum of k gradients, 3 n each except the first (huggingface/transformers at 5dd4a635,
  * models/llama/modeling_llama.py, LlamaRMSNorm; PyTorch, tools/autograd/derivatives.yaml). A frozen
