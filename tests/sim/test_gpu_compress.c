@@ -31,7 +31,7 @@ static void pushes_are_smaller(void **state)
     const double bits = 20000 / 8 + 8; /* and two values of 4 bytes */
     assert_ns(ps_step_ns("compress = 1bit\n"), expected_ns((3 * 80e3 + bits) / 0.63, bits));
     assert_ns(ps_step_ns("compress = topk\ntopk_frac = 0.01\n"),
-              expected_ns((3 * 80e3 + 1600) / 0.09, 1600)); /* 200 values and indices */
+              expected_ns((3 * 80e3 + 1600) / 0.09, 1600)); /* 200 values and their indices */
     assert_ns(ps_step_ns("compress = int8\n"), expected_ns((80e3 + 20e3) / 0.78, 20e3));
     assert_ns(ps_step_ns("compress = fp4\n"), expected_ns((80e3 + 10e3) / 0.45, 10e3));
 }

@@ -132,7 +132,7 @@ static void spread_slows_who_waits_for_all(void **state)
     assert_near(step_ns(spread, "", 1), COMPUTE_NS, 1e-9);
     const double alone = step_ns("", "", 2), apart = step_ns(spread, "", 2);
     const double slowest = 1 + tanh(0.1 / sqrt(M_PI));
-    assert_near((apart - alone) / 1e6, slowest - 1, 0.06); /* of forward and backward */
+    assert_near((apart - alone) / 1e6, slowest - 1, 0.06); /* relative to forward and backward */
     double before = 1;
     for (int n = 3; n <= 8; n++) {
         double slow[8] = {1, 1, 1, 1, 1, 1, 1, 1}, sum = 0;
@@ -165,7 +165,7 @@ static void work_that_differs_makes_all_wait(void **state)
     const char *long_tail = "[spread]\nwork_frac = 0.57735\n";
     assert_near(step_ns(even, "", 1), COMPUTE_NS, 1e-6);
     const double alike = step_ns("", "", 4), differs = step_ns(even, "", 4);
-    assert_near((differs - alike) / 1e6, 0.6, 2e-3); /* of forward and backward */
+    assert_near((differs - alike) / 1e6, 0.6, 2e-3); /* relative to forward and backward */
     const char *of_four = "[spread]\nwork_frac = 0.288675\nwork_max = 2\nwork_samples = 4\n";
     assert_near(step_ns(of_four, "", 4), differs, 1); /* work_frac for one sample is twice as
                                                        * large */

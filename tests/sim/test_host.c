@@ -12,7 +12,7 @@ typedef struct machine {
     dl_engine engine;
     dl_host host;
     double next_ns[THREADS];  /* work that follows immediately; 0: none */
-    int64_t done_ns[THREADS]; /* end of the last work */
+    int64_t done_ns[THREADS]; /* end of the thread's last work */
     double late_ns[THREADS];  /* work started by an event */
 } machine;
 
