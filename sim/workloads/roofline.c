@@ -42,10 +42,18 @@ static const dl_efficiency in_fp8 = FITTED(0.98, 0.44, 0.18, 0);
 /* Transformers in 16 bits and fp8 on GPUs whose kernels were measured one by one: fits of
  * scripts/fit_products.py to tables of their times by shape, forward only (backward kernels were
  * measured with zero gradients, which take less power). A100 and GH200:
- * DebarghaG/estimate-train-time at 1ac4d5e; B200: MooreThreads/SimuMax at 4dcaae5. Memory rate:
+ * DebarghaG/estimate-train-time at 1ac4d5e; B200: MooreThreads/SimuMax at 4dcaae5, one of the four
+ * sources below. Memory rate:
  * layer norm, GELU, sums and softmax of the same tables, 0.5 to 1.1 of the data sheet's on an A100
  * (40 GB), 0.56 to 0.95 on a GH200; on an A100 the rate in steps (DL_SUSTAINED_A100), times the
  * sustained factor.
+ *
+ * Blackwell: geometric means of published fractions of the peak. bf16: SimuMax 0.49; a layer of
+ * width 4096 on a B300, forward and both backward passes, 0.65 (Transformer Engine, GEMM Profiling
+ * Tutorial); square matrices of 3072 to 8192 rows 0.64 (pytorch/ao pull request 2427); 16384 rows
+ * 0.67 (vllm-project/vllm pull request 19566). fp8, without the conversion of the operands: the same
+ * layer 0.61 (mean of per-tensor scales, 0.625, and MXFP8, 0.595), the same 16384 rows 0.555. Half
+ * of the logarithm of 0.65 / 0.49, 0.14, widens log_sd in bf16 from 0.15 (sum of squares).
  *
  * AMD: the geometric mean of two published rates of large products, over the data sheet's. MI300X:
  * 620 Tflop/s in bf16 and 990 in fp8 for shapes of Llama 70B (SemiAnalysis, MI300X vs H100 vs H200
@@ -65,17 +73,17 @@ static const dl_efficiency by_kernels[BOARDS] = {
     [A100] = {0.82, 0.545, 0.18, 0, 20e3, DL_SUSTAINED_A100},
     [H100] = {0.83, 0.80, 0.13, 0, 10e3, DL_SUSTAINED_H100},
     [H200] = {0.83, 0.80, 0.13, 0, 10e3, DL_SUSTAINED_H200},
-    [B200] = {0.49, 0.80, 0.15, 0, DL_ROOFLINE_KERNEL_NS, DL_SUSTAINED_B200},
+    [B200] = {0.61, 0.80, 0.20, 0, DL_ROOFLINE_KERNEL_NS, DL_SUSTAINED_B200},
     [MI300X] = {0.51, 0.77, MI300_LOG_SD, 0, DL_ROOFLINE_KERNEL_NS, DL_SUSTAINED_MI300},
     [MI325X] = {0.57, 0.77, MI300_LOG_SD, 0, DL_ROOFLINE_KERNEL_NS, DL_SUSTAINED_MI300},
 };
-/* Products in fp8 are assumed to reach bf16's fraction of the peak. On a B200 this fraction comes
- * from one machine, 0.49, while Hopper reaches 0.83: half of the logarithm of this ratio, 0.26,
- * widens log_sd from 0.20 (sum of squares). */
+/* On Hopper, products in fp8 are assumed to reach bf16's part of the peak. On Blackwell, log_sd is
+ * the root mean square of the logarithmic errors of 35 published steps in fp8, to which nothing was
+ * fitted (docs/studies/transformer_layouts.md). */
 static const dl_efficiency by_kernels_in_fp8[BOARDS] = {
     [H100] = {0.83, 0.80, 0.18, 0, 10e3, DL_SUSTAINED_H100},
     [H200] = {0.83, 0.80, 0.18, 0, 10e3, DL_SUSTAINED_H200},
-    [B200] = {0.49, 0.80, 0.33, 0, DL_ROOFLINE_KERNEL_NS, DL_SUSTAINED_B200},
+    [B200] = {0.58, 0.80, 0.34, 0, DL_ROOFLINE_KERNEL_NS, DL_SUSTAINED_B200},
     [MI300X] = {0.43, 0.77, MI300_LOG_SD, 0, DL_ROOFLINE_KERNEL_NS, DL_SUSTAINED_MI300},
     [MI325X] = {0.51, 0.77, MI300_LOG_SD, 0, DL_ROOFLINE_KERNEL_NS, DL_SUSTAINED_MI300},
 };

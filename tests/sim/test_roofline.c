@@ -249,20 +249,37 @@ static void strange_architectures_have_wide_intervals(void **state)
     assert_in_range(1000 * spread_on(rtx4090), 130, 200);
 }
 
-/* 1307.4 Tflop/s of an MI300X by its data sheet: 0.51 of it, of which a step gets 1 / 1.5; attention
- * 0.25 / 1.5. */
-static void products_of_mi300x_reach_half_of_the_peak(void **state)
+/* Rates of products and attention in a step: parts of the data sheet's peak, 1307.4 Tflop/s for an
+ * MI300X, 2250 for a B200 (4500 in fp8), over the sustained factors 1.5 and 1.2. */
+static void published_products_give_the_rates_of_new_gpus(void **state)
 {
     (void)state;
-    static char name[] = "mi300x";
-    dl_gpu_model model = gpu();
-    dl_roofline roofline = {0};
-    model.name = name;
-    model.fp16_flop_per_s = model.bf16_flop_per_s = model.tf32_flop_per_s = known(1307.4e12);
-    const dl_efficiency *e = dl_efficiency_of(name, DL_MODEL_TRANSFORMER, DL_BF16);
-    assert_int_equal(dl_roofline_of(&model, DL_BF16, e, &roofline, NULL), DL_OK);
-    assert_true(near_scaled(roofline.flop_per_s, 444.5e12, 0, 1e-3));
-    assert_true(near_scaled(roofline.attention_flop_per_s[DL_ATTENTION_FUSED], 217.9e12, 0, 1e-3));
+    static char mi300x[] = "mi300x", b300[] = "b300";
+    static const struct {
+        char *gpu;
+        dl_arithmetic arithmetic;
+        double peak, product, attention;
+    } cases[] = {
+        {mi300x, DL_BF16, 1307.4e12, 0.51 / 1.5, 0.25 / 1.5},
+        {b300, DL_BF16, 2250e12, 0.61 / 1.2, 0.39 / 1.2},
+        {b300, DL_FP8, 2250e12, 2 * 0.58 / 1.2, 0.39 / 1.2},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        dl_gpu_model model = gpu();
+        dl_roofline roofline = {0};
+        model.name = cases[c].gpu;
+        model.fp16_flop_per_s = model.bf16_flop_per_s = model.tf32_flop_per_s =
+            known(cases[c].peak);
+        model.fp8_flop_per_s = known(2 * cases[c].peak);
+        const dl_efficiency *e =
+            dl_efficiency_of(cases[c].gpu, DL_MODEL_TRANSFORMER, cases[c].arithmetic);
+        assert_int_equal(dl_roofline_of(&model, cases[c].arithmetic, e, &roofline, NULL), DL_OK);
+        const double rate =
+            cases[c].arithmetic == DL_FP8 ? roofline.fp8_flop_per_s : roofline.flop_per_s;
+        assert_true(near_scaled(rate, cases[c].peak * cases[c].product, 0, 1e-3));
+        assert_true(near_scaled(roofline.attention_flop_per_s[DL_ATTENTION_FUSED],
+                                cases[c].peak * cases[c].attention, 0, 1e-3));
+    }
 }
 
 /* All GPUs of a machine must have it; else fp32. */
@@ -630,7 +647,7 @@ int main(void)
         cmocka_unit_test(kernels_that_were_measured_one_by_one),
         cmocka_unit_test(products_take_what_was_measured),
         cmocka_unit_test(strange_architectures_have_wide_intervals),
-        cmocka_unit_test(products_of_mi300x_reach_half_of_the_peak),
+        cmocka_unit_test(published_products_give_the_rates_of_new_gpus),
         cmocka_unit_test(the_usual_arithmetic_is_what_all_gpus_have),
         cmocka_unit_test(odd_rows_are_slow_on_tensor_cores),
         cmocka_unit_test(tf32_is_no_slower_than_fp32),
