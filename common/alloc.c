@@ -37,7 +37,7 @@ void *dl_realloc(void *block, size_t count, size_t size, const char *purpose)
 
 void *dl_grow(void *block, size_t count, size_t size, const char *purpose)
 {
-    if ((count & (count - 1)) != 0) return block; /* full at powers of two only */
+    if ((count & (count - 1)) != 0) return block; /* the block is full only at powers of two */
     return dl_realloc(block, count > 0 ? 2 * count : 1, size, purpose);
 }
 
@@ -52,7 +52,7 @@ void *dl_alloc_aligned(size_t bytes, const char *purpose)
     return block;
 }
 
-/* In front of a staggered block: the start of its memory. */
+/* Header of a staggered block: the start of its memory. */
 typedef struct stagger_head {
     _Alignas(64) void *memory;
 } stagger_head;

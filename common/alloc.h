@@ -1,6 +1,6 @@
-/* Allocation that never returns NULL: if memory is exhausted, these functions end the process with
- * exit status 1 and a message with size and purpose, since no caller could continue. Everything is
- * released with free(), except staggered blocks. */
+/* Allocation that never returns NULL: on memory exhaustion, these functions end the process with
+ * exit status 1 and a message with size and purpose, since no caller could continue. All blocks are
+ * released with free(), except staggered ones. */
 #ifndef DL_COMMON_ALLOC_H
 #define DL_COMMON_ALLOC_H
 
@@ -8,60 +8,62 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Elements of an array. */
+/* Number of elements of an array. */
 #define DL_LENGTH(array) (sizeof(array) / sizeof *(array))
 
-/* `count` zeroed objects of `size` bytes each (0 is allowed). `purpose` appears in the message. */
+/* Returns `count` zeroed objects of `size` bytes each (0 is allowed). The message contains
+ * `purpose`. */
 void *dl_calloc(size_t count, size_t size, const char *purpose);
 
 /* Resizes `block` (may be NULL) to count * size bytes; new bytes are not zeroed. */
 void *dl_realloc(void *block, size_t count, size_t size, const char *purpose);
 
-/* Appends an element to array[count] and returns it as an lvalue of undefined content. Room
- * doubles, so that appending n elements costs O(n); an array that is appended to must grow in no
- * other way. The arguments are evaluated more than once. */
+/* Appends an element to array[count] and returns it as an lvalue with undefined content. Capacity
+ * doubles, so appending n elements costs O(n); such an array must not grow in any other way.
+ * Evaluates its arguments more than once. */
 #define DL_APPEND(array, count, purpose) \
     (*((array) = dl_grow((array), (count), sizeof *(array), purpose), &(array)[(count)++]))
 void *dl_grow(void *block, size_t count, size_t size, const char *purpose);
 
-/* `bytes` zeroed bytes on a 64-byte boundary (a cache line), for arrays that threads share. */
+/* Returns `bytes` zeroed bytes on a 64-byte boundary (a cache line), for arrays that threads
+ * share. */
 void *dl_alloc_aligned(size_t bytes, const char *purpose);
 
-/* As dl_alloc_aligned, for large vectors that one loop reads together. Blocks of at least
+/* Like dl_alloc_aligned, for large vectors that are read together in one loop. Blocks of at least
  * DL_STAGGER_MIN_BYTES are offset by successive multiples of DL_STAGGER_BYTES, modulo
- * DL_STAGGER_COUNT of them, so that blocks allocated one after another are never a multiple of that
- * cycle apart: first-level caches that predict the way from address bits (AMD Zen: bits 12 to 27)
- * confuse vectors that are an exact multiple of 256 MiB apart. Transparent huge pages are requested
- * for the whole pages of DL_HUGE_PAGE_BYTES in a block, to save address translations in vectors of
- * tens of MB. Thread-safe. Released with dl_free_staggered only; NULL is fine. */
+ * DL_STAGGER_COUNT of them, so that the distance of successively allocated blocks is never a
+ * multiple of that cycle: first-level caches that predict the way from address bits (AMD Zen: bits
+ * 12 to 27) confuse vectors that are an exact multiple of 256 MiB apart. Requests transparent huge
+ * pages for the whole pages of DL_HUGE_PAGE_BYTES in a block, to save address translations in
+ * vectors of tens of MB. Thread-safe. Release with dl_free_staggered only, which accepts NULL. */
 enum { DL_STAGGER_BYTES = 4096, DL_STAGGER_COUNT = 64, DL_STAGGER_MIN_BYTES = 65536 };
 enum { DL_HUGE_PAGE_BYTES = 2 << 20 };
 
 void *dl_alloc_staggered(size_t bytes, const char *purpose);
 void dl_free_staggered(void *block);
 
-/* Requests huge pages for the whole pages inside a block, before its first touch: for large arrays
+/* Requests huge pages for the whole pages inside a block, before its first access: for large arrays
  * with random access. Has no effect if the kernel has no huge pages. */
 void dl_ask_for_huge_pages(void *block, size_t bytes);
 
-/* A copy of `text`, which must not be NULL. */
+/* Returns a copy of `text`, which must not be NULL. */
 char *dl_strdup(const char *text);
 
-/* A copy of the `bytes` bytes at text, ended by a NUL. */
+/* Returns a copy of the `bytes` bytes at text, terminated by a NUL. */
 char *dl_strndup(const char *text, size_t bytes);
 
-/* As dl_strndup, without leading and trailing blanks and tabs. */
+/* Like dl_strndup, without leading and trailing blanks and tabs. */
 char *dl_strndup_trimmed(const char *text, size_t bytes);
 
 /* Appends `between` and `more` to *text; if *text is NULL, it becomes a copy of `more`. */
 void dl_join(char **text, const char *between, const char *more);
 
-/* printf into a new string. */
+/* Format like printf into a new string. */
 char *dl_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 char *dl_vformat(const char *format, va_list args) __attribute__((format(printf, 1, 0)));
 
-/* A stream that writes into memory. After fclose, *text is a string of *bytes bytes that the caller
- * frees. */
+/* Returns a stream that writes to memory. After fclose, *text is a string of *bytes bytes that the
+ * caller frees. */
 FILE *dl_text_stream(char **text, size_t *bytes);
 
 #endif

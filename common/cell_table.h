@@ -1,4 +1,4 @@
-/* A table of results in memory with typed cells: the output of a dl_csv_writer, for JSON and for
+/* A table of results in memory with typed cells: output of a dl_csv_writer, for JSON and for
  * callers of the library. */
 #ifndef DL_COMMON_CELL_TABLE_H
 #define DL_COMMON_CELL_TABLE_H
@@ -8,25 +8,25 @@
 #include "common/json.h"
 
 typedef enum dl_cell_kind {
-    DL_CELL_EMPTY, /* does not apply */
+    DL_CELL_EMPTY, /* no value */
     DL_CELL_TEXT,
     DL_CELL_NUMBER,
-    DL_CELL_LIST /* of numbers, between semicolons */
+    DL_CELL_LIST /* numbers, separated by semicolons */
 } dl_cell_kind;
 
 typedef struct dl_cell {
     dl_cell_kind kind;
-    char *text;    /* as in CSV, never NULL */
-    double number; /* NaN unless it is one */
+    char *text;    /* CSV text, never NULL */
+    double number; /* NaN unless kind is DL_CELL_NUMBER */
 } dl_cell;
 
-/* Owns everything; {0} is empty. Release with dl_cell_table_free. */
+/* Owns all its memory; {0} is empty. Release with dl_cell_table_free. */
 typedef struct dl_cell_table {
-    char **comments; /* [comment_count] "settings: steps=200 ..." */
+    char **comments; /* [comment_count] e.g. "settings: steps=200 ..." */
     size_t comment_count;
     char **names; /* [columns] */
     size_t columns;
-    dl_cell *cells; /* [cell_count] row by row */
+    dl_cell *cells; /* [cell_count] row-major */
     size_t cell_count;
 } dl_cell_table;
 
@@ -34,18 +34,18 @@ void dl_cell_table_free(dl_cell_table *table);
 
 size_t dl_cell_table_rows(const dl_cell_table *table);
 
-/* row < dl_cell_table_rows, column < table->columns. */
+/* Returns a cell; row < dl_cell_table_rows, column < table->columns. */
 const dl_cell *dl_cell_table_cell(const dl_cell_table *table, size_t row, size_t column);
 
-/* For the writer; the text is copied. */
+/* For the writer; copies the text. */
 void dl_cell_table_add_comment(dl_cell_table *table, const char *text);
 void dl_cell_table_add_name(dl_cell_table *table, const char *text);
 void dl_cell_table_add_cell(dl_cell_table *table, dl_cell_kind kind, const char *text,
                             double number);
 
 /* Writes the members "columns", the names, and "rows", a list of objects with a member for each
- * cell: a text, a number, a list of numbers; null for an empty cell and for numbers that JSON
- * lacks. */
+ * cell: a text, a number, a list of numbers; null for an empty cell and for numbers without a JSON
+ * form. */
 void dl_cell_table_write_json(dl_json *to, const dl_cell_table *table);
 
 #endif

@@ -4,7 +4,8 @@
 
 #include "common/json.h"
 
-/* Microseconds with three decimals, from the integer, so that no digit is lost after 2^53 ns. */
+/* Writes microseconds with three decimals from the integer, so that no digit is lost beyond 2^53
+ * ns. */
 static void write_time(FILE *out, const char *key, int64_t ns)
 {
     uint64_t size = ns < 0 ? -(uint64_t)ns : (uint64_t)ns;
@@ -12,7 +13,7 @@ static void write_time(FILE *out, const char *key, int64_t ns)
             size % 1000);
 }
 
-/* Starts an event up to its name; the caller goes on with ,"key":value and end_event. */
+/* Starts an event up to its name; the caller continues with ,"key":value and end_event. */
 static FILE *begin_event(dl_chrome_trace *trace, const char *phase, const char *name)
 {
     FILE *out = trace->file.out;
@@ -49,7 +50,7 @@ dl_status dl_chrome_trace_open(dl_chrome_trace *trace, const char *path, dl_erro
     return DL_OK;
 }
 
-/* tid < 0: of the process. */
+/* Writes a name; tid < 0: of the process. */
 static void write_name(dl_chrome_trace *trace, int pid, int tid, const char *name)
 {
     FILE *out = begin_event(trace, "M", tid < 0 ? "process_name" : "thread_name");
@@ -94,7 +95,7 @@ static void write_args(FILE *out, const dl_chrome_arg *args, int arg_count)
     if (arg_count > 0) fputc('}', out);
 }
 
-/* The common part of slices and instants, up to their start. */
+/* Writes the common part of slices and instants, up to their start. */
 static FILE *begin_on_track(dl_chrome_trace *trace, const char *phase, int pid, int tid,
                             const char *category, const char *name, int64_t time_ns)
 {
@@ -140,7 +141,7 @@ void dl_chrome_trace_flow(dl_chrome_trace *trace, int pid, int tid, uint64_t id,
                           const char *name, int64_t time_ns)
 {
     FILE *out = begin_event(trace, is_start ? "s" : "f", name);
-    /* "bp":"e" binds the end to the slice around it, not to the next one. The id is text: a JSON
+    /* "bp":"e" binds the end to the enclosing slice instead of the next one. The id is text: a JSON
      * number would lose bits above 2^53. */
     fprintf(out, ",\"cat\":\"flow\",\"id\":\"0x%" PRIx64 "\"%s,\"pid\":%d,\"tid\":%d", id,
             is_start ? "" : ",\"bp\":\"e\"", pid, tid);

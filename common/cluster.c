@@ -18,8 +18,8 @@
 
 #define RANKS_MAX 1000000
 
-/* Environment variables of the launchers; the first row whose variable is set counts: Open MPI; PMI
- * 1 and 2 (MPICH, Intel MPI, srun --mpi=pmi2); PMIx (srun --mpi=pmix). The last row is for any
+/* Environment variables of the launchers; the first row whose variable is set applies: Open MPI;
+ * PMI 1 and 2 (MPICH, Intel MPI, srun --mpi=pmi2); PMIx (srun --mpi=pmix). The last row matches any
  * srun, which sets its variables in job steps only, not in the script of sbatch. */
 static const struct {
     const char *name, *rank, *size;
@@ -31,7 +31,7 @@ static const struct {
     {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", false},
 };
 
-/* The variable's number, or -1. */
+/* Returns the variable's number, or -1. */
 static int read_number(const char *name)
 {
     const char *text = getenv(name);
@@ -55,10 +55,10 @@ dl_launcher dl_launcher_find(void)
     return (dl_launcher){0};
 }
 
-/* A rank's description of itself. */
+/* Data that a rank sends about itself. */
 typedef struct introduction {
     char host[DL_CLUSTER_HOST_BYTES];
-    uint64_t mask;    /* hash of the cores that it may run on */
+    uint64_t mask;    /* hash of its affinity mask */
     uint64_t program; /* hash of the program's file */
 } introduction;
 
@@ -71,7 +71,7 @@ static uint64_t hash_mask(void)
     return hash;
 }
 
-/* 0 if it cannot be read. */
+/* Hashes the program's file; 0 if it cannot be read. */
 static uint64_t hash_program(void)
 {
     char *path = dl_system_program(), *data = NULL;
@@ -132,7 +132,7 @@ dl_status dl_cluster_entry(const dl_launcher *launcher, const char *name, void *
                             "%.200s; with DLSCALE_MPI=off each works alone",
                             launcher->name, launcher->size, why.file);
     }
-    /* Its symbols are visible to all: MPI loads its own parts, which look for its functions. */
+    /* Make its symbols global: MPI loads plugins that look for its functions. */
     void *handle = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
     free(path);
     if (handle == NULL) {
@@ -153,7 +153,7 @@ dl_status dl_launcher_check(const dl_launcher *launcher, int size, dl_error *err
                         launcher->size > 0 ? launcher->size : launcher->rank + 1, size);
 }
 
-/* The library's table. */
+/* Loads the library's table. */
 static dl_status load(const dl_cluster_calls **calls, const dl_launcher *launcher, dl_error *err)
 {
     dl_cluster_entry_function entry = NULL;
@@ -199,7 +199,7 @@ dl_status dl_cluster_start(dl_cluster *cluster, dl_error *err)
     return status;
 }
 
-/* A rank's result at a meeting. */
+/* A rank's status in an agreement. */
 typedef struct verdict {
     dl_status status;
     dl_error error;

@@ -1,4 +1,4 @@
-/* The library DL_CLUSTER_LIBRARY: the calls of common/cluster.h made with MPI. */
+/* The library DL_CLUSTER_LIBRARY: implements the calls of common/cluster.h with MPI. */
 #include <limits.h>
 #include <mpi.h>
 

@@ -138,7 +138,7 @@ void dl_columns_csv(dl_csv_writer *writer, const dl_column_table *table)
     free(columns);
 }
 
-/* --- people ---------------------------------------------------------------------------------- */
+/* --- display --------------------------------------------------------------------------------- */
 
 char *dl_column_number_text(const dl_column *column, double number)
 {
@@ -190,7 +190,7 @@ static const char *failure_of(const dl_column_table *table, size_t row)
     return table->failed != NULL ? table->failed(dl_column_table_row(table, row)) : NULL;
 }
 
-/* Whether the row has a cell of this column, and no text that replaces it. */
+/* Returns whether the row has a cell of this column that is not replaced by a failure text. */
 static bool has_cell(const dl_column_table *table, size_t row, size_t column)
 {
     return column < table->failed_from || failure_of(table, row) == NULL;
@@ -225,9 +225,9 @@ char *dl_column_common_text(const dl_column_table *table, const dl_column *colum
     return common;
 }
 
-/* The cells for people, row by row, the headings first; and each column's width. */
+/* Displayed cells in row-major order, headings first, and the width of each column. */
 typedef struct text_cells {
-    char **cells; /* [(rows + 1) * columns], NULL: no cell there */
+    char **cells; /* [(rows + 1) * columns], NULL: no cell */
     size_t *widths;
     size_t columns, rows;
     bool has_room; /* room for a mark in front of the first column's cells */
@@ -257,7 +257,7 @@ static void make_cells(text_cells *text, const dl_column_table *table)
     }
 }
 
-/* Whether all cells of the first column have a blank before them. */
+/* Returns whether all cells of the first column have a leading blank. */
 static bool first_has_room(const text_cells *text, const dl_column_table *table)
 {
     size_t first = 0;
@@ -280,7 +280,8 @@ static void free_cells(text_cells *text)
     free(text->widths);
 }
 
-/* The cells of a line, without trailing blanks, followed by `after`, which has its own. */
+/* Joins the cells of a line, without trailing blanks, followed by `after`, whose blanks are
+ * kept. */
 static char *line_text(const text_cells *text, const dl_column_table *table, size_t line,
                        const char *mark, const char *after)
 {
@@ -353,7 +354,7 @@ size_t dl_column_width(const dl_column_table *table, const dl_column *column)
     text_cells text;
     one.columns = &column;
     one.column_count = 1;
-    one.failed_from = 1; /* cells replaced by a failure's text count too */
+    one.failed_from = 1; /* include cells replaced by a failure text */
     make_cells(&text, &one);
     const size_t width = text.widths[0];
     free_cells(&text);
@@ -364,7 +365,7 @@ size_t dl_columns_extra(const dl_column_table *table)
 {
     dl_column_table first = *table;
     text_cells text;
-    size_t longest = 0; /* mark */
+    size_t longest = 0; /* length of the longest mark */
     first.column_count = table->column_count > 0 ? 1 : 0;
     make_cells(&text, &first);
     const bool has_room = first_has_room(&text, &first);

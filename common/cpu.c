@@ -12,8 +12,8 @@
 #include "common/alloc.h"
 #include "common/system.h"
 
-/* The allowed cores, read once, so that threads that pin themselves later do not shrink the set; a
- * mask that a test or a batch system set before the start counts. */
+/* Allowed cores, read once, so that later pinning of threads does not shrink the set; respects a
+ * mask set by a test or a batch system before the start. */
 static struct {
     pthread_once_t once;
     int *cores; /* [count], system numbers, ascending */
@@ -23,7 +23,7 @@ static struct {
 static void find_allowed(void)
 {
     allowed.count = dl_system_cores(&allowed.cores);
-    if (allowed.count == 0) { /* a system without affinity: at least the core we run on */
+    if (allowed.count == 0) { /* a system without affinity: use at least the current core */
         free(allowed.cores);
         allowed.cores = dl_calloc(1, sizeof(int), "cores");
         allowed.count = 1;

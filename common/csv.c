@@ -12,18 +12,18 @@
 #include "common/names.h"
 #include "common/units.h"
 
-/* The end of a cell. */
+/* Kind of character that ends a cell. */
 typedef enum cell_end { CELL_COMMA, CELL_LINE, CELL_BAD } cell_end;
 
-/* The text during reading. */
+/* State of the reader. */
 typedef struct csv_source {
     const char *name;
     const char *next, *end;
-    int line; /* of `next` */
+    int line; /* line number of `next` */
     dl_error *err;
 } csv_source;
 
-/* The cells of one row. Owns them until a table takes them. */
+/* Cells of one row; owned until they move to a table. */
 typedef struct csv_row {
     char **cells;
     size_t count;
@@ -61,7 +61,7 @@ static cell_end end_cell(csv_source *source)
     return CELL_LINE;
 }
 
-/* True at a line end or the end of the text. A '\r' counts only in front of '\n' or the end. */
+/* Returns true at a line end or the end of the text. A '\r' counts only before '\n' or the end. */
 static int at_line_end(const csv_source *source)
 {
     if (source->next == source->end || *source->next == '\n') return 1;
@@ -69,13 +69,13 @@ static int at_line_end(const csv_source *source)
     return *source->next == '\r' && (behind == source->end || *behind == '\n');
 }
 
-/* The quote that closes a cell, or NULL; `text` is after the opening one. */
+/* Returns the quote that closes a cell, or NULL; `text` starts after the opening quote. */
 static const char *find_closing_quote(const char *text, const char *end)
 {
     while (text < end) {
         if (*text != '"') {
             text++;
-        } else if (end - text > 1 && text[1] == '"') { /* stands for one quote */
+        } else if (end - text > 1 && text[1] == '"') { /* represents one quote */
             text += 2;
         } else {
             return text;
@@ -84,7 +84,7 @@ static const char *find_closing_quote(const char *text, const char *end)
     return NULL;
 }
 
-/* Reads a quoted cell; `next` is at its opening quote. */
+/* Reads a quoted cell; `next` points to its opening quote. */
 static cell_end read_quoted(csv_source *source, csv_row *row)
 {
     const char *start = source->next + 1;
@@ -203,7 +203,7 @@ static dl_status read_rows(dl_csv *csv, csv_source *source)
     return status;
 }
 
-/* Cells are C strings, so a NUL byte would cut one silently. */
+/* Cells are C strings, so a NUL byte would silently truncate one. */
 static dl_status check_nul(csv_source *source)
 {
     const char *nul = memchr(source->next, '\0', (size_t)(source->end - source->next));
@@ -321,7 +321,8 @@ void dl_csv_comment(dl_csv_writer *writer, const char *format, ...)
     free(text);
 }
 
-/* Adds the cell to the table, if there is one; else writes the comma between cells. */
+/* Adds the cell to the table and returns true, if there is a table; else writes the comma between
+ * cells. */
 static bool table_takes(dl_csv_writer *writer, dl_cell_kind kind, const char *text, double number)
 {
     const bool first = writer->cells++ == 0;
@@ -340,8 +341,8 @@ static bool table_takes(dl_csv_writer *writer, dl_cell_kind kind, const char *te
 void dl_csv_text(dl_csv_writer *writer, const char *text)
 {
     if (table_takes(writer, DL_CELL_TEXT, text, (double)NAN)) return;
-    /* At the start of the file an unquoted '#' would be read as a comment, and a text that starts
-     * with the bytes of a byte-order mark as one. */
+    /* At the start of the file, an unquoted '#' would be read as a comment, and a text that starts
+     * with the bytes of a byte-order mark as such a mark. */
     int is_safe = text[0] != '#' && text[0] != '\xef';
     if (is_safe && strpbrk(text, ",\"\r\n") == NULL) {
         fputs(text, writer->out);

@@ -14,14 +14,14 @@
 
 #define FIRST_ROOM ((size_t)1 << 16)
 
-/* The bytes read so far, with room for a NUL after them. */
+/* Bytes read so far, with room for a terminating NUL. */
 typedef struct content {
     char *text;
     size_t room, used;
 } content;
 
-/* Reads to the end or to `max_bytes`, without the file's size, which pipes and files in /proc do
- * not report. */
+/* Reads to the end or up to `max_bytes`, without using the file's size, which pipes and files in
+ * /proc do not report. */
 static void read_on(FILE *in, size_t max_bytes, content *to)
 {
     while (to->used < max_bytes) {
@@ -90,7 +90,7 @@ dl_status dl_file_read_up_to(const char *path, size_t max_bytes, char **text, si
     const dl_status status = open_file(path, &in, err);
     if (status != DL_OK) return status;
     content read = {0};
-    read_on(in, max_bytes + 1, &read); /* one byte more shows that the file is larger */
+    read_on(in, max_bytes + 1, &read); /* one more byte detects a larger file */
     if (read.used > max_bytes) {
         fclose(in);
         free(read.text);

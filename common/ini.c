@@ -19,7 +19,7 @@ static char *skip_blanks(char *text)
     return text + strspn(text, " \t");
 }
 
-/* Length of the text before a comment: ';' after a blank. */
+/* Returns the length of the text before a comment, which starts with ';' after a blank. */
 static size_t comment_start(const char *text)
 {
     size_t i = 0;
@@ -28,7 +28,7 @@ static size_t comment_start(const char *text)
     return i;
 }
 
-/* Takes "name] ..."; returns the reason if it is wrong, or NULL. */
+/* Reads "name] ..."; returns an error text, or NULL. */
 static const char *take_section(dl_ini *ini, char *text, int line)
 {
     const size_t bytes = strcspn(text, "]");
@@ -42,7 +42,7 @@ static const char *take_section(dl_ini *ini, char *text, int line)
     return NULL;
 }
 
-/* The same for "key = value ; comment". */
+/* Reads "key = value ; comment"; returns an error text, or NULL. */
 static const char *take_entry(dl_ini *ini, char *text, int line)
 {
     const size_t bytes = strcspn(text, "=:");
@@ -57,7 +57,7 @@ static const char *take_entry(dl_ini *ini, char *text, int line)
     return NULL;
 }
 
-/* The same for a whole line, of text[bytes] and a byte after it that may be written to. */
+/* Reads a line of text[bytes], followed by a writable byte; returns an error text, or NULL. */
 static const char *take_line(dl_ini *ini, char *text, size_t bytes, int line)
 {
     if (bytes > 0 && text[bytes - 1] == '\r') bytes--;
@@ -75,11 +75,12 @@ static const char *take_line(dl_ini *ini, char *text, size_t bytes, int line)
     return *text == '[' ? take_section(ini, text + 1, line) : take_entry(ini, text, line);
 }
 
-/* By section, key, line. */
+/* Orders by section, key, line. */
 DL_ORDER_OF_POINTERS(compare_entries, dl_ini_entry, DL_BY_TEXT(section), DL_BY_TEXT(key),
                      DL_BY(line));
 
-/* Fails for the first line that gives a key again. Sorted, so that large files stay cheap. */
+/* Fails for the first line that repeats a key. Sorts the entries, so that large files stay
+ * cheap. */
 static dl_status check_duplicates(const dl_ini *ini, dl_error *err)
 {
     const dl_ini_entry **sorted = dl_calloc(ini->count, sizeof *sorted, "INI entries");
@@ -221,7 +222,7 @@ dl_status dl_ini_split(const dl_ini *ini, const dl_ini_entry *entry, char ***ite
     for (size_t i = 0; i < found; i++) {
         size_t bytes = strcspn(start, ",");
         list[i] = dl_strndup_trimmed(start, bytes);
-        start += bytes + 1; /* past the end after the last one, and not read there */
+        start += bytes + 1; /* may point past the end after the last item, where it is not read */
         if (list[i][0] != '\0') continue;
         dl_ini_free_list(list, i + 1);
         return dl_ini_error(ini, entry, DL_ERR_PARSE, err, "item %zu of the list is empty", i + 1);
@@ -258,7 +259,7 @@ char *dl_ini_beside(const dl_ini *ini, const char *path)
     return dl_path_beside(ini->path, path);
 }
 
-/* --- the text itself -------------------------------------------------------------------------- */
+/* --- the text of a file ----------------------------------------------------------------------- */
 
 typedef struct span {
     const char *at;
@@ -279,11 +280,11 @@ static bool is_text(span s, const char *text)
     return s.bytes == strlen(text) && strncmp(s.at, text, s.bytes) == 0;
 }
 
-/* The place of a key in a text, or where it would have to be. */
+/* Position of a key in a text, or where to insert it. */
 typedef struct key_place {
     bool has_section, has_key;
-    span line;  /* has_key: without its end; else empty, where a line can be inserted */
-    span value; /* has_key */
+    span line;  /* has_key: line without its end; else empty, at the position for a new line */
+    span value; /* only with has_key */
 } key_place;
 
 static key_place find_key(const char *text, const char *section, const char *key)

@@ -9,7 +9,8 @@
 #include "common/alloc.h"
 #include "common/system.h"
 
-/* The folder of the running program; NULL with errno if it cannot be found. free() it. */
+/* Returns the folder of the running program; NULL with errno if it cannot be found. The caller
+ * frees it. */
 static char *program_folder(void)
 {
     char *program = dl_system_program();
@@ -19,7 +20,8 @@ static char *program_folder(void)
     return program;
 }
 
-/* The folder of the shared library that this code is part of; NULL in a program. free() it. */
+/* Returns the folder of the shared library that contains this code; NULL in a program. The caller
+ * frees it. */
 static char *library_folder(void)
 {
     static const char here = 0;
@@ -36,7 +38,8 @@ char *dl_share_path(const char *name)
     const char *share = folder != NULL ? DL_SHARE_FROM_LIBRARY : DL_SHARE_FROM_PROGRAM;
     if (folder == NULL) folder = program_folder();
     char *path = dl_format("%s/%s/%s", folder != NULL ? folder : ".", share, name);
-    /* Shorter in messages, and the folder may go while the program runs. */
+    /* Resolve the path: it is shorter in messages, and the folder may vanish while the program
+     * runs. */
     char *real = realpath(path, NULL);
     free(folder);
     if (real == NULL) return path;

@@ -10,52 +10,53 @@
 #include "common/alloc.h"
 #include "common/units.h"
 
-#define PORTION_S 0.05 /* of work for a thread */
-#define RANGES_MAX 128 /* of a message, short enough to be sent without a receiver */
+#define PORTION_S 0.05 /* duration of a batch of jobs per thread, in s */
+/* maximum ranges in a message, which is short enough to be sent without a receiver */
+#define RANGES_MAX 128
 #define RESULTS_EVERY_NS (50 * DL_NS_PER_S / 1000)
 #define RESULTS_BYTES ((size_t)1 << 20)
 #define NAP_MAX_NS 1000000
 
-/* Messages to rank 0, */
+/* Tags of messages to rank 0. */
 enum { TAG_RESULTS = 1, TAG_FAILED };
-/* and from it. */
+/* Tags of messages from rank 0. */
 enum { TAG_JOBS = 11, TAG_LIMIT, TAG_END };
 
 typedef struct range {
     int64_t first, end;
 } range;
 
-/* The head of TAG_RESULTS; then for each job its number, bytes, and the bytes. */
+/* Head of TAG_RESULTS, followed by number, size and bytes of each job's result. */
 typedef struct results_head {
-    int64_t asks; /* 1: for more jobs; -1: these were the last ones */
+    int64_t asks; /* 1: requests more jobs; -1: these were the last results */
     double busy_s;
     int64_t jobs;
 } results_head;
 
 typedef struct failure {
-    int64_t job; /* -1: of no job */
+    int64_t job; /* -1: not about a job */
     dl_status status;
     dl_error error;
 } failure;
 
 typedef struct pool {
     const dl_jobs *jobs;
-    locale_t locale; /* of the caller's thread; all threads write texts in it */
-    bool leads;      /* rank 0, or alone */
+    locale_t locale; /* locale of the caller's thread, used by all threads */
+    bool leads;      /* this is rank 0 or the only process */
     pthread_mutex_t mutex;
-    pthread_cond_t more; /* of another rank's threads, which wait for jobs */
+    pthread_cond_t more; /* signals jobs to another rank's waiting threads */
     int64_t limit;       /* first job that failed; this and later ones are not started; -1: no job
-                            is started */
-    dl_status status;    /* of the job at `limit` */
+                          * is started */
+    dl_status status;    /* status of the job at `limit` */
     dl_error error;
-    int running; /* threads that have a job */
-    /* On rank 0: */
-    bool *done; /* [count] */
+    int running; /* number of threads running a job */
+    /* Members for rank 0: */
+    bool *done; /* [count] finished jobs */
     int64_t next, done_count;
     bool recording;
-    double busy_s; /* of all jobs of other ranks */
+    double busy_s; /* total time of all jobs on other ranks */
     int64_t busy_jobs;
-    /* On the others: */
+    /* Members for the other ranks: */
     range *queue;
     size_t queued, taken;
     bool no_more;
@@ -63,7 +64,7 @@ typedef struct pool {
     results_head head;
 } pool;
 
-/* --- a job ends ----------------------------------------------------------------------------- */
+/* --- end of a job --------------------------------------------------------------------------- */
 
 static void note_failure(pool *p, int64_t job, dl_status status, const dl_error *error)
 {
@@ -81,7 +82,7 @@ static void record(pool *p, int64_t job)
     free(result.data);
 }
 
-/* Short runs never record their jobs; longer ones first record all so far. */
+/* Records a job. Short runs record nothing; longer ones first record all earlier jobs. */
 static void keep_journal(pool *p, int64_t job)
 {
     if (p->recording) {
@@ -110,7 +111,7 @@ static void note_done(pool *p, int64_t job)
 
 /* --- threads -------------------------------------------------------------------------------- */
 
-/* Takes rank 0's next range of at most `most` jobs; false: there is none. */
+/* Takes rank 0's next range of at most `most` jobs; returns false if there is none. */
 static bool take_range(pool *p, int64_t most, range *taken)
 {
     const int64_t end = p->status == DL_OK ? p->jobs->count : 0;
@@ -124,7 +125,7 @@ static bool take_range(pool *p, int64_t most, range *taken)
     return true;
 }
 
-/* The first queued job of another rank that may be started; -1: none. */
+/* Takes the first startable job in another rank's queue; -1: none. */
 static int64_t take_queued(pool *p)
 {
     while (p->taken < p->queued) {
@@ -136,7 +137,7 @@ static int64_t take_queued(pool *p)
     return -1;
 }
 
-/* The next job; -1: there will be none. */
+/* Takes the next job, waiting for it if needed; -1: there are no more jobs. */
 static int64_t take(pool *p)
 {
     int64_t job = -1;
@@ -197,7 +198,7 @@ typedef struct message {
     size_t bytes;
 } message;
 
-/* Receives a message that has arrived; *m.data is NULL if none has. */
+/* Receives a message if one has arrived; otherwise *m.data is NULL. */
 static dl_status poll_message(const pool *p, message *m, dl_error *err)
 {
     const dl_cluster_calls *calls = p->jobs->cluster->calls;
@@ -209,7 +210,7 @@ static dl_status poll_message(const pool *p, message *m, dl_error *err)
     return calls->receive(m->from, m->tag, m->data, m->bytes, err);
 }
 
-/* Nothing has arrived: gives up the core, for longer the longer nothing comes. */
+/* Yields the core after no message arrived, for longer after each successive call. */
 static void rest(int *idle)
 {
     if (++*idle < 100) {
@@ -226,11 +227,11 @@ static void rest(int *idle)
 typedef struct lead {
     pool *p;
     int *threads;             /* [ranks] */
-    int all_threads, working; /* other ranks that have not finished */
+    int all_threads, working; /* number of other ranks that have not finished */
     int64_t limit_sent;
 } lead;
 
-/* Jobs for each thread of a rank. */
+/* Number of jobs in a batch for each thread of a rank. */
 static int64_t portion(const lead *l)
 {
     const pool *p = l->p;
@@ -292,7 +293,7 @@ static dl_status take_failure(lead *l, const message *m, dl_error *err)
     failure failed;
     dl_bytes_left left = {m->data, m->bytes};
     if (!dl_bytes_take(&left, &failed, sizeof failed)) return bad_message(l, m, err);
-    if (failed.job < 0) { /* the rank's, not the job's */
+    if (failed.job < 0) { /* error of the rank, not of a job */
         dl_error own = failed.error;
         snprintf(failed.error.text, sizeof failed.error.text, "rank %d on %s: %.400s", m->from,
                  l->p->jobs->cluster->hosts[m->from], own.text);
@@ -315,7 +316,7 @@ static dl_status send_limit(lead *l, dl_error *err)
     return status;
 }
 
-/* Answers the other ranks until all have finished. Its own threads compute meanwhile. */
+/* Answers the other ranks until all have finished, while rank 0's own threads compute. */
 static dl_status lead_ranks(lead *l, dl_error *err)
 {
     const dl_cluster *cluster = l->p->jobs->cluster;
@@ -365,7 +366,7 @@ static dl_status send_results(follower *f, int64_t asks, dl_error *err)
     return status;
 }
 
-/* Sends any news to rank 0; *said is whether there was any. */
+/* Sends any news to rank 0; sets *said to whether there was any. */
 static dl_status speak(follower *f, bool *said, dl_error *err)
 {
     pool *p = f->p;
@@ -442,9 +443,9 @@ static dl_status follow(follower *f, dl_error *err)
     return status;
 }
 
-/* --- the whole ------------------------------------------------------------------------------ */
+/* --- all ranks ------------------------------------------------------------------------------ */
 
-/* All ranks end together, with rank 0's status. */
+/* Ends all ranks with rank 0's status. */
 static dl_status send_end(const lead *l, dl_error *err)
 {
     const dl_cluster *cluster = l->p->jobs->cluster;
@@ -455,7 +456,7 @@ static dl_status send_end(const lead *l, dl_error *err)
     return status;
 }
 
-/* Starts this rank's threads besides the calling one; returns their number, or the error. */
+/* Starts this rank's threads in addition to the calling one; returns their number, or the error. */
 static int start_threads(pool *p, pthread_t *handles, int wanted)
 {
     for (int t = 0; t < wanted; t++) {
@@ -471,7 +472,7 @@ static int start_threads(pool *p, pthread_t *handles, int wanted)
     return wanted;
 }
 
-/* Ends threads that have no rank left to wait for. */
+/* Stops threads when no rank is left to wait for. */
 static void stop(pool *p, dl_status status, const dl_error *error)
 {
     pthread_mutex_lock(&p->mutex);
@@ -520,7 +521,7 @@ static void run_with_ranks(pool *p)
         status = send_end(&l, &error);
         stop(p, status, &error);
     }
-    if (status != DL_OK) cluster->failed = true; /* no rank can be reached any more */
+    if (status != DL_OK) cluster->failed = true; /* ranks can no longer be reached */
     free(handles);
     free(l.threads);
 }

@@ -1,14 +1,14 @@
-/* Runs numbered jobs on the threads of this process and, if a launcher has started several
- * processes, of all ranks (common/cluster.h).
+/* Runs numbered jobs on the threads of this process and, if a launcher started several processes,
+ * on all ranks (common/cluster.h).
  *
  * Each thread takes the next job when it has finished one. Rank 0 gives the other ranks jobs in
- * portions of at most 50 ms per thread, smaller towards the end; a rank requests the next portion
- * before it has finished one. In rank 0 the calling thread answers requests and runs no jobs.
+ * batches of at most 50 ms per thread, smaller towards the end; a rank requests the next batch
+ * before it has finished one. On rank 0 the calling thread answers requests and runs no jobs.
  *
- * Each job has a separate result, so results depend neither on the number of threads nor on that of
- * ranks; rank 0 has all results, other ranks no complete set. When a job fails, higher-numbered
- * jobs are not started and lower-numbered ones are done: the error is always that of the first job
- * that fails. */
+ * Each job has a separate result, so results depend neither on the number of threads nor on the
+ * number of ranks; only rank 0 has all results. When a job fails, higher-numbered jobs are not
+ * started and lower-numbered ones are completed: the error is always that of the first job that
+ * fails. */
 #ifndef DL_COMMON_JOBS_H
 #define DL_COMMON_JOBS_H
 
@@ -19,31 +19,31 @@
 #include "common/journal.h"
 #include "common/status.h"
 
-/* Called from time to time on rank 0, by one thread at a time; first, before any job runs, with the
- * number of jobs in the journal. */
+/* Called periodically on rank 0, by one thread at a time. The first call, before any job runs, has
+ * the number of jobs in the journal. */
 typedef void (*dl_progress_fn)(void *user, int64_t done, int64_t count);
 
 typedef struct dl_jobs {
     int64_t count;
-    int threads; /* >= 1, of this rank */
+    int threads; /* >= 1, threads of this rank */
     void *user;
     /* Runs a job; called concurrently in several threads, with the caller's locale. */
     dl_status (*run)(void *user, int64_t job, dl_error *err);
     /* encode appends the job's result to `into`; decode reads it back, or returns false and changes
-     * nothing if the bytes are no result of that job. NULL without ranks and journal. */
+     * nothing if the bytes are not a result of that job. NULL without ranks and journal. */
     void (*encode)(void *user, int64_t job, dl_bytes *into);
     bool (*decode)(void *user, int64_t job, const void *data, size_t bytes);
     dl_progress_fn progress; /* may be NULL */
     void *progress_user;
-    dl_cluster *cluster; /* NULL: this process alone */
-    /* On rank 0, or NULL: jobs in the journal are not run again, and finished jobs are added if
-     * dl_journal_is_kept, job 0 as journal_first. The caller flushes and ends it. */
+    dl_cluster *cluster; /* NULL: only this process */
+    /* On rank 0, or NULL: jobs in the journal are not run again; finished jobs are added if
+     * dl_journal_is_kept, numbered from journal_first. The caller flushes and ends it. */
     dl_journal *journal;
     int64_t journal_first;
 } dl_jobs;
 
-/* Runs all jobs; all ranks call it, with the same jobs. Returns the error of the first job that
- * fails; DL_ERR_SYSTEM if a thread cannot be started or a message does not arrive; the errors of
+/* Runs all jobs; all ranks call it with the same jobs. Returns the error of the first job that
+ * fails; DL_ERR_SYSTEM if a thread cannot be started or a message is lost; and the errors of
  * dl_journal_flush. The other ranks return rank 0's error. */
 dl_status dl_jobs_run(const dl_jobs *jobs, dl_error *err) DL_MUST_CHECK;
 

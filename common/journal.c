@@ -27,7 +27,7 @@ typedef struct head {
 } head;
 
 typedef struct record_head {
-    uint64_t checksum; /* of the rest */
+    uint64_t checksum; /* checksum of the rest */
     int64_t job;
     uint64_t bytes;
 } record_head;
@@ -37,23 +37,23 @@ static const char magic[8] = {'d', 'l', 'j', 'o', 'u', 'r', 'n', '1'};
 /* A record of an earlier run. */
 typedef struct found {
     int64_t job;
-    size_t at, bytes; /* in the file's text */
+    size_t at, bytes; /* position in `text` */
 } found;
 
 const char *const dl_journal_modes[] = {"resume", "restart", "off", NULL};
 
 struct dl_journal {
     char *path;
-    char *aside; /* new name of another run's journal; NULL: there was none */
-    int fd;      /* -1: there is no file yet */
+    char *aside; /* new name of another run's journal; NULL: none */
+    int fd;      /* -1: no file yet */
     head head;
-    off_t end;    /* of the valid part of the file; 0: there is no head either */
-    char *text;   /* as the earlier run left it */
-    found *found; /* [found_count] its records, by job */
+    off_t end;    /* end of the valid part of the file; 0: no head */
+    char *text;   /* content left by the earlier run */
+    found *found; /* [found_count] records of the earlier run, by job */
     size_t found_count;
     dl_bytes pending;
     int64_t opened_ns, flushed_ns;
-    int64_t every_ns; /* between two flushes */
+    int64_t every_ns; /* flush interval */
 };
 
 static uint64_t checksum(const record_head *record, const void *data)
@@ -63,7 +63,8 @@ static uint64_t checksum(const record_head *record, const void *data)
     return dl_hash_bytes(hash, data, record->bytes);
 }
 
-/* Whether the open file is still the one at the path: its last owner may have removed it. */
+/* Returns whether the open file is still the one at the path; its last owner may have removed
+ * it. */
 static bool is_at(int fd, const char *path)
 {
     struct stat opened, there;
@@ -72,7 +73,8 @@ static bool is_at(int fd, const char *path)
 }
 
 /* Opens and locks the file, which must exist unless `create`. Returns -1 with errno, EBUSY if
- * another run holds it for PATIENCE_NS: a killed run may take a while to end, also elsewhere. */
+ * another run holds it for PATIENCE_NS: a killed run may take a while to end, also on another
+ * host. */
 static int take_file(const char *path, bool create)
 {
     const int64_t start_ns = dl_clock_ns();
@@ -81,7 +83,7 @@ static int take_file(const char *path, bool create)
         const int fd = open(path, O_RDWR | O_CLOEXEC | (create ? O_CREAT : 0), 0666);
         if (fd < 0) return -1;
         const bool locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
-        /* On a file system without locks no other run has a lock either. */
+        /* On a file system without locks no other run holds a lock either. */
         const bool is_held = !locked && (errno == EWOULDBLOCK || errno == EINTR);
         if (!is_held && is_at(fd, path)) return fd;
         close(fd);
@@ -131,17 +133,17 @@ dl_status dl_journal_beside(char **path, const char *output, dl_journal_mode mod
 
 DL_ORDER(by_job, found, DL_BY(job), DL_BY(at));
 
-/* The name that a run's journal is set aside with; the caller frees it. */
+/* Returns the name under which a run's journal is set aside; the caller frees it. */
 static char *aside_path(const char *path, uint64_t key)
 {
     return dl_format("%s.%016llx", path, (unsigned long long)key);
 }
 
-/* Renames another run's journal after that run's key, so that the run can resume, and starts a new
+/* Renames another run's journal after that run's key, so that it can resume later, and starts a new
  * one. */
 static dl_status set_aside(dl_journal *journal, uint64_t key, dl_error *err)
 {
-    free(journal->aside); /* the one brought back has other jobs */
+    free(journal->aside); /* the restored journal has different jobs */
     journal->aside = aside_path(journal->path, key);
     const int reason = rename(journal->path, journal->aside) == 0 ? 0 : errno;
     close(journal->fd);
@@ -156,7 +158,7 @@ static dl_status read_records(dl_journal *journal, size_t bytes, dl_error *err)
 {
     dl_bytes_left left = {(const unsigned char *)journal->text, bytes};
     head read;
-    /* A run killed before it wrote the head left nothing to read. */
+    /* A run killed before writing the head left nothing to read. */
     if (bytes < sizeof read && memcmp(journal->text, magic, bytes < 8 ? bytes : 8) == 0) {
         return DL_OK;
     }
@@ -181,7 +183,7 @@ static dl_status read_records(dl_journal *journal, size_t bytes, dl_error *err)
     return DL_OK;
 }
 
-/* Adds the program to the key: results of different builds may not be mixed. */
+/* Adds the program to the key: results of different builds must not be mixed. */
 static uint64_t add_program(uint64_t key)
 {
     char *program = dl_system_program();
@@ -194,7 +196,7 @@ static uint64_t add_program(uint64_t key)
     return dl_hash_bytes(key, DL_VERSION, sizeof DL_VERSION);
 }
 
-/* Reads the file, if there is one. */
+/* Reads the file, if it exists. */
 static dl_status read_file(dl_journal *journal, dl_error *err)
 {
     struct stat file;
@@ -208,7 +210,7 @@ static dl_status read_file(dl_journal *journal, dl_error *err)
     return status == DL_OK ? read_records(journal, bytes, err) : status;
 }
 
-/* Restores this run's own journal if another run had set it aside; whether it had. */
+/* Restores this run's journal if another run had set it aside; returns whether it had. */
 static bool bring_back(const dl_journal *journal)
 {
     char *aside = aside_path(journal->path, journal->head.key);
@@ -224,7 +226,7 @@ void dl_journal_say_aside(const dl_journal *journal, const char *program)
             journal->path, journal->aside);
 }
 
-/* Reads the time between two flushes from the environment. */
+/* Reads the flush interval from the environment. */
 static dl_status read_every(int64_t *every_ns, dl_error *err)
 {
     const char *text = getenv(EVERY);
@@ -259,7 +261,7 @@ dl_status dl_journal_open(dl_journal **journal, const char *path, uint64_t key, 
 bool dl_journal_find(const dl_journal *journal, int64_t job, const void **data, size_t *bytes)
 {
     size_t first = 0, end = journal->found_count;
-    while (first < end) { /* the last record of the job: it may have been done twice */
+    while (first < end) { /* find the job's last record: it may have been done twice */
         const size_t middle = first + (end - first) / 2;
         if (journal->found[middle].job <= job) {
             first = middle + 1;
@@ -296,7 +298,7 @@ bool dl_journal_due(const dl_journal *journal)
     return journal->pending.count > 0 && dl_clock_ns() - journal->flushed_ns >= journal->every_ns;
 }
 
-/* Appends to the valid part; returns 0 or errno. */
+/* Appends to the valid part; returns 0 or an errno value. */
 static int append(dl_journal *journal, const void *data, size_t bytes)
 {
     const char *at = data;

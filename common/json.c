@@ -5,8 +5,8 @@
 #include "common/members.h"
 #include "common/units.h"
 
-/* Bytes of the valid UTF-8 character that starts at text, or 0. Overlong forms, surrogates and
- * codes over U+10FFFF are not valid (Unicode 15, table 3-7); the second byte reveals them. */
+/* Returns the length of the valid UTF-8 character at text, or 0. Overlong forms, surrogates and
+ * codes over U+10FFFF are invalid (Unicode 15, table 3-7); the second byte reveals them. */
 static int utf8_bytes(const unsigned char *text)
 {
     unsigned char lead = text[0];

@@ -9,7 +9,7 @@
 
 static const char *const no_yes[] = {"no", "yes", NULL};
 
-/* Whether `name` is the pattern, or matches a pattern that ends in '*'. */
+/* Returns whether `name` equals the pattern, or matches a pattern that ends in '*'. */
 static bool admits(const char *pattern, const char *name)
 {
     const size_t length = strlen(pattern);
@@ -29,8 +29,8 @@ const dl_key *dl_keys_find(const dl_keys *keys, const char *section, const char 
     return found;
 }
 
-/* Lists in names[keys->count], each once: the sections if `section` is NULL, else the keys of that
- * section, of all sections for "". Returns their number. */
+/* Lists distinct names in names[keys->count]: the sections if `section` is NULL, else the keys of
+ * that section, of all sections for "". Returns their number. */
 static size_t list_names(const dl_keys *keys, const char *section, const char **names)
 {
     size_t count = 0;
@@ -58,8 +58,8 @@ static const dl_key *of_another_section(const dl_keys *keys, const char *name)
     return NULL;
 }
 
-/* Writes the hint for an unknown section or, with `section`, an unknown key in it: our name for
- * another program's word, another section that has the key, or the nearest name. */
+/* Writes the hint for an unknown section or, with `section`, an unknown key in it: the name here
+ * for another program's word, another section that has the key, or the nearest name. */
 static void put_hint(const dl_keys *keys, const char *section, const char *name, char *hint,
                      size_t bytes)
 {
@@ -218,7 +218,8 @@ static dl_status read_text(const dl_key *key, const char *text, void *field, dl_
         if (key->type == DL_KEY_FLAG) {
             *(bool *)field = choice == 1;
         } else {
-            memcpy(field, &choice, sizeof choice); /* enums have its size, and may be unsigned */
+            memcpy(field, &choice, sizeof choice); /* enums have the size of int, and may be
+                                                    * unsigned */
         }
         break;
     case DL_KEY_INT:
@@ -281,7 +282,7 @@ char *dl_key_text(const dl_key *key, const void *field)
     return NULL;
 }
 
-/* --- what a key depends on ------------------------------------------------------------------- */
+/* --- dependencies between keys --------------------------------------------------------------- */
 
 bool dl_key_depends(const dl_key *key, char *name, size_t bytes)
 {
@@ -296,7 +297,9 @@ bool dl_key_holds(const dl_key *key, const char *value)
     if (value == NULL) return false;
     const char *rest = strchr(key->only, ' ');
     if (rest == NULL) return true;
-    if (rest[1] == '>') return strcmp(value, rest + strlen(" > ")) != 0; /* "1": the least value */
+    if (rest[1] == '>')
+        return strcmp(value, rest + strlen(" > ")) != 0; /* "1" is the least
+                                                                          * value */
     const size_t length = strlen(value);
     for (rest += strlen(" = "); rest != NULL; rest = strchr(rest, ',')) {
         rest += strspn(rest, ", ");
@@ -309,8 +312,9 @@ bool dl_key_holds(const dl_key *key, const char *value)
 
 /* --- the reference --------------------------------------------------------------------------- */
 
-/* Writes a number's range: "integer, 1 to 64", "0 to 1"; "integer from 1", "from 0" if the upper
- * limit is beyond use; with a unit "number of ns, us, ms, s, 0 ns to 1 s", in brief "time". */
+/* Describes a number's range: "integer, 1 to 64", "0 to 1"; "integer from 1", "from 0" if the upper
+ * limit is beyond practical use; with a unit "number of ns, us, ms, s, 0 ns to 1 s"; if `brief`,
+ * "time". */
 static void describe_number(const dl_key *key, bool brief, char *text, size_t bytes)
 {
     static const char *const kinds[] = {"", "size", "rate", "rate", "time"};
@@ -334,7 +338,7 @@ static void describe_number(const dl_key *key, bool brief, char *text, size_t by
     }
 }
 
-/* The form of the value, its choices, or its range. */
+/* Describes the value by its form, choices, or range. */
 static void describe_value(const dl_key *key, bool brief, char *text, size_t bytes)
 {
     const char *const *choices =
@@ -389,7 +393,7 @@ static void print_man(FILE *out, const dl_key *key, const char *value, const cha
     free(text);
 }
 
-/* `lists`: other keys of the table take lists. */
+/* Prints a key. `lists`: other keys of the table accept lists. */
 static void print_key(FILE *out, const dl_key *key, dl_keys_form form, bool lists,
                       const char *takes)
 {
@@ -400,7 +404,7 @@ static void print_key(FILE *out, const dl_key *key, dl_keys_form form, bool list
         [DL_KEYS_MAN] = print_man,
     };
     static const char *const sweeps[][3] = {
-        /* none, with commas, with bars */
+        /* no list, commas, bars */
         [DL_KEYS_TERMINAL] = {"", "; lists", "; lists, between bars"},
         [DL_KEYS_MARKDOWN] = {"; no list", "", "; bars"},
         [DL_KEYS_MAN] = {"", " Takes lists.", " Takes lists, between bars."},
@@ -415,7 +419,7 @@ static void print_key(FILE *out, const dl_key *key, dl_keys_form form, bool list
     print[form](out, key, value, fallback, lists ? sweep : "", takes);
 }
 
-/* The rows from `from` on that are of its section. */
+/* Returns the number of rows from `from` in the same section. */
 static size_t section_length(const dl_keys *keys, size_t from)
 {
     size_t to = from;
@@ -433,7 +437,8 @@ static bool are_alike(const dl_key *a, const dl_key *b)
            a->high == b->high && a->type == b->type && strcmp(values[0], values[1]) == 0;
 }
 
-/* The rows after the section at `from` that are sections with the same keys. */
+/* Returns the number of rows after the section at `from` that belong to sections with the same
+ * keys. */
 static size_t alike_length(const dl_keys *keys, size_t from)
 {
     const size_t length = section_length(keys, from);
@@ -446,7 +451,8 @@ static size_t alike_length(const dl_keys *keys, size_t from)
     return to - from - length;
 }
 
-/* Whether one key or more have all the same answer of `takes`, which goes into text[bytes]. */
+/* Returns whether one or more keys have the same non-empty answer of `takes`, which is written to
+ * text[bytes]. */
 static bool all_taken_by(const dl_key *rows, size_t count, dl_key_takes_fn takes, char *text,
                          size_t bytes)
 {
@@ -462,8 +468,8 @@ static bool all_taken_by(const dl_key *rows, size_t count, dl_key_takes_fn takes
     return text[0] != '\0';
 }
 
-/* Prints the names of the sections of `count` rows, and `who`, the modes that take all their keys
- * ("": omitted). `known`: the keys have been printed already. */
+/* Prints the names of the sections of `count` rows, and `who`, the modes that use all their keys
+ * ("": omitted). `known`: the keys were printed before. */
 static void print_section_head(FILE *out, const dl_key *rows, size_t count, dl_keys_form form,
                                bool first, bool known, const char *who)
 {
@@ -484,7 +490,7 @@ static void print_section_head(FILE *out, const dl_key *rows, size_t count, dl_k
     }
 }
 
-/* Whether `other` has the same section with the same keys. */
+/* Returns whether `other` has the same section with the same keys. */
 static bool is_like(const dl_keys *other, const dl_key *rows, size_t length)
 {
     size_t from = 0;

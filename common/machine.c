@@ -14,7 +14,7 @@
 #include "common/units.h"
 
 #define DL_MACHINE_SCHEMA 1
-#define MTU_BYTES 1500 /* of Ethernet */
+#define MTU_BYTES 1500 /* MTU of Ethernet */
 
 dl_status dl_machine_read_name(const dl_machine_reader *r, const char *section, const char *key,
                                const void *parts, int count, size_t size, int *index)
@@ -35,7 +35,7 @@ dl_status dl_machine_read_name(const dl_machine_reader *r, const char *section, 
     return status;
 }
 
-/* The same among the link classes. */
+/* Like dl_machine_read_name, among the link classes. */
 static dl_status machine_read_class(const dl_machine_reader *r, const char *section,
                                     const char *key, int *index)
 {
@@ -43,7 +43,7 @@ static dl_status machine_read_class(const dl_machine_reader *r, const char *sect
                                 sizeof *r->machine->classes, index);
 }
 
-/* The key "parent": socketN or the name of a switch. */
+/* Reads the key "parent": socketN or the name of a switch. */
 static dl_status machine_read_parent(const dl_machine_reader *r, const char *section, int *place)
 {
     const dl_node_kind *n = r->node;
@@ -102,9 +102,9 @@ dl_status dl_machine_each_section(const dl_machine_reader *r, const char *kind,
     return DL_OK;
 }
 
-/* Checks that the parts of a machine file make a machine. */
+/* Checks that the parts of a machine file form a valid machine. */
 
-/* A switch may not be above itself. */
+/* Checks that no switch is its own ancestor. */
 static dl_status check_switches(const dl_machine_reader *r)
 {
     const dl_node_kind *n = r->node;
@@ -125,7 +125,7 @@ static dl_status check_switches(const dl_machine_reader *r)
     return DL_OK;
 }
 
-/* Checks that all parts read of a node are connected. DL_ERR_RANGE, DL_ERR_DATA. */
+/* Checks that all parts of a node are connected. Returns DL_ERR_RANGE or DL_ERR_DATA. */
 static dl_status check_node(const dl_machine_reader *r)
 {
     const dl_node_kind *n = r->node;
@@ -148,7 +148,7 @@ static dl_status check_node(const dl_machine_reader *r)
     return DL_OK;
 }
 
-/* The switches between nodes. */
+/* Checks the switches between nodes. */
 static dl_status check_fabric(const dl_machine_reader *r)
 {
     dl_error why = {0};
@@ -216,11 +216,11 @@ void dl_machine_free(dl_machine *machine)
     *machine = (dl_machine){0};
 }
 
-/* The reader of machine files: counts and names the parts, then reads their keys (which may name a
- * part further down in the file), then checks the machine as a whole. */
+/* Reader of machine files: counts and names the parts, then reads their keys (which may refer to a
+ * later part), then checks the machine as a whole. */
 
-/* Plausible ranges, wider than those of existing hardware: rates from a modem's to those of a
- * rack's crossbar, arithmetic from a microcontroller's to an exascale machine's. */
+/* Plausible ranges, wider than those of existing hardware: rates from a modem to a rack's crossbar,
+ * arithmetic from a microcontroller to an exascale machine. */
 #define RATES DL_DIMENSION_BYTES_PER_S, 1e3, 1e15
 #define FLOPS DL_DIMENSION_FLOP_PER_S, 1e6, 1e18
 #define SIZES DL_DIMENSION_BYTES, 1e6, 1e15
@@ -253,7 +253,7 @@ const char *const dl_nccl_versions[] = {"default", "2.4",  "2.5",  "2.6",  "2.7"
 
 #define QUANTITY(section, name, owner, type, member, dimension_and_range, required, words) \
     QUANTITY_(section, name, owner, type, member, dimension_and_range, required, words, false)
-/* A number that times depend on: it may have bounds, and costs may override it. */
+/* A number that affects times: it may have bounds, and costs may override it. */
 #define TIMED(section, name, owner, type, member, dimension_and_range, required, words) \
     QUANTITY_(section, name, owner, type, member, dimension_and_range, required, words, true)
 #define QUANTITY_(section, name, owner, type, member, dimension, low, high, required, words,     \
@@ -270,7 +270,7 @@ const char *const dl_nccl_versions[] = {"default", "2.4",  "2.5",  "2.6",  "2.7"
 #define FABRIC(member) .owner = OF_MACHINE, .offset = offsetof(dl_machine, fabric.member)
 /* The key `source`: source of a section's numbers with bounds. */
 #define SOURCE(section) OWN(section, "source", "text", false, "of its numbers with bounds")
-/* The three numbers of a pass' products. */
+/* The three numbers for the products of one pass. */
 #define PRODUCTS(pass, index, words)                                                            \
     QUANTITY("kernels *", pass "_flop_per_s", OF_KERNELS, dl_gpu_kernels,                       \
              products[index].flop_per_s, FLOPS, true, words),                                   \
@@ -278,7 +278,7 @@ const char *const dl_nccl_versions[] = {"default", "2.4",  "2.5",  "2.6",  "2.7"
                  products[index].bytes_per_s, RATES, true, "of their operands and results"),    \
         QUANTITY("kernels *", pass "_ns", OF_KERNELS, dl_gpu_kernels, products[index].fixed_ns, \
                  TIMES, true, "of each of them, besides")
-/* A key that its section's reader looks up. */
+/* A key that the reader of its section looks up. */
 #define OWN(section, name, form, required, words)                                                  \
     {                                                                                              \
         section, name, DL_KEY_OWN, DL_DIMENSION_PURE, 0, 0, NULL, form, NULL, required, OF_NOBODY, \
@@ -465,7 +465,7 @@ static const dl_key rows[] = {
 };
 const dl_keys dl_machine_keys = {rows, sizeof rows / sizeof *rows, NULL};
 
-/* Visits the numbers of one part, which the rows of `owner` keep. */
+/* Visits the numbers of one part, which are stored in the rows of `owner`. */
 static void visit_part(void *part, int owner, const char *name, dl_machine_visit_fn visit,
                        void *user)
 {
@@ -567,7 +567,7 @@ static dl_status read_site(const dl_machine_reader *r, const dl_ini_section *sec
     return dl_keys_read(&dl_machine_keys, OF_SITE, r->ini, section->name, site, r->err);
 }
 
-/* The site whose name are the first `length` bytes of `name`; -1 if there is none. */
+/* Returns the site named by the first `length` bytes of `name`; -1 if there is none. */
 static int find_site(const dl_machine *m, const char *name, size_t length)
 {
     for (int i = 0; i < m->site_count; i++) {
@@ -698,7 +698,7 @@ static dl_status add_nvlink(const dl_machine_reader *r, const dl_ini_entry *entr
 static dl_status read_nvlinks(const dl_machine_reader *r, const dl_ini_section *section,
                               const char *name)
 {
-    (void)name; /* only distinguishes the sections */
+    (void)name; /* only distinguishes sections */
     dl_nvlink nvlink = {0};
     const dl_ini_entry *entry = NULL;
     dl_status status;

@@ -1,11 +1,11 @@
 /* A machine file: nodes (GPUs, PCIe tree, NVLink, NICs, host), their number, and the network
- * between them. Nodes are of one or several kinds, which may differ in all parts of a node.
+ * between them. Nodes are of one or more kinds, which may differ in all parts of a node.
  *
- * The format, with an example: docs/formats.md; its keys: dl_machine_keys, docs/keys.md, dlsim
- * --keys.
+ * The format, with an example, is in docs/formats.md; the keys are in dl_machine_keys, docs/keys.md
+ * and dlsim --keys.
  *
  * A parent is socketN or the name of a switch; link, port and socket_link name a [link]. Values are
- * quantities (common/quantity.h); a link's rates are those that programs reach, below the wire
+ * quantities (common/quantity.h); a link's rates are those achieved by programs, below the wire
  * rates.
  *
  *        socket0 ======= socket1       === socket_link
@@ -22,14 +22,14 @@
 
 #include "common/keys.h"
 
-#define DL_MACHINE_MAX_PARTS 1024 /* of one sort in a node */
-#define DL_MACHINE_MAX_DEPTH 6    /* PCIe switches above one another */
+#define DL_MACHINE_MAX_PARTS 1024 /* parts of one type in a node */
+#define DL_MACHINE_MAX_DEPTH 6    /* levels of PCIe switches */
 
-/* Pairs of GPUs in a node that copy without host memory (NVLink aside). */
+/* Pairs of GPUs in a node that copy without host memory, in addition to NVLink. */
 typedef enum dl_peer {
     DL_PEER_NONE,
-    DL_PEER_SWITCH, /* with a PCIe switch in common */
-    DL_PEER_SOCKET, /* on the same socket */
+    DL_PEER_SWITCH, /* GPUs with a common PCIe switch */
+    DL_PEER_SOCKET, /* GPUs on the same socket */
     DL_PEER_ALL
 } dl_peer;
 
@@ -37,7 +37,8 @@ typedef enum dl_arithmetic { DL_FP32, DL_TF32, DL_FP16, DL_BF16, DL_FP8 } dl_ari
 #define DL_ARITHMETICS 5
 extern const char *const dl_arithmetic_names[DL_ARITHMETICS + 1]; /* "fp32", ..., "fp8", NULL */
 
-/* A linear layer's matrix products: for its output, its input's and its weights' gradient. */
+/* Matrix products of a linear layer: for its output, and for the gradients of its input and its
+ * weights. */
 typedef enum dl_product_pass {
     DL_PRODUCT_FORWARD,
     DL_PRODUCT_DATA,
@@ -46,47 +47,48 @@ typedef enum dl_product_pass {
 #define DL_PRODUCT_PASSES 3
 extern const char *const dl_product_pass_names[DL_PRODUCT_PASSES + 1]; /* "forward", ..., NULL */
 
-/* Kernels of a GPU measured one by one (dlprof bench shapes). A product takes fixed_ns + (bytes of
+/* Separately measured kernels of a GPU (dlprof bench shapes). A product takes fixed_ns + (bytes of
  * weights) / bytes_per_s + max(flop / flop_per_s, (other bytes) / bytes_per_s). */
 typedef struct dl_product_rates {
     dl_quantity flop_per_s, bytes_per_s, fixed_ns;
 } dl_product_rates;
 
 typedef struct dl_gpu_kernels {
-    bool known; /* all of it, or nothing */
+    bool known; /* all members are known, or none */
     dl_product_rates products[DL_PRODUCT_PASSES];
-    dl_quantity move_bytes_per_s, move_ns; /* of kernels that only move data; of each one */
+    dl_quantity move_bytes_per_s, move_ns; /* rate and time per kernel, for kernels that only move
+                                            * data */
 } dl_gpu_kernels;
 
 typedef struct dl_gpu_model {
     char *name;
     dl_quantity memory_bytes, memory_bytes_per_s;
-    /* Read them with dl_gpu_model_flop_per_s; unknown = it has none. */
+    /* Peak rates, to be read by dl_gpu_model_flop_per_s; unknown: the GPU lacks the arithmetic. */
     dl_quantity fp32_flop_per_s, tf32_flop_per_s, fp16_flop_per_s, bf16_flop_per_s, fp8_flop_per_s;
-    dl_quantity compute_capability; /* 8.6 */
-    /* Clock under load over the clock of the peak rates: estimated compute times are divided by it.
-     * Unknown = 1. */
+    dl_quantity compute_capability; /* e.g. 8.6 */
+    /* Clock under load / clock of the peak rates: estimated compute times are divided by it.
+     * Unknown: 1. */
     dl_quantity clock_frac;
     dl_gpu_kernels kernels[DL_ARITHMETICS];
 } dl_gpu_model;
 
-/* Peak rate of matrix products. If a file gives tf32 but not bf16, bf16 has fp16's rate: NVIDIA's
- * GPUs from Ampere on support both at equal rates (A100, GA102, Ada, H100 white papers). Borrowed;
- * unknown: the GPU has no such arithmetic. */
+/* Returns the peak rate of matrix products, borrowed; unknown: the GPU lacks the arithmetic. If a
+ * file gives tf32 but not bf16, bf16 has fp16's rate: NVIDIA's GPUs since Ampere support both at
+ * equal rates (A100, GA102, Ada, H100 white papers). */
 const dl_quantity *dl_gpu_model_flop_per_s(const dl_gpu_model *model, dl_arithmetic arithmetic);
 
 typedef struct dl_link_class {
     char *name;
     dl_quantity bytes_per_s;        /* > 0, each direction */
-    dl_quantity duplex_bytes_per_s; /* > 0, both directions together; unknown = no such limit */
+    dl_quantity duplex_bytes_per_s; /* > 0, sum of both directions; unknown: no such limit */
     dl_quantity latency_ns;
 } dl_link_class;
 
-/* Places in the PCIe tree: 0 .. sockets-1 are the sockets, then come the switches. */
+/* Places in the PCIe tree: 0 .. sockets-1 are the sockets, followed by the switches. */
 typedef struct dl_pcie_switch {
     char *name;
     int parent; /* place */
-    int link;   /* class */
+    int link;   /* link class */
 } dl_pcie_switch;
 
 typedef struct dl_gpu {
@@ -100,38 +102,41 @@ typedef struct dl_nic {
 
 typedef struct dl_nvlink {
     int a, b; /* GPUs, a < b */
-    int link; /* class of one lane */
+    int link; /* link class of one lane */
     int lanes;
 } dl_nvlink;
 
-/* A kind of node. Nodes without a [nodes] section are of kind 0. */
+/* A kind of node. Nodes without a [nodes] section have kind 0. */
 typedef struct dl_node_kind {
-    char *name;                         /* NULL for kind 0, and one with only other GPU models */
-    uint64_t own;                       /* numbers that its own sections give: dl_machine_each */
-    dl_quantity price_usd_per_hour;     /* of a node; or */
-    dl_quantity gpu_price_usd_per_hour; /* of each GPU that is used */
+    char *name;                         /* NULL for kind 0, and for a kind that differs only in GPU
+                                         * models */
+    uint64_t own;                       /* bit set of the numbers in the kind's own sections:
+                                         * dl_machine_each */
+    dl_quantity price_usd_per_hour;     /* price per node; excludes gpu_price_usd_per_hour */
+    dl_quantity gpu_price_usd_per_hour; /* price per used GPU */
     dl_peer peer;
-    dl_quantity staged_bytes_per_s; /* of a copy between GPUs that the driver makes through host
-                                       memory; unknown = limited by its links only */
+    dl_quantity staged_bytes_per_s; /* rate of a copy between GPUs that the driver makes through
+                                     * host memory; unknown: limited by its links only */
     bool gpudirect;                 /* NICs and GPUs copy without host memory */
-    /* For collectives: the sum of the rates at which a GPU sends and receives through host memory,
-     * between GPUs without a common NVLink or PCIe switch, or without peer access; unknown =
-     * limited by the links only, like copies. Slowdown of computing during collectives inside the
-     * node, >= 1; unknown = that of the cost file. */
+    /* For collectives between GPUs without a common NVLink or PCIe switch, or without peer access:
+     * shm_bytes_per_s is the sum of the rates at which a GPU sends and receives through host
+     * memory; unknown: limited by the links only, like copies. overlap_slowdown is the slowdown of
+     * computation during collectives inside the node, >= 1; unknown: that of the cost file. */
     dl_quantity shm_bytes_per_s, overlap_slowdown;
 
     int sockets;
-    bool amd;                       /* processors */
-    int cores;                      /* 0 = not given */
-    dl_quantity memory_bytes;       /* of the host */
-    dl_quantity memory_bytes_per_s; /* of a socket, reads and writes together */
-    dl_quantity root_bytes_per_s; /* all devices of a socket, each direction; unknown = no limit */
-    dl_quantity server_bytes_per_s; /* of a process that serves workers on other nodes too, sent and
-                                       received together; unknown = no limit but the links */
-    int socket_link;                /* class; -1 with one socket */
-    int nvswitch_link;              /* class; -1 = no NVSwitch */
-    dl_quantity nvswitch_sum_frac; /* fraction of the link's rate for sums made by the NVSwitch, 0 <
-                                      frac <= 1; unknown = it cannot sum */
+    bool amd;                       /* the processors are AMD's */
+    int cores;                      /* 0: unknown */
+    dl_quantity memory_bytes;       /* host memory */
+    dl_quantity memory_bytes_per_s; /* memory rate of a socket, reads plus writes */
+    dl_quantity root_bytes_per_s;   /* rate of all devices of a socket, each direction; unknown: no
+                                   * limit */
+    dl_quantity server_bytes_per_s; /* rate of a process that also serves workers on other nodes,
+                                     * sent plus received; unknown: limited by the links only */
+    int socket_link;                /* link class; -1 with one socket */
+    int nvswitch_link;              /* link class; -1: no NVSwitch */
+    dl_quantity nvswitch_sum_frac;  /* fraction of the link's rate for reductions in the NVSwitch, 0
+                                    * < frac <= 1; unknown: the switch cannot reduce */
     dl_pcie_switch *switches;
     dl_gpu *gpus; /* [gpu_count], >= 1 */
     dl_nic *nics;
@@ -139,68 +144,69 @@ typedef struct dl_node_kind {
     int switch_count, gpu_count, nic_count, nvlink_count;
 } dl_node_kind;
 
-/* A run of consecutive nodes of one kind, up to the start of the next run; the last run is
+/* A run of consecutive nodes of one kind, up to the start of the next run. The last run is
  * unbounded, so that a caller may change the number of nodes. */
 typedef struct dl_node_run {
     int first, kind;
-    int first_gpu; /* GPUs of the nodes before */
+    int first_gpu; /* number of GPUs of the preceding nodes */
 } dl_node_run;
 
-/* Library of collectives. For NCCL constants and choices are known (sim/collective/nccl.h); other
- * libraries are described by [protocol]s. */
+/* Library of collectives. NCCL's constants and choices are known (sim/collective/nccl.h);
+ * [protocol] sections describe other libraries. */
 typedef enum dl_library { DL_LIBRARY_OTHER, DL_LIBRARY_NCCL } dl_library;
 
-/* Versions of NCCL: "default", "2.4", ..., NULL, as [machine] and [exchange] nccl name them. */
+/* Versions of NCCL: "default", "2.4", ..., NULL; the values of [machine] and [exchange] nccl. */
 extern const char *const dl_nccl_versions[];
 #define DL_NCCL_OLDEST_MINOR 4
-#define DL_NCCL_DEFAULT_MINOR 26 /* the newest whose choices were compared with benchmarks */
+#define DL_NCCL_DEFAULT_MINOR 26 /* newest version whose choices were compared with benchmarks */
 
 /* A protocol of the collectives library: the time of a call, of each hop inside a node and between
- * nodes beyond the links' latencies, and the fraction of the links' rates that it reaches. Of
+ * nodes in addition to the links' latencies, and the achieved fraction of the links' rates. Of
  * several protocols the fastest for the size is used (NCCL: LL, LL128, Simple). */
 #define DL_PROTOCOL_NAME_BYTES 64
 typedef struct dl_protocol {
-    char *name; /* under DL_PROTOCOL_NAME_BYTES; "ll128 ring", "ll128 tree": for one algorithm */
+    char *name; /* under DL_PROTOCOL_NAME_BYTES bytes; "ll128 ring", "ll128 tree": for one
+                 * algorithm */
     dl_quantity launch_ns, hop_ns, network_hop_ns;
     dl_quantity bandwidth_frac; /* 0 < frac <= 1 */
 } dl_protocol;
 
-/* How messages between nodes travel over TCP (sim/network/tcp.h). */
+/* TCP messages between nodes (sim/network/tcp.h). */
 typedef struct dl_tcp {
     bool given;
-    double time_factor;                /* on all its times: 1, or less to see their effect */
-    int sockets;                       /* of a channel between two nodes */
-    int channels;                      /* that share the bytes of a collective */
-    dl_quantity mtu_bytes;             /* of a packet, from its IP header on */
-    dl_quantity window_bytes;          /* of a socket; unknown = never the limit */
-    dl_quantity socket_bytes_per_s;    /* of the wire; unknown = only ports limit */
-    dl_quantity queue_ns, queue_bytes; /* the queue before a port holds both together: the time at
-                                          the port's rate, and the bytes; both unknown = any
-                                          number */
+    double time_factor;                /* factor of all its times: 1, or less to study their
+                                        * effect */
+    int sockets;                       /* sockets per channel between two nodes */
+    int channels;                      /* channels that share the bytes of a collective */
+    dl_quantity mtu_bytes;             /* size of a packet, including its IP header */
+    dl_quantity window_bytes;          /* window per socket; unknown: never limits */
+    dl_quantity socket_bytes_per_s;    /* wire rate per socket; unknown: only ports limit */
+    dl_quantity queue_ns, queue_bytes; /* the queue before a port holds queue_ns at the port's rate
+                                        * plus queue_bytes; both unknown: unbounded */
 } dl_tcp;
 
-/* A site has an equal share of consecutive nodes: of n nodes and k sites, the first n / k (rounded
+/* A site with an equal share of consecutive nodes: of n nodes and k sites, the first n / k (rounded
  * up) are at the first site. */
 typedef struct dl_site {
     char *name;
-    dl_quantity bytes_per_s; /* to the others, each direction; unknown = not limited */
-    dl_quantity latency_ns;  /* of that way, added to that of pairs; unknown = 0 */
+    dl_quantity bytes_per_s; /* rate to other sites, each direction; unknown: not limited */
+    dl_quantity latency_ns;  /* latency to other sites, added to that of pairs; unknown: 0 */
 } dl_site;
 
 /* Limits between two sites, in addition to those of each site. */
 typedef struct dl_site_pair {
     int a, b;                            /* sites, a < b */
-    dl_quantity bytes_per_s, latency_ns; /* as of a site; latency: one way */
+    dl_quantity bytes_per_s, latency_ns; /* as in dl_site; latency: one way */
 } dl_site_pair;
 
-/* The switches between nodes (sim/network/fabric.h). */
+/* Switches between nodes (sim/network/fabric.h). */
 typedef enum dl_fabric_kind {
-    DL_FABRIC_NONE, /* the ports meet in one place, which [network] bytes_per_s may limit */
+    DL_FABRIC_NONE, /* all ports meet in one place, which [network] bytes_per_s may limit */
     DL_FABRIC_FAT_TREE,
     DL_FABRIC_RAIL,
     DL_FABRIC_DRAGONFLY,
     DL_FABRIC_TORUS,
-    DL_FABRIC_SWITCHES /* a tree by hand: the [netswitch]es */
+    DL_FABRIC_SWITCHES /* a tree given by [netswitch] sections */
 } dl_fabric_kind;
 
 enum { DL_FABRIC_IDEAL, DL_FABRIC_ECMP };       /* spreading */
@@ -208,53 +214,57 @@ enum { DL_FABRIC_PACKED, DL_FABRIC_SCATTERED }; /* placement */
 
 enum { DL_FABRIC_BY_NODES, DL_FABRIC_BY_SWITCHES }; /* rank_order */
 
-#define DL_FABRIC_DEPTH_MAX 32 /* of a tree of [netswitch]es */
+#define DL_FABRIC_DEPTH_MAX 32 /* maximum depth of a tree of [netswitch]es */
 
-/* A [netswitch]. Its uplinks together carry uplink_ports * (a node port's rate) + uplink_fixed. */
+/* A [netswitch]. The total rate of its uplinks is uplink_ports * (a node port's rate) +
+ * uplink_fixed. */
 typedef struct dl_net_switch {
     char *name;
-    int parent;                        /* -1 = it is the root */
-    dl_quantity uplink_bytes_per_s;    /* as given; unknown = derived from the ports below */
-    dl_quantity oversubscription;      /* >= 1; unknown = 1 */
-    dl_quantity background_frac;       /* of its uplinks; unknown = that of [fabric] */
-    int uplinks;                       /* 0 while reading = as many as ports that have its rate */
-    int first_uplink;                  /* number of its first one among those of all switches */
-    double uplink_ports, uplink_fixed; /* derived from all of these */
+    int parent;                        /* -1: root */
+    dl_quantity uplink_bytes_per_s;    /* rate in the file; unknown: derived from the ports below */
+    dl_quantity oversubscription;      /* >= 1; unknown: 1 */
+    dl_quantity background_frac;       /* background load of its uplinks; unknown: that of
+                                        * [fabric] */
+    int uplinks;                       /* number of uplinks; 0 while reading: as many as ports with
+                                        * their rate */
+    int first_uplink;                  /* index of its first uplink among those of all switches */
+    double uplink_ports, uplink_fixed; /* derived from the members above */
 } dl_net_switch;
 
-/* Periodic traffic of another job: each GPU of node from[i] sends to the GPU with the same number
- * in node to[i]; size and period are the same for all. */
+/* Periodic traffic of another job: each GPU of node from[i] sends to the GPU with the same index in
+ * node to[i]; size and period are the same for all pairs. */
 typedef struct dl_traffic {
     char *name;
-    int *from, *to; /* [count] nodes */
+    int *from, *to; /* [count] node indices */
     int count;
-    dl_quantity bytes;              /* of a node, each time; shared equally by its GPUs */
-    dl_quantity every_ns, start_ns; /* start unknown = 0 */
+    dl_quantity bytes;              /* bytes per node and period, shared equally by its GPUs */
+    dl_quantity every_ns, start_ns; /* period and first start; unknown start: 0 */
 } dl_traffic;
 
 #define DL_FABRIC_DIMENSIONS 3
-#define DL_FABRIC_SIZE_MAX 64 /* of a torus, in each dimension */
+#define DL_FABRIC_SIZE_MAX 64 /* maximum size of a torus in each dimension */
 
 typedef struct dl_fabric {
     int kind;         /* dl_fabric_kind */
-    int group_nodes;  /* >= 1, but for a torus */
-    int pod_groups;   /* 0 = the tree has two levels */
-    int router_nodes; /* of a dragonfly, >= 1 */
-    int global_links; /* between two of its groups */
+    int group_nodes;  /* >= 1, except for a torus */
+    int pod_groups;   /* 0: the tree has two levels */
+    int router_nodes; /* nodes per router of a dragonfly, >= 1 */
+    int global_links; /* links between each pair of a dragonfly's groups */
     int spreading, placement, rank_order;
     dl_traffic *traffic;
     int traffic_count;
-    int *slots; /* [slot_count] of the nodes, one after another; NULL = by placement */
-    int slot_count, slot_end; /* the greatest is slot_end - 1 */
+    int *slots; /* [slot_count] slots of the nodes, in node order; NULL: by placement */
+    int slot_count, slot_end; /* the largest slot is slot_end - 1 */
     dl_net_switch *switches;
     int switch_count;
-    int *switch_of; /* [switch_slots] of each slot; where there are [netswitch]es */
+    int *switch_of; /* [switch_slots] switch of each slot, with [netswitch]es */
     int switch_slots;
-    int size[DL_FABRIC_DIMENSIONS]; /* of a torus, 1 to DL_FABRIC_SIZE_MAX each */
-    dl_quantity oversubscription, pod_oversubscription; /* >= 1; unknown = 1 */
-    dl_quantity link_bytes_per_s; /* of a torus's or dragonfly's link; unknown = as the ports */
-    dl_quantity hop_ns;           /* unknown = 0 */
-    dl_quantity background_frac;  /* 0 <= frac < 1; unknown = 0 */
+    int size[DL_FABRIC_DIMENSIONS]; /* size of a torus, 1 to DL_FABRIC_SIZE_MAX each */
+    dl_quantity oversubscription, pod_oversubscription; /* >= 1; unknown: 1 */
+    dl_quantity link_bytes_per_s; /* rate per link of a torus or dragonfly; unknown: the ports'
+                                   * rate */
+    dl_quantity hop_ns;           /* unknown: 0 */
+    dl_quantity background_frac;  /* 0 <= frac < 1; unknown: 0 */
 } dl_fabric;
 
 extern const char *const dl_fabric_kind_names[]; /* "none", "fat_tree", ..., NULL */
@@ -262,7 +272,7 @@ extern const char *const dl_fabric_spreadings[]; /* "ideal", "ecmp", NULL */
 extern const char *const dl_fabric_placements[]; /* "packed", "scattered", NULL */
 extern const char *const dl_fabric_orders[];     /* "nodes", "switches", NULL */
 
-/* The rows of [fabric] in machine files and scenarios; values of the scenario override those of the
+/* Rows of [fabric] in machine files and scenarios; values of the scenario override those of the
  * machine file. FIELD(member) gives a row's owner and offset. */
 #define DL_FABRIC_ROWS(FIELD, SWEEP)                                                             \
     {"fabric",                                                                                   \
@@ -404,14 +414,14 @@ typedef struct dl_machine_source {
     char *section, *text;
 } dl_machine_source;
 
-/* A machine file that was read. Owns everything in it; release with dl_machine_free. */
+/* A parsed machine file. Owns all its memory; release with dl_machine_free. */
 typedef struct dl_machine {
     char *path, *name;
     int nodes;
     dl_library library;
-    int nccl; /* of dl_nccl_versions; any but the first means that the library is NCCL */
-    dl_quantity network_bytes_per_s; /* of the core; unknown = it never limits */
-    dl_quantity first_use_ns;        /* added to the first exchange of a run; unknown = 0 */
+    int nccl; /* index into dl_nccl_versions; any but the first implies that the library is NCCL */
+    dl_quantity network_bytes_per_s; /* rate of the network core; unknown: never limits */
+    dl_quantity first_use_ns;        /* added to the first exchange of a run; unknown: 0 */
     dl_tcp tcp;
     dl_fabric fabric;
     dl_site *sites;
@@ -421,102 +431,106 @@ typedef struct dl_machine {
     dl_gpu_model *models;
     dl_link_class *classes;
     dl_node_kind *kinds; /* [kind_count], >= 1 */
-    dl_node_run *runs;   /* [run_count], >= 1, ascending; the first starts with node 0 */
+    dl_node_run *runs;   /* [run_count], >= 1, ascending; the first starts at node 0 */
     dl_protocol *protocols;
     dl_machine_source *sources;
     int model_count, class_count, kind_count, run_count, protocol_count, source_count;
 } dl_machine;
 
-/* The `source` of a section, as dl_machine_each names it; NULL: none. Borrowed. */
+/* Returns the `source` of a section, named as in dl_machine_each; NULL if there is none.
+ * Borrowed. */
 const char *dl_machine_source_of(const dl_machine *machine, const char *section);
 
-/* Every key that a machine file may have. */
+/* All keys of machine files. */
 extern const dl_keys dl_machine_keys;
 
-/* The row of a key, also in a section of a kind of nodes ("host of t4"). NULL: there is none. */
+/* Returns the row of a key, also in a section of a kind of nodes ("host of t4"); NULL if there is
+ * none. */
 const dl_key *dl_machine_find_key(const char *section, const char *name);
 
-/* Reads `path`, checks names, ranges, and that everything is connected. The caller zeroes `machine`
- * before and frees it after success. */
+/* Reads `path` and checks names, ranges, and that everything is connected. `machine` must be
+ * zeroed; free it after success. */
 dl_status dl_machine_read(dl_machine *machine, const char *path, dl_error *err) DL_MUST_CHECK;
 
 /* Reads a machine file from memory; errors call it `name`. `text` may hold any bytes. */
 dl_status dl_machine_read_text(dl_machine *machine, const char *name, const char *text,
                                size_t bytes, dl_error *err) DL_MUST_CHECK;
 
-/* The site of a node; 0 if the machine has no sites. Sites have equal numbers of nodes, up to
- * rounding. */
+/* Returns the site of a node; 0 if the machine has no sites. Sites have equal numbers of nodes, up
+ * to rounding. */
 int dl_machine_site(const dl_machine *machine, int node);
 
-/* Domains of the network: the sites, or the nodes if the machine has no sites. Returns their
- * number, and the domain of a node. */
+/* Network domains: the sites, or the nodes if the machine has no sites. Return their number, and
+ * the domain of a node. */
 int dl_machine_domains(const dl_machine *machine);
 int dl_machine_domain(const dl_machine *machine, int node);
 
-/* Checks that the topology of the switches between nodes is complete, with a slot for each node,
- * after a caller may have changed the number of nodes. DL_ERR_DATA, DL_ERR_RANGE, without a
- * file. */
+/* Checks that the switches between nodes are complete, with a slot for each node, after the caller
+ * may have changed the number of nodes. Returns DL_ERR_DATA or DL_ERR_RANGE, without a file. */
 dl_status dl_machine_check_fabric(const dl_machine *machine, dl_error *err) DL_MUST_CHECK;
 
-/* Checks that an int can hold the number of GPUs, after a caller may have changed the number of
- * nodes. DL_ERR_RANGE, without a file. */
+/* Checks that an int can hold the number of GPUs, after the caller may have changed the number of
+ * nodes. Returns DL_ERR_RANGE, without a file. */
 dl_status dl_machine_check_gpus(const dl_machine *machine, dl_error *err) DL_MUST_CHECK;
 
-/* Reads [fabric] slots of a machine file or a scenario into the machine, where given.
+/* Reads [fabric] slots of a machine file or a scenario into the machine, if given. Returns
  * DL_ERR_RANGE. */
 dl_status dl_machine_read_slots(dl_machine *machine, const dl_ini *ini,
                                 dl_error *err) DL_MUST_CHECK;
 
-/* Releases everything; a zeroed object is fine. */
+/* Releases all memory; accepts a zeroed object. */
 void dl_machine_free(dl_machine *machine);
 
-/* The minor version of NCCL 2, 26 for 2.26; 0: another library. */
+/* Returns the minor version of NCCL 2, such as 26 for 2.26; 0 for another library. */
 int dl_machine_nccl(const dl_machine *machine);
 
-/* The kind of a node: its number, and the kind itself. O(log(runs)). */
+/* Return the kind of a node: its index, and the kind itself. O(log(runs)). */
 int dl_machine_kind(const dl_machine *machine, int node);
 const dl_node_kind *dl_machine_node(const dl_machine *machine, int node);
 
-/* The first kind that has the same links as the node's; GPU models may differ. */
+/* Returns the first kind with the same links as the node's kind; GPU models may differ. */
 int dl_machine_links_kind(const dl_machine *machine, int node);
 
-/* Whether the nodes differ in their links. */
+/* Returns whether the nodes differ in their links. */
 bool dl_machine_has_unlike_nodes(const dl_machine *machine);
 
-/* Whether some node has a port of a class that the first node lacks. */
+/* Returns whether some node has a port of a class that the first node lacks. */
 bool dl_machine_has_unlike_ports(const dl_machine *machine);
 
-/* Number of GPUs of the first `nodes` nodes, which may be more than there are; and of all. */
+/* Return the number of GPUs of the first `nodes` nodes, which may exceed the machine's nodes; and
+ * of all nodes. */
 int dl_machine_gpus_before(const dl_machine *machine, int nodes);
 int dl_machine_gpus(const dl_machine *machine);
 
-/* The node of GPU `number`, counted from 0 over all nodes; *index is its number there. */
+/* Returns the node of GPU `number`, counted from 0 over all nodes; *index is the GPU's index in the
+ * node. */
 int dl_machine_find_gpu(const dl_machine *machine, int number, int *index);
 
-/* Number of nodes needed for `gpus` GPUs, at least the machine's; added nodes are of kind 0. */
+/* Returns the number of nodes required for `gpus` GPUs, at least the machine's; added nodes have
+ * kind 0. */
 int64_t dl_machine_nodes_for(const dl_machine *machine, int64_t gpus);
 
-/* Most GPUs, fewest NICs that a node of the machine has. */
+/* Return the largest number of GPUs, and the smallest number of NICs, over the machine's nodes. */
 int dl_machine_most_gpus(const dl_machine *machine);
 int dl_machine_fewest_nics(const dl_machine *machine);
 
-/* The model of GPU `index` of a node: its number, and the model itself. */
+/* Return the model of GPU `index` of a node: its index, and the model itself. */
 int dl_machine_model_number(const dl_machine *machine, int node, int index);
 const dl_gpu_model *dl_machine_model(const dl_machine *machine, int node, int index);
 
-/* Whether some GPU of the machine is of the model with this number. */
+/* Returns whether some GPU of the machine has the model with this index. */
 bool dl_machine_has_model(const dl_machine *machine, int model);
 
-/* Calls visit(user, "link nvlink2", key, quantity) for every quantity, known or not, on which
- * simulated times depend: rates, latencies, fractions of rates; not the peak rates of GPUs. */
+/* Calls visit(user, "link nvlink2", key, quantity) for every quantity, known or unknown, that
+ * affects simulated times: rates, latencies, fractions of rates; not the peak rates of GPUs. */
 typedef void (*dl_machine_visit_fn)(void *user, const char *section, const dl_key *key,
                                     dl_quantity *quantity);
 void dl_machine_each(dl_machine *machine, dl_machine_visit_fn visit, void *user);
 
-/* The place above `place` in the PCIe tree, -1 above a socket. */
+/* Returns the place above `place` in the PCIe tree, -1 for a socket. */
 int dl_machine_parent(const dl_node_kind *node, int place);
 
-/* The socket over (or at) `place`. */
+/* Returns the socket above (or at) `place`. */
 int dl_machine_socket(const dl_node_kind *node, int place);
 
 #endif

@@ -1,4 +1,4 @@
-/* The network between the nodes of a machine file: [fabric], [netswitch], [traffic]. */
+/* Network between the nodes of a machine file: [fabric], [netswitch], [traffic]. */
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "common/alloc.h"
 #include "common/machine_internal.h"
 
-#define UPLINKS_MAX 4096 /* of a switch, told apart */
+#define UPLINKS_MAX 4096 /* maximum number of distinct uplinks of a switch */
 
 dl_status dl_machine_name_net_switch(const dl_machine_reader *r, const dl_ini_section *section,
                                      const char *name)
@@ -86,7 +86,8 @@ dl_status dl_machine_read_net_switch(const dl_machine_reader *r, const dl_ini_se
     return read_list(r->ini, nodes, r->err, put_under_switch, &taker);
 }
 
-/* Levels above a switch, at most one too many; -1 if they form a ring. */
+/* Returns the number of levels above a switch; -1 if it exceeds DL_FABRIC_DEPTH_MAX, as in a
+ * cycle. */
 static int net_depth(const dl_fabric *f, int of)
 {
     int depth = 0;
@@ -97,7 +98,7 @@ static int net_depth(const dl_fabric *f, int of)
     return depth <= DL_FABRIC_DEPTH_MAX ? depth : -1;
 }
 
-/* Counts each switch's uplinks; the root has none, but a link is there for it nevertheless. */
+/* Counts each switch's uplinks. The root has no uplink, but gets a link nevertheless. */
 static void count_uplinks(dl_fabric *f)
 {
     int first = 0;
@@ -110,7 +111,7 @@ static void count_uplinks(dl_fabric *f)
     }
 }
 
-/* The uplinks' rates, from the lowest switches up. */
+/* Computes the uplinks' rates, from the lowest switches up. */
 static void add_up_uplinks(const dl_machine *m, dl_fabric *f)
 {
     for (int slot = 0; slot < f->switch_slots; slot++)
@@ -171,7 +172,7 @@ static dl_status take_slot(void *user, int slot)
     return DL_OK;
 }
 
-/* A slot that the list has twice; -1 if there is none. */
+/* Returns a slot that occurs twice in the list; -1 if there is none. */
 static int find_twin(const dl_fabric *f)
 {
     int twin = -1;
@@ -271,7 +272,7 @@ static dl_status check_traffic(const dl_machine *machine, dl_error *err)
     return DL_OK;
 }
 
-/* Number of slots; INT_MAX: any number. */
+/* Returns the number of slots; INT_MAX: unlimited. */
 static int slots_of(const dl_fabric *fabric)
 {
     switch (fabric->kind) {

@@ -1,4 +1,4 @@
-/* Shared by the readers of machine files (machine.c), their nodes (machine_nodes.c) and their
+/* Shared by the readers of machine files (machine.c), of their nodes (machine_nodes.c) and of their
  * networks (machine_fabric.c). */
 #ifndef DL_COMMON_MACHINE_INTERNAL_H
 #define DL_COMMON_MACHINE_INTERNAL_H
@@ -12,7 +12,7 @@
 
 #define DL_MACHINE_MAX_NODES 10000000
 
-/* Owner of a key: the struct that its offset is in. */
+/* Owner of a key: the struct of its offset. */
 enum {
     OF_MACHINE,
     OF_KIND,
@@ -29,64 +29,65 @@ enum {
     OF_NOBODY
 };
 
-/* State that the reader's functions pass on. */
+/* State of the reader. */
 typedef struct dl_machine_reader {
     dl_machine *machine;
-    dl_node_kind *node;  /* being read */
-    const dl_ini *ini;   /* without the sections of kinds of nodes */
-    const dl_ini *whole; /* with them */
+    dl_node_kind *node;  /* node kind being read */
+    const dl_ini *ini;   /* file without the sections of node kinds */
+    const dl_ini *whole; /* complete file */
     dl_error *err;
-    struct dl_node_ranges *ranges; /* that [nodes ..] have given a kind so far */
+    struct dl_node_ranges *ranges; /* ranges given a kind by [nodes ..] so far */
 } dl_machine_reader;
 
-/* The index of the key's value among the names of `count` structs of `size` bytes that start with a
- * char *name. */
+/* Finds the index of the key's value among the names of `count` structs of `size` bytes that start
+ * with a char *name. */
 dl_status dl_machine_read_name(const dl_machine_reader *r, const char *section, const char *key,
                                const void *parts, int count, size_t size, int *index);
 
-/* DL_ERR_RANGE about a section. */
+/* Sets an error about a section; returns DL_ERR_RANGE. */
 dl_status dl_machine_fail(const dl_machine_reader *r, const dl_ini_section *section,
                           const char *text);
 
-/* Calls read(r, section, name) for each section "KIND NAME", once where it comes again. */
+/* Calls read(r, section, name) for each distinct section "KIND NAME". */
 dl_status dl_machine_each_section(const dl_machine_reader *r, const char *kind,
                                   dl_status (*read)(const dl_machine_reader *,
                                                     const dl_ini_section *, const char *));
 
-/* Reads "3" or "0-7", numbers below `count`; false if the text is neither. */
+/* Parses "3" or "0-7", numbers below `count`; returns false for another text. */
 bool dl_machine_parse_range(const char *text, int count, int *first, int *last);
 
-/* The sections that apply to nodes of a kind, as a separate file: each [SECTION of KIND] replaces
- * the common one, so [gpus 0-3 of t4] becomes [gpus 0-3]. NULL: all sections without a kind. The
- * view borrows keys and values; dl_machine_free_view releases the rest. */
+/* Returns the sections that apply to nodes of a kind as a separate file: each [SECTION of KIND]
+ * replaces the common one, so [gpus 0-3 of t4] becomes [gpus 0-3]. kind = NULL: all sections
+ * without a kind. The view borrows keys and values; dl_machine_free_view releases the rest. */
 dl_ini dl_machine_view(const dl_ini *ini, const char *kind);
 void dl_machine_free_view(dl_ini *view);
 
-/* Reads the inside of a node into r->node, and checks it. */
+/* Reads and checks the inside of a node, into r->node. */
 dl_status dl_machine_read_node(const dl_machine_reader *r);
 
 /* Reads the kinds of nodes, and [nodes ..]. */
 dl_status dl_machine_read_kinds(const dl_machine_reader *r);
 void dl_machine_free_kinds(dl_machine *machine);
 
-/* dl_machine_each for a kind: its own quantities are in "host of t4", others in "host". */
+/* dl_machine_each for a kind: its own quantities are in "host of t4", the others in "host". */
 void dl_machine_visit_kind(dl_node_kind *kind, dl_machine_visit_fn visit, void *user);
 
-/* Reads the keys of [fabric] that are not plain numbers or names, which have been read. */
+/* Reads the keys of [fabric] other than plain numbers and names, which were read before. */
 dl_status dl_machine_read_fabric(const dl_machine_reader *r);
 
-/* Sections [netswitch NAME]: all are named before one is read, as its parent may come later. */
+/* Read sections [netswitch NAME]: all are named before any is read, as a parent may follow
+ * later. */
 dl_status dl_machine_name_net_switch(const dl_machine_reader *r, const dl_ini_section *section,
                                      const char *name);
 dl_status dl_machine_read_net_switch(const dl_machine_reader *r, const dl_ini_section *section,
                                      const char *name);
 
-/* A section [traffic NAME]. */
+/* Reads a section [traffic NAME]. */
 dl_status dl_machine_read_traffic(const dl_machine_reader *r, const dl_ini_section *section,
                                   const char *name);
 
-/* Checks that the [netswitch]es form one tree, and computes the rates of uplinks, which depend on
- * the NICs: called after these are read. */
+/* Checks that the [netswitch]es form one tree, and computes the rates of uplinks. Call it after
+ * reading the NICs, on which the rates depend. */
 dl_status dl_machine_check_net_switches(const dl_machine_reader *r);
 
 #endif

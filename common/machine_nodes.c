@@ -1,4 +1,4 @@
-/* The nodes of a machine file: which are of which kind, and the sections of the kinds. */
+/* Nodes of a machine file: the kind of each node, and the sections of the kinds. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 /* --- nodes ------------------------------------------------------------------------------------ */
 
-/* The run of a node: the last one that starts at it or before. */
+/* Returns the run of a node: the last run that starts at or before it. */
 static const dl_node_run *run_of(const dl_machine *m, int node)
 {
     int low = 0, high = m->run_count - 1;
@@ -180,10 +180,10 @@ void dl_machine_free_kinds(dl_machine *machine)
     free(machine->runs);
 }
 
-/* --- the file as seen by one kind ------------------------------------------------------------- */
+/* --- view of the file for one kind ------------------------------------------------------------ */
 
-/* Sorts of sections about the inside of a node. All kinds share [machine] and [host], except for
- * keys that a kind's section overrides. For each other sort, a kind has either its own sections or
+/* Types of sections about the inside of a node. All kinds share [machine] and [host], except for
+ * keys that a kind's section overrides. For each other type, a kind has either its own sections or
  * all common ones; but a kind with its own GPUs uses no common [switch], [nvlinks], [nvswitch],
  * [shm] or [overlap]. */
 static const char *const sorts[] = {"machine", "host",     "switch", "gpus",    "nics",
@@ -211,7 +211,8 @@ static int sort_of(const char *section)
     return sort;
 }
 
-/* The kind in "gpus 0-3 of t4", NULL if there is none; *bytes of the text before it. */
+/* Returns the kind in "gpus 0-3 of t4", NULL if there is none; *bytes is the length of the text
+ * before it. */
 static const char *kind_of(const char *section, size_t *bytes)
 {
     const char *found = NULL;
@@ -234,13 +235,14 @@ const dl_key *dl_machine_find_key(const char *section, const char *name)
     return key;
 }
 
-/* A section of a file and its entries, which come one after the other. */
+/* A section of a file and its consecutive entries. */
 typedef struct section_part {
     const dl_ini_section *section;
-    size_t first, end; /* of its entries, the end after the last one */
+    size_t first, end; /* indices of its entries; end is exclusive */
 } section_part;
 
-/* The part of section `number`, where the entries of those before it end at `from`. */
+/* Returns the part of section `number`, given that the entries of earlier sections end at
+ * `from`. */
 static section_part part_of(const dl_ini *ini, size_t number, size_t from)
 {
     section_part part = {&ini->sections[number], from, from};
@@ -250,7 +252,7 @@ static section_part part_of(const dl_ini *ini, size_t number, size_t from)
 }
 
 /* Copies a section into the view: the first `bytes` bytes of its name, and its entries except those
- * with keys in `without`, a list that NULL ends, or NULL. */
+ * with keys in `without`, a NULL-terminated list, or NULL. */
 static void take_part(dl_ini *view, const dl_ini *ini, const section_part *part, size_t bytes,
                       const char *const *without)
 {
@@ -316,7 +318,8 @@ void dl_machine_free_view(dl_ini *view)
 
 /* --- numbers of kinds ------------------------------------------------------------------------- */
 
-/* The bits of the numbers that the kind's sections give, or omit by replacing all of their sort. */
+/* Returns the bits of the numbers that the kind's sections give, or omit by replacing all sections
+ * of their type. */
 static uint64_t own_numbers(const dl_ini *ini, const char *kind)
 {
     uint64_t own = 0, bit = 1;
@@ -357,7 +360,7 @@ void dl_machine_visit_kind(dl_node_kind *kind, dl_machine_visit_fn visit, void *
 
 /* --- [nodes ..] ------------------------------------------------------------------------------- */
 
-/* Nodes to which a section gives a kind. */
+/* Nodes that a section assigns to a kind. */
 typedef struct node_range {
     int first, last, kind;
 } node_range;
@@ -374,7 +377,7 @@ static void *copy_of(const void *parts, int count, size_t size)
     return copy;
 }
 
-/* Adds a kind like kind 0 with GPUs of the model; returns its number. */
+/* Adds a kind like kind 0 with GPUs of the model; returns its index. */
 static int add_kind_of_model(dl_machine *m, int model)
 {
     for (int k = 1; k < m->kind_count; k++)
@@ -392,7 +395,7 @@ static int add_kind_of_model(dl_machine *m, int model)
     return m->kind_count - 1;
 }
 
-/* Only keys of a kind may be in its [machine of NAME]. */
+/* Checks that the [machine of NAME] of a kind has only keys that a kind may have. */
 static dl_status check_own_keys(const dl_machine_reader *r, const char *kind)
 {
     char *section = dl_format("machine of %s", kind);
@@ -409,7 +412,7 @@ static dl_status check_own_keys(const dl_machine_reader *r, const char *kind)
     return status;
 }
 
-/* Reads the inside of a kind's nodes, NULL: of those without a kind. */
+/* Reads the inside of a kind's nodes; name = NULL: of nodes without a kind. */
 static dl_status read_kind(const dl_machine_reader *r, const char *name)
 {
     dl_node_kind kind = {.name = name != NULL ? dl_strdup(name) : NULL};
@@ -439,7 +442,7 @@ static bool has_sections(const dl_ini *ini, const char *kind)
     return false;
 }
 
-/* The number of a kind by name; it is read at its first use. */
+/* Finds the index of a kind by name; reads the kind on first use. */
 static dl_status find_kind(const dl_machine_reader *r, const dl_ini_entry *entry, int *number)
 {
     const dl_machine *m = r->machine;
@@ -456,7 +459,7 @@ static dl_status find_kind(const dl_machine_reader *r, const dl_ini_entry *entry
     return read_kind(r, entry->value);
 }
 
-/* Adds a section's nodes, "0, 2-3", each in one section only. */
+/* Adds a section's nodes, "0, 2-3"; each node may be in one section only. */
 static dl_status add_ranges(const dl_machine_reader *r, const dl_ini_section *section,
                             const char *name, int kind)
 {
@@ -511,7 +514,7 @@ static int compare_ranges(const void *a, const void *b)
     return (one->first > other->first) - (one->first < other->first);
 }
 
-/* Adds the next run, from node `first` on, unless the kind stays the same. */
+/* Adds a run that starts at node `first`, unless the kind stays the same. */
 static void add_run(dl_machine *m, int first, int kind)
 {
     dl_node_run *last = m->run_count > 0 ? &m->runs[m->run_count - 1] : NULL;
@@ -527,7 +530,7 @@ static void add_run(dl_machine *m, int first, int kind)
     DL_APPEND(m->runs, m->run_count, "runs of nodes") = run;
 }
 
-/* Every kind that has sections must be that of some nodes. */
+/* Checks that every kind with sections has nodes. */
 static dl_status check_used(const dl_machine_reader *r)
 {
     const dl_machine *m = r->machine;

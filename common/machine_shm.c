@@ -4,7 +4,7 @@
 
 #include "common/alloc.h"
 
-/* Measured rates of NCCL and of the driver's copies through host memory, both directions together,
+/* Measured rates of NCCL and of the driver's copies through host memory, sum of both directions,
  * from issues of the named repositories; an all-reduce moves twice its bus bandwidth. */
 #define OF_PCIE3                                                                          \
     "PCIe 3.0, both ways: copies 6.1 to 8.6 GB/s (NVIDIA/nccl 1127), all-reduce 2 x 3.9 " \
@@ -18,7 +18,7 @@ static const struct slot {
     double wire_bytes_per_s;
     struct {
         const char *rates, *source;
-    } by[2]; /* by the slot that the GPU supports, and by the slot that was found */
+    } by[2]; /* by the slot that the GPU supports, and by the detected slot */
 } slots[] = {
     {DL_PCIE3_X8_BYTES_PER_S,
      {{"7GB/s (4GB/s to 11GB/s)", OF_PCIE3 "; at most what 8 lanes carry"},

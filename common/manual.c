@@ -6,7 +6,7 @@
 #include "common/alloc.h"
 #include "common/options_internal.h"
 
-/* Width of text lines; troff joins them again. */
+/* Width of text lines; troff refills them. */
 enum { LINE_WIDTH = 78 };
 
 static const char print_man[] = "--print-man", print_completion[] = "--print-completion",
@@ -18,7 +18,7 @@ static void put_character(FILE *out, char c)
 {
     switch (c) {
     case '\\': fputs("\\e", out); break;
-    case '-': fputs("\\-", out); break; /* as typed, not a hyphen */
+    case '-': fputs("\\-", out); break; /* minus sign as typed, not a hyphen */
     case '\'': fputs("\\(aq", out); break;
     case '`': fputs("\\(ga", out); break;
     case '^': fputs("\\(ha", out); break;
@@ -66,7 +66,7 @@ void dl_man_text(FILE *out, const char *text)
     if (column > 0) fputc('\n', out);
 }
 
-/* In capitals, as in a page's title. */
+/* Writes the name in capitals, as in a page's title. */
 static void put_capitals(FILE *out, const char *name)
 {
     for (; *name != '\0'; name++)
@@ -79,7 +79,7 @@ void dl_man_head(FILE *out, const char *name, int section, const char *title)
     put_capitals(out, name);
     fprintf(out, " %d \"%s\" \"dlscale %s\"", section, dl_release_date(), dl_version());
     fprintf(out, " \"%s\"\n", section == 5 ? "File Formats" : "User Commands");
-    fputs(".nh\n.ad l\n.SH NAME\n", out); /* do not hyphenate words of options */
+    fputs(".nh\n.ad l\n.SH NAME\n", out); /* do not hyphenate option names */
     dl_man_words(out, name);
     fputs(" \\- ", out);
     dl_man_words(out, title);
@@ -237,7 +237,7 @@ void dl_complete_word(FILE *out, const char *typed, size_t kept, const char *wor
         fprintf(out, "%.*s%s\n", (int)kept, typed, word);
 }
 
-/* Whether the program itself knows the words of the option's argument. */
+/* Returns whether the program itself lists the words of the option's argument. */
 static bool is_asked(const dl_command *command, const char *option)
 {
     if (command->complete == NULL) return false;
@@ -309,7 +309,7 @@ static void begin_completion(FILE *out, const char *program)
             program, print_completion, program);
 }
 
-/* Without an answer the shell completes file names, unless a value must follow. */
+/* Ends the script: without an answer the shell completes file names, unless a value must follow. */
 static void end_completion(FILE *out, const char *program)
 {
     fprintf(out,
@@ -342,7 +342,7 @@ static void print_case(FILE *out, const dl_command *command)
     fputs("        ;;\n", out);
 }
 
-/* --- called by options.c ---------------------------------------------------------------------- */
+/* --- functions called by options.c ------------------------------------------------------------ */
 
 bool dl_manual_print_command(const dl_command *command, int argc, char **argv)
 {
@@ -357,7 +357,7 @@ bool dl_manual_print_command(const dl_command *command, int argc, char **argv)
         (man ? print_page : print_whole_completion)(stdout, command);
         return true;
     }
-    /* A command's part; a program of one command, as in tests, has none. */
+    /* Print a command's part; a program without sub-commands, as in tests, has none. */
     if (strchr(command->program, ' ') == NULL) return false;
     (man ? print_section : print_case)(stdout, command);
     return true;

@@ -6,7 +6,7 @@
 #include "common/alloc.h"
 #include "common/units.h"
 
-/* Copies `length` bytes, turning "%%" into "%". */
+/* Copies `length` bytes, replacing "%%" by "%". */
 static void copy_part(char *to, size_t bytes, const char *from, size_t length)
 {
     size_t n = 0;
@@ -18,8 +18,8 @@ static void copy_part(char *to, size_t bytes, const char *from, size_t length)
     to[n] = '\0';
 }
 
-/* Reads the value of a conversion as a double: integers beyond 2^53 lose digits, as in most readers
- * of JSON. */
+/* Reads the value of a conversion as a double: integers beyond 2^53 lose digits, as in most JSON
+ * readers. */
 static void take_value(dl_member *m, const char *type, va_list *args)
 {
     m->kind = DL_MEMBER_COUNT;
@@ -59,7 +59,7 @@ bool dl_member_next(dl_member *member, const char **format, va_list *args)
     const char *conversion = text + equals + 1;
     DL_ASSERT(text[equals] == '=' && conversion[0] == '%', "%s", text);
     const size_t before = 1 + strspn(conversion + 1, "+-.0123456789");
-    /* "%gns" is a double with a unit: a type ends with the first of these letters. */
+    /* "%gns" is a double with a unit: a type ends at the first of these letters. */
     const size_t type = strcspn(conversion + before, "dugfs") + 1;
     const size_t end = strcspn(conversion, " ");
     char of[8];

@@ -10,7 +10,7 @@
 #include "common/bytes.h"
 #include "common/status.h"
 
-#define PREFIX_LETTERS 3 /* shorter ones start too many names */
+#define PREFIX_LETTERS 3 /* minimum length of a prefix; shorter ones match too many names */
 
 static bool same_letter(char a, char b)
 {
@@ -18,7 +18,7 @@ static bool same_letter(char a, char b)
 }
 
 /* Levenshtein distance, row by row: row[j] is the distance between the first i letters of `a` and
- * the first j letters of `b`; `diagonal` is row[j - 1] of the row before. */
+ * the first j letters of `b`; `diagonal` is row[j - 1] of the previous row. */
 static size_t edit_distance(const char *a, const char *b)
 {
     size_t columns = strlen(b);
@@ -42,7 +42,8 @@ static size_t edit_distance(const char *a, const char *b)
     return distance;
 }
 
-/* The first entry that starts with `name`, of at least PREFIX_LETTERS letters. */
+/* Returns the first entry that starts with `name`, which must have at least PREFIX_LETTERS letters;
+ * -1 if there is none. */
 static int continued(const char *name, const char *const *names, size_t count)
 {
     const size_t letters = strlen(name);
@@ -57,8 +58,8 @@ int dl_names_nearest(const char *name, const char *const *names, size_t count)
     size_t best_distance = letters / 2 + 1;
     int best = -1;
     for (size_t i = 0; i < count; i++) {
-        /* A difference in length needs at least that many edits: names that cannot be nearer are
-         * skipped, so that a very long `name` costs no time. */
+        /* A difference in length requires at least that many edits: skip names that cannot be
+         * nearer, so that a very long `name` costs no time. */
         size_t length = strlen(names[i]);
         size_t least = length > letters ? length - letters : letters - length;
         if (least >= best_distance) continue;

@@ -13,10 +13,10 @@
 #include "common/units.h"
 #include "common/wrap.h"
 
-/* Longest text of option_range, its NUL included. */
+/* Maximum length of option_range's text, including its NUL. */
 enum { RANGE_BYTES = 80 };
 
-/* Limits of this size or more only catch slips, and are not shown in --help. */
+/* Limits of at least this size only catch slips, and are not shown in --help. */
 #define SLIP_LIMIT 1e6
 #define SLIP_LIMIT_BYTES 1e15
 
@@ -39,7 +39,7 @@ void dl_options_bind(dl_option *table, const dl_option *rows, size_t count, void
     }
 }
 
-/* In --help: the rightmost column where descriptions may start, and the line width. */
+/* In --help: the rightmost start column of descriptions, and the line width. */
 enum { MOST_INDENT = 30, LINE_WIDTH = 79 };
 
 const char *dl_version(void)
@@ -57,7 +57,7 @@ static void print_version(const char *program)
     printf("%.*s %s\n", (int)strcspn(program, " "), program, dl_version());
 }
 
-/* A byte count as dl_parse_bytes reads it, with the largest unit that leaves it whole. */
+/* Returns a byte count in the form of dl_parse_bytes, with the largest unit that keeps it whole. */
 static char *exact_bytes(uint64_t bytes)
 {
     static const struct {
@@ -73,7 +73,7 @@ static char *exact_bytes(uint64_t bytes)
     return dl_format("%" PRIu64, bytes);
 }
 
-/* One end of a range; as a byte count if the option is one. */
+/* Formats one end of a range; as a byte count for byte options. */
 static void format_limit(const dl_option *option, double limit, char *text, size_t bytes)
 {
     if (option->type == DL_OPTION_BYTES && limit >= 0.0 && limit < 0x1p64) {
@@ -87,11 +87,11 @@ static void format_limit(const dl_option *option, double limit, char *text, size
     }
 }
 
-/* The range as text: "1..1000", "at least 0"; "any" without limits. Returns text. */
+/* Formats the range: "1..1000", "at least 0"; "any" without limits. Returns text. */
 static const char *option_range(const dl_option *option, char text[RANGE_BYTES])
 {
     char low[DL_DOUBLE_TEXT_BYTES], high[DL_DOUBLE_TEXT_BYTES];
-    /* Ends beyond the type's own range say nothing. */
+    /* Ends beyond the range of the type are not shown. */
     double most = option->type == DL_OPTION_DOUBLE  ? INFINITY
                   : option->type == DL_OPTION_BYTES ? 0x1p64
                                                     : (double)INT64_MAX;
@@ -148,7 +148,7 @@ static void write_row(FILE *out, const char *left, const char *text, int indent)
     dl_wrap(out, text, indent, indent, LINE_WIDTH);
 }
 
-/* "  -n, --steps=COUNT" */
+/* Returns "  -n, --steps=COUNT". */
 static char *option_left(const dl_option *option)
 {
     char letter[8] = "    ";
@@ -165,7 +165,7 @@ static bool has_range(const dl_option *option)
            option->type == DL_OPTION_BYTES;
 }
 
-/* "; 1..1000", "; one of a, b": the argument's valid values. */
+/* Writes the argument's valid values: "; 1..1000", "; one of a, b". */
 static void write_domain(FILE *out, const dl_option *option)
 {
     char text[RANGE_BYTES];
@@ -201,7 +201,7 @@ char *dl_option_description(const dl_option *option)
     if (value != NULL && value[0] != '\0' && !says_default) fprintf(notes, "; default %s", value);
     free(value);
     fclose(notes);
-    /* The sentence's dot would come before the notes. */
+    /* Remove the sentence's period, since notes follow. */
     if (bytes > 0 && help_bytes > 0 && option->help[help_bytes - 1] == '.') help_bytes--;
     char *right = bytes > 0 ? dl_format("%.*s (%s)", (int)help_bytes, option->help, text + 2)
                             : dl_strdup(option->help);
@@ -209,7 +209,7 @@ char *dl_option_description(const dl_option *option)
     return right;
 }
 
-/* NULL is the group of the options before the first heading. */
+/* Compares groups; NULL is the group of the options before the first heading. */
 static bool same_group(const char *a, const char *b)
 {
     return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
@@ -240,7 +240,7 @@ dl_listed_option *dl_options_listed(const dl_command *command)
     return listed;
 }
 
-/* The column where descriptions start: after all lefts but the longest. */
+/* Returns the start column of descriptions: after all left texts except the longest ones. */
 static int description_indent(const dl_command *command)
 {
     int indent = (int)strlen("      --version") + 2;
@@ -253,7 +253,7 @@ static int description_indent(const dl_command *command)
     return indent;
 }
 
-/* The text of --help; free() it. */
+/* Returns the text of --help; the caller frees it. */
 static char *options_help(const dl_command *command)
 {
     char *text = NULL;
@@ -285,7 +285,7 @@ static char *options_help(const dl_command *command)
     return text;
 }
 
-/* The range is given in double: its ends may be beyond the integers. */
+/* Limits a double to the range of int64_t; ends of ranges are given in double. */
 static int64_t clamp_int(double value)
 {
     if (value >= 0x1p63) return INT64_MAX;
@@ -362,14 +362,14 @@ static dl_status set_target(const dl_option *option, const char *text, dl_error 
     return DL_ERR_USAGE;
 }
 
-/* The state of one command line. */
+/* State of the parser. */
 typedef struct option_parse {
     const dl_command *command;
     char **arguments; /* [count] */
-    int count, next;  /* the next one to read */
+    int count, next;  /* next: index of the next argument */
     dl_text_list *positional;
-    size_t positional_count; /* given on this command line */
-    bool help, version;      /* requested: the rest does not matter */
+    size_t positional_count; /* number on this command line */
+    bool help, version;      /* requested; the rest is ignored */
     dl_error *err;
 } option_parse;
 
@@ -391,7 +391,7 @@ dl_status dl_option_read(const dl_option *option, const char *text, dl_error *er
                             option->argument, option->high < 1.5 ? 0.5 : 1.5);
     }
     if (status != DL_ERR_RANGE) return status;
-    char range[RANGE_BYTES]; /* in the words of --help */
+    char range[RANGE_BYTES]; /* in the form of --help */
     return dl_error_set(err, status, "'%s' is out of range (%s)", text,
                         option_range(option, range));
 }
@@ -403,7 +403,7 @@ static dl_status take_option(option_parse *parse, const dl_option *option, const
     return dl_error_set(parse->err, DL_ERR_USAGE, "--%s: %s", option->name, why.text);
 }
 
-/* All long names, "help" and "version" last; free() the array. */
+/* Returns all long names, "help" and "version" last; the caller frees the array. */
 static const char **long_names(const dl_command *command, size_t *count)
 {
     *count = command->option_count + 2;
@@ -415,7 +415,8 @@ static const char **long_names(const dl_command *command, size_t *count)
     return names;
 }
 
-/* Index of the name that equals `given`, is the only one to start so, or has this word. */
+/* Finds the index of the name that equals `given`, is the only one with this prefix, or is its
+ * equivalent in another program. */
 static dl_status find_long(const dl_command *command, const char *const *names, size_t count,
                            const char *given, size_t *found, dl_error *err)
 {
@@ -447,7 +448,7 @@ static dl_status find_long(const dl_command *command, const char *const *names, 
                         names[nearest]);
 }
 
-/* Takes the argument after an option, NULL for a flag. An option of type KIND takes the next text
+/* Returns the argument of an option, NULL for a flag. An option of type KIND takes the next text
  * only if it is one of its choices. */
 static const char *take_argument(option_parse *parse, const dl_option *option)
 {
@@ -465,7 +466,7 @@ static bool needs_argument(const dl_option *option)
     return option->type != DL_OPTION_FLAG && option->type != DL_OPTION_KIND;
 }
 
-/* "name" or "name=value", without its dashes. */
+/* Parses "name" or "name=value", without its dashes. */
 static dl_status take_long(option_parse *parse, const char *text)
 {
     const dl_command *command = parse->command;
@@ -497,7 +498,8 @@ static dl_status take_long(option_parse *parse, const char *text)
     return status;
 }
 
-/* Letters after '-': flags, the last one with its argument after it or in the next text. */
+/* Parses letters after '-': flags, the last one optionally followed by its argument, which may be
+ * the next text. */
 static dl_status take_letters(option_parse *parse, const char *letters)
 {
     const dl_command *command = parse->command;
@@ -551,7 +553,8 @@ dl_status dl_options_parse(const dl_command *command, int argc, char **argv,
                           .next = 1,
                           .positional = positional,
                           .err = err};
-    char *help = options_help(command); /* before any target changes: help shows the defaults */
+    char *help = options_help(command); /* before any target changes, so that help shows the
+                                         * defaults */
     dl_status status = DL_OK;
     bool options_end = false;
     while (status == DL_OK && parse.next < argc && !parse.help && !parse.version) {
@@ -645,7 +648,7 @@ char *dl_options_dump(const dl_command *command)
         }
     }
     fclose(out);
-    if (bytes > 0) memmove(text, text + 1, bytes); /* the first blank */
+    if (bytes > 0) memmove(text, text + 1, bytes); /* remove the leading blank */
     return text;
 }
 
@@ -671,7 +674,7 @@ static void write_subcommands(FILE *out, const char *program, const char *summar
 
 int dl_subcommand_run(const char *program, const dl_subcommand *command, int argc, char **argv)
 {
-    char **shifted = dl_calloc((size_t)argc, sizeof *shifted, "arguments"); /* NULL at the end */
+    char **shifted = dl_calloc((size_t)argc, sizeof *shifted, "arguments"); /* NULL-terminated */
     char *name = dl_format("%s %s", program, command->name);
     memcpy(shifted, argv + 1, (size_t)(argc - 1) * sizeof *shifted);
     shifted[0] = name;

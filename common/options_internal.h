@@ -6,27 +6,31 @@
 
 #include "common/options.h"
 
-/* The help text with range and default, "Steps to run (1..1000; default 100)", without bounds that
- * only exclude nonsense. free() it. */
+/* Returns the help text with range and default, "Steps to run (1..1000; default 100)", without
+ * bounds that only exclude nonsense. The caller frees it. */
 char *dl_option_description(const dl_option *option);
 
-/* An option as help and manual page list it. */
+/* An option in the order of --help and the manual page. */
 typedef struct dl_listed_option {
     const dl_option *option;
-    const char *heading; /* above it; NULL: none, as for an option of no group */
+    const char *heading; /* heading above the option; NULL: none, as for an option without a
+                          * group */
 } dl_listed_option;
 
-/* All options of the command, group by group: [option_count], free() it. */
+/* Returns all options of the command, group by group: [option_count]; the caller frees the
+ * array. */
 dl_listed_option *dl_options_listed(const dl_command *command);
 
-/* Runs a command with argv[0] "program name", so that its messages name it so. */
+/* Runs a command with argv[0] "program name", for its messages. */
 int dl_subcommand_run(const char *program, const dl_subcommand *command, int argc, char **argv);
 
 /* If the only argument is --print-man or --print-completion, prints the page or script: complete
- * for a program without commands (command->manual), else the command's part. */
+ * for a program without sub-commands (command->manual), else the command's part. Returns whether it
+ * printed. */
 bool dl_manual_print_command(const dl_command *command, int argc, char **argv);
 
-/* Prints them for a program with commands, whose parts it collects by running the commands. */
+/* Prints the page or script of a program with sub-commands, whose parts it collects by running
+ * them. Returns whether it printed. */
 bool dl_manual_print_program(const char *program, const char *summary,
                              const dl_subcommand *commands, size_t count, const dl_manual *manual,
                              int argc, char **argv);

@@ -14,29 +14,29 @@
 #include "common/names.h"
 #include "common/system.h"
 
-#define LINKS_MAX 40 /* as many as Linux follows (path_resolution(7)) */
+#define LINKS_MAX 40 /* limit of Linux (path_resolution(7)) */
 #define PARTIAL_NAMES_MAX \
     100 /* of one process and target, or of equal PIDs in several containers */
 
 struct dl_output_file {
-    char *path;    /* as the user gave it */
-    char *target;  /* behind symbolic links */
-    char *partial; /* takes the target's place; NULL = the target is written directly */
+    char *path;    /* path given by the user */
+    char *target;  /* path after following symbolic links */
+    char *partial; /* replaces the target; NULL: the target is written directly */
     int fd;
-    int error;                   /* errno of the first write that failed */
-    struct dl_output_file *next; /* the next one held back */
-    bool was_there;              /* it replaced a file */
-    bool exchanged;              /* that file now has the name `partial` */
+    int error;                   /* errno of the first failed write */
+    struct dl_output_file *next; /* next held file */
+    bool was_there;              /* it replaced an existing file */
+    bool exchanged;              /* the replaced file now has the name `partial` */
 };
 
-/* Complete files that wait for dl_outputs_end, in the order of closing. */
+/* Complete files held for dl_outputs_end, in the order of closing. */
 static bool holding;
 static struct dl_output_file *held;
 
 /* --- paths ------------------------------------------------------------------------------------ */
 
-/* The path behind symbolic links, the last of which may be dangling; NULL if there are too many.
- * Other errors are reported when the file is opened. free() it. */
+/* Follows symbolic links, the last of which may be dangling; NULL if there are too many. Other
+ * errors are reported when the file is opened. The caller frees the path. */
 static char *follow_links(const char *path)
 {
     char *at = dl_strdup(path);
@@ -65,7 +65,7 @@ static dl_status cannot(const char *what, const char *path, int error, dl_error 
     return dl_error_set_at(err, DL_ERR_IO, path, 0, "cannot %s: %s", what, strerror(error));
 }
 
-/* Streams forget why a write failed; this does not. */
+/* Stores the reason of a failed write, which streams do not keep. */
 static ssize_t write_bytes(void *cookie, const char *data, size_t bytes)
 {
     struct dl_output_file *file = cookie;
@@ -73,7 +73,7 @@ static ssize_t write_bytes(void *cookie, const char *data, size_t bytes)
     return file->error == 0 ? (ssize_t)bytes : 0;
 }
 
-/* Some systems report a full disk or quota only here. */
+/* Stores errors of close: some systems report a full disk or quota only here. */
 static int close_bytes(void *cookie)
 {
     struct dl_output_file *file = cookie;
@@ -81,7 +81,7 @@ static int close_bytes(void *cookie)
     return 0;
 }
 
-/* Descriptor of a standard stream, filtered or not; -1 if it has none. */
+/* Returns the descriptor of a standard stream, filtered or not; -1 if it has none. */
 static int stream_fd(FILE *stream)
 {
     const int fd = fileno(stream);
@@ -89,7 +89,7 @@ static int stream_fd(FILE *stream)
     return stream == stdout ? STDOUT_FILENO : STDERR_FILENO;
 }
 
-/* The standard stream that goes to this file; NULL if there is none. */
+/* Returns the standard stream that is redirected to this file; NULL if there is none. */
 static FILE *standard_stream(const struct stat *target)
 {
     FILE *const streams[] = {stdout, stderr};
@@ -102,14 +102,14 @@ static FILE *standard_stream(const struct stat *target)
     return NULL;
 }
 
-/* Gives the new file the old one's owner, group and mode as far as possible: without the right to
- * change the owner it stays the user's, and some file systems have no modes. */
+/* Copies the old file's owner, group and mode to the new file as far as possible: without the right
+ * to change the owner it stays the user's, and some file systems have no modes. */
 static void keep_permissions(int fd, const struct stat *old)
 {
     const bool kept =
         fchown(fd, old->st_uid, old->st_gid) == 0 || fchown(fd, (uid_t)-1, old->st_gid) == 0;
     const mode_t mode = old->st_mode & (S_IRWXU | S_IRWXG | S_IRWXO);
-    fchmod(fd, kept ? mode : mode & ~(mode_t)S_IRWXG); /* not for another group */
+    fchmod(fd, kept ? mode : mode & ~(mode_t)S_IRWXG); /* no rights for a different group */
 }
 
 /* Creates the temporary file; returns its descriptor, or -1 with errno. */
@@ -124,7 +124,7 @@ static int create_partial(struct dl_output_file *file)
     for (int i = 0; i < PARTIAL_NAMES_MAX; i++) {
         char again[16] = "";
         if (i > 0) snprintf(again, sizeof again, ".%d", i);
-        /* Long names are cut, so that the whole is a valid name. */
+        /* Truncate long names, so that the result is a valid name. */
         char *partial = dl_format("%.*s.%.200s.partial-%ld%s", folder, file->target, name,
                                   (long)getpid(), again);
         const int fd = open(partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -137,8 +137,8 @@ static int create_partial(struct dl_output_file *file)
     return -1;
 }
 
-/* Whether the path leads to a regular file that a rename can replace, unlike a deleted file that is
- * open under /dev/fd. */
+/* Returns whether the path leads to a regular file that a rename can replace, unlike a deleted file
+ * that is open under /dev/fd. */
 static bool is_replaceable(const struct stat *old, const char *target)
 {
     struct stat found;
@@ -146,14 +146,14 @@ static bool is_replaceable(const struct stat *old, const char *target)
            same_inode(&found, old);
 }
 
-/* Sets file->fd; returns 0 or errno. */
+/* Sets file->fd; returns 0 or an errno value. */
 static int open_file(struct dl_output_file *file)
 {
     struct stat old;
     const bool exists = stat(file->path, &old) == 0;
     if (!exists && errno != ENOENT) return errno;
     FILE *const stream = exists ? standard_stream(&old) : NULL;
-    if (stream != NULL) { /* after the text printed to it */
+    if (stream != NULL) { /* write after the text printed to the stream */
         fflush(stream);
         file->fd = fcntl(stream_fd(stream), F_DUPFD_CLOEXEC, 0);
         return file->fd >= 0 ? 0 : errno;
@@ -198,14 +198,14 @@ dl_status dl_output_open(dl_output *output, const char *path, dl_error *err)
     return DL_OK;
 }
 
-/* Writes the stream's buffer, and closes. */
+/* Flushes the stream's buffer and closes the stream. */
 static void finish_stream(dl_output *output)
 {
     const bool failed = ferror(output->out) != 0;
     if ((fclose(output->out) != 0 || failed) && output->file->error == 0) output->file->error = EIO;
 }
 
-/* Adds a complete file to those that wait. */
+/* Adds a complete file to the held ones. */
 static void hold(struct dl_output_file *file)
 {
     struct dl_output_file **last = &held;
@@ -249,7 +249,7 @@ dl_status dl_output_end(dl_output *output, dl_status status, dl_error *err)
     return status;
 }
 
-/* --- outputs that appear together ------------------------------------------------------------- */
+/* --- held outputs ----------------------------------------------------------------------------- */
 
 void dl_outputs_hold(void)
 {
@@ -257,12 +257,12 @@ void dl_outputs_hold(void)
 }
 
 /* Moves the complete file to its target, by an exchange if possible, so that the old file can be
- * restored; returns 0 or errno. */
+ * restored; returns 0 or an errno value. */
 static int put_in_place(struct dl_output_file *file)
 {
     struct stat old;
     file->was_there = stat(file->target, &old) == 0;
-    /* The exchange would also work on a folder. */
+    /* An exchange would also succeed with a folder. */
     if (file->was_there && S_ISREG(old.st_mode) &&
         dl_system_exchange(file->partial, file->target) == 0) {
         file->exchanged = true;
@@ -271,14 +271,14 @@ static int put_in_place(struct dl_output_file *file)
     return rename(file->partial, file->target) == 0 ? 0 : errno;
 }
 
-/* Returns whether the target is as it was before put_in_place. */
+/* Restores the target to its state before put_in_place; returns whether it succeeded. */
 static bool take_back(const struct dl_output_file *file)
 {
     if (file->exchanged) return rename(file->partial, file->target) == 0;
     return !file->was_there && unlink(file->target) == 0;
 }
 
-/* Takes back the files before `end`; returns how many cannot be. */
+/* Restores the targets of the files before `end`; returns the number of failures. */
 static int take_back_until(const struct dl_output_file *end)
 {
     int stuck = 0;
@@ -307,7 +307,7 @@ dl_status dl_outputs_end(dl_status status, dl_error *err)
     while (held != NULL) {
         struct dl_output_file *file = held;
         held = file->next;
-        unlink(file->partial); /* files not put in place, and replaced ones */
+        unlink(file->partial); /* files not moved to their targets, and replaced ones */
         free_file(file);
     }
     holding = false;
@@ -316,12 +316,12 @@ dl_status dl_outputs_end(dl_status status, dl_error *err)
 
 /* --- files of a command ----------------------------------------------------------------------- */
 
-/* The file that a path denotes, or the place where it would be created. */
+/* The file denoted by a path, or the location where it would be created. */
 typedef struct place {
-    bool exists; /* then `found` is the file, else its folder */
-    bool known;  /* a regular file or a folder was found; else opening it reports the error */
+    bool exists; /* `found` is the file if it exists, else its folder */
+    bool known;  /* a regular file or a folder was found; otherwise opening it reports the error */
     struct stat found;
-    char *target, *folder; /* behind symbolic links; NULL = there are too many */
+    char *target, *folder; /* after following symbolic links; NULL: too many links */
 } place;
 
 static place find_place(const char *path)
@@ -354,13 +354,13 @@ static bool same_file(const char *first, const char *second)
     return same;
 }
 
-/* Returns 0 or errno. */
+/* Returns 0 or an errno value. */
 static int try_access(const char *path, int mode)
 {
     return faccessat(AT_FDCWD, path, mode, AT_EACCESS) == 0 ? 0 : errno;
 }
 
-/* Checks that the file can be replaced or created, before hours of work instead of after them. */
+/* Checks that the file can be replaced or created, before the work starts. */
 static dl_status check_access(const char *path, dl_error *err)
 {
     place at = find_place(path);

@@ -1,4 +1,4 @@
-/* Output for people: a terminal sees no control characters but line breaks and tabs. */
+/* Displayed output: a terminal receives no control characters except line breaks and tabs. */
 #include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -10,16 +10,16 @@
 #include "common/output.h"
 #include "common/system.h"
 
-/* State of a stream of text on its way to a descriptor. */
+/* State of a text stream to a descriptor. */
 typedef struct text_filter {
     int fd;
-    int following; /* bytes of a UTF-8 sequence still to come */
-    bool pending;  /* a 0xc2 is held back: with the next byte it may be a control character */
+    int following; /* remaining bytes of a UTF-8 sequence */
+    bool pending;  /* a 0xc2 is held back, since with the next byte it may be a control character */
     char out[4096];
     size_t used;
 } text_filter;
 
-static text_filter filters[2]; /* of standard output and standard error */
+static text_filter filters[2]; /* filters of standard output and standard error */
 
 static bool send(text_filter *filter)
 {
@@ -28,14 +28,15 @@ static bool send(text_filter *filter)
     return error == 0;
 }
 
-/* The filter has room for an escape sequence when this is called. */
+/* Appends an escape sequence, for which the caller has ensured room. */
 static void put_escaped(text_filter *filter, unsigned code)
 {
     filter->used += (size_t)snprintf(filter->out + filter->used, sizeof filter->out - filter->used,
                                      "\\u%04x", code);
 }
 
-/* Bytes of the UTF-8 sequence after its first byte `byte`; -1 if that starts none. */
+/* Returns the number of bytes after the first byte `byte` of a UTF-8 sequence; -1 if `byte` starts
+ * none. */
 static int sequence_rest(unsigned char byte)
 {
     if (byte < 0x80) return 0;
@@ -71,7 +72,7 @@ static void put_byte(text_filter *filter, unsigned char byte)
     }
 }
 
-enum { ESCAPED_BYTES = 8 }; /* the most that one byte becomes, with one held back */
+enum { ESCAPED_BYTES = 8 }; /* maximum output for one byte, including a held one */
 
 static ssize_t filter_bytes(void *cookie, const char *data, size_t bytes)
 {
@@ -100,7 +101,7 @@ static void ignore_signal(int number)
 
 void dl_output_start(void)
 {
-    /* Caught, not ignored: programs started from here shall not inherit that. */
+    /* Caught instead of ignored, because child programs would inherit an ignored signal. */
     struct sigaction limit;
     if (sigaction(SIGXFSZ, NULL, &limit) == 0 && limit.sa_handler == SIG_DFL) {
         limit.sa_handler = ignore_signal;

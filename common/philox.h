@@ -1,10 +1,10 @@
-/* Philox4x32-10 (Salmon et al., SC 2011), for processors that Random123's headers refuse. */
+/* Philox4x32-10 (Salmon et al., SC 2011), for processors not supported by Random123's headers. */
 #ifndef DL_COMMON_PHILOX_H
 #define DL_COMMON_PHILOX_H
 
 #include <stdint.h>
 
-/* The block of four numbers of this counter and key. */
+/* Computes the block of four numbers for a counter and a key. */
 static inline void dl_philox4x32_10(const uint32_t counter[4], const uint32_t key[2],
                                     uint32_t block[4])
 {

@@ -42,7 +42,7 @@ void dl_progress_show(void *user, int64_t done, int64_t count)
 {
     dl_progress *p = user;
     const int64_t now_ns = dl_clock_ns();
-    if (p->before < 0) { /* jobs from a journal say nothing about the speed */
+    if (p->before < 0) { /* exclude jobs from a journal from the speed */
         p->before = done;
         char whole[80];
         snprintf(whole, sizeof whole, p->what, (long long)count);

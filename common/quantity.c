@@ -11,7 +11,7 @@
 
 #define UNIT_MAX 12
 
-/* The units of a dimension, the base unit first, and their size in base units. */
+/* Units of a dimension, the base unit first, and their size in base units. */
 static const struct {
     const char *names[UNIT_MAX];
     double factors[UNIT_MAX];
@@ -68,7 +68,8 @@ dl_status dl_origin_parse(const char *text, dl_origin *origin, dl_error *err)
     return dl_error_set(err, DL_ERR_NAME, "unknown origin '%s'%s", text, hint);
 }
 
-/* Length of the number. An 'e' belongs to it only before digits, so that no unit is cut. */
+/* Returns the length of the number. An 'e' belongs to it only before digits, so that no unit is
+ * split. */
 static size_t number_length(const char *text)
 {
     size_t length = strspn(text, "+-.0123456789");
@@ -98,7 +99,7 @@ dl_status dl_amount_parse(const char *text, dl_dimension dimension, double *valu
     return status;
 }
 
-/* Steps of 1000 from the base unit, for amounts shown to people. */
+/* Prefixes in steps of 1000 from the base unit, for displayed amounts. */
 #define STEPS 7
 static const char *const shown[][STEPS] = {
     [DL_DIMENSION_PURE] = {""},
@@ -143,7 +144,7 @@ static bool has_unit(const char *text)
     return unit[0] != '\0' && unit[0] != ',' && unit[0] != '+';
 }
 
-/* The unit that was probably meant: the largest, up to GB, GB/s, Tflop/s or ms, with which the
+/* Returns the probably intended unit: the largest, up to GB, GB/s, Tflop/s or ms, for which the
  * number is in the range; NULL if there is none. */
 static const char *likely_unit(double number, dl_dimension dimension, double low, double high)
 {
@@ -196,7 +197,7 @@ dl_status dl_bounds_parse(const char *text, dl_dimension dimension, double value
     return status;
 }
 
-/* "NUMBER [UNIT] [(LOW to HIGH)]" */
+/* Parses "NUMBER [UNIT] [(LOW to HIGH)]". */
 static dl_status parse_bounded(char *text, dl_dimension dimension, dl_quantity *parsed,
                                dl_error *err)
 {

@@ -1,12 +1,12 @@
-/* A physical quantity as machine files write it: a number, its unit, and its origin.
+/* A physical quantity in a machine file: a number, its unit, and its origin.
  *
  *   NUMBER [UNIT] [, ORIGIN]        484GB/s, catalogue     1.3us, measured     25e9
  *   NUMBER [UNIT] (LOW [UNIT] to HIGH [UNIT]) [, ORIGIN]   6GB/s (4GB/s to 9GB/s), assumed
  *
- * The interval LOW to HIGH, above 0, holds the number with a probability of 95 %.
- * Without a unit the number is in the base unit of its dimension (bytes, bytes per second, floating
- * point operations a second, ns), which the key names. Prefixes are decimal but for Ki, Mi, Gi; a
- * small b is a bit, a capital B a byte. Without an origin the number is assumed. */
+ * The interval LOW to HIGH, above 0, is a 95 % interval. Without a unit the number is in the base
+ * unit of its dimension (bytes, bytes per second, floating point operations per second, ns), which
+ * the key's name contains. Prefixes are decimal except for Ki, Mi, Gi; a lower-case b is a bit, an
+ * upper-case B a byte. Without an origin the number is assumed. */
 #ifndef DL_COMMON_QUANTITY_H
 #define DL_COMMON_QUANTITY_H
 
@@ -23,7 +23,7 @@ typedef enum dl_dimension {
     DL_DIMENSION_NS
 } dl_dimension;
 
-/* Origin of a number, the least trustworthy first. */
+/* Origin of a number, least trustworthy first. */
 typedef enum dl_origin {
     DL_ORIGIN_ASSUMED,
     DL_ORIGIN_CATALOGUE, /* a data sheet, a manual, a price list */
@@ -32,36 +32,36 @@ typedef enum dl_origin {
 } dl_origin;
 
 typedef struct dl_quantity {
-    bool known;   /* false: not given (never taken as zero) */
+    bool known;   /* false: not given (never treated as zero) */
     double value; /* in the base unit */
     dl_origin origin;
-    double low, high; /* its bounds; equal: it has none */
+    double low, high; /* bounds; equal: none */
 } dl_quantity;
 
 /* "assumed", "catalogue", "fitted", "measured"; never NULL. */
 const char *dl_origin_name(dl_origin origin);
 
-/* Reads an origin's name. DL_ERR_NAME, with the nearest name. */
+/* Parses an origin's name. Returns DL_ERR_NAME, with the nearest name, if it is unknown. */
 dl_status dl_origin_parse(const char *text, dl_origin *origin, dl_error *err) DL_MUST_CHECK;
 
-/* Parses "NUMBER [UNIT]", the number of any sign. DL_ERR_PARSE (the number), DL_ERR_NAME (the
- * unit), DL_ERR_RANGE (over the largest double). */
+/* Parses "NUMBER [UNIT]" with a number of any sign. Returns DL_ERR_PARSE (the number), DL_ERR_NAME
+ * (the unit), DL_ERR_RANGE (beyond the largest double). */
 dl_status dl_amount_parse(const char *text, dl_dimension dimension, double *value,
                           dl_error *err) DL_MUST_CHECK;
 
 /* Parses "LOW [UNIT] to HIGH [UNIT])", the rest of "NUMBER (LOW to HIGH)" after the bracket; the
- * interval must hold `value`. The errors of dl_amount_parse. */
+ * interval must contain `value`. Returns the errors of dl_amount_parse. */
 dl_status dl_bounds_parse(const char *text, dl_dimension dimension, double value, double *low,
                           double *high, dl_error *err) DL_MUST_CHECK;
 
-/* The unit after the number, "" if it has none. Borrowed from `text`. */
+/* Returns the unit after the number, "" if it has none. Borrowed from `text`. */
 const char *dl_amount_unit(const char *text);
 
 /* Writes "12.4 B/s", "1 PB/s", "50 us" to text[bytes] and returns text. */
 const char *dl_amount_text(char *text, size_t bytes, double value, dl_dimension dimension);
 
-/* DL_ERR_RANGE unless low <= value <= high: "12.4 B/s is not within 1 kB/s to 1 PB/s", and, if its
- * source `text` has no unit, the one that would bring it there. */
+/* Returns DL_ERR_RANGE unless low <= value <= high, with the message "12.4 B/s is not within 1 kB/s
+ * to 1 PB/s" and, if its source `text` has no unit, a unit that would make it valid. */
 dl_status dl_amount_check(double value, dl_dimension dimension, double low, double high,
                           const char *text, dl_error *err) DL_MUST_CHECK;
 
@@ -69,9 +69,9 @@ dl_status dl_amount_check(double value, dl_dimension dimension, double low, doub
  * "" if the dimension has none. */
 const char *dl_dimension_units(char *text, size_t bytes, dl_dimension dimension);
 
-/* Parses the whole of `text`, which must be >= 0. DL_ERR_PARSE (the number, its bounds),
- * DL_ERR_NAME (unit or origin), DL_ERR_RANGE (negative, outside of its bounds, or over the largest
- * double). */
+/* Parses the whole of `text`, a quantity >= 0. Returns DL_ERR_PARSE (the number, its bounds),
+ * DL_ERR_NAME (unit or origin), DL_ERR_RANGE (negative, outside of its bounds, or beyond the
+ * largest double). */
 dl_status dl_quantity_parse(const char *text, dl_dimension dimension, dl_quantity *quantity,
                             dl_error *err) DL_MUST_CHECK;
 

@@ -15,7 +15,7 @@
 
 /* Layout of the counter: the lower 53 bits of words 0 and 1 number the blocks of the stream; words
  * 2 and 3 hold replicate, point and worker, 21 bits each; the upper bits of word 1 hold the
- * remaining bits of the worker. The seed is the key. So two streams of one seed never share a
+ * remaining bits of the worker. The seed is the key. Two streams of one seed thus never share a
  * counter value, and two seeds use different permutations. */
 void dl_random_init(dl_random *stream, uint64_t seed, uint32_t replicate, uint32_t point,
                     uint32_t worker)
@@ -31,8 +31,8 @@ void dl_random_init(dl_random *stream, uint64_t seed, uint32_t replicate, uint32
     stream->used = 4;
 }
 
-/* Fills block[] from the counter, and advances the counter. The counter is read word by word: a
- * load of all four words would stall until the words just written have reached the cache. */
+/* Fills block[] from the counter and advances the counter. Reads the counter word by word: a load
+ * of all four words would stall until the newly written words have reached the cache. */
 static inline void next_block(dl_random *stream)
 {
 #ifdef __wasm__
@@ -97,7 +97,7 @@ double dl_random_uniform(dl_random *stream)
 uint64_t dl_random_below(dl_random *stream, uint64_t n)
 {
     DL_ASSERT(n >= 1, "no number is below %d", 0);
-    /* 2^64 mod n of the numbers prevent equal shares: the lowest ones are drawn again. */
+    /* The lowest 2^64 mod n numbers would cause unequal shares and are drawn again. */
     uint64_t excess = (UINT64_MAX - n + 1) % n;
     uint64_t number;
     do {
@@ -116,7 +116,7 @@ double dl_random_normal(dl_random *stream)
 double dl_random_polar(dl_random *stream)
 {
     double u, v, square;
-    do { /* a point of the unit circle */
+    do { /* a point in the unit circle */
         u = -1 + 2 * dl_random_uniform(stream);
         v = -1 + 2 * dl_random_uniform(stream);
         square = u * u + v * v;
@@ -129,21 +129,21 @@ double dl_random_exponential(dl_random *stream)
     return -log1p(-dl_random_uniform(stream));
 }
 
-/* The ziggurat: LEVELS boxes of equal area, stacked, which cover the right half of the normal
- * density, exp(-x^2/2) (Marsaglia and Tsang, Journal of Statistical Software 5, 2000). Box i is
- * between the heights of the density at x_i and x_(i+1), with x_0 = 0, and x_(i+1) wide. The last
- * box lies on the axis, below the density at ZIGGURAT_END; beyond that point it continues below the
- * exponential function that is tangent to the density there and bounds its tail (J. Voss 2005).
- * ZIGGURAT_END is such that the first box reaches the density's maximum. */
+/* The ziggurat: LEVELS stacked boxes of equal area, which cover the right half of the normal
+ * density, exp(-x^2/2) (Marsaglia and Tsang, Journal of Statistical Software 5, 2000). Box i
+ * extends between the heights of the density at x_i and x_(i+1), with x_0 = 0, and is x_(i+1) wide.
+ * The last box lies on the axis, below the density at ZIGGURAT_END; beyond that point it continues
+ * below the exponential function that is tangent to the density there and bounds its tail (J. Voss
+ * 2005). ZIGGURAT_END is such that the first box reaches the density's maximum. */
 enum { LEVELS = 128, WIDTH_BITS = 24 };
 #define ZIGGURAT_END 3.4442864767612842
 
 static double level_end, level_height[LEVELS];
-static double level_unit[LEVELS];     /* 2^-WIDTH_BITS of its width */
-static uint32_t level_inside[LEVELS]; /* units below which all points are inside */
+static double level_unit[LEVELS];     /* 2^-WIDTH_BITS of the level's width */
+static uint32_t level_inside[LEVELS]; /* number of units below which all points are inside */
 static pthread_once_t levels_once = PTHREAD_ONCE_INIT;
 
-/* Rounded to 12 digits, as in the printed tables that define the streams. */
+/* Rounds to 12 digits, as in the printed tables that define the streams. */
 static double rounded(double x)
 {
     char text[32];
@@ -154,7 +154,7 @@ static double rounded(double x)
 static void make_levels(void)
 {
     double x = ZIGGURAT_END, height = exp(-0.5 * x * x);
-    double width = x + 1 / x; /* of a box of the same area */
+    double width = x + 1 / x; /* width of a box of the same area */
     const double area = height * width;
     level_end = rounded(x);
     for (int i = LEVELS - 1; i >= 0; i--) {
@@ -171,7 +171,7 @@ static void make_levels(void)
     }
 }
 
-/* Standard normal by the ziggurat: nearly always takes one 32-bit number. */
+/* Standard normal by the ziggurat; almost always takes one 32-bit number. */
 static double normal_of_levels(dl_random *stream)
 {
     static const uint32_t sign_bit = LEVELS;

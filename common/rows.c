@@ -39,7 +39,7 @@ static dl_datum cell_of(const void *row, const dl_column *column)
     return dl_datum_text(text[0] != '\0' ? text : NULL);
 }
 
-/* Whether the column is shown to people. */
+/* Returns whether the column is displayed. */
 static bool is_shown(const dl_member *member)
 {
     return member->heading[0] != '\0' || member->name[0] == '\0';

@@ -1,4 +1,4 @@
-/* Orders for qsort, and binary search. */
+/* Comparison functions for qsort, and binary search. */
 #ifndef DL_COMMON_SORT_H
 #define DL_COMMON_SORT_H
 
@@ -10,8 +10,8 @@
 /* -1, 0 or 1; evaluates its arguments twice. */
 #define DL_COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
 
-/* Defines the static function `name`, an order of objects of `type` by one to six terms about const
- * type *a and *b, of which the first that is not 0 decides. For instance
+/* Defines the static function `name`, a comparison of objects of `type` by one to six terms about
+ * const type *a and *b, of which the first non-zero one decides. For instance
  *
  *   DL_ORDER(by_device_and_time, work, DL_BY(device), DL_BY_DESCENDING(time_ns)); */
 #define DL_ORDER(name, type, ...)                   \
@@ -22,7 +22,7 @@
     }                                               \
     _Static_assert(sizeof(type) > 0, #name)
 
-/* As DL_ORDER, for arrays of pointers to such objects. */
+/* Like DL_ORDER, for arrays of pointers to such objects. */
 #define DL_ORDER_OF_POINTERS(name, type, ...)           \
     static int name(const void *x_, const void *y_)     \
     {                                                   \
@@ -48,8 +48,8 @@
 #define DL_BY_DESCENDING(member) DL_COMPARE(b->member, a->member)
 #define DL_BY_TEXT(member) strcmp(a->member, b->member)
 
-/* Sets `place`, a size_t, to the first of 0 .. count for which `before`, an expression in it, is
- * false. Those for which it is true must come first. O(log count). */
+/* Sets `place`, a size_t, to the first of 0 .. count for which `before`, an expression in `place`,
+ * is false. Values for which it is true must come first. O(log count). */
 #define DL_BISECT(place, count, before)          \
     do {                                         \
         size_t low_ = 0, high_ = (count);        \
@@ -64,7 +64,7 @@
         (place) = low_;                          \
     } while (0)
 
-/* A loop over groups of consecutive items of 0 .. count - 1; a group is [first, end). `alike`, an
+/* Loop over groups of consecutive items of 0 .. count - 1; a group is [first, end). `alike`, an
  * expression in `end`, tells whether item `end` belongs to the group of item `first`. */
 #define DL_GROUPS(first, end, count, alike)                                          \
     for (size_t first = 0, end; first < (count) && __extension__({                   \
@@ -74,7 +74,7 @@
                                 });                                                  \
          first = end)
 
-/* qsort of items[count] of `bytes` each; count may be 0. O(count) if they are already in order, the
+/* qsort of items[count] of `bytes` each; count may be 0. O(count) if they are already sorted, the
  * usual case. */
 static inline void dl_sort(void *items, size_t count, size_t bytes,
                            int (*order)(const void *, const void *))
@@ -102,7 +102,7 @@ static inline int dl_compare_sizes(const void *a, const void *b)
     return DL_COMPARE(*(const size_t *)a, *(const size_t *)b);
 }
 
-/* NaN sorts anywhere. */
+/* The position of NaN is arbitrary. */
 static inline int dl_compare_doubles(const void *a, const void *b)
 {
     return DL_COMPARE(*(const double *)a, *(const double *)b);

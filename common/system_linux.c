@@ -15,8 +15,8 @@
 
 const clockid_t dl_system_thread_clock = CLOCK_THREAD_CPUTIME_ID;
 
-/* The process's affinity mask for up to *cpus cores, grown until the kernel accepts it (it refuses
- * masks smaller than its own); NULL if it never does. Release with CPU_FREE. */
+/* Returns the process's affinity mask for up to *cpus cores, grown until the kernel accepts it (it
+ * rejects masks smaller than its own); NULL if it never does. Release with CPU_FREE. */
 static cpu_set_t *read_affinity(int *cpus)
 {
     for (*cpus = CPU_SETSIZE; *cpus <= 1 << 20; *cpus *= 2) {
@@ -56,13 +56,13 @@ int dl_system_pin(int core)
     return failed;
 }
 
-/* Without /proc, uses the name that the program was started with. */
+/* Without /proc, uses the name with which the program was started. */
 char *dl_system_program(void)
 {
     char self[PATH_MAX];
     const ssize_t bytes = readlink("/proc/self/exe", self, sizeof self - 1);
     if (bytes > 0) return dl_strndup(self, (size_t)bytes);
-    /* The kernel keeps it in the auxiliary vector, in the process's own memory. */
+    /* The kernel stores it in the auxiliary vector, in the process's memory. */
     const char *started = (const char *)getauxval(AT_EXECFN);
     if (started != NULL) return realpath(started, NULL);
     errno = ENOENT;

@@ -1,5 +1,5 @@
-/* WebAssembly by Emscripten: one thread on a core without a number; no other programs, no file of
- * the running program, and fixed standard streams. */
+/* WebAssembly by Emscripten: one thread on an unnumbered core; no other programs, no file of the
+ * running program, and fixed standard streams. */
 #include "common/system.h"
 
 #include <errno.h>

@@ -45,7 +45,7 @@ int64_t dl_stopwatch_ns(const dl_stopwatch *watch)
     return cpu_ns < ns ? cpu_ns : ns;
 }
 
-/* Factor of a unit of bytes; 0 if it is unknown. */
+/* Returns the factor of a unit of bytes; 0 if it is unknown. */
 static uint64_t unit_bytes(const char *unit, dl_error *err)
 {
     static const char *const names[] = {"B", "kB", "MB", "GB", "KiB", "MiB", "GiB"};
@@ -79,14 +79,14 @@ dl_status dl_parse_bytes(const char *text, uint64_t *bytes, dl_error *err)
     return DL_OK;
 }
 
-/* True if text is not empty and consists of these characters only: strtol and strtod would also
- * accept leading blanks, hexadecimal digits, "inf" and "nan". */
+/* Returns true if text is not empty and consists only of these characters: strtol and strtod would
+ * also accept leading blanks, hexadecimal digits, "inf" and "nan". */
 static int consists_of(const char *text, const char *characters)
 {
     return text[0] != '\0' && text[strspn(text, characters)] == '\0';
 }
 
-/* 2^53: all whole numbers below are doubles. */
+/* 2^53: all smaller whole numbers are exact doubles. */
 #define WHOLE_MAX 9007199254740992.0
 
 dl_status dl_parse_int(const char *text, int64_t low, int64_t high, int64_t *value, dl_error *err)
@@ -157,8 +157,8 @@ dl_status dl_parse_count(const char *text, double *count, dl_error *err)
 
 const char *dl_format_double(char text[DL_DOUBLE_TEXT_BYTES], double value)
 {
-    /* 15 digits suffice for most numbers that people write, 17 for every double (DBL_DECIMAL_DIG).
-     * A NaN never equals itself and simply runs to the end. */
+    /* 15 digits suffice for most hand-written numbers, 17 for every double (DBL_DECIMAL_DIG). A NaN
+     * may never compare equal, which runs the loop to its end. */
     for (int digits = DBL_DIG; digits <= DBL_DECIMAL_DIG; digits++) {
         snprintf(text, DL_DOUBLE_TEXT_BYTES, "%.*g", digits, value);
         double back = strtod(text, NULL);
@@ -173,7 +173,7 @@ static const char *format_scaled(char *text, size_t bytes, double value, const c
                                  int count, int whole)
 {
     int unit = 0;
-    /* From 999.5 on, three digits would round up to 1000. */
+    /* From 999.5, three digits would round up to 1000. */
     while (unit + 1 < count && fabs(value) >= 999.5) {
         value /= 1000.0;
         unit++;

@@ -19,7 +19,7 @@ int dl_wrap_columns(FILE *out)
 
 void dl_wrap(FILE *out, const char *text, int column, int indent, int columns)
 {
-    bool is_first = true; /* word of its line */
+    bool is_first = true; /* first word of its line */
     for (const char *at = text + strspn(text, " "); *at != '\0'; at += strspn(at, " ")) {
         const int bytes = (int)strcspn(at, " \n");
         if (bytes > 0) {

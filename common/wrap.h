@@ -1,15 +1,16 @@
-/* Text for people, in lines of a terminal. */
+/* Displayed text, in lines of a terminal. */
 #ifndef DL_COMMON_WRAP_H
 #define DL_COMMON_WRAP_H
 
 #include <stdio.h>
 
-/* Line width for `out`: that of its terminal, at least 40; 80 if it is not a terminal. */
+/* Returns the line width of `out`: that of its terminal, at least 40; 80 if it is not a
+ * terminal. */
 int dl_wrap_columns(FILE *out);
 
-/* Writes the words of `text` from `column` on (the present length of the line), broken at blanks
- * into lines of at most `columns`, and at the text's own newlines; further lines start with
- * `indent` blanks. A longer word has a separate line. Ends the last line. */
+/* Writes the words of `text` from `column` (the current length of the line), wrapped at blanks into
+ * lines of at most `columns`, and at the text's own newlines; further lines start with `indent`
+ * blanks. A longer word has a separate line. Ends the last line. */
 void dl_wrap(FILE *out, const char *text, int column, int indent, int columns);
 
 #endif
