@@ -10,7 +10,7 @@
  *   wait     waits for the device after each launch, returns 3
  *   later    waits for the end of its input and launches as many again, returns 3
  *   busy     returns while 8 threads are launching
- *   closes   closes all descriptors above the standard ones and opens files.txt in their place, then
+ *   closes   closes all descriptors above the standard ones, opens files.txt in their place, then
  *            launches as many again, returns 3
  *   none     calls nothing, returns 3
  *

@@ -5,7 +5,7 @@
  *   merged immediately      H t / (H t + T)
  *   merged L steps later    H t / (H t + max(0, T - L t))
  *   in F fragments          H t / (H t + F max(0, T / F - L t))
- *   two levels              H t / (H (t + T_inside) + T_between)   of two sites of two nodes: 8 MB at
+ *   two levels              H t / (H (t + T_inside) + T_between)   two sites of two nodes: 8 MB at
  *                                                                  500 MB/s, 16 ms, and 4 ms inside
  *   through host memory     H t / (H t + T + 2 T_copy)
  *
