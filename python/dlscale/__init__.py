@@ -10,7 +10,7 @@
 Every function runs a program of dlscale (`dlsim`, `dlcal`) and reads its results file, so names,
 units, defaults and messages are those of the command line. A keyword is an option of the program:
 `batch_per_worker=[16, 32]` is `--batch-per-worker=16,32`, True gives an option without a value,
-False and None leave it out. Keys of a scenario go into `set`: `set={"exchange.overlap": True}`.
+False and None omit the option. Scenario keys go into `set`: `set={"exchange.overlap": True}`.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ PathLike = Union[str, "os.PathLike[str]"]
 
 
 class Error(Exception):
-    """A program refused its input or failed. `text`: what it said; `code`: its exit status, 1 a run
-    that failed, 2 wrong use; `None`: there is no such program."""
+    """A program refused its input or failed. `text`: its message; `code`: its exit status, 1 a run
+    that failed, 2 wrong use; `None`: the program was not found."""
 
     def __init__(self, text: str, code: int | None = None):
         super().__init__(text)
@@ -43,14 +43,14 @@ class Error(Exception):
 
 
 class Unfit(Error):
-    """No point fits into the memory of its GPUs; the text says what would."""
+    """No point fits into the memory of its GPUs; the text names the changes that would fit."""
 
 
 class Result:
     """A table of results. `rows`: a dict for each row, by column, with None for empty cells and lists
-    where a cell is one ("1;2.5"); `text`: the table as the program prints it; `notes` and `assumed`:
-    what the program says about the rows, and the costs that it had to assume (of `simulate`);
-    `page`: the page with the simulator, if `html` was given. In a notebook it shows table and page."""
+    for cells such as "1;2.5"; `text`: the table as the program prints it; `notes` and `assumed` (of
+    `simulate` only): the program's notes on the rows, and the costs that it had to assume; `page`:
+    the page with the simulator, if `html` was given. A notebook shows the table and the page."""
 
     def __init__(self, rows: list[dict[str, Any]], text: str, more: Mapping[str, Any] | None = None,
                  page: str | None = None):
@@ -92,7 +92,7 @@ class Result:
 
 
 def _program(name: str) -> str:
-    """Of $DLSCALE_BIN, else the package's own, else of $PATH."""
+    """The program's path: in $DLSCALE_BIN, else in the package, else in $PATH."""
     folder = os.environ.get("DLSCALE_BIN")
     own = Path(folder) if folder else Path(__file__).parent / "bin"
     found = str(own / name) if (own / name).is_file() else None
@@ -128,7 +128,7 @@ def _arguments(options: Mapping[str, Any]) -> list[str]:
 
 
 def _run(name: str, arguments: Sequence[str]) -> str:
-    """What the program prints."""
+    """Runs a program and returns its standard output."""
     done = subprocess.run([_program(name), *arguments], stdin=subprocess.DEVNULL, text=True,
                           encoding="utf-8", errors="replace", capture_output=True)
     if done.returncode == 0:
@@ -175,35 +175,35 @@ def _simulate(scenario: PathLike | None, options: Mapping[str, Any], has_json: b
 
 
 def simulate(scenario: PathLike | None = None, **options: Any) -> Result:
-    """Simulates all points of a scenario file, of options that stand for its keys, or of both:
+    """Simulates all points of a scenario file, of options equivalent to its keys, or of both:
     `simulate(workload="gpt2", machine="8xh100", workers=[1, 8], batch_per_worker=8,
-    mode="allreduce")`. The rows' columns are those of docs/columns.md. `html=True` also makes the
-    page, which a notebook shows; `html="page.html"` keeps it there. Raises Unfit if no point fits
-    into memory, else Error."""
+    mode="allreduce")`. docs/columns.md lists the columns. `html=True` also makes the page, which a
+    notebook shows; `html="page.html"` writes it to that file. Raises Unfit if no point fits into
+    memory, and Error for any other failure."""
     return _simulate(scenario, options, True)
 
 
 def advise(scenario: PathLike | None = None, **options: Any) -> Result:
-    """Searches workers, mode, batch, interval and exchange for the best within limits (`max_batch`,
-    `max_staleness`, `deadline`, `budget`, ...; `for_="cost"`). Rows: the ranking, the advised one
-    first, then what the limits left out."""
+    """Searches workers, mode, batch, interval and exchange for the best setting within limits
+    (`max_batch`, `max_staleness`, `deadline`, `budget`, ...; `for_="cost"`). Rows: the ranking, the
+    advised setting first, then the settings that the limits exclude."""
     return _simulate(scenario, {"advise": True, **options}, False)
 
 
 def solve(key: str, target: Mapping[str, Any], scenario: PathLike | None = None,
           **options: Any) -> Result:
-    """Finds for each point the value of a key with which a column has a value:
+    """Finds for each point the value of a key at which a column reaches a target:
     `solve("sync.interval", {"utilisation_frac": [0.5, 0.9]}, ...)`."""
     return _simulate(scenario, {"solve": key, "target": target, **options}, False)
 
 
 def machines() -> str:
-    """The machines and GPUs that `machine` knows, as `dlsim --machines` lists them."""
+    """The machines and GPUs that `machine` accepts, as `dlsim --machines` lists them."""
     return _run("dlsim", ["--machines"])
 
 
 def workloads() -> str:
-    """The networks that `workload` knows, and their keys, as `dlsim --workloads` lists them."""
+    """The networks that `workload` accepts, and their keys, as `dlsim --workloads` lists them."""
     return _run("dlsim", ["--workloads"])
 
 
@@ -212,21 +212,21 @@ def version() -> str:
 
 
 def costs(trace: PathLike, output: PathLike, **options: Any) -> str:
-    """Makes the cost file `output` of a recorded trace (`dlcal costs`): `costs("trace.json",
-    "costs.ini", batch=32)`, for `simulate(costs="costs.ini", ...)`. Returns what dlcal says."""
+    """Makes the cost file `output` from a recorded trace (`dlcal costs`): `costs("trace.json",
+    "costs.ini", batch=32)`, for `simulate(costs="costs.ini", ...)`. Returns dlcal's output."""
     return _run("dlcal", ["costs", *_arguments({**options, "output": output}), "--", os.fspath(trace)])
 
 
 @contextlib.contextmanager
 def profile(trace: PathLike) -> Iterator[Any]:
-    """Records a training loop by PyTorch's profiler into `trace`, for `costs`:
+    """Records a training loop with PyTorch's profiler into `trace`, for `costs`:
 
         with dlscale.profile("trace.json") as recorder:
             for batch in batches:
                 ...                # forward, backward, optimizer
                 recorder.step()    # after each step
 
-    Some ten steps are enough. If the loop fails, nothing is written."""
+    About ten steps are enough. If the loop fails, nothing is written."""
     import torch  # type: ignore[import-not-found]
     import torch.profiler as profiler  # type: ignore[import-not-found]
 

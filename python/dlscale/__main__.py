@@ -1,4 +1,4 @@
-"""The programs as commands of an environment, and dlsim by `python -m dlscale`."""
+"""Entry points of the programs in a Python environment; `python -m dlscale` runs dlsim."""
 
 import os
 import sys
