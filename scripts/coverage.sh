@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Prints which part of the lines of each folder the programs and tests of a build with DL_COVERAGE
-# have executed; BUILD/coverage.csv has it for each source. A line that is compiled several times (for
-# float and double, into several tests) counts as executed if it was so in any of them.
+# Prints the share of each folder's lines that the programs and tests of a build with DL_COVERAGE
+# executed; BUILD/coverage.csv has the share of each source. A line that is compiled several times (for
+# float and double, into several tests) counts as executed if any of the copies was.
 # Usage: coverage.sh BUILD
 set -euo pipefail
 case "${1:-}" in

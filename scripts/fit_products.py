@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Fits the time of a matrix product to tables of measured ones by shape, three numbers a GPU:
+"""Fits the time of a matrix product to measured times by shape, with three parameters per GPU:
 
   time = fixed + max(flop / (peak x part), bytes / rate)
 
-by the least mean of |log(fitted / measured)|, and prints them with that error, with all shapes and
-with those of 1,000 and more in every dimension; 30 spread shapes predict the others for the error
-of shapes that were left out. Backward passes of the A100 and GH200 were measured with gradients of
-zero. What sim/workloads/roofline.c has are the forward lines.
+Minimises the mean of |log(fitted / measured)| and prints the parameters with that error, for all
+shapes and for those of 1,000 or more in every dimension. The error of left-out shapes is that of a
+fit to 30 spread shapes on the others. Backward passes of the A100 and GH200 were measured with zero
+gradients. sim/workloads/roofline.c has the parameters of the forward lines.
 
 Usage: scripts/fit_products.py
 $DL_DATA: folder with kernels/ and llm/ (default ./data)
@@ -24,7 +24,7 @@ PEAK = {"a100": 312e12, "gh200": 989.4e12, "b200": 2250e12}
 
 
 def transformer_products(gpu):
-    """(m, n, k, products) and seconds of Megatron's four layers, forward and backward."""
+    """((m, n, k, products), seconds) of Megatron's four layers, forward and backward."""
     shapes = {"linear1": lambda d, p: (d, 3 * d / p), "linear2": lambda d, p: (d / p, d),
               "linear3": lambda d, p: (d, 4 * d / p), "linear4": lambda d, p: (4 * d / p, d)}
     passes = {"forward": [], "backward": []}
@@ -39,7 +39,7 @@ def transformer_products(gpu):
 
 
 def blackwell_products():
-    """The same of SimuMax' table, by the order of the factors: TN is forward."""
+    """As transformer_products, from SimuMax' table, by the order of the factors: TN is forward."""
     line = re.compile(r'matmul,\d+,"b=(\d+), m=(\d+), k=(\d+), n=(\d+), layout=(\w+),.*",([\d.]+)')
     passes = {}
     with open(f"{DATA}/llm/simumax_b200_kernels.csv", encoding="utf-8") as table:
@@ -61,7 +61,7 @@ def error_of(rows, peak, numbers):
 
 
 def fit(rows, peak):
-    """Pattern search from three starts, on the logarithms."""
+    """Pattern search on the logarithms of the parameters, from three starting points."""
     best, least = None, math.inf
     for start in ((0.7, 5e-6, 1e12), (0.5, 20e-6, 3e12), (0.9, 1e-6, 5e11)):
         at, step = [math.log(x) for x in start], 0.5
@@ -80,7 +80,7 @@ def fit(rows, peak):
 
 
 def spread(rows, count):
-    """`count` rows, evenly in the order of their flop."""
+    """`count` rows, evenly spaced in the order of their flop."""
     order = sorted(rows, key=lambda row: row[0][0] * row[0][1] * row[0][2])
     return [order[i * (len(order) - 1) // (count - 1)] for i in range(count)]
 

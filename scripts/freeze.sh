@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Keeps the results of all scenario files and of 2,000 random scenarios, and compares two such
-# folders: a change that must not change results is compared with the commit before it. A few
+# Keeps the results of all scenario files and of 2,000 random scenarios, and compares two of these
+# folders, to check that a change leaves results as they were at the commit before it. Takes a few
 # minutes on two cores.
 #
 # Usage: scripts/freeze.sh FOLDER                    runs them, results in FOLDER (a new one)
@@ -8,15 +8,15 @@
 #        scripts/freeze.sh --compare BASE FOLDER     compares only
 #
 # The program is $DLSIM (default build/release/bin/dlsim); FOLDER/about.txt names the commit of the
-# checkout that it lies in. Random scenarios come from test_random_keys of the same build, which draws
-# every key of the tables. Each scenario is run twice: as it is (plain/), and with log-normal noise of
-# sigma 1e-6 (noisy/), which leaves no two events at the same time. A run that takes more than $LIMIT
-# seconds of processor time (default 30) is skipped. $JOBS run at once (default: one per core).
+# program's checkout. Random scenarios come from test_random_keys of the same build, which draws every
+# key of the tables. Each scenario is run twice: unchanged (plain/), and with log-normal noise of
+# sigma 1e-6 (noisy/), so that no two events occur at the same time. A run that takes more than $LIMIT
+# seconds of processor time (default 30) is skipped. $JOBS run in parallel (default: one per core).
 #
-# Equal are numbers within 1e-12 of the larger one, and texts that are the same; a row is found by its
-# keys, a column by its name. Exit status: 0 all is equal, 1 something differs, 2 bad usage. A run that
-# differs only as it is, without noise, can be one in which the order of events at equal times changed:
-# it is listed as such, and makes the status 1 unless $TIES=accept.
+# Numbers are equal within 1e-12 of the larger one, texts if they are identical; rows are matched by
+# their keys, columns by their names. Exit status: 0 all equal, 1 a difference, 2 bad usage. If a run
+# differs only without noise, the order of simultaneous events may have changed: it is listed as a tie,
+# and makes the status 1 unless $TIES=accept.
 set -euo pipefail
 export LC_ALL=C
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -25,7 +25,7 @@ complain() { echo "freeze.sh: $*" >&2; exit 2; }
 
 count() { find "$1/plain" -name '*.txt' | wc -l; } # scenarios of a folder
 
-# run_one FOLDER SCENARIO: results and messages of one scenario, both ways.
+# run_one FOLDER SCENARIO: keeps results and messages of one scenario, without and with noise.
 run_one() {
     local folder=$1 scenario=$2 name way code
     name=$(tr / _ <<<"${scenario%.ini}")
@@ -68,7 +68,7 @@ freeze() { # FOLDER [BASE]
             complain "$tests/test_random_keys writes no scenarios"
     fi
     export DLSIM LIMIT=${LIMIT:-30}
-    # Files that are no scenarios (machines, costs) have no [workload].
+    # Files other than scenarios (machines, costs) have no [workload].
     (cd "$folder/scenarios" && grep -rlE '^\[workload\]' --include='*.ini' . | sed 's,^\./,,' | sort) |
         xargs -P "${JOBS:-$(nproc)}" -I{} "$0" --one "$folder" {}
     printf 'commit=%s\nversion=%s\nlimit_s=%s\n' "$commit" "$("$DLSIM" --version)" "$LIMIT" >"$folder/about.txt"
@@ -78,7 +78,7 @@ freeze() { # FOLDER [BASE]
 # differences A B: one line for each kind of difference between two result files.
 differences() {
     awk '
-        # Fields of a line of CSV, into f[1..].
+        # Splits a line of CSV into f[1..].
         function fields(line, f,    n, c, i, quoted, part) {
             n = split(line, part, ",")
             c = 0
@@ -143,7 +143,7 @@ differences() {
         }' "$1" "$2"
 }
 
-# compare_run BASE FOLDER WAY/NAME: prints what differs.
+# compare_run BASE FOLDER plain/NAME or noisy/NAME: prints the differences.
 compare_run() {
     local kind
     for kind in txt csv histogram.csv; do

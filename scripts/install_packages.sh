@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs the Debian or Ubuntu packages that are missing, and says which. Does nothing, and needs no
-# rights, when all are there. Where it cannot install (neither root nor sudo, no apt-get), it lists what
-# is missing and succeeds: libraries elsewhere are found through CMAKE_PREFIX_PATH, and CMake names
-# the one that it does not find.
+# Installs missing Debian or Ubuntu packages, and prints their names. Does nothing, and needs no rights,
+# if none is missing. If it cannot install (neither root nor sudo, no apt-get), it lists the missing
+# packages and succeeds: libraries elsewhere are found through CMAKE_PREFIX_PATH, and CMake names a
+# library that it does not find.
 # Usage: install_packages.sh
 set -euo pipefail
 case "${1:-}" in
@@ -11,7 +11,7 @@ case "${1:-}" in
     *) echo "install_packages.sh: takes no argument; see $0 --help" >&2; exit 2 ;;
 esac
 
-# package, what needs it
+# package, parts of the project that need it
 packages=(
     "build-essential   build"
     "cmake             build"

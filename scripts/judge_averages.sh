@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Averages of parameters on this machine's cores, predicted and measured: every step and rarely, in
-# fragments, late, with an outer optimizer, as smaller messages, and merged without waiting. Costs are
-# those of one worker and of benchmarks (as in ./quickstart); the runs with 2 and 4 workers that are
-# predicted are measured in turn with them, in rounds. Result: a table of each model, with mean and
-# largest error, one of what became of uploads, a verdict, and build/averages.
+# Predicts and measures parameter averaging on this machine's cores: every step and at intervals, in
+# fragments, delayed, with an outer optimizer, with compressed messages, and merged asynchronously. Costs
+# come from runs of one worker and benchmarks (as in ./quickstart); the predicted runs with 2 and 4
+# workers are interleaved with them, in rounds. Result: a table for each model, with mean and largest
+# error, a table of the outcomes of uploads, a verdict, and build/averages.
 #
 # Usage: scripts/judge_averages.sh [--rounds N] [--models LIST] [--again]
-#   --rounds N      of measurements (5); the median of a setting's runs counts
-#   --models LIST   of: mlp,lenet (both)
-#   --again         predict again what was measured before
+#   --rounds N      rounds of measurements (5); the result is the median of a setting's runs
+#   --models LIST   models to measure (mlp,lenet)
+#   --again         repeat the predictions for earlier measurements
 #
 # Needs dlprof, dlcal and dlsim in build/release/bin (or $BIN). Images are synthetic.
 set -euo pipefail
@@ -25,8 +25,8 @@ done
 bin=${BIN:-build/release/bin} out=build/averages batch=128
 declare -A steps=([mlp]=400 [lenet]=30) calibration_steps=([mlp]=300 [lenet]=20) bench_seconds=([mlp]=2 [lenet]=3)
 
-# Name and what is not the default: keys of [sync], [syncer] and [exchange], which are options of
-# dlprof train too, and `workers`.
+# Prints each setting: its name and the keys that differ from the defaults, which are `workers` and keys
+# of [sync], [syncer] and [exchange]; they are also options of dlprof train.
 settings() {
     cat <<'TABLE'
 every-step interval=1
@@ -83,7 +83,7 @@ measure_round() { # model, round
     done < <(settings)
 }
 
-# The column of a table's rows.
+# Prints the cells of a column.
 column() { # file, name
     awk -F, -v name="$2" '/^#/ { next } !at { for (i = 1; i <= NF; i++) if ($i == name) at = i; next } { print $at }' "$1"
 }
@@ -92,7 +92,7 @@ median() {
     sort -g | awk '{ v[NR] = $1 } END { print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'
 }
 
-# The keys of a section that are among those given.
+# Prints a section with those of its keys that are given.
 section() { # name, keys of the section, keys...
     local name=$1 known=" $2 " key
     echo "[$name]"
@@ -118,9 +118,9 @@ predict() { # model, keys...
     "$bin/dlsim" --quiet "$out/point.ini" -o "$out/point.csv" 2>"$out/point.txt"
 }
 
-# Of each setting: predicted and measured samples/s, error, spread, which is the largest over the
-# smallest of its runs, standard error of the measured median and 90th over 10th percentile minus 1, in
-# %. Or, where it cannot be predicted, why. What became of uploads goes to a file beside.
+# Prints for each setting predicted and measured samples/s, error, spread (largest over smallest run),
+# standard error of the measured median, and 90th over 10th percentile minus 1, in %; or the reason why it
+# cannot be predicted. Writes the outcomes of uploads to MODEL.uploads.txt.
 rows() { # model
     local name keys file
     : >"$out/$1.uploads.txt"
@@ -144,8 +144,8 @@ rows() { # model
     done < <(settings)
 }
 
-# Shares of the uploads that were applied, too stale and superseded, and mean staleness: predicted and
-# measured, the latter over all runs.
+# Prints the shares of uploads that were applied, too stale and superseded, and the mean staleness:
+# predicted, and measured over all runs.
 uploads() { # name, table of the runs
     local name=$1 file=$2 fate
     fates() { for fate in applied too_stale superseded unmerged; do column "$1" uploads_$fate | awk '{ sum += $1 } END { printf "%s ", sum }'; done; }
@@ -172,7 +172,7 @@ table() { # model
         END { if (NR) print "" }' "$out/$1.uploads.txt"
 }
 
-# What others had of the processors, mean over all measured runs, in %.
+# Mean share of processor time that other programs took, over all measured runs; %.
 others() {
     local file
     for file in "$out"/*.csv; do

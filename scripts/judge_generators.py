@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Predicts measured rows of reinforcement learning with generators beside a trainer ($DL_DATA/rl) and
-prints their errors. docs/studies/generators.md says what is fitted to what.
+"""Predicts measured rows of reinforcement learning with separate generators and a trainer ($DL_DATA/rl)
+and prints their errors. docs/studies/generators.md describes the fits.
 
 Usage: judge_generators.py [DLSIM [STUDY...]]     (default: dlsim, marin verl nemo parts; two minutes on two
 cores)
@@ -22,7 +22,7 @@ def table(name):
 
 
 def run(keys, updates=20, head="", *options):
-    """Rows of the results, as dlsim writes them: lists are tuples."""
+    """The rows of dlsim's results file; a tuple among the values of `keys` is a list of values."""
     with tempfile.TemporaryDirectory() as folder:
         scenario, rows = os.path.join(folder, "s.ini"), os.path.join(folder, "rows.csv")
         with open(scenario, "w") as file:
@@ -36,12 +36,13 @@ def run(keys, updates=20, head="", *options):
 
 
 def simulate(keys, updates, swept=()):
-    """The update's seconds, by the values of the keys that are swept."""
+    """Seconds per update, by the values of the swept keys."""
     return {tuple(float(row[key]) for key in swept): float(row["update_s"]) for row in run(keys, updates)}
 
 
 def best(points, measured, kept):
-    """The parameters, of points {parameters: [seconds]}, nearest to the rows kept, by logarithms."""
+    """The parameters of `points` {parameters: seconds by row} with the least squared log error on the
+    rows `kept`."""
     return min(points, key=lambda p: sum(math.log(points[p][k] / measured[k]) ** 2 for k in kept))
 
 
@@ -53,8 +54,9 @@ def say(name, errors, order=None):
 
 
 def marin():
-    """A ladder of bounds. Given: GPUs, groups an update, seconds of a copy and of its pause; answers of
-    a group and their mean length by the issue's tokens. Fitted: a, b, the update, group_share."""
+    """A series of staleness bounds. Given: GPUs, groups per update, seconds of a copy and of its pause;
+    answers per group and their mean length, from the issue's tokens. Fitted: a, b, the update's time and
+    group_share."""
     rows = table("marin.csv")
     bounds = [float(row["staleness_bound"]) for row in rows]
     measured = [float(row["seconds_100_updates"]) / 100 for row in rows]
@@ -78,12 +80,12 @@ def marin():
     say("marin, bounds 0 to 4", errors, order)
 
 
-ANSWERS, MEAN, PROMPT = 16, 3000, 100  # verl; the mean only scales what is fitted
+ANSWERS, MEAN, PROMPT = 16, 3000, 100  # verl; the mean only scales the fitted times per token
 
 
 def trainer_of_parts(rows):
-    """Seconds an update and GPU seconds a token by the parts of colocated rows: parts are means over
-    runs that get longer, and count as the hours to 100 steps do."""
+    """GPU seconds per token and fixed seconds per update, from the update times of colocated rows. These
+    times are means over runs that get longer, so they are scaled by the hours to 100 steps."""
     x = [1 / float(row["gpus"]) for row in rows]
     y = [float(row["update_actor_s"]) * float(row["hours_100"]) * 36 / float(row["step_s"])
          for row in rows]
@@ -93,9 +95,9 @@ def trainer_of_parts(rows):
 
 
 def verl():
-    """Hours to 100 steps. Given: the page's settings, the trainer by the parts of the colocated rows
-    that are not left out, log-probabilities as their parts (0.4 of an update). Fitted: a, b, and what a
-    colocated step has besides (changes of sides, prompts dealt out before)."""
+    """Hours to 100 steps. Given: the page's settings, the trainer's times from the colocated rows that
+    are not left out, log-probabilities as measured (0.4 of an update). Fitted: a, b, and the remaining
+    time of a colocated step (switches between generation and training, prompts assigned in advance)."""
     rows = table("verl.csv")
     measured = [float(row["hours_100"]) for row in rows]
     fitted = ("token_s", "request_token_s", "switch_s")
@@ -125,22 +127,22 @@ def verl():
     say("verl, hours to 100 steps", errors)
 
 
-# Networks of dlsim, and GPUs of a replica.
+# dlsim's network, and GPUs per replica.
 NEMO = {"LLAMA3.1_8B": ("llama3_8b", 1),
         "Qwen3-32B": ("qwen3_14b:layers=64,width=5120,heads=64,head_width=128,feed_forward=25600", 4)}
 
 
 def verdict(least, most, measured):
-    """Of predicted gains over on policy between two."""
+    """Verdict on predicted gains over on-policy training, from `least` to `most`."""
     if least < 1.1 and most > 0.9:
         return "cannot tell"
     return "sign right" if (least > 1) == (measured > 1) else "sign WRONG"
 
 
 def nemo():
-    """Pairs of a row on policy and one a step off. Generation is dlsim's roofline; half of the rest does not
-    scale. From the row on policy: [generators] on_policy_s. From the row a step off: --solve for the time of
-    a token of the trainer with which its step is the measured one."""
+    """Pairs of an on-policy row and a row one step off policy. Generation follows dlsim's roofline; half of
+    the remaining time does not scale. The on-policy row gives [generators] on_policy_s. For the off-policy
+    row, --solve finds the trainer's time per token at which the step takes the measured time."""
     rows = [row for row in table("nemo_rl.csv") if row["hardware"] == "H100" and row["model"] in NEMO]
     forth, back, inside = [], [], 0
     for row in (row for row in rows if row["off_policy_steps"] == "1"):
@@ -178,22 +180,22 @@ def nemo():
 
 
 def gains(keys, unknown):
-    """Least and largest gain over on policy, over settings that the source does not have."""
+    """Least and largest gain over on-policy training, over values of the settings that the source omits."""
     found = [float(row["speedup"]) for row in run({**keys, **unknown}, 20)]
     return min(found), max(found)
 
 
 def parts():
-    """Whether asynchronous is faster: two pairs with parts, two of steps only. What a source does not have is
-    varied."""
+    """Whether asynchronous training is faster: two pairs with times of parts, two with step times only.
+    Settings that a source omits are varied."""
     rows = {(row["source"], row["mode"]): row for row in table("parts.csv")}
 
     def part(source, mode, name="step_or_total_s"):
         return float(rows[source, mode][name])
 
     found = []
-    # 512 prompts x 12 on 16 H20, two a replica; both rows have their parts: generation (generate_sequences)
-    # of 247 s on 16 GPUs and 458 on 4, log-probabilities and updates on 16 and 12.
+    # 512 prompts x 12 on 16 H20, two per replica. Both rows have times of parts: generation
+    # (generate_sequences) 247 s on 16 GPUs and 458 s on 4; log-probabilities and updates on 16 and 12.
     sync, beside = "colocated FSDP2", "async FSDP2"
     train = [part("one_step_off", mode, "old_log_prob_s") + part("one_step_off", mode, "update_or_train_s")
              for mode in (sync, beside)]

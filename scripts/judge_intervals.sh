@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Predicts published multi-GPU measurements by --workload and --machine alone, without a fit to them,
-# and prints of each row the prediction, its 95 % interval and the measurement; then, for each set,
-# how many measurements are inside, and the median width of the intervals, upper over lower end.
+# Predicts published multi-GPU measurements from --workload and --machine alone, without a fit to them,
+# and prints the prediction, its 95 % interval and the measurement of each row; then, for each set, the
+# number of measurements in the interval, and the median of the intervals' upper over lower bounds.
 #
 # Usage: scripts/judge_intervals.sh [-q] [SET...]    needs bin/dlsim in build/release (or $DLSIM), and
-# the data in $DL_DATA; sets whose data are missing are skipped and said. -q: totals only. Sets:
-# hkbu, horovod, ddp, pollux, foundry, internevo, ultrascale, vtrain; all without a name
+# the data in $DL_DATA; skips sets without data with a message. -q: totals only. Sets: hkbu, horovod,
+# ddp, pollux, foundry, internevo, ultrascale, vtrain (default: all)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 quiet=no wanted=
@@ -25,8 +25,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 : >"$work/rows"
 
-# judge SET NAME OPTION...: of the measured rows "WORKERS BATCH SAMPLES_PER_S" (batch of all workers) on
-# standard input.
+# judge SET NAME OPTION...: predicts the measured rows "WORKERS BATCH SAMPLES_PER_S" (batch of all workers)
+# of standard input.
 judge() {
     local set=$1 name=$2
     shift 2
@@ -52,7 +52,7 @@ judge() {
         }' "$work/out.csv" >>"$work/rows"
 }
 
-# has SET FILE: whether the set is asked for and its data are there.
+# has SET FILE: whether the set is selected and its data exist.
 has() {
     case "$wanted " in " " | *" $1 "*) ;; *) return 1 ;; esac
     [ -e "$data/$2" ] && return 0
@@ -60,7 +60,7 @@ has() {
     return 1
 }
 
-# ResNet-50 by PyTorch 1.4, nodes of four RTX 2080 Ti: exchange after the backward pass, and merged.
+# ResNet-50 in PyTorch 1.4, nodes of four RTX 2080 Ti: exchange after the backward pass, and merged.
 if has hkbu scaling/hkbu_resnet50.csv; then
     for net in "10GbE with TCP/IP/10gbe" "100GbE with TCP/IP/100gbe" "100GbIB with RDMA/100ib"; do
         for method in BSP-A2A/no MG-WFBP/yes; do
@@ -72,7 +72,7 @@ if has hkbu scaling/hkbu_resnet50.csv; then
     done
 fi
 
-# TensorFlow 1 under Horovod.
+# TensorFlow 1 with Horovod.
 if has horovod scaling/horovod_p100_16.csv; then
     for model in VGG16/vgg16 ResNet-101/resnet101; do
         awk -F, -v model="${model%/*}" '$1 == model { print 1, 64, $2; print 16, 1024, $3 }' \
@@ -91,9 +91,9 @@ if has ddp scaling/pytorch_ddp_v100_dgx1.csv; then
     done
 fi
 
-# AdaptDL on EC2 g4dn.12xlarge: a digit for each node, GPUs of that node. Its programs
-# (petuum/adaptdl, benchmark/models) train ResNet-50 by apex' mixed precision, BERT in fp32, in NVIDIA's
-# container pytorch:20.10, which has NCCL 2.7.
+# AdaptDL on EC2 g4dn.12xlarge: a placement has a digit for each node, its number of GPUs. The programs
+# (petuum/adaptdl, benchmark/models) train ResNet-50 in apex' mixed precision and BERT in fp32, in
+# NVIDIA's container pytorch:20.10, which has NCCL 2.7.
 if has pollux scaling/pollux/imagenet-placements.csv; then
     for model in imagenet/resnet50:layout=nchw/fp16 bert/bert_base:sequence=384/fp32; do
         arithmetic=${model##*/} model=${model%/*}
@@ -110,10 +110,10 @@ if has pollux scaling/pollux/imagenet-placements.csv; then
     done
 fi
 
-# lines of a table without comments, "A,B" in quotes as one cell with a blank.
+# Prints a table's lines without comments; a quoted cell "A,B" becomes "A B".
 plain() { sed -e '/^#/d' -e ':a;s/"\([^",]*\),\([^"]*\)"/"\1 \2"/;ta' "$1"; }
 
-# MPT under FSDP without recomputation, which gathers for each micro-batch: a step of one of them here.
+# MPT with FSDP, no recomputation. FSDP gathers for each micro-batch, so a step here is one micro-batch.
 if has foundry llm/foundry_to16.csv; then
     while IFS=, read -r size sequence gpus gpu micro accumulate per_s; do
         case $size in # layers, width, heads: llm-foundry's scripts/train/yamls/pretrain
