@@ -172,7 +172,7 @@ table() { # model
         END { if (NR) print "" }' "$out/$1.uploads.txt"
 }
 
-# Mean share of processor time that other programs took, over all measured runs; %.
+# Mean share of processor time taken by other programs or stolen by the host, over all measured runs; %.
 others() {
     local file
     for file in "$out"/*.csv; do

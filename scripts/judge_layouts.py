@@ -1,28 +1,28 @@
 #!/usr/bin/env python3
-"""Compares predictions of transformers on many GPUs (dlsim --workload, --layout) with published
-steps: as estimated, then with one sustained factor for each set and GPU from its *own* smallest
-rows, judged on the others, and with that of the *other* sets on the same GPU. Prints a line for each
-set and its kinds of layouts: rows, mean, median and largest error of the tokens a second, bias, rows
-inside the 95 % interval. Then the regret: of the rows of one model, batch and number of GPUs, how much
-faster the best measured one is than the one that is estimated to be the fastest. Before: memory as
---fits says, against what was measured, and what is said of rows that ran and of those that did not.
+"""Compares predictions of transformers on many GPUs (dlsim --workload, --layout) with published step
+times: as estimated, then with one sustained factor for each set and GPU from its *own* smallest rows,
+judged on the others, and with the factor of the *other* sets on the same GPU. First compares the memory
+that --fits estimates with measured memory, and its verdicts with the rows that ran and did not run.
+Then prints a line for each set and its kinds of layouts: rows, mean, median and largest error of
+tokens/s, bias, rows in the 95 % interval. Last, the regret: among rows of the same model, batch and
+number of GPUs, the fastest measured row's rate over that of the row estimated to be the fastest, - 1.
 
 Usage: scripts/judge_layouts.py [--csv FILE] [--rows] [--jobs N] [SET...]
   SET         vtrain, simumax, internevo, megatron, mlperf, mlperf_lora, torchtitan, nanotron, foundry, bridge
-  --csv FILE  a line for each row
-  --rows      print each row too
+  --csv FILE  write a line for each row
+  --rows      also print each row
   --memory    judge memory only
-  --left-out  A100's two fitted numbers, the part of the memory's rate and the sustained factor, fitted
-              to three of the four sets that they are from, and judged on the fourth
-  --every N   take each Nth row of a set only; with --left-out, of sets of 100 and more
-  --jobs N    simulate N at once (default 2)
+  --left-out  fit A100's two parameters, the fraction of the memory rate and the sustained factor, to
+              three of the four sets that they come from, and judge them on the fourth
+  --every N   use only every Nth row of a set; with --left-out, only of sets of 100 rows or more
+  --jobs N    run N simulations in parallel (default 2)
 $DL_DATA: folder with llm/*.csv (default ./data); $DLSIM: the program (default build/release/bin/dlsim)
 
-What the tables do not say is assumed: norms, rotation and gates in one kernel each (fused=yes),
-attention fused but in Megatron-LM of 2020 to 2022, whose stages have equal numbers of blocks, 1F1B,
-all-reduces and sharding as the program's
-name says. GPUs have eight times their memory, so that rows run that do not fit by the estimate; these
-are counted.
+Assumed where the tables have no data: norms, rotation and gates in one kernel each (fused=yes), fused
+attention except in Megatron-LM of 2020 to 2022, whose stages have equal numbers of blocks, the 1F1B
+schedule, and the all-reduces and sharding of the named
+program. GPUs are given eight times their memory, so that rows that do not fit by the estimate run too;
+these are counted.
 """
 import argparse
 import collections
@@ -64,7 +64,7 @@ def kind_of(nodes, tp=1, pp=1, sharded="", cp=1):
 
 
 def options(network, machine, arithmetic, dp, batch, accumulate, tp=1, pp=1, sharded="none", more=(), cp=1):
-    """Of a step of `batch` samples by `dp` replicas, in `accumulate` micro-batches."""
+    """dlsim's options for steps of `batch` samples by `dp` replicas, in `accumulate` micro-batches."""
     given = ["--workload", network, "--machine", machine, "--arithmetic", arithmetic,
              "--mode", "allreduce", "--batch", str(batch), "--set", f"exchange.sharded={sharded}",
              "--set", "scenario.steps=6", *more]
@@ -76,7 +76,7 @@ def options(network, machine, arithmetic, dp, batch, accumulate, tp=1, pp=1, sha
 
 
 def equal_blocks(layers, pp):
-    """Megatron-LM's stages: as many blocks each, the head in the last besides."""
+    """Megatron-LM's stages: equal numbers of blocks, plus the head in the last stage."""
     if pp == 1:
         return ()
     firsts = ",".join(f"block{s * layers // pp + 1}" for s in range(1, pp))
@@ -107,7 +107,7 @@ def vtrain():
 
 
 def simumax():
-    """Megatron on 8 B200; loss in one kernel."""
+    """Megatron on 8 B200; the loss is one kernel."""
     for i, r in enumerate(table("simumax_b200_one_step.csv")):
         tp, pp, dp = int(r["tp"]), int(r["pp"]), int(r["dp"])
         accumulate, tokens = int(r["micro_batches"]), int(r["sequence"])
@@ -119,7 +119,7 @@ def simumax():
 
 
 def internevo():
-    """InternLM of 7 billion parameters; four ports of 100 Gb/s a node; gradients are reduced in the
+    """InternLM of 7 billion parameters; four ports of 100 Gb/s per node; gradients are reduced in the
     model's type (hybrid_zero_optim.py)."""
     for r in table("internevo_8_32.csv"):
         tp, gpus, tokens = int(r["tp"]), int(r["gpus"]), int(r["sequence"])
@@ -135,8 +135,8 @@ def internevo():
 
 
 def megatron():
-    """Sequence parallelism and selective recomputation, or full recomputation without them; three
-    chunks of layers a stage of 175B and 530B."""
+    """Sequence parallelism and selective recomputation, or full recomputation without either; three
+    chunks of layers per stage for 175B and 530B."""
     shapes = {"megatron-22B": (48, 6144, 64, 4), "gpt3-175B": (96, 12288, 96, 1),
               "turing-530B": (105, 20480, 128, 1), "megatron-1T": (128, 25600, 160, 1)}
     for r in table("megatron_seqpar.csv"):
@@ -156,11 +156,11 @@ def megatron():
 
 
 def mlperf():
-    """Llama 3.1 8B and 405B in fp8 on nodes of eight GPUs, or racks of 72 (of more than a node as nodes of
-    four, without the rack's NVLink between them); 8B with a micro-batch a step, of half a sequence a GPU
-    where there are fewer sequences than GPUs; 405B as NVIDIA's configurations have it for as many
-    micro-batches, in eight chunks of two layers a stage."""
-    given = set()  # GPUs whose smallest row has come
+    """Llama 3.1 8B and 405B in fp8 on nodes of eight GPUs, or racks of 72 (simulated as nodes of four,
+    without the rack's NVLink between them, if a run spans nodes). 8B has one micro-batch per step, with
+    half a sequence per GPU if there are fewer sequences than GPUs. 405B follows NVIDIA's configurations
+    for the same number of micro-batches, with eight chunks of two layers per stage."""
+    given = set()  # GPUs whose smallest row was yielded
     for r in table("mlperf51_1node.csv") + table("mlperf51_smallest.csv"):
         name = re.search(r"(GB300|GB200|B300|B200|H200|H100)", r["gpu"])[1].lower()
         gpus, batch, each = int(r["gpus"]), int(r["global_batch"]), int(r["gpus_per_node"])
@@ -185,17 +185,17 @@ def mlperf():
                           machine, "fp8", dp, batch, accumulate, tp, pp, "optimizer", more, cp))
 
 
-# Systems whose configurations of LoRA start in fp4 (config_common_fp4.sh; fp8 after half of the steps).
+# Systems whose LoRA configurations start in fp4 (config_common_fp4.sh; fp8 after half of the steps).
 LORA_FP4 = ("1xXE9680Lx8B200-SXM-180GB", "nebius_b200_n1", "nebius_b300_n1", "theia_ngpu8_ngc25.09_nemo",
             "tyche_ngpu8_ngc25.09_nemo")
 
 
 def mlperf_lora():
-    """Llama 2 70B with adapters of rank 16 on attention's two products, on eight GPUs, in fp8, or in part in fp4,
-    which is not estimated; frozen weights have 8 bits (fp8_model_init), so have the gate's kept inputs on B200 and
-    H200 (FP8_ACT). A sequence of 8192 a GPU, or two for two GPUs, which divide it (cp), on H200 the layers (tp,
-    without sequence parallelism)."""
-    given = set()  # sets and GPUs whose first row has come
+    """Llama 2 70B with adapters of rank 16 on attention's two products, on eight GPUs, in fp8 or partly in fp4,
+    which is not estimated. Frozen weights have 8 bits (fp8_model_init), as have the gate's kept inputs on B200 and
+    H200 (FP8_ACT). A sequence of 8192 per replica of one GPU, or of several GPUs, which divide the sequence (cp) or,
+    on H200, the layers (tp, without sequence parallelism)."""
+    given = set()  # (set, GPU) whose first row was yielded
     for r in table("mlperf51_1node.csv") + table("mlperf51_smallest.csv"):
         if r["benchmark"] != "llama2_70b_lora":
             continue
@@ -214,7 +214,7 @@ def mlperf_lora():
 
 
 def torchtitan():
-    """Llama 3.1 8B, FSDP on 8 H100, activations in part recomputed."""
+    """Llama 3.1 8B, FSDP on 8 H100, activations partly recomputed."""
     for i, r in enumerate(table("torchtitan_8.csv")):
         found = re.search(r"Techniques=(.*); TPS/GPU=([\d,]+); Memory\(GiB\)=([\d.]+)", r["row"])
         how = found[1]
@@ -226,11 +226,11 @@ def torchtitan():
 
 
 def nanotron():
-    """The ultrascale playbook's rows: models by the head of the table; EC2's p5."""
+    """The ultrascale playbook's rows on EC2's p5; the table's head lists the models."""
     for r in table("ultrascale_1_2nodes.csv"):
         tp, pp, dp, nodes = int(r["tp"]), int(r["pp"]), int(r["dp"]), int(r["nodes"])
         accumulate, micro = int(r["grad_accum"]), int(r["mbs"])
-        tied = "yes" if pp == 1 else "no"  # else the last stage has a copy
+        tied = "yes" if pp == 1 else "no"  # with several stages the last one has a copy
         shape = {"1.34": f"layers=16,width=2048,heads=32,feed_forward=8192,tied={tied}",
                  "3.57": f"layers=28,width=3072,heads=24,feed_forward=8192,tied={tied}",
                  "8.86": "layers=32,width=4096,heads=32,feed_forward=14336",
@@ -248,7 +248,7 @@ def nanotron():
 
 
 def foundry():
-    """MPT by llm-foundry: learned positions, no biases; FSDP."""
+    """MPT in llm-foundry: learned positions, no biases; FSDP."""
     shapes = {"125m": (768, 12, 12), "350m": (1024, 16, 24), "760m": (1536, 12, 24), "1b": (2048, 16, 24),
               "3b": (2560, 20, 32), "7b": (4096, 32, 32), "13b": (5120, 40, 40), "30b": (7168, 56, 48)}
     for r in table("foundry_to16.csv"):
@@ -272,7 +272,7 @@ def foundry():
 
 def bridge():
     """Llama 3 8B of Megatron-Bridge on eight GPUs."""
-    given = set()  # GPUs whose first row has come
+    given = set()  # GPUs whose first row was yielded
     for r in table("bridge_to16.csv"):
         if r["model"] != "LLAMA3_8B" or r["tp"] != "1" or not r["kind"].startswith("Pre"):
             continue
@@ -292,8 +292,8 @@ SETS = (vtrain, simumax, internevo, megatron, mlperf, mlperf_lora, torchtitan, n
 
 
 def large_memory(folder, memory_rate=1):
-    """A copy of the machines whose GPUs have more memory, and its rate times that on A100, for
-    DLSCALE_SHARE."""
+    """Makes a copy of scenarios/ for DLSCALE_SHARE with MEMORY_TIMES the GPUs' memory, and A100's memory
+    rate times `memory_rate`."""
     machines = f"{folder}/scenarios/machines"
     shutil.copytree(f"{ROOT}/scenarios", f"{folder}/scenarios")
     lines = open(f"{machines}/gpus.csv", encoding="utf-8").read().splitlines()
@@ -312,7 +312,7 @@ def large_memory(folder, memory_rate=1):
 
 
 def simulate(row, factor, folder, number_of):
-    """Tokens a second of a GPU, low, high, and the memory that it needs in GB; None: refused."""
+    """Tokens/s per GPU and their 95 % interval's lower and upper end, or dlsim's message if it refuses."""
     out = f"{folder}/{number_of}.csv"
     more = ["--calibrate", f"{factor:.6g}"] if factor else []
     done = subprocess.run([DLSIM, "-q", *row.options, *more, "-o", out], capture_output=True, text=True,
@@ -332,8 +332,8 @@ UNITS = {"B": 1e-9, "kB": 1e-6, "MB": 1e-3, "GB": 1, "TB": 1e3}
 
 
 def weigh(row):
-    """Of dlsim --fits, for the fullest stage: GB that are allocated on the GPU, and the verdict; None:
-    refused."""
+    """Largest GB allocated on a GPU over the stages, and the worst verdict, by dlsim --fits; None if it
+    refuses."""
     done = subprocess.run([DLSIM, *row.options, "--fits"], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         return None
@@ -347,7 +347,7 @@ def weigh(row):
 
 
 def judge_memory(rows, jobs):
-    """Bytes against those measured, and the verdicts of rows that ran and of those that did not."""
+    """Prints errors of the estimated memory, and the verdicts for rows that ran and that did not."""
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         weighed = [(r, w) for r, w in zip(rows, pool.map(weigh, rows)) if w]
     for name in dict.fromkeys(r.set for r, _ in weighed):
@@ -384,23 +384,23 @@ def line(name, pairs, inside=None):
 
 
 A100_MEMORY, A100_SUSTAINED = 0.545, 1.09  # sim/workloads/roofline.c
-MEMORY_PARTS = (0.40, 0.45, 0.50, 0.55, 0.60, 0.70, 0.85)  # of the data sheet's rate, reached in steps
-SUSTAINED = (1.0, 1.15, 1.3)  # simulated; steps between them are interpolated
+MEMORY_PARTS = (0.40, 0.45, 0.50, 0.55, 0.60, 0.70, 0.85)  # reached fractions of the data sheet's rate
+SUSTAINED = (1.0, 1.15, 1.3)  # simulated factors; step times between them are interpolated
 
 
 def fitted(row):
-    """Whether the row is one of those that A100's numbers are from; Megatron's beyond 64 GPUs take too
-    long."""
+    """Whether the row is one that A100's parameters were fitted to; Megatron's rows beyond 64 GPUs take
+    too long."""
     return row.gpu.startswith("a100") and {
         "internevo": True, "megatron": row.gpus <= 64, "foundry": "recomputed" not in row.kind,
         "vtrain": "2 to 8 sequences" in row.kind and " tp" not in row.kind}.get(row.set, False)
 
 
 def judge_left_out(rows, jobs):
-    """Fits with the least mean of the sets' mean errors, on a grid."""
+    """Grid search for the least mean of the sets' mean errors."""
     rows = [row._replace(options=[x.replace("scenario.steps=6", "scenario.steps=2") for x in row.options])
             for row in rows if fitted(row)]
-    step_s = {}  # of a token, by part and sustained factor
+    step_s = {}  # seconds per token, by memory fraction and sustained factor
     for part in MEMORY_PARTS:
         for sustained in SUSTAINED:
             with tempfile.TemporaryDirectory() as folder:
@@ -435,7 +435,8 @@ CELL_LEAST = 5  # rows
 
 
 def judge_choices(name, choices, details):
-    """Of (row, estimate) with a cell: the best measured rate over that of the row estimated the fastest."""
+    """Prints the regret of (row, estimate) `choices`: best measured rate over that of the row estimated the
+    fastest, - 1, by cell."""
     cells = collections.defaultdict(list)
     for row, estimate in choices:
         cells[row.cell].append((estimate, row))

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prints how well dlcal links predicts sizes that were left out of its fits, beside latency +
-# bytes/bandwidth, for logs of benchmarks.
+# Prints the errors of dlcal links, and of latency + bytes/bandwidth, on sizes that were left out of the
+# fits, for logs of benchmarks.
 #
 # Usage: scripts/judge_links.sh [LOG...]     default: $DL_DATA/links/*.log; needs bin/dlcal in
 # build/release (or $DLCAL)

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Everything that is predicted from other people's traces, tables and logs, judged on what no fit has
-# seen, in one text: replay, collectives put back, 1 to 16 GPUs from one trace (scenarios/traces);
-# Pollux' placements (scenarios/pollux); sizes of copies and collectives (judge_links.sh).
+# Judges all predictions from published traces, tables and logs on data that no fit used, in one text:
+# replay, collectives put back, 1 to 16 GPUs from one trace (scenarios/traces); Pollux' placements
+# (scenarios/pollux); sizes of copies and collectives (judge_links.sh).
 # Takes about five minutes. Result: build/predictions.txt ($OUT).
 #
 # Usage: scripts/judge_predictions.sh    needs bin/dlcal and bin/dlsim in build/release (or $DLCAL,
-# $DLSIM), and the data in $DL_DATA; parts whose data are missing are skipped and said
+# $DLSIM), and the data in $DL_DATA; skips parts without data with a message
 set -euo pipefail
 cd "$(dirname "$0")/.."
 case "${1:-}" in

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Prints which published studies ./reproduce misses: those whose unseen rows, to which no cost was
-# fitted, are off by more than 5 % on average or 12 % at most, with two sentences of the paragraph
-# "Missed ..." of the study's scenario.
+# Prints the published studies that ./reproduce misses: a study is missed if its unseen rows (no cost is
+# fitted to them) have a mean error above 5 % or a largest error above 12 %. Adds two sentences of the
+# paragraph "Missed ..." of the study's scenario.
 #
 # Usage: scripts/judge_studies.sh [--docs] [REPORT]
-#   --docs    put the table into docs/studies/published.md, in place of the one there
-#   REPORT    folder that ./reproduce (--quick) wrote: rows.csv (default: report)
-# Exit code: 0 done; 1 a study is missed and its scenario does not say why
+#   --docs    replace the table in docs/studies/published.md
+#   REPORT    folder with rows.csv of ./reproduce (--quick) (default: report)
+# Exit code: 0 done; 1 a study is missed and its scenario has no reason
 set -euo pipefail
 docs=
 case "${1:-}" in
@@ -17,10 +17,10 @@ rows=${1:-report}/rows.csv
 [ -r "$rows" ] || { echo "judge_studies.sh: no $rows; ./reproduce --quick writes it" >&2; exit 2; }
 root=$(cd "$(dirname "$0")/.." && pwd)
 
-# Of each study: unseen rows, mean and largest error.
+# For each missed study: unseen rows, mean and largest error in %; then totals.
 errors=$(awk -F, '
     NR == 1 { for (i = 1; i <= NF; i++) if ($i == "group") group = i; next }
-    $7 == "unseen" { # the columns up to this one hold no quoted text
+    $7 == "unseen" { # columns 1 to 7 have no quoted text
         rest = $0
         while (match(rest, /"[^"]*"/))
             rest = substr(rest, 1, RSTART - 1) substr(rest, RSTART + RLENGTH)

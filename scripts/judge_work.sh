@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Work that differs from step to step and worker to worker on this machine's cores, predicted and
-# measured: each worker draws its samples of each step from a stated distribution (dlprof train
-# --work). Costs and the distribution are those of runs of one worker and of benchmarks; judged are runs
-# of 2 and 4 workers. Each round runs all settings once, in turn with the same setting with equal work,
-# and what is compared is by how much the first takes longer: what disturbs the machine meets both.
-# Result: a table with mean and largest error, how far measured medians can be trusted, a verdict, and
+# Predicts and measures work that varies between steps and workers on this machine's cores: each worker
+# draws its number of samples of each step from a given distribution (dlprof train --work). Costs and
+# the distribution come from runs of one worker and from benchmarks; runs of 2 and 4 workers are judged.
+# Each round runs every setting once, interleaved with the same setting with equal work, and compares
+# the ratio of their step times, as disturbances of the machine affect both.
+# Result: a table with mean and largest error, the uncertainty of measured medians, a verdict, and
 # build/work.
 #
 # Usage: scripts/judge_work.sh [--rounds N] [--again] [--docs]
-#   --rounds N   of measurements (7); the median over the rounds counts
-#   --again      predict again what was measured before
-#   --docs       put the table into docs/studies/cores.md, in place of the one there
+#   --rounds N   rounds of measurements (7); the result is the median over the rounds
+#   --again      repeat the predictions for earlier measurements
+#   --docs       replace the table in docs/studies/cores.md
 #
 # Needs dlprof, dlcal and dlsim in build/release/bin (or $BIN). Images are synthetic.
 set -euo pipefail
@@ -62,7 +62,7 @@ measure_round() { # round
     done < <(modes)
 }
 
-column() { # file, name: of a table's rows
+column() { # file, name: cells of the column
     awk -F, -v name="$2" '/^#/ { next } !at { for (i = 1; i <= NF; i++) if ($i == name) at = i; next } { print $at }' "$1"
 }
 
@@ -87,8 +87,8 @@ INI
     column "$out/point.csv" throughput_per_s
 }
 
-# Of each setting: predicted and measured factor on the step, error, quartiles, error with equal work
-# assumed, standard error of the measured median and 90th over 10th percentile minus 1, in %.
+# For each setting: predicted and measured factor on the step time, error, quartiles, throughput error if
+# equal work is assumed, standard error of the measured median, 90th over 10th percentile - 1, in %.
 rows() {
     local name mode interval n work equal drawn
     while read -r name mode interval; do
@@ -118,7 +118,7 @@ rows() {
     done < <(modes)
 }
 
-# What others had of the processors, mean over all measured runs, in %.
+# Mean share of processor time taken by other programs or stolen by the host, over all measured runs; %.
 others() {
     local file
     for file in "$out"/*.[0-9].*.csv; do paste <(column "$file" others_frac) <(column "$file" steal_frac); done |
@@ -145,7 +145,7 @@ summary() {
         }' rounds="$(column "$out/allreduce.2.equal.csv" step_s | wc -l)" others="$(others)" "$out/rows.txt"
 }
 
-# As docs/studies/cores.md has it: a line a setting, then the means.
+# Prints the table of docs/studies/cores.md: a line for each setting, then the means.
 markdown() {
     echo '| mode | workers | work | predicted: longer by | measured (quartiles) | error % | equal work: error of the throughput % | floor % |'
     echo '|---|---|---|---|---|---|---|---|'

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Processor time and memory of simulating ten steps, over the number of workers, 8 to a million: docs/scale.csv
-# (or $TABLE), of which plots/scale.gp makes docs/scale.png. One GPU per node on a switch; averages
-# in the memory of the first node, the server of async on a GPU of one node more. Least of two runs; a
-# minute on a machine that nobody else uses.
+# Measures processor time and memory of simulating ten steps with 8 to a million workers. Writes docs/scale.csv
+# (or $TABLE), from which plots/scale.gp draws docs/scale.png. One GPU per node on a switch; averages
+# are kept in the first node's memory, the server of async on the GPU of an additional node. Takes the
+# least of two runs; one minute on an idle machine.
 #
 # Usage: scripts/measure_scale.sh
 #

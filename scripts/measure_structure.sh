@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures the structure of the product's code: lines by folder, circles of sources that call one
-# another's public functions, and how many sources of sim/ name a setting of the exchange.
+# Measures the structure of the product's code: lines by folder, cycles of sources that call each
+# other's public functions, and the number of sources in sim/ that name a setting of the exchange.
 #
 # Usage: scripts/measure_structure.sh [BUILD]     BUILD: a built folder (default build/release); nm
 set -euo pipefail
@@ -20,8 +20,8 @@ for folder in $folders; do
             END { printf "%-12s %7d %7d\n", folder, sources, lines }'
 done | awk '{ print; sources += $2; lines += $3 } END { printf "%-12s %7d %7d\n", "all", sources, lines }'
 
-# symbols: of each object whose source is still there "SOURCE d NAME", which it defines for others, and
-# "SOURCE u NAME", which it asks for.
+# symbols: prints, for each object whose source exists, "SOURCE d NAME" for every global symbol that it
+# defines and "SOURCE u NAME" for every undefined one.
 symbols() {
     local folder object source
     for folder in $folders; do
@@ -36,7 +36,7 @@ symbols() {
     done
 }
 
-# Circles are the strongly connected components of the graph of sources (Tarjan 1972).
+# Cycles are the strongly connected components of the graph of sources (Tarjan 1972).
 echo
 echo "circles of sources"
 symbols | awk '

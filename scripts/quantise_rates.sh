@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Rates at which one core of this machine makes messages of vectors and reads them, beside those that
-# dlsim assumes where a cost file has none (QUANTISE_RATE in sim/costs/assume.c): geometric means over
-# the parameters of the MLP and LeNet (0.4 and 1.7 MB), as dlprof bench measures them, in processor time
-# where other programs had the core.
+# Prints the rates at which one core of this machine compresses vectors to messages and reads them, and the
+# rates that dlsim assumes if a cost file has none (QUANTISE_RATE in sim/costs/assume.c). Geometric means
+# over the parameters of the MLP and LeNet (0.4 and 1.7 MB), as measured by dlprof bench; in processor
+# time if other programs used the core.
 #
 # Usage: scripts/quantise_rates.sh
 #

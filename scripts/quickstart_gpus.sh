@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# ./quickstart on a machine with NVIDIA GPUs: trains on one of them, and from that predicts 1, 2, 4, ..
-# all; trains on as many, exchanging by NCCL; compares; records a run of each count by CUPTI; and writes
-# one file, OUT/gpus.report.txt, with all of it, to be sent to who keeps the model. Host names, users
-# and folders are not in it. A command that fails does not end the others: the report says which.
+# Runs ./quickstart on a machine with NVIDIA GPUs: trains on one GPU and predicts 1, 2, 4, .. all GPUs from
+# it; trains on as many with NCCL; compares; records a run of each number of GPUs with CUPTI. Writes
+# everything to one file, OUT/gpus.report.txt, to be sent to the model's maintainers, without host names,
+# users and folders. If a command fails, the others still run, and the report names it.
 #
 # Usage: scripts/quickstart_gpus.sh BIN OUT [OPTION VALUE]...
-#   BIN, OUT     the programs' folder; where results go, which is made anew
+#   BIN, OUT     folder of the programs; folder of the results, which is deleted first
 #   --model      of dlprof train; default resnet50, on synthetic images
-#   --batch      samples of each GPU; calibration takes a half and a quarter too; default 64
-#   --precision  default tf32 where the GPU has it, else fp32
-#   --steps      of a run; default 40
-#   --rounds     in which everything is measured once; default 3
-#   --seconds    after which no further round begins; default 180
+#   --batch      samples per GPU; calibration also uses a half and a quarter; default 64
+#   --precision  default tf32 if all GPUs support it, else fp32
+#   --steps      steps per run; default 40
+#   --rounds     rounds, each of which measures everything once; default 3
+#   --seconds    time after which no further round begins; default 180
 #   --bench      options of dlprof bench on one GPU; default "--seconds 15"
 # Exit status: 0 if at least one run of several GPUs (or of the only one) was predicted and measured.
 set -uo pipefail
@@ -41,7 +41,7 @@ mkdir -p "$out" && cd "$out" || exit 1
 folder=$PWD
 : >failed.txt
 
-# attempt NAME COMMAND...: its output goes to NAME.txt; a failure, or ten minutes without an end, is noted.
+# attempt NAME COMMAND...: writes output to NAME.txt; notes a failure, also a timeout of ten minutes.
 attempt() {
     local name=$1 status=0
     shift
@@ -56,7 +56,7 @@ for ((n = 1; n < gpus; n *= 2)); do counts+=("$n"); done
 counts+=("$gpus")
 modes=(allreduce "average --interval 10")
 
-of_all() { # workers, mode with its options: what dlprof train takes
+of_all() { # workers, mode with its options: prints options of dlprof train
     echo "--workers $1 --batch $(($1 * set[batch])) --sync $2 --where allreduce --no-trace"
 }
 
@@ -102,7 +102,7 @@ attempt results "$bin/dlsim" --costs costs.ini --machine machine.ini --workers "
     --measured measured.csv -o results.csv --html gpus.html
 [ ! -s results.csv ] || awk '/^note/ { notes = 1 } /^error/ { notes = 0 } !notes' results.txt
 
-# What the report takes of it; names of the host, its user and folders leave it.
+# Parts of the report, from which without_names removes the names of the host, its user and folders.
 section() { printf '\n## %s\n' "$1"; }
 whole() { [ ! -s "$1" ] || cat "$1"; }
 report() {

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Builds the Python wheels into dist/, with the shared libraries that they need: dlscale (the package
-# and dlsim), by zig for Linux with glibc 2.28 or later, and dlscale-programs (dlcal and dlprof beside
-# it), by the system's compiler for its glibc. Tries them in a clean environment of
-# each Python that is named: results are those of the programs; the last one also runs the notebook of
-# docs, with pandas. Types are checked by mypy.
+# and dlsim), with zig for Linux with glibc 2.28 or later, and dlscale-programs (dlcal and dlprof),
+# with the system's compiler for its glibc. Tests them in a clean environment of each PYTHON, where
+# results must equal those of the programs; the last one also runs the notebook of docs, with pandas.
+# Checks types with mypy.
 #
 # Usage: scripts/wheel.sh [PYTHON...]    default: python3 and the newest other version. Needs PyPI
-# (without it: exit status 77), and what the programs need to be built
+# (without it: exit status 77), and the packages to build the programs
 set -euo pipefail
 cd "$(dirname "$0")/.."
 case "${1:-}" in -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
@@ -39,7 +39,7 @@ for language in cc c++; do
         "$PWD/$tools" $language "$(uname -m)" >"$tools/bin/zig-$language"
     chmod +x "$tools/bin/zig-$language"
 done
-mkdir -p build/wheel/include # only Boost of the system's headers, as zig has those of the C library
+mkdir -p build/wheel/include # only Boost's headers of the system, as zig has those of the C library
 ln -sfn /usr/include/boost build/wheel/include/boost
 build() { python -m build --wheel --no-isolation --outdir build/wheel/plain "$1"; }
 CC=zig-cc CXX=zig-c++ CXXFLAGS="-isystem $PWD/build/wheel/include" build .
