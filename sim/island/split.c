@@ -82,9 +82,7 @@ void dl_model_layers_init(dl_model_layers *model, const dl_costs *costs)
             const char *name = costs->ops[o].name;
             const size_t length = layer_length(name, phases[p]);
             if (length == 0) continue;
-            int l = p == 0 ? -1 : find_layer_near(model, near, name, length); /* each layer has one
-                                                                               * forward
-                                                                               * operation */
+            int l = p == 0 ? -1 : find_layer_near(model, near, name, length); /* one forward each */
             if (l < 0) l = add_layer(model, costs, name, length);
             *(p == 0 ? &model->layers[l].forward : &model->layers[l].backward) = (int)o;
             near = l + 1;

@@ -1,5 +1,6 @@
-/* Exchange that lags a step behind. FIXTURE_COSTS, 2 workers: ps pushes 8000 ns, sums and updates
- * 24 000, pulls 8000, with two barriers of 100; waking a helper, or its worker, takes 100 more. */
+/* Exchange that lags a step behind. With FIXTURE_COSTS and 2 workers, ps pushes for 8000 ns, sums
+ * and updates for 24 000 and pulls for 8000, with two barriers of 100; waking a communication
+ * thread, or its worker, takes 100 more. */
 #include "tests/gpu_fixture.h"
 
 enum { STEPS = 400 };
@@ -15,8 +16,8 @@ static dl_run_result run(const char *compute_ns, const char *mode, int cores, in
     return fixture_run_mode(text, mode, cores, workers, STEPS, "lag = 1\n", "");
 }
 
-/* Where computing is longer it is all there is to see; with allreduce 0.1 ms of
- * it is the worker's own update. */
+/* If computing takes longer, it determines the step; with allreduce it includes 0.1 ms of the
+ * worker's update. */
 static void exchange_hides_behind_computing(void **state)
 {
     (void)state;
@@ -32,7 +33,7 @@ static void exchange_hides_behind_computing(void **state)
     }
 }
 
-/* Where exchange is longer, it follows on itself: 40 200 and the two wakings. */
+/* If the exchange takes longer, exchanges follow each other: 40 200 ns and the two wake-ups. */
 static void the_slower_of_the_two_sets_the_pace(void **state)
 {
     (void)state;
@@ -42,7 +43,7 @@ static void the_slower_of_the_two_sets_the_pace(void **state)
     dl_run_result_free(&r);
 }
 
-/* Bytes are those of the mode without lag. */
+/* The bytes are the same as without lag. */
 static void the_bytes_are_the_same(void **state)
 {
     (void)state;
@@ -57,8 +58,8 @@ static void the_bytes_are_the_same(void **state)
     }
 }
 
-/* Without cores of their own, helpers take theirs from the workers: nothing is gained but waiting.
- * Each core has the copies of 16 000 a step, and one of them the server's 24 000. */
+/* Without spare cores, communication threads share those of the workers, and only waiting is saved.
+ * Each core has 16 000 ns of copies per step, and one of them the server's 24 000. */
 static void helpers_need_cores(void **state)
 {
     (void)state;
@@ -74,8 +75,9 @@ static void helpers_need_cores(void **state)
     }
 }
 
-/* All exchange is free: step k + 1 ends no earlier than its slowest computing of step k, but a
- * worker may be a step ahead. Less than the barrier's H_4 = 25/12 ms, more than 1 ms. */
+/* The exchange is free: step k + 1 ends no earlier than the slowest worker's step k, but a worker
+ * may be a step ahead. The mean step is less than the barrier's H_4 = 25/12 ms, and more than 1
+ * ms. */
 static void lag_softens_the_barrier(void **state)
 {
     (void)state;
@@ -94,8 +96,8 @@ static double gpu_step_ns(const char *costs, const char *rest)
     return ns;
 }
 
-/* Four GPUs (tests/gpu_fixture.h): push, sum and pull of 432 400 ns hide behind 1 ms, and set the
- * pace of 0.1 ms. */
+/* Four GPUs (tests/gpu_fixture.h): push, sum and pull take 432 400 ns. Computing for 1 ms hides
+ * them; with 0.1 ms they determine the step. */
 static void gpus_copy_while_they_compute(void **state)
 {
     (void)state;
@@ -109,8 +111,8 @@ static void gpus_copy_while_they_compute(void **state)
     assert_near(gpu_step_ns(quick, ps), 432400, 2.0 / STEPS);
 }
 
-/* The collective takes T; as long as it runs, computing has half its speed: T / 2 more. The GPU's
- * own update of 0.1 ms is a part of computing. */
+/* The collective takes T; while it runs, computing has half its speed, which adds T / 2. The GPU's
+ * update of 0.1 ms is a part of computing. */
 static void collectives_slow_computing_down(void **state)
 {
     (void)state;
@@ -133,7 +135,8 @@ static void only_some_modes_lag(void **state)
     assert_contains(err.text, "it is for mode allreduce, ps, average, not for async");
 }
 
-/* Which gradients would the buckets of a backward pass be, if the last step's are still moving? */
+/* With a lag there is no backward pass whose buckets could be exchanged: the last step's gradients
+ * are still in flight. */
 static void lag_and_overlap_exclude_each_other(void **state)
 {
     (void)state;

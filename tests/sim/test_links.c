@@ -18,7 +18,8 @@
     "[gpus 3]\nmodel = g\nparent = socket1\nlink = x16\n"                                \
     "[nics 0]\nparent = socket1\nlink = x16\nport = wire\n"
 
-/* The names of the links of a route, in order, with "*N" behind those crossed N times. */
+/* Compares the names of a route's links, in order, with `expected`; "*N" marks links crossed N
+ * times. */
 static void assert_names(const dl_links *links, const dl_route *route, const char *expected,
                          double latency_ns)
 {
@@ -63,8 +64,8 @@ static void copies_go_by_the_lowest_common_switch(void **state)
     dl_machine_free(&m);
 }
 
-/* peer = switch: 0 and 1 copy directly, 0 and 2 only through the memory, which each byte crosses
- * twice; its rate is then at most 20 of 40 GB/s, and that of the links, 10. */
+/* peer = switch: 0 and 1 copy directly; 0 and 2 only through memory, which each byte crosses twice,
+ * so the rate is at most 20 of 40 GB/s; the links limit it to 10. */
 static void without_peers_copies_are_staged(void **state)
 {
     (void)state;
@@ -105,14 +106,14 @@ static void without_peers_copies_are_staged(void **state)
     }
 }
 
-/* With [shm] collectives go through host memory where no PCIe switch, and no NVLink, joins two GPUs,
- * though copies need not; the link of what a GPU sends and receives limits them to 6 GB/s. */
+/* With [shm] collectives go through host memory if no PCIe switch or NVLink connects two GPUs, even
+ * if copies need not; the link for what a GPU sends and receives limits them to 6 GB/s. */
 static void collectives_may_go_through_host_memory(void **state)
 {
     (void)state;
     static const struct {
         const char *peer;
-        bool below_switch; /* 0 and 1 */
+        bool below_switch; /* for GPUs 0 and 1 */
     } cases[] = {{"socket", false}, {"none", true}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         dl_machine m = fixture_machine(i == 0 ? BOX("socket", "") "[shm]\nbytes_per_s = 6GB/s\n"
@@ -191,7 +192,7 @@ static void nodes_are_joined_by_their_nics(void **state)
     dl_machine_free(&m);
 }
 
-/* A link of 10 each way and 15 both ways: each direction also crosses the common one. */
+/* A link with 10 GB/s each way and 15 in total: each direction also crosses the common link. */
 static void both_directions_may_share_a_limit(void **state)
 {
     (void)state;
@@ -209,8 +210,8 @@ static void both_directions_may_share_a_limit(void **state)
     dl_machine_free(&m);
 }
 
-/* DGX-1: GPU 0 and 3 have two lanes, 0 and 1 one, 0 and 5 none, and no switch in common; the
- * switches' NICs: GPUs 2 and 3 use NIC 1. DGX A100: GPUs 2 and 3 take turns over NICs 2 and 3. */
+/* DGX-1: GPUs 0 and 3 have two lanes, 0 and 1 have one, 0 and 5 have none, and no common switch;
+ * NICs of switches: GPUs 2 and 3 use NIC 1. DGX A100: GPUs 2 and 3 use NICs 2 and 3 in turn. */
 static void real_machines_have_their_ways(void **state)
 {
     (void)state;
@@ -239,10 +240,9 @@ static void real_machines_have_their_ways(void **state)
     dl_machine_free(&m);
 }
 
-/* There and back: as many links and the same latency and rate, over other links but for those that
- * both directions share (a staged copy goes up and down the same tree); on every machine, between
- * all GPUs and sockets of its first and last node.
- */
+/* Both directions have equally many links, the same latency and rate, and different links, except
+ * those that both directions share (a staged copy goes up and down the same tree); on every
+ * machine, between all GPUs and sockets of its first and last node. */
 static void assert_symmetric(const dl_links *links, dl_place a, dl_place b)
 {
     dl_route there, back;

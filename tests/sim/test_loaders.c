@@ -1,9 +1,9 @@
-/* Batches of workers on cores, by loaders beside them. A step computes and updates for T = 1.1 ms; times
- * are those of 200 steps behind 50 that fill what is made ahead. */
+/* Batches of workers on cores, made by loaders. A step computes and updates for T = 1.1 ms; times
+ * are means over 200 steps after 50 that fill the buffers. */
 #include "tests/sim_fixture.h"
 
 #define STEP_NS 1.1e6
-/* Of one sample a batch. */
+/* Batches of one sample. */
 #define BATCH(make_ns, bytes)                                                         \
     FIXTURE_COSTS "[op input]\nfixed_ns = 0\nper_sample_ns = " #make_ns "\n[input]\n" \
                   "stored_bytes_per_sample = " #bytes "\n"
@@ -41,7 +41,7 @@ static double step_ns(const char *costs_text, int cores, int workers, const char
     return ns;
 }
 
-/* One after the other, and reading first: 3 MB at 1 GB/s take 3 ms. */
+/* The batch is made before the step, after it is read: 3 MB at 1 GB/s take 3 ms. */
 static void without_loaders_the_worker_makes_its_batch(void **state)
 {
     (void)state;
@@ -56,8 +56,8 @@ static void without_loaders_the_worker_makes_its_batch(void **state)
     dl_run_result_free(&r);
 }
 
-/* With a core for each, the slower of training and of the loaders together counts, and a batch that waits
- * is taken at once. */
+/* With a core for each process, the slower of training and all loaders determines the step, and a
+ * batch that is ready is taken immediately. */
 static void with_spare_cores_loaders_hide(void **state)
 {
     (void)state;
@@ -73,7 +73,8 @@ static void with_spare_cores_loaders_hide(void **state)
     }
 }
 
-/* Three copies of the training slow one another; loaders slow none of two, nor are they slowed. */
+/* Three copies of the training slow one another down; loaders do not slow down two copies, nor are
+ * they slowed down. */
 static void loaders_are_no_copies(void **state)
 {
     (void)state;
@@ -84,8 +85,8 @@ static void loaders_are_no_copies(void **state)
     assert_near(step_ns(costs, 9, 3, "none", "loaders = 3"), 1.5 * STEP_NS, 0.1);
 }
 
-/* Where cores are short, none is idle while there is something to make: the work of training and loaders
- * over the cores. */
+/* With too few cores, none is idle while there is work: the time is the work of training and
+ * loaders divided by the number of cores. */
 static void loaders_take_cores_from_training(void **state)
 {
     (void)state;
@@ -105,7 +106,8 @@ static void loaders_take_cores_from_training(void **state)
             cases[i].ns, 0.02);
 }
 
-/* All share its rate; what is in memory need not be read. A loader reads, then makes. */
+/* All loaders share the rate of storage; cached samples need not be read. A loader reads, then
+ * makes. */
 static void storage_bounds(void **state)
 {
     (void)state;
@@ -126,14 +128,15 @@ static void storage_bounds(void **state)
                     cases[i].ns, NEAR);
 }
 
-/* Of 4 samples, each read for 0.5 ms and made for 0.2 ms. Storage reads on while one is made, for
- * 0.1 or 0.3 ms; without loaders while the step computes, too. */
+/* Batches of 4 samples, each read for 0.5 ms and made for 0.2 ms. Storage reads ahead by 0.1 or 0.3
+ * ms while a sample is made; without loaders also while the step computes. */
 static void storage_reads_ahead(void **state)
 {
     (void)state;
     static const struct {
         const char *input;
-        double input_ns; /* without loaders beside the step, with one in place of it */
+        double
+            input_ns; /* without loaders added to the step, with one loader instead of the step */
     } cases[] = {
         {"storage_bytes_per_s = 1GB/s", 4 * 7e5},
         {"storage_bytes_per_s = 1GB/s\nstorage_ahead_bytes = 100000", 4 * 6e5},
@@ -164,8 +167,8 @@ static void large_batches_are_made_in_parts(void **state)
     dl_run_result_free(&r);
 }
 
-/* Two a loader unless given. Of one at a time only, making hides behind the step. Asked for when it is
- * wanted, it hides behind nothing. */
+/* The default prefetch is two batches per loader. With a prefetch of one, making hides behind the
+ * step; with 0, a batch is requested when needed and nothing hides it. */
 static void batches_are_made_ahead(void **state)
 {
     (void)state;
@@ -181,7 +184,7 @@ static void batches_are_made_ahead(void **state)
     assert_near(step_ns(BATCH(22e5, 0), 4, 1, "none", "loaders = 2\nprefetch = 2"), STEP_NS, NEAR);
 }
 
-/* The worker's own part of it: 0.2 ms. */
+/* The worker copies each batch itself, in 0.2 ms. */
 static void taking_a_batch_takes_time(void **state)
 {
     (void)state;
@@ -190,8 +193,8 @@ static void taking_a_batch_takes_time(void **state)
     assert_near(step_ns(BATCH(5e5, 0) "copy_ns = 200000\n", 4, 1, "none", ""), STEP_NS + 5e5, 1e-6);
 }
 
-/* An all-reduce of 0.1 ms keeps a core of each process busy. With cores to spare it takes as long as
- * without loaders; else these have their part of the cores during it too. */
+/* An all-reduce of 0.1 ms keeps a core of each process busy. With spare cores it takes as long as
+ * without loaders; otherwise the loaders use a part of the cores during it. */
 static void loaders_delay_all_reduces(void **state)
 {
     (void)state;
@@ -201,9 +204,9 @@ static void loaders_delay_all_reduces(void **state)
                 STEP_NS + 1e5 + 11e5, 0.02);
 }
 
-/* Updates of the first of two workers: the other one's step is cut, computing or waiting for its batch,
- * which it has for the next one. So batches are made as before, of which each worker takes one an
- * update. */
+/* Each update uses the first of two workers: the other worker's step is cut while it computes or
+ * waits for its batch, which it uses in the next step. So batches are made as usual, and each
+ * worker takes one per update. */
 static void steps_that_wait_for_a_batch_are_cut(void **state)
 {
     (void)state;
@@ -213,9 +216,8 @@ static void steps_that_wait_for_a_batch_are_cut(void **state)
     dl_run_result_free(&r);
 }
 
-/* The same of workers that make their batches themselves. Reading takes the longest: what was on
- * its way when a step was cut is there for the next one. Making takes the longest: it begins
- * anew. */
+/* The same with workers that make their batches. If reading takes longest, the sample being read
+ * when a step is cut is used in the next one; if making takes longest, it is repeated. */
 static void batches_that_workers_make_are_cut(void **state)
 {
     (void)state;
@@ -228,8 +230,8 @@ static void batches_that_workers_make_are_cut(void **state)
     dl_run_result_free(&r);
 }
 
-/* A step that an absence cuts is done again, with another batch. Worker 0, which is away ten times for
- * 0.5 ms, does all its 40 steps; with failures that are drawn the run ends. */
+/* A step that an absence cuts is repeated with another batch. Worker 0, which is away ten times for
+ * 0.5 ms, does all its 40 steps; a run with random failures ends. */
 static void steps_done_again_have_batches(void **state)
 {
     (void)state;
@@ -268,7 +270,7 @@ static void loaders_are_of_workers_on_cores(void **state)
     assert_non_null(strstr(err.text, "workers are GPUs"));
 }
 
-/* 64 each: 100 million are taken, one worker more is not. */
+/* With 64 loaders per worker, 100 million are accepted, and one more worker is refused. */
 static void too_many_loaders_are_refused(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* Averages between nodes with one GPU each, against closed forms. A step computes 1.1 ms; parameters of
- * 8 MB go round a ring of four nodes at 1 GB/s in 2 x 3/4 x 8 MB / 1 GB/s = 12 ms, and six hops of 200 ns
- * and two latencies of 5 us each. */
+/* Averages between nodes with one GPU each, compared with closed forms. A step computes for 1.1 ms;
+ * 8 MB of parameters take 2 x 3/4 x 8 MB / 1 GB/s = 12 ms in a ring of four nodes at 1 GB/s, and
+ * six hops with 200 ns and two latencies of 5 us each. */
 #include "tests/gpu_fixture.h"
 
 #include "sim/scenario/without.h"
@@ -17,10 +17,10 @@
 #define AVERAGE "[sync]\nmode = average\nwhere = allreduce\n"
 #define RING "[exchange]\nalgorithm = ring\n"
 
-static double copies_factor = 1; /* on the time of copies */
+static double copies_factor = 1; /* factor on the time of copies */
 
-/* A run on the nodes with more lines of the machine file, of [costs], and of the scenario: those of
- * [scenario], of [machine], and what follows. */
+/* Runs on the nodes, with additional lines of the machine file, of [costs], and of the scenario: in
+ * [scenario], in [machine], and after them. */
 static dl_run_result run_of(int workers, const char *machine, const char *costs,
                             const char *scenario_lines, const char *machine_lines, const char *rest)
 {
@@ -80,9 +80,9 @@ static void utilisation_is_computing_over_all(void **state)
     }
 }
 
-/* INTELLECT-1 (arXiv 2412.01152, table 2): 38 minutes of local steps, 469 s of an average: 82.94 % of the
- * time computing by H t / (H t + T), 83.0 % published. A thousandth of both here: 2072 steps of 1.1 ms are
- * 2.28 s, and 8 MB go round at 12 MB / 0.469 s = 25.586 MB/s. */
+/* INTELLECT-1 (arXiv 2412.01152, table 2): 38 minutes of local steps, 469 s per average: H t / (H t
+ * + T) gives 82.94 % of the time computing, 83.0 % is published. Both are scaled by 1/1000 here:
+ * 2072 steps of 1.1 ms are 2.28 s, and the ring moves 8 MB at 12 MB / 0.469 s = 25.586 MB/s. */
 static void a_run_over_the_world_computes_as_published(void **state)
 {
     (void)state;
@@ -92,9 +92,9 @@ static void a_run_over_the_world_computes_as_published(void **state)
     dl_run_result_free(&r);
 }
 
-/* 16 steps and all four fragments: 17.6 and 12 ms, in which a node sends 2 x 3/4 x 8 MB. Of the
- * warm-up of 20 steps the interval that it ends in is not counted, so that of 40 more there is one whole
- * outer step, and of 10 none. */
+/* 16 steps and all four fragments take 17.6 and 12 ms, in which a node sends 2 x 3/4 x 8 MB. The
+ * interval in which the warm-up of 20 steps ends does not count, so 40 more steps contain one whole
+ * outer step, and 10 contain none. */
 static void an_outer_step_is_an_interval_with_its_exchange(void **state)
 {
     (void)state;
@@ -120,9 +120,10 @@ static void an_outer_step_is_an_interval_with_its_exchange(void **state)
     }
 }
 
-/* Two sites of four nodes: the ring leaves each once, with 2 x 7/8 x 8 MB; without sites every node
- * sends as much. A server in node 0 sends parameters to the seven others, each of which has done one
- * interval when worker 0, beside it, has done its four: 11 / 8 on average. One node sends nothing. */
+/* Two sites of four nodes: the ring leaves each site once, with 2 x 7/8 x 8 MB; without sites every
+ * node sends as much. A server in node 0 sends parameters to the seven others, each of which has
+ * done one interval when worker 0, on the same node, has done its four: 11 / 8 on average. A single
+ * node sends nothing. */
 static void sites_send_to_others(void **state)
 {
     (void)state;
@@ -146,7 +147,7 @@ static void sites_send_to_others(void **state)
     }
 }
 
-/* Of two workers one takes 2.1 ms a step: the other is blocked by the exchange of 8 ms and waits
+/* One of two workers takes 2.1 ms per step: the other is blocked by the exchange of 8 ms and waits
  * 4 x 1 ms for it. */
 static void waiting_for_a_slow_worker_blocks(void **state)
 {
@@ -166,7 +167,8 @@ static void a_port_of_another_rate(void **state)
                 STEP_MS + 4 * RING_MS, 1e-4);
 }
 
-/* Steps 1 to 3 are not measured; of steps 4 to 11 with an average after each fifth, 5 and 10 have one. */
+/* Steps 1 to 3 are not measured. With an average after every fifth step, two of steps 4 to 11 have
+ * one: 5 and 10. */
 static void a_warm_up_is_not_measured(void **state)
 {
     (void)state;
@@ -174,9 +176,9 @@ static void a_warm_up_is_not_measured(void **state)
                 STEP_MS + 2 * RING_MS / 8, 1e-4);
 }
 
-/* Worker 0 takes 4.1 ms a step, or 100.1; the others have had their warm-up of 20 at 22 ms, and all
- * their steps at 66. Measured are then steps 7 to 17 of worker 0, from 24.6 to 69.7 ms; or the only one
- * that it ends. */
+/* Worker 0 takes 4.1 ms per step, or 100.1; the others end their warm-up of 20 steps at 22 ms, and
+ * all their steps at 66. So steps 7 to 17 of worker 0 are measured, from 24.6 to 69.7 ms; or the
+ * only step that it ends. */
 static void a_warm_up_is_that_of_the_fastest(void **state)
 {
     (void)state;
@@ -192,7 +194,7 @@ static void a_warm_up_is_that_of_the_fastest(void **state)
     dl_run_result_free(&r);
 }
 
-/* Of ten averages, and in a warm-up. */
+/* The first average takes longer: one of ten, or part of the warm-up. */
 static void the_first_average_connects(void **state)
 {
     (void)state;
@@ -205,8 +207,8 @@ static void the_first_average_connects(void **state)
                 STEP_MS + RING_MS, 1e-4);
 }
 
-/* An outer step reads 5 vectors and writes 2, 56 MB at 100 GB/s: 0.56 ms; bmuf is the same. One that reads 12 and
- * writes 8 takes 1.6 ms. */
+/* An outer step reads 5 vectors and writes 2, 56 MB at 100 GB/s: 0.56 ms; bmuf takes the same.
+ * Reading 12 and writing 8 vectors takes 1.6 ms. */
 static void an_outer_step_passes_through_memory(void **state)
 {
     (void)state;
@@ -219,7 +221,7 @@ static void an_outer_step_passes_through_memory(void **state)
                 STEP_MS + RING_MS + 1.6, 1e-4);
 }
 
-/* Four fragments, each every 16 steps: after every fourth step a quarter of the bytes. */
+/* Four fragments, each every 16 steps: a quarter of the bytes after every fourth step. */
 static void fragments_take_their_turns(void **state)
 {
     (void)state;
@@ -228,12 +230,13 @@ static void fragments_take_their_turns(void **state)
     assert_near(1e3 * r.step_mean_s, STEP_MS + RING_MS / 16, 1e-4);
     assert_near(1e3 * r.step_p99_s, STEP_MS + RING_MS / 4, 1e-4);
     assert_int_equal(r.updates, 16);
-    assert_near(r.usage.traffic_bytes, 16 * 6 * 2e6, 1e-9); /* 2 (n-1) parts of 2 MB each time */
+    assert_near(r.usage.traffic_bytes, 16 * 6 * 2e6, 1e-9); /* 2 (n-1) parts of 2 MB per fragment */
     dl_run_result_free(&r);
 }
 
-/* Three fragments of 4 ms in 16 steps, after steps 6, 11 and 16 (5 x 3/16 < 1 <= 6 x 3/16): never two in one
- * step, and 4 steps of 1.1 ms hide each before the next one comes, 3 steps all but 0.7 ms. */
+/* Three fragments of 4 ms in 16 steps, after steps 6, 11 and 16 (5 x 3/16 < 1 <= 6 x 3/16): never
+ * two in one step. 4 steps of 1.1 ms hide each fragment before the next one is sent; 3 steps leave
+ * 0.7 ms exposed. */
 static void fragments_are_spread_evenly(void **state)
 {
     (void)state;
@@ -250,8 +253,8 @@ static void fragments_are_spread_evenly(void **state)
                 STEP_MS + 3 * (RING_MS / 3 - 3 * STEP_MS) / 16, 1e-4);
 }
 
-/* What was sent comes back during `lag` steps of 1.1 ms: of 12 ms are left 12 - 1.1 lag, once an
- * interval, however many intervals are measured, and with or without a warm-up that is asked for. */
+/* An average arrives during `lag` steps of 1.1 ms: of 12 ms, 12 - 1.1 lag remain exposed per
+ * interval, for any number of measured intervals, with or without a given warm-up. */
 static void a_lag_hides_the_exchange(void **state)
 {
     (void)state;
@@ -266,8 +269,9 @@ static void a_lag_hides_the_exchange(void **state)
     }
 }
 
-/* Six fragments of 2.67 ms (16 ms in all) are sent, one every second step; the two steps from one to the
- * next hide 2.2 ms of it: a run of one interval of 12 steps is bound by the exchange like a long one. */
+/* Six fragments of 2.67 ms (16 ms in total) are sent every second step; the two steps in between
+ * hide 2.2 ms of each. A run of a single interval of 12 steps is limited by the exchange like a
+ * long run. */
 static void a_short_run_is_bound_by_its_exchange(void **state)
 {
     (void)state;
@@ -280,7 +284,7 @@ static void a_short_run_is_bound_by_its_exchange(void **state)
     }
 }
 
-/* Two fragments of 6 ms, of which 4 steps hide 4.4 of each. */
+/* Two fragments of 6 ms; 4 steps hide 4.4 ms of each. */
 static void what_is_hidden_is_exchanged_too(void **state)
 {
     (void)state;
@@ -291,7 +295,8 @@ static void what_is_hidden_is_exchanged_too(void **state)
     dl_run_result_free(&r);
 }
 
-/* One of two workers takes 1.6 ms for passes of 1 ms: the other waits for it, and none for an exchange. */
+/* One of two workers takes 1.6 ms for passes of 1 ms: the other waits for it, and neither waits for
+ * an exchange. */
 static void a_slow_worker_lags_as_well(void **state)
 {
     (void)state;
@@ -300,7 +305,7 @@ static void a_slow_worker_lags_as_well(void **state)
                 STEP_MS + 0.6, 2e-2);
 }
 
-/* A fragment of 3 ms every four steps, of which two steps hide 2.2. */
+/* A fragment of 3 ms every four steps; two steps hide 2.2 ms of it. */
 static void fragments_hide_sooner(void **state)
 {
     (void)state;
@@ -312,8 +317,8 @@ static void fragments_hide_sooner(void **state)
                 STEP_MS, 1e-4);
 }
 
-/* A quarter and an eighth of the bytes; what is made of 8 MB and back, at shares of 100 GB/s
- * (sim/compress.c). */
+/* A quarter and an eighth of the bytes; quantising 8 MB and back takes the times at fractions of
+ * 100 GB/s (sim/compress.c). */
 static void quantised_averages_move_fewer_bytes(void **state)
 {
     (void)state;
@@ -323,10 +328,10 @@ static void quantised_averages_move_fewer_bytes(void **state)
                 STEP_MS + RING_MS / 8 + 0.09 / 0.45 + 0.09 / 0.41, 1e-4);
 }
 
-/* Through host memory, with PCIe at 4 GB/s: 8 MB up in 2 ms, round the ring of hosts as before, 2 ms
- * down; with int8 a quarter of it all, and what quantising takes. The memories, crossed once by each copy
- * and transfer at 1000 GB/s, do not limit; at 0.5 GB/s the ring, whose hosts send and receive 12 MB each
- * in 48 ms, and the copies, 16 ms each, do. */
+/* Through host memory, with PCIe at 4 GB/s: 8 MB up in 2 ms, around the ring of hosts as before, 2
+ * ms down; with int8 a quarter of all that, and the time of quantising. Memories with 1000 GB/s,
+ * which each copy and transfer crosses once, are no limit; with 0.5 GB/s they limit the ring, whose
+ * hosts send and receive 12 MB each in 48 ms, and the copies, 16 ms each. */
 static void averages_go_through_hosts(void **state)
 {
     (void)state;
@@ -367,8 +372,9 @@ static void averages_go_through_hosts(void **state)
     }
 }
 
-/* The first worker to end has handed over an average that others do not reach any more; or one with an
- * interval of one step, rounded up from 0.3, is already back at the barrier while others still fetch. */
+/* The first worker to end has handed over an average that others no longer reach; or a worker with
+ * an interval of one step, rounded up from 0.3, is already back at the barrier while others still
+ * fetch. */
 static void averages_at_the_end_are_abandoned(void **state)
 {
     (void)state;
@@ -426,8 +432,9 @@ static void hosts_of_several_gpus_are_refused(void **state)
     unlink("hosts.ini");
 }
 
-/* Two sites of four nodes each: a ring of eight nodes has two edges between them, of 100 MB/s each way,
- * over which 2 x 7/8 x 8 MB take 140 ms; then a pair that is slower still and 20 ms apart. */
+/* Two sites of four nodes each: a ring of eight nodes has two edges between them, with 100 MB/s
+ * each way, over which 2 x 7/8 x 8 MB take 140 ms; then a pair of sites that is slower and 20 ms
+ * apart. */
 static void sites_are_as_far_as_the_file_says(void **state)
 {
     (void)state;
@@ -439,13 +446,15 @@ static void sites_are_as_far_as_the_file_says(void **state)
     assert_near(step_ms_of(8, near, "", "steps = 4\n", "", rest), STEP_MS + bytes_ms, 1e-3);
     assert_near(step_ms_of(8, near, "", "steps = 4\n", "site_bytes_per_s = 200MB/s\n", rest),
                 STEP_MS + bytes_ms / 2, 1e-3);
-    /* A delay passes while the sender is at its next piece: only that of the last one is left. */
+    /* A delay passes while the sender sends its next piece: only the last piece's delay is
+     * exposed. */
     assert_near(step_ms_of(8, far, "", "steps = 4\n", "", rest), STEP_MS + 2 * bytes_ms + 20, 1e-3);
 }
 
-/* Two sites of two nodes: after each step 8 MB between two nodes, 8 ms, and then the update; after eight
- * of them an average of all. Each node averages one half with its counterpart, so that 8 MB leave each
- * site at 500 MB/s, 16 ms, and the nodes of a site exchange their halves, 4 ms. */
+/* Two sites of two nodes: after each step 8 MB between two nodes, 8 ms, and then the update; after
+ * every eighth step an average of all nodes. Each node averages one half with its counterpart, so
+ * that 8 MB leave each site at 500 MB/s, 16 ms, and the nodes of a site exchange their halves, 4
+ * ms. */
 static void two_levels_exchange_inside_and_between(void **state)
 {
     (void)state;
@@ -459,19 +468,19 @@ static void two_levels_exchange_inside_and_between(void **state)
     assert_near(r.part_frac[DL_PART_COMPUTE], STEP_MS / (STEP_MS + inside_ms + between_ms / 8),
                 1e-3);
     dl_run_result_free(&r);
-    /* Of three workers two are at one site: a ring of all, 2 x 2/3 x 8 MB. */
+    /* Two of three workers are in one site: a ring of all three, 2 x 2/3 x 8 MB. */
     assert_near(step_ms_of(3, sites, "", "steps = 16\n", "nodes = 4\n",
                            AVERAGE "interval = 8\ninside = allreduce\n" RING),
                 STEP_MS + inside_ms + 2 * 2.0 / 3 * 16 / 8, 1e-3);
-    /* Over TCP both levels are as efficient as a ring between the sites. */
+    /* Over TCP, rings on both levels are as efficient as one between the sites. */
     const double ms = step_ms_of(4, "[site a]\n[site b]\n[tcp]\nsockets = 4\n", "", "steps = 16\n",
                                  "nodes = 4\n", AVERAGE "interval = 8\ninside = allreduce\n" RING);
     const double wire = (1514.0 + 66) / 1448;
     assert_near(ms, STEP_MS + wire * (inside_ms + (4 + 4) / 8.0), 0.02);
 }
 
-/* 4 MB down a chain of three edges at 1 GB/s: 4 ms, and two of 64 chunks before the last node starts.
- * Averages send no buffers. */
+/* 4 MB down a chain of three edges at 1 GB/s: 4 ms, and two of 64 chunks before the last node
+ * starts. Averages do not broadcast buffers. */
 static void buffers_are_sent_before_each_step(void **state)
 {
     (void)state;
@@ -481,22 +490,23 @@ static void buffers_are_sent_before_each_step(void **state)
     assert_near(step_ms("", costs, "steps = 8\n", "", AVERAGE RING), STEP_MS + RING_MS, 1e-4);
 }
 
-/* Packets of 1500 bytes carry 1448 of 1514: over TCP the rate is that of the wire. Beside it packets that
- * are not full, and acknowledgements in the same ports (66 bytes for each 1514). */
+/* Packets of 1500 bytes carry 1448 bytes of 1514 on the wire, whose rate limits TCP. In addition
+ * there are partly filled packets, and acknowledgements in the same ports (66 bytes for each
+ * 1514). */
 static void over_tcp_headers_and_acknowledgements_count(void **state)
 {
     (void)state;
     const double ms = step_ms("[tcp]\nsockets = 4\n", "", "steps = 8\n", "", AVERAGE RING);
     assert_true(ms > STEP_MS + RING_MS * 1514 / 1448);
     assert_near(ms, STEP_MS + RING_MS * (1514.0 + 66) / 1448, 0.02);
-    /* Two sockets of a quarter of the port's rate. */
+    /* Two sockets with a quarter of the port's rate each. */
     const char *slow = "[tcp]\nsockets = 1\nchannels = 2\nsocket_bytes_per_s = 250MB/s\n";
     assert_near(step_ms(slow, "", "steps = 8\n", "", AVERAGE RING),
                 STEP_MS + 2 * RING_MS * (1514.0 + 66) / 1448, 0.02);
 }
 
-/* A ring's phases wait for all of their hops, TCP's slices for part of them; but no byte is faster than its
- * headers leave it, 1448 of 1514. */
+/* A ring's phases wait for all hops, TCP's slices for some of them; but the rate never exceeds the
+ * payload's share of the wire, 1448 of 1514. */
 static void no_byte_is_faster_than_its_headers(void **state)
 {
     (void)state;
@@ -506,8 +516,8 @@ static void no_byte_is_faster_than_its_headers(void **state)
                 ring_ms + RING_MS * (1514.0 / 1448 - 1), 1e-3);
 }
 
-/* Half the time of copies is half that of what TCP adds, timeouts and all, also at a rate that the
- * scenario gives; without copies nothing is left of the average. */
+/* Halving the time of copies halves the time that TCP adds, including timeouts, also at a rate that
+ * the scenario gives; without copies the average takes no time. */
 static void copies_over_tcp_can_be_taken_away(void **state)
 {
     (void)state;

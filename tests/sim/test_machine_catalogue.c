@@ -1,4 +1,4 @@
-/* Machines made from the tables of GPUs and instances. */
+/* Machines generated from the tables of GPUs and instances. */
 #include <stdlib.h>
 
 #include "common/alloc.h"
@@ -17,7 +17,7 @@ static dl_machine machine_called(const char *name)
     return machine;
 }
 
-/* Every row of a table is a machine, alone and with another count before it. */
+/* Checks that every row of a table is a machine, alone and with a count before it. */
 static void check_table(const char *table, const char *const *formats)
 {
     dl_csv csv = {0};
@@ -49,7 +49,8 @@ static void every_row_makes_machines(void **state)
     check_table("instances.csv", nodes);
 }
 
-/* One socket up to four GPUs, two beyond: 3 of 6 below each. The newest bus says what the host is. */
+/* Up to four GPUs are on one socket, more on two: 3 of 6 on each. The newest bus determines the
+ * host. */
 static void boxes_may_have_unlike_gpus(void **state)
 {
     (void)state;
@@ -87,7 +88,8 @@ static void one_node_needs_no_network(void **state)
     dl_machine_free(&m);
 }
 
-/* Nine tenths of 1 Gb/s are 112.5 MB/s. Without a count of nodes there is one, with a port all the same. */
+/* Nine tenths of 1 Gb/s are 112.5 MB/s. Without a number of nodes there is one, which still has a
+ * port. */
 static void boxes_may_have_a_network(void **state)
 {
     (void)state;
@@ -107,7 +109,8 @@ static void boxes_may_have_a_network(void **state)
     assert_int_equal(m.kinds[0].gpu_count, 2);
     assert_true(near_scaled(m.classes[m.kinds[0].nics[0].port].latency_ns.value, 1300, 0, 1e-12));
     dl_machine_free(&m);
-    /* By TCP 7 Gb/s of 25 at least, 15 of 100; of InfiniBand 0.7. A server's process is limited by TCP. */
+    /* The lower bound is 7 Gb/s of 25 and 15 of 100 with TCP, and 0.7 of the rate with InfiniBand.
+     * TCP limits a server's process. */
     static const struct {
         const char *name;
         double low;
@@ -159,8 +162,8 @@ static void boxes_may_have_a_network(void **state)
     }
 }
 
-/* Another kind after each network: a node of one GPU, then two of two, whose port is faster. The
- * links of equal ports are one. */
+/* Another kind of node after each network: a node with one GPU, then two with two, whose port is
+ * faster. Equal ports share a link class. */
 static void nodes_may_be_of_several_kinds(void **state)
 {
     (void)state;
@@ -179,13 +182,13 @@ static void nodes_may_be_of_several_kinds(void **state)
     assert_true(near_scaled(m.classes[slow].bytes_per_s.value, 112.5e6, 0, 1e-12));
     assert_true(near_scaled(m.classes[fast].bytes_per_s.value, 1125e6, 0, 1e-12));
     dl_machine_free(&m);
-    /* NVLink of two generations: measured, and as rings of nccl-tests have it */
+    /* NVLink of two generations: measured, and from rings of nccl-tests. */
     m = machine_called("8xa100_80gb@200ib+1x8xb200@400ib");
     const dl_node_kind *first = dl_machine_node(&m, 0), *second = dl_machine_node(&m, 1);
     assert_true(near_scaled(m.classes[first->nvswitch_link].bytes_per_s.value, 279e9, 0, 1e-12));
     assert_true(near_scaled(m.classes[second->nvswitch_link].bytes_per_s.value, 675e9, 0, 1e-12));
     dl_machine_free(&m);
-    /* 4 GPUs on a processor, 8 without NVLink on two */
+    /* 4 GPUs on one processor; 8 without NVLink on two */
     m = machine_called("4xa100_80gb@200ib+8xt4@100ib");
     assert_int_equal(dl_machine_node(&m, 0)->sockets, 1);
     assert_int_equal(dl_machine_node(&m, 1)->gpus[7].parent, 1);
@@ -215,37 +218,37 @@ static void boxes_are_as_the_table_says(void **state)
         near_scaled(m.classes[m.kinds[0].nvswitch_link].bytes_per_s.value, 376.6e9, 0, 1e-12));
     assert_true(near_scaled(m.kinds[0].nvswitch_sum_frac.value, 0.819, 0, 1e-12)); /* NVLS */
     dl_machine_free(&m);
-    m = machine_called("8xa100_80gb"); /* its NVSwitch cannot sum */
+    m = machine_called("8xa100_80gb"); /* the NVSwitch of A100 cannot sum */
     assert_false(m.kinds[0].nvswitch_sum_frac.known);
     assert_int_equal(dl_machine_nccl(&m), DL_NCCL_DEFAULT_MINOR);
     dl_machine_free(&m);
-    m = machine_called("4xrtx3090"); /* without an NVSwitch the fastest is taken */
+    m = machine_called("4xrtx3090"); /* without an NVSwitch the fastest algorithm is used */
     assert_int_equal(dl_machine_nccl(&m), 0);
     assert_true(near_scaled(m.models[0].compute_capability.value, 8.6, 0, 1e-12));
     dl_machine_free(&m);
-    /* Each of eight to each other: 28 links of 0.84 x 64 GB/s. */
+    /* Eight GPUs connected to one another: 28 links of 0.84 x 64 GB/s. */
     m = machine_called("8xmi300x");
     assert_int_equal(m.kinds[0].nvlink_count, 28);
     assert_true(
         near_scaled(m.classes[m.kinds[0].nvlinks[0].link].bytes_per_s.value, 53.76e9, 0, 1e-12));
     dl_machine_free(&m);
-    /* 256 units with 4096 dense operations a cycle in 16 bits, 8192 in 8, at 2.4 GHz; no tf32. */
+    /* 256 units with 4096 dense operations per cycle in 16 bits, 8192 in 8, at 2.4 GHz; no tf32. */
     m = machine_called("1xBM.GPU.MI355X.8");
     assert_int_equal(m.kinds[0].nvlink_count, 28);
     assert_true(near_scaled(m.models[0].bf16_flop_per_s.value, 256 * 4096 * 2.4e9, 0, 1e-4));
     assert_true(near_scaled(m.models[0].fp8_flop_per_s.value, 256 * 8192 * 2.4e9, 0, 1e-4));
     assert_false(m.models[0].tf32_flop_per_s.known);
     dl_machine_free(&m);
-    m = machine_called("1xh100"); /* nobody to be joined to */
+    m = machine_called("1xh100"); /* no other GPU to connect to */
     assert_int_equal(m.kinds[0].nvswitch_link, -1);
     dl_machine_free(&m);
-    m = machine_called("dgx_a100"); /* a file's name */
+    m = machine_called("dgx_a100"); /* a file name */
     assert_int_equal(m.kinds[0].gpu_count, 8);
     dl_machine_free(&m);
 }
 
-/* As nccl-tests have it on B200, NCCL goes round rings of up to five GPUs, and sums in the switch from
- * six on: channels of at most 90 GB/s x 6 x 5/6 against 675 x 6/10. */
+/* As nccl-tests measured on B200: NCCL uses rings for up to five GPUs, and sums in the switch for
+ * six or more: channels of at most 90 GB/s x 6 x 5/6 against 675 x 6/10. */
 static void b200_sum_in_the_switch_from_six_on(void **state)
 {
     (void)state;
@@ -270,7 +273,7 @@ static void b200_sum_in_the_switch_from_six_on(void **state)
     dl_machine_free(&m);
 }
 
-/* A rack whose GPUs share one switch: 72, each with a port. */
+/* A rack whose 72 GPUs share one switch, each with a port. */
 static void a_rack_is_one_domain(void **state)
 {
     (void)state;
@@ -282,7 +285,7 @@ static void a_rack_is_one_domain(void **state)
     dl_machine_free(&m);
 }
 
-/* PCIe 6.0 carries a port of 800 Gb/s, which 5.0 does not: 128 of 63 times its 52.8 GB/s. */
+/* PCIe 6.0 carries a port of 800 Gb/s, unlike 5.0: 128 / 63 times the 52.8 GB/s of the latter. */
 static void slots_carry_ports_of_800_gbit(void **state)
 {
     (void)state;
@@ -330,7 +333,7 @@ static void instances_have_price_and_network(void **state)
     assert_int_equal(m.kinds[0].nic_count, 8);
     assert_true(m.kinds[0].gpudirect);
     dl_machine_free(&m);
-    m = machine_called("p5en.48xlarge"); /* two ports a GPU */
+    m = machine_called("p5en.48xlarge"); /* two ports per GPU */
     assert_int_equal(m.kinds[0].nic_count, 16);
     assert_int_equal(m.kinds[0].nics[7].parent, 0);
     assert_int_equal(m.kinds[0].nics[8].parent, 1);
@@ -355,9 +358,9 @@ static void errors_name_what_is_near(void **state)
         {"2xdgx_a10", DL_ERR_NAME, "is neither a file nor a machine; dlsim --machines lists"},
         {"2xgtx3090", DL_ERR_NAME, "did you mean '2xrtx3090'?"},
         {"2xrtx2090", DL_ERR_NAME, "another GPU goes into a machine file's [gpu_model]"},
-        {"4xdgx_h200", DL_ERR_NAME, "machine; dlsim --machines lists"}, /* dgx_h100 is older */
+        {"4xdgx_h200", DL_ERR_NAME, "machine; dlsim --machines lists"}, /* dgx_h100: too old */
         {"2xv200", DL_ERR_NAME, "machine; dlsim --machines lists"},     /* not v100 */
-        {"2x100", DL_ERR_NAME, "machine; dlsim --machines lists"},      /* p100, v100, a100, h100 */
+        {"2x100", DL_ERR_NAME, "machine; dlsim --machines lists"},      /* four are as near */
         {"2xmi25", DL_ERR_NAME, "machine; dlsim --machines lists"},     /* not mi250 */
         {"2xgb20", DL_ERR_NAME, "machine; dlsim --machines lists"},     /* not h20 */
         {"2xrtx4090+nvlink", DL_ERR_NAME, "NVLink bridges of GeForce RTX 4090 are not known"},
@@ -392,8 +395,8 @@ static void errors_name_what_is_near(void **state)
     assert_false(dl_machine_is_known("nothing"));
 }
 
-/* Capital letters, '_', '-' and brands before a name do not count; other names are in the table. No
- * name stands for two rows. */
+/* Capital letters, '_', '-' and brands before a name are ignored; other names are in the table. No
+ * name matches two rows. */
 static void names_may_be_spelled_otherwise(void **state)
 {
     static const struct {
@@ -440,7 +443,8 @@ static void names_may_be_spelled_otherwise(void **state)
     dl_csv_free(&csv);
 }
 
-/* Of four GPUs 0 and 1, 2 and 3: half of 56.25 GB/s is 28.125. Of a box's parts those that can. */
+/* Bridges connect GPUs 0 and 1, and 2 and 3, of four: half of 56.25 GB/s is 28.125. In a mixed box
+ * only GPUs that have bridges use them. */
 static void pairs_may_have_bridges(void **state)
 {
     (void)state;
@@ -462,14 +466,15 @@ static void pairs_may_have_bridges(void **state)
     dl_machine_free(&m);
 }
 
-/* Collectives of GPUs in slots go through host memory, at what a bus and a provider's slots give,
- * within bounds, with a source; not those of two that a bridge joins, or of an NVSwitch, nor AMD's. */
+/* Collectives of GPUs in slots go through host memory at the rate of a bus, or of a provider's
+ * slots, with bounds and a source; except for two GPUs with a bridge, an NVSwitch, or AMD's
+ * GPUs. */
 static void slots_have_ways_through_host_memory(void **state)
 {
     (void)state;
     static const struct {
         const char *name;
-        double rate, low, high; /* GB/s; 0: none */
+        double rate, low, high; /* GB/s; 0: no [shm] */
         bool slows;
     } cases[] = {
         {"2xrtx3090", 12, 6, 28, true},
@@ -498,7 +503,7 @@ static void slots_have_ways_through_host_memory(void **state)
         dl_machine_free(&m);
     }
     dl_machine m =
-        machine_called("1xt4@10gbe+2x2xrtx3090@10gbe"); /* of the kind that has several */
+        machine_called("1xt4@10gbe+2x2xrtx3090@10gbe"); /* only the kind with several GPUs */
     assert_false(m.kinds[0].shm_bytes_per_s.known);
     assert_true(m.kinds[1].shm_bytes_per_s.value == 12e9);
     dl_machine_free(&m);
@@ -520,14 +525,14 @@ static void nodes_may_have_other_ports(void **state)
     assert_int_equal(m.kinds[1].nic_count, 4);
     assert_false(m.kinds[1].gpudirect);
     dl_machine_free(&m);
-    m = machine_called("4xdgx1_v100@100ib"); /* the first of its four */
+    m = machine_called("4xdgx1_v100@100ib"); /* the first of its four ports */
     assert_string_equal(m.name, "DGX-1 V100, 100 Gb/s InfiniBand");
     assert_int_equal(m.nodes, 4);
     assert_int_equal(m.kinds[0].nic_count, 1);
     assert_int_equal(m.kinds[0].nics[0].parent, 2); /* plx0, after two sockets */
     assert_int_equal(m.kinds[0].nvlink_count, 16);
     dl_machine_free(&m);
-    m = machine_called("2xdgx1_v100@2x100ib"); /* its first and third */
+    m = machine_called("2xdgx1_v100@2x100ib"); /* its first and third port */
     assert_int_equal(m.kinds[0].nics[1].parent, 4);
     dl_machine_free(&m);
     m = machine_called("dgx_h100@16x400ib");
@@ -535,16 +540,17 @@ static void nodes_may_have_other_ports(void **state)
     assert_int_equal(m.kinds[0].nic_count, 16);
     assert_int_equal(m.kinds[0].nics[15].parent, 9);
     dl_machine_free(&m);
-    m = machine_called("z10pe_2x1080ti@10gbe"); /* it has none: the GPUs' link, on the socket */
+    m = machine_called("z10pe_2x1080ti@10gbe"); /* it has no port: uses the GPUs' link class, on the
+                                                 * socket */
     assert_int_equal(m.kinds[0].nic_count, 1);
     assert_int_equal(m.kinds[0].nics[0].link, m.kinds[0].gpus[0].link);
     dl_machine_free(&m);
-    m = machine_called("g6e_4x_l40s@200ib"); /* no TCP any more */
+    m = machine_called("g6e_4x_l40s@200ib"); /* InfiniBand replaces TCP */
     assert_false(m.tcp.given);
     dl_machine_free(&m);
 }
 
-/* Boards with NVLink are files; a box of their GPUs says that it has none. */
+/* Boards with NVLink are machine files; a box of their GPUs notes that it has none. */
 static void boards_are_proposed(void **state)
 {
     static const struct {
@@ -574,7 +580,7 @@ static void a_count_makes_nodes_of_any_machine(void **state)
     assert_int_equal(m.kinds[0].nic_count, 8);
     assert_int_equal(dl_machine_gpus(&m), 16);
     dl_machine_free(&m);
-    m = machine_called("2xgb10"); /* one GPU in a box */
+    m = machine_called("2xgb10"); /* one GPU per box */
     assert_int_equal(m.nodes, 2);
     assert_int_equal(dl_machine_gpus(&m), 2);
     dl_machine_free(&m);

@@ -11,7 +11,7 @@
     "parent = plx\nlink = x16\n[nics 0]\nparent = socket0\nlink = x16\nport = wire\n"           \
     "[nvlinks pair]\nlink = fast\nlanes = 2\npairs = 0-1\n[network]\nbytes_per_s = 3GB/s\n"
 
-/* free() the text. */
+/* Returns the text, which the caller frees. */
 static char *draw(const dl_machine *machine)
 {
     char *text = NULL;
@@ -57,8 +57,8 @@ static int count_of(const char *text, const char *part)
     return count;
 }
 
-/* Eight GPUs, each on a switch of its own and on the NVSwitch, eight NICs with a port, two sockets.
- */
+/* Eight GPUs, each on a separate switch and on the NVSwitch; eight NICs with a port; two
+ * sockets. */
 static void a_shipped_machine_has_all_its_edges(void **state)
 {
     (void)state;

@@ -72,8 +72,8 @@ static void a_flow_without_links_has_its_cap(void **state)
     dl_maxmin_free(&system);
 }
 
-/* What makes an allocation max-min fair: no link is over its capacity, and each flow is at its cap
- * or crosses a full link on which no other flow has more per weight (Bertsekas & Gallager). */
+/* Checks that an allocation is max-min fair: no link exceeds its capacity, and each flow is at its
+ * cap or crosses a full link on which no other flow has more per weight (Bertsekas & Gallager). */
 static void assert_fair(const dl_maxmin *system)
 {
     for (int l = 0; l < system->links; l++) {

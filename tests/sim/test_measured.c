@@ -8,7 +8,7 @@
 
 #define TABLE "test_measured.csv"
 
-/* Points: workers 1 and 2, each none, average interval 1, average interval 10; batch 8. */
+/* Points: 1 and 2 workers, each with none, average interval 1, average interval 10; batch 8. */
 static dl_study study(void)
 {
     static const char text[] = "[machine]\ncores = 2\nworkers = 1, 2\n[workload]\ncosts = c\n"
@@ -55,7 +55,7 @@ static void rows_find_their_points(void **state)
     dl_measured_free(m, 6);
 }
 
-/* Words of options and of tables of results are columns too. */
+/* Columns may also have the names of options and of tables of results. */
 static void other_words_for_columns(void **state)
 {
     (void)state;
@@ -69,7 +69,8 @@ static void other_words_for_columns(void **state)
     assert_non_null(strstr(err.text, "A row has throughput_per_s"));
 }
 
-/* Two workers have none, and averages every step or every ten: sync and interval tell these apart. */
+/* Two workers have mode none, and averages every step or every ten: sync and interval distinguish
+ * these points. */
 static void columns_that_tell_points_apart_are_named(void **state)
 {
     (void)state;
@@ -82,8 +83,9 @@ static void columns_that_tell_points_apart_are_named(void **state)
     assert_non_null(strstr(err.text, "have these keys: give also interval"));
 }
 
-/* Steps 0.01, 0.04, 0.02 of batch 8: median 0.02; throughputs 800, 200, 400: median 400, standard
- * deviation sqrt((333.3^2 + 266.7^2 + 66.7^2) / 2) = 305.5. Staleness given twice: median 1.25. */
+/* Steps 0.01, 0.04, 0.02 with batch 8: median 0.02; throughputs 800, 200, 400: median 400, standard
+ * deviation sqrt((333.3^2 + 266.7^2 + 66.7^2) / 2) = 305.5. Staleness is given twice: median
+ * 1.25. */
 static void repeated_rows_are_runs(void **state)
 {
     (void)state;
@@ -101,7 +103,7 @@ static void repeated_rows_are_runs(void **state)
     dl_measured_free(m, 6);
 }
 
-/* Per worker the median over the runs that tell it; steps and seed are not used. */
+/* The median per worker over the runs that give it; steps and seed are not used. */
 static void staleness_of_each_worker(void **state)
 {
     (void)state;
@@ -118,7 +120,7 @@ static void staleness_of_each_worker(void **state)
 }
 
 /* Others took 30 % of the processors, or 6 % and the host 6 %: those two of four runs are left out,
- * and the median of 100 and 200 samples a second is 150. Of two runs where both were disturbed, all
+ * and the median of 100 and 200 samples per second is 150. If both of two runs were disturbed, both
  * count. */
 static void disturbed_runs_are_left_out(void **state)
 {
@@ -143,8 +145,8 @@ static void disturbed_runs_are_left_out(void **state)
     dl_measured_free(m, 6);
 }
 
-/* Runs of 0 x 1 and 1 x 3, and of 1 x 1 and 2 x 5: together 1, 4, 5 of 10. Mean (4 + 10) / 10
- * = 1.4, variance 24 / 10 - 1.96 = 0.44; five do not exceed 1, nine need 2. */
+/* Runs with 0 x 1 and 1 x 3, and with 1 x 1 and 2 x 5: in total 1, 4, 5 of 10. Mean (4 + 10) / 10 =
+ * 1.4, variance 24 / 10 - 1.96 = 0.44; five do not exceed 1, nine need 2. */
 static void staleness_counts_are_added_up(void **state)
 {
     (void)state;
@@ -160,7 +162,7 @@ static void staleness_counts_are_added_up(void **state)
     dl_measured_free(m, 6);
 }
 
-/* The words of the source stand in the table; there is nothing to compare. */
+/* The table has the source's words for a missing result; there is nothing to compare. */
 static void rows_that_say_error_are_taken_without_values(void **state)
 {
     (void)state;
@@ -206,8 +208,8 @@ static dl_status read_wrong(const char *text, dl_error *err)
     return status;
 }
 
-/* A row is to the prediction what its column use says, unseen without a word; notes and sources have no
- * line breaks. */
+/* Column `use` says how a row relates to the prediction; the default is unseen. Notes and sources
+ * have no line breaks. */
 static void rows_have_a_use(void **state)
 {
     (void)state;
@@ -237,7 +239,7 @@ static void rows_have_a_use(void **state)
     assert_int_equal(err.line, 3);
 }
 
-/* The error of a row that was left out of a fit belongs to the point that it is the only row of. */
+/* The error of a row that was left out of a fit applies to the point if that has no other row. */
 static void left_out_errors_go_by_line(void **state)
 {
     (void)state;
@@ -260,7 +262,7 @@ static void left_out_errors_go_by_line(void **state)
     dl_measured_free(m, 6);
 }
 
-/* On cores, with costs that name no model: where, compress and GPUs are known. */
+/* On cores, with costs that name no model: where, compress and the number of GPUs are known. */
 static void rows_are_of_the_points_setting(void **state)
 {
     (void)state;
@@ -281,7 +283,7 @@ static void rows_are_of_the_points_setting(void **state)
     assert_all_refused(cases, TABLE, read_wrong);
 }
 
-/* Two workers of one GPU, whose server is another one. */
+/* Two workers on one GPU, whose server is on another GPU. */
 static void rows_of_gpus_are_of_the_points_setting(void **state)
 {
     (void)state;
@@ -290,7 +292,7 @@ static void rows_of_gpus_are_of_the_points_setting(void **state)
                                "[sync]\nmode = async\nwhere = gpu:2\n[exchange]\ncompress = fp16\n"
                                "[measured]\nfile = " TABLE "\n";
     static const char *const rows[] = {
-        "2,lenet,tf32,1,gpu:2,fp16,pageable", /* as the point */
+        "2,lenet,tf32,1,gpu:2,fp16,pageable", /* matches the point */
         "2,mlp,tf32,1,gpu:2,fp16,pageable",   "2,lenet,float,1,gpu:2,fp16,pageable",
         "2,lenet,tf32,2,gpu:2,fp16,pageable", "2,lenet,tf32,1,cpu,fp16,pageable",
         "2,lenet,tf32,1,gpu:2,1bit,pageable", "2,lenet,tf32,1,gpu:2,fp16,pinned"};

@@ -1,5 +1,6 @@
-/* Workers that fail, leave, join and come back in mode average, worked out by hand. On cores a step takes
- * 1 ms and exchange nothing (FIXTURE_COMPUTE_ONLY); parameters are averaged every 10 steps. */
+/* Workers that fail, leave, join and return in mode average, worked out by hand. On cores a step
+ * takes 1 ms and exchange nothing (FIXTURE_COMPUTE_ONLY); parameters are averaged every 10
+ * steps. */
 #include "tests/gpu_fixture.h"
 
 static dl_run_result run(int workers, int steps, const char *sync, const char *rest)
@@ -7,9 +8,9 @@ static dl_run_result run(int workers, int steps, const char *sync, const char *r
     return fixture_run_mode(FIXTURE_COMPUTE_ONLY, "average", workers, workers, steps, sync, rest);
 }
 
-/* Worker 2 fails at 14.5 ms, which loses 4 steps and a half. At 32.5 ms it is back, when the others are
- * in the third step after an average: with 2 steps counted as done it does 8 until 40.5 ms, for which
- * the others wait half a millisecond. */
+/* Worker 2 fails at 14.5 ms and loses 4.5 steps. It returns at 32.5 ms, when the others are in the
+ * third step after an average: with 2 steps counted as done it does 8 until 40.5 ms, for which the
+ * others wait half a millisecond. */
 static void a_worker_fails_and_comes_back(void **state)
 {
     (void)state;
@@ -23,7 +24,7 @@ static void a_worker_fails_and_comes_back(void **state)
     dl_run_result_free(&r);
 }
 
-/* Worker 1 comes at 24.5 ms: 6 steps until 30.5, then 10 with the other. */
+/* Worker 1 joins at 24.5 ms: it does 6 steps until 30.5, then 10 with the other worker. */
 static void a_worker_joins_late(void **state)
 {
     (void)state;
@@ -42,7 +43,8 @@ static void a_worker_leaves(void **state)
     dl_run_result_free(&r);
 }
 
-/* Worker 1 takes 2 ms a step and fails at 15: worker 0, which waits for it since 10, goes on alone. */
+/* Worker 1 takes 2 ms per step and fails at 15 ms: worker 0, which has waited for it since 10,
+ * continues alone. */
 static void who_is_waited_for_fails(void **state)
 {
     (void)state;
@@ -53,9 +55,10 @@ static void who_is_waited_for_fails(void **state)
     dl_run_result_free(&r);
 }
 
-/* Worker 0 is to leave at 12 ms, while it waits for worker 1 until 20: it leaves then, and nothing is
- * lost. Worker 1 does its 20 steps until 40. Back at 25 ms, worker 0 is as far as the other, 2 steps of
- * 10, waits for it from 33 ms on, and starts one more step just before the other has done all its own. */
+/* Worker 0 is to leave at 12 ms, while it waits for worker 1 until 20: it leaves at 20 and loses
+ * nothing. Worker 1 does its 20 steps until 40. Returning at 25 ms, worker 0 joins at the other's
+ * position, 2 of 10 steps, waits for it from 33 ms on, and starts one more step just before the
+ * other has done all its steps. */
 static void who_waits_leaves_after_the_average(void **state)
 {
     (void)state;
@@ -71,7 +74,7 @@ static void who_waits_leaves_after_the_average(void **state)
     dl_run_result_free(&r);
 }
 
-/* All leave; worker 1 is back first and goes on alone, from what it has. */
+/* All workers leave; worker 1 returns first and continues alone, with its own parameters. */
 static void all_are_away_for_a_while(void **state)
 {
     (void)state;
@@ -82,9 +85,10 @@ static void all_are_away_for_a_while(void **state)
     dl_run_result_free(&r);
 }
 
-/* Averages over two threads: slices of who is there. FIXTURE_COSTS: a step of 1.1 ms; of 3 workers a push
- * of 8 us, two slices of 4000 bytes each at (3 x 0.5 + 1) ns a byte, 10 us, a pull of 8 us, two barriers
- * of 0.1 us; of two workers slices of 8 us, of one a slice of 8000 bytes at 1.5 ns, 12 us, no barrier. */
+/* Averages with two threads, in slices of the present workers. FIXTURE_COSTS: a step of 1.1 ms;
+ * with 3 workers a push of 8 us, two slices of 4000 bytes each at (3 x 0.5 + 1) ns per byte, 10 us,
+ * a pull of 8 us, two barriers of 0.1 us; with two workers slices of 8 us; with one a slice of 8000
+ * bytes at 1.5 ns, 12 us, and no barrier. */
 static void slices_are_of_who_is_there(void **state)
 {
     (void)state;
@@ -124,10 +128,11 @@ static dl_run_result run_nodes(int steps, const char *sync, const char *away)
     return r;
 }
 
-/* GPUs on four nodes, a step of 1.1 ms, 8 MB round a ring at 1 GB/s: 12 ms of four, 32 / 3 of three.
- * Worker 3 fails at 27.5 ms and loses 4 steps. The averages of 11 and 78 ms are of four, those of 34 and
- * 55.7 of three. Back at 60 ms it waits for the end of the third, 66.33, fetches 8 MB until 74.33,
- * counts 7 steps as done and does 3 until 77.63, for which the others wait. */
+/* GPUs on four nodes, a step of 1.1 ms, 8 MB around a ring at 1 GB/s: 12 ms with four, 32 / 3 with
+ * three. Worker 3 fails at 27.5 ms and loses 4 steps. The averages at 11 and 78 ms are of four
+ * workers, those at 34 and 55.7 of three. Returning at 60 ms it waits for the end of the third
+ * average, 66.33, fetches 8 MB until 74.33, counts 7 steps as done and does 3 until 77.63, for
+ * which the others wait. */
 static void a_gpu_fetches_over_its_link(void **state)
 {
     (void)state;
@@ -138,10 +143,10 @@ static void a_gpu_fetches_over_its_link(void **state)
     dl_run_result_free(&r);
 }
 
-/* Two fragments, each in 6 ms round the ring, every 5 steps of 1.1 ms: soon one starts where the one
- * before ends. Worker 3, back at 40 ms, comes in between nevertheless, and does more than half of the 200
- * steps of the others; it fetches both fragments. One that leaves for good has done 18, of which 5.5 are
- * lost. */
+/* Two fragments, each 6 ms in the ring, every 5 steps of 1.1 ms: soon each starts when the previous
+ * one ends. Worker 3, returning at 40 ms, still joins in between, and does more than half of the
+ * 200 steps of the others; it fetches both fragments. A worker that leaves for good has done 18
+ * steps, of which 5.5 are lost. */
 static void who_is_back_comes_between_averages(void **state)
 {
     (void)state;
@@ -155,9 +160,10 @@ static void who_is_back_comes_between_averages(void **state)
     dl_run_result_free(&r);
 }
 
-/* Two fragments, averaged every 10 steps, 5 after one another. Worker 2 fails at 17.5 ms: one fragment
- * was averaged 2 steps before, the other 7, which makes 4.5, so 5. Back at 32.5 ms, in the third step of
- * the others after an average, it does 3 until 35.5, half a millisecond after them. */
+/* Two fragments, averaged every 10 steps, 5 steps apart. Worker 2 fails at 17.5 ms: one fragment
+ * was averaged 2 steps before, the other 7, which makes 4.5, rounded to 5. Returning at 32.5 ms, in
+ * the third step of the others after an average, it does 3 steps until 35.5, half a millisecond
+ * after them. */
 static void fragments_are_lost_by_their_own_age(void **state)
 {
     (void)state;
@@ -170,9 +176,9 @@ static void fragments_are_lost_by_their_own_age(void **state)
     dl_run_result_free(&r);
 }
 
-/* Merged 4 steps after it was sent. Worker 1 fails at 14.5 ms and loses 4 steps and a half: those that it
- * has sent are merged. Back at 32.5 ms with 32 steps counted as done, it sends at 40.5, for which the
- * other, at its last step, waits; and has started one more step then. */
+/* Averages are merged 4 steps after sending. Worker 1 fails at 14.5 ms and loses 4.5 steps: those
+ * that it has sent are merged. Returning at 32.5 ms with 32 steps counted as done, it sends at
+ * 40.5, for which the other, at its last step, waits; it has started one more step by then. */
 static void a_worker_that_lags_fails_and_comes_back(void **state)
 {
     (void)state;
@@ -204,7 +210,7 @@ static void what_is_not_simulated_is_refused(void **state)
     }
 }
 
-/* One host thread would wait for the GPU that is away. */
+/* A single host thread would wait for the absent GPU. */
 static void one_host_thread_has_no_absences(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* NCCL's model of its own times and what it chooses, against numbers worked out from its constants
+/* NCCL's model of its times, and its choices, compared with numbers worked out from its constants
  * (src/graph/tuning.cc of version 2.26). */
 #include "tests/machine_fixture.h"
 #include "tests/sim_fixture.h"
@@ -29,10 +29,11 @@ static double time_us(const dl_nccl_group *g, dl_collective_kind kind, double by
     return dl_nccl_time_ns(g, kind, bytes, algorithm, protocol) / 1e3;
 }
 
-/* Tree, LL128, 4 MiB: 14 + 2 (7 x 1.25 + 8.5) = 48.5 us; 8 channels of 41.4 GB/s x 120/128 are 310.5,
- * more than 8 of 36.7, half of which 2^16 times 64 bytes get 0.8 of: 117.44 GB/s. Ring, Simple, 1 GiB: 30
- * steps, 2 of them between nodes, 1.4 times (8.4 + 28 x 3.4 + 2 x 14) us; 384 GB/s x 16/30. LL: the
- * processor's 39 GB/s are less than a quarter; 6.6 + 28 x 1 + 2 x 2.7, since posting a message takes 1 us. */
+/* Tree, LL128, 4 MiB: 14 + 2 (7 x 1.25 + 8.5) = 48.5 us; 8 channels of 41.4 GB/s x 120/128 are
+ * 310.5, more than 8 of 36.7, half of which is corrected by 0.8 for 2^16 times 64 bytes: 117.44
+ * GB/s. Ring, Simple, 1 GiB: 30 steps, 2 of them between nodes, 1.4 times (8.4 + 28 x 3.4 + 2 x 14)
+ * us; 384 GB/s x 16/30. LL: the processor's 39 GB/s are less than a quarter; 6.6 + 28 x 1 + 2 x
+ * 2.7, as posting a message takes 1 us. */
 static void times_are_those_of_its_constants(void **state)
 {
     (void)state;
@@ -42,7 +43,8 @@ static void times_are_those_of_its_constants(void **state)
                 1.4 * 131.6 + 1073741824 / 204.8e3, 1e-6);
     assert_near(time_us(&two_nodes, DL_ALLREDUCE, 64, DL_NCCL_RING, DL_NCCL_LL),
                 40 + 64 / (39e3 * 16 / 30), 1e-6);
-    /* NVLS tree: 8/9 of the switch's 370 GB/s are less than the ports' 384; of four nodes half of these. */
+    /* NVLS tree: 8/9 of the switch's 370 GB/s are less than the ports' 384; with four nodes half of
+     * the latter. */
     assert_near(time_us(&two_nodes, DL_ALLREDUCE, 1e9, DL_NCCL_NVLS_TREE, DL_NCCL_SIMPLE),
                 25 + 2 * 14 + 1e9 / (370e3 * 8 / 9 * 5 / 6), 1e-6);
     assert_true(isinf(time_us(&two_nodes, DL_ALLREDUCE, 1e9, DL_NCCL_NVLS, DL_NCCL_SIMPLE)));
@@ -51,10 +53,10 @@ static void times_are_those_of_its_constants(void **state)
     assert_near(time_us(&other, DL_ALLREDUCE, 1e9, DL_NCCL_NVLS_TREE, DL_NCCL_SIMPLE),
                 25 + 4 * 14 + 1e9 / (192e3 * 5 / 6), 1e-6);
     other = two_nodes;
-    other.amd = true; /* posting takes 2 us; no more than 22.5 GB/s */
+    other.amd = true; /* posting takes 2 us; the limit is 22.5 GB/s */
     assert_near(time_us(&other, DL_ALLREDUCE, 64, DL_NCCL_RING, DL_NCCL_LL),
                 6.6 + 28 * 2 + 2 * 2.7 + 64 / (22.5e3 * 16 / 30), 1e-6);
-    /* Of an all-gather each byte goes over 15 of 16 edges, 1 of the steps is between nodes. */
+    /* In an all-gather each byte crosses 15 of 16 edges, and 1 of the steps is between nodes. */
     assert_near(time_us(&two_nodes, DL_ALLGATHER, 1e9, DL_NCCL_RING, DL_NCCL_LL128),
                 14 + 14 * 1.9 + 4 + 1e9 / (8 * 36.7e3 * 16 / 15), 1e-6);
     assert_true(isinf(time_us(&two_nodes, DL_ALLGATHER, 1e9, DL_NCCL_TREE, DL_NCCL_SIMPLE)));
@@ -62,8 +64,9 @@ static void times_are_those_of_its_constants(void **state)
     assert_true(isinf(time_us(&other, DL_ALLREDUCE, 1e9, DL_NCCL_RING, DL_NCCL_LL128)));
 }
 
-/* NCCL's debug log prints what its model says. Three nodes of eight H100 with 8 ports of 200 Gb/s, Intel
- * processors (NVIDIA/nccl, thread 1453): trees whose NICs send to and from one GPU, 0.85 of the rate. */
+/* NCCL's debug log prints the numbers of its model. Three nodes of eight H100 with 8 ports of 200
+ * Gb/s, Intel processors (NVIDIA/nccl, thread 1453): trees whose NICs send to and from one GPU,
+ * with 0.85 of the rate. */
 static void times_are_those_that_nccl_prints(void **state)
 {
     (void)state;
@@ -98,10 +101,10 @@ static void times_are_those_that_nccl_prints(void **state)
     }
 }
 
-/* Six channels of 40 GB/s between A100, 240 of an NVSwitch, are twelve of 20; eight ports of 24 GB/s stay
- * eight channels, and so do eight of 48 GB/s between nodes of H100, since there are more than four. Within
- * a DGX H100 six of 60 become twelve. Its GPUs have NICs of their own, so that trees are simple; two of a
- * DGX A100's share a switch with two NICs. */
+/* Six channels of 40 GB/s between A100, for an NVSwitch of 240, become twelve of 20; eight ports of
+ * 24 GB/s stay eight channels, as do eight of 48 GB/s between nodes of H100, since there are more
+ * than four. Within a DGX H100 six channels of 60 become twelve. Its GPUs have separate NICs, so
+ * trees are simple; two GPUs of a DGX A100 share a switch with two NICs. */
 static void channels_and_trees_follow_the_search(void **state)
 {
     (void)state;
@@ -133,7 +136,7 @@ static void channels_and_trees_follow_the_search(void **state)
     }
 }
 
-/* Of the correction, 0.8, trees by Simple have nothing: their chunks are simulated. */
+/* The correction, 0.8, does not apply to trees by Simple, whose chunks are simulated. */
 static void transfers_take_its_latencies_and_rates(void **state)
 {
     (void)state;
@@ -181,9 +184,9 @@ static void assert_choice(const char *machine, int nodes, int per_node, double b
                           protocol);
 }
 
-/* Over NVLink LL, LL128 and Simple by size; the NVSwitch of H100 sums large vectors. LL128 needs NVLink:
- * not between T4, nor over TCP, where buckets of 25 MiB go round rings, and small vectors up and down
- * trees once the ring is long. */
+/* Over NVLink LL, LL128 and Simple by size; the NVSwitch of H100 sums large vectors. LL128 needs
+ * NVLink: it is used neither between T4 nor over TCP, where buckets of 25 MiB use rings, and small
+ * vectors use trees once the ring is long. */
 static void algorithms_and_protocols_follow_size_and_count(void **state)
 {
     (void)state;
@@ -204,11 +207,12 @@ static void algorithms_and_protocols_follow_size_and_count(void **state)
     assert_choice("g6e_4x_l40s", 4, 1, 123e6, DL_NCCL_RING, DL_NCCL_SIMPLE);
 }
 
-/* 2.4 has thresholds. Without NVLink trees give way to rings at 5000 x 3333 / 1667 bytes for each us
- * that a ring's latency is longer: of two nodes of four GPUs 6 x 7 - (15 + 4 x 3) = 15, of four 6 x 15 -
- * (2 x 15 + 12) = 48. Over NVLink and two nodes, trees have more than a ring's rate. LL: 256 threads of 128
- * bytes for each rank of the one ring, of 512 in a tree. Since 2.5 trees over two nodes have twice a port's
- * rate, of which 2.7 takes 0.9 x 0.6 / 2 at 25 MiB, 2.8 0.92 x 0.7 / 2; a ring of eight has 8 / 14 of it. */
+/* 2.4 uses thresholds. Without NVLink, rings replace trees at 5000 x 3333 / 1667 bytes per us by
+ * which a ring's latency is longer: for two nodes of four GPUs 6 x 7 - (15 + 4 x 3) = 15, for four
+ * 6 x 15 - (2 x 15 + 12) = 48. Over NVLink and two nodes, trees have a higher rate than rings. LL:
+ * 256 threads with 128 bytes per rank of the only ring, 512 in a tree. Since 2.5 trees over two
+ * nodes have twice a port's rate, of which 2.7 takes 0.9 x 0.6 / 2 at 25 MiB, 2.8 0.92 x 0.7 / 2; a
+ * ring of eight has 8 / 14 of it. */
 static void version_2_4_goes_by_thresholds(void **state)
 {
     (void)state;
@@ -228,9 +232,9 @@ static void version_2_4_goes_by_thresholds(void **state)
     assert_version_choice(8, t4, 2, 4, 26214400, DL_NCCL_TREE, DL_NCCL_SIMPLE);
 }
 
-/* LL128 came to A100 with 2.7, sums in the NVSwitch with 2.17, over several nodes with 2.18. On 64 nodes
- * 2.28 has 20.9 us for a hop of an NVLS tree, 2.26 had 14: a log of as many nodes of H200 (NVIDIA/nccl, thread
- * 1752) has trees by LL128 at 16 MiB, NVLS trees at 32. */
+/* LL128 is used on A100 since 2.7, sums in the NVSwitch since 2.17, over several nodes since 2.18.
+ * On 64 nodes 2.28 has 20.9 us per hop of an NVLS tree, 2.26 had 14: a log of as many nodes of H200
+ * (NVIDIA/nccl, thread 1752) shows trees by LL128 at 16 MiB, NVLS trees at 32. */
 static void versions_have_what_they_brought(void **state)
 {
     (void)state;
@@ -245,8 +249,8 @@ static void versions_have_what_they_brought(void **state)
     assert_version_choice(28, "dgx_h100", 64, 8, 33554432, DL_NCCL_NVLS_TREE, DL_NCCL_SIMPLE);
 }
 
-/* A channel of NVLS for each GPU, of 60 GB/s at most on Hopper: of four 240 x 5/6 are 200 GB/s, less than the
- * ring's 370 x 4/6; of eight 8/9 of 370 are 329 x 5/6, more than 370 x 8/14. */
+/* One channel of NVLS per GPU, at most 60 GB/s on Hopper: with four, 240 x 5/6 are 200 GB/s, less
+ * than the ring's 370 x 4/6; with eight, 8/9 of 370 are 329 x 5/6, more than 370 x 8/14. */
 static void nvls_needs_enough_gpus(void **state)
 {
     (void)state;
@@ -255,8 +259,8 @@ static void nvls_needs_enough_gpus(void **state)
     assert_choice("dgx_h100", 1, 8, 1073741824, DL_NCCL_NVLS, DL_NCCL_SIMPLE);
 }
 
-/* Twelve NVLinks of 20 GB/s to the switch, less than the machine file's 279; eight ports of 24.2 GB/s, or
- * with two nodes twice that for trees. */
+/* Twelve NVLinks of 20 GB/s to the switch, less than the machine file's 279; eight ports of 24.2
+ * GB/s, twice that for trees over two nodes. */
 static void rates_are_those_that_it_counts_on(void **state)
 {
     (void)state;
@@ -300,8 +304,8 @@ static double ring_us(const char *text, double bytes)
     return ns / 1e3;
 }
 
-/* Four GPUs on a crossbar, 100 ns apart. NCCL's hops of 0.6 us hold that; what the file says of a protocol
- * comes on top of it. */
+/* Four GPUs on a crossbar, 100 ns apart. NCCL's hops of 0.6 us include that; a protocol's costs in
+ * the file are added to it. */
 static void a_protocol_of_the_file_wins(void **state)
 {
     (void)state;

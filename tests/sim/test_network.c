@@ -9,7 +9,7 @@
 #define ENDS_MAX 64
 #define LINKS_MAX 32
 
-/* A network in which 1 byte takes 1 ns at a rate of 1e9, and the times at which flows ended. */
+/* A network in which 1 byte takes 1 ns at a rate of 1e9, and the times when flows ended. */
 typedef struct bench {
     dl_engine engine;
     dl_network network;
@@ -17,7 +17,7 @@ typedef struct bench {
     int order[ENDS_MAX], ended;
 } bench;
 
-/* Of a flow of the class, which must have one. */
+/* Rate of a flow of the class, which must have a flow. */
 static double rate_of(const dl_network *network, int class)
 {
     return network->bundles[network->classes[class].bundle].rate;
@@ -56,9 +56,9 @@ static void start(bench *b, int flow, double bytes, int64_t delay_ns, int count,
 
 enum { A, B, C };
 
-/* 950 bytes each over a common link of 1 byte a ns, the second one over a link of 0.05 of its own too: it
- * takes 19000 ns, the others, with 0.475 each, 2000. The first has the common link to itself when the
- * second comes, and the third joins the second. */
+/* 950 bytes each over a common link of 1 byte per ns, the second one also over an unshared link of
+ * 0.05: it takes 19000 ns, the others, with 0.475 each, 2000. The first one uses the common link
+ * alone when the second starts, and the third joins the second. */
 static void who_comes_second_keeps_its_narrow_link(void **state)
 {
     (void)state;
@@ -79,7 +79,7 @@ static void count_broken(void *user)
     (*(int *)user)++;
 }
 
-/* A link that was added after a claim on others is claimed by nobody. */
+/* A link that was added after a claim on other links is not claimed. */
 static void links_added_after_a_claim_are_free(void **state)
 {
     (void)state;
@@ -101,8 +101,8 @@ static void links_added_after_a_claim_are_free(void **state)
     teardown(&b);
 }
 
-/* 1000 bytes and 3000 bytes from 0 on: 0.5 each until 2000, when the first ends; the second has
- * 2000 left and the link alone: 4000. */
+/* 1000 and 3000 bytes start at 0: each has rate 0.5 until 2000, when the first ends; the second
+ * then has 2000 bytes left and the link to itself: 4000. */
 static void two_flows_share_a_link(void **state)
 {
     (void)state;
@@ -118,8 +118,8 @@ static void two_flows_share_a_link(void **state)
     teardown(&b);
 }
 
-/* The first has 1000 ns alone (1000 of 4000 bytes), then shares until the second's 500 bytes have
- * gone (at 2000, 1500 done), then has 2500 left: 4500. */
+/* The first is alone for 1000 ns (1000 of 4000 bytes), then shares the link until the second's 500
+ * bytes have moved (at 2000, 1500 done), then has 2500 left: 4500. */
 static void arrivals_change_shares(void **state)
 {
     (void)state;
@@ -133,10 +133,10 @@ static void arrivals_change_shares(void **state)
     teardown(&b);
 }
 
-/* A has 10, B 4: flow 0 over A (8), 1 over A and B (2), 2 over B (2) bytes a ns. Flow 2 ends at
- * 1000 with 2000 bytes; then B is 1's alone, A is full first: 0 has 6, 1 has 4. Flow 0 has 8000 of
- * 14000 then, ends at 2000; flow 1 has 2000, then 4000 more by 2000, and 4 a ns after: 7000 bytes
- * in 2250. */
+/* A has 10, B 4: flow 0 over A (8), 1 over A and B (2), 2 over B (2) bytes per ns. Flow 2 ends at
+ * 1000 with 2000 bytes; then only flow 1 uses B, and A is full first: 0 has 6, 1 has 4. Flow 0 has
+ * moved 8000 of 14000 then, and ends at 2000; flow 1 has moved 2000, moves 4000 more by 2000, and 4
+ * per ns after that: 7000 bytes in 2250. */
 static void the_bottleneck_moves(void **state)
 {
     (void)state;
@@ -152,8 +152,8 @@ static void the_bottleneck_moves(void **state)
     teardown(&b);
 }
 
-/* A byte that crosses the link twice counts twice: 1000 bytes take 2000 ns alone; beside a plain
- * flow each has a third: 3000 ns for both. */
+/* A byte that crosses the link twice counts twice: 1000 bytes take 2000 ns alone; with a plain flow
+ * each has a third: 3000 ns for both. */
 static void a_link_may_be_crossed_twice(void **state)
 {
     (void)state;
@@ -170,7 +170,7 @@ static void a_link_may_be_crossed_twice(void **state)
     teardown(&b);
 }
 
-/* Latency passes before bytes move; without bytes or links it is all there is. */
+/* The delay passes before bytes move; without bytes or links it is the whole duration. */
 static void delays_come_first(void **state)
 {
     (void)state;
@@ -186,8 +186,8 @@ static void delays_come_first(void **state)
     teardown(&b);
 }
 
-/* Flow 1 joins A and B: 0 (A) and 2 (B) have nothing in common before and after. All end in time,
- * so each part kept its event. */
+/* Flow 1 connects A and B: 0 (A) and 2 (B) are independent before and after it. All end in time, so
+ * each component kept its event. */
 static void components_join_and_part(void **state)
 {
     (void)state;
@@ -216,12 +216,12 @@ static void equal_flows_end_together(void **state)
         assert_int_equal(b.end_ns[f], 2000);
         assert_int_equal(b.order[f], f);
     }
-    /* join of each, one settling, one end for all */
+    /* one start each, one common computation of rates, one end for all */
     assert_int_equal(b.engine.handled, 22);
     teardown(&b);
 }
 
-/* A flow started by the end of another one has what that one had. */
+/* A flow started at the end of another one gets the same rate. */
 static void start_next(void *user, int flow)
 {
     bench *b = user;
@@ -246,7 +246,7 @@ static void flows_may_follow_each_other(void **state)
     teardown(&b);
 }
 
-/* The obvious way, as a reference: every flow by itself, all rates solved anew at each event. */
+/* Reference implementation: every flow separately, all rates solved at each event. */
 typedef struct plain_flow {
     int links[4], count;
     double bytes, left, start_ns, end_ns;
@@ -292,8 +292,8 @@ static void choose_flow(dl_random *stream, int links, plain_flow *f)
     f->start_ns = (double)dl_random_below(stream, 3000);
 }
 
-/* Runs `count` flows on both networks and compares when they end, and what has crossed the links.
- */
+/* Runs `count` flows on both networks and compares their ends, and the bytes that crossed the
+ * links. */
 static void compare_with_plain(plain_flow *flows, int count, int links, const double *capacity,
                                int round)
 {
@@ -311,7 +311,7 @@ static void compare_with_plain(plain_flow *flows, int count, int links, const do
     assert_int_equal(b.ended, count);
     for (int f = 0; f < count; f++) {
         double off = (double)b.end_ns[f] - flows[f].end_ns;
-        /* each event before it may have been rounded up by 1 ns */
+        /* each earlier event may have been rounded up by 1 ns */
         if (fabs(off) > 2.0 * ENDS_MAX) fail_msg("round %d, flow %d: %g ns", round, f, off);
     }
     for (int l = 0; l < links; l++)
@@ -337,9 +337,9 @@ static void random_flows_end_as_in_the_plain_solver(void **state)
     }
 }
 
-/* Workers with a link of their own each, and all combinations of three links behind it: bundles
- * with classes that their own links limit now and then. The own links are between far too wide and
- * far too narrow for a fair share; some workers have two flows at a time. */
+/* Workers with one unshared link each, and all combinations of three links behind it: bundles with
+ * classes that are sometimes limited by their unshared links, whose rates range from far above to
+ * far below a fair share; some workers have two concurrent flows. */
 static void random_workers_end_as_in_the_plain_solver(void **state)
 {
     (void)state;
@@ -364,7 +364,7 @@ static void random_workers_end_as_in_the_plain_solver(void **state)
             for (int l = 0; l < SHARED; l++) {
                 if (way >> l & 1) flow->links[flow->count++] = l;
             }
-            if (round % 3 == 0) flow->bytes = flow->left = 30000; /* ends coincide */
+            if (round % 3 == 0) flow->bytes = flow->left = 30000; /* simultaneous ends */
         }
         compare_with_plain(flows, count, LINKS, capacity, round);
     }
@@ -385,8 +385,9 @@ static void check_rates(void *user, int i)
     }
 }
 
-/* The server's link has 12, the workers' own 10, 10 and 1: 5.5, 5.5 and 1. With 18 more, of 10, a
- * share is 12 / 21 < 1: the narrow one is one of all. When they have gone it is by itself again. */
+/* The server's link has 12, the workers' unshared links 10, 10 and 1: rates 5.5, 5.5 and 1. With 18
+ * more workers with 10, a share is 12 / 21 < 1: the slow worker is in the common bundle. When they
+ * have ended it is separate again. */
 static void narrow_links_of_their_own_stand_out(void **state)
 {
     (void)state;
@@ -407,8 +408,8 @@ static void narrow_links_of_their_own_stand_out(void **state)
     teardown(&b);
 }
 
-/* What crosses a link never exceeds its capacity times the time, and one link is full throughout:
- * 60 flows over A and one of 20 links behind it. */
+/* The bytes that cross a link never exceed its capacity times the time, and one link is full
+ * throughout: 60 flows over A and one of 20 links behind it. */
 static void capacity_is_never_exceeded(void **state)
 {
     (void)state;
@@ -430,9 +431,9 @@ static void capacity_is_never_exceeded(void **state)
     teardown(&b);
 }
 
-/* Workers that start a flow, wait for its end, pause, and start the next one, over links that all of
- * them share and one that each has to itself; and others over some of the shared links, with narrow
- * links of their own. */
+/* Workers that start a flow, wait for its end, pause, and start the next one, over links that all
+ * of them share and one unshared link each; and other workers over some of the shared links, with
+ * slow unshared links. */
 enum { CROWD_SHARED = 3, CROWD_MOST = 24, OTHERS = 6, CROWD_FLOWS = 12 };
 
 typedef struct crowd_case {
@@ -467,7 +468,7 @@ static void start_one(crowd_run *r, int who)
                      end_one, r, who);
 }
 
-/* The class of a worker's flows over the shared links and its own one. */
+/* The class of a worker's flows over the shared links and its unshared one. */
 static int separate_class(crowd_run *r)
 {
     const crowd_case *of = r->of;
@@ -511,7 +512,7 @@ static void run_crowd(crowd_run *r, const crowd_case *of, bool as_crowd)
 
 static void choose_crowd(dl_random *stream, int round, crowd_case *c)
 {
-    const bool is_round = round % 2 == 0; /* then much happens at one ns */
+    const bool is_round = round % 2 == 0; /* then many events are simultaneous */
     *c = (crowd_case){.shared = 1 + (int)dl_random_below(stream, CROWD_SHARED),
                       .workers = 1 + (int)dl_random_below(stream, CROWD_MOST)};
     double narrowest = INFINITY;
@@ -521,7 +522,7 @@ static void choose_crowd(dl_random *stream, int round, crowd_case *c)
         narrowest = fmin(narrowest, c->capacity[i] / c->times[i]);
     }
     c->own_at = (int)dl_random_below(stream, (uint64_t)c->shared + 1);
-    static const double own[] = {0.3, 1, 1.5}; /* of the narrowest shared link */
+    static const double own[] = {0.3, 1, 1.5}; /* times the slowest shared link's rate */
     c->own = narrowest * own[dl_random_below(stream, 3)];
     for (int o = 0; o < OTHERS; o++)
         c->others[o] = 1e7 * (1 + 200 * dl_random_uniform(stream));

@@ -1,5 +1,5 @@
-/* Nodes of several kinds in one machine: closed forms. Nodes have two GPUs below one socket and two
- * ports of 1 GB/s; latencies are left out by sending 8 GB. */
+/* Nodes of several kinds in one machine, compared with closed forms. Nodes have two GPUs below one
+ * socket and two ports of 1 GB/s; with 8 GB, latencies are negligible. */
 #include "tests/gpu_fixture.h"
 #include "tests/reduce_fixture.h"
 
@@ -25,7 +25,7 @@
     "[nodes 1]\nkind = four\n[gpus 0-3 of four]\nmodel = g\nparent = socket0\nlink = x16\n"
 #define CROSSBAR "[nvswitch]\nlink = fast\nsum_frac = 0.8\n"
 
-/* Of 8 GB, without NCCL's choice. */
+/* Time of an all-reduce of 8 GB, without NCCL's choice. */
 static double reduce_s(const char *text, const char *algorithm, const char *counts,
                        dl_fidelity fidelity)
 {
@@ -36,16 +36,16 @@ static double reduce_s(const char *text, const char *algorithm, const char *coun
     return time_s;
 }
 
-/* A ring of n ranks sends 2 (n-1)/n of its bytes over each port; there are as many rings as the node
- * with the fewest ports and ranks has of these, and they share the bytes:
+/* A ring of n ranks sends 2 (n-1)/n of its bytes over each port; there are as many rings as the
+ * fewest ports and ranks of any node, and they share the bytes:
  *   two ports each      two rings of 4 GB over 8 ranks at 1 GB/s          7 s
  *   node 3 is slow      the same at 0.25 GB/s                            28 s
  *   one rank a node     one ring of 8 GB over 4 ranks at 0.25 GB/s       48 s
  *   two have one port   one ring of 8 GB over 8 ranks at 1 GB/s          14 s
  *   node 1 has 4 GPUs   two rings of 4 GB over 10 ranks at 1 GB/s       7.2 s
- *   all of this         one ring of 8 GB over 10 ranks at 0.25 GB/s    57.6 s
- * Hierarchical: each GPU has half of the bytes, 0.4 s over 10 GB/s before and after; two rings of 4 GB
- * over 4 nodes at 0.25 GB/s, 24 s. */
+ *   all of this         one ring of 8 GB over 10 ranks at 0.25 GB/s    57.6 s Hierarchical: each
+ * GPU has half of the bytes, 0.4 s over 10 GB/s before and after; two rings of 4 GB over 4 nodes
+ * at 0.25 GB/s, 24 s. */
 static void the_slowest_port_bounds_a_ring(void **state)
 {
     (void)state;
@@ -71,7 +71,7 @@ static void the_slowest_port_bounds_a_ring(void **state)
     }
 }
 
-/* Where there is no short form, chunks and phases agree. */
+/* If there is no closed form, chunks and phases must agree. */
 static void trees_over_unlike_nodes(void **state)
 {
     (void)state;
@@ -96,7 +96,8 @@ static void trees_over_unlike_nodes(void **state)
                 reduce_s(text, "nvls_tree", "2222", DL_FIDELITY_PHASE), 0.02);
 }
 
-/* A crossbar of other nodes is not that of a kind with GPUs of its own, which NCCL needs in all. */
+/* A kind of node that defines its own GPUs does not inherit the crossbar, which NCCL needs in all
+ * nodes. */
 static void own_gpus_have_no_crossbar(void **state)
 {
     (void)state;
@@ -109,7 +110,7 @@ static void own_gpus_have_no_crossbar(void **state)
     dl_machine_free(&m);
 }
 
-/* Of rings and their rates NCCL takes the least that a node finds. */
+/* NCCL uses the minimum of the nodes' rings and of their rates. */
 static void nccl_takes_the_least(void **state)
 {
     (void)state;
@@ -143,7 +144,7 @@ static void nccl_takes_the_least(void **state)
     }
 }
 
-/* Nodes of 2, 4, 2, 2 GPUs, and after these as many of two as one asks for. */
+/* Nodes of 2, 4, 2, 2 GPUs, followed by as many with two as requested. */
 static void gpus_are_counted_over_unlike_nodes(void **state)
 {
     (void)state;
@@ -175,7 +176,7 @@ static void gpus_are_counted_over_unlike_nodes(void **state)
     dl_machine_free(&m);
 }
 
-/* Of ten nodes of 4 GPUs, and others of two after these, a scenario may take fewer. */
+/* A scenario may use fewer than the ten nodes with 4 GPUs and the following ones with two. */
 static void fewer_nodes_than_the_file_has(void **state)
 {
     (void)state;
@@ -200,8 +201,8 @@ static void kinds_have_prices(void **state)
     dl_machine_free(&options.machine);
 }
 
-/* Three nodes of one GPU; of the last one the port has 0.1 GB/s. Two workers send 80 kB to the server
- * and get as much from it: one of them over the slow port, 0.8 ms each way, or both, 1.6 ms. */
+/* Three nodes with one GPU; the last one's port has 0.1 GB/s. Two workers send 80 kB to the server
+ * and get as much back: one of them over the slow port, 0.8 ms each way, or both, 1.6 ms. */
 static void a_server_on_a_slow_node_is_slower(void **state)
 {
     (void)state;
@@ -220,7 +221,7 @@ static void a_server_on_a_slow_node_is_slower(void **state)
     assert_near(step_s[1] - step_s[0], 1.6e-3, 0.01);
 }
 
-/* A number of the cost file stands for the kinds that have none of their own. */
+/* A number in the cost file applies to the kinds that do not define their own. */
 static void costs_set_the_numbers_of_kinds(void **state)
 {
     (void)state;

@@ -7,7 +7,7 @@
 
 enum { DRAWS = 200000 };
 
-/* A replicate of one worker. */
+/* Noise of a replicate with one worker. */
 typedef struct one_stream {
     dl_noise_source source;
     dl_noise noise;
@@ -30,8 +30,8 @@ static double next_work(one_stream *s)
     return dl_noise_next_work(&s->source, &s->noise);
 }
 
-/* Mean 1 and the coefficient of variation asked for, over 200 000 draws: the standard errors are
- * sigma / 447 and about sigma / 200 for the heaviest tail here; 5 of them. */
+/* Mean 1 and the requested coefficient of variation, over 200 000 draws: the standard errors are
+ * sigma / 447 and about sigma / 200 for the heaviest tail here; the tolerance is 5 of them. */
 static void families_have_mean_one_and_their_variation(void **state)
 {
     (void)state;
@@ -59,7 +59,7 @@ static void families_have_mean_one_and_their_variation(void **state)
     }
 }
 
-/* 50 factors a series: series s has `level` s + 1, times 1..50 or all the same. */
+/* Makes series of 50 factors each: series s has `level` s + 1, times 1..50 or a constant. */
 static dl_noise_set make_set(float *factors, dl_noise_series *series, size_t runs, size_t copies,
                              bool rising)
 {
@@ -72,7 +72,7 @@ static dl_noise_set make_set(float *factors, dl_noise_series *series, size_t run
     return (dl_noise_set){.copies = copies, .run_count = runs, .series = series};
 }
 
-/* A replicate has the level of one run, all runs come up, and worker w takes copy w of it. */
+/* A replicate has the level of one run, all runs are used, and worker w uses copy w of the run. */
 static void trace_keeps_the_levels_of_runs_and_copies(void **state)
 {
     (void)state;
@@ -100,16 +100,17 @@ static void trace_keeps_the_levels_of_runs_and_copies(void **state)
         assert_in_range(times[i], 9, 11);
 }
 
-/* What happens within runs is shared by all of them: one factor in 150 is 100 times the level, and
- * comes up that often whichever run gives the level. A block of 20 has it at most once, so 200 000
- * draws have it about 1333 times with a standard error of about the root of that: 5 of them. */
+/* Variation within runs is pooled over all runs: one factor in 150 is 100 times the level, and is
+ * drawn that often whichever run gives the level. A block of 20 has it at most once, so 200 000
+ * draws have it about 1333 times, with a standard error of about the square root of that; the
+ * tolerance is 5 of them. */
 static void trace_pools_what_happens_within_runs(void **state)
 {
     (void)state;
     float factors[50 * 3];
     dl_noise_series series[3];
     dl_noise_set set = make_set(factors, series, 3, 1, false);
-    factors[60] = 200; /* in the run of level 2 */
+    factors[60] = 200; /* in the run with level 2 */
     const dl_noise_config config = {.kind = DL_NOISE_TRACE, .set = &set};
     for (uint32_t replicate = 0; replicate < 5; replicate++) {
         one_stream noise;
@@ -121,8 +122,8 @@ static void trace_pools_what_happens_within_runs(void **state)
     }
 }
 
-/* Factors 1..50: within a block each draw is its predecessor's successor (50 is followed by 1), and
- * a new block starts each DL_NOISE_BLOCK draws, at places that cover the list. */
+/* Factors 1..50: within a block each draw is followed by its successor (50 by 1), and a new block
+ * starts every DL_NOISE_BLOCK draws, at positions that cover the list. */
 static void trace_comes_in_blocks(void **state)
 {
     (void)state;
@@ -173,8 +174,8 @@ static void streams_are_named(void **state)
         assert_true(first[i] != first[0]);
 }
 
-/* The largest of n uniform numbers is n / (n + 1) on average: work that is spread evenly over 0 to 2
- * is the beta distribution of both shapes 1 on [0, 2], of variance 1/3. */
+/* The maximum of n uniform numbers is n / (n + 1) on average: work that is uniform over 0 to 2 is
+ * the beta distribution with both shapes 1 on [0, 2], with variance 1/3. */
 static void bounded_work_has_its_maximum(void **state)
 {
     (void)state;
@@ -189,10 +190,10 @@ static void bounded_work_has_its_maximum(void **state)
         assert_float_equal(scores[0], 2 / ((double)n + 1), 1e-3);
         assert_float_equal(scores[n - 1], 2 * (double)n / ((double)n + 1), 1e-3);
     }
-    /* No variance is larger than that of 0 and the maximum alone. */
+    /* No variance exceeds that of a distribution on 0 and the maximum. */
     const dl_work_spread wide = {.sd = 3, .maximum = 2};
     assert_true(dl_work_quantile(&wide, 0.999999) <= 2 && dl_work_quantile(&wide, 1e-6) >= 0);
-    /* Narrow or wide, all are numbers, and none falls. */
+    /* Narrow or wide, all expected values are numbers in ascending order. */
     for (double sd = 1e-7; sd < 2; sd *= 3) {
         const dl_work_spread any = {.sd = sd, .maximum = 1.65};
         double scores[16];
@@ -202,8 +203,8 @@ static void bounded_work_has_its_maximum(void **state)
     }
 }
 
-/* Lognormal work: quantiles of exp(z s - s^2 / 2); of two, E max = 2 Phi(s / sqrt 2) (Clark 1961 for
- * equal lognormal means). */
+/* Lognormal work: quantiles of exp(z s - s^2 / 2); for two workers, E max = 2 Phi(s / sqrt 2)
+ * (Clark 1961 for equal lognormal means). */
 static void lognormal_work_has_no_maximum(void **state)
 {
     (void)state;
@@ -215,8 +216,9 @@ static void lognormal_work_has_no_maximum(void **state)
     assert_float_equal(scores[1], 2 * 0.5 * erfc(-s / 2), 1e-3);
 }
 
-/* Without noise each worker has each expected value once in as many steps as there are workers, and
- * each step has all; drawn, workers and steps differ, with the mean and spread wanted. */
+/* Without noise each worker gets each expected value once in as many steps as there are workers,
+ * and each step uses all values; if drawn, workers and steps differ, with the requested mean and
+ * spread. */
 static void work_is_dealt_or_drawn(void **state)
 {
     (void)state;
