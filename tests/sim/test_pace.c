@@ -1,11 +1,11 @@
-/* How long runs will take, by a clock that the test turns. */
+/* Estimates of run time, with a clock that the test controls. */
 #include "tests/gpu_fixture.h"
 
 #include <stdlib.h>
 
 #include "sim/sweep.h"
 
-static int64_t now_ns, tick_ns; /* each look at the clock takes a tick */
+static int64_t now_ns, tick_ns; /* each reading of the clock advances it by a tick */
 static int said;
 static char last_said[200];
 
@@ -22,8 +22,9 @@ static void note_said(const char *text)
 
 #define COSTS FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH
 
-/* Four workers on GPUs whose server takes their gradients in two slices, `steps` steps: tens of events a
- * worker and step, of which every 1024th looks at the clock. Returns the throughput; NaN: it was ended. */
+/* Four workers on GPUs whose server takes their gradients in two slices, `steps` steps: tens of
+ * events per worker and step, and a reading of the clock every 1024 events. Returns the throughput;
+ * NaN if the run was ended. */
 static double sweep(int steps, double limit_s, double tick_s, dl_error *err)
 {
     dl_costs costs = fixture_costs(COSTS);
@@ -55,7 +56,7 @@ static double sweep(int steps, double limit_s, double tick_s, dl_error *err)
     return per_s;
 }
 
-/* A short run says nothing, and one that takes longer comes to the same. */
+/* A short run reports nothing; one that takes longer gives the same result. */
 static void a_run_is_what_it_is_at_any_pace(void **state)
 {
     (void)state;
@@ -69,7 +70,7 @@ static void a_run_is_what_it_is_at_any_pace(void **state)
     assert_true(memcmp(&quick, &slow, sizeof quick) == 0);
 }
 
-/* Some 200 looks of 1.5 s: minutes, which is beyond 20 s and within 3000. */
+/* Some 200 readings of 1.5 s: minutes, which exceeds 20 s but not 3000. */
 static void an_estimate_beyond_the_limit_ends_the_run(void **state)
 {
     (void)state;
@@ -79,9 +80,9 @@ static void an_estimate_beyond_the_limit_ends_the_run(void **state)
     assert_contains(err.text, "this would take about");
     assert_contains(err.text, "--long");
     assert_string_equal(err.file, "s.ini");
-    assert_int_equal(said, 0); /* the error says it */
+    assert_int_equal(said, 0); /* the error contains the estimate */
     assert_true(now_ns < 20 * INT64_C(1000000000));
-    /* The same run of a hundred times as many steps is refused as early. */
+    /* The same run with a hundred times as many steps is refused as early. */
     assert_true(isnan(sweep(200000, 3000, 1.5, &err)));
     assert_true(now_ns < 20 * INT64_C(1000000000));
 }

@@ -2,9 +2,9 @@
 
 #include "tests/sim/peers.h"
 
-/* SimGrid with the plain model of latency and bandwidth (CM02) and without traffic of acknowledgements
- * has the same model as dlsim, chunk by chunk. The ring: 2 (n-1) rounds from the last rank on, whose
- * pieces both round down or up by less than a byte and a ns. */
+/* SimGrid with the plain model of latency and bandwidth (CM02), and without acknowledgement
+ * traffic, has the same model as dlsim chunk by chunk. The ring has 2 (n-1) rounds starting with
+ * the last rank; both programs round pieces by less than a byte and times by less than 1 ns. */
 static void assert_agrees(const peer_case *of, double tolerance)
 {
     double simulated_s = 0, run_s = 0;
@@ -25,12 +25,13 @@ static void rings_agree_with_simgrid(void **state)
     assert_agrees(&(peer_case){PEER_RING, 33, 3}, 1e-3);
     assert_agrees(&(peer_case){PEER_UNEQUAL_RING, 9, 3}, 1e-3);
     assert_agrees(&(peer_case){PEER_BOX_RING, 8, 3}, 1e-3);
-    /* Ports are slower than PCIe, so that their latency passes in dlsim while other pieces move; SimGrid's
-     * ranks wait for each piece to arrive before they send the next one: 62 rounds of 4 us a step. */
+    /* Ports are slower than PCIe, so in dlsim their latency passes while other pieces move;
+     * SimGrid's ranks wait for each piece to arrive before they send the next one: 62 rounds of 4
+     * us per step. */
     assert_agrees(&(peer_case){PEER_BOX_RING, 32, 3}, 5e-3);
 }
 
-/* One step of each worker, so that both end with the last one. */
+/* One step of each worker, so that both programs end with the last worker. */
 static void servers_agree_with_simgrid(void **state)
 {
     (void)state;

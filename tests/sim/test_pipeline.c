@@ -1,4 +1,4 @@
-/* Runs of split models beside the closed forms of tests/oracles/pipeline.c. */
+/* Runs of split models, compared with the closed forms of tests/oracles/pipeline.c. */
 #include "tests/pipeline_fixture.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static double step_of(const char *costs, const char *machine, const char *pipeli
     return step_s;
 }
 
-/* One stage is not a pipeline: all figures are those of workers on a GPU each. */
+/* A single stage is not a pipeline: all figures equal those of workers with one GPU each. */
 static void one_stage_is_data_parallel(void **state)
 {
     (void)state;
@@ -40,7 +40,7 @@ static void one_stage_is_data_parallel(void **state)
     pipeline_close(&c);
 }
 
-/* Its micro-batches are accumulated: 2 of 4 samples, 4 layers forward and backward. */
+/* The micro-batches of one stage are accumulated: 2 of 4 samples, 4 layers forward and backward. */
 static void one_stage_accumulates(void **state)
 {
     (void)state;
@@ -49,7 +49,7 @@ static void one_stage_accumulates(void **state)
     assert_near(step_s, 2 * 4 * 3 * 0.14e-3, 1e-12);
 }
 
-/* The parts of the step add up, also with noise, replicas, a slow worker, host and input. */
+/* The parts of the step add up to 1, also with noise, replicas, a slow worker, host and input. */
 static void the_step_is_split_into_parts(void **state)
 {
     (void)state;
@@ -70,8 +70,9 @@ static void the_step_is_split_into_parts(void **state)
     dl_run_result_free(&r);
 }
 
-/* Two stages, two micro-batches: 8 samples; a pass of two layers 2 x (0.1 + 0.04) ms forward. The
- * host issues a pass in 1 ms, in the order of the passes, and each begins with its issue. */
+/* Two stages, two micro-batches: 8 samples; a forward pass of two layers takes 2 x (0.1 + 0.04) ms.
+ * The host launches a pass in 1 ms, in the order of the passes, and each pass begins with its
+ * launch. */
 static void a_slow_host_sets_the_pace(void **state)
 {
     (void)state;
@@ -85,9 +86,9 @@ static void a_slow_host_sets_the_pace(void **state)
     assert_near(single, 8e-3, 0.05);
 }
 
-/* Forward passes take 0.56 ms, backward 1.12 ms of 2 micro-batches of 4 samples, and a host that
- * waits for the GPU before each of them launches either in L / 2: L = 1.4 ms, the backward pass
- * starts after 0.7 ms in place of 0.56; L = 4 ms, it ends with its launch. */
+/* Forward passes take 0.56 ms and backward passes 1.12 ms for 2 micro-batches of 4 samples. A host
+ * that waits for the GPU before each micro-batch launches each pass in L / 2: with L = 1.4 ms, the
+ * backward pass starts after 0.7 ms instead of 0.56; with L = 4 ms, it ends with its launch. */
 static void a_host_that_reads_batches_takes_turns(void **state)
 {
     (void)state;
@@ -106,16 +107,16 @@ static void a_host_that_reads_batches_takes_turns(void **state)
         const char *one = "stages = 1\nmicro_batches = 2\n";
         assert_near(step_of(costs, alone[0], one, ""), 1e-3 * cases[i].ahead_ms, 1e-9);
         assert_near(step_of(costs, alone[1], one, ""), 1e-3 * cases[i].reading_ms, 1e-9);
-        /* Two GPUs have 4 samples each, and collectives that take 1 % beside them. */
+        /* Two GPUs have 4 samples each, and collectives that take an additional 1 %. */
         const double reading_s = step_of(costs, shards[1], "micro_batches = 1\n", "");
         assert_near(reading_s, 0.5e-3 * cases[i].reading_ms, 0.04);
         assert_true(reading_s >= step_of(costs, shards[0], "micro_batches = 1\n", ""));
     }
 }
 
-/* A pass of two stages takes 0.36 ms forward and 0.72 back, and its launch 0.5: without waits both
- * hosts have launched the forward passes while stage 0 computes; with them stage 1 launches its own
- * after that, 0.14 ms longer than it computes. */
+/* A pass of two stages takes 0.36 ms forward and 0.72 backward, and its launch 0.5: without waits
+ * both hosts have launched the forward passes while stage 0 computes; with waits stage 1 launches
+ * its pass after that, which takes 0.14 ms longer than the pass. */
 static void a_host_of_a_stage_reads_its_input(void **state)
 {
     (void)state;
@@ -130,8 +131,8 @@ static void a_host_of_a_stage_reads_its_input(void **state)
     dl_run_result_free(&reading);
 }
 
-/* Replicas without exchange, one three times as slow: when the other has done its 20 steps, it has
- * begun its seventh. 27 steps of 8 samples in the time of 21. */
+/* Replicas without exchange, one of them three times as slow: when the other has done its 20 steps,
+ * it has begun its seventh. 27 steps of 8 samples in the time of 21. */
 static void throughput_is_of_the_whole_span(void **state)
 {
     (void)state;
@@ -144,7 +145,7 @@ static void throughput_is_of_the_whole_span(void **state)
     dl_run_result_free(&r);
 }
 
-/* Input of 16 samples takes longer than the stages, and comes a batch a step. */
+/* Input of 16 samples takes longer than the stages, and determines the step. */
 static void a_slow_input_sets_the_pace(void **state)
 {
     (void)state;
@@ -156,7 +157,7 @@ static void a_slow_input_sets_the_pace(void **state)
     dl_run_result_free(&r);
 }
 
-/* More bytes or a slower replica never shorten a step; more micro-batches of the same costs have a
+/* More bytes or a slower replica never shorten a step; more micro-batches of the same cost have a
  * smaller bubble. */
 static void it_is_monotone(void **state)
 {
@@ -207,9 +208,9 @@ static void what_is_switched_off_takes_no_time(void **state)
     assert_near(all, f0 + 4 * 3 * f1 + 2 * f0, 1e-9);
     assert_near(without("activations, imbalance", FIXTURE_PIPELINE_COSTS, uneven),
                 5 * 3 * (f0 + f1) / 2, 1e-9);
-    /* The longest stage alone; the first begins 19 steps earlier. */
+    /* Only the longest stage counts; the first one begins 19 steps earlier. */
     assert_near(without("activations, bubble", FIXTURE_PIPELINE_COSTS, uneven), 4 * 3 * f1, 1e-9);
-    /* Fixed parts once: 8 samples in 4 parts are (0.1 + 0.08) / 4 ms a layer forward. */
+    /* Fixed costs count once: 8 samples in 4 parts take (0.1 + 0.08) / 4 ms per layer forward. */
     assert_near(without("activations, micro_batches", FIXTURE_PIPELINE_COSTS, uneven),
                 3 * 0.045e-3 + 4 * 3 * 3 * 0.045e-3, 1e-9);
     assert_true(without("micro_batches", FIXTURE_PIPELINE_COSTS,
@@ -258,7 +259,7 @@ static void passes_are_shown(void **state)
     pipeline_close(&c);
 }
 
-/* In each of the 20 steps both micro-batches cross forward and back. */
+/* In each of the 20 steps both micro-batches cross forward and backward. */
 static void crossings_are_arrows(void **state)
 {
     (void)state;

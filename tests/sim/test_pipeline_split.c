@@ -1,4 +1,4 @@
-/* Which layers a stage has, what they cost and need, and what a scenario may say about it. */
+/* Layers of a stage, their costs and memory, and the keys of a scenario for them. */
 #include "tests/pipeline_fixture.h"
 
 #include <stdlib.h>
@@ -8,7 +8,8 @@
 
 /* --- cuts ------------------------------------------------------------------------------------ */
 
-/* Longest of all ways to cut layers [from, count) into `stages`: slow and obvious. */
+/* Reference: the shortest possible longest stage over all ways to cut layers [from, count) into
+ * `stages`. */
 static double least_longest(const double *ns, int from, int count, int stages)
 {
     double sum = 0, best = (double)INFINITY;
@@ -76,7 +77,7 @@ static void a_stage_has_its_layers_costs(void **state)
     dl_pipeline_stages(options, &c.costs, &split, first, stage);
     assert_near(stage[0].forward_ns, 3 * 120e3, 1e-12);
     assert_near(stage[1].backward_ns, 240e3, 1e-12);
-    assert_near(stage[0].update_ns, 6000, 1e-12); /* as 60 kB of 80 kB */
+    assert_near(stage[0].update_ns, 6000, 1e-12); /* share of 60 kB in 80 kB */
     assert_near(stage[0].parameter_bytes, 60e3, 1e-12);
     assert_near(stage[0].state_bytes, 30e3, 1e-12);
     assert_near(stage[0].crossing_bytes, 1000, 1e-12);
@@ -85,8 +86,8 @@ static void a_stage_has_its_layers_costs(void **state)
     pipeline_close(&c);
 }
 
-/* 8 samples in 4 micro-batches over 4 stages: 2 x 20 + 10 kB, 1 kB of workspace, and 1750 bytes a
- * sample and layer: gpipe keeps 8 samples, 1f1b, the default, 2 x (4 - stage). */
+/* 8 samples in 4 micro-batches over 4 stages: 2 x 20 + 10 kB, 1 kB of workspace, and 1750 bytes per
+ * sample and layer: gpipe keeps 8 samples; 1f1b, the default, keeps 2 x (4 - stage). */
 static void memory_is_what_the_schedule_keeps(void **state)
 {
     (void)state;

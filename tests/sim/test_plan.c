@@ -10,17 +10,17 @@
 
 #define RANKS_MAX 64
 
-/* One collective on a network, and one copy of others beside it. */
+/* A collective on a network, and a copy by others on the same network. */
 typedef struct course {
     dl_engine engine;
     dl_network network;
     dl_collective collective;
-    int64_t ends_ns[2]; /* of two runs, one after the other */
+    int64_t ends_ns[2]; /* ends of two runs in sequence */
     int64_t copied_ns;
     int runs;
 } course;
 
-/* What others copy, and when. */
+/* A copy by others, and its start. */
 typedef struct disturbance {
     dl_place from, to;
     double bytes;
@@ -48,7 +48,7 @@ static void on_copied(void *user, int unused)
     c->copied_ns = c->engine.now_ns;
 }
 
-/* Two runs of the collective; `other` NULL: undisturbed. */
+/* Runs the collective twice; `other` NULL: undisturbed. */
 static void run(course *c, const dl_links *links, const dl_collective_config *config,
                 const disturbance *other, bool apart)
 {
@@ -85,7 +85,7 @@ static void free_course(course *c)
     dl_engine_free(&c->engine);
 }
 
-/* Two nodes of four GPUs below two PCIe switches, and a NIC. */
+/* Two nodes of four GPUs below two PCIe switches, with one NIC each. */
 #define FIXTURE_NODES                                                                             \
     "[machine]\nschema = 1\nname = nodes\npeer = all\ngpudirect = yes\nnodes = 2\n" FIXTURE_PARTS \
     "[host]\nmemory_bytes_per_s = 40GB/s\n[switch a]\nparent = socket0\n"                         \
@@ -93,13 +93,14 @@ static void free_course(course *c)
     "parent = a\nlink = x16\n[gpus 2-3]\nmodel = g\nparent = b\nlink = x16\n[nics 0]\n"           \
     "parent = b\nlink = x16\nport = wire\n"
 
-/* Four GPUs that send by way of host memory. */
+/* Four GPUs that send through host memory. */
 #define FIXTURE_STAGED                                                               \
     "[machine]\nschema = 1\nname = staged\npeer = none\n" FIXTURE_PARTS              \
     "[host]\nmemory_bytes_per_s = 80GB/s\n[gpus 0-3]\nmodel = g\nparent = socket0\n" \
     "link = x16\n"
 
-/* Three nodes of four GPUs below two PCIe switches, with a NIC for each, on an NVSwitch that sums. */
+/* Three nodes of four GPUs below two PCIe switches, with a NIC per GPU, on an NVSwitch that can
+ * sum. */
 #define FIXTURE_RAILS                                                                         \
     "[machine]\nschema = 1\nname = rails\npeer = switch\ngpudirect = yes\nnodes = "           \
     "3\n" FIXTURE_PARTS "[host]\nmemory_bytes_per_s = 40GB/s\n[switch a]\nparent = socket0\n" \
@@ -145,7 +146,7 @@ static const struct {
     [] =
         {
             {FIXTURE_CROSSBAR, "ring"},
-            {FIXTURE_CROSSBAR, "tree"}, /* both children of a rank send to it at once */
+            {FIXTURE_CROSSBAR, "tree"}, /* both children of a rank send to it concurrently */
             {FIXTURE_STAGED, "ring"},
             {FIXTURE_STAGED, "tree"},
             {FIXTURE_NODES, "ring"},
@@ -162,8 +163,8 @@ static void assert_same_bytes(const dl_network *a, const dl_network *b)
         assert_near(a->bytes[l], b->bytes[l], 1e-6);
 }
 
-/* An undisturbed run is one event, with the same end to the ns as transfer by transfer, and the same
- * bytes on every link. */
+/* An undisturbed run is one event, ends at the same ns as if simulated transfer by transfer, and
+ * moves the same bytes over every link. */
 static void an_undisturbed_run_is_one_event(void **state)
 {
     (void)state;
@@ -177,7 +178,7 @@ static void an_undisturbed_run_is_one_event(void **state)
             assert_int_equal(whole.ends_ns[0], apart.ends_ns[0]);
             assert_int_equal(whole.ends_ns[1], apart.ends_ns[1]);
             assert_same_bytes(&whole.network, &apart.network);
-            /* Two runs of a launch and an end each. */
+            /* Two runs with a launch and an end each. */
             assert_int_equal(whole.engine.handled, 4);
             free_course(&whole);
             free_course(&apart);
@@ -186,8 +187,9 @@ static void an_undisturbed_run_is_one_event(void **state)
     }
 }
 
-/* A copy over a random way that starts at a random time, of a random size: both end when they do
- * where every transfer is simulated, but for the rounding to whole ns of each share of the ways. */
+/* A copy of random size over a random route that starts at a random time: both end at the same
+ * times as if every transfer were simulated, except for rounding of each change of shares to whole
+ * ns. */
 static void a_disturbed_run_goes_on_transfer_by_transfer(void **state)
 {
     (void)state;
@@ -227,16 +229,16 @@ static void a_disturbed_run_goes_on_transfer_by_transfer(void **state)
     }
 }
 
-/* A machine of nodes with up to eight GPUs on an NVSwitch, below switches and sockets, with up to as
- * many NICs, and sometimes with one part that breaks the symmetry. */
+/* A machine of nodes with up to eight GPUs on an NVSwitch, below switches and sockets, with at most
+ * as many NICs, and sometimes with one part that breaks the symmetry. */
 static void random_machine(dl_random *random, char *text, size_t bytes)
 {
     const int nodes = 2 + (int)dl_random_below(random, 5),
               gpus = 2 + (int)dl_random_below(random, 7);
     const int sockets = 1 + (int)dl_random_below(random, 2);
-    const int below = 1 + (int)dl_random_below(random, 2);  /* GPUs below a PCIe switch */
-    const int shared = 1 + (int)dl_random_below(random, 2); /* GPUs of a NIC */
-    const int odd = (int)dl_random_below(random, 12);       /* NIC or GPU */
+    const int below = 1 + (int)dl_random_below(random, 2);  /* GPUs per PCIe switch */
+    const int shared = 1 + (int)dl_random_below(random, 2); /* GPUs per NIC */
+    const int odd = (int)dl_random_below(random, 12);       /* NIC or GPU that differs */
     static const char *const directs[] = {"yes", "no"}, *const peers[] = {"switch", "none", "all"};
     size_t used = (size_t)snprintf(
         text, bytes,
@@ -263,7 +265,7 @@ static void random_machine(dl_random *random, char *text, size_t bytes)
     }
 }
 
-/* What one line stands for ends to the ns when all lines do, and with the same bytes on every link. */
+/* A folded plan ends at the same ns as the whole plan, and moves the same bytes over every link. */
 static void folded_is_whole(void **state)
 {
     (void)state;
@@ -308,7 +310,7 @@ static void folded_is_whole(void **state)
     assert_true(folded > TRIES / 5 && folded < TRIES * 9 / 10);
 }
 
-/* Of many plans the last ones are known, each by its key and number of links. */
+/* The latest of many plans are stored, each under its key and number of links. */
 static void times_of_plans_are_kept(void **state)
 {
     (void)state;
@@ -339,8 +341,8 @@ static void times_of_plans_are_kept(void **state)
     free(large);
 }
 
-/* A link that is wide enough for all is shared without waiting: 4 GPUs send in turn by way of host
- * memory of 80 bytes a ns, which each byte crosses twice, over their links of 10. */
+/* A link with enough capacity for all transfers delays none: 4 GPUs send in turn through host
+ * memory of 80 bytes per ns, which each byte crosses twice, over their links of 10. */
 static void a_wide_link_limits_nobody(void **state)
 {
     (void)state;

@@ -6,7 +6,7 @@
 #include "sim/scenario/without.h"
 #include "sim/sweep.h"
 
-/* All-reduces of 2 processes: 20,000 ns and 10 ns a byte, so 100,000 ns for 8,000 bytes. */
+/* All-reduces of 2 processes: 20,000 ns and 10 ns per byte, so 100,000 ns for 8,000 bytes. */
 #define REDUCES "[collective allreduce 2]\nbytes_0 = 20000\nbytes_8000 = 100000\n"
 #define ONE "[machine]\ncores = 2\nworkers = 1\nprocesses = yes\n"
 #define PROCESSES "[machine]\ncores = 2\nworkers = 2\nprocesses = yes\n"
@@ -32,7 +32,7 @@ static double step_ns(const char *costs_text, const char *machine, const char *s
     return ns;
 }
 
-/* Computing takes 1,000,000 ns, the update 100,000; nothing else is charged. */
+/* Computing takes 1,000,000 ns, the update 100,000; nothing else takes time. */
 static void a_step_has_one_all_reduce(void **state)
 {
     (void)state;
@@ -45,8 +45,8 @@ static void a_step_has_one_all_reduce(void **state)
                 1260000, 1e-9);
 }
 
-/* Gradients in two buckets of 2,000 and 6,000 bytes: 40,000 and 80,000 ns. The first has ended long
- * before the backward pass has. Parameters are averaged in one. */
+/* Gradients in two buckets of 2,000 and 6,000 bytes: 40,000 and 80,000 ns. The first ends long
+ * before the backward pass. Parameters are averaged in one all-reduce. */
 static void gradients_go_in_buckets(void **state)
 {
     (void)state;
@@ -56,15 +56,15 @@ static void gradients_go_in_buckets(void **state)
     assert_near(step_ns(costs, PROCESSES, "mode = average\n"), 1200000, 1e-9);
 }
 
-/* An all-reduce of 8,000 bytes takes 100,000 ns of two processes that arrive together, and 30,000
- * from the last one on if the other one has waited for it. Computing takes one of them longer:
+/* An all-reduce of 8,000 bytes takes 100,000 ns if two processes arrive together, and 30,000 after
+ * the last arrival if the other process has waited. Computing takes one of them longer by a factor:
  *
  *   1           together                                   1,000,000 + 100,000 + 100,000 (update)
  *   1.05        50,000 late: 50,000 are left               1,050,000 +  50,000 + 100,000
  *   1.5         longer than all of it: 30,000 are left     1,500,000 +  30,000 + 100,000
  *
- * Of two buckets, of 40,000 and 80,000 ns, the first is over before the backward pass is, and costs
- * the 10,000 by which it slows that down, unless one process waits; the last one of a late process
+ * With two buckets, of 40,000 and 80,000 ns, the first ends before the backward pass, and costs the
+ * 10,000 by which it slows that down, unless one process waits; the last bucket of a late process
  * takes 24,000. */
 static void who_waits_has_begun(void **state)
 {
@@ -84,7 +84,7 @@ static void who_waits_has_begun(void **state)
 }
 
 /* Buffers of 4,000 bytes are broadcast before each step of allreduce: 30,000 ns. Averages of
- * parameters leave them alone, and one worker has nobody to send them to. */
+ * parameters do not broadcast, nor does a single worker. */
 static void buffers_are_broadcast(void **state)
 {
     (void)state;
@@ -95,26 +95,26 @@ static void buffers_are_broadcast(void **state)
     assert_near(step_ns(costs, PROCESSES, "mode = average\n"), 1200000, 1e-9);
     static const char one[] = "[machine]\ncores = 2\nworkers = 1\nprocesses = yes\n";
     assert_near(step_ns(costs, one, "mode = allreduce\n"), 2 * 1100000, 1e-9);
-    /* In two, as buffers of two number types are: 2,000 bytes and 20,000 ns each. */
+    /* In two calls, like buffers of two data types: 2,000 bytes and 20,000 ns each. */
     static const char two[] =
         FIXTURE_COSTS REDUCES "[collective broadcast 2]\nbytes_0 = 10000\nbytes_8000 = 50000\n"
                               "[broadcast]\nbytes = 4000\ncalls = 2\n";
     assert_near(step_ns(two, PROCESSES, "mode = allreduce\n"), 1240000, 1e-9);
 }
 
-/* Buckets of 2,000, 2,000 and 4,000 bytes: 40,000, 40,000 and 60,000 ns; the last two in flight
- * together take 90,000 ns instead of 100,000. Of a backward pass of B ns:
+/* Buckets of 2,000, 2,000 and 4,000 bytes: 40,000, 40,000 and 60,000 ns; the last two take 90,000
+ * ns concurrently instead of 100,000. With a backward pass of B ns:
  *
  *   B = 400,000, ready after 0.5, 0.75, 1: all but the last have ended        60,000
  *   B = 0: 40,000 for the first, then both together                           130,000
- *   B = 0, no pairs known: one after the other                                140,000
+ *   B = 0, no pairs known: in sequence                                        140,000
  *   B = 80,000, ready after 0.25, 0.5, 1: the first ends at 60,000, the second at 100,000, when
  *   half of it was left at the end of the pass: 60,000 + (90,000 - 60,000) / 2 = 75,000
- *   B = 80,000, ready after 0.25, 0.25, 0.75: the last starts at 60,000, when the second does: all
+ *   B = 80,000, ready after 0.25, 0.25, 0.75: the last starts at 60,000, with the second: all
  *   ends at 150,000, which is 70,000 after the pass
  *
- * Where one beside computing costs 20,000 for 2,000 bytes, those that have ended add as much, and one
- * of which half was left half as much. */
+ * If an all-reduce of 2,000 bytes slows computing by 20,000, those that have ended add that much,
+ * and one of which half was left adds half as much. */
 static void buckets_hide_behind_the_backward_pass(void **state)
 {
     (void)state;
@@ -143,9 +143,9 @@ static void buckets_hide_behind_the_backward_pass(void **state)
 }
 
 /* Three starts of the benchmark, in which all-reduces took exp(-0.1), 1 and exp(0.1) times as long,
- * and a broadcast the squares of these. Drawn costs are of another one, the same for both: with a
+ * and a broadcast the squares of these. Drawn costs use another start, the same for both: with a
  * factor f, a step takes 1,100,000 + 100,000 f + 10,000 f^2, and ln f / 0.1 is Student's t with two
- * degrees of freedom, |t| < 0.8165 in half of all cases and < 4.3027 in 95 %. Of 400 draws, four
+ * degrees of freedom, |t| < 0.8165 in half of all cases and < 4.3027 in 95 %. For 400 draws, four
  * standard deviations are 10 and 4.4 %. */
 static void drawn_costs_are_of_another_start(void **state)
 {
@@ -168,7 +168,7 @@ static void drawn_costs_are_of_another_start(void **state)
         assert_int_equal(dl_run(&config, &result, &err), DL_OK);
         const double ns = 1e9 * 2 / result.throughput_per_s;
         dl_run_result_free(&result);
-        if (draw == 0) { /* none is drawn */
+        if (draw == 0) { /* undrawn costs */
             assert_near(ns, 1210000, 1e-9);
             continue;
         }
@@ -185,9 +185,9 @@ static void drawn_costs_are_of_another_start(void **state)
     dl_costs_free(&costs);
 }
 
-/* 100,000 +- 2,000 ns of a step of 1,200,000: of 400 replicates' draws, the 2.5 and 97.5 % quantiles
- * are 1.96 standard errors away, +-5 % of it each (those of such a quantile are 0.13 of one, so four
- * of them 27 %). The row is that of the costs as they are. */
+/* 100,000 +- 2,000 ns of a step of 1,200,000: in 400 replicates' draws, the 2.5 and 97.5 %
+ * quantiles are 1.96 standard errors away, each within 27 % (the standard error of such a quantile
+ * is 0.13 of one; four of them). The row has the undrawn costs. */
 static void intervals_hold_errors_of_collectives(void **state)
 {
     (void)state;
@@ -214,7 +214,7 @@ static void intervals_hold_errors_of_collectives(void **state)
     dl_costs_free(&costs);
 }
 
-/* Four processes on two cores: a core computes two steps, then comes the all-reduce of four. */
+/* Four processes on two cores: a core computes two steps, followed by the all-reduce of four. */
 static void more_processes_than_cores(void **state)
 {
     (void)state;
@@ -230,7 +230,7 @@ static void more_processes_than_cores(void **state)
     dl_costs_free(&read);
 }
 
-/* Shared memory and its costs where the scenario says so. */
+/* With processes = no, threads use shared memory and its costs. */
 static void threads_stay_what_they_are(void **state)
 {
     (void)state;
@@ -241,9 +241,10 @@ static void threads_stay_what_they_are(void **state)
     assert_true(with < 1150000);
 }
 
-/* A step of async computes 1,000,000 ns, calls the server, which takes 16,000 ns for its update. The
- * round trip is the one among as many callers: of 8,000 bytes 100,000 ns alone, and 3,000,000 ns of
- * four, which the server answers side by side: its lock is held for the update only. */
+/* A step of async computes for 1,000,000 ns and calls the server, whose update takes 16,000 ns. The
+ * round trip is that measured with as many callers: for 8,000 bytes 100,000 ns with one, and
+ * 3,000,000 ns with four, which the server answers concurrently: its lock is held only during the
+ * update. */
 static void a_server_is_called(void **state)
 {
     (void)state;
@@ -256,9 +257,9 @@ static void a_server_is_called(void **state)
     assert_near(step_ns(costs, four, "mode = async\n"), 4016000.0 / 2, 0.002);
 }
 
-/* A synchronous server was measured as a whole, with its update: 1,000,000 ns of computing and
- * 300,000 of push and pull; no update's and no round trip's costs are needed. Without it
- * two calls and the server's sum, of 16,000 ns and more, make the exchange. */
+/* A synchronous server measured as a whole, including its update: 1,000,000 ns of computing and
+ * 300,000 of push and pull; costs of updates and round trips are not needed. Without that section,
+ * the exchange is two calls and the server's sum, of 16,000 ns and more. */
 static void a_synchronous_server_takes_its_time(void **state)
 {
     (void)state;
@@ -285,10 +286,10 @@ static void a_synchronous_server_takes_its_time(void **state)
     dl_costs_free(&costs);
 }
 
-/* Four callers on two cores who slow each other by 1.25: a step alone computes 1,000,000 ns. Side by
- * side it takes 2 x 1.25 as long, to which a round trip adds its 3,000,000 ns and the update of the
- * server, a process of its own, its 16,000; less what it is faster while one waits for the server's
- * lock. */
+/* Four callers on two cores that slow each other down by 1.25: a step alone computes for 1,000,000
+ * ns. Concurrently it takes 2 x 1.25 as long, plus a round trip of 3,000,000 ns and 16,000 for the
+ * update of the server, a separate process; minus what is saved while one worker waits for the
+ * server's lock. */
 static void calls_keep_cores_busy(void **state)
 {
     (void)state;
@@ -299,7 +300,7 @@ static void calls_keep_cores_busy(void **state)
     assert_near(step_ns(costs, machine, "mode = async\n"), (2500000.0 + 16000 + 3000000) / 2, 0.01);
 }
 
-/* No copies, averages, barriers and memory are needed, but the all-reduce of as many ranks. */
+/* Copies, averages, barriers and memory are not needed, but the all-reduce of as many ranks is. */
 static void what_is_missing_is_named(void **state)
 {
     (void)state;
@@ -343,11 +344,11 @@ static void what_is_missing_is_named(void **state)
 #define MESSAGES "[gloo]\nlatency_ns = 10000\nbytes_per_s = 1e9\nbeside_frac = 0.5\n"
 #define FOUR "[machine]\ncores = 4\nworkers = 4\nprocesses = yes\n"
 
-/* Messages of 10,000 ns and 1 ns a byte. Two processes' all-reduce of 8,000 bytes has two,
- * 36,000 ns, and that of four has six, 108,000 (4 processes take 4 / 2 as many samples as step_ns
- * counts). Buffers of 4,000 bytes are sent log2 N times: 14,000 and 28,000. Of two buckets of 2,000
- * and 6,000 bytes, the first takes 24,000 within the backward pass, half of which that is longer, and
- * the last one 32,000. */
+/* Messages of 10,000 ns and 1 ns per byte. Two processes' all-reduce of 8,000 bytes has two
+ * messages, 36,000 ns, and that of four has six, 108,000 (4 processes compute 4 / 2 as many samples
+ * as step_ns counts). Buffers of 4,000 bytes are sent log2 N times: 14,000 and 28,000. Of two
+ * buckets of 2,000 and 6,000 bytes, the first takes 24,000 within the backward pass, which half of
+ * that prolongs, and the last one 32,000. */
 static void exchange_follows_from_messages(void **state)
 {
     (void)state;
@@ -363,8 +364,8 @@ static void exchange_follows_from_messages(void **state)
     assert_near(step_ns(STEP MESSAGES, ONE, "mode = allreduce\n"), 2 * 1100000, 1e-9);
 }
 
-/* An all-reduce is a copy: of 100,000 ns as measured and of 36,000 ns by messages half is left at half,
- * and nothing without it. */
+/* An all-reduce counts as a copy: of 100,000 ns as measured, and of 36,000 ns computed from
+ * messages, half remains with half the copies, and nothing without them. */
 static void exchange_is_a_copy_of_processes(void **state)
 {
     (void)state;
@@ -375,7 +376,7 @@ static void exchange_is_a_copy_of_processes(void **state)
     unsigned copy = 0;
     assert_int_equal(dl_without_parse("copy", &copy, NULL), DL_OK);
     for (size_t i = 0; i < DL_LENGTH(cases); i++) {
-        for (int left = 0; left < 3; left++) { /* halves */
+        for (int left = 0; left < 3; left++) { /* in halves */
             dl_costs costs = fixture_costs(cases[i].costs);
             dl_scenario scenario = scenario_of(PROCESSES, "mode = allreduce\n");
             if (left == 0) dl_without_apply(copy, &scenario, &costs);
@@ -389,9 +390,9 @@ static void exchange_is_a_copy_of_processes(void **state)
     }
 }
 
-/* Two processes' all-reduce takes 100,000 ns; of four, with 6 messages for 2 and a factor of 1.5, it takes
- * 450,000. A call of one process takes 100,000 and of four 600,000, less what they save as the server
- * is at one at a time; with the times of four, these. */
+/* Two processes' all-reduce takes 100,000 ns; with four, i.e. 6 messages instead of 2 and a factor
+ * of 1.5, it takes 450,000. A call of one process takes 100,000 and of four 600,000, minus what is
+ * saved because the server serves one at a time; if times for four are given, they are used. */
 static void other_numbers_of_processes_are_scaled(void **state)
 {
     (void)state;
@@ -421,9 +422,9 @@ static void other_numbers_of_processes_are_scaled(void **state)
     dl_costs_free(&costs);
 }
 
-/* A call of one worker takes 20,000 + 8,000 ns, beside computing and the server's update of 16,000:
- * 8,000 bytes, read and written at 1 GB/s each. Calls of two take twice as long; in
- * the first of 20 steps one waits for the other one's update, 16,000 / 20. */
+/* A call of one worker takes 20,000 + 8,000 ns, in addition to computing and the server's update of
+ * 16,000: 8,000 bytes, read and written at 1 GB/s each. Calls of two take twice as long; in the
+ * first of 20 steps one waits for the other's update, 16,000 / 20. */
 static void calls_follow_from_messages(void **state)
 {
     (void)state;
@@ -436,7 +437,8 @@ static void calls_follow_from_messages(void **state)
     assert_near(two_ns, 1000000 + 56000 + 16000 + 800, 1e-9);
 }
 
-/* Costs of another program than dlprof train need no times of exchanges; others do. */
+/* Costs of programs other than dlprof train need no times of exchanges; those of dlprof train
+ * do. */
 static void what_messages_lack_is_named(void **state)
 {
     (void)state;

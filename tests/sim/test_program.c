@@ -1,4 +1,4 @@
-/* Programs of tasks on lanes: times worked out by hand. */
+/* Programs of tasks on lanes, with times worked out by hand. */
 #include "tests/check.h"
 
 #include "common/alloc.h"
@@ -8,9 +8,9 @@ typedef struct world {
     dl_engine engine;
     dl_program program;
     dl_program_run run;
-    int64_t copy_ns; /* of an owned task */
+    int64_t copy_ns; /* duration of an owned task */
     int done;
-    uint32_t started; /* the owned task that started last */
+    uint32_t started; /* last owned task that started */
 } world;
 
 static void on_copied(void *user, int task)
@@ -56,7 +56,7 @@ static void close_world(world *w)
     dl_program_free(&w->program);
 }
 
-/* A group of two tasks, of 5 ns. */
+/* Makes a group of two tasks that takes 5 ns. */
 static void group(world *w, const uint32_t *pair)
 {
     DL_APPEND(w->program.groups, w->program.group_count, "groups") = (dl_task_group){2, 5};
@@ -68,8 +68,8 @@ static uint32_t add(world *w, uint32_t lane, double work_ns)
     return dl_program_add(&w->program, &(dl_task){.lane = lane, .work_ns = work_ns});
 }
 
-/* a 100 ns, then a copy of 30 on a lane of its own, then b of 50 on the third: 180. A second step of
- * the same program starts then, and takes as long. */
+/* a takes 100 ns, then a copy on a separate lane 30, then b on a third lane 50: 180. Then a second
+ * step of the same program starts, and takes as long. */
 static void tasks_follow_each_other(void **state)
 {
     (void)state;
@@ -113,8 +113,8 @@ static void go_on(void *user, int unused)
     dl_program_set_speed(&((world *)user)->run, 0, 1);
 }
 
-/* 100 ns of work at factor 2: 40 at full speed, 80 at half of it (40 done), 50 standing still, then
- * the last 120. */
+/* 100 ns of work with factor 2: 40 at full speed, 80 at half speed (40 done), 50 stopped, then the
+ * last 120. */
 static void lanes_have_speeds(void **state)
 {
     (void)state;
@@ -132,8 +132,8 @@ static void lanes_have_speeds(void **state)
     close_world(&w);
 }
 
-/* A lane that its host began to launch 30 ns ago: a is launched 50 ns after that, from 20 ns from now
- * on; its launch ends at 80, 50 from now, later than its work of 10. b is launched by 90. */
+/* The host began to launch the lane 30 ns ago: a is launched 50 ns after that, 20 ns from now; its
+ * launch ends at 80, 50 from now, later than its work of 10. b is launched by 90. */
 static void launches_hold_tasks_back(void **state)
 {
     (void)state;
@@ -184,8 +184,8 @@ static void cut_now(void *user, int unused)
     dl_program_cut(&((world *)user)->run);
 }
 
-/* Cut at 50: the work on lane 0 and who waits in the group fall away, the copy that started at 10 ends
- * at 110, and then the run is done; what follows it does not start. */
+/* Cut at 50: the work on lane 0 and the task waiting in the group are dropped, the copy that
+ * started at 10 ends at 110, and then the run is done; tasks after the copy do not start. */
 static void a_cut_step_drains(void **state)
 {
     (void)state;

@@ -1,11 +1,11 @@
-/* Scenarios of GPU machines and of cores made at random, in which every key of the tables of scenarios,
- * machines and costs may be, and of which only that is known which holds for all of them. Each begins as
- * a small one that can run, and takes drawn keys as long as they are not refused. The seed of one that
- * breaks a rule is printed with its text.
+/* Random scenarios for GPU machines and cores, in which every key of the tables of scenarios,
+ * machines and costs may occur; checks properties that hold for all of them. Each scenario begins
+ * as a small one that can run, to which random keys are added as long as they are not refused. The
+ * seed of a scenario that violates a property is printed with its text.
  *
- * RANDOM_KEYS="FIRST COUNT" in the environment tries other seeds than the usual ones, and prints those
- * that take long. RANDOM_KEYS=write writes the usual ones into the working directory, and runs none
- * (scripts/freeze.sh). */
+ * RANDOM_KEYS="FIRST COUNT" in the environment tries seeds other than the default, and prints those
+ * that take long. RANDOM_KEYS=write writes the default scenarios into the working directory without
+ * running them (scripts/freeze.sh). */
 #include "tests/sim_fixture.h"
 
 #include <stdlib.h>
@@ -19,14 +19,14 @@
 
 enum { ON_GPUS = 1500, ON_CORES = 500, ENTRIES = 160, TEXT_BYTES = 16384, VALUE_BYTES = 96 };
 
-/* Events of a run, of which the longest usual one has a hundredth. */
+/* Limit on the events of a run; the longest default run has a hundredth of it. */
 #define EVENTS_MAX INT64_C(100000000)
 
 typedef struct entry {
     char section[40], key[40], value[VALUE_BYTES];
 } entry;
 
-/* An INI file at hand. */
+/* An INI file under construction. */
 typedef struct text {
     entry entries[ENTRIES];
     int count;
@@ -35,9 +35,9 @@ typedef struct text {
 typedef struct made {
     int seed;
     bool on_cores;
-    bool may_lack_costs; /* a scenario that lacks costs, or that theirs do not suit, is taken too */
+    bool may_lack_costs; /* also accepts scenarios that lack costs, or whose costs do not match */
     dl_random random;
-    int nodes, gpus, workers; /* gpus: of a node; on cores, what keys are drawn for */
+    int nodes, gpus, workers; /* gpus: per node; on cores, the number for which keys are drawn */
     text machine, costs, scenario;
     char machine_path[64], costs_path[64], scenario_path[64];
     char printed[3 * TEXT_BYTES];
@@ -48,7 +48,7 @@ static int below(made *m, int end)
     return (int)dl_random_below(&m->random, (uint64_t)end);
 }
 
-/* Between low and high, as likely in each power of ten. */
+/* A log-uniform number between low and high. */
 static double spread(made *m, double low, double high)
 {
     return low * pow(high / low, dl_random_uniform(&m->random));
@@ -83,7 +83,7 @@ static void put(text *t, const char *section, const char *key, const char *forma
     va_end(arguments);
 }
 
-/* Sections in the order of their first keys. */
+/* Prints sections in the order of their first keys. */
 static void print(const text *t, char *into, size_t bytes)
 {
     size_t used = 0;
@@ -112,7 +112,8 @@ static void save(const text *t, const char *path)
 
 /* --- keys of the tables ---------------------------------------------------------------------- */
 
-/* Ranges that make runs of some 10,000 events, where the tables' are those of slips of the pen. */
+/* Draws numbers that give runs of some 10,000 events; the tables' ranges only exclude typing
+ * errors. */
 static void number_of(made *m, const dl_key *key, char *value)
 {
     double low = key->low, high = key->high;
@@ -133,7 +134,7 @@ static void number_of(made *m, const dl_key *key, char *value)
     snprintf(value, VALUE_BYTES, is_whole ? "%.0f" : "%.6g", number);
 }
 
-/* Lists of `each`, a text with %d for a worker or GPU. */
+/* Draws a list of `each`, a text with %d for a worker or GPU. */
 static void list_of(made *m, char *value, const char *separator, int most,
                     void (*each)(made *m, char *into, int number))
 {
@@ -176,7 +177,7 @@ static void put_time(made *m, char *into, int number)
     snprintf(into, 40, "%.3g", 1e-3 * (number + dl_random_uniform(&m->random)));
 }
 
-/* Keys with a grammar of their own; false: this one stays away. */
+/* Draws values of keys with special grammars; false: the key is left out. */
 static bool own_value(made *m, const dl_key *key, char *value)
 {
     static const char *const counts[] = {"1", "2", "3", "workers", "nodes", NULL};
@@ -230,7 +231,7 @@ static bool value_of(made *m, const dl_key *key, char *value)
     return false;
 }
 
-/* The keys that are set by hand: of files, and of how long a run is. */
+/* Whether the key is set explicitly: files, and keys that determine the length of a run. */
 static bool is_fixed(const dl_key *key)
 {
     static const char *const names[][2] = {
@@ -247,7 +248,7 @@ static bool is_fixed(const dl_key *key)
     return strstr(key->name, "*") != NULL;
 }
 
-/* A section that is there in place of the pattern; false: there is none. */
+/* Finds an existing section that matches the pattern; false: there is none. */
 static bool section_of(made *m, const text *t, const char *pattern, char *section)
 {
     const size_t bytes = strcspn(pattern, "*");
@@ -263,7 +264,7 @@ static bool section_of(made *m, const text *t, const char *pattern, char *sectio
     return true;
 }
 
-/* Puts up to `most` keys of the table that `is_taken` does not refuse. */
+/* Adds up to `most` keys of the table that `is_taken` accepts. */
 static void put_keys(made *m, text *t, const dl_keys *keys, int most, bool (*is_taken)(made *m))
 {
     for (int i = 0; i < most; i++) {
@@ -322,7 +323,7 @@ static bool costs_are_taken(made *m)
     return scenario_is_taken(m);
 }
 
-/* Switches between the nodes, without which the other keys of [fabric] are refused. */
+/* Adds switches between the nodes, without which the other keys of [fabric] are refused. */
 static void put_topology(made *m, text *t)
 {
     static const char *const topologies[] = {"fat_tree", "rail", "dragonfly", "torus", NULL};
@@ -391,7 +392,7 @@ static void make_machine(made *m)
         put(t, "traffic a", "every_ns", "%.0f", spread(m, 1e5, 1e7));
     }
     if (m->nodes > 1 && below(m, 6) == 0) put_topology(m, t);
-    if (!machine_is_taken(m)) *t = (text){0}; /* a tree that is none: made anew */
+    if (!machine_is_taken(m)) *t = (text){0}; /* an invalid tree is drawn again */
 }
 
 static void make_costs(made *m)
@@ -501,7 +502,8 @@ static bool goes_on(void *user, double done_frac, double step_frac)
     return ++b->asked * DL_ENGINE_WATCH_EVENTS < EVENTS_MAX;
 }
 
-/* Runs that cannot be: workers that all leave, or that wait for one another as told. */
+/* Whether the run fails for an expected reason: all workers leave, or they wait for one another as
+ * the scenario requires. */
 static bool is_refused(const made *m, dl_status status, const dl_error *err)
 {
     static const char *const expected[] = {
@@ -545,7 +547,7 @@ static void check_parts(const made *m, const dl_run_result *r)
     holds(m, r->usage.link_frac >= 0 && r->usage.link_frac <= 1 + 1e-6);
 }
 
-/* Every sample is of a step that was done; every upload has one fate. */
+/* Every sample belongs to a step that was done; every upload has one outcome. */
 static void check_counts(const made *m, const dl_variant *variant, const dl_point *point,
                          const dl_run_result *r)
 {
@@ -589,7 +591,7 @@ static bool nearly(double a, double b)
     return fabs(a - b) <= 1e-5 * (fabs(a) + fabs(b)) || (isnan(a) && isnan(b));
 }
 
-/* Without events for each worker it comes to the same. */
+/* Simulation with and without events for each worker gives the same result. */
 static void check_ways(const made *m, const dl_variant *variant, const dl_point *point,
                        const dl_run_result *fastest)
 {
@@ -624,7 +626,7 @@ static void check_threads(const made *m, const dl_study *study)
         dl_sweep_free(&sweeps[i]);
 }
 
-/* False: it is refused. */
+/* Runs all checks; false: the scenario is refused. */
 static bool check_study(made *m, dl_study *study)
 {
     const dl_variant *variant = &study->variants[0];

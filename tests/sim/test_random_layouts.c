@@ -1,7 +1,8 @@
-/* Layouts drawn at random, on catalogued machines: the least time of a step (dl_run_least_ns) is never above
- * the step as it is simulated, or the search of --advise layout would drop the best ones, and near enough to
- * it to be of use; and a run in which shards and workers stand for others is the same as one in which each
- * is simulated. RANDOM_LAYOUTS=COUNT in the environment tries more of them. */
+/* Random layouts on machines of the catalogue. The lower bound of a step (dl_run_least_ns) never
+ * exceeds the simulated step, as the search of --advise layout would then drop the best layouts,
+ * and is close enough to be useful. A run in which shards and workers represent others gives the
+ * same result as one in which each is simulated. RANDOM_LAYOUTS=COUNT in the environment tries more
+ * layouts. */
 #include "tests/sim_fixture.h"
 
 #include <stdlib.h>
@@ -27,7 +28,7 @@ static int below(made *m, int end)
 
 #define ONE_OF(m, list) (list)[below((m), (int)DL_LENGTH(list))]
 
-/* A divisor of `of`. */
+/* A random divisor of `of`. */
 static int divisor(made *m, int of)
 {
     int size = 1 + below(m, of);
@@ -74,7 +75,7 @@ static void make(made *m, uint64_t seed)
     const int micro_batches = (1 + below(m, 4)) * sizes[1], samples = 1 << below(m, 4);
     const char *schedule = ONE_OF(m, schedules);
     const int chunks = strcmp(schedule, "interleaved") == 0 && sizes[1] > 1 ? 2 : 1;
-    if (chunks > 1 && sizes[1] > 2) sizes[1] = 2; /* GPUs that are left over are idle */
+    if (chunks > 1 && sizes[1] > 2) sizes[1] = 2; /* GPUs that are not used are idle */
     char layout[64] = "";
     const int *order = ONE_OF(m, orders);
     for (int a = 0; a < 4; a++)
@@ -115,7 +116,8 @@ static bool run_so(const dl_variant *variant, dl_run_way way, dl_run_result *res
     return dl_run(&config, result, NULL) == DL_OK;
 }
 
-/* The bound over the step, that without tensors the lower one; NaN: the layout is refused. */
+/* The bound divided by the step; without tensors the bound must be lower. NaN: the layout is
+ * refused. */
 static double part_of_step(const made *m)
 {
     dl_study study = {0};
@@ -171,7 +173,7 @@ static bool is_near(double a, double b, double part)
     return fabs(a - b) <= part * fabs(b);
 }
 
-/* What the results have of a run; parts of a step are sums of hundreds of times in whole ns. */
+/* Compares all results of two runs; parts of a step are sums of hundreds of times in whole ns. */
 static bool are_same(const dl_run_result *a, const dl_run_result *b)
 {
     bool same = is_near(a->throughput_per_s, b->throughput_per_s, 1e-5) &&

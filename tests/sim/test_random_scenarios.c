@@ -1,5 +1,5 @@
-/* Scenarios made at random, of which only that is known which holds for all of them. The seed of
- * the one that breaks a rule is printed with its text. */
+/* Random scenarios; checks properties that hold for all of them. The seed of a scenario that
+ * violates a property is printed with its text. */
 #include "tests/sim_fixture.h"
 
 #include <stdlib.h>
@@ -9,18 +9,18 @@
 
 enum { SCENARIOS = 300, TEXT_BYTES = 2048 };
 
-/* One made scenario. */
+/* A random scenario. */
 typedef struct made {
     int seed;
     dl_random random;
-    int cores, workers, gradients; /* of an update */
+    int cores, workers, gradients; /* per update */
     const char *mode;
     double bandwidth;
     bool noisy;
     char costs[TEXT_BYTES], scenario[TEXT_BYTES];
 } made;
 
-/* Between low and high, as likely in each power of ten. */
+/* A log-uniform number between low and high. */
 static double spread(made *m, double low, double high)
 {
     return low * pow(high / low, dl_random_uniform(&m->random));
@@ -139,9 +139,9 @@ static void shares_of_the_time_are_whole(void **state)
     }
 }
 
-/* A worker's gradients are read one after the other, so that each update is counted at most once
- * for each worker, and not for those in it: with c gradients to an update, of w workers, the mean
- * is at most (w - 1) / c. */
+/* A worker's gradients are read in sequence, so each update is counted at most once per worker, and
+ * not for the gradients in it: with c gradients per update and w workers, the mean is at most (w -
+ * 1) / c. */
 static void mean_staleness_has_a_bound(void **state)
 {
     (void)state;
@@ -160,7 +160,8 @@ static void mean_staleness_has_a_bound(void **state)
     assert_true(seen > 10);
 }
 
-/* Without exchange and noise, c cores and w workers do at most min(c, w) times what one does. */
+/* Without exchange and noise, the throughput of w workers on c cores is at most min(c, w) times
+ * that of one. */
 static void cores_do_not_multiply(void **state)
 {
     (void)state;
@@ -177,7 +178,7 @@ static void cores_do_not_multiply(void **state)
     }
 }
 
-/* Of workers that have cores of their own and meet at each exchange. */
+/* For workers with a core each that meet at each exchange. */
 static void slower_links_are_never_faster(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* A recorded step from its file: what is read, and what is refused. */
+/* Reading a recorded step from its file, and errors in the file. */
 #include "sim/step/recorded.h"
 
 #include <string.h>
@@ -7,8 +7,8 @@
 
 #define HEAD "step_1,lane,work_ns,spacing_ns,issue_ns,from,to,lag_ns,value\n"
 
-/* A thread launches a kernel at 0 that a stream starts at 10 and ends at 50, and one of another stream
- * from 100 on, of 20, for which the first must have ended: streams work 40 + 20 of 120. */
+/* A thread launches a kernel at 0, which a stream runs from 10 to 50, and a kernel of 20 on another
+ * stream at 100, for which the first must have ended: streams work 40 + 20 of 120. */
 #define BODY                                                      \
     "batch,,,,,,,,32\nupdate,,,,,,,,30\n"                         \
     "lane,,,,,,,,0\nlane,,,,,,,,1\nlane,,,,,,,,1\n"               \
@@ -30,7 +30,7 @@ static void test_reads(void **state)
         DL_OK);
     assert_int_equal(r.batch, 32);
     assert_true(r.update_ns == 30 && r.done_ns == 120 && r.busy_ns == 60);
-    /* 300 of 400 bytes are ready after task 1: any part up to three quarters. */
+    /* 300 of 400 bytes are ready after task 1: any fraction up to three quarters. */
     assert_int_equal(dl_recorded_ready_at(&r, 0.5), 1);
     assert_int_equal(dl_recorded_ready_at(&r, 0.75), 1);
     assert_int_equal(dl_recorded_ready_at(&r, 0.76), 2);

@@ -17,7 +17,8 @@ typedef struct sample {
     dl_sweep sweep;
 } sample;
 
-/* 2 workers on 2 cores: average interval 2, async; the first one measured 10 % above prediction. */
+/* 2 workers on 2 cores: average with interval 2, and async; the measured throughput of the first is
+ * 10 % above the prediction. */
 static void make_sample(sample *made)
 {
     *made = (sample){.costs = fixture_costs(FIXTURE_COSTS),
@@ -69,7 +70,7 @@ static double number_of(const dl_csv *csv, size_t row, const char *name)
     return value;
 }
 
-/* average of 2 with interval 2: 1 100 000 + 32 200 / 2 ns a step (see test_sync). */
+/* average of 2 with interval 2: 1 100 000 + 32 200 / 2 ns per step (see test_sync). */
 static void results_read_back(void **state)
 {
     (void)state;
@@ -161,7 +162,8 @@ static char *table_text(const dl_study *study, const dl_sweep *sweep, const dl_m
 }
 
 /* Steps of 1.1 ms in slices of 1 s: the first of a core's 2 workers has done all its steps before
- * the other begins, and that one does one more step: 1 of 21 steps. With 10 steps it is 1 of 11. */
+ * the other begins, and the latter does one more step: 1 of 21 steps. With 10 steps it is 1 of
+ * 11. */
 static void runs_that_are_too_short_are_noted(void **state)
 {
     (void)state;
@@ -190,8 +192,8 @@ static void runs_that_are_too_short_are_noted(void **state)
     }
 }
 
-/* 2 samples of one worker take 1.1 ms; measured 2.2 ms. A worker that is right, or a factor that is
- * given, leaves nothing to suggest. */
+/* 2 samples take one worker 1.1 ms; the measurement is 2.2 ms. If the step of one worker agrees, or
+ * a factor is given, nothing is suggested. */
 static void a_wrong_step_of_one_worker_suggests_calibration(void **state)
 {
     (void)state;
@@ -227,7 +229,7 @@ static void a_wrong_step_of_one_worker_suggests_calibration(void **state)
     }
 }
 
-/* A source without a result is shown, and not compared. */
+/* A source without a result is shown but not compared. */
 static void errors_of_the_source_are_shown(void **state)
 {
     (void)state;

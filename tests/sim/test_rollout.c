@@ -1,4 +1,4 @@
-/* The laws of a rollout, each by its closed form. */
+/* Laws of a rollout, each checked by its closed form. */
 #include "tests/check.h"
 
 #include <math.h>
@@ -10,7 +10,8 @@
 
 #define EXACT 1e-9
 
-/* Four replicas, batches of 8 groups of 4 answers; generation and an update take about as long. */
+/* Four replicas, batches of 8 groups of 4 answers; generation and an update take about equally
+ * long. */
 static dl_rollout_config usual(void)
 {
     return (dl_rollout_config){
@@ -49,7 +50,7 @@ static bool equals(double actual, double expected)
     return near_scaled(actual, expected, 1e-300, EXACT);
 }
 
-/* Settings of all kinds, by number. */
+/* Random settings of all kinds, by number. */
 static dl_rollout_config any(int number)
 {
     dl_rollout_config c = usual();
@@ -63,9 +64,9 @@ static dl_rollout_config any(int number)
     if (ONE_IN(2)) c.in_flight_max = 1 + (int)dl_random_below(&stream, 9);
     if (ONE_IN(2) || c.rule == DL_RULE_WORKERS) c.workers = 8 + (int)dl_random_below(&stream, 30);
     if (ONE_IN(2)) c.age_max = c.copy_every - 1 + (double)dl_random_below(&stream, 3);
-    /* Whatever is begun on one copy may have to be older than that. */
+    /* Groups begun on one copy may have to be older than age_max allows. */
     if (c.rule == DL_RULE_WORKERS) c.buffer = 8 + (int)dl_random_below(&stream, 30);
-    /* Fewer would be no update until the next copy. */
+    /* A smaller bound would allow no update before the next copy. */
     if (c.rule == DL_RULE_INSTALLED) c.bound += c.copy_every - 1;
     c.requeues = ONE_IN(2);
     c.taking = (dl_taking)dl_random_below(&stream, 3);
@@ -106,8 +107,8 @@ static void tokens_and_groups_are_conserved(void **state)
     assert_true(discarding > 20);
 }
 
-/* Law 2, by Little: groups in flight and in the queue are their rates times their times, but for
- * those at the ends. */
+/* Law 2, Little's law: the numbers of groups in flight and in the queue are their rates times their
+ * times, except for groups at the ends of the run. */
 static void littles_law_holds(void **state)
 {
     (void)state;
@@ -121,8 +122,9 @@ static void littles_law_holds(void **state)
     }
 }
 
-/* Law 3: the ages of all groups sum to those begun and not consumed at the ends of updates. For
- * copies at each update; a replica that is copied to early has newer weights than the count says. */
+/* Law 3: the ages of all groups sum to the numbers begun and not consumed at the ends of updates.
+ * Checked with a copy after each update; a replica that gets its copy early has newer weights than
+ * the count assumes. */
 static void ages_sum_to_the_groups_outstanding(void **state)
 {
     (void)state;
@@ -135,9 +137,9 @@ static void ages_sum_to_the_groups_outstanding(void **state)
     }
 }
 
-/* Law 4: with everything that may begin in flight at once, a group's mean age is the bound: as many
- * groups are outstanding at the end of each update. The mean over some updates differs by what is
- * outstanding at their ends; where all answers are equally long it does not. */
+/* Law 4: if everything that may begin is in flight immediately, a group's mean age is the bound:
+ * that many groups are outstanding at the end of each update. The mean over a number of updates
+ * differs by the groups outstanding at its ends; with equally long answers it does not. */
 static void mean_age_is_the_bound_whatever_the_speeds(void **state)
 {
     (void)state;
@@ -181,8 +183,8 @@ static void no_state(void *user, int who, dl_rollout_state state, double start_s
 }
 
 /* Law 5: marin-community/marin issue 8936: copies every 2 updates, bound and largest age 1, batches
- * of 32: of 96 groups begun on a version 64 are used, at ages 0 and 1, and 32 discarded. Counted from
- * the version installed none is. */
+ * of 32: of 96 groups begun on a version, 64 are used, at ages 0 and 1, and 32 discarded. Counted
+ * from the installed version, none is discarded. */
 static void the_public_ledger_is_reproduced(void **state)
 {
     (void)state;
@@ -204,7 +206,7 @@ static void the_public_ledger_is_reproduced(void **state)
     assert_true(by_age.counts[0] == 96 && by_age.counts[1] == 64);
     free(by_age.counts);
     free(by_age.update_s);
-    /* Versions 0 and 2 are done with: 2 x 96 = 2 x (64 + 32); of version 4 32 of 64 are used. */
+    /* Versions 0 and 2 are complete: 2 x 96 = 2 x (64 + 32); of version 4, 32 of 64 are used. */
     assert_true(r.groups.begun == 2 * 96 + 64);
     assert_true(r.groups.used == 2 * 64 + 32);
     assert_true(r.groups.discarded == 2 * 32);
@@ -213,14 +215,14 @@ static void the_public_ledger_is_reproduced(void **state)
     assert_true(r.groups.discarded == 0 && r.groups.used == 160);
 }
 
-/* Forced discards: W groups in flight that need a mean age above the largest one. */
+/* Forced discards: W groups in flight imply a mean age above the largest allowed age. */
 static void discards_are_forced_where_too_much_is_in_flight(void **state)
 {
     (void)state;
     dl_rollout_config c = usual();
     c.rule = DL_RULE_WORKERS;
     c.age_max = 1;
-    c.workers = 8; /* a batch: age 1 at most on average */
+    c.workers = 8; /* one batch: mean age at most 1 */
     c.train_token_s = 0;
     c.train_fixed_s = 0.001;
     c.copy_s = c.pause_s = 0;
@@ -235,7 +237,7 @@ static int ascending(const void *x, const void *y)
     return (a > b) - (a < b);
 }
 
-/* Until a replica has ended these answers, begun together: the longest at last. */
+/* Time until a replica has ended these answers, begun together; the longest ends last. */
 static double alone_s(const dl_decode *decode, double *lengths, int count)
 {
     double sum_s = 0, before = 0;
@@ -247,7 +249,7 @@ static double alone_s(const dl_decode *decode, double *lengths, int count)
     return sum_s;
 }
 
-/* Law 6: bound 0 is the synchronous step, which waits for the slowest replica. */
+/* Law 6: bound 0 gives the synchronous step, which waits for the slowest replica. */
 static void bound_zero_is_the_synchronous_step(void **state)
 {
     (void)state;
@@ -263,7 +265,7 @@ static void bound_zero_is_the_synchronous_step(void **state)
             double answers[4];
             dl_lengths_draw(&c.lengths, &at, c.seed, 0, update * c.prompts + g, answers, 4);
             for (int i = 0; i < 4; i++) {
-                by_replica[i][g] = answers[i]; /* dealt out in turn */
+                by_replica[i][g] = answers[i]; /* assigned in turn */
                 tokens += answers[i] + c.prompt_tokens;
                 longest = fmax(longest, answers[i]);
             }
@@ -276,12 +278,12 @@ static void bound_zero_is_the_synchronous_step(void **state)
     c.barrier = true;
     dl_rollout_result r = run(&c);
     assert_true(equals(r.span_s, span_s));
-    c.barrier = false; /* the same, as all of a batch is begun at once */
+    c.barrier = false; /* same result, as all groups of a batch begin together */
     assert_true(equals(run(&c).span_s, span_s));
     assert_true(r.age_mean == 0);
 }
 
-/* Law 7: where one side takes no time the other one's is the update's. */
+/* Law 7: if one side takes no time, the other side's time is the update time. */
 static void one_infinitely_fast_side_leaves_the_others_time(void **state)
 {
     (void)state;
@@ -299,8 +301,9 @@ static void one_infinitely_fast_side_leaves_the_others_time(void **state)
     assert_true(equals(r.update_s, 8 * 4 * 500 / rate));
 }
 
-/* Law 8, and bounds of law 7: constant lengths, c requests in flight: R c / (a + b c) tokens/s; and an
- * update takes as long as the slower side, or less than both together. */
+/* Law 8, and bounds of law 7: with constant lengths and c requests in flight, R c / (a + b c)
+ * tokens/s; and an update takes at least as long as the slower side, and less than both
+ * together. */
 static void constant_lengths_give_the_decode_rate(void **state)
 {
     (void)state;
@@ -328,8 +331,9 @@ static void constant_lengths_give_the_decode_rate(void **state)
     }
 }
 
-/* Law 9: on the same GPUs, with ideal scaling, it never gains: 8 GPUs do a step of which a share s
- * is generation in 1; x of them generate: max(s / x, (1 - s) / (1 - x)). */
+/* Law 9: with ideal scaling on the same GPUs there is no gain: 8 GPUs do a step with a share s of
+ * generation in time 1; with a fraction x of them generating it takes max(s / x, (1 - s) / (1 -
+ * x)). */
 static void ideal_scaling_gains_nothing_on_the_same_gpus(void **state)
 {
     (void)state;
@@ -340,9 +344,9 @@ static void ideal_scaling_gains_nothing_on_the_same_gpus(void **state)
             dl_rollout_config c = usual();
             c.lengths = (dl_lengths){.mean = 100, .cap = (double)INFINITY};
             c.copy_s = c.pause_s = 0;
-            c.prompts = 16; /* 64 answers: in waves of 8 a replica */
+            c.prompts = 16; /* 64 answers, in waves of 8 per replica */
             c.in_flight_max = 8;
-            /* A replica makes as many tokens a second however many requests it has. */
+            /* A replica generates equally many tokens per second with any number of requests. */
             c.decode = (dl_decode){.b_s = share * 8 / 6400.0};
             c.train_token_s = 0;
             c.replicas = 8;
@@ -361,9 +365,9 @@ static void ideal_scaling_gains_nothing_on_the_same_gpus(void **state)
     }
 }
 
-/* A trainer that may take none of the groups that may begin is refused. */
-/* Two groups of one answer in flight, of 10 tokens and of 1, at a second a token: the first update ends
- * with the short one, or with the long one where that comes first. */
+/* Refuses a trainer that can take none of the groups that may begin. */
+/* Two groups of one answer in flight, of 10 tokens and of 1, at one second per token: the first
+ * update ends with the short one, or with the long one if that comes first in the order. */
 static void batches_are_taken_in_order(void **state)
 {
     (void)state;
@@ -400,11 +404,11 @@ static void a_run_that_stands_still_is_refused(void **state)
     dl_rollout_ages ages;
     c.rule = DL_RULE_WORKERS;
     c.workers = 4;
-    c.buffer = 2; /* of the 8 that a batch needs */
+    c.buffer = 2; /* a batch needs 8 */
     assert_false(dl_rollout_run(&c, NULL, &r, &ages));
 }
 
-/* Between the points of a curve seconds a token are linear. */
+/* Between the points of a curve, seconds per token are linear. */
 static void decode_curves_are_interpolated(void **state)
 {
     (void)state;
@@ -416,7 +420,7 @@ static void decode_curves_are_interpolated(void **state)
     assert_true(equals(dl_decode_token_s(&curve, 200), 0.19));
 }
 
-/* The mean of many draws is that of a distribution cut off at the cap; answers of a group are alike by
+/* The mean of many draws is that of the capped distribution; answers of a group are correlated by
  * their share. */
 static void lengths_have_their_mean_and_correlation(void **state)
 {

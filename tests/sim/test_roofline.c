@@ -1,4 +1,4 @@
-/* Times of layers on a GPU, worked out by hand, and the cost file that they make. */
+/* Times of layers on a GPU, worked out by hand, and the cost file generated from them. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -22,7 +22,7 @@ static dl_gpu_model gpu(void)
                           .fp32_flop_per_s = known(1e12)};
 }
 
-/* Half of both rates: 500 flop and 50 bytes a ns. */
+/* Half of both rates: 500 flop and 50 bytes per ns. */
 static dl_roofline halves(void)
 {
     const dl_efficiency efficiency = {0.5, 0.5, 0.2, 1, DL_ROOFLINE_KERNEL_NS, 1};
@@ -33,7 +33,7 @@ static dl_roofline halves(void)
 }
 
 /* Part 1: 10 000 flop take 20 ns, 100 numbers of 4 bytes 8 ns: 20. Part 2: 1000 flop 2 ns, 500
- * numbers 40 ns: 40. Part 3 in small windows: 9000 flop / 2.25 take 8 ns. Weights: 25 of 4 bytes
+ * numbers 40 ns: 40. Part 3, with small windows: 9000 flop / 2.25 take 8 ns. Weights: 25 of 4 bytes
  * take 2 ns; four kernels. */
 static void the_slower_of_flop_and_bytes_counts(void **state)
 {
@@ -47,14 +47,15 @@ static void the_slower_of_flop_and_bytes_counts(void **state)
     const dl_pass_time time = dl_roofline_pass(&roofline, &pass);
     assert_true(near_scaled(time.per_sample_ns, 20 + 40 + 8, 0, 1e-12));
     assert_true(near_scaled(time.fixed_ns, 2 + 4 * DL_ROOFLINE_KERNEL_NS, 0, 1e-12));
-    /* 1000 parameters: 12, 20 and 28 kB over 50 bytes a ns. */
+    /* 1000 parameters: 12, 20 and 28 kB at 50 bytes per ns. */
     assert_true(near_scaled(dl_roofline_update_ns(&roofline, 1000, DL_SGD), 240, 0, 1e-12));
     assert_true(near_scaled(dl_roofline_update_ns(&roofline, 1000, DL_MOMENTUM), 400, 0, 1e-12));
     assert_true(near_scaled(dl_roofline_update_ns(&roofline, 1000, DL_ADAM), 560, 0, 1e-12));
 }
 
-/* 1 Tflop/s in fp16 as well, at half of all rates. 100 numbers, 60 of them of 4 bytes, and 10 that are
- * converted: 80 + 240 + 60 bytes at 50 a ns; in fp32 400. A weight has 6 bytes of traffic, or 4. */
+/* 1 Tflop/s in fp16 as well, at half of all rates. 100 numbers, 60 of them with 4 bytes, and 10
+ * that are converted: 80 + 240 + 60 bytes at 50 per ns; in fp32 400. A weight causes 6 bytes of
+ * traffic, or 4. */
 static void some_numbers_keep_four_bytes_in_half_precision(void **state)
 {
     (void)state;
@@ -75,7 +76,7 @@ static void some_numbers_keep_four_bytes_in_half_precision(void **state)
     assert_true(near_scaled(dl_roofline_pass(&full, &pass).fixed_ns, 200 / 50.0, 0, 1e-12));
 }
 
-/* A rate of bf16 is that of fp16 where tf32 has one, or its own. */
+/* The bf16 rate is given, or equals that of fp16 if the GPU has tf32. */
 static void bf16_is_as_fp16(void **state)
 {
     (void)state;
@@ -94,9 +95,10 @@ static void bf16_is_as_fp16(void **state)
     assert_true(near_scaled(brain.flop_per_s, 0.75 * half.flop_per_s, 0, 1e-12));
 }
 
-/* Half of 1 Tflop/s in bf16, of 10 Tflop/s in fp8, and of 100 GB/s. The first part: 50 000 flop take
- * 10 ns, 300 numbers less 200 read as one byte, 400 bytes, 8 ns; before it 100 numbers, 400 bytes, 8
- * ns, and a kernel. The second, 10 000 flop in bf16, 20 ns. In bf16 100 and 20 ns. */
+/* Half of 1 Tflop/s in bf16, of 10 Tflop/s in fp8, and of 100 GB/s. First part: 50 000 flop take 10
+ * ns; 300 numbers, 200 of which are read as one byte, are 400 bytes, 8 ns; before it 100 numbers,
+ * 400 bytes, 8 ns, and a kernel. Second part: 10 000 flop in bf16, 20 ns. In bf16 they take 100 and
+ * 20 ns. */
 static void fp8_is_for_linear_layers(void **state)
 {
     (void)state;
@@ -120,8 +122,9 @@ static void fp8_is_for_linear_layers(void **state)
     assert_true(near_scaled(in_half.fixed_ns, 2 * DL_ROOFLINE_KERNEL_NS, 0, 1e-12));
 }
 
-/* In 16 bits attention has half of the peak, 0.32 of a Hopper's: 9000 flop take 18 and 28.1 ns at 1
- * Tflop/s, of which all else reaches 0.9, 10 ns; in fp32 it is as all else. */
+/* In 16 bits attention reaches half of the peak, 0.32 on Hopper: 9000 flop take 18 and 28.1 ns at 1
+ * Tflop/s, of which everything else reaches 0.9, 10 ns; in fp32 attention is like everything
+ * else. */
 static void fused_attention_has_its_own_rate(void **state)
 {
     (void)state;
@@ -140,8 +143,8 @@ static void fused_attention_has_its_own_rate(void **state)
     assert_true(near_scaled(dl_roofline_pass(&on_hopper, &pass).per_sample_ns, 9 / 0.32, 0, 1e-12));
 }
 
-/* How fast it is differs by twice between implementations: with long sequences, of which it is nearly
- * all, the spread is that of 0.13 and nearly 0.35. */
+/* The speed of attention differs by a factor of two between implementations: with long sequences,
+ * where attention takes nearly all the time, the spread combines 0.13 and nearly 0.35. */
 static void long_sequences_are_less_certain(void **state)
 {
     (void)state;
@@ -166,9 +169,9 @@ static void long_sequences_are_less_certain(void **state)
     assert_true(spread[1] > 0.3 && spread[1] < 0.378); /* sqrt(0.13^2 + 0.35^2) = 0.373 */
 }
 
-/* On an A100 of 1 Tflop/s in fp16 and 100 GB/s, sustained 1.09: a product of 82 000 flop takes 100
- * ns and 20 us besides, one kernel of 545 numbers that only moves them 20 ns and 5 us, all 1.09
- * times. Products of width 512 are less certain than those of 2048. */
+/* On an A100 with 1 Tflop/s in fp16 and 100 GB/s, with a sustained factor of 1.09: a product of 82
+ * 000 flop takes 100 ns plus 20 us, a kernel that only moves 545 numbers 20 ns plus 5 us, all times
+ * 1.09. Products of width 512 have a larger uncertainty than those of 2048. */
 static void kernels_that_were_measured_one_by_one(void **state)
 {
     (void)state;
@@ -221,8 +224,8 @@ static double spread_on(char *name)
     return spread;
 }
 
-/* Nothing was fitted to AMD's GPUs, nor to Blackwell but its kernels of transformers. Twice 0.35 and
- * 0.46 are factors of 2 and 2.5. */
+/* No fit covers AMD's GPUs, or Blackwell except its kernels of transformers. Twice 0.35 and 0.46
+ * are factors of 2 and 2.5. */
 static void strange_architectures_have_wide_intervals(void **state)
 {
     (void)state;
@@ -282,7 +285,7 @@ static void published_products_give_the_rates_of_new_gpus(void **state)
     }
 }
 
-/* All GPUs of a machine must have it; else fp32. */
+/* An arithmetic is used if all GPUs of a machine have it; otherwise fp32. */
 static void the_usual_arithmetic_is_what_all_gpus_have(void **state)
 {
     (void)state;
@@ -301,8 +304,8 @@ static void the_usual_arithmetic_is_what_all_gpus_have(void **state)
     assert_int_equal(dl_arithmetic_usual(&machine, DL_MODEL_CONVOLUTION), DL_FP32);
 }
 
-/* 50257 numbers of 2 bytes are no multiple of 16, 50256 are; those of 4 bytes need a multiple of 4.
- * A toy reaches 230 flop a ns then, an "h100" 124, both 500 else. */
+/* 50257 numbers of 2 bytes are no multiple of 16, 50256 are; numbers of 4 bytes need a multiple of
+ * 4. With odd rows a toy reaches 230 flop per ns and an "h100" 124, otherwise both 500. */
 static void odd_rows_are_slow_on_tensor_cores(void **state)
 {
     (void)state;
@@ -333,8 +336,8 @@ static void odd_rows_are_slow_on_tensor_cores(void **state)
     }
 }
 
-/* On a GPU with one peak for both, tf32 takes no longer than fp32: not where bytes bind, nor for
- * products with odd columns, of which tensor cores would do 0.23 of 71 Tflop/s. */
+/* On a GPU with one peak for both, tf32 takes no longer than fp32, neither if bytes are the limit,
+ * nor for products with odd columns, on which tensor cores would reach 0.23 of 71 Tflop/s. */
 static void tf32_is_no_slower_than_fp32(void **state)
 {
     (void)state;
@@ -388,8 +391,9 @@ static void convolutions_have_no_fp8(void **state)
     dl_architecture_free(&mlp);
 }
 
-/* The first dense layer of the MLP reads 784 numbers, writes 128 and has 100 480 weights; forward
- * 200 704 flop. Its backward has one product of the two: nothing before it needs a gradient. */
+/* The first dense layer of the MLP reads 784 numbers, writes 128 and has 100 480 weights; its
+ * forward pass has 200 704 flop. Its backward pass has one product instead of two: nothing before
+ * it needs a gradient. */
 static void costs_of_the_mlp(void **state)
 {
     (void)state;
@@ -416,8 +420,8 @@ static void costs_of_the_mlp(void **state)
     assert_true(near_scaled(op->bytes_per_sample.value, 912 * 4, 0, 0));
     assert_true(near_scaled(costs.compute_spread_frac.value, e->log_sd, 0, 0));
     assert_true(near_scaled(costs.input_bytes_per_sample.value, 4 * 784, 0, 0));
-    /* The sum over all operations is the step, and copying to buckets and back: each of the six tensors
-     * twice, its bytes read and written. */
+    /* The sum over all operations is the step, including copies to buckets and back: each of the
+     * six tensors twice, with its bytes read and written. */
     dl_roofline roofline = {0};
     assert_int_equal(dl_roofline_of(&model, DL_FP32, e, &roofline, NULL), DL_OK);
     double step_ns = dl_roofline_update_ns(&roofline, 109386, DL_MOMENTUM) +
@@ -429,11 +433,11 @@ static void costs_of_the_mlp(void **state)
                    64 * (forward.per_sample_ns + backward.per_sample_ns);
     }
     assert_true(near_scaled(dl_costs_step_ns(&costs, 64, NULL), step_ns, 0, 1e-12));
-    /* Smaller than a bucket: all gradients at the end. */
+    /* Smaller than a bucket: all gradients are ready at the end. */
     assert_int_equal(costs.gradient_count, 1);
     assert_true(near_scaled(costs.gradients[0].bytes, 4 * 109386, 0, 0));
     assert_true(near_scaled(costs.gradients[0].share, 1, 0, 1e-12));
-    /* Written and read again. */
+    /* Write the costs and read them back. */
     dl_error error = {0};
     if (dl_costs_write(&costs, "roofline_costs.ini", "Estimated.", &error))
         fail_msg("%s", error.text);
@@ -467,9 +471,9 @@ static double bucket(const dl_costs *costs, size_t number)
     return costs->gradients[number].bytes - (number > 0 ? costs->gradients[number - 1].bytes : 0);
 }
 
-/* Of GPT-2 the last norm and the feed-forward's second matrix of the last block, 3072 x 768, and
- * its bias are more than 1 MiB. From there to that of the block before, 28.35 MB, are more than 25
- * MiB; the tensors left of the first block go with the embedding. */
+/* In GPT-2 the last norm, and the second feed-forward matrix of the last block, 3072 x 768, with
+ * its bias, exceed 1 MiB. From there to that of the block before, 28.35 MB exceed 25 MiB; the
+ * remaining tensors of the first block are sent with the embedding. */
 static void gradients_come_in_buckets_of_tensors(void **state)
 {
     (void)state;
@@ -486,9 +490,9 @@ static void gradients_come_in_buckets_of_tensors(void **state)
     dl_costs_free(&costs);
 }
 
-/* Each matrix of Llama is more than 25 MiB, and so a bucket, with the norm before it: the head's,
- * seven of each block, the embedding. The feed-forward's have 4096 x 11008 numbers; the share of
- * the backward pass at which they are ready is that of their products, not of the block. */
+/* Each matrix of Llama exceeds 25 MiB, and so is a bucket, with the norm before it: the head's,
+ * seven per block, the embedding. Those of the feed-forward have 4096 x 11008 numbers; they are
+ * ready at a share of the backward pass that follows from their products, not from the block. */
 static void large_tensors_are_buckets_of_their_own(void **state)
 {
     (void)state;
@@ -504,7 +508,8 @@ static void large_tensors_are_buckets_of_their_own(void **state)
     dl_costs_free(&costs);
 }
 
-/* FSDP's units of GPT-2: each block, 28.35 MB, the last one with the norm behind it; the embedding. */
+/* FSDP's units of GPT-2: each block, 28.35 MB, the last one with the norm after it; the
+ * embedding. */
 static void units_are_whole_layers(void **state)
 {
     (void)state;
@@ -518,11 +523,12 @@ static void units_are_whole_layers(void **state)
     dl_costs_free(&costs);
 }
 
-/* Adapters of 2 x 8 (4096 + 4096) parameters beside each of 32 blocks of Llama 2 7B: gradients, 16-bit
- * weights' 32-bit copy and two numbers of state are theirs. The 6738415616 frozen ones have 16 bits, 32 in
- * fp32 or where given. With 4 or 8 bits these are of the 32 x (4 x 4096 x 4096 + 3 x 4096 x 11008) =
- * 6476005376 in linear layers of blocks; embedding, head and norms, 262410240, keep 16. Of each 64 a maximum
- * has 32 bits, or 8 and a part of 1 in 256 of 32. */
+/* Adapters of 2 x 8 (4096 + 4096) parameters in each of 32 blocks of Llama 2 7B: only they have
+ * gradients, 32-bit copies of 16-bit weights and two numbers of state. The 6738415616 frozen
+ * parameters have 16 bits, 32 in fp32 or if given. With 4 or 8 bits this applies to the 32 x (4 x
+ * 4096 x 4096 + 3 x 4096 x 11008) = 6476005376 in linear layers of blocks; embedding, head and
+ * norms, 262410240, keep 16. Per 64 numbers a maximum has 32 bits, or 8 and a part of 1 in 256 of
+ * 32. */
 static void only_adapters_are_exchanged(void **state)
 {
     static const struct {
@@ -559,9 +565,10 @@ static void only_adapters_are_exchanged(void **state)
     }
 }
 
-/* A block of Llama 3 70B keeps (12 h + 4 kv + 6 f) bytes a token (tests/sim/test_step_memory.c). In fp8 linear
- * layers keep their inputs in 8 bits: h less of each norm, f of the gate, but h more beside attention's result.
- * Recomputed blocks keep their inputs in 16 bits. The gate's two inputs, 4 f, may be kept in 8, 2 f. */
+/* A block of Llama 3 70B keeps (12 h + 4 kv + 6 f) bytes per token (tests/sim/test_step_memory.c).
+ * In fp8 linear layers keep their inputs in 8 bits: h less for each norm, f for the gate, but h
+ * more for the result of attention. Recomputed blocks keep their inputs in 16 bits. The gate's two
+ * inputs, 4 f, may be kept in 8 bits, 2 f. */
 static void inputs_are_kept_in_eight_bits(void **state)
 {
     static const struct {
@@ -594,8 +601,8 @@ static void inputs_are_kept_in_eight_bits(void **state)
     }
 }
 
-/* Forward 100 Gflop/s, 10 bytes a ns, 1 us; gradients of inputs at half, of weights at a quarter of the
- * rates, with 2 and 3 us; moves at 20 bytes a ns and 5 us each. */
+/* Forward 100 Gflop/s, 10 bytes per ns, 1 us; gradients of inputs at half, of weights at a quarter
+ * of the rates, with 2 and 3 us; moves at 20 bytes per ns and 5 us each. */
 static dl_gpu_model measured_gpu(void)
 {
     dl_gpu_model model = gpu();
@@ -609,9 +616,9 @@ static dl_gpu_model measured_gpu(void)
     return model;
 }
 
-/* Forward: 1e6 flop take 10 us, 1000 numbers of 4 bytes 400 ns: 10000; 500 weights 200; two kernels 2000.
- * Backward twice all of it, half for each gradient: 20000 + 40000, weights 400 + 800, two kernels each 4000
- * + 6000. A move of 5000 numbers takes 1000, and 5000. */
+/* Forward: 1e6 flop take 10 us, 1000 numbers of 4 bytes 400 ns: 10000; 500 weights 200; two kernels
+ * 2000. Backward twice all of that, half for each gradient: 20000 + 40000, weights 400 + 800, two
+ * kernels each 4000 + 6000. A move of 5000 numbers takes 1000 plus 5000. */
 static void products_take_what_was_measured(void **state)
 {
     (void)state;

@@ -36,7 +36,7 @@ static void needs_follow_mode_and_machine(void **state)
     }
 }
 
-/* Measured on 2 cores with batches of 8 to 16 and up to 4 copies. */
+/* Costs measured on 2 cores with batches of 8 to 16 and up to 4 copies. */
 static void extrapolation_is_noticed(void **state)
 {
     (void)state;
@@ -73,8 +73,8 @@ static void steps_are_whole_intervals(void **state)
     assert_int_equal(dl_run_steps(&scenario, &point), 500);
 }
 
-/* One worker: input 100, dispatch 200, forward 300, update 400 ns; slow twofold on
- * forward: 100, 200, 600, 400 of 1300. */
+/* One worker: input 100, dispatch 200, forward 300, update 400 ns; with forward slowed twofold:
+ * 100, 200, 600, 400 of 1300. */
 static void the_step_is_split(void **state)
 {
     (void)state;
@@ -104,8 +104,8 @@ static void parts_sum_to_one(void **state)
     dl_run_result_free(&r);
 }
 
-/* A step is 1 ms +- 1 %: draw 0 is the cost itself, each other one differs; replicates of the
- * noise, of which there is none here, do not. */
+/* A step is 1 ms +- 1 %: draw 0 uses the cost itself, each other draw differs; replicates do not,
+ * as there is no noise. */
 static void draws_of_the_costs_are_not_replicates(void **state)
 {
     (void)state;
@@ -146,7 +146,7 @@ static void a_run_without_end_is_refused(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         dl_costs costs =
             fixture_costs("[costs]\nschema = 1\n[op a.forward]\nfixed_ns = 0\nper_sample_ns = 0\n");
-        costs.ops[0].fixed_ns.value = cases[i].fixed_ns; /* a file's would be refused */
+        costs.ops[0].fixed_ns.value = cases[i].fixed_ns; /* a file could not contain it */
         dl_scenario s =
             fixture_scenario("[machine]\ncores = 1\nworkers = 1\n[workload]\ncosts = c\n"
                              "batch = 1\n");
@@ -161,8 +161,8 @@ static void a_run_without_end_is_refused(void **state)
     }
 }
 
-/* Costs about as those of the MLP of scenarios/accuracy, in whole ns, no factor of which helps
- * small batches: 79 000 + 4700 ns a sample. */
+/* Costs similar to those of the MLP of scenarios/accuracy, in whole ns, without a factor that
+ * favours small batches: 79 000 + 4700 ns per sample. */
 #define MLP_LIKE                                                                   \
     "[costs]\nschema = 1\n[op a.forward]\nfixed_ns = 9000\nper_sample_ns = 1600\n" \
     "[op a.backward]\nfixed_ns = 15000\nper_sample_ns = 3100\n"                    \
@@ -181,9 +181,9 @@ static double mlp_per_s(const dl_costs *costs, int cores, int workers, int sampl
     return per_s;
 }
 
-/* Without exchange, k cores do at most k times what one worker with the same batch does, however
- * short the run is and however many share a core: a worker that has the core for the first slice
- * may end all its steps before others have begun. */
+/* Without exchange, k cores reach at most k times the throughput of one worker with the same batch,
+ * however short the run and however many workers share a core: a worker that has the core for the
+ * first slice may end all its steps before others have begun. */
 static void k_cores_without_exchange_are_at_most_k(void **state)
 {
     (void)state;
@@ -207,8 +207,8 @@ static void k_cores_without_exchange_are_at_most_k(void **state)
     dl_costs_free(&costs);
 }
 
-/* Steps of 1 and 3 ms: worker 0 has done its 4 at 4 ms, worker 1 ends its second one at 6 ms. So 6
- * samples in 6 ms, of which one third is the tail. */
+/* Steps of 1 and 3 ms: worker 0 has done its 4 steps at 4 ms, worker 1 ends its second one at 6 ms.
+ * So 6 samples in 6 ms, of which one third is the tail. */
 static void throughput_is_of_the_whole_span(void **state)
 {
     (void)state;
@@ -221,8 +221,8 @@ static void throughput_is_of_the_whole_span(void **state)
     dl_run_result_free(&r);
 }
 
-/* Three gradients an update, 5 steps of 2 workers: a tenth gradient waits for an update when the
- * run ends. It is in none, but its time was spent on what a longer run would apply. */
+/* Three gradients per update, 5 steps of 2 workers: the tenth gradient waits for an update when the
+ * run ends. No update includes it, but its time was spent on what a longer run would apply. */
 static void what_waits_at_the_end_counts_as_done(void **state)
 {
     (void)state;
@@ -234,7 +234,7 @@ static void what_waits_at_the_end_counts_as_done(void **state)
     dl_run_result_free(&r);
 }
 
-/* Runs `steps` steps of two workers, and ends when they repeat if `steady_after` > 0. */
+/* Runs `steps` steps of two workers; if `steady_after` > 0, the run ends when they repeat. */
 static dl_run_result run_steady(const char *mode, const char *sync, int cores, int64_t steps,
                                 int64_t steady_after)
 {
@@ -255,8 +255,8 @@ static dl_run_result run_steady(const char *mode, const char *sync, int cores, i
     return result;
 }
 
-/* What repeats is what the last 900 of 1000 steps take. Two steps a period at least, so that no run
- * of two steps, or of five with an interval of three, has repeated. */
+/* Repeating steps give the throughput of the last 900 of 1000 steps. A period has at least two
+ * steps, so no run of two steps, or of five with an interval of three, has repeated. */
 static void steps_that_repeat_end_the_run(void **state)
 {
     (void)state;
@@ -288,8 +288,8 @@ static void steps_that_repeat_end_the_run(void **state)
     }
 }
 
-/* Two workers take turns on one core in slices of 4 ms, in which a step of 1.1 ms does not fit a
- * whole number of times: nothing repeats within a few steps, so the run goes on to its end. */
+/* Two workers take turns on one core in slices of 4 ms, which is no multiple of a step of 1.1 ms:
+ * nothing repeats within a few steps, so the run continues to its end. */
 static void time_slices_do_not_repeat(void **state)
 {
     (void)state;
