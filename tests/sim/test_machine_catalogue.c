@@ -360,9 +360,9 @@ static void errors_name_what_is_near(void **state)
         {"2xrtx2090", DL_ERR_NAME, "another GPU goes into a machine file's [gpu_model]"},
         {"4xdgx_h200", DL_ERR_NAME, "machine; dlsim --machines lists"}, /* dgx_h100: too old */
         {"2xv200", DL_ERR_NAME, "machine; dlsim --machines lists"},     /* not v100 */
-        {"2x100", DL_ERR_NAME, "machine; dlsim --machines lists"},      /* four are as near */
-        {"2xmi25", DL_ERR_NAME, "machine; dlsim --machines lists"},     /* not mi250 */
-        {"2xgb20", DL_ERR_NAME, "machine; dlsim --machines lists"},     /* not h20 */
+        {"2x100", DL_ERR_NAME, "machine; dlsim --machines lists"}, /* tie: p100, v100, a100, h100 */
+        {"2xmi25", DL_ERR_NAME, "machine; dlsim --machines lists"}, /* not mi250 */
+        {"2xgb20", DL_ERR_NAME, "machine; dlsim --machines lists"}, /* not h20 */
         {"2xrtx4090+nvlink", DL_ERR_NAME, "NVLink bridges of GeForce RTX 4090 are not known"},
         {"1xrtx3090+nvlink", DL_ERR_RANGE, "an NVLink bridge joins two GPUs"},
         {"2xrtx3090+nvlink+1xt4", DL_ERR_NAME, "'nvlink' is not COUNTxGPU"},
