@@ -1,4 +1,4 @@
-/* Many workers, and runs too long to keep each of their steps. */
+/* Many workers, and runs too long to log each step. */
 #include "tests/gpu_fixture.h"
 
 #include <sys/resource.h>
@@ -35,8 +35,9 @@ static int64_t pooled(const dl_run_result *r, int staleness)
     return count;
 }
 
-/* Without logs all is as with them, but that steps' quantiles are off by a thousandth at most, and that
- * staleness is counted of all workers together. kasync drops gradients, softsync leaves some over. */
+/* Runs without logs give the same results as with logs, except that quantiles of steps are accurate
+ * to one part in a thousand, and staleness is counted for all workers together. kasync drops
+ * gradients; softsync leaves some unapplied. */
 static void tallies_agree_with_logs(void **state)
 {
     (void)state;
@@ -49,7 +50,7 @@ static void tallies_agree_with_logs(void **state)
         assert_true(kept.step_mean_s == counted.step_mean_s);
         assert_true(kept.applied_frac == counted.applied_frac);
         assert_near(counted.step_sd_s, kept.step_sd_s, 1e-6);
-        /* Between two of the 480 steps a quantile may be either. */
+        /* A quantile between two of the 480 steps may be either. */
         assert_near(counted.step_p50_s, kept.step_p50_s, 0.01);
         assert_int_equal(kept.staleness_bins, counted.staleness_bins);
         for (int s = 0; s < kept.staleness_bins; s++)
@@ -61,7 +62,7 @@ static void tallies_agree_with_logs(void **state)
         }
         assert_int_equal(kept.averaging != NULL, counted.averaging != NULL);
         if (kept.averaging != NULL) {
-            /* Of whole outer steps with logs; without, of all steps after the warm-up. */
+            /* With logs of whole outer steps; without, of all steps after the warm-up. */
             assert_near(counted.averaging->outer_step_mean_s, kept.averaging->outer_step_mean_s,
                         0.02);
             assert_true(isnan(counted.averaging->outer_step_p50_s));
@@ -80,7 +81,7 @@ static int64_t most_bytes(void)
 
 enum { MANY = 200000, STEPS = 6 };
 
-/* That many GPUs of one node each with a mode of [sync], and one node more. */
+/* Runs MANY GPUs, one per node, with a mode of [sync], and one more node. */
 static dl_run_result run_many(const char *mode)
 {
     char rest[200];
@@ -89,8 +90,8 @@ static dl_run_result run_many(const char *mode)
                                FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH, "", MANY, STEPS, rest);
 }
 
-/* 200 000 GPUs that push 80 kB to a server over its port of 1 GB/s and pull as much: 80 us of each way for
- * each update, which takes 0.1 ms of the server's GPU, as long as a worker's own. */
+/* 200 000 GPUs push 80 kB to a server over its port of 1 GB/s and pull as much: 80 us each way per
+ * update, which takes 0.1 ms on the server's GPU, as long as a worker's update. */
 static void updates_of_many_workers_take_the_server(void **state)
 {
     (void)state;
@@ -103,9 +104,8 @@ static void updates_of_many_workers_take_the_server(void **state)
     dl_run_result_free(&r);
 }
 
-/* The same workers average twice in host memory, from which all but the first one are a port away: 16 s of
- * each way for each average, in which reading 200 000 vectors takes 8 s more. A worker may take
- * 1.4 kB. */
+/* The same workers average twice in host memory, which all but the first reach over a port: 16 s
+ * each way per average, which also reads 200 000 vectors in 8 s. A worker may take 1.4 kB. */
 static void averages_of_many_workers_take_the_port(void **state)
 {
     (void)state;
@@ -120,8 +120,8 @@ static void averages_of_many_workers_take_the_port(void **state)
 #endif
 }
 
-/* 200 000 GPUs, 1.2 million steps of 1 ms and an update of 0.1 ms, which are not kept one by one. They
- * may have 5 KB each, of which half is used today. */
+/* 200 000 GPUs, 1.2 million steps of 1 ms with an update of 0.1 ms, which are not logged
+ * individually. They may take 5 KB each, of which half is used. */
 static void hundreds_of_thousands_are_simulated(void **state)
 {
     (void)state;
@@ -137,8 +137,9 @@ static void hundreds_of_thousands_are_simulated(void **state)
     assert_true(most_bytes() < 5000 * (int64_t)MANY);
 }
 
-/* A step of 100 000 GPUs that all-reduce in a ring over 25 000 nodes: 2 (n-1) rounds, each with the way
- * of a wire and its bytes at least, after which all are at the same step. */
+/* A step of 100 000 GPUs that all-reduce in a ring over 25 000 nodes: 2 (n-1) rounds, each of which
+ * takes at least the delay of a wire and the time of its bytes; then all workers are at the same
+ * step. */
 static void a_long_ring_takes_its_rounds(void **state)
 {
     (void)state;
@@ -147,7 +148,7 @@ static void a_long_ring_takes_its_rounds(void **state)
         fixture_run_gpus(FIXTURE_GPU_COSTS FIXTURE_FREE_DISPATCH, "nodes = 25000\n", WORKERS, 2,
                          "[exchange]\nalgorithm = ring\n[sync]\nmode = allreduce\n");
     const double rounds = 2.0 * (WORKERS - 1);
-    /* A hop in a node is 200 ns at least, one in four between nodes 5000 ns and more. */
+    /* A hop within a node takes at least 200 ns; one in four is between nodes, 5000 ns or more. */
     assert_true(r.step_mean_s > 1.1e-3 + rounds * (3 * 200 + 5000) / 4 * 1e-9);
     assert_true(r.step_mean_s < 1.1e-3 + rounds * (4 * 400 + 2 * 5000) / 4 * 1e-9);
     assert_int_equal(r.updates, 2);
@@ -159,7 +160,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tallies_agree_with_logs),
         cmocka_unit_test(updates_of_many_workers_take_the_server),
-        cmocka_unit_test(averages_of_many_workers_take_the_port), /* before others take memory */
+        cmocka_unit_test(averages_of_many_workers_take_the_port), /* runs before others allocate
+                                                                   * memory */
         cmocka_unit_test(hundreds_of_thousands_are_simulated),
         cmocka_unit_test(a_long_ring_takes_its_rounds),
     };

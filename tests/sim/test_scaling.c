@@ -16,7 +16,7 @@ static const char *const from_text =
     "[link x16]\nbytes_per_s = 1GB/s\nlatency_ns = 0\n[host]\nmemory_bytes_per_s = 1GB/s\n"
     "[gpus 0]\nmodel = k80\nparent = socket0\nlink = x16\n";
 
-/* Costs of `device` with `more`; dispatch of 1 ms. */
+/* Reads a study with costs of `device`, with `more` lines and dispatch of 1 ms. */
 static dl_status read_study(dl_study *study, const char *device, const char *more,
                             const char *workload, dl_error *err)
 {
@@ -71,7 +71,8 @@ static void devices_are_known_by_their_words(void **state)
     assert_false(dl_device_is_gpu("", "k80"));
 }
 
-/* Arithmetic 4 times, memory twice as fast: 4^(3/4) 2^(1/4) = 2^(7/4), updates 2, dispatch 1. */
+/* Arithmetic is 4 times and memory twice as fast: 4^(3/4) 2^(1/4) = 2^(7/4); updates 2, dispatch
+ * 1. */
 static void times_scale_by_rates(void **state)
 {
     (void)state;
@@ -88,9 +89,9 @@ static void times_scale_by_rates(void **state)
     dl_study_free(&s);
 }
 
-/* 1 Mflop and 1 kB are bound by arithmetic on both (1/4); 1 kflop and 1 MB by memory (1/2); 1 Mflop
- * and 150 kB by arithmetic on the first (4 us against 3), by memory on the second (1 against
- * 1.5). */
+/* 1 Mflop and 1 kB are limited by arithmetic on both GPUs (1/4); 1 kflop and 1 MB by memory (1/2);
+ * 1 Mflop and 150 kB by arithmetic on the first (4 us against 3), by memory on the second (1
+ * against 1.5). */
 static void known_work_follows_its_bound(void **state)
 {
     (void)state;
@@ -121,8 +122,8 @@ static double step_s(const char *device, const char *workload, dl_row *row)
     return step;
 }
 
-/* Forward 9 ms x 2^(-7/4), update 0.5 ms; the host's 1 ms hides behind. The interval has both 2.77
- * times as long and as short, but for the host. */
+/* Forward 9 ms x 2^(-7/4), update 0.5 ms, which hide the host's 1 ms. The interval covers 2.77
+ * times as long and as short, except for the host. */
 static void results_have_the_interval_of_scaling(void **state)
 {
     (void)state;
@@ -136,7 +137,7 @@ static void results_have_the_interval_of_scaling(void **state)
     assert_true(isnan(row.low_per_s));
 }
 
-/* The costs of the machine's own GPU stay, whatever else the file of GPUs has. */
+/* The costs of the machine's own GPU are not scaled, whatever other GPUs the file has. */
 static void costs_of_the_own_gpu_stay(void **state)
 {
     (void)state;
@@ -166,8 +167,9 @@ static void assert_note(const dl_study *s, const char *text, bool there)
     if (found != there) fail_msg("note '%s': %s", text, found ? "is there" : "is not there");
 }
 
-/* Without a file the GPU is looked for among all machines: a k80 has 4.365 Tflop/s and 240 GB/s,
- * the machine's 1 and 100. Where there is no such GPU, or the scenario says no, times stay. */
+/* Without a file the GPU is searched in all machines: a k80 has 4.365 Tflop/s and 240 GB/s, the
+ * machine's GPU 1 and 100. If there is no such GPU, or the scenario forbids scaling, times are
+ * unchanged. */
 static void gpus_are_looked_up(void **state)
 {
     (void)state;
@@ -196,7 +198,7 @@ static void gpus_are_looked_up(void **state)
     dl_study_free(&s);
 }
 
-/* The longest of several names in the device counts: one is the start of the other. */
+/* If several names match the device, the longest is used: one is a prefix of the other. */
 static void the_longest_name_counts(void **state)
 {
     (void)state;
@@ -235,8 +237,9 @@ static dl_study costs_on(const char *device, const char *machine)
     return study;
 }
 
-/* A GPU is its own if its rates are, whatever its memory; of the same chip the interval reaches from
- * arithmetic's bound to memory's, both a100's: 1 and 1555 / 2039 of the time. */
+/* GPUs with equal rates are not scaled, whatever their memory. For the same chip the interval
+ * extends from the limit of arithmetic to that of memory, here of two a100: 1 and 1555 / 2039 of
+ * the time. */
 static void variants_of_a_chip_scale_narrowly(void **state)
 {
     (void)state;
@@ -258,7 +261,7 @@ static void variants_of_a_chip_scale_narrowly(void **state)
     dl_study_free(&s);
 }
 
-/* Another GPU's costs, and what is not known, are told; and make all results assumed. */
+/* Notes mention another GPU's costs and unknown figures, which make all results assumed. */
 static void notes_tell_what_is_taken_for_granted(void **state)
 {
     (void)state;
@@ -277,7 +280,7 @@ static void notes_tell_what_is_taken_for_granted(void **state)
     dl_study_free(&s);
 }
 
-/* Batches whose making and size nobody has told are not silently free. */
+/* Notes mention batches with unknown size and time to make them, which are not free. */
 static void unknown_input_is_told(void **state)
 {
     (void)state;
@@ -296,8 +299,8 @@ static void unknown_input_is_told(void **state)
     remove(NODE);
 }
 
-/* Of a GPU that computes for 1 ms a micro-batch and updates for 0.1 ms: making batches, on cores beside it,
- * makes a host's launches no shorter, and each micro-batch is launched. */
+/* On a GPU that computes for 1 ms per micro-batch and updates for 0.1 ms: batches are made on
+ * separate cores and do not shorten a host's launches, and each micro-batch is launched. */
 static void a_host_that_bounds_is_told(void **state)
 {
     (void)state;

@@ -21,8 +21,8 @@ static void defaults(void **state)
     dl_scenario_free(&s);
 }
 
-/* 2 cores settings x 2 workers x (none, average with 2 intervals) = 12 points, the last key
- * fastest; one of them twice: "2, workers" is the same machine for 2 workers. */
+/* 2 values of cores x 2 of workers x (none, average with 2 intervals) = 12 points, the last key
+ * changing fastest; one of them is redundant: "2, workers" gives the same machine for 2 workers. */
 static void lists_are_swept(void **state)
 {
     (void)state;
@@ -54,7 +54,7 @@ static void lists_are_swept(void **state)
     dl_scenario_free(&s);
 }
 
-/* cores 2 and measured, workers 2: two points; one when 2 cores were measured. */
+/* Cores 2 and measured with 2 workers: two points, or one if 2 cores were measured. */
 static void measured_cores_come_from_the_costs(void **state)
 {
     (void)state;

@@ -138,7 +138,7 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
     assert_all_refused(cases, NULL, read_wrong);
 }
 
-/* 7,158,279 nodes of 300 GPUs have 53 more than an int holds. */
+/* 7,158,279 nodes of 300 GPUs exceed the range of int by 53. */
 static void numbers_of_gpus_are_ints(void **state)
 {
     (void)state;
@@ -196,7 +196,8 @@ static void needs_follow_mode_and_place(void **state)
     }
 }
 
-/* The machine's figures count where there is exchange: some of the fixture's are assumed. */
+/* The machine's origins count if there is an exchange: some of the fixture's figures are
+ * assumed. */
 static void the_machine_has_an_origin_too(void **state)
 {
     (void)state;
@@ -212,7 +213,7 @@ static void the_machine_has_an_origin_too(void **state)
     dl_costs_free(&costs);
 }
 
-/* What is left without copies: computing, and the sum of two vectors. */
+/* Without copies, computing and the sum of two vectors remain. */
 static void copies_can_be_free(void **state)
 {
     (void)state;
@@ -226,7 +227,7 @@ static void copies_can_be_free(void **state)
     dl_costs_free(&costs);
 }
 
-/* Nor all-reduces inside sites have several ranks on a GPU. */
+/* All-reduces inside sites do not allow several ranks on a GPU. */
 static void shared_gpus_reduce_nothing_inside(void **state)
 {
     (void)state;
@@ -241,7 +242,8 @@ static void shared_gpus_reduce_nothing_inside(void **state)
     assert_contains(err.text, "3 workers share 1 GPU");
 }
 
-/* Micro-batches of a pipeline of one stage are accumulated batches, which no key of their own says. */
+/* Micro-batches of a pipeline with one stage are accumulated batches, although no key requests
+ * these. */
 static void what_another_key_made_is_refused_too(void **state)
 {
     (void)state;

@@ -9,7 +9,7 @@
 
 #define SCHEDULE "test_schedule.csv"
 
-/* The schedule of 3 workers in that mode, with the lines of [sync] behind it; 12 samples a step. */
+/* The schedule of 3 workers in that mode, with additional lines of [sync]; 12 samples per step. */
 static dl_csv write_and_read(const char *mode, const char *options, int steps)
 {
     dl_costs costs = fixture_costs(FIXTURE_COSTS);
@@ -36,7 +36,8 @@ static long cell(const dl_csv *csv, size_t row, size_t column)
     return strtol(dl_csv_cell(csv, row, column), NULL, 10);
 }
 
-/* All together: update u has step u - 1 of each worker, with parameters of version u - 1 - lag. */
+/* Common updates: update u has step u - 1 of each worker, with parameters of version u - 1 -
+ * lag. */
 static void all_together_are_0_or_lag_stale(void **state)
 {
     (void)state;
@@ -58,8 +59,8 @@ static void all_together_are_0_or_lag_stale(void **state)
     remove(SCHEDULE);
 }
 
-/* Rows of an update by a server: numbers without gaps, times that do not fall, versions that there
- * are, each step of a worker at most once. `each` gradients an update; 0: any number. */
+/* Checks rows of updates by a server: numbers without gaps, ascending times, existing versions,
+ * each step of a worker at most once. `each`: gradients per update; 0: any number. */
 static void check_server(const char *mode, const char *options, size_t each)
 {
     enum { STEPS = 40 };
@@ -103,7 +104,7 @@ static void servers_update_in_order(void **state)
     check_server("kbatchasync", "k = 2", 2);
 }
 
-/* The staleness in the rows is what the run counts. */
+/* The staleness in the rows equals that counted by the run. */
 static void staleness_is_that_of_the_run(void **state)
 {
     (void)state;
@@ -133,8 +134,8 @@ static void staleness_is_that_of_the_run(void **state)
     remove(SCHEDULE);
 }
 
-/* average and bmuf every 3: before average a, each worker has done its local steps 3 (a - 1) ... 3 a - 1, in
- * order; none: local steps only. */
+/* average and bmuf every 3 steps: before average a, each worker has done its local steps 3 (a - 1)
+ * to 3 a - 1, in order; none: only local steps. */
 static void local_steps_come_before_their_average(void **state)
 {
     (void)state;
@@ -165,10 +166,10 @@ static void local_steps_come_before_their_average(void **state)
     remove(SCHEDULE);
 }
 
-/* Fragments every 6 steps, one after another every second step; with a lag, each worker's rows are its
- * local steps, what it sends after every second one, and what it receives `lag` steps later, all of it
- * after the last step, the 12th. An average comes after all have sent that fragment for it, or done the
- * steps before it, and before anybody receives it. */
+/* Fragments every 6 steps, one every second step. With a lag, each worker's rows are its local
+ * steps, a send after every second step, and a receive `lag` steps later; after the last step, the
+ * 12th, all remaining ones are received. An average follows all sends of its fragment, or the steps
+ * before it, and precedes its receives. */
 static void fragments_are_sent_and_received_in_order(void **state)
 {
     (void)state;
@@ -208,11 +209,12 @@ static void fragments_are_sent_and_received_in_order(void **state)
     remove(SCHEDULE);
 }
 
-/* Two learners of 2 local steps of 1 ms; merges of 3 ms, as soon as both have uploaded; an upload that
- * is 1 version stale weighs 1 / 2. Both upload at 2 ms, and again at 4, of version 0 while version 1 is
- * being merged until 5: in version 2, at 8, they are 1 stale. Learner 0 has done its steps at 8 ms, has
- * taken version 1 at 6 and 2 at 8. Learner 1 fails at 5.5 ms, is back at 7 with version 1, and does what
- * it was at, mini-batch 11, anew; nothing is merged after the end. */
+/* Two learners with 2 local steps of 1 ms; merges take 3 ms and start when both have uploaded; an
+ * upload that is 1 version stale has weight 1 / 2. Both upload at 2 ms and again at 4, based on
+ * version 0 while version 1 is merged until 5: in version 2, at 8, they are 1 stale. Learner 0 has
+ * done its steps at 8 ms, and has taken version 1 at 6 and 2 at 8. Learner 1 fails at 5.5 ms,
+ * returns at 7 with version 1, and repeats its current mini-batch, 11; nothing is merged after the
+ * end. */
 static void syncers_merge_in_order(void **state)
 {
     (void)state;
@@ -253,7 +255,7 @@ static void syncers_merge_in_order(void **state)
     remove(SCHEDULE);
 }
 
-/* Equal seeds give equal bytes; the head says what it is of. */
+/* Equal seeds give equal bytes; the header describes the run. */
 static void it_is_deterministic(void **state)
 {
     (void)state;

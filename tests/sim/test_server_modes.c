@@ -1,5 +1,5 @@
-/* The modes whose server updates after some gradients, and elastic and block-wise averaging: what
- * they have in common with the simpler ones, and single steps by hand. Costs: FIXTURE_COSTS (see
+/* Modes whose server updates after a number of gradients, and elastic and block-wise averaging:
+ * relations to the simpler modes, and single steps worked out by hand. Costs: FIXTURE_COSTS (see
  * test_sync.c), or FIXTURE_COMPUTE_ONLY. */
 #include "tests/sim_fixture.h"
 
@@ -15,7 +15,7 @@ static void assert_equal_runs(const dl_run_result *a, const dl_run_result *b)
         assert_int_equal(a->staleness[i], b->staleness[i]);
 }
 
-/* One gradient an update is async, whatever the mode is called; spinning and blocking. */
+/* A mode with one gradient per update equals async; with spinning and blocking threads. */
 static void one_gradient_an_update_is_async(void **state)
 {
     (void)state;
@@ -39,7 +39,7 @@ static void one_gradient_an_update_is_async(void **state)
     }
 }
 
-/* K mini-batches are as many gradients as the workers of n-softsync bring. */
+/* k-batch-async with as many gradients per update as n-softsync gives the same result. */
 static void softsync_is_k_batch_async(void **state)
 {
     (void)state;
@@ -65,10 +65,10 @@ static double step_ns(const char *mode, int workers, const char *sync)
     return ns;
 }
 
-/* Alone: easgd pushes, pulls (8000 ns each), blends twice (8000 (2 / 2 + 1) = 16 000); bmuf pushes,
- * averages one vector (12 000), filters (8000 (3 / 2 + 1) + 16 000 = 36 000), pulls. Two workers of
- * bmuf: average 16 000, two barriers of 100 ns. ksync with k = n is ps without its first barrier:
- * the last one goes on at once. */
+/* One worker: easgd pushes, pulls (8000 ns each) and blends twice (8000 (2 / 2 + 1) = 16 000); bmuf
+ * pushes, averages one vector (12 000), filters (8000 (3 / 2 + 1) + 16 000 = 36 000) and pulls. Two
+ * workers with bmuf: average 16 000, two barriers of 100 ns. ksync with k = n is ps without its
+ * first barrier: the last worker continues immediately. */
 static void single_steps(void **state)
 {
     (void)state;
@@ -81,9 +81,9 @@ static void single_steps(void **state)
     assert_near(step_ns("ksync", 1, "k = 1\n"), 1000000 + 8000 + 16000 + 8000, 1e-9);
 }
 
-/* In units of B = 8000 bytes read or written a step of all 4 workers: softsync with c gradients an
- * update: push and pull 2 each, and (c + 1) / c for the server; kbatchasync the same; easgd push,
- * pull, two blends of 3; bmuf 8 + 8 + average 5 + filter 4 + 3. */
+/* In units of B = 8000 bytes read or written per step of all 4 workers: softsync with c gradients
+ * per update: push and pull 2 each, and (c + 1) / c for the server; kbatchasync the same; easgd
+ * push, pull, two blends of 3; bmuf 8 + 8 + average 5 + filter 4 + 3. */
 static void bytes_moved_are_those_of_the_algorithm(void **state)
 {
     (void)state;
@@ -123,7 +123,7 @@ static void on_step(void *user, int worker, int64_t step, int64_t start_ns, int6
     s->count[worker]++;
 }
 
-/* Workers that compute 1 ms, and as many times longer as `slow` says; all else is free. */
+/* Observes workers that compute for 1 ms, times the factors in `slow`; everything else is free. */
 static steps watch(const char *mode, const char *sync, const char *slow, int count,
                    dl_run_result *result)
 {
@@ -152,7 +152,7 @@ static void assert_step(const steps *s, int worker, int step, double end_ms, int
     assert_int_equal(s->staleness[worker][step], staleness);
 }
 
-/* ksync, k = 2: the third worker is cut short at 2 ms, and all begin anew. */
+/* ksync, k = 2: the third worker is aborted at 2 ms, and all start a new step. */
 static void ksync_cuts_the_rest_short(void **state)
 {
     (void)state;
@@ -169,9 +169,9 @@ static void ksync_cuts_the_rest_short(void **state)
     dl_run_result_free(&r);
 }
 
-/* kbatchsync, k = 3: gradients at 1, 2 (worker 0) and 2.5 ms (worker 1); then worker 0's third one
- * and worker 2's first are cut short. After 3.5 ms nobody begins a step; at 6.5 the last gradient
- * makes a second update. */
+/* kbatchsync, k = 3: gradients at 1, 2 (worker 0) and 2.5 ms (worker 1); then worker 0's third step
+ * and worker 2's first are aborted. After 3.5 ms no worker starts a step; at 6.5 the last gradient
+ * completes a second update. */
 static void a_fast_worker_brings_several(void **state)
 {
     (void)state;
@@ -191,7 +191,7 @@ static void a_fast_worker_brings_several(void **state)
 }
 
 /* kasync, k = 2: updates at 2 ms (workers 0, 1), 3 ms (2, after one update, and 0), 5 ms (0 waits
- * from 4 ms on; 1 read before the second update). */
+ * since 4 ms; 1 read before the second update). */
 static void kasync_waits_for_its_update(void **state)
 {
     (void)state;
@@ -207,7 +207,7 @@ static void kasync_waits_for_its_update(void **state)
 }
 
 /* ssp with bound 1: worker 0 has done two steps at 2 ms (the second one after worker 1's update at
- * 1.9 ms) and must not begin a third one before worker 2 has done its first, at 3 ms. */
+ * 1.9 ms) and must not start a third one before worker 2 has done its first, at 3 ms. */
 static void ssp_waits_for_the_slowest(void **state)
 {
     (void)state;
@@ -221,8 +221,8 @@ static void ssp_waits_for_the_slowest(void **state)
     dl_run_result_free(&r);
 }
 
-/* softsync of 3 workers, an update a gradient: no staleness beyond its bound; without one the slow
- * worker's is larger. */
+/* softsync with 3 workers and one gradient per update: with a bound no staleness exceeds it;
+ * without one the slow worker's does. */
 static void a_bound_makes_the_update_wait(void **state)
 {
     (void)state;
@@ -240,7 +240,7 @@ static void a_bound_makes_the_update_wait(void **state)
     }
 }
 
-/* Every mode comes to its end on few cores and on many, whatever k. */
+/* Every mode terminates on few and on many cores, for any k. */
 static void every_mode_ends(void **state)
 {
     (void)state;

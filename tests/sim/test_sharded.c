@@ -1,5 +1,5 @@
-/* Optimizer state, gradients and parameters that workers divide among themselves, against recursions
- * over the collectives of a step. Two GPUs of one switch: gathering or reduce-scattering a vector takes
+/* Optimizer state, gradients and parameters sharded among workers, compared with recursions over
+ * the collectives of a step. Two GPUs on one switch: gathering or reduce-scattering a vector takes
  * 200 ns and half of its bytes at 10 GB/s, an all-reduce twice that. */
 #include "tests/gpu_fixture.h"
 
@@ -46,7 +46,8 @@ static double half_ns(double bytes)
     return 200 + bytes / 20;
 }
 
-/* Sums overlap the backward pass as all-reduces do; each GPU updates half; the gather of all follows. */
+/* Sums overlap the backward pass like all-reduces; each GPU updates half; then all parameters are
+ * gathered. */
 static void optimizers_gather_after_the_update(void **state)
 {
     (void)state;
@@ -73,8 +74,8 @@ static void optimizers_gather_after_the_update(void **state)
     }
 }
 
-/* With a lag the sums, each GPU's update of its half and the gather run beside the next step, which
- * has the work of that update too: the longer of the two. */
+/* With a lag the sums, each GPU's update of its half and the gather overlap the next step, which
+ * also includes the work of that update: the step takes the longer of the two. */
 static void an_exchange_of_parts_may_lag(void **state)
 {
     (void)state;
@@ -91,13 +92,13 @@ static void an_exchange_of_parts_may_lag(void **state)
     }
 }
 
-/* A step by what FSDP launches: on one stream gathers for the forward pass, then for the backward pass
- * one gather more than sums. Each gather is launched when the use before it starts to compute, each sum
- * when its bucket's backward pass has ended. */
+/* A step as launched by FSDP: on one stream gathers for the forward pass, then for the backward
+ * pass one gather more than sums. Each gather is launched when the previous use starts to compute,
+ * each sum when its bucket's backward pass has ended. */
 typedef struct sharded_step {
     int buckets;
     double bytes[BUCKETS_MAX], all;
-    double stream_ns; /* free from then on */
+    double stream_ns; /* end of the stream's last collective */
     double computed_ns;
     double used_ns[2 * BUCKETS_MAX], gathered_ns[2 * BUCKETS_MAX], ended_ns[2 * BUCKETS_MAX];
 } sharded_step;
@@ -127,8 +128,8 @@ static void sum(sharded_step *s, int bucket)
     s->stream_ns = fmax(s->stream_ns, s->ended_ns[s->buckets + bucket]) + half_ns(s->bytes[bucket]);
 }
 
-/* Time of a step with `passes` passes one after another; `kept`: gathered for the forward pass
- * only. */
+/* Time in ns of a step with `passes` passes in sequence; `kept`: gathered only for the forward
+ * pass. */
 static double sharded_step_ns(double all, double bucket, bool kept, int passes)
 {
     sharded_step s = {.all = all};
@@ -162,7 +163,7 @@ static void parameters_are_gathered_for_both_passes(void **state)
     }
 }
 
-/* Three micro-batches gather and sum, one after another; one update. */
+/* Three micro-batches gather and sum in sequence; there is one update. */
 static void micro_batches_exchange_each(void **state)
 {
     (void)state;
@@ -177,7 +178,7 @@ static void micro_batches_exchange_each(void **state)
     }
 }
 
-/* The slower of two GPUs holds the gathers up, not only the sums. */
+/* The slower of two GPUs delays the gathers as well as the sums. */
 static void all_wait_for_the_slowest(void **state)
 {
     (void)state;
@@ -186,7 +187,7 @@ static void all_wait_for_the_slowest(void **state)
                 1e-4);
 }
 
-/* Of a vector's bytes S, n GPUs send (n - 1) S for a sum or a gather. */
+/* n GPUs send (n - 1) S to sum or gather a vector of S bytes. */
 static void bytes_are_those_of_the_collectives(void **state)
 {
     (void)state;
@@ -215,7 +216,7 @@ static void bytes_are_those_of_the_collectives(void **state)
     }
 }
 
-/* One GPU has nothing to divide. */
+/* A single GPU has nothing to shard. */
 static void one_worker_is_not_sharded(void **state)
 {
     (void)state;
@@ -245,9 +246,9 @@ static double own_bytes(const dl_costs *costs, double batch, const dl_gpu_option
     return dl_gpu_content_bytes(&content);
 }
 
-/* 80 kB of parameters, as many of gradients, 160 kB of state, 2 kB a sample and 1 kB; buckets of 10 kB;
- * four workers. Of sharded parameters two buckets are gathered, and of gradients one, and one that is
- * reduced. */
+/* 80 kB of parameters and of gradients, 160 kB of state, 2 kB per sample and 1 kB; buckets of 10
+ * kB; four workers. With sharded parameters two buckets of parameters are gathered, one bucket of
+ * gradients exists and one is reduced. */
 static void memory_is_divided(void **state)
 {
     (void)state;
@@ -256,8 +257,8 @@ static void memory_is_divided(void **state)
     dl_costs costs =
         fixture_costs("[costs]\nschema = 1\nparameter_bytes = 80000\nstate_bytes = 160000\n"
                       "[gpu_memory]\nactivation_bytes_per_sample = 2000\nworkspace_bytes = 1000\n");
-    /* In bf16: whole parameters 40 kB besides fp32 parts of 20 kB; of the buckets 10 kB and 5 kB of
-     * gradients, or twice these. */
+    /* In bf16: whole parameters take 40 kB in addition to fp32 parts of 20 kB; buckets of gradients
+     * take 10 kB and 5 kB, or twice that. */
     static const double halved[] = {320e3, 60e3 + 40e3 + 40e3, 60e3 + 25e3 + 40e3,
                                     30e3 + 30e3 + 40e3};
     for (int s = DL_SHARDED_NONE; s <= DL_SHARDED_PARAMETERS; s++) {
@@ -267,11 +268,11 @@ static void memory_is_divided(void **state)
         options.param_dtype = options.reduce_dtype = DL_DTYPE_BF16;
         assert_near(own_bytes(&costs, 8, &options, 4), halved[s] + 17e3, 1e-12);
         options.param_dtype = options.reduce_dtype = DL_DTYPE_FP32;
-        options.keeps_parameters = true; /* and each its part */
+        options.keeps_parameters = true; /* and each GPU's part */
         assert_near(own_bytes(&costs, 8, &options, 4),
                     expected[s] + (s == DL_SHARDED_PARAMETERS ? 60e3 : 0) + 17e3, 1e-12);
         options.keeps_parameters = false;
-        options.bucket_bytes = 0; /* all at once: gradients and parameters are there whole */
+        options.bucket_bytes = 0; /* a single bucket: gradients and parameters exist as a whole */
         assert_near(own_bytes(&costs, 8, &options, 4),
                     160e3 + (s == DL_SHARDED_NONE ? 160e3 : 40e3) + 17e3 +
                         (s == DL_SHARDED_PARAMETERS ? 2 * 20e3 : 0),

@@ -1,13 +1,13 @@
-/* What one slow worker may and may not change. With a core for each worker it is no gain. Where
- * workers share cores it may be one, as a longer job may end a schedule sooner (Graham 1969,
- * "Bounds on multiprocessing timing anomalies"): it disturbs what held the others up. Two such
- * cases are below, with what holds them up taken away: then nothing is gained, and in no case is it
- * as fast as equal workers with cores of their own. */
+/* Effects of one slow worker. With a core for each worker it never increases the throughput. If
+ * workers share cores it can, as a longer job may end a schedule sooner (Graham 1969, "Bounds on
+ * multiprocessing timing anomalies"): it disturbs what delays the others. Two such cases are tested
+ * below, and again without the cause of the delay: then there is no gain, and the throughput never
+ * reaches that of equal workers with a core each. */
 #include "tests/sim_fixture.h"
 
 enum { STEPS = 2000 };
 
-/* Computing takes 350 us, push and pull 50 us each, an update 200 + 50 + 50 us, waking up 30 us;
+/* Computing takes 350 us, push and pull 50 us each, an update 200 + 50 + 50 us, wake-ups 30 us;
  * slices of 4 ms. */
 #define SERVER_COSTS                                                                   \
     "[costs]\nschema = 1\nparameter_bytes = 50000\n"                                   \
@@ -19,8 +19,8 @@ enum { STEPS = 2000 };
     "[sync]\nbarrier_ns = 0\nlock_ns = 0\nwakeup_ns = 30000\nslice_ns = 4e6\n"         \
     "[sharing]\ncopies_2 = 1\n"
 
-/* A small model: computing 89 us, push and pull 5 us each, an update 50 + 5 + 5 us: 159 us a
- * gradient. */
+/* A small model: computing takes 89 us, push and pull 5 us each, an update 50 + 5 + 5 us: 159 us
+ * per gradient. */
 #define SMALL_COSTS(wakeup_ns)                                                           \
     "[costs]\nschema = 1\nparameter_bytes = 5000\n"                                      \
     "[op a.forward]\nfixed_ns = 89000\nper_sample_ns = 0\n"                              \
@@ -31,7 +31,7 @@ enum { STEPS = 2000 };
     "[sync]\nbarrier_ns = 0\nlock_ns = 100\nwakeup_ns = " wakeup_ns "\nslice_ns = 4e6\n" \
     "[sharing]\ncopies_2 = 1\n"
 
-/* Samples a second, of one sample a step, with worker 0 `slow` times as slow as the others. */
+/* Samples per second, with one sample per step and worker 0 slowed down by the factor `slow`. */
 static double per_s(const char *costs, const char *mode, int cores, int workers, const char *sync,
                     double slow)
 {
@@ -43,8 +43,9 @@ static double per_s(const char *costs, const char *mode, int cores, int workers,
     return result;
 }
 
-/* Left out: modes in which a worker that has brought a gradient goes on, and several make an update
- * (softsync, kasync, kbatchasync): who is in which update changes with the order of arrival. */
+/* Excludes modes in which several workers make an update and a worker that has contributed
+ * continues (softsync, kasync, kbatchasync): the order of arrival determines who is in which
+ * update. */
 static void with_cores_of_their_own_it_is_no_gain(void **state)
 {
     (void)state;
@@ -78,11 +79,11 @@ static void with_cores_of_their_own_it_is_no_gain(void **state)
     }
 }
 
-/* With 3 workers on 2 cores the first gradient of any makes the update, so that a core each gives
- * one every 350 + 50 + 300 + 50 = 750 us. Workers 0 and 2 share a core. If one of them was the
+/* With 3 workers on 2 cores any worker's first gradient makes the update, so with a core each there
+ * would be one every 350 + 50 + 300 + 50 = 750 us. Workers 0 and 2 share a core. If one of them is
  * first, its slice may end during its push or update, (50 + 300) / 750 of the time, and worker 1
- * waits until the other one has computed a gradient in vain, so that a tenth is lost. With worker 0
- * or 2 slow, more of the updates are worker 1's, whom nobody preempts. */
+ * waits until the other one has computed a useless gradient, so that a tenth is lost. If worker 0
+ * or 2 is slow, more updates are by worker 1, which is never preempted. */
 static void it_may_keep_updates_from_being_preempted(void **state)
 {
     (void)state;
@@ -98,15 +99,15 @@ static void it_may_keep_updates_from_being_preempted(void **state)
 }
 
 /* 4 workers on 2 cores meet at the server's lock and at the bound, sleep there, and have work again
- * 27.5 us after they were woken. In lockstep both of a core sleep at the same time: of the 200 us
- * of a core that a gradient takes, 41 us are idle. One that is 1.1 times as slow gets them out of
- * step: 182 us, 21 idle. When waking up takes no time it is 174 us for both. */
+ * 27.5 us after they are woken. In lockstep both workers of a core sleep simultaneously: of the 200
+ * us of a core per gradient, 41 us are idle. A worker that is 1.1 times as slow breaks the
+ * lockstep: 182 us, 21 idle. If wake-ups take no time it is 174 us for both. */
 static void it_may_break_a_lockstep(void **state)
 {
     (void)state;
     static const struct {
         const char *costs;
-        double least, most; /* gain */
+        double least, most; /* limits of the gain */
     } cases[] = {{SMALL_COSTS("27500"), 1.08, 1.12}, {SMALL_COSTS("0"), 0, 1.001}};
     for (int i = 0; i < 2; i++) {
         const double equal_per_s = per_s(cases[i].costs, "ssp", 2, 4, "bound = 3\n", 1);

@@ -1,5 +1,6 @@
-/* What a key must be for a column to have a wanted value, against the closed form of the
- * utilisation: H t / (H t + T), with t = 1.1 ms and T = 12 ms of a ring of four nodes at 1 GB/s. */
+/* Finds the key for which a column has a target value, compared with the closed form of the
+ * utilisation: H t / (H t + T), with t = 1.1 ms and T = 12 ms for a ring of four nodes at 1
+ * GB/s. */
 #include "tests/gpu_fixture.h"
 
 #include "common/csv.h"
@@ -33,11 +34,11 @@ static int remove_files(void **state)
     return 0;
 }
 
-static int batch_per_worker = 1; /* of the scenario */
+static int batch_per_worker = 1; /* for the scenario */
 
 static dl_pace *pace; /* NULL: none */
 
-/* Solves with more lines of [machine] and [sync]. */
+/* Solves with additional lines of [machine] and [sync]. */
 static dl_status solve(dl_solution *solution, dl_study *study, const char *machine,
                        const char *sync, const char *key, const char *targets, dl_error *err)
 {
@@ -59,7 +60,7 @@ static void end(dl_solution *solution, dl_study *study)
     dl_study_free(study);
 }
 
-/* At B bytes a second T = 12 ms x 1 GB/s / B. */
+/* At B bytes per second T = 12 ms x 1 GB/s / B. */
 static void a_rate_gives_the_utilisation(void **state)
 {
     (void)state;
@@ -80,7 +81,8 @@ static void a_rate_gives_the_utilisation(void **state)
     end(&solution, &study);
 }
 
-/* A column that falls with the key; the key's own list, and its section. */
+/* A column that decreases with the key; the key is also a list of the scenario, and is given with
+ * its section. */
 static void a_falling_column_is_solved_too(void **state)
 {
     (void)state;
@@ -95,8 +97,8 @@ static void a_falling_column_is_solved_too(void **state)
     end(&solution, &study);
 }
 
-/* 9 x 12 ms of 1.1 ms are 98.2 steps: 99. The step that is at most 2 ms long needs 13.3; the larger
- * value of the column is that of 13. */
+/* 9 x 12 ms of 1.1 ms are 98.2 steps: 99. A step of at most 2 ms needs 13.3; of the two neighbours,
+ * 13 gives the larger value of the column. */
 static void whole_numbers_are_bisected(void **state)
 {
     (void)state;
@@ -114,7 +116,7 @@ static void whole_numbers_are_bisected(void **state)
     end(&solution, &study);
 }
 
-/* The link behind the port has 100 GB/s: T is 0.12 ms at least. Both rows have the results. */
+/* The link behind the port has 100 GB/s: T is at least 0.12 ms. Both rows have results. */
 static void what_no_rate_reaches_is_said(void **state)
 {
     (void)state;
@@ -143,9 +145,9 @@ static void what_no_rate_reaches_is_said(void **state)
     end(&solution, &study);
 }
 
-/* A GPU of 1 GB has room for 19 samples of 50 MB beside parameters and gradients of 8 MB each. Steps of
- * 1.1 ms and a 16th of 12 ms, 1.85 ms, whatever the batch: 20,000 samples/s by four workers need 9.25
- * each. From 30 on, which does not fit, the search goes down first. */
+/* A GPU of 1 GB has room for 19 samples of 50 MB in addition to parameters and gradients of 8 MB
+ * each. Steps take 1.1 ms and a 16th of 12 ms, 1.85 ms, for any batch: four workers need 9.25 each
+ * for 20,000 samples/s. Starting at 30, which does not fit, the search first goes down. */
 static void the_last_batch_that_fits_is_an_end(void **state)
 {
     (void)state;
@@ -176,8 +178,8 @@ static void the_last_batch_that_fits_is_an_end(void **state)
     write_files(NULL);
 }
 
-/* n micro-batches of a batch of 12 take n + 0.1 ms; of 16 such steps and 12 ms compute is 0.87 at 5,
- * which does not divide 12: 4 has 0.845, 6 0.890. */
+/* n micro-batches of a batch of 12 take n + 0.1 ms; with 16 such steps and 12 ms the compute
+ * fraction is 0.87 at 5, which does not divide 12: 4 has 0.845, 6 has 0.890. */
 static void values_that_do_not_divide_the_batch_are_passed_over(void **state)
 {
     (void)state;
@@ -196,8 +198,8 @@ static void values_that_do_not_divide_the_batch_are_passed_over(void **state)
     batch_per_worker = 1;
 }
 
-/* From the machine's four nodes on; n of them take 16 x 1.1 + 16 (n - 1) / n ms for 16 n samples: 4000 a
- * second by 8, with as many workers. */
+/* Starts at the machine's four nodes; n nodes take 16 x 1.1 + 16 (n - 1) / n ms for 16 n samples:
+ * 4000 per second with 8, with as many workers. */
 static void numbers_of_nodes_begin_at_the_machines(void **state)
 {
     (void)state;
@@ -218,7 +220,7 @@ static double said_s;
 
 static int64_t turn(void)
 {
-    return now_ns += DL_NS_PER_S; /* each look at the clock takes a second */
+    return now_ns += DL_NS_PER_S; /* each reading of the clock takes a second */
 }
 
 static void note_said(const char *text)
@@ -227,7 +229,8 @@ static void note_said(const char *text)
     said_s = pace->estimate_s;
 }
 
-/* All values tried for both targets are in the estimate, though it is made at the first ones. */
+/* The estimate covers all values tried for both targets, although it is made during the first
+ * ones. */
 static void the_time_of_all_values_is_said(void **state)
 {
     (void)state;

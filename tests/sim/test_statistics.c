@@ -1,5 +1,5 @@
-/* Draws, statistics, distributions and roots beside those of GSL: the same bits, where nothing else is
- * said. */
+/* Random draws, statistics, distributions and roots compared with those of GSL: the same bits
+ * unless stated otherwise. */
 #include "tests/check.h"
 
 #include <gsl/gsl_cdf.h>
@@ -16,7 +16,7 @@
 #include "sim/root.h"
 #include "sim/statistics.h"
 
-/* One of the project's streams as a generator for GSL's distributions. */
+/* One of the project's random streams as a generator for GSL's distributions. */
 static void seed_stream(void *state, unsigned long seed)
 {
     dl_random_init(state, seed, 0, 0, 0);
@@ -35,7 +35,7 @@ static double get_double(void *state)
 static const gsl_rng_type stream_type = {"philox",    UINT32_MAX, 0,         sizeof(dl_random),
                                          seed_stream, get,        get_double};
 
-/* The two are the same number, or both NaN. */
+/* Both must be the same number, or NaN. */
 #define assert_same(a, b)                                                  \
     do {                                                                   \
         const double x_ = (a), y_ = (b);                                   \
@@ -50,7 +50,7 @@ static const gsl_rng_type stream_type = {"philox",    UINT32_MAX, 0,         siz
             fail_msg("%s = %.17g is not near %s = %.17g", #a, x_, #b, y_); \
     } while (0)
 
-/* Shapes below 1 are drawn in another way. The ziggurat leaves the fast way once in 70 draws, and
+/* Shapes below 1 use a different method. The ziggurat leaves the fast path once in 70 draws, and
  * reaches its tail once in 3,000. */
 static void draws_are_those_of_gsl(void **state)
 {
@@ -119,7 +119,7 @@ static void statistics_are_those_of_gsl(void **state)
     }
 }
 
-/* The mean of 20000 pairs of samples. */
+/* The mean over 20000 pairs of samples. */
 static void distances_of_equal_distributions_are_as_said(void **state)
 {
     (void)state;
@@ -207,8 +207,8 @@ static void normal_distributions_are_those_of_gsl(void **state)
     }
 }
 
-/* That of one degree of freedom is tan((u - 1/2) pi), that of two 2 x / sqrt(2 - 2 x^2) with x = 2 u
- * - 1. */
+/* With one degree of freedom the quantile is tan((u - 1/2) pi), with two 2 x / sqrt(2 - 2 x^2) with
+ * x = 2 u - 1. */
 static void quantiles_of_t_are_those_of_gsl(void **state)
 {
     (void)state;
@@ -218,8 +218,8 @@ static void quantiles_of_t_are_those_of_gsl(void **state)
         assert_near(dl_t_quantile(0.975, freedom), gsl_cdf_tdist_Pinv(0.975, freedom), 1e-14);
 }
 
-/* Of some of these GSL finds no quantile: all are checked with the part below the neighbouring
- * numbers. */
+/* GSL finds no quantile for some of these: all are checked with the probability below the
+ * neighbouring numbers. */
 static void quantiles_of_beta_are_inverse_to_gsl(void **state)
 {
     (void)state;
@@ -252,7 +252,7 @@ static void log_beta_is_that_of_factorials(void **state)
 
 typedef struct search {
     int kind, calls;
-    double seen[64]; /* where the function was asked for */
+    double seen[64]; /* arguments of all calls */
 } search;
 
 static double function(double x, void *user)
@@ -269,7 +269,7 @@ static double function(double x, void *user)
     }
 }
 
-/* Asked for at the same places, in the same order. */
+/* The function is called with the same arguments in the same order. */
 static void roots_are_sought_as_by_gsl(void **state)
 {
     (void)state;
@@ -292,7 +292,7 @@ static void roots_are_sought_as_by_gsl(void **state)
     }
 }
 
-/* Equal signs at the ends; and, at both ends and inside, a function that gives no number. */
+/* Equal signs at the ends; and a function that returns NaN at both ends or inside. */
 static double without_root(double x, void *user)
 {
     return *(const double *)user + x * x;

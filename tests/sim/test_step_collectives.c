@@ -1,5 +1,5 @@
-/* Collectives before each step. The fixture's step is 1 + 0.1 ms on a GPU; between the GPUs of a
- * switch 10 GB/s and 0.2 us. */
+/* Collectives before each step. The fixture's step takes 1 + 0.1 ms on a GPU; GPUs on a switch have
+ * 10 GB/s and 0.2 us. */
 #include "sim/step_collectives.h"
 
 #include <stdlib.h>
@@ -17,13 +17,14 @@ static double step_us(const char *costs, int workers, const char *rest)
     return 1e-3 * fixture_step_ns(costs, "", workers, rest);
 }
 
-/* Time that they add to a step, which nothing else lengthens. */
+/* Time that the collectives add to a step, which has no other exchange of different length. */
 static double added_us(const char *costs, int workers)
 {
     return step_us(costs, workers, REDUCES) - step_us(COSTS(""), workers, REDUCES);
 }
 
-/* All-to-all of two: half of a rank's 80 kB crosses, 0.2 + 4 us; of NCCL's count 40 kB a call. */
+/* All-to-all of two ranks: half of a rank's 80 kB crosses, 0.2 + 4 us; NCCL counts 40 kB per
+ * call. */
 static void an_all_to_all_comes_before_the_step(void **state)
 {
     (void)state;
@@ -31,7 +32,7 @@ static void an_all_to_all_comes_before_the_step(void **state)
     assert_near(added_us(COSTS("collective_1 = AlltoAll, 7, 280000, 9e5, 2\n"), 2), 29.4, 0.05);
 }
 
-/* A gather of 40 kB from each of two: 0.2 + 4 us; after it a scatter as large. */
+/* A gather of 40 kB from each of two ranks: 0.2 + 4 us; then a scatter of the same size. */
 static void one_comes_after_the_other(void **state)
 {
     (void)state;
@@ -42,7 +43,7 @@ static void one_comes_after_the_other(void **state)
                 12.6, 0.02);
 }
 
-/* Pairs of a program with four ranks: both switches' at once, 2 (0.2 + 4) us for 80 kB. */
+/* Pairs, in a program with four ranks: concurrently on both switches, 2 (0.2 + 4) us for 80 kB. */
 static void groups_run_at_once(void **state)
 {
     (void)state;
@@ -52,7 +53,7 @@ static void groups_run_at_once(void **state)
     assert_near(added_us(costs, 4), 25.2, 0.05);
 }
 
-/* Other modes have none of them, nor has one worker. */
+/* Other modes, and a single worker, have no such collectives. */
 static void only_all_reduce_has_them(void **state)
 {
     (void)state;
@@ -62,7 +63,7 @@ static void only_all_reduce_has_them(void **state)
     assert_near(step_us(costs, 2, average), step_us(COSTS(""), 2, average), 1e-6);
 }
 
-/* A trace of four ranks with 8 samples each. */
+/* Conversion of collectives of a trace of four ranks with 8 samples each. */
 static void what_is_made_of_a_traced_one(void **state)
 {
     (void)state;
@@ -73,7 +74,7 @@ static void what_is_made_of_a_traced_one(void **state)
         int64_t ranks;
         int workers;
         double samples;
-        dl_step_collective made; /* calls 0: nothing */
+        dl_step_collective made; /* calls 0: left out */
     } cases[] = {
         {"AlltoAll", 2, 2000, 4, 4, 8, {DL_ALLTOALL, 2, 4, 4000}},
         {"AlltoAll", 2, 2000, 4, 16, 8, {DL_ALLTOALL, 2, 16, 4000}},
@@ -82,7 +83,7 @@ static void what_is_made_of_a_traced_one(void **state)
         {"ReduceScatter", 1, 1000, 2, 8, 8, {DL_REDUCE_SCATTER, 1, 2, 2000}},
         {"AllReduce", 0.2, 1000, 2, 8, 8, {DL_ALLREDUCE, 1, 2, 1000}},
         {"Broadcast", 1, 1000, 4, 4, 16, {DL_BROADCAST, 1, 4, 1000}},
-        {"AllReduce", 1, 1000, 2, 5, 8, {0}}, /* 5 workers are no pairs */
+        {"AllReduce", 1, 1000, 2, 5, 8, {0}}, /* 5 workers cannot form pairs */
         {"AllReduce", 1, 0, 4, 4, 8, {0}},
         {"AllReduce", 1, 1000, 0, 4, 8, {0}},
         {"SendRecv", 1, 1000, 4, 4, 8, {0}},

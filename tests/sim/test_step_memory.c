@@ -1,4 +1,5 @@
-/* Memory of a GPU over a step: what layers keep, what is there at all times, when it is the most. */
+/* Memory of a GPU during a step: what layers keep, the permanent content, and the moment of the
+ * peak. */
 #include "tests/gpu_fixture.h"
 
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 #include "sim/island/memory.h"
 #include "sim/workloads/architecture.h"
 
-/* Of the layer's numbers in 16 bits. */
+/* Bytes of the layer's numbers in 16 bits, of which `wide` have 32. */
 static double half_bytes(double numbers, double wide)
 {
     return 2 * (numbers - wide) + 4 * wide;
@@ -20,10 +21,11 @@ static void take(dl_architecture *made, const char *text)
     if (dl_architecture_make(made, text, &err) != DL_OK) fail_msg("%s: %s", text, err.text);
 }
 
-/* Korthikanti et al. 2022: a layer keeps s b h (34 + 5 a s / h) bytes, of which 2 s b h are masks of
- * dropout outside of attention, and 3 a s^2 b are its mask and result inside; programs with kernels of
- * their own have none here, but of plain attention scores before and after the softmax. Flash attention
- * keeps no scores; t GPUs with sequence parallelism have one part of t each. s = 32, h = 64, a = 4. */
+/* Korthikanti et al. 2022: a layer keeps s b h (34 + 5 a s / h) bytes, of which 2 s b h are masks
+ * of dropout outside of attention, and 3 a s^2 b are its mask and result inside; programs with
+ * their own kernels have neither, but keep the scores of plain attention before and after the
+ * softmax. Flash attention keeps no scores; each of t GPUs with sequence parallelism has 1 / t. s =
+ * 32, h = 64, a = 4. */
 static void a_layer_keeps_what_the_formula_says(void **state)
 {
     static const char shape[] = "transformer:layers=1,width=64,heads=4,sequence=32,vocabulary=10,"
@@ -48,9 +50,10 @@ static void a_layer_keeps_what_the_formula_says(void **state)
     }
 }
 
-/* Llama 3 70B on two GPUs: (12 h + 4 kv + 6 f) bytes a token, h = 8192, kv = 1024, f = 28672. Whole
- * blocks computed again keep 2 h, and have the rest in their backward pass; every second product keeps
- * input, queries, values, attention's result, one of the gate's two and the output: 2 (4 h + kv + f). */
+/* Llama 3 70B on two GPUs: (12 h + 4 kv + 6 f) bytes per token, h = 8192, kv = 1024, f = 28672.
+ * Recomputed blocks keep 2 h, and have the rest in their backward pass; with every second product
+ * recomputed they keep input, queries, values, attention's result, one of the gate's two inputs and
+ * the output: 2 (4 h + kv + f). */
 static void what_is_recomputed_is_not_kept(void **state)
 {
     static const struct {
@@ -77,8 +80,9 @@ static void what_is_recomputed_is_not_kept(void **state)
     }
 }
 
-/* Of 16 bits: scores 2, of 32, their log-softmax and a gradient 12; the softmax 4 and gradients 2;
- * scores and gradients 2 each. 8 tokens of 10 words. */
+/* Bytes per score: plain: 2 in 16 bits, and 12 in 32 bits for the score, its log-softmax and a
+ * gradient; megatron: softmax 4 and gradients 2; fused: scores and gradients 2 each. 8 tokens of 10
+ * words. */
 static void the_loss_has_its_copies(void **state)
 {
     static const struct {
@@ -117,7 +121,7 @@ typedef struct ranks {
     dl_memory_rank rank;
 } ranks;
 
-/* Two samples in each of two micro-batches. */
+/* Opens a rank with two samples in each of two micro-batches. */
 static void open_rank(ranks *r, const char *text)
 {
     *r = (ranks){.costs = fixture_costs(text)};
@@ -141,7 +145,8 @@ static void assert_peak(const ranks *r, double bytes, const char *when)
     free(text);
 }
 
-/* Kept 100, 200, 300 bytes a sample, and working at most 50, 60 or 900, and 400 with the loss. */
+/* Layers keep 100, 200, 300 bytes per sample; their working memory is 50, 60 or 900, and 400 with
+ * the loss. */
 static void the_most_is_at_a_moment(void **state)
 {
     const double base = 2 * 6000 + 12000 + 7;
@@ -158,7 +163,8 @@ static void the_most_is_at_a_moment(void **state)
     assert_near(passes[0].after_bytes, base + 2 * 600, 1e-12);
     assert_near(passes[1].most_bytes, base + 2 * 1000, 1e-12);
     assert_near(passes[3].after_bytes, base, 1e-12);
-    /* Three layers of two forward and two backward passes; c's loss is the fullest of both directions. */
+    /* Three layers in two forward and two backward passes; the peak of both directions is c's
+     * loss. */
     size_t count = 0;
     dl_gpu_content *course = dl_memory_course(&r.rank, &count);
     assert_int_equal(count, 12);
@@ -176,13 +182,13 @@ static void the_most_is_at_a_moment(void **state)
                       LAYER("c", "3000", "300", "400") WORKSPACE);
     assert_peak(&r, base + 2 * (300 + 900), "in the backward pass of b, micro-batch 0");
     dl_costs_free(&r.costs);
-    open_rank(&r, HEAD WORKSPACE); /* layers are not known */
+    open_rank(&r, HEAD WORKSPACE); /* unknown layers */
     assert_peak(&r, base + 2 * 1000, "at the end of the forward pass of micro-batch 0");
     dl_costs_free(&r.costs);
 }
 
-/* Weights of 2 bytes, their copy, gradients of 4, and those of block b, 2 of its 4 bytes each; with the
- * optimizer divided by three a third of its 8, and of the copy's 4. */
+/* Weights of 2 bytes, their copy, gradients of 4, and those of block b with 2 instead of 4 bytes
+ * each; with the optimizer sharded over three GPUs, a third of its 8 and of the copy's 4 bytes. */
 static void half_weights_have_a_copy(void **state)
 {
     ranks r;
@@ -199,16 +205,17 @@ static void half_weights_have_a_copy(void **state)
     assert_near(part.parameters, 3000, 1e-12);
     assert_near(part.gradients, 7000, 1e-12);
     assert_near(part.optimizer, 18000 / 3.0, 1e-12);
-    r.options.reduce_dtype = DL_DTYPE_BF16; /* Megatron-LM's sums then have that type too */
+    r.options.reduce_dtype = DL_DTYPE_BF16; /* Megatron-LM's sums then also have that type */
     r.rank.plan = dl_exchange_plan_among(&r.options, false, 3);
     assert_near(dl_memory_of_rank(&r.rank, NULL).gradients, 3000 + 1000, 1e-12);
     dl_costs_free(&r.costs);
 }
 
-/* FSDP over two GPUs in bf16, a unit a layer, kept 100 bytes a sample each, working 0, 5000, 0. Backward at b:
- * half of 6 kB of parameters and 12 kB of state, gathered b and a, 1.5 kB; gradients of b in bf16,
- * and of c as they are reduced, 2.5 kB; 2 (200 + 5000) of activations. In the first micro-batch the
- * GPU has its part of c's gradients, 1.5 kB, in the second one all 3 kB. */
+/* FSDP over two GPUs in bf16, one unit per layer, which keep 100 bytes per sample each and have 0,
+ * 5000, 0 of working memory. Backward at b: half of 6 kB of parameters and 12 kB of state; gathered
+ * b and a, 1.5 kB; gradients of b in bf16, and of c while they are reduced, 2.5 kB; 2 (200 + 5000)
+ * of activations. In the first micro-batch the GPU has its part of c's gradients, 1.5 kB, in the
+ * second all 3 kB. */
 static void shards_gather_layer_by_layer(void **state)
 {
     ranks r;
@@ -228,8 +235,9 @@ static void shards_gather_layer_by_layer(void **state)
     dl_costs_free(&r.costs);
 }
 
-/* 30 kB of frozen parameters are added, five times the trained ones: all of them in each GPU, or half, and
- * gathered with the others, 5.5 bytes for one of b and a; they have no gradients, nor state. */
+/* 30 kB of frozen parameters are added, five times the trained ones: each GPU has all of them, or
+ * half, and gathers them with the others, 5.5 bytes per parameter of b and a; they have neither
+ * gradients nor state. */
 static void frozen_parameters_are_only_there(void **state)
 {
     ranks r;
@@ -252,20 +260,20 @@ static void frozen_parameters_are_only_there(void **state)
     const dl_gpu_content part = dl_memory_of_rank(&r.rank, NULL);
     assert_near(part.parameters, 3000 + 15000, 1e-12);
     assert_near(part.gathered, 5.5 * (1000 + 2000) + 0.5 * (2000 + 3000), 1e-12);
-    r.options.sharded = DL_SHARDED_OPTIMIZER; /* gathers what it has updated */
+    r.options.sharded = DL_SHARDED_OPTIMIZER; /* gathers the updated parameters */
     assert_near(dl_exchange_plan_among(&r.options, false, 2).gather_frac, 0.5, 1e-12);
     dl_costs_free(&r.costs);
 }
 
-/* Eight layers of 100 bytes a sample over s stages of v chunks: activations of as many micro-batches as
- * the schedule has in flight. Interleaved, a stage keeps passes of 2 (s - 1) + (v - 1) s + 1 of its
- * chunks. Weights: of each update on its way. */
+/* Eight layers that keep 100 bytes per sample, over s stages of v chunks: activations of as many
+ * micro-batches as the schedule has in flight. Interleaved, a stage keeps passes of 2 (s - 1) + (v
+ * - 1) s + 1 of its chunks. Versions of weights: one per update in flight. */
 static void schedules_keep_what_is_in_flight(void **state)
 {
     static const struct {
         dl_schedule schedule;
         int stages, chunks, micro_batches, stage, versions;
-        double kept; /* layers' activations of a micro-batch */
+        double kept; /* activations, in layers of one micro-batch */
     } cases[] = {
         {DL_SCHEDULE_GPIPE, 4, 1, 8, 3, 1, 8 * 2},
         {DL_SCHEDULE_1F1B, 4, 1, 8, 0, 1, 4 * 2},

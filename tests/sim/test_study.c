@@ -48,7 +48,8 @@ static const char *text_at(const dl_study *study, size_t row, size_t key)
     return dl_study_text(study, variant, &variant->scenario.points[point], key);
 }
 
-/* 2 machines x 2 places x (2 numbers of workers); the last key of the file changes fastest. */
+/* 2 machines x 2 locations of the server x 2 numbers of workers; the last key of the file changes
+ * fastest. */
 static void lists_of_any_key_make_variants(void **state)
 {
     (void)state;
@@ -71,7 +72,7 @@ static void lists_of_any_key_make_variants(void **state)
     dl_study_free(&s);
 }
 
-/* Averages can have another place; plain computing cannot, and is there once. */
+/* Averages support another location; plain computing does not, and is listed once. */
 static void options_are_swept_for_modes_that_take_them(void **state)
 {
     (void)state;
@@ -84,8 +85,8 @@ static void options_are_swept_for_modes_that_take_them(void **state)
     dl_study_free(&s);
 }
 
-/* Words for modes with a key are variants after the other modes, each with the keys that it has a use
- * for: resharding for fsdp alone, the interval for averages alone. */
+/* Names of modes that imply a key are variants after the other modes, each with the keys that apply
+ * to it: resharding only for fsdp, the interval only for averages. */
 static void words_for_modes_with_keys_make_variants(void **state)
 {
     (void)state;
@@ -116,7 +117,8 @@ static void words_for_modes_with_keys_make_variants(void **state)
                                   "allreduce with sharded = parameters: only one of both");
 }
 
-/* compress none has no fraction: 1 + 2 variants; kind lognormal has, 3 x (1 + 2) in all. */
+/* compress none has no fraction: 1 + 2 variants; kind lognormal has three values: 3 x (1 + 2) in
+ * total. */
 static void keys_are_swept_where_they_mean_something(void **state)
 {
     (void)state;
@@ -133,7 +135,7 @@ static void keys_are_swept_where_they_mean_something(void **state)
     dl_study_free(&s);
 }
 
-/* What is a list itself is swept by bars. */
+/* Keys whose value is a list are swept with bars. */
 static void lists_of_lists_have_bars(void **state)
 {
     (void)state;
@@ -181,7 +183,7 @@ static dl_status read_table(const dl_study *study, const char *text, dl_measured
     return status;
 }
 
-/* Rows of a table are matched on the swept keys too, numbers by their value. */
+/* Rows of a table are also matched on the swept keys; numbers match by value. */
 static void measured_rows_are_matched_on_swept_keys(void **state)
 {
     (void)state;
@@ -201,8 +203,8 @@ static void measured_rows_are_matched_on_swept_keys(void **state)
     dl_study_free(&s);
 }
 
-/* 50 Mb/s are 6.25e6 bytes a second: in tables as the scenario says, in CSV as the column's name says; a
- * measured table may have either. */
+/* 50 Mb/s are 6.25e6 bytes per second: tables use the scenario's form, CSV files the unit of the
+ * column name; a measured table may use either. */
 static void amounts_are_numbers_in_csv(void **state)
 {
     (void)state;
@@ -228,8 +230,8 @@ static void amounts_are_numbers_in_csv(void **state)
     dl_study_free(&s);
 }
 
-/* All variants' points are rows of one sweep, each with its own settings. The
- * other machine is not slower inside one node: equal steps. Two buckets have two launches. */
+/* All variants' points are rows of one sweep, each with its own settings. The other machine is not
+ * slower inside one node: equal steps. Two buckets need two launches. */
 static void a_sweep_runs_all_variants(void **state)
 {
     (void)state;

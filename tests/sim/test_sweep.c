@@ -15,8 +15,8 @@ static dl_sweep run_sweep(const dl_scenario *scenario, const dl_costs *costs, in
     return sweep;
 }
 
-/* Strong scaling: 1 sample takes 1 ms, so 8 take 8 ms on one worker, 4 on two, 2 on four. Two on
- * two cores have speedup 2; four on two cores too, up to the slices. */
+/* Strong scaling: a sample takes 1 ms, so 8 take 8 ms on one worker, 4 on two, 2 on four. Two
+ * workers on two cores have speedup 2; four on two cores too, up to the length of slices. */
 static void speedup_is_over_one_worker_of_the_same_batch(void **state)
 {
     (void)state;
@@ -27,7 +27,7 @@ static void speedup_is_over_one_worker_of_the_same_batch(void **state)
                                      "costs = c\nbatch = 8\n");
     dl_sweep sweep = run_sweep(&s, &costs, 1);
     assert_int_equal(sweep.row_count, 3);
-    assert_int_equal(sweep.runs, 4); /* and one baseline */
+    assert_int_equal(sweep.runs, 4); /* including one baseline */
     assert_true(sweep.rows[0].speedup == 1);
     assert_near(sweep.rows[1].speedup, 2, 1e-9);
     assert_near(sweep.rows[1].efficiency, 1, 1e-9);
@@ -40,8 +40,8 @@ static void speedup_is_over_one_worker_of_the_same_batch(void **state)
     dl_costs_free(&costs);
 }
 
-/* Weak scaling, fixed cost only: the baseline has the batch of one worker. And a slow worker is
- * none of the baseline's. */
+/* Weak scaling with only fixed cost: the baseline has the batch of one worker, and ignores the slow
+ * worker. */
 static void weak_scaling_keeps_the_batch_per_worker(void **state)
 {
     (void)state;
@@ -96,7 +96,7 @@ static void threads_do_not_matter(void **state)
 }
 
 /* Staleness counts of the replicates are pooled: 3 x 2 workers x 20 gradients. Two equal workers:
- * per replicate one of staleness 0 and 39 of 1, mean 39 / 40. */
+ * per replicate one gradient with staleness 0 and 39 with 1, mean 39 / 40. */
 static void replicates_are_pooled(void **state)
 {
     (void)state;
@@ -119,8 +119,8 @@ static void replicates_are_pooled(void **state)
     dl_costs_free(&costs);
 }
 
-/* One slow run of three does not move the row: exponential steps, of whose runs the median is known
- * from each replicate's own sweep. */
+/* One slow run of three does not affect the row: exponential steps, whose median is known from a
+ * separate sweep of each replicate. */
 static void throughput_is_the_median_of_the_replicates(void **state)
 {
     (void)state;
@@ -142,8 +142,9 @@ static void throughput_is_the_median_of_the_replicates(void **state)
     dl_costs_free(&costs);
 }
 
-/* A step of 1 ms +- 1 %: 95 % of throughputs lie within 1.96 %. With 400 replicates the quantiles
- * show it (standard error of a 2.5 % quantile: 2.7 sd / 20 = 0.13 %); with 10, mean +- 2.26 sd. */
+/* A step of 1 ms +- 1 %: 95 % of throughputs are within 1.96 %. With 400 replicates the quantiles
+ * show it (standard error of a 2.5 % quantile: 2.7 sd / 20 = 0.13 %); with 10 it is mean +- 2.26
+ * sd. */
 static void the_interval_comes_from_the_costs_errors(void **state)
 {
     (void)state;
@@ -169,9 +170,9 @@ static void the_interval_comes_from_the_costs_errors(void **state)
     dl_costs_free(&costs);
 }
 
-/* Host work of 0.4 ms +- 2 ms beside 1 ms of computing: half the draws are slower than what was
- * fitted and few are faster, since the host rarely sets the pace. The row stays where the costs put
- * it whatever the number of replicates, and its interval holds it. */
+/* Host work of 0.4 ms +- 2 ms, overlapped by 1 ms of computing: half of the draws are slower than
+ * the fitted value and few are faster, since the host rarely is the bottleneck. The row keeps the
+ * value of the undrawn costs for any number of replicates, and its interval contains it. */
 static void draws_do_not_move_the_row(void **state)
 {
     (void)state;
@@ -202,9 +203,9 @@ static void draws_do_not_move_the_row(void **state)
     dl_costs_free(&costs);
 }
 
-/* What numerator and baseline share cancels: one worker without exchange is 1 times itself, however
- * uncertain its costs; of two with a step +- 10 %, nothing is left of that in the speedup, and of
- * an uncertain exchange all is. */
+/* Common variation of row and baseline cancels: the speedup of one worker without exchange is
+ * exactly 1 for any uncertainty of its costs; for two workers with a step of +- 10 %, none of that
+ * remains in the speedup, but the uncertainty of an exchange remains in full. */
 static void the_speedup_has_an_interval_of_its_own(void **state)
 {
     (void)state;
@@ -247,7 +248,7 @@ static void origin_and_extrapolation_are_told(void **state)
     assert_int_equal(sweep.rows[0].origin, DL_ORIGIN_FITTED);
     assert_int_equal(sweep.rows[2].origin, DL_ORIGIN_CATALOGUE);
     assert_false(sweep.rows[0].extrapolated || sweep.rows[2].extrapolated);
-    /* batch 8 of one worker; 4 each of two, but 8 of their baseline */
+    /* batch 8 for one worker; 4 for each of two, but 8 for their baseline */
     assert_true(sweep.rows[1].extrapolated && sweep.rows[3].extrapolated);
     dl_sweep_free(&sweep);
     dl_scenario_free(&s);
@@ -291,7 +292,7 @@ static void missing_costs_and_failed_runs_are_refused(void **state)
     costs.ops[0].fixed_ns.value = 10;
     s.replicates = 4;
     s.noise = DL_NOISE_EXPONENTIAL;
-    int64_t last = -1; /* shown before the first run too */
+    int64_t last = -1; /* reported before the first run too */
     const dl_sweep_config watched = {.threads = 2, .progress = count_progress, .user = &last};
     study = fixture_study(&variant, &s, &costs);
     assert_int_equal(dl_sweep_run(&sweep, &study, &watched, &err), DL_OK);

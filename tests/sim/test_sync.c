@@ -1,6 +1,6 @@
-/* Closed forms of the deterministic modes. Costs: FIXTURE_COSTS (compute 1 000 000 ns, update
- * 100 000, parameters B = 8000 bytes, copy 1 ns a byte, average n / 2 + 1 ns a byte, server's
- * update n + 1 ns a byte, barrier 100 ns). */
+/* Closed forms of the deterministic modes. Costs: FIXTURE_COSTS (compute 1 000 000 ns, update 100
+ * 000, parameters B = 8000 bytes, copy 1 ns per byte, average n / 2 + 1 ns per byte, server's
+ * update n + 1 ns per byte, barrier 100 ns). */
 #include "tests/sim_fixture.h"
 
 enum { STEPS = 40 };
@@ -16,7 +16,7 @@ static void assert_step_ns(const char *mode, int workers, const char *sync, doub
     dl_run_result_free(&result);
 }
 
-/* Nobody to wait for, but the copies and the arithmetic of one vector are there. */
+/* One worker waits for nobody, but has the copies and the arithmetic of one vector. */
 static void one_worker_in_any_mode(void **state)
 {
     (void)state;
@@ -28,7 +28,7 @@ static void one_worker_in_any_mode(void **state)
     assert_step_ns("async", 1, "", 1000000 + 8000 + 16000 + 8000);
 }
 
-/* n = 2 on cores of their own; slices of an allreduce: 4000 bytes at 2 ns. */
+/* n = 2 with a core each; slices of an allreduce: 4000 bytes at 2 ns. */
 static void two_workers_step_by_step(void **state)
 {
     (void)state;
@@ -39,10 +39,10 @@ static void two_workers_step_by_step(void **state)
     assert_step_ns("average", 2, "", 1100000 + 8000 + 100 + 16000 + 100 + 8000);
 }
 
-/* B = 8000 bytes become 4000 of half precision in 4000 ns, are copied in 4000, and become B again in
- * 2000. Before an average the parameters are copied and subtracted from in 16 000; after it they are
- * added to again and kept, as long, or added to, 3 / 5 of that, and updated (20 000 + 16 000). Topk of a
- * hundredth: 20 numbers of 8 bytes. */
+/* B = 8000 bytes are encoded as 4000 in half precision in 4000 ns, copied in 4000, and decoded in
+ * 2000. Before an average the parameters are copied and subtracted in 16 000; after it they are
+ * added and kept, in the same time, or only added, in 3 / 5 of that, and updated (20 000 + 16 000).
+ * Topk with a hundredth: 20 numbers of 8 bytes. */
 static void messages_are_made_and_read(void **state)
 {
     (void)state;
@@ -72,11 +72,11 @@ static void messages_are_made_and_read(void **state)
     }
 }
 
-/* More on the vectors that the other core's cache has: 2 ns a byte of a push, 4 of an average, 1 of
- * a pull. Worker 0 averages: its own slot is in its own cache, and it pulls what it wrote; so
+/* Vectors in the other core's cache take additional time: 2 ns per byte of a push, 4 of an average,
+ * 1 of a pull. Worker 0 averages: its own slot is in its cache, and it pulls what it wrote; so
  * worker 1 is later by 16 000 in its push and starts its steps 8000 later, which the last step does
- * not wait for. An all-reduce: half of the result is the other's, and half of the gradients that it
- * replaces. */
+ * not wait for. All-reduce: half of the result is in the other's cache, and half of the gradients
+ * that it replaces. */
 static void vectors_in_others_caches_cost_more(void **state)
 {
     (void)state;
@@ -104,9 +104,9 @@ static void vectors_in_others_caches_cost_more(void **state)
     }
 }
 
-/* m micro-batches: m times forward and backward, m - 1 times the gradients added up (8000 (2 / 2 +
- * 1) = 16 000 ns), one exchange, one update. Linear costs without fixed ones: splitting is free but
- * for adding up. */
+/* m micro-batches: m times forward and backward, m - 1 additions of gradients (8000 (2 / 2 + 1) =
+ * 16 000 ns), one exchange, one update. With linear costs and no fixed ones, splitting only costs
+ * the additions. */
 static void micro_batches_share_an_exchange(void **state)
 {
     (void)state;
@@ -131,7 +131,7 @@ static void micro_batches_share_an_exchange(void **state)
     }
 }
 
-/* Optimizer state of 4000 bytes: half as much again to copy and average. */
+/* Optimizer state of 4000 bytes adds half to copies and averages. */
 static void state_is_averaged_where_asked(void **state)
 {
     (void)state;
@@ -146,12 +146,12 @@ static void averaging_costs_one_share_of_the_interval(void **state)
     for (int interval = 1; interval <= STEPS; interval *= 2) {
         char sync[40];
         snprintf(sync, sizeof sync, "interval = %d\n", interval);
-        /* The steps are rounded up to whole intervals, so that the share is exact. */
+        /* Steps are rounded up to whole intervals, so that the share is exact. */
         assert_step_ns("average", 2, sync, 1100000 + 32200.0 / interval);
     }
 }
 
-/* The local updates before a step's gradient run 0 .. H-1: mean (H - 1) / 2. */
+/* The numbers of local updates before a step's gradient are 0 .. H-1: mean (H - 1) / 2. */
 static void drift_is_counted_in_local_steps(void **state)
 {
     (void)state;
@@ -188,8 +188,8 @@ static void bytes_moved_are_those_of_the_algorithm(void **state)
     }
 }
 
-/* Two simultaneous copies of 2 bytes a ns each on a memory of 2 bytes a ns: twice as long. Only the
- * two copies of `ps` meet; the server's update is alone. */
+/* Two concurrent copies of 2 bytes per ns each with a memory of 2 bytes per ns take twice as long.
+ * Only the two copies of `ps` overlap; the server's update runs alone. */
 static void copies_at_once_share_the_memory(void **state)
 {
     (void)state;
@@ -202,7 +202,7 @@ static void copies_at_once_share_the_memory(void **state)
     dl_run_result_free(&result);
 }
 
-/* k workers without exchange on one core share it: k times as long, the same throughput; up to the
+/* k workers without exchange on one core take k times as long, with the same throughput, up to the
  * slice (1e5 ns) by which the first to finish is ahead. */
 static void workers_on_one_core_share_it(void **state)
 {
@@ -217,9 +217,9 @@ static void workers_on_one_core_share_it(void **state)
     }
 }
 
-/* E of the largest of n exponential times of mean 1 ms is H_n ms: 25 / 12 for n = 4. Its standard
- * deviation is sqrt(1 + 1/4 + 1/9 + 1/16) = 1.193 ms, so 20 000 steps give a standard error of
- * 0.0084 ms; 4 of them are 1.6 %. */
+/* The expected maximum of n exponential times of mean 1 ms is H_n ms: 25 / 12 for n = 4. Its
+ * standard deviation is sqrt(1 + 1/4 + 1/9 + 1/16) = 1.193 ms, so 20 000 steps give a standard
+ * error of 0.0084 ms; 4 of them are 1.6 %. */
 static void a_barrier_waits_for_the_slowest(void **state)
 {
     (void)state;
@@ -230,7 +230,7 @@ static void a_barrier_waits_for_the_slowest(void **state)
     dl_run_result_free(&result);
 }
 
-/* A worker that is slowed twofold sets the pace of a synchronous mode: step 2 ms. */
+/* A worker slowed down twofold determines the step of a synchronous mode: 2 ms. */
 static void a_slow_worker_sets_the_pace(void **state)
 {
     (void)state;
@@ -241,7 +241,7 @@ static void a_slow_worker_sets_the_pace(void **state)
     dl_run_result_free(&result);
 }
 
-/* Costs with `bytes` of parameters, a copy bandwidth and a memory bandwidth. */
+/* Mean step with `bytes` of parameters, a copy bandwidth and a memory bandwidth. */
 static double step_s(const char *mode, int bytes, double copy, double memory)
 {
     char text[2048];

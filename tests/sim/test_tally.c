@@ -2,8 +2,8 @@
 
 #include "sim/tally.h"
 
-/* 0, 1, ..., 1000: each has a bin of its own. The variance of n equidistant numbers is n (n + 1) / 12,
- * n = 1001. */
+/* Each of 0, 1, ..., 1000 has a separate bin. The variance of n equidistant numbers is n (n + 1) /
+ * 12, n = 1001. */
 static void small_durations_are_exact(void **state)
 {
     (void)state;
@@ -22,7 +22,8 @@ static void small_durations_are_exact(void **state)
     dl_tally_free(&tally);
 }
 
-/* Powers of two, at which the bins' width changes, their neighbours, and the longest run there is. */
+/* Powers of two, at which the width of bins changes, their neighbours, and the longest possible
+ * run. */
 static void long_durations_are_off_by_a_thousandth_at_most(void **state)
 {
     (void)state;
@@ -37,7 +38,7 @@ static void long_durations_are_off_by_a_thousandth_at_most(void **state)
     }
 }
 
-/* A bin that has two in three of all: the quantiles of 1 ms and of 2 ms. */
+/* A bin with two thirds of the durations: quantiles of 1 ms and of 2 ms. */
 static void quantiles_count(void **state)
 {
     (void)state;

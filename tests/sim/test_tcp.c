@@ -1,5 +1,6 @@
-/* Rings over TCP against closed forms: where nothing is dropped and no window limits, a ring's bytes at the
- * rate that headers leave; a window a round trip; and what a short queue does to many sockets. */
+/* Rings over TCP compared with closed forms: without drops and window limits, a ring's bytes at the
+ * rate that headers leave; one window per round trip; and the effect of a short queue on many
+ * sockets. */
 #include "tests/check.h"
 
 #include <math.h>
@@ -11,7 +12,7 @@
         .known = true, .value = (number) \
     }
 
-/* NCCL's sockets on ports that tc shapes, as in the runs on four nodes. */
+/* NCCL's sockets with ports shaped by tc, as in the runs on four nodes. */
 #define SHAPED                                                                           \
     {                                                                                    \
         .sockets = 16, .channels = 2, .mtu_bytes = KNOWN(9001), .queue_ns = KNOWN(50e6), \
@@ -33,8 +34,8 @@ static void assert_within(double value, double expected, double error_frac)
     if (fabs(value / expected - 1) > error_frac) fail_msg("%.6g is not %.6g", value, expected);
 }
 
-/* 9001 - 52 of 9001 + 14 bytes: 0.99268 of the rate, as iperf3 found behind tc's token bucket (992.6
- * Mb/s of 1 Gb/s). */
+/* 9001 - 52 of 9001 + 14 bytes: 0.99268 of the rate, as iperf3 measured behind tc's token bucket
+ * (992.6 Mb/s of 1 Gb/s). */
 static void headers_take_their_part(void **state)
 {
     (void)state;
@@ -42,8 +43,8 @@ static void headers_take_their_part(void **state)
     assert_within(dl_tcp_payload_frac(&tcp), 0.99268, 1e-5);
 }
 
-/* 2 (n-1) / n of the bytes; beside that packets that are not full (64 KiB are 7.3 of them) and
- * acknowledgements, 66 bytes for 8949: 1.5 % at most. */
+/* 2 (n-1) / n of the bytes; in addition partly filled packets (64 KiB are 7.3 packets) and
+ * acknowledgements, 66 bytes for 8949: at most 1.5 %. */
 static void a_ring_moves_its_bytes(void **state)
 {
     (void)state;
@@ -57,7 +58,7 @@ static void a_ring_moves_its_bytes(void **state)
     }
 }
 
-/* 4 kB, one packet to a step: 2 (n-1) hops, and nothing of the up to 100 us between the nodes' starts. */
+/* 4 kB, one packet per step: 2 (n-1) hops, without the up to 100 us between the nodes' starts. */
 static void a_short_ring_takes_its_hops(void **state)
 {
     (void)state;
@@ -69,8 +70,8 @@ static void a_short_ring_takes_its_hops(void **state)
     }
 }
 
-/* Packets of 524 bytes and 66 of headers; for two of them a node's port also sends the acknowledgement of
- * two of the other's. */
+/* Packets of 524 bytes and 66 of headers; for every two of them a node's port also sends an
+ * acknowledgement of two packets of the other node. */
 static void gloo_acknowledges_by_twos(void **state)
 {
     (void)state;
@@ -80,7 +81,7 @@ static void gloo_acknowledges_by_twos(void **state)
     assert_within(dl_tcp_ring_ns(&ring), 40e6 / 524 * (524 + 66 + 66 / 2) / 12.5e6 * 1e9, 0.01);
 }
 
-/* Beyond what is simulated packet by packet, twice the bytes take twice the time. */
+/* Beyond the size that is simulated packet by packet, twice the bytes take twice the time. */
 static void large_rings_grow_with_their_bytes(void **state)
 {
     (void)state;
@@ -89,9 +90,10 @@ static void large_rings_grow_with_their_bytes(void **state)
     assert_within(ring_ns(&tcp, 1e9, 50e3, 4, false, 400e6), 2 * one, 0.005);
 }
 
-/* Eight nodes 20 ms from one another: 32 MiB are a loop of two channels, eight parts and chunks of 2 MiB,
- * which takes its bytes, 14/8 of them, and the 20 ms of its 14 hops at most. From one and a half to three loops
- * it is 48 MiB more, but only as many hops as one loop has: a growth that would be less than the wire's. */
+/* Eight nodes 20 ms apart: 32 MiB are one loop of two channels, eight parts and chunks of 2 MiB,
+ * which takes the time of its bytes, 14/8 of them, and at most the 20 ms of its 14 hops. From one
+ * and a half to three loops there are 48 MiB more, but only the hops of one more loop: that growth
+ * would be less than the wire's. */
 static void large_rings_grow_by_whole_loops(void **state)
 {
     (void)state;
@@ -102,8 +104,8 @@ static void large_rings_grow_by_whole_loops(void **state)
     assert_true(growth_ns > wire_ns && growth_ns < wire_ns + 14 * 20e6);
 }
 
-/* Down a chain of three edges: all bytes, and two chunks of 512 KiB of each of two channels before the
- * last node has its first, less what the last edge moves meanwhile. */
+/* Down a chain of three edges: all bytes, plus two chunks of 512 KiB of each of two channels before
+ * the last node has its first one, minus what the last edge moves meanwhile. */
 static void a_broadcast_moves_its_bytes_once(void **state)
 {
     (void)state;
@@ -113,27 +115,27 @@ static void a_broadcast_moves_its_bytes_once(void **state)
     assert_within(ns, (50e6 + 2 * 2 * 524288) / rate * 1e9, 0.02);
 }
 
-/* One socket with a window of 1 MB over 20 ms there and 20 ms back: 25 MB/s of the 1.25 GB/s. The buffer of
- * 4 MiB is larger. */
+/* One socket with a window of 1 MB over 20 ms each way: 25 MB/s of the 1.25 GB/s. The buffer of 4
+ * MiB is larger. */
 static void a_window_a_round_trip(void **state)
 {
     (void)state;
     const dl_tcp tcp = {
         .sockets = 1, .channels = 1, .mtu_bytes = KNOWN(1500), .window_bytes = KNOWN(1e6)};
-    const double bytes = 40e6; /* of two nodes: as many are sent */
+    const double bytes = 40e6; /* two nodes send this many */
     const double ns = ring_ns(&tcp, 10e9, 20e6, 2, false, bytes);
     assert_within(ns, bytes / 25e6 * 1e9, 0.05);
-    /* Eight sockets of such windows are eight times as fast, until the ring limits, whose next step
-     * waits for a chunk of 2 MiB to arrive: 105 MB/s. */
+    /* Eight sockets with such windows are eight times as fast, until the ring is the limit, as its
+     * next step waits for a chunk of 2 MiB to arrive: 105 MB/s. */
     dl_tcp more = tcp;
     more.sockets = 8;
     assert_within(ring_ns(&more, 10e9, 20e6, 2, false, bytes), bytes / 105e6 * 1e9, 0.25);
-    /* A broadcast waits for nothing: 8 MB a round trip, though NCCL's buffer holds 4 MiB. */
+    /* A broadcast does not wait: 8 MB per round trip, although NCCL's buffer holds 4 MiB. */
     assert_within(ring_ns(&more, 10e9, 20e6, 2, true, 100e6), 100e6 / 200e6 * 1e9, 0.06);
 }
 
-/* Without a limit of its window a socket has 4 MiB on its way, its send buffer: 105 MB/s over 40 ms there and
- * back. */
+/* Without a window limit a socket has 4 MiB in flight, its send buffer: 105 MB/s over a round trip
+ * of 40 ms. */
 static void a_send_buffer_a_round_trip(void **state)
 {
     (void)state;
@@ -143,10 +145,10 @@ static void a_send_buffer_a_round_trip(void **state)
                   40e6 / (4194304 / 40e-3) * 1e9, 0.03);
 }
 
-/* The queue of tc's token bucket, 50 ms: 345 kB at 50 Mb/s. 32 sockets have 10 packets of 9 kB each on
- * their way from the start, 2.9 MB; two sockets 180 kB, which fit. So only many sockets wait for
- * timeouts, or twice as many; the figures are what the model says, and not a bound. At 1 Gb/s, where the queue has
- * 6.3 MB, none do. */
+/* The queue of tc's token bucket, 50 ms: 345 kB at 50 Mb/s. 32 sockets start with 10 packets of 9
+ * kB each in flight, 2.9 MB; two sockets with 180 kB, which fit. So only many sockets wait for
+ * timeouts; the figures are the model's results, not bounds. At 1 Gb/s, where the queue has 6.3 MB,
+ * none do. */
 static void many_sockets_overflow_a_short_queue(void **state)
 {
     (void)state;
@@ -164,7 +166,7 @@ static void many_sockets_overflow_a_short_queue(void **state)
     assert_within(ring_ns(&tcp, 50e6, 50e3, 4, false, bytes), 1.2914 * least_s * 1e9, 0.003);
 }
 
-/* One that is too short for a packet takes one, or the ring would never end. */
+/* A queue that is too short for a packet holds one, or the ring would never end. */
 static void every_queue_takes_a_packet(void **state)
 {
     (void)state;
@@ -177,9 +179,9 @@ static void every_queue_takes_a_packet(void **state)
     assert_within(ring_ns(&tcp, 1e9, 50e3, 2, false, 1e5), ns, 1e-9);
 }
 
-/* A last message that is not whole waits for what the socket has before the port. In a ring of network
- * namespaces Linux took 1.42 times the bytes with that, the mean of nine rings, and 2.16 times, of four, without
- * (net.ipv4.tcp_autocorking = 0). */
+/* An incomplete last message waits for the socket's earlier data at the port. In a ring of network
+ * namespaces Linux took 1.42 times the bytes' time with this rule, the mean of nine rings, and 2.16
+ * times, the mean of four, without it (net.ipv4.tcp_autocorking = 0). */
 static void a_message_waits_for_the_one_before(void **state)
 {
     (void)state;
@@ -192,8 +194,8 @@ static void a_message_waits_for_the_one_before(void **state)
     assert_within(ring_ns(&tcp, 100e6, 25e3, 4, false, bytes), 1.42 * least_s * 1e9, 0.08);
 }
 
-/* Where packets are lost, nodes whose delays differ by microseconds take what equal nodes take: nothing
- * depends on nodes that act in step. Slack: the spread of means of 24 rings. */
+/* If packets are lost, nodes whose delays differ by microseconds take as long as equal nodes:
+ * nothing depends on lockstep. Tolerance: the spread of means of 24 rings. */
 static void microseconds_do_not_matter(void **state)
 {
     (void)state;
@@ -210,12 +212,13 @@ static void microseconds_do_not_matter(void **state)
     }
 }
 
-/* 64 and 128 MB between two p3.2xlarge by gloo and by NCCL, each a second after the one before, ports of 10
- * Gb/s with tc's delay on both (github.com/BinhangYuan/tc_cluster_setting, results/p2p.md). What is not
- * measured there: EC2's limit of 5 Gb/s for a flow, its packets of 9001 bytes, and windows of half of Linux'
- * largest receive buffer, 6 MiB (tcp_rmem, tcp_adv_win_scale). gloo at 10 ms: the bytes at 3 MiB a
- * round trip alone would take 427 ms. PyTorch 1.9 has NCCL 2.7.8, one channel to a node (ncclTopoGetNchannels()).
- * Each row keeps its error within half a point: a change that moves one is to say so here. */
+/* 64 and 128 MB between two p3.2xlarge by gloo and by NCCL, a second apart, with ports of 10 Gb/s
+ * and tc's delay on both (github.com/BinhangYuan/tc_cluster_setting, results/p2p.md). Not measured
+ * there: EC2's limit of 5 Gb/s per flow, its packets of 9001 bytes, and windows of half of Linux'
+ * largest receive buffer, 6 MiB (tcp_rmem, tcp_adv_win_scale). gloo at 10 ms: the bytes at 3 MiB
+ * per round trip alone would take 427 ms. PyTorch 1.9 has NCCL 2.7.8, one channel per node
+ * (ncclTopoGetNchannels()). Each row's error must stay within half a point: a change that moves one
+ * must update it here. */
 static void transfers_take_what_was_measured(void **state)
 {
     (void)state;
@@ -258,9 +261,10 @@ static void transfers_take_what_was_measured(void **state)
     }
 }
 
-/* A window of 350 packets of 8949 bytes, 3.13 MB. After a pause it is 10 packets, 20, ... 320 in the
- * first six round trips of 20.1 ms, 630 packets in all; the other 470 of the 1100 in two more. Without a
- * pause all are in four, the last of 50 packets. Each then takes one way, and the notice another. */
+/* A window of 350 packets of 8949 bytes, 3.13 MB. After a pause it is 10 packets, 20, ... 320 in
+ * the first six round trips of 20.1 ms, 630 packets in total; the other 470 of the 1100 take two
+ * more. Without a pause all take four, the last of 50 packets. The data then take one way, and the
+ * notice another. */
 static void windows_start_anew_after_a_pause(void **state)
 {
     (void)state;
@@ -274,16 +278,16 @@ static void windows_start_anew_after_a_pause(void **state)
                         .bytes = 1100 * 8949.0,
                         .gloo = true};
     assert_within(dl_tcp_ring_ns(&ring), (3 + 1) * 20.1e6, 0.01);
-    ring.pause_ns = 219e6; /* less than the timeout */
+    ring.pause_ns = 219e6; /* shorter than the timeout */
     assert_within(dl_tcp_ring_ns(&ring), (3 + 1) * 20.1e6, 0.01);
     ring.pause_ns = 10e9;
     assert_within(dl_tcp_ring_ns(&ring), (7 + 1) * 20.1e6, 0.01);
 }
 
-/* Two nodes send 20 segments of 1 MB in each of two steps, two at once: a pair is there after a way of
- * 10.05 ms and the 0.8 ms that a segment takes to leave, so that 40 of them take 217 ms. Windows of 3 MiB
- * a round trip of 20.1 ms let 40 MB through in 256 ms. NCCL, with its own sockets and buffers, has four
- * times as much on its way. */
+/* Two nodes send 20 segments of 1 MB in each of two steps, two concurrently: a pair has arrived
+ * after a delay of 10.05 ms and the 0.8 ms to send a segment, so 40 of them take 217 ms. Windows of
+ * 3 MiB per round trip of 20.1 ms let 40 MB through in 256 ms. NCCL, with its sockets and buffers,
+ * has four times as much in flight. */
 static void gloo_has_two_segments_on_their_way(void **state)
 {
     (void)state;
@@ -308,7 +312,7 @@ static void equal_rings_take_equal_times(void **state)
     assert_true(ring_ns(&tcp, 200e6, 50e3, 3, false, 20e6) == one);
 }
 
-/* The slowest edge sets the pace. */
+/* The slowest edge determines the time. */
 static void a_ring_is_as_slow_as_its_slowest_edge(void **state)
 {
     (void)state;
@@ -319,8 +323,9 @@ static void a_ring_is_as_slow_as_its_slowest_edge(void **state)
     assert_within(ns, 1.5 * 40e6 / (1e8 * dl_tcp_payload_frac(&tcp)) * 1e9, 0.02);
 }
 
-/* At 1 kB/s packets take nine seconds each, more than a timeout, and CUBIC's window grows with the cube
- * of the hours since the last loss: the ring ends all the same, not before its bytes have moved. */
+/* At 1 kB/s packets take nine seconds each, longer than a timeout, and CUBIC's window grows with
+ * the cube of the hours since the last loss: the ring still ends, and not before its bytes have
+ * moved. */
 static void the_slowest_ports_come_to_an_end(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Waiting, watched step by step through an observer. Costs: FIXTURE_COSTS. */
+/* Waits of a team, checked step by step through an observer. Costs: FIXTURE_COSTS. */
 #include "tests/sim_fixture.h"
 
 enum { LOG = 64 };
@@ -72,11 +72,12 @@ static void assert_spans(const watch *w, int worker, const span *expected, int c
     assert_int_equal(found, count);
 }
 
-/* allreduce, 2 workers on one core, one step, endless slices. Worker 0 computes to 1 000 000 and
- * blocks; worker 1 computes to 2 000 000, arrives last and goes on at once (average 8000). Worker 0
- * is woken at 2 001 000, takes the core, averages to 2 009 000 and blocks at the second barrier.
- * Worker 1 averages its other 7000, arrives last at 2 016 000 and pulls. Worker 0 is woken at
- * 2 017 000, takes the core, pulls and updates to 2 125 000; then worker 1 pulls its other 7000. */
+/* allreduce, 2 workers on one core, one step, unlimited slices. Worker 0 computes to 1 000 000 and
+ * blocks; worker 1 computes to 2 000 000, arrives last and continues immediately (average 8000).
+ * Worker 0 is woken at 2 001 000, takes the core, averages to 2 009 000 and blocks at the second
+ * barrier. Worker 1 averages its remaining 7000, arrives last at 2 016 000 and pulls. Worker 0 is
+ * woken at 2 017 000, takes the core, pulls and updates to 2 125 000; then worker 1 pulls its
+ * remaining 7000. */
 static void who_waits_on_a_shared_core_gives_it_away(void **state)
 {
     (void)state;
@@ -94,7 +95,7 @@ static void who_waits_on_a_shared_core_gives_it_away(void **state)
     assert_spans(&w, 1, second, 4);
 }
 
-/* async, 2 workers on cores of their own: both push until 1 008 000; worker 0 has the lock first
+/* async, 2 workers with a core each: both push until 1 008 000; worker 0 gets the lock first
  * (update 16 000, pull 8000), worker 1 50 ns after its release. */
 static void the_lock_is_handed_over(void **state)
 {
@@ -109,9 +110,10 @@ static void the_lock_is_handed_over(void **state)
     assert_spans(&w, 1, second, 5);
 }
 
-/* async, 2 workers on one core, slices of 1 020 000 ns: worker 0's slice ends inside the lock, 4000
- * ns before its update is done. Worker 1 computes and pushes to 2 028 000, and blocks at the lock;
- * worker 0 goes on, releases it at 2 040 000, and worker 1 works again 1000 ns later. */
+/* async, 2 workers on one core, slices of 1 020 000 ns: worker 0's slice ends while it holds the
+ * lock, 4000 ns before its update is done. Worker 1 computes and pushes to 2 028 000, and blocks at
+ * the lock; worker 0 continues, releases it at 2 040 000, and worker 1 works again 1000 ns
+ * later. */
 static void the_owner_of_the_lock_may_lose_its_core(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* What an exchange costs on a CPU box, in a team that does nothing else. Costs: FIXTURE_COSTS, 8000
- * bytes of parameters, 4000 of state; copy 1 ns a byte; average 0.5 ns a byte and vector read, 1 ns
- * a byte written; update 1 and 1. */
+/* Times of exchanges on a CPU host, in a team that does nothing else. Costs: FIXTURE_COSTS, 8000
+ * bytes of parameters, 4000 of state; copy 1 ns per byte; average 0.5 ns per byte and vector read,
+ * 1 ns per byte written; update 1 and 1. */
 #include "tests/sim_fixture.h"
 
 #include "sim/platform/platform.h"
@@ -19,7 +19,8 @@ static void advance(dl_team *team, int worker)
     }
 }
 
-/* One step of every worker, each on its own core; step times in ns to took[WORKERS]. */
+/* Runs one step of every worker, each on a separate core; writes step times in ns to
+ * took[WORKERS]. */
 static void run(void (*what)(dl_team *, int), int64_t took[WORKERS])
 {
     dl_costs costs = fixture_costs(FIXTURE_COSTS "copies_4 = 1\n");
@@ -87,7 +88,8 @@ static void copies_take_their_bytes(void **state)
         assert_int_equal(took[w], 12000);
 }
 
-/* Slices by the first workers: bytes / parts (4 x 0.5 + 1) ns; the others have nothing to do. */
+/* The first workers process slices: bytes / parts (4 x 0.5 + 1) ns; the others have nothing to
+ * do. */
 static void averages_are_sliced(void **state)
 {
     (void)state;
@@ -100,7 +102,7 @@ static void averages_are_sliced(void **state)
         assert_int_equal(took[w], 9000);
 }
 
-/* All 4 gradients: 8000 (4 + 1) ns, by the first worker. */
+/* All 4 gradients: 8000 (4 + 1) ns, for the first worker. */
 static void the_server_adds_up_all_gradients(void **state)
 {
     (void)state;
@@ -110,7 +112,7 @@ static void the_server_adds_up_all_gradients(void **state)
         assert_int_equal(took[w], w < 1 ? 40000 : 0);
 }
 
-/* One gradient: 8000 (1 + 1) ns, by whoever asks. */
+/* One gradient: 8000 (1 + 1) ns, for the calling worker. */
 static void the_server_applies_one_gradient(void **state)
 {
     (void)state;

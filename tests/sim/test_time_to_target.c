@@ -1,4 +1,5 @@
-/* Time to a target: factors on samples by interval, staleness and mode, worked out by hand. */
+/* Time to a target: factors on samples by interval, staleness and mode, compared with values worked
+ * out by hand. */
 #include <math.h>
 
 #include "common/alloc.h"
@@ -21,7 +22,7 @@ static double of(const dl_target *target, double interval, double staleness)
     return dl_target_factor_of(target, &dl_mode_average, interval, staleness);
 }
 
-/* 16 lies half way from 4 to 64 in the logarithm: (1.1 + 1.5) / 2. 2 lies half way from 1. */
+/* 16 is halfway from 4 to 64 in the logarithm: (1.1 + 1.5) / 2. 2 is halfway from 1 to 4. */
 static void intervals_are_interpolated_by_their_logarithm(void **state)
 {
     static const char *const texts[] = {"interval 64:1.5", "interval 4: 1.1"};
@@ -36,7 +37,7 @@ static void intervals_are_interpolated_by_their_logarithm(void **state)
     assert_true(isnan(of(&target, 4, 0.5)));
 }
 
-/* Half way from 0 to 3 it is 1.25; with an interval the two are multiplied. */
+/* Halfway from 0 to 3 the factor is 1.25; it is multiplied by that of the interval. */
 static void staleness_multiplies(void **state)
 {
     static const char *const texts[] = {"staleness 3:1.5", "interval 4:2", "interval 1:1.2"};

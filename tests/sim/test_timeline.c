@@ -15,7 +15,7 @@ static int count_of(const char *text, const char *part)
     return count;
 }
 
-/* The timeline of the scenario's point, the caller's to free. */
+/* The timeline of the scenario's point; the caller frees it. */
 static char *written(const dl_scenario *s, const dl_costs *costs)
 {
     char *text = NULL;
@@ -26,7 +26,7 @@ static char *written(const dl_scenario *s, const dl_costs *costs)
     return text;
 }
 
-/* async, 2 workers, 3 steps: each step has compute, push, update, pull (20 and more slices with the
+/* async, 2 workers, 3 steps: each step has compute, push, update, pull (20 slices or more with the
  * waits) and one step slice; the first compute starts at 0 and takes 1 000 000 ns = 1000 us. */
 static void every_step_and_activity_is_there(void **state)
 {
@@ -42,7 +42,7 @@ static void every_step_and_activity_is_there(void **state)
     assert_contains(text, "worker 1");
     assert_contains(text, "\"dur\":1000.000");
     assert_contains(text, "\"staleness\":1");
-    /* Each gradient has an arrow to the update of its own. */
+    /* Each gradient has an arrow to the update that includes it. */
     assert_int_equal(count_of(text, "\"name\":\"update\",\"cat\":\"server\""), 6);
     assert_int_equal(count_of(text, "{\"ph\":\"s\""), 6);
     assert_int_equal(count_of(text, "{\"ph\":\"f\""), 6);
@@ -55,7 +55,7 @@ static void every_step_and_activity_is_there(void **state)
     dl_costs_free(&costs);
 }
 
-/* 2 GPUs, 3 steps of two buckets of 40 kB, which take 400 ns and 4 us at 10 GB/s each: 9.09 GB/s.
+/* 2 GPUs, 3 steps with two buckets of 40 kB, which take 400 ns and 4 us at 10 GB/s each: 9.09 GB/s.
  * The first one is ready in the middle of the backward pass, at 0.4 + 0.3 ms. */
 static void collectives_have_a_track(void **state)
 {
@@ -79,7 +79,7 @@ static void collectives_have_a_track(void **state)
     dl_costs_free(&costs);
 }
 
-/* How many steps of all the text says that it has. */
+/* Number of steps that the text states. */
 static int steps_said(const char *text)
 {
     const char *said = strstr(text, " (first ");
@@ -87,8 +87,8 @@ static int steps_said(const char *text)
     return atoi(said + strlen(" (first "));
 }
 
-/* A run of 20,000 steps: the file has about 2 MB, says how many steps it has, and has no track of a
- * network. */
+/* A run of 20,000 steps: the file has about 2 MB, states its number of steps, and has no network
+ * track. */
 static void long_runs_have_their_first_steps(void **state)
 {
     (void)state;
@@ -105,8 +105,9 @@ static void long_runs_have_their_first_steps(void **state)
     dl_costs_free(&costs);
 }
 
-/* A time line of 1000 bytes, of 20 steps of `workers` without exchange: after the head of 43 bytes
- * and a name of 76 for each, steps of 88 + 98 bytes each, or a little more with longer times. */
+/* A timeline limited to 1000 bytes, of 20 steps of `workers` workers without exchange: after the
+ * header of 43 bytes and a name of 76 for each worker, steps of 88 + 98 bytes each, or slightly
+ * more with longer times. */
 static char *brief(int workers)
 {
     dl_costs costs = fixture_costs(FIXTURE_COSTS);
@@ -126,8 +127,9 @@ static char *brief(int workers)
     return text;
 }
 
-/* Two workers: 43 + 2 x 76 + 5 x 186 = 1125, so the second step of one or both. 16 and 8 workers'
- * first step takes 43 + 8 x (76 + 186) = 2139 and more, that of four begins its last event at 993. */
+/* Two workers: 43 + 2 x 76 + 5 x 186 = 1125, so the second step has one or both workers. The first
+ * step of 16 or 8 workers takes at least 43 + 8 x (76 + 186) = 2139; that of four begins its last
+ * event at 993. */
 static void a_step_beyond_the_limit_has_fewer_workers(void **state)
 {
     (void)state;
@@ -155,7 +157,7 @@ static void count_step(void *user, int worker, int64_t step, int64_t start_ns, i
     c->is_enough = ++c->steps == 5;
 }
 
-/* Whoever has seen enough after five of 20 steps sees no sixth one. */
+/* An observer that sets is_enough after five of 20 steps gets no sixth step. */
 static void a_run_ends_when_enough_is_seen(void **state)
 {
     (void)state;

@@ -7,7 +7,7 @@
 
 #define DEVICE(name) "device = " name "\n"
 
-/* A step of 1.1 ms; its trace, of `ranks`, took 1.375 ms. */
+/* A step of 1.1 ms; its trace with `ranks` ranks took 1.375 ms. */
 #define COSTS(device, rest)                                                               \
     "[costs]\nschema = 1\nparameter_bytes = 80000\n" device FIXTURE_PASSES FIXTURE_UPDATE \
         FIXTURE_FREE_DISPATCH rest
@@ -41,7 +41,8 @@ static void free_made(made *m)
     dl_costs_free(&m->costs);
 }
 
-/* Workers 1, 2, 4 with allreduce, then with average: only two that reduce are the trace's. */
+/* 1, 2, 4 workers with allreduce, then with average: only two workers with allreduce reproduce the
+ * trace. */
 static void the_point_of_a_trace_has_its_step(void **state)
 {
     (void)state;
@@ -64,7 +65,7 @@ static void the_point_of_a_trace_has_its_step(void **state)
     free_made(&m);
 }
 
-/* Whether the point is the own one of a trace with two workers. */
+/* Whether the point with two workers reproduces a trace. */
 static bool is_own(const char *costs, const char *rest)
 {
     made m;
@@ -81,7 +82,7 @@ static void other_settings_are_not_its_own(void **state)
     const char *const of_g = COSTS(DEVICE("g"), TRACE("2"));
     assert_true(is_own(of_g, reduce));
     assert_false(is_own(COSTS(DEVICE("g"), TRACE("4")), reduce));
-    assert_false(is_own(COSTS("", TRACE("2")), reduce)); /* of which GPU is not known */
+    assert_false(is_own(COSTS("", TRACE("2")), reduce)); /* unknown GPU */
     assert_false(is_own(of_g, "[sync]\nmode = none\n"));
     assert_false(is_own(of_g, "[sync]\nmode = ps\n"));
     assert_false(is_own(of_g, "[sync]\nmode = allreduce\naccumulate = 2\n"));
@@ -91,8 +92,8 @@ static void other_settings_are_not_its_own(void **state)
     assert_false(is_own(of_g, "[noise]\nslow = 1:2\n[sync]\nmode = allreduce\n"));
 }
 
-/* The simulated step is 1 + 0.1 ms and an all-reduce of 80 kB between two GPUs of a switch: 2 (0.2 us +
- * 40 kB / 10 GB/s) = 8.4 us. 1.375 / 1.1084 - 1 = 0.2405 too fast, also where the scenario has
+/* The simulated step is 1 + 0.1 ms and an all-reduce of 80 kB between two GPUs on a switch: 2 (0.2
+ * us + 40 kB / 10 GB/s) = 8.4 us. 1.375 / 1.1084 - 1 = 0.2405 too fast, also if the scenario has
  * other points; with 16 ranks the machine has no such point. */
 static void the_own_step_is_predicted_where_no_row_has_it(void **state)
 {
@@ -110,8 +111,8 @@ static void the_own_step_is_predicted_where_no_row_has_it(void **state)
     free_made(&m);
 }
 
-/* From the first trace that has any: 0.2 ms of a collective whose bytes are not known; with
- * averages the all-to-all too, 0.3 ms. One worker has no collectives. */
+/* From the first trace with collectives: 0.2 ms of a collective with unknown bytes; with averages
+ * also the all-to-all, 0.3 ms. One worker has no collectives. */
 static void collectives_that_are_left_out_are_told(void **state)
 {
     (void)state;
@@ -137,7 +138,7 @@ static void collectives_that_are_left_out_are_told(void **state)
     free_made(&m);
 }
 
-/* 15 % off: more than 10 %, but with a standard error of 3 % only by chance. */
+/* An error of 15 %: above 10 %, but not significant with a standard error of 3 %. */
 static void scatter_is_no_contradiction(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* What other jobs send beside a run: against closed forms. */
+/* Traffic of other jobs during a run, compared with closed forms. */
 #include "common/alloc.h"
 #include "tests/check.h"
 #include "tests/gpu_fixture.h"
@@ -15,14 +15,14 @@
     "[nics 0]\nparent = socket0\nlink = x16\nport = wire\n"                          \
     "[fabric]\ntopology = fat_tree\ngroup_nodes = 2\noversubscription = 2\n" more
 
-/* 0.4 s of computing, then 1.2 GB of gradients. */
+/* 0.4 s of computing, then an all-reduce of 1.2 GB of gradients. */
 #define COSTS                                                    \
     "[costs]\nschema = 1\nparameter_bytes = 1200000000\n"        \
     "[op a.forward]\nfixed_ns = 100000000\nper_sample_ns = 0\n"  \
     "[op a.backward]\nfixed_ns = 300000000\nper_sample_ns = 0\n" \
     "[op a.update]\nfixed_ns = 0\nper_sample_ns = 0\n" FIXTURE_FREE_DISPATCH
 
-/* Of two workers on nodes 0 and 2, one under each leaf. */
+/* Step time of two workers on nodes 0 and 2, one under each leaf. */
 static double step_s(const char *machine, const char *fidelity)
 {
     char rest[256];
@@ -34,12 +34,14 @@ static double step_s(const char *machine, const char *fidelity)
     return s;
 }
 
-/* Of two workers each sends half of 1.2 GB twice: 1.2 s. From node 1 to node 3 another job sends all
- * the time: over the uplink of leaf 0 both get 0.5 GB/s, so each half takes 1.2 s and a step 2.8 s.
+/* Each of two workers sends half of 1.2 GB twice: 1.2 s. Another job sends continuously from node 1
+ * to node 3: over the uplink of leaf 0 both get 0.5 GB/s, so each half takes 1.2 s and a step 2.8
+ * s.
  *
- * If it sends 100 MB every 400 ms, and so is at it for 200 ms beside the ring, this gets 0.1 + 0.2 GB
- * in a period: a half takes two periods, a step with 400 ms of computing 2 s. Beside the job's 100 MB
- * the other way, from node 3 to node 1, nothing changes: the halves take the time of the slower way. */
+ * If the job sends 100 MB every 400 ms, and so overlaps the ring for 200 ms, the ring moves 0.1 +
+ * 0.2 GB per period: a half takes two periods, a step with 400 ms of computing 2 s. If the job also
+ * sends 100 MB the other way, from node 3 to node 1, nothing changes: the halves take the time of
+ * the slower way. */
 static void a_ring_shares_an_uplink(void **state)
 {
     (void)state;
@@ -54,7 +56,8 @@ static void a_ring_shares_an_uplink(void **state)
         {LEAVES(ALWAYS), 2.8},
         {LEAVES(SOMETIMES), 2},
         {LEAVES(BOTH_WAYS), 2},
-        /* Within a leaf they share the port of node 0; a job that starts later is not there yet. */
+        /* Within a leaf they share the port of node 0; a job that starts later has no effect
+         * yet. */
         {LEAVES("[traffic other]\nfrom = 1\nto = 0\nbytes = 100GB\nevery_ns = 1e6\n"), 2.8},
         {LEAVES(ALWAYS "start_ns = 1e12\n"), 1.6},
     };
@@ -64,8 +67,8 @@ static void a_ring_shares_an_uplink(void **state)
     }
 }
 
-/* Two workers push 1.2 GB each to a server on the GPU of node 1, and pull as much: through its port 2.4
- * s in and 2.4 s out. Beside a job that sends all the time from node 3 to node 1, in takes 3.6 s. The
+/* Two workers push 1.2 GB each to a server on the GPU of node 1, and pull as much: 2.4 s in and 2.4
+ * s out of its port. With a job that sends continuously from node 3 to node 1, in takes 3.6 s. The
  * server's sums take (2 + 1) * 1.2 GB of its GPU's memory: 4 ms. */
 static void a_server_shares_its_port(void **state)
 {
@@ -81,7 +84,7 @@ static void a_server_shares_its_port(void **state)
     dl_run_result_free(&beside);
 }
 
-/* With nobody to exchange with, a worker does not notice. */
+/* A worker without exchange is not affected. */
 static void one_worker_is_as_fast_as_ever(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
-/* GPUs of several models: closed forms. GPU `a` takes 1 ms a sample, `b` half of it: a third of it
- * forward. Exchange between them costs next to nothing (parameters of 8 bytes). */
+/* GPUs of several models, compared with closed forms. GPU `a` takes 1 ms per sample, `b` half of
+ * it; a third of that is forward. Exchange between them takes almost no time (parameters of 8
+ * bytes). */
 #include "tests/gpu_fixture.h"
 
 #include <stdlib.h>
@@ -45,7 +46,7 @@ static void write_costs(const char *path, const char *device, double ms, const c
     fixture_write(path, text);
 }
 
-/* Costs of input, in milliseconds a batch; 0: none. */
+/* Time to make a batch, in ms; 0: no input. */
 static int input_ms = 0;
 
 static const char *more_costs(char *text, size_t bytes)
@@ -60,7 +61,8 @@ static const char *more_costs(char *text, size_t bytes)
     return text;
 }
 
-/* A study on `machine`; `workload` and `rest` are more lines of [workload] and sections. */
+/* Reads a study on `machine`; `workload` and `rest` are additional lines of [workload] and
+ * sections. */
 static dl_status read_study(dl_study *study, const char *machine, const char *device,
                             const char *workload, const char *rest, dl_error *err)
 {
@@ -106,8 +108,8 @@ static dl_run_result run_first(const dl_study *study)
     return result;
 }
 
-/* 32 samples each: 32 ms on a, 16 ms on b. Whoever waits for all takes 32 ms, and b waits half of
- * its time: a quarter of all workers' time. */
+/* 32 samples each: 32 ms on a, 16 ms on b. A worker that waits for all takes 32 ms, and b waits
+ * half of its time: a quarter of all workers' time. */
 static void the_slower_one_delays_the_update(void **state)
 {
     (void)state;
@@ -128,7 +130,7 @@ static void the_slower_one_delays_the_update(void **state)
     }
 }
 
-/* 1 and 2 samples a ms: of 96 samples a has 32, b 64; all compute for 32 ms. */
+/* 1 and 2 samples per ms: of 96 samples a gets 32, b 64; both compute for 32 ms. */
 static void shares_by_speed_take_equal_times(void **state)
 {
     (void)state;
@@ -158,9 +160,10 @@ static void shares_by_speed_take_equal_times(void **state)
     dl_study_free(&study);
 }
 
-/* Whole samples: of 10, 3.33 and 6.67 are exact; 3 and 6 leave one, which b has done in 3.5 ms, a
- * in 4. Of 2 each has one, though b does both in the time of one of a's. With two micro-batches of 5
- * samples 1.67 and 3.33: 1 and 3, and the last one to a or b in 2 ms: the first of them. */
+/* Whole samples: of 10, 3.33 and 6.67 are exact; 3 and 6 leave one, which b finishes after 3.5 ms,
+ * a after 4. Of 2, each gets one, although b computes both in the time a needs for one. With two
+ * micro-batches of 5 samples 1.67 and 3.33 are exact: 1 and 3, and a or b finishes the last one in
+ * 2 ms; a, the first of them, gets it. */
 static void whole_samples_are_shared(void **state)
 {
     (void)state;
@@ -194,9 +197,9 @@ static double staleness_of(const dl_run_result *r, int worker)
     return sum / count;
 }
 
-/* Asynchronous, equal shares of 32: b steps twice as often. Between two of its own updates a worker
- * of rate mu_i sees sum of mu_j / mu_i of the others: a 2, b 1/2; weighted by the rates (2 + 2 / 2) /
- * 3 = 1 = n - 1. 1000 + 2000 samples a second. */
+/* Asynchronous, equal shares of 32: b steps twice as often. Between two of its updates a worker of
+ * rate mu_i sees the sum of mu_j / mu_i of the others: a 2, b 1/2; weighted by the rates (2 + 2 /
+ * 2) / 3 = 1 = n - 1. 1000 + 2000 samples per second. */
 static void asynchronous_workers_go_at_their_own_speed(void **state)
 {
     (void)state;
@@ -210,7 +213,7 @@ static void asynchronous_workers_go_at_their_own_speed(void **state)
     dl_study_free(&study);
 }
 
-/* A server that updates after workers / n = 2 gradients, whosever: 3 updates in 64 ms. */
+/* A server that updates after workers / n = 2 gradients of any workers: 3 updates in 64 ms. */
 static void softsync_counts_gradients_of_both(void **state)
 {
     (void)state;
@@ -223,9 +226,9 @@ static void softsync_counts_gradients_of_both(void **state)
     dl_study_free(&study);
 }
 
-/* 16 ms a step on b, 32 on a: with 4 local steps of b, a has 2. Both are done after 64 ms. Batches that
- * are made ahead, here in 15 ms, change nothing; made when they are wanted they make it 31 and 47 ms, and
- * a has 2.6, so 3, local steps, of 141 ms. */
+/* 16 ms per step on b, 32 on a: with 4 local steps of b, a has 2. Both are done after 64 ms.
+ * Batches made ahead, here in 15 ms, change nothing; made on request they give 31 and 47 ms, and a
+ * has 2.6, i.e. 3, local steps of 141 ms. */
 static void local_steps_follow_the_model(void **state)
 {
     (void)state;
@@ -250,7 +253,7 @@ static void local_steps_follow_the_model(void **state)
 }
 
 /* Without a file for b its times are a's over 4^(3/4) 2^(1/4) = 2^(7/4): 32 ms become 9.51. They
- * are assumed, and the interval has b, not a, up to e^1.02 times as slow. */
+ * are assumed, and the interval includes factors of up to e^1.02 for b but not for a. */
 static void other_models_are_scaled(void **state)
 {
     (void)state;
@@ -275,9 +278,9 @@ static void other_models_are_scaled(void **state)
     dl_study_free(&study);
 }
 
-/* The baseline is the fastest GPU alone: 64 samples in 32 ms. Two GPUs in 32 ms are no faster with
- * equal shares; by speed (21 and 43, 21.5 ms) 1.488 times. They are worth 1.5 of b: efficiency 0.99.
- */
+/* The baseline is the fastest GPU alone: 64 samples in 32 ms. Two GPUs with equal shares also take
+ * 32 ms; by speed (21 and 43, 21.5 ms) the speedup is 1.488. They are equivalent to 1.5 b:
+ * efficiency 0.99. */
 static void the_baseline_is_the_fastest_gpu(void **state)
 {
     (void)state;
@@ -296,7 +299,7 @@ static void the_baseline_is_the_fastest_gpu(void **state)
     dl_study_free(&study);
 }
 
-/* 15 kB a sample: 80 samples are 40 each, 0.6 MB of a's 1 MB and of b's 2 MB; 180 by speed are 60
+/* 15 kB per sample: 80 samples are 40 each, 0.6 MB of a's 1 MB and of b's 2 MB; 180 by speed are 60
  * (0.9 of a's) and 120 (0.9 of b's); 200 in equal shares do not fit into a. */
 static void memory_is_that_of_each_gpu(void **state)
 {
@@ -319,7 +322,7 @@ static void memory_is_that_of_each_gpu(void **state)
     }
 }
 
-/* Two GPUs of a on node 0, of b on nodes 1 and 2: of 120 samples by speed 12 and 24 each. */
+/* Two GPUs of model a on node 0, of b on nodes 1 and 2: of 120 samples by speed 12 and 24 each. */
 static void nodes_may_have_other_gpus(void **state)
 {
     (void)state;
@@ -342,8 +345,8 @@ static void nodes_may_have_other_gpus(void **state)
     dl_study_free(&study);
 }
 
-/* Stages of half of the work each: a sample takes 1 ms in the first one, on a, 0.5 in the second, on
- * b; with one micro-batch the step of 8 samples is the sum, 8 + 4 ms. */
+/* Stages with half of the work each: a sample takes 1 ms in the first one, on a, 0.5 in the second,
+ * on b; with one micro-batch the step of 8 samples is the sum, 8 + 4 ms. */
 static void stages_are_as_fast_as_their_gpus(void **state)
 {
     (void)state;
@@ -374,7 +377,7 @@ static void stages_are_as_fast_as_their_gpus(void **state)
     dl_study_free(&study);
 }
 
-/* Costs of b on a machine whose first GPU is a: b has them as they are, a 2^(7/4) times. */
+/* Costs of b on a machine whose first GPU is a: b uses them unchanged, a times 2^(7/4). */
 static void costs_of_the_second_model_stay_there(void **state)
 {
     (void)state;
@@ -391,7 +394,8 @@ static void costs_of_the_second_model_stay_there(void **state)
     dl_study_free(&study);
 }
 
-/* In equal shares of 48 samples (48 and 24 ms) two GPUs compute 96 in 48 ms, by speed in 32: advised. */
+/* With equal shares of 48 samples (48 and 24 ms) two GPUs compute 96 in 48 ms, by speed in 32,
+ * which is advised. */
 static void shares_are_advised(void **state)
 {
     (void)state;
@@ -418,7 +422,7 @@ static void shares_are_advised(void **state)
     dl_study_free(&study);
 }
 
-/* Training that follows a schedule has equal shares. */
+/* Training that follows a schedule requires equal shares. */
 static void unequal_shares_have_no_schedule(void **state)
 {
     (void)state;

@@ -32,7 +32,7 @@ static void parts_may_be_left_out(void **state)
     assert_int_equal(value.count, 3);
 }
 
-/* Bounds take units as the number does. */
+/* Bounds may have units like the number. */
 static void bounds_are_read(void **state)
 {
     (void)state;

@@ -6,7 +6,7 @@
 
 static const char noisy[] = "[noise]\nkind = gamma\nsigma = 0.5\nslow = 1:3\n";
 
-/* The mean step in ns of FIXTURE_COSTS without `list`. */
+/* The mean step in ns with FIXTURE_COSTS, without the costs in `list`. */
 static double step_ns(const char *mode, int cores, const char *noise, const char *list)
 {
     unsigned without = 0;
@@ -27,8 +27,8 @@ static double step_ns(const char *mode, int cores, const char *noise, const char
     return ns;
 }
 
-/* allreduce of 2: input 8000, dispatch 5000, compute 1 000 000, average 8000, pull 8000, update
- * 100 000, two barriers of 100 ns; ps: push and pull 8000 each, update 24 000. */
+/* allreduce of 2: input 8000, dispatch 5000, compute 1 000 000, average 8000, pull 8000, update 100
+ * 000, two barriers of 100 ns; ps: push and pull 8000 each, update 24 000. */
 static void each_takes_its_own_away(void **state)
 {
     (void)state;
@@ -66,7 +66,7 @@ static void wake_ups_go_on_shared_cores(void **state)
     assert_true(step_ns("allreduce", 1, "", "wakeup") < step_ns("allreduce", 1, "", NULL));
 }
 
-/* What is switched off need not be known. */
+/* Costs that are switched off may be missing. */
 static void nothing_is_missing_of_what_is_off(void **state)
 {
     (void)state;
@@ -89,8 +89,8 @@ static void nothing_is_missing_of_what_is_off(void **state)
     dl_costs_free(&costs);
 }
 
-/* allreduce of 2: average and pull take 8000 each, barriers 200; half of compute is not a cost of
- * these. */
+/* allreduce of 2: average and pull take 8000 each, barriers 200; half of compute is none of these
+ * costs. */
 static void half_of_a_cost_is_half(void **state)
 {
     (void)state;
@@ -125,7 +125,7 @@ static void half_of_a_cost_is_half(void **state)
     assert_int_equal(dl_without_graded(set), 0);
 }
 
-/* A machine's slowdown of 9 is 5 where half of it is left, and 1 without it. */
+/* A machine's slowdown of 9 becomes 5 with half of it, and 1 without it. */
 static void a_machine_slows_less(void **state)
 {
     (void)state;

@@ -26,7 +26,8 @@ static void work_of_a_step(void **state)
     dl_costs_free(&costs);
 }
 
-/* Forward -1010 + 10, backward 4000: the pass backward is no longer than both passes, 3000. */
+/* Forward -1010 + 10, backward 4000: the backward pass is no longer than both passes together,
+ * 3000. */
 static void backward_is_part_of_compute(void **state)
 {
     (void)state;
@@ -89,7 +90,7 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* 4001 draws of a value, in ascending order. */
+/* Writes 4001 draws of a value in ascending order. */
 static void sorted_draws(const char *line, double *(*value_of)(dl_costs *), double *draws)
 {
     char text[200];
@@ -132,9 +133,9 @@ static double *bandwidth_of(dl_costs *costs)
     return &costs->copy.bandwidth_bytes_per_s.value;
 }
 
-/* The median stays, a small error is the standard deviation, and no draw leaves the range. The
- * standard error of a median of 4001 is 1.25 sd / 63 = 2 % of the sd; of a lognormal with sd 2.29
- * times the median, s = 1.02, it is 2 % of the median. */
+/* The median is unchanged, a small error is the standard deviation, and no draw leaves the range.
+ * The standard error of a median of 4001 draws is 1.25 sd / 63 = 2 % of the sd; for a lognormal
+ * with sd 2.29 times the median, s = 1.02, it is 2 % of the median. */
 static void draws_keep_the_median_and_the_range(void **state)
 {
     (void)state;
@@ -176,10 +177,10 @@ static dl_costs one_draw(const dl_costs *costs, uint32_t number)
     return drawn;
 }
 
-/* Times of a collective are as many standard errors away at all sizes: 100 +- 3 and 200 +- 6 stay
- * in the ratio of 2 (3 and 6 % of both: the same lognormal), halfway are 150 +- 4.5. Of 4001 draws
- * the sd is known to 1.1 %. Another collective's are independent: the product of both, 100 +- 3 and
- * 100 +- 4, has 5 %. */
+/* Times of a collective are off by the same number of standard errors at all sizes: 100 +- 3 and
+ * 200 +- 6 keep the ratio of 2 (3 % of both: the same lognormal), halfway are 150 +- 4.5. With 4001
+ * draws the sd is known to 1.1 %. Another collective's times are independent: the product of both,
+ * 100 +- 3 and 100 +- 4, has 5 %. */
 static void times_of_a_collective_are_drawn_together(void **state)
 {
     (void)state;
@@ -208,11 +209,11 @@ static void times_of_a_collective_are_drawn_together(void **state)
     dl_costs_free(&costs);
 }
 
-/* Factors exp(-0.1), 1, exp(0.1): the logarithm of another start's is 0.1 times Student's t with two
- * degrees of freedom, whose quantiles are 0.8165 (75 %) and 4.3027 (97.5 %); of 4001 draws four
- * standard deviations of the shares are 3.2 and 1.4 %. A collective that was slow where this one was
- * fast has the inverse. With two starts that are far apart no factor is over 10, and one start alone
- * says nothing. */
+/* Factors exp(-0.1), 1, exp(0.1): the logarithm of another start's factor is 0.1 times Student's t
+ * with two degrees of freedom, whose quantiles are 0.8165 (75 %) and 4.3027 (97.5 %); for 4001
+ * draws four standard deviations of the shares are 3.2 and 1.4 %. A collective that was slow in the
+ * starts in which this one was fast has the inverse factor. With two starts that are far apart no
+ * factor exceeds 10, and a single start has no effect. */
 static void another_start_is_drawn(void **state)
 {
     (void)state;
@@ -247,7 +248,7 @@ static void another_start_is_drawn(void **state)
     dl_costs_free(&costs);
 }
 
-/* Without a stream, and where there is no error, the costs stay bit for bit. */
+/* Without a stream, or without errors, the costs remain the same bit for bit. */
 static void costs_without_errors_are_not_drawn(void **state)
 {
     (void)state;
@@ -269,7 +270,7 @@ static void costs_without_errors_are_not_drawn(void **state)
     dl_costs_free(&costs);
 }
 
-/* A measured run's factors scale the whole of each line. */
+/* A measured run's factors scale each line as a whole. */
 static void exchange_takes_the_factors_of_a_run(void **state)
 {
     (void)state;
