@@ -64,6 +64,13 @@ static const char *op_name(const dl_cpu_training *cpu, int part)
     return cpu->waits_for_loaders && part == DL_CPU_PART_INPUT ? NULL : op_names[part];
 }
 
+static dl_step_op *find_op(dl_step_costs *costs, const char *name)
+{
+    for (size_t i = 0; i < costs->op_count; i++)
+        if (strcmp(costs->ops[i].name, name) == 0) return &costs->ops[i];
+    return NULL;
+}
+
 /* Takes the median step without its waits, split in proportion to the parts' means, and the
  * noise. */
 static void take_parts(dl_step_costs *costs, const dl_cpu_training *cpu)
@@ -103,9 +110,18 @@ static void take_parts(dl_step_costs *costs, const dl_cpu_training *cpu)
     free(values);
 }
 
-/* Takes the all-reduces called in the backward passes of regular steps. */
-static void take_gradients(dl_step_costs *costs, const dl_cpu_training *cpu)
+/* Bytes of all ranks' gradients that a collective reduces: an all-reduce, or a reduce-scatter,
+ * whose bytes are those of one rank's part; 0: another collective. */
+static double reduced_bytes(const dl_cpu_collective *of)
 {
+    if (strcmp(of->name, DL_REDUCES) == 0) return (double)of->bytes;
+    return strcmp(of->name, DL_SCATTERS) == 0 ? (double)of->bytes * of->ranks : 0;
+}
+
+/* Takes the all-reduces and reduce-scatters called in the backward passes of regular steps. */
+static void take_gradients(dl_step_costs *costs, const dl_cpu_training *cpu, dl_notes *notes)
+{
+    uint32_t scattered = 0; /* ranks */
     dl_reduce *reduces = dl_calloc(cpu->collective_count, sizeof *reduces, "gradients");
     dl_step_reduces *steps = dl_calloc(cpu->step_count, sizeof *steps, "gradients");
     size_t count = 0, step_count = 0;
@@ -116,16 +132,32 @@ static void take_gradients(dl_step_costs *costs, const dl_cpu_training *cpu)
         *taken = (dl_step_reduces){.first = count};
         for (size_t c = step->first; c < step->first + step->count; c++) {
             const dl_cpu_collective *of = &cpu->collectives[c];
-            const bool ready = of->ready_frac >= 0 && of->bytes > 0;
-            if (!ready || strcmp(of->name, "AllReduce") != 0) continue;
-            reduces[count++] = (dl_reduce){of->ready_frac, (double)of->bytes};
+            const double bytes = reduced_bytes(of);
+            const bool scatters = strcmp(of->name, DL_SCATTERS) == 0;
+            /* FSDP's last one follows the backward pass' last operator. */
+            const double ready = scatters && isnan(of->ready_frac) ? 1 : of->ready_frac;
+            if (!(ready >= 0) || bytes == 0) continue;
+            if (scatters) scattered = of->ranks;
+            reduces[count++] = (dl_reduce){ready, bytes};
             taken->count++;
-            taken->bytes += (double)of->bytes;
+            taken->bytes += bytes;
         }
     }
     costs->gradients = dl_gradients_usual(steps, step_count, reduces, &costs->gradient_count);
     free(reduces);
     free(steps);
+    dl_step_op *update = find_op(costs, op_names[DL_CPU_PART_UPDATE]);
+    if (scattered < 2) return;
+    if (update != NULL) {
+        update->ns.value *= scattered;
+        update->ns.error *= scattered;
+    }
+    dl_notes_add(notes,
+                 "gradients are reduce-scattered among %u ranks (FSDP, ZeRO): dlsim has no sharded "
+                 "states on cores. It all-reduces the gradients, as gloo does for a "
+                 "reduce-scatter, gathers no parameters, and has each worker update all: the "
+                 "update is taken %u times as long",
+                 scattered, scattered);
 }
 
 static void take_added(dl_step_costs *costs, const dl_cpu_training *cpu)
@@ -147,7 +179,7 @@ static void take_parameters(dl_step_costs *costs, const dl_cpu_training *cpu, co
     uint64_t largest = 0;
     for (size_t c = 0; c < cpu->collective_count; c++) {
         const dl_cpu_collective *collective = &cpu->collectives[c];
-        if (strcmp(collective->name, "AllReduce") == 0 && collective->bytes > largest)
+        if (strcmp(collective->name, DL_REDUCES) == 0 && collective->bytes > largest)
             largest = collective->bytes;
     }
     if (costs->gradient_count > 0) return;
@@ -173,7 +205,7 @@ static void take_others(dl_step_costs *costs, const dl_cpu_training *cpu, dl_not
     dl_cpu_collectives *groups = dl_cpu_training_collectives(cpu, &count);
     for (size_t i = 0; i < count; i++) {
         const dl_cpu_collectives *g = &groups[i];
-        if (strcmp(g->name, "AllReduce") == 0) continue;
+        if (strcmp(g->name, DL_REDUCES) == 0 || strcmp(g->name, DL_SCATTERS) == 0) continue;
         if (strcmp(g->name, "Broadcast") == 0 && isnan(g->ready_frac) && g->bytes > 0) {
             costs->broadcast_bytes += g->per_step * (double)g->bytes;
             costs->broadcast_calls += g->per_step;
@@ -188,13 +220,6 @@ static void take_others(dl_step_costs *costs, const dl_cpu_training *cpu, dl_not
 
 /* maximum fraction of a part: at least half of its time is the program's */
 #define PROFILED_MAX 0.5
-
-static dl_step_op *find_op(dl_step_costs *costs, const char *name)
-{
-    for (size_t i = 0; i < costs->op_count; i++)
-        if (strcmp(costs->ops[i].name, name) == 0) return &costs->ops[i];
-    return NULL;
-}
 
 /* Subtracts the assumed profiler overhead per operator from the operations. */
 static void take_off_profiler(dl_step_costs *costs, const dl_cpu_training *cpu,
@@ -471,7 +496,7 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
         }
         note_faults(costs, trace, notes);
         note_threads(trace, notes);
-        take_gradients(costs, &cpu);
+        take_gradients(costs, &cpu, notes);
         costs->allreduces = costs->gradient_count > 0;
         take_added(costs, &cpu);
         take_parameters(costs, &cpu, trace, notes);

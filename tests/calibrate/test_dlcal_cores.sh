@@ -50,6 +50,19 @@ expect 0 "25 MiB, ready evenly" costs "$traces/mlp_b64.json.gz" --batch 64 --par
 holds buckets.ini "ready_1 = 0.25, 1048576"
 expect 0 "costs written" costs "$traces/mlp_b64.json.gz" --batch 64 --gradients none -o buckets.ini
 grep -q "ready_1\|overlap" buckets.ini && { echo "FAIL: buckets, though --gradients none"; failures=$((failures + 1)); }
+# FSDP: the same with reduce-scatters, which gloo carries out as all-reduces; FSDP's functions in the
+# forward pass have "Backward" in their names.
+zcat "$traces/transformer_ddp2.json.gz" | sed 's/"c10d::allreduce_"/"c10d::_reduce_scatter_base_"/
+    s/"aten::layer_norm"/"RegisterPostBackwardFunction"/' >fsdp.json
+expect 0 "forward                 38.2 ms" info fsdp.json
+expect 0 "ReduceScatter  555 kB     2   1.00" info fsdp.json
+expect 0 "gradients are reduce-scattered among 2 ranks (FSDP, ZeRO)" \
+    costs fsdp.json --batch 4 -o fsdp.ini
+holds fsdp.ini "parameter_bytes = 2646944"
+expect 0 "costs written" costs "$traces/transformer_ddp2.json.gz" --batch 4 -o ddp2.ini
+awk '/^\[/ { op = $0 } /^fixed_ns/ && op == "[op step.update]" { print $3 }' ddp2.ini fsdp.ini |
+    awk '{ ns[NR] = $1 } END { exit !(NR == 2 && ns[2] > 1.999 * ns[1] && ns[2] < 2.001 * ns[1]) }' ||
+    { echo "FAIL: update: $(grep -A1 'step.update' ddp2.ini fsdp.ini)"; failures=$((failures + 1)); }
 # DDP's two buckets: 277,736 and 384,000 floats.
 zcat "$traces/transformer_ddp2.json.gz" | sed 's/"host_name": "[^"]*"/"host_name": "else.where"/' >elsewhere.json
 expect 0 "recorded on another host, else.where" costs elsewhere.json --batch 4 -o transformer.ini

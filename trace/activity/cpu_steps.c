@@ -33,6 +33,16 @@ static bool calls_it(const char *operator_name, const char *collective)
     return true;
 }
 
+/* Whether the operator calls the collective; *scatters: for a reduce-scatter, which PyTorch's
+ * backend for gloo carries out as an all-reduce. */
+static bool calls_for(const char *operator_name, const dl_cpu_collective *collective,
+                      bool *scatters)
+{
+    *scatters = strcmp(collective->name, "AllReduce") == 0 && collective->ranks > 0 &&
+                calls_it(operator_name, "ReduceScatter");
+    return *scatters || calls_it(operator_name, collective->name);
+}
+
 /* Assigns a call to each collective. Other threads execute collectives in call order, so a
  * collective gets the first unassigned call of its kind that precedes it. Without such a call,
  * called_ns remains the collective's start. */
@@ -48,9 +58,14 @@ static void find_calls(dl_cpu_training *training, const dl_cpu_operators *operat
         for (size_t i = free_from; i < operators->call_count; i++) {
             const dl_activity *call = operators->calls[i];
             if (call->start_ns > collective->start_ns) break;
-            if (taken[i] || !calls_it(strings[call->name], collective->name)) continue;
+            bool scatters = false;
+            if (taken[i] || !calls_for(strings[call->name], collective, &scatters)) continue;
             taken[i] = true;
             collective->called_ns = call->start_ns;
+            if (scatters) {
+                collective->name = "ReduceScatter";
+                collective->bytes /= collective->ranks;
+            }
             break;
         }
     }

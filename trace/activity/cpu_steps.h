@@ -35,7 +35,7 @@ extern const char *const dl_cpu_part_names[DL_CPU_PARTS];
 
 /* A collective in which the process took part. */
 typedef struct dl_cpu_collective {
-    const char *name; /* "AllReduce", ...; borrowed from the trace */
+    const char *name; /* "AllReduce", ...; borrowed from the trace, or constant */
     uint64_t bytes;   /* bytes of one rank as NCCL counts them; 0: unknown */
     uint32_t ranks;   /* 0: unknown */
     /* fraction of the step's backward pass before the call; NaN: not called during it */
