@@ -66,15 +66,17 @@ typedef struct dl_flow_class {
         node; /* in the bundle's heap; the key is the mark of the class's first flow in the bundle's
                * count */
     int first_use, use_count;
-    int flows;      /* that move bytes now */
-    int head;       /* number of flows that move bytes now */
-    double base;    /* root of the heap of flows by mark, -1 = empty */
-    int bundle;     /* served bytes of the bundle minus those of the class */
-    int next, prev; /* -1: not active */
-    int crowd;      /* neighbours in the list of the bundle's classes, -1 = end */
+    int flows;      /* number of flows that move bytes now */
+    int head;       /* root of the heap of flows by mark, -1 = empty */
+    double base;    /* served bytes of the bundle minus those of the class */
+    int bundle;     /* -1: not active */
+    int next, prev; /* neighbours in the list of the bundle's classes, -1 = end */
+    int crowd;      /* number of the crowd that the class is, -1 = none */
 } dl_flow_class;
 
-/* number of the crowd that the class is, -1 = none */
+/* A class whose flows differ only in one unshared link each. A single link represents all of these:
+ * its capacity is that of each. The flows, all of equal size, end in the order of their start, so a
+ * list replaces the heap. A flow's key is the number of bytes served when it started. */
 typedef struct dl_flow_crowd {
     int own;  /* unshared link */
     int last; /* last flow of the list */

@@ -41,7 +41,7 @@ typedef struct dl_dispatch_config {
     int workers;
     int ahead;                       /* steps, >= 0 */
     int64_t steps;                   /* number of steps that a thread may launch ahead, >= 0 */
-    double serial_ns, per_worker_ns; /* times per step and per worker's launch, >= 0 */
+    double serial_ns, per_worker_ns; /* number of steps launched for each worker */
     const double *own_serial_ns;     /* [workers] >= 0, added to the serial part of each worker's
                                       * thread; NULL: none; read by dl_dispatch_init only */
     const double *own_launch_ns; /* [workers] replaces per_worker_ns; NULL: not used; borrowed */
