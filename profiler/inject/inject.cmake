@@ -1,13 +1,13 @@
-# The library that the CUDA driver and NVTX load into a profiled program: plain C, next to dlprof,
-# nothing of it visible but the entry points. Its parts are a static library for the tests.
+# The library that the CUDA driver and NVTX load into a profiled program: plain C, in dlprof's folder,
+# exports only the entry points. Its parts are a static library for the tests.
 set_target_properties(dl_common dl_trace PROPERTIES POSITION_INDEPENDENT_CODE ON)
-foreach(library dl_common dl_trace) # inlining as without -fPIC
+foreach(library dl_common dl_trace) # lets gcc inline as without -fPIC
     target_compile_options(${library} PRIVATE -fno-semantic-interposition)
 endforeach()
 dl_add_library(dl_inject inject/capture.c inject/settings.c LINK dl_trace dl_common Threads::Threads)
 set_target_properties(dl_inject PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
 
-# With the headers of CUPTI; the library is found when it runs.
+# Needs only the headers of CUPTI; the library is loaded at run time.
 if(CUPTI_INCLUDE_DIR)
     dl_add_library(dl_cupti inject/cupti_api.c inject/cupti_decode.c inject/cupti_raw.c
         inject/cupti_session.c LINK dl_inject)
@@ -24,6 +24,6 @@ if(TARGET dl_nvtx OR TARGET dl_cupti)
         -Wl,-z,nodelete -Wl,-z,defs -Wl,--exclude-libs,ALL -Wl,--as-needed)
     set_target_properties(dlprof_inject PROPERTIES C_VISIBILITY_PRESET hidden
         LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
-    # dlprof run looks for it beside itself.
+    # dlprof run looks for it in dlprof's folder.
     add_dependencies(dlprof dlprof_inject)
 endif()

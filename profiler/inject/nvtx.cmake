@@ -1,5 +1,5 @@
-# The NVTX front end of the injected library, as objects: its entries are looked up by name, so that
-# no linker would take them out of an archive. Needs only the headers of NVTX.
+# The NVTX front end of the injected library, as objects: its entry points are looked up by name at run
+# time, so a linker would not extract them from an archive. Needs only the headers of NVTX.
 find_path(NVTX_INCLUDE_DIR nvtx3/nvToolsExtPayload.h
     HINTS ${CUDAToolkit_INCLUDE_DIRS} ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES include)
 if(NVTX_INCLUDE_DIR)
@@ -9,7 +9,7 @@ if(NVTX_INCLUDE_DIR)
     set_target_properties(dl_nvtx PROPERTIES C_VISIBILITY_PRESET hidden POSITION_INDEPENDENT_CODE ON)
 endif()
 
-# What the library costs is measured by dlprof in a child process of its own.
+# dlprof measures the library's overhead in a child process.
 target_link_libraries(dl_profiler PUBLIC ${CMAKE_DL_LIBS})
 if(NVTX_INCLUDE_DIR)
     target_include_directories(dl_profiler SYSTEM PRIVATE ${NVTX_INCLUDE_DIR})

@@ -1,4 +1,4 @@
-# What dlprof machine finds out; without hwloc, the command says that this build has none.
+# Hardware detection of dlprof machine; without hwloc, the command fails with a message.
 dl_add_library(dl_hardware machine/machine_box.c machine/machine_gpu.c machine/machine_copies.c
     machine/machine_write.c
     LINK dl_trace dl_common ${CMAKE_DL_LIBS})

@@ -1,35 +1,35 @@
-"""Times what processes on the cores of this machine exchange, for `dlcal links`.
+"""Measures exchanges between processes on the cores of this machine, for `dlcal links`.
 
   bench_gloo.py --ranks 2,4 -o gloo.csv          # gloo's all-reduces, calls of a server by RPC
   dlcal links gloo.csv --costs model.ini -o costs.ini
 
 Writes rows `collective,ranks,bytes,time_us,start`, means over ranks and repetitions of one start of
-the processes: where the system places their threads differs from start to start, by more than
-repetitions in one start show, so the uncertainty of a time is that of the starts (dlcal links).
+the processes. The system's placement of threads differs between starts, by more than repetitions of
+one start show, so dlcal links takes the uncertainty of a time from the spread over starts.
 
-A time is what an exchange adds to a step: processes compute for --compute-ms and exchange, again
-and again, and before or after that compute only; the difference is the exchange's, with all that
-its threads take from computing and all waits for a core. What they take grows with the computation:
-after an exchange two processes may share a core until the system moves one. So --compute-ms should
-be what the program in question computes between two exchanges: a step, or as many as there are
-between two averages.
+A time is the time that an exchange adds to a step: processes repeat a computation of --compute-ms and
+an exchange, and before or after that the computation alone; the difference includes the processor
+time of the exchange's threads and all waits for a core. It grows with the computation: after an
+exchange two processes may share a core until the system migrates one. So set --compute-ms to the
+computation of the modelled program between two exchanges: one step, or the steps between two
+averages.
 
   allreduce         one all-reduce after the computation
-  allreduce_pair    two in flight together, each of half the bytes
-  allreduce_beside  one that starts with the computation and is waited for at its end
-  allreduce_late    one after a computation that takes one of the ranks half as long again, so that
-                    the others wait for it: compared with the same computation and a barrier
-  broadcast         one from rank 0 before the computation, with a small all-reduce after it
-  roundtrip         a call of a parameter server that sends gradients of that size and gets as many
-                    parameters back, while 1, ... of --ranks do so, less the update below
-  update            the server's own arithmetic for one caller. With several it takes longer, as they
-                    share the cores: that is part of their round trips
+  allreduce_pair    two concurrent all-reduces, each of half the bytes
+  allreduce_beside  one all-reduce that overlaps the computation and is waited for at its end
+  allreduce_late    one all-reduce after a computation that takes 50 % longer on one of the ranks, for
+                    which the others wait: compared with the same computation and a barrier
+  broadcast         one broadcast from rank 0 before the computation, with a small all-reduce after it
+  roundtrip         an RPC to a parameter server that sends gradients of that size and receives as many
+                    parameters, by each number of callers in --ranks, less the update below
+  update            the server's arithmetic for one caller. With several callers it takes longer, as
+                    they share the cores: that is part of their round trips
 
-RPC's own threads poll and take time from computing while nothing is sent, so there it is compared
-with computing before RPC is started.
+RPC's threads poll and take processor time even while nothing is sent, so round trips are compared
+with the computation before RPC is started.
 
-More ranks than cores are fine. Cases come in a new random order in every repetition, so that a
-drift of the machine touches all alike.
+There may be more ranks than cores. Cases run in a new random order in every repetition, so that
+drift of the machine's speed affects all equally.
 """
 
 import argparse
@@ -46,19 +46,19 @@ import torch.distributed as dist
 import torch.distributed.rpc as rpc
 import torch.multiprocessing as mp
 
-LOOK_MS = 80     # of computing between two looks at the clock
-STEPS = (8, 24)  # then, at least and at most
-# Until the system has placed the threads of new processes, which poll with RPC, steps take up to a
-# third longer than later, and again after all have waited: these many ms of computing, and at least
-# and at most that many steps, go by before anything is timed, with RPC before each case.
+LOOK_MS = 80     # computation between two readings of the clock
+STEPS = (8, 24)  # least and most steps between them
+# Until the system has placed the threads of new processes (with RPC they poll), and after all have
+# waited, steps take up to a third longer. So SETTLE_MS of computation, and at least and at most
+# SETTLE_STEPS, precede the first timed step; with RPC, those of each case.
 SETTLE_MS = 300
 SETTLE_STEPS = (20, 60)
-RPC_STEPS = 2    # times as many are timed, as calls vary more
-WARM_STEPS = 2   # of each case, before it is timed
-LATE = 1.5       # computations of the rank that the others wait for
-LEAST_US = 50.0  # a mean difference below it is noise
-BROADCASTS = (1024, 262144)  # bytes; buffers are small
-SMALL = 16384   # bytes of the all-reduce that brings all ranks together
+RPC_STEPS = 2    # factor on the timed steps with RPC, as calls vary more
+WARM_STEPS = 2   # untimed steps before each case
+LATE = 1.5       # computation of the late rank, relative to the others
+LEAST_US = 50.0  # mean differences below this are noise
+BROADCASTS = (1024, 262144)  # bytes; broadcast buffers of models are small
+SMALL = 16384   # bytes of the all-reduce that synchronises the ranks
 
 
 def steps_in(ms, args, least, most):
@@ -89,7 +89,7 @@ def arguments():
 
 
 class Compute:
-    """Products of a batch with matrices of a few MB in all, as in a small network's step."""
+    """Products of a batch with matrices of 4 MB in total, as in a small network's step."""
 
     def __init__(self, products=0):
         self.batch = torch.ones(64, 512)
@@ -101,7 +101,7 @@ class Compute:
             torch.mm(self.batch, self.matrices[i % len(self.matrices)])
 
     def calibrate(self, seconds):
-        """Sets how many products one process alone makes in that time."""
+        """Sets `products` to the number that one process alone computes in that time."""
         self.products, best = 20, float("inf")
         for _ in range(20):
             start = time.monotonic()
@@ -111,7 +111,7 @@ class Compute:
 
 
 def step_s(barrier, step, steps):
-    """Seconds of a step, of this process, all of which start together."""
+    """Seconds per step of this process; all processes start together."""
     barrier.wait()
     start = time.monotonic()
     for _ in range(steps):
@@ -120,8 +120,8 @@ def step_s(barrier, step, steps):
 
 
 def free_step_s(barrier, ended, step, steps):
-    """The same of processes that do not wait for one another, until the first has made its steps:
-    the others would have the cores to themselves for their last ones."""
+    """As step_s, for processes that do not wait for each other. All stop when the first has finished
+    its steps, as the last steps of the others would have the cores to themselves."""
     barrier.wait()
     done, start = 0, time.monotonic()
     while done < steps and not ended.value:
@@ -158,7 +158,7 @@ def reduce_after(buffer, compute):
 
 
 def exchanging_steps(sizes, compute, barrier, is_late, averages_only):
-    """Groups of steps, each {(kind, bytes): step}; None is the one without the exchange."""
+    """Groups of steps, each {(kind, bytes): step}; the key None is the step without the exchange."""
     small = torch.zeros(SMALL // 4)
     late = {None: lambda: (compute(LATE if is_late() else 1), barrier.wait())}
     groups = []
@@ -204,11 +204,11 @@ def reduce_rank(rank, ranks, args, meeting, results, barrier, _):
     dist.destroy_process_group()
 
 
-parameters = {}  # the server's, by their number
+parameters = {}  # of the server, by number of elements
 
 
 def serve(gradients):
-    """What a parameter server does with a gradient: the parameters, and its seconds."""
+    """Updates the server's parameters; returns a copy of them, and the seconds taken."""
     own = parameters.setdefault(gradients.numel(), torch.zeros_like(gradients))
     start = time.monotonic()
     own.add_(gradients, alpha=-0.01)
@@ -217,7 +217,7 @@ def serve(gradients):
 
 
 class Caller:
-    """Calls the server with gradients, and takes its parameters."""
+    """Sends gradients to the server and copies the parameters that it returns."""
 
     def __init__(self, size):
         self.gradients = torch.zeros(size // 4).fill_(0.0)  # pages of its own
@@ -232,7 +232,7 @@ class Caller:
 
 
 def rpc_rank(rank, ranks, args, meeting, results, barrier, ended):
-    """The last rank is the server."""
+    """Runs one rank; the last rank is the server, the others are callers."""
     torch.set_num_threads(1)
     callers, compute, steps, alone = ranks - 1, Compute(args.products), args.settle_steps, []
     if rank < callers:
@@ -267,7 +267,8 @@ def calibrate(milliseconds, results):
 
 
 def products_in(milliseconds):
-    """How many one process alone makes: not this one, as forked processes inherit no threads."""
+    """Products that one process alone computes in that time. Measured in a child, as this process must
+    have no threads when it forks."""
     context = mp.get_context("fork")
     results = context.SimpleQueue()
     process = context.Process(target=calibrate, args=(milliseconds, results))
@@ -278,7 +279,7 @@ def products_in(milliseconds):
 
 
 def run(target, ranks, reporting, args, start):
-    """Rows of mean times, of the `reporting` processes that measure."""
+    """Rows of mean times over the `reporting` processes that measure."""
     context = mp.get_context("fork")  # this process has no threads
     results, barrier = context.SimpleQueue(), context.Barrier(reporting)
     ended = context.Value("b", 0, lock=False)
@@ -291,7 +292,7 @@ def run(target, ranks, reporting, args, start):
         for p in processes:
             p.start()
         try:
-            # Before they are joined: who puts more than a pipe holds ends when it has been taken.
+            # Reads results before joining: a process with more than a pipe's capacity blocks until then.
             while heard < reporting:
                 ended = not any(p.is_alive() for p in processes)
                 if not results.empty():
@@ -307,21 +308,21 @@ def run(target, ranks, reporting, args, start):
             if any(p.exitcode for p in processes):
                 sys.exit(f"bench_gloo: a process of {ranks} failed")
         finally:
-            for p in processes:  # who waits for one that has died
+            for p in processes:  # some may wait for a process that died
                 p.kill()
     return [(kind, reporting, size, 1e6 * statistics.mean(seconds), start)
             for (kind, size), seconds in sorted(times.items())]
 
 
 def without_updates(rows):
-    """The server's update is a cost of its own, that of one caller: of round trips the rest counts."""
+    """Subtracts the server's update (of one caller), which is a separate cost, from round trips."""
     update = {(size, start): us for kind, _, size, us, start in rows if kind == "update"}
     return [(kind, ranks, size, us - update.get((size, start), 0) * (kind == "roundtrip"), start)
             for kind, ranks, size, us, start in rows]
 
 
 def show(start, args, began):
-    """Progress, on a terminal; how long a start takes is known once the first one has ended."""
+    """Prints progress on a terminal, with the remaining time once the first start has ended."""
     if not sys.stderr.isatty():
         return
     text = f"bench_gloo: start {start} of {args.starts}" if start <= args.starts else ""
@@ -332,7 +333,7 @@ def show(start, args, began):
 
 
 def main():
-    # init_rpc calls what PyTorch has deprecated.
+    # init_rpc calls deprecated functions of PyTorch.
     warnings.filterwarnings("ignore", "You are using a Backend", UserWarning)
     args, rows, began = arguments(), [], time.monotonic()
     args.products = products_in(args.compute_ms)

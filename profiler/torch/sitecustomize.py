@@ -1,26 +1,26 @@
 """Records some steps of a program that trains with PyTorch on processors, with PyTorch's profiler.
 
-`dlprof run` names this folder in PYTHONPATH, so Python runs this file when it starts, in the program
-and in the Python programs that it starts. When the program imports torch.optim, a hook is registered
-that PyTorch calls after each step of an optimizer. A step reaches from one update of the first
-optimizer with parameters on the processor to its next one. Where no optimizer of torch.optim updates
-anything, as in loops that do it by hand, it reaches from the end of one backward pass to that of the
-next one, and gets a range in the trace; one more range holds what comes between the backward pass
-and the next batch or module, which is the update. The first WARM_UP steps are left alone,
-the next TIMED ones are timed without a profiler, then DLPROF_STEPS (0: RECORDED) are recorded, at
-most DLPROF_DURATION seconds (0: RECORDED_S, but MIN_RECORDED steps); where other optimizers have
-updated something too, each step gets a range, and the trace the bytes of all parameters. A program that ends earlier has
-what it has come to recorded.
+`dlprof run` adds this folder to PYTHONPATH, so Python runs this file at start-up, in the program and
+in the Python programs that it starts. When the program imports torch.optim, this file registers a
+hook that PyTorch calls after each step of an optimizer. A step lasts from one update of the first
+optimizer with parameters on the processor to its next update. If no optimizer of torch.optim updates
+parameters, as in hand-written loops, a step lasts from the end of one backward pass to the end of the
+next, and gets a range in the trace; another range, from the end of the backward pass to the next
+batch or module, is the update. The first WARM_UP steps are ignored, the next TIMED steps are timed
+without a profiler, then DLPROF_STEPS (0: RECORDED) are recorded, for at most DLPROF_DURATION seconds
+(0: RECORDED_S, but at least MIN_RECORDED steps). If other optimizers have updated parameters too,
+each step gets a range, and the trace the bytes of all parameters. If the program ends earlier, the
+steps recorded until then are kept.
 
-Left in DLPROF_OUTPUT, once per process: <host>.<pid>.<start in ns>.json.gz, a trace of PyTorch
-whose member "dlprof_step_ns" is the median step without a profiler, and "dlprof_children_ns" the
-processor time of child processes (a data loader's) a step; "dlprof_take_ns" and
-"dlprof_take_processor_ns" are the medians of how long the timed steps took to get a batch from such
-processes, and of the thread's processor time in it; "dlprof_faults" and "dlprof_kernel_ns" what a
-timed step has of page faults, and of processor time in the kernel; "dlprof_threads" the threads that
-its operators use. Or a .log says why there is none.
-Nothing is left by processes that do not train on processors. Errors of this file never reach the
-program; a profiler that the program starts itself goes before this one.
+Writes to DLPROF_OUTPUT, once per process, <host>.<pid>.<start in ns>.json.gz, a trace of PyTorch
+with these members: "dlprof_step_ns", the median step without a profiler; "dlprof_children_ns", the
+processor time of child processes (of a data loader) per step; "dlprof_take_ns" and
+"dlprof_take_processor_ns", the medians over the timed steps of the time to get a batch from these
+processes, and of the thread's processor time in it; "dlprof_faults" and "dlprof_kernel_ns", page
+faults and processor time in the kernel per timed step; "dlprof_threads", the threads that operators
+use. If there is no trace, a .log has the reason.
+Processes that do not train on processors write nothing. Errors of this file never reach the
+program; if the program starts a profiler itself, this one gives way.
 """
 
 import os
@@ -33,11 +33,11 @@ RECORDED = 20
 RECORDED_S = 30.0
 MIN_RECORDED = 3
 NS_PER_S = 1e9
-BACKWARD = "backward"  # passes end steps
+BACKWARD = "backward"  # source of steps that end with a backward pass
 
 
 def run_replaced_module():
-    """Runs the sitecustomize that Python would have found without this folder."""
+    """Runs the sitecustomize that Python would find without this folder."""
     import importlib.machinery
     import importlib.util
 
@@ -52,7 +52,7 @@ def run_replaced_module():
 
 
 class Recorder:
-    """One process's recording. All of it happens in the thread that the first step ended in."""
+    """The recording of one process. Only the thread that ended the first step records."""
 
     def __init__(self, folder):
         import socket
@@ -67,19 +67,19 @@ class Recorder:
         duration_s = float(os.environ.get("DLPROF_DURATION") or 0)
         self.limit_ns = (duration_s or RECORDED_S) * NS_PER_S
         self.steps_least = 1 if duration_s > 0 else min(MIN_RECORDED, self.steps_wanted)
-        self.source = None  # what ends steps: an optimizer, or BACKWARD
+        self.source = None  # ends steps: an optimizer, or BACKWARD
         self.thread = None
-        self.steps = 0  # that ended
+        self.steps = 0  # completed steps
         self.last_ns = 0
         self.times_ns = []
-        self.takes = None  # of batches, while steps are timed
-        self.kernel_before = self.kernel = None  # its work for the process, before and in timed steps
-        self.profiler = None  # while it records
+        self.takes = None  # Takes of batches, while steps are timed
+        self.kernel_before = self.kernel = None  # kernel_work() before the timed steps, and its increase
+        self.profiler = None  # while recording
         self.starting = False
         self.recorded = 0
-        self.others = []  # optimizers beside the source, as a GAN has
-        self.ranges = None  # with BACKWARD or others
-        self.own_profiler = False  # the program had one at work
+        self.others = []  # further optimizers, as in a GAN
+        self.ranges = None  # if source is BACKWARD or there are others
+        self.own_profiler = False  # whether the program's own profiler was running
         self.done = False
 
     def after_update(self, optimizer, args, kwargs):
@@ -90,18 +90,18 @@ class Recorder:
             if self.source in (None, BACKWARD):
                 if not on_processor(p for g in optimizer.param_groups for p in g["params"]):
                     return
-                if self.source is BACKWARD:  # it only had not come to its first update
+                if self.source is BACKWARD:  # the first update came after several backward passes
                     self.start_over()
                 self.take(optimizer)
             if optimizer is self.source:
                 self.count()
             elif not self.done and not any(optimizer is other for other in self.others):
                 self.others.append(optimizer)
-        except Exception as error:  # never the program's concern
+        except Exception as error:  # must not reach the program
             self.give_up("%s: %s" % (type(error).__name__, error))
 
     def after_backward(self, roots):
-        """A backward pass that is not part of another one has ended."""
+        """Called at the end of each outermost backward pass."""
         if self.done or self.source not in (None, BACKWARD):
             return
         try:
@@ -122,7 +122,7 @@ class Recorder:
             self.ranges = Ranges()
 
     def start_over(self):
-        """What ended steps was none."""
+        """Discards the steps so far: the backward passes that ended them were parts of a step."""
         if self.profiler is not None:
             self.ranges.stop()
             self.profiler.stop()
@@ -152,17 +152,17 @@ class Recorder:
         self.last_ns = self.clock()
 
     def timed(self):
-        """Whether enough steps were timed without a profiler."""
+        """Whether enough steps have been timed without a profiler."""
         return len(self.times_ns) >= TIMED or sum(self.times_ns) > TIMED_S * NS_PER_S
 
     def own_profiler_runs(self):
-        """Whether the program's own profiler is at work."""
+        """Whether the program's own profiler is running."""
         import torch
 
         return torch._C._autograd._profiler_enabled()
 
     def make_profiler(self):
-        """A profiler that has started."""
+        """Returns a started profiler."""
         import torch
 
         profiler = torch.profiler.profile(
@@ -176,7 +176,7 @@ class Recorder:
         self.kernel = tuple(now - then for now, then in zip(kernel_work(), self.kernel_before))
         if self.own_profiler_runs():
             self.own_profiler = True
-            return  # perhaps after the next step
+            return  # retried after the next step
         self.starting = True
         try:
             self.profiler = self.make_profiler()
@@ -198,7 +198,7 @@ class Recorder:
             self.ranges.next_step()
 
     def finish(self):
-        """Ends the recording and writes the trace; whole or not at all."""
+        """Ends the recording and writes the trace atomically."""
         profiler, self.profiler, self.done = self.profiler, None, True
         if profiler is None:
             return
@@ -231,7 +231,8 @@ class Recorder:
         os.replace(part, self.stem + ".json.gz")
 
     def parameter_bytes(self):
-        """Of all optimizers, each parameter once: several networks' passes add some gradients twice."""
+        """Bytes of all optimizers' trainable parameters, each counted once. (Gradients in the trace may
+        count some twice, as several networks' passes add to them.)"""
         parameters = {
             id(p): p
             for optimizer in [self.source] + self.others
@@ -242,7 +243,7 @@ class Recorder:
         return sum(p.numel() * p.element_size() for p in parameters.values())
 
     def at_end(self):
-        """The program ends."""
+        """Called when the program ends."""
         if self.done:
             return
         try:
@@ -259,7 +260,7 @@ class Recorder:
             self.give_up("%s: %s" % (type(error).__name__, error))
 
     def make_way(self):
-        """The program starts a profiler itself, of which there can be one."""
+        """Ends the recording as the program starts a profiler itself: there can be only one."""
         if self.profiler is not None and not self.starting:
             try:
                 self.finish()
@@ -278,7 +279,7 @@ class Recorder:
 
 
 class Takes:
-    """How long this thread takes to get batches from processes of data loaders."""
+    """Times that this thread takes to get batches from processes of data loaders."""
 
     def __init__(self):
         import threading
@@ -309,7 +310,7 @@ class Takes:
             self.loader = None
 
     def medians(self):
-        """Members of the trace."""
+        """Yields (name, median in ns) of the trace's members."""
         import statistics
 
         if self.times_ns:
@@ -318,13 +319,13 @@ class Takes:
 
 
 class Ranges:
-    """Ranges of the trace for steps that backward passes end, and for the update at the start of each,
-    which ends where a data loader or a module is called; without modules there is none."""
+    """Adds ranges to the trace: for each step, and, if modules are called, for the update at its start,
+    which ends at the next call of a data loader or a module."""
 
     def __init__(self):
         self.steps = 0
         self.open = []
-        self.modules = False  # are called
+        self.modules = False  # whether modules are called
         self.hook = None
         self.loader = None
 
@@ -352,7 +353,7 @@ class Ranges:
         self.next_step()
 
     def watch_loaders(self):
-        """Python finds __next__ in the class: there it is replaced while steps are recorded."""
+        """Replaces __next__ of the loaders' class, where Python looks it up, while steps are recorded."""
         loaders = sys.modules.get("torch.utils.data.dataloader")
         if loaders is None:
             return
@@ -390,7 +391,7 @@ class Ranges:
 
 
 def on_processor(tensors):
-    """Whether the first of them is there; those of a GPU are recorded through CUPTI."""
+    """Whether the first tensor is on the processor; CUPTI records work on GPUs."""
     for tensor in [tensors] if hasattr(tensors, "device") else tensors or ():
         device = getattr(tensor, "device", None)
         return device is not None and device.type == "cpu"
@@ -398,7 +399,7 @@ def on_processor(tensors):
 
 
 def children_s():
-    """Processor time of child processes, alive or ended, and of those that these have waited for."""
+    """Processor time of child processes, running or ended, and of the children that they waited for; s."""
     times = os.times()
     used_s = times.children_user + times.children_system
     ticks = 0
@@ -414,7 +415,7 @@ def children_s():
 
 
 def kernel_work():
-    """Page faults of this process that read no file, and its time in the kernel in ns."""
+    """Minor page faults of this process, and its processor time in the kernel in ns."""
     import resource
 
     used = resource.getrusage(resource.RUSAGE_SELF)
@@ -431,7 +432,7 @@ def process_ticks(pid):
 
 
 def call_after_backward(recorder):
-    """Has the recorder called after each backward pass that is not part of another one."""
+    """Makes autograd.backward call the recorder after each outermost backward pass."""
     import functools
     import threading
 
@@ -456,7 +457,7 @@ def call_after_backward(recorder):
 
 
 def guard(profile, name, recorder):
-    """Has profile.name, by which a profiler of PyTorch starts, end our recording first."""
+    """Makes profile.name, which starts a profiler of PyTorch, end our recording first."""
     start = getattr(profile, name, None)
     if start is None:
         return
@@ -469,7 +470,7 @@ def guard(profile, name, recorder):
 
 
 def register(optimizers):
-    """`optimizers` is the module torch.optim.optimizer, just imported."""
+    """Installs the recorder's hooks; `optimizers` is the imported module torch.optim.optimizer."""
     recorder = Recorder(os.environ["DLPROF_OUTPUT"])
     add = getattr(optimizers, "register_optimizer_step_post_hook", None)
     if add is None:
@@ -484,15 +485,15 @@ def register(optimizers):
 
 
 def follow_process(recorder):
-    """Has the recorder end with the process, and start anew in one that it forks."""
+    """Makes the recorder end with the process, and restart in forked children."""
     import atexit
 
     atexit.register(recorder.at_end)
     import multiprocessing.util
 
-    # A process of multiprocessing ends without atexit's functions.
+    # Processes of multiprocessing do not run atexit's functions.
     multiprocessing.util.Finalize(recorder, recorder.at_end, exitpriority=100)
-    # A forked child has the parent's hook: it records for itself, unless the parent was recording.
+    # A forked child inherits the hooks: it makes its own recording, unless the parent was recording.
     os.register_at_fork(after_in_child=lambda: restart(recorder))
 
 
@@ -506,7 +507,7 @@ def restart(recorder):
 
 
 class Watcher:
-    """Finds a module as Python would have, and calls a function with it once it is run."""
+    """Import hook: finds a module as Python would, and calls `register` with it after its execution."""
 
     def __init__(self, module, register):
         self.module, self.register = module, register
@@ -534,7 +535,7 @@ class Watcher:
 
 
 def quieten_kineto():
-    """Without a GPU PyTorch's profiler complains of that as of an error, and logs its own calls."""
+    """Silences PyTorch's profiler, which without a GPU reports that as an error and logs its own calls."""
     if not os.path.exists("/dev/nvidiactl") and not os.path.exists("/dev/kfd"):
         os.environ.setdefault("KINETO_LOG_LEVEL", "99")
 
