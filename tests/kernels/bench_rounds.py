@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The rounds that bench_torch.py measured: a CSV with a row per turn of a program.
+"""Summarises the rounds that bench_torch.py measured: a CSV with a row per turn of a program.
 
   bench_rounds.py CSV [--isa native]             prints the table of docs/studies/training_speed.md
-  bench_rounds.py CSV --into docs/studies/training_speed.md    puts it in the place of the first one there
+  bench_rounds.py CSV --into docs/studies/training_speed.md    replaces the first such table in the file
 
 In a round dlprof, PyTorch with images in NCHW, and PyTorch in channels_last each do a few steps. A
 ratio is the time of PyTorch's faster layout in a round, divided by dlprof's.
@@ -24,10 +24,10 @@ class Cell:
     """The rounds of one model, batch and number of threads."""
 
     def __init__(self):
-        self.turns = collections.defaultdict(dict)  # by round, by program
+        self.turns = collections.defaultdict(dict)  # {round: {program: row}}
 
     def rounds(self):
-        """Those that all programs took part in."""
+        """The turns of complete rounds, by program."""
         return [turns for turns in self.turns.values() if len(turns) == len(PROGRAMS)]
 
     def last_round(self):
@@ -41,7 +41,7 @@ class Cell:
         return statistics.median(float(turns[program][column]) for turns in self.rounds())
 
     def others(self):
-        """The most cores that others used in a turn, on average over it."""
+        """Mean number of cores that other programs used in a turn, the largest of all turns."""
         return max(float(turn["others_cores"]) for turns in self.rounds()
                    for turn in turns.values())
 
@@ -75,7 +75,7 @@ HEAD = "| | batch | dlprof ms | "
 
 
 def table(cells):
-    """Its lines."""
+    """Lines of the Markdown table."""
     names = ["dlprof ms", "NCHW", "channels_last", "ratio"]
     lines = ["| | batch | " + " | ".join(names + [names[0] + ", 2 cores"] + names[1:]) + " |",
              "|---" * (2 + 2 * len(names)) + "|"]
@@ -91,7 +91,7 @@ def table(cells):
 
 
 def put_into(text, lines):
-    """The text with these lines in the place of its first table of such a head."""
+    """Replaces the first table that starts with HEAD."""
     old = text.splitlines()
     first = next(i for i, line in enumerate(old) if line.startswith(HEAD))
     last = next(i for i in range(first, len(old)) if not old[i].startswith("|"))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Training steps of dlprof beside PyTorch's on this machine's cores: the same networks, batches and
+"""Compares training steps of dlprof and PyTorch on this machine's cores: the same networks, batches and
 optimizer (SGD with momentum 0.9), PyTorch eager with images in NCHW and in channels_last.
 
   bench_torch.py BENCH_STEPS CSV [--minutes 20] [--models vgg19_bn,resnet50] [--batches 1,8,...]
@@ -8,16 +8,16 @@ One thread: one worker of dlprof and one intra-op thread of PyTorch, on the same
 two workers that share the batch and sum their gradients, two intra-op threads; a batch of 1 has one
 worker with two threads.
 
-The three take turns of a few steps (one, where it is long), in another order each round, so that a
-slow spell of the machine meets all; dlprof is stopped while others have their turn. The first steps
-of each are not counted. A row of the CSV is a turn: its median step's wall and processor time (of
-all threads, also those that spin while they wait), and how many cores others, or the host as stolen
-time, used meanwhile.
+The three take turns of a few steps (one if it is long), in a different order each round, so that a
+slow phase of the machine affects all; dlprof is stopped during the others' turns. Warm-up steps are
+not counted. A row of the CSV is a turn: the medians of its steps' wall time and processor time (of
+all threads, including those that spin while they wait), and the number of cores used meanwhile by
+other programs or, as stolen time, by the host.
 
-Cells come in the order of doubt: those without a round first, large ones before small ones, then by
-the lowest ratio of a round. Cells that have --rounds rounds are left out, so the same command goes
-on where it was stopped. No round is started that would end after --minutes. bench_rounds.py prints
-the table. Exit code 1 where a median ratio is below --least, or a cell has no round.
+Cells without a round are measured first (ResNet-50's before others, by decreasing threads x batch), then
+cells by increasing lowest ratio. Cells that have --rounds rounds are skipped, so the same command
+resumes an interrupted run. No round starts that would end after --minutes. bench_rounds.py prints
+the table. Exit code 1 if a median ratio is below --least, or a cell has no round.
 """
 
 import argparse
@@ -32,7 +32,7 @@ import time
 
 import bench_rounds
 
-# --avx2: what else each program needs is a build with -DDL_WITH_AVX512=OFF.
+# --avx2: environment that limits the libraries to AVX2; dlprof must be built with -DDL_WITH_AVX512=OFF.
 AVX2 = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "OPENBLAS_CORETYPE": "Haswell"}
 if "--avx2" in sys.argv:
     os.environ.update(AVX2)
@@ -104,7 +104,7 @@ ALLOWED = sorted(os.sched_getaffinity(0))
 
 
 class Dlprof:
-    """Training by dlprof, stopped before each step."""
+    """Training process of dlprof, stopped before each step."""
 
     def __init__(self, program, name, batch, threads):
         workers = min(batch, threads)
@@ -134,7 +134,7 @@ class Dlprof:
 
 
 class Torch:
-    """One network and batch of PyTorch."""
+    """Training of one network and batch in PyTorch."""
 
     def __init__(self, name, batch, layout):
         make, shape, classes = MODELS[name]
@@ -163,14 +163,14 @@ def processor_name():
 
 
 def busy_s():
-    """Seconds in which the machine's cores were not idle, stolen ones included."""
+    """Non-idle time of the machine's cores in seconds, including stolen time."""
     with open("/proc/stat") as file:
         ticks = [int(n) for n in file.readline().split()[1:9]]
     return (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK")
 
 
 def take_turn(program, steps):
-    """Median wall and processor time, and the cores that others used."""
+    """Median wall and processor time per step in s, and the mean number of cores that others used."""
     start, busy = time.perf_counter(), busy_s()
     taken = [program.step() for _ in range(steps)]
     wall, cpu = [statistics.median(column) for column in zip(*taken)]
@@ -179,7 +179,7 @@ def take_turn(program, steps):
 
 
 def warm_up(program, seconds):
-    """A step, and more for at most `seconds`; the last one's duration."""
+    """Runs at least one step and steps for `seconds`; returns the last one's duration in s."""
     start = time.perf_counter()
     while True:
         wall = program.step()[0]
@@ -188,22 +188,22 @@ def warm_up(program, seconds):
 
 
 def use_cores(threads):
-    """One thread: the core that dlprof's worker is pinned to; else all. Of all threads that PyTorch
-    has made."""
+    """Binds all threads of PyTorch: to the core of dlprof's pinned worker for one thread, else to all
+    allowed cores."""
     torch.set_num_threads(threads)
     for task in os.listdir("/proc/self/task"):
         os.sched_setaffinity(int(task), ALLOWED[:1] if threads == 1 else ALLOWED)
 
 
 class Bench:
-    """Measures cells until the time is over."""
+    """Measures cells until the time limit."""
 
     def __init__(self, options):
         self.options = options
         self.isa = "avx2" if options.avx2 else "native"
         self.end = time.monotonic() + 60 * options.minutes
         self.processor = processor_name()
-        self.sample_s = {}  # a round's seconds per sample, by model and threads
+        self.sample_s = {}  # seconds of a round per sample of the batch, by (model, threads)
 
     def write(self, key, number, program, steps, turn):
         new = not os.path.exists(self.options.csv)
@@ -216,7 +216,7 @@ class Bench:
                           f"{1e3 * turn[1]:.3f}", f"{turn[2]:.2f}"])
 
     def fits(self, key, rounds):
-        """Whether that many rounds would end in time, as far as one can tell."""
+        """Whether `rounds` rounds are expected to end in time, by sample_s."""
         need = rounds * self.sample_s.get(key[:2], 0) * key[2]
         return time.monotonic() + need < self.end
 
@@ -232,7 +232,7 @@ class Bench:
                 return
             for i in range(len(names)):
                 name = names[(number + i) % len(names)]
-                time.sleep(0.02)  # threads of the one before have stopped spinning
+                time.sleep(0.02)  # lets the previous program's threads stop spinning
                 self.write(key, number, name, steps[name], take_turn(programs[name], steps[name]))
             self.sample_s[key[:2]] = (time.monotonic() - start) / key[2]
 
@@ -267,7 +267,7 @@ def report(key, cell):
 
 
 def doubt(key, cell):
-    """Sorts the most doubtful cell first."""
+    """Sort key: cells without a round, then those with the lowest ratio."""
     ratios = cell.ratios()
     return (bool(ratios), min(ratios, default=0), -key[1] * key[2] if key[0] == "resnet50" else 0)
 

@@ -1,12 +1,12 @@
-"""The table that bench_rounds.py makes of measured turns."""
+"""Tests of the table that bench_rounds.py prints."""
 import os
 import tempfile
 
 import bench_rounds
 
 HEAD = ",".join(bench_rounds.COLUMNS)
-# Rounds of (dlprof, nchw, channels_last) in ms of wall time; the processor's time is a tenth more
-# for dlprof.
+# Wall times of (dlprof, nchw, channels_last) by round, in ms; dlprof's processor time is a tenth
+# longer.
 ROUNDS = {1: (100, 150, 120), 2: (200, 300, 220), 3: (100, 130, 140), 4: (100, 90)}
 
 
@@ -30,7 +30,7 @@ with tempfile.TemporaryDirectory() as folder:
 
 assert list(cells) == [("resnet50", 2, 64)], cells
 cell = cells["resnet50", 2, 64]
-# The fourth round is not complete: its layouts would give 0.9.
+# The fourth round is incomplete and is ignored; its ratio would be 0.9.
 assert cell.ratios() == [1.2, 1.1, 1.3], cell.ratios()
 assert cell.last_round() == 4 and cell.others() == 0.3
 # Medians of the columns; ratios 1.2 (1.1 to 1.3).
@@ -41,7 +41,7 @@ assert lines[2:] == [row], lines
 single = bench_rounds.Cell()
 single.turns[1] = cell.turns[1]
 assert bench_rounds.cell_columns(single) == ["100", "150", "120", "1.20"]
-# Only the first table of that head, to its end.
+# Only the first table with that head is replaced, wholly.
 old = ["before", "| | batch | dlprof ms | more |", "|---|", "| x |", "",
        "| | batch | dlprof ms | second |", "end"]
 new = bench_rounds.put_into("\n".join(old) + "\n", lines)

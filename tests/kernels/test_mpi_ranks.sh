@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Ranks that mpirun starts: sums and training runs with the bits of one process, and one rank that is
-# lost, whatever the reason, ends all with its name. Usage: test_mpi_ranks.sh PROGRAM
+# Ranks started by mpirun: sums and training runs have the bits of one process, and if one rank is lost
+# for any reason, all end with a message that names it. Usage: test_mpi_ranks.sh PROGRAM
 set -u
 program=$1
 tested=mpirun
@@ -11,7 +11,7 @@ command -v mpirun >/dev/null || { echo "no mpirun: skipped"; exit 77; }
 source "$(dirname "$0")/../mpirun.sh"
 host=$(hostname)
 
-# each_says RANKS RANK TEXT: the ranks of the last command but that one, on standard error
+# each_says RANKS RANK TEXT: all ranks of the last command except RANK printed TEXT on standard error
 each_says() {
     local r
     for ((r = 0; r < $1; r++)); do
@@ -26,7 +26,7 @@ done
 for ranks in 1 2 4; do
     expect 0 "runs of $ranks ranks are equal" -n $ranks "$program" train
 done
-# As between machines.
+# Uses TCP, as between machines.
 expect 0 "sums of 3 ranks are equal" -n 3 --mca btl tcp,self "$program" sums
 
 for rank in 0 2; do

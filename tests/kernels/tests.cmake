@@ -30,7 +30,7 @@ dl_add_test(test_optimizer unit LINK dl_kernels)
 
 dl_add_test(test_train_ranks unit LINK dl_kernels EXTRA doubles/fake_device.c doubles/thread_ranks.c)
 set_property(TEST test_train_ranks APPEND PROPERTY LABELS threads)
-# Ranks that mpirun starts, which find the library beside the program.
+# Ranks started by mpirun, which find the library in the program's folder.
 if(TARGET dlscale_mpi)
     add_executable(mpi_ranks ${CMAKE_CURRENT_LIST_DIR}/mpi_ranks.c)
     target_include_directories(mpi_ranks SYSTEM PRIVATE ${CMOCKA_INCLUDE_DIR})
@@ -44,7 +44,7 @@ if(TARGET dlscale_mpi)
 endif()
 
 # The kernels of the "cuda" device, compiled for the processor: launches become calls, the GPU's clock
-# the host's, CUDA's headers those of a double.
+# becomes the host's, and a double replaces CUDA's headers.
 set(cuda_double ${PROJECT_SOURCE_DIR}/tests/doubles/cuda)
 set(cuda_kernels ${CMAKE_CURRENT_BINARY_DIR}/cuda_kernels.cc)
 add_custom_command(OUTPUT ${cuda_kernels} VERBATIM
@@ -60,20 +60,20 @@ target_compile_options(cuda_kernels_on_cpu PRIVATE
 target_include_directories(cuda_kernels_on_cpu BEFORE PUBLIC ${cuda_double})
 dl_add_test(test_cuda_kernels unit LINK dl_kernels cuda_kernels_on_cpu)
 
-# Devices. The label gpu marks what needs one and skips itself without.
+# Devices. Tests with the label gpu need a GPU and skip themselves without one.
 dl_add_test(test_device unit LINK dl_kernels)
 dl_add_test(test_train_device unit LINK dl_kernels EXTRA doubles/fake_device.c)
-# Not among the threads: minutes under ThreadSanitizer, where test_train_ranks has devices too.
+# Without the label threads: it takes minutes under ThreadSanitizer, and test_train_ranks covers devices.
 if(DL_CUDA)
     add_dependencies(test_device dlprof_cuda)
     dl_add_test(test_backend_cuda gpu LINK dl_kernels_cuda dl_kernels)
 endif()
 
-# How fast the layers are: prints a table.
+# Prints a table of the layers' speed.
 add_executable(bench_kernels EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/bench_kernels.c)
 target_link_libraries(bench_kernels PRIVATE dl_options dl_kernels)
-# Steps of training beside PyTorch's, half an hour; what is there already is not measured again. Needs
-# a Python with torch.
+# Compares training steps with PyTorch's in half an hour; keeps earlier measurements. Needs a Python with
+# torch.
 add_executable(bench_steps EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/bench_steps.c)
 target_link_libraries(bench_steps PRIVATE dl_options dl_kernels)
 add_custom_target(bench_torch COMMAND python3 -B ${CMAKE_CURRENT_LIST_DIR}/bench_torch.py

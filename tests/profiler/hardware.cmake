@@ -1,4 +1,4 @@
-# Looking at the machine. The trees of XML files and of /sys stand in for machines with GPUs.
+# Hardware detection. Trees of XML files and of /sys replace machines with GPUs.
 foreach(module machine_box machine_sysfs)
     dl_add_test(test_${module} unit LINK dl_hardware EXTRA doubles/sysfs_tree.c)
 endforeach()
@@ -20,7 +20,7 @@ if(HWLOC_FOUND)
     dl_add_test(test_cmd_machine unit LINK dl_hardware dl_profiler
         EXTRA ${PROJECT_SOURCE_DIR}/profiler/cmd_machine.c)
     add_dependencies(test_cmd_machine nvml_double)
-    # hwloc's plugins, where some are installed, keep memory for good, which looks like our leaks.
+    # Plugins of hwloc never free some memory, which the leak checker would report.
     set_tests_properties(test_machine_probe PROPERTIES ENVIRONMENT HWLOC_PLUGINS_PATH=/nonexistent)
     set_tests_properties(test_cmd_machine PROPERTIES
         ENVIRONMENT "LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/driver;HWLOC_PLUGINS_PATH=/nonexistent")

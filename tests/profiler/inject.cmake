@@ -9,13 +9,13 @@ dl_add_test(test_cupti_decode unit LINK dl_cupti EXTRA doubles/raw_replay.c)
 foreach(module cupti_kinds buffer_pool preemption)
     dl_add_test(test_${module} unit LINK dl_cupti)
 endforeach()
-# What a record of CUPTI's costs the thread that decodes it: prints a table.
+# Prints a table of the processor time to decode a record of CUPTI.
 add_executable(bench_decode EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/bench_decode.c)
 target_link_libraries(bench_decode PRIVATE dl_options dl_cupti)
 set_property(TEST test_buffer_pool APPEND PROPERTY LABELS threads)
 target_link_options(test_preemption PRIVATE -Wl,--wrap=dl_capture_meta -Wl,--wrap=dl_capture_log -Wl,--wrap=dl_capture_now)
 
-# Doubles of the driver and of CUPTI, and a program that uses them.
+# Doubles of the driver and of CUPTI, and a test program.
 function(add_double name)
     cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
     target_include_directories(${name} SYSTEM PRIVATE ${CUPTI_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
@@ -36,8 +36,8 @@ add_executable(inject_target doubles/inject_target.c)
 add_double(inject_target LINK driver_double Threads::Threads)
 set_target_properties(inject_target PROPERTIES ENABLE_EXPORTS ON)
 
-# The program of known truth: with the doubles, and, where CUDA can be compiled, for a GPU, with the
-# runtime's static library, as many programs have it.
+# A program that prints its own activities: built with the doubles, and, if CUDA can be compiled, for a
+# GPU with the static runtime library, as many programs are.
 add_executable(truth_double gpu/truth.c)
 add_double(truth_double LINK driver_double ${CMAKE_DL_LIBS})
 if(DL_CUDA)
@@ -47,18 +47,18 @@ if(DL_CUDA)
     set_target_properties(truth PROPERTIES CUDA_RUNTIME_LIBRARY Static LINKER_LANGUAGE CUDA
         RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 endif()
-# What raw records of CUPTI hold.
+# Prints the counts of raw records of CUPTI.
 add_executable(raw_counts gpu/raw_counts.c doubles/raw_replay.c)
 target_link_libraries(raw_counts PRIVATE dl_options dl_cupti)
 set_target_properties(raw_counts PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-# Those that tests/gpu/run.sh brought from a GPU, with their counts beside them.
+# Raw records that tests/gpu/run.sh made on a GPU, each with a file of its counts.
 file(GLOB raw_fixtures ${CMAKE_CURRENT_LIST_DIR}/fixtures/raw/*.raw)
 foreach(raw ${raw_fixtures})
     get_filename_component(name ${raw} NAME_WE)
     add_test(NAME raw_${name} COMMAND raw_counts ${raw} ${raw}.json)
     set_tests_properties(raw_${name} PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
 endforeach()
-# What the program of known truth counted, by name, beside one of them.
+# Compares one of them with the activities that the truth program printed, by name.
 dl_add_test(test_raw_truth unit LINK dl_cupti EXTRA doubles/raw_replay.c)
 target_compile_definitions(test_raw_truth PRIVATE RAW_TRUTH="${CMAKE_CURRENT_LIST_DIR}/fixtures/raw/truth_full.raw")
 
@@ -70,14 +70,14 @@ target_compile_definitions(test_inject PRIVATE
     INJECT_TARGET="$<TARGET_FILE:inject_target>" INJECT_TRUTH="$<TARGET_FILE:truth_double>"
     INJECT_REAL_CUPTI="${CUPTI_LIBRARY}")
 set_property(TEST test_inject APPEND PROPERTY LABELS threads)
-# Its programs wait five seconds for the last records: other tests do not take the cores meanwhile.
+# Its programs wait at most five seconds for the last records, so other tests must not use the cores.
 set_tests_properties(test_inject PROPERTIES PROCESSORS 2)
-# Real libraries of several versions, where DL_CUPTI_LIBRARIES names a folder of them.
+# Real CUPTI libraries of several versions, if DL_CUPTI_LIBRARIES names a folder of them.
 dl_add_test(test_cupti_libraries unit LINK dl_cupti)
 add_dependencies(test_cupti_libraries dlprof_inject)
 target_compile_definitions(test_cupti_libraries PRIVATE INJECT_LIBRARY="$<TARGET_FILE:dlprof_inject>")
 
-# What recording CUDA costs: a device library whose calls go to the driver's double.
+# Overhead of recording CUDA: a device library whose calls go to the driver's double.
 add_library(device_double MODULE doubles/device_double.c)
 add_double(device_double LINK driver_double)
 add_executable(test_launch_cost ${CMAKE_CURRENT_LIST_DIR}/test_launch_cost.c)
@@ -95,7 +95,7 @@ add_test(NAME test_dlprof_overhead COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlprof
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(test_dlprof_overhead PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
 
-# The run on a GPU, from end to end with the doubles.
+# tests/gpu/run.sh, end to end with the doubles.
 if(TARGET fake_cuda AND TARGET dl_nvtx AND HWLOC_FOUND)
     add_executable(torch_double doubles/torch_double.c)
     add_double(torch_double LINK driver_double ${CMAKE_DL_LIBS})

@@ -1,5 +1,5 @@
-# The NVTX front end: its modules against a capture in memory, then the injected library in real
-# programs, with whichever of NCCL, cuBLAS and cuDNN are there.
+# The NVTX front end: its modules with a capture in memory, then the injected library in real
+# programs, with those of NCCL, cuBLAS and cuDNN that are installed.
 if(TARGET dl_nvtx)
     foreach(module nvtx nvtx_payload nccl_ranges nccl_plugin)
         dl_add_test(test_${module} unit LINK dl_nvtx dl_trace Threads::Threads
@@ -8,7 +8,7 @@ if(TARGET dl_nvtx)
     set_property(TEST test_nvtx test_nccl_plugin APPEND PROPERTY LABELS threads)
 endif()
 
-# nvtx_test(PART LINK libs...): tests/doubles/nvtx_PART.c as a target of test_nvtx.sh
+# nvtx_test(PART LINK libs...): test_nvtx.sh with the program tests/doubles/nvtx_PART.c
 function(nvtx_test part)
     cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
     add_executable(nvtx_${part} doubles/nvtx_${part}.c)

@@ -48,8 +48,8 @@ if(TARGET dlcal AND TARGET dlsim)
     set_tests_properties(test_shapes PROPERTIES LABELS unit)
 endif()
 
-# The programs on a GPU, end to end, with a device that calculates on the processor in CUDA's place.
-# Its library takes the kernels as they are, which a sanitizer's cannot be linked into.
+# The programs on a GPU, end to end, with a double of the device that computes on the processor.
+# Not under sanitizers: the double is a module, and cannot be linked with instrumented kernels.
 if(TARGET dlprof AND TARGET dlcal AND TARGET dlsim AND NOT DL_SANITIZE AND NOT DL_COVERAGE)
     add_library(fake_cuda MODULE doubles/fake_cuda.c doubles/fake_device.c)
     target_link_libraries(fake_cuda PRIVATE dl_options dl_kernels)
@@ -60,16 +60,16 @@ if(TARGET dlprof AND TARGET dlcal AND TARGET dlsim AND NOT DL_SANITIZE AND NOT D
     set_tests_properties(test_gpu_chain PROPERTIES LABELS unit)
 endif()
 
-# The data that ./quickstart trains on.
+# Training data of ./quickstart.
 add_test(NAME test_find_mnist COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/test_find_mnist.sh ${PROJECT_SOURCE_DIR}/scripts/find_mnist.sh)
 set_tests_properties(test_find_mnist PROPERTIES LABELS unit)
 
-# What installs the packages, for all scripts.
+# Package installation of all scripts.
 add_test(NAME test_install_packages
          COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/test_install_packages.sh ${PROJECT_SOURCE_DIR}/scripts/install_packages.sh)
 set_tests_properties(test_install_packages PROPERTIES LABELS unit)
 
-# Copies of any program side by side.
+# Concurrent copies of any program.
 add_test(NAME test_bench_of COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_bench_of.sh $<TARGET_FILE:dlprof>
          $<TARGET_FILE:dlcal> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(test_bench_of PROPERTIES LABELS unit)
