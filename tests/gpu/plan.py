@@ -1,8 +1,8 @@
-"""The order of a run on a machine with GPUs, and what it leaves: see run.sh.
+"""Runs the steps of a run on a machine with GPUs in order and keeps their results: see run.sh.
 
-Each step has a budget in seconds, which its programs are held to, and checks. What a check finds
-wrong is noted and the step goes on; a step without a figure has failed. After each step the table of
-all of them is written anew, and packed, so that a run which is cut keeps what it has.
+Each step has a budget in seconds, which limits its programs, and checks. A failed check is noted and
+the step continues; a step without a figure fails. After each step the table of all steps is
+rewritten and packed, so that a run that is cut short keeps the results so far.
 """
 
 import json
@@ -15,18 +15,18 @@ import tarfile
 import time
 from pathlib import Path
 
-END_S = 10  # kept back to pack the results
-LEAST_S = 5  # of a step
-PACKED_BYTES = 15_000_000  # of one file
+END_S = 10  # reserved for packing the results
+LEAST_S = 5  # least time for a step to start
+PACKED_BYTES = 15_000_000  # largest packed file
 PACKED_FILES = 5
 
 
 class Stop(Exception):
-    """The step cannot go on; what is wrong was noted."""
+    """The step cannot continue; the reason was noted."""
 
 
 class Step:
-    """One step while it runs: its folder, its time, what it found."""
+    """A running step: its folder, its time, its failed checks and figures."""
 
     def __init__(self, plan, name, budget_s):
         self.plan, self.name, self.settings = plan, name, plan.settings
@@ -45,7 +45,7 @@ class Step:
         return bool(held)
 
     def timing(self, held, text):
-        """A check of times, which says nothing where nothing real is timed."""
+        """A check of times; always passes with doubles, whose times mean nothing."""
         return self.check(held or not self.settings["judge_times"], text)
 
     def figure(self, text):
@@ -56,8 +56,8 @@ class Step:
         return self.deadline - time.monotonic()
 
     def run(self, name, command, codes=(0,), env=None, limit_s=None):
-        """Runs a program, its output in NAME.out and NAME.err. Returns the output; None, noted, if
-        it ended other than with one of `codes` (a signal is 128 more) or took too long."""
+        """Runs a program with its output in NAME.out and NAME.err. Returns the output, or None after
+        noting that its exit status was not in `codes` (signals: 128 + number) or it took too long."""
         allowed = min(self.left_s(), limit_s or self.left_s())
         out, err = self.folder / f"{name}.out", self.folder / f"{name}.err"
         if allowed < 0.5:
@@ -90,7 +90,7 @@ class Step:
         return None
 
     def need(self, value):
-        """The step ends if a program that all the rest depends on has failed."""
+        """Returns `value`, the result of a program that the rest of the step needs; ends the step on None."""
         if value is None:
             raise Stop
         return value
@@ -107,7 +107,7 @@ class Step:
 
 
 class Plan:
-    """All steps: [(name, budget_s, function)]."""
+    """All steps, [(name, budget_s, function)], and their results."""
 
     def __init__(self, out, settings, steps, limit_s):
         self.out, self.settings, self.steps = Path(out), settings, steps
@@ -136,7 +136,7 @@ class Plan:
             function(step)
         except Stop:
             pass
-        except Exception as error:  # a step must not end the others
+        except Exception as error:  # an error must not prevent the other steps
             step.bad(f"{type(error).__name__}: {error}")
         if not step.figures and not step.left_out:
             step.bad("no figure came of it")
@@ -165,8 +165,8 @@ class Plan:
             self.pack(Path(self.settings["pack"]))
 
     def pack(self, folder):
-        """The table, and everything else in a few files, the smallest first: logs are there even if
-        the rest is too large."""
+        """Packs the table and all other files into a few files, the smallest first, so that logs are
+        included even if the rest is too large."""
         folder.mkdir(parents=True, exist_ok=True)
         made = self.out / "packed.tgz"
         files = sorted(

@@ -1,6 +1,6 @@
-"""What a recording of dlprof run holds, from its summary (--json), and checks of it."""
+"""Contents of a recording of dlprof run, from its summary (--json), and checks of them."""
 
-# Numbers of a trace that must be 0 or missing in its meta keys.
+# Meta keys of a trace whose values must be 0 or missing.
 LOSSES = (
     "dropped_records",
     "lost_timestamps",
@@ -12,7 +12,7 @@ LOSSES = (
 
 
 def processes(run):
-    """Those that left a trace with something in it."""
+    """Processes that left a trace that is not empty."""
     return [process for process in run["processes"] if "summary" in process]
 
 
@@ -21,7 +21,7 @@ def devices(run):
 
 
 def kernels(run):
-    """All kernels of all processes, the nodes of graphs too."""
+    """Number of kernels of all processes, including the nodes of graphs."""
     return sum(process["activities"]["kernel"] for process in processes(run))
 
 
@@ -35,7 +35,7 @@ def kernels_named(run, part):
 
 
 def losses(run):
-    """Texts of what was lost or refused; [] = nothing."""
+    """Messages about lost or refused records; [] if there are none."""
     found = []
     for process in run["processes"]:
         if process.get("log"):
@@ -56,7 +56,7 @@ def losses(run):
 
 
 def check(step, name, run, least=1):
-    """Whether a recording has kernels and nothing of it was lost, which is noted if not."""
+    """Checks that a recording has `least` kernels or more and nothing was lost; notes failures."""
     if run is None:
         return step.check(False, f"{name}: no summary")
     held = step.check(
@@ -68,7 +68,7 @@ def check(step, name, run, least=1):
 
 
 def works(run):
-    """{(kind, what, memory, device): (count, bytes)} of kernels, copies and memsets."""
+    """{(kind, name or direction, memory, device): (count, bytes)} of kernels, copies and memsets."""
     found = {}
 
     def add(key, count, size):
@@ -95,7 +95,7 @@ def works(run):
 
 
 def steps(run):
-    """[(method, regular steps, warm-up and parts unlike a step)] of all devices."""
+    """[(method, number of regular steps, number of warm-up and other parts)] of all devices."""
     return [
         (
             device["steps"]["method"],
@@ -107,8 +107,8 @@ def steps(run):
 
 
 def check_steps(step, name, run, known, ranks=1, methods=None):
-    """Whether the known number of steps was found on each device, but for a tenth that are called
-    warm-up, by one of the methods; noted if not."""
+    """Checks that `known` steps were found on each device by one of the methods, with at most a tenth
+    classified as warm-up; notes failures."""
     found = steps(run)
     held = step.check(len(found) == ranks, f"{name}: {len(found)} devices with steps of {ranks}")
     for method, regular, rest in found:
@@ -126,7 +126,7 @@ def check_steps(step, name, run, known, ranks=1, methods=None):
 
 
 def tied_frac(run):
-    """The part of the devices' work whose call is known."""
+    """Fraction of the devices' activities whose API call was found."""
     quality = [process["summary"]["quality"] for process in processes(run)]
     all_works = sum(one["works"] for one in quality)
     return sum(one["launched_works"] for one in quality) / all_works if all_works else 0

@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
-# Ten minutes on a machine with GPUs: all that only a GPU can prove, step by step (steps.py), each
-# with a budget and with checks that fail where nothing was recorded or something was lost. After each
-# step OUT has its logs and traces, and table.txt what held so far; fixtures/ has CUPTI's raw records,
-# for tests/profiler/fixtures/raw.
+# Runs all tests that need a GPU in ten minutes, in steps (steps.py), each with a budget and with checks
+# that fail if nothing was recorded or something was lost. After each step OUT has its logs and traces,
+# and table.txt the results so far; fixtures/ has CUPTI's raw records, for
+# tests/profiler/fixtures/raw.
 #
 #   tests/gpu/run.sh OUT [STEP...]     inventory backend truth raw torch cost beside predict bench
 #                                      several; all, in this order, if none is named
 #   tests/gpu/run.sh --carry FILE      builds here, for A100, H100 and later, and packs programs and
-#                                      libraries (.tar.xz): there, DL_CARRIED=FILE runs them
-#   tests/gpu/run.sh --fetch FOLDER    downloads the Debian packages of the libraries: there,
-#                                      DL_PACKAGES=FOLDER unpacks them, to build without network
+#                                      libraries (.tar.xz); DL_CARRIED=FILE on the GPU machine runs them
+#   tests/gpu/run.sh --fetch FOLDER    downloads the Debian packages of the libraries; on the GPU
+#                                      machine, DL_PACKAGES=FOLDER unpacks them, to build offline
 #
 # Environment: BUILD=folder with the build, default OUT/build. LIMIT=seconds for everything, default
-# 600. PACK=folder that gets the results too, after every step, in at most six files of 15 MB, for a
-# machine that hands back only so much (cat results.tgz.* | tar xz). SETTINGS=file that replaces some
-# of the settings in steps.py.
-# Exit status: 0 if all held, 1 if not, 77 if there is no GPU, 2 for bad usage.
+# 600. PACK=folder that also gets the results, after every step, in at most six files of 15 MB, for a
+# machine with limited output (cat results.tgz.* | tar xz). SETTINGS=file that replaces some of the
+# settings in steps.py.
+# Exit status: 0 if all checks passed, 1 if not, 77 if there is no GPU, 2 for bad usage.
 set -uo pipefail
 source_dir=$(cd "$(dirname "$0")/../.." && pwd)
 targets=(dlprof dlcal dlsim dlprof_cuda dlprof_inject test_backend_cuda test_device test_train_device
@@ -37,8 +37,8 @@ build() {
         cmake --build "$folder" -j "$(nproc)" --target "${targets[@]}"
 }
 
-# What the programs need beside CUDA, MPI and the compilers' libraries, of which a newer machine's own
-# programs need the newer ones.
+# Prints the libraries that the programs need, except those of CUDA, MPI and the compiler, of which the
+# GPU machine must use its own, perhaps newer, versions.
 libraries_of() { # programs...
     ldd "$@" 2>/dev/null | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u | grep -vE \
         '/lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s|cuda|cudart|cublas|cublasLt|cudnn|nccl|cupti|mpi|open-rte|open-pal)\.so'
@@ -67,13 +67,13 @@ out=$(cd "$1" && pwd)
 shift
 build=${BUILD:-$out/build}
 
-# The driver's own program says so without anything built.
+# nvidia-smi shows whether there is a GPU before anything is built.
 if [ "$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ')" -eq 0 ]; then
     echo "no GPU here: nvidia-smi is missing or lists none"
     exit 77
 fi
 
-# Libraries from packages, in a folder of their own; OpenBLAS lies where alternatives would link to.
+# Libraries from packages, unpacked to a separate folder; OpenBLAS' alternatives are not set up there.
 if [ -n "${DL_PACKAGES:-}" ]; then
     prefix=$out/prefix
     for package in "$DL_PACKAGES"/*.deb; do dpkg-deb -x "$package" "$prefix"; done
@@ -85,8 +85,8 @@ if [ -n "${DL_PACKAGES:-}" ]; then
     export PKG_CONFIG_SYSROOT_DIR=$prefix CMAKE_PREFIX_PATH=$prefix/usr
 fi
 
-# Of CUDA's libraries, what the toolkit lacks may be there as wheels of Python, which come without the
-# links that a linker needs.
+# CUDA libraries that the toolkit lacks may be installed as Python wheels, without the symbolic links
+# that a linker needs.
 toolkit=$(dirname "$(dirname "$(readlink -f "$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)")")")
 [ ! -d "$toolkit/bin" ] || export PATH=$PATH:$toolkit/bin
 mkdir -p "$out/wheels/include" "$out/wheels/lib"
@@ -114,7 +114,7 @@ fi
 export CMAKE_PREFIX_PATH=${CMAKE_PREFIX_PATH:+$CMAKE_PREFIX_PATH:}$out/wheels
 export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$out/wheels/lib:$toolkit/lib64:$toolkit/extras/CUPTI/lib64
 
-# A build that was carried here, if it works on this GPU; else one is made, for its GPUs alone.
+# Uses the carried build if it works on this GPU; otherwise builds for this machine's GPUs only.
 works() {
     local status=0
     [ -x "$build/tests/truth" ] || return

@@ -1,8 +1,8 @@
-"""The steps of a run on a machine with GPUs: what each does, and what it has to show. See run.sh.
+"""The steps of a run on a machine with GPUs, and their checks. See run.sh.
 
 Usage: steps.py OUT BUILD [--settings FILE] [STEP...]
 
-BUILD has bin/ and tests/. The settings are those below; a file (JSON) replaces some of them.
+BUILD has bin/ and tests/. FILE (JSON) replaces some of the SETTINGS below.
 """
 
 import argparse
@@ -19,31 +19,31 @@ import recorded
 from plan import Plan
 
 HERE = Path(__file__).resolve().parent
-RAW_BYTES_MAX = 1_000_000  # of a fixture
+RAW_BYTES_MAX = 1_000_000  # largest fixture
 GPU = "--device cuda --data synthetic"
 
 SETTINGS = {
     "limit_s": 600,  # for everything
-    "pack": os.environ.get("PACK", ""),  # a folder that gets the results after each step too
-    "judge_times": True,  # no where doubles stand in for GPUs
+    "pack": os.environ.get("PACK", ""),  # a folder that also gets the results after each step
+    "judge_times": True,  # False with doubles of GPUs
     "tests": ["test_backend_cuda", "test_device", "test_train_device"],
-    "memcheck": {  # without tests whose errors are meant, which the sanitizer reports too
+    "memcheck": {  # {program: skipped tests, which cause errors intentionally}
         "test_backend_cuda": ["too_little_memory_is_an_error"],
     },
     "sanitizer": "compute-sanitizer",
     "launches": 10000,  # of the program of known truth
-    "own_frac": 0.01,  # a kernel's mean from the program's own time of it
+    "own_frac": 0.01,  # largest deviation of a kernel's mean time from the program's measurement
     "torch": [sys.executable, str(HERE / "torch_cases.py")],
     "torch_cases": ["eager", "compile", "graphs", "loaders", "profiler", "ddp"],
     "torch_steps": 60,
     "rounds": 5,  # of the cost of recording, at least 2
     "warm_s": 1,
-    "run_s": 2,  # of a training whose steps are timed
+    "run_s": 2,  # duration of a timed training run
     "cost": {
         "resnet50": {"batch": 64, "preset": "default", "percent": 2},
         "lenet": {"batch": 128, "preset": "light", "percent": 5},
     },
-    "models": {"lenet": 64, "vgg19_bn": 64, "resnet50": 64},  # batch beside PyTorch's
+    "models": {"lenet": 64, "vgg19_bn": 64, "resnet50": 64},  # batch compared with PyTorch
     "precisions": ["fp32", "tf32"],
     "predict": {
         "model": "lenet",
@@ -55,15 +55,15 @@ SETTINGS = {
         "steps": 400,
         "precision": "fp32",
     },
-    "error_frac": 0.05,  # of a prediction
-    "loss_frac": 0.001,  # between ways to launch the same training
-    "copy_frac": 0.1,  # of the rate to the device from PyTorch's
+    "error_frac": 0.05,  # largest error of a prediction
+    "loss_frac": 0.001,  # largest deviation between ways to launch the same training
+    "copy_frac": 0.1,  # largest deviation of the rate to the device from PyTorch's
     "bench": ["--seconds", 12, "--precision", "fp32"],
 }
 
 
 def inventory(step):
-    """What machine this is; the libraries are read once, so that no step waits for the disk."""
+    """Describes the machine; reads the libraries once, so that no step waits for the disk."""
     step.run("nvidia-smi", ["nvidia-smi"])
     step.run("topology", ["nvidia-smi", "topo", "-m"])
     query = "name,driver_version,compute_cap,clocks.sm,clocks.max.sm"
@@ -92,7 +92,7 @@ def gpu_count(step):
 
 
 def passed(step, name, command, env=None):
-    """Runs a program of tests; the number of those that passed."""
+    """Runs a test program and returns the number of passed tests."""
     text = step.run(name, command, env=env)
     if text is None:
         return 0
@@ -104,7 +104,7 @@ def passed(step, name, command, env=None):
 
 
 def backend(step):
-    """The kernels against the processor, then once more under compute-sanitizer."""
+    """Compares the kernels with the processor's, then repeats that under compute-sanitizer."""
     count = sum(passed(step, name, [step.plan.tests / name]) for name in step.settings["tests"])
     errors = 0
     for name, left_out in step.settings["memcheck"].items():
@@ -123,7 +123,7 @@ def backend(step):
 
 
 def record(step, name, command, options=(), codes=(0,), env=None):
-    """dlprof run of a command: (its output, the summary); the summary is None without one."""
+    """Records a command with dlprof run: (its output, the summary or None)."""
     summary = step.folder / f"{name}.json"
     traces = step.folder / f"{name}.traces"
     shutil.rmtree(traces, ignore_errors=True)
@@ -157,7 +157,7 @@ def record(step, name, command, options=(), codes=(0,), env=None):
 
 
 def truths(text):
-    """{work: (count, bytes)} of all processes' truth, the launches of graphs, CUDA's own time."""
+    """({activity: (count, bytes)}, launches of graphs, time by CUDA's events), printed by all processes."""
     found, graphs, long_ns = {}, 0, 0
     for line in (text or "").splitlines():
         truth = json.loads(line)
@@ -173,7 +173,7 @@ def truths(text):
 
 
 def compare_truth(step, name, text, run, preset, whole_graphs=False, ends=True):
-    """Counts and bytes exactly those of the truth; kernels as long as CUDA's events say."""
+    """Checks that counts and bytes equal the program's, and kernel times those of CUDA's events."""
     expected, graphs, long_ns = truths(text)
     if not step.check(expected, f"{name}: the program says nothing"):
         return
@@ -183,7 +183,7 @@ def compare_truth(step, name, text, run, preset, whole_graphs=False, ends=True):
         expected.pop(("kernel", "truth_node", "", 0))
         seen = sum(device["graphs"]["count"] for device in recorded.devices(run))
         step.check(seen == graphs, f"{name}: {seen:g} of {graphs} launches of graphs")
-        expected[("kernel", "truth_node", "", 0)] = (1, 0)  # the one before the graph
+        expected[("kernel", "truth_node", "", 0)] = (1, 0)  # launched before the graph
     works = recorded.works(run)
     for key in sorted(set(expected) | set(works)):
         step.check(
@@ -216,7 +216,7 @@ def compare_truth(step, name, text, run, preset, whole_graphs=False, ends=True):
 
 
 def truth(step):
-    """A program of which everything is known, under each preset and with every ending."""
+    """Records a program that prints its own activities, under each preset and with every ending."""
     launches, program = step.settings["launches"], step.plan.tests / "truth"
     bare = step.need(step.run("bare", [program, "exit", launches], codes=(3,)))
     step.offs = []
@@ -248,7 +248,7 @@ def truth(step):
 
 
 def raw(step):
-    """The same in small, with the records as CUPTI delivered them, for tests without a GPU."""
+    """Makes fixtures for tests without a GPU: small runs of truth, with CUPTI's raw records."""
     fixtures = step.plan.out / "fixtures"
     fixtures.mkdir(exist_ok=True)
     for name, options in (("truth_full", ("-p", "full")), ("truth_graph", ("--graphs", "graph"))):
@@ -279,7 +279,7 @@ def raw(step):
 
 
 def torch_there(step):
-    """Whether there is PyTorch with a GPU; the step is left out if not."""
+    """Whether PyTorch has a GPU; if not, marks the step as left out."""
     if "no torch" not in step.need(
         step.run("there", [*step.settings["torch"], "there"], codes=(0, 77))
     ):
@@ -289,7 +289,7 @@ def torch_there(step):
 
 
 def torch(step):
-    """PyTorch as people use it: steps, launches, ranks and bytes are known."""
+    """Records typical PyTorch programs with known numbers of steps, launches, ranks and bytes."""
     steps = step.settings["torch_steps"]
     if not torch_there(step):
         return
@@ -331,7 +331,7 @@ def torch(step):
 
 
 def check_ranks(step, case, run, known, steps):
-    """Every rank reduced all parameters in each step."""
+    """Checks that every rank reduced all parameters in each step."""
     ranks = [
         process["rank"] for process in recorded.processes(run) if process["summary"]["devices"]
     ]
@@ -351,7 +351,7 @@ def check_ranks(step, case, run, known, steps):
 
 
 def train(step, name, options, steps, before=(), env=None):
-    """dlprof train on a GPU; the median of its steps in ns, None (noted) if there is none."""
+    """Runs dlprof train on a GPU; returns the median step time in ns, or None after noting a failure."""
     trace = step.folder / f"{name}.dlt"
     trace.unlink(missing_ok=True)
     words = f"train {GPU} --steps {steps} -o".split()
@@ -367,7 +367,7 @@ def train(step, name, options, steps, before=(), env=None):
 
 
 def last_loss(step, name):
-    """That dlprof train has printed."""
+    """The last loss that dlprof train printed."""
     words = (step.folder / f"{name}.out").read_text()
     found = re.search(r"^loss .* last ([0-9.e+-]+)$", words, re.MULTILINE)
     step.check(found, f"{name}: no loss was printed")
@@ -375,7 +375,7 @@ def last_loss(step, name):
 
 
 def find(value, key):
-    """The first number of that key in a JSON value, in its order; None if there is none."""
+    """The first number with that key in a JSON value, depth first; None if there is none."""
     if isinstance(value, dict):
         if isinstance(value.get(key), (int, float)):
             return value[key]
@@ -386,14 +386,14 @@ def find(value, key):
 
 
 def steps_for(step, name, options):
-    """So many steps that the clock of the GPU has risen before most of them, by a short run."""
+    """Steps for warm_s + run_s, by a short run: the GPU's clock must rise before most of them."""
     known = train(step, f"{name}_short", options, 20)
     seconds = step.settings["warm_s"] + step.settings["run_s"]
     return max(20, min(50000, int(1e9 * seconds / known))) if known else None
 
 
 def cost(step):
-    """What recording costs: bare, light and default by turns."""
+    """Measures the overhead of recording: interleaved runs without it and with light and default."""
     models = step.settings["cost"]
     for model, bound in models.items():
         options = ["--model", model, "--batch", bound["batch"], *bound.get("options", [])]
@@ -454,7 +454,7 @@ def cost(step):
 
 
 def beside_torch(step):
-    """Our steps beside PyTorch's: the same batch from page-locked memory, the same rounding."""
+    """Compares our steps with PyTorch's: the same batch from page-locked memory, the same precision."""
     if not torch_there(step):
         return
     cases = [
@@ -489,7 +489,7 @@ def beside_torch(step):
 
 
 def points(known):
-    """[(workers, options of train, options of a scenario)] of what is measured and predicted."""
+    """[(workers, where, mode, options of the mode)] of the measured and predicted points."""
     found = []
     for workers in known["workers"]:
         for where in known["where"]:
@@ -500,7 +500,7 @@ def points(known):
 
 
 def predict(step):
-    """Several workers on one GPU, measured, and predicted from one worker and a bench."""
+    """Measures several workers on one GPU, and predicts them from one worker and a bench."""
     known = step.settings["predict"]
     model = ["--model", known["model"], "--precision", known["precision"]]
     machine = step.plan.out / "machine.ini"
@@ -566,7 +566,7 @@ def predict(step):
 
 
 def rows_of(path):
-    """Of a table of ours, which begins with comments; [] if there is none."""
+    """Rows of a table that starts with comment lines; [] if the file does not exist."""
     if not path.exists():
         return []
     with open(path, encoding="utf-8") as file:
@@ -574,7 +574,7 @@ def rows_of(path):
 
 
 def predicted(step, dlsim, known, where, machine):
-    """{(mode, interval, where, workers): samples per second} of exchange at one place."""
+    """{(mode, interval, where, workers): predicted samples/s} for one value of `where`."""
     name = f"predict_{where.partition(':')[0]}"
     workers = ", ".join(str(count) for count in known["workers"] if count > 1)
     intervals = ", ".join(str(interval) for interval in known["intervals"])
@@ -596,7 +596,7 @@ def predicted(step, dlsim, known, where, machine):
 
 
 def bench(step):
-    """What bench and machine measure of each model and of the machine."""
+    """Runs dlprof bench for each model, and dlprof machine."""
     dlprof, samples, rate = step.plan.bin / "dlprof", 0, 0
     for model, batch in step.settings["models"].items():
         trace = step.folder / f"bench_{model}.dlt"
@@ -633,7 +633,7 @@ def bench(step):
 
 
 def several(step):
-    """Between GPUs, where there are several: NCCL, both ways to launch, and a rank for each GPU."""
+    """Trains on several GPUs with NCCL: launches from one or several threads, and one rank per GPU."""
     known, count = step.settings["predict"], gpu_count(step)
     if count < 2:
         step.left_out = "one GPU: nothing is reduced between GPUs"
@@ -665,13 +665,13 @@ def several(step):
             losses[way] = last_loss(step, f"allreduce_{way}")
     expected = losses.get("threads")
     for way, loss in losses.items():
-        # NCCL adds up in an order of its own, by the connections that it has made.
+        # NCCL's order of summation depends on its connections.
         if loss and expected:
             off = abs(loss / expected - 1)
             step.check(off <= step.settings["loss_frac"], f"{way}: last loss {loss}, not {expected}")
 
 
-# With the budget of each in seconds, on one GPU less than ten minutes in all: `several` is left out.
+# (name, budget in s, function). On one GPU, without `several`, less than ten minutes in total.
 STEPS = [
     ("inventory", 25, inventory),
     ("backend", 40, backend),

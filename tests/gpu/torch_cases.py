@@ -1,14 +1,14 @@
-"""PyTorch as programs use it, with a known number of steps: torch_cases.py CASE [STEPS] [OPTIONS].
+"""Typical PyTorch programs with a known number of steps: torch_cases.py CASE [STEPS] [OPTIONS].
 
-  there      says "no torch" where there is none with a GPU, and returns 77
+  there      prints "no torch" and returns 77 if there is no PyTorch with a GPU
   eager      a small network, step by step          loaders   the same, batches by 2 processes
   compile    the same under torch.compile           profiler  the same inside torch.profiler
-  graphs     the same as one CUDA graph a step      ddp       two ranks on one GPU (NCCL)
-  step       models of ours (--cases lenet:64:fp32 ...): the time of their steps
+  graphs     the same as one CUDA graph per step    ddp       two ranks on one GPU (NCCL)
+  step       step times of dlprof's models (--cases lenet:64:fp32 ...)
   copy       the rate of a copy from page-locked memory to the GPU
 
-Prints one line of JSON: steps, ranks, and what else is known. Ranks on one GPU pass NCCL as those
-of different hosts, over sockets: that proves what is recorded, and measures nothing.
+Prints one line of JSON: steps, ranks, and other known numbers. To NCCL, ranks on one GPU appear as
+ranks of different hosts that use sockets: this tests the recording, and its times mean nothing.
 """
 
 import argparse
@@ -26,7 +26,7 @@ except ImportError:
 
 HIDDEN = 512
 BATCH = 256
-WARM_STEPS = 5  # before a graph is captured; they are steps too
+WARM_STEPS = 5  # before a graph is captured; they count as steps
 RANKS = 2
 
 
@@ -52,7 +52,7 @@ def one_step(model, optimizer, images, labels):
 
 
 def batches(steps):
-    """Each from page-locked memory, as a loader brings it."""
+    """Yields batches copied from page-locked memory, as from a data loader."""
     images = torch.randn(BATCH, HIDDEN).pin_memory()
     labels = torch.randint(10, (BATCH,)).pin_memory()
     for _ in range(steps):
@@ -76,7 +76,7 @@ def compiled(steps):
 
 
 class Samples(torch.utils.data.Dataset if torch else object):
-    """Random images, made when they are asked for."""
+    """Random images, generated on access."""
 
     def __init__(self, count):
         self.count = count
@@ -181,7 +181,7 @@ def lenet():
 
 
 def vgg19_bn():
-    """For images of CIFAR-10."""
+    """(model, shape of an image, classes); for images of CIFAR-10."""
     nn = torch.nn
     layers, before = [], 3
     for width, convolutions in ((64, 2), (128, 2), (256, 4), (512, 4), (512, 4)):
@@ -193,7 +193,7 @@ def vgg19_bn():
 
 
 class Bottleneck(torch.nn.Module if torch else object):
-    """The step lies in the 3 x 3 convolution, as ours does."""
+    """ResNet block with the stride in the 3 x 3 convolution, as in dlprof's."""
 
     def __init__(self, before, width, step):
         super().__init__()
@@ -240,7 +240,7 @@ def resnet50():
 
 
 def timed(step, seconds, window):
-    """The median time of a step over so many seconds, with a wait for the GPU after each window."""
+    """Median step time over `seconds`, in ns, with a wait for the GPU after every `window` steps."""
     taken, until = [], time.perf_counter() + seconds
     while len(taken) < 3 or time.perf_counter() < until:
         torch.cuda.synchronize()
@@ -255,8 +255,8 @@ def timed(step, seconds, window):
 
 
 def step_time(case, seconds):
-    """A model's step, each with its batch from page-locked memory: with a wait after each, as ours
-    has, and with the host up to ten steps ahead."""
+    """Prints a model's step times, including the batch's copy from page-locked memory: with a wait after
+    each step, as in dlprof, and with the host up to ten steps ahead."""
     name, batch, precision = case.split(":")
     tf32 = precision == "tf32"
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32

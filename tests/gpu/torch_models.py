@@ -1,19 +1,19 @@
-"""Training rates of PyTorch on one GPU, for the networks of `dlsim --workloads`, as the table that
-estimates are judged on (scenarios/workloads).
+"""Measures training rates of PyTorch on one GPU, for the networks of `dlsim --workloads`, in the format
+of the tables that estimates are judged on (scenarios/workloads).
 
 Usage: torch_models.py rates RATES.csv [--kernels KERNELS.csv] [--seconds S] [--limit S]
                        [--cases CASE...]
        torch_models.py products PRODUCTS.csv [--limit S]
        torch_models.py train CASE [--steps N] [--trace TRACE.json.gz]
 
-A CASE is WORKLOAD/ARITHMETIC/BATCH, resnet50/tf32/64, or with /nhwc behind it (channels_last).
-Images and words are random and lie on the GPU. fp16 is autocast to bfloat16: products and
-activations of 16 bits, parameters and gradients of 32. Convolutional networks are trained by SGD
+A CASE is WORKLOAD/ARITHMETIC/BATCH, as resnet50/tf32/64, optionally with /nhwc (channels_last).
+Images and words are random and stay on the GPU. fp16 is autocast to bfloat16: products and
+activations have 16 bits, parameters and gradients 32. Convolutional networks are trained by SGD
 with momentum, transformers by AdamW, both fused. A rate is the median over windows of steps.
-kernel_ms is the time of all kernels of a step, from PyTorch's profiler; that of the step itself is
-measured without. memory_bytes is the most that tensors take in a step; in the first ones
-(first_memory_bytes) cuDNN also tries algorithms. products are matrix products alone, of the sizes
-that transformers have.
+kernel_ms is the time of all kernels of a step, from PyTorch's profiler; step times are measured
+without the profiler. memory_bytes is the peak memory of tensors in a step; first_memory_bytes is
+that of the first steps, in which cuDNN also tries algorithms. The command products measures single
+matrix products, of the sizes of transformers.
 """
 
 import argparse
@@ -30,7 +30,7 @@ LLAMA = (
     "llama:layers=16,width=2048,heads=16,kv_heads=16,feed_forward=8192,vocabulary=65536"
     ",sequence=4096"
 )
-# The most telling first: time may end.
+# The most informative cases come first, as the time limit may omit the last.
 CASES = f"""
 gpt2/fp16/16 {LLAMA}/fp16/2 gpt2:vocabulary=50304/fp16/16
 bert_large:sequence=384/fp16/64 bert_large:sequence=384,attention=plain/fp16/112
@@ -64,7 +64,7 @@ COLUMNS = [
     "case_s",
 ]
 WARM_UP = 3
-STEPS_LEAST, STEPS_MOST, WINDOW_S = 3, 10, 0.15  # between two waits for the GPU
+STEPS_LEAST, STEPS_MOST, WINDOW_S = 3, 10, 0.15  # of a window, between two waits for the GPU
 
 
 def keys_of(workload):
@@ -101,7 +101,7 @@ def word_network(name, keys):
             n_embd=width,
             n_head=heads,
             vocab_size=int(keys.get("vocabulary", 50257)),
-            activation_function="gelu_pytorch_tanh",  # as the default, in one kernel
+            activation_function="gelu_pytorch_tanh",  # the default's function as one kernel
             attn_implementation=attention,
         )
         words = int(keys.get("sequence", 1024))
@@ -131,7 +131,7 @@ def word_network(name, keys):
 
 
 class Training:
-    """One case: step() is a training step."""
+    """One case; step() runs a training step."""
 
     def __init__(self, case):
         self.workload, self.arithmetic, batch, *layout = case.split("/")
@@ -182,7 +182,7 @@ class Training:
 
 
 def timed(training, steps):
-    """Seconds a step."""
+    """Seconds per step."""
     torch.cuda.synchronize()
     start = time.perf_counter()
     for _ in range(steps):
@@ -192,7 +192,7 @@ def timed(training, steps):
 
 
 def windows(training, seconds):
-    """Seconds a step, of as many windows as fit, least first."""
+    """Seconds per step of the windows that fit into `seconds`, in increasing order."""
     steps = round(WINDOW_S / timed(training, 2))
     steps = min(max(steps, STEPS_LEAST), STEPS_MOST)
     taken, until = [], time.perf_counter() + seconds
@@ -202,7 +202,7 @@ def windows(training, seconds):
 
 
 def profiled(training, steps, trace=None):
-    """{name: [kernels, nanoseconds]} of all steps."""
+    """{kernel name: [count, time in ns]} over all steps."""
     activities = [torch.profiler.ProfilerActivity.CUDA]
     if trace:
         activities.append(torch.profiler.ProfilerActivity.CPU)
@@ -214,18 +214,18 @@ def profiled(training, steps, trace=None):
     if trace:
         profile.export_chrome_trace(trace)
     kernels = collections.defaultdict(lambda: [0, 0])
-    # not profile.events(), which takes seconds to make a tree of them
+    # profile.events() would take seconds, as it builds a tree
     for event in profile.profiler.kineto_results.events():
         if event.device_type() != torch.autograd.DeviceType.CUDA:
             continue
-        if not event.name().startswith(("Memcpy", "Memset", "Optimizer.")):  # no ranges either
+        if not event.name().startswith(("Memcpy", "Memset", "Optimizer.")):  # Optimizer. are ranges
             kernels[event.name()][0] += 1
             kernels[event.name()][1] += event.duration_ns()
     return kernels
 
 
 def ask_clock():
-    """Starts to ask for the GPU's clock and power."""
+    """Starts nvidia-smi, which prints the GPU's clock and power."""
     query = ["nvidia-smi", "--query-gpu=clocks.sm,power.draw", "--format=csv,noheader,nounits"]
     try:
         return subprocess.Popen(query, stdout=subprocess.PIPE, text=True)
@@ -234,7 +234,7 @@ def ask_clock():
 
 
 def answer(asked):
-    """(MHz, W) or two empty texts"""
+    """(clock in MHz, power in W) as texts, or two empty texts."""
     lines = asked.communicate(timeout=5)[0].splitlines() if asked else []
     return tuple(lines[0].split(", ")) if lines and lines[0].count(", ") == 1 else ("", "")
 
@@ -254,7 +254,7 @@ def measure(case, seconds, gpu):
     memory = torch.cuda.max_memory_allocated()
     try:
         kernels = profiled(training, 1)
-    except Exception as error:  # the rate is worth having
+    except Exception as error:  # keeps the rate
         print(f"{case}: profiler: {error}", file=sys.stderr)
         kernels = {}
     middle = statistics.median(taken)
@@ -298,7 +298,7 @@ def rates(options):
                 continue
             try:
                 row, kernels = measure(case, options.seconds, gpu)
-            except Exception as error:  # the other cases are worth having
+            except Exception as error:  # measures the other cases
                 print(f"{case}: {type(error).__name__}: {error}", file=sys.stderr)
                 continue
             table.writerow(row)
@@ -331,7 +331,7 @@ PRODUCTS = [
 
 
 def product_s(make, seconds=0.02):
-    """Median seconds of one, queued one after the other."""
+    """Median seconds per product, of products queued back to back."""
     make()
     taken, until = [], time.perf_counter() + seconds
     while len(taken) < 3 or (time.perf_counter() < until and len(taken) < 50):

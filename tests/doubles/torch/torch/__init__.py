@@ -1,5 +1,5 @@
-"""Stands for PyTorch: as much of it as the recorder of `dlprof run` touches, with operators that
-only sleep. The profiler writes what PyTorch's would."""
+"""Double of PyTorch: the parts that the recorder of `dlprof run` uses, with operators that only
+sleep. The profiler writes the same format as PyTorch's."""
 
 import types
 

@@ -2,7 +2,7 @@ import time
 
 
 class _BaseDataLoaderIter:
-    """Whose batches come after a wait."""
+    """Iterator whose batches arrive after a wait of `seconds`."""
 
     def __init__(self, workers, seconds):
         self._num_workers, self.seconds = workers, seconds
