@@ -18,7 +18,7 @@ typedef struct dl_engine_watch {
 /* Events with a delay of 0. They run after all other events of the same time, in order of
  * scheduling, so a ring buffer holds them. */
 typedef struct dl_engine_ring {
-    dl_event *events; /* [room], a power of two, or 0 */
+    dl_event *events; /* [room] ring buffer; room: a power of two, or 0 */
     uint32_t room, added, taken;
     int cancelled; /* number of cancelled events in the ring */
 } dl_engine_ring;

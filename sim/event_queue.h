@@ -47,7 +47,7 @@ typedef struct dl_event_call {
     void *user;
     int index;
     int about; /* number of the object that the event concerns, chosen by the caller; -1: none */
-    bool is_pending; /* not cancelled */
+    bool is_pending; /* false: cancelled */
 } dl_event_call;
 
 typedef struct dl_event_queue {

@@ -52,7 +52,7 @@ char *dl_fits_remedy(const dl_scenario *scenario, const dl_costs *costs, const d
 char *dl_fits_text(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                    const dl_gpu_memory *memory);
 
-/* DL_ERR_UNFIT if no point of the sweep fits into its GPUs. */
+/* Returns DL_ERR_UNFIT if no point of the sweep fits into its GPUs. */
 dl_status dl_fits_check(const dl_sweep *sweep, dl_error *err) DL_MUST_CHECK;
 
 /* Whether this recomputation (DL_RECOMPUTE_SELECTIVE, ...) stores fewer bytes of activations than

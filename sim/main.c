@@ -228,13 +228,13 @@ static dl_status check_outputs(const dl_inputs *in, const dl_settings *set, dl_e
     return status;
 }
 
-/* The row chosen by --point. */
+/* Index of the row chosen by --point, by default the last one. */
 static size_t chosen_row(const dl_inputs *in, const dl_settings *set)
 {
     return set->point > 0 ? (size_t)set->point - 1 : in->study.point_count - 1;
 }
 
-/* The variant and the point of the row chosen by --point. */
+/* The variant of the row chosen by --point; *point: index of its point. */
 static const dl_variant *chosen(const dl_inputs *in, const dl_settings *set, size_t *point)
 {
     return dl_study_variant(&in->study, chosen_row(in, set), point);
@@ -839,7 +839,7 @@ static dl_status run(int argc, char **argv, dl_cluster *cluster, dl_error *err)
     dl_options_action action = DL_OPTIONS_RUN;
     dl_status status = dl_options_parse(&command, argc, argv, &positional, &action, err);
     if (status == DL_OK && action == DL_OPTIONS_RUN) {
-        bool done = cluster->rank > 0 && set.index != NULL; /* rank 0 writes it */
+        bool done = cluster->rank > 0 && set.index != NULL; /* rank 0 writes the index */
         if (!done) status = run_listing(&set, &positional, &done, err);
         if (status == DL_OK && !done) {
             status = run_scenario(positional.count > 0 ? positional.items[0] : NULL, &set, err);

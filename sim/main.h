@@ -33,7 +33,7 @@ typedef struct dl_settings {
     double max_staleness, min_efficiency, deadline_h, budget_usd, epochs, tokens;
     int64_t max_batch, max_interval, samples, max_points;
     dl_scenario_command command;
-    bool lasts; /* --long */
+    bool lasts; /* set by --long */
     dl_pace *pace;
     int journal;
     dl_cluster *cluster;

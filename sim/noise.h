@@ -47,7 +47,7 @@ typedef enum dl_noise_kind {
 } dl_noise_kind;
 
 #define DL_NOISE_KINDS 6
-extern const char *const dl_noise_names[DL_NOISE_KINDS + 1]; /* index = dl_noise_kind */
+extern const char *const dl_noise_names[DL_NOISE_KINDS + 1]; /* indexed by dl_noise_kind */
 
 /* Distribution of a step's work; {0}: constant. */
 typedef struct dl_work_spread {
@@ -75,7 +75,7 @@ void dl_work_expected(const dl_work_spread *work, double *scores, size_t count);
 
 typedef struct dl_noise_config {
     dl_noise_kind kind;
-    double sigma;            /* lognormal, gamma: > 0 */
+    double sigma;            /* for lognormal and gamma, > 0 */
     const dl_noise_set *set; /* trace: measured factors; borrowed while the noise is in use */
     dl_work_spread work;
     const double *expected; /* [workers] from dl_work_expected, borrowed; NULL: work is drawn */

@@ -20,12 +20,12 @@
 #define DL_PACE_PROBE_S 2.0
 
 typedef struct dl_pace {
-    double limit_s;            /* INFINITY: none */
+    double limit_s;            /* INFINITY: no limit */
     int ways;                  /* number of threads on all ranks */
     int64_t (*clock_ns)(void); /* processor time of the calling thread; tests replace it */
     void (*say)(
         const char *text); /* reports the estimate, one line, at most once; NULL: no report */
-    /* Guarded by the mutex: */
+    /* Protected by the mutex: */
     pthread_mutex_t mutex;
     double left,
         done;       /* weights of the remaining work, and of the work this process has finished */

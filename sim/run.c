@@ -313,7 +313,7 @@ static dl_status check_time(const dl_engine *engine, const dl_run_config *config
 
 bool dl_run_varies(const dl_scenario *scenario, const dl_costs *costs)
 {
-    if (scenario->generators != NULL) return true; /* lengths are drawn */
+    if (scenario->generators != NULL) return true; /* lengths of answers are drawn */
     if (scenario->noise != DL_NOISE_NONE || scenario->absences.mtbf_s > 0) return true;
     return scenario->gpu != NULL && scenario->gpu->input_varies && dl_costs_have_input(costs);
 }
@@ -577,7 +577,7 @@ static const dl_syncer_config *syncer_of(const dl_scenario *scenario, const dl_p
 
 /* Inputs of a run in addition to its scenario and point. */
 typedef struct run_inputs {
-    const dl_costs *costs; /* drawn; borrowed */
+    const dl_costs *costs; /* drawn costs; borrowed */
     dl_workload workload;
     dl_run_share *shares; /* [workers], like slow, alone_ns and expected_work */
     dl_gpu_steps steps;   /* borrows owned_steps; NULL on cores */

@@ -22,7 +22,7 @@
 typedef enum dl_part {
     DL_PART_COMPUTE, /* forward, backward, and update on the worker */
     DL_PART_DISPATCH,
-    DL_PART_COMMUNICATION, /* copies */
+    DL_PART_COMMUNICATION, /* copies: push, pull, all-reduce */
     DL_PART_AVERAGING,     /* averaging, and the update on the server */
     DL_PART_WAITING,       /* waiting at barriers, for locks and in the core's run queue */
     DL_PART_INPUT,
@@ -35,7 +35,7 @@ extern const char *const dl_part_names[DL_PART_COUNT];
  * equal, except for rounding if steps are not logged individually. */
 typedef enum dl_run_way {
     DL_RUN_FASTEST,
-    DL_RUN_BY_EVENTS, /* with events for each worker */
+    DL_RUN_BY_EVENTS, /* simulated with events for each worker */
     DL_RUN_DIRECTLY   /* without events per worker (sim/platform/platform.h); DL_ERR_UNSUPPORTED if
                        * impossible */
 } dl_run_way;
@@ -63,8 +63,8 @@ typedef struct dl_run_config {
     int64_t log_steps;    /* largest number of steps logged individually, over all workers; 0:
                            * DL_LOG_STEPS */
     dl_run_way way;
-    const dl_team_observer *observer; /* NULL = none */
-    const dl_run_watch *watch;        /* NULL = none */
+    const dl_team_observer *observer; /* NULL = no observer */
+    const dl_run_watch *watch;        /* NULL = no watch */
 } dl_run_config;
 
 /* Results of a split model (sim/island/island.h). */
@@ -123,7 +123,8 @@ typedef struct dl_run_result {
     double step_sd_s, step_p50_s, step_p99_s; /* over all steps of all workers */
     double part_frac[DL_PART_COUNT];          /* fractions of all workers' time; they sum to 1 */
     double goodput_frac, away_frac;           /* NaN without absences (sim/absence.h) */
-    double drift_steps_mean, drift_steps_max; /* NaN without drift */
+    double drift_steps_mean, drift_steps_max; /* mean and largest number of local steps since the
+                                               * last exchange; NaN without drift */
     double clock_lag_max;                     /* largest lead, in steps, over the slowest worker */
     dl_usage usage;
     double *worker_step_s; /* [workers] mean step time */

@@ -18,7 +18,7 @@
 /* A collective that is called `calls` times in a row. */
 typedef struct dl_step_collective {
     dl_collective_kind kind;
-    int64_t calls; /* >= 1 */
+    int64_t calls; /* calls in a row, >= 1 */
     int group; /* workers per group; divides the number of workers; all groups run concurrently */
     double bytes; /* bytes per call, as in a dl_collective_config */
 } dl_step_collective;

@@ -361,7 +361,7 @@ typedef struct part {
     double *compute_draws;  /* [drawn] logarithm of a factor on compute; NULL: no factor */
     int64_t first, runs;
     double *weights;        /* [point_count] weight of each of the point's runs; 0: does not fit */
-    dl_run_result *results; /* [runs] */
+    dl_run_result *results; /* [runs] results in the order of runs */
 } part;
 
 /* The parts of a sweep. Jobs are runs, in descending order of weight. */
@@ -371,7 +371,7 @@ typedef struct parts {
     size_t count;
     int64_t runs;
     struct job *order; /* [runs] jobs by weight */
-    dl_pace *pace;     /* NULL: none */
+    dl_pace *pace;     /* NULL: no limit */
 } parts;
 
 typedef struct job {

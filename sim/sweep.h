@@ -69,10 +69,11 @@ typedef struct dl_row {
     char baseline_text
         [DL_BASELINE_TEXT_BYTES]; /* describes the baseline; "": one worker with the micro-batches
                                    * of the costs */
-    double left_out_s;            /* dl_traced_left_out_s */
-    double trace_error_frac;      /* dl_traced_worst of the variant; NaN also with no_influences */
-    bool contradicts_trace;       /* dl_traced_contradicts; false for one worker */
-    dl_gpu_memory memory;         /* NaN if not known */
+    double left_out_s;            /* from dl_traced_left_out_s */
+    double trace_error_frac;      /* from dl_traced_worst of the variant; NaN also with
+                                   * no_influences */
+    bool contradicts_trace;       /* from dl_traced_contradicts; false for one worker */
+    dl_gpu_memory memory;         /* memory of the fullest GPU; NaN if unknown */
     double equal_layouts; /* number of layouts equivalent to an advised row; otherwise NaN */
     char *error; /* reason why the point was not run, then all figures are NaN; otherwise NULL */
 } dl_row;
@@ -108,7 +109,7 @@ typedef struct dl_sweep {
 } dl_sweep;
 
 typedef struct dl_sweep_config {
-    int threads;             /* >= 1 */
+    int threads;             /* number of threads, >= 1 */
     dl_progress_fn progress; /* progress in runs; may be NULL */
     void *user;
     dl_cluster *cluster; /* ranks that share the runs; NULL: this process alone */

@@ -23,7 +23,7 @@ typedef struct dl_target_factor {
 } dl_target_factor;
 
 typedef struct dl_target {
-    int64_t samples; /* 0: not given */
+    int64_t samples; /* samples of synchronous training; 0: not given */
     dl_target_factor *factors;
     size_t count;
 } dl_target;

@@ -57,7 +57,7 @@ typedef enum dl_worker_state {
     DL_STATE_WAIT, /* waits for a condition */
     DL_STATE_ALLREDUCE,
     DL_STATE_DISPATCH, /* GPU waits for the host to launch the step */
-    DL_STATE_INPUT,    /* waits for its batch */
+    DL_STATE_INPUT,    /* waits for its batch of samples */
     DL_STATE_COUNT
 } dl_worker_state;
 
@@ -92,7 +92,7 @@ typedef struct dl_exchange {
                         * average */
     bool as_upload;    /* push: sends the change since the last upload to a syncer; the worker
                         * continues from its own parameters */
-    int slices;        /* average, sum, filter: 1 .. workers */
+    int slices;        /* average, sum, filter: number of slices, 1 to workers */
     int64_t gradients; /* apply, add: number of gradients */
     int servers;       /* push, pull: number of agents (numbered from 0) that each read, or have
                         * written, an equal part of the vector; 0: not given */
@@ -156,7 +156,7 @@ typedef struct dl_team_observer {
     void *user;
     void (*state)(void *user, int worker, dl_worker_state state, int64_t start_ns, int64_t end_ns);
     void (*step)(void *user, int worker, int64_t step, int64_t start_ns, int64_t end_ns,
-                 int staleness); /* DL_NO_STALENESS_YET: the mode has none */
+                 int staleness); /* staleness: DL_NO_STALENESS_YET if the mode has none */
     /* contribute: dl_team_contribute of the worker's step, with parameters of version `read`.
      * update: dl_team_update to `version`. */
     void (*contribute)(void *user, int worker, int64_t step, int64_t read, int64_t now_ns);
@@ -181,13 +181,13 @@ typedef struct dl_team_observer {
 typedef struct dl_loading {
     int loaders; /* loader processes per worker; 0: the worker loads its batches itself */
     int prefetch;
-    double storage_bytes_per_ns; /* INFINITY: no limit */
+    double storage_bytes_per_ns; /* rate of storage; INFINITY: no limit */
     double ahead_bytes;          /* bytes that storage reads ahead during a pause, >= 0 */
 } dl_loading;
 
 typedef struct dl_team_config {
     const struct dl_platform *platform;                          /* sim/platform/platform.h */
-    const dl_team_companion *companions[DL_TEAM_COMPANIONS_MAX]; /* NULL = none */
+    const dl_team_companion *companions[DL_TEAM_COMPANIONS_MAX]; /* NULL = unused entry */
     void *machine;               /* the platform's configuration, borrowed until dl_team_free; CPU:
                                   * NULL */
     const dl_costs *costs;       /* costs of this run; read by dl_team_init only */
@@ -242,7 +242,7 @@ typedef struct dl_team_config {
     uint64_t seed;
     uint32_t replicate;
     const double *slow; /* [workers] factor on forward and backward times; NULL = none */
-    const dl_team_observer *observer; /* NULL = none */
+    const dl_team_observer *observer; /* NULL = no observer */
 } dl_team_config;
 
 /* Largest number of exchanges per worker in the run. */
@@ -279,7 +279,7 @@ typedef struct dl_worker {
         };
     };
     int64_t contributed_version; /* the server's version at the last contribution */
-    int64_t measured_since_ns;   /* end of its warm-up */
+    int64_t measured_since_ns;   /* end of the worker's warm-up */
     int64_t last_end_ns;         /* end of its last step */
     double noise_factor;         /* factor on this step's compute time */
     double work_factor;          /* work of this step over the mean: scales forward and backward, on
@@ -295,7 +295,7 @@ typedef struct dl_waiting {
 /* An agent that shares a core. */
 typedef struct dl_on_core {
     int64_t ran_ns;   /* time run on its core before the state started */
-    int64_t queue_ns; /* waiting in its core's run queue */
+    int64_t queue_ns; /* time waited in its core's run queue */
 } dl_on_core;
 
 /* A gradient that no update includes yet. */
@@ -441,7 +441,7 @@ void dl_team_pause(dl_team *team, int worker);
 void dl_team_resume(dl_team *team, int worker);
 void dl_team_retire(dl_team *team, int worker);
 
-/* For platforms: the worker's action has ended. */
+/* For platforms: ends the worker's action. */
 void dl_team_done(dl_team *team, int worker);
 
 /* For platforms: the rest of the worker's action counts as `state`. */

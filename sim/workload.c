@@ -308,7 +308,7 @@ typedef struct drawn_cause {
 /* One draw of all costs. */
 typedef struct cost_draw {
     dl_random *stream;
-    struct drawn_cause *causes; /* [count] */
+    struct drawn_cause *causes; /* [count] causes drawn so far */
     size_t count;
 } cost_draw;
 

@@ -67,11 +67,11 @@ typedef struct dl_collective_config {
                             * (sim/collective/nccl.h), otherwise the fastest on the idle machine */
     dl_fidelity fidelity;
     const dl_place *ranks; /* [rank_count] all different; the ranks of a node are consecutive */
-    int rank_count;        /* >= 1 */
+    int rank_count;        /* number of ranks, >= 1 */
     /* > 0, for an all-reduce: groups of this many consecutive ranks already have equal values; the
      * algorithm must be "two_level". */
     int equal_ranks;
-    double bytes;       /* >= 0 */
+    double bytes;       /* size of the buffer as counted above, >= 0 */
     int root;           /* root rank of reduce and broadcast */
     double chunk_bytes; /* > 0; chunk size of pipelined chains and trees */
     double message_ns;  /* >= 0; cost of each hop, in addition to the protocol's */

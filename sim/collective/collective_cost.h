@@ -42,7 +42,7 @@
 #define DL_ALLREDUCE_LATE (-4)
 #define DL_PUSHPULL (-5)
 
-#define DL_COLLECTIVE_TIME_MAX_NS 3.6e12 /* an hour */
+#define DL_COLLECTIVE_TIME_MAX_NS 3.6e12 /* one hour */
 
 typedef struct dl_collective_time {
     double bytes;
@@ -52,7 +52,7 @@ typedef struct dl_collective_time {
 typedef struct dl_collective_cost {
     int kind;                  /* dl_collective_kind, or one of the kinds of processes below 0 */
     int ranks;                 /* >= 2; for callers >= 1 */
-    int nodes;                 /* 0 = any */
+    int nodes;                 /* 0 = any number of nodes */
     dl_collective_time *times; /* [count >= 2] ascending by bytes */
     size_t count;
     float *starts; /* [start_count] factors > 0 on all times, one per start of the benchmark */

@@ -19,7 +19,7 @@
 #include "sim/network/links.h"
 
 typedef struct dl_fold {
-    int lines;    /* >= 2 */
+    int lines;    /* number of lines, >= 2 */
     int nodes;    /* number of nodes; links other than those of nodes are not folded */
     int per_node; /* link numbers per node */
     int *like;    /* [per_node] first link of the link's class */

@@ -9,10 +9,10 @@
 
 const char *const dl_nccl_protocol_names[DL_NCCL_PROTOCOLS] = {"ll", "ll128", "simple"};
 
-#define REFERENCE_US \
-    6.6 /* of a route between two nodes as in dgx_h100.ini: two links of PCIe and a port each */
-#define PLATEAU_BYTES \
-    64 /* of a rank's part of a channel: from this size on rings by Simple have a higher latency */
+/* Latency of a route between two nodes as in dgx_h100.ini: two PCIe links and a port each. */
+#define REFERENCE_US 6.6
+/* Bytes of a rank's part of a channel from which rings by Simple have a higher latency. */
+#define PLATEAU_BYTES 64
 
 /* Widest channels in NCCL's search, by generation, within and between nodes (search.cc,
  * ncclTopoCompute and ncclTopoDupChannels). A channel of 25 GB/s or more is split into two; on

@@ -24,12 +24,12 @@ typedef struct dl_generators {
     int replica_gpus;
     bool colocated;
     int prompts, answers, copy_every;
-    int rule; /* dl_rule */
+    int rule; /* a dl_rule */
     double bound;
     int64_t in_flight, in_flight_of_replica, buffer; /* in groups */
     double age_max;
     bool requeue;
-    int taking; /* dl_taking */
+    int taking; /* a dl_taking */
     double length_mean, length_cv, length_cap, prompt_tokens, group_share, growth;
     char *lengths_path;
     double *lengths; /* [length_count] lengths from the file */
@@ -47,7 +47,7 @@ typedef struct dl_generators {
     double on_policy_s, on_policy_generation_frac, on_policy_length;
     int on_policy_gpus;
     double train_fixed_frac; /* share of the update's other time that does not scale */
-    int log_probs;           /* dl_log_probs */
+    int log_probs;           /* a dl_log_probs */
     double log_prob_frac;
     double copy_s, pause_s;
     bool in_turn, drains;

@@ -55,7 +55,7 @@ double dl_decode_token_s(const dl_decode *decode, double requests);
 /* All times >= 0. */
 typedef struct dl_rollout_config {
     int replicas;
-    int in_flight_max; /* requests of a replica; further ones wait */
+    int in_flight_max; /* largest number of requests per replica; others wait */
     dl_decode decode;
     double prefill_token_s; /* per token of context that a replica recomputes after a copy */
     dl_lengths lengths;

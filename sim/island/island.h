@@ -85,7 +85,7 @@ typedef enum dl_island_task {
 /* Total of the collectives in a pass, among the GPUs of a rank and around the parts of a
  * sequence. */
 typedef struct dl_island_tensor {
-    double ns, sent_bytes; /* of all of them */
+    double ns, sent_bytes; /* total of all collectives in the pass */
 } dl_island_tensor;
 
 typedef struct dl_island_shape {
@@ -108,7 +108,7 @@ typedef struct dl_island_shape {
     bool tells_ready;    /* adds DL_ISLAND_READY tasks */
     const double *message_ns; /* [stages] time to compress all gradients of a GPU; 0: none */
     double launch_ns;   /* launch time of all forward and backward passes of the whole model */
-    bool reads_batches; /* DL_READS_BATCH */
+    bool reads_batches; /* the host reads batches (DL_READS_BATCH) */
     bool single_thread; /* one thread launches the passes of all workers, in turn */
     int workers;        /* number of workers served by that thread, each with the same program */
     const dl_recorded *recorded; /* recorded step of the only rank, which replaces passes; NULL:

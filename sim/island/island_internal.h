@@ -82,7 +82,7 @@ struct dl_islands {
     int64_t *ended;               /* [thread_count] number of steps ended by all workers of the
                                    * thread */
     dl_noise_source noise;
-    dl_island_exchange *exchanging; /* [agents] */
+    dl_island_exchange *exchanging; /* [agents] exchange in progress */
     double slowdown; /* factor on compute that overlaps the worker's own collectives, >= 1 */
     double crossed_bytes, sharded_bytes;
     double tensor_bytes;         /* bytes between GPUs that divide layers */

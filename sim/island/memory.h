@@ -43,7 +43,7 @@ typedef struct dl_memory_rank {
     dl_schedule schedule;
     const int *first; /* [stages x chunks + 1] first layers of the pieces; NULL: no stages */
     int stage;
-    double parameter_bytes, state_bytes; /* of the stage; NaN: unknown */
+    double parameter_bytes, state_bytes; /* bytes of the stage; NaN: unknown */
     bool has_outer; /* an outer optimizer runs on the GPU, with its momentum and the last average */
 } dl_memory_rank;
 

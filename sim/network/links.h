@@ -44,12 +44,12 @@ typedef struct dl_edge {
 
 /* The links of a node of one kind. */
 typedef struct dl_node_links {
-    const dl_node_kind *kind; /* borrowed */
+    const dl_node_kind *kind; /* borrowed from the machine */
     int count;
     double *capacity;                        /* [count] bytes per second */
     double *latency_ns;                      /* [count] */
     double *in_file[2];                      /* capacity and latency_ns as in the machine file */
-    char (*name)[DL_LINK_NAME_BYTES];        /* [count] "gpu3 up" */
+    char (*name)[DL_LINK_NAME_BYTES];        /* [count] names such as "gpu3 up" */
     dl_edge *gpu, *pcie_switch, *nic, *port; /* per GPU, switch, NIC; port: from the NIC to the
                                               * network */
     dl_edge *root;                           /* [sockets] */
@@ -91,7 +91,7 @@ int dl_place_gpu_number(const dl_machine *machine, dl_place gpu);
 
 typedef struct dl_route {
     int count;
-    int links[DL_ROUTE_MAX];          /* numbers, each once */
+    int links[DL_ROUTE_MAX];          /* link numbers, each once */
     unsigned char uses[DL_ROUTE_MAX]; /* number of times that a byte crosses the link */
     double latency_ns;                /* sum of the latencies of the links */
     bool staged;                      /* GPU to GPU through host memory */
@@ -110,7 +110,7 @@ typedef struct dl_network_limits {
         pair_bytes_per_s; /* rate between two nodes, for both directions together; NAN: no limit */
     double latency_ns;    /* total latency of both ports */
     double site_bytes_per_s; /* rate of each link of the sites */
-    double slice_ns;         /* see dl_links; NAN: none */
+    double slice_ns;         /* see dl_links; NAN: no such time */
 } dl_network_limits;
 
 /* Sets *limited to a copy of the links with other limits between nodes. It borrows everything

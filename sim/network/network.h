@@ -91,7 +91,7 @@ typedef struct dl_flow_bundle {
     double rate;        /* rate of each flow */
     double cap;       /* upper limit of rate; never above the limit of any class's unshared links */
     int64_t since_ns; /* time at which `served` was valid */
-    int event;        /* pending event of the component, -1 = another bundle has it */
+    int event;        /* id of the component's pending event, -1 = another bundle has it */
     int64_t stamp;    /* number of the search that found it last */
     uint64_t hash;    /* hash of the shared links */
     int next;         /* next bundle in the chain of equal hashes, or in the free list */
@@ -121,7 +121,7 @@ typedef struct dl_network_claim {
 typedef struct dl_network {
     dl_engine *engine;
     int link_count, link_room;
-    double *capacity;    /* [links] */
+    double *capacity;    /* [links] bytes per second */
     double *bytes;       /* [links] bytes of ended flows that have crossed the link */
     int *first_use;      /* [links] first use in the list of uses by bundles */
     int *users;          /* [links] number of active classes on the link */

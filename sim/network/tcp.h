@@ -60,7 +60,7 @@ typedef struct dl_tcp_edge {
 typedef struct dl_tcp_ring {
     const dl_tcp *tcp;
     const dl_tcp_edge *edges; /* [nodes] from each node to the next one */
-    int nodes;                /* >= 2 */
+    int nodes;                /* number of nodes, >= 2 */
     bool broadcast;           /* broadcast from node 0 along the ring; false: all-reduce */
     double bytes;             /* size of each node's vector, > 0 */
     bool gloo;                /* gloo instead of NCCL: one socket, whatever tcp says */

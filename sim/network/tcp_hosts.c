@@ -74,7 +74,8 @@ typedef struct dl_tcp_socket {
     int delivered, sent_since; /* packets delivered and sent since then */
     bool probes, probed;       /* the timer is for a probe; a probe was sent */
     int timer;                 /* id of the pending event, -1 = none */
-    int queued;                /* packets waiting at the host's port, as the socket counts them */
+    int queued;                /* number of packets waiting at the host's port, as the socket counts
+                                * them */
     bool throttled;            /* waits for queued packets to leave */
     double edge, widest;       /* end of the receiver's window, in bytes; largest window so far */
     /* State of the receiver: */
@@ -96,8 +97,8 @@ typedef struct dl_tcp_packet {
     int socket, segment, segments;
     double bytes;
     bool is_ack;
-    int64_t made_ns; /* acknowledgement: creation time */
-    double edge;     /* acknowledgement: end of the window */
+    int64_t made_ns; /* for acknowledgements: creation time */
+    double edge;     /* for acknowledgements: end of the receiver's window */
     int64_t due_ns;  /* arrival time, while on a line */
 } packet;
 

@@ -38,7 +38,7 @@ struct dl_tcp_socket;
 struct dl_tcp_packet;
 
 typedef struct dl_tcp_queue {
-    struct dl_tcp_packet *packets; /* [room] ring; room: a power of two */
+    struct dl_tcp_packet *packets; /* [room] ring buffer; room: a power of two */
     int first, count, room;
     double bytes;
 } dl_tcp_queue;

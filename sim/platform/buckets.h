@@ -6,10 +6,10 @@
 #include "sim/platform/gpu.h"
 
 typedef struct dl_buckets {
-    int count;           /* >= 1 */
+    int count;           /* number of buckets, >= 1 */
     bool differ;         /* buckets are those of the costs; otherwise all buckets but the last are
                           * equal */
-    double *bytes;       /* [count] */
+    double *bytes;       /* [count] bytes of each bucket */
     double *bytes_share; /* [count] share of all bytes */
     double *share;       /* [count + 1] shares of the backward pass between consecutive ready times;
                           * the last: the rest */

@@ -39,9 +39,9 @@ typedef struct dl_dispatch_config {
                         * thread */
     dl_dispatch_kind kind;
     int workers;
-    int ahead;                       /* steps, >= 0 */
-    int64_t steps;                   /* number of steps that a thread may launch ahead, >= 0 */
-    double serial_ns, per_worker_ns; /* number of steps launched for each worker */
+    int ahead;                       /* number of steps that a thread may launch ahead, >= 0 */
+    int64_t steps;                   /* number of steps launched for each worker */
+    double serial_ns, per_worker_ns; /* times per step and per worker's launch, >= 0 */
     const double *own_serial_ns;     /* [workers] >= 0, added to the serial part of each worker's
                                       * thread; NULL: none; read by dl_dispatch_init only */
     const double *own_launch_ns; /* [workers] replaces per_worker_ns; NULL: not used; borrowed */
@@ -77,7 +77,7 @@ typedef struct dl_dispatch {
     dl_launches *launches;     /* [workers] */
 } dl_dispatch;
 
-/* dl_dispatch_free accepts a zeroed object. */
+/* Initialises the threads at the engine's time 0. dl_dispatch_free accepts a zeroed object. */
 void dl_dispatch_init(dl_dispatch *dispatch, const dl_dispatch_config *config);
 void dl_dispatch_free(dl_dispatch *dispatch);
 

@@ -101,7 +101,7 @@ typedef enum dl_fetch {
 
 /* Which of the messages waiting for a connection is sent next. */
 typedef enum dl_order {
-    DL_ORDER_READY,   /* the one that has waited longest */
+    DL_ORDER_READY,   /* the message that has waited longest */
     DL_ORDER_FORWARD, /* the message whose layer the forward pass needs first */
     DL_ORDER_TOGETHER /* all messages are sent concurrently and share the links */
 } dl_order;
@@ -250,7 +250,7 @@ static inline double dl_gpu_content_bytes(const dl_gpu_content *content)
 /* The part of a point that the memory check needs. */
 typedef struct dl_gpu_point {
     int workers;
-    int first, stride;         /* worker w is on GPU first + w x stride of the options' GPUs */
+    int first, stride;         /* worker w uses GPU first + w x stride of the options' GPUs */
     const dl_gpu_content *own; /* [workers] needs of each worker; NaN: unknown */
     double served_bytes; /* size of a vector; a server keeps one per worker and the result; 0: no
                           * server */
@@ -316,7 +316,7 @@ typedef struct dl_gpus_config {
     double content_bytes; /* bytes reduced by collectives */
     double inside_bytes;  /* > 0: bytes of gradients reduced within each site (or node) after each
                            * step */
-    const dl_step_collective *before; /* [before_count] collectives before each step */
+    const dl_step_collective *before; /* [before_count] collectives that precede each step */
     int before_count;
     double pause_ns; /* idle time of the links before a collective exchange starts */
     bool with_input; /* batches are made and copied */

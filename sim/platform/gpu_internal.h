@@ -35,7 +35,7 @@ typedef struct dl_gpu_worker {
     int flows;   /* flows in flight of the current piece of exchange */
     int copies;  /* index of its first push; the pushes to other shards and then its pulls follow */
     int pushes, pulls;             /* numbers of pushes and pulls started, per shard */
-    uint8_t phase;                 /* dl_gpu_phase */
+    uint8_t phase;                 /* a dl_gpu_phase */
     bool in_exchange;              /* waits for the end of an exchange */
     bool fetches;                  /* the worker itself fetches, not its communication thread */
     double backward_ns, update_ns; /* parts of its work; update_ns 0: no update */
@@ -46,7 +46,7 @@ typedef struct dl_gpu_worker {
 
 /* A collective that precedes each step; all groups of workers run it concurrently. */
 typedef struct dl_before {
-    dl_collective *collectives; /* [group_count] */
+    dl_collective *collectives; /* [group_count] one per group */
     int group_count, group;     /* group: workers per group */
     int64_t calls;
     double moved_bytes; /* bytes moved per call, over all groups */
@@ -59,7 +59,7 @@ typedef struct dl_reduction {
     dl_collective *collectives; /* [collective_count] one per kind and size */
     int collective_count;
     int count;        /* number of collectives per step, >= buckets */
-    int *collective;  /* [count] index in collectives */
+    int *collective;  /* [count] index in `collectives`, in the order of the step */
     dl_buckets parts; /* owns share and bytes_share */
     const double *share, *bytes_share;
     int buckets, next;
@@ -82,7 +82,7 @@ typedef struct dl_reduction {
     int present;
     int held, flows; /* transfers: total of all different collectives, and of the largest one */
     int64_t first_use_ns; /* delay before the first collective; 0 after it */
-    dl_before *before;    /* [before_count] collectives before each step */
+    dl_before *before;    /* [before_count] collectives that precede each step */
     int before_count;
     int before_at;      /* index of the running one */
     int64_t calls_left; /* calls of the running one that have not ended */
@@ -121,7 +121,7 @@ typedef struct dl_inside {
 } dl_inside;
 
 typedef struct dl_gpu_link {
-    int number; /* in the network */
+    int number; /* link number in the network */
     char name[DL_LINK_NAME_BYTES];
 } dl_gpu_link;
 

@@ -39,14 +39,15 @@
 
 typedef struct dl_host_config {
     dl_engine *engine;          /* borrowed until dl_host_free; needs room for one pending event */
-    int cores;                  /* >= 1 */
-    int threads;                /* >= 1; thread t is on core t mod cores, or starts there */
+    int cores;                  /* number of cores, >= 1 */
+    int threads;                /* number of threads, >= 1; thread t is pinned to, or starts on,
+                                 * core t mod cores */
     int pinned;                 /* 0 to threads: threads 0 to pinned - 1 are pinned, the others
                                  * migrate */
     int sharers;                /* 0 to threads: threads 0 to sharers - 1 slow each other down */
     double slice_ns;            /* > 0; period of the timer tick; matters when threads > cores */
     double tick_ns;             /* >= 0; time of the first tick */
-    double memory_bytes_per_ns; /* > 0, INFINITY = no limit */
+    double memory_bytes_per_ns; /* total bandwidth, > 0; INFINITY = no limit */
     const dl_costs *costs;      /* gives `sharing`; read by dl_host_init only */
     dl_event_fn done;           /* done(user, thread): its work is finished; may give it new work */
     void *user;
@@ -82,7 +83,7 @@ typedef struct dl_host {
     int sharers; /* number of runnable sharers */
     int64_t slice_ns, tick_ns;
     int64_t updated_ns;   /* time up to which progress is accounted for */
-    int timer;            /* pending event, -1 = none */
+    int timer;            /* id of the pending event, -1 = none */
     bool updating;        /* inside the timer's handler */
     double traffic_bytes; /* traffic of all work started so far */
 } dl_host;

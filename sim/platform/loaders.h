@@ -34,7 +34,7 @@ typedef struct dl_loaders_config {
     int64_t samples;             /* samples per batch, >= 1 */
     double make_ns;              /* time to make a batch, >= 0 */
     double read_bytes;           /* bytes read from storage per batch, >= 0 */
-    double storage_bytes_per_ns; /* > 0, INFINITY: no limit */
+    double storage_bytes_per_ns; /* rate of storage, > 0; INFINITY: no limit */
     double ahead_bytes;          /* bytes that storage reads ahead, >= 0 */
     int64_t steps;               /* largest number of batches per worker that are made ahead */
     const bool *stopping;        /* set: no more batches are begun */

@@ -37,7 +37,7 @@ typedef struct dl_platform {
     /* Initialises team->machine, before the engine; returns its largest number of pending
      * events. */
     int (*init)(dl_team *team);
-    /* NULL: the creator of config.machine frees it. */
+    /* Frees team->machine; NULL: the creator of config.machine frees it. */
     void (*free)(dl_team *team);
     /* Computes the whole run without an event for each worker, with the same outcome, or sets
      * is_undecided (team.h). Returns false, without changes, if that is impossible. NULL: never

@@ -42,7 +42,7 @@ typedef struct dl_task {
 } dl_task;
 
 typedef struct dl_task_edge {
-    uint32_t from, to; /* tasks */
+    uint32_t from, to; /* task numbers */
     int64_t lag_ns;    /* >= 0 */
     bool from_start;   /* counted from the start of `from` instead of its end */
 } dl_task_edge;

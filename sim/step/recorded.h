@@ -22,10 +22,10 @@ typedef struct dl_recorded_ready {
 
 /* Owns its arrays; release with dl_recorded_free. A zeroed object is empty. */
 typedef struct dl_recorded {
-    dl_program program;       /* closed */
+    dl_program program;       /* closed program */
     bool *is_stream;          /* [lanes of the program] stream of the GPU, not thread of the host */
-    int64_t batch;            /* >= 1 */
-    double update_ns;         /* >= 0 */
+    int64_t batch;            /* samples per step, >= 1 */
+    double update_ns;         /* time of the optimizer's update, >= 0 */
     double done_ns;           /* recorded time from the start of the step to the end of its tasks */
     double busy_ns;           /* part of done_ns in which a stream works */
     dl_recorded_ready *ready; /* [ready_count] ascending by bytes */

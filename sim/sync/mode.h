@@ -43,7 +43,7 @@ typedef enum dl_sync_option {
     DL_SYNC_AVERAGE_STATE = DL_SYNC_SWEPT,
     DL_SYNC_SERVER_THREADS,
     DL_SYNC_WHERE,
-    DL_SYNC_BY_SPEED, /* [sync] interval_by_speed */
+    DL_SYNC_BY_SPEED, /* key interval_by_speed */
     DL_SYNC_SYNCER,   /* all keys of [syncer] */
     DL_SYNC_AWAY,     /* [failures] away */
     DL_SYNC_OUTER,

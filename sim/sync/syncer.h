@@ -65,9 +65,9 @@ typedef struct dl_syncer_config {
     double scan_s;  /* scan period; 0: the syncer sees uploads immediately */
     double grace_s; /* longest grace time */
     int adaptive;   /* index in dl_grace_names */
-    double weight_power; /* >= 0 */
+    double weight_power; /* exponent of the weight, >= 0 */
     double merge_s;      /* time of a merge, including reading and publishing; 0: from the costs */
-    int adopt;           /* dl_adopt */
+    int adopt;           /* a dl_adopt */
     int each_ends;       /* index in dl_end_names */
     double wait_s;       /* a learner's longest wait for a new version after an upload */
 } dl_syncer_config;

@@ -420,7 +420,7 @@ static void names_may_be_spelled_otherwise(void **state)
         assert_string_equal(dl_machine_model(&m, 0, 0)->name, cases[i].model);
         dl_machine_free(&m);
     }
-    dl_machine m = machine_called("DGX-H100"); /* a file */
+    dl_machine m = machine_called("DGX-H100"); /* found as a machine file */
     assert_string_equal(m.name, "DGX H100");
     dl_machine_free(&m);
     dl_csv csv = {0};

@@ -253,7 +253,7 @@ static void left_out_errors_go_by_line(void **state)
     fclose(out);
     assert_int_equal(dl_measured_read_left_out(m, 6, TABLE, &err), DL_OK);
     assert_near(m[0].left_out_frac, -0.25, 1e-12);
-    assert_true(isnan(m[3].left_out_frac)); /* two rows */
+    assert_true(isnan(m[3].left_out_frac)); /* the point has two rows */
     out = fopen(TABLE, "w");
     fputs("line,batch\n2,8\n", out);
     fclose(out);

@@ -259,7 +259,7 @@ static void work_is_dealt_or_drawn(void **state)
     }
     assert_float_equal(sum / FEW, 0, 0.01);
     assert_float_equal(sqrt(squares / FEW), 0.35, 0.01);
-    assert_float_equal(product / FEW, 0, 0.004); /* independent */
+    assert_float_equal(product / FEW, 0, 0.004); /* workers are independent */
 }
 
 int main(void)
