@@ -18,9 +18,8 @@ typedef struct dl_failures {
     double *at_s; /* [at_count] ascending; seconds since the start of the job */
     size_t at_count;
     double restart_s, checkpoint_s;
-    int64_t
-        checkpoint_steps; /* steps between checkpoints; 0: no checkpoints, the job starts over */
-    int64_t steps;        /* steps of the job; 0: as in the scenario */
+    int64_t checkpoint_steps; /* steps between checkpoints; 0: none, the job starts over */
+    int64_t steps;            /* steps of the job; 0: as in the scenario */
 } dl_failures;
 
 /* Whether failures or checkpoints are given. */

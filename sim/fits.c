@@ -189,8 +189,7 @@ static void try_sharding(char **fits, const dl_scenario *scenario, const dl_cost
 
 /* A layout that divides a worker's part of the model and of the batch further. */
 typedef struct divided {
-    dl_scenario
-        scenario; /* borrows everything except `pipeline`, which points to the next member */
+    dl_scenario scenario; /* borrows all but `pipeline`, the next member */
     dl_scenario_pipeline pipeline;
     dl_point point;
 } divided;

@@ -20,20 +20,17 @@
 #define DL_PACE_PROBE_S 2.0
 
 typedef struct dl_pace {
-    double limit_s;            /* INFINITY: no limit */
-    int ways;                  /* number of threads on all ranks */
-    int64_t (*clock_ns)(void); /* processor time of the calling thread; tests replace it */
-    void (*say)(
-        const char *text); /* reports the estimate, one line, at most once; NULL: no report */
+    double limit_s;                /* INFINITY: no limit */
+    int ways;                      /* number of threads on all ranks */
+    int64_t (*clock_ns)(void);     /* processor time of the calling thread; tests replace it */
+    void (*say)(const char *text); /* reports the estimate once, in one line; NULL: no report */
     /* Protected by the mutex: */
     pthread_mutex_t mutex;
-    double left,
-        done;       /* weights of the remaining work, and of the work this process has finished */
-    double least;   /* weight of one step of the heaviest run; an upper bound until the first
+    double left, done; /* weights of the remaining work, and of this process's finished work */
+    double least;      /* weight of one step of the heaviest run; an upper bound until the first
                         * step ends */
-    double spent_s; /* processor time that this process spent on finished work */
-    double
-        estimate_s; /* total time on all threads, past and future, in seconds; NaN: not known yet */
+    double spent_s;    /* processor time that this process spent on finished work */
+    double estimate_s; /* total time on all threads, past and future; NaN: unknown */
     bool has_said;
     atomic_bool is_over; /* read without the mutex */
 } dl_pace;

@@ -113,11 +113,10 @@ typedef struct dl_run_result {
     double throughput_per_s; /* samples / span_s, as `dlprof train` counts it */
     double steady_per_s;     /* samples per second of repeating steps (steady_after), then all other
                           * fields are 0; otherwise 0 */
-    double tail_frac; /* share of the span after the first worker has done all its steps, when
+    double tail_frac;    /* share of the span after the first worker has done all its steps, when
                           * the others only finish their current step */
-    double
-        applied_frac; /* share of gradients, or uploads, that entered an update; NaN: no uploads */
-    int64_t updates;  /* updates of the shared parameters; 0: none */
+    double applied_frac; /* share of gradients or uploads that entered an update; NaN: none */
+    int64_t updates;     /* updates of the shared parameters; 0: none */
     double updates_per_s;
     double step_mean_s;                       /* mean over the workers of their mean step */
     double step_sd_s, step_p50_s, step_p99_s; /* over all steps of all workers */

@@ -113,9 +113,7 @@ void dl_run_reduce_ns(const dl_scenario *scenario, const dl_costs *costs, const 
         late.alone = dl_run_process_cost(costs, point, DL_ALLREDUCE_LATE);
     }
     *ns = *late_ns = 0;
-    if (!dl_run_reduces(scenario, costs, point) || together.alone == NULL)
-        return; /* a single
-                                                                                    * worker */
+    if (!dl_run_reduces(scenario, costs, point) || together.alone == NULL) return; /* one worker */
     *ns = reduces_ns(scenario, costs, point, backward_ns, &together);
     *late_ns = late.alone != NULL
                    ? fmin(*ns, reduces_ns(scenario, costs, point, backward_ns, &late))

@@ -183,8 +183,7 @@ static void on_step(void *user, int worker, int64_t step, int64_t start_ns, int6
     s->ended[worker] = step + 1;
     for (int w = first; w < end; w++)
         if (s->ended[w] <= step) return;
-    if (step >= s->written[first])
-        write_step(s, end_ns, first); /* not yet written with an average */
+    if (step >= s->written[first]) write_step(s, end_ns, first); /* not written yet */
     for (int w = first; s->lag > 0 && w < end; w++)
         write_receipts(s, end_ns, w, step + 1);
 }

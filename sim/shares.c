@@ -114,8 +114,7 @@ static void share_samples(const sharer *s, int workers, int64_t all, int64_t *sa
         left -= samples[w];
     }
     free(within);
-    const int64_t each =
-        left > workers ? left / workers : 0; /* samples take no time: equal shares */
+    const int64_t each = left > workers ? left / workers : 0; /* samples take no time */
     for (int w = 0; w < workers; w++)
         samples[w] += each;
     for (left -= each * workers; left > 0; left--)

@@ -69,8 +69,7 @@ typedef struct dl_plan {
      * classes in the folded network have no flows of other plans. */
     dl_fold *fold;
     bool is_whole; /* must not be folded; set before transfers are added */
-    void (*make)(struct dl_plan *plan,
-                 const void *how); /* rebuilds the plan, unfolded if is_whole */
+    void (*make)(struct dl_plan *plan, const void *how); /* rebuilds it, unfolded if is_whole */
     const void *how;
     double *sent_bytes; /* [domains of the machine] bytes sent to other domains per run; NULL: none
                          * yet */
@@ -78,16 +77,15 @@ typedef struct dl_plan {
     int *waiting; /* [transfer_count] in this run: number of predecessors that have not ended */
     int running;  /* number of transfers that have not ended */
     dl_plan_alone alone;
-    int claim;        /* claim of this run; -1 = simulated transfer by transfer */
-    int64_t since_ns; /* start of the run */
-    int event;        /* event of the run's end, if it has a claim */
-    int kept, broken; /* numbers of claims kept and broken so far, of runs that are simulated again
+    int claim;         /* claim of this run; -1 = simulated transfer by transfer */
+    int64_t since_ns;  /* start of the run */
+    int event;         /* event of the run's end, if it has a claim */
+    int kept, broken;  /* numbers of claims kept and broken so far, of runs that are simulated again
                         * if broken */
-    int64_t
-        *start_ns; /* [transfer_count] start in this run, or DL_TRANSFER_*; NULL: not recorded */
-    int *classes;  /* [class_count of another network] classes in this network, + 1, of that
+    int64_t *start_ns; /* [transfer_count] start, or DL_TRANSFER_*; NULL: not recorded */
+    int *classes;      /* [class_count of another network] classes in this network, + 1, of that
                         * network's classes; NULL: the same classes */
-    bool is_apart; /* for tests, set before the first run: always transfer by transfer */
+    bool is_apart;     /* for tests, set before the first run: always transfer by transfer */
     dl_event_fn done;
     void *user;
     int index;

@@ -382,8 +382,7 @@ static double rounds_lead_ns(const edge *edges, int size, int starts, int rounds
         own_ns[i] = piece_ns(&edges[i], together, period_ns);
     }
     for (int start = 0; start < starts; start++) {
-        double way_ns = 0,
-               waited_ns = 0; /* waited_ns: a round's piece at the slowest edge so far */
+        double way_ns = 0, waited_ns = 0; /* waited: a round's piece at the slowest edge so far */
         double slowest_piece_ns = 0, left = rounds; /* left: rounds left at that edge */
         for (int hops = 1, i = start; hops <= rounds; hops++) {
             const edge *e = &edges[i];

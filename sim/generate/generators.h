@@ -55,8 +55,7 @@ typedef struct dl_generators {
     int64_t validation_every;
     int validation_stops;
     int micro_batch;
-    double
-        sample_tokens; /* tokens per sample of the trainer's step; set when the scenario is read */
+    double sample_tokens; /* tokens per sample of the trainer's step; set by the reader */
     double usd_per_gpu_hour;
 } dl_generators;
 

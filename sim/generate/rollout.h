@@ -59,11 +59,10 @@ typedef struct dl_rollout_config {
     dl_decode decode;
     double prefill_token_s; /* per token of context that a replica recomputes after a copy */
     dl_lengths lengths;
-    double prompt_tokens; /* per answer; the trainer computes them too */
-    int answers;          /* answers per group */
-    double tool_s,
-        tool_cv;        /* wait of a group after its last token, log-normal; tool_cv 0: constant */
-    double growth_frac; /* relative growth of the mean length per 100 updates */
+    double prompt_tokens;   /* per answer; the trainer computes them too */
+    int answers;            /* answers per group */
+    double tool_s, tool_cv; /* wait of a group after its last token, log-normal; cv 0: constant */
+    double growth_frac;     /* relative growth of the mean length per 100 updates */
 
     int prompts;    /* groups per update */
     int copy_every; /* updates between copies */

@@ -96,12 +96,11 @@ typedef struct dl_island_shape {
     const dl_stage *pieces;    /* [split.stages x split.chunks] summed up in `stages` */
     const dl_buckets *buckets; /* [split.stages] NULL: all gradients of a rank are ready together */
     const dl_island_tensor
-        *tensors; /* [ranks x chunks x 2 (backward, forward)]; NULL: layers are not
+        *tensors;           /* [ranks x chunks x 2 (backward, forward)]; NULL: layers are not
                              * divided */
-    bool
-        exchanges_buckets; /* workers exchange bucket by bucket instead of all gradients together */
-    bool without_waits;    /* stages do not wait for each other */
-    bool free_crossing;    /* crossings take no time */
+    bool exchanges_buckets; /* workers exchange bucket by bucket, not all gradients together */
+    bool without_waits;     /* stages do not wait for each other */
+    bool free_crossing;     /* crossings take no time */
     bool with_input;
     bool folded;         /* the shards of a stage work in lockstep: only the first is simulated */
     bool lone_crossings; /* folded, and only the first shard's crossings are simulated */
@@ -123,10 +122,9 @@ typedef struct dl_island_collective {
 
 typedef struct dl_island_program {
     dl_program program;
-    int *rank; /* [task_count] rank of each task */
-    int *
-        pass; /* [task_count] for a pass its micro-batch; for a crossing the task that it follows */
-    double *crossing_bytes;            /* [task_count] for a crossing: bytes from one GPU */
+    int *rank;              /* [task_count] rank of each task */
+    int *pass;              /* [task_count] pass: its micro-batch; crossing: the task before it */
+    double *crossing_bytes; /* [task_count] for a crossing: bytes from one GPU */
     dl_island_collective *collectives; /* [collective_count] */
     int collective_count;
     uint32_t *needed; /* [ranks] task of another rank that the first pass needs, or DL_TASK_NONE */

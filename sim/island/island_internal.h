@@ -60,8 +60,7 @@ struct dl_islands {
     dl_islands_config config;
     dl_team *team;
     dl_network network;
-    dl_island_program
-        *programs; /* [program_count] a common one for all workers, or one per worker */
+    dl_island_program *programs; /* [program_count] one for all workers, or one per worker */
     int program_count, workers;
     int ranks, gpus;    /* per worker */
     dl_island *islands; /* [workers] */

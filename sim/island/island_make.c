@@ -44,9 +44,7 @@ static void make_plane(dl_islands *is, int number)
     options->gpu_count = is->workers;
     options->own_buckets = as_ready && all->own_buckets;
     options->bucket_bytes = is_cut ? (int64_t)ceil((double)all->bucket_bytes / split->shards) : 0;
-    if (number > 0)
-        options->machine.fabric.traffic_count = 0; /* traffic of other jobs is simulated
-                                                                * once */
+    if (number > 0) options->machine.fabric.traffic_count = 0; /* other jobs' traffic only once */
 }
 
 static dl_status init_planes(dl_islands *is, dl_error *err)

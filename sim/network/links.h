@@ -105,10 +105,9 @@ void dl_links_free(dl_links *links);
 
 /* Limits on routes between nodes; NAN: those of the machine file. */
 typedef struct dl_network_limits {
-    double bytes_per_s; /* rate of each NIC's port, per direction */
-    double
-        pair_bytes_per_s; /* rate between two nodes, for both directions together; NAN: no limit */
-    double latency_ns;    /* total latency of both ports */
+    double bytes_per_s;      /* rate of each NIC's port, per direction */
+    double pair_bytes_per_s; /* rate between two nodes, both directions together; NAN: no limit */
+    double latency_ns;       /* total latency of both ports */
     double site_bytes_per_s; /* rate of each link of the sites */
     double slice_ns;         /* see dl_links; NAN: no such time */
 } dl_network_limits;

@@ -501,8 +501,7 @@ static void put_flow(dl_network *network, int flow, double bytes)
     dl_network_advance(network, b);
     mark_dirty(network, f->class);
     b->flows++;
-    const bool stays =
-        c->crowd >= 0 && c->head >= 0; /* in the heap, as its first flow is the same */
+    const bool stays = c->crowd >= 0 && c->head >= 0; /* its first flow is the same */
     if (stays && c->flows == 1 && b->members == 1) count_anew(network, c);
     f->node.key = b->served - c->base + (c->crowd >= 0 ? 0 : bytes);
     if (c->head >= 0 && !stays) dl_network_dequeue(network, f->class);

@@ -141,11 +141,10 @@ typedef struct dl_network {
     int *table; /* [table_size] hash table of classes by their links, -1 = free */
     int class_count, class_room, use_count, use_room, table_size;
 
-    dl_flow_bundle
-        *bundles;      /* [class_room] bundles, of which the first bundle_used have been used */
-    int *chains;       /* [class_room] first bundle by hash, -1 = none */
-    int *part_bundles; /* [class_room] bundles of the current component */
-    int *emptied;      /* [class_room] classes whose last flow has ended */
+    dl_flow_bundle *bundles; /* [class_room] the first bundle_used have been used */
+    int *chains;             /* [class_room] first bundle by hash, -1 = none */
+    int *part_bundles;       /* [class_room] bundles of the current component */
+    int *emptied;            /* [class_room] classes whose last flow has ended */
     int bundle_used, free_bundle, part_bundle_count, emptied_count;
     dl_flow_crowd *crowds; /* [crowd_count] */
     int crowd_count;

@@ -66,8 +66,7 @@ typedef struct dl_tcp_socket {
     bool limited;                 /* the window was the limit when the socket last sent */
     int most_out, most_until;     /* most_out: most packets in flight, valid until most_until is
                                    * acknowledged */
-    double trip_ns,
-        deviation_ns; /* smoothed round trip and its deviation; trip_ns 0: not measured */
+    double trip_ns, deviation_ns; /* smoothed round trip and deviation; trip_ns 0: not measured */
     int backoff, recover_until;
     congestion state;
     int reduced_from;          /* window in packets when it began to shrink */

@@ -294,8 +294,7 @@ static inline int dl_gpu_options_ahead(const dl_gpu_options *options)
 
 /* Steps of all workers. */
 typedef struct dl_gpu_steps {
-    const dl_gpu_step
-        *of; /* [workers] if their GPUs or shares of the batch differ, otherwise [1] */
+    const dl_gpu_step *of; /* [workers] if GPUs or shares of the batch differ, else [1] */
     bool differ;
 } dl_gpu_steps;
 

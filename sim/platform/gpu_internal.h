@@ -170,11 +170,10 @@ struct dl_gpus {
      * GPU, + 1; 0: not yet created. For DL_APPLY, the index is the number of gradients of the
      * update - 1. */
     int *serving_class;
-    int *
-        memory_class; /* [all GPUs] class of flows over the GPU's memory, + 1; 0: not yet created */
-    double slowdown;  /* slowdown of compute while a collective runs, >= 1 */
-    bool slows;       /* GPUs compute at lower speed while collectives run */
-    bool shared;      /* workers share at least one GPU */
+    int *memory_class; /* [all GPUs] class of flows over its memory, + 1; 0: not yet created */
+    double slowdown;   /* slowdown of compute while a collective runs, >= 1 */
+    bool slows;        /* GPUs compute at lower speed while collectives run */
+    bool shared;       /* workers share at least one GPU */
     dl_gpu_held *held; /* [all GPUs] NULL: no GPU is ever stopped */
     int *staging;      /* [all GPUs] link of the driver's staged copies from the GPU, + 1; 0: not
                         * yet created */

@@ -87,10 +87,9 @@ void dl_program_free(dl_program *program);
  * dependencies was satisfied. */
 typedef struct dl_task_state {
     int64_t ready_ns, start_ns, end_ns;
-    uint32_t awaited; /* number of edges and predecessors not yet satisfied */
-    uint32_t edge;    /* last edge that was satisfied; DL_TASK_NONE: the lane */
-    uint32_t
-        last_arrival; /* task of its group that started last; the task itself without a group */
+    uint32_t awaited;      /* number of edges and predecessors not yet satisfied */
+    uint32_t edge;         /* last edge that was satisfied; DL_TASK_NONE: the lane */
+    uint32_t last_arrival; /* task of its group that started last; without a group, the task */
 } dl_task_state;
 
 typedef struct dl_lane_state {

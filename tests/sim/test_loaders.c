@@ -135,8 +135,7 @@ static void storage_reads_ahead(void **state)
     (void)state;
     static const struct {
         const char *input;
-        double
-            input_ns; /* without loaders added to the step, with one loader instead of the step */
+        double input_ns; /* without loaders: added to the step; with one: the step */
     } cases[] = {
         {"storage_bytes_per_s = 1GB/s", 4 * 7e5},
         {"storage_bytes_per_s = 1GB/s\nstorage_ahead_bytes = 100000", 4 * 6e5},
