@@ -20,7 +20,7 @@ typedef enum dl_status {
     DL_ERR_NAME,        /* unknown section, key, unit, model, mode, column         -> exit 1 */
     DL_ERR_RANGE,       /* a value lies outside its valid range                    -> exit 1 */
     DL_ERR_FORMAT,      /* binary file: wrong magic, version, checksum, truncation -> exit 1 */
-    DL_ERR_DATA,        /* insufficient data (too few samples, costs missing)     -> exit 1 */
+    DL_ERR_DATA,        /* insufficient data (too few samples, costs missing)      -> exit 1 */
     DL_ERR_UNSUPPORTED, /* not available on this machine or in this build          -> exit 1 */
     DL_ERR_SYSTEM,      /* thread, affinity, memory map refused by the system      -> exit 1 */
     DL_ERR_UNFIT        /* no point fits into the memory of its GPUs               -> exit 3 */

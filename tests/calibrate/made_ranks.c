@@ -6,14 +6,15 @@
 
 #include "tests/hand_trace.h"
 
-/* What the machine takes, in ns. */
+/* Times of the modelled machine, in ns. */
 enum {
-    CALL_NS = 4000,       /* a launch */
+    CALL_NS = 4000,       /* launching call */
     EVENT_NS = 1200,      /* recording or waiting for an event */
-    LATENCY_NS = 6000,    /* from a launch's begin to the work's, on an idle stream */
+    LATENCY_NS = 6000,    /* from the start of a launch to the start of its work, on an idle
+                           * stream */
     SPACING_NS = 1000,    /* between works of a stream */
-    RETURN_NS = 7000,     /* from the end waited for to the call's return */
-    WAKE_NS = 15000,      /* from one thread to another */
+    RETURN_NS = 7000,     /* from the awaited end to the call's return */
+    WAKE_NS = 15000,      /* wake-up of one thread by another */
     PARAM_CALL_NS = 20000 /* the framework's call of a collective */
 };
 
@@ -35,7 +36,7 @@ static dl_activity *add(made_rank *r, dl_activity activity, const char *name)
     return &r->trace.activities[r->trace.activity_count++];
 }
 
-/* Time of about so many us on this rank. */
+/* A time of `us` with this rank's jitter, in ns. */
 static int64_t some(made_rank *r, const made_model *m, double us)
 {
     const double factor = 1 + m->jitter * dl_random_normal(&r->random);
@@ -54,7 +55,7 @@ static void add_range(made_rank *r, const made_model *m, int thread, const char 
         name);
 }
 
-/* Returns when it began. */
+/* Adds a call; returns its start. */
 static int64_t add_call(made_rank *r, int thread, const char *name, int64_t ns)
 {
     const int64_t start_ns = r->host_ns[thread];
@@ -69,7 +70,7 @@ static int64_t add_call(made_rank *r, int thread, const char *name, int64_t ns)
     return start_ns;
 }
 
-/* When work launched at `call_ns` begins on the stream. */
+/* Returns the start on the stream of work launched at `call_ns`. */
 static int64_t begin_of(made_rank *r, int stream, int64_t call_ns)
 {
     int64_t start_ns = call_ns + LATENCY_NS;
@@ -80,7 +81,7 @@ static int64_t begin_of(made_rank *r, int stream, int64_t call_ns)
     return start_ns;
 }
 
-/* The end of compute that takes so long alone. */
+/* Returns the end of computation that takes `ns` when alone. */
 static int64_t slowed_end(const made_rank *r, const made_model *m, int64_t start_ns, int64_t ns)
 {
     int64_t at_ns = start_ns;
@@ -110,7 +111,7 @@ static void add_work(made_rank *r, dl_activity work, int stream, const char *nam
     add(r, work, name);
 }
 
-/* The host's gap, a launch, and its kernel; within a range of that name. */
+/* Adds the host's gap, a launch, and its kernel, within a range of the given name. */
 static void kernel(made_rank *r, const made_model *m, int thread, int stream, const char *range,
                    const char *name, double us)
 {
@@ -140,7 +141,7 @@ static void copy(made_rank *r, int thread, int stream, dl_copy_direction way, ui
              stream, "");
 }
 
-/* `to` waits for what `from` has been given so far. */
+/* Makes stream `to` wait for all work issued to `from` so far. */
 static void order(made_rank *r, int thread, int from, int to)
 {
     add_call(r, thread, "cudaEventRecord", EVENT_NS);
@@ -163,7 +164,8 @@ static int64_t device_end(const made_rank *r)
     return end_ns;
 }
 
-/* All ranks: launches wait for what the compute stream did so far; ends are common. */
+/* Adds an all-reduce of all ranks: launches wait for the compute stream's earlier work; all ranks
+ * end together. */
 static void all_reduce(made_run *run, int thread, uint64_t bytes)
 {
     const made_model *m = &run->model;
@@ -219,7 +221,7 @@ static void forward(made_rank *r, const made_model *m)
     }
 }
 
-/* The bucket that is complete once the backward pass has gone through `layer`, or -1. */
+/* Returns the bucket that is complete once the backward pass has reached `layer`, or -1. */
 static int bucket_after(const made_model *m, int layer)
 {
     const int done = m->layers - layer;

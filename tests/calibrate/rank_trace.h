@@ -1,5 +1,5 @@
-/* Traces of ranks for tests: a host thread that launches far ahead of one stream, whose works
- * follow one another; collectives have their calls. */
+/* Traces of ranks for tests: a host thread launches far ahead of one stream, whose works run back
+ * to back; collectives have their calls. */
 #ifndef DL_TESTS_CALIBRATE_RANK_TRACE_H
 #define DL_TESTS_CALIBRATE_RANK_TRACE_H
 
@@ -22,7 +22,7 @@ enum {
 };
 
 #define RT_ROOM 128
-#define RT_AHEAD_NS 1000000 /* works begin so long after the thread */
+#define RT_AHEAD_NS 1000000 /* delay of the first work after the thread's start */
 
 typedef struct rank_trace {
     dl_trace trace;
@@ -62,8 +62,8 @@ static inline void rank_trace_add(rank_trace *t, dl_activity activity)
     t->activities[t->trace.activity_count++] = activity;
 }
 
-/* A work of the stream right behind the one before, 1 us after its launch's end at the host.
- * Returns its activity. */
+/* Adds a work directly after the previous one on the stream, and advances the host by 1 us per
+ * launch. Returns its activity. */
 static inline uint32_t rank_trace_work(rank_trace *t, uint32_t kernel, int64_t duration_ns)
 {
     rank_trace_add(t, (dl_activity){.kind = DL_ACTIVITY_CALL,
@@ -83,7 +83,7 @@ static inline uint32_t rank_trace_work(rank_trace *t, uint32_t kernel, int64_t d
     return number;
 }
 
-/* A collective: its call, and its kernel of so long. */
+/* Adds a collective: its call, and its kernel of `duration_ns`. */
 static inline uint32_t rank_trace_collective(rank_trace *t, uint32_t name, uint32_t kernel,
                                              uint64_t bytes, int64_t duration_ns)
 {
@@ -97,7 +97,7 @@ static inline uint32_t rank_trace_collective(rank_trace *t, uint32_t name, uint3
     return rank_trace_work(t, kernel, duration_ns);
 }
 
-/* A range of the thread from `start_ns` until now. */
+/* Adds a range of the thread from `start_ns` until now. */
 static inline void rank_trace_range(rank_trace *t, uint32_t name, int64_t start_ns)
 {
     rank_trace_add(t, (dl_activity){.kind = DL_ACTIVITY_RANGE,

@@ -1,5 +1,5 @@
-/* Traces of activities made by hand, for the tests of replay: calls of host threads, works of
- * streams. Times are microseconds here. */
+/* Hand-made traces of activities for the tests of replay: calls of host threads, works of streams.
+ * Times are in microseconds. */
 #ifndef DL_TESTS_CALIBRATE_REPLAY_TRACE_H
 #define DL_TESTS_CALIBRATE_REPLAY_TRACE_H
 
@@ -9,7 +9,7 @@
 #include "calibrate/replay/graph.h"
 #include "tests/hand_trace.h"
 
-/* From the begin of a launch to the begin of its work, and between works of a stream. */
+/* From the start of a launch to the start of its work, and between works of a stream. */
 enum { LATENCY = 5, SPACING = 1 };
 
 static inline uint32_t replay_name(dl_trace *trace, const char *name)
@@ -34,7 +34,7 @@ static inline dl_activity *replay_add(dl_trace *trace, dl_activity_kind kind, co
     return a;
 }
 
-/* Each returns the activity's index. */
+/* Each function returns the activity's index. */
 static inline uint32_t replay_call(dl_trace *trace, uint32_t thread, const char *name,
                                    int64_t start_us, int64_t duration_us, uint32_t correlation)
 {
@@ -53,7 +53,7 @@ static inline uint32_t replay_kernel(dl_trace *trace, uint32_t stream, const cha
     return (uint32_t)(trace->activity_count - 1);
 }
 
-/* A built and re-timed trace; release with replayed_free. */
+/* A built and replayed trace; release with replayed_free. */
 typedef struct replayed {
     dl_replay_run run;
     dl_replay_time *times;
@@ -89,14 +89,14 @@ static inline dl_replay_node *replayed_node(replayed *r, uint32_t activity)
     return &r->run.graph.nodes[r->run.ranks[0].node_of[activity]];
 }
 
-/* Replayed begin of an activity in us, on the trace's clock. */
+/* Replayed start of an activity in us, on the trace's clock. */
 static inline int64_t replayed_us(const replayed *r, uint32_t activity)
 {
     uint32_t node = r->run.ranks[0].node_of[activity];
     return (r->times[node].start_ns + r->run.graph.origin_ns) / 1000;
 }
 
-/* Replayed end of a call in us, waiting included. */
+/* Replayed end of a call in us, including waits. */
 static inline int64_t replayed_end_us(const replayed *r, uint32_t activity)
 {
     uint32_t node = r->run.ranks[0].node_of[activity];
@@ -115,7 +115,7 @@ static inline size_t replayed_edges(const replayed *r, dl_replay_edge_kind kind,
     return count;
 }
 
-/* Leaves out all edges of a kind. */
+/* Removes all edges of a kind and replays. */
 static inline void replayed_without(replayed *r, dl_replay_edge_kind kind)
 {
     dl_replay_graph *graph = &r->run.graph;

@@ -11,8 +11,8 @@
 
 static const made_variation noisy = {0.02, 0.05, 3e5};
 
-/* A bench trace of a machine that is known: copies 1 us + 0.1 ns a byte, averages
- * bytes (n / 20 + 1 / 10) ns, two copies of the step 5 % slower. */
+/* Writes a bench trace with known costs: copies 1 us + 0.1 ns per byte, averages bytes (n / 20 + 1
+ * / 10) ns, two copies of the step 5 % slower. */
 static void make_bench(const char *path)
 {
     made_trace trace;
@@ -69,9 +69,9 @@ static void fit_all(dl_calibration *calibration)
     if (dl_calibration_fit(calibration, paths, 4, &err) != DL_OK) fail_msg("%s", err.text);
 }
 
-/* Steps of 20 ns noise-free sums: the fitted step at batch 96 (never measured) is within 1 % of
- * 1000 + 20000 + 30000 + 50000 + 400 + 96 * 17100 = 1743000 ns, and the mean of the noise factors
- * is that of the outliers: 0.05 * 300000 ns over each batch size's step, 648600, 1195800 and
+/* With noise-free sums of 20 ns, the fitted step at batch 96 (never measured) is within 1 % of
+ * 1000 + 20000 + 30000 + 50000 + 400 + 96 * 17100 = 1743000 ns. The mean of the noise factors
+ * follows from the outliers: 0.05 * 300000 ns over each batch size's step, 648600, 1195800 and
  * 2290200 ns. */
 static void test_costs_are_recovered(void **state)
 {
@@ -86,7 +86,7 @@ static void test_costs_are_recovered(void **state)
         assert_true(fabs(slope.value / made_ops[op].per_sample_ns - 1) < 0.02);
     }
     const double steps_ns[] = {648600, 1195800, 2290200};
-    assert_int_equal(calibration.noise.count, 4); /* and two copies at once */
+    assert_int_equal(calibration.noise.count, 4); /* three batch sizes and two concurrent copies */
     for (int i = 0; i < 3; i++)
         assert_true(fabs(calibration.noise.sets[i].shape.mean - 1 - 15000 / steps_ns[i]) < 0.01);
     assert_int_equal(costs->batch_min, 32);
@@ -94,7 +94,7 @@ static void test_costs_are_recovered(void **state)
     assert_int_equal(costs->parameter_bytes, 1000000);
     assert_true(fabs(costs->copy.bandwidth_bytes_per_s.value / 10e9 - 1) < 0.05);
     assert_true(fabs(costs->average.read_bytes_per_s.value / 20e9 - 1) < 0.05);
-    /* two threads: 2 * 2 * 1e6 bytes, centre of (250, 500, 1000 .. kB) nearest: 1 MB in 151 us */
+    /* two threads: 2 * 2 * 1e6 bytes; the nearest size to the parameters is 1 MB in 151 us */
     assert_true(fabs(costs->memory_total_bytes_per_s.value / (4e6 / 151e-6) - 1) < 0.05);
     assert_int_equal(costs->memory_total_bytes_per_s.origin, DL_ORIGIN_FITTED);
     assert_true(fabs(costs->sharing[2].value - 1.05) < 1e-6);
@@ -112,7 +112,7 @@ static void same_value(const dl_value *a, const dl_value *b)
     assert_true(a->count == b->count && a->origin == b->origin);
 }
 
-/* What is written reads back the same, and the file says where it comes from. */
+/* A written file reads back equal and contains its origin. */
 static void test_cost_file_round_trip(void **state)
 {
     (void)state;
@@ -150,7 +150,7 @@ static void test_cost_file_round_trip(void **state)
     dl_calibration_free(&calibration);
 }
 
-/* Only one kind of trace: the other costs stay unknown, and a note says so. */
+/* With only one kind of trace the other costs stay unknown, with a note. */
 static void test_one_kind_of_trace(void **state)
 {
     (void)state;
@@ -184,7 +184,7 @@ static void test_errors_pass_through(void **state)
     dl_calibration_free(&calibration);
 }
 
-/* The printed report has every part, and no line over 80 columns. */
+/* The printed report contains every part, and no line exceeds 80 columns. */
 static void test_report(void **state)
 {
     (void)state;
@@ -219,7 +219,7 @@ static void test_report(void **state)
     dl_calibration_free(&calibration);
 }
 
-/* The JSON holds the same; brackets match outside strings, and no comma is left over. */
+/* The JSON has the same content; brackets match outside strings, and there is no trailing comma. */
 static void test_json(void **state)
 {
     (void)state;

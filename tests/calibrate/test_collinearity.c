@@ -9,7 +9,7 @@
 #define NEAR(actual, expected, tolerance) \
     assert_true(near_scaled((actual), (expected), 0, (tolerance)))
 
-/* Analyses J[n x p], row by row. */
+/* Analyses J[n x p], row-major. */
 static dl_collinearity analyse(const double *jacobian, size_t n, size_t p)
 {
     dl_collinearity c;
@@ -20,7 +20,7 @@ static dl_collinearity analyse(const double *jacobian, size_t n, size_t p)
     return c;
 }
 
-/* Columns at right angles share nothing; each error is that of the rows over the length. */
+/* Orthogonal columns share nothing; each error is that of the rows over the column's length. */
 static void test_orthogonal_columns(void **state)
 {
     (void)state;
@@ -39,7 +39,7 @@ static void test_orthogonal_columns(void **state)
     dl_collinearity_free(&c);
 }
 
-/* The first two columns have the cosine `cosine`, lengths 1 and 10; the third stands across
+/* The first two columns have the given cosine, lengths 1 and 10; the third is orthogonal to
  * them. */
 static dl_collinearity slanted(double cosine)
 {
@@ -73,7 +73,7 @@ static void test_slanted_columns(void **state)
     dl_collinearity_free(&c);
 }
 
-/* Parallel but for rounding: only two combinations of the three are determined. */
+/* Columns parallel except for rounding: only two combinations of the three are determined. */
 static void test_parallel_columns(void **state)
 {
     (void)state;
@@ -82,8 +82,8 @@ static void test_parallel_columns(void **state)
     dl_collinearity_free(&c);
 }
 
-/* Two columns are parallel; a third stands across them but for what was rounded, a part of 1e-5,
- * which the singular value of 0 would make look like all of its variance. */
+/* Two columns are parallel; a third is orthogonal to them except for a rounding error of 1e-5,
+ * which the singular value of 0 would amplify to almost all of its variance. */
 static void test_rounding_confuses_nobody(void **state)
 {
     (void)state;

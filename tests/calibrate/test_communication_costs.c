@@ -27,7 +27,7 @@ static void release(dl_dataset *dataset, fitted *f)
     dl_notes_free(&f->notes);
 }
 
-/* n samples of latency + bytes * ns_per_byte, 2 % noise, 5 % of them preempted by 1 ms. */
+/* Adds n samples of `time_ns` with 2 % noise, 5 % of them preempted for 1 ms. */
 static void add_noisy(dl_dataset *dataset, dl_sample_kind kind, dl_record record, double time_ns,
                       int n, dl_random *random)
 {
@@ -41,8 +41,8 @@ static void add_noisy(dl_dataset *dataset, dl_sample_kind kind, dl_record record
 
 static const uint64_t sizes[] = {65536, 250000, 500000, 1000000, 2000000, 4000000};
 
-/* Copies: 2000 ns + bytes / (10 GB/s). Samples with two threads, three times as slow, have no say.
- */
+/* Copies: 2000 ns + bytes / (10 GB/s). Samples with two threads, three times as slow, are
+ * ignored. */
 static void test_copies(void **state)
 {
     (void)state;
@@ -71,7 +71,7 @@ static void test_copies(void **state)
     release(&dataset, &f);
 }
 
-/* Averages: 1000 ns + bytes (n / (20 GB/s) + 1 / (5 GB/s)); updates the same with other rates. */
+/* Averages: 1000 ns + bytes (n / (20 GB/s) + 1 / (5 GB/s)); updates likewise with other rates. */
 static void test_averages_and_updates(void **state)
 {
     (void)state;
@@ -102,7 +102,7 @@ static void test_averages_and_updates(void **state)
     release(&dataset, &f);
 }
 
-/* 1 MB in 100 us is 10 GB/s, and back in 40 us 25; three of nine samples were preempted. */
+/* 1 MB in 100 us is 10 GB/s, and back in 40 us 25 GB/s; three of nine samples were preempted. */
 static void test_messages(void **state)
 {
     (void)state;
@@ -127,8 +127,8 @@ static void test_messages(void **state)
     release(&dataset, &f);
 }
 
-/* Two regimes, 0.05 ns a byte up to the parameters and 0.5 beyond twice them: the line is that of
- * the sizes that are used. At the parameters it is off by less than 5 %. */
+/* Two regimes, 0.05 ns per byte up to the parameters' size and 0.5 beyond twice that: the line fits
+ * the used sizes, with an error below 5 % at the parameters' size. */
 static void test_other_regimes_do_not_bend_the_line(void **state)
 {
     (void)state;
@@ -148,7 +148,7 @@ static void test_other_regimes_do_not_bend_the_line(void **state)
     release(&dataset, &f);
 }
 
-/* One size and one number of vectors: proportional, read = write, both said. 8e6 bytes * 2 in 4 ms
+/* One size and one number of vectors: proportional, read = write, both noted. 8e6 bytes * 2 in 4 ms
  * are 4 GB/s each way. */
 static void test_what_does_not_vary_is_assumed(void **state)
 {
@@ -171,7 +171,7 @@ static void test_what_does_not_vary_is_assumed(void **state)
     release(&dataset, &f);
 }
 
-/* bytes (n + 1) - 100 us: the latency would be negative and is held at 0. */
+/* bytes (n + 1) - 100 us: the latency would be negative and is constrained to 0. */
 static void test_negative_latency_is_held(void **state)
 {
     (void)state;
@@ -193,7 +193,8 @@ static void test_negative_latency_is_held(void **state)
     release(&dataset, &f);
 }
 
-/* A time that falls with the vectors would make reading free: read = write is taken instead. */
+/* A time that decreases with the number of vectors would make reading free: read = write is used
+ * instead. */
 static void test_free_reading_is_merged(void **state)
 {
     (void)state;
@@ -232,8 +233,8 @@ static void test_time_must_grow(void **state)
     release(&dataset, &f);
 }
 
-/* Barrier and lock by threads that have cores (2 of 2, not 8), wake-ups across cores (threads 2)
- * and not on the waker's own, slices of any kind. */
+/* Barrier and lock use threads with cores (2 of 2, not 8), wake-ups those across cores (threads 2),
+ * not on the waker's core, slices all samples. */
 static void test_medians(void **state)
 {
     (void)state;
@@ -253,13 +254,13 @@ static void test_medians(void **state)
     assert_true(f.costs.lock_ns.value == 300);
     assert_true(f.costs.wakeup_ns.value == 30000);
     assert_true(f.costs.slice_ns.value == 4000000);
-    /* sqrt(5) / 2 = 1.1 places to either side of place 2 are 0 and 4: (402 - 398) / 2 */
+    /* sqrt(5) / 2 = 1.1 indices around index 2, rounded outwards, are 0 and 4: (402 - 398) / 2 */
     assert_true(fabs(f.costs.barrier_ns.error - 2) < 1e-12);
     assert_int_equal(f.costs.barrier_ns.origin, DL_ORIGIN_MEASURED);
     release(&dataset, &f);
 }
 
-/* Only uncontended samples, as on one core: better than nothing. */
+/* Only uncontended samples are available, as on one core, and are used. */
 static void test_medians_of_what_there_is(void **state)
 {
     (void)state;

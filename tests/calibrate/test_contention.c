@@ -7,7 +7,7 @@
 #include "tests/bench_samples.h"
 #include "tests/check.h"
 
-/* One run: `steps` steps of each of k copies, all `time_ns`, on 2 cores. */
+/* Adds one run: `steps` steps of `time_ns` for each of k copies, on 2 cores. */
 static void add_run(dl_dataset *dataset, uint32_t k, uint32_t batch, uint32_t steps,
                     int64_t time_ns)
 {
@@ -55,8 +55,8 @@ static void test_runs_are_told_apart(void **state)
     dl_dataset_free(&dataset);
 }
 
-/* Rounds at a machine speed that drifts twofold, orders as they come: times 100, 150, 200 alone, 2
- * copies 10 % more in each round, so 1.1 in all; 4 copies on 2 cores take two turns: 1.2 * 2. */
+/* Rounds at a machine speed that drifts twofold, in recorded order: times 100, 150, 200 alone; 2
+ * copies take 10 % more in each round, hence 1.1; 4 copies on 2 cores alternate: 1.2 * 2. */
 static void test_rounds_are_paired(void **state)
 {
     (void)state;
@@ -84,8 +84,8 @@ static void test_rounds_are_paired(void **state)
     dl_dataset_free(&dataset);
 }
 
-/* 4 copies on 2 cores with short steps: nine of ten steps take 100 ns as alone, the tenth waits for
- * 1100 more. The mean is 210 = 1.05 * 2 * 100; a median would say 0.5. */
+/* 4 copies on 2 cores with short steps: nine of ten steps take 100 ns as alone, the tenth waits
+ * 1100 ns more. The mean is 210 = 1.05 * 2 * 100; a median would give 0.5. */
 static void test_turns_count_by_the_mean(void **state)
 {
     (void)state;
@@ -113,8 +113,8 @@ static void test_turns_count_by_the_mean(void **state)
     dl_dataset_free(&dataset);
 }
 
-/* Batch sizes that disagree clearly, 1.1 and 1.3, each with rounds that agree: 1.2 between them,
- * its error from their difference (tau^2 makes chi^2 = 1: about 0.1), and a note. */
+/* Clearly different batch sizes, 1.1 and 1.3, each with equal rounds: combined to 1.2, with an
+ * error from their difference (tau^2 makes chi^2 = 1: about 0.1), and a note. */
 static void test_batches_are_combined(void **state)
 {
     (void)state;
@@ -161,9 +161,9 @@ static void test_nothing_to_compare_with(void **state)
     dl_contention_fit_free(&sharing);
 }
 
-/* On a GPU the bench's one copy ran at 120 ns, and training at 100 (60 forward, 30 backward, 10
- * update): two copies take 150 ns, 0.75 of two turns, and what dlsim makes of both is 150 ns again. A
- * batch size that was not trained is compared with the bench's own one copy, 120 ns. */
+/* On a GPU the bench's single copy took 120 ns, and training 100 (60 forward, 30 backward, 10
+ * update). Two copies take 150 ns, 0.75 of two turns, which dlsim reproduces as 150 ns. An
+ * untrained batch size is compared with the bench's single copy, 120 ns. */
 static void test_a_gpu_step_alone_is_as_trained(void **state)
 {
     (void)state;

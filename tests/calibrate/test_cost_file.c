@@ -5,8 +5,7 @@
 #include "common/file.h"
 #include "tests/check.h"
 
-/* What the values come from stands before the notes, and both before the values, which are read
- * back. */
+/* The origin precedes the notes, and both precede the values, which read back equal. */
 static void test_comment(void **state)
 {
     (void)state;
@@ -41,7 +40,7 @@ static void test_errors(void **state)
     assert_string_equal(err.file, "no/such/folder/c.ini");
 }
 
-/* Digits and punctuation of the format, and a year that is not before this test was written. */
+/* Digits and punctuation of the format, and a year not before the test was written. */
 static void test_date(void **state)
 {
     (void)state;

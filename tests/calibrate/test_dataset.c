@@ -12,7 +12,7 @@
 
 static const made_variation steady = {0, 0, 0};
 
-/* The data set of one file; what is expected to fail leaves it empty of meaning but free-able. */
+/* Reads one file; after an expected failure the data set may only be freed. */
 static dl_status read_one(const char *path, dl_dataset *dataset, dl_notes *notes, dl_error *err)
 {
     *dataset = (dl_dataset){0};
@@ -42,7 +42,7 @@ static void test_what_traces_are_of(void **state)
     release(&dataset, &notes);
 }
 
-/* A trace cut in the middle is used up to its last whole chunk, with a note. */
+/* A trace truncated in the middle is used up to its last whole chunk, with a note. */
 static void test_incomplete_trace_is_used(void **state)
 {
     (void)state;
@@ -65,7 +65,7 @@ static void test_incomplete_trace_is_used(void **state)
     release(&dataset, &notes);
 }
 
-/* Expects that adding `path` after `first` (NULL: alone) fails and says so. */
+/* Expects that adding `path` after `first` (NULL: alone) fails with this code and text. */
 static void check_refused(const char *first, const char *path, dl_status code, const char *text)
 {
     dl_dataset dataset = {0};
@@ -78,7 +78,7 @@ static void check_refused(const char *first, const char *path, dl_status code, c
     release(&dataset, &notes);
 }
 
-/* Writes a train trace whose meta `key` is `value`, else as made_train does. */
+/* Writes a train trace like made_train, but with `value` for the meta key `key`. */
 static void make_odd(const char *path, const char *key, const char *value)
 {
     made_trace trace;
@@ -111,7 +111,7 @@ static void test_what_does_not_fit_together(void **state)
     check_refused(NULL, "dataset_odd.dlt", DL_ERR_DATA, "is of kind 'trian'");
 }
 
-/* Traces without what is needed. */
+/* Traces without required data. */
 static void test_what_lacks_data(void **state)
 {
     (void)state;
@@ -172,7 +172,7 @@ static void test_bench_samples(void **state)
     check_refused(NULL, "dataset_bench.dlt", DL_ERR_DATA, "how many copies");
 }
 
-/* Two bench traces of different numbers of cores contradict each other. */
+/* Two bench traces with different numbers of cores are rejected. */
 static void test_bench_cores(void **state)
 {
     (void)state;
@@ -194,8 +194,8 @@ static void test_bench_cores(void **state)
     release(&dataset, &notes);
 }
 
-/* Of three runs of batch 4 one was disturbed, of two of batch 8 both: the one goes, the two stay,
- * and notes say so. Of whole benches none was; of two snapshots one. */
+/* Of three runs of batch 4 one was disturbed, of two of batch 8 both: the one is dropped, the two
+ * are kept, with notes. No whole bench was disturbed; of two snapshots one was. */
 static void test_disturbed_traces_are_left_out(void **state)
 {
     (void)state;

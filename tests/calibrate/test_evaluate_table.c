@@ -1,5 +1,5 @@
-/* The simpler models against their own closed forms, placements in tables, and leaving rows out of
- * large tables by one step against fitting again. */
+/* Compares the simpler models with their closed forms; tests placements in tables, and left-out
+ * rows of large tables by one step against complete fits. */
 #include "calibrate/evaluate/evaluate.h"
 
 #include <math.h>
@@ -27,7 +27,8 @@ static void write_scenario(double bytes_per_s)
                   "[exchange]\nalgorithm = ring\noverlap = yes\nbucket_bytes = 1000000\n");
 }
 
-/* A table of the scenario's own steps, by placement; every seventh row is off by `noise`. */
+/* Writes a table of the scenario's own steps, by placement; every seventh row deviates by
+ * `noise`. */
 static void make_table(const char *path, const char *const *placements, int count, double noise)
 {
     dl_scenario scenario = {0};
@@ -83,15 +84,15 @@ static void fit(dl_table_fit *fit, dl_table_fit_config *config)
     if (dl_table_fit_run(fit, config, &err) != DL_OK) fail_msg("%s", err.text);
 }
 
-/* Without noise, costs come back, other placements are predicted, and the simpler models are not
- * as good: exchange takes as long as computing. */
+/* Without noise, costs are recovered and other placements are predicted; the simpler models are
+ * worse: exchange takes as long as computation. */
 static void other_placements_are_predicted(void **state)
 {
     (void)state;
     write_scenario(3e8);
     make_table("judge_fitted.csv", fitted, 7, 0);
     make_table("judge_others.csv", others, 4, 0);
-    write_scenario(9e8); /* where the search begins */
+    write_scenario(9e8); /* start of the search */
     dl_table_fit f;
     dl_table_fit_config config;
     fit(&f, &config);
@@ -114,7 +115,8 @@ static void other_placements_are_predicted(void **state)
     dl_table_fit_free(&f);
 }
 
-/* A scenario that sweeps placements is a scenario of each; no other list is taken. */
+/* A scenario that sweeps placements is accepted as one scenario for each; other lists are
+ * rejected. */
 static void placements_of_the_scenario_may_be_a_list(void **state)
 {
     (void)state;
@@ -140,7 +142,7 @@ static void placements_of_the_scenario_may_be_a_list(void **state)
                      DL_ERR_IO);
 }
 
-/* Five rows of 35 are 6 % off. One step without a row says what fitting without it says. */
+/* Five rows of 35 deviate by 6 %. One step without a row agrees with a complete fit without it. */
 static void rows_are_left_out_by_one_step(void **state)
 {
     (void)state;
@@ -152,7 +154,7 @@ static void rows_are_left_out_by_one_step(void **state)
     assert_int_equal(f.quality.left_out_count, 35);
     for (size_t i = 0; i < 35; i++) {
         const dl_table_residual *r = &f.parts->residuals[i];
-        /* Away from the fit, never towards it, and not by much. */
+        /* Left-out errors move away from the fit, and only slightly. */
         assert_true(fabs(r->left_out_frac) >= fabs(r->error_frac) - 1e-4);
         assert_near(r->left_out_frac + 1, r->error_frac + 1, 0.02);
         assert_true(i % 7 != 3 || fabs(r->left_out_frac) > 0.04);
@@ -173,7 +175,7 @@ static void linear_speedup_is_between_the_rows_of_one(void **state)
     assert_true(isnan(dl_table_linear_step_s(rows, 2, 10)));
 }
 
-/* 2 (n - 1) / n x bytes over the NIC's 1 GB/s, or a node's 10 GB/s. */
+/* 2 (n - 1) / n x bytes over the NIC's 1 GB/s, or over 10 GB/s inside a node. */
 static void bytes_take_the_slowest_way(void **state)
 {
     (void)state;
@@ -198,7 +200,7 @@ static void bytes_take_the_slowest_way(void **state)
     dl_scenario_free(&scenario);
 }
 
-/* The form is found again from what it says of 3 x 24 rows. */
+/* The form is recovered from its values for 3 x 24 rows. */
 static void pollux_form_is_recovered(void **state)
 {
     (void)state;
@@ -211,7 +213,7 @@ static void pollux_form_is_recovered(void **state)
     }
     for (size_t i = 0; i < count; i++)
         rows[i].step_s = dl_table_pollux_step_s(&made, &rows[i]);
-    /* One GPU has nothing to exchange; without overlap (c = 1) parts add up. */
+    /* One GPU has no exchange; without overlap (c = 1) the parts add up. */
     assert_near(rows[0].step_s, 0.02 + 0.001 * 32, 1e-12);
     const dl_table_pollux sum = {.value = {0.02, 0.001, 0.01, 0.005, 0.1, 0.004, 1}};
     assert_near(dl_table_pollux_step_s(&sum, &rows[4]), 0.052 + 0.1 + 3 * 0.004, 1e-12);

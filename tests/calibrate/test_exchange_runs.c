@@ -19,8 +19,8 @@ static void add_sample(dl_bench_trace *bench, dl_sample_kind kind, uint64_t byte
                                                  .duration_ns = duration_ns};
 }
 
-/* The usual run, `factor` times as slow in its averages; one preemption, which does not count; and
- * cases that are none of the usual: there the run differs still more. */
+/* Adds the usual run with averages slower by `factor`, one preemption, which is ignored, and
+ * unusual cases, which differ even more. */
 static void add_run(dl_dataset *dataset, int64_t factor)
 {
     dataset->benches =
@@ -37,8 +37,8 @@ static void add_run(dl_dataset *dataset, int64_t factor)
     }
 }
 
-/* Five runs, one of them five times as slow, beside points as the fit finds them, of the usual
- * runs. Updates were not measured. */
+/* Five runs, one of them five times as slow, compared with fitted points of the usual runs. Updates
+ * were not measured. */
 static void test_a_slow_run_shows(void **state)
 {
     (void)state;
@@ -70,9 +70,8 @@ static void test_a_slow_run_shows(void **state)
     dl_dataset_free(&dataset);
 }
 
-/* (vectors + 1) 0.1 ns a byte of averages, a copy 0.1 ns a byte. In the second run vectors that
- * another core's cache has take 200 000 ns longer to push onto, 50 000 to pull, 400 000 to average
- * onto. */
+/* (vectors + 1) 0.1 ns per byte for averages, 0.1 ns per byte for a copy. In the second run vectors
+ * in another core's cache take 200 000 ns longer to push, 50 000 to pull, 400 000 to average. */
 static void add_shared_run(dl_dataset *dataset, int64_t far)
 {
     enum { BYTES = 1000000 };
@@ -93,8 +92,8 @@ static void add_shared_run(dl_dataset *dataset, int64_t far)
     }
 }
 
-/* Means: 100 000, 25 000 and 200 000 ns for 1 MB; the runs have nothing and twice of that. A file
- * takes no factor of 0. */
+/* Means: 100 000, 25 000 and 200 000 ns for 1 MB; the runs have zero and twice that time. A file
+ * does not accept a factor of 0. */
 static void test_sharing_is_kept_apart(void **state)
 {
     (void)state;
@@ -123,7 +122,7 @@ static void test_sharing_is_kept_apart(void **state)
     dl_dataset_free(&dataset);
 }
 
-/* One run cannot say how runs differ. */
+/* One run gives no variation between runs. */
 static void test_one_run_says_nothing(void **state)
 {
     (void)state;

@@ -21,7 +21,7 @@ static const double norris[36][2] = {
 
 /* Certified: intercept -0.262323073774029, slope 1.00211681802045, their standard deviations
  * 0.232818234301152 and 0.429796848199937e-3, residual 0.884796396144373. One is added to every y,
- * because coefficients below 0 are held: only the intercept changes, by exactly 1. */
+ * because negative coefficients are constrained: only the intercept changes, by exactly 1. */
 static void test_certified_line(void **state)
 {
     (void)state;
@@ -43,8 +43,8 @@ static void test_certified_line(void **state)
     assert_false(line.held_at_zero[0] || line.held_at_zero[1]);
 }
 
-/* The same data with its own, negative intercept: the slope through the origin is
- * sum x y / sum x^2. */
+/* The same data with the original negative intercept: the slope through the origin is sum x y / sum
+ * x^2. */
 static void test_negative_coefficient_is_held(void **state)
 {
     (void)state;
@@ -81,8 +81,8 @@ static void test_two_points_propagate_their_errors(void **state)
     assert_true(line.tau == 0);
 }
 
-/* Three values of one constant, 90, 100, 110 with errors of 1 each: far more apart than that, so
- * 1 + tau^2 = 100 (chi^2 = 200 / (1 + tau^2) = 2) and the error is sqrt(100 / 3). */
+/* Three values of one constant, 90, 100, 110 with errors of 1 each: they differ by far more, so 1 +
+ * tau^2 = 100 (chi^2 = 200 / (1 + tau^2) = 2) and the error is sqrt(100 / 3). */
 static void test_scatter_between_points_widens_errors(void **state)
 {
     (void)state;
@@ -113,10 +113,11 @@ static void test_undetermined_is_an_error(void **state)
     assert_true(line.tau == 7);
 }
 
-/* 1000 values of mean 100 and sd 5, of which 5 % are hit by a preemption of 400. The middle half of
- * all are the quantiles 0.25 / 0.95 to 0.75 / 0.95 of the normal part, so the midmean is
- * 100 + 5 (phi(-0.634) - phi(0.803)) / 0.526 = 100.35 (the mean: 120). Its standard error is about
- * 5 / sqrt(1000) over an efficiency; one and three of them must cover as often as they should. */
+/* 1000 values of mean 100 and sd 5, of which 5 % have a preemption of 400. The middle half of all
+ * values are the quantiles 0.25 / 0.95 to 0.75 / 0.95 of the normal part, so the midmean is 100 + 5
+ * (phi(-0.634) - phi(0.803)) / 0.526 = 100.35 (the mean: 120). Its standard error is about 5 /
+ * sqrt(1000) over an efficiency; intervals of one and three standard errors must have their nominal
+ * coverage. */
 static void test_location_ignores_outliers(void **state)
 {
     (void)state;
@@ -142,7 +143,7 @@ static void test_location_ignores_outliers(void **state)
 }
 
 /* An autoregressive sample, x[i] = 0.8 x[i-1] + z: the error of its mean is that of independent
- * values times sqrt((1 + 0.8) / (1 - 0.8)) = 3. Blocks of 125 values must see that. */
+ * values times sqrt((1 + 0.8) / (1 - 0.8)) = 3. Blocks of 125 values must reproduce that. */
 static void test_location_error_knows_correlation(void **state)
 {
     (void)state;
@@ -180,8 +181,8 @@ static void test_location_of_few(void **state)
     assert_int_equal(dl_fit_location(broken, 6, &location, NULL), DL_ERR_DATA);
 }
 
-/* 1 .. 100: median 50.5; sqrt(100) / 2 = 5 places to either side of place 49.5 are 44 and 55, whose
- * values are 45 and 56: error 5.5. */
+/* 1 .. 100: median 50.5; sqrt(100) / 2 = 5 indices around index 49.5 are 44 and 55, with values 45
+ * and 56: error 5.5. */
 static void test_median(void **state)
 {
     (void)state;
@@ -195,7 +196,7 @@ static void test_median(void **state)
     assert_true(one.value == 1 && one.error == 0 && one.count == 1);
 }
 
-/* 1, 3, 1, 3, ...: mean 2, sd sqrt(100 / 99), neighbours anticorrelated; all equal: no shape. */
+/* 1, 3, 1, 3, ...: mean 2, sd sqrt(100 / 99), neighbours anticorrelated; equal values: no shape. */
 static void test_shape(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Traces of training on a GPU: two INPUT records a step, the memory that a step takes; and bench
+/* Traces of training on a GPU with two INPUT records per step and the memory of a step; and bench
  * traces of GPUs. */
 #include "calibrate/calibration.h"
 
@@ -22,8 +22,8 @@ static void add(made_trace *trace, dl_record record, int64_t duration_ns)
     if (record.kind != DL_RECORD_STEP) trace->now_ns += duration_ns;
 }
 
-/* Steps of `batch` samples of 12 bytes: the host's input, its copy of 4 us and 0.1 us a sample, one
- * operation, and idle time. */
+/* Writes steps of `batch` samples of 12 bytes: the host's input, its copy of 4 us + 0.1 us per
+ * sample, one operation, and idle time. */
 static void write_run(const char *path, uint32_t batch, const char *used)
 {
     const int64_t copy_ns = 4000 + 100 * (int64_t)batch;
@@ -162,7 +162,7 @@ static void too_little_memory_in_use_is_told(void **state)
     dl_calibration_free(&made);
 }
 
-/* Copies, launches and averages of GPUs are for dlcal links and people; what the host charges is
+/* Copies, launches and averages of GPUs are for dlcal links and the report; the host's costs are
  * fitted from the same file. */
 static void a_bench_of_gpus_gives_what_the_host_charges(void **state)
 {
@@ -178,7 +178,7 @@ static void a_bench_of_gpus_gives_what_the_host_charges(void **state)
             made_sample(&trace, others[o],
                         (dl_record){.bytes = 1000000, .threads = 1, .duration_ns = 7});
         }
-        /* 1 MB in 200 us: 5 GB/s; far from the parameters' size something else. */
+        /* 1 MB in 200 us: 5 GB/s; a size far from the parameters' has another rate. */
         made_sample(&trace, i % 2 == 0 ? "h2d_pageable" : "d2h_pageable",
                     (dl_record){.bytes = 1000000, .threads = 1, .duration_ns = 200000});
         made_sample(&trace, "h2d_pageable",

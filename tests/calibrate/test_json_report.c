@@ -11,7 +11,7 @@ static void write_answer(dl_json *to, const void *report)
     dl_json_number_item(to, "answer", *(const int *)report);
 }
 
-/* Head, the report's own members, notes; one line. */
+/* Head, members of the report, notes; one line. */
 static void test_members(void **state)
 {
     (void)state;

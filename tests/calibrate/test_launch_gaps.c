@@ -1,5 +1,5 @@
-/* Traces of training on a GPU whose operations are short: how long launching takes at most, and that
- * neither operations nor sharing change. */
+/* Traces of training on a GPU with short operations: the upper bound of the launch time, with
+ * unchanged operations and sharing. */
 #include "calibrate/calibration.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 #define FORWARD_NS 400000
 #define BACKWARD_NS 600000
 #define UPDATE_NS 100000
-#define GAP_NS 50000 /* the host's, before a step */
+#define GAP_NS 50000 /* host gap before a step */
 
 static void add(made_trace *trace, dl_record record, int64_t duration_ns)
 {
@@ -22,7 +22,7 @@ static void add(made_trace *trace, dl_record record, int64_t duration_ns)
     if (record.kind != DL_RECORD_STEP) trace->now_ns += duration_ns;
 }
 
-/* The backward pass takes 50 us more for each sample over 10. */
+/* The backward pass takes 50 us more per sample above 10. */
 static void write_run(const char *path, uint32_t batch)
 {
     made_trace trace;
@@ -50,8 +50,8 @@ static void write_run(const char *path, uint32_t batch)
     made_close(&trace);
 }
 
-/* Passes of the GPU itself of that time at batch 10 and 20; copies: alone 1.1 ms, two 1.1 ms, four
- * 1.76 ms. */
+/* Writes passes of the GPU alone with these times at batch 10 and 20, and copies: one 1.1 ms, two
+ * 1.1 ms, four 1.76 ms. */
 static void write_bench(const char *path, int64_t at_10_ns, int64_t at_20_ns)
 {
     static const int64_t copies_ns[] = {0, 1100000, 1100000, 0, 1760000};
@@ -109,9 +109,9 @@ static bool says(const dl_calibration *made, const char *text)
 
 #define NEAR(a, b) assert_float_equal((float)((a) / (b)), 1.0F, 1e-3F)
 
-/* The pass takes 1 ms as trained with 10 samples and 1.5 ms with 20, and 0.3 and 0.5 ms by itself.
- * Launching takes as long whatever the batch, so 1 ms at most, more than 3 operations of 4 us.
- * Operations and the steps of copies are what was measured with the same gaps. */
+/* The pass takes 1 ms in training with 10 samples and 1.5 ms with 20, and 0.3 and 0.5 ms alone.
+ * Launching does not depend on the batch, so it takes 1 ms at most, more than 3 operations of 4 us.
+ * Operations and steps of copies stay as measured with the same gaps. */
 static void gaps_bound_launching(void **state)
 {
     (void)state;
@@ -129,7 +129,7 @@ static void gaps_bound_launching(void **state)
     dl_calibration_free(&made);
 }
 
-/* Within 5 %, [dispatch] is a launch of each of 3 operations. */
+/* Within 5 %, [dispatch] is one launch for each of 3 operations. */
 static void a_busy_gpu_has_none(void **state)
 {
     (void)state;

@@ -6,14 +6,14 @@
 #include "calibrate/evaluate/evaluate.h"
 #include "calibrate/links/links.h"
 
-/* The larger of the line's latency and what a faster protocol with more latency takes: 10 us + S at
- * 1 GB/s up to 1 MB, where 1 ms + S at 50 GB/s takes over (it is equal at 1.0102 MB). */
+/* The faster of two protocols: 10 us + S at 1 GB/s up to 1 MB, then 1 ms + S at 50 GB/s (equal at
+ * 1.0102 MB). */
 static double two_protocols_ns(double bytes)
 {
     return fmin(10e3 + bytes, 1e6 + bytes / 50);
 }
 
-/* Sizes 1 kB, 2 kB, 4 kB, ... with an error of +-0.5 %, signs in no order. */
+/* Fills sizes 1 kB, 2 kB, 4 kB, ... with an error of +-0.5 % of irregular sign. */
 static void sample(dl_link_point *points, size_t n, double (*time_ns)(double bytes))
 {
     for (size_t i = 0; i < n; i++) {
@@ -39,7 +39,7 @@ static void two_protocols_are_two_regimes(void **state)
     assert_true(fabs(fit.regimes[0].latency_ns.value - 10e3) < 3 * fit.regimes[0].latency_ns.error);
     assert_true(fabs(fit.regimes[1].ns_per_byte.value - 0.02) <
                 3 * fit.regimes[1].ns_per_byte.error);
-    /* They cross between 512 kB and 1.024 MB, which is their join. */
+    /* The lines cross between 512 kB and 1.024 MB. */
     assert_true(fit.regimes[0].high_bytes > 512e3 && fit.regimes[0].high_bytes < 1.024e6);
     assert_true(fit.regimes[1].low_bytes == fit.regimes[0].high_bytes);
     assert_true(isinf(fit.regimes[1].high_bytes));
@@ -50,8 +50,8 @@ static void two_protocols_are_two_regimes(void **state)
     dl_link_fit_free(&fit);
 }
 
-/* 80 B/ns for 32 and 64 MB, 370 B/ns from 512 MB on; 128 and 256 MB take 750 us + S / 2000: no size
- * has more than 370 B/ns. */
+/* 80 B/ns for 32 and 64 MB, 370 B/ns from 512 MB; 128 and 256 MB take 750 us + S / 2000: no size
+ * exceeds 370 B/ns. */
 static void a_change_of_protocol_has_no_bandwidth(void **state)
 {
     (void)state;
@@ -96,7 +96,7 @@ static void one_line_is_one_regime_and_a_wrong_point_is_named(void **state)
     dl_link_fit_free(&fit);
 }
 
-/* Ten sizes of one line that scatter by up to 35 % either way, in no order. */
+/* Ten sizes on one line with an irregular scatter of up to 35 %. */
 static void scatter_is_no_regime(void **state)
 {
     static const double off[] = {0.25, -0.31, 0.12, 0.34, -0.22, -0.28, 0.30, 0.05, -0.33, 0.18};
@@ -111,7 +111,7 @@ static void scatter_is_no_regime(void **state)
     assert_int_equal(dl_link_fit_run(&fit, points, 10, &err), DL_OK);
     assert_int_equal(fit.regime_count, 1);
     assert_true(fit.noise_frac > 0.15 && fit.noise_frac < 0.6);
-    /* The line is known to about that over the root of five. */
+    /* The line's error is about the scatter over the square root of five. */
     const dl_link_regime *r = &fit.regimes[0];
     assert_true(fabs(r->latency_ns.value - 5e3) < 2 * r->latency_ns.error);
     assert_true(r->latency_ns.error > 0.05 * r->latency_ns.value);
@@ -119,8 +119,8 @@ static void scatter_is_no_regime(void **state)
     dl_link_fit_free(&fit);
 }
 
-/* The noise is that of most points; a line's errors grow with what the others scatter beyond it: here
- * four of ten are four times as far off, and none is left out. */
+/* The noise is that of most points; a line's errors grow with additional scatter: here four of ten
+ * points deviate four times as much, and none is left out. */
 static void errors_grow_with_the_scatter(void **state)
 {
     (void)state;
@@ -139,7 +139,7 @@ static void errors_grow_with_the_scatter(void **state)
         assert_int_equal(dl_link_fit_run(&fit, points, 20, &err), DL_OK);
         assert_int_equal(fit.regime_count, 1);
         error[w] = fit.regimes[0].ns_per_byte.error / fit.noise_frac;
-        /* At 524 MB all but the slope is nothing: the curve's error is the slope's times the bytes. */
+        /* At 524 MB the slope dominates: the curve's error is the slope's error times the bytes. */
         const dl_link_vertex *last = &fit.vertices[fit.vertex_count - 1];
         assert_true(last->bytes == points[19].bytes);
         assert_true(fabs(last->error_ns / (fit.regimes[0].ns_per_byte.error * last->bytes) - 1) <
@@ -149,9 +149,9 @@ static void errors_grow_with_the_scatter(void **state)
     assert_true(error[1] > 1.05 * error[0]);
 }
 
-/* Times that lie on a line exactly are still taken to repeat within DL_LINK_REPEAT_FRAC. With
- * w = 1 / (that part of the time)^2 and sums S over the sizes x, the variance of the slope is
- * S(w) / (S(w) S(w x^2) - S(w x)^2), that of the latency S(w x^2) / (the same). */
+/* Times exactly on a line are still assumed to repeat within DL_LINK_REPEAT_FRAC. With w = 1 /
+ * (that fraction of the time)^2 and sums S over the sizes x, the variance of the slope is S(w) /
+ * (S(w) S(w x^2) - S(w x)^2), that of the latency S(w x^2) / (the same). */
 static void errors_are_no_less_than_those_of_repeats(void **state)
 {
     (void)state;
@@ -181,7 +181,7 @@ static double below_zero_ns(double bytes)
     return bytes - 300;
 }
 
-/* No latency is below 0: the line then goes through 0. */
+/* A latency is never negative: the line then goes through 0. */
 static void no_latency_is_negative(void **state)
 {
     (void)state;
@@ -195,13 +195,13 @@ static void no_latency_is_negative(void **state)
     dl_link_fit_free(&fit);
 }
 
-/* Up to 50 kB all sizes take 30 us, beyond that 1 ns a byte less 20 us. */
+/* Up to 50 kB all sizes take 30 us, beyond that 1 ns per byte less 20 us. */
 static double knee_ns(double bytes)
 {
     return fmax(30e3, bytes - 20e3);
 }
 
-/* A later line's latency is where it would meet the axis, which it does not reach. */
+/* A later line's latency is its extrapolated intercept, which may be negative. */
 static void a_later_line_may_begin_below_zero(void **state)
 {
     (void)state;
@@ -245,7 +245,7 @@ static void what_sizes_do_not_tell_is_said(void **state)
     assert_int_equal(dl_link_fit_run(&fit, points, 1, &err), DL_ERR_DATA);
 }
 
-/* A time that falls with the size by more than noise: one of the two is wrong. */
+/* If a time decreases with the size by more than the noise, one of the two is wrong. */
 static void a_time_above_that_of_the_next_size_is_named(void **state)
 {
     (void)state;
@@ -259,8 +259,8 @@ static void a_time_above_that_of_the_next_size_is_named(void **state)
     dl_link_fit_free(&fit);
 }
 
-/* One time 100 times too short, or too long, at whichever size: that size alone is named, and the line
- * is the one without it. */
+/* One time is 100 times too short, or too long, at any size: only that size is an outlier, and the
+ * line is that without it. */
 static void one_wrong_time_is_the_one_that_is_named(void **state)
 {
     (void)state;
@@ -279,7 +279,8 @@ static void one_wrong_time_is_the_one_that_is_named(void **state)
     }
 }
 
-/* Several sizes that take longer than the next are a change of protocol: the fit keeps them. */
+/* Several sizes that take longer than the next indicate a change of protocol: the fit keeps
+ * them. */
 static void slow_sizes_in_a_row_are_kept(void **state)
 {
     (void)state;
@@ -296,7 +297,7 @@ static void slow_sizes_in_a_row_are_kept(void **state)
     dl_link_fit_free(&fit);
 }
 
-/* Times printed to one digit weigh little: 0.4 for 0.35 to 0.45 does not bend the line. */
+/* Times printed to one digit have little weight: 0.4 for 0.35 to 0.45 does not bend the line. */
 static void coarse_times_do_not_bend_the_line(void **state)
 {
     (void)state;
@@ -325,7 +326,8 @@ static void sizes_left_out_are_judged(void **state)
     assert_int_equal(dl_link_evaluate(&j, points, 20, 0, &all, &err), DL_OK);
     assert_int_equal(j.fit.count, 10);
     assert_true(j.fit.mean_frac < 0.02 && j.fit.max_frac < 0.06);
-    assert_true(j.usual.mean_frac > 1); /* the latency of the large sizes at the small ones */
+    assert_true(j.usual.mean_frac > 1); /* the usual formula applies the latency of large sizes to
+                                         * small ones */
     assert_true(isnan(j.error_frac[0]) && !isnan(j.error_frac[1]));
     assert_true(isnan(j.beside_frac[0]) && isnan(j.beside_frac[2]) && isnan(j.beside_frac[19]));
     dl_link_evaluation_free(&j);
@@ -333,7 +335,7 @@ static void sizes_left_out_are_judged(void **state)
     dl_link_fit_free(&all);
 }
 
-/* A size that is twice as fast as those beside it is none that the fit could know. */
+/* A size twice as fast as its neighbours is unpredictable for the fit. */
 static void a_size_off_the_line_beside_it_is_told_apart(void **state)
 {
     (void)state;
@@ -346,7 +348,8 @@ static void a_size_off_the_line_beside_it_is_told_apart(void **state)
     assert_int_equal(dl_link_fit_run(&all, points, 20, &err), DL_OK);
     assert_int_equal(dl_link_evaluate(&j, points, 20, 0, &all, &err), DL_OK);
     const double by_hand =
-        sqrt(points[6].time_ns * points[8].time_ns) / points[7].time_ns - 1; /* sizes double */
+        sqrt(points[6].time_ns * points[8].time_ns) / points[7].time_ns - 1; /* sizes are powers of
+                                                                              * two */
     assert_true(fabs(points[8].bytes / points[6].bytes - 4) < 1e-12);
     assert_true(by_hand > 0.8 && fabs(j.beside_frac[7] - by_hand) < 1e-12);
     assert_true(j.fit.max_frac > 0.8 && j.even.max_frac < DL_LINK_EVEN_FRAC);

@@ -28,7 +28,7 @@ static dl_link_data read_text(const char *name, const char *text)
     "#\n#       size   count   type   redop    root     time   algbw   busbw #wrong     time" \
     "   algbw   busbw #wrong\n#        (B)    (elements)   (us)  (GB/s)  (GB/s)\n"
 
-/* As nccl-tests -J writes it: two processes of two GPUs, of which it lists the first each. */
+/* JSON of nccl-tests -J: two processes of two GPUs, of which it lists the first ones. */
 static void its_json_is_read_as_its_table(void **state)
 {
     static const char json[] =
@@ -90,7 +90,7 @@ static void several_tables_of_new_nccl_tests_are_read(void **state)
     assert_int_equal(out->place, DL_LINK_OUT_OF_PLACE);
     assert_int_equal(out->count, 2);
     assert_true(out->points[0].bytes == 1024 && out->points[0].time_ns == 20500);
-    assert_int_equal(in->count, 1); /* N/A is left out */
+    assert_int_equal(in->count, 1); /* N/A is skipped */
     assert_int_equal(in->points[0].line, 10);
     assert_string_equal(data.series[3].name, "alltoall");
     dl_link_data_free(&data);
@@ -98,7 +98,7 @@ static void several_tables_of_new_nccl_tests_are_read(void **state)
 
 #define OLD_RUN "# nThread 1 nGpus 8 minBytes 1 maxBytes 8\n# Using devices\n"
 
-/* Without an announcement: columns, busbw over algbw, and the file's name. */
+/* Tables without an announcement: identified by columns, busbw / algbw, and the file's name. */
 static void old_tables_tell_their_collective(void **state)
 {
     static const struct {
@@ -126,7 +126,7 @@ static void old_tables_tell_their_collective(void **state)
     }
 }
 
-/* As `srun --label` writes the lines of eight tasks, and with the '#' of all lines gone. */
+/* Output of eight tasks of `srun --label`, and a log without the '#' of its lines. */
 static void labels_and_missing_hashes_do_not_matter(void **state)
 {
     static const char *const texts[] = {
@@ -159,8 +159,8 @@ static void labels_and_missing_hashes_do_not_matter(void **state)
     }
 }
 
-/* Nothing but rows: columns, and busbw / algbw = 2 x 7 / 8 of an all-reduce of 8 ranks, then 3 / 4
- * of a reduce-scatter of 4. */
+/* Only rows: columns, and busbw / algbw = 2 x 7 / 8 of an all-reduce of 8 ranks, then 3 / 4 of a
+ * reduce-scatter of 4. */
 static void rows_alone_are_a_table(void **state)
 {
     (void)state;
@@ -186,7 +186,7 @@ static void rows_alone_are_a_table(void **state)
 #define GATHERED(count, half) \
 #count "00000 16 float none -1 100 " #count ".0 " #half ".0 0 100 " #count ".0 " #half ".0 0\n"
 
-/* busbw is half of algbw, which an all-gather, an all-to-all, and others of two ranks have. */
+/* busbw is half of algbw, which fits an all-gather, an all-to-all, and others of two ranks. */
 static void commands_name_their_tables(void **state)
 {
     static const struct {
@@ -197,11 +197,11 @@ static void commands_name_their_tables(void **state)
              64) "me@box:~$ mpirun -np 2 --bind-to none ./build/alltoall_perf -b 8 -g 1\n" COLUMNS
              GATHERED(64, 32),
          {"allgather", "alltoall"}},
-        /* One that failed comes before. */
+        /* A failed command precedes. */
         {"$ ./alltoall_perf -g 4\nInvalid number of GPUs\n$ ./all_gather_perf -g 2\n" COLUMNS
              GATHERED(64, 32),
          {"allgather"}},
-        /* A list of files is no command; a script runs in its order. */
+        /* A list of files is not a command; commands of a script run in order. */
         {"all_gather_perf alltoall_perf\nsrun -n 2 /opt/alltoall_perf -b 8\n"
          "srun -n 2 /opt/all_gather_perf -b 8\n" COLUMNS GATHERED(64, 32) COLUMNS GATHERED(64, 32),
          {"alltoall", "allgather"}},
@@ -223,7 +223,7 @@ static void commands_name_their_tables(void **state)
     }
 }
 
-/* 0.33 us is no call: 8 bytes are too few to be cut among the ranks. */
+/* 0.33 us is not a call: 8 bytes are too few to be divided among the ranks. */
 static void rows_of_no_bytes_are_no_calls(void **state)
 {
     (void)state;
@@ -236,8 +236,8 @@ static void rows_of_no_bytes_are_no_calls(void **state)
     dl_link_data_free(&data);
 }
 
-/* algbw of few digits, 0.01 GB/s of 8 bytes in 0.6 us; and of an old version, without a rank's own part:
- * 4 MB in 2 ms are 2 GB/s, of which 3/4 are of the other three. */
+/* algbw with few digits, 0.01 GB/s of 8 bytes in 0.6 us; and of an old version, without a rank's
+ * own part: 4 MB in 2 ms are 2 GB/s, of which 3/4 belong to the other three. */
 static void rates_agree_within_their_digits(void **state)
 {
     static const char *const texts[] = {
@@ -252,8 +252,8 @@ static void rates_agree_within_their_digits(void **state)
     }
 }
 
-/* Heads of NCCL 1 and of what people copy. Bytes over 2 GB/s; busbw of an all-reduce of 4 ranks is
- * 2 x 3 / 4 of algbw; of NCCL 1 milliseconds. */
+/* Heads of NCCL 1 and of partial copies. Bytes over 2 GB/s; busbw of an all-reduce of 4 ranks is 2
+ * x 3 / 4 of algbw; NCCL 1 prints milliseconds. */
 static void tables_may_lack_columns(void **state)
 {
     static const struct {
@@ -364,7 +364,7 @@ static void both_forms_of_bandwidth_test_are_read(void **state)
                   " Host to Device Bandwidth, 1 Device(s)\n PAGEABLE Memory Transfers\n"
                   "   Transfer Size (Bytes)\tBandwidth(GB/s)\n   32000000\t\t6.2\n");
     assert_int_equal(data.series_count, 2);
-    assert_int_equal(data.rate_count, 1); /* of one size */
+    assert_int_equal(data.rate_count, 1); /* measured at one size */
     assert_string_equal(data.rates[0].name, "h2d pageable");
     assert_true(fabs(data.rates[0].value - 6.2e9) < 1);
     assert_string_equal(data.series[0].name, "h2d");
@@ -402,8 +402,8 @@ static void matrices_and_single_rates_are_read(void **state)
     dl_link_data_free(&data);
 }
 
-/* Two A6000 Ada of one box (published log of p2pBandwidthLatencyTest), shortened; the diagonal is no
- * link, and times of the host are no latencies. */
+/* Two RTX 6000 Ada in one box (published log of p2pBandwidthLatencyTest), shortened; the diagonal
+ * is not a link, and times of the host are not latencies. */
 static void matrices_of_peers_are_read(void **state)
 {
     (void)state;
@@ -431,7 +431,7 @@ static void matrices_of_peers_are_read(void **state)
     dl_link_data_free(&data);
 }
 
-/* MB of perftest are 2^20 bytes: 65536 x 0.044127e6 a second are 2892e6 bytes, 2757.93 of them. */
+/* MB of perftest are 2^20 bytes: 65536 x 0.044127e6 per second are 2892e6 bytes, or 2757.93 MB. */
 static void messages_are_read(void **state)
 {
     (void)state;
@@ -464,11 +464,11 @@ static void messages_are_read(void **state)
     assert_true(data.series[0].points[0].time_ns == 930);
     assert_string_equal(data.series[1].name, "allgather");
     assert_int_equal(data.series[1].ranks, 4);
-    assert_true(data.series[1].points[1].bytes == 8192); /* of 4 ranks */
+    assert_true(data.series[1].points[1].bytes == 8192); /* 4 ranks */
     dl_link_data_free(&data);
 }
 
-/* Terminals, launchers and services add text around each line; a mail breaks long ones. */
+/* Terminals, launchers and services add text around each line; e-mail wraps long ones. */
 static void lines_are_read_as_people_paste_them(void **state)
 {
     static const struct {
@@ -516,7 +516,7 @@ static void lines_are_read_as_people_paste_them(void **state)
     }
 }
 
-/* 4096 sizes on a line, 10 us + 1 ns a byte, become 512 on the same line. */
+/* 4096 sizes on a line, 10 us + 1 ns per byte, become 512 on the same line. */
 static void many_sizes_are_joined(void **state)
 {
     (void)state;
@@ -538,7 +538,7 @@ static void many_sizes_are_joined(void **state)
     dl_link_data_free(&data);
 }
 
-/* A script that runs one program after another leaves one log. */
+/* A script that runs several programs produces one log. */
 static void one_log_may_hold_several_programs(void **state)
 {
     (void)state;
@@ -556,7 +556,7 @@ static void one_log_may_hold_several_programs(void **state)
     dl_link_data_free(&data);
 }
 
-/* Three copies of one size: their median, its error from their spread. */
+/* Three copies of one size: their median, with an error from their spread. */
 static void traces_of_bench_are_read(void **state)
 {
     (void)state;
@@ -592,12 +592,12 @@ static void traces_of_bench_are_read(void **state)
     unlink(path);
 }
 
-/* Two sizes in two starts. Medians are 110 and 210 us, a start's sum is 320 as theirs, so both factors
- * are 1; what is left is 10 each time, with (2 - 1) (2 - 1) degrees of freedom a standard deviation
- * of 20, of the mean of two 14.14.
+/* Two sizes in two starts. Medians are 110 and 210 us, and both starts' sums are 320, so both
+ * factors are 1; the residual is 10 for each time, which with (2 - 1) (2 - 1) degrees of freedom
+ * gives a standard deviation of 20, and 14.14 for the mean of two.
  *
- * Three starts that take exp(0.3), exp(-0.3) times and as long as the medians leave nothing; the
- * standard error of their median is 0.3 sqrt(pi / 6). One start says nothing of others. */
+ * Three starts that take exp(0.3), exp(-0.3) and 1 times the medians leave no residual; the
+ * standard error of their median is 0.3 sqrt(pi / 6). One start gives no error. */
 static void starts_and_scatter_are_told_apart(void **state)
 {
     (void)state;
@@ -642,7 +642,7 @@ static void files_in_order(dl_link_data *data, const char *folder, const char *f
     dl_link_data_finish(data);
 }
 
-/* Counted in the files by hand. */
+/* Expected values were counted in the files by hand. */
 static void real_logs_are_read(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Steps, replay, costs and predictions against runs whose truth is known (made_ranks.h): what holds
- * of the few real traces has to hold of programs built otherwise, too. */
+/* Steps, replay, costs and predictions of runs with known true costs (made_ranks.h), which cover
+ * programs structured differently from the few real traces. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@
 #include "tests/calibrate/made_ranks.h"
 #include "tests/check.h"
 
-/* 9 ms a step on the device and 2 on the host; a tenth of a step is exchanged, mostly
+/* 9 ms per step on the device and 2 on the host; a tenth of a step is exchange, mostly
  * overlapped. */
 static made_model usual(void)
 {
@@ -144,7 +144,7 @@ static const variant variants[] = {
 };
 enum { VARIANTS = sizeof variants / sizeof *variants };
 
-/* A made run with what is found of its first rank. */
+/* A generated run with the results for its first rank. */
 typedef struct found {
     const char *name;
     made_run *made;
@@ -180,7 +180,7 @@ static void expect_near(const found *f, const char *what, double value, double t
         fail_msg("%s: %s is %g, not %g within %g %%", f->name, what, value, truth, 100 * part);
 }
 
-/* The true step that the work belongs to; -1 = none: validation, a checkpoint. */
+/* Returns the true step of the work; -1: none (validation, a checkpoint). */
 static int true_step(const found *f, size_t work)
 {
     const made_rank *r = &f->made->ranks[0];
@@ -191,8 +191,8 @@ static int true_step(const found *f, size_t work)
     return -1;
 }
 
-/* Each regular step holds works of one true step only. Those that tried algorithms
- * are none if they were marked, and without that work if they were not. */
+/* Each regular step contains works of one true step only. Steps that tried algorithms are not
+ * regular if they were marked, and exclude that work if they were not. */
 static void steps_are_found(void **state)
 {
     (void)state;
@@ -218,7 +218,7 @@ static void steps_are_found(void **state)
     }
 }
 
-/* Starts are thrown away and found again. */
+/* Starts are discarded and recomputed. */
 static void replay_keeps_the_steps(void **state)
 {
     (void)state;
@@ -268,9 +268,9 @@ static void check_gradients(const found *f, const dl_step_costs *c)
     }
 }
 
-/* Phases within 3 %: the mean of 12 steps has an error of 0.3 to 1.5 %, a slowdown that few works
- * tell leaves up to 2 % in the backward pass, one that none tell all of it. Branches that run
- * beside one another take less than their sum. The update also holds what lies between it and the
+/* Phases agree within 3 %: the mean of 12 steps has an error of 0.3 to 1.5 %; a slowdown
+ * measured by few works leaves up to 2 % in the backward pass, an unmeasured one all of it.
+ * Concurrent branches take less than their sum. The update includes the work between it and the
  * backward pass. */
 static void costs_come_out(void **state)
 {
@@ -296,7 +296,8 @@ static void costs_come_out(void **state)
     }
 }
 
-/* Collectives taken out and modelled ones put in; without them most steps are far off. */
+/* Collectives are removed and replaced by modelled ones; without them most steps deviate
+ * strongly. */
 static void collectives_are_put_back(void **state)
 {
     (void)state;
@@ -324,8 +325,8 @@ static void collectives_are_put_back(void **state)
     assert_true(farthest > 0.1);
 }
 
-/* Collectives scatter by 1 % of their time, which adds up where they bound the step: not predicted
- * there, nor over more than a few steps. */
+/* Collectives scatter by 1 % of their time, which accumulates if they bound the step: not predicted
+ * then, nor over more than a few steps. */
 static void ends_of_all_ranks_come_out(void **state)
 {
     (void)state;

@@ -23,8 +23,8 @@ static void fit(dl_comm_point *copies, size_t copy_count, dl_comm_point *average
     dl_memory_fit_total(&comm, memory, costs, notes);
 }
 
-/* Copies of 1 MB: alone 100 us; two at once 160 us each: 2 * 2 MB / 160 us = 25 GB/s together, 1.25
- * times one: the limit. The size far away, faster, does not count. */
+/* Copies of 1 MB: alone 100 us; two concurrent ones 160 us each: 2 * 2 MB / 160 us = 25 GB/s in
+ * total, 1.25 times one: the limit. A distant, faster size is ignored. */
 static void test_limit(void **state)
 {
     (void)state;
@@ -43,8 +43,9 @@ static void test_limit(void **state)
     dl_memory_fit_free(&memory);
 }
 
-/* Two at once are hardly slower (1.98 times one): a lower bound, assumed, and said. The average of
- * 4 vectors by two threads in 200 us moves 5 MB, 25 GB/s: less than the copies' 39.6. */
+/* Two concurrent copies are hardly slower (1.98 times one): a lower bound, assumed, with a note.
+ * The average of 4 vectors by two threads in 200 us moves 5 MB, 25 GB/s: less than the copies'
+ * 39.6. */
 static void test_lower_bound(void **state)
 {
     (void)state;
@@ -65,7 +66,7 @@ static void test_lower_bound(void **state)
     dl_memory_fit_free(&memory);
 }
 
-/* An average by two threads in 60 us that one does in 100 us: 1.67 times one. */
+/* An average takes two threads 60 us and one thread 100 us: a speedup of 1.67. */
 static void test_average(void **state)
 {
     (void)state;

@@ -8,11 +8,11 @@
 #include "common/random.h"
 #include "tests/check.h"
 
-/* A data set by hand: operations with known costs, one run for each batch size. */
+/* A hand-made data set: operations with known costs, one run per batch size. */
 typedef struct truth {
     const char *name;
     double fixed_ns, per_sample_ns;
-    double square_ns; /* what makes it not linear: times batch^2 */
+    double square_ns; /* coefficient of the nonlinear term, batch^2 */
 } truth;
 
 #define OPS 4
@@ -77,7 +77,7 @@ static void release(fitted *f)
 
 /* Noise of 3 % and preemptions of 4 ms in 2 % of the operations. Over 60 repetitions the true fixed
  * and per-sample times lie within one standard error in about 68 % and within 3 in nearly all
- * cases. Outliers move the midmean by half of (0.25..0.75) / 0.98's shift, a third of a permille:
+ * cases. Outliers shift the midmean by the shift of (0.25..0.75) / 0.98, a third of a permille:
  * 0.02 * sd of the normal part, less than the standard error. */
 static void test_known_costs_are_recovered(void **state)
 {
@@ -92,7 +92,7 @@ static void test_known_costs_are_recovered(void **state)
             add_run(&f.dataset, linear, batch, 250, 0.03, 0.02, &random);
         }
         fit(&f);
-        for (int op = 0; op < 2; op++) { /* those that no bound touches */
+        for (int op = 0; op < 2; op++) { /* operations without constrained coefficients */
             const dl_op_cost *cost = &f.costs.ops[op];
             const double a =
                 fabs(cost->fixed_ns.value - linear[op].fixed_ns) / cost->fixed_ns.error;
@@ -110,7 +110,7 @@ static void test_known_costs_are_recovered(void **state)
     assert_in_range(within_three, count * 97 / 100, count);
 }
 
-/* Without noise, two batch sizes give the costs exactly, and nothing is noted but what is 0. */
+/* Without noise, two batch sizes give exact costs, and only zeros are noted. */
 static void test_two_batches_are_exact(void **state)
 {
     (void)state;
@@ -134,7 +134,7 @@ static void test_two_batches_are_exact(void **state)
 }
 
 /* One batch size, 20: input and forward become proportional (2500 / 20 and 120000 / 20), update and
- * dispatch fixed; all of it is assumed, and a note says so. */
+ * dispatch fixed; all values are assumed, with a note. */
 static void test_one_batch_is_assumed(void **state)
 {
     (void)state;
@@ -158,8 +158,8 @@ static void test_one_batch_is_assumed(void **state)
     release(&f);
 }
 
-/* forward = 5000 b + 200 b^2: a line through b = 10, 20, 80 cannot hold, and its fixed time would
- * be negative. Both are noted, the latter held at 0. */
+/* forward = 5000 b + 200 b^2: a line through b = 10, 20, 80 does not fit, and its fixed time would
+ * be negative. Both are noted, and the latter is constrained to 0. */
 static void test_curves_are_noted(void **state)
 {
     (void)state;
@@ -186,8 +186,9 @@ static void test_curves_are_noted(void **state)
     release(&f);
 }
 
-/* Two runs at one batch size that differ by 4 %, as two processes may: the spread between runs, not
- * the tiny one within, makes the errors. Mean 100000 and 104000 at batch 10, both of n = 2. */
+/* Two runs at one batch size differ by 4 %, as two processes may: the errors follow from the
+ * spread between runs, not the tiny one within runs. Means 100000 and 104000 at batch 10, both
+ * of n = 2. */
 static void test_runs_that_differ_widen_errors(void **state)
 {
     (void)state;

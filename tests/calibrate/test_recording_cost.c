@@ -6,7 +6,8 @@
 #include "common/alloc.h"
 #include "tests/check.h"
 
-/* A trace in memory with the meta keys of `pairs`, key and value in turn up to NULL. */
+/* Returns a trace in memory with meta keys from `pairs`, alternating key and value,
+ * NULL-terminated. */
 static dl_trace make_trace(const char *const *pairs)
 {
     dl_trace trace = {.path = dl_strdup("overhead.dlt")};
@@ -25,7 +26,7 @@ static dl_status take(dl_dataset *dataset, const char *const *pairs, dl_error *e
     return status;
 }
 
-/* Two operations and dispatch: 100, 300, 50 ns; 5 records. */
+/* Adds a run of two operations and dispatch: 100, 300, 50 ns; 5 records. */
 static void add_run(dl_dataset *dataset)
 {
     dataset->op_count = 3;
@@ -61,8 +62,8 @@ static void subtract(double record_ns, double error_ns, double expected[4], cons
     dl_dataset_free(&dataset);
 }
 
-/* 5 x 8 = 40 ns fit into dispatch; 5 x 18 = 90 take all 50 of it and a tenth of the operations;
- * what may as well be 0 is left alone. */
+/* 5 x 8 = 40 ns fit into dispatch; 5 x 18 = 90 take all 50 of it and a tenth of the operations; a
+ * cost not distinguishable from 0 is not subtracted. */
 static void test_cost_comes_off_dispatch_first(void **state)
 {
     (void)state;
@@ -128,7 +129,7 @@ static dl_status take_run(dl_dataset *dataset, const char *cost, int launches, d
     trace.strings[0] = dl_strdup("");
     trace.strings[1] = dl_strdup("gemm");
     trace.strings[2] = dl_strdup("step");
-    /* Steps of 1 us that ranges mark, in each so many kernels. */
+    /* Steps of 1 us marked by ranges, each with `launches` kernels. */
     trace.activities = dl_calloc(10 * ((size_t)launches + 1), sizeof *trace.activities, "test");
     for (int step = 0; step < 10; step++) {
         const int64_t at_ns = 1000 * (step + 1);
@@ -151,7 +152,8 @@ static dl_status take_run(dl_dataset *dataset, const char *cost, int launches, d
     "kernel " kernel "; copy 1 1 1; event 1 1 1; sync 1 1 1; record 1 1 1; repetitions 6; " \
     "host node1; device A GPU"
 
-/* The steps of the run (450 ns, 50 of it dispatch) after what the trace of dlprof run says. */
+/* Checks the steps of the run (450 ns, 50 of it dispatch) after applying the cost in the trace of
+ * dlprof run. */
 static void capture(const char *cost, double step_ns, double dispatch_ns, const char *says)
 {
     dl_dataset dataset = {0};
@@ -174,7 +176,7 @@ static void capture(const char *cost, double step_ns, double dispatch_ns, const 
     dl_dataset_free(&dataset);
 }
 
-/* Four kernels a step at 10 ns are 40 ns; at 20 ns they are more than dispatch has. */
+/* Four kernels per step at 10 ns are 40 ns; at 20 ns they exceed dispatch. */
 static void test_capture_comes_off_dispatch_alone(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Graphs of traces made by hand, whose re-timing is known. All begin with a launch at 0 that finds
- * the device idle: launch latency is 5 us, spacing 1 us. */
+/* Graphs of hand-made traces with known replays. All begin with a launch at 0 on an idle device:
+ * launch latency is 5 us, spacing 1 us. */
 #include "tests/check.h"
 
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static void test_device_bound(void **state)
     assert_int_equal(replayed_us(&r, k[1]), 106);
     assert_int_equal(replayed_us(&r, k[2]), 157);
     assert_int_equal(replayed_end_us(&r, sync), 230);
-    /* On the critical path: twice the time moves all after it by as much. */
+    /* On the critical path: the added time delays all later work. */
     replayed_node(&r, k[1])->duration_ns *= 2;
     replay_again(&r);
     assert_int_equal(replayed_us(&r, k[2]), 207);
@@ -43,7 +43,7 @@ static void test_device_bound(void **state)
     replayed_free(&r);
 }
 
-/* Slow launches with 40 us between them, short kernels: the device's gaps come from the host. */
+/* Slow launches with 40 us between them and short kernels: the device's gaps come from the host. */
 static void test_host_bound(void **state)
 {
     (void)state;
@@ -64,8 +64,8 @@ static void test_host_bound(void **state)
     replayed_free(&r);
 }
 
-/* The second kernel begins 500 us after all that could have held it back: no wait, no event. Replay
- * does not keep the gap unless it is to. */
+/* The second kernel starts 500 us after all possible causes: no wait, no event. Replay drops the
+ * gap unless told to keep it. */
 static void test_unexplained(void **state)
 {
     (void)state;
@@ -75,7 +75,7 @@ static void test_unexplained(void **state)
     const uint32_t first = replay_kernel(&trace, 7, "k", 5, 100, 1);
     uint32_t late = replay_kernel(&trace, 7, "k", 605, 10, 2);
     replayed r = replay_trace(&trace);
-    assert_int_equal(replayed_us(&r, late), 105); /* no spacing was ever seen */
+    assert_int_equal(replayed_us(&r, late), 105); /* no spacing was observed */
     int64_t *earliest_ns = dl_calloc(r.run.graph.node_count, sizeof *earliest_ns, "test");
     dl_replay_earliest_starts(&r.run.graph, earliest_ns);
     assert_int_equal(earliest_ns[r.run.ranks[0].node_of[late]], 105000);
@@ -83,7 +83,8 @@ static void test_unexplained(void **state)
     assert_int_equal(r.run.waits_of_devices.count, 1);
     assert_int_equal(r.run.waits_of_devices.total_ns, 500000);
     assert_string_equal(r.run.waits_of_devices.where, "k");
-    /* Kept, it is a wait of the stream: 500 us after whatever the kernel before takes. */
+    /* If kept, it is a wait of the stream: 500 us after the previous kernel, however long that
+     * takes. */
     dl_external_use(&r.run, DL_EXTERNAL_KEEP);
     r.times = dl_realloc(r.times, r.run.graph.node_count, sizeof *r.times, "test");
     replay_again(&r);
@@ -97,7 +98,7 @@ static void test_unexplained(void **state)
     replayed_free(&r);
 }
 
-/* Works without launches follow their stream only; a launch without work is counted. */
+/* Works without launches only follow their stream; a launch without work is counted. */
 static void test_missing_launches(void **state)
 {
     (void)state;
@@ -114,8 +115,9 @@ static void test_missing_launches(void **state)
     replayed_free(&r);
 }
 
-/* A kernel on stream 7, an event recorded after it, another on stream 8 behind a wait for it, and
- * one more on 8 that was launched last. Where the trace names the event, the same. */
+/* A kernel on stream 7, an event recorded after it, another kernel on stream 8 behind a wait for
+ * the event, and one more on 8 launched last. The result is the same if the trace names the
+ * event. */
 static replayed two_streams(bool named, uint32_t kernels[3])
 {
     static dl_trace trace;
@@ -155,14 +157,14 @@ static void test_event(void **state)
         replayed_node(&r, k[0])->duration_ns += 50000;
         replay_again(&r);
         assert_int_equal(replayed_us(&r, k[2]), 276);
-        /* With the edge left out stream 8 runs at once: launched at 8. */
+        /* Without the edge, stream 8 runs immediately: launched at 8. */
         replayed_without(&r, DL_REPLAY_EVENT);
         assert_int_equal(replayed_us(&r, k[1]), 8 + LATENCY);
         replayed_free(&r);
     }
 }
 
-/* The wait is for an earlier event: the kernel on 8 begins while the one on 7 runs. */
+/* The wait is for an earlier event: the kernel on 8 starts while the one on 7 runs. */
 static void test_refuted_event(void **state)
 {
     (void)state;
@@ -179,7 +181,7 @@ static void test_refuted_event(void **state)
     replayed_free(&r);
 }
 
-/* No calls tell of events, but the kernel on stream 8 begins as that on 7 ends. */
+/* No calls record events, but the kernel on stream 8 starts as that on 7 ends. */
 static void test_timed_event(void **state)
 {
     (void)state;
@@ -216,8 +218,8 @@ static void test_blocking_copy(void **state)
     replayed_free(&r);
 }
 
-/* cudaStreamSynchronize waits for the stream that its thread launched to, not for another that goes
- * on, and not for what is launched after it. */
+/* cudaStreamSynchronize waits for the stream of its thread's last launch, not for another running
+ * stream, and not for later launches. */
 static void test_stream_sync(void **state)
 {
     (void)state;
@@ -240,8 +242,8 @@ static void test_stream_sync(void **state)
     replayed_free(&r);
 }
 
-/* The main thread launches forward, hands over to the backward thread at 30 and goes on at 205,
- * 5 us after that one's last call; the backward thread wakes up 10 us after the hand-over. */
+/* The main thread launches forward, hands over to the backward thread at 30 and continues at 205, 5
+ * us after that thread's last call; the backward thread wakes up 10 us after the hand-over. */
 static void test_threads(void **state)
 {
     (void)state;
@@ -264,7 +266,7 @@ static void test_threads(void **state)
     replayed_free(&r);
 }
 
-/* Quiet while no other thread works is the thread's own time. */
+/* A quiet span while no other thread works is the thread's own time. */
 static void test_busy_quiet(void **state)
 {
     (void)state;
@@ -280,8 +282,8 @@ static void test_busy_quiet(void **state)
     replayed_free(&r);
 }
 
-/* 200 kernels of 100 us, launches of 10 us; from the 81st on the host waits for the end of the one
- * 80 places before, and returns 6 us after it. */
+/* 200 kernels of 100 us, launches of 10 us; from the 81st the host waits for the end of the kernel
+ * 80 positions earlier, and returns 6 us after it. */
 static void test_queue(void **state)
 {
     (void)state;
@@ -302,8 +304,8 @@ static void test_queue(void **state)
     assert_int_equal(r.run.ranks[0].queue_depth, DEPTH);
     assert_int_equal(replayed_edges(&r, DL_REPLAY_QUEUE, DL_REPLAY_INFERRED), KERNELS - DEPTH);
     assert_int_equal(replayed_end_us(&r, last), host_us);
-    /* A device twice as fast lets the host go on twice as fast: 119 kernels of 51 us come before
-     * the one that the last launch waits for, which itself takes 50 us. */
+    /* With a device twice as fast, the host continues twice as fast: 119 kernels of 51 us precede
+     * the one that the last launch waits for, which takes 50 us. */
     for (size_t i = 0; i < r.run.graph.node_count; i++) {
         if (dl_replay_node_is_work(&r.run.graph.nodes[i])) r.run.graph.nodes[i].duration_ns = 50000;
     }
@@ -312,7 +314,7 @@ static void test_queue(void **state)
     replayed_free(&r);
 }
 
-/* A call within a call belongs to it: cuLaunchKernel within cudaLaunchKernel. */
+/* A nested call belongs to the outer one: cuLaunchKernel within cudaLaunchKernel. */
 static void test_nested_call(void **state)
 {
     (void)state;
@@ -326,7 +328,7 @@ static void test_nested_call(void **state)
     replayed_free(&r);
 }
 
-/* Works of one stream that overlap, as branches of a graph do, lie on lanes of their own. */
+/* Overlapping works of one stream, such as branches of a graph, are on separate lanes. */
 static void test_overlapping_works(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* Real traces under DL_DATA: each replays to within 1 % of its recorded steps in the mean, and
- * durations that are changed move it. */
+ * changed durations change it. */
 #include "tests/check.h"
 
 #include <stdbool.h>
@@ -13,7 +13,8 @@
 
 typedef struct expected {
     const char *file;
-    const char *what; /* doubled, it has to lengthen the steps by low to high of their time */
+    const char *what; /* work whose doubling must lengthen the steps by `low` to `high` of its
+                       * time */
     double low, high;
 } expected;
 
@@ -24,9 +25,9 @@ static const expected files[] = {
     {"kineto/edge_rocm_mi250_no_bytes.json.gz", "host", 0.1, 1},
     {"kineto/edge_subsampled_rank0of128.json.gz", "host", 0.3, 1},
     {"kineto/resnet18_ddp_mi300x_rank0of8.json.gz", "collective", 0.2, 1},
-    {"kineto/resnet50_ddp_a100_rank0of2.json.gz", "host", 0.8, 1}, /* the host decides */
+    {"kineto/resnet50_ddp_a100_rank0of2.json.gz", "host", 0.8, 1}, /* host-bound */
     {"kineto/resnet50_ddp_a100_rank0of2.json.gz", "kernel", -0.01, 0.05},
-    {"kineto/resnet50_ddp_v100_rank0of1.json.gz", "kernel", 0.9, 1}, /* the device decides */
+    {"kineto/resnet50_ddp_v100_rank0of1.json.gz", "kernel", 0.9, 1}, /* device-bound */
     {"kineto/resnet50_ddp_v100_rank0of1.json.gz", "call", -0.01, 0.05},
     {"kineto/resnet50_v100_torch18_workers0.json.gz", "host", 0.3, 1},
     {"kineto/resnet50_v100_torch18_workers4.json.gz", "host", 0.3, 1},

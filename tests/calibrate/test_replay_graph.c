@@ -1,7 +1,7 @@
 #include "calibrate/replay/graph.h"
 #include "tests/check.h"
 
-/* A graph with `streams` streams and one thread, lanes 0 and 1.. */
+/* Returns a graph with one thread, lane 0, and `streams` streams, lanes from 1. */
 static dl_replay_graph lanes(int streams)
 {
     dl_replay_graph graph = {0};
@@ -12,7 +12,7 @@ static dl_replay_graph lanes(int streams)
     return graph;
 }
 
-/* The recorded start only matters on the first node of a lane. */
+/* Adds a node; its recorded start only matters for the first node of a lane. */
 static uint32_t add(dl_replay_graph *graph, uint32_t lane, dl_replay_kind kind, int64_t duration_ns)
 {
     return dl_replay_graph_add(
@@ -57,19 +57,19 @@ static void test_device_bound(void **state)
     assert_int_equal(t[wait].end_ns, 160);
     assert_int_equal(t[wait].cause, DL_REPLAY_BY_EDGE);
     assert_int_equal(t[wait].edge, 2);
-    g.nodes[k0].duration_ns = 200; /* on the path: all of it comes later */
+    g.nodes[k0].duration_ns = 200; /* on the path: delays all later nodes */
     retime(&g, t);
     assert_int_equal(t[wait].end_ns, 260);
-    g.nodes[c1].duration_ns = 60; /* not on it */
+    g.nodes[c1].duration_ns = 60; /* not on the path */
     retime(&g, t);
     assert_int_equal(t[wait].end_ns, 260);
-    g.edge_count--; /* no wait: the thread goes on */
+    g.edge_count--; /* without the wait the thread continues */
     retime(&g, t);
     assert_int_equal(t[wait].end_ns, 73);
     dl_replay_graph_free(&g);
 }
 
-/* Slow launches, short kernels: the host's time decides, a longer kernel is hidden. */
+/* Slow launches, short kernels: host-bound, a longer kernel is hidden. */
 static void test_host_bound(void **state)
 {
     (void)state;
@@ -132,7 +132,7 @@ static void test_group(void **state)
     dl_replay_graph_free(&g);
 }
 
-/* Lanes begin when their first node was recorded; time 0 is the earliest. */
+/* Lanes begin at their first node's recorded start; time 0 is the earliest. */
 static void test_begin(void **state)
 {
     (void)state;

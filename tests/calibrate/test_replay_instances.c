@@ -33,7 +33,7 @@ static void kernels_of_one_rank_are_alone(void **state)
     dl_replay_run_free(&run);
 }
 
-/* The second rank comes 700 ns later to both reductions; its own gather meets nobody. */
+/* The second rank arrives 700 ns later at both reductions; its gather has no counterpart. */
 static void ranks_meet_in_the_order_of_a_name(void **state)
 {
     (void)state;

@@ -7,7 +7,8 @@
 #define STEPS 4
 #define KERNELS 3
 
-/* Three kernels a step, of which in some steps other ones run beside a collective, with factors. */
+/* Three kernels per step, some of which run beside a collective in some steps, with slowdown
+ * factors. */
 typedef struct made_steps {
     rank_trace trace;
     size_t work[STEPS * KERNELS];
@@ -50,8 +51,8 @@ static dl_overlap_slowdown find(const made_steps *t)
     return s;
 }
 
-/* Kernels of 10, 20 and 40 us slowed 1.3, 1.2 and 1.1 times, each twice: the longest outweighs both
- * others. */
+/* Kernels of 10, 20 and 40 us with slowdowns 1.3, 1.2 and 1.1, each twice: the longest outweighs
+ * both others. */
 static void the_weighted_median_is_taken(void **state)
 {
     (void)state;
@@ -64,8 +65,8 @@ static void the_weighted_median_is_taken(void **state)
     assert_true(s.error > 0.01 && s.error < 0.2 && !s.known);
 }
 
-/* The rank is fast in the steps in which a collective runs beside the first two kernels; the third
- * one, which always runs alone, tells so. The error is that of the kernels' own scatter. */
+/* The rank is fast in the steps in which a collective runs beside the first two kernels, as the
+ * third kernel, which always runs alone, shows. The error is that of the kernels' own scatter. */
 static void the_pace_of_steps_is_taken_out(void **state)
 {
     (void)state;
@@ -84,7 +85,7 @@ static void the_pace_of_steps_is_taken_out(void **state)
     assert_true(s.known && s.error < 0.02);
 }
 
-/* Seen one way only, or too short: not counted. One pair tells nothing of the scatter. */
+/* Works observed in one situation only, or too short, are ignored. One pair gives no scatter. */
 static void what_tells_nothing_is_left_out(void **state)
 {
     (void)state;

@@ -16,7 +16,7 @@ static dl_step_phases find(const rank_trace *t, size_t *work, size_t count, dl_s
     return phases;
 }
 
-/* Two works before the backward pass; one within it that no range holds; the optimizer's. */
+/* Two works before the backward pass; one within it without a range; those of the optimizer. */
 static void ranges_tell_the_phases(void **state)
 {
     (void)state;
@@ -47,8 +47,8 @@ static void ranges_tell_the_phases(void **state)
     dl_step_phases_free(&phases);
 }
 
-/* Two micro-batches: the second forward pass is of the same kernels as the first; what has other
- * kernels belongs to the backward pass. A second model after an update begins anew. */
+/* Two micro-batches: the second forward pass has the same kernels as the first; work with other
+ * kernels belongs to the backward pass. A second model after an update starts anew. */
 static void forward_passes_repeat(void **state)
 {
     (void)state;
@@ -74,9 +74,9 @@ static void forward_passes_repeat(void **state)
     dl_step_phases_free(&phases);
 }
 
-/* Without any range the kernels' names stand for it; these tell nothing. */
-/* With names alone: three kernels of a forward pass between backward ones are a micro-batch's; a
- * single one is recomputed for the backward pass. */
+/* Without ranges the kernels' names give the phases; these names give none. */
+/* With names only: three kernels of a forward pass between backward ones form a micro-batch; a
+ * single one is recomputation in the backward pass. */
 static void named_forward_passes_repeat(void **state)
 {
     (void)state;
@@ -100,7 +100,7 @@ static void named_forward_passes_repeat(void **state)
 }
 
 /* Products G of both passes have the same names: the loss L ends the forward pass, in each of two
- * micro-batches; so does no softmax S of a layer that a forward kernel F follows. */
+ * micro-batches; a softmax S of a layer that is followed by a forward kernel F does not. */
 static void loss_ends_the_forward_pass(void **state)
 {
     (void)state;

@@ -5,8 +5,8 @@
 #define STEPS 3
 #define COMPUTE_NS 50000
 
-/* Steps of a kernel, an all-reduce and a kernel on one stream, 20 us of transfer and so much of
- * waiting; the steps are what the line says. */
+/* Steps of a kernel, an all-reduce and a kernel on one stream, with 20 us of transfer and given
+ * waits; the line defines the steps. */
 typedef struct run_of_steps {
     rank_trace trace;
     size_t work[3 * STEPS];
@@ -50,7 +50,8 @@ static void run_free(run_of_steps *r)
     dl_replay_run_free(&r->run);
 }
 
-/* One after another, so times add up, and the mean of others' latenesses is that of all. */
+/* Works run in sequence, so times add up, and the mean of the other steps' latenesses is the
+ * overall mean. */
 static void what_is_taken_out_is_put_back(void **state)
 {
     (void)state;
@@ -87,8 +88,8 @@ static void the_graph_is_restored(void **state)
     run_free(&r);
 }
 
-/* A step is never predicted from itself: with one regular step late and two to learn from, it is
- * the two that are predicted late. */
+/* A step is never predicted from itself: with one late regular step and two others, the two others
+ * are predicted late. */
 static void other_steps_are_the_ones_that_tell(void **state)
 {
     (void)state;

@@ -2,13 +2,13 @@
 
 #include "tests/calibrate/rank_trace.h"
 
-/* Two ranks that come to three all-reduces at different times; 100 ns and 1 ns a byte each. `more`
- * is the second one's recorded time beyond that. */
+/* Replays two ranks that arrive at three all-reduces at different times; each takes 100 ns + 1 ns
+ * per byte. `more` is additional recorded time of the second one. */
 static dl_multi_rank replay_two(int64_t more, dl_replay_run *run, dl_instances *instances,
                                 rank_trace *a, rank_trace *b)
 {
     static const uint64_t bytes[] = {1000, 4000, 2000};
-    static const int64_t late_ns[] = {500, -2000, 800}; /* of the second rank */
+    static const int64_t late_ns[] = {500, -2000, 800}; /* delay of the second rank */
     rank_trace_init(a, 0);
     rank_trace_init(b, 0);
     for (int i = 0; i < 3; i++) {
@@ -46,8 +46,8 @@ static void ends_come_out_of_the_starts(void **state)
     dl_replay_run_free(&run);
 }
 
-/* A collective's own time is not looked at: what is special about it is missed, and shows, on top
- * of what the first one, whose line saw the slow one, is late by. */
+/* A collective's recorded time is not used: its peculiarity is missed and appears as an error, in
+ * addition to that of the first one, whose line included the slow one. */
 static void a_slow_one_is_missed(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Steps, critical path and what-if questions on a trace made by hand. */
+/* Steps, critical path and what-if changes for a hand-made trace. */
 #include "tests/check.h"
 
 #include <stdio.h>
@@ -8,8 +8,8 @@
 #include "tests/calibrate/replay_trace.h"
 
 /* Two steps of 400 us each, at 0 and 400: the host launches a gemm of 300 us and an all-reduce of
- * 60 us on stream 8 that waits for it, waits for the device, and works for itself until the next
- * step. Launch latency is 5 us.
+ * 60 us on stream 8 that waits for it, waits for the device, and computes until the next step.
+ * Launch latency is 5 us.
  *   launch 0-4, gemm 5-305, record, wait, launch 8-12, all-reduce 305-365, sync 12-370, host 30 us.
  * The last gemm, at 800, ends the second step. */
 static dl_trace two_steps(void)
@@ -32,7 +32,7 @@ static dl_trace two_steps(void)
     return trace;
 }
 
-/* Steps as step finding would give them: works 1, 5 | 8, 12 | 15 of the trace. */
+/* Steps as step detection would find them: works 1, 5 | 8, 12 | 15 of the trace. */
 static dl_activity_steps given_steps(void)
 {
     static const size_t work[] = {1, 5, 8, 12, 15};
@@ -106,8 +106,8 @@ static void test_what_if(void **state)
     check_change("host", 0, 370000);
     check_change("call", 3, 410000);
     check_change("launch", 2, 405000);
-    /* Device work gone, the step is 12 us of calls, the last kernel's latency behind its launch, 5
-     * us of waiting call, 30 us of host: the all-reduce launched at 8 ends at 13. */
+    /* Without device work, the step is 12 us of calls, the last kernel's latency after its launch,
+     * 5 us of the waiting call, 30 us of host: the all-reduce launched at 8 ends at 13. */
     dl_trace trace = two_steps();
     replayed r = replay_trace(&trace);
     dl_error err = {0};

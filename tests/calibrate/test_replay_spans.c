@@ -10,7 +10,7 @@ static void overlapping_spans_are_one(void **state)
     dl_spans_add(&s, 1, 50, 60);
     dl_spans_add(&s, 2, 300, 310);
     dl_spans_add(&s, 2, 120, 130); /* within the first */
-    dl_spans_add(&s, 2, 200, 220); /* touches it */
+    dl_spans_add(&s, 2, 200, 220); /* adjacent to the first */
     dl_spans_join(&s);
     assert_int_equal(s.count, 3);
     assert_int_equal(s.items[1].start_ns, 100);

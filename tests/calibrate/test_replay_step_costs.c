@@ -5,12 +5,12 @@
 #include "tests/calibrate/rank_trace.h"
 
 #define FORWARD_NS 50000
-#define FIRST_NS 30000 /* of the backward pass, before the first all-reduce */
+#define FIRST_NS 30000 /* backward pass before the first all-reduce */
 #define SECOND_NS 70000
 #define UPDATE_NS 10000
 
-/* A step as DistributedDataParallel's, without its mark: two buckets, all-reduced on the same stream in
- * 5 us each; before these gathers of 7000 bytes in 20 us each. */
+/* Adds a step of DistributedDataParallel without its mark: two buckets, each all-reduced in 5 us on
+ * the same stream; before them `gathers` gathers of 7000 bytes in 20 us each. */
 static void add_unmarked_step(rank_trace *t, double scale, int gathers)
 {
     for (int g = 0; g < gathers; g++)
@@ -82,8 +82,8 @@ static void phases_and_gradients_come_out(void **state)
     dl_step_costs_free(&c);
 }
 
-/* Two marked steps, of which the last has no end, after others that no mark holds: their all-reduces are
- * not those of the first one's forward pass, as sums of activations would be. */
+/* Two marked steps, of which the last has no end, after unmarked ones: the all-reduces of the
+ * latter do not belong to the first step's forward pass, as sums of activations would. */
 static void reduces_before_the_steps_are_of_no_pass(void **state)
 {
     (void)state;
@@ -99,7 +99,8 @@ static void reduces_before_the_steps_are_of_no_pass(void **state)
     dl_step_costs_free(&c);
 }
 
-/* Two gathers a step are neither gradients nor in the costs; all-reduces of gradients are not named. */
+/* Two gathers per step are neither gradients nor part of the costs, and are noted; all-reduces of
+ * gradients are not. */
 static void other_collectives_are_named(void **state)
 {
     (void)state;
@@ -128,9 +129,9 @@ static void other_collectives_are_named(void **state)
     }
 }
 
-/* Steps of two micro-batches, of a forward pass of four kernels of 10 us and a backward pass of 30 +
- * 70 us with an all-reduce of 3000 bytes after the first 30 and one of 1000 after it, in the last
- * pass or in each. */
+/* Adds steps of two micro-batches, each with a forward pass of four kernels of 10 us and a backward
+ * pass of 30 + 70 us with an all-reduce of 3000 bytes after the first 30 and one of 1000 after it,
+ * in the last pass or in each. */
 static void add_accumulating_steps(rank_trace *t, int steps, bool each)
 {
     rank_trace_init(t, 0);
@@ -154,7 +155,7 @@ static void add_accumulating_steps(rank_trace *t, int steps, bool each)
     }
 }
 
-/* The costs are of one pass, but for the update; buckets lie in the last one. */
+/* The costs are those of one pass, except for the update; buckets are those of the last pass. */
 static void accumulated_passes_come_apart(void **state)
 {
     (void)state;
@@ -199,7 +200,7 @@ static void batch_sizes_make_lines(void **state)
     assert_int_equal(dl_step_costs_combine(&costs, steps, 2, &notes, &err), DL_OK);
     assert_true(costs.batch_min == 8 && costs.batch_max == 24);
     assert_int_equal(costs.parameter_bytes, 4000);
-    /* Twice the time at three times the samples: fixed = half of the small one's. */
+    /* Twice the time at three times the samples: fixed = half of the smaller batch's time. */
     assert_float_equal(costs.ops[0].per_sample_ns.value, FORWARD_NS / 16., 150);
     assert_float_equal(costs.ops[0].fixed_ns.value, FORWARD_NS / 2., 1500);
     assert_int_equal(costs.ops[0].fixed_ns.origin, DL_ORIGIN_FITTED);
@@ -208,7 +209,7 @@ static void batch_sizes_make_lines(void **state)
     assert_false(costs.overlap_slowdown.known);
     dl_costs_free(&costs);
     dl_notes_free(&notes);
-    /* Of one batch size the kernel's start and end, 5 us, are fixed, and the update is. */
+    /* With one batch size, the kernel's start and end, 5 us, and the update are fixed. */
     assert_int_equal(dl_step_costs_combine(&costs, steps, 1, &notes, &err), DL_OK);
     assert_float_equal(costs.ops[0].per_sample_ns.value, (FORWARD_NS - 5000) / 8., 200);
     assert_float_equal(costs.ops[0].fixed_ns.value, 5000, 50);
@@ -224,8 +225,8 @@ static void batch_sizes_make_lines(void **state)
     dl_step_costs_free(&steps[1]);
 }
 
-/* A kernel that takes 1.25 times as long beside a collective as without is taken as without; copies
- * to the device are input. */
+/* A kernel that takes 1.25 times as long beside a collective is charged its time alone; copies to
+ * the device are input. */
 static void what_is_charged_by_itself_is_taken_out(void **state)
 {
     (void)state;
@@ -263,7 +264,7 @@ static void what_is_charged_by_itself_is_taken_out(void **state)
     dl_step_costs_free(&c);
 }
 
-/* A trace of the device alone does not tell what the host takes. */
+/* A trace of the device alone does not give the host's time. */
 static void without_launches_dispatch_is_unknown(void **state)
 {
     (void)state;
@@ -273,7 +274,7 @@ static void without_launches_dispatch_is_unknown(void **state)
     for (size_t i = 0; i < t.trace.activity_count; i++) {
         dl_activity *a = &t.activities[i];
         a->correlation = 0;
-        /* Each first kernel of four is another one, so that the steps show. */
+        /* Rename the first of every four kernels, so that the steps are detectable. */
         if (a->kind == DL_ACTIVITY_KERNEL && a->name == RT_COMPUTE && compute++ % 4 == 0)
             a->name = RT_GATHER;
     }
@@ -294,7 +295,8 @@ static void without_launches_dispatch_is_unknown(void **state)
     dl_notes_free(&notes);
 }
 
-/* One step only: forward 50, backward 30 + 70, update 10 us on the device; six launches in turn. */
+/* Only one step: forward 50, backward 30 + 70, update 10 us on the device; six launches in
+ * sequence. */
 static void one_step_is_taken_as_it_is(void **state)
 {
     (void)state;
@@ -320,8 +322,8 @@ static void one_step_is_taken_as_it_is(void **state)
     dl_step_costs_free(&c);
 }
 
-/* What takes costs of a trace in which the device waits 80 us in every backward pass, before its
- * second kernel, for nothing that the trace holds: 250 us a step instead of 170. */
+/* Takes the costs of a trace in which the device waits 80 us in every backward pass, before its
+ * second kernel, for no recorded reason: 250 us per step instead of 170. */
 static dl_status take_waiting(dl_step_costs *c, dl_external external, dl_notes *notes,
                               dl_error *err)
 {
@@ -358,7 +360,7 @@ static void waits_of_devices_are_kept_removed_or_refused(void **state)
     assert_float_equal(c.ops[2].ns.value, 80000, 500);
     dl_costs costs = {0};
     assert_int_equal(dl_step_costs_combine(&costs, &c, 1, &notes, &err), DL_OK);
-    assert_float_equal(costs.ops[2].fixed_ns.value, 80000, 500); /* whatever the batch */
+    assert_float_equal(costs.ops[2].fixed_ns.value, 80000, 500); /* independent of the batch */
     assert_true(costs.ops[2].per_sample_ns.value == 0);
     dl_costs_free(&costs);
     dl_step_costs_free(&c);
@@ -373,7 +375,7 @@ static void waits_of_devices_are_kept_removed_or_refused(void **state)
 }
 
 /* Steps of a kernel of 2 ms, after which the host waits 3 ms more for input, with nothing recorded;
- * the next launch is 1 us of the host. */
+ * the next launch takes 1 us of the host. */
 static void waits_of_threads_are_named(void **state)
 {
     (void)state;
@@ -397,7 +399,7 @@ static void waits_of_threads_are_named(void **state)
                          DL_OK);
         assert_float_equal(c.step_ns, 5005000, 1);
         assert_float_equal(c.device_ns, 2000000, 1000);
-        /* All the host's time but the 3 ms: it was untraced while the kernel ran too. */
+        /* All the host's time except the 3 ms: it was untraced while the kernel ran too. */
         assert_float_equal(c.host_ns, remove ? 2005000 : 5005000, 1000);
         assert_float_equal(c.waits_ns, remove ? 0 : 3000000, 1000);
         bool named = false;
@@ -416,7 +418,8 @@ static void waits_of_threads_are_named(void **state)
     }
 }
 
-/* A loader that stalls every fourth step: 80 ms more in two of the eight steps, 20 ms in the mean. */
+/* A loader that stalls every fourth step: 80 ms more in two of the eight steps, 20 ms on
+ * average. */
 static void waits_of_few_steps_count(void **state)
 {
     (void)state;
@@ -449,8 +452,8 @@ static void waits_of_few_steps_count(void **state)
     dl_step_costs_free(&c);
 }
 
-/* Six launches a step: 200 ns each by the trace's figures; where a recorder names none, 2.7 us and
- * 0.7 us for each of its three ranges in a step, of which half of the host's time is the most. */
+/* Six launches per step: 200 ns each by the trace's figures; without figures of a recorder, 2.7 us
+ * each plus 0.7 us for each of three ranges per step, limited to half of the host's time. */
 static void recording_is_taken_off_the_host(void **state)
 {
     (void)state;
@@ -485,7 +488,7 @@ static void recording_is_taken_off_the_host(void **state)
     dl_step_costs_free(&bare);
 }
 
-/* One of five steps has the host wait 200 us more: the usual one counts. */
+/* In one of five steps the host waits 200 us more: the median step is used. */
 static void host_is_that_of_the_usual_step(void **state)
 {
     (void)state;
@@ -512,8 +515,9 @@ static void copy_to_device(rank_trace *t, uint64_t bytes)
     a->bytes = bytes;
 }
 
-/* Copied before the steps: two tensors of the model, and inputs of both sizes as in every step. Of 51 MB the
- * update of 10 us cannot read and write each byte, by any memory; 1 ms is far too long for 4 MB. */
+/* Copied before the steps: two tensors of the model, and inputs of both sizes as in every step. For
+ * 51 MB the update of 10 us is too short to read and write each byte in any memory; 1 ms is far too
+ * long for 4 MB. */
 static void model_is_what_was_copied_before(void **state)
 {
     (void)state;
@@ -548,14 +552,14 @@ static void model_is_what_was_copied_before(void **state)
     }
 }
 
-/* Gradients that backward passes add, whose host is ahead of the device: 1000 and 3000 bytes a step are 4000,
- * two of 1000 bytes 2000, not 1000; sizes that do not repeat say nothing. What was copied before, 4 MB,
- * is taken only then. */
+/* Gradients accumulated by backward passes whose host is ahead of the device: 1000 and 3000 bytes
+ * per step give 4000, two of 1000 bytes 2000, not 1000; sizes that do not repeat give nothing. Only
+ * then the 4 MB copied before are used. */
 static void model_is_as_large_as_gradients_that_are_added(void **state)
 {
     (void)state;
     static const struct {
-        uint64_t first, second, more; /* more with each step */
+        uint64_t first, second, more; /* growth per step */
         double parameters;
     } cases[] = {{1000, 3000, 0, 4000}, {1000, 1000, 0, 2000}, {1000, 3000, 8, 4000000}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -4,8 +4,8 @@
 
 #include "tests/calibrate/rank_trace.h"
 
-/* One rank: what the fastest byte took is the transfer, the rest waiting. 1000 bytes in 3000 ns and
- * 2000 in 4000: 2 ns a byte. A kernel of unknown size tells nothing. */
+/* One rank: the least time per byte gives the transfer, the rest is waiting. 1000 bytes in 3000 ns
+ * and 2000 in 4000: 2 ns per byte. A kernel of unknown size is ignored. */
 static void of_one_rank_the_fastest_counts(void **state)
 {
     (void)state;
@@ -26,7 +26,7 @@ static void of_one_rank_the_fastest_counts(void **state)
     assert_float_equal(dl_transfer_ns(&transfer, &instances.instances[1]), 2000, 1e-9);
     assert_float_equal(dl_transfer_ns(&transfer, &instances.instances[2]), 4000, 1e-9);
     assert_true(isnan(dl_transfer_ns(&transfer, &instances.instances[0])));
-    /* Each by the other alone. */
+    /* Each is predicted by the other alone. */
     const dl_instance *m = instances.instances;
     assert_float_equal(dl_transfer_ns_without(&transfer, &m[1], &run), 2000, 1e-9);
     assert_float_equal(dl_transfer_ns_without(&transfer, &m[2], &run), 6000, 1e-9);
@@ -36,7 +36,8 @@ static void of_one_rank_the_fastest_counts(void **state)
     dl_replay_run_free(&run);
 }
 
-/* Two ranks, the second `late_ns` behind, all-reduce bytes[i] in times_ns[i] from then on. */
+/* Fits two ranks, the second `late_ns` behind, that all-reduce bytes[i] in times_ns[i] after the
+ * later start. */
 static dl_transfer_line fit_two(const uint64_t *bytes, const int64_t *times_ns, int count)
 {
     rank_trace a, b;
@@ -75,8 +76,8 @@ static void of_several_ranks_the_last_start_counts(void **state)
     assert_float_equal(line.error_ns, 0, 1e-3);
 }
 
-/* Where the best line would have a negative number, the best one without it; of one size the mean,
- * with its scatter. */
+/* If the best line has a negative coefficient, the best one without it is used; with one size the
+ * mean, with its scatter. */
 static void lines_have_no_negative_numbers(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* The fit of products by shape to traces whose numbers are known. */
+/* Fits of products by shape to traces with known numbers. */
 #include "calibrate/shapes.h"
 
 #include <gsl/gsl_errno.h>
@@ -10,8 +10,8 @@
 #include "tests/hand_trace.h"
 #include "tests/near.h"
 
-/* 80 Gflop/s, 8 bytes a ns, 20 us: a product takes 20000 + 4 weights / 8 +
- * max(flop / 80, 4 others / 8) ns. Gradients of inputs are twice, of weights four times as slow. */
+/* 80 Gflop/s, 8 bytes per ns, 20 us: a product takes 20000 + 4 weights / 8 + max(flop / 80, 4
+ * others / 8) ns. Gradients of inputs are twice, of weights four times as slow. */
 static double true_ns(const dl_shape_product *p)
 {
     const double ns =
@@ -33,7 +33,7 @@ static void add(dl_trace *trace, dl_shape_product product, uint32_t step_count, 
     }
 }
 
-/* Moves at 10 bytes a ns and 3 us each. */
+/* Adds moves at 10 bytes per ns and 3 us each. */
 static void add_moves(dl_trace *trace)
 {
     const uint32_t id = hand_name(trace, "move");
@@ -45,7 +45,7 @@ static void add_moves(dl_trace *trace)
     }
 }
 
-/* The network's one product takes `factor` times as long as it would by the numbers. */
+/* The network's only product takes `factor` times its modelled time. */
 static dl_trace make(int spread, double factor, const char *kind)
 {
     static const int64_t shapes[][3] = {{2048, 1024, 1024}, {1024, 256, 1024}, {4096, 16, 384},
@@ -71,8 +71,8 @@ static dl_trace make(int spread, double factor, const char *kind)
     return trace;
 }
 
-/* The median of three rounds is 1.05 of the numbers' time, so rates are lower and times longer by
- * that; the last round takes 1.10 of the first. */
+/* The median of three rounds is 1.05 of the modelled time, so rates are lower and times longer by
+ * that factor; the last round takes 1.10 of the first. */
 static void three_numbers_are_found_again(void **state)
 {
     (void)state;
@@ -89,7 +89,7 @@ static void three_numbers_are_found_again(void **state)
         assert_true(near_scaled(fit->fixed_ns.value, 20000 * slower, 0, 1e-3));
         assert_true(fit->flop_per_s.error_frac < 1e-3 && !fit->flop_per_s.at_limit);
         assert_true(fit->inside.max < 1e-3);
-        /* Predicted 1 of 1.25. */
+        /* Predicted 1 instead of 1.25. */
         assert_int_equal(fit->left_out.count, 1);
         assert_true(near_scaled(fit->left_out.mean, 0.2, 0, 2e-3));
         assert_true(near_scaled(fit->left_out.sum_frac, -0.2, 0, 2e-3));
@@ -103,7 +103,8 @@ static void three_numbers_are_found_again(void **state)
     dl_trace_free(&trace);
 }
 
-/* The machine's own device, and that of another machine's text, have the numbers. */
+/* The numbers are written for the machine's own device, and for the device of another machine's
+ * text. */
 static void a_machine_file_has_them(void **state)
 {
     (void)state;
@@ -122,7 +123,7 @@ static void a_machine_file_has_them(void **state)
         near_scaled(kernels->products[DL_PRODUCT_DATA].flop_per_s.value, 80e9 / 2.1, 0, 1e-3));
     assert_int_equal(kernels->products[DL_PRODUCT_WEIGHT].fixed_ns.origin, DL_ORIGIN_FITTED);
     assert_true(near_scaled(kernels->move_bytes_per_s.value, 10e9, 0, 1e-5));
-    /* They are there now. */
+    /* The text already has kernels now. */
     assert_int_equal(dl_shapes_machine(&shapes, text, "m.ini", &more, &err), DL_ERR_DATA);
     assert_non_null(strstr(err.text, "already"));
     char *kernels_at = strstr(text, "; Fitted by");

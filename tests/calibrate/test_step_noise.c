@@ -5,8 +5,8 @@
 #include "common/alloc.h"
 #include "tests/check.h"
 
-/* A data set of runs and bench runs, the costs of one operation of 100 ns, and what the fit of both
- * gives. */
+/* A data set of train and bench runs, the costs of one operation of 100 ns, and the results of the
+ * fit. */
 typedef struct noise_case {
     dl_dataset dataset;
     dl_costs costs;
@@ -71,7 +71,7 @@ static void add_bench(dl_dataset *dataset, uint32_t batch, uint32_t copies, size
     }
 }
 
-/* 90, 110, 90, 110 ns over 100: those factors, in that order; mean 1, sd 0.1 sqrt(4 / 3). */
+/* 90, 110, 90, 110 ns over 100 give these factors in order; mean 1, sd 0.1 sqrt(4 / 3). */
 static void test_factors_in_order(void **state)
 {
     (void)state;
@@ -94,8 +94,9 @@ static void test_factors_in_order(void **state)
     release(&c);
 }
 
-/* Runs of 6000, 500 and 3000 steps whose factor counts the step: 500 fits whole, so the others give
- * (4096 - 500) / 2 = 1798 each, from their middle: 2101 .. 3898 of 6000, 601 .. 2398 of 3000. */
+/* Runs of 6000, 500 and 3000 steps whose factor is the step's number: 500 fits whole, so the
+ * others give (4096 - 500) / 2 = 1798 each, from their middle: 2101 .. 3898 of 6000, 601 .. 2398
+ * of 3000. */
 static void test_pieces_are_even_and_contiguous(void **state)
 {
     (void)state;
@@ -117,8 +118,8 @@ static void test_pieces_are_even_and_contiguous(void **state)
     release(&c);
 }
 
-/* Bench steps of one copy within 2 % join in; those of a batch size that was not trained do not,
- * nor do those of more copies than there are cores. */
+/* Bench steps of one copy within 2 % are included; those of an untrained batch size are not, nor
+ * those of more copies than cores. */
 static void test_bench_steps_join(void **state)
 {
     (void)state;
@@ -135,8 +136,8 @@ static void test_bench_steps_join(void **state)
     release(&c);
 }
 
-/* Two copies of 10 % sharing: 121 and 99 ns over 110 ns, each copy its own series; a run that lacks
- * a copy is left out. */
+/* Two copies with 10 % sharing: 121 and 99 ns over 110 ns, a series per copy; a run that lacks a
+ * copy is left out. */
 static void test_copies_at_once_are_a_set_of_their_own(void **state)
 {
     (void)state;
@@ -163,8 +164,9 @@ static void test_copies_at_once_are_a_set_of_their_own(void **state)
     release(&c);
 }
 
-/* On one GPU: of the step, 100 ns, the bench times the 80 of the pass. Two copies, sharing 0.75, take
- * 120 on average: 132 and 108 ns are factors 1.1 and 0.9. The bench's one copy is left to training. */
+/* On one GPU: of the step, 100 ns, the bench times the 80 of the pass. Two copies, sharing 0.75,
+ * take 120 on average: 132 and 108 ns are factors 1.1 and 0.9. The bench's single copy is ignored
+ * in favour of training. */
 static void test_copies_on_a_gpu_vary_by_their_time_there(void **state)
 {
     (void)state;
@@ -194,8 +196,9 @@ static void test_copies_on_a_gpu_vary_by_their_time_there(void **state)
     release(&c);
 }
 
-/* Two rounds of two copies in one bench trace, 2 steps of each copy in each, are one run of 4
- * steps, so that its number is that of the trace's exchange run; a second trace is a second run. */
+/* Two rounds of two copies in one bench trace, 2 steps of each copy in each, form one run of 4
+ * steps, so that its index equals that of the trace's exchange run; a second trace is a second
+ * run. */
 static void test_rounds_of_a_bench_are_one_run(void **state)
 {
     (void)state;
@@ -224,7 +227,7 @@ static void test_rounds_of_a_bench_are_one_run(void **state)
     release(&c);
 }
 
-/* 5 % slower is something else: left out, with a note. */
+/* 5 % slower steps are left out, with a note. */
 static void test_bench_steps_that_differ_do_not(void **state)
 {
     (void)state;
@@ -239,8 +242,9 @@ static void test_bench_steps_that_differ_do_not(void **state)
     release(&c);
 }
 
-/* Steps of 10, 20 and 30 samples in turn. Input takes 100 ns in each, forward 10 ns a sample: 200, 300
- * and 400 ns, so 2/3, 1 and 4/3 of the mean. Without lines they are in proportion, 1/2, 1 and 3/2. */
+/* Steps of 10, 20 and 30 samples in turn. Input takes 100 ns in each, forward 10 ns per sample:
+ * 200, 300 and 400 ns, so 2/3, 1 and 4/3 of the mean. Without lines they are proportional, 1/2, 1
+ * and 3/2. */
 static void test_work_follows_the_lines(void **state)
 {
     (void)state;

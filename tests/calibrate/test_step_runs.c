@@ -7,7 +7,7 @@
 
 static const made_variation steady = {0, 0, 0};
 
-/* Adds the run of one file; what is expected to fail leaves the data set free-able. */
+/* Adds the run of one file; after an expected failure the data set may only be freed. */
 static dl_status add(dl_dataset *dataset, const char *path, dl_notes *notes, dl_error *err)
 {
     dl_trace trace = {0};
@@ -30,7 +30,7 @@ static void release(dl_dataset *dataset, dl_notes *notes)
     dl_notes_free(notes);
 }
 
-/* Expects that the run of `path` after that of `first` (NULL: alone) is refused, saying `text`. */
+/* Expects that the run of `path` after that of `first` (NULL: alone) is rejected with `text`. */
 static void check_refused(const char *first, const char *path, const char *text)
 {
     dl_dataset dataset = {0};
@@ -44,7 +44,7 @@ static void check_refused(const char *first, const char *path, const char *text)
 }
 
 /* Three steps of batch 10: input 2000, forward 70000, backward 150000, update 50000, and 400 ns
- * that no record covers: 272400 ns a step. */
+ * without a record: 272400 ns per step. */
 static void test_steps_become_operations(void **state)
 {
     (void)state;
@@ -70,8 +70,8 @@ static void test_steps_become_operations(void **state)
     release(&dataset, &notes);
 }
 
-/* A first step that takes 20 ms more is warm-up; copies, waiting and lost time are no part of a
- * step's time. */
+/* A first step that takes 20 ms more is warm-up; copies, waits and intentional delays are not part
+ * of a step's time. */
 static void test_warm_up_and_exchange_are_left_out(void **state)
 {
     (void)state;
@@ -118,7 +118,7 @@ static void test_warm_up_and_exchange_are_left_out(void **state)
     release(&dataset, &notes);
 }
 
-/* An operation that the first trace does not have; steps that lack one, or of another batch. */
+/* An operation missing in the first trace; steps that lack one, or with another batch. */
 static void test_other_operations(void **state)
 {
     (void)state;
@@ -159,7 +159,7 @@ static void test_other_operations(void **state)
     check_refused(NULL, "step_runs_ops.dlt", "20 of 22 steps");
 }
 
-/* A second worker's record makes it a trace of two workers, whatever its meta says. */
+/* A second worker's record makes it a trace of two workers, regardless of its meta data. */
 static void test_second_worker_is_refused(void **state)
 {
     (void)state;
@@ -173,7 +173,7 @@ static void test_second_worker_is_refused(void **state)
     check_refused(NULL, "step_runs_two.dlt", "is of 2 workers");
 }
 
-/* Steps of 10, 20 and 30 samples, drawn: only these numbers are taken. */
+/* Steps with drawn sample counts 10, 20 and 30: only these counts are taken. */
 static void test_drawn_steps_are_no_run(void **state)
 {
     (void)state;

@@ -14,9 +14,9 @@
 #include "tests/check.h"
 #include "tests/gpu_fixture.h"
 
-/* A made system on the GPUs of tests/gpu_fixture.h: 2 ms + 50 us a sample on the GPU, 0.3 ms + 0.7
- * ms a GPU on the thread that issues. With 1 worker the GPU limits the step, with 4 the thread
- * does. */
+/* A synthetic system on the GPUs of tests/gpu_fixture.h: 2 ms + 50 us per sample on the GPU, 0.3
+ * ms + 0.7 ms per GPU on the issuing thread. With 1 worker the GPU limits the step, with 4 the
+ * thread. */
 #define KNOWN "[costs]\nschema = 1\nparameter_bytes = 80000\n"
 #define TRUE_OP "[op network.forward]\nfixed_ns = 2000000\nper_sample_ns = 50000\n"
 #define TRUE_DISPATCH "[dispatch]\nserial_ns = 300000\nper_worker_ns = 700000\n"
@@ -41,7 +41,7 @@ static void write_scenario(const char *known)
     write_scenario_of(known, "mode = none\n");
 }
 
-/* Makes a table from the scenario written last: each throughput times exp(noise * a normal
+/* Writes a table from the last written scenario: each throughput times exp(noise * a normal
  * number). */
 static void make_table_of(const char *path, double noise, const char *more)
 {
@@ -114,7 +114,7 @@ static bool has_note(const dl_table_fit *fit, const char *part)
     return false;
 }
 
-/* Nine rows without noise give the four costs that they were made with. */
+/* Nine rows without noise recover the four true costs. */
 static void test_costs_are_recovered(void **state)
 {
     (void)state;
@@ -141,8 +141,8 @@ static void test_costs_are_recovered(void **state)
     dl_table_fit_free(&fit);
 }
 
-/* The search must not fall back into simulating the same points over and over: the four costs of
- * nine rows took 5,500 runs of a point, in place of 40,460 longer ones before. */
+/* Guards against repeated simulation of the same points: the four costs of nine rows took 5,500
+ * runs of a point, instead of 40,460 longer ones before. */
 static void test_few_runs_are_needed(void **state)
 {
     (void)state;
@@ -155,8 +155,8 @@ static void test_few_runs_are_needed(void **state)
     dl_table_fit_free(&fit);
 }
 
-/* With 2 % of noise the truth lies within four standard errors, and the errors are of the size of
- * the noise: costs that most rows follow are known to a few per cent. */
+/* With 2 % noise the truth lies within four standard errors, and the errors have the magnitude of
+ * the noise: costs that most rows determine are known to a few per cent. */
 static void test_noise_gives_errors(void **state)
 {
     (void)state;
@@ -171,15 +171,14 @@ static void test_noise_gives_errors(void **state)
     }
     assert_true(fit.estimates[1].error < 0.05 * fit.estimates[1].value);
     assert_true(fit.quality.rms_frac > 0.003 && fit.quality.rms_frac < 0.04);
-    assert_null(fit.proposal.name); /* nothing is exchanged */
+    assert_null(fit.proposal.name); /* there is no exchange */
     assert_true(fit.quality.left_out_mean_frac > 0.003 && fit.quality.left_out_mean_frac < 0.1);
     assert_true(fit.quality.left_out_max_frac >= fit.quality.left_out_mean_frac);
     dl_table_fit_free(&fit);
 }
 
-/* One worker only: the GPU takes 2.8, 5.2 and 8.4 ms, issuing less. So the two numbers of
- * [dispatch] limit nothing; of the serial part the rows say that it may not exceed the shortest
- * step. */
+/* One worker only: the GPU takes 2.8, 5.2 and 8.4 ms, issuing less. The two numbers of [dispatch]
+ * therefore limit nothing; the rows only bound the serial part by the shortest step. */
 static void test_undetermined_is_left_out(void **state)
 {
     (void)state;
@@ -209,7 +208,8 @@ static void test_undetermined_is_left_out(void **state)
     assert_contains(text, "; [dispatch] serial_ns: not determined");
     assert_contains(text, "\nserial_ns = 0 (0 to 2");
     free(text);
-    /* The simulator runs with them, and its interval reaches to where the thread limits a step. */
+    /* The simulator runs with these costs, whose interval extends to where the thread limits a
+     * step. */
     dl_study study = {0};
     assert_int_equal(dl_file_read("table_scenario.ini", &text, &bytes, &err), DL_OK);
     char *with = strstr(text, "[scenario]\n") + strlen("[scenario]\n");
@@ -231,7 +231,8 @@ static void test_undetermined_is_left_out(void **state)
         const dl_point *point = &sweep.rows[i].point;
         if (point->workers == 8 && point->batch == 16) row = &sweep.rows[i];
     }
-    /* 2.1 ms with 2 samples a GPU; issuing 8 GPUs takes at most 3 + 8 x 3 ms, 13 in the middle. */
+    /* 2.1 ms with 2 samples per GPU; issuing to 8 GPUs takes at most 3 + 8 x 3 ms, 13 on
+     * average. */
     assert_non_null(row);
     assert_true(fabs(row->mean.throughput_per_s / (16 / 2.1e-3) - 1) < 0.02);
     assert_true(row->low_per_s < 16 / 15e-3);
@@ -246,7 +247,7 @@ static void test_undetermined_is_left_out(void **state)
     dl_table_fit_free(&fit);
 }
 
-/* One batch size: fixed and per-sample time add up to one number. */
+/* One batch size: only the sum of fixed and per-sample time is determined. */
 static void test_confused_costs_are_named(void **state)
 {
     (void)state;
@@ -268,9 +269,9 @@ static void test_confused_costs_are_named(void **state)
     KNOWN TRUE_OP "[dispatch]\nserial_ns = 0\nper_worker_ns = 0\n[sync]\nbarrier_ns = 0\n" \
                   "[average]\nlatency_ns = 0\n"
 
-/* Averaging 80 kB of n workers takes n x 80 us read and 160 us written, on top of 2 ms and more:
- * both rates come back. Ten thousand times faster, reading does not show beside a noise of 2 %: the
- * rows only say that it is not slow. */
+/* Averaging 80 kB of n workers takes n x 80 us of reading and 160 us of writing, in addition to 2
+ * ms and more: both rates are recovered. Ten thousand times faster reading is invisible within 2 %
+ * noise: the rows only show that it is not slow. */
 static void test_rates_are_fitted(void **state)
 {
     (void)state;
@@ -296,8 +297,8 @@ static void test_rates_are_fitted(void **state)
     const double bound = fit.estimates[0].bound;
     const dl_value *written = &fit.parts->costs.average.read_bytes_per_s;
     assert_true(written->value == bound && written->low == bound);
-    /* The squares grow with the time 1 / rate by a t + b t^2, by 0.1 s^2 up to the upper bound and by
-     * 4 s^2 = 40 times that up to the lower one: t differs by less than 40 times. */
+    /* The squares grow with the time 1 / rate by a t + b t^2, by 0.1 s^2 up to the upper bound and
+     * by 4 s^2 = 40 times that up to the lower one: t differs by less than a factor of 40. */
     assert_true(written->high > 1.2 * bound && written->high < 40.5 * bound);
     dl_table_fit_free(&fit);
 }
@@ -336,13 +337,13 @@ static void test_undetermined_rate_keeps_its_value(void **state)
     "[dispatch]\nserial_ns = 0\nper_worker_ns = 0\n[sync]\nbarrier_ns = 0\n" \
     "[average]\nlatency_ns = 0\nread_bytes_per_s = 1e12\nwrite_bytes_per_s = 1e12\n"
 
-/* The rows are of a machine whose links have 7 GB/s and whose root complex passes 9 GB/s for all
- * GPUs of the socket; the machine file says 10 GB/s and no limit. Both come back, into a cost file
- * with which the simulator gives the rows back. */
+/* The rows come from a machine whose links have 7 GB/s and whose root complex passes 9 GB/s for all
+ * GPUs of the socket; the machine file has 10 GB/s and no limit. Both are recovered, in a cost file
+ * with which the simulator reproduces the rows. */
 static void test_machine_numbers_are_fitted(void **state)
 {
     (void)state;
-    const char *sync = "mode = average\n"; /* in host memory, where that is left open */
+    const char *sync = "mode = average\n"; /* in host memory if left open */
     write_scenario_of(MACHINE_COSTS "[machine link x16]\nbytes_per_s = 7e9\n"
                                     "[machine host]\nroot_bytes_per_s = 9e9\n",
                       sync);
@@ -398,7 +399,7 @@ static void test_machine_numbers_are_fitted(void **state)
     dl_study_free(&study);
 }
 
-/* Three threads find what one finds, to the last bit. */
+/* Three threads give bitwise the same result as one. */
 static void test_threads_do_not_matter(void **state)
 {
     (void)state;
@@ -415,8 +416,8 @@ static void test_threads_do_not_matter(void **state)
     dl_table_fit_free(&three);
 }
 
-/* A row that says 2 times the throughput is named and marked; a failed run is shown; a batch of 64
- * for 3 workers is simulated with 22 samples each. */
+/* A row with twice the throughput is reported and marked; a failed run is shown; a batch of 64 for
+ * 3 workers is simulated with 22 samples each. */
 static void test_rows_are_judged(void **state)
 {
     (void)state;
@@ -437,7 +438,8 @@ static void test_rows_are_judged(void **state)
     dl_table_fit_free(&fit);
 }
 
-/* Columns may have the names that dlsim --measured takes; two of one meaning are refused. */
+/* Columns may have the names accepted by dlsim --measured; two names of one meaning are
+ * rejected. */
 static void test_columns_have_synonyms(void **state)
 {
     (void)state;
@@ -465,8 +467,9 @@ static void test_columns_have_synonyms(void **state)
           "several points of the scenario have these keys: give also interval");
 }
 
-/* Two rows of a point say 1000 samples a second and a third one says 1300: two against one do not
- * judge, so none has less weight and none is an outlier. Among nine rows, eight of which agree, it is. */
+/* Two rows of a point give 1000 samples per second and a third one 1300: two against one are not
+ * enough, so no row has less weight or is an outlier. Among nine rows, eight of which agree, it is
+ * an outlier. */
 static void test_three_rows_do_not_judge(void **state)
 {
     (void)state;
@@ -487,7 +490,7 @@ static void test_three_rows_do_not_judge(void **state)
     }
 }
 
-/* The report keeps to 80 columns and JSON holds the same. */
+/* The report fits into 80 columns and JSON has the same content. */
 static void test_reports(void **state)
 {
     (void)state;
@@ -550,7 +553,7 @@ static void test_bad_names(void **state)
     fails(table, NULL, DL_ERR_DATA, "lacks costs.parameter_bytes, which no table");
 }
 
-/* Costs that are neither in the file nor to be fitted are those that dlsim assumes. */
+/* Costs that are neither in the file nor fitted have dlsim's assumed values. */
 static void what_is_not_fitted_is_assumed(void **state)
 {
     (void)state;
@@ -564,8 +567,8 @@ static void what_is_not_fitted_is_assumed(void **state)
     unlink("table_two.csv");
 }
 
-/* Residuals 0.1, 0.2 .. 0.5. A fit of p costs can make p - 1 of them small, so that the median is
- * of the other ones: at most down to one, and of all where there are fewer rows than costs. */
+/* Residuals 0.1, 0.2 .. 0.5. A fit of p costs can make p - 1 of them small, so the median is that
+ * of the others: of at least one, and of all if there are fewer rows than costs. */
 static void sigma_leaves_out_what_the_costs_make_small(void **state)
 {
     (void)state;

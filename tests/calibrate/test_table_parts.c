@@ -1,7 +1,7 @@
-/* A fit of several scenarios, each to its own table, that share a cost. The steps of the tables are worked
- * out here: the GPUs of tests/gpu_fixture.h take `fixed` + 50 us a sample of theirs, the thread that
- * issues all work 0.3 ms + `per_worker` a GPU, and the slower of the two makes the step. With one
- * GPU that is the GPU, with 4 and 8 the thread. */
+/* A fit of several scenarios with separate tables that share a cost. The steps of the tables are
+ * computed here: the GPUs of tests/gpu_fixture.h take `fixed` + 50 us per sample, the issuing
+ * thread 0.3 ms + `per_worker` per GPU, and the slower of the two determines the step. With one GPU
+ * that is the GPU, with 4 and 8 the thread. */
 #include <gsl/gsl_errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -33,7 +33,8 @@ static void write_scenario(const char *name)
     free(costs);
 }
 
-/* Six rows each of 1, 4 and 8 GPUs, which are off by +`off`, -`off`, +`off` / 2, ... in turn. */
+/* Writes six rows each of 1, 4 and 8 GPUs, which deviate by +`off`, -`off`, +`off` / 2, ... in
+ * turn. */
 static void write_table(const char *path, double fixed, double per_worker, double off)
 {
     static const int gpus[] = {1, 4, 8};
@@ -89,7 +90,7 @@ static void each_scenario_has_its_own_and_the_shared_costs(void **state)
         const dl_table_part *part = &fit.parts[p];
         assert_true(part->costs.dispatch.per_worker_ns.value == estimate(&fit, 0));
         assert_true(part->costs.ops[0].fixed_ns.value == estimate(&fit, 1 + p));
-        /* 18 rows of its own, 36 of both. */
+        /* 18 rows of the part, 36 of both. */
         assert_int_equal(part->costs.ops[0].fixed_ns.count, 18);
         assert_int_equal(part->costs.dispatch.per_worker_ns.count, 36);
         assert_true(part->quality.rms_frac < 1e-3);
@@ -97,8 +98,8 @@ static void each_scenario_has_its_own_and_the_shared_costs(void **state)
     }
     assert_int_equal(fit.quality.used, 36);
     assert_int_equal(fit.quality.left_out_count, 36);
-    /* A cost that the first scenario alone has moves a third of its rows, by fixed / step: with one GPU
-     * 2 ms of 2.4, 2.8, ... 4.4 ms. */
+    /* A cost of the first scenario alone moves a third of its rows, by fixed / step: with one GPU 2
+     * ms of 2.4, 2.8, ... 4.4 ms. */
     double squares = 0;
     for (int i = 1; i <= 6; i++)
         squares += pow(2 / (2 + 0.4 * i), 2);
@@ -106,9 +107,9 @@ static void each_scenario_has_its_own_and_the_shared_costs(void **state)
     dl_table_fit_free(&fit);
 }
 
-/* Table b says a per_worker of 0.73 ms and scatters by 6 %, table a 0.7 ms and 0.2 %. With one sigma the
- * shared cost would lie in the middle; it follows a, and a row of a that is 5 % off sticks out, which
- * is nothing beside the scatter of b. */
+/* Table b has a per_worker of 0.73 ms and a scatter of 6 %, table a 0.7 ms and 0.2 %. With one
+ * sigma the shared cost would lie in the middle; it follows a, and a row of a that deviates by 5 %
+ * is an outlier, though this is small compared with the scatter of b. */
 static void the_table_that_scatters_less_counts_more(void **state)
 {
     (void)state;
@@ -132,7 +133,7 @@ static void the_table_that_scatters_less_counts_more(void **state)
     assert_true(isnan(fit.quality.sigma_frac));
     assert_true(fit.parts[0].residuals[18].unexplained);
     assert_true(fit.parts[0].residuals[18].weight == 0);
-    /* A weight is that of the row among those of its own table, none of which is off by far. */
+    /* A weight is relative to the row's own table, in which no row deviates much. */
     for (size_t i = 0; i < 18; i++) {
         assert_true(fit.parts[1].residuals[i].weight > 0.3);
         assert_true(fit.parts[1].residuals[i].weight <= 1 + 1e-12);
@@ -215,7 +216,7 @@ static void bad_costs_are_refused(void **state)
     fails("dispatch.per_workers_ns", FIXED,
           "--share: no cost 'dispatch.per_workers_ns'; did you mean 'dispatch.per_worker_ns'?");
     fails(SHARED, SHARED, "'dispatch.per_worker_ns' is given twice");
-    /* Nineteen rows are enough for four costs, but not the one of table b for its two. */
+    /* Nineteen rows suffice for four costs, but not the one row of table b for its two. */
     fails(SHARED, FIXED ", op network.forward.per_sample_ns", "1 rows cannot determine 2 costs");
 }
 

@@ -1,5 +1,5 @@
-/* A program for mpirun: what ranks say to one another, and what is left of their failures. Usage:
- * cluster_ranks talk | fail RANK | differ RANK | die RANK; its own output is the verdict. */
+/* A program for mpirun that tests messages between ranks and the handling of their failures. Usage:
+ * cluster_ranks talk | fail RANK | differ RANK | die RANK; its output is the result. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 enum { SUM = 3, LARGE = 1 << 20 };
 
-/* Rank r sends r bytes of r and then a large message; rank 0 counts all of it. */
+/* Rank r sends r bytes of value r and then a large message; rank 0 sums all bytes. */
 static dl_status count_messages(const dl_cluster *c, long *sum, dl_error *err)
 {
     unsigned char *data = dl_calloc(LARGE, 1, "message");

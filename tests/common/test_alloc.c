@@ -42,8 +42,8 @@ static void aligned_blocks_start_on_a_cache_line(void **state)
     }
 }
 
-/* Sizes of whole pages but one for the allocator's own words would put them exactly that far
- * apart. */
+/* Without staggering, sizes of whole pages minus the allocator's header would give exactly that
+ * distance. */
 static void staggered_blocks_are_never_a_cycle_apart(void **state)
 {
     (void)state;
@@ -79,7 +79,8 @@ static void small_staggered_blocks_are_aligned_and_zeroed(void **state)
     dl_free_staggered(NULL);
 }
 
-/* Whether the mapping with `at` in it is marked for huge pages: "hg" among its flags (proc(5)). */
+/* Returns whether the mapping that contains `at` is marked for huge pages: "hg" among its flags
+ * (proc(5)). */
 static bool is_marked_huge(const void *at)
 {
     FILE *maps = fopen("/proc/self/smaps", "r");
@@ -97,8 +98,8 @@ static bool is_marked_huge(const void *at)
     return marked;
 }
 
-/* A block of three huge pages covers two or three whole ones, its middle byte in one of them; a
- * block below one covers none. */
+/* A block of three huge pages covers two or three whole ones, one of which contains its middle
+ * byte; a smaller block covers none. */
 static void large_staggered_blocks_ask_for_huge_pages(void **state)
 {
     (void)state;

@@ -7,7 +7,7 @@
 #include "common/cell_table.h"
 #include "common/csv.h"
 
-/* The same calls for a file and for a table. */
+/* Makes the same calls for a file and for a table. */
 static void write_all(dl_csv_writer *writer)
 {
     const double list[] = {1, 2.5};
@@ -51,7 +51,7 @@ static void cells_know_what_they_are(void **state)
     assert_int_equal(dl_cell_table_cell(&table, 0, 2)->kind, DL_CELL_LIST);
     assert_string_equal(dl_cell_table_cell(&table, 0, 2)->text, "1;2.5");
     assert_int_equal(dl_cell_table_cell(&table, 1, 0)->kind,
-                     DL_CELL_TEXT); /* though it looks like one */
+                     DL_CELL_TEXT); /* though it looks like a number */
     assert_true(isnan(dl_cell_table_cell(&table, 1, 0)->number));
     assert_int_equal(dl_cell_table_cell(&table, 1, 1)->kind, DL_CELL_EMPTY);
     assert_int_equal(dl_cell_table_cell(&table, 2, 0)->kind, DL_CELL_EMPTY);

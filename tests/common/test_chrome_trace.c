@@ -8,7 +8,7 @@
 #include "common/chrome_trace.h"
 #include "common/file.h"
 
-/* A strict scanner of JSON (RFC 8259): each function steps over one thing, or returns NULL. */
+/* A strict scanner of JSON (RFC 8259): each function skips one element, or returns NULL. */
 static const char *scan_value(const char *c);
 
 static const char *scan_string(const char *c)
@@ -56,7 +56,7 @@ static const char *skip_space(const char *c)
     return c == NULL ? NULL : c + strspn(c, " \t\r\n");
 }
 
-/* Members up to `close`; with keys if it is an object. */
+/* Skips members up to `close`, with keys in an object. */
 static const char *scan_members(const char *c, char close)
 {
     c = skip_space(c);
@@ -95,7 +95,7 @@ static int open_trace(void **state)
     return dl_chrome_trace_open(&trace, path, NULL);
 }
 
-/* Closes the trace and gives its text, which must be JSON; free() it. */
+/* Closes the trace and returns its text, which must be JSON; the caller frees it. */
 static char *close_trace(void)
 {
     char *text = NULL;
@@ -174,7 +174,7 @@ static void every_kind_of_event_is_written(void **state)
     free(text);
 }
 
-/* A double holds no more than 2^53 ns (104 days) exactly; the text must. */
+/* A double holds at most 2^53 ns (104 days) exactly; the text must be exact beyond. */
 static void times_are_exact_over_the_whole_range(void **state)
 {
     (void)state;
@@ -186,8 +186,8 @@ static void times_are_exact_over_the_whole_range(void **state)
     free(text);
 }
 
-/* Valid UTF-8 of 1 to 4 bytes stays; control characters are escaped; each invalid byte (overlong
- * "/", a surrogate's three bytes, over U+10FFFF, cut off, stray) becomes one U+FFFD. */
+/* Valid UTF-8 of 1 to 4 bytes is kept; control characters are escaped; each invalid byte (overlong
+ * "/", a surrogate's three bytes, over U+10FFFF, truncated, stray) becomes one U+FFFD. */
 static void strings_are_always_valid_utf8(void **state)
 {
     (void)state;
@@ -235,7 +235,7 @@ static void write_errors_are_reported(void **state)
     assert_int_equal(dl_chrome_trace_close(&none, &err), DL_ERR_IO);
     assert_string_equal(err.file, "/dev/full");
     assert_null(none.file.out);
-    /* so little that nothing fails before the stream is closed */
+    /* so little data that nothing fails before the stream is closed */
     assert_int_equal(dl_chrome_trace_open(&none, "/dev/full", NULL), DL_OK);
     assert_int_equal(dl_chrome_trace_close(&none, &err), DL_ERR_IO);
 }

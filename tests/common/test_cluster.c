@@ -32,7 +32,7 @@ static void launchers_are_known_by_their_variables(void **state)
 {
     (void)state;
     assert_null(dl_launcher_find().name);
-    /* The script of sbatch has a number among its tasks, but is no job step. */
+    /* The script of sbatch has a task number, but is not a job step. */
     setenv("SLURM_PROCID", "0", 1);
     assert_null(dl_launcher_find().name);
     setenv("SLURM_STEP_NUM_TASKS", "8", 1);
@@ -68,7 +68,7 @@ static void without_a_launcher_a_process_is_alone(void **state)
     assert_int_equal(dl_cluster_end(&cluster, DL_ERR_USAGE, &err, "test"), 2);
 }
 
-/* One process has nobody to reach. */
+/* A single process needs no communication. */
 static void one_process_needs_no_mpi(void **state)
 {
     (void)state;
@@ -81,7 +81,7 @@ static void one_process_needs_no_mpi(void **state)
     assert_null(cluster.calls);
 }
 
-/* Beside this test there is no library. Only rank 0 has an exit status. */
+/* There is no library beside this test. Only rank 0 has an exit status. */
 static void several_need_it(void **state)
 {
     (void)state;
@@ -100,7 +100,7 @@ static void several_need_it(void **state)
     assert_int_equal(dl_cluster_end(&cluster, DL_ERR_UNSUPPORTED, &err, "test"), 1);
 }
 
-/* Another MPI's launcher: each process finds itself alone. */
+/* A different MPI's launcher: each process finds only itself. */
 static void all_ranks_must_be_found(void **state)
 {
     (void)state;
@@ -110,7 +110,7 @@ static void all_ranks_must_be_found(void **state)
     assert_int_equal(dl_launcher_check(&of_two, 1, &err), DL_ERR_UNSUPPORTED);
     assert_contains(err.text, "has started 2 processes, but this build's MPI finds 1");
     assert_int_equal(dl_launcher_check(&of_two, 4, &err), DL_ERR_UNSUPPORTED);
-    /* If the variables do not give their number, rank 1 is one of two or more. */
+    /* If the variables do not give the number of ranks, rank 1 implies at least two. */
     const dl_launcher second = {.name = "srun (PMIx)", .rank = 1, .has_mpi = true};
     assert_int_equal(dl_launcher_check(&second, 2, &err), DL_OK);
     assert_int_equal(dl_launcher_check(&second, 1, &err), DL_ERR_UNSUPPORTED);

@@ -1,4 +1,4 @@
-/* Columns of tables: as files hold them, and as people read them. */
+/* Columns of tables in files and in displayed text. */
 #include "common/columns.h"
 
 #include <math.h>
@@ -76,7 +76,7 @@ static dl_column_table make_table(const dl_column **columns)
                              .mark = star};
 }
 
-/* The column without a name is not in the file, that without a heading not in the text. */
+/* The column without a name is not in the file, the one without a heading not in the text. */
 static void test_csv(void **state)
 {
     (void)state;
@@ -101,8 +101,8 @@ static void test_csv(void **state)
     free(text);
 }
 
-/* Texts to the left, numbers to the right; 9 + 1 + 7 + 1 + 7 columns and a mark; no blanks at the
- * end. A chosen row has a mark in front. */
+/* Texts left-aligned, numbers right-aligned; 9 + 1 + 7 + 1 + 7 columns and a mark; no trailing
+ * blanks. A chosen row has a leading mark. */
 static void test_text(void **state)
 {
     (void)state;

@@ -14,8 +14,8 @@ static void count_is_that_of_the_affinity_mask(void **state)
     assert_int_equal(dl_cpu_count(), CPU_COUNT(&mask_at_start));
 }
 
-/* What is wrong with the pinning of this thread, or NULL: each index must land on one core of the
- * mask, and indices count() apart on the same. */
+/* Returns an error of this thread's pinning, or NULL: each index must select one core of the mask,
+ * and indices count() apart the same one. */
 static const char *find_fault(void)
 {
     int count = dl_cpu_count();
@@ -40,7 +40,7 @@ static void *pin_everywhere(void *fault)
     return NULL;
 }
 
-/* In a thread of its own, whose mask alone is narrowed. */
+/* Runs in a separate thread, so that only its mask is narrowed. */
 static void pin_goes_round_the_allowed_cores(void **state)
 {
     (void)state;
@@ -61,7 +61,7 @@ static void name_is_never_empty_and_fits(void **state)
     assert_true(strlen(dl_cpu_name(small, sizeof small)) < sizeof small);
 }
 
-/* 1e-38 is a normal float, half of it is not. */
+/* 1.2e-38 is a normal float, half of it is subnormal. */
 static void *halve(void *result)
 {
     volatile float small = 1.2e-38F, half = 0.5F;
@@ -69,7 +69,7 @@ static void *halve(void *result)
     return NULL;
 }
 
-/* In a thread of its own, and in one that it starts. */
+/* Runs in a separate thread, and in one that it starts. */
 static void *halve_flushed(void *results)
 {
     float *halves = results;
@@ -97,8 +97,8 @@ static void subnormals_are_flushed_in_threads_started_after(void **state)
 #endif
 }
 
-/* 10 s of 20 s (two processors) were busy, 3 s of them this process: others had 7 of 20 s; the host
- * took 1 of 20. More own time than was counted as busy (ticks are coarse) is no negative share. */
+/* 10 s of 20 s (two processors) were busy, 3 s of them in this process: others had 7 of 20 s; the
+ * host took 1 of 20. Own time above the busy time (ticks are coarse) gives no negative share. */
 static void disturbance_is_what_others_used(void **state)
 {
     (void)state;

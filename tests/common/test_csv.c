@@ -41,7 +41,7 @@ static void quoting_comments_and_line_ends(void **state)
     dl_csv_free(&csv);
 }
 
-/* An empty line is a row only where it can be one: a single empty cell. */
+/* An empty line is a row only in a table of one column: a single empty cell. */
 static void empty_lines_of_one_column_are_cells(void **state)
 {
     (void)state;
@@ -107,8 +107,7 @@ static void numbers_are_strict(void **state)
     dl_csv_free(&csv);
 }
 
-/* What the writer writes, the reader gives back: texts that need quotes, numbers to the last bit.
- */
+/* Written tables read back equal: texts that need quotes, numbers to the last bit. */
 static void written_tables_read_back(void **state)
 {
     (void)state;

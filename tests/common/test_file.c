@@ -9,7 +9,7 @@
 #include "common/file.h"
 #include "common/system.h"
 
-/* 200,000 bytes make the buffer grow twice; one of them is NUL. */
+/* 200,000 bytes make the buffer grow twice; one byte is NUL. */
 static void whole_file_is_read(void **state)
 {
     (void)state;
@@ -87,7 +87,7 @@ static void endless_input_has_a_limit(void **state)
         assert_null(text);
     }
     assert_contains(err.text, "is longer than 1048576 bytes");
-    /* Of text files in general: far below what would disturb a small machine. */
+    /* The limit of text files is low enough for a small machine. */
     assert_true(DL_FILE_BYTES_MAX <= (size_t)64 << 20);
     assert_int_equal(dl_file_read("/dev/zero", &text, &bytes, &err), DL_ERR_RANGE);
     assert_null(text);
@@ -118,7 +118,7 @@ static void the_program_finds_its_own_file(void **state)
     free(without);
 }
 
-/* Around the limit, and around the size at which the buffer grows. */
+/* Sizes around the limit, and around the size at which the buffer grows. */
 static void a_file_of_the_limit_is_read(void **state)
 {
     (void)state;

@@ -60,7 +60,7 @@ static void entries_keep_order_and_lines(void **state)
     assert_string_equal(ini.sections[1].name, "op conv1.forward");
     assert_int_equal(ini.sections[2].line, 10);
     dl_ini_free(&ini);
-    dl_ini_free(&ini); /* a zeroed object is fine */
+    dl_ini_free(&ini); /* a zeroed object is accepted */
 }
 
 static void empty_text_is_an_empty_file(void **state)
@@ -95,7 +95,7 @@ static void broken_lines_are_refused(void **state)
         {"[a]\nx = 1\ry = 2\n", 2, "control character"},
         {" \xef\xbb\xbf= 1\n", 1, "byte-order mark"},
         {"\xef\xbb\xbf\xef\xbb\xbf[a]\n", 1, "byte-order mark"},
-        {"[a]\nx = 1\n y\n", 3, "expected key = value"}, /* no continued lines */
+        {"[a]\nx = 1\n y\n", 3, "expected key = value"}, /* no continuation lines */
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_refused(cases[i].text, strlen(cases[i].text), cases[i].line, cases[i].message);
@@ -118,7 +118,7 @@ static void long_lines_are_read_whole(void **state)
     free(text);
 }
 
-/* A comment in a line starts at ';' after a blank only. */
+/* A comment inside a line starts only at ';' after a blank. */
 static void comments_start_after_a_blank(void **state)
 {
     (void)state;

@@ -10,7 +10,8 @@
 #include "common/install.h"
 #include "common/system.h"
 
-/* The test lies in a folder beside the build's bin, from which share/dlscale is as far. */
+/* The test is in a folder beside the build's bin, at the same relative position to
+ * share/dlscale. */
 static void share_is_found_from_the_program(void **state)
 {
     (void)state;
@@ -29,7 +30,7 @@ static void the_variable_goes_before(void **state)
     char *path = dl_share_path("scenarios/machines");
     assert_string_equal(path, "/nowhere/scenarios/machines");
     free(path);
-    setenv("DLSCALE_SHARE", "", 1); /* as if it were not set */
+    setenv("DLSCALE_SHARE", "", 1); /* counts as unset */
     path = dl_share_path("plots");
     assert_int_equal(access(path, R_OK), 0);
     free(path);
@@ -57,7 +58,7 @@ static void functions_of_libraries_are_found(void **state)
 {
     (void)state;
     size_t (*length)(const char *) = NULL;
-    void *program = dlopen(NULL, RTLD_NOW); /* with the C library */
+    void *program = dlopen(NULL, RTLD_NOW); /* includes the C library */
     assert_non_null(program);
     assert_true(dl_library_function(program, "strlen", &length));
     assert_int_equal(length("four"), 4);

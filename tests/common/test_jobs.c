@@ -10,7 +10,7 @@ enum { COUNT = 1000 };
 
 typedef struct squares {
     int64_t value[COUNT];
-    int64_t fails, fails_too; /* jobs; -1: none */
+    int64_t fails, fails_too; /* failing jobs; -1: none */
     int64_t shown;
 } squares;
 
@@ -51,7 +51,8 @@ static void all_jobs_are_done(void **state)
     }
 }
 
-/* Whichever thread is first: all before the first failure are done, and it is the one reported. */
+/* Whichever thread is first: all jobs before the first failure are done, and that failure is
+ * reported. */
 static void the_first_failure_counts(void **state)
 {
     (void)state;

@@ -13,7 +13,7 @@
 
 enum { JOBS = 5 };
 
-/* The records that are there. */
+/* Returns the number of records found. */
 static int open_and_count(uint64_t key, dl_journal **journal)
 {
     dl_error err = {0};
@@ -55,7 +55,7 @@ static void damage(long at)
     fclose(file);
 }
 
-/* A journal with the first three jobs. */
+/* Writes a journal with the first three jobs. */
 static void write_three(void)
 {
     dl_journal *journal = NULL;
@@ -78,7 +78,7 @@ static void records_come_back(void **state)
     dl_journal *journal = NULL;
     unlink("run.journal");
     assert_int_equal(open_and_count(7, &journal), 0);
-    assert_int_equal(size_of("run.journal"), -1); /* nothing yet */
+    assert_int_equal(size_of("run.journal"), -1); /* no file yet */
     add(journal, 3);
     add(journal, 0);
     flush_and_end(journal);
@@ -91,7 +91,7 @@ static void records_come_back(void **state)
     assert_int_equal(size_of("run.journal"), -1);
 }
 
-/* Cut anywhere: what is whole before counts, and what follows takes the place of the rest. */
+/* Truncated anywhere: whole records before it are kept, and new ones replace the rest. */
 static void a_torn_end_is_replaced(void **state)
 {
     (void)state;
@@ -109,7 +109,8 @@ static void a_torn_end_is_replaced(void **state)
     }
 }
 
-/* The byte of the second record's value: its checksum is wrong then, so only the first counts. */
+/* The changed byte is the second record's value: its checksum is then wrong, so only the first
+ * record is valid. */
 static void a_changed_byte_is_noticed(void **state)
 {
     (void)state;
@@ -120,7 +121,7 @@ static void a_changed_byte_is_noticed(void **state)
     dl_journal_end(journal, true);
 }
 
-/* Good records after the damage are of a run that is over; they go with the rest. */
+/* Valid records after the damage belong to a finished run; they are removed with the rest. */
 static void what_follows_the_damage_is_cut_off(void **state)
 {
     (void)state;
@@ -135,7 +136,7 @@ static void what_follows_the_damage_is_cut_off(void **state)
     dl_journal_end(journal, true);
 }
 
-/* A program that was built anew may compute something else: its runs are not taken over. */
+/* A rebuilt program may compute other results: its runs are not resumed. */
 static void a_newer_program_starts_anew(void **state)
 {
     (void)state;
@@ -168,7 +169,7 @@ static void another_run_is_set_aside(void **state)
     assert_int_equal(open_and_count(7, &journal), 0);
     add(journal, 1);
     flush_and_end(journal);
-    /* Run 8 has a file of its own, which is there when it is killed; both go on in turn. */
+    /* Run 8 has a separate file, which exists when it is killed; both resume in turn. */
     assert_int_equal(open_and_count(8, &other), 0);
     add(other, 2);
     add(other, 3);
@@ -179,7 +180,7 @@ static void another_run_is_set_aside(void **state)
     dl_journal_end(other, true);
     assert_int_equal(access("run.journal", F_OK), -1);
     assert_int_equal(open_and_count(7, &journal), 1);
-    /* While this one has it: */
+    /* While this run holds it: */
     assert_int_equal(dl_journal_open(&other, "run.journal", 7, JOBS, &err), DL_ERR_IO);
     assert_contains(err.text, "another run is writing this journal");
     char *path = NULL;
@@ -193,7 +194,7 @@ static void another_run_is_set_aside(void **state)
     free(path);
     assert_int_equal(access("run.journal", F_OK), -1);
     assert_int_equal(dl_journal_beside(&path, "run", DL_JOURNAL_RESTART, &err),
-                     DL_OK); /* nor then */
+                     DL_OK); /* not in this mode either */
     free(path);
     FILE *file = fopen("run.journal", "w");
     assert_non_null(file);
@@ -201,7 +202,7 @@ static void another_run_is_set_aside(void **state)
     fclose(file);
     assert_int_equal(dl_journal_open(&other, "run.journal", 7, JOBS, &err), DL_ERR_DATA);
     assert_contains(err.text, "is no journal");
-    assert_int_equal(size_of("run.journal"), 33); /* and as it was */
+    assert_int_equal(size_of("run.journal"), 33); /* unchanged */
 }
 
 /* Its file has the name under which it would be set aside for its own run. */
@@ -258,7 +259,8 @@ static bool decode(void *user, int64_t job, const void *data, size_t bytes)
     return true;
 }
 
-/* What the journal has is not done again, of a second lot neither; a short run writes none. */
+/* Jobs in the journal are not repeated, including those of a second set; a short run writes
+ * none. */
 static void jobs_go_on(void **state)
 {
     (void)state;
@@ -267,7 +269,7 @@ static void jobs_go_on(void **state)
     assert_int_equal(open_and_count(7, &journal), 0);
     add(journal, 1);
     add(journal, 3);
-    const int64_t value = 104; /* of the second lot's job 4 */
+    const int64_t value = 104; /* job 4 of the second set */
     dl_journal_add(journal, JOBS + 4, &value, sizeof value);
     flush_and_end(journal);
     for (int round = 0; round < 2; round++) {
@@ -290,7 +292,7 @@ static void jobs_go_on(void **state)
             for (int job = 0; job < JOBS; job++)
                 assert_int_equal(s.value[job], 100 + job);
         }
-        /* 7 jobs more in the first round, none in the second. */
+        /* 7 more jobs in the first round, none in the second. */
         assert_int_equal(dl_journal_flush(journal, &err), DL_OK);
         assert_int_equal(size_of("run.journal"), round == 0 ? 24 + 10 * 32 : -1);
         dl_journal_end(journal, true);
@@ -298,7 +300,7 @@ static void jobs_go_on(void **state)
     }
 }
 
-/* A job that was done twice, in lots of different sizes say, is as it was last. */
+/* For a job done twice, e.g. in sets of different sizes, the last record is used. */
 static void the_last_record_counts(void **state)
 {
     (void)state;

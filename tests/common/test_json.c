@@ -28,8 +28,9 @@ static void writes_number(double value, const char *json)
     free(written);
 }
 
-/* Quote, backslash and control characters are escaped; UTF-8 of 2 to 4 bytes stays; a stray
- * continuation, an overlong '/', a surrogate and a cut character become U+FFFD a byte. */
+/* Quote, backslash and control characters are escaped; UTF-8 of 2 to 4 bytes is kept; a stray
+ * continuation, an overlong '/', a surrogate and a truncated character become one U+FFFD per
+ * byte. */
 static void test_strings(void **state)
 {
     (void)state;
@@ -55,7 +56,7 @@ static void test_numbers(void **state)
     writes_number(-INFINITY, "null");
 }
 
-/* Objects in lists in objects: commas between items only, and after a closed list too. */
+/* Objects in lists in objects: commas only between items, also after a closed list. */
 static void test_items(void **state)
 {
     (void)state;

@@ -7,7 +7,7 @@
 #include "common/ini.h"
 #include "common/machine.h"
 
-/* Two sockets; a switch below another one on socket 0 with GPUs 0 and 1, GPU 2 on socket 1. */
+/* Two sockets; nested switches on socket 0 with GPUs 0 and 1, GPU 2 on socket 1. */
 #define HEAD "[machine]\nschema = 1\nname = box\npeer = switch\n"
 #define PARTS                                                               \
     "[gpu_model k80]\nmemory_bytes = 12GiB\nmemory_bytes_per_s = 240GB/s\n" \
@@ -69,8 +69,8 @@ static void a_file_is_read(void **state)
     "[machine]\nschema = 1\nname = x\npeer = all\nnodes = 4\n" PARTS HOST SWITCHES GPUS \
     "[nics 0]\nparent = top\nlink = x16\nport = qpi\n"
 
-/* Node 1 and node 3 are of a kind with but one socket, other GPUs and no switch; node 2 has other GPUs
- * where the first has them. */
+/* Nodes 1 and 3 have a kind with only one socket, other GPUs and no switch; node 2 has other GPUs
+ * in the same places as the first node. */
 static void nodes_are_of_kinds(void **state)
 {
     (void)state;
@@ -94,7 +94,7 @@ static void nodes_are_of_kinds(void **state)
     assert_int_equal(t4->peer, DL_PEER_NONE);
     assert_true(t4->memory_bytes_per_s.value == 60e9);
     assert_int_equal(dl_machine_node(&m, 0)->gpu_count, 3);
-    /* Ways through host memory are those of a kind's own GPUs. */
+    /* Copies through host memory depend on a kind's own GPUs. */
     assert_true(dl_machine_node(&m, 2)->shm_bytes_per_s.value == 6e9);
     assert_false(t4->shm_bytes_per_s.known);
     assert_true(dl_machine_node(&m, 0)->overlap_slowdown.value == 4);
@@ -211,7 +211,7 @@ static void a_missing_file_is_an_error(void **state)
     assert_int_equal(dl_machine_read(&m, "no/such.ini", &err), DL_ERR_IO);
 }
 
-/* The files that come with the program: each is read, and has the GPUs that its makers sell. */
+/* Each file shipped with the program can be read, and has the GPUs of the real machine. */
 static void the_shipped_files_are_read(void **state)
 {
     (void)state;
@@ -269,7 +269,7 @@ static void the_shipped_files_are_read(void **state)
     globfree(&files);
 }
 
-/* Eight nodes: no site is left without one, as two each would leave the last of five. */
+/* Eight nodes: no site is empty, whereas two nodes each would leave none for the last of five. */
 static void sites_share_the_nodes(void **state)
 {
     (void)state;
@@ -287,7 +287,7 @@ static void sites_share_the_nodes(void **state)
     }
 }
 
-/* Work that grows with the product of both would take minutes. */
+/* Work proportional to the product of both would take minutes. */
 static void many_sections_and_entries_are_refused(void **state)
 {
     (void)state;

@@ -8,7 +8,7 @@
 #include "common/manual.h"
 #include "common/options.h"
 
-/* What dl_man_text writes; free() it. */
+/* Returns the output of dl_man_text; the caller frees it. */
 static char *man_text(const char *text)
 {
     char *written = NULL;
@@ -42,8 +42,8 @@ static void lines_and_paragraphs(void **state)
     (void)state;
     check_text("One.\nTwo.", "One.\n.br\nTwo.\n");
     check_text("One.\n\nTwo.", "One.\n.PP\nTwo.\n");
-    /* 39 times "a" with blanks between are 77 columns; no more fits with its blank. A dot that
-     * comes to the start of a line so is no request either. */
+    /* 39 times "a" separated by blanks are 77 columns; no more fits with its blank. A dot that
+     * moves to the start of a line is not a request either. */
     char text[80], expected[90];
     for (int i = 0; i < 80; i += 2)
         memcpy(&text[i], i < 78 ? "a " : ".", 2);
@@ -95,7 +95,7 @@ static char *end_capture(void)
     return text;
 }
 
-/* What a program of one command prints for `asked`; free() it. */
+/* Returns the output of a program without sub-commands for `asked`; the caller frees it. */
 static char *print(const char *asked)
 {
     const dl_command command = {.program = "doit",

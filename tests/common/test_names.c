@@ -16,7 +16,7 @@ static void find_is_exact(void **state)
     assert_int_equal(dl_names_find("async", modes, 0), -1);
 }
 
-/* One letter left out, one too many, one wrong, two exchanged (2 edits of 7 letters). */
+/* One letter missing, one too many, one wrong, two exchanged (2 edits of 7 letters). */
 static void nearest_survives_typing_errors(void **state)
 {
     (void)state;
@@ -27,7 +27,7 @@ static void nearest_survives_typing_errors(void **state)
     assert_int_equal(dl_names_nearest("async", modes, MODES), 2);
 }
 
-/* "xxync" is 2 edits from "async", and 2 <= 5/2; "xxxnc" is 3 away. */
+/* "xxync" is 2 edits from "async", and 2 <= 5/2; "xxxnc" is 3 edits away. */
 static void nearest_refuses_more_than_half_of_the_letters(void **state)
 {
     (void)state;
@@ -37,8 +37,8 @@ static void nearest_refuses_more_than_half_of_the_letters(void **state)
     assert_int_equal(dl_names_nearest("ps", modes, 0), -1);
 }
 
-/* "ASYNC" differs in no letter; "all" would need 6 edits, but one name starts with it, and "al" is
- * too short for that. */
+/* "ASYNC" differs only in case; "all" would need 6 edits, but is the prefix of one name; "al" is
+ * too short a prefix. */
 static void nearest_ignores_case_and_completes(void **state)
 {
     (void)state;

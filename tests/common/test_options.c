@@ -8,7 +8,7 @@
 
 #include "common/options.h"
 
-/* One option of each type, as a program would have them. */
+/* One option of each type. */
 typedef struct settings {
     bool verbose;
     int64_t steps;
@@ -59,7 +59,7 @@ static int free_lists(void **state)
 
 enum { MOST_ARGUMENTS = 16 };
 
-/* Parses the words (ended by NULL) after the program's name. */
+/* Parses the NULL-terminated words after the program's name. */
 static dl_status parse(const char *const *words, dl_options_action *action, dl_error *err)
 {
     char *argv[MOST_ARGUMENTS + 2] = {(char *)"dlprof train"};
@@ -146,7 +146,8 @@ static void bad_usage_names_the_option(void **state)
     }
 }
 
-/* Alone it is its first word; the next text is its argument only where it is one of its words. */
+/* Without an argument it is its first word; the next text is its argument only if it is one of its
+ * words. */
 static void a_kind_needs_no_argument(void **state)
 {
     (void)state;
@@ -198,7 +199,7 @@ static void begin_capture(void)
     dup2(fileno(capture), STDOUT_FILENO);
 }
 
-/* What went to stdout since begin_capture; free() it. */
+/* Returns the output to stdout since begin_capture; the caller frees it. */
 static char *end_capture(void)
 {
     fflush(stdout);
@@ -212,8 +213,7 @@ static char *end_capture(void)
     return text;
 }
 
-/* The defaults are those before parsing, though -n comes before -h; what follows -h does not
- * matter. */
+/* Help shows the defaults before parsing, though -n precedes -h; arguments after -h are ignored. */
 static void help_shows_ranges_units_and_defaults(void **state)
 {
     (void)state;
@@ -244,8 +244,8 @@ static void help_shows_ranges_units_and_defaults(void **state)
     free(text);
 }
 
-/* An option without a group is in that of the row before; a group that comes again is listed once.
- * Limits of a million and more, and a default that the sentence gives itself, are not shown. */
+/* An option without a group belongs to the group of the previous row; a repeated group is listed
+ * once. Limits of a million and more, and a default given by the sentence itself, are not shown. */
 static void help_lists_options_by_group(void **state)
 {
     (void)state;
@@ -303,7 +303,7 @@ static void version_names_the_program(void **state)
     free(text);
 }
 
-/* The dump must tell the settings that are in force, each as the parser would read it. */
+/* The dump must contain the effective settings in a form that the parser reads back. */
 static void dump_tells_all_settings(void **state)
 {
     (void)state;
@@ -339,7 +339,7 @@ static void command_without_options_takes_nothing(void **state)
     free(text);
 }
 
-/* A constant table serves any number of settings; fields of structs within them are fields. */
+/* A constant table serves any number of settings; fields of nested structs are allowed. */
 static void bound_targets_lie_in_the_settings(void **state)
 {
     (void)state;
@@ -437,7 +437,7 @@ static int print_train(int argc, char **argv)
     return 0;
 }
 
-/* In a child, as a stream does not forget that it failed. */
+/* Runs in a child, since the error state of a stream is permanent. */
 static void a_program_that_could_not_print_all_fails(void **state)
 {
     (void)state;
@@ -460,7 +460,7 @@ static void a_program_that_could_not_print_all_fails(void **state)
     }
 }
 
-/* What a command does: counts its arguments, and fails on three steps. */
+/* A command that counts its arguments, and fails on three steps. */
 static dl_status count_arguments(const dl_text_list *positional, void *user, dl_error *err)
 {
     *(size_t *)user = positional->count;
@@ -494,7 +494,7 @@ static void commands_run_and_tell_how_they_ended(void **state)
     assert_int_equal(count, 0);
 }
 
-/* Refused when it is read, not when it is first used. */
+/* Rejected on parsing, not on first use. */
 static void regexes_must_compile(void **state)
 {
     (void)state;

@@ -14,7 +14,7 @@
 #include "common/file.h"
 #include "common/output.h"
 
-/* Each test begins in an empty folder. */
+/* Each test starts in an empty folder. */
 static char folder[] = "test_output_XXXXXX";
 
 static int make_folder(void **state)
@@ -51,7 +51,7 @@ static void check_holds(const char *path, const char *expected)
     free(text);
 }
 
-/* All entries, hidden ones included, but "." and "..". */
+/* Returns the number of entries, including hidden ones, except "." and "..". */
 static int count_entries(void)
 {
     int count = 0;
@@ -110,7 +110,7 @@ static void an_abandoned_one_leaves_the_old_file(void **state)
         assert_int_equal(dl_output_open(&output, paths[i], &err), DL_OK);
         fputs("new", output.out);
         assert_int_equal(dl_output_end(&output, DL_ERR_DATA, &err), DL_ERR_DATA);
-        dl_output_abandon(&output); /* none any more */
+        dl_output_abandon(&output); /* already empty */
     }
     check_holds("x", "old");
     assert_int_equal(count_entries(), 1);
@@ -205,12 +205,12 @@ static void names_that_cannot_be_written_are_refused(void **state)
     check_refused("fresh/", "directory");
     check_refused("x/y", "Not a directory");
     assert_int_equal(chmod("x", 0444), 0);
-    if (access("x", W_OK) != 0) check_refused("x", "Permission denied"); /* not for root */
+    if (access("x", W_OK) != 0) check_refused("x", "Permission denied"); /* except for root */
     check_holds("x", "old");
     assert_int_equal(count_entries(), 1);
 }
 
-/* A limit of the file's size stands for a full disk. */
+/* A file size limit simulates a full disk. */
 static void a_full_disk_is_told_and_leaves_the_old_file(void **state)
 {
     (void)state;
@@ -219,7 +219,7 @@ static void a_full_disk_is_told_and_leaves_the_old_file(void **state)
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
     const struct rlimit small = {.rlim_cur = 10000, .rlim_max = old.rlim_max};
     void (*const handler)(int) = signal(SIGXFSZ, SIG_IGN);
-    const int sizes[] = {10001, 100000}; /* seen at the close, and long before it */
+    const int sizes[] = {10001, 100000}; /* detected at the close, and long before it */
     for (int i = 0; i < 2; i++) {
         dl_output output = {0};
         dl_error err = {0};
@@ -280,7 +280,7 @@ static void a_fifo_is_written_directly(void **state)
     assert_int_equal(count_entries(), 1);
 }
 
-/* In a child, whose standard output is a file: what it prints and what it writes stand in order. */
+/* Runs in a child whose standard output is a file: printed and written text appear in order. */
 static void the_file_of_standard_output_is_written_in_turn(void **state)
 {
     (void)state;
@@ -315,7 +315,7 @@ static dl_status close_text(const char *path, const char *text, dl_error *err)
     return dl_output_close(&output, err);
 }
 
-/* Three files, the second of which is new: none is there before the end, all after it. */
+/* Three files, the second of which is new: none exists before the end, all do after it. */
 static void held_outputs_appear_together(void **state)
 {
     (void)state;
@@ -333,7 +333,7 @@ static void held_outputs_appear_together(void **state)
     check_holds("b", "new b");
     check_holds("c", "new c");
     assert_int_equal(count_entries(), 3);
-    assert_int_equal(close_text("a", "newest", &err), DL_OK); /* held no more */
+    assert_int_equal(close_text("a", "newest", &err), DL_OK); /* no longer held */
     check_holds("a", "newest");
 }
 
@@ -348,7 +348,7 @@ static void held_outputs_stay_away_together(void **state)
     assert_int_equal(dl_outputs_end(DL_ERR_DATA, &err), DL_ERR_DATA);
     check_holds("a", "old a");
     assert_int_equal(count_entries(), 1);
-    /* The last target has become a folder: what was put in place before it is taken back. */
+    /* The last target has become a folder: earlier targets are restored. */
     dl_outputs_hold();
     assert_int_equal(close_text("a", "new a", &err), DL_OK);
     assert_int_equal(close_text("b", "new b", &err), DL_OK);
@@ -363,7 +363,7 @@ static void held_outputs_stay_away_together(void **state)
     assert_int_equal(count_entries(), 2);
 }
 
-/* What a child prints after dl_output_start, with standard output and standard error in
+/* Runs a child that prints after dl_output_start, with standard output and standard error in
  * "printed". */
 static void print_started(const char *text, bool to_stderr)
 {
@@ -393,7 +393,7 @@ static void control_characters_are_escaped(void **state)
         {"caf\u00e9 \u4e2d \U0001f600", "caf\u00e9 \u4e2d \U0001f600"},
         {"\u00a0\xc2\x9b"
          "31m",
-         "\u00a0\\u009b31m"}, /* CSI in one character */
+         "\u00a0\\u009b31m"}, /* CSI as one character */
         {"\x9b"
          "31m \xff \xe4\x1b",
          "\\u009b31m \\u00ff \xe4\\u001b"},
@@ -402,7 +402,7 @@ static void control_characters_are_escaped(void **state)
         print_started(cases[i][0], i % 2 == 1);
         check_holds("printed", cases[i][1]);
     }
-    char *many = dl_format("%05000d\033", 0); /* more than the filter holds */
+    char *many = dl_format("%05000d\033", 0); /* more than the filter's buffer */
     char *expected = dl_format("%05000d\\u001b", 0);
     print_started(many, false);
     check_holds("printed", expected);
@@ -410,7 +410,7 @@ static void control_characters_are_escaped(void **state)
     free(expected);
 }
 
-/* Of 8 bytes that a file may have: the write fails, and the program goes on. */
+/* With a file size limit of 8 bytes, the write fails and the program continues. */
 static void a_limit_on_files_fails_the_write(void **state)
 {
     (void)state;
@@ -505,7 +505,7 @@ static void outputs_that_cannot_be_written_are_told_before_the_work(void **state
     assert_int_equal(check_roles("loop", NULL, NULL, &err), DL_ERR_IO);
     put("x", "old");
     assert_int_equal(chmod("x", 0444), 0);
-    if (access("x", W_OK) == 0) return; /* root may */
+    if (access("x", W_OK) == 0) return; /* root has access */
     assert_int_equal(check_roles("x", NULL, NULL, &err), DL_ERR_IO);
     assert_string_equal(err.text, "cannot create: Permission denied");
 }

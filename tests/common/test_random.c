@@ -31,7 +31,7 @@ static void blocks_are_philox4x32_10(void **state)
     }
 }
 
-/* Of any counters and keys. */
+/* For random counters and keys. */
 static void own_blocks_are_those_of_random123(void **state)
 {
     (void)state;
@@ -51,8 +51,8 @@ static void own_blocks_are_those_of_random123(void **state)
     }
 }
 
-/* The first block of stream zero, lowest bytes first, from its third number on; the last number is
- * cut. */
+/* The first block of stream zero in little-endian order, from its third number; the last number is
+ * truncated. */
 static void bytes_are_those_of_the_numbers(void **state)
 {
     (void)state;
@@ -67,7 +67,7 @@ static void bytes_are_those_of_the_numbers(void **state)
     assert_int_equal(dl_random_place(&stream), 4);
 }
 
-/* Seed 0 and names 0 are counter 0 and key 0; the next block has counter 1. */
+/* Seed 0 and identity 0 are counter 0 and key 0; the next block has counter 1. */
 static void stream_zero_starts_at_counter_zero(void **state)
 {
     (void)state;
@@ -79,7 +79,7 @@ static void stream_zero_starts_at_counter_zero(void **state)
     assert_int_equal(dl_random_u32(&stream), dl_random_u32(&next));
 }
 
-/* After 2^32 blocks the count carries into the second word, and never into the names. */
+/* After 2^32 blocks the counter carries into the second word, and never into the identity. */
 static void counter_carries_into_its_second_word_only(void **state)
 {
     (void)state;
@@ -91,7 +91,7 @@ static void counter_carries_into_its_second_word_only(void **state)
     assert_int_equal(stream.counter[3], 6);
 }
 
-/* Streams that differ in one name share no counter; names beyond 21 bits wrap. */
+/* Streams that differ in one part of their identity share no counter; parts beyond 21 bits wrap. */
 static void names_make_different_streams(void **state)
 {
     (void)state;
@@ -117,8 +117,8 @@ static void names_make_different_streams(void **state)
     assert_memory_not_equal(plain.key, other_seed.key, sizeof plain.key);
 }
 
-/* A stream that goes on from its place elsewhere is the same stream: also past the first 2^32 blocks,
- * and with a worker's number that does not fit into 21 bits. */
+/* A stream continued from its position elsewhere is the same stream, also past the first 2^32
+ * blocks and with a worker number beyond 21 bits. */
 static void a_stream_is_its_names_and_its_place(void **state)
 {
     (void)state;
@@ -150,7 +150,7 @@ static void copy_forks_the_stream(void **state)
 
 /* n = 200,000 uniforms: mean 1/2 with standard error sqrt(1/12/n) = 6.5e-4; variance 1/12 with
  * standard error sqrt(1/180/n) = 1.7e-4; correlation of neighbours and of two workers' streams 0
- * with standard error 1/sqrt(n) = 2.2e-3. Bounds are 5 errors; the seed is fixed. */
+ * with standard error 1/sqrt(n) = 2.2e-3. Bounds are 5 standard errors; the seed is fixed. */
 static void uniforms_have_their_moments(void **state)
 {
     (void)state;
@@ -175,8 +175,8 @@ static void uniforms_have_their_moments(void **state)
 }
 
 /* chi^2 of 7 classes, n = 70,000: 6 degrees of freedom, 99.9 % point 22.46. With n = 3 * 2^62 a
- * plain modulo would give the lowest quarter of the numbers twice the chance of the others: of the
- * draws, 1/2 would lie below n/3; without bias 1/3. */
+ * plain modulo would give the lowest quarter of the numbers twice the probability of the others:
+ * 1/2 of the draws would lie below n/3; without bias 1/3. */
 static void below_is_unbiased(void **state)
 {
     (void)state;
@@ -201,8 +201,8 @@ static void below_is_unbiased(void **state)
     assert_int_equal(dl_random_below(&stream, 1), 0);
 }
 
-/* n = 100,000: mean 0 +- 1/sqrt(n) = 3.2e-3, variance 1 +- sqrt(2/n) = 4.5e-3, fourth moment
- * 3 +- sqrt(96/n) = 3.1e-2. Each call takes two uniforms, that is one block of four words. */
+/* n = 100,000: mean 0 +- 1/sqrt(n) = 3.2e-3, variance 1 +- sqrt(2/n) = 4.5e-3, fourth moment 3 +-
+ * sqrt(96/n) = 3.1e-2. Each call takes two uniforms, i.e. one block of four words. */
 static void normals_have_their_moments(void **state)
 {
     (void)state;
@@ -222,7 +222,8 @@ static void normals_have_their_moments(void **state)
     assert_true(fabs(fourth / N - 3.0) < 5 * 3.1e-2);
 }
 
-/* 24,000 shuffles of 4 things: 24 orders, 1000 each; chi^2 with 23 degrees, 99.9 % point 49.73. */
+/* 24,000 shuffles of 4 items: 24 orders, 1000 each; chi^2 with 23 degrees of freedom, 99.9 % point
+ * 49.73. */
 static void shuffles_are_equally_likely(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Rows that are described where they are written: one text for people, JSON and CSV. */
+/* Rows described by the code that writes them: one description for text, JSON and CSV. */
 #include "common/rows.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 #include "common/alloc.h"
 #include "tests/check.h"
 
-/* Three rows of all kinds of values; the last has none. */
+/* Writes three rows with all kinds of values; the last has none. */
 static void put(dl_rows *rows, size_t most)
 {
     const char *volatile none = NULL;
@@ -35,7 +35,7 @@ static void test_people(void **state)
     size_t bytes = 0;
     dl_rows rows = {.out = dl_text_stream(&text, &bytes), .indent = 1};
     put(&rows, 0);
-    put(&rows, 1); /* again, with the same */
+    put(&rows, 1); /* again, with the same object */
     fclose(rows.out);
     assert_string_equal(text,
                         "\nwhat it is of\n"
@@ -78,7 +78,7 @@ static void test_files(void **state)
     free(text);
 }
 
-/* A table without rows: an empty list, and nothing for people. */
+/* A table without rows: an empty list, and no text. */
 static void test_no_rows(void **state)
 {
     (void)state;

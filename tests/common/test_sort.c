@@ -15,7 +15,7 @@ DL_ORDER(by_name_and_age, person, DL_BY_TEXT(name), DL_BY_DESCENDING(age), DL_BY
 DL_ORDER(by_number, person, DL_BY(number));
 DL_ORDER_OF_POINTERS(by_age, person, DL_BY(age), DL_COMPARE(a, b));
 
-/* The first term that is not 0 decides, whatever the later ones are. */
+/* The first non-zero term decides, whatever the later ones are. */
 static void test_terms_decide_in_order(void **state)
 {
     (void)state;

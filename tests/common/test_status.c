@@ -4,7 +4,7 @@
 
 #include "common/status.h"
 
-/* What dl_error_print writes; free() it. */
+/* Returns the output of dl_error_print; the caller frees it. */
 static char *printed(const dl_error *err)
 {
     char *text = NULL;
@@ -35,7 +35,7 @@ static void error_without_line_or_file(void **state)
     char *text = printed(&err);
     assert_string_equal(text, "dlsim: a.ini: cannot open\n");
     free(text);
-    /* a second error replaces all of the first */
+    /* a second error replaces the first completely */
     dl_error_set(&err, DL_ERR_USAGE, "no %d", 3);
     text = printed(&err);
     assert_string_equal(text, "dlsim: no 3\n");

@@ -133,7 +133,7 @@ static void double_is_strict_and_finite(void **state)
     assert_true(value == 77.0);
 }
 
-/* Any bit pattern that is a number must survive; 0.1 must stay short. */
+/* Any bit pattern that is a number must read back equal; 0.1 must stay short. */
 static void double_text_reads_back(void **state)
 {
     (void)state;
@@ -179,8 +179,8 @@ static void people_get_three_digits(void **state)
     assert_string_equal(dl_format_bytes(text, sizeof text, 99.96e9), "100 GB");
 }
 
-/* A thread that sleeps for 0.2 s has not used a tenth of that; one that computes until the clock has
- * gone on has used some. */
+/* A thread that sleeps for 0.2 s has used less than a tenth of that; one that computes until the
+ * clock has advanced has used some. */
 static void a_stopwatch_leaves_sleep_out(void **state)
 {
     (void)state;

@@ -16,7 +16,7 @@ static void check(const char *text, int column, int indent, int columns, const c
     free(written);
 }
 
-/* "aa bb cc" in 5 columns: two words and a blank are 5, a third does not fit. */
+/* "aa bb cc" in 5 columns: two words and a blank take 5, a third does not fit. */
 static void lines_are_broken_at_blanks(void **state)
 {
     (void)state;
@@ -26,7 +26,7 @@ static void lines_are_broken_at_blanks(void **state)
     check("", 0, 2, 8, "\n");
 }
 
-/* Of 8 columns "note:" has used 5; the lines after it have two blanks. */
+/* "note:" uses 5 of 8 columns; the following lines start with two blanks. */
 static void what_is_there_already_counts(void **state)
 {
     (void)state;

@@ -1,12 +1,12 @@
-/* What tracing costs: time and bytes of an appended record or activity, and the speed of reading.
+/* Cost of tracing: time and bytes per appended record or activity, and the speed of reading.
  *
- * One thread appends whole training steps as dlprof records them (input, 8 layers forward and
+ * One thread appends whole training steps as recorded by dlprof (input, 8 layers forward and
  * backward, 8 updates, push, average, pull, wait, step) to a trace file, from an array that stays
- * in the first-level cache; then steps as a CUDA program does them (NVTX ranges around the launches
- * of 60 kernels, two copies, one synchronisation; device work and host work in turn, as CUPTI's
- * buffers hold them). Each line is the median of ROUNDS rounds after one for warm-up, with the
- * least and the greatest behind it. The time of append includes checksums and write(2) to the page
- * cache, not the disk's. */
+ * in the first-level cache; then steps of a CUDA program (NVTX ranges around the launches of 60
+ * kernels, two copies, one synchronisation; device work and host work alternate, as in CUPTI's
+ * buffers). Each line is the median of ROUNDS rounds after a warm-up round, followed by the minimum
+ * and the maximum. The time of append includes checksums and write(2) to the page cache, but no
+ * disk access. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@
 enum { LAYERS = 8, STEPS = 40000, ROUNDS = 9, STEP_RECORDS_MAX = 3 * LAYERS + 6 };
 enum { KERNELS = 60, CUDA_STEPS = 8000, STEP_ACTIVITIES_MAX = 2 * KERNELS + 16 };
 
-/* The records of one step with times relative to its begin. */
+/* Records of one step with times relative to its start. */
 typedef struct step_template {
     dl_record records[STEP_RECORDS_MAX];
     int count;
@@ -30,7 +30,7 @@ typedef struct step_template {
 static void add(step_template *step, dl_record record, int64_t duration_ns)
 {
     record.staleness = DL_NO_STALENESS;
-    record.start_ns = step->clock_ns + 60; /* the host's own time between two operations */
+    record.start_ns = step->clock_ns + 60; /* host time between two operations */
     record.duration_ns = duration_ns;
     step->clock_ns = record.start_ns + duration_ns;
     step->records[step->count++] = record;
@@ -67,7 +67,7 @@ static void make_step(step_template *step, dl_trace_writer *writer)
     step->records[step->count++] = whole;
 }
 
-/* Appends STEPS steps; `with_clock` reads the clock once a record, as a profiler must. */
+/* Appends STEPS steps; `with_clock` reads the clock once per record, as a profiler must. */
 static double append_steps(dl_trace_stream *stream, const step_template *step, bool with_clock)
 {
     int64_t ignored_ns = 0;
@@ -83,15 +83,15 @@ static double append_steps(dl_trace_stream *stream, const step_template *step, b
         }
     }
     int64_t took_ns = dl_clock_ns() - start_ns;
-    DL_ASSERT(ignored_ns >= INT64_MIN, "clock"); /* keeps the calls */
+    DL_ASSERT(ignored_ns >= INT64_MIN, "clock"); /* prevents removal of the calls */
     return (double)took_ns / ((double)STEPS * step->count);
 }
 
-/* The activities of one step of a CUDA program, with times and correlations from its begin. */
+/* Activities of one step of a CUDA program, with times and correlations relative to its start. */
 typedef struct cuda_template {
     dl_activity activities[STEP_ACTIVITIES_MAX];
     int count;
-    int64_t host_ns, device_ns; /* where the host and the stream have got to */
+    int64_t host_ns, device_ns; /* current times of the host and the stream */
     uint32_t correlations;
 } cuda_template;
 
@@ -102,7 +102,7 @@ static uint32_t intern(dl_trace_writer *writer, const char *format, int number)
     return dl_trace_writer_intern(writer, text);
 }
 
-/* A call of the runtime and the work that it puts into the stream. */
+/* Adds a runtime call and the work that it adds to the stream. */
 static void launch(cuda_template *step, dl_activity work, uint32_t function, int64_t duration_ns)
 {
     const int64_t call_ns = 4100, call_gap_ns = 1700, launch_ns = 5200, device_gap_ns = 900;
@@ -140,7 +140,7 @@ static void add_copy(cuda_template *step, dl_copy_direction direction, uint64_t 
                         .memory = DL_MEMORY_PINNED,
                         .stream = 7,
                         .bytes = bytes};
-    launch(step, copy, function, 1500 + (int64_t)bytes / 25); /* 25 bytes a ns */
+    launch(step, copy, function, 1500 + (int64_t)bytes / 25); /* 25 bytes per ns */
 }
 
 /* Ten layers of six kernels, each layer in a range; 40 different kernels, 12 launch shapes. */
@@ -174,7 +174,8 @@ static void make_cuda_step(cuda_template *step, dl_trace_writer *writer)
     add_range(step, dl_trace_writer_intern(writer, "step"), domain, 0);
 }
 
-/* Appends CUDA_STEPS steps, of device work alone or of all; returns the ns an activity. */
+/* Appends CUDA_STEPS steps, of device work only or of all activities; returns the ns per
+ * activity. */
 static double append_cuda_steps(dl_trace_stream *stream, const cuda_template *step,
                                 bool kernels_only, size_t *appended)
 {
@@ -184,7 +185,7 @@ static double append_cuda_steps(dl_trace_stream *stream, const cuda_template *st
         for (int i = 0; i < step->count; i++) {
             dl_activity activity = step->activities[i];
             if (kernels_only && activity.kind != DL_ACTIVITY_KERNEL) continue;
-            activity.start_ns += 1790000000000000000 + s * step->host_ns; /* as CLOCK_REALTIME */
+            activity.start_ns += 1790000000000000000 + s * step->host_ns; /* like CLOCK_REALTIME */
             if (activity.correlation != 0) activity.correlation += s * step->correlations;
             dl_trace_stream_append_activity(stream, &activity);
             count++;

@@ -1,7 +1,7 @@
-/* How fast other profilers' traces are read: bench_readers FILE... Not a test. One line a file:
- * activities, kernels, collectives with known bytes, time of the fastest of three runs, rates in
- * unpacked bytes of that time and of the processor's, highest memory of the process so far (so one
- * file a run tells the file's). */
+/* Speed of reading other profilers' traces: bench_readers FILE... Not a test. One line per file:
+ * activities, kernels, collectives with known bytes, time of the fastest of three runs, unpacked
+ * bytes per second of wall-clock and of processor time, peak memory of the process so far (so run
+ * one file at a time to measure a file's peak). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/resource.h>

@@ -1,4 +1,4 @@
-/* Looking into a trace that a reader has made. */
+/* Access to a trace made by a reader. */
 #ifndef DL_TESTS_TRACE_READ_TRACE_H
 #define DL_TESTS_TRACE_READ_TRACE_H
 
@@ -6,7 +6,7 @@
 
 #include "trace/readers/reader.h"
 
-/* The n-th activity of a kind; fails if there are fewer. */
+/* Returns the n-th activity of a kind; fails if there are fewer. */
 static inline const dl_activity *find(const dl_read_trace *item, dl_activity_kind kind, size_t n)
 {
     for (size_t i = 0; i < item->trace.activity_count; i++) {

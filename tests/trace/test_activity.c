@@ -51,9 +51,9 @@ static void test_ranges(void **state)
     assert_false(dl_activity_valid(&bad));
 }
 
-/* On stream 7: a copy from 100 that is said to take 900, another at 150 that ends in time; then a
- * graph's memset, beside which the graph's next node runs, and a kernel after which another starts
- * early. Stream 8 is busy all the time. */
+/* On stream 7: a copy from 100 with a recorded duration of 900, another at 150 that ends in time;
+ * then a graph's memset, during which the graph's next node runs, and a kernel after which another
+ * starts early. Stream 8 is busy all the time. */
 static void test_late_ends(void **state)
 {
     (void)state;
@@ -118,9 +118,10 @@ static void test_late_ends(void **state)
     assert_int_equal(dl_activities_cut_late_ends(NULL, 0, &worst_ns), 0);
 }
 
-/* Copies whose next work tells nothing: it starts with them, or is of the same graph. What comes after
- * that ends them: 1 at 200, as 150 is of its own graph; 2 and 3 at 300; the first of 4 at 500, as 5
- * starts with it and 400 is of its own graph; 5 at 400. Nothing ends a stream's last ones. */
+/* Copies whose next work gives no limit, because it starts with them or belongs to the same graph;
+ * later work limits them: 1 at 200, as 150 belongs to its own graph; 2 and 3 at 300; the first of 4
+ * at 500, as 5 starts with it and 400 belongs to its own graph; 5 at 400. The last ones on a stream
+ * are not limited. */
 static void test_late_ends_look_on(void **state)
 {
     (void)state;

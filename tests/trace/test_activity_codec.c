@@ -10,7 +10,7 @@ static const dl_activity kernel = {.kind = DL_ACTIVITY_KERNEL,
                                    .start_ns = 5000,
                                    .duration_ns = 200};
 
-/* After a kernel and a call of the time before `kernel`. */
+/* State after a kernel and a call before `kernel`. */
 static dl_activity_previous before_kernel(void)
 {
     dl_activity_previous previous = {0};
@@ -22,7 +22,7 @@ static dl_activity_previous before_kernel(void)
     return previous;
 }
 
-/* Field by field: the bytes between the fields are nobody's. */
+/* Compares field by field, ignoring padding. */
 static int equal(const dl_activity *a, const dl_activity *b)
 {
     return a->kind == b->kind && a->copy == b->copy && a->memory == b->memory &&
@@ -32,7 +32,7 @@ static int equal(const dl_activity *a, const dl_activity *b)
            a->object == b->object && a->start_ns == b->start_ns && a->duration_ns == b->duration_ns;
 }
 
-/* A kernel 1 ns behind the one before: head, mask (name, detail, correlation, start), the two ids,
+/* A kernel 1 ns after the previous one: head, mask (name, detail, correlation, start), the two ids,
  * +1 twice (zigzag 2), and the duration 200 = 0x48 + 1 x 0x80. */
 static void test_bytes_of_a_kernel(void **state)
 {
@@ -50,7 +50,8 @@ static void test_bytes_of_a_kernel(void **state)
     assert_true(equal(&back, &kernel));
 }
 
-/* The first copy behind kernels, 1 MiB from device 1 to 2: all that the second mask byte names. */
+/* The first copy after kernels, 1 MiB from device 1 to 2, with all fields of the second mask
+ * byte. */
 static void test_bytes_of_a_copy(void **state)
 {
     (void)state;
@@ -85,7 +86,8 @@ static void test_bytes_of_a_copy(void **state)
     assert_true(equal(&back, &copy));
 }
 
-/* A kernel, its launch, the next kernel: what lies between in the other class costs nothing. */
+/* A kernel, its launch, the next kernel: intermediate activities of the other class cost no
+ * bytes. */
 static void test_classes_do_not_disturb_each_other(void **state)
 {
     (void)state;
@@ -105,8 +107,8 @@ static void test_classes_do_not_disturb_each_other(void **state)
     assert_int_equal(dl_activity_encode(coded, &next, &previous) - coded, 8);
 }
 
-/* All fields at both ends of their ranges, after an activity at the other end, come back the same;
- * the longest coding is DL_ACTIVITY_BYTES_MAX bytes. */
+/* All fields at both ends of their ranges, after an activity at the other end, decode unchanged;
+ * the longest encoding has DL_ACTIVITY_BYTES_MAX bytes. */
 static void test_extremes(void **state)
 {
     (void)state;
@@ -148,22 +150,22 @@ static void test_extremes(void **state)
     uint8_t coded[DL_ACTIVITY_BYTES_MAX];
     dl_activity_previous previous = {0};
     previous.classes[1].end_ns = INT64_MAX;
-    wrapped.correlation = 1u << 31; /* the two that are farthest from 0 */
+    wrapped.correlation = 1u << 31; /* the two values farthest from 0 */
     wrapped.object = 1ull << 63;
     assert_int_equal(dl_activity_encode(coded, &wrapped, &previous) - coded, DL_ACTIVITY_BYTES_MAX);
 }
 
-/* A kernel's head byte, without and with a second mask. */
+/* Head byte of a kernel, without and with a second mask. */
 enum { HEAD = DL_ACTIVITY_KERNEL, MORE = DL_ACTIVITY_KERNEL | 0x80 };
 
-/* A coding of one activity that follows before_kernel. */
+/* An encoding of one activity after before_kernel. */
 typedef struct coding {
     const char *what;
     size_t count;
     uint8_t bytes[16];
 } coding;
 
-/* Fails if one of codings[count] is taken that should be refused, or the other way round. */
+/* Fails unless all of codings[count] are accepted (`taken`) or rejected. */
 static void check_codings(const coding *codings, size_t count, bool taken)
 {
     for (size_t i = 0; i < count; i++) {
@@ -200,12 +202,12 @@ static void test_refused(void **state)
         {"thread that differs by 0", 4, {HEAD, 0x08, 0, 5}},
         {"thread below 0", 4, {HEAD, 0x08, 1, 5}},
         {"stream that differs by 0", 4, {HEAD, 0x10, 0, 5}},
-        {"stream below 0", 4, {HEAD, 0x10, 15, 5}}, /* -8, before it 7 */
+        {"stream below 0", 4, {HEAD, 0x10, 15, 5}}, /* -8, after 7 */
         {"stream over 2^32-1", 8, {HEAD, 0x10, 0xF2, 0xFF, 0xFF, 0xFF, 0x1F, 5}},
         {"object 0", 4, {HEAD, 0x20, 31, 5}}, /* -16 */
         {"0 bytes", 4, {HEAD, 0x40, 0, 5}},
         {"start at the end before", 4, {HEAD, 0x80, 0, 5}},
-        {"start below 0", 5, {HEAD, 0x80, 0x8F, 0x4E, 5}}, /* -5000, before it 4999 */
+        {"start below 0", 5, {HEAD, 0x80, 0x8F, 0x4E, 5}}, /* -5000, after 4999 */
         {"device that differs by 0", 5, {MORE, 0, 0x01, 0, 5}},
         {"device below 0", 5, {MORE, 0, 0x01, 1, 5}},
         {"memory 0", 5, {MORE, 0, 0x02, 0, 5}},
@@ -217,7 +219,7 @@ static void test_refused(void **state)
     check_codings(wrong, sizeof wrong / sizeof *wrong, false);
 }
 
-/* What lies next to the limits above. */
+/* Neighbours of the limits above. */
 static void test_limits_are_accepted(void **state)
 {
     (void)state;

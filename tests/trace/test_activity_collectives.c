@@ -20,7 +20,7 @@ static const uint8_t classes[TEXTS] = {
     [GENERIC_KERNEL] = DL_KERNEL_COLLECTIVE,
 };
 
-/* A trace that grows: 100 ns pass with each event of the host. */
+/* A growing trace: 100 ns pass with each host event. */
 typedef struct hand {
     dl_activity activities[64];
     size_t count;
@@ -39,7 +39,7 @@ static void add_call(hand *h, uint32_t thread, uint32_t name, uint64_t bytes)
     h->count++;
 }
 
-/* A launch and its kernel. */
+/* Adds a launch and its kernel. */
 static void add_kernel(hand *h, uint32_t thread, uint32_t name, uint32_t device, int64_t ns)
 {
     h->activities[h->count] = (dl_activity){.kind = DL_ACTIVITY_CALL,
@@ -76,8 +76,8 @@ static dl_collectives collectives_of(const hand *h)
 }
 
 /* Three all-reduces of 1000 bytes of 4 ranks in 100, 200, 400 ns and one of 8 bytes in 90 ns, on
- * two threads that interleave. Bus factor 2 * 3 / 4 = 1.5: 1500 bytes in 200 ns (median) are
- * 7.5e9 a second, in 100 ns 15e9; algorithm rate 1000 bytes / 200 ns = 5e9. */
+ * two interleaved threads. Bus factor 2 * 3 / 4 = 1.5: 1500 bytes in 200 ns (median) are 7.5e9 per
+ * second, in 100 ns 15e9; algorithm rate 1000 bytes / 200 ns = 5e9. */
 static void test_one_each(void **state)
 {
     (void)state;
@@ -108,8 +108,8 @@ static void test_one_each(void **state)
     dl_collectives_free(&c);
 }
 
-/* Grouped: two calls and two kernels on two devices pair in order; two equal calls and one kernel:
- * it carries both; Send and Recv in one kernel: a group without a rate. */
+/* Grouped: two calls and two kernels on two devices pair in order; with two equal calls and one
+ * kernel, the kernel executes both; Send and Recv in one kernel form a group without a rate. */
 static void test_groups(void **state)
 {
     (void)state;
@@ -141,7 +141,8 @@ static void test_groups(void **state)
 }
 
 /* Sizes stay unknown: three calls for two kernels; a kernel without calls, or without a launch. The
- * name comes from the kernel then, if it has it. Without COMM there are no ranks, so no rate. */
+ * name then comes from the kernel, if it contains one. Without COMM the number of ranks is unknown,
+ * so there is no rate. */
 static void test_unknown(void **state)
 {
     (void)state;
@@ -173,7 +174,7 @@ static void test_unknown(void **state)
     dl_collectives_free(&c);
 }
 
-/* nccl-tests: S = n shares for the last four, whose factor (n - 1) / n makes n - 1 of a share. */
+/* nccl-tests: S = n shares for the last four, whose factor (n - 1) / n gives n - 1 shares. */
 static void test_bus_factor(void **state)
 {
     (void)state;

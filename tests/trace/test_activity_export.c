@@ -13,7 +13,7 @@
 
 #define PATH "test_activity_export.json"
 
-/* The exported text; free() it. */
+/* Returns the exported text; the caller frees it. */
 static char *export_text(const dl_export_process *processes, size_t count)
 {
     dl_error err = {0};
@@ -70,7 +70,7 @@ typedef struct event_list {
     size_t count;
 } event_list;
 
-/* The number behind `key` in ns, exactly three decimals; fails if it is not there. */
+/* Returns the number after `key` in ns, which must have three decimals; fails if it is missing. */
 static int64_t time_at(const char *line, const char *key)
 {
     const char *at = strstr(line, key);
@@ -91,7 +91,7 @@ static int number_at(const char *line, const char *key)
     return atoi(at + strlen(key));
 }
 
-/* Takes apart what the writer puts on one line each; metadata ("M") are left out. */
+/* Parses the writer's lines, one event each; skips metadata ("M"). */
 static event_list parse(const char *text)
 {
     event_list list = {0};
@@ -117,8 +117,8 @@ static event_list parse(const char *text)
     return list;
 }
 
-/* Viewers take events of one moment in the order of the file: the slice that an arrow is bound to
- * must come before it. */
+/* Checks that a slice precedes the arrow bound to it: viewers process simultaneous events in file
+ * order. */
 static void assert_in_a_slice(const event_list *list, size_t arrow)
 {
     const event *a = &list->items[arrow];
@@ -132,8 +132,8 @@ static void assert_in_a_slice(const event_list *list, size_t arrow)
     fail_msg("arrow %" PRIx64 " (%c) begins in no slice", a->flow, a->phase);
 }
 
-/* Slices of a track come sorted and nest; each arrow has one begin and, behind it, one end at no
- * earlier time, each in a slice. Returns the number of arrows. */
+/* Checks that slices of a track are sorted and nested, and that each arrow has one start followed
+ * by one end at no earlier time, each in a slice. Returns the number of arrows. */
 static size_t check_structure(const char *text)
 {
     event_list list = parse(text);
@@ -164,7 +164,7 @@ static size_t check_structure(const char *text)
     return begins;
 }
 
-/* Two ranks, the first one's call at 5,000,001,234 ns, which becomes 0. */
+/* Two ranks; the first one's call at 5,000,001,234 ns is time 0. */
 static void test_two_ranks(void **state)
 {
     (void)state;
@@ -209,8 +209,8 @@ static void test_two_ranks(void **state)
     dl_trace_free(&traces[1]);
 }
 
-/* Without ranks, with equal ones or with a text for one, the processes are numbered; what is not
- * known of a process is left out of its name. */
+/* Without ranks, with equal ones or with a non-numeric rank, the processes are numbered; unknown
+ * parts are omitted from a process name. */
 static void test_numbered_processes(void **state)
 {
     (void)state;
@@ -235,8 +235,8 @@ static void test_numbered_processes(void **state)
     }
 }
 
-/* A range that ends within a call, numbers of threads, devices and streams that do not fit into a
- * tid: all get tracks of their own. */
+/* A range that ends within a call, and numbers of threads, devices and streams that do not fit into
+ * a tid, get separate tracks. */
 static void test_other_tracks(void **state)
 {
     (void)state;
@@ -260,8 +260,8 @@ static void test_other_tracks(void **state)
     dl_trace_free(&trace);
 }
 
-/* One launch of three kernels (a graph); one that seems to begin before its call and one that even
- * ends before it: its arrow would lead nowhere. */
+/* One launch of three kernels (a graph); one that appears to begin before its call; and one that
+ * even ends before it, so that its arrow is omitted. */
 static void test_arrows(void **state)
 {
     (void)state;
@@ -271,7 +271,7 @@ static void test_arrows(void **state)
     hand_kernel(&trace, 4, 210, 0);
     hand_kernel(&trace, 4, 95, 50);
     hand_kernel(&trace, 4, 80, 15);
-    hand_kernel(&trace, 5, 300, 15); /* launched by nobody known */
+    hand_kernel(&trace, 5, 300, 15); /* unknown launch */
     const dl_export_process process = {.trace = &trace};
     char *text = export_text(&process, 1);
     assert_int_equal(check_structure(text), 3);
@@ -303,7 +303,7 @@ static void test_steps(void **state)
     dl_trace_free(&trace);
 }
 
-/* Whatever the activities are, the structure holds. */
+/* The structure is valid for any activities. */
 static void test_any_activities(void **state)
 {
     (void)state;

@@ -16,9 +16,9 @@ static dl_activity activity(dl_activity_kind kind, uint32_t name, uint32_t threa
                          .duration_ns = end_ns - start_ns};
 }
 
-/* Thread 1: launch [0, 10) with the driver's launch [2, 8) inside, wait [20, 50), launches
- * [50, 52), [53, 55). Thread 2: wait [5, 15). In calls: 10 + 30 + 2 + 2 + 10 = 54 ns, of it waiting
- * 40. Launches of 10, 2 and 2. */
+/* Thread 1: launch [0, 10) with a nested driver launch [2, 8), wait [20, 50), launches [50, 52),
+ * [53, 55). Thread 2: wait [5, 15). Time in calls: 10 + 30 + 2 + 2 + 10 = 54 ns, 40 of it waits.
+ * Launches of 10, 2 and 2. */
 static void test_sums(void **state)
 {
     (void)state;

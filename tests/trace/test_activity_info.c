@@ -1,4 +1,4 @@
-/* What dlprof info and dlcal info share. */
+/* Functions shared by dlprof info and dlcal info. */
 #include "tests/check.h"
 
 #include <stdio.h>
@@ -27,7 +27,7 @@ static dl_trace marked_trace(void)
     return trace;
 }
 
-/* Options as the command line gives them. */
+/* Parses options of a command line. */
 static dl_info_settings parse(const char *first, const char *second)
 {
     dl_info_settings settings = dl_info_settings_default();
@@ -78,7 +78,7 @@ static void test_marks_that_are_nowhere(void **state)
     dl_trace_free(&trace);
 }
 
-/* What `count` summaries print beside one another; free() it. */
+/* Returns the printed comparison of `count` summaries; the caller frees it. */
 static char *compared(const dl_activity_summary *summaries, size_t count)
 {
     char *text = NULL;
@@ -89,7 +89,8 @@ static char *compared(const dl_activity_summary *summaries, size_t count)
     return text;
 }
 
-/* Summaries outlive the activities; only those with devices are compared, and one is not. */
+/* Summaries outlive the activities; only those with devices are compared, and a single one is
+ * not. */
 static void test_compares_several(void **state)
 {
     (void)state;

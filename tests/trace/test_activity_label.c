@@ -5,7 +5,7 @@
 #include "tests/hand_trace.h"
 #include "trace/activity/export.h"
 
-/* The args as "key=value, ..."; arrays as [1 2 3]. */
+/* Formats the args as "key=value, ..."; arrays as [1 2 3]. */
 static const char *args_text(const dl_activity_label *label)
 {
     static char text[512];

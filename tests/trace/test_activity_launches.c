@@ -2,7 +2,7 @@
 
 #include "trace/activity/activity.h"
 
-/* Only CALLs with a correlation are launches; of two with the same one that which begins first. */
+/* Only CALLs with a correlation are launches; of two with the same one, the earlier is used. */
 static void test_find(void **state)
 {
     (void)state;

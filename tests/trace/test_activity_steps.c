@@ -19,8 +19,8 @@ static void find(dl_activity_steps *steps, const training_trace *trace, const dl
     if (status != DL_OK) fail_msg("%s", err.text);
 }
 
-/* How many of the true steps `first` to before `end` have a regular step that begins within
- * `tolerance` of the usual step's time. */
+/* Returns the number of true steps in `first` .. `end` - 1 with a regular step that begins within
+ * `tolerance` of the median step time. */
 static int hits(const dl_step_line *line, const training_trace *trace, int first, int end,
                 double tolerance)
 {
@@ -39,7 +39,7 @@ static int hits(const dl_step_line *line, const training_trace *trace, int first
     return found;
 }
 
-/* Every piece of work is in exactly one part, and the parts follow each other in time. */
+/* Checks that each work is in exactly one part, and that the parts are ordered in time. */
 static void check_parts(const dl_step_line *line)
 {
     size_t next = 0;
@@ -55,8 +55,7 @@ static void check_parts(const dl_step_line *line)
     assert_int_equal(next, line->work_count);
 }
 
-/* Without losses every step is found where it begins, to the nanosecond, and nothing else is one.
- */
+/* Without losses every step is found at its exact start, and nothing else is a step. */
 static void check_exact(const training *model, size_t cycle)
 {
     training_trace trace;
@@ -92,7 +91,7 @@ static void test_models(void **state)
     }
 }
 
-/* Two to five steps of many equal layers: the layers repeat most often, but hold no update. */
+/* Two to five steps of many equal layers: the layers repeat most often, but contain no update. */
 static void test_few_steps_of_many_layers(void **state)
 {
     (void)state;
@@ -116,7 +115,7 @@ static void test_few_steps_of_many_layers(void **state)
             training_free(&trace);
         }
     }
-    /* One step alone cannot be told from a part of one. */
+    /* A single step cannot be distinguished from a part of one. */
     training model = transformer;
     model.steps = 1;
     training_trace trace;
@@ -129,12 +128,13 @@ static void test_few_steps_of_many_layers(void **state)
     training_free(&trace);
 }
 
-/* An averaging in every step is part of it; in every second, fifth or tenth it is work of its own
- * and the steps between make a cycle. */
+/* An averaging in every step is part of it; in every second, fifth or tenth step it is separate
+ * work, and the steps between form a cycle. */
 static void test_averaging(void **state)
 {
     (void)state;
-    /* With an averaging in every step, the device's longest wait decides: there must be one. */
+    /* With an averaging in every step, the device's longest wait determines the start, so there
+     * must be one. */
     const training *models[] = {&lenet, &resnet, &transformer_unfused};
     const int intervals[] = {1, 2, 5, 10};
     for (size_t m = 0; m < 3; m++) {
@@ -147,9 +147,9 @@ static void test_averaging(void **state)
     }
 }
 
-/* Lost records shift everything behind them; averaging, validation and tuning come on top. Of each
- * model's steps 19 of 20 are still found within 2 % of a step, and not more than there are. (Where
- * no batch is copied and the device never waits, averaging hides where a step begins: left out.) */
+/* Lost records shift all later ones, in addition to averaging, validation and tuning. Of each
+ * model's steps 19 of 20 are still found within 2 % of a step, and no extra steps. (If no batch is
+ * copied and the device never waits, averaging hides the start of a step: left out.) */
 static void check_losses(const training *usual, const int *intervals, int interval_count)
 {
     const double lost[] = {0.01, 0.03, 0.05};
@@ -192,7 +192,7 @@ static void test_losses(void **state)
     check_losses(&transformer, intervals, 1);
 }
 
-/* Forward-only batches between the steps are no steps, whatever they share with them. */
+/* Forward-only batches between the steps are not steps, whatever they share with them. */
 static void test_validation(void **state)
 {
     (void)state;
@@ -216,7 +216,7 @@ static void test_validation(void **state)
     }
 }
 
-/* Correlations that pass 2^32 in the middle of the run. */
+/* Correlations that wrap at 2^32 in the middle of the run. */
 static void test_correlation_wrap(void **state)
 {
     (void)state;
@@ -225,7 +225,8 @@ static void test_correlation_wrap(void **state)
     check_exact(&model, 0);
 }
 
-/* A range from the first call of each true step to that of the next, with work before the first. */
+/* Adds a range from the first call of each true step to that of the next, with work before the
+ * first. */
 static void add_ranges(training_trace *trace, const char *format, dl_activity_kind kind)
 {
     for (int step = 0; step < trace->steps; step++) {
@@ -244,7 +245,7 @@ static void add_ranges(training_trace *trace, const char *format, dl_activity_ki
     }
 }
 
-/* Ranges that operators and the optimizer make in every step: no steps. */
+/* Adds ranges of operators and the optimizer in every step, which are not steps. */
 static void add_distractions(training_trace *trace)
 {
     const int layer = TRAINING_FREE + 80, optimizer = TRAINING_FREE + 81;
@@ -263,8 +264,8 @@ static void add_distractions(training_trace *trace)
     }
 }
 
-/* Named steps win over what the work looks like: the ranges begin a third of a step after the place
- * that the period would give. */
+/* Named steps override the detected period: the ranges begin a third of a step after the period's
+ * cuts. */
 static void check_marks(const char *format, dl_activity_kind kind, const char *text)
 {
     training model = transformer;
@@ -282,12 +283,12 @@ static void check_marks(const char *format, dl_activity_kind kind, const char *t
     assert_string_equal(line->marks, text);
     check_parts(line);
     assert_int_equal(line->steps[0].label, DL_STEP_WARMUP);
-    /* The last one lacks a third, as the trace ends. */
+    /* The last step lacks a third, as the trace ends. */
     assert_int_equal(line->regular_count, 11);
     assert_int_equal(line->steps[line->count - 1].label, DL_STEP_OTHER);
     for (size_t i = 1; i + 1 < line->count; i++) {
         assert_int_equal(line->steps[i].label, DL_STEP_REGULAR);
-        /* The first work launched inside the range: at most one kernel (20 us) later. */
+        /* The first work launched inside the range is at most one kernel (20 us) later. */
         assert_in_range(line->steps[i].start_ns, trace.starts_ns[i - 1],
                         trace.starts_ns[i - 1] + 25000);
     }
@@ -301,7 +302,8 @@ static void test_marks(void **state)
     check_marks("ProfilerStep#%d", DL_ACTIVITY_RANGE, "ProfilerStep##");
     check_marks("train iteration %d of 12", DL_ACTIVITY_RANGE, "train iteration # of #");
     check_marks("train_step", DL_ACTIVITY_RANGE, "train_step");
-    check_marks("one pass", DL_ACTIVITY_RANGE, "one pass"); /* regular, whatever its name */
+    check_marks("one pass", DL_ACTIVITY_RANGE, "one pass"); /* regular starts, independent of the
+                                                             * name */
     check_marks("global step %d", DL_ACTIVITY_MARK, "global step #");
 }
 
@@ -358,8 +360,8 @@ static void test_hints(void **state)
     training_free(&trace);
 }
 
-/* The caller's hints for a trace that shows too little: it is one step, or two kernels are a step.
- * Marks, updates and a second hint contradict "one step". */
+/* Hints for a trace with too little information: it is one step, or two kernels are a step. Marks,
+ * updates and a second hint contradict "one step". */
 static void test_few_steps_given(void **state)
 {
     (void)state;
@@ -382,7 +384,7 @@ static void test_few_steps_given(void **state)
     training_free(&trace);
     model.steps = 2;
     training_make(&trace, &model);
-    for (int i = 0; i < 3; i++) /* nothing says that it is an update */
+    for (int i = 0; i < 3; i++) /* no name of an update */
         memset(trace.strings[TRAINING_UPDATE + i], 'x', 5);
     find(&steps, &trace, &(dl_step_hints){.period = 200}); /* 24 (3 + 5) + 2 + 3 = 197 */
     assert_int_equal(steps.lines[0].method, DL_STEPS_GIVEN_PERIOD);
@@ -400,7 +402,7 @@ static void test_few_steps_given(void **state)
     training_free(&trace);
 }
 
-/* Marks of micro-batches are no steps: the update is in the last one alone. */
+/* Marks of micro-batches are not steps: only the last one contains the update. */
 static void test_marked_micro_batches(void **state)
 {
     (void)state;
@@ -425,15 +427,15 @@ static void test_marked_micro_batches(void **state)
     assert_int_equal(steps.lines[0].regular_count, 4);
     assert_int_not_equal(steps.lines[0].method, DL_STEPS_MARKS);
     dl_activity_steps_free(&steps);
-    /* The caller knows better. */
+    /* The caller's hint has priority. */
     find(&steps, &trace, &(dl_step_hints){.marks = "micro_batch"});
     assert_int_equal(steps.lines[0].regular_count, 12);
     dl_activity_steps_free(&steps);
     training_free(&trace);
 }
 
-/* After `warm` kernels without a graph: a copy, then a graph of 30 nodes in one launch, of which some
- * are lost; every fifth time a second graph. */
+/* After `warm` kernels without a graph: a copy, then a graph of 30 nodes in one launch, some of
+ * which are lost; every fifth time a second graph. */
 static void check_graphs(int warm)
 {
     training_trace trace = {.now_ns = 1000, .lost = 0.1};
@@ -484,7 +486,7 @@ static void test_graphs(void **state)
     check_graphs(300); /* five steps before the graph is captured */
 }
 
-/* Copies of the next input on a stream of their own, any time before, begin no step. */
+/* Copies of the next input on a separate stream, at any earlier time, do not begin a step. */
 static void test_prefetched_input(void **state)
 {
     (void)state;
@@ -501,7 +503,7 @@ static void test_prefetched_input(void **state)
                                               .stream = 13,
                                               .start_ns = trace.starts_ns[step] - before_ns,
                                               .duration_ns = 60000});
-        /* Launched at the begin of its step. */
+        /* Launched at the start of its step. */
         for (size_t i = 0; i < count; i++) {
             if (trace.activities[i].kind == DL_ACTIVITY_CALL ||
                 trace.activities[i].start_ns < trace.starts_ns[step])
@@ -528,7 +530,7 @@ static void test_prefetched_input(void **state)
     training_free(&trace);
 }
 
-/* Other launch shapes in every step, as batches of sentences have. */
+/* Different launch shapes in every step, as for batches of sentences. */
 static void test_varying_shapes(void **state)
 {
     (void)state;
@@ -548,7 +550,7 @@ static void test_varying_shapes(void **state)
     training_free(&trace);
 }
 
-/* The same steps on device 0, and work without order on device 3; in any order in the file. */
+/* The same steps on device 0, and unordered work on device 3; in any order in the file. */
 static void test_devices(void **state)
 {
     (void)state;

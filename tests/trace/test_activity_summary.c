@@ -8,7 +8,8 @@
 
 #define US 1000LL
 
-/* Adds an activity over [start_us, end_us); the caller may change it until the next is added. */
+/* Adds an activity over [start_us, end_us); the caller may change it until the next one is
+ * added. */
 static dl_activity *add(dl_trace *trace, dl_activity_kind kind, const char *name, int64_t start_us,
                         int64_t end_us)
 {
@@ -20,7 +21,7 @@ static dl_activity *add(dl_trace *trace, dl_activity_kind kind, const char *name
     return &trace->activities[count];
 }
 
-/* A call of thread 1 that launches; 5 us. */
+/* Adds a launching call of thread 1; 5 us. */
 static void add_launch(dl_trace *trace, uint32_t correlation, int64_t start_us)
 {
     dl_activity *call = add(trace, DL_ACTIVITY_CALL, "cudaLaunchKernel", start_us, start_us + 5);
@@ -43,12 +44,12 @@ static void add_copy(dl_trace *trace, dl_copy_direction direction, dl_host_memor
     copy->bytes = bytes;
 }
 
-/* Device 0, in us: sgemm [100, 200) and [300, 400), an all-reduce of 1 MB between 2 ranks
- * [150, 250), an addition [400, 450); copies: [0, 10) and [10, 20) of 40 kB each from pinned
- * memory, [450, 460) of 5 kB from pageable, a memset [460, 461).
- * Busy 0-20, 100-250, 300-461 = 331 of 461; gaps [20, 100), [250, 300). Launches: the sgemms' at 95
- * and 301 (1 us after it begins), the all-reduce's at 100, the addition's none. So the first gap is
- * launch-bound, 80, and the second too, 50. Kernels sum to 100 + 100 + 100 + 50 = 350. */
+/* Device 0, in us: sgemm [100, 200) and [300, 400), an all-reduce of 1 MB between 2 ranks [150,
+ * 250), an addition [400, 450); copies: [0, 10) and [10, 20) of 40 kB each from pinned memory,
+ * [450, 460) of 5 kB from pageable, a memset [460, 461). Busy 0-20, 100-250, 300-461 = 331 of 461;
+ * gaps [20, 100), [250, 300). Launches: the sgemms' at 95 and 301 (1 us after its start), the
+ * all-reduce's at 100, none for the addition. The first gap is therefore launch-bound, 80, and so
+ * is the second, 50. Kernels sum to 100 + 100 + 100 + 50 = 350. */
 static dl_trace small_trace(void)
 {
     dl_trace trace = hand_trace();
@@ -99,7 +100,7 @@ static void test_device(void **state)
     assert_int_equal(d->time.launch_bound_ns, 130 * US);
     assert_int_equal(d->time.exposed_communication_ns, 50 * US);
     assert_float_equal(d->kernel_total_ns, 350 * US, 0);
-    /* Of the two that last 100 us in all the one whose name comes first. */
+    /* Of two kernels with a total of 100 us, the one whose name sorts first. */
     assert_int_equal(d->kernel_count, 3);
     assert_string_equal(d->kernels[0].name, "volta_sgemm_64x64_nt");
     assert_int_equal(d->kernels[0].class, DL_KERNEL_GEMM);
@@ -111,8 +112,7 @@ static void test_device(void **state)
     assert_float_equal(d->classes[DL_KERNEL_GEMM].total_ns, 200 * US, 0);
     assert_float_equal(d->classes[DL_KERNEL_COLLECTIVE].share_frac, 100.0 / 350, 1e-12);
     assert_int_equal(d->classes[DL_KERNEL_OTHER].count, 0);
-    /* Pageable before pinned (the order of the enumeration), memsets last. 80 kB in 20 us = 4 GB/s.
-     */
+    /* Pageable before pinned (enumeration order), memsets last. 80 kB in 20 us = 4 GB/s. */
     assert_int_equal(d->transfer_count, 3);
     assert_int_equal(d->transfers[0].memory, DL_MEMORY_PAGEABLE);
     assert_float_equal(d->transfers[1].bytes_per_s, 4e9, 1);
@@ -134,7 +134,7 @@ static bool warns(const dl_activity_summary *summary, const char *part)
     return false;
 }
 
-/* Of 8 works 3 have launches; one begins 1 us before. */
+/* 3 of 8 works have launches; one starts 1 us before its launch. */
 static void test_quality(void **state)
 {
     (void)state;
@@ -179,8 +179,8 @@ static void test_quality(void **state)
     dl_trace_free(&trace);
 }
 
-/* Without the meta keys the largest communicator tells, unless the process has several of its
- * ranks. */
+/* Without the meta keys the largest communicator gives the rank, unless the process has several of
+ * its ranks. */
 static void test_rank(void **state)
 {
     (void)state;
@@ -205,7 +205,7 @@ static void test_rank(void **state)
 }
 
 /* One warm-up step [0, 100), regular ones [100, 300) and [300, 450), another [450, 461): the time
- * line is that of [100, 450): idle [250, 300). */
+ * line covers [100, 450): idle [250, 300). */
 static dl_activity_step steps[] = {
     {.label = DL_STEP_WARMUP, .start_ns = 0, .duration_ns = 100 * US},
     {.label = DL_STEP_REGULAR, .start_ns = 100 * US, .duration_ns = 200 * US},
@@ -234,7 +234,7 @@ static void test_steps(void **state)
     assert_float_equal(d->step_ns.p50, 175 * US, 1e-6);
     assert_int_equal(d->warmup_steps, 1);
     assert_int_equal(d->other_steps, 1);
-    /* Tables stay those of the whole trace. */
+    /* Tables still cover the whole trace. */
     assert_int_equal(d->transfer_count, 3);
     dl_activity_summary_free(&summary);
     dl_trace_free(&trace);
@@ -279,7 +279,7 @@ static void test_print(void **state)
     dl_trace_free(&trace);
 }
 
-/* Brackets outside of strings close in order and end with the text. */
+/* Checks that brackets outside of strings close in order and end with the text. */
 static void assert_nested(const char *json)
 {
     char open[64];
@@ -323,7 +323,7 @@ static void test_json(void **state)
     dl_trace_free(&trace);
 }
 
-/* What the summary prints, and as JSON. */
+/* Writes the summary as text and as JSON. */
 static void write_both(const dl_activity_summary *summary, char **text, char **json)
 {
     size_t bytes = 0;
@@ -340,7 +340,7 @@ static void write_both(const dl_activity_summary *summary, char **text, char **j
     "kernel 1000 900 1100; copy 2000 1900 2100; event 1 1 1; sync 1 1 1; record 50 40 60; " \
     "repetitions 6; host box; device H200"
 
-/* The second regular step has two kernels and a copy: 4 us in two steps that last 350 us. */
+/* The second regular step has two kernels and a copy: 4 us in two steps of 350 us. */
 static void test_cost_of_recording(void **state)
 {
     (void)state;
@@ -392,7 +392,7 @@ static void test_cost_of_recording(void **state)
     dl_trace_free(&trace);
 }
 
-/* Units that marks have cut are told when they have little in common. */
+/* Units cut by marks cause a warning if they have little in common. */
 static void test_unlike_steps_are_a_warning(void **state)
 {
     (void)state;

@@ -6,7 +6,7 @@
 #include "trace/activity/kernel_class.h"
 #include "trace/activity/summary.h"
 
-/* Names by id: 1 is a kernel that computes, 2 one that communicates. */
+/* Classes by name id: 1 is a computing kernel, 2 a communicating one. */
 static const uint8_t classes[] = {DL_KERNEL_OTHER, DL_KERNEL_GEMM, DL_KERNEL_COLLECTIVE};
 enum { COMPUTE = 1, COLLECTIVE };
 
@@ -40,7 +40,7 @@ static dl_activity_timeline timeline_of(const dl_activity *activities, size_t co
 static void test_intervals(void **state)
 {
     (void)state;
-    /* Overlapping, touching, inside another, empty; not sorted. */
+    /* Overlapping, adjacent, nested, empty; unsorted. */
     dl_interval set[] = {{30, 40}, {0, 10}, {5, 12}, {12, 15}, {33, 35}, {20, 20}};
     assert_int_equal(dl_intervals_unite(set, 6), 2);
     assert_int_equal(set[0].start_ns, 0);
@@ -48,7 +48,7 @@ static void test_intervals(void **state)
     assert_int_equal(set[1].start_ns, 30);
     assert_int_equal(set[1].end_ns, 40);
     assert_int_equal(dl_intervals_total(set, 2), 25);
-    /* [10, 32) takes 5 of the first and 2 of the second, [39, 50) 1 more. */
+    /* [10, 32) overlaps 5 of the first and 2 of the second, [39, 50) 1 more. */
     const dl_interval other[] = {{10, 32}, {39, 50}};
     assert_int_equal(dl_intervals_overlap(set, 2, other, 2), 8);
     assert_int_equal(dl_intervals_overlap(other, 2, set, 2), 8);
@@ -96,7 +96,7 @@ static void test_parts(void **state)
     assert_int_equal(d->unknown_gap_ns, 80);
     assert_int_equal(d->launch_bound_ns, 0);
     dl_activity_timeline_free(&timeline);
-    /* Within [110, 320): busy but for [300, 310). Compute [110, 200) + [250, 300), communication
+    /* Within [110, 320): busy except for [300, 310). Compute [110, 200) + [250, 300), communication
      * 100 + 10, copies [110, 120) + [270, 290), all hidden. */
     timeline = timeline_of(activities, 9, &(dl_interval){110, 320});
     d = &timeline.devices[0];
@@ -113,16 +113,15 @@ static void test_parts(void **state)
     dl_activity_timeline_free(&timeline);
 }
 
-/* Gaps a..b with the launch's begin s; in us:
+/* Gaps a..b with the launch's start s; in us:
  *
  *     a    b    s  launch-bound
- *     1   50   40  49: the launch came late
- *    60  200   70  30: until 90 it can have been on its way, then something else was in the way
- *   210  250  195   5: launched before the device fell idle, on its way until 215
+ *     1   50   40  49: late launch
+ *    60  200   70  30: it may have been in flight until 90, then another cause
+ *   210  250  195   5: launched before the device became idle, in flight until 215
  *   260  300  100   0: launched long before
  *   310  320  330  10: clocks differ
- *   330  340    -   unknown: 10
- */
+ *   330  340    -   unknown: 10 */
 static void test_launch_bound(void **state)
 {
     (void)state;
@@ -175,7 +174,7 @@ static void test_devices(void **state)
 
 enum { MOMENTS = 400 };
 
-/* The slow obvious way: which moments of 1 ns are covered by what. */
+/* Reference implementation that checks the coverage of each 1 ns moment. */
 static void check_by_moments(const dl_activity *activities, size_t count,
                              const dl_device_timeline *d)
 {

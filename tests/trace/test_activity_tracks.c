@@ -75,7 +75,7 @@ static void test_lines(void **state)
     assert_null(tracks.tracks);
 }
 
-/* What nests or touches stays on one track; what holds comes first. */
+/* Nested and adjacent slices stay on one track; outer slices come first. */
 static void test_nested(void **state)
 {
     (void)state;
@@ -92,7 +92,7 @@ static void test_nested(void **state)
     dl_activity_tracks_free(&tracks);
 }
 
-/* A range that ends within a call goes, whichever begins first; of two ranges the later one; of
+/* A range that ends within a call moves, whichever begins first; of two ranges the later one; of
  * two kernels of a stream the later one. */
 static void test_crossing(void **state)
 {
@@ -124,7 +124,7 @@ static void test_crossing(void **state)
     dl_activity_tracks_free(&tracks);
 }
 
-/* Ranges that end within a call both make way, though the inner one is whole within the outer. */
+/* Ranges that end within a call both move, though the inner one is nested in the outer. */
 static void test_call_moves_all_that_it_crosses(void **state)
 {
     (void)state;
@@ -138,7 +138,7 @@ static void test_call_moves_all_that_it_crosses(void **state)
     dl_activity_tracks_free(&tracks);
 }
 
-/* A SYNC knows no thread but that of its call. */
+/* A SYNC is on the thread of its call. */
 static void test_sync_lies_on_the_thread_of_its_call(void **state)
 {
     (void)state;
@@ -153,8 +153,8 @@ static void test_sync_lies_on_the_thread_of_its_call(void **state)
     dl_activity_tracks_free(&tracks);
 }
 
-/* The slices of a track in order: each begins no earlier than the one before and lies within or
- * behind whatever is open. Checked pair by pair. */
+/* Checks, pair by pair, that each slice of a track begins no earlier than the previous one and is
+ * nested in the open slices or follows them. */
 static void assert_nested(const dl_activity_tracks *tracks, const dl_track *track,
                           const dl_activity *activities)
 {

@@ -1,4 +1,4 @@
-/* Figures of a recording's cost as a text and back, and what they come to over steps. */
+/* Figures of a recording's cost as text and back, and the estimate over steps. */
 #include "tests/check.h"
 
 #include <math.h>
@@ -38,7 +38,7 @@ static void test_text_and_back(void **state)
     free(text);
 }
 
-/* The text of `figures` with its first `part` replaced. */
+/* Returns the text of `figures` with the first `part` replaced. */
 static char *changed(const char *part, const char *with)
 {
     dl_capture_figures figures = example();
@@ -88,8 +88,8 @@ static void add(dl_trace *trace, dl_activity activity)
     trace->activities[count] = activity;
 }
 
-/* A warm-up step and two regular ones of 10 us. In each: two kernels, a copy, a memset, a graph of
- * two kernels and a copy, a whole graph; between them an event and a wait. */
+/* Adds a warm-up step and two regular ones of 10 us. Each has two kernels, a copy, a memset, a
+ * graph of two kernels and a copy, a whole graph; between them an event and a wait. */
 static void add_steps(dl_trace *trace)
 {
     for (int step = 0; step < 3; step++) {

@@ -45,9 +45,9 @@ static dl_collective_kernels find(const dl_activity *activities, size_t count)
     return list;
 }
 
-/* Launched in the order 1, 2; on the device 2 begins first: the list is in that order, and each has
- * the size of its own call. A kernel that is no collective is not listed; one whose launch is
- * missing has only its name. */
+/* Launched in the order 1, 2; on the device 2 begins first: the list has that order, and each
+ * kernel has the size of its call. Other kernels are not listed; a kernel without a launch has only
+ * its name. */
 static void kernels_have_their_calls(void **state)
 {
     (void)state;

@@ -49,7 +49,7 @@ typedef struct trace {
     size_t count;
 } trace;
 
-/* Times in us. */
+/* Adds an operator; times in us. */
 static dl_activity *add(trace *t, int text, int64_t start, int64_t duration)
 {
     dl_activity *a = &t->activities[t->count++];
@@ -74,7 +74,7 @@ static void add_collective(trace *t, int64_t start, int64_t duration, uint64_t b
                                               .duration_ns = 1000 * duration};
 }
 
-/* A step of 1,000 us from `at` (in brackets what precedes an operator, which counts with it):
+/* Adds a step of 1,000 us from `at` (in brackets the time before an operator, which belongs to it):
  *
  *   input     [10] 40
  *   forward   [20] 80, [30] 120
@@ -82,12 +82,12 @@ static void add_collective(trace *t, int64_t start, int64_t duration, uint64_t b
  *   waits     from 550 to 700, where the all-reduce ends
  *   update    [20] 60 copied back, [20] 150, 50 after it
  *
- * The call comes 50 us into the second backward operator, after 50 + 100 + 50 of 230 us. */
+ * The call is 50 us into the second backward operator, after 50 + 100 + 50 of 230 us. */
 static void add_step(trace *t, int64_t at, bool marks)
 {
     if (marks) add(t, STEP, at, 1000);
     add(t, LOADER, at + 10, 40);
-    add(t, OP, at + 10, 20); /* within it */
+    add(t, OP, at + 10, 20); /* nested */
     add(t, FORWARD, at + 70, 80);
     add(t, OTHER, at + 180, 120);
     add(t, BACKWARD, at + 350, 100);
@@ -97,7 +97,7 @@ static void add_step(trace *t, int64_t at, bool marks)
     add_collective(t, at + 530, 170, 4000);
     add(t, COPY_BACK, at + 720, 60);
     add(t, OPTIMIZER, at + 800, 150);
-    add(t, OTHER, at + 810, 20); /* within it */
+    add(t, OTHER, at + 810, 20); /* nested */
 }
 
 static dl_activity_steps find(const trace *t)
@@ -168,7 +168,7 @@ static void marked_steps_are_split(void **state)
     dl_activity_steps_free(&steps);
 }
 
-/* Steps then go from the end of an update, 950 us into a step, to the next one. */
+/* Steps extend from the end of an update, 950 us into a step, to the next one. */
 static void unmarked_steps_end_with_updates(void **state)
 {
     (void)state;
@@ -183,8 +183,8 @@ static void unmarked_steps_end_with_updates(void **state)
     dl_activity_steps_free(&steps);
 }
 
-/* PyTorch's ranges of a data loader hold the word "Iter" and, where they collate, most operators: they are
- * no marks of steps all the same. */
+/* PyTorch's ranges of a data loader contain the word "Iter" and, if they collate, most operators,
+ * but do not mark steps. */
 static void loaders_do_not_mark_steps(void **state)
 {
     (void)state;
@@ -201,8 +201,9 @@ static void loaders_do_not_mark_steps(void **state)
     dl_activity_steps_free(&steps);
 }
 
-/* Step 3 starts with a validation of two batches: two ranges of the loader and four operators more
- * than the two forward ones and the copy back, for the two backward ones: 7 / 2 against 3 / 2. */
+/* Step 3 starts with a validation of two batches: two ranges of the loader and four operators in
+ * addition to the two forward ones and the copy back, for two backward ones: 7 / 2 against 3 /
+ * 2. */
 static void validation_is_set_apart(void **state)
 {
     (void)state;
@@ -217,7 +218,7 @@ static void validation_is_set_apart(void **state)
         add_step(&t, at, false);
     }
     dl_activity_steps steps = find(&t);
-    assert_int_equal(steps.lines[0].count, 5); /* the first update ends what may be a part */
+    assert_int_equal(steps.lines[0].count, 5); /* the first update ends a possibly partial step */
     for (size_t s = 0; s < 5; s++)
         assert_int_equal(steps.lines[0].steps[s].label, s == 2 ? DL_STEP_OTHER : DL_STEP_REGULAR);
     dl_cpu_training cpu = {0};
@@ -228,10 +229,10 @@ static void validation_is_set_apart(void **state)
     dl_activity_steps_free(&steps);
 }
 
-/* A worker whose update a server makes: gradients are cleared ([10] 30), forward ([10] 50), backward
- * ([0] 60), and 40 of the host's after it: 100 forward, 100 backward, no update. One with an update:
- * forward ([50] 50), backward ([0] 60), update ([0] 50), then gradients are cleared ([10] 30, and 50
- * of the host's): forward too, 100 + 90. */
+/* A worker whose update is made by a server: gradients are cleared ([10] 30), forward ([10] 50),
+ * backward ([0] 60), and 40 of the host after it: 100 forward, 100 backward, no update. A worker
+ * with an update: forward ([50] 50), backward ([0] 60), update ([0] 50), then gradients are cleared
+ * ([10] 30, and 50 of the host), which counts as forward: 100 + 90. */
 static void clearing_gradients_is_no_update(void **state)
 {
     (void)state;
@@ -259,8 +260,8 @@ static void clearing_gradients_is_no_update(void **state)
     }
 }
 
-/* Two micro-batches a step: the second forward pass is as long as the first, so it is one. Four
- * operators of 10 us each, two backward ones of 20 us; in between the host takes nothing. */
+/* Two micro-batches per step: the second forward pass is as long as the first, so it is one. Four
+ * operators of 10 us each, two backward ones of 20 us, without host time in between. */
 static void gradients_are_accumulated(void **state)
 {
     (void)state;
@@ -273,7 +274,8 @@ static void gradients_are_accumulated(void **state)
                 add(&t, i % 2 ? OTHER : FORWARD, at, 10);
             for (int i = 0; i < 2; i++, at += 20)
                 add(&t, BACKWARD, at, 20);
-            add(&t, GRADIENT, at - 15, 10)->bytes = 4000; /* once a pass, within the last one */
+            add(&t, GRADIENT, at - 15, 10)->bytes = 4000; /* once per pass, nested in the last
+                                                           * one */
         }
         add(&t, OPTIMIZER, at, 40);
     }
@@ -284,8 +286,8 @@ static void gradients_are_accumulated(void **state)
     assert_int_equal(cpu.steps[1].part_ns[DL_CPU_PART_BACKWARD], 80000);
     assert_int_equal(cpu.steps[1].part_ns[DL_CPU_PART_UPDATE], 40000);
     assert_int_equal(cpu.passes, 2);
-    assert_float_equal(cpu.gradient_bytes, 4000, 0); /* as many as there are parameters */
-    /* That of the second pass, in the operator that ends its backward pass and the step's. */
+    assert_float_equal(cpu.gradient_bytes, 4000, 0); /* number of parameters */
+    /* Gradient of the second pass, in the operator that ends its backward pass and the step's. */
     assert_int_equal(cpu.gradient_count, 1);
     assert_float_equal(cpu.gradients[0].bytes, 4000, 0);
     assert_float_equal(cpu.gradients[0].ready_frac, 1, 0);
@@ -293,8 +295,8 @@ static void gradients_are_accumulated(void **state)
     dl_activity_steps_free(&steps);
 }
 
-/* Two parameters, ready when the operators that hold them end, after 100 and 200 of 250 us; the last
- * step adds one alone, and shows nothing of the usual one. */
+/* Two parameters, ready when the operators around them end, after 100 and 200 of 250 us; the last
+ * step accumulates only one, which does not affect the usual step. */
 static void gradients_are_ready_one_by_one(void **state)
 {
     (void)state;
@@ -322,7 +324,7 @@ static void gradients_are_ready_one_by_one(void **state)
     dl_activity_steps_free(&steps);
 }
 
-/* Two models in turn, each with an update: what lies between is no accumulation. */
+/* Two alternating models, each with an update: no accumulation. */
 static void models_in_turn_accumulate_nothing(void **state)
 {
     (void)state;
@@ -347,7 +349,7 @@ static void models_in_turn_accumulate_nothing(void **state)
     dl_activity_steps_free(&steps);
 }
 
-/* Work of a device, or no operators: nothing of all this. */
+/* With device work, or without operators, nothing is found. */
 static void others_are_left_alone(void **state)
 {
     (void)state;
@@ -365,7 +367,7 @@ static void others_are_left_alone(void **state)
     assert_int_equal(operators.count, 0);
 }
 
-/* Whether operators are taken for a program on cores beside a call, or range, of that name. */
+/* Returns whether operators count as a program on cores beside a call, or range, of that name. */
 static bool is_on_cores(const char *name, dl_activity_kind kind, char **lost)
 {
     char *names[TEXTS + 2], own[64];
@@ -393,7 +395,7 @@ static bool is_on_cores(const char *name, dl_activity_kind kind, char **lost)
     return found;
 }
 
-/* Calls and operators of a device whose kernels were not recorded: no program on cores. */
+/* Calls and operators of a device whose kernels were not recorded: not a program on cores. */
 static void lost_kernels_are_no_training_on_cores(void **state)
 {
     (void)state;
@@ -423,7 +425,7 @@ static void lost_kernels_are_no_training_on_cores(void **state)
     }
 }
 
-/* Copies alone, beside launches of kernels, are not all that a device did. */
+/* Copies alone, beside launches of kernels, are not all of the device's work. */
 static void copies_alone_are_not_all(void **state)
 {
     (void)state;

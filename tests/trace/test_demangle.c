@@ -19,7 +19,8 @@ static void test_mangled(void **state)
     assert_short("_ZN5cudnn3ops16nchwToNhwcKernelIffEEvPT_", "cudnn::ops::nchwToNhwcKernel");
     assert_short("_ZN2at6native12_GLOBAL__N_116softmax_warp_bwdIfEEvPT_",
                  "at::native::softmax_warp_bwd");
-    /* A frame is followed by what it runs: of <4, at::native::AddFunctor<float>> not the 4. */
+    /* A generic kernel is followed by its functor: of <4, at::native::AddFunctor<float>> not the
+     * 4. */
     assert_short("_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_10AddFunctorIfEEEEviT0_",
                  "at::native::vectorized_elementwise_kernel<AddFunctor>");
 }
@@ -49,7 +50,7 @@ static void test_demangled(void **state)
     assert_short("void reduce_kernel<(int)128, float>(int)", "reduce_kernel");
 }
 
-/* What is no C++ name stays, and so does what is broken, as far as it can be read. */
+/* Names other than C++ names stay unchanged; broken names are kept as far as readable. */
 static void test_others(void **state)
 {
     (void)state;
@@ -60,12 +61,12 @@ static void test_others(void **state)
     assert_short("_Z!", "_Z!");
     assert_short("f<int(", "f");
     assert_short("f<(", "f");
-    /* Cut off behind the second identifier, and within it. */
+    /* Truncated after the second identifier, and within it. */
     assert_short("_ZN2ck12_GLOBAL__N_16kernelINS_", "ck::kernel");
     assert_short("_ZN2ck99kernel", "ck");
 }
 
-/* 90 letters behind two namespaces: these go first, then the middle: 39 + 2 + 39 stay. */
+/* 90 letters after two namespaces: these are removed first, then the middle: 39 + 2 + 39 remain. */
 static void test_long(void **state)
 {
     (void)state;

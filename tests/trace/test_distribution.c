@@ -17,8 +17,8 @@ static void test_empty_and_single(void **state)
     assert_float_equal(one.p99, 7, 0);
 }
 
-/* 1..5 unsorted: mean 3, squares around it 4+1+0+1+4 = 10, sd = sqrt(10/4). Quantile p lies at
- * place 4 p: p10 at 0.4 = 1.4, p50 = 3, p90 at 3.6 = 4.6, p99 at 3.96 = 4.96. */
+/* 1..5 unsorted: mean 3, squares around it 4+1+0+1+4 = 10, sd = sqrt(10/4). Quantile p is at index
+ * 4 p: p10 at 0.4 = 1.4, p50 = 3, p90 at 3.6 = 4.6, p99 at 3.96 = 4.96. */
 static void test_known_sample(void **state)
 {
     (void)state;

@@ -41,13 +41,13 @@ static dl_trace read_trace(const char *path)
     return trace;
 }
 
-/* A number of random length, so that varints of all lengths occur. */
+/* Returns a number of random length, so that varints of all lengths occur. */
 static uint64_t random_size(dl_random *random, unsigned bits)
 {
     return dl_random_u64(random) >> (64 - 1 - dl_random_below(random, bits));
 }
 
-/* Any valid record of `worker`; about half of its fields are absent. */
+/* Returns a random valid record of `worker`; about half of its fields are absent. */
 static dl_record random_record(dl_random *random, uint32_t worker, uint32_t names)
 {
     unsigned has = dl_random_u32(random);
@@ -67,7 +67,7 @@ static dl_record random_record(dl_random *random, uint32_t worker, uint32_t name
     return r;
 }
 
-/* Any valid activity of `thread`; about half of its fields are absent. */
+/* Returns a random valid activity of `thread`; about half of its fields are absent. */
 static dl_activity random_activity(dl_random *random, uint32_t thread, uint32_t names)
 {
     unsigned has = dl_random_u32(random);
@@ -85,7 +85,7 @@ static dl_activity random_activity(dl_random *random, uint32_t thread, uint32_t 
     if (has & 512) a.bytes = random_size(random, 64);
     if (has & 1024) a.object = random_size(random, 64);
     a.start_ns = (int64_t)random_size(random, 62);
-    /* A copy that lasted beyond what is next on its stream would be cut. */
+    /* A copy that overlaps the next work on its stream would be truncated. */
     if (a.kind != DL_ACTIVITY_MEMCPY && a.kind != DL_ACTIVITY_MEMSET)
         a.duration_ns = (int64_t)random_size(random, 62);
     return a;
@@ -139,8 +139,9 @@ static void *append_random(void *argument)
     return NULL;
 }
 
-/* Three threads append random records and activities in turn, one stream each, while they intern
- * the same names: each thread's come back all, equal and in order, and equal names have one id. */
+/* Three threads append random records and activities alternately, one stream each, while they
+ * intern the same names: each thread's data read back equal and in order, and equal names have one
+ * id. */
 static void test_round_trip(void **state)
 {
     (void)state;
@@ -200,7 +201,8 @@ static void test_late_ends(void **state)
     dl_trace_free(&trace);
 }
 
-/* Equal texts have one id, also beyond the first size of the table; "" is 0 and needs no place. */
+/* Equal texts have one id, also beyond the initial size of the table; "" is 0 and takes no
+ * entry. */
 static void test_names(void **state)
 {
     (void)state;
@@ -246,11 +248,11 @@ static void test_meta(void **state)
     assert_int_equal(trace.record_count, 0);
     assert_int_equal(trace.worker_count, 0);
     dl_trace_free(&trace);
-    dl_trace_free(&trace); /* a freed trace may be freed again */
+    dl_trace_free(&trace); /* freeing twice is allowed */
 }
 
-/* A small trace of all chunk types: meta, two names, records of two streams in two chunks each, and
- * activities of one of them in two. */
+/* Writes a small trace of all chunk types: meta, two names, records of two streams in two chunks
+ * each, and activities of one of them in two. */
 static void write_small(const char *path, char **data, size_t *bytes)
 {
     dl_trace_writer *writer = open_writer(path);
@@ -278,7 +280,7 @@ static void write_small(const char *path, char **data, size_t *bytes)
     assert_int_equal(dl_file_read(path, data, bytes, &err), DL_OK);
 }
 
-/* Reads a block of exactly these bytes, so that a sanitizer sees a read beyond them. */
+/* Reads a block of exactly these bytes, so that a sanitizer detects a read beyond them. */
 static dl_status read_copy(dl_trace *trace, const char *data, size_t bytes)
 {
     dl_error err = {0};
@@ -290,8 +292,8 @@ static dl_status read_copy(dl_trace *trace, const char *data, size_t bytes)
     return status;
 }
 
-/* Cut at every byte: up to the first whole chunk it is no trace; after that what whole chunks hold
- * is there, the rest is counted, and only all bytes are complete. */
+/* Truncated at every byte: up to the first whole chunk it is not a trace; after that the content of
+ * whole chunks is read, the rest is counted, and only the whole file is complete. */
 static void test_cut_anywhere(void **state)
 {
     (void)state;
@@ -318,8 +320,8 @@ static void test_cut_anywhere(void **state)
     free(data);
 }
 
-/* Each single flipped bit is seen: in the header the file is refused; in a chunk the reading ends
- * before that chunk, so that what is read is a begin of the original and never complete. */
+/* Each single flipped bit is detected: in the header the file is rejected; in a chunk the reading
+ * ends before that chunk, so the result is a prefix of the original and never complete. */
 static void test_bit_flips(void **state)
 {
     (void)state;
@@ -351,8 +353,8 @@ static void test_bit_flips(void **state)
     free(data);
 }
 
-/* A file of header, one META chunk and one sealed chunk of `type` with this payload. Returns
- * whether the second chunk was taken. */
+/* Reads a file of header, one META chunk and one sealed chunk of `type` with this payload. Returns
+ * whether the second chunk was accepted. */
 static bool chunk_taken(uint32_t type, const void *payload, uint32_t payload_bytes)
 {
     uint8_t file[512] = DL_DLT_MAGIC;
@@ -380,32 +382,35 @@ static bool chunk_taken(uint32_t type, const void *payload, uint32_t payload_byt
     return taken;
 }
 
-/* Chunks whose checksum is right and whose content is not are refused as a whole. */
+/* Chunks with a correct checksum and invalid content are rejected as a whole. */
 static void test_wrong_chunks(void **state)
 {
     (void)state;
     assert_true(chunk_taken(DL_DLT_META, "a\0b\0c\0", 7)); /* a = b, c = "" */
     assert_false(chunk_taken(DL_DLT_META, "", 0));
     assert_false(chunk_taken(DL_DLT_META, "a\0b\0c", 6)); /* a key without value */
-    assert_false(chunk_taken(DL_DLT_META, "a\0b", 3));    /* no end of the text */
+    assert_false(chunk_taken(DL_DLT_META, "a\0b", 3));    /* unterminated text */
     assert_true(chunk_taken(DL_DLT_STRINGS, "\1\0\0\0a\0b", 8));
     assert_false(chunk_taken(DL_DLT_STRINGS, "\1\0\0", 3));
     assert_false(chunk_taken(DL_DLT_STRINGS, "\1\0\0\0ab", 6));
-    assert_false(chunk_taken(DL_DLT_STRINGS, "\2\0\0\0ab", 7)); /* id 1 was never given */
-    assert_false(chunk_taken(DL_DLT_STRINGS, "\0\0\0\0ab", 7)); /* id 0 again */
+    assert_false(chunk_taken(DL_DLT_STRINGS, "\2\0\0\0ab", 7)); /* id 1 is missing */
+    assert_false(chunk_taken(DL_DLT_STRINGS, "\0\0\0\0ab", 7)); /* id 0 is reserved */
     assert_true(chunk_taken(DL_DLT_RECORDS, "\1\0\0\0\2\0\5", 7));
     assert_false(chunk_taken(DL_DLT_RECORDS, "\1\0\0", 3));
     assert_false(chunk_taken(DL_DLT_RECORDS, "\2\0\0\0\2\0\5", 7));            /* one too few */
     assert_false(chunk_taken(DL_DLT_RECORDS, "\1\0\0\0\2\0\5\2\0\5", 10));     /* one too many */
-    assert_false(chunk_taken(DL_DLT_RECORDS, "\1\0\0\0\2\0\x85", 7));          /* cut varint */
-    assert_false(chunk_taken(DL_DLT_RECORDS, "\2\0\0\0\2\1\2\5\2\0\x85", 11)); /* second is bad */
+    assert_false(chunk_taken(DL_DLT_RECORDS, "\1\0\0\0\2\0\x85", 7));          /* truncated
+                                                                                * varint */
+    assert_false(chunk_taken(DL_DLT_RECORDS, "\2\0\0\0\2\1\2\5\2\0\x85", 11)); /* second is
+                                                                                * invalid */
     assert_false(chunk_taken(DL_DLT_RECORDS, "\1\0\0\0\2\x08\1\5", 8));        /* unknown name */
     assert_false(chunk_taken(DL_DLT_RECORDS, "\xFF\xFF\xFF\xFF\2\0\5", 7));    /* absurd count */
     assert_true(chunk_taken(DL_DLT_ACTIVITIES, "\1\0\0\0\1\0\5", 7));
     assert_false(chunk_taken(DL_DLT_ACTIVITIES, "\1\0\0", 3));
     assert_false(chunk_taken(DL_DLT_ACTIVITIES, "\2\0\0\0\1\0\5", 7));          /* one too few */
     assert_false(chunk_taken(DL_DLT_ACTIVITIES, "\1\0\0\0\1\0\5\1\0\5", 10));   /* one too many */
-    assert_false(chunk_taken(DL_DLT_ACTIVITIES, "\2\0\0\0\1\0\5\1\0\x85", 10)); /* second is bad */
+    assert_false(chunk_taken(DL_DLT_ACTIVITIES, "\2\0\0\0\1\0\5\1\0\x85", 10)); /* second is
+                                                                                 * invalid */
     assert_false(chunk_taken(DL_DLT_ACTIVITIES, "\1\0\0\0\1\1\1\5", 8));        /* unknown name */
     assert_false(chunk_taken(DL_DLT_ACTIVITIES, "\1\0\0\0\1\2\1\5", 8));        /* unknown detail */
     assert_false(chunk_taken(DL_DLT_ACTIVITIES, "\xFF\xFF\xFF\xFF\1\0\5", 7));
@@ -430,7 +435,7 @@ static void test_refused_files(void **state)
     const char version_2[] = "DLTRACE\n\2\0\0\0\0\0\0";
     assert_int_equal(dl_trace_read_bytes(&trace, "t", version_2, 16, &err), DL_ERR_FORMAT);
     assert_contains(err.text, "version 2");
-    /* Never ends, but need not be read on. */
+    /* Endless, but only the start is read. */
     if (access("/dev/zero", R_OK) == 0) {
         assert_int_equal(dl_trace_read(&trace, "/dev/zero", &err), DL_ERR_FORMAT);
     }
@@ -448,7 +453,7 @@ static void test_refused_files(void **state)
     assert_null(writer);
 }
 
-/* What follows END is not read, and is counted. */
+/* Bytes after END are ignored and counted. */
 static void test_bytes_after_the_end(void **state)
 {
     (void)state;
@@ -465,9 +470,9 @@ static void test_bytes_after_the_end(void **state)
     free(data);
 }
 
-/* Records of one worker every 100 ms, named; the writer is alive. By the end of the record at 1.0 s
- * the chunk begun at 0.1 s (end of the first record) was sent at 0.6 s, and the second is not due
- * before 1.1 s: 6 records are in the file. */
+/* Records of one worker every 100 ms, named; the writer is open. At the end of the record at 1.0 s
+ * the chunk begun at 0.1 s (end of the first record) was written at 0.6 s, and the second is not
+ * due before 1.1 s: 6 records are in the file. */
 static void test_flush_by_time(void **state)
 {
     (void)state;
@@ -495,8 +500,8 @@ static void test_flush_by_time(void **state)
     close_writer(writer);
 }
 
-/* A child appends for ever and is killed (SIGKILL) once the file has grown over 1 MB: meta, names
- * and the records of all chunks before are there, in order without a gap. */
+/* A child appends endlessly and is killed (SIGKILL) once the file exceeds 1 MB: meta, names and the
+ * records of all complete chunks are readable, in order and without gaps. */
 static void test_killed_writer(void **state)
 {
     (void)state;
@@ -542,8 +547,8 @@ static void test_killed_writer(void **state)
     dl_trace_free(&trace);
 }
 
-/* The system allows 100,000 bytes (a partial write, then EFBIG): appending goes on, close tells how
- * many records are not in the file, and what was written before can be read. */
+/* The system allows 100,000 bytes (a partial write, then EFBIG): appending continues, close reports
+ * the number of lost records, and earlier data are readable. */
 static void test_full_disk(void **state)
 {
     (void)state;
@@ -577,8 +582,8 @@ static void test_full_disk(void **state)
     dl_trace_free(&trace);
 }
 
-/* Fewer records than fill a chunk, of which the file has room for a part: these are kept, and the
- * reason behind them. As in a program that knows nothing of the limit's signal. */
+/* Fewer records than a chunk holds, for a part of which the file has room: these are kept, followed
+ * by the reason. SIGXFSZ has its default action. */
 static void test_full_disk_and_few_records(void **state)
 {
     (void)state;
@@ -640,8 +645,8 @@ static void *interrupt(void *argument)
     return NULL;
 }
 
-/* Activities are in the file when their stream is flushed, whatever their times, and a chunk goes
- * off by itself only when it is full. */
+/* Activities are in the file after a flush of their stream, whatever their times; a chunk is
+ * written automatically only when it is full. */
 static void test_flush_of_activities(void **state)
 {
     (void)state;
@@ -669,8 +674,8 @@ static void test_flush_of_activities(void **state)
     close_writer(writer);
 }
 
-/* A limit of 100,000 bytes: chunks up to it are there, then META and END alone. What is missing is
- * counted, new texts get no id, known ones keep theirs, and the file is complete. */
+/* A limit of 100,000 bytes: chunks up to it are written, then only META and END. Missing records
+ * are counted, new texts get no id, known ones keep theirs, and the file is complete. */
 static void test_limit(void **state)
 {
     (void)state;
@@ -684,7 +689,7 @@ static void test_limit(void **state)
         dl_trace_stream_append_activity(stream, &activity);
     }
     assert_true(dl_trace_writer_look(writer).lost > 0);
-    /* This chunk would fit; but there is no more after one that did not. */
+    /* This chunk would fit, but nothing is written after a chunk that did not fit. */
     dl_trace_stream *other = dl_trace_writer_stream(writer);
     dl_trace_stream_append(other, &(dl_record){.kind = DL_RECORD_STEP});
     dl_trace_stream_flush(other);
@@ -711,7 +716,7 @@ static void test_limit(void **state)
     free(data);
 }
 
-/* Texts alone reach the limit too, to the byte. */
+/* Texts alone also reach the limit, to the byte. */
 static void test_limit_of_names(void **state)
 {
     (void)state;
@@ -734,7 +739,7 @@ typedef struct busy_thread {
     atomic_bool done;
 } busy_thread;
 
-/* Keeps the writer's lock taken most of the time. */
+/* Holds the writer's lock most of the time. */
 static void *intern_all_the_time(void *argument)
 {
     busy_thread *busy = argument;
@@ -746,8 +751,8 @@ static void *intern_all_the_time(void *argument)
     return NULL;
 }
 
-/* Children forked while another thread is in the writer abandon it: none hangs or fails, each
- * descriptor is closed, and nothing of what the streams held at the fork is in the file twice. */
+/* Children forked while another thread uses the writer abandon it: none hangs or fails, each
+ * descriptor is closed, and no data of the streams at the fork are in the file twice. */
 static void test_abandon_in_forked_children(void **state)
 {
     (void)state;
@@ -769,7 +774,7 @@ static void test_abandon_in_forked_children(void **state)
         if (child == 0) {
             alarm(20);
             dl_trace_writer_abandon(&writer);
-            int fd = dup(STDIN_FILENO); /* the lowest that is free: the trace's */
+            int fd = dup(STDIN_FILENO); /* lowest free descriptor: the trace's */
             _exit(writer == NULL && fd >= 0 && fd < next_fd ? 0 : 1);
         }
         int status = 0;
@@ -808,7 +813,7 @@ static void *drain_slowly(void *argument)
     }
 }
 
-/* The trace goes into a pipe that is emptied 3,000 bytes at a time while signals interrupt the
+/* The trace is written to a pipe that is emptied 3,000 bytes at a time while signals interrupt the
  * writer, so that writes are partial or end with EINTR: nothing is lost. */
 static void test_partial_writes(void **state)
 {

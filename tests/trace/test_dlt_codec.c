@@ -13,7 +13,7 @@ static const dl_record compute = {.kind = DL_RECORD_COMPUTE,
                                   .duration_ns = 200};
 static const dl_dlt_previous same = {.worker = 1, .step = 7, .samples = 64, .end_ns = 1000};
 
-/* Decodes bytes against `same`; whether all of them are one valid record. */
+/* Decodes bytes against `same`; returns whether all of them are one valid record. */
 static int decodes(const uint8_t *bytes, size_t count)
 {
     dl_dlt_previous previous = same;
@@ -21,7 +21,8 @@ static int decodes(const uint8_t *bytes, size_t count)
     return dl_dlt_decode(bytes, bytes + count, &record, &previous) == bytes + count;
 }
 
-/* A layer right behind the one before: head, mask, name and the duration 200 = 0x48 + 1 x 0x80. */
+/* A layer directly after the previous one: head, mask, name and the duration 200 = 0x48 + 1 x
+ * 0x80. */
 static void test_bytes_of_a_layer(void **state)
 {
     (void)state;
@@ -35,7 +36,7 @@ static void test_bytes_of_a_layer(void **state)
     assert_true(decodes(expected, sizeof expected));
 }
 
-/* All fields at both ends of their ranges, after a record at the other end, come back the same and
+/* All fields at both ends of their ranges, after a record at the other end, decode unchanged and
  * fit into DL_DLT_RECORD_BYTES_MAX. */
 static void test_extremes(void **state)
 {
@@ -88,7 +89,7 @@ static void test_validity(void **state)
     assert_false(dl_dlt_valid(&r));
 }
 
-/* One wrong record each; the first byte is COMPUTE, forward unless said otherwise. */
+/* One invalid record each; the first byte is COMPUTE, forward unless noted otherwise. */
 static void test_refused(void **state)
 {
     (void)state;
@@ -117,10 +118,10 @@ static void test_refused(void **state)
          {HEAD, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x81, 1}},
         {"end over 2^63-1", 11, {HEAD, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x7F}},
         {"worker that differs by 0", 4, {HEAD, 0x01, 0, 5}},
-        {"worker below 0", 4, {HEAD, 0x01, 3, 5}},           /* zigzag 3 = -2, before it 1 */
+        {"worker below 0", 4, {HEAD, 0x01, 3, 5}},           /* zigzag 3 = -2, after 1 */
         {"worker 65536", 6, {HEAD, 0x01, 0xFE, 0xFF, 7, 5}}, /* zigzag = +65535 */
-        {"step below 0", 4, {HEAD, 0x02, 15, 5}},            /* -8, before it 7 */
-        {"samples below 0", 5, {HEAD, 0x04, 0x81, 1, 5}},    /* -65, before it 64 */
+        {"step below 0", 4, {HEAD, 0x02, 15, 5}},            /* -8, after 7 */
+        {"samples below 0", 5, {HEAD, 0x04, 0x81, 1, 5}},    /* -65, after 64 */
         {"step over 2^32-1", 8, {HEAD, 0x02, 0xFE, 0xFF, 0xFF, 0xFF, 0x1F, 5}},
         {"name 0", 4, {HEAD, 0x08, 0, 5}},
         {"name over 2^32-1", 8, {HEAD, 0x08, 0x80, 0x80, 0x80, 0x80, 0x10, 5}},
@@ -131,12 +132,12 @@ static void test_refused(void **state)
          13,
          {HEAD, 0x40, 0x81, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 1, 5}},
         {"start at the end before", 4, {HEAD, 0x80, 0, 5}},
-        {"start below 0", 5, {HEAD, 0x80, 0xD1, 0x0F, 5}}, /* -1001, before it 1000 */
+        {"start below 0", 5, {HEAD, 0x80, 0xD1, 0x0F, 5}}, /* -1001, after 1000 */
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         if (decodes(wrong[i].bytes, wrong[i].count)) fail_msg("accepted: %s", wrong[i].what);
     }
-    /* The neighbours of the limits above are accepted. */
+    /* Neighbours of the limits above are accepted. */
     assert_true(decodes((const uint8_t[]){HEAD, 0, 5}, 3));
     assert_true(decodes((const uint8_t[]){HEAD, 0x01, 1, 5}, 4));             /* worker 0 */
     assert_true(decodes((const uint8_t[]){HEAD, 0x01, 0xFC, 0xFF, 7, 5}, 6)); /* 65535 */
@@ -145,8 +146,8 @@ static void test_refused(void **state)
     assert_true(decodes((const uint8_t[]){HEAD, 0x40, 1, 5}, 4));             /* fresh */
 }
 
-/* CRC-32 of type, length and payload, as any other implementation computes it: the check value of
- * "123456789" is 0xCBF43926 when "12345678" stands in type and length and "9" in the payload. */
+/* Standard CRC-32 of type, length and payload: the check value of "123456789" is 0xCBF43926, with
+ * "12345678" in type and length and "9" in the payload. */
 static void test_chunk_checksum(void **state)
 {
     (void)state;

@@ -23,7 +23,7 @@ static void test_texts(void **state)
     dl_trace_free(&trace);
 }
 
-/* What is missing, no number, or out of range is the fallback. */
+/* Missing, non-numeric and out-of-range values give the fallback. */
 static void test_numbers_with_fallback(void **state)
 {
     (void)state;
@@ -37,7 +37,7 @@ static void test_numbers_with_fallback(void **state)
     dl_trace_free(&trace);
 }
 
-/* Only what is missing is the fallback; the rest is refused. */
+/* Only a missing value gives the fallback; invalid ones are rejected. */
 static void test_numbers_with_errors(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* A file whose descriptor is taken away. */
+/* A held file that loses its descriptor. */
 #include "tests/check.h"
 
 #include <errno.h>
@@ -43,7 +43,8 @@ static void test_a_closed_descriptor_is_replaced(void **state)
     assert_text(PATH, "one two three");
 }
 
-/* The number stands for the program's own file now: nothing is written to it, nor is it closed. */
+/* The descriptor number now refers to the program's own file, which is neither written nor
+ * closed. */
 static void test_another_file_is_left_alone(void **state)
 {
     (void)state;
@@ -65,7 +66,7 @@ static void test_another_file_is_left_alone(void **state)
     unlink(OTHER);
 }
 
-/* As if it were closed between the check and the write: the check finds the file, the write fails. */
+/* Simulates a close between the check and the write: the check finds the file, the write fails. */
 static void test_a_descriptor_that_takes_no_write_is_replaced(void **state)
 {
     (void)state;
@@ -88,11 +89,11 @@ static void test_a_file_that_is_gone_is_an_error(void **state)
     (void)state;
     dl_held_file file;
     assert_int_equal(dl_held_file_open(&file, PATH), 0);
-    const int kept = dup(file.fd); /* else the next file might be the same to the file system */
+    const int kept = dup(file.fd); /* otherwise the next file could have the same inode */
     close(file.fd);
     unlink(PATH);
     assert_int_equal(put(&file, "one"), EBADF);
-    close(open(PATH, O_WRONLY | O_CREAT, 0666)); /* of the same name only */
+    close(open(PATH, O_WRONLY | O_CREAT, 0666)); /* same name, different file */
     assert_int_equal(put(&file, "one"), EBADF);
     assert_text(PATH, "");
     close(kept);

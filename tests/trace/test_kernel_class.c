@@ -15,10 +15,10 @@ static bool is_collective(const char *name)
     return dl_kernel_classify(name, NULL) == DL_KERNEL_COLLECTIVE;
 }
 
-/* Names as the libraries' symbol tables and sources have them, mangled and demangled. The doubtful
- * ones stand beside what they must not be taken for. */
+/* Names from the libraries' symbol tables and sources, mangled and demangled. Ambiguous names are
+ * listed beside similar names of other classes. */
 static const kernel_case cases[] = {
-    /* Collectives of all ages; the oldest are called ncclAllReduceRingLLKernel. */
+    /* Collectives of all versions; the oldest are called ncclAllReduceRingLLKernel. */
     {"_Z40ncclDevKernel_AllReduce_Sum_bf16_RING_LL24ncclDevKernelArgsStorageILm4096EE",
      DL_KERNEL_COLLECTIVE, DL_PHASE_NONE},
     {"ncclKernel_ReduceScatter_RING_LL_Sum_half(ncclDevComm*, unsigned long, ncclWork*)",
@@ -43,7 +43,7 @@ static const kernel_case cases[] = {
     {"void cudnn::winograd_nonfused::winogradForwardData4x4<float, float>(int)",
      DL_KERNEL_CONVOLUTION, DL_PHASE_NONE},
     {"igemm_wrw_gtcx3_nhwc_bf16_bx0_ex1", DL_KERNEL_CONVOLUTION, DL_PHASE_BACKWARD},
-    /* Matrix products; an xmma without fprop, dgrad, wgrad is one. */
+    /* Matrix products, including an xmma without fprop, dgrad, wgrad. */
     {"volta_sgemm_64x64_nt", DL_KERNEL_GEMM, DL_PHASE_NONE},
     {"sm90_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize128x128x64_cublas", DL_KERNEL_GEMM,
      DL_PHASE_NONE},
@@ -76,7 +76,7 @@ static const kernel_case cases[] = {
     {"void at::native::(anonymous namespace)::max_pool_backward_nchw<float, float>(float const*)",
      DL_KERNEL_POOLING, DL_PHASE_BACKWARD},
     {"_ZN5cudnn20pooling_fw_4d_kernelIffEE", DL_KERNEL_POOLING, DL_PHASE_FORWARD},
-    /* The gradient of a table with its optimizer fused in; optimizers of their own. */
+    /* The gradient of a table with a fused optimizer; separate optimizers. */
     {"void split_embedding_backward_codegen_rowwise_adagrad_kernel_cta_per_row_1<float>(int)",
      DL_KERNEL_EMBEDDING, DL_PHASE_BACKWARD},
     {"void multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctor<float>>(int)",
@@ -85,7 +85,7 @@ static const kernel_case cases[] = {
      DL_KERNEL_OPTIMIZER, DL_PHASE_UPDATE},
     {"void mxnet::op::mxnet_op::mxnet_generic_kernel<mxnet::op::SGDMomKernel, float*>(int)",
      DL_KERNEL_OPTIMIZER, DL_PHASE_UPDATE},
-    /* PyTorch's frames: what they are instantiated with tells. */
+    /* Generic kernels of PyTorch, identified by their template arguments. */
     {"void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int)",
      DL_KERNEL_ELEMENTWISE, DL_PHASE_NONE},
     {"void at::native::vectorized_elementwise_kernel<4, at::native::sigmoid_backward_kernel_cuda>",
@@ -103,7 +103,7 @@ static const kernel_case cases[] = {
      DL_PHASE_NONE},
     {"void cub::DeviceRadixSortOnesweepKernel<cub::DeviceRadixSortPolicy<long, int>>(int*)",
      DL_KERNEL_REDUCTION, DL_PHASE_NONE},
-    /* Compilers: a fused bias behind a convolution is element-wise. */
+    /* Compilers: a bias fused after a convolution is element-wise. */
     {"triton_poi_fused_convolution_relu_3", DL_KERNEL_ELEMENTWISE, DL_PHASE_NONE},
     {"triton_tem_fused_mm_12", DL_KERNEL_GEMM, DL_PHASE_NONE},
     {"triton_per_fused_native_layer_norm_native_layer_norm_backward_4", DL_KERNEL_NORMALISATION,
@@ -114,7 +114,7 @@ static const kernel_case cases[] = {
     {"input_reduce_fusion", DL_KERNEL_REDUCTION, DL_PHASE_NONE},
     {"loop_transpose_fusion_1", DL_KERNEL_LAYOUT, DL_PHASE_NONE},
     {"gemm_fusion_dot_2", DL_KERNEL_GEMM, DL_PHASE_NONE},
-    /* What nobody knows. */
+    /* Unknown kernels. */
     {"void clover::par_ranged2d_kernel<advec_cell_kernel(int, int)>(clover::Range2d)",
      DL_KERNEL_OTHER, DL_PHASE_NONE},
     {"my_kernel", DL_KERNEL_OTHER, DL_PHASE_NONE},
@@ -135,7 +135,7 @@ static void test_classes(void **state)
     }
 }
 
-/* The end of the pattern "nccl*Kernel" must lie behind its beginning, '^' means the beginning. */
+/* The end of the pattern "nccl*Kernel" must follow its beginning; '^' means the beginning. */
 static void test_pattern_order(void **state)
 {
     (void)state;
@@ -154,7 +154,7 @@ static void test_class_names(void **state)
         assert_non_null(dl_kernel_class_name((dl_kernel_class)c));
 }
 
-/* Ids 1 and 3 are kernels; id 2 is a range that is called like one; id 9 does not exist. */
+/* Ids 1 and 3 are kernels; id 2 is a range named like one; id 9 does not exist. */
 static void test_table_by_id(void **state)
 {
     (void)state;
@@ -197,13 +197,13 @@ static void test_collectives(void **state)
                 "AllReduce", "float8e4m3");
     assert_told("_Z42ncclSymkDevKernel_ReduceScatter_LD_sum_f3221ncclSymkDevWorkArgs4K",
                 "ReduceScatter", "float32");
-    /* They move bytes, whatever the name says. */
+    /* They move bytes, whatever type the name contains. */
     assert_told("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)", "SendRecv", "");
     assert_told("ncclKernel_Broadcast_RING_LL_Sum_int8_t(ncclWorkElem)", "Broadcast", "");
     assert_told("_Z31ncclDevKernel_AllGather_RING_LL24ncclDevKernelArgsStorageILm4096EE",
                 "AllGather", "");
     assert_told("ncclDevKernel_Generic(ncclDevKernelArgsStorage<4096ul>)", "", "");
-    /* RCCL has one kernel for all; DeepEP and NVSHMEM name what they do. */
+    /* RCCL has one kernel for all collectives; DeepEP and NVSHMEM name theirs. */
     assert_told("ncclDevKernel_Generic_1(ncclDevKernelArgsStorage<4096ul>)", "", "");
     assert_told("void deep_ep::internode::dispatch<false, 8, 24576, false>(int4*, float*)",
                 "AlltoAll", "");
@@ -233,7 +233,7 @@ static void test_rules_of_the_user(void **state)
     assert_string_equal(told.collective, "AllGather");
     assert_string_equal(told.algorithm, "ring");
     assert_true(dl_kernel_tell_collective("deep_ep::internode::dispatch", &told));
-    assert_string_equal(told.collective, "Broadcast"); /* before those built in */
+    assert_string_equal(told.collective, "Broadcast"); /* precedes the built-in rules */
     dl_kernel_use_rules(NULL, 0);
     assert_false(is_collective("my_exchange_ring_f32"));
 }

@@ -9,7 +9,7 @@
 
 enum { SYMBOLS_MAX = 200000, KINDS_MAX = 5000 };
 
-/* A sequence that a test writes symbol by symbol, one symbol a microsecond. */
+/* A sequence written symbol by symbol, one symbol per microsecond. */
 typedef struct written {
     uint32_t *symbols;
     int64_t *idle_ns, *start_ns;
@@ -78,7 +78,7 @@ static void expect_none(const written *text, const char *what)
     expect_no_units(period, what);
 }
 
-/* Nor in a later part. */
+/* Expects no period in a later part either. */
 static void expect_none_late(const written *text, const char *what)
 {
     dl_period period = {0};
@@ -87,8 +87,8 @@ static void expect_none_late(const written *text, const char *what)
     expect_no_units(period, what);
 }
 
-/* Symbols drawn independently, equally likely or kind k with a probability like 1 / (k + 1); and
- * runs of one symbol of random lengths. */
+/* Symbols drawn independently, equally likely or kind k with a probability proportional to 1 / (k +
+ * 1); and runs of one symbol of random lengths. */
 static void test_random_symbols(void **state)
 {
     (void)state;
@@ -112,7 +112,7 @@ static void test_random_symbols(void **state)
     }
 }
 
-/* Each block holds the same 30 kinds in another order. */
+/* Each block contains the same 30 kinds in a different order. */
 static void test_shuffled_blocks(void **state)
 {
     (void)state;
@@ -133,7 +133,7 @@ static void test_shuffled_blocks(void **state)
     }
 }
 
-/* One kind over and over; too few symbols. */
+/* One repeated kind; too few symbols. */
 static void test_monotony(void **state)
 {
     (void)state;
@@ -148,8 +148,8 @@ static void test_monotony(void **state)
     stop_writing(&text);
 }
 
-/* The cuts must be `units`, one every `length` symbols, from any of the first `length` places on.
- */
+/* Expects `units` cuts, one every `length` symbols, starting at any of the first `length`
+ * indices. */
 static void expect_units(const written *text, size_t given, size_t units, size_t length)
 {
     dl_period period = {0};
@@ -178,7 +178,7 @@ static void test_short_units(void **state)
     }
 }
 
-/* No kind occurs once a unit: 1 2 1 3 2 3. */
+/* No kind occurs once per unit: 1 2 1 3 2 3. */
 static void test_pairs(void **state)
 {
     (void)state;
@@ -190,8 +190,8 @@ static void test_pairs(void **state)
     stop_writing(&text);
 }
 
-/* Units of 30 000 symbols: two and a half of them would fit into what is looked at, so only the
- * rare kinds show the period. */
+/* Units of 30 000 symbols: less than two and a half fit into the searched window, so only the rare
+ * kinds reveal the period. */
 static void test_long_units(void **state)
 {
     (void)state;
@@ -209,7 +209,7 @@ static void test_long_units(void **state)
     stop_writing(&text);
 }
 
-/* The cut is where the device waits longest, even if another kind is rarer. */
+/* The cut is at the device's longest wait, even if another kind is rarer. */
 static void test_rotation(void **state)
 {
     (void)state;
@@ -224,12 +224,12 @@ static void test_rotation(void **state)
     for (size_t i = 0; i < period.cut_count; i++)
         assert_int_equal(period.cuts[i] % 40, 17);
     dl_period_free(&period);
-    /* The batch's copy, worth a tenth of the step's 40 us, outweighs a wait of 900 ns. */
+    /* The batch's copy, credited a tenth of the step's 40 us, outweighs a wait of 900 ns. */
     text.roles[30] = DL_ROLE_INPUT;
     find(&period, &text, 0);
     assert_int_equal(period.cuts[1] % 40, 30);
     dl_period_free(&period);
-    /* Not within a forward pass, wherever the device waits. */
+    /* No cut within a forward pass, wherever the device waits. */
     for (uint32_t i = 25; i < 35; i++)
         text.roles[i] |= DL_ROLE_FORWARD;
     for (size_t i = 0; i < text.count; i++)
@@ -256,7 +256,7 @@ static void test_given_period(void **state)
     stop_writing(&text);
 }
 
-/* Writes units of 30 kinds, behind each `cycle`-th of them the update's three. */
+/* Writes units of 30 kinds, with the update's three kinds after every `cycle`-th unit. */
 static void write_accumulation(written *text, int units, int cycle)
 {
     for (int u = 0; u < units; u++) {
@@ -267,7 +267,8 @@ static void write_accumulation(written *text, int units, int cycle)
     }
 }
 
-/* The units of whole steps: whether they come from their updates, since what repeats lacks these. */
+/* Finds the units of whole steps; returns whether they come from updates, because the repeated
+ * units lack these. */
 static bool end_with_updates(dl_period *period, const written *text)
 {
     const dl_sequence sequence = sequence_of(text);
@@ -277,7 +278,7 @@ static bool end_with_updates(dl_period *period, const written *text)
     return dl_period_find_updates(period, &sequence);
 }
 
-/* Four units and an update are one; the trace ends two units behind the last update. */
+/* Four units and an update form one step; the trace ends two units after the last update. */
 static void test_accumulation(void **state)
 {
     (void)state;
@@ -285,7 +286,7 @@ static void test_accumulation(void **state)
     written text = start_writing();
     write_accumulation(&text, 42, 4);
     assert_false(end_with_updates(&period, &text));
-    assert_int_equal(period.cut_count, 42); /* nobody says that it is an update */
+    assert_int_equal(period.cut_count, 42); /* nothing identifies the update */
     dl_period_free(&period);
     for (uint32_t i = 0; i < 3; i++)
         text.roles[100 + i] = DL_ROLE_UPDATE;
@@ -299,7 +300,7 @@ static void test_accumulation(void **state)
     stop_writing(&text);
 }
 
-/* Updates in each unit are part of it, and nothing else is cut. */
+/* Updates in each unit are part of it, and there are no other cuts. */
 static void test_no_accumulation(void **state)
 {
     (void)state;
@@ -314,7 +315,7 @@ static void test_no_accumulation(void **state)
     stop_writing(&text);
 }
 
-/* Kinds of write_layers: of the passes' layers, what begins and what ends them, the update. */
+/* Kinds of write_layers: layers of the passes, their first and last kinds, the update. */
 enum { LAYER_FORWARD = 10, LAYER_BACKWARD = 20, HEAD = 30, LOSS = 31, UPDATE = 40 };
 
 static void mark_layers(written *text)
@@ -326,8 +327,8 @@ static void mark_layers(written *text)
     text->roles[UPDATE] = DL_ROLE_UPDATE;
 }
 
-/* A step: its forward pass, of which `validation` is only another one before; passes of layers with
- * five kernels each, `updates` kernels of an update. */
+/* Writes a step: `validation` adds a forward pass before it; passes of layers with five kernels
+ * each, `updates` kernels of an update. */
 static void write_layers(written *text, int layers, int micro_batches, int updates, int validation)
 {
     for (int pass = 0; pass < 2 * micro_batches + validation; pass++) {
@@ -340,8 +341,8 @@ static void write_layers(written *text, int layers, int micro_batches, int updat
         write_symbol(text, UPDATE);
 }
 
-/* Two steps and more, of one micro-batch or several, an update of few kernels or many: the layers,
- * micro-batches and parts of the update repeat more often, but hold no whole step. */
+/* Two steps or more, with one or several micro-batches and an update of few or many kernels: the
+ * layers, micro-batches and parts of the update repeat more often, but contain no whole step. */
 static void test_layers_are_no_steps(void **state)
 {
     (void)state;
@@ -367,8 +368,8 @@ static void test_layers_are_no_steps(void **state)
     }
 }
 
-/* A single update does not tell a step from a part of one. A first step without its begin is none;
- * other work before a step is none of it. */
+/* A single update does not distinguish a step from a part of one. A first step without its
+ * beginning is excluded; other work before a step is not part of it. */
 static void test_updates_end_whole_steps_only(void **state)
 {
     (void)state;
@@ -384,7 +385,7 @@ static void test_updates_end_whole_steps_only(void **state)
     sequence = sequence_of(&text);
     sequence = dl_sequence_from(&sequence, length / 2);
     assert_false(dl_period_find_updates(&period, &sequence));
-    write_layers(&text, 12, 1, 2, 1); /* from 2 length on: 61 symbols of a validation, a step */
+    write_layers(&text, 12, 1, 2, 1); /* from index 2 length: 61 symbols of a validation, a step */
     write_layers(&text, 12, 1, 2, 0);
     sequence = sequence_of(&text);
     assert_true(dl_period_find_updates(&period, &sequence));
@@ -415,7 +416,7 @@ static void test_other_work_before_two_steps(void **state)
     stop_writing(&text);
 }
 
-/* Two optimizers in turn end one step. */
+/* Two alternating optimizers end one step. */
 static void test_optimizers_in_turn(void **state)
 {
     (void)state;
@@ -438,8 +439,8 @@ static void test_optimizers_in_turn(void **state)
     stop_writing(&text);
 }
 
-/* A compiler that tries 60 kernels out, each 20 times after a memset, then 100 irregular symbols;
- * then 40 units of 25 symbols, in the middle of which other work lies. */
+/* Writes a compiler's autotuning of 60 kernels, each 20 times after a memset, then 100 irregular
+ * symbols, then 40 units of 25 symbols interrupted by other work. */
 static size_t write_tuned(written *text, int units)
 {
     dl_random random;
@@ -471,7 +472,7 @@ static void test_late_units(void **state)
     dl_period period = {0};
     find_late(&period, &text, 0);
     if (period.cut_count == 0) fail_msg("%s", period.reason);
-    /* Where a unit starts is not to be seen here; the first and the last one may be cut. */
+    /* The start of a unit is ambiguous here; the first and the last one may be truncated. */
     assert_in_range(period.cut_count, 39, 40);
     assert_int_equal(period.length, 25);
     assert_in_range(period.cuts[0], first, first + 25);
@@ -483,7 +484,7 @@ static void test_late_units(void **state)
     stop_writing(&text);
 }
 
-/* Three units after so much other work are too few to tell. */
+/* Three units after this much other work are too few. */
 static void test_few_late_units(void **state)
 {
     (void)state;

@@ -23,7 +23,7 @@ static void test_a_short_value_stays_on_its_line(void **state)
     assert_string_equal(text, "key              a value\n");
 }
 
-/* Two keys that begin alike must not be printed alike. */
+/* Two keys with a common prefix must stay distinct. */
 static void test_a_long_key_is_kept(void **state)
 {
     (void)state;
@@ -32,8 +32,8 @@ static void test_a_long_key_is_kept(void **state)
     assert_string_equal(text, "a_key_of_20_columns_ a value\n");
 }
 
-/* 63 columns are left of 80: a value breaks at the last space before, and continues under itself; a
- * word that is longer stands alone. */
+/* 63 of 80 columns remain: a value breaks at the last space that fits, and continues aligned; a
+ * longer word has a separate line. */
 static void test_a_long_value_is_broken(void **state)
 {
     (void)state;
@@ -50,7 +50,7 @@ static void test_a_long_value_is_broken(void **state)
     assert_int_equal(strlen(third), 17 + 107 + 1);
 }
 
-/* A path of more than a line breaks behind a '/'. */
+/* A path longer than a line breaks after a '/'. */
 static void test_a_long_path_is_broken(void **state)
 {
     (void)state;

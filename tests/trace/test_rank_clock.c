@@ -47,9 +47,9 @@ static dl_status align(dl_rank_clock clocks[2], const rank *first, const rank *o
     return dl_rank_clocks_find(clocks, traces, 2, &err);
 }
 
-/* The other's clock is 10,000 ns behind. True ends are apart by 0, +2 and -2 ns; the ranks begin
- * up to 500 ns apart. Bounds: the last to begin is the first in the second collective (1600 to
- * 1700: high = 1700 + 10,000 - 1500) ... */
+/* The other rank's clock is 10,000 ns behind. True ends differ by 0, +2 and -2 ns; the starts by up
+ * to 500 ns. Bounds: in the second collective the first rank starts last (1600 to 1700: high = 1700
+ * + 10,000 - 1500) ... */
 static void ends_tell_the_offset(void **state)
 {
     const int64_t behind_ns = 10000;
@@ -64,7 +64,7 @@ static void ends_tell_the_offset(void **state)
     add(&other, ALL_REDUCE, 9, 11510 - behind_ns, 11702 - behind_ns);
     add(&first, ALL_GATHER, 8, 12000, 12300);
     add(&other, ALL_GATHER, 9, 12000 - behind_ns, 12298 - behind_ns);
-    add(&other, BROADCAST, 9, 100, 101); /* does not end together */
+    add(&other, BROADCAST, 9, 100, 101); /* does not end simultaneously */
     add(&other, ALL_REDUCE, 3, 5, 6);    /* another stream */
     assert_int_equal(align(clocks, &first, &other), DL_OK);
     assert_int_equal(clocks[0].offset_ns, 0);
@@ -83,7 +83,7 @@ static void ends_tell_the_offset(void **state)
     assert_int_equal(dl_rank_clock_apply(&other.trace, INT64_MAX, &err), DL_ERR_RANGE);
 }
 
-/* The other's trace begins two collectives later: names agree with no shift but that of two. */
+/* The other trace starts two collectives later: names agree only with a shift of two. */
 static void sequences_are_shifted(void **state)
 {
     static const uint32_t names[] = {ALL_REDUCE, ALL_REDUCE, ALL_GATHER, ALL_REDUCE, ALL_GATHER};
@@ -103,8 +103,8 @@ static void sequences_are_shifted(void **state)
     assert_int_equal(clocks[1].spread_ns, 0);
 }
 
-/* Of shifts that fit equally well the one that moves the clock least; the sequences are longer than
- * what shifts are told apart by. */
+/* Of equally good shifts the one with the smallest clock offset is used; the sequences are longer
+ * than the sample that distinguishes shifts. */
 static void equal_shifts_move_the_clock_least(void **state)
 {
     enum { LONG = 3000 };
@@ -133,7 +133,7 @@ static void equal_shifts_move_the_clock_least(void **state)
     free(other.trace.activities);
 }
 
-/* Sends and receives end together only where they are all-to-alls. */
+/* Sends and receives end simultaneously only if they are all-to-alls. */
 static void sends_count_as_all_to_all_only(void **state)
 {
     rank first, other;

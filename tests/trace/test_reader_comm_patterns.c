@@ -51,7 +51,7 @@ static void own_patterns_go_first(void **state)
     dl_comm_patterns_free(&patterns);
 }
 
-/* 8 ranks; 4096 bytes given, 512 got or the other way round. */
+/* 8 ranks; 4096 bytes in and 512 out, or vice versa. */
 static void bytes_are_those_of_one_rank(void **state)
 {
     (void)state;

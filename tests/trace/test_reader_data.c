@@ -1,4 +1,4 @@
-/* Real traces under DL_DATA; each expectation was counted in the file itself by other means. */
+/* Real traces under DL_DATA; each expected value was counted in the file by other means. */
 #include "tests/check.h"
 
 #include <stdio.h>
@@ -11,19 +11,19 @@
 
 typedef struct expected {
     const char *file;
-    const char *reader, *rank; /* NULL: not known */
+    const char *reader, *rank; /* NULL: unknown */
     size_t processes;
     /* of the first process */
     size_t kernels, copies, sets, calls, ranges, collectives, sized;
-    size_t regular_steps; /* 0: not looked at */
-    double step_ms;       /* median of regular steps; 0: not looked at */
+    size_t regular_steps; /* 0: not checked */
+    double step_ms;       /* median of regular steps; 0: not checked */
     dl_step_method method;
 } expected;
 
 static const expected files[] = {
     {"kineto/resnet50_v100_torch18_workers0.json.gz", "kineto", NULL, 1, 9538, 12, 377, 10800,
      42438, 0, 0, 6, 0, DL_STEPS_MARKS},
-    /* The first of its 6 marks also holds work from before the trace. */
+    /* The first of its 6 marks also contains work from before the trace. */
     {"kineto/resnet50_v100_torch18_workers4.json.gz", "kineto", NULL, 1, 9484, 12, 352, 10692,
      37434, 0, 0, 5, 0, DL_STEPS_MARKS},
     {"kineto/resnet50_v100_torch19_workers4.json.gz", "kineto", NULL, 1, 8868, 12, 378, 12085,

@@ -7,7 +7,7 @@
 #include "tests/trace/text_parts.h"
 #include "trace/readers/json_events.h"
 
-/* What was delivered, written down: "name|ts|stream|grid;" an event, "key=value;" a member. */
+/* Delivered data as text: "name|ts|stream|grid;" per event, "key=value;" per member. */
 typedef struct heard {
     char *text;
     size_t events;
@@ -85,8 +85,8 @@ static void events_and_members_are_delivered(void **state)
     }
 }
 
-/* Cut behind any byte: no failure once the events have begun, what is delivered is a beginning of
- * what the whole text delivers, and only the whole text is complete. */
+/* Truncated after any byte: no failure once the events have begun, the delivered data are a prefix
+ * of those of the whole text, and only the whole text is complete. */
 static void a_cut_text_gives_its_whole_events(void **state)
 {
     (void)state;
@@ -126,7 +126,7 @@ static void an_array_of_events_is_a_trace(void **state)
     }
 }
 
-/* 40,000 events of 100 bytes are four windows; every third name is 3 KB. */
+/* 40,000 events of 100 bytes take four windows; every third name has 3 KB. */
 static void events_across_windows_are_whole(void **state)
 {
     (void)state;
@@ -155,7 +155,7 @@ static void events_across_windows_are_whole(void **state)
     free(text);
 }
 
-/* An event longer than a window makes the window grow, one longer than 8 MiB is an error. */
+/* An event longer than a window enlarges the window; one longer than 8 MiB is an error. */
 static void long_events_have_a_limit(void **state)
 {
     static const size_t lengths[] = {3U << 20, 9U << 20};

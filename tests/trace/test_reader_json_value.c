@@ -7,8 +7,8 @@ static dl_json_text text_of(const char *text)
     return (dl_json_text){text, strlen(text)};
 }
 
-/* An absolute time of 2024 in microseconds has 16 digits before the point; with three behind it a
- * double (53 bits, 15.9 digits) would round it to a quarter of a microsecond. */
+/* An absolute time of 2024 in microseconds has 16 digits before the point; with three more decimals
+ * a double (53 bits, 15.9 digits) would round it to a quarter of a microsecond. */
 static void microseconds_become_nanoseconds_exactly(void **state)
 {
     static const struct {
@@ -85,7 +85,7 @@ static void escapes_are_taken_out(void **state)
         {"\"\\u00e9\\u20AC\"", "\xC3\xA9\xE2\x82\xAC"},
         {"\"\\ud83d\\ude00\"", "\xF0\x9F\x98\x80"},
         {"\"\\ud83d!\\u0000\"", "\xEF\xBF\xBD!\xEF\xBF\xBD"},
-        {"\"C:\\Users\\me\"", "C:\\Users\\me"}, /* written by a profiler, not by JSON's rules */
+        {"\"C:\\Users\\me\"", "C:\\Users\\me"}, /* written by a profiler, invalid in JSON */
         {"\"\\u12\"", "\\u12"},
         {"\"\"", ""},
     };

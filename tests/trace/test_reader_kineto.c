@@ -31,8 +31,8 @@ static void free_item(dl_read_trace *item)
     dl_trace_free(&item->trace);
 }
 
-/* PyTorch 1.8: an array; categories with capitals; a kernel's tid is a text and its external id
- * links to an Operator. */
+/* PyTorch 1.8: an array; capitalized categories; a kernel's tid is a text and its external id links
+ * to an Operator. */
 static void generation_0_is_read(void **state)
 {
     (void)state;
@@ -81,7 +81,7 @@ static void generation_0_is_read(void **state)
     free_item(&item);
 }
 
-/* PyTorch 1.9: generation 0's events in an object; flows end on the device. PyTorch 1.12: other
+/* PyTorch 1.9: generation 0's events in an object; flows end on the device. PyTorch 1.12: different
  * names, flows "async_cpu_to_gpu", External id = correlation. Both give the same activities. */
 static void generations_0b_and_1_are_read(void **state)
 {
@@ -117,7 +117,7 @@ static void generations_0b_and_1_are_read(void **state)
         assert_int_equal(find(&item, DL_ACTIVITY_RANGE, 0)->thread, 90);
         assert_int_equal(find(&item, DL_ACTIVITY_RANGE, 0)->object, 3);
         assert_int_equal(find(&item, DL_ACTIVITY_CALL, 0)->object, cases[i].object);
-        /* Without arguments that tell them, device and stream are pid and tid. */
+        /* Without arguments for them, device and stream are pid and tid. */
         assert_int_equal(find(&item, DL_ACTIVITY_KERNEL, 0)->device, 2);
         assert_int_equal(find(&item, DL_ACTIVITY_KERNEL, 0)->stream, 7);
         assert_int_equal(find(&item, DL_ACTIVITY_KERNEL, 0)->correlation, 71);
@@ -131,14 +131,14 @@ static void generations_0b_and_1_are_read(void **state)
 
 #define CONV_32 CALL("conv2d", "Input Dims\": [[32, 3, 8, 8], [4, 3, 3, 3]]")
 #define CONV_8 CALL("conv2d", "Input Dims\": [[8, 3, 8, 8], [4, 3, 3, 3]]")
-#define CONV_LOWER_32 CALL("conv2d", "Input dims\": [[32, 4, 6, 6]]") /* of PyTorch 1.8 */
+#define CONV_LOWER_32 CALL("conv2d", "Input dims\": [[32, 4, 6, 6]]") /* PyTorch 1.8 */
 #define WORDS CALL("embedding", "Input Dims\": [[1000, 8], [16, 20]]")
 #define POSITIONS CALL("embedding", "Input Dims\": [[512, 8], [1, 20]]")
 
-/* What most calls of the operator have that shows it best: of three convolutions two have 32 rows,
- * whatever the linear layers have. Of embeddings the second input counts, and of equally many the
- * larger one: one of words (16 rows), one of positions (one row). Weights alone, or vectors, show
- * nothing. */
+/* The batch is that of most calls of the most reliable operator: two of three convolutions have 32
+ * rows, whatever the linear layers have. Embeddings use the second input, and the larger of equally
+ * frequent batches: one of words (16 rows), one of positions (one row). Weights alone, or vectors,
+ * give no batch. */
 static void shapes_show_the_batch(void **state)
 {
     (void)state;
@@ -170,7 +170,7 @@ static void shapes_show_the_batch(void **state)
     }
 }
 
-/* A gradient of 20 x 4 numbers: floats where no type is given, as by PyTorch 1.8. */
+/* A gradient of 20 x 4 numbers: floats if no type is given, as in PyTorch 1.8. */
 static void gradients_have_bytes(void **state)
 {
     (void)state;
@@ -198,8 +198,8 @@ static void gradients_have_bytes(void **state)
 }
 
 /* PyTorch 1.12 to 2.2: External ids of calls are correlations; the collective is a range, its size
- * in Input Dims: 8 ranks, [8, 1000] floats = 32,000 bytes, 4,000 a peer; what a group has is told
- * by distributedInfo only. */
+ * is in Input Dims: 8 ranks, [8, 1000] floats = 32,000 bytes, 4,000 per peer; only distributedInfo
+ * gives the group. */
 static void generation_2_is_read(void **state)
 {
     (void)state;
@@ -247,9 +247,9 @@ static void generation_2_is_read(void **state)
     free_item(&item);
 }
 
-/* PyTorch 2.3 and later: fractions, a base time behind the events, parameters of collectives; a
- * group of ranks 1 and 3, of which rank 3 is the second; 600 halves are 1,200 bytes. "wait" is no
- * collective, and the range within record_param_comms does not count twice. */
+/* PyTorch 2.3 and later: fractions, a base time after the events, parameters of collectives; a
+ * group of ranks 1 and 3, in which rank 3 is the second; 600 halves are 1,200 bytes. "wait" is not
+ * a collective, and the range within record_param_comms does not count twice. */
 static const char generation_3[] =
     "{\"schemaVersion\": 1, \"distributedInfo\": {\"rank\": 3, \"world_size\": 4,"
     " \"nccl_version\": \"2.17.1\", \"pg_config\": [{\"ranks\": [1, 3]}]}, \"traceEvents\": [\n"
@@ -307,7 +307,7 @@ static void generation_3_is_read(void **state)
     free_item(&item);
 }
 
-/* The text with ' for ". */
+/* Reads the text with ' replaced by ". */
 static dl_read_trace read_quoted(const char *text)
 {
     char *copy = strdup(text);
@@ -318,7 +318,8 @@ static dl_read_trace read_quoted(const char *text)
     return item;
 }
 
-/* Events with separate starts and ends, which PyTorch does not write: one note, of two starts. */
+/* Events with separate starts and ends, which PyTorch does not write: one note, about two
+ * starts. */
 static void separate_ends_are_left_out(void **state)
 {
     (void)state;
@@ -335,7 +336,7 @@ static void separate_ends_are_left_out(void **state)
     free_item(&item);
 }
 
-/* What stands behind the events is missing then, so times do not count from the base. */
+/* The text after the events is then missing, so times do not count from the base. */
 static void a_cut_trace_says_so(void **state)
 {
     (void)state;
@@ -351,7 +352,7 @@ static void a_cut_trace_says_so(void **state)
     free_item(&item);
 }
 
-/* ROCm's copies do not tell their bytes, hipMemcpy's arguments do. */
+/* ROCm's copies lack their bytes, which are in hipMemcpy's arguments. */
 static void rocm_copies_get_their_bytes_from_the_call(void **state)
 {
     (void)state;
@@ -375,7 +376,7 @@ static void rocm_copies_get_their_bytes_from_the_call(void **state)
     free_item(&item);
 }
 
-/* Where only the kernels tell their collectives, the call is their launch. */
+/* If only the kernels identify their collectives, the call is their launch. */
 static void kernels_tell_collectives_where_nothing_else_does(void **state)
 {
     (void)state;
@@ -451,7 +452,7 @@ static void write_gz(const char *path, const char *text, size_t cut)
     assert_int_equal(truncate(path, bytes - (long)cut), 0);
 }
 
-/* The file is recognised by its content, packed or not, cut or not. */
+/* The file is recognised by its content, packed or not, truncated or not. */
 static void files_are_read_by_content(void **state)
 {
     char path[] = "reader_kineto_XXXXXX";
@@ -487,7 +488,7 @@ static void files_are_read_by_content(void **state)
     assert_int_equal(dl_read(&traces, path, &plain, &err), DL_ERR_IO);
 }
 
-/* Files of the same profilers that are no traces are called what they are. */
+/* Errors name the kind of other files of the same profilers. */
 static void other_files_are_named(void **state)
 {
     (void)state;
@@ -521,7 +522,7 @@ static void other_files_are_named(void **state)
     }
 }
 
-/* A copy that is said to end after the next kernel of its stream has started. */
+/* A copy with a recorded end after the start of the next kernel of its stream. */
 static void late_ends_are_cut(void **state)
 {
     (void)state;
@@ -544,7 +545,7 @@ static void late_ends_are_cut(void **state)
     unlink("late.json");
 }
 
-/* Nobody writes to this pipe: reading it would wait for ever. */
+/* Nobody writes to this pipe: reading it would block forever. */
 static void pipes_and_folders_are_refused(void **state)
 {
     char path[] = "reader_pipe_XXXXXX";

@@ -7,7 +7,7 @@
 
 #include "tests/trace/read_trace.h"
 
-/* With what SQLite's URIs need escaped. */
+/* A path with characters that SQLite's URIs must escape. */
 static const char path[] = "reader_nsys 100%25#a?b=c.sqlite";
 
 static void write_file(const char *sql)
@@ -117,7 +117,8 @@ static void processes_become_traces(void **state)
     dl_read_free(&traces);
 }
 
-/* One of them by its number or its rank; what is not there is refused with what is. */
+/* Selects a process by its number or its rank; an unknown one is rejected with the list of known
+ * ones. */
 static void one_process_can_be_chosen(void **state)
 {
     (void)state;
@@ -160,7 +161,8 @@ static void tables_become_activities(void **state)
     assert_int_equal(call->thread, 301);
     assert_int_equal(call->correlation, 11);
 
-    /* Devices of waits are those of their context; without an event it is a stream or a context. */
+    /* Devices of waits are those of their context; a wait without an event is for a stream or a
+     * context. */
     const dl_activity *wait = find(item, DL_ACTIVITY_SYNC, 0);
     assert_string_equal(name_of(item, wait), "stream wait");
     assert_int_equal(wait->device, 1);
@@ -175,14 +177,14 @@ static void tables_become_activities(void **state)
     assert_int_equal(range->object, 17);
     assert_string_equal(name_of(item, find(item, DL_ACTIVITY_MARK, 0)), "step 3");
     assert_string_equal(name_of(item, find(item, DL_ACTIVITY_OVERHEAD, 0)), "buffer flush");
-    /* NCCL's own range counts, the framework's around it does not. */
+    /* NCCL's own range is used instead of the framework's around it. */
     const dl_activity *collective = find(item, DL_ACTIVITY_COLLECTIVE, 0);
     assert_string_equal(name_of(item, collective), "AllReduce");
     assert_int_equal(collective->start_ns, 1700000000000000810);
     dl_read_free(&traces);
 }
 
-/* No process ids, no session, times before its start: the earliest becomes 0. */
+/* Without process ids and session, and with times before its start, the earliest time becomes 0. */
 static void missing_columns_are_unknown(void **state)
 {
     (void)state;
@@ -216,13 +218,13 @@ static void other_databases_are_refused(void **state)
     write_file("CREATE TABLE other(a INTEGER);");
     assert_int_equal(dl_read(&traces, path, &options, &err), DL_ERR_FORMAT);
     assert_contains(err.text, "no export of Nsight Systems");
-    /* The magic alone. */
+    /* Only the magic. */
     assert_int_equal(truncate(path, 50), 0);
     assert_int_equal(dl_read(&traces, path, &options, &err), DL_ERR_FORMAT);
     unlink(path);
 }
 
-/* A file cut anywhere is refused, or read as far as it goes and said to be incomplete. */
+/* A file truncated anywhere is rejected, or read as far as possible and noted as incomplete. */
 static void cut_files_are_said_to_be(void **state)
 {
     const dl_read_options options = {0};

@@ -2,7 +2,7 @@
 
 #include "trace/record.h"
 
-/* Every kind and phase has a name of its own, and a value that is none is said to be so. */
+/* Every kind and phase has a distinct name; an invalid value is named as such. */
 static void test_names(void **state)
 {
     (void)state;

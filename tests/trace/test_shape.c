@@ -1,4 +1,4 @@
-/* Names of products: what is written is read, and nothing else. */
+/* Names of products are parsed in the written form only. */
 #include "trace/shape.h"
 
 #include "tests/check.h"

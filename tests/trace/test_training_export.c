@@ -9,7 +9,7 @@
 
 #define PATH "test_export.json"
 
-/* The exported text of a trace; free() it. */
+/* Returns the exported text of a trace; the caller frees it. */
 static char *export_text(const dl_trace *trace)
 {
     dl_error err = {0};
@@ -21,8 +21,8 @@ static char *export_text(const dl_trace *trace)
     return text;
 }
 
-/* One record of each kind; the first one begins at 5,000,001,234 ns, which becomes 0, so that
- * the compute record 1 ns later is at 0.001 us. */
+/* One record of each kind; the first one begins at 5,000,001,234 ns, which is time 0, so that the
+ * compute record 1 ns later is at 0.001 us. */
 static void test_records(void **state)
 {
     (void)state;
@@ -65,8 +65,8 @@ static void test_records(void **state)
     dl_trace_free(&trace);
 }
 
-/* A synchronous step has neither counter nor staleness; a run that says nothing of itself is named
- * after its file; a trace without records is still a trace. */
+/* A synchronous step has neither counter nor staleness; a run without meta data is named after its
+ * file; a trace without records is still valid. */
 static void test_plain(void **state)
 {
     (void)state;

@@ -3,10 +3,10 @@
 #include "tests/hand_trace.h"
 #include "trace/training/summary.h"
 
-/* Two workers whose records interleave. Worker 0, step 0 from 100 to 200: input 100-110, compute
- * 110-150, wait 150-155, push 155-160, average 160-180, pull 180-186, slowdown 186-190; 10 ns at
- * the end are dispatch. Worker 1, step 5 from 120 to 170: compute 130-160, 20 ns dispatch. A record
- * of worker 0 before the first step and one of worker 1 after its last are in no step. */
+/* Two workers with interleaved records. Worker 0, step 0 from 100 to 200: input 100-110, compute
+ * 110-150, wait 150-155, push 155-160, average 160-180, pull 180-186, slowdown 186-190; the last 10
+ * ns are dispatch. Worker 1, step 5 from 120 to 170: compute 130-160, 20 ns dispatch. A record of
+ * worker 0 before the first step and one of worker 1 after its last step are in no step. */
 static void test_parts(void **state)
 {
     (void)state;
@@ -59,7 +59,7 @@ static void test_parts(void **state)
     dl_trace_free(&trace);
 }
 
-/* Records of 60 + 70 ns in a step of 100 ns: the step is counted as overlapping, the parts still
+/* Records of 60 + 70 ns in a step of 100 ns: the step counts as overlapping, and the parts still
  * add up to the step. */
 static void test_overlap(void **state)
 {
@@ -78,7 +78,7 @@ static void test_overlap(void **state)
     dl_trace_free(&trace);
 }
 
-/* Number of leading steps flagged; a flag behind one that is not set fails. */
+/* Returns the number of flagged leading steps; fails on a flag after an unflagged step. */
 static size_t count_warmup(const int64_t *durations_ns, size_t count)
 {
     dl_trace trace = hand_trace();
@@ -97,7 +97,7 @@ static size_t count_warmup(const int64_t *durations_ns, size_t count)
     return flagged;
 }
 
-/* The rule of steps.h, on series of 100 ns with slow steps put in. */
+/* The warm-up rule of summary.h, on series of 100 ns with inserted slow steps. */
 static void test_warmup(void **state)
 {
     (void)state;
@@ -112,21 +112,21 @@ static void test_warmup(void **state)
     assert_int_equal(count_warmup(series, MANY), 0);
     series[0] = 500, series[1] = 300, series[2] = 200;
     assert_int_equal(count_warmup(series, MANY), 3);
-    series[1] = 100; /* the first quick step ends it */
+    series[1] = 100; /* the first fast step ends it */
     assert_int_equal(count_warmup(series, MANY), 1);
     for (int i = 0; i < 15; i++)
         series[i] = 500;
     assert_int_equal(count_warmup(series, MANY), 10); /* at most 10 */
     /* At most a tenth: 2 of 20, and 1 of 5. */
     const int64_t twenty[20] = {500, 500, 500, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
-    assert_int_equal(count_warmup(twenty, 20), 0); /* 3 of 20 = p90: usual for this run */
+    assert_int_equal(count_warmup(twenty, 20), 0); /* 3 of 20 = p90: usual in this run */
     const int64_t two_of_twenty[20] = {500, 500, 1, 1, 1, 1, 1, 1, 1, 1,
                                        1,   1,   1, 1, 1, 1, 1, 1, 1, 1};
     assert_int_equal(count_warmup(two_of_twenty, 20), 2);
     const int64_t five[5] = {500, 1, 1, 1, 1};
     assert_int_equal(count_warmup(five, 5), 1);
     assert_int_equal(count_warmup(five, 1), 0);
-    /* Every fourth step slow: a slow first one is not warm-up. */
+    /* Every fourth step is slow: a slow first one is not warm-up. */
     for (int i = 0; i < MANY; i++)
         series[i] = i % 4 == 0 ? 200 : 100;
     assert_int_equal(count_warmup(series, MANY), 0);

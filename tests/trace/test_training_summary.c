@@ -6,7 +6,7 @@
 #include "tests/hand_trace.h"
 #include "trace/training/summary.h"
 
-/* Text of dl_summary_print or dl_summary_write_json; free() it. */
+/* Returns the text of dl_summary_print or dl_summary_write_json; the caller frees it. */
 static char *write_text(const dl_summary *summary, void (*write)(const dl_summary *, FILE *))
 {
     char *text = NULL;
@@ -25,8 +25,8 @@ static void assert_warns(const dl_summary *summary, const char *part)
     fail_msg("no warning holds '%s'", part);
 }
 
-/* A step of 1 ms from start_ms: compute 600 us, push of 1 MB in 100 us, wait 200 us; 100 us are
- * dispatch. 50 samples. */
+/* Adds a step of 1 ms from start_ms: compute 600 us, push of 1 MB in 100 us, wait 200 us, dispatch
+ * 100 us. 50 samples. */
 static void add_step(dl_trace *trace, uint32_t worker, int start_ms, uint32_t conv1, int64_t stale)
 {
     int64_t start_ns = start_ms * 1000000LL;
@@ -42,8 +42,9 @@ static void add_step(dl_trace *trace, uint32_t worker, int start_ms, uint32_t co
     record->staleness = stale;
 }
 
-/* Worker 0: 10 steps of 1 ms, staleness 0..9. Worker 2: 30 steps, staleness 1. Worker 1: nothing.
- * Each of the two has 50 samples / 1 ms = 50,000 a second, both 2,000 samples in 30 ms. */
+/* Worker 0: 10 steps of 1 ms, staleness 0..9. Worker 2: 30 steps, staleness 1. Worker 1:
+ * nothing. Each of the two has 50 samples / 1 ms = 50,000 per second, both together 2,000
+ * samples in 30 ms. */
 static dl_trace train_trace(void)
 {
     dl_trace trace = hand_trace();
@@ -134,7 +135,7 @@ static void test_staleness(void **state)
     assert_int_equal(all->bins[10], 0);
     dl_summary_free(&summary);
 
-    /* Beyond the bins: counted in the last one, the maximum is exact. */
+    /* Values beyond the bins are counted in the last one; the maximum is exact. */
     trace.records[trace.record_count - 1].staleness = 1000000;
     trace.records[trace.record_count - 5].staleness = DL_STALENESS_BINS;
     dl_summary_init(&summary, &trace);
@@ -145,7 +146,7 @@ static void test_staleness(void **state)
     dl_trace_free(&trace);
 }
 
-/* The first step takes 3 ms instead of 1: it counts nowhere but as warm-up. */
+/* The first step takes 3 ms instead of 1: it only counts as warm-up. */
 static void test_warmup_left_out(void **state)
 {
     (void)state;
@@ -177,8 +178,8 @@ static double total_per_s(const dl_trace *trace)
     return per_s;
 }
 
-/* Two workers that share a core: one has all its steps of 1 ms before the other has its own. The
- * core does 50 samples a ms, whoever has it. */
+/* Two workers that share a core: one has all its steps of 1 ms before the other. The core processes
+ * 50 samples per ms, whichever worker uses it. */
 static void test_workers_that_take_turns_do_not_add_up(void **state)
 {
     (void)state;
@@ -188,7 +189,7 @@ static void test_workers_that_take_turns_do_not_add_up(void **state)
         add_step(&trace, (uint32_t)(i / 10), i, conv1, 1);
     assert_float_equal(total_per_s(&trace), 50000, 1e-6);
 
-    /* 5 ms in which nobody is at a step do not count, until somebody has steps there. */
+    /* 5 ms without any steps do not count, until a worker has steps there. */
     for (int i = 25; i < 45; i++)
         add_step(&trace, 0, i, conv1, 1);
     assert_float_equal(total_per_s(&trace), 50000, 1e-6);
@@ -198,8 +199,8 @@ static void test_workers_that_take_turns_do_not_add_up(void **state)
     dl_trace_free(&trace);
 }
 
-/* Worker 0 starts with a step of 4.5 ms; of worker 1's steps beside it none counts, but the half of
- * the one that is under way when it ends. Then 5.5 ms with 11 half and 5 whole steps of 50. */
+/* Worker 0 starts with a step of 4.5 ms; of worker 1's concurrent steps only half of the one in
+ * progress at its end counts. Then 5.5 ms with 11 half and 5 whole steps of 50. */
 static void test_throughput_starts_when_all_are_warm(void **state)
 {
     (void)state;
@@ -285,8 +286,8 @@ static void test_warnings(void **state)
     assert_int_equal(summary.warnings.count, 1);
     dl_summary_free(&summary);
 
-    /* Incomplete; 100 ns of work before the first step; a step with 300 of 100 ns covered; 100 of
-     * 400 ns between the steps; no samples; one worker of four. */
+    /* Incomplete; 100 ns of work before the first step; a step with records of 300 ns in 100 ns;
+     * 100 of 400 ns between the steps; no samples; one worker of four. */
     trace.complete = false;
     trace.bytes_ignored = 17;
     hand_meta(&trace, "workers", "4");
@@ -311,7 +312,7 @@ static void test_warnings(void **state)
     dl_trace_free(&trace);
 }
 
-/* The text names what it shows, keeps to 80 columns and breaks a long value at its spaces. */
+/* The text names its values, fits into 80 columns and breaks a long value at its spaces. */
 static void test_print(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* A text in memory as a source that gives it in parts, for the tests of readers. */
+/* A text in memory as a source that delivers it in parts, for the tests of readers. */
 #ifndef DL_TESTS_TRACE_TEXT_PARTS_H
 #define DL_TESTS_TRACE_TEXT_PARTS_H
 
@@ -8,7 +8,7 @@
 typedef struct text_parts {
     const char *text;
     size_t bytes, at;
-    size_t part; /* bytes at a time */
+    size_t part; /* bytes per read */
 } text_parts;
 
 static inline text_parts parts_of(const char *text, size_t part)

@@ -1,5 +1,5 @@
-/* Generated traces of training, with the truth beside them: what a step launches, averaging every
- * few steps, validation between them, noisy first steps, lost records. */
+/* Generated traces of training with their true steps: launches of a step, averaging every few
+ * steps, validation between steps, noisy first steps, lost records. */
 #ifndef DL_TESTS_TRACE_TRAINING_TRACE_H
 #define DL_TESTS_TRACE_TRAINING_TRACE_H
 
@@ -20,23 +20,23 @@ enum {
     TRAINING_TUNING = 520, /* only in the first steps */
     TRAINING_ACCURACY = 560,
     TRAINING_NCCL = 570,
-    TRAINING_FREE = 600, /* for texts that a test adds */
+    TRAINING_FREE = 600, /* texts added by a test */
     TRAINING_STRINGS = 700
 };
 
 typedef struct training {
     int layers, kinds; /* layer i launches the kernels of layer i % kinds */
-    bool unfused;      /* an update of 3 kernels for each of 2 parameters of a layer */
-    bool input;        /* two copies from the host begin a step */
-    bool idle;         /* the device waits for them */
-    bool nccl;         /* an all-reduce on a stream of its own during the backward pass */
+    bool unfused;      /* update of 3 kernels for each of 2 parameters per layer */
+    bool input;        /* two copies from the host at the start of a step */
+    bool idle;         /* the device waits for these copies */
+    bool nccl;         /* an all-reduce on a separate stream during the backward pass */
     int steps;
-    int interval;         /* averaging after so many steps; 0 = never */
-    int validate_every;   /* steps; 0 = never */
-    bool tuning;          /* other kernels in the first two steps */
-    bool smaller_last;    /* the last step has other launch shapes */
-    double lost;          /* share of the device's records */
-    uint32_t correlation; /* of the first launch */
+    int interval;         /* steps between averagings; 0: never */
+    int validate_every;   /* steps between validations; 0: never */
+    bool tuning;          /* different kernels in the first two steps */
+    bool smaller_last;    /* the last step has different launch shapes */
+    double lost;          /* lost share of the device's records */
+    uint32_t correlation; /* correlation of the first launch */
     uint64_t seed;
 } training;
 
@@ -44,10 +44,10 @@ typedef struct training_trace {
     dl_activity *activities;
     size_t count, capacity;
     char *strings[TRAINING_STRINGS];
-    int64_t *starts_ns; /* [steps] of the device's work, lost records included */
+    int64_t *starts_ns; /* [steps] starts of the device's work, including lost records */
     int64_t end_ns;
     int steps;
-    /* while it is made */
+    /* state during generation */
     dl_random random;
     int64_t now_ns;
     uint32_t correlation;
@@ -66,7 +66,8 @@ static inline dl_activity *training_append(training_trace *trace, dl_activity ac
     return &trace->activities[trace->count++];
 }
 
-/* A call 10 us before the work, which lasts about 4 to 20 us by its name and leaves 1 us idle. */
+/* Adds a call 10 us before the work, which takes about 4 to 20 us depending on its name and leaves
+ * 1 us idle. */
 static inline void training_launch(training_trace *trace, dl_activity work)
 {
     double noise = 1 + 0.02 * dl_random_normal(&trace->random);
@@ -130,7 +131,7 @@ static inline void training_step(training_trace *trace, const training *model, i
     }
 }
 
-/* Parameters to the host and back, six arrays of different sizes. */
+/* Copies parameters to the host and back, six arrays of different sizes. */
 static inline void training_average(training_trace *trace)
 {
     for (int i = 0; i < 6; i++)
@@ -161,7 +162,7 @@ static inline void training_make(training_trace *trace, const training *model)
         if (model->smaller_last && step == model->steps - 1) trace->shape++;
         size_t first = trace->count;
         training_step(trace, model, step);
-        /* The first call is always there; its work begins 10 us later. */
+        /* The first call is never lost; its work begins 10 us later. */
         trace->starts_ns[step] = trace->activities[first].start_ns + 10000;
         if (model->interval > 0 && (step + 1) % model->interval == 0) training_average(trace);
         if (model->validate_every == 0 || (step + 1) % model->validate_every != 0) continue;
