@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# dlprof bench --of: copies of any program side by side. Usage: test_bench_of.sh DLPROF DLCAL
+# dlprof bench --of: concurrent copies of any program. Usage: test_bench_of.sh DLPROF DLCAL
 set -u
 tested=$1
 dlcal=$2
@@ -12,7 +12,7 @@ fail() {
     failures=$((failures + 1))
 }
 
-# Two steps a line, some 20 ms; it never ends by itself, and says who it is.
+# Prints a line every 2 steps, about 20 ms, never ends, and writes its process id.
 cat >endless.sh <<'END'
 #!/usr/bin/env bash
 echo $$ >>pids.txt
@@ -39,7 +39,7 @@ END
 chmod +x endless.sh short.sh plain.sh stays.sh
 own=(--batch 16 --workers-max 2 --rounds 2 --lines 4)
 
-# Meanwhile: time enough for the first line of a program that is slow to start.
+# Runs in the background, with a limit that is long enough for a program that is slow to start.
 "$tested" bench "${own[@]}" --limit 10 -o stays.dlt --of ./stays.sh >stays.txt 2>&1 &
 stays=$!
 
@@ -51,7 +51,7 @@ while read -r pid; do
     [ "$(readlink "/proc/$pid/cwd")" != "$PWD" ] || fail "copy $pid is left over"
 done <pids.txt
 
-# Each copy has a number, and a port to meet at; one whose port is taken is told what to do.
+# Each copy has a number and a MASTER_PORT; if its port is in use, the message names the remedy.
 cat >ports.sh <<'END'
 #!/usr/bin/env bash
 echo "$DLPROF_COPY at $MASTER_PORT" >>ports.txt
@@ -71,13 +71,13 @@ MASTER_PORT=29500 expect 0 "written to ports.dlt" bench --batch 16 --workers-max
 [ "$(sort -u ports.txt | tr '\n' ,)" = "0 at 29500,1 at 29501," ] || fail "ports: $(cat ports.txt)"
 expect 1 "giving up. Copies need ports of their own: MASTER_PORT" bench "${own[@]}" --of ./taken.sh
 
-# Numbers begin anew in each epoch, and a progress bar shows each twice: 4 steps, and after a time that
-# is no step's 3 more.
+# Step numbers restart in each epoch, and a progress bar prints each twice: 4 steps, then, after an
+# interval that is no step, 3 more.
 cat >epochs.sh <<'END'
 #!/usr/bin/env bash
 for step in 1 2 3 4 5 1 2 3 4; do printf 'step %d of many\rstep %d of many\n' $step $step; done
 END
-# What it printed before it fell silent is all there is to be had.
+# Prints one step, then nothing more.
 cat >silent.sh <<'END'
 #!/usr/bin/env bash
 echo "step 1"
@@ -94,7 +94,7 @@ expect 1 "no line matched for 1 s" bench "${own[@]}" --limit 1 --of ./silent.sh
 expect 1 "exited with 3 after 1 lines of steps" bench "${own[@]}" --of ./short.sh
 expect 1 "it printed: no such file" bench "${own[@]}" --of ./short.sh
 expect 1 "exited with 127" bench "${own[@]}" --of ./missing
-# What was measured before is not lost to a program that does not run.
+# A program that does not run leaves the trace of an earlier measurement unchanged.
 cp two.dlt kept.dlt
 expect 1 "exited with 127" bench "${own[@]}" -o kept.dlt --of ./missing
 cmp two.dlt kept.dlt || fail "a trace was destroyed by a program that gave nothing"
@@ -107,19 +107,19 @@ expect 2 "want a program" bench --batch 1 --of
 expect 2 "no regular expression" bench --batch 1 --step-line "(" --of ./short.sh
 expect 0 "PROGRAM [ARGUMENT...]" bench --help --of
 
-# Its factors and its step go into a cost file.
+# dlcal costs writes the factors of sharing and the step time to a cost file.
 "$dlcal" costs "$traces/mlp_b16.json.gz" --batch 16 --copies two.dlt -o costs.ini >out.txt 2>&1 ||
     fail "$(cat out.txt)"
 grep -q "2 copies side by side: a step takes" out.txt || fail "no factor: $(cat out.txt)"
 grep -q "a step of 16 samples of the program alone (--copies) takes" costs.ini || fail "not scaled: $(cat costs.ini)"
 grep -q "^copies_2 = " costs.ini || fail "no [sharing]: $(cat costs.ini)"
-# The operations' sum is the step without a profiler, half of what a line takes: 10 ms or more.
+# The sum of the operations is the step without a profiler, half of a line's 20 ms or more.
 awk -F'[= ]+' '/^\[/ { op = ($1 == "[op") } op && $1 == "fixed_ns" { s += $2 }
     op && $1 == "per_sample_ns" { s += 16 * $2 } END { exit !(s > 1e6) }' costs.ini ||
     fail "operations: $(cat costs.ini)"
 
-# What a copy has started ends with it, also in a session of its own, and its processor time is that of
-# the copies, not of other programs: 0.5 s, when all that the shells do take some hundredths.
+# Processes that a copy started end with it, even in another session, and their processor time counts as
+# the copies', not as other programs': 0.5 s, while the shells take some hundredths.
 cat >family.sh <<'END'
 #!/usr/bin/env bash
 setsid python3 -c 'import os, time

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The program dlprof from outside: exit statuses, messages, files. Usage: test_dlprof.sh DLPROF
+# The command dlprof: exit statuses, messages, files. Usage: test_dlprof.sh DLPROF
 set -u
 dlprof=$1
 tested=$dlprof
@@ -16,7 +16,7 @@ for command in train bench info machine export; do
     expect 0 "dlprof " $command --version
 done
 
-# Bad usage is exit 2 and names what was meant
+# Bad usage exits with 2 and suggests the right word
 expect 2 "did you mean 'train'?" trian
 expect 2 "did you mean" train --worker-s 2
 expect 2 "--workers" train --wrokers 2
@@ -81,11 +81,10 @@ expect 2 "--staleness-rate needs --sync async or softsync: ps does" train "${sma
 expect 2 "--curve is the same file as --output" train "${small[@]}" --curve x --output x
 [ -z "$(ls)" ] || { echo "FAIL: bad usage left files: $(ls)"; failures=$((failures + 1)); }
 
-# A run that fails is exit 1
+# A failed run exits with 1
 expect 1 "no_folder" train "${small[@]}" --steps 1 -o no_folder/x.dlt
 expect 1 "no_folder" train "${small[@]}" --steps 1 --data mnist --data-folder no_folder
-# Without a GPU it says what is missing, and offers the processor; CUDA_VISIBLE_DEVICES hides what is
-# there, so that this holds everywhere.
+# Without a GPU the message suggests --device cpu; CUDA_VISIBLE_DEVICES hides the GPUs of this machine.
 CUDA_VISIBLE_DEVICES='' expect 1 "; --device cpu uses the processor" train "${small[@]}" --device cuda
 CUDA_VISIBLE_DEVICES='' expect 1 "; --device cpu uses the processor" bench --device cuda
 expect 1 "nothing.dlt" info nothing.dlt
@@ -93,14 +92,14 @@ expect 1 "nothing.dlt" export nothing.dlt
 echo "no trace" >text.dlt
 expect 1 "text.dlt" info text.dlt
 
-# Without the BLAS library nothing but training is lacking.
+# Without the BLAS library only training fails.
 mkdir empty_library
 : >empty_library/libopenblas.so.0
 LD_LIBRARY_PATH=$PWD/empty_library${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} \
     expect 1 "cannot load OpenBLAS" train "${small[@]}" --steps 1 --no-trace
 LD_LIBRARY_PATH=$PWD/empty_library${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} expect 0 "dlprof " --version
 
-# A run that cannot start leaves the files of an earlier one as they are
+# A run that cannot start leaves the files of an earlier one unchanged
 mkdir kept
 echo trace >kept/x.dlt
 echo curve >kept/x.csv
@@ -136,7 +135,7 @@ expect 1 "empty: is an empty folder" info empty
 expect 0 "run.json" export run.dlt
 expect 0 "out.json" export run.dlt -o out.json
 
-# JSON that another reader takes
+# Python's JSON reader accepts the output
 if command -v python3 >/dev/null; then
     "$dlprof" info --json run.dlt >info.json
     "$dlprof" info --json run.dlt run.dlt >two.json
@@ -146,7 +145,7 @@ if command -v python3 >/dev/null; then
     done
 fi
 
-# await_bytes BYTES FILE PROCESS: until the file is longer, or the process has ended.
+# await_bytes BYTES FILE PROCESS: waits until the file is longer than BYTES, or the process has ended.
 await_bytes() {
     until [ -e "$2" ] && [ "$(stat -c %s "$2")" -gt "$1" ]; do
         kill -0 "$3" 2>/dev/null || return
@@ -154,7 +153,7 @@ await_bytes() {
     done
 }
 
-# kill -9 in mid-run leaves a readable trace: chunks are written every half second.
+# kill -9 during a run leaves a readable trace, as chunks are written every half second.
 "$dlprof" train "${small[@]}" --workers 2 --sync allreduce --steps 4000000 -o killed.dlt >/dev/null &
 victim=$!
 await_bytes 20000 killed.dlt $victim
@@ -163,8 +162,8 @@ wait $victim 2>/dev/null
 expect 0 "incomplete" info killed.dlt
 expect 0 "killed.json" export killed.dlt
 
-# Under a limit of memory: too little for the buffers of the BLAS library, which asks for them again and
-# again, then too little for the data. Sanitizers need more address space than that to start.
+# A memory limit that is too small for the buffers of the BLAS library, which retries their allocation
+# endlessly, then one that is too small for the data. Sanitizers need more address space to start.
 limited() { # KiB, text, arguments...
     local kib=$1 text=$2
     shift 2
@@ -180,8 +179,8 @@ if (ulimit -v 150000 && timeout -s KILL 60 "$dlprof" --version) >/dev/null 2>&1;
     limited 150000 "out of memory: " train --model vgg19_bn --batch 512 --data synthetic --steps 1 --no-trace
 fi
 
-# Ctrl-C ends at the next exchange, with summary and a complete trace, and so does the SIGTERM of batch
-# systems. (Job control, since a shell has its background commands ignore SIGINT otherwise.)
+# Ctrl-C, or SIGTERM of a batch system, ends the run at the next exchange with a summary and a complete
+# trace. (Job control is on, as background commands of a shell ignore SIGINT otherwise.)
 interrupt() { # signal, exit status, the file that shows that it runs, arguments...
     local signal=$1 expected=$2 output=$3
     shift 3
@@ -198,7 +197,7 @@ interrupt() { # signal, exit status, the file that shows that it runs, arguments
 interrupt INT 130 asked.dlt train "${small[@]}" --workers 2 --sync allreduce --steps 4000000 -o asked.dlt
 grep -q "then stopped by SIGINT" words.txt || { echo "FAIL: $(cat words.txt)"; failures=$((failures + 1)); }
 "$dlprof" info asked.dlt | grep -q incomplete && { echo "FAIL: asked.dlt is incomplete"; failures=$((failures + 1)); }
-# Also one that comes before the first step, while the trace is opened: a pipe waits there for its reader.
+# So does SIGINT before the first step, while dlprof opens the trace: a pipe waits there for its reader.
 mkfifo early.dlt
 set -m
 "$dlprof" train "${small[@]}" --steps 4000000 -o early.dlt >words.txt 2>&1 &
@@ -223,7 +222,7 @@ interrupt INT 130 begun.dlt bench --seconds 600 --model mlp --batch 8 --data syn
 grep -q "stopped by SIGINT" words.txt || { echo "FAIL: $(cat words.txt)"; failures=$((failures + 1)); }
 "$dlprof" info begun.dlt | grep -q incomplete && { echo "FAIL: begun.dlt is incomplete"; failures=$((failures + 1)); }
 
-# The bench from outside
+# The command bench
 expect 0 "wakeup" bench --quick --model mlp --batch 8 --data synthetic --workers-max 2 -o bench.dlt
 expect 0 "slice" info bench.dlt
 expect 0 "recording adds" bench overhead --quick --model mlp --batch 8 --data synthetic -o overhead.dlt

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What recording CUDA costs, from outside: dlprof bench overhead, dlprof run and dlprof info, with the
-# doubles of the driver, of CUPTI and of the device's library beside a copy of the program.
+# Overhead of recording CUDA: the commands dlprof bench overhead, run and info, with doubles of the
+# driver, of CUPTI and, in the folder of a copy of the program, of the device's library.
 # Usage: test_dlprof_overhead.sh DLPROF INJECTED_LIBRARY DEVICE_DOUBLE CUPTI_DOUBLE TARGET REAL_CUPTI
 set -u
 built=$1
@@ -28,7 +28,7 @@ cp "$device" with/libdlprof_cuda.so
 with=$folder/with/dlprof
 overhead=(bench overhead --quick --model mlp --batch 8 --data synthetic --cupti "$cupti")
 
-# What cannot be measured is told with the reason, and the rest is measured.
+# The output has the reason why a part cannot be measured; the other parts are measured.
 tested=$folder/without/dlprof
 expect 0 "launches are not measured: this build has no libdlprof_cuda.so" "${overhead[@]}"
 tested=$with
@@ -38,7 +38,7 @@ expect 0 "capture_cost.light unknown (the double has no device)" info none.dlt
 DOUBLE_CUPTI=taken expect 0 "another tool has CUPTI already" "${overhead[@]}"
 DOUBLE_CUPTI=no-copies expect 1 "preset light: recorded 10500 kernels and 0 copies" "${overhead[@]}"
 
-# Each preset has its line, and its figures are in the file.
+# Each preset has a line in the output, and its figures are in the file.
 output=$("$with" "${overhead[@]}" -o overhead.dlt) || fail "bench overhead: $output"
 [ -z "$(awk 'length > 80' <<<"$output")" ] || fail "longer than 80 columns: $output"
 for name in bare nvtx light default full; do
@@ -49,14 +49,14 @@ for name in nvtx light default full; do
 done
 [ -z "$(ls "$TMPDIR")" ] || fail "temporary files are left: $(ls "$TMPDIR")"
 
-# A trace of dlprof run carries the figures of its preset, or says that they are unknown.
+# A trace of dlprof run has the figures of its preset, or a note that they are unknown.
 tested=$with
 run=(run --cupti "$cupti")
 expect 3 "default; its cost is unknown (no figures of dlprof bench" \
     "${run[@]}" -o unknown -- "$target" wait 1000
 expect 3 "full; adds " "${run[@]}" -p full --overhead overhead.dlt -o known -- "$target" wait 1000
 expect 0 "\"cost_known\":true" info --json known/*.dlt
-output=$("$with" info known/*.dlt | tr -s ' \n' ' ') # however long its numbers, and so its lines, are
+output=$("$with" info known/*.dlt | tr -s ' \n' ' ') # joins lines, whose breaks depend on the numbers
 [[ $output == *" kernels, 0 copies, 0 events and 0 waits per step: "* ]] ||
     fail "no launches per step in: $output"
 expect 3 "unknown (the double has no device)" \
@@ -65,7 +65,7 @@ expect 1 "is not of dlprof bench overhead" \
     "${run[@]}" --overhead "$(echo known/*.dlt)" -o x -- "$target" wait 10
 expect 1 "missing.dlt" "${run[@]}" --overhead missing.dlt -o x -- "$target" wait 10
 
-# The documented place is looked at when no file is given.
+# Without a file on the command line, dlprof reads the documented place.
 cp overhead.dlt data/dlprof/
 expect 3 "light; adds " "${run[@]}" -p light -o found -- "$target" wait 1000
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The program as built runs on processors without AVX-512, and on those without AVX, and trains the
-# same: QEMU's user mode (Debian: qemu-user-static or qemu-user) pretends to be one. Without it, or
-# elsewhere than on x86-64, the test is skipped.
+# The built program runs on processors without AVX-512 and without AVX, with the same training results.
+# QEMU's user mode (Debian: qemu-user-static or qemu-user) emulates them. The test is skipped without
+# QEMU, or if the machine is not x86-64.
 set -u
 dlprof=$1
 qemu=$(command -v qemu-x86_64-static || command -v qemu-x86_64) || exit 77

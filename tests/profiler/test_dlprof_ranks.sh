@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Training over ranks from outside, as mpirun starts them: the results of one process, traces, what
-# cannot be, ranks that end in the middle. Usage: test_dlprof_ranks.sh DLPROF
+# Training over ranks started by mpirun: results equal to those of one process, traces, settings that
+# are refused, ranks that die during a run. Usage: test_dlprof_ranks.sh DLPROF
 set -u
 dlprof=$1
 tested=$dlprof
@@ -17,7 +17,7 @@ complain() {
     failures=$((failures + 1))
 }
 
-# Without a launcher's MPI: what is missing is said.
+# Without MPI, the message names it.
 mkdir alone
 cp "$dlprof" alone/dlprof
 OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 tested=alone/dlprof
@@ -33,7 +33,7 @@ OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 expect 2 "async needs a server" "$
 [ -e "$(dirname "$dlprof")/libdlscale_mpi.so" ] && command -v mpirun >/dev/null ||
     { echo "no MPI: the rest is skipped"; [ $failures -eq 0 ]; exit; }
 
-# start RANKS NAME ARGUMENTS...: mpirun, in the background; what rank r prints is in NAME/1/rank.r
+# start RANKS NAME ARGUMENTS...: runs mpirun in the background; rank r's output goes to NAME/1/rank.r
 start() {
     local ranks=$1 name=$2
     shift 2
@@ -41,7 +41,7 @@ start() {
     job=$!
 }
 
-# finish STATUS NAME: mpirun has ended with that status.
+# finish STATUS NAME: waits for mpirun, which must exit with that status.
 finish() {
     local status=$1 name=$2 actual
     wait $job
@@ -49,7 +49,7 @@ finish() {
     [ $actual -eq "$status" ] || complain "$name: exit $actual: $(cat "$name.mpirun" "$name"/1/*/std*)"
 }
 
-# The result is that of one process with as many workers, and only rank 0 prints it.
+# The results equal those of one process with as many workers, and only rank 0 prints them.
 for ranks in 2 4; do
     for mode in "allreduce" "average --interval 5 --average-state" "average --interval 3 --outer nesterov"; do
         # shellcheck disable=SC2086 # the mode is several words
@@ -71,7 +71,7 @@ done
 grep -q "^ranks       4, with 1 workers each, which exchange through MPI" many/1/rank.0/stdout ||
     complain "$(cat many/1/rank.0/stdout)"
 
-# Each has its trace, with its workers under their numbers in the whole run.
+# Each rank has a trace, with its workers' numbers in the whole run.
 expect 0 "world_size       4" info many.rank3.dlt
 expect 0 "rank_exchange    mpi" info many.rank3.dlt
 expect 0 "workers          4" info many.rank3.dlt
@@ -80,7 +80,7 @@ workers=$("$dlprof" info many.rank3.dlt | sed -n '/^worker /,/^$/p' | sed -n 2p 
 ! "$dlprof" info many.rank3.dlt | grep -q "have steps here" || complain "workers are missed"
 [ ! -e many.dlt ] || complain "a trace of no rank"
 
-# What cannot be is told by all; what only one finds out, by that one and of it by the others.
+# All ranks report a setting that is refused; if only one rank has an error, the others report that rank.
 start 2 wrong "${small[@]}" --workers 3 --batch 12 --sync allreduce --no-trace
 finish 2 wrong
 grep -q "3 workers cannot be shared equally by 2 ranks" wrong/1/rank.1/stderr || complain "$(cat wrong/1/rank.1/stderr)"
@@ -89,7 +89,7 @@ start 2 full "${small[@]}" --workers 2 --sync allreduce -o full.dlt
 finish 1 full
 grep -q "rank 1 on $(hostname) has failed: .*full.rank1.dlt" full/1/rank.0/stderr || complain "$(cat full/1/rank.*/stderr)"
 
-# wait_for_steps TRACE: until there are steps in it, for some minutes at most.
+# wait_for_steps TRACE: waits until the trace has steps, at most some minutes.
 wait_for_steps() {
     for _ in $(seq 2000); do
         [ -e "$1" ] && [ "$(stat -c %s "$1")" -gt 5000 ] && return
@@ -98,8 +98,8 @@ wait_for_steps() {
     return 1
 }
 
-# A rank that is killed is missed at once, one that stands still after the limit; the others' traces
-# are whole and say why the run ended.
+# A killed rank is detected immediately, a stopped one after the limit; the other ranks' traces are
+# complete and have the reason why the run ended.
 long=(train --model mlp --data synthetic --steps 1000000 --wait block --workers 4 --batch 16
     --sync allreduce)
 declare -A limit=([KILL]=1000 [STOP]=4) status=([KILL]=137 [STOP]=1)

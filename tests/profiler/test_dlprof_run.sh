@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# dlprof run from outside, with scripts as targets. The injected library is an empty file beside a
-# copy of the program, and the scripts leave in the folder what it would: so everything around it is
-# tested on every machine. With NVTX_STEPS (nvtx_steps.c), the real library and a real target too.
+# The command dlprof run, with scripts as targets. The injected library is an empty file next to a copy
+# of the program, and the scripts write the files that it would write, so everything around it is
+# tested on every machine. With NVTX_STEPS (nvtx_steps.c), also the real library and a real target.
 # Usage: test_dlprof_run.sh DLPROF [NVTX_STEPS]
-# shellcheck disable=SC2016 # the targets expand what stands in single quotes
+# shellcheck disable=SC2016 # the targets expand the single-quoted text
 set -u
 built=$1
 # shellcheck source=tests/expect.sh
@@ -26,7 +26,7 @@ cd work || exit 1
 "$built" train --model mlp --batch 4 --data synthetic --steps 2 -o ../good.dlt >/dev/null || exit 1
 head -c -1 ../good.dlt >../cut.dlt
 
-# A build without the library runs the command, records nothing and says so.
+# A build without the library runs the command, records nothing and prints a message.
 tested=$bare
 expect 0 "Usage: dlprof run" run --help
 expect 5 "no libdlprof_inject.so beside" run -- sh -c 'exit 5'
@@ -34,7 +34,7 @@ expect 0 "unset" run -- sh -c 'echo ${CUDA_INJECTION64_PATH-unset}'
 [ -z "$(ls)" ] || fail "without the library files were left: $(ls)"
 
 tested=$full
-# Bad usage is exit 2
+# Bad usage exits with 2
 expect 2 "must follow the options" run
 expect 2 "must follow the options" run --
 expect 2 "must follow the options" run -q --preset full
@@ -69,10 +69,10 @@ expect 2 "did you mean 'light'?" run -- true
 unset DLPROF_PRESET
 [ -z "$(ls)" ] || fail "these left files: $(ls)"
 
-# What cannot be run, and every exit code, is as in a shell.
+# Commands that cannot be run and exit codes are treated as by a shell.
 expect 127 "nosuch: cannot run it" run -- nosuch
 expect 127 "nosuch: cannot run it" run nosuch --preset
-# Without -- the first word that is no option ends them; those after it are the command's, -- too.
+# Without -- the first word that is no option starts the command; all later words, also --, belong to it.
 expect 4 "x --preset -- -q" run -q sh -c 'echo $0 $*; exit 4' x --preset -- -q
 expect 126 "cannot run it" run -- /etc/passwd
 echo 'import torch' >train.py
@@ -130,7 +130,7 @@ assert [p.get("complete") for p in run["processes"]] == [True, False, None, None
 END
 fi
 
-# Nobody reads the summary any more.
+# The reader of the summary has closed the pipe.
 {
     "$full" run -o unread --json unread.json -- sh -c 'sh target.sh 0; sleep 0.5; exit 7' 2>&1
     echo $? >status.txt
@@ -138,11 +138,11 @@ fi
 grep -qx 7 status.txt || fail "unread: exit $(cat status.txt), not 7"
 [ -s unread.json ] || fail "unread: no JSON"
 
-# Names and logs from files reach no terminal as they are.
+# Control characters in names and logs of files are escaped.
 expect 0 '\u001b[31mred' run -o red -- sh -c 'printf "\033[31mred\n" >"$DLPROF_OUTPUT/node.1.1.log"'
 
-# A full disk: what was written is kept, and the reason is said. Files may be a little smaller than such
-# a trace, whose size differs from run to run: smaller still where it fitted.
+# A full disk: the written part is kept, and the message has the reason. The limit on files is a little
+# below a trace's size, which differs between runs; if the trace still fits, the limit is lowered.
 if [ $# -gt 1 ]; then
     "$built" run -q -o whole -- "$2" 200
     bytes=$(stat -c %s whole/*.dlt)
@@ -157,10 +157,10 @@ if [ $# -gt 1 ]; then
     grep -qE "[1-9][0-9]+ range" <<<"$output" || fail "full: nothing kept: $output"
 fi
 
-# The report cannot be written: said, and the target's exit code stays.
+# If the report cannot be written, there is a message, and the exit code is still the target's.
 [ -c /dev/full ] && expect 0 "/dev/full: cannot write: No space left on device" run -o nowhere --json /dev/full -- sh target.sh 0
 
-# Without a trace, what the injected library logged says why.
+# Without a trace, the message has the reason from the injected library's log.
 expect 0 "no work of a GPU was recorded; the summary says more" run -o early -- \
     sh -c 'sh target.sh 0; rm "$DLPROF_OUTPUT"/*.11.*'
 expect 0 "libcupti.so not found" run -o logged -- \
@@ -170,7 +170,7 @@ if [ "$(id -u)" -ne 0 ]; then
     expect 1 "cannot write into it" run -o locked -- true
 fi
 
-# Of many that want a folder at once one gets it, whether it is there before or not.
+# Of many concurrent runs with the same folder exactly one gets it, whether or not it exists before.
 for kind in new there; do
     [ $kind = new ] || mkdir together.$kind
     for i in $(seq 40); do
@@ -187,7 +187,7 @@ done
 mkdir -p killed.run/.dlprof-run
 expect 1 "if that was killed: remove .dlprof-run" run -o killed.run -- true
 
-# A signal to dlprof alone is sent on, and the summary still comes.
+# dlprof forwards a signal that only it receives, and still prints the summary.
 "$full" run -o told -- sh -c 'sh target.sh 0; trap "exit 9" TERM; touch ready; while :; do sleep 0.05; done' \
     2>words.txt &
 runner=$!
@@ -231,7 +231,7 @@ if status != 1 or b"dlprof run: no trace" not in text:
 END
 fi
 
-# The real library in real processes, which mark ranges and have no CUDA: ranks, a limit, a kill.
+# The real library in real processes without CUDA, which mark ranges: ranks, a limit, a kill.
 if [ $# -gt 1 ]; then
     tested=$built
     steps=$2
@@ -239,11 +239,11 @@ if [ $# -gt 1 ]; then
     expect 0 "no work of a GPU was recorded, only what the command marks" run -- "$steps" 20
     expect 0 "stopped early: limit on steps" run --steps 3 -- "$steps" 20
     expect 137 "incomplete" run -o real -- "$steps" 20 killed
-    # Its steps are those of the process, as no device has any.
+    # The steps are those of the process, as no device has any.
     expect 0 "" run -q -o marked "$steps" 20
     expect 0 " marks" info marked/*.dlt
     grep -q "^host " <<<"$("$built" info marked/*.dlt)" || fail "no steps: $("$built" info marked/*.dlt)"
-    # Training of our own marks the steps of its first worker.
+    # dlprof train marks the steps of its first worker.
     expect 0 "(25 range, 2 clock)" run -o own -- "$built" train --model mlp --data synthetic --batch 4 --steps 25 \
         --workers 2 --sync average -o ../own.dlt
     expect 0 "sd found" info own/*.dlt

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# dlprof run with programs that train with PyTorch on processors; PyTorch is a double
+# dlprof run with programs that train with PyTorch on processors. A double replaces PyTorch
 # (tests/doubles/torch), so that everything around its profiler is tested on every machine.
 # Usage: test_dlprof_torch.sh DLPROF DLCAL
 set -u
@@ -37,12 +37,12 @@ print("trained", torch.optim.optimizer.hooks and "hooked")
 sys.exit(code)
 END
 
-# A step is 8 operators of 0.5 ms and more; 15 go before the recording, 20 are recorded.
+# A step has 8 operators of at least 0.5 ms; 15 steps precede the recording, 20 are recorded.
 tested=$dlprof
 expect 3 "trained hooked" run -o whole -- python3 train.py 60 cpu 3
 expect 3 "by PyTorch's profiler" run -o said -- python3 train.py 60 cpu 3
 expect 0 "for dlsim: dlcal costs $PWD/next/" run -o next -- python3 train.py 60 cpu 0
-# Beside a busy loop for each processor at least a third of them is others'.
+# With a busy loop for each processor, other programs take at least a third of the processor time.
 for ((busy = 0; busy < $(nproc); busy++)); do
     while :; do :; done &
 done
@@ -58,27 +58,27 @@ assert 0.25 < run["others_frac"] <= 1 and 0 <= run["steal_frac"] <= 1, run' || f
 counted() { # FILE...: operators "Optimizer.step" of both optimizers
     zcat "$@" | grep -o "Optimizer.step#SGD.step" | wc -l
 }
-# 20 steps end with an update of the first optimizer; before each lies one of the other.
+# 20 steps end with an update of the first optimizer, each preceded by one of the other.
 [ "$(counted whole/*.json.gz)" -eq 40 ] || fail "$(counted whole/*.json.gz) updates, not 40"
 zcat whole/*.json.gz | python3 -c 'import json, sys
 ns = json.load(sys.stdin)["dlprof_step_ns"]
 assert 4e6 <= ns < 4e9, ns' || fail "no time without the profiler"
 zcat whole/*.json.gz | grep -q '"dlprof_threads": 2' || fail "no threads of operators"
-# As there are two optimizers, each step has a range, and both their parameters count once.
+# With two optimizers, each step has a range, and the parameters of both are counted once.
 zcat whole/*.json.gz | python3 -c 'import json, sys
 trace = json.load(sys.stdin)
 assert trace["dlprof_parameter_bytes"] == 2000, trace["dlprof_parameter_bytes"]
 steps = [e for e in trace["traceEvents"] if e.get("name", "").startswith("ProfilerStep#")]
 assert len(steps) == 20, len(steps)' || fail "several optimizers"
 
-# dlcal scales the operations to the step without the profiler.
+# dlcal scales the operations to the step time without the profiler.
 tested=$dlcal
 expect 0 "without the profiler a step took" costs whole/*.json.gz --batch 8 -o costs.ini
 zcat whole/*.json.gz | sed 's/"dlprof_step_ns": [0-9]*/"dlprof_step_ns": 1000000000/' | gzip >slow.json.gz
 expect 0 "a step took 1.00 s," costs slow.json.gz --batch 8 -o slow.ini
 
 tested=$dlprof
-# --steps and --duration; a program that ends in the middle, and one too short for anything.
+# --steps and --duration; a program that ends during the recording, and one that ends before it.
 expect 0 "" run -o few --steps 4 -- python3 train.py 60 cpu 0
 [ "$(counted few/*.json.gz)" -eq 8 ] || fail "--steps 4: $(counted few/*.json.gz) updates"
 expect 0 "" run -o brief --duration 0.001 -- python3 train.py 60 cpu 0
@@ -87,14 +87,14 @@ expect 0 "by PyTorch's profiler" run -o cut -- python3 train.py 21 cpu 0
 [ "$(counted cut/*.json.gz)" -ge 8 ] || fail "cut: $(counted cut/*.json.gz) updates"
 expect 0 "the program ended after 9; recording starts after 15" run -o short -- python3 train.py 9 cpu 0
 
-# On a GPU CUPTI records, not this; --no-torch; programs without PyTorch.
+# PyTorch's profiler is not used on a GPU, with --no-torch, and for programs without PyTorch.
 expect 0 "PyTorch did no backward pass and no optimizer's update on the processor either" run -o gpu -- \
     python3 train.py 60 cuda 0
 expect 0 "trained []" run --no-torch -- python3 train.py 60 cpu 0
 expect 0 "dlprof run: no trace" run -- python3 -c 'print(1)'
 
-# Without an optimizer a step reaches from one backward pass to the next, and begins with the update,
-# which is "aten::sub_" here; a loop without modules has no update of its own.
+# Without an optimizer a step lasts from one backward pass to the next, and begins with the update,
+# which is "aten::sub_" here; a loop without modules has no range for the update.
 cat >hand.py <<'END'
 import sys, torch
 from torch.profiler import operator
@@ -121,7 +121,7 @@ python3 - <<'END' || fail "hand: $(cat hand.json)"
 import json
 cores = json.load(open("hand.json"))[0]["summary"]["cores"]
 parts = {name: cores[name + "_ns"]["p50"] for name in ("forward", "backward", "update")}
-# An update of an operator, 0.5 ms and more, and three of each pass.
+# The update has one operator of at least 0.5 ms, each pass three.
 assert parts["update"] >= 0.5e6 and parts["forward"] >= 1.5e6 and parts["backward"] >= 1.5e6, parts
 END
 expect 0 "trained []" run -o plain -- python3 hand.py 60 plain
@@ -129,11 +129,11 @@ expect 0 "trained []" run -o plain -- python3 hand.py 60 plain
 [ "$(ranges Optimizer.step plain/*.json.gz)" -eq 0 ] || fail "plain: an update that nothing ends"
 expect 0 "the program ended after 9; recording starts after 15" run -o shorter -- python3 hand.py 9 modules
 expect 0 "dlprof run: no trace" run -- python3 hand.py 60 cuda:0 cuda
-# An update after 40 backward passes: these were no steps, and what was recorded of them goes.
+# An optimizer's update after 40 backward passes: these were no steps, so their recording is discarded.
 expect 0 "the program ended after 2; recording starts after 15" run -o late -- python3 hand.py 100 modules cpu late
 [ "$(ls late/*.json.gz 2>/dev/null | wc -l)" -eq 0 ] || fail "late: steps of single passes stayed"
 
-# What child processes take, a data loader's say, is in no operator.
+# No operator includes the processor time of child processes, as of a data loader.
 cat >children.py <<'END'
 import multiprocessing, os, runpy, sys
 def load():
@@ -151,8 +151,8 @@ if "$dlcal" costs whole/*.json.gz --batch 8 -o whole.ini | grep -q "processor ti
 fi
 tested=$dlprof
 
-# Batches that a data loader's processes made come after 2 ms, nearly all of which is waiting; with
-# num_workers=0 there are none. When steps are recorded the loader is as it was.
+# Getting a batch from a data loader's processes takes 2 ms, nearly all of it waiting; with
+# num_workers=0 there are no such times. While steps are recorded the loader is unmodified.
 cat >loaded.py <<'END'
 import sys
 from torch.utils.data.dataloader import _BaseDataLoaderIter
@@ -175,7 +175,7 @@ assert 0 < trace["dlprof_take_processor_ns"] < trace["dlprof_take_ns"]' || fail 
 expect 0 "by PyTorch's profiler" run -o unloaded -- python3 loaded.py 0
 if zcat unloaded/*.json.gz | grep -q dlprof_take; then fail "batches taken from nobody"; fi
 
-# Memory that is taken anew in each step: 64 times 16 pages, each mapped alone as the kernel may join more.
+# Each step maps new memory: 64 times 16 pages. The mappings are small, as huge pages would cause fewer faults.
 cat >faults.py <<'END'
 import mmap, torch
 from torch.profiler import operator
@@ -193,7 +193,7 @@ zcat faults/*.json.gz | python3 -c 'import json, sys
 faults = json.load(sys.stdin)["dlprof_faults"]
 assert 64 * 16 <= faults < 2 * 64 * 16, faults' || fail "page faults of a step"
 
-# The program's own profiler goes first: ours ends when it starts, or never starts.
+# The program's own profiler has priority: ours ends when it starts, or never starts.
 expect 0 "by PyTorch's profiler" run -o own -- python3 train.py 60 cpu 0 own
 [ "$(counted own/*.json.gz)" -le 12 ] || fail "own: $(counted own/*.json.gz) updates"
 cat >busy.py <<'END'
@@ -205,7 +205,7 @@ with torch.autograd.profiler.profile():
 END
 expect 0 "the program's own profiler was at work" run -o busy -- python3 busy.py
 
-# A process that multiprocessing forks records for itself, and one that cannot write does no harm.
+# Each process forked by multiprocessing makes its own recording; one that cannot write does no harm.
 cat >fork.py <<'END'
 import multiprocessing, os, runpy, sys, torch
 def train():
@@ -218,7 +218,7 @@ for p in processes: p.start()
 for p in processes: p.join()
 END
 expect 0 "2 traces" run -o forked -- python3 fork.py
-# So do the programs that a launcher such as torchrun starts, in sessions of their own.
+# So does each program that a launcher such as torchrun starts in a new session.
 cat >launch.py <<'END'
 import subprocess, sys, torch
 command = [sys.executable, "train.py", "60", "cpu", "0"]
@@ -229,7 +229,7 @@ expect 0 "the other processes: dlcal info $PWD/launched/" run -o launched -- pyt
 [ "$(ls launched/*.json.gz | wc -l)" -eq 2 ] || fail "launched: $(ls launched)"
 expect 6 "trained" run -o gone -- sh -c 'rmdir "$DLPROF_OUTPUT"/.dlprof-run "$DLPROF_OUTPUT"; python3 train.py 60 cpu 6'
 
-# Another sitecustomize still runs, and what PYTHONPATH named is found.
+# Another sitecustomize still runs, and folders in PYTHONPATH are still searched.
 mkdir site
 echo 'print("another sitecustomize")' >site/sitecustomize.py
 PYTHONPATH=$PWD/site:$doubles expect 0 "another sitecustomize" run -o site.run -- python3 train.py 60 cpu 0

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# From training on a GPU to a prediction without a hand edit: dlprof train and bench, dlcal fit, dlsim, on
-# a machine of which one GPU is used and on one of several; and workers that share one.
+# From training on a GPU to a prediction without manual edits: dlprof train and bench, dlcal fit, dlsim, with
+# one GPU and with several; and with workers that share one.
 set -u
 dlprof=$(realpath "$1") dlcal=$(realpath "$2") dlsim=$(realpath "$3") library=$(realpath "$4")
 machines=$(cd "$(dirname "$0")/../../scenarios/machines" && pwd)
@@ -12,7 +12,7 @@ fail() {
     failures=$((failures + 1))
 }
 
-# dlprof looks for the library beside itself.
+# dlprof looks for the library in its own folder.
 cp "$dlprof" "$folder/dlprof"
 cp "$library" "$folder/libdlprof_cuda.so"
 cd "$folder" || exit 1
@@ -35,7 +35,7 @@ chain() { # GPUs
     # Operations of k copies take (k + 1) / 2 times as long: 1.5 / 2, 2.5 / 4.
     awk '/^copies_[24] / { k = substr($1, 8); d = $3 - (k + 1) / 2 / k; n += d < 1e-6 && d > -1e-6 }
         END { exit n != 2 }' mlp.ini || fail "$1 GPUs: $(grep '^copies' mlp.ini)"
-    # The fake device has nothing but operations: a pass is what training says it is.
+    # The fake device has no time between operations, so a pass takes the time that training measured.
     tr -s '\n ' ' ' <words.txt | grep -q 'waits for at most 0.0 % of a pass' ||
         fail "$1 GPUs: gaps between launches"
     grep -q '^precision = double' mlp.ini || fail "$1 GPUs: no precision in the cost file"
@@ -48,12 +48,12 @@ chain() { # GPUs
         fail "$1 GPUs: one worker's step is ${predicted:-?} ns, measured ${measured:-?} ns"
 }
 
-column() { # NAME: of rows.csv, by workers and sync
+column() { # NAME: prints workers, sync and that column of rows.csv
     awk -F, -v name="$1" '/^#/ { next } !head { for (i = 1; i <= NF; i++) at[$i] = i; head = 1; next }
         { print $at["workers"], $at["sync"], $at[name] }' rows.csv
 }
 
-# Workers that share the first GPU, of one or three.
+# Workers that share the first of one or three GPUs.
 share() { # GPUs MODE...
     export FAKE_DEVICES=$1
     rm -f measured.csv
@@ -75,11 +75,11 @@ share() { # GPUs MODE...
     [ "$(column measured_per_s | awk '$3 > 0' | wc -l)" -eq $((2 * ${#modes[@]})) ] ||
         fail "$1 GPUs: not all runs are compared: $(column measured_per_s)"
     run "$dlsim" "${scenario[@]}" --workers 1,2,4 --mode none -o rows.csv
-    # The host's part, n copies of the batch over one link, (n + 1) / 2 times the time on the GPU.
+    # A step is the host's time, n copies of the batch over one link, and (n + 1) / 2 times the GPU's time.
     column step_p50_s | awk '$2 == "none" { step[$1] = $3 }
         END { d = (step[4] - step[2]) / (step[2] - step[1]); exit !(d > 1.99 && d < 2.01) }' ||
         fail "$1 GPUs: steps of workers that share a GPU: $(column step_p50_s)"
-    # A run of another setting is none of the scenario's.
+    # Measured runs with another setting are refused.
     "$dlsim" "${scenario[@]}" --workers 1,2 --mode "$list" --interval 5 \
         --set machine.pageable=yes --measured measured.csv >words.txt 2>&1 &&
         fail "$1 GPUs: rows of pinned memory judge pageable memory"
@@ -93,7 +93,7 @@ share() { # GPUs MODE...
     grep -q 'copies_2.*take turns' rows.csv || fail "$1 GPUs: the assumption's source: $(head rows.csv)"
 }
 
-# What recording costs on the GPU, which the fit takes off.
+# Overhead of recording on the GPU, which the fit subtracts.
 overhead() {
     export FAKE_DEVICES=1
     run ./dlprof bench overhead --device cuda --model mlp --precision double --batch 32 \
@@ -103,7 +103,7 @@ overhead() {
     grep -q 'recording: ' words.txt || fail "recording was not taken off: $(cat words.txt)"
 }
 
-# The command lines of docs/profiling.md, but for shorter runs and the double's numbers.
+# The command lines of docs/profiling.md, with shorter runs and the double's numbers.
 as_documented() {
     export FAKE_DEVICES=1
     mkdir -p documented/bin

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs the whole of tests/gpu/run.sh over doubles of the device, of the driver, CUPTI and
-# PyTorch, where all must hold; "broken": each step with something missing, where it must fail.
-# Usage: test_gpu_run.sh BIN TESTS FAKE_CUDA CUPTI [broken]; 77 = something is not there that it needs
+# Runs all of tests/gpu/run.sh with doubles of the device, the driver, CUPTI and PyTorch; all checks
+# must pass. With "broken": each step lacks something and must fail.
+# Usage: test_gpu_run.sh BIN TESTS FAKE_CUDA CUPTI [broken]; 77 = a requirement is missing
 set -u
 bin=$(realpath "$1") tests=$(realpath "$2") fake_cuda=$(realpath "$3") cupti=$4
 doubles=$tests/doubles
@@ -18,13 +18,13 @@ fail() {
     failures=$((failures + 1))
 }
 
-# double NAME: the program is the standard input.
+# double NAME: installs a script from standard input as the tool NAME.
 double() {
     { echo '#!/usr/bin/env bash'; cat; } >"$folder/tools/$1"
     chmod +x "$folder/tools/$1"
 }
 
-# A build as it would be carried. dlprof looks for its libraries beside itself.
+# A build as run.sh --carry packs it. dlprof looks for its libraries in its own folder.
 mkdir -p "$folder/tools" "$folder/build/bin" "$folder/build/tests"
 cp "$bin"/{dlprof,dlcal,dlsim,libdlprof_inject.so} "$folder/build/bin"
 cp "$fake_cuda" "$folder/build/bin/libdlprof_cuda.so"
@@ -70,7 +70,7 @@ if [ "${5:-}" != broken ]; then
     FAKE_DEVICES=0 run 77
     run 2 --nonsense
 
-    # All of it.
+    # All steps.
     PACK=$folder/packed run 0
     cat "$folder/out/table.txt"
     [ "$(grep -c ' held ' "$folder/out/table.txt")" -eq 9 ] || fail "not all steps hold"
@@ -91,8 +91,8 @@ if [ "${5:-}" != broken ]; then
     exit
 fi
 
-# A step in which nothing is recorded, or something is lost, fails, and says what.
-broken() { # step, what it says
+# A step in which nothing is recorded, or something is lost, fails with a message.
+broken() { # step, message
     run 1 "$1"
     said "^$1 .* FAILED " "$folder/out/table.txt"
     said "$2" "$folder/out/table.txt"
@@ -112,7 +112,7 @@ broken truth 'memcpy h2d pinned 0: recorded None, true'
 unset DOUBLE_CUPTI
 TORCH_DOUBLE=silent broken torch 'ddp: the program says nothing'
 TORCH_DOUBLE=silent broken beside "PyTorch's step was not timed"
-replaced() { # program, step, what it says
+replaced() { # program, step, message
     mv "$folder/build/$1" "$folder/kept"
     cp "$folder/tools/nothing" "$folder/build/$1"
     broken "$2" "$3"
@@ -124,7 +124,7 @@ replaced bin/dlprof bench 'no figure came of it'
 replaced tests/raw_counts raw 'no JSON'
 FAKE_DEVICES=2 replaced bin/dlprof several 'allreduce_threads: no step was timed'
 
-# What does not fit is stopped or not run, which is said, and what was done before is kept.
+# Steps that exceed the time limit are stopped or not run, as the table shows; earlier results are kept.
 TORCH_DOUBLE=hangs LIMIT=22 run 1 inventory torch bench
 said '^inventory .* held ' "$folder/out/table.txt"
 said 'there: stopped after' "$folder/out/table.txt"

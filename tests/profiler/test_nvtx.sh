@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The injected library in real processes: each program is a target that finds the library through its
-# environment, and its trace is printed by nvtx_dump.
-# Usage: test_nvtx.sh LIBRARY DUMP target|nccl|math PROGRAM; 77 = cannot be tried here
+# The injected library in real processes: each program finds the library through its environment, and
+# nvtx_dump prints its trace.
+# Usage: test_nvtx.sh LIBRARY DUMP target|nccl|math PROGRAM; 77 = skipped on this machine
 set -u
 library=$1 dump=$2 part=$3 program=$4
 folder=$(mktemp -d "${TMPDIR:-/tmp}/test_nvtx.XXXXXX")
@@ -9,7 +9,7 @@ trap 'rm -rf "$folder"' EXIT
 failures=0
 unset CUDA_INJECTION64_PATH NCCL_PROFILER_PLUGIN NCCL_NVTX_DISABLE
 
-# capture ARGUMENTS...: runs the program; what its trace holds is then in $seen.
+# capture ARGUMENTS...: runs the program and sets $seen to the contents of its trace.
 capture() {
     rm -f "$folder"/*
     NVTX_INJECTION64_PATH=$library DLPROF_OUTPUT=$folder "$program" "$@" >"$folder/printed" 2>&1
@@ -27,14 +27,14 @@ capture() {
     seen=$("$dump" "${traces[@]}") || exit 1
     holds 'meta complete=1'
     lacks 'meta invalid_records'
-    # The leak checker of a forked child misses its parent's threads.
+    # In a forked child, which lacks its parent's threads, the leak checker warns of false leaks.
     if grep -v 'False leaks are possible' "$folder/printed"; then
         echo "FAIL: the above was printed"
         failures=$((failures + 1))
     fi
 }
 
-# holds LINE [COUNT]: the trace has COUNT (1) lines that begin so.
+# holds LINE [COUNT]: the trace has COUNT (1) lines that contain LINE.
 holds() {
     local count
     count=$(grep -cF -- "$1" <<<"$seen")
@@ -59,7 +59,7 @@ target)
     capture fork
     lacks child
     holds 'range name' 7
-    # Without a folder nothing is written, and the program runs on.
+    # Without DLPROF_OUTPUT nothing is written, and the program runs normally.
     rm -f "$folder"/*
     (cd "$folder" && NVTX_INJECTION64_PATH=$library "$program") || failures=$((failures + 1))
     if [ -n "$(ls "$folder")" ]; then

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What ./quickstart does on a machine with 1 and 4 GPUs, over doubles of the device, of the driver, NVML
-# and CUPTI: which counts are trained, predicted, recorded, and what the report has and has not.
+# ./quickstart on a machine with 1 and 4 GPUs, with doubles of the device, the driver, NVML and CUPTI:
+# the numbers of GPUs that are trained, predicted and recorded, and the contents of the report.
 # Usage: test_quickstart_gpus.sh BIN TESTS FAKE_CUDA CUPTI; 77 = no libcupti
 set -u
 bin=$(realpath "$1") tests=$(realpath "$2") fake_cuda=$(realpath "$3") cupti=$4
@@ -14,7 +14,7 @@ fail() {
     failures=$((failures + 1))
 }
 
-# dlprof looks for its libraries beside itself.
+# dlprof looks for its libraries in its own folder.
 mkdir "$folder/bin" "$folder/tools"
 cp "$bin"/{dlprof,dlcal,dlsim,libdlprof_inject.so} "$folder/bin"
 cp "$fake_cuda" "$folder/bin/libdlprof_cuda.so"
@@ -39,14 +39,14 @@ run() { # GPUs, wanted exit status, options...
     [ $status -eq "$wanted" ] || fail "$1 GPUs: status $status, not $wanted: $(tail -n 20 "$folder/words")"
 }
 
-# The rows of the results that were measured: workers and mode, sorted.
+# Prints workers and mode of the results' measured rows, sorted.
 compared() {
     awk -F, '/^#/ { next } !head { for (i = 1; i <= NF; i++) at[$i] = i; head = 1; next }
         $at["measured_per_s"] > 0 && $at["throughput_per_s"] > 0 { printf "%s%s ", $at["workers"], substr($at["sync"], 1, 2) }' \
         "$folder/out/results.csv"
 }
 
-check() { # GPUs, compared rows, rounds measured, what is left out, options...
+check() { # GPUs, compared rows, rounds measured, omitted parts, options...
     local report=$folder/out/gpus.report.txt rounds=$3 failed=$4
     run "$1" 0 --rounds 2 "${@:5}"
     [ "$(compared)" = "$2" ] || fail "$1 GPUs: compared are $(compared), not $2"
@@ -55,7 +55,7 @@ check() { # GPUs, compared rows, rounds measured, what is left out, options...
     for n in ${2//[a-z]/}; do
         grep -q "^## recorded by CUPTI, $n GPUs" "$report" || fail "$1 GPUs: no record of $n"
     done
-    # The device that all reduce on is there once a GPU: lines of the kernel in the last record.
+    # The last record has lines of the all-reduce kernel.
     [ "$(sed -n "/^## recorded by CUPTI, $1 GPUs/,\$p" "$report" | grep -c '^all_reduce ')" -ge 1 ] || [ "$1" -eq 1 ] ||
         fail "$1 GPUs: no all-reduce was recorded"
     [ "$(sed -n '/^## failed/,/^## predicted/p' "$report" | sed '/^$/d; /^##/d; s/ after .*//')" = "$failed" ] ||
@@ -63,7 +63,7 @@ check() { # GPUs, compared rows, rounds measured, what is left out, options...
     for part in '^dlsim [0-9]' '^GPU: Double, 580.1' '^model = mlp' 'measured/s' '^\[gpu_model' '^\[op ' '^error over'; do
         grep -q -- "$part" "$report" || fail "$1 GPUs: no '$part' in the report"
     done
-    # Nothing that names a person's machine.
+    # The report does not identify the machine or its user.
     for name in "$folder" "$(uname -n)" "$(id -un)" GPU-0000; do
         grep -nw -- "$name" "$report" && fail "$1 GPUs: the report names $name"
     done
@@ -75,7 +75,7 @@ check 4 "1al 1av 2al 2av 4al 4av " 2 ""
 cat "$folder/words"
 # No time for a second round.
 check 1 "1al 1av " 1 "round 2 was not begun" --seconds 0
-# A run that fails is named in the report, which is written all the same.
+# The report is written even if a run fails, and names that run.
 run 1 1 --rounds 1 --model nonsense
 grep -q '^one_8: exit status 2:.*nonsense' "$folder/out/gpus.report.txt" || fail "a failed run is not named"
 run 2 2 --nonsense 1

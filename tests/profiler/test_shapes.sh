@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Products by shape from the machine to a prediction: dlprof bench shapes, dlcal shapes, dlsim.
+# Matrix products by shape, from the measurement to a prediction: dlprof bench shapes, dlcal shapes, dlsim.
 # Usage: test_shapes.sh DLPROF DLCAL DLSIM
 set -u
 dlprof=$1
@@ -32,11 +32,11 @@ tested=$dlsim
 run=(--workload "$net" --batch 8 --workers 1)
 expect 0 "products and copies in fp32 that were measured one by one on cores" "${run[@]}" \
     --machine m.ini -o m.csv
-# The kernels of n.ini are those of the RTX 3090 in fp32 only.
+# n.ini has only fp32 kernels of the RTX 3090.
 expect 0 "measured one by one on rtx3090" "${run[@]}" --machine n.ini --set workload.arithmetic=fp32 \
     -o n.csv
 expect 0 "of the bf16 flop rate" "${run[@]}" --machine n.ini -o n16.csv
-# A tenth of the rates and ten times the times take ten times as long.
+# With a tenth of the rates and ten times the times, a step takes ten times as long.
 awk '/_flop_per_s|_bytes_per_s/ && !/^memory/ { sub(/= [^f|B]*/, "= " $3 / 10) }
     / = .*ns, fitted/ { sub(/= [^n]*/, "= " 10 * $3) } { print }' m.ini >slow.ini
 step() {
