@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Machines by name. Usage: test_machines_command.sh DLSIM
+# Tests --machine NAME and the catalogue of machines. Usage: test_machines_command.sh DLSIM
 set -u
 tested=$(realpath "$1")
 # shellcheck source=tests/expect.sh
@@ -24,7 +24,7 @@ expect 0 "5 points" "${run[@]}" --machine 2xg5.48xlarge
 expect 0 "2 points" "${run[@]}" --machine 2xrtx3090+nvlink
 expect 0 "7 points" "${run[@]}" --machine 8xH100@8x400ib --workers 1,2,4,8,16,32,64
 expect 0 "2 points" "${run[@]}" --machine 4xdgx1_v100@100ib --workers 8,32
-# The machine file written for a name gives equal results: of boxes, instances, files, and nodes added by workers.
+# The machine file written for a name gives equal results: boxes, cloud instances, files, nodes added for --workers.
 for machine in 8xh100 2xrtx4090@1gbe 2xg5.12xlarge dgx_a100 2xdgx1_v100@100ib 1xrtx3090@1gbe+2x2xt4@10gbe; do
     rm -f saved.ini
     expect 0 "2 points" "${run[@]}" --workers 2,4 --machine "$machine" -o by_name.csv --save-machine saved.ini
@@ -34,12 +34,12 @@ done
 expect 2 "--save-machine: the scenario has several machines, 4xrtx3090 and 8xt4" "${run[@]}" \
     --machine 4xrtx3090,8xt4 --save-machine saved.ini
 expect 2 "--save-machine would overwrite the machine file" "${run[@]}" --machine saved.ini --save-machine saved.ini
-# The price of a node is that of all its GPUs, whether they are used or not.
+# A node is charged in full, however many of its GPUs are used.
 expect 0 "3 points" "${run[@]}" --machine g5.12xlarge -o price.csv
 [ "$(column price.csv usd_per_hour | tr '\n' ' ')" = "5.672 5.672 5.672 " ] ||
     fail "prices: $(column price.csv usd_per_hour)"
 
-# It reaches the price of an epoch, in hours, and advice, which takes the cheaper of two.
+# The node's hourly price sets the price of an epoch, and the advice picks the cheaper of two machines.
 epoch=(--set workload.samples_per_epoch=1281167)
 expect 0 "1 point" "${run[@]}" "${epoch[@]}" --machine BM.GPU.MI300X.8 --workers 8 -o epoch.csv
 awk -v s="$(column epoch.csv epoch_s)" -v usd="$(column epoch.csv usd_per_epoch)" \
@@ -48,7 +48,7 @@ awk -v s="$(column epoch.csv epoch_s)" -v usd="$(column epoch.csv usd_per_epoch)
 expect 0 "--machine p4d.24xlarge" "${run[@]}" "${epoch[@]}" --machine p4d.24xlarge,p4de.24xlarge \
     --workers 8 --advise --for cost --max-points 20 -o advice.csv
 
-# A price of one's own, and a table of advice where only some machines have one.
+# The user sets a price; the advice table shows prices even if only some machines have one.
 expect 1 "--budget: 8xrtx3090 has no price: --set machine.price_usd_per_hour=USD gives a node's" \
     "${run[@]}" "${epoch[@]}" --machine 8xrtx3090 --advise --budget 100 --epochs 1
 expect 0 "1 point" "${run[@]}" "${epoch[@]}" --machine 2xrtx3090@10gbe --workers 4 \
@@ -59,26 +59,26 @@ awk -v s="$(column epoch.csv epoch_s)" -v usd="$(column epoch.csv usd_per_epoch)
 expect 0 "USD/h" "${run[@]}" --machine 8xrtx3090,p4d.24xlarge --workers 2 --advise --max-points 40 \
     -o advice.csv
 
-# In a scenario's file, also of another folder, and saved into one.
+# A machine's name works in a scenario file, also in another folder, and --save writes it there.
 mkdir elsewhere
 expect 0 "3 points" "${run[@]}" --machine 4xrtx3090 --save elsewhere/scenario.ini -o here.csv
 grep -q '^file = 4xrtx3090$' elsewhere/scenario.ini || fail "saved: $(grep file elsewhere/scenario.ini)"
 expect 0 "3 points" elsewhere/scenario.ini -o there.csv
 cmp -s <(grep -v '^#' here.csv) <(grep -v '^#' there.csv) || fail "the saved scenario differs"
 
-# A machine's name stays a name where it is saved, also in a folder of its own.
+# --save keeps a machine's name as a name, also when the scenario comes from another folder.
 expect 0 "" -q "${run[@]}" --machine dgx_a100 --workers 2 -o here.csv
 sed -i 's#^file = .*#file = dgx_a100#' elsewhere/scenario.ini
 expect 0 "" -q elsewhere/scenario.ini --workers 2 -o named.csv --save saved.ini
 grep -q '^file = dgx_a100$' saved.ini || fail "saved: $(grep file saved.ini)"
-# Advice names a machine as it is called, and draws how wrong an estimate of compute may be.
+# The advice names a machine as the user typed it, and draws random errors of estimated compute.
 expect 0 " --machine 4xrtx3090" "${run[@]}" --machine 4xrtx3090,2xrtx3090 --workers 2 --advise \
     --max-points 30 -o advice.csv
 expect 0 "ahead in" "${run[@]}" --machine 4xrtx3090 --workers 4 --advise --max-points 30 -o advice.csv
 "$tested" "${run[@]}" --machine 4xrtx3090 --workers 4 --advise --max-points 30 -o advice.csv |
     grep -q 'Nothing varies' && fail "estimated compute varies"
 
-# Tables of one's own: what is wrong in them is named, with its line.
+# Errors in the user's own machine tables are reported by column and value, or by file.
 mkdir -p share/scenarios/machines
 cp "$(dirname "$0")"/../../scenarios/machines/*.csv share/scenarios/machines
 sed -i 's/,pcie4x16,/,pcie9x16,/' share/scenarios/machines/gpus.csv
@@ -86,7 +86,7 @@ DLSCALE_SHARE=$PWD/share expect 1 "bus: unexpected 'pcie9x16'" "${run[@]}" --mac
 rm share/scenarios/machines/gpus.csv
 DLSCALE_SHARE=$PWD/share expect 1 "gpus.csv: cannot open" "${run[@]}" --machine 4xrtx3090
 
-# Rented in parts: the price of the GPUs that are used.
+# With gpu_price_usd_per_hour, only the GPUs in use are charged.
 {
     echo "[machine]"; echo "schema = 1"; echo "name = parts"; echo "peer = none"
     echo "gpu_price_usd_per_hour = 0.5, catalogue"
@@ -106,18 +106,18 @@ sed -i '/^gpu_price/a price_usd_per_hour = 2' parts.ini
 expect 0 "Advised" "${run[@]}" --machine rented.ini --advise --for cost --max-points 20 -o advice.csv
 expect 1 "price_usd_per_hour is given too" "${run[@]}" --machine parts.ini
 
-# Seven notes: the first six are shown.
+# Of seven notes, the first six are shown.
 expect 0 "1 more note: --notes shows it" --samples-per-s 334 --parameters 25.6M --machine dgx1_v100 \
     --batch-per-worker 32 --steps 20
 
-# What does not fit into memory has no times, of absences either.
+# A run that does not fit into memory has no times, and no note on absences.
 large=(--workload gpt2_xl --batch-per-worker 1 --machine 8xrtx3090 --workers 8)
 expect 3 "does not fit: a GPU needs" "${large[@]}" -o large.csv
 expect 3 "optimizer 12.5 GB" "${large[@]}" -o large.csv
 expect 3 "exchange.sharded=optimizer (18.7 GB)" "${large[@]}" -o large.csv
 "$tested" "${large[@]}" -o large.csv 2>&1 | grep -q 'away' && fail "absences of what was not simulated"
 expect 0 "samples/s" "${large[@]}" --set exchange.sharded=parameters --set exchange.bucket_bytes=125MB -o large.csv
-# Such a row has no run to show; the others are written.
+# A row that does not fit has no timeline and no schedule; the results of the other rows are written.
 both=("${large[@]}" --set exchange.sharded=parameters,none --set exchange.bucket_bytes=125MB -o both.csv)
 expect 3 "--timeline: not written: row 2 does not fit" "${both[@]}" --timeline t.json
 [ -s both.csv ] && [ ! -e t.json ] || fail "no results, or a timeline: $(ls)"
@@ -125,7 +125,7 @@ expect 3 "--schedule: not written: row 2 does not fit" "${both[@]}" --schedule t
 expect 0 "samples/s" "${both[@]}" --timeline t.json --point 1
 [ -s t.json ] || fail "no timeline of row 1"
 
-# The head of results holds each given key of [exchange] that no column and no other line holds.
+# The header of the results lists each given [exchange] key that appears in no column and no other header line.
 expect 0 "samples/s" "${large[@]}" --set exchange.sharded=parameters --set exchange.reshard_after_forward=no,yes \
     --set exchange.reduce_dtype=bf16 --set exchange.bucket_bytes=125MB -o head.csv
 grep -q '^# exchange: .* sharded=parameters reduce_dtype=bf16$' head.csv || fail "head: $(grep '^# ' head.csv)"

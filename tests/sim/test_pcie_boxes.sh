@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Boxes of PCIe cards whose links nobody measured: predicted steps beside measured ones.
+# Compares predicted with measured steps on PCIe boxes whose links were not measured.
 # Usage: test_pcie_boxes.sh DLSIM
 #
-# GPT-2 by PyTorch's DistributedDataParallel with batches of 4 on one and two RTX 3090, with and without
-# a bridge: huggingface/transformers, thread 9371, of January 2021, whose "samples" a second are steps.
-# An MLP of 42 million parameters on two V100-PCIe, as its user measured it: batches of 256, 33,700
-# samples/s on one, 0.37 of it on two.
+# GPT-2 with PyTorch's DistributedDataParallel, batch 4, on one and two RTX 3090, with and without an
+# NVLink bridge: huggingface/transformers, thread 9371, January 2021; its "samples" per second are steps.
+# An MLP of 42 million parameters on two V100-PCIe, measured by its user: batch 256, 33,700 samples/s
+# on one GPU, 0.37 of that on two.
 set -u
 tested=$(realpath "$1")
 # shellcheck source=tests/expect.sh
 source "$(dirname "$0")/../expect.sh"
 fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
 
-# name, machine, parameters, batch, samples/s of one GPU, of two
+# Columns: name, machine, parameters, batch, samples/s on one GPU, samples/s on two GPUs
 rows="
 gpt2_128 2xrtx3090 124.4e6 1 20.448 13.326
 gpt2_256 2xrtx3090 124.4e6 1 13.148 11.292
@@ -30,7 +30,7 @@ medium_512 2xrtx3090+nvlink 354.8e6 1 2.621 4.866
 large_128 2xrtx3090+nvlink 774.0e6 1 4.057 6.08
 mlp 2xv100pcie 42e6 256 33700 12469
 "
-# Prints machine, name, speedup predicted, its interval, measured, and the step's error.
+# Prints machine, name, predicted speedup, its lower and upper bound, measured speedup, relative error of the step.
 while read -r name machine parameters batch one two; do
     [ -n "$name" ] || continue
     "$tested" -q --samples-per-s "$one" --parameters "$parameters" --batch-per-worker "$batch" \
@@ -51,7 +51,7 @@ awk '{ error = $7 < 0 ? -$7 : $7; sum[$1] += error; count[$1]++
 [ -s wrong ] && fail "$(cat wrong)"
 [ $failures -eq 0 ] || cat table
 
-# What was assumed is named, with its bounds, its source, and what measures it.
+# Notes name each assumed value, its bounds, its source, and the tool that measures it.
 expect 0 "[shm] bytes_per_s = 12 GB/s (6 GB/s to 28 GB/s)" --samples-per-s 20.448 --parameters 124.4e6 \
     --batch-per-worker 1 --machine 2xrtx3090 --workers 2
 expect 0 "[overlap] inside_slowdown = 9 (1.02 to 80)" --samples-per-s 20.448 --parameters 124.4e6 \
@@ -62,7 +62,7 @@ expect 0 "; --save-machine FILE writes the machine file that has it" --samples-p
     --parameters 124.4e6 --batch-per-worker 1 --machine 2xrtx3090 --workers 2
 expect 0 "[link bridge_rtx3090] bytes_per_s = 28.12 GB/s" --samples-per-s 20.448 --parameters 124.4e6 \
     --batch-per-worker 1 --machine 2xrtx3090+nvlink --workers 2
-# They can be given in a cost file of exchange, or in the machine file written for the name, with equal results.
+# A cost file and the machine file written by --save-machine can set these values, with equal results.
 gpt=(--workload gpt2 --batch-per-worker 8 --workers 2 --steps 20)
 printf '[costs]\nschema = 1\n[machine shm]\nbytes_per_s = 20GB/s\n[machine overlap]\ninside_slowdown = 1.5\n' >numbers.ini
 expect 0 "" -q "${gpt[@]}" --machine 2xrtx4090 --costs numbers.ini -o by_costs.csv
@@ -75,13 +75,13 @@ numbers() { awk -F, '/^#/ { next } !n { for (i = 1; i <= NF; i++) at[$i] = i; n 
 [ "$(numbers by_costs.csv)" = "$(numbers by_file.csv)" ] ||
     fail "numbers of the machine by costs: $(numbers by_costs.csv), by file: $(numbers by_file.csv)"
 [ "$(numbers by_file.csv)" != "$(numbers by_name.csv)" ] || fail "the machine's numbers do nothing"
-# The effect of the other arithmetic is that with these numbers.
+# The reported effect of fp32 uses the given [shm] and [overlap] values as well.
 effect() { grep -o 'arithmetic=bf16 other=fp32 at_other_frac=[-0-9.]*' "$1"; }
 [ -n "$(effect by_file.csv)" ] && [ "$(effect by_costs.csv)" = "$(effect by_file.csv)" ] ||
     fail "fp32 with costs: $(effect by_costs.csv), with a file: $(effect by_file.csv)"
 expect 2 "the machine file has it, which --save-machine FILE writes" "${gpt[@]}" --machine 2xrtx4090 \
     --set shm.bytes_per_s=20GB/s
-# A machine file that says nothing of it is told so; not one that does, nor one of the program's own.
+# A note warns of a machine file without [shm], but not of one with [shm], nor of a machine from the catalogue.
 cat >box.ini <<'END'
 [machine]
 schema = 1

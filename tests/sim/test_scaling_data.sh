@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The interval of scaled compute (sim/scenario/scaling.h) is twice the root mean square error that the measured pairs
-# in scenarios/scaling give, and holds nearly all of them. Usage: test_scaling_data.sh SOURCE_DIR
+# Checks the interval of scaled compute (sim/scenario/scaling.h): it is twice the root mean square error of the
+# measured pairs in scenarios/scaling, and at least 95 % of them lie inside. Usage: test_scaling_data.sh SOURCE_DIR
 set -u
 report=$(awk -f "$1/scenarios/scaling/scaling.awk" "$1/scenarios/scaling/gpus.csv" \
     "$1/scenarios/scaling/measured.csv") || exit 1

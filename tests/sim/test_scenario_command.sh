@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Scenarios from the command line equal the files that say the same. Usage: test_scenario_command.sh DLSIM
+# Scenarios given by options equal scenario files with the same settings. Usage: test_scenario_command.sh DLSIM
 set -u
 tested=$(realpath "$1")
 scenarios=$(cd "$(dirname "$0")/../../scenarios" && pwd)
@@ -34,7 +34,7 @@ interval = 1, 10
 END
 "$tested" -q whole.ini -o whole.csv || fail "whole.ini"
 
-# All of it on the command line.
+# The same scenario by options only.
 ln -s "$costs" costs.ini
 all=(--costs costs.ini --machine p2.8xlarge --workers 1,2,4 --batch 128 --mode allreduce,average
     --interval 1,10 --steps 20 --set exchange.overlap=yes --set exchange.bucket_bytes=250000
@@ -42,7 +42,7 @@ all=(--costs costs.ini --machine p2.8xlarge --workers 1,2,4 --batch 128 --mode a
 expect 0 "points in line.csv" "${all[@]}" -o line.csv
 equal whole.csv line.csv "the command line"
 
-# Saved, and run from elsewhere; in the folder itself files stay as they were typed.
+# A saved scenario runs from any folder; saved in the current folder, it keeps file names as typed.
 mkdir elsewhere
 expect 0 "no costs are missing" "${all[@]}" --check --save elsewhere/saved.ini
 (cd / && "$tested" -q "$folder/elsewhere/saved.ini" -o "$folder/saved.csv") || fail "saved.ini"
@@ -51,7 +51,7 @@ grep -q '^; batch: all workers together' elsewhere/saved.ini || fail "saved with
 expect 0 "" "${all[@]}" --check --save here.ini
 grep -q '^costs = costs.ini$' here.ini || fail "a name beside the file was changed: $(grep ^costs here.ini)"
 
-# In place of what a file says; the rest of it stays. What is not there yet is put in.
+# Options replace keys of the file or add missing ones; the rest of the file stays.
 sed -e 's/1, 2, 4  /1, 8/' -e 's/= allreduce, average/= async/' -e '/^interval/d' -e '/^overlap/d' \
     -e 's/steps = 20/steps = 30/' whole.ini >other.ini
 expect 0 "points in" other.ini --workers '1, 2, 4' --mode allreduce,average --interval 1,10 --steps 20 \
@@ -61,14 +61,14 @@ grep -q '^; Kept as it is.$' elsewhere/other.ini || fail "a comment was lost"
 expect 0 "" elsewhere/other.ini --costs costs.ini -o relative.csv # relative to here, not to the scenario
 equal whole.csv relative.csv "a cost file in place of a scenario's in another folder"
 
-# What a new scenario has without being told: all-reduce on 1, 2, 4, ... GPUs of the machine.
+# Defaults of a new scenario: all-reduce on 1, 2, 4, ... GPUs of the machine.
 expect 0 "4 points" --costs costs.ini --machine p2.8xlarge --batch 128
 expect 0 "5 points" --costs costs.ini --machine p2.16xlarge --batch 128
 [ "$(awk -F, 'n { print $4 } /^[^#]/ { n = 1 }' results.csv | sort -u)" = allreduce ] ||
     fail "the default mode is not allreduce"
 expect 1 "is of a GPU (" --costs costs.ini --batch 128
 
-# Costs of a K80 on V100: scaled by data sheets, unless --no-scale leaves them.
+# Costs measured on a K80 are scaled to the V100 by data sheets, unless --no-scale is given.
 sed 's/^device.*/device = K80/' "$costs" >k80.ini
 other=(--costs k80.ini --machine dgx1_v100 --workers 2 --batch 128)
 expect 0 "scaled from" "${other[@]}" -o scaled.csv
@@ -77,7 +77,7 @@ expect 0 "" "${other[@]}" --set workload.scale=no -o no.csv
 equal left.csv no.csv "--no-scale"
 cmp -s left.csv scaled.csv && fail "--no-scale changes nothing"
 
-# Parameters by count, and the batch that was measured.
+# Parameters by count equal parameters by bytes; the default batch is the measured one.
 sed -e '/^\[costs\]/a batch_max = 16' -e '/^parameter_bytes/d' "$costs" >bare.ini
 expect 0 "4 points" --costs bare.ini --machine p2.8xlarge --parameters 25.6e6 -o count.csv
 expect 0 "4 points" --costs bare.ini --machine p2.8xlarge --parameter-bytes 102.4MB -o bytes.csv \
@@ -92,7 +92,7 @@ expect 1 "[costs] parameter_bytes (--parameter-bytes BYTES or --parameters COUNT
 expect 2 "give only one of them" --costs bare.ini --machine p2.8xlarge --parameters 4 --parameter-bytes 4
 expect 2 "--parameters: " --costs bare.ini --machine p2.8xlarge --parameters many
 
-# One measured number in place of costs; what is saved runs elsewhere and gives the same.
+# One measured rate replaces a cost file; the saved scenario gives equal results from another folder.
 number=(--samples-per-s 334 --parameters 25.6e6 --batch 32 --machine p2.8xlarge --mode allreduce,average,async)
 expect 0 "12 points" "${number[@]}" -o number.csv --save elsewhere/number.ini
 expect 0 "334 samples/s by one worker at any batch size: assumed, a third of it forward" "${number[@]}"
@@ -104,21 +104,21 @@ awk -F, '/^#/ { next } !n { for (i = 1; i <= NF; i++) c[$i] = i; n = 1; next }
     END { exit !ok }' number.csv || fail "one worker does not have the throughput that was given"
 expect 0 "scaled from v100 to k80" "${number[@]}" --set workload.device=V100
 expect 1 "lacks:" --samples-per-s 334 --batch 32 --machine p2.8xlarge
-# What times come from takes the place of what the file has; two of them do not go together.
+# An option that sets the source of times replaces the file's source; two such options are an error.
 expect 0 "9 points" whole.ini --workload resnet50 --check
 expect 0 "" -q whole.ini --samples-per-s 334 --parameters 25.6e6 --check
 expect 1 "costs.ini:4: [costs] workload" whole.ini --samples-per-s 334 --costs costs.ini
 expect 1 "needs samples_per_s" whole.ini --set workload.device=V100
 expect 2 "--batch-per-worker (samples of a step, as --batch-per-worker 8) or --batch" --samples-per-s 334 --machine p2.8xlarge
 
-# Costs of exchange go beside what gives times, wherever each of them is given: 8 GPUs exchange in each
-# step as the file says, 5 s, and 4 as the machine does.
+# Costs of exchange combine with any source of compute times, each given by option or file: per step, 8 GPUs
+# exchange in 5 s as the cost file says, and 4 GPUs at the machine's rates.
 printf '[costs]\nschema = 1\n[collective allreduce 8]\nbytes_0 = 5e9\nbytes_1 = 5e9\n' >links.ini
 net=(--machine p2.8xlarge --workers 4,8 --batch-per-worker 16 --set exchange.overlap=no
     --set exchange.bucket_bytes=1e15 --replicates 1)
 step() { awk -F, -v of="$1" '/^#/ { next } !n { for (i = 1; i <= NF; i++) c[$i] = i; n = 1; next }
     $c["workers"] == of { print $c["step_mean_s"] }' "$2"; }
-adds() { # FILE [BASE]: 5 s more of 8 GPUs
+adds() { # FILE BASE: FILE's step takes as long as BASE's on 4 GPUs, and 5 s more on 8
     awk -v a="$(step 4 "$1")" -v b="$(step 4 "$2")" -v c="$(step 8 "$1")" 'BEGIN {
         exit !(a == b && c > a + 4.9 && c < a + 5.1) }' ||
         fail "$1: $(step 4 "$1") $(step 8 "$1"), $2: $(step 4 "$2")"
@@ -144,7 +144,7 @@ expect 0 "no row has a collective that was measured (allreduce of 8 ranks" --wor
 expect 1 "a cost file may have costs of exchange only" --workload resnet50 --costs costs.ini "${net[@]}"
 expect 1 "[op NAME] (--workload NAME or --samples-per-s RATE gives them beside this file)" --costs links.ini "${net[@]}"
 
-# All GPUs, of as many nodes as the scenario says.
+# --workers all uses all GPUs of all the scenario's nodes.
 expect 0 "1 point in" "${number[@]}" --workers all --mode allreduce -o all.csv
 expect 0 "1 point in" "${number[@]}" --workers 8 --mode allreduce -o eight.csv
 equal all.csv eight.csv "all GPUs of a p2.8xlarge"
@@ -152,7 +152,7 @@ expect 0 "batch 1024" "${number[@]}" --batch 1024 --workers 1,all --mode allredu
 expect 2 "all are 8 GPUs, which are given too" "${number[@]}" --workers 8,all
 expect 1 "12 workers, but 8 GPUs: [machine] nodes = 2 adds nodes; gpus lists those that workers share" \
     whole.ini --workers 12
-# Without a file there are as many nodes as the workers need, where the machine has a network.
+# Without a scenario file, nodes are added until all workers have a GPU, if the machine has a network.
 expect 0 "334 samples/s on p2.8xlarge, 4 nodes" "${number[@]}" --workers 1,8,32 --mode allreduce
 expect 0 "batch 1024" "${number[@]}" --batch 1024 --workers 1,32 --mode allreduce
 expect 0 "334 samples/s on p2.8xlarge
@@ -160,7 +160,7 @@ expect 0 "334 samples/s on p2.8xlarge
 expect 2 "4 workers, but 2 GPUs: gpus lists those that workers share" \
     --samples-per-s 334 --parameters 25.6M --batch-per-worker 32 --machine z10pe_2x1080ti --workers 4
 
-# Averages are an all-reduce unless the scenario says otherwise, which is said where it takes time.
+# Averages use an all-reduce unless keys of a server are given; a note names the default where averages take time.
 expect 0 "default [sync] where = auto: averages are an all-reduce of the GPUs" "${number[@]}" \
     --workers 32 --mode average --interval 10
 for server in sync.server_threads=2 exchange.shards=2; do
@@ -170,13 +170,13 @@ done
 averaged=$("$tested" "${number[@]}" --workers 32 --mode average --set sync.where=allreduce)
 [[ $averaged == *"[sync] where"* ]] && { echo "FAIL: a default that is given: $averaged"; failures=$((failures + 1)); }
 
-# A processor's times are none of a GPU's, unless they are said to be.
+# Times measured on a CPU are rejected for a GPU, unless --no-scale is given.
 sed 's/^device = .*/device = AMD EPYC/' "$costs" >epyc.ini
 expect 1 "epyc.ini: times of a processor, AMD EPYC, say nothing about those of a GPU, k80" \
     --costs epyc.ini --machine p2.8xlarge --workers 2 --batch 128
 expect 0 "Settings: batch 128, allreduce." --costs epyc.ini --machine p2.8xlarge --workers 2 --batch 128 --no-scale
 
-# Parameters in thousands, millions, billions.
+# --parameters accepts thousands (k), millions (M) and billions (B).
 expect 0 "" "${number[@]}" --parameters 25600k -o thousands.csv
 expect 0 "" "${number[@]}" --parameters 25.6M -o millions.csv
 expect 0 "" "${number[@]}" --parameters 0.0256B -o billions.csv
@@ -205,7 +205,7 @@ expect 2 "neither control characters" whole.ini --set $'sync.mode=async\n[noise]
 expect 1 "did you mean 'overlap'" whole.ini --set exchange.overlp=yes
 expect 1 "did you mean 'allreduce'" whole.ini --mode allreduc
 expect 2 "did you mean 'allreduce'" --costs costs.ini --machine p2.8xlarge --batch 128 --mode allreduc
-# Errors name the option, not a line that nobody wrote; what a file is that is no scenario.
+# Errors name the option, not a line of the generated scenario. A file that is no scenario is identified by its kind.
 one=(--costs costs.ini --machine p2.8xlarge --batch 128)
 expect 2 "dlsim: --workers 0: 0 is not in 1..10000000" "${one[@]}" --workers 0
 expect 2 "dlsim: --workers 1,two: 'two' is not a whole number" "${one[@]}" --workers 1,two
@@ -215,7 +215,7 @@ expect 2 "dlsim: --set exchange.overlap=maybe: unknown name" "${one[@]}" --set e
 expect 2 "dlsim: unknown key 'overlp' in [exchange]; did you mean" "${one[@]}" --set exchange.overlp=yes
 expect 0 "allreduce" "${one[@]}" --mode DDP -o ddp.csv
 expect 0 "average" "${one[@]}" --mode local_sgd --interval 10 -o local.csv
-# A word for a mode and a key stays in the results, alone and in a list, and excludes another value of the key.
+# A name for a mode plus a key (fsdp) stays in the results, alone and in a list; another value of that key is an error.
 expect 0 "batch 128, fsdp" "${one[@]}" --mode FSDP --workers 4 --save fsdp.ini -o fsdp.csv
 expect 0 "allreduce" "${one[@]}" --mode allreduce --set exchange.sharded=parameters --workers 4 -o sharded.csv
 grep -q ',fsdp,' fsdp.csv || fail "no fsdp in: $(cat fsdp.csv)"
@@ -257,19 +257,19 @@ for table in table.csv measured.csv; do
     expect 1 "$table: it looks like a CSV table, as results are: an INI file is expected" "$table"
 done
 expect 1 ".: is a folder: name the files in it" .
-# --batch is of all workers: who meant one worker's is told.
+# --batch counts the samples of all workers; a note says so, in case the user meant one worker's.
 expect 0 "note: --batch 128 is shared by all 4 workers, 32 each" "${one[@]}" --workers 1,4
 if "$tested" "${one[@]}" --workers 1 | grep -q 'shared by all'; then fail "one worker shares with nobody"; fi
 expect 2 "--save would overwrite the scenario" whole.ini --workers 2 --save whole.ini
 expect 0 "p2.8xlarge " --machines
-# Outer steps in units of their own: 25.6e6 parameters of 4 bytes from each node to the other.
+# The page shows outer steps with units: each node sends the other 25.6e6 parameters of 4 bytes, 102 MB.
 PATH=/nowhere "$tested" -q --workload resnet50 --machine 2xrtx3090@1gbe --batch-per-worker 32 --workers 4 \
     --mode average --interval 10 --set sync.where=allreduce --html page.html >out 2>&1 || fail "page: $(cat out)"
 time='<td class="number">[0-9.]+ m?s</td>'
 grep -qE "interval 10</td>$time$time$time$time<td class=\"number\">[0-9.]+</td><td class=\"number\">102 MB</td>" \
     page.html || fail "no units: $(grep 'interval 10' page.html)"
-# Nodes fail as well: two of two GPUs each, once an hour, as four GPUs, once in two hours; what is lost of a day
-# costs its hours at the nodes' price.
+# Node failures: nodes of two GPUs with an MTBF of 1 h equal GPUs with an MTBF of 2 h. The lost hours per day are
+# charged at the nodes' price.
 lost() { "$tested" -q --workload resnet50 --machine 2xrtx3090@1gbe --batch-per-worker 32 --workers 4 --steps 20 \
     --set machine.price_usd_per_hour=3 --set failures.checkpoint_steps=1000 --set failures.job_steps=100000 "$@" -o lost.csv ||
     fail "lost: $*"
@@ -278,12 +278,12 @@ lost() { "$tested" -q --workload resnet50 --machine 2xrtx3090@1gbe --batch-per-w
 [ "$(lost --set failures.node_mtbf_s=3600)" = "$(lost --set failures.mtbf_s=7200)" ] || fail "nodes of two GPUs: $(lost --set failures.node_mtbf_s=3600)"
 lost --set failures.node_mtbf_s=3600 | awk '{ h = 24 * (1 - $1); if ($1 <= 0 || $1 >= 1 || ($2 - h) ^ 2 > 1e-9 ||
     ($3 - h * $4) ^ 2 > 1e-6) exit 1 }' || fail "lost: $(lost --set failures.node_mtbf_s=3600)"
-# With the price of a node, the table of failures keeps the dollars at 80 columns.
+# With a node's price, the failure table keeps its USD column at a width of 80 columns.
 COLUMNS=80 expect 0 "workers job goodput % job samples/s lost h/day lost USD/day best checkpoint" --samples-per-s 300 \
     --parameters 25e6 --machine 2xa100@10gbe --workers 2,4 --batch-per-worker 32 --steps 5 --set failures.node_mtbf_s=3600 \
     --set machine.price_usd_per_hour=3 --set failures.checkpoint_steps=1000
-# Time to a target: 1e6 samples, half as many more at interval 8. The best row is the first there; one whose factor
-# is not known is not judged, and a note says so. Advice takes the factors too.
+# Time to a target of 1e6 samples, 1.5 times as many at interval 8. The best row reaches the target first; a row
+# without a factor is not ranked, and a note says so. The advice applies the factors too.
 target=(--samples-per-s 300 --parameters 25e6 --machine 1xa100@10gbe --workers 4 --batch-per-worker 32 --steps 64
     --set target.samples=1000000 --set machine.price_usd_per_hour=3)
 expect 0 "First at the target: 4 GPUs, average, interval 4: " "${target[@]}" --mode average --interval 1,4,8,32 \
@@ -300,14 +300,14 @@ expect 0 "soonest at the target" "${target[@]}" --mode average --interval 1,4 --
 expect 2 "is neither 'interval NUMBER', 'staleness NUMBER' nor a mode; did you mean 'async'" "${target[@]}" --set target.factor=asinc:2
 expect 2 "'interval 4:2' is given twice" "${target[@]}" --set target.factor="interval 4:1,interval 4:2"
 expect 1 "this needs samples" --samples-per-s 300 --parameters 25e6 --machine 1xa100 --batch 32 --set target.factor=async:2
-# Results of an earlier command are not replaced without a word.
+# A message tells when results.csv of an earlier command is replaced.
 mkdir -p replaced && cd replaced || exit 1
 given=(--workload resnet50 --machine 8xh100 --workers 1 --batch 32 --steps 5)
 if "$tested" "${given[@]}" | grep -q "in place of"; then fail "there was nothing to replace"; fi
 expect 0 "1 point in results.csv (in place of the one that was there; -o FILE keeps both)" "${given[@]}"
 if "$tested" "${given[@]}" -o results.csv | grep -q "in place of"; then fail "it was told to"; fi
 cd .. || exit 1
-# Words of other programs: taken where they mean one thing, else what to write.
+# Option names of other programs are accepted if unambiguous; otherwise the error names the option to write.
 words=(--workload gpt2 --machine 8xh100 --workers 8 --steps 5)
 for same in "--batch 8 --precision bf16|--batch 8 --arithmetic bf16" "--global-batch 64|--batch 64" "--global_batch_size 64|--batch 64" \
     "--per-device-train-batch-size 8|--batch-per-worker 8"; do

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Networks without a cost file. Usage: test_workloads_command.sh DLSIM
+# Tests --workload: networks without a cost file. Usage: test_workloads_command.sh DLSIM
 set -u
 tested=$(realpath "$1")
 scenarios=$(cd "$(dirname "$0")/../../scenarios" && pwd)
@@ -13,20 +13,20 @@ run=(--workload resnet50 --arithmetic fp32 --machine dgx_a100 --batch-per-worker
 expect 0 "6 points" "${run[@]}" -o all.csv
 expect 0 "times of resnet50, fp32, momentum are estimated from 0.5" "${run[@]}" \
     --check
-# The interval is there with one replicate.
+# The throughput's interval is written even with one replicate.
 awk -F, '/^[^#]/ && !n { for (i = 1; i <= NF; i++) { if ($i == "throughput_low_per_s") low = i
          if ($i == "throughput_per_s") n = i }; next }
          n && !($low > 0.6 * $n && $low < 0.75 * $n) { bad = 1 } END { exit !n || bad }' all.csv ||
     fail "no interval of 2 standard deviations: $(head -n 20 all.csv)"
 
-# Memory by kind, without simulating: what does not fit, and what would.
+# --fits reports memory by kind without simulating, and suggests settings that fit.
 fits=(--workload llama3_8b:fused=yes --machine 1xdgx_h100 --mode none --batch 64 --micro-batch 2 --fits)
 expect 0 "85.5 GB   no " "${fits[@]}" --layout 'fsdp=8|tp=8'
 expect 0 "fits: --micro-batch 1" "${fits[@]}" --layout fsdp=8
 expect 0 "in the loss of micro-batch 1" "${fits[@]}" --layout fsdp=8
 expect 0 "85.5 GB  yes " "${fits[@]}" --layout 'fsdp=8|tp=8'
-# Recomputing is tried for one GPU, data parallelism and layouts alike, alone, then with a smaller batch; it needs what
-# is said.
+# Recomputation is suggested for one GPU, data parallelism and layouts, first alone, then with a smaller batch; a
+# run with it needs the memory stated.
 xl=(--workload gpt2_xl --machine 1xa100)
 for mode in none allreduce fsdp; do
     expect 0 "fits: --batch-per-worker 4, --recompute full (34.3 GB)" "${xl[@]}" --mode $mode --batch-per-worker 8 --fits
@@ -37,13 +37,13 @@ one=(--workload llama:layers=12,width=2048,heads=32,kv_heads=8,feed_forward=8192
     --machine 1xrtx4090)
 expect 0 "fits: --recompute full with --batch-per-worker 1" "${one[@]}" --batch-per-worker 2 --fits
 expect 0 "fits: --batch-per-worker 1" "${one[@]}" --batch-per-worker 2 --recompute full --fits
-# Frozen weights of 4 bits where recomputing does not suffice; what does not fit at all is not promised.
+# 4-bit frozen weights are suggested if recomputation does not suffice; if nothing fits, --fits says so.
 frozen=(--machine 1xrtx4090 --batch-per-worker 3 --fits --workload)
 expect 0 "fits: NAME:frozen_bits=4 --recompute full (21.6 GB)" "${frozen[@]}" llama3_8b:lora=16,sequence=2048
 expect 0 "batch 3 21.6 GB " "${frozen[@]}" llama3_8b:lora=16,sequence=2048,frozen_bits=4 --recompute full
 expect 0 "no smaller batch and no recomputation fits: take more GPUs" "${frozen[@]}" llama3_8b:sequence=256
-# Stages are tried last, 1F1B in place of GPipe, and recomputing with several GPU models; a way that saves nothing is not
-# suggested, and named.
+# Pipeline stages are tried last, 1F1B replaces GPipe, and recomputation also serves mixed GPU models. A recomputation
+# that saves no memory is not suggested; a note names it.
 expect 0 "  pipeline stages fit: shorten the samples (NAME:sequence=COUNT), divide the" --workload llama3_70b \
     --machine 8xh100 --layout fsdp=8 --batch 8 --fits
 deep=(--workload llama3_70b:fused=yes --machine 4x8xh100@400gbe --fits)
@@ -60,15 +60,15 @@ expect 0 "note: --recompute selective computes attention again and saves no memo
 expect 0 "needs" "${vain[@]}" none
 [[ $("$tested" "${vain[@]}" none) != *selective* ]] || fail "selective without plain attention"
 
-# Tensor cores are faster; a smaller image is, too.
+# fp16 on tensor cores is more than twice as fast as fp32.
 expect 0 "1 point in" "${run[@]}" --workers 1 -o fp32.csv
 expect 0 "1 point in" "${run[@]}" --workers 1 -o fp16.csv --set workload.arithmetic=fp16
 awk -v a="$(rate fp32.csv)" -v b="$(rate fp16.csv)" 'BEGIN { exit !(b > 2 * a) }' ||
     fail "fp16: $(rate fp16.csv), fp32: $(rate fp32.csv)"
 
 # MFU of GPT-2, by hand: a token's forward pass has 2 * 12 * 768^2 flop in each of 12 blocks, 2 * 768 * 50257 in
-# the head and 2 * 1024 * 768 in each attention, of whose scores half are seen; the backward pass has twice that;
-# an H100 does 989e12 in bf16. Images have no tokens.
+# the head and 2 * 1024 * 768 in each causal attention (half of the scores); the backward pass has twice as many;
+# an H100's peak is 989e12 flop/s in bf16. Image networks have no tokens, hence no MFU.
 column() { awk -F, -v name="$2" '/^[^#]/ && !n { for (i = 1; i <= NF; i++) if ($i == name) n = i; next } n { print $n }' "$1"; }
 expect 0 "MFU %" --workload gpt2 --machine dgx_h100 --workers 1,8 --batch-per-worker 16 --steps 5 -o mfu.csv
 column mfu.csv mfu_frac | paste - <(column mfu.csv tokens_per_s) <(column mfu.csv throughput_per_s) \
@@ -78,18 +78,18 @@ column mfu.csv mfu_frac | paste - <(column mfu.csv tokens_per_s) <(column mfu.cs
     fail "MFU: $(column mfu.csv mfu_frac)"
 [ -z "$(column fp32.csv mfu_frac)" ] || fail "MFU of images"
 
-# What is taken where nothing is said, what another would give, and what there is not.
+# Notes name the default arithmetic and the effect of the alternative; an arithmetic the GPU lacks is an error.
 one=(--workers 1 --batch-per-worker 16 --steps 5)
 expect 0 "assumed [workload] arithmetic = bf16 (fp32: samples/s -" --workload gpt2 --machine 1xh100 "${one[@]}"
 expect 0 "gradients and the optimizer's state stay fp32" --workload gpt2 --machine 1xmi250 "${one[@]}"
-# FSDP's units decide how much of the exchange is hidden: they are named, but not where they are given or unused.
+# FSDP's unit size decides how much of the exchange overlaps: a note names the default, unless it is given or unused.
 hybrid=(--workload llama3_8b:fused=yes --machine 4x8xh100@400gbe --layout fsdp=8 --batch-per-worker 8 --steps 5 --notes)
 expect 0 "assumed [exchange] bucket_bytes = a block each (2GB: samples/s -" "${hybrid[@]}"
 [[ $("$tested" "${hybrid[@]}" --set exchange.bucket_bytes=1GB) != *"a block each"* ]] || fail "bucket_bytes assumed beside given"
 [[ $("$tested" --workload gpt2 --machine 2xh100 "${one[@]}" --workers 2 --notes) != *"a block each"* ]] ||
     fail "units without sharding"
 
-# AMD's GPUs: what the estimate rests on, a wide interval, and a ratio to an H100 near the measured one, 0.87 (torchao).
+# AMD GPUs: the basis of the estimate, a wide interval, and a ratio to an H100 near the measured 0.87 (torchao).
 llama=(--workload llama3_8b:fused=yes --layout fsdp=8 --batch-per-worker 8 --recompute products --steps 5)
 expect 0 "0.51 of the bf16 flop rate and 0.77 of the memory rate of mi300x, assumed from its large products, 620 to 708" \
     "${llama[@]}" --machine 8xmi300x -o mi300x.csv
@@ -119,7 +119,7 @@ done
 awk -v a="$(rate bf16.csv)" -v b="$(rate fp8.csv)" 'BEGIN { exit !(b > 1.1 * a && b < 2 * a) }' ||
     fail "bf16: $(rate bf16.csv), fp8: $(rate fp8.csv)"
 
-# What other programs call these.
+# Other programs' names of arithmetics and keys.
 expect 0 "gpt2, bf16" --workload gpt2 --machine 1xh100 "${one[@]}" --arithmetic bfloat16
 expect 0 "gpt2, fp16" --workload gpt2 --machine 1xh100 "${one[@]}" --arithmetic HALF
 expect 2 "unknown name; here it is called 'bf16' or 'fp16'" --workload gpt2 --machine 1xh100 "${one[@]}" --arithmetic amp
@@ -128,7 +128,7 @@ expect 2 "unknown key 'precision' in [workload]; here it is called 'arithmetic'"
 expect 2 "here it is called 'parameters' with reshard_after_forward = 'no'" --workload gpt2 --machine 4xh100 \
     "${one[@]}" --set exchange.sharded=shard_grad_op
 
-# What sharded vectors are sent as.
+# Types in which sharded parameters and gradients are sent.
 shards=(--workload gpt2 --machine 4xh100 --workers 4 --batch-per-worker 16 --steps 5)
 expect 0 "assumed [exchange] param_dtype = bf16 (fp32: samples/s -" "${shards[@]}" --set exchange.sharded=optimizer
 expect 0 "assumed [exchange] reduce_dtype = fp32 (bf16: samples/s +" "${shards[@]}" --set exchange.sharded=optimizer
@@ -141,7 +141,7 @@ expect 0 "" "${shards[@]}" --set exchange.sharded=parameters --set exchange.para
 awk -v a="$(rate kept.csv)" -v b="$(rate whole.csv)" 'BEGIN { exit !(a > b) }' ||
     fail "bf16 $(rate kept.csv), fp32 $(rate whole.csv)"
 
-# Saved costs give the same results.
+# Saved costs give equal results.
 expect 0 "" "${run[@]}" --workers 4 -o estimated.csv --save-costs resnet50.ini --save scenario.ini
 expect 0 "" --costs resnet50.ini "${run[@]:4}" --workers 4 -o saved.csv
 [ "$(rate estimated.csv)" = "$(rate saved.csv)" ] ||
@@ -149,7 +149,7 @@ expect 0 "" --costs resnet50.ini "${run[@]:4}" --workers 4 -o saved.csv
 expect 0 "" scenario.ini -o again.csv
 [ "$(rate estimated.csv)" = "$(rate again.csv)" ] || fail "the saved scenario differs"
 
-# A measured step: its factor is named, other variants and the advice have it too.
+# --calibrate with a measured step: its factor is reported, and applies to other variants and the advice.
 gpt=(--workload gpt2 --batch-per-worker 8 --arithmetic bf16 --steps 20)
 expect 0 "compute is 1.15 times the estimate, so that a step of 1 worker with 8 samples each takes the measured 61.0 ms" \
     "${gpt[@]}" --machine 8xh100 --workers 1,8 --calibrate 61ms -o calibrated.csv
@@ -177,7 +177,7 @@ expect 0 "4 points" --workload 'gpt2:sequence=256|bert_base' --machine dgx_a100 
     --batch-per-worker 8 --steps 5 --set workload.arithmetic=tf32,fp16 -o many.csv
 expect 2 "4 cost files" --workload 'gpt2|bert_base' --machine dgx_a100 --workers 2 \
     --batch-per-worker 8 --set workload.arithmetic=tf32,fp16 --save-costs x.ini
-# Split over GPUs by its layers.
+# A pipeline splits the network's layers over GPUs.
 expect 0 "1 point in" --workload gpt2_xl --machine dgx_a100 --workers 2 --batch-per-worker 8 --steps 5 \
     --set pipeline.stages=4 --set pipeline.micro_batches=4 --set workload.arithmetic=fp16
 
@@ -194,7 +194,7 @@ expect 2 "no network is called 't5'; encoders with decoders are not simulated" "
 expect 2 "recompute = half: no such choice" "${run[@]}" --workload gpt2:recompute=half
 expect 2 "have no key 'layer'" "${run[@]}" --workload llama:layer=3
 
-# Adapters beside frozen weights: 2 x 8 numbers for each of 4096 inputs and outputs of two matrices a block.
+# LoRA of rank 8: 8 parameters per input and per output (4096 each) of two matrices per block, 32 blocks.
 lora=(--workload llama:fused=yes --machine 2xh100 --batch 8 --micro-batch 1 --mode allreduce --steps 3)
 expect 0 "adapters of 4.194 million parameters are trained, the other 6.738 billion" "${lora[@]}" --workers 2 --lora 8 \
     -o option.csv
@@ -202,8 +202,8 @@ expect 0 "1 point" "${lora[@]}" --workers 2 --workload llama:fused=yes,lora=8,lo
 [ "$(rate option.csv)" = "$(rate key.csv)" ] || fail "--lora $(rate option.csv), the key $(rate key.csv)"
 expect 0 "2 points" "${lora[@]}" --workers 2 --lora 8,16 --lora-targets 'q_proj, v_proj' -o both.csv
 [ "$(column both.csv throughput_per_s | head -n 1)" = "$(rate key.csv)" ] || fail "--lora-targets: $(cat both.csv)"
-# Memory: 16-bit weights once, or a half of each with FSDP, which gathers two of 32 blocks; of an adapter's parameter
-# 4 bytes of gradient, and of copy and state 4 and 8; with FSDP 4 and 8.
+# Memory: all 16-bit weights, or half of them with FSDP, which gathers two of 32 blocks. Per adapter parameter: gradient
+# 4 bytes, fp32 copy 4 and optimizer state 8 bytes; with FSDP, gradient 4 and state 8 bytes.
 expect 0 "parameters 13.5 GB, gradients 17.0 MB, optimizer 50.3 MB" "${lora[@]}" --layout fsdp=1,dp=2 --lora 8 --fits
 expect 0 "parameters 6.75 GB, gradients 8.39 MB, optimizer 16.8 MB" "${lora[@]}" --layout fsdp=2 --lora 8 --fits
 expect 0 "1 point" "${lora[@]}" --workers 1 --lora 8 --save-costs lora.ini
@@ -216,14 +216,14 @@ expect 1 "this needs lora" "${lora[@]}" --lora-targets q_proj
 expect 2 "this needs lora, the rank" "${lora[@]}" --workload llama:frozen_bits=4
 expect 2 "frozen_bits = 3: 4 (bitsandbytes' NF4), 8" "${lora[@]}" --workload llama:lora=8,frozen_bits=3
 expect 2 "double_quant = yes: this needs frozen_bits = 4" "${lora[@]}" --workload llama:lora=8,double_quant=yes
-# So does a key of a network that has an effect only beside another one's value.
+# A network's key that takes effect only with a value of another key is an error without that value.
 expect 2 "dropout = yes has an effect only with fused=no" "${lora[@]}" --workload gpt2:fused=yes,dropout=yes
 expect 2 "sums = within has an effect only with fused=yes" "${lora[@]}" --workload gpt2:sums=within
 expect 1 "recompute = products: with lora none, selective, full" "${lora[@]}" --workers 1 --lora 8 --recompute products
 expect 1 "this needs model" --costs "$scenarios/costs/resnet50_t4.ini" --machine 1xt4 --batch-per-worker 32 --lora 8
 expect 2 "write --lora RANK" "${lora[@]}" --qlora 8
 
-# How transformers are taken to run is said, and can be changed.
+# A note says how transformers are assumed to run (fused or not); fused= changes it.
 small=llama:layers=2,width=256,heads=4,sequence=128,vocabulary=1000
 expect 0 "fused=yes if compiled" --workload $small --machine 1xh200 --workers 1 --batch-per-worker 2 --steps 2
 "$tested" --workload $small,fused=yes --machine 1xh200 --workers 1 --batch-per-worker 2 --steps 2 2>&1 |
