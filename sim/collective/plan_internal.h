@@ -27,9 +27,9 @@ typedef struct dl_plan_key {
     uint64_t a, b;
 } dl_plan_key;
 
-/* dl_plan_recall finds the time of such a run in this process, and the bytes on each link,
- * link_bytes[links]; false: not stored. dl_plan_remember stores them, and may replace older
- * entries. Thread-safe. */
+/* dl_plan_recall finds a run stored by this process under `key`: its time, and the bytes on each
+ * link in link_bytes[links]; false: not stored. dl_plan_remember stores a run, and may replace
+ * older entries. Thread-safe. */
 bool dl_plan_recall(dl_plan_key key, int64_t *time_ns, double *link_bytes, int links);
 void dl_plan_remember(dl_plan_key key, int64_t time_ns, const double *link_bytes, int links);
 

@@ -20,8 +20,8 @@ typedef struct crossing {
     const dl_islands_config *config;
     dl_route *routes; /* [shards x tensor] */
     int *users;       /* [links] number of these routes that use the link */
-    int *owner; /* [links] shard, of all workers, whose crossings use the link, + 1; 0: none */
-    bool lone;  /* no two shards examined so far use the same link */
+    int *owner;       /* [links] 1 + number of the shard, over all workers, that uses it; 0: none */
+    bool lone;        /* no two shards examined so far use the same link */
 } crossing;
 
 static void find_routes(crossing *c, int worker, int stage)

@@ -108,7 +108,7 @@ static int start_serving(dl_gpus *gpus, int worker, const dl_exchange *exchange,
     return count;
 }
 
-/* Serves the slices, of an exchange of `bytes`, that this worker starts. */
+/* Serves the slices that this worker starts, for an exchange of `bytes`. */
 static void serve_slices(dl_gpus *gpus, int worker, const dl_exchange *exchange, double bytes)
 {
     const int slices = dl_gpus_serving_slices(gpus), rank = dl_members_rank(gpus->team, worker);

@@ -270,8 +270,7 @@ void dl_reduction_gather(dl_gpus *gpus, int worker);
 bool dl_reduction_has(const dl_gpus *gpus, int use);
 void dl_reduction_uses(dl_gpus *gpus, int use);
 
-/* Event handlers: the exchange has ended, of a worker or its communication thread, or of an
- * agent. */
+/* Event handlers: the exchange of a worker, its communication thread or an agent has ended. */
 void dl_gpus_exchanged(void *gpus, int worker);
 void dl_gpus_ended(dl_gpus *gpus, int agent);
 
