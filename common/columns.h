@@ -86,8 +86,7 @@ dl_datum dl_column_get_unsigned(const void *row, const dl_column *column);
 dl_datum dl_column_get_int64(const void *row, const dl_column *column);
 dl_datum dl_column_get_size(const void *row, const dl_column *column);
 dl_datum dl_column_get_text(const void *row, const dl_column *column);
-dl_datum dl_column_get_chars(const void *row, const dl_column *column); /* for a char array in the
-                                                                         * row */
+dl_datum dl_column_get_chars(const void *row, const dl_column *column); /* a char array */
 
 /* clang-format off */
 #define DL_MEMBER(type, member)                  \

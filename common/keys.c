@@ -218,8 +218,7 @@ static dl_status read_text(const dl_key *key, const char *text, void *field, dl_
         if (key->type == DL_KEY_FLAG) {
             *(bool *)field = choice == 1;
         } else {
-            memcpy(field, &choice, sizeof choice); /* enums have the size of int, and may be
-                                                    * unsigned */
+            memcpy(field, &choice, sizeof choice); /* enums are as large as int */
         }
         break;
     case DL_KEY_INT:
@@ -297,9 +296,7 @@ bool dl_key_holds(const dl_key *key, const char *value)
     if (value == NULL) return false;
     const char *rest = strchr(key->only, ' ');
     if (rest == NULL) return true;
-    if (rest[1] == '>')
-        return strcmp(value, rest + strlen(" > ")) != 0; /* "1" is the least
-                                                                          * value */
+    if (rest[1] == '>') return strcmp(value, rest + strlen(" > ")) != 0; /* "1": least value */
     const size_t length = strlen(value);
     for (rest += strlen(" = "); rest != NULL; rest = strchr(rest, ',')) {
         rest += strspn(rest, ", ");

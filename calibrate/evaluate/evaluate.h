@@ -105,10 +105,7 @@ typedef struct dl_link_evaluation {
     dl_link_errors rest;  /* of the fit, without uninformative sizes: outliers of the fit to all
                            * sizes, and times printed to fewer digits than DL_LINK_COARSE_FRAC */
     dl_link_errors usual_rest; /* of the usual formula, at the same sizes as `rest` */
-    dl_link_errors even;       /* of the fit, at the even sizes: those where the line through the
-                           * neighbouring sizes, in logarithms, deviates by at most
-                           * DL_LINK_EVEN_FRAC. No method that sees only every second size can
-                           * predict the others. */
+    dl_link_errors even;
     size_t regimes;
     double *error_frac;  /* [n] fitted / measured - 1; NaN: the fit has seen the size */
     double *beside_frac; /* [n] neighbours' line / measured - 1; NaN also at both ends */

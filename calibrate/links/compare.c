@@ -617,8 +617,7 @@ dl_status dl_link_compare(dl_link_comparisons *to, const dl_link_results *links,
         }
     }
     if (status == DL_OK) compare_rates(&s, links->data);
-    for (size_t i = 0; i < s.judged_count; i++) /* set pointers now that the array no longer
-                                                 * moves */
+    for (size_t i = 0; i < s.judged_count; i++) /* the array no longer moves */
         if (s.judged[i].probe.config != NULL) s.judged[i].probe.config = &s.judged[i].config;
     if (status == DL_OK) explain(&s);
     if (status == DL_OK && to->count == 0) {

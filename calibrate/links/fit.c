@@ -204,9 +204,9 @@ static void take_regime(dl_link_regime *r, const problem *p, size_t first, size_
     r->bandwidth_determined = l->c1 > DL_LINK_DETERMINED * r->ns_per_byte.error;
 }
 
-/* Marks regimes whose slope is no bandwidth: in which time grows by less per byte than it does in
- * the last regime, and than the fastest size takes per byte. Sizes on both sides of a change of
- * protocol, or of the number of channels, give such slopes, and times that are mostly latency. */
+/* Marks regimes whose slope is not a bandwidth: time per byte grows less than in the last regime,
+ * and less than at the fastest size. Such slopes occur if the sizes lie on both sides of a change
+ * of protocol or of the number of channels, or if the times are mostly latency. */
 static void find_changes(dl_link_fit *fit, const problem *p)
 {
     const dl_link_regime *last = &fit->regimes[fit->regime_count - 1];
@@ -311,8 +311,7 @@ static void set_noise(problem *p, double noise_frac)
 static void problem_init(problem *p, const dl_link_point *points, size_t n, double noise_frac)
 {
     *p = (problem){.points = points, .n = n};
-    p->bytes = dl_calloc(4 * n, sizeof(double), "sizes and times"); /* one block for all four
-                                                                     * arrays */
+    p->bytes = dl_calloc(4 * n, sizeof(double), "sizes and times"); /* one block for all */
     p->time = p->bytes + n;
     p->sd = p->time + n;
     p->weight = p->sd + n;

@@ -186,8 +186,8 @@ typedef struct dl_link_regime {
      * regime, up to INFINITY for the last. */
     double low_bytes, high_bytes;
     bool latency_determined, bandwidth_determined;
-    bool changes; /* the slope is no bandwidth: with twice its error, less than any size's time per
-                   * byte, and than the last regime's slope */
+    bool changes; /* the slope is not a bandwidth: slope plus twice its error is less than every
+                   * size's time per byte and less than the last regime's slope */
 } dl_link_regime;
 
 /* A corner of the curve. */
@@ -198,7 +198,7 @@ typedef struct dl_link_vertex {
 typedef struct dl_link_fit {
     dl_link_regime *regimes; /* [regime_count] */
     size_t regime_count;
-    double fastest_per_s; /* bytes/s: the largest of all sizes' and the last regime's */
+    double fastest_per_s; /* largest rate of all sizes and of the last regime, bytes/s */
     /* [vertex_count] 2 or more, ascending, the first at 0 bytes. T is linear between vertices and
      * extends beyond the last. */
     dl_link_vertex *vertices;

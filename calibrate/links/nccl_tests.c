@@ -258,10 +258,7 @@ static void take_head(nccl_state *s, dl_link_log *log)
     const bool own = s->places > 0 && s->places <= PLACES &&
                      (s->counted || s->value[0][ALGBW] + s->value[0][BUSBW] > 0);
     s->columns = own ? log->word_count : 0;
-    if (own && is_name(log->words[log->word_count - 1], "timestamp"))
-        s->columns++; /* a time stamp
-                                                                                     * takes two
-                                                                                     * words */
+    if (own && is_name(log->words[log->word_count - 1], "timestamp")) s->columns++; /* two words */
     s->headless = false;
 }
 

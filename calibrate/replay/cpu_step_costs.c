@@ -110,8 +110,8 @@ static void take_parts(dl_step_costs *costs, const dl_cpu_training *cpu)
     free(values);
 }
 
-/* Bytes of all ranks' gradients that a collective reduces: an all-reduce, or a reduce-scatter,
- * whose bytes are those of one rank's part; 0: another collective. */
+/* Returns the bytes of gradients over all ranks' parts that an all-reduce or a reduce-scatter
+ * reduces (the latter reports one rank's part); 0 for another collective. */
 static double reduced_bytes(const dl_cpu_collective *of)
 {
     if (strcmp(of->name, DL_REDUCES) == 0) return (double)of->bytes;
@@ -121,7 +121,7 @@ static double reduced_bytes(const dl_cpu_collective *of)
 /* Takes the all-reduces and reduce-scatters called in the backward passes of regular steps. */
 static void take_gradients(dl_step_costs *costs, const dl_cpu_training *cpu, dl_notes *notes)
 {
-    uint32_t scattered = 0; /* ranks */
+    uint32_t scattered = 0; /* ranks of the reduce-scatters; 0: none */
     dl_reduce *reduces = dl_calloc(cpu->collective_count, sizeof *reduces, "gradients");
     dl_step_reduces *steps = dl_calloc(cpu->step_count, sizeof *steps, "gradients");
     size_t count = 0, step_count = 0;
@@ -134,7 +134,7 @@ static void take_gradients(dl_step_costs *costs, const dl_cpu_training *cpu, dl_
             const dl_cpu_collective *of = &cpu->collectives[c];
             const double bytes = reduced_bytes(of);
             const bool scatters = strcmp(of->name, DL_SCATTERS) == 0;
-            /* FSDP's last one follows the backward pass' last operator. */
+            /* FSDP's last reduce-scatter follows the backward pass's last operator. */
             const double ready = scatters && isnan(of->ready_frac) ? 1 : of->ready_frac;
             if (!(ready >= 0) || bytes == 0) continue;
             if (scatters) scattered = of->ranks;

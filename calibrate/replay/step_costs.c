@@ -138,8 +138,8 @@ static dl_replay_time works_of(const taking *t, const dl_activity_step *step,
 static double device_step_ns(const taking *t, const dl_replay_time *times)
 {
     double sum_ns = 0, count = 0;
-    const bool only = t->line->regular_count == 1; /* may be the trace's first part, which is then
-                                                    * timed from its own start */
+    /* The only regular step may be the trace's first part; it is then timed from its own start. */
+    const bool only = t->line->regular_count == 1;
     int64_t before_ns = only ? works_of(t, &t->line->steps[0], times).start_ns : 0;
     for (size_t s = 0; s < t->line->count; s++) {
         int64_t end_ns = works_of(t, &t->line->steps[s], times).end_ns;

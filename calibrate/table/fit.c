@@ -344,15 +344,16 @@ static double effect_of(const dl_table_model *model, size_t cost, double length)
     return length / sqrt(rows);
 }
 
-/* Variance s^2 of the rows around the fit at x; NaN if no row is left over. */
+/* Variance s^2 of the rows around the fit at x; NaN without degrees of freedom. */
 static double variance_at(dl_table_model *model, const double *x)
 {
     const double free_rows = sum_of_weights(model) - (double)dl_table_model_costs(model);
     return free_rows > 1e-9 ? dl_table_model_squares(model, x) / free_rows : (double)NAN;
 }
 
-/* Finds the bounds of the undetermined costs and moves x to what each is held at: its known value
- * if the rows allow it; else a rate's bound, or 0 for a time. The determined costs follow. */
+/* Finds the bounds of the undetermined costs and fixes each in x: at its known value if the rows
+ * allow it, else at a rate's bound, or at the least value of a time. Then refits the determined
+ * costs. */
 static void bound_undetermined(dl_table_fit *fit, dl_table_model *model, double *x)
 {
     const double variance = fmax(variance_at(model, x), DL_TABLE_SIGMA_MIN * DL_TABLE_SIGMA_MIN);
@@ -546,7 +547,7 @@ static dl_value undetermined_value(const dl_table_fit *fit, size_t j)
     };
 }
 
-/* Sets the costs to what their files are to hold. */
+/* Sets the costs to the values for their cost files. */
 static void set_values(dl_table_fit *fit)
 {
     for (size_t j = 0; j < fit->unknown.count; j++) {

@@ -187,8 +187,7 @@ static double guess(const dl_table_model *model, const dl_table_cost *cost)
         return (double)parameter_bytes / dl_ns_to_s(step_ns / 10);
     }
     if (dl_table_is_rate(cost)) return 1e9;                          /* rate of a slow link */
-    return dl_ends_with(cost->name, "bytes_per_sample") ? 1e4 : 1.1; /* size of a small picture;
-                                                                      * factor */
+    return dl_ends_with(cost->name, "bytes_per_sample") ? 1e4 : 1.1; /* small picture; factor */
 }
 
 /* --- simulated results ------------------------------------------------------------------------ */

@@ -16,8 +16,8 @@ typedef struct request {
     int64_t part, steps;
     uint64_t key;
     int64_t extra; /* index in costs->machine_values of the cost added to the fit's; -1: none */
-    dl_value value[DL_TABLE_COSTS_MAX + 1], rest[DL_TABLE_COSTS_MAX + 1]; /* values of the part's
-                                                                           * costs */
+    /* Values of the part's costs. */
+    dl_value value[DL_TABLE_COSTS_MAX + 1], rest[DL_TABLE_COSTS_MAX + 1];
 } request;
 
 static bool has_ranks(const dl_cluster *cluster)

@@ -68,14 +68,14 @@ static void note_all(dl_table_fit *fit, char *text)
     free(text);
 }
 
-/* Rows that might determine a cost: those whose step it takes more of. */
+/* Describes rows that might determine a cost, because it takes more of their step. */
 static const char *rows_for(const dl_table_cost *cost)
 {
     return strstr(cost->name, "per_sample") != NULL ? "larger batches"
                                                     : "more workers or smaller batches";
 }
 
-/* What becomes of a cost that the rows do not determine. The caller frees the text. */
+/* Describes the treatment of a cost that the rows do not determine. The caller frees the text. */
 static char *undetermined_text(const dl_table_cost *cost, const dl_table_estimate *e)
 {
     char bound[DL_TABLE_VALUE_BYTES], was[DL_TABLE_VALUE_BYTES];

@@ -245,9 +245,9 @@ typedef struct dl_table_quality {
     double sigma_frac;     /* sigma of one part; NaN for several */
     double outlier_sigmas; /* for one part: multiple of sigma above which a row is an outlier;
                             * INFINITY: no row is */
-    double left_out_mean_frac, left_out_max_frac; /* mean and maximum of |left_out_frac|; NaN if
-                                                   * there are none */
-    size_t left_out_count;                        /* number of rows with a left_out_frac */
+    /* Mean and maximum of |left_out_frac|; NaN if there are none. */
+    double left_out_mean_frac, left_out_max_frac;
+    size_t left_out_count; /* number of rows with a left_out_frac */
 } dl_table_quality;
 
 /* A scenario and its table of measurements. */

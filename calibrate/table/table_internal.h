@@ -26,12 +26,11 @@ typedef struct dl_table_model {
     const dl_table_costs *unknown;
     dl_table_model_row *rows; /* [row_count] rows of the parts, in order */
     size_t row_count;
-    size_t first_point[DL_TABLE_PARTS_MAX + 1]; /* index of each part's first point; [part_count]:
-                                                 * the number of all points */
-    double guess[DL_TABLE_COSTS_MAX];           /* > 0 */
-    bool active[DL_TABLE_COSTS_MAX];            /* costs changed by the search; all at first */
-    bool *use;                                  /* [row_count] rows used in the fit; initially all
-                                                 * except failed ones */
+    /* Index of each part's first point; [part_count]: number of all points. */
+    size_t first_point[DL_TABLE_PARTS_MAX + 1];
+    double guess[DL_TABLE_COSTS_MAX]; /* > 0 */
+    bool active[DL_TABLE_COSTS_MAX];  /* costs changed by the search; all at first */
+    bool *use;      /* [row_count] rows used in the fit; initially all but failed ones */
     double *weight; /* [row_count] weight of r^2 in the sum, 0..1, including scale^2; initially 1 */
     double scale[DL_TABLE_PARTS_MAX]; /* factor of r: the least sigma over the part's; initially
                                        * 1 */

@@ -63,8 +63,8 @@ typedef struct made_rank {
     uint32_t correlation;
     int64_t span_start_ns[MADE_SPANS], span_end_ns[MADE_SPANS]; /* [spans] latest collectives */
     size_t spans;
-    uint32_t first_correlation[MADE_STEPS], last_correlation[MADE_STEPS]; /* correlations of each
-                                                                           * step's calls */
+    /* Correlations of each step's calls. */
+    uint32_t first_correlation[MADE_STEPS], last_correlation[MADE_STEPS];
 } made_rank;
 
 typedef struct made_run {

@@ -348,12 +348,11 @@ static void a_size_off_the_line_beside_it_is_told_apart(void **state)
     assert_int_equal(dl_link_fit_run(&all, points, 20, &err), DL_OK);
     assert_int_equal(dl_link_evaluate(&j, points, 20, 0, &all, &err), DL_OK);
     const double by_hand =
-        sqrt(points[6].time_ns * points[8].time_ns) / points[7].time_ns - 1; /* sizes are powers of
-                                                                              * two */
+        sqrt(points[6].time_ns * points[8].time_ns) / points[7].time_ns - 1; /* sizes double */
     assert_true(fabs(points[8].bytes / points[6].bytes - 4) < 1e-12);
     assert_true(by_hand > 0.8 && fabs(j.beside_frac[7] - by_hand) < 1e-12);
     assert_true(j.fit.max_frac > 0.8 && j.even.max_frac < DL_LINK_EVEN_FRAC);
-    assert_int_equal(j.rest.count, 9); /* both formulas without the outlier */
+    assert_int_equal(j.rest.count, 9); /* without the outlier */
     assert_int_equal(j.usual_rest.count, 9);
     assert_true(j.rest.max_frac < 0.05 && j.usual_rest.max_frac <= j.usual.max_frac);
     size_t even = 0;

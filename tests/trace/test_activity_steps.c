@@ -302,8 +302,7 @@ static void test_marks(void **state)
     check_marks("ProfilerStep#%d", DL_ACTIVITY_RANGE, "ProfilerStep##");
     check_marks("train iteration %d of 12", DL_ACTIVITY_RANGE, "train iteration # of #");
     check_marks("train_step", DL_ACTIVITY_RANGE, "train_step");
-    check_marks("one pass", DL_ACTIVITY_RANGE, "one pass"); /* regular starts, independent of the
-                                                             * name */
+    check_marks("one pass", DL_ACTIVITY_RANGE, "one pass"); /* regular, whatever its name */
     check_marks("global step %d", DL_ACTIVITY_MARK, "global step #");
 }
 

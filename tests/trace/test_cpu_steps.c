@@ -274,8 +274,7 @@ static void gradients_are_accumulated(void **state)
                 add(&t, i % 2 ? OTHER : FORWARD, at, 10);
             for (int i = 0; i < 2; i++, at += 20)
                 add(&t, BACKWARD, at, 20);
-            add(&t, GRADIENT, at - 15, 10)->bytes = 4000; /* once per pass, nested in the last
-                                                           * one */
+            add(&t, GRADIENT, at - 15, 10)->bytes = 4000; /* once per pass, nested */
         }
         add(&t, OPTIMIZER, at, 40);
     }

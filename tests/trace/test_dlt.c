@@ -399,18 +399,15 @@ static void test_wrong_chunks(void **state)
     assert_false(chunk_taken(DL_DLT_RECORDS, "\1\0\0", 3));
     assert_false(chunk_taken(DL_DLT_RECORDS, "\2\0\0\0\2\0\5", 7));            /* one too few */
     assert_false(chunk_taken(DL_DLT_RECORDS, "\1\0\0\0\2\0\5\2\0\5", 10));     /* one too many */
-    assert_false(chunk_taken(DL_DLT_RECORDS, "\1\0\0\0\2\0\x85", 7));          /* truncated
-                                                                                * varint */
-    assert_false(chunk_taken(DL_DLT_RECORDS, "\2\0\0\0\2\1\2\5\2\0\x85", 11)); /* second is
-                                                                                * invalid */
+    assert_false(chunk_taken(DL_DLT_RECORDS, "\1\0\0\0\2\0\x85", 7));          /* cut varint */
+    assert_false(chunk_taken(DL_DLT_RECORDS, "\2\0\0\0\2\1\2\5\2\0\x85", 11)); /* second is bad */
     assert_false(chunk_taken(DL_DLT_RECORDS, "\1\0\0\0\2\x08\1\5", 8));        /* unknown name */
     assert_false(chunk_taken(DL_DLT_RECORDS, "\xFF\xFF\xFF\xFF\2\0\5", 7));    /* absurd count */
     assert_true(chunk_taken(DL_DLT_ACTIVITIES, "\1\0\0\0\1\0\5", 7));
     assert_false(chunk_taken(DL_DLT_ACTIVITIES, "\1\0\0", 3));
     assert_false(chunk_taken(DL_DLT_ACTIVITIES, "\2\0\0\0\1\0\5", 7));          /* one too few */
     assert_false(chunk_taken(DL_DLT_ACTIVITIES, "\1\0\0\0\1\0\5\1\0\5", 10));   /* one too many */
-    assert_false(chunk_taken(DL_DLT_ACTIVITIES, "\2\0\0\0\1\0\5\1\0\x85", 10)); /* second is
-                                                                                 * invalid */
+    assert_false(chunk_taken(DL_DLT_ACTIVITIES, "\2\0\0\0\1\0\5\1\0\x85", 10)); /* second is bad */
     assert_false(chunk_taken(DL_DLT_ACTIVITIES, "\1\0\0\0\1\1\1\5", 8));        /* unknown name */
     assert_false(chunk_taken(DL_DLT_ACTIVITIES, "\1\0\0\0\1\2\1\5", 8));        /* unknown detail */
     assert_false(chunk_taken(DL_DLT_ACTIVITIES, "\xFF\xFF\xFF\xFF\1\0\5", 7));

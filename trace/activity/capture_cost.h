@@ -44,10 +44,9 @@ typedef struct dl_capture_figure {
 
 typedef struct dl_capture_figures {
     dl_capture_figure items[DL_CAPTURE_ITEM_COUNT];
-    int64_t repetitions;                                             /* number of measurements per
-                                                                      * figure */
-    char host[DL_CAPTURE_NAME_BYTES], device[DL_CAPTURE_NAME_BYTES]; /* host and device of the
-                                                                      * measurement */
+    int64_t repetitions; /* measurements per figure */
+    /* Host and device of the measurement. */
+    char host[DL_CAPTURE_NAME_BYTES], device[DL_CAPTURE_NAME_BYTES];
 } dl_capture_figures;
 
 /* Returns the value of the meta key; the caller frees it. */

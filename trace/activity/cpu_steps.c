@@ -33,8 +33,8 @@ static bool calls_it(const char *operator_name, const char *collective)
     return true;
 }
 
-/* Whether the operator calls the collective; *scatters: for a reduce-scatter, which PyTorch's
- * backend for gloo carries out as an all-reduce. */
+/* Returns whether the operator calls the collective. Sets *scatters if the operator is a
+ * reduce-scatter, which PyTorch's gloo backend executes as an all-reduce. */
 static bool calls_for(const char *operator_name, const dl_cpu_collective *collective,
                       bool *scatters)
 {

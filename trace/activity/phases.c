@@ -75,8 +75,8 @@ uint8_t dl_range_roles(const char *name)
     if (dl_holds_any(name, update) || strcasecmp(name, "optimizer") == 0) return DL_ROLE_UPDATE;
     if (strcasestr(name, "optimizer.zero_grad") != NULL) return DL_ROLE_CLEAR;
     if (strncmp(name, "c10d::", 6) == 0) return DL_ROLE_EXCHANGE;
-    /* The forward pass of an autograd.Function has its class' name; of FSDP's
-     * RegisterPostBackwardFunction only RegisterPostBackwardFunctionBackward is backward. */
+    /* The forward pass of an autograd.Function has the name of its class: FSDP's
+     * RegisterPostBackwardFunction is forward, RegisterPostBackwardFunctionBackward backward. */
     if (dl_holds_any(name, backward) && !dl_ends_with(name, "Function")) return DL_ROLE_BACKWARD;
     const bool input = strstr(name, "DataLoader") != NULL && strstr(name, "__next__") != NULL;
     return input ? DL_ROLE_INPUT : 0;

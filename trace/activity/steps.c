@@ -514,8 +514,7 @@ static void find_host_line(dl_step_line *line, const step_search *search)
     for (size_t i = 0; i < operators->count; i++)
         line->work[i] = (size_t)(operators->items[i] - search->activities);
     if (marks->count > 0) {
-        int64_t last_ns = 0, *end_ns = &marks->ends_ns[marks->count - 1]; /* an instant has no
-                                                                           * end */
+        int64_t last_ns = 0, *end_ns = &marks->ends_ns[marks->count - 1]; /* none for a mark */
         for (size_t i = 0; i < search->count; i++) {
             const dl_activity *a = &search->activities[i];
             last_ns =

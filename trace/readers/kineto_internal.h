@@ -109,8 +109,7 @@ typedef struct dl_kineto {
     size_t wait_count;
     dl_kineto_copy *copies; /* [copy_count] */
     size_t copy_count;
-    dl_kineto_sizes samples[DL_KINETO_SAMPLE_OPERATORS]; /* batch sizes by operator, see
-                                                          * kineto_samples.c */
+    dl_kineto_sizes samples[DL_KINETO_SAMPLE_OPERATORS]; /* batch sizes by operator */
     int64_t base_ns;
     int64_t rank, ranks; /* -1: unknown */
     bool has_fraction;   /* a time has a fraction of a microsecond */
