@@ -2,7 +2,7 @@
  * training needs apart from the backend's operations.
  *
  * A type of device is one const table. The only one is "cuda"; its code is in a separate library,
- * DL_DEVICE_CUDA_LIBRARY beside the program, which is loaded on request only, so that programs
+ * DL_DEVICE_CUDA_LIBRARY in the program's folder, loaded only on request, so that programs
  * start fast and run without CUDA's libraries. Tests pass their own tables. */
 #ifndef DL_KERNELS_DEVICE_H
 #define DL_KERNELS_DEVICE_H
@@ -50,7 +50,7 @@ typedef struct dl_device_info {
 
 /* A group whose members are in several processes. */
 typedef struct dl_device_ranks {
-    char id[DL_DEVICE_ID_BYTES]; /* made by make_id in one process, the same in all */
+    char id[DL_DEVICE_ID_BYTES]; /* made by make_id in one process; equal in all processes */
     int first, count;            /* this process's slots are members first, first + 1, ... of
                                   * `count` */
     double limit_s;              /* longest wait for the other members */

@@ -22,7 +22,7 @@
 enum { PLACES = 16 }; /* numbers of a transformed tile */
 
 /* Tiles of a block: V and M of up to 64 channels then fit into a 1 MiB level-2 cache, and each
- * number of U, which lies in a slower memory, is used in BLOCK_TILES products. */
+ * number of U, which is in slower memory, is used in BLOCK_TILES products. */
 enum { BLOCK_TILES = 96 };
 
 /* With fewer tiles, transforming the weights costs more than the products save. */
@@ -99,7 +99,7 @@ typedef struct layout {
     size_t plane, row, panel;
 } layout;
 
-/* Each tile's channels side by side: the left operand of M = V U. */
+/* Each tile's channels are contiguous: the left operand of M = V U. */
 static layout by_tile(int channels)
 {
     return (layout){(size_t)BLOCK_TILES * (size_t)channels, (size_t)channels, DL_PANEL};
@@ -376,14 +376,14 @@ static int tiles_left(const dl_windows *conv, int first)
     return left < BLOCK_TILES ? left : BLOCK_TILES;
 }
 
-/* Images at one end of a convolution, and the scratch for their tiles. */
+/* Input or output images of a convolution, and scratch memory for their tiles. */
 typedef struct side {
     dl_real *images, *tiles;
     int channels;
 } side;
 
-/* A block of tiles: `count` from `first` on. Transforms are loops over the tiles, products loops
- * over the 16 places, so that each number of U is read by one thread only. */
+/* Tiles first .. first + count - 1. Transforms are loops over the tiles, products are loops over
+ * the 16 places, so that only one thread reads each number of U. */
 typedef struct block {
     const dl_windows *conv;
     const parts *parts;

@@ -5,7 +5,7 @@
 #include "kernels/train/train.h"
 
 /* Writes a curve: a row for each point of the result, with its parameters evaluated on `test`, and
- * one for the end of the run unless it has a point; a comment tells if the training diverged.
+ * one for the end of the run unless it has a point; a comment line if the training diverged.
  * `schedule` is NULL unless one was replayed. Columns
  *   update, epoch, simulated_s (empty without a schedule), accuracy, loss
  * `training_set` is the number of samples of an epoch; *points becomes the number of rows.

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 typedef struct dl_progress {
-    const char *what; /* borrowed; "training" */
+    const char *what; /* borrowed; for example "training" */
     bool terminal;
     bool shown;
     int64_t next_ns; /* time of the next update of the line */

@@ -1,4 +1,4 @@
-/* Inside of the "cuda" backend: a slot on a GPU and the operations. cuda_calls.c: the thread's
+/* Internals of the "cuda" backend: a slot on a GPU and the operations. cuda_calls.c: the thread's
  * slot, failures of calls; backend_cuda.c: the table and all operations but convolutions
  * (backend_cuda_conv.c); device_cuda.c: slots, marks, exchange; device_cuda_group.c: reductions,
  * waits; cuda_kernels.cu: our kernels and the operations that use them. dl_backend documents the
@@ -7,8 +7,8 @@
  * A slot launches everything on one stream, so that its operations run in order and may share
  * scratch memory. Only `wait`, allocations and the first use of a shape block.
  *
- * Every CUDA call goes through dl_cuda_good and its like: the first failure is kept with its
- * reason, and later calls are skipped. */
+ * Every CUDA call is checked by dl_cuda_good or a similar function: the first failure is kept with
+ * its reason, and later calls are skipped. */
 #ifndef DL_KERNELS_CUDA_INTERNAL_H
 #define DL_KERNELS_CUDA_INTERNAL_H
 
@@ -36,7 +36,7 @@ struct dl_device {
     dl_cuda_group *group;    /* NULL: no group */
     ncclComm_t communicator; /* of the group; NULL: no group, or aborted */
 
-    /* Descriptors that each operation sets anew. */
+    /* Descriptors; each operation sets them before use. */
     cudnnTensorDescriptor_t tensor, channels;
     cudnnActivationDescriptor_t rectifier;
 

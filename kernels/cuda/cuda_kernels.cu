@@ -11,7 +11,8 @@ extern "C" {
 }
 #include "kernels/cuda/cuda_internal.h"
 
-/* Threads of a block, and most blocks of an elementwise kernel: more than any GPU holds at once. */
+/* Threads per block, and largest number of blocks of an elementwise kernel, which is more than any
+ * GPU runs simultaneously. */
 #define THREADS 256
 #define BLOCKS_MAX 8192
 

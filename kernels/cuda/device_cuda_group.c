@@ -35,7 +35,7 @@ struct dl_cuda_group {
     dl_device **members;   /* [member_count] members in this process */
     int member_count;
     bool ending;            /* its communicators are being finalized */
-    bool launched_together; /* between the calls of dl_cuda_group_calls, of one thread */
+    bool launched_together; /* one thread is between its two calls of dl_cuda_group_calls */
 };
 
 /* A wait for members of other processes. */

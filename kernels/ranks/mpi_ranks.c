@@ -764,7 +764,7 @@ static void end_well(mpi_ranks *g)
     if (g->owns_mpi) (void)MPI_Finalize();
 }
 
-/* After a failure MPI is left as it is: finalizing would wait for ranks that never get there. */
+/* After a failure MPI is not finalized, which would wait forever for ranks that do not call it. */
 static void leave(dl_rank_group *group, const dl_error *failure)
 {
     mpi_ranks *g = of_group(group);

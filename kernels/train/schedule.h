@@ -44,8 +44,8 @@ typedef struct dl_schedule {
     int workers;
     int batch;                 /* samples per step of all workers; a multiple of workers */
     dl_schedule_event *events; /* [count], count >= 1 */
-    size_t count, gradients;   /* `gradients`: gradients and local steps */
-    bool has_merges;           /* it has uploads, merges, adoptions (async_average) */
+    size_t count, gradients;   /* all events; gradients and local steps among them */
+    bool has_merges;           /* has uploads, merges and adoptions (async_average) */
     int sites;                 /* sites, whose neighbouring workers share local steps; 0: none */
     int fragments;             /* fragments of the parameters; 1: averaged as a whole */
     bool has_sends;            /* averages have a lag: parameters are sent and received */

@@ -270,7 +270,7 @@ typedef struct dl_train_result {
     dl_merge_counts uploads;      /* async_average: counts of uploads */
     dl_merge_event *merge_events; /* async_average: [merge_event_count] in order; else NULL */
     size_t merge_event_count;
-    size_t device_bytes; /* in use of the first worker's device at the end; 0 on the processor */
+    size_t device_bytes; /* in use on the first worker's device at the end; 0 on the processor */
 } dl_train_result;
 
 /* Number of samples in step `step` of worker `worker` of the whole run, a function of seed, worker

@@ -115,7 +115,7 @@ void dl_train_serve(dl_train_worker *worker)
     shared->config->device->use(worker->server);
 }
 
-/* Ends what dl_train_serve started, with its record. */
+/* Ends the server's work that dl_train_serve started, and records it. */
 static void served(dl_train_worker *worker, dl_record fields)
 {
     dl_train_shared *shared = worker->shared;

@@ -1,4 +1,4 @@
-/* Inside of training: the state shared by workers, each worker's own, and the table of sync modes.
+/* Internals of training: the workers' shared state, each worker's state, and the sync modes' table.
  *
  *   dl_train_run   builds the shared part, starts one thread per worker, joins, makes the result
  *   worker thread  pins itself, builds its model (so that its memory is near its core), waits for

@@ -411,7 +411,7 @@ dl_status dl_bench_gpu(dl_trace_writer *writer, const dl_bench_gpu_config *confi
 
 #define MEMORY_OPERATIONS 8 /* operations between two marks */
 #define MEMORY_ROUNDS_MAX 100
-#define MEMORY_SIZES 3 /* the largest vector, and two smaller ones, each by SIZE_STEP */
+#define MEMORY_SIZES 3 /* the largest vector, and two that are smaller by factors of SIZE_STEP */
 #define SIZE_STEP 8
 #define MEMORY_PART 16
 #define MEMORY_CASES_MAX (MEMORY_SIZES * (MEMORY_NAME_COUNT + 2))

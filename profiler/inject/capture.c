@@ -241,7 +241,7 @@ static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER; /* never taken whi
 static dl_trace_writer *pool_writer;                          /* NULL = closed */
 static slot *slots;                                           /* grows at its head */
 static pthread_key_t thread_end;
-static atomic_bool forgotten; /* in a forked child: ending threads give back no slot */
+static atomic_bool forgotten; /* in a forked child: threads that end return no slot */
 static __thread slot *own;
 
 static void give_back(void *taken)
@@ -351,7 +351,7 @@ static struct {
     void (*at_end[AT_END_MAX])(void);
     size_t at_end_count;
 
-    /* The flush thread: end_ordered tells it to end, `ended` confirms that it has. */
+    /* The flush thread: end_ordered requests its end, `ended` confirms it. */
     pthread_mutex_t end_lock;
     pthread_cond_t end_signal;
     pthread_t thread;
@@ -434,8 +434,7 @@ static dl_status open_file(dl_error *err)
     return status;
 }
 
-/* The child has no other threads, and the locks remain as those left them: none is taken any
- * more. */
+/* The child lacks the parent's other threads, which may hold locks forever: so it takes no lock. */
 static void in_forked_child(void)
 {
     const bool open = accepts();

@@ -54,7 +54,7 @@ uint32_t dl_capture_thread(void);
 /* The settings of the recording. Valid once the capture has started (dl_capture_active). */
 const struct dl_capture_settings *dl_capture_settings_used(void);
 
-/* Path of a file beside the trace, with `ending` (".raw") in place of ".dlt". free(). NULL when
+/* Path of a file next to the trace, with `ending` (".raw") instead of ".dlt". free(). NULL when
  * nothing is recorded. */
 char *dl_capture_path(const char *ending);
 

@@ -502,7 +502,7 @@ static void *run_session(void *unused)
     return NULL;
 }
 
-/* Orders the end of the session and waits for it, at most end_wait_s; returns whether it has
+/* Requests the end of the session and waits for it, at most end_wait_s; returns whether it has
  * ended. */
 static bool end(bool at_exit)
 {

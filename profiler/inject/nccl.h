@@ -141,7 +141,7 @@ typedef struct dl_nccl_p2p_v5 {
     uint8_t channels;
 } dl_nccl_p2p_v5;
 
-typedef struct dl_nccl_p2p_v3 { /* and version 2 */
+typedef struct dl_nccl_p2p_v3 { /* also version 2 */
     dl_nccl_event event;
     const char *comm_name;
     uint64_t comm;

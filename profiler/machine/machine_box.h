@@ -127,7 +127,7 @@ dl_pci_link dl_sysfs_pci_link(const char *root, const char *bus_id, const char *
  * devices. */
 double dl_sysfs_net_rate(const char *root, const char *name);
 
-/* Rate of port 1 of an InfiniBand (or RoCE) device in bytes per second; 0 as above. */
+/* Rate of port 1 of an InfiniBand (or RoCE) device in bytes per second; 0 if unknown. */
 double dl_sysfs_infiniband_rate(const char *root, const char *name);
 
 /* Whether the port's link layer is InfiniBand rather than Ethernet. */

@@ -130,7 +130,7 @@ static double lane_rate(const dl_nvml *nvml, void *device, unsigned lane)
     return 0;
 }
 
-/* Returns what a lane ends at: the index of a GPU, -1 a switch, -2 anything else. */
+/* Returns the remote end of a lane: the index of a GPU, -1 for a switch, -2 for anything else. */
 static int lane_end(const dl_box *box, const dl_nvml *nvml, void *device, unsigned lane)
 {
     int active = 0, type = DL_NVML_REMOTE_GPU;

@@ -125,7 +125,7 @@ const char *fake_device_opened(void)
     return opened;
 }
 
-/* This library has its own copy of the backend and of OpenBLAS, beside the program's. */
+/* This library has a second copy of the backend and of OpenBLAS, separate from the program's. */
 static const dl_backend *real(void)
 {
     const dl_backend *backend = dl_backend_cpu(DL_DOUBLE);

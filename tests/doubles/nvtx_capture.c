@@ -85,7 +85,7 @@ void dl_capture_at_end(void (*function)(void))
 
 void seen_end(void)
 {
-    seen_set_active(false); /* like the capture: what follows comes from its own call */
+    seen_set_active(false); /* as in the capture: only end_function's activities follow */
     assert_non_null(end_function);
     end_function();
 }

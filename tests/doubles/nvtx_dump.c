@@ -1,4 +1,4 @@
-/* Prints what test_nvtx.sh looks for in traces, a line each:
+/* Prints the contents of traces for test_nvtx.sh, one line for each activity and meta value:
  *   RANGE|MARK|COLLECTIVE|COMM name=<text> detail=<text> bytes=<n> comm=<hex> peer=<n> count=<n>
  *   meta <key>=<value>
  * Usage: nvtx_dump TRACE... */

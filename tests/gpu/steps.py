@@ -31,7 +31,7 @@ SETTINGS = {
         "test_backend_cuda": ["too_little_memory_is_an_error"],
     },
     "sanitizer": "compute-sanitizer",
-    "launches": 10000,  # of the program of known truth
+    "launches": 10000,  # of tests/gpu/truth.c
     "own_frac": 0.01,  # largest deviation of a kernel's mean time from the program's measurement
     "torch": [sys.executable, str(HERE / "torch_cases.py")],
     "torch_cases": ["eager", "compile", "graphs", "loaders", "profiler", "ddp"],

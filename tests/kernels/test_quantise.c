@@ -134,7 +134,7 @@ static void check_bits(dl_precision precision, double tolerance)
                 const double sent = single ? (double)to_single[at] : to[at];
                 const double left = single ? (double)residual_single[at] : residual[at];
                 assert_true(fabs(sent - expected[i]) < tolerance);
-                /* Nothing is lost: the residual has what was not sent. */
+                /* Nothing is lost: the residual holds the unsent part. */
                 assert_true(fabs(sum[i] - sent - left) < tolerance);
                 kept[at] = left;
             }

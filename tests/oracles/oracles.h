@@ -3,8 +3,8 @@
  *
  *   name  expected  simulated  error  tolerance  ok
  *
- * Workers compute 1 ms a step on the mean, on cores of their own, and nothing else takes time
- * (FIXTURE_COMPUTE_ONLY) unless a check says so. Tolerances of random figures are ORACLE_ERRORS
+ * Unless stated otherwise, workers compute 1 ms per step on average, each on its own core, and
+ * nothing else takes time (FIXTURE_COMPUTE_ONLY). Tolerances of random figures are ORACLE_ERRORS
  * standard errors; the seeds are fixed, so a row that passes once passes always. */
 #ifndef DL_TESTS_ORACLES_H
 #define DL_TESTS_ORACLES_H

@@ -90,7 +90,7 @@ static void bad_devices_are_refused(void **state)
     dl_error err = {0};
     options.device = "cuda:one";
     assert_int_equal(dl_device_options_apply(&options, &config, &err), DL_ERR_USAGE);
-    options.device = "cuda"; /* the library is not beside the tests */
+    options.device = "cuda"; /* the tests' folder has no device library */
     assert_int_equal(dl_device_options_apply(&options, &config, &err), DL_ERR_UNSUPPORTED);
     assert_contains(err.text, "; --device cpu uses the processor");
     assert_null(config.device);

@@ -197,7 +197,7 @@ static void target_after(const char *event, const char *count, const char *const
     target("later", count, environment);
 }
 
-/* Like target, with the program of known truth. */
+/* Like target, with the program tests/gpu/truth.c. */
 static void truth(const char *ending, const char *const *environment)
 {
     program = INJECT_TRUTH;

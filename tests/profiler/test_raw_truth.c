@@ -1,7 +1,6 @@
-/* An H200's records of the program of known truth (tests/gpu/truth.c), decoded here: each kernel
- * has the launches that the program counted, each kind of copy also its bytes, and the long kernel
- * the duration by CUDA's events. Skipped if libcupti is of another version than the one that wrote
- * them. */
+/* Decodes an H200's records of the program tests/gpu/truth.c: each kernel has the launches that the
+ * program counted, each kind of copy also its bytes, and the long kernel the duration by CUDA's
+ * events. Skipped if libcupti has another version than the one that wrote the records. */
 #include <string.h>
 
 #include "profiler/inject/cupti_raw.h"

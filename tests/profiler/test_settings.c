@@ -1,4 +1,4 @@
-/* Settings of a capture: through the environment and back, and what is refused. */
+/* Settings of a capture: through the environment and back, and refused settings. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-/* Types of cuDNN that the headers of the "cuda" device use; see cuda_runtime.h beside it. */
+/* Types of cuDNN that the headers of the "cuda" device use; see cuda_runtime.h. */
 #ifndef DL_TESTS_DOUBLES_CUDNN_H
 #define DL_TESTS_DOUBLES_CUDNN_H
 

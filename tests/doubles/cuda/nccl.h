@@ -1,4 +1,4 @@
-/* Types of NCCL that the headers of the "cuda" device use; see cuda_runtime.h beside it. */
+/* Types of NCCL that the headers of the "cuda" device use; see cuda_runtime.h. */
 #ifndef DL_TESTS_DOUBLES_NCCL_H
 #define DL_TESTS_DOUBLES_NCCL_H
 
