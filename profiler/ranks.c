@@ -72,7 +72,7 @@ dl_status dl_ranks_join(const dl_rank_options *options, const char *settings, dl
     char *agreed = dl_format("%s %s", dl_version(), settings);
     const dl_status status = dl_rank_group_join(group, &launcher, agreed, options->limit_s, err);
     free(agreed);
-    if (status == DL_OK && (*group)->size == 1) { /* the launcher did not tell the number */
+    if (status == DL_OK && (*group)->size == 1) { /* the launcher gave no count */
         (*group)->leave(*group, NULL);
         *group = NULL;
     }

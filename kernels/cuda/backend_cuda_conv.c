@@ -187,7 +187,7 @@ typedef struct conv_call {
 
 static const float one = 1, zero = 0;
 
-/* Copies the usable of cuDNN's proposals, whose type differs by direction, to plans[]. */
+/* Copies cuDNN's usable proposals, whose type differs by direction, to plans[]. */
 #define KEEP_USABLE(plans, kept, o, proposals, count)                                            \
     for (int i = 0; i < (count); i++) {                                                          \
         if ((proposals)[i].status != CUDNN_STATUS_SUCCESS) continue;                             \

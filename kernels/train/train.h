@@ -188,8 +188,8 @@ typedef struct dl_train_config {
     int cores;          /* cores to use; 0 = all allowed ones, which is also the most */
     dl_wait wait;
     const dl_device_type *device; /* NULL = the processor; precision must be float */
-    int first_device; /* worker w runs on device first_device + w mod their number: all devices from
-                         the first on, at most `devices`; several workers may share one */
+    int first_device; /* worker w runs on device first_device + w mod n; n is the number of devices
+                       * from first_device on, at most `devices`. Several workers may share one */
     int devices;      /* 0 = all */
     bool in_step;     /* none: the workers end each step together, so that they share a device
                        * during the whole step */

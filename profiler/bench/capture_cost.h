@@ -1,6 +1,6 @@
 /* Cost of the injected library to a program: the time that NVTX ranges and marks take in a process
- * that loads it, less their time without it. One thread, while the library's own thread writes the
- * trace. The cost of CUPTI is not included: that takes a GPU. */
+ * that loads it, less their time without it. Measured in one thread, while the library's thread
+ * writes the trace. The cost of CUPTI is not included, as measuring it requires a GPU. */
 #ifndef DL_PROFILER_CAPTURE_COST_H
 #define DL_PROFILER_CAPTURE_COST_H
 

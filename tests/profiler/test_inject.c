@@ -603,7 +603,7 @@ static void another_clock_ends_the_reading(void **state)
     assert_contains(run.logs, "another profiler has set CUPTI's clock");
 }
 
-/* As daemons do; the program's own files must not get the recorder's data. */
+/* The target closes all descriptors, as daemons do: the recorder must not write to its new files. */
 static void a_closed_descriptor_is_opened_again(void **state)
 {
     (void)state;

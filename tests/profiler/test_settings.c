@@ -45,7 +45,7 @@ static void environment_keeps_all_settings(void **state)
     const dl_capture_settings sent[] = {dl_capture_settings_default(), other_settings()};
     for (size_t i = 0; i < sizeof sent / sizeof sent[0]; i++) {
         dl_capture_settings_to_environment(&sent[i]);
-        dl_capture_settings got = sent[1 - i]; /* so that a setting that is not read shows */
+        dl_capture_settings got = sent[1 - i]; /* detects settings that are not read */
         dl_error err = {0};
         assert_int_equal(dl_capture_settings_from_environment(&got, environ, &err), DL_OK);
         assert_same(&got, &sent[i]);
