@@ -15,8 +15,9 @@
 #include "common/system.h"
 
 #define LINKS_MAX 40 /* limit of Linux (path_resolution(7)) */
-#define PARTIAL_NAMES_MAX \
-    100 /* of one process and target, or of equal PIDs in several containers */
+/* Maximum number of temporary names for one process and target, or for equal PIDs in several
+ * containers. */
+#define PARTIAL_NAMES_MAX 100
 
 struct dl_output_file {
     char *path;    /* path given by the user */

@@ -11,7 +11,7 @@
 /* One stream; a copy continues from the same position. */
 typedef struct dl_random {
     uint32_t key[2];
-    uint32_t counter[4]; /* of the next block */
+    uint32_t counter[4]; /* counter of the next block */
     uint32_t block[4];   /* numbers of the current block */
     int used;            /* number of used entries of block[]; 4: all are used */
 } dl_random;

@@ -100,11 +100,11 @@ typedef struct dl_link_errors {
 } dl_link_errors;
 
 typedef struct dl_link_evaluation {
-    dl_link_errors fit;   /* at all left-out sizes */
-    dl_link_errors usual; /* of the usual formula, at the same sizes */
-    dl_link_errors rest;  /* of the fit, without uninformative sizes: outliers of the fit to all
-                           * sizes, and times printed to fewer digits than DL_LINK_COARSE_FRAC */
-    dl_link_errors usual_rest; /* of the usual formula, at the same sizes as `rest` */
+    dl_link_errors fit;   /* errors of the fit at all left-out sizes */
+    dl_link_errors usual; /* errors of the usual formula at the same sizes */
+    dl_link_errors rest;  /* errors of the fit without uninformative sizes: outliers of the fit to
+                           * all sizes, and times with fewer digits than DL_LINK_COARSE_FRAC */
+    dl_link_errors usual_rest; /* errors of the usual formula at the sizes of `rest` */
     dl_link_errors even;
     size_t regimes;
     double *error_frac;  /* [n] fitted / measured - 1; NaN: the fit has seen the size */

@@ -51,7 +51,7 @@ typedef struct dl_transfer_line {
     double latency_ns, ns_per_byte;
     size_t instances;      /* number of instances of known size used for the line */
     double error_ns;       /* root mean square error; 0 with one rank */
-    dl_transfer_sums sums; /* for several ranks */
+    dl_transfer_sums sums; /* moments of the points; used with several ranks */
     /* for one rank: second lowest ns per byte, for the line without the lowest; infinite if there
      * is none */
     double second;
@@ -99,7 +99,7 @@ typedef struct dl_prediction {
     double replayed_ns;  /* replay of the unchanged graph */
     double empty_ns;     /* collectives take no time: linear speedup */
     double added_ns;     /* empty_ns plus all transfers, without overlap */
-    double predicted_ns; /* with transfers and latenesses */
+    double predicted_ns; /* replay with transfers and latenesses */
 } dl_prediction;
 
 /* Predicts the steps of `line`, found in the run's only rank. Changes the graph temporarily and
@@ -119,7 +119,7 @@ typedef struct dl_multi_rank_instance {
     const dl_instance *instance; /* borrowed */
     double transfer_ns;          /* modelled time; NaN: size or line unknown, the recorded time is
                                   * kept */
-    int64_t recorded_ns;         /* from the last start to the mean end */
+    int64_t recorded_ns;         /* time from the last start to the mean end */
     int64_t worst_end_ns;        /* replayed - recorded end, on the rank with the largest
                                   * difference */
 } dl_multi_rank_instance;

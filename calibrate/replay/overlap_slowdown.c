@@ -108,7 +108,7 @@ static double mean_ns(const work *works, size_t count)
 /* A ratio of times with its weight, for a pace or a slowdown. */
 typedef struct ratio {
     double value, weight;
-    uint32_t step; /* for paces */
+    uint32_t step; /* step of a pace */
     /* for slowdowns: 1 / number alone + 1 / number beside, proportional to the variance */
     double open;
 } ratio;

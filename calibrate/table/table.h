@@ -266,7 +266,7 @@ typedef struct dl_table_fit {
     size_t part_count;
     dl_table_costs unknown; /* sought costs: shared ones first, then each part's own */
     dl_table_estimate estimates[DL_TABLE_COSTS_MAX];
-    dl_table_quality quality;                   /* of all rows */
+    dl_table_quality quality;                   /* quality over all rows */
     double condition;                           /* condition of the determined costs */
     double singular_values[DL_TABLE_COSTS_MAX]; /* of J with columns of length 1, descending */
     size_t determined;                          /* number of determined costs */

@@ -45,7 +45,7 @@ typedef struct dl_table_model {
     size_t fitted;       /* number of the fit's costs; dl_table_propose adds one */
     dl_journal *journal; /* simulated results, in the order of the search's requests; NULL: none */
     int64_t *next;       /* number of the next request; NULL without a journal */
-    const dl_table_fit_config *config; /* for progress reports; NULL: none */
+    const dl_table_fit_config *config; /* configuration of progress reports; NULL: none */
     int64_t steps;                     /* minimum number of steps, as in dl_table_simulation */
     int64_t runs;
     dl_status status; /* status of the first failed run */

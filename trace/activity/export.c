@@ -335,7 +335,7 @@ typedef struct process {
     int pid;
     dl_launches launches;
     dl_activity_tracks tracks;
-    int *tids;      /* by track */
+    int *tids;      /* tid of each track */
     int other_tids; /* number of assigned ids for other tracks */
     char **titles;  /* readable kernel names by name id; NULL until used */
 } process;

@@ -70,8 +70,8 @@ typedef struct dl_activity_step {
     size_t first, count;  /* its work is dl_step_line.work[first .. first + count - 1] */
     int64_t start_ns;     /* start of its earliest work that is not `prefetched`, but not before the
                            * start of the previous step */
-    int64_t duration_ns;  /* to the start of the next step; for the last step, to the end of its
-                           * work */
+    int64_t duration_ns;  /* time to the start of the next step; for the last step, to the end of
+                           * its work */
     int64_t work_end_ns;  /* end of its last work; after the next start if steps overlap */
     uint64_t fingerprint; /* hash of its symbols, independent of their order; equal in all processes
                            * for equal content. One lost or different symbol changes it. */
