@@ -90,7 +90,7 @@ static dl_status read_scenario(const settings *set, pair *of, dl_error *err)
 {
     dl_status status = dl_scenario_text(&set->command, of->scenario, &of->text, &of->name, err);
     if (status == DL_OK) status = dl_table_scenario_read(&of->read, NULL, of->name, of->text, err);
-    if (status != DL_OK) return dl_scenario_command_error(of->scenario, err);
+    if (status != DL_OK) return dl_scenario_command_error(&set->command, of->scenario, err);
     if (of->table == NULL && of->read.measured_path != NULL) {
         of->table = dl_strdup(of->read.measured_path);
     }
@@ -166,7 +166,8 @@ static dl_status fit_pairs(const settings *set, const pair *pairs, dl_table_fit_
     config->progress = show;
     config->user = &progress;
     dl_status status = dl_table_fit_run(&fit, config, err);
-    if (status != DL_OK && set->scenarios.count == 0) status = dl_scenario_command_error(NULL, err);
+    if (status != DL_OK && set->scenarios.count == 0)
+        status = dl_scenario_command_error(&set->command, NULL, err);
     dl_progress_end(&progress.progress);
     dl_journal_say_aside(fit.journal, "dlcal table");
     if (status == DL_OK && set->cluster->rank == 0) {

@@ -396,9 +396,20 @@ dl_status dl_option_read(const dl_option *option, const char *text, dl_error *er
                         option_range(option, range));
 }
 
+/* Whether the argument is a file's name or several. */
+static bool names_file(const dl_option *option)
+{
+    static const char *const names[] = {"FILE", "FILES", "FOLDER", "TRACE"};
+    return dl_names_find(option->argument, names, DL_LENGTH(names)) >= 0;
+}
+
 static dl_status take_option(option_parse *parse, const dl_option *option, const char *text)
 {
     dl_error why = {0};
+    if (option->type == DL_OPTION_TEXT && text[0] == '\0' && names_file(option)) {
+        return dl_error_set(parse->err, DL_ERR_USAGE, "--%s: the name of the file is empty",
+                            option->name);
+    }
     if (dl_option_read(option, text, &why) == DL_OK) return DL_OK;
     return dl_error_set(parse->err, DL_ERR_USAGE, "--%s: %s", option->name, why.text);
 }

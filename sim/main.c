@@ -157,7 +157,7 @@ static dl_status read_inputs(dl_inputs *in, const char *path, const dl_settings 
     status = read_study(&in->study, path, set, err);
     if (status == DL_OK) status = check_stages(&in->study, set, err);
     if (status == DL_OK) status = dl_study_read_costs(&in->study, err);
-    if (status != DL_OK) return dl_scenario_command_error(path, err);
+    if (status != DL_OK) return dl_scenario_command_error(&set->command, path, err);
     if (status == DL_OK && in->study.listed > 0) status = refuse_size(&in->study, set, err);
     if (status == DL_OK) status = dl_measured_read(&in->measured, &in->study, err);
     if (status == DL_OK && set->left_out != NULL) {
@@ -545,7 +545,7 @@ static const dl_manual manual = {
 
 /* The program's own options; the options for keys of the scenario precede them. */
 static const dl_option own_options[] = {
-    DL_OPTION_ROW_NUMBER(INT, "seed", 0, dl_settings, seed, -1, 9e18, "SEED",
+    DL_OPTION_ROW_NUMBER(INT, "seed", 0, dl_settings, seed, 0, 9e18, "SEED",
                          "Seed (default: the scenario's).", .group = "Runs"),
     DL_OPTION_ROW_TEXT("output", 'o', dl_settings, output, "FILE", "Results as CSV.",
                        .group = "Results"),
@@ -608,7 +608,7 @@ static const dl_option own_options[] = {
         "--deadline."),
     DL_OPTION_ROW_NUMBER(INT, "max-batch", 0, dl_settings, max_batch, 0, 1e8, "SAMPLES",
                          "Largest batch of all workers together (default: the scenario's)."),
-    DL_OPTION_ROW_NUMBER(DOUBLE, "max-staleness", 0, dl_settings, max_staleness, -1, 1e9, "UPDATES",
+    DL_OPTION_ROW_NUMBER(DOUBLE, "max-staleness", 0, dl_settings, max_staleness, 0, 1e9, "UPDATES",
                          "Largest mean staleness of applied gradients (default: 0, or that of the "
                          "scenario's modes)."),
     DL_OPTION_ROW_NUMBER(INT, "max-interval", 0, dl_settings, max_interval, 0, DL_STEPS_MAX,

@@ -826,12 +826,41 @@ static bool is_cost_file(const dl_error *err)
            strncmp(err->text, "unknown section [op ", strlen("unknown section [op ")) == 0;
 }
 
-dl_status dl_scenario_command_error(const char *path, dl_error *err)
+/* Whether the command line gives a value for the key. */
+static bool gives_key(const dl_scenario_command *command, const char *section, const char *key)
 {
-    if (path == NULL && strcmp(err->file, DL_SCENARIO_FROM_COMMAND) == 0) {
+    const char *option = dl_scenario_option_of(section, key);
+    if (option != NULL && given(command, option) != NULL) return true;
+    for (size_t i = 0; i < command->set.count; i++) {
+        const char *set = command->set.items[i], *dot = memchr(set, '.', strcspn(set, "="));
+        const char *name = dot != NULL ? dot + 1 : set;
+        const size_t bytes = strcspn(name, "=");
+        if (strlen(key) != bytes || strncmp(name, key, bytes) != 0) continue;
+        if (dot == NULL) return true; /* only one section has it */
+        if (strlen(section) == (size_t)(dot - set) && strncmp(set, section, strlen(section)) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Whether the error is of a value or key from the command line, in place of the file's. */
+static bool is_of_command(const dl_scenario_command *command, const dl_error *err)
+{
+    char section[64], key[64];
+    return (sscanf(err->text, "[%63[^]]] %63[^ =] =", section, key) == 2 ||
+            sscanf(err->text, "unknown key '%63[^']' in [%63[^]]]", key, section) == 2) &&
+           gives_key(command, section, key);
+}
+
+dl_status dl_scenario_command_error(const dl_scenario_command *command, const char *path,
+                                    dl_error *err)
+{
+    const bool of_scenario = strcmp(err->file, path != NULL ? path : DL_SCENARIO_FROM_COMMAND) == 0;
+    if (of_scenario && (path == NULL || is_of_command(command, err))) {
         err->file[0] = '\0';
         err->line = 0;
-        if (err->code == DL_ERR_NAME || err->code == DL_ERR_RANGE || err->code == DL_ERR_PARSE) {
+        if (err->code == DL_ERR_NAME || err->code == DL_ERR_RANGE || err->code == DL_ERR_PARSE ||
+            err->code == DL_ERR_DATA) {
             err->code = DL_ERR_USAGE;
         }
         name_option(err);

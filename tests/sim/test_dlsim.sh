@@ -38,7 +38,7 @@ expect 1 "[copy] bandwidth_bytes_per_s" --check poor_scenario.ini --set workload
 expect 0 "costs that are missing are assumed" --check poor_scenario.ini
 expect 0 "note: assumed [copy] bandwidth_bytes_per_s = 10 GB/s (3.333 GB/s to 30 GB/s): one core streaming from memory" --check poor_scenario.ini
 # A missing key is reported with the option that requires it.
-expect 1 "dlsim: --noise lognormal: this needs [noise] sigma (--set noise.sigma=NUMBER)" --machine 8xh100 --workload resnet50 \
+expect 2 "dlsim: --noise lognormal: this needs [noise] sigma (--set noise.sigma=NUMBER)" --machine 8xh100 --workload resnet50 \
     --batch 64 --noise lognormal
 # Measured rows accept other programs' words for modes, and times with a unit.
 printf 'workers,batch,mode,step_s\n8,256,ddp,0.2\n8,256,DDP,200ms\n' >words.csv
@@ -82,13 +82,13 @@ expect 2 "--solve needs --target" good.ini --solve batch
 expect 2 "--solve has no --explain" good.ini --solve batch --target step_mean_s=1 --explain
 # Keys of switches between nodes are rejected without such switches.
 fabric=(--workload gpt2 --machine 4x1xrtx4090@10gbe --workers 4 --batch-per-worker 8 --steps 1 --set fabric.oversubscription=4)
-expect 1 "--set fabric.oversubscription=4: this needs [fabric] topology = fat_tree, rail; here it is none" "${fabric[@]}"
-expect 1 "here it is none" "${fabric[@]}" --set fabric.topology=none
-expect 1 "here it is torus" "${fabric[@]}" --set fabric.topology=torus --set fabric.size_x=4
+expect 2 "--set fabric.oversubscription=4: this needs [fabric] topology = fat_tree, rail; here it is none" "${fabric[@]}"
+expect 2 "here it is none" "${fabric[@]}" --set fabric.topology=none
+expect 2 "here it is torus" "${fabric[@]}" --set fabric.topology=torus --set fabric.size_x=4
 expect 0 "2 points" "${fabric[@]}" --set fabric.topology=none,fat_tree --set fabric.group_nodes=2
-# Keys of a job that never fails, and of batches that take no time.
-expect 1 "restart_s = 9: this needs mtbf_s, node_mtbf_s or at_s" good.ini --set failures.restart_s=9
-expect 1 "job_steps = 9: this needs mtbf_s, node_mtbf_s or at_s, or checkpoint_steps" good.ini --set failures.job_steps=9
+# Keys of a job that nothing stops, and of batches that take no time.
+expect 2 "--set failures.restart_s=9: this needs mtbf_s, node_mtbf_s or at_s" good.ini --set failures.restart_s=9
+expect 2 "--set failures.job_steps=9: this needs mtbf_s, node_mtbf_s or at_s, or checkpoint_steps" good.ini --set failures.job_steps=9
 expect 0 "samples/s" good.ini --set failures.checkpoint_s=9 --set failures.checkpoint_steps=9 -o c.csv
 expect 0 "[op input]: [input] cores make batches in no time" "${fabric[@]:0:10}" --set input.cores=4 --notes -o c.csv
 expect 0 "[input] stored_bytes_per_sample: [input] cached_frac has nothing to read" "${fabric[@]:0:10}" \

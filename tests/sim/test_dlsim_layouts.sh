@@ -134,7 +134,7 @@ expect 2 "did you mean 'layout'?" --workload gpt2 --machine 8xh100 --batch 64 --
 expect 2 "lays the model out on all GPUs itself" --workload gpt2 --machine 8xh100 --batch 64 --set machine.gpus=0,1 --advise layout
 expect 2 "--workers: --advise layout lays the model out on all GPUs itself" --workload gpt2 --machine 8xh100 --batch 64 --workers 4 --advise layout
 expect 2 "--advise layout has no --max-staleness" --workload gpt2 --machine 8xh100 --batch 64 --advise layout --max-staleness 1
-expect 1 "machine.reads=batch: not with [machine] dispatch = single" --workload gpt2 --machine 8xh100 --batch 64 --set machine.reads=batch --set machine.dispatch=single
+expect 2 "machine.reads=batch: not with [machine] dispatch = single" --workload gpt2 --machine 8xh100 --batch 64 --set machine.reads=batch --set machine.dispatch=single
 expect 2 "--advise has no --explain" --workload gpt2 --machine 8xh100 --batch 64 --advise layout --explain
 # A worker of eight GPUs that each fail once in 8e6 s fails as often as a node that fails once in 1e6 s.
 for fails in mtbf_s=8e6 node_mtbf_s=1e6; do

@@ -129,7 +129,7 @@ expect 0 "samples/s" "${both[@]}" --timeline t.json --point 1
 expect 0 "samples/s" "${large[@]}" --set exchange.sharded=parameters --set exchange.reshard_after_forward=no,yes \
     --set exchange.reduce_dtype=bf16 --set exchange.bucket_bytes=125MB -o head.csv
 grep -q '^# exchange: .* sharded=parameters reduce_dtype=bf16$' head.csv || fail "head: $(grep '^# ' head.csv)"
-expect 1 "this needs copies = gpu" "${run[@]}" --machine 4xrtx3090 --mode ps --set exchange.copy_threads=2
+expect 2 "this needs copies = gpu" "${run[@]}" --machine 4xrtx3090 --mode ps --set exchange.copy_threads=2
 
 expect 2 "did you mean '4xrtx3090'" "${run[@]}" --machine 4xrtx309
 expect 2 "expected 1 to 16 GPUs" "${run[@]}" --machine 99xrtx3090

@@ -66,7 +66,7 @@ expect 0 "4 points" --costs costs.ini --machine p2.8xlarge --batch 128
 expect 0 "5 points" --costs costs.ini --machine p2.16xlarge --batch 128
 [ "$(awk -F, 'n { print $4 } /^[^#]/ { n = 1 }' results.csv | sort -u)" = allreduce ] ||
     fail "the default mode is not allreduce"
-expect 1 "is of a GPU (" --costs costs.ini --batch 128
+expect 2 "is of a GPU (" --costs costs.ini --batch 128
 
 # Costs measured on a K80 are scaled to the V100 by data sheets, unless --no-scale is given.
 sed 's/^device.*/device = K80/' "$costs" >k80.ini
@@ -108,7 +108,7 @@ expect 1 "lacks:" --samples-per-s 334 --batch 32 --machine p2.8xlarge
 expect 0 "9 points" whole.ini --workload resnet50 --check
 expect 0 "" -q whole.ini --samples-per-s 334 --parameters 25.6e6 --check
 expect 1 "costs.ini:4: [costs] workload" whole.ini --samples-per-s 334 --costs costs.ini
-expect 1 "needs samples_per_s" whole.ini --set workload.device=V100
+expect 2 "needs samples_per_s" whole.ini --set workload.device=V100
 expect 2 "--batch-per-worker (samples of a step, as --batch-per-worker 8) or --batch" --samples-per-s 334 --machine p2.8xlarge
 
 # Costs of exchange combine with any source of compute times, each given by option or file: per step, 8 GPUs
@@ -150,7 +150,7 @@ expect 0 "1 point in" "${number[@]}" --workers 8 --mode allreduce -o eight.csv
 equal all.csv eight.csv "all GPUs of a p2.8xlarge"
 expect 0 "batch 1024" "${number[@]}" --batch 1024 --workers 1,all --mode allreduce --set machine.nodes=4
 expect 2 "all are 8 GPUs, which are given too" "${number[@]}" --workers 8,all
-expect 1 "12 workers, but 8 GPUs: [machine] nodes = 2 adds nodes; gpus lists those that workers share" \
+expect 2 "12 workers, but 8 GPUs: [machine] nodes = 2 adds nodes; gpus lists those that workers share" \
     whole.ini --workers 12
 # Without a scenario file, nodes are added until all workers have a GPU, if the machine has a network.
 expect 0 "334 samples/s on p2.8xlarge, 4 nodes" "${number[@]}" --workers 1,8,32 --mode allreduce
@@ -193,8 +193,8 @@ echo 'import torch' >train.py
 expect 1 "train.py: it is no scenario but a program, which dlprof run python3 records" train.py
 expect 1 "nosuch: cannot open: No such file" nosuch
 expect 1 "1 cost that the scenario needs is missing" --samples-per-s 334 --batch 32 --machine p2.8xlarge
-expect 1 "all means the GPUs of [machine] file" --costs costs.ini --cores 2 --batch 128 --workers all
-expect 1 "are not connected: it has no [nics ..]" "$scenarios/z10pe/allreduce.ini" --set machine.nodes=2
+expect 2 "all means the GPUs of [machine] file" --costs costs.ini --cores 2 --batch 128 --workers all
+expect 2 "are not connected: it has no [nics ..]" "$scenarios/z10pe/allreduce.ini" --set machine.nodes=2
 
 expect 2 "nothing to simulate: give a SCENARIO, or --costs"
 expect 2 "--costs, --workload or --samples-per-s is needed" --workers 4
@@ -202,8 +202,17 @@ expect 2 "does not say which batch was measured" --costs costs.ini --machine p2.
 expect 2 "did you mean 'p2.8xlarge'" --costs costs.ini --machine p2.8xlrge --batch 128
 expect 2 "not SECTION.KEY=VALUE" whole.ini --set exchange.=yes
 expect 2 "neither control characters" whole.ini --set $'sync.mode=async\n[noise]'
-expect 1 "did you mean 'overlap'" whole.ini --set exchange.overlp=yes
-expect 1 "did you mean 'allreduce'" whole.ini --mode allreduc
+expect 2 "did you mean 'overlap'" whole.ini --set exchange.overlp=yes
+expect 2 "dlsim: --mode allreduc: unknown mode 'allreduc'; did you mean 'allreduce'" whole.ini --mode allreduc
+# A faulty value is the command line's or the file's.
+expect 2 "dlsim: --steps 0: 0 is not in 1..10000000" whole.ini --steps 0
+expect 2 "dlsim: --set scenario.seed=x: 'x' is not a whole number" whole.ini --set seed=x
+sed 's/^steps = 20/steps = 0/' whole.ini >faulty.ini
+expect 1 "faulty.ini:4: [scenario] steps = 0: 0 is not in" faulty.ini --mode average
+for option in costs measured left-out save output save-machine; do
+    expect 2 "dlsim: --$option: the name of the file is empty" whole.ini --$option=
+done
+expect 2 "dlsim: --seed: '-1' is out of range" whole.ini --seed -1
 expect 2 "did you mean 'allreduce'" --costs costs.ini --machine p2.8xlarge --batch 128 --mode allreduc
 # Errors name the option, not a line of the generated scenario. A file that is no scenario is identified by its kind.
 one=(--costs costs.ini --machine p2.8xlarge --batch 128)
@@ -224,7 +233,7 @@ expect 0 "2 points" "${one[@]}" --mode ddp,fsdp --workers 4 --json list.json
 python3 -c 'import json, sys
 rows = json.load(open("list.json"))["rows"]
 sys.exit([row["sync"] for row in rows] != ["allreduce", "fsdp"])' || fail "--mode ddp,fsdp: $(cat list.json)"
-expect 1 "--set exchange.sharded=none: [sync] mode = fsdp is allreduce with sharded = parameters: only one of both" \
+expect 2 "--set exchange.sharded=none: [sync] mode = fsdp is allreduce with sharded = parameters: only one of both" \
     "${one[@]}" --mode fsdp --set exchange.sharded=none
 expect 2 "'fsdp' is given twice" "${one[@]}" --mode fsdp,ddp,fsdp
 expect 0 "zero1" fsdp.ini --mode zero1 -o zero1.csv
@@ -299,7 +308,7 @@ expect 0 "soonest at the target" "${target[@]}" --mode average --interval 1,4 --
     --max-points 20 --steps 8
 expect 2 "is neither 'interval NUMBER', 'staleness NUMBER' nor a mode; did you mean 'async'" "${target[@]}" --set target.factor=asinc:2
 expect 2 "'interval 4:2' is given twice" "${target[@]}" --set target.factor="interval 4:1,interval 4:2"
-expect 1 "this needs samples" --samples-per-s 300 --parameters 25e6 --machine 1xa100 --batch 32 --set target.factor=async:2
+expect 2 "this needs samples" --samples-per-s 300 --parameters 25e6 --machine 1xa100 --batch 32 --set target.factor=async:2
 # A message tells when results.csv of an earlier command is replaced.
 mkdir -p replaced && cd replaced || exit 1
 given=(--workload resnet50 --machine 8xh100 --workers 1 --batch 32 --steps 5)
@@ -327,7 +336,7 @@ for same in "--micro-batch-size 2 --batch 64|--micro-batches 4 --batch 64" \
     "$tested" -q "${words[@]}" --layout tp=1 ${same%|*} -o theirs.csv && "$tested" -q "${words[@]}" --layout tp=1 ${same#*|} -o ours.csv &&
         cmp <(grep -v "^#" theirs.csv) <(grep -v "^#" ours.csv) || fail "${same%|*}"
 done
-expect 1 "micro_batches is given too" "${words[@]}" --batch 64 --micro-batches 2 --micro-batch 2
+expect 2 "micro_batches is given too" "${words[@]}" --batch 64 --micro-batches 2 --micro-batch 2
 expect 2 "not made of micro-batches" "${words[@]}" --batch 64 --micro-batch 3
 expect 2 "no key is called 'tensor_parallel'; write --layout tp" "${words[@]}" --batch 8 --set tensor_parallel=8
 expect 2 "no key is called 'grad_accum'; it is 'accumulate' of [sync]" "${words[@]}" --batch 8 --set grad_accum=4

@@ -167,7 +167,7 @@ expect 0 "1.15 times the estimate" "${gpt[@]}" --machine 8xh100,8xa100 --workers
 expect 0 "this model of GPU, whose interval stays" "${gpt[@]}" --machine 8xh100,8xa100 --workers 1 --calibrate 61ms -o two.csv
 expect 0 "Advice: highest throughput" "${gpt[@]}" --machine 2xh100 --workers 1,2 --calibrate 61ms --advise --max-points 8 -o advice.csv --save advised.ini
 grep -q '^calibrate = 1.1483' advised.ini || fail "the advised scenario lacks the factor: $(grep calib advised.ini)"
-expect 1 "a measured step is of one workload" --workload 'gpt2|bert_base' --machine 8xh100 --workers 1 \
+expect 2 "a measured step is of one workload" --workload 'gpt2|bert_base' --machine 8xh100 --workers 1 \
     --batch-per-worker 8 --calibrate 61ms
 expect 2 "without any computing the step takes" "${gpt[@]}" --machine 2xh100@1gbe --workers 4 --calibrate 61ms
 expect 2 "--calibrate 61: a number without a unit is a factor" "${gpt[@]}" --machine 8xh100 --calibrate 61
@@ -212,7 +212,7 @@ expect 2 "have no key 'lora'" "${run[@]}" --lora 8
 expect 2 "lora_targets = c_attn: no such choice" "${lora[@]}" --lora 8 --lora-targets c_attn
 expect 2 "lora_targets = q_proj: blocks have one matrix: linear_qkv" "${lora[@]}" --workload gpt2 --lora 8 \
     --lora-targets q_proj
-expect 1 "this needs lora" "${lora[@]}" --lora-targets q_proj
+expect 2 "this needs lora" "${lora[@]}" --lora-targets q_proj
 expect 2 "this needs lora, the rank" "${lora[@]}" --workload llama:frozen_bits=4
 expect 2 "frozen_bits = 3: 4 (bitsandbytes' NF4), 8" "${lora[@]}" --workload llama:lora=8,frozen_bits=3
 expect 2 "double_quant = yes: this needs frozen_bits = 4" "${lora[@]}" --workload llama:lora=8,double_quant=yes
@@ -220,7 +220,7 @@ expect 2 "double_quant = yes: this needs frozen_bits = 4" "${lora[@]}" --workloa
 expect 2 "dropout = yes has an effect only with fused=no" "${lora[@]}" --workload gpt2:fused=yes,dropout=yes
 expect 2 "sums = within has an effect only with fused=yes" "${lora[@]}" --workload gpt2:sums=within
 expect 1 "recompute = products: with lora none, selective, full" "${lora[@]}" --workers 1 --lora 8 --recompute products
-expect 1 "this needs model" --costs "$scenarios/costs/resnet50_t4.ini" --machine 1xt4 --batch-per-worker 32 --lora 8
+expect 2 "this needs model" --costs "$scenarios/costs/resnet50_t4.ini" --machine 1xt4 --batch-per-worker 32 --lora 8
 expect 2 "write --lora RANK" "${lora[@]}" --qlora 8
 
 # A note says how transformers are assumed to run (fused or not); fused= changes it.
