@@ -627,6 +627,8 @@ static dl_status put_all(char **text, const dl_scenario_command *command, const 
 {
     dl_status status = DL_OK;
     remove_other_sources(text, command, folder);
+    if (given(command, "batch") != NULL) dl_ini_text_remove(text, "workload", "batch_per_worker");
+    if (given(command, "batch-per-worker") != NULL) dl_ini_text_remove(text, "workload", "batch");
     for (size_t i = 0; i < DL_SCENARIO_OPTIONS && status == DL_OK; i++) {
         if (command->values[i] == NULL) continue;
         status = put_option(text, rows[i].option, rows[i].section, rows[i].key, command->values[i],

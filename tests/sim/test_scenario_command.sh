@@ -213,6 +213,9 @@ for option in costs measured left-out save output save-machine; do
     expect 2 "dlsim: --$option: the name of the file is empty" whole.ini --$option=
 done
 expect 2 "dlsim: --seed: '-1' is out of range" whole.ini --seed -1
+# A batch replaces the file's, whoever counts it.
+expect 0 "batch 64" whole.ini --workers 2 --batch 64 -o b.csv
+expect 0 "batch 16" whole.ini --workers 2 --batch-per-worker 8 -o b.csv
 expect 2 "did you mean 'allreduce'" --costs costs.ini --machine p2.8xlarge --batch 128 --mode allreduc
 # Errors name the option, not a line of the generated scenario. A file that is no scenario is identified by its kind.
 one=(--costs costs.ini --machine p2.8xlarge --batch 128)
