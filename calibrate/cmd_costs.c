@@ -165,6 +165,23 @@ static double computing_ns(const dl_step_costs *costs, const char *phase)
     return sum_ns;
 }
 
+/* Minimum fraction of steps with an optimizer's update, some of which GradScaler skips. Of
+ * micro-batches whose gradients accumulate, at most every second one has it. */
+#define UPDATED_FRAC_MIN 0.75
+
+static dl_status check_updates(const dl_step_costs *costs, const char *path, dl_error *err)
+{
+    const double known = (double)costs->known_steps, updated = (double)costs->updated_steps;
+    if (updated == 0 || updated >= UPDATED_FRAC_MIN * known) return DL_OK;
+    return dl_error_set_at(
+        err, DL_ERR_DATA, path, 0,
+        "only %zu of %zu steps hold an optimizer's update: they are micro-batches, "
+        "whose gradients accumulate. Record four updates or more, or have only "
+        "whole steps marked (prof.step() after the update); --incomplete takes "
+        "them as they are",
+        costs->updated_steps, costs->known_steps);
+}
+
 /* Checks that a step has a forward pass, a backward pass and an update, as in training. */
 static dl_status check_step(const dl_step_costs *costs, const char *path, dl_error *err)
 {
@@ -548,6 +565,8 @@ static dl_status take_all(const dl_text_list *paths, void *user, dl_error *err)
     while (taken < paths->count && status == DL_OK) {
         status = take_file(&steps[taken], paths->items[taken], batches[taken], set, given,
                            (dl_external)set->external, &notes, err);
+        if (status == DL_OK && !set->incomplete)
+            status = check_updates(&steps[taken], paths->items[taken], err);
         if (status == DL_OK && !set->incomplete)
             status = check_step(&steps[taken], paths->items[taken], err);
         if (status == DL_OK) status = check_passes(&steps[taken], paths->items[taken], err);

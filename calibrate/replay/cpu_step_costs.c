@@ -484,6 +484,8 @@ dl_status dl_step_costs_take_cores(dl_step_costs *costs, const dl_trace *trace,
         costs->on_cores = true;
         costs->collectives = cpu.collective_count;
         costs->passes = cpu.passes;
+        costs->known_steps = cpu.known_steps;
+        costs->updated_steps = cpu.updated_steps;
         costs->take_ns = (double)NAN;
         take_parts(costs, &cpu);
         scale_to_unprofiled(costs, &cpu, trace, notes);

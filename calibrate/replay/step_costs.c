@@ -708,6 +708,8 @@ static dl_status take(taking *t, dl_step_costs *costs, const dl_overlap_slowdown
     take_off_recording(t, costs);
     dl_step_phases_find(&t->phases, t->trace, t->line);
     costs->passes = t->phases.passes;
+    costs->known_steps = t->phases.known_steps;
+    costs->updated_steps = t->phases.updated_steps;
     take_means(t, costs);
     if (costs->op_count == 0) {
         return dl_error_set_at(err, DL_ERR_DATA, t->trace->path, 0,

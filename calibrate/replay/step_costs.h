@@ -148,7 +148,8 @@ typedef struct dl_step_op {
 typedef struct dl_step_costs {
     int64_t batch; /* samples per step, given by the caller */
     size_t passes; /* forward passes per step, >= 1, each of a part of the samples */
-    size_t steps;  /* number of steps with known times; step_ns and device_ns are their means */
+    size_t known_steps, updated_steps; /* see trace/activity/step_phases.h */
+    size_t steps; /* number of steps with known times; step_ns and device_ns are their means */
     double step_ns, device_ns;
     double host_ns; /* median, without recording overhead, including waits_ns; NaN: the trace has no
                      * launches */

@@ -21,6 +21,22 @@ expect 0 "6 steps of 6, by marks" info "$traces/mlp_b16.json.gz"
 expect 0 "5 steps of 5, by optimizer" info unmarked.json
 expect 0 "5 steps of 5, by period" info plain.json
 
+# Marks of micro-batches, of which every second or third has an update: steps end with the updates if
+# there are three, else they are refused.
+keep_updates() { # EVERY
+    zcat "$traces/mlp_b16.json.gz" |
+        awk -v every="$1" '/"Optimizer.zero_grad#/ && n++ % every { sub("Optimizer.zero_grad#[^\"]*", "Optimizer.other") }
+                           /"Optimizer.step#/ && n % every { sub("Optimizer.step#[^\"]*", "Optimizer.other") } 1'
+}
+keep_updates 2 >second.json
+keep_updates 3 >third.json
+expect 0 "2 steps of 2, by optimizer" info second.json
+expect 0 "a step accumulates the gradients of 2 passes" costs second.json --batch 32 -o second.ini
+holds second.ini "accumulate = 2"
+expect 1 "only 2 of 6 steps hold an optimizer's update: they are micro-batches" \
+    costs third.json --batch 16 -o third.ini
+expect 0 "costs written" costs third.json --batch 16 --incomplete -o third.ini
+
 # Collectives of gloo, with their ranks and, with shapes, their bytes; when DDP calls them.
 expect 0 "AllReduce  1.11 MB     2   1.00" info "$traces/transformer_ddp2.json.gz"
 expect 0 "waiting for collectives" info "$traces/transformer_ddp2.json.gz"

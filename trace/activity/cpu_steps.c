@@ -364,6 +364,8 @@ void dl_cpu_training_find(dl_cpu_training *training, const dl_trace *trace,
     dl_step_phases_find(&phases, trace, line);
     training->thread = operators.thread;
     training->passes = phases.passes;
+    training->known_steps = phases.known_steps;
+    training->updated_steps = phases.updated_steps;
     training->waits_for_loaders = loads_in_processes(trace->strings, trace->string_count);
     take_collectives(training, trace, &operators);
     training->steps = dl_calloc(line->count, sizeof *training->steps, "steps");

@@ -65,8 +65,9 @@ typedef struct dl_cpu_training {
     uint32_t thread;
     dl_cpu_step *steps; /* [step_count]; 0: no training on cores */
     size_t step_count, regular_count;
-    bool waits_for_loaders;         /* INPUT is the wait for data-loader processes */
-    dl_cpu_collective *collectives; /* [collective_count] by called_ns */
+    size_t known_steps, updated_steps; /* see step_phases.h */
+    bool waits_for_loaders;            /* INPUT is the wait for data-loader processes */
+    dl_cpu_collective *collectives;    /* [collective_count] by called_ns */
     size_t collective_count;
     size_t passes; /* backward passes of most regular steps, one per micro-batch whose gradients are
                     * accumulated; 1 if updates lie between them (alternating models), or if there

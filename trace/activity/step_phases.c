@@ -150,6 +150,13 @@ static size_t count_passes(const search *s, const dl_activity_step *step)
     return passes;
 }
 
+static bool is_updated(const search *s, const dl_activity_step *step)
+{
+    for (size_t w = step->first; w < step->first + step->count; w++)
+        if ((s->roles[w] & DL_ROLE_CLEAR) == DL_ROLE_UPDATE) return true; /* not clearing alone */
+    return false;
+}
+
 void dl_step_phases_find(dl_step_phases *phases, const dl_trace *trace, const dl_step_line *line)
 {
     dl_launches launches = {0};
@@ -175,6 +182,7 @@ void dl_step_phases_find(dl_step_phases *phases, const dl_trace *trace, const dl
             s.roles[w] = dl_work_roles(&hints, work_of(&s, w));
         if (!find_phases(&s, step)) continue;
         phases->known_steps++;
+        phases->updated_steps += is_updated(&s, step);
         passes[kept] = count_passes(&s, step);
         kept += passes[kept] > 0;
     }

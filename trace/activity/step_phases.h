@@ -31,7 +31,8 @@ typedef struct dl_step_phases {
                          * in steps whose phases are not distinguished */
     uint8_t *roles;     /* [line.work_count] dl_work_role, or-ed; 0 outside of regular steps */
     size_t known_steps; /* number of regular steps in which phases are distinguished */
-    size_t passes;      /* forward passes in most of these: micro-batches whose gradients are
+    size_t updated_steps; /* those of known_steps that contain work of an optimizer's update */
+    size_t passes;        /* forward passes in most of these: micro-batches whose gradients are
                          * accumulated; 1 if an update lies between two passes, or unknown */
 } dl_step_phases;
 

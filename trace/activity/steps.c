@@ -513,7 +513,15 @@ static void find_host_line(dl_step_line *line, const step_search *search)
                            .work_count = operators->count};
     for (size_t i = 0; i < operators->count; i++)
         line->work[i] = (size_t)(operators->items[i] - search->activities);
-    if (marks->count > 0) {
+    size_t count = 0;
+    bool by_update = false;
+    const bool given = search->hints->marks != NULL;
+    int64_t *cuts = given || operators->count == 0
+                        ? NULL
+                        : dl_cpu_operators_cuts(operators, &count, &by_update);
+    /* Marks of micro-batches, of which a step has at least two, are no steps. */
+    const bool parts = by_update && 4 * count < 3 * marks->count;
+    if (marks->count > 0 && !parts) {
         int64_t last_ns = 0, *end_ns = &marks->ends_ns[marks->count - 1]; /* none for a mark */
         for (size_t i = 0; i < search->count; i++) {
             const dl_activity *a = &search->activities[i];
@@ -521,17 +529,11 @@ static void find_host_line(dl_step_line *line, const step_search *search)
                 a->start_ns + a->duration_ns > last_ns ? a->start_ns + a->duration_ns : last_ns;
         }
         *end_ns = *end_ns < last_ns ? *end_ns : last_ns;
-        const bool given = search->hints->marks != NULL;
         take_host_steps(line, search, given ? DL_STEPS_GIVEN_MARKS : DL_STEPS_MARKS,
                         marks->starts_ns, marks->ends_ns, marks->count);
         line->marks = dl_strdup(marks->text);
-        return;
-    }
-    size_t count = 0;
-    bool by_update = false;
-    int64_t *cuts = dl_cpu_operators_cuts(operators, &count, &by_update);
-    /* The work before the first cut may be a partial step. */
-    if (count > 0) {
+    } else if (count > 0) {
+        /* The work before the first cut may be a partial step. */
         take_host_steps(line, search, by_update ? DL_STEPS_OPTIMIZER : DL_STEPS_PERIOD, cuts,
                         cuts + 1, count - 1);
     } else {

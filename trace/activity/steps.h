@@ -17,7 +17,8 @@
  *
  * A process that used no device has one line, DL_NO_DEVICE, if it has marks or a framework's
  * operators (operators.h). The operators are then the line's work and replace launches in 2;
- * without marks, steps end with the optimizer's updates, or else are repeated units of operators.
+ * without marks, or if the optimizer's updates are fewer than 3/4 of them (marks of micro-batches),
+ * steps end with the updates, or else are repeated units of operators.
  *
  * Labels. Work launched inside one of the caller's marks is a step; so is work inside a detected
  * mark, unless its similarity with the usual content of a unit (steps_internal.h) is less than
