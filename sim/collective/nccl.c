@@ -44,32 +44,41 @@ static bool joined_by_nvlink(const dl_node_kind *n, int a, int b)
     return n->nvswitch_link >= 0;
 }
 
+/* A crossing of a link by an edge of a ring. */
+typedef struct crossing {
+    int link, times;
+} crossing;
+
 /* Total rate of all rings over the ranks while all edges of all rings send. */
 static double rings_rate(const dl_links *links, const dl_place *ranks, int count, int *rings_count)
 {
     dl_rings rings;
     dl_route route;
+    crossing *all = NULL;
+    size_t all_count = 0;
     double least = INFINITY;
     dl_rings_init(&rings, links, ranks, count);
-    int *crossings = dl_calloc((size_t)links->count, sizeof *crossings, "crossings of links");
-    for (int pass = 0; pass < 2; pass++) {
-        for (int i = 0; i < rings.count * count; i++) {
-            const int next = (i + 1) % count == 0 ? i + 1 - count : i + 1;
-            dl_links_route_collective(links, rings.order[i], rings.order[next], false, &route);
-            for (int l = 0; l < route.count; l++) {
-                const int link = route.links[l];
-                if (link >= links->per_node * links->machine->nodes)
-                    continue; /* only links of nodes count */
-                if (pass == 0) {
-                    crossings[link] += route.uses[l];
-                } else {
-                    least = fmin(least, dl_links_capacity(links, link) / crossings[link]);
-                }
-            }
+    for (int i = 0; i < rings.count * count; i++) {
+        const int next = (i + 1) % count == 0 ? i + 1 - count : i + 1;
+        dl_links_route_collective(links, rings.order[i], rings.order[next], false, &route);
+        for (int l = 0; l < route.count; l++) {
+            const int link = route.links[l];
+            if (link >= links->per_node * links->machine->nodes)
+                continue; /* only links of nodes count */
+            DL_APPEND(all, all_count, "crossings of links") = (crossing){link, route.uses[l]};
         }
     }
+    /* Only the elements of crossed links are set: the machine has far more links. */
+    int *times = dl_realloc(NULL, (size_t)links->count, sizeof *times, "crossings of links");
+    for (size_t c = 0; c < all_count; c++)
+        times[all[c].link] = 0;
+    for (size_t c = 0; c < all_count; c++)
+        times[all[c].link] += all[c].times;
+    for (size_t c = 0; c < all_count; c++)
+        least = fmin(least, dl_links_capacity(links, all[c].link) / times[all[c].link]);
     *rings_count = rings.count;
-    free(crossings);
+    free(times);
+    free(all);
     dl_rings_free(&rings);
     return least * *rings_count;
 }

@@ -25,8 +25,8 @@ void dl_pipeline_options_free(dl_pipeline_options *options)
 /* Length of the name before ".phase"; 0 if the operation belongs to another phase. */
 static size_t layer_length(const char *name, const char *phase)
 {
-    const size_t length = strlen(name), tail = strlen(phase);
-    return length > tail && strcmp(name + length - tail, phase) == 0 ? length - tail : 0;
+    const char *dot = strrchr(name, '.');
+    return dot != NULL && strcmp(dot, phase) == 0 ? (size_t)(dot - name) : 0;
 }
 
 /* Finds a layer by name; -1 if there is none. Tries layer `near` first, as most lists have the same
@@ -152,7 +152,8 @@ int dl_split_rank_of(const dl_split *split, int gpu)
 /* Time of layers [from, to); negative sums count as 0. */
 static double span(const double *before, int from, int to)
 {
-    return fmax(0, before[to] - before[from]);
+    const double ns = before[to] - before[from];
+    return ns > 0 ? ns : 0;
 }
 
 /* Cuts the layers so that the longest stage is shortest. least[s][i]: smallest possible time of the
@@ -177,7 +178,8 @@ static void cut_evenly(const double *before, int layers, int stages, int *first)
                 most++;
             /* For earlier starts the last stage alone is longer. */
             for (int j = most; j >= s && !(grows && span(before, j, i) > *best); j--) {
-                const double longest = fmax(shorter[j], span(before, j, i));
+                const double last = span(before, j, i);
+                const double longest = shorter[j] > last ? shorter[j] : last;
                 if (longest > *best) continue;
                 *best = longest;
                 from[(size_t)s * width + (size_t)i] = j;
