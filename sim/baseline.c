@@ -87,6 +87,17 @@ static bool differ_in(const dl_study *study, size_t v, size_t w, choice first, c
     return true;
 }
 
+/* Keeps the size of a micro-batch if the scenario gives one. */
+static void keep_micro_batch(const dl_scenario *scenario, dl_point *one)
+{
+    if (scenario->pipeline == NULL || scenario->pipeline->micro_batch == 0) return;
+    const int64_t shards = one->shards > 1 ? one->shards : 1;
+    const int64_t count = one->batch / shards / scenario->pipeline->micro_batch;
+    if (count < 1 || count > DL_MICRO_BATCHES_MAX) return;
+    if (one->stages > 1) one->micro_batches = (int)count;
+    if (one->stages <= 1) one->option[DL_SYNC_ACCUMULATE] = (double)count;
+}
+
 /* The variant's point without exchange between workers: a single worker if workers have several
  * GPUs; otherwise (workers that divide the parameters) the point itself. */
 static dl_point alone(const dl_variant *variant, const dl_point *point, int64_t batch)
@@ -101,6 +112,7 @@ static dl_point alone(const dl_variant *variant, const dl_point *point, int64_t 
     one.tensor = point->tensor;
     one.context = point->context;
     one.axes = point->axes;
+    keep_micro_batch(&variant->scenario, &one);
     return one;
 }
 

@@ -207,6 +207,12 @@ rows = [r for r in csv.DictReader(line for line in open("several.csv") if not li
 of = {r["recompute"]: float(r["speedup"]) for r in rows}
 assert abs(of["none"] - 1) < 1e-9 and 0.6 < of["full"] < 0.9, of' || fail "speedups of --recompute $values"
 done
+# The baseline of a layout has the table's micro-batch of 1 sample.
+"$tested" "${eight[@]}" --machine 8xh100 --layout 'fsdp=4,dp=1 | fsdp=4,dp=2' --mode none,allreduce --recompute full \
+    -q -o several.csv && python3 -c 'import csv
+rows = [r for r in csv.DictReader(line for line in open("several.csv") if not line.startswith("#"))]
+assert all(abs(float(r["speedup"]) - 1) < 1e-9 for r in rows if r["workers"] == "1"), rows' ||
+    fail "the speedup of a layout over itself: $(cat several.csv)"
 expect 0 "Speedup is over one GPU (arithmetic bf16)." --workload gpt2 --machine 8xh100 --arithmetic tf32,bf16 --batch 16 \
     --workers 1,8 --steps 2 -o several.csv
 [ "$(baselines several.csv | wc -w)" = 1 ] || fail "baselines of two arithmetics: $(baselines several.csv)"
