@@ -408,16 +408,22 @@ static void add_compared(note_list *list, const dl_variant *variant, const dl_va
 }
 
 /* Notes the machine's GPUs that neither a layout's point nor generators use. */
-static void add_idle(note_list *list, const dl_variant *variant)
+static void add_idle(note_list *list, const dl_study *study, const dl_variant *variant)
 {
     const dl_scenario *scenario = &variant->scenario;
     const dl_generators *g = scenario->generators;
     const int has = dl_gpu_options_count(scenario->gpu);
     const int generate = g != NULL && !g->colocated ? g->generator_gpus : 0;
     int most = 0;
-    for (size_t p = 0; p < scenario->point_count; p++) {
-        const int used = dl_point_gpus(&scenario->points[p]);
-        if (dl_point_is_split(&scenario->points[p]) && used > most) most = used;
+    for (size_t v = 0; v < study->variant_count; v++) {
+        const dl_scenario *other = &study->variants[v].scenario;
+        if (other->gpu == NULL ||
+            strcmp(other->gpu->machine.path, scenario->gpu->machine.path) != 0)
+            continue;
+        for (size_t p = 0; p < other->point_count; p++) {
+            const int used = dl_point_gpus(&other->points[p]);
+            if (dl_point_is_split(&other->points[p]) && used > most) most = used;
+        }
     }
     if (most == 0 || most + generate >= has) return;
     char *generators = generate > 0 ? dl_format(", generators use %d", generate) : dl_strdup("");
@@ -425,6 +431,21 @@ static void add_idle(note_list *list, const dl_variant *variant)
         dl_format("the largest layout uses %d of the machine's %d GPUs%s, the other %d are idle",
                   most, has, generators, has - most - generate));
     free(generators);
+}
+
+/* Notes nodes of a part of a rack that NVLink joins, if only NICs join them here. */
+static void add_racks(note_list *list, const dl_machine *m)
+{
+    for (int k = 0; k < m->kind_count && m->nodes > 1; k++) {
+        const dl_node_kind *kind = &m->kinds[k];
+        const char *name = m->models[kind->gpus[0].model].name;
+        if ((strcmp(name, "gb200") != 0 && strcmp(name, "gb300") != 0) || kind->gpu_count >= 72)
+            continue;
+        add(list,
+            dl_format("nodes of %d %s exchange over their NICs here; NVLink joins all 72 GPUs "
+                      "of a rack: --machine %s_nvl72",
+                      kind->gpu_count, name, name));
+    }
 }
 
 /* Notes buffers that a framework broadcasts before each step, if the broadcast is not simulated. */
@@ -535,7 +556,8 @@ char **dl_study_notes(const dl_study *study, size_t *count, size_t *leading)
         if (v > 0) add_compared(&list, variant, &study->variants[0]);
         const char *in_vain = dl_recompute_in_vain(&variant->scenario);
         if (in_vain != NULL) add(&list, dl_strdup(in_vain));
-        add_idle(&list, variant);
+        add_idle(&list, study, variant);
+        add_racks(&list, &variant->scenario.gpu->machine);
         add_host(&list, variant);
         add_external(&list, variant);
         add_slots(&list, variant);

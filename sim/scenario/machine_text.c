@@ -11,6 +11,9 @@
 #include "sim/scenario/machine_catalogue_internal.h"
 
 #define GPUS_OF_A_SOCKET 4
+#define GPUS_OF_A_BOX 16 /* at most; a rack has more */
+/* GB200 NVL72 data sheet (2024): 36 Grace, 72 Blackwell. */
+#define GPUS_OF_A_GRACE 2
 
 /* NVLink bridges: fraction of the data sheet's rate that all-reduces of two GPUs reach, with its
  * bounds; copies reach 94 %. */
@@ -54,9 +57,10 @@ static void write_gpu(FILE *out, const dl_csv *gpus, size_t row)
     if (clock[0] != '\0') fprintf(out, "source = %s\n", CLOCK_SOURCE);
 }
 
-/* Returns two processors for more than four GPUs, else one. */
+/* Returns two processors for more than four GPUs, one for each two GPUs of a rack, else one. */
 static int sockets_of(const dl_wanted_nodes *kind)
 {
+    if (kind->gpus > GPUS_OF_A_BOX) return (int)(kind->gpus / GPUS_OF_A_GRACE);
     return kind->gpus > GPUS_OF_A_SOCKET ? 2 : 1;
 }
 

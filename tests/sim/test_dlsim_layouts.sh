@@ -58,6 +58,22 @@ expect 2 "16 GPUs, there are 8" "${layout[@]}" tp=4,fsdp=4 --machine 2x4xh100@40
 expect 2 "16 GPUs, there are 4" "${layout[@]}" tp=4,fsdp=4 --machine 1xg5.12xlarge
 expect 0 "16 nodes" "${layout[@]}" tp=4,fsdp=32 --machine dgx_h100
 expect 0 "4 nodes" "${layout[@]}" tp=4,fsdp=4 --machine 4xh100@400ib
+expect 0 "largest layout uses 8 of the machine's 16 GPUs" "${layout[@]}" 'tp=4,dp=1 | tp=2,fsdp=4,dp=1' \
+    --machine 16xh100 --notes
+"$tested" "${layout[@]}" 'tp=4,dp=1 | tp=4,dp=4' --machine 16xh100 --notes 2>&1 | grep 'are idle' &&
+    fail "GPUs that the second layout uses are idle"
+# NVLink joins all 72 GPUs of a rack. Boxes of four GPUs and two racks have NICs only, which a note says of boxes.
+trays=(--workload llama3_8b:fused=yes --batch 8 --micro-batch 1 --mode none --steps 1 --layout tp=8,dp=1)
+frac() { "$tested" "${@:2}" --machine "$1" -q -o rack.csv && column rack.csv communication_frac; }
+awk -v rack="$(frac gb200_nvl72 "${trays[@]}")" -v boxes="$(frac 2x4xgb200@4x400ib "${trays[@]}")" \
+    'BEGIN { exit !(rack > 0 && rack < 0.25 && boxes > 0.5) }' || fail "tp=8 communicates in a rack as in boxes"
+racks=(--workload vgg16 --batch-per-worker 16 --set exchange.overlap=no --steps 2)
+awk -v one="$(frac 1xgb200_nvl72 "${racks[@]}" --workers 72)" -v two="$(frac 2xgb200_nvl72 "${racks[@]}" --workers 144)" \
+    'BEGIN { exit !(one > 0 && two > 1.01 * one) }' || fail "two racks communicate as one"
+# A rack has one processor for every two GPUs, through whose memory the batches come.
+awk -v input="$(column rack.csv input_frac)" 'BEGIN { exit !(input >= 0 && input < 0.03) }' || fail "input in a rack: $(cat rack.csv)"
+expect 0 "nodes of 4 gb200 exchange over their NICs here; NVLink joins all 72 GPUs of a rack: --machine gb200_nvl72" \
+    "${trays[@]}" --machine 2x4xgb200@4x400ib
 expect 0 "the largest layout uses 48 of the machine's 64 GPUs, the other 16 are idle" "${layout[@]}" tp=4,pp=3,fsdp=4 \
     --machine 8xdgx_h100 --notes
 # Schedules and chunks are rejected if no layout has stages.
