@@ -611,10 +611,10 @@ int dl_calibrate_costs(int argc, char **argv)
         DL_OPT_TEXT("workload", 0, &set.workload, "NAME",
                     "Name of the workload, for the cost file."),
         DL_OPT_INT(
-            "state-bytes", 0, &set.state_bytes, -1, 1e18, "BYTES",
+            "state-bytes", 0, &set.state_bytes, 0, 1e18, "BYTES",
             "Bytes of one worker's optimizer state, for modes that exchange it (default: unknown).",
             .group = "The traced run"),
-        DL_OPT_INT("parameter-bytes", 0, &set.parameter_bytes, -1, 1e18, "BYTES",
+        DL_OPT_INT("parameter-bytes", 0, &set.parameter_bytes, 0, 1e18, "BYTES",
                    "Bytes of the parameters (default: those of the collectives, or of the "
                    "gradients where the trace has shapes)."),
         DL_OPT_TEXT("parameters", 0, &set.parameters, "COUNT",

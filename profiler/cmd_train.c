@@ -473,7 +473,7 @@ static const dl_option train_table[] = {
                          "FACTOR", "Momentum of --outer."),
     DL_OPTION_ROW_NUMBER(INT, "n", 0, train_options, n, 1, DL_TRAIN_WORKERS_MAX, "COUNT",
                          "softsync: an update needs workers / n gradients."),
-    DL_OPTION_ROW_NUMBER(INT, "bound", 0, train_options, bound, -1, INT32_MAX, "UPDATES",
+    DL_OPTION_ROW_NUMBER(INT, "bound", 0, train_options, bound, 0, INT32_MAX, "UPDATES",
                          "softsync, async_average: largest staleness of a gradient or upload "
                          "(default: any)."),
     DL_OPTION_ROW_NUMBER(INT, "quorum", 0, train_options, quorum, 1, DL_TRAIN_WORKERS_MAX, "COUNT",
