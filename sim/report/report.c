@@ -60,6 +60,9 @@ static void write_head(dl_csv_writer *writer, const char *kind, const dl_study *
     char *is_short = dl_report_short_note(sweep);
     if (is_short != NULL) dl_csv_comment(writer, "note: %s", is_short);
     free(is_short);
+    char *unequal = dl_report_unequal_note(sweep);
+    if (unequal != NULL) dl_csv_comment(writer, "note: %s", unequal);
+    free(unequal);
     dl_deciding_default *deciding = dl_deciding_defaults(study, sweep, &count);
     for (size_t i = 0; i < count; i++) {
         const dl_deciding_default *d = &deciding[i];

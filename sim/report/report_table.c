@@ -559,11 +559,12 @@ static void put_no_target(FILE *out, const dl_study *study, const dl_sweep *swee
 void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep)
 {
     size_t traced_count = 0, count = 0, leading = 0, deciding_count = 0;
-    char *is_short = dl_report_short_note(sweep);
+    char *is_short = dl_report_short_note(sweep), *unequal = dl_report_unequal_note(sweep);
     char **traced = dl_traced_notes(study, sweep, &traced_count);
     char **notes = dl_study_notes(study, &count, &leading);
     dl_deciding_default *deciding = dl_deciding_defaults(study, sweep, &deciding_count);
     if (is_short != NULL) fprintf(out, "%s\n", is_short);
+    if (unequal != NULL) fprintf(out, "%s\n", unequal);
     for (size_t i = 0; i < traced_count; i++)
         fprintf(out, "%s\n", traced[i]);
     put_no_target(out, study, sweep);
@@ -580,6 +581,7 @@ void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep)
     dl_study_notes_free(notes, count);
     dl_study_notes_free(traced, traced_count);
     free(is_short);
+    free(unequal);
 }
 
 void dl_report_note_print(FILE *out, const char *note)

@@ -91,6 +91,45 @@ char *dl_report_short_note(const dl_sweep *sweep)
         dl_point_text(text, sizeof text, &worst->point));
 }
 
+/* Share of the steps of the row's worker with the most, its number in *worker. */
+static double most_steps_frac(const dl_row *row, int *worker)
+{
+    double sum = 0, most = 0;
+    *worker = 0;
+    for (int w = 0; w < row->mean.workers; w++) {
+        const double rate = 1 / row->mean.worker_step_s[w];
+        if (!(rate > 0)) continue; /* it had left before its first step */
+        sum += rate;
+        if (rate > most) *worker = w;
+        most = fmax(most, rate);
+    }
+    return most / sum;
+}
+
+char *dl_report_unequal_note(const dl_sweep *sweep)
+{
+    const dl_row *worst = NULL;
+    double most = 0;
+    int worker;
+    for (size_t i = 0; i < sweep->row_count; i++) {
+        const dl_row *row = &sweep->rows[i];
+        if (row->error != NULL || row->mean.workers < 2 || row->mean.worker_step_s == NULL)
+            continue;
+        const double frac = most_steps_frac(row, &worker);
+        if (!(frac * (row->mean.workers - 1) > 2 * (1 - frac)) || frac < most) continue;
+        most = frac;
+        worst = row;
+    }
+    if (worst == NULL) return NULL;
+    char text[DL_POINT_TEXT_BYTES];
+    most_steps_frac(worst, &worker);
+    return dl_format(
+        "worker %d makes %.0f %% of the steps, one in %.3g s; the mean step counts all "
+        "workers alike (%s)",
+        worker, 100 * most, worst->mean.worker_step_s[worker],
+        dl_point_text(text, sizeof text, &worst->point));
+}
+
 const char *dl_rate_text(char text[DL_RATE_BYTES], double per_s)
 {
     static const dl_column rate = {.form = DL_FORM_RATE};

@@ -14,6 +14,10 @@
  * are none. Release with free(). */
 char *dl_report_short_note(const dl_sweep *sweep);
 
+/* Returns a note on the row in which one worker makes most steps, if these are over twice those
+ * of the others' mean: the mean step does not show this. NULL: there is none. Release with free(). */
+char *dl_report_unequal_note(const dl_sweep *sweep);
+
 /* Predicted over measured throughput, minus 1; NaN without a measurement. */
 double dl_report_error_frac(const dl_row *row, const dl_measured *measured);
 
