@@ -122,31 +122,35 @@ static void take_batch(dl_step_costs *costs, const dl_trace *trace, int64_t give
 {
     const int64_t shown = dl_trace_meta_int(trace, DL_META_SAMPLES, 1, INT32_MAX, 0);
     const int64_t passes = (int64_t)costs->passes;
-    const char *of = dl_trace_meta_text(trace, DL_META_SAMPLES_OF);
+    const int64_t second = dl_trace_meta_int(trace, DL_META_SAMPLES_OR, 1, INT32_MAX, 0);
+    char *of = second > 0
+                   ? dl_format("%s show (%lld if sequences come first)",
+                               dl_trace_meta_text(trace, DL_META_SAMPLES_OF), (long long)second)
+                   : dl_format("%s show", dl_trace_meta_text(trace, DL_META_SAMPLES_OF));
     if (given == 0 && passes > 1) {
         costs->batch = shown * passes;
         dl_notes_add(notes,
                      "a batch of %lld samples is taken: a step accumulates the gradients of %lld "
-                     "passes of %lld each, as the inputs of %s show (--batch gives "
-                     "another)",
+                     "passes of %lld each, as the inputs of %s: --batch gives another",
                      (long long)costs->batch, (long long)passes, (long long)shown, of);
     } else if (given == 0) {
         costs->batch = shown;
         dl_notes_add(notes,
-                     "a batch of %lld samples is taken, as the inputs of %s show: "
+                     "a batch of %lld samples is taken, as the inputs of %s: "
                      "--batch gives another",
                      (long long)shown, of);
-    } else if (shown > 0 && given % shown != 0) {
+    } else if (shown > 0 && given % shown != 0 && !(second > 0 && given % second == 0)) {
         dl_notes_add(notes,
-                     "--batch %lld is not a multiple of %lld, as the inputs of %s show: "
+                     "--batch %lld is not a multiple of %lld, as the inputs of %s: "
                      "is it right?",
                      (long long)given, (long long)shown, of);
-    } else if (shown > 0 && passes > 1 && given != shown * passes) {
+    } else if (shown > 0 && passes > 1 && given != shown * passes && given != second * passes) {
         dl_notes_add(notes,
                      "a step accumulates the gradients of %lld passes of %lld samples each: is "
                      "--batch %lld, of the whole step, right?",
                      (long long)passes, (long long)shown, (long long)given);
     }
+    free(of);
 }
 
 /* Maximum fraction of a plausible step in one pass or its update. */

@@ -133,12 +133,14 @@ static void generations_0b_and_1_are_read(void **state)
 #define CONV_8 CALL("conv2d", "Input Dims\": [[8, 3, 8, 8], [4, 3, 3, 3]]")
 #define CONV_LOWER_32 CALL("conv2d", "Input dims\": [[32, 4, 6, 6]]") /* PyTorch 1.8 */
 #define WORDS CALL("embedding", "Input Dims\": [[1000, 8], [16, 20]]")
+#define LOSS(targets) CALL("nll_loss_forward", "Input Dims\": [[" #targets ", 10], [" #targets "]]")
 #define POSITIONS CALL("embedding", "Input Dims\": [[512, 8], [1, 20]]")
 
 /* The batch is that of most calls of the most reliable operator: two of three convolutions have 32
  * rows, whatever the linear layers have. Embeddings use the second input, and the larger of equally
- * frequent batches: one of words (16 rows), one of positions (one row). Weights alone, or vectors,
- * give no batch. */
+ * frequent batches: one of words (16 rows), one of positions (one row). Where the loss has a target
+ * per sample, it tells whether sequences have the samples in their second dimension. Weights alone,
+ * or vectors, give no batch. */
 static void shapes_show_the_batch(void **state)
 {
     (void)state;
@@ -150,6 +152,12 @@ static void shapes_show_the_batch(void **state)
         {WORDS "," POSITIONS "," CALL("linear", "Input Dims\": [[320, 8], [8, 8]]"), "16",
          "aten::embedding"},
         {CALL("linear", "Input Dims\": [[20, 4, 8], [8, 8]]"), "20", "aten::linear"},
+        {CALL("linear", "Input Dims\": [[20, 4, 8], [8, 8]]") "," LOSS(4), "4",
+         "aten::linear and the loss"},
+        {CALL("linear", "Input Dims\": [[20, 4, 8], [8, 8]]") "," LOSS(80), "20", "aten::linear"},
+        {CALL("embedding", "Input Dims\": [[99, 8], [35, 20]]") "," LOSS(20), "20",
+         "aten::embedding and the loss"},
+        {CALL("linear", "Input Dims\": [[20, 4], [8, 4]]") "," LOSS(4), "20", "aten::linear"},
         {CALL("linear", "Input Dims\": [[8], [8, 8]]"), NULL, NULL},
         {CALL("add", "Input Dims\": [[20, 4], [20, 4]]"), NULL, NULL},
         {CALL("conv2d", "Input Dims\": []"), NULL, NULL},

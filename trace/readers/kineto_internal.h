@@ -80,9 +80,9 @@ typedef struct dl_kineto_copy {
     uint64_t bytes;
 } dl_kineto_copy;
 
-/* Number of calls of an operator with a batch of this size. */
+/* Number of calls of an operator with an input of these first dimensions. */
 typedef struct dl_kineto_size {
-    int64_t samples;
+    int64_t samples, second; /* second: 0 if it has none, or only features after the first */
     size_t calls;
 } dl_kineto_size;
 
@@ -91,7 +91,7 @@ typedef struct dl_kineto_sizes {
     size_t count;
 } dl_kineto_sizes;
 
-#define DL_KINETO_SAMPLE_OPERATORS 5
+#define DL_KINETO_SAMPLE_OPERATORS 6 /* the last is the loss */
 
 typedef struct dl_kineto {
     dl_trace_builder builder;
@@ -109,7 +109,7 @@ typedef struct dl_kineto {
     size_t wait_count;
     dl_kineto_copy *copies; /* [copy_count] */
     size_t copy_count;
-    dl_kineto_sizes samples[DL_KINETO_SAMPLE_OPERATORS]; /* batch sizes by operator */
+    dl_kineto_sizes samples[DL_KINETO_SAMPLE_OPERATORS]; /* sizes of inputs by operator */
     int64_t base_ns;
     int64_t rank, ranks; /* -1: unknown */
     bool has_fraction;   /* a time has a fraction of a microsecond */

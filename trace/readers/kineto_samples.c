@@ -8,28 +8,33 @@
 #include "trace/readers/reader.h"
 
 /* Operators whose input has a sample per row, the most reliable first. The rows of a linear layer's
- * input after flattening are samples times positions. */
+ * input after flattening are samples times positions. The last one is the loss, whose targets are
+ * one per sample or per position. */
 static const struct {
     const char *name;
-    int input;   /* index of the input with the samples */
-    size_t dims; /* minimum number of dimensions */
+    int input;       /* index of the input with the samples */
+    size_t dims;     /* minimum number of dimensions */
+    size_t sequence; /* with as many dimensions, the second may have the samples; 0: never */
 } operators[DL_KINETO_SAMPLE_OPERATORS] = {
-    {"aten::conv2d", 0, 4},    {"aten::conv1d", 0, 3}, {"aten::conv3d", 0, 5},
-    {"aten::embedding", 1, 2}, {"aten::linear", 0, 2},
+    {"aten::conv2d", 0, 4, 0},    {"aten::conv1d", 0, 3, 0}, {"aten::conv3d", 0, 5, 0},
+    {"aten::embedding", 1, 2, 2}, {"aten::linear", 0, 2, 3}, {"aten::nll_loss_forward", 1, 1, 0},
 };
+enum { LOSS = DL_KINETO_SAMPLE_OPERATORS - 1 };
 
-/* First dimension of one of a call's inputs. */
+/* First dimensions of one of a call's inputs. */
 typedef struct shape {
     int wanted, input;
     size_t dims;
-    int64_t first;
+    int64_t first, second;
 } shape;
 
 static void take_dim(void *context, dl_json_text key, dl_json_text value)
 {
     shape *s = context;
     (void)key;
-    if (s->dims++ == 0 && !dl_json_int(value, &s->first)) s->first = 0;
+    if (s->dims == 0 && !dl_json_int(value, &s->first)) s->first = 0;
+    if (s->dims == 1 && !dl_json_int(value, &s->second)) s->second = 0;
+    s->dims++;
 }
 
 static void take_input(void *context, dl_json_text key, dl_json_text value)
@@ -49,34 +54,48 @@ void dl_kineto_count_samples(dl_kineto *kineto, const char *name, const dl_json_
         shape s = {.wanted = operators[o].input};
         if (!dl_json_visit(dims, take_input, &s)) return;
         if (s.first <= 0 || s.dims < operators[o].dims) return;
+        if (operators[o].sequence == 0 || s.dims < operators[o].sequence) s.second = 0;
         dl_kineto_sizes *sizes = &kineto->samples[o];
         for (size_t i = 0; i < sizes->count; i++) {
-            if (sizes->items[i].samples != s.first) continue;
+            if (sizes->items[i].samples != s.first || sizes->items[i].second != s.second) continue;
             sizes->items[i].calls++;
             return;
         }
-        DL_APPEND(sizes->items, sizes->count, "sizes of batches") = (dl_kineto_size){s.first, 1};
+        DL_APPEND(sizes->items, sizes->count, "sizes of batches") =
+            (dl_kineto_size){s.first, s.second, 1};
         return;
     }
 }
 
-/* Takes the most frequent batch size, the largest of equally frequent ones: an embedding of
+/* The most frequent size, that of most samples among equally frequent ones: an embedding of
  * positions has one row for all samples, and is called as often as the embedding of words. */
+static dl_kineto_size most_frequent(const dl_kineto_sizes *sizes)
+{
+    dl_kineto_size best = {0};
+    for (size_t i = 0; i < sizes->count; i++) {
+        const dl_kineto_size *size = &sizes->items[i];
+        if (size->calls > best.calls || (size->calls == best.calls && size->samples > best.samples))
+            best = *size;
+    }
+    return best;
+}
+
+/* Takes the batch from the first operator that was called. Sequences may have the samples in the
+ * first dimension or in the second one: the loss tells which if it has one target per sample. */
 void dl_kineto_tell_samples(dl_kineto *kineto)
 {
-    for (size_t o = 0; o < DL_KINETO_SAMPLE_OPERATORS; o++) {
-        const dl_kineto_sizes *sizes = &kineto->samples[o];
-        dl_kineto_size best = {0, 0};
-        for (size_t i = 0; i < sizes->count; i++) {
-            const dl_kineto_size *size = &sizes->items[i];
-            if (size->calls > best.calls ||
-                (size->calls == best.calls && size->samples > best.samples)) {
-                best = *size;
-            }
-        }
+    const int64_t targets = most_frequent(&kineto->samples[LOSS]).samples;
+    for (size_t o = 0; o < LOSS; o++) {
+        const dl_kineto_size best = most_frequent(&kineto->samples[o]);
         if (best.calls == 0) continue;
-        dl_trace_builder_meta(&kineto->builder, DL_META_SAMPLES, "%lld", (long long)best.samples);
-        dl_trace_builder_meta(&kineto->builder, DL_META_SAMPLES_OF, "%s", operators[o].name);
+        const bool by_loss = best.second > 0 && best.second == targets && targets != best.samples;
+        dl_trace_builder_meta(&kineto->builder, DL_META_SAMPLES, "%lld",
+                              (long long)(by_loss ? best.second : best.samples));
+        dl_trace_builder_meta(&kineto->builder, DL_META_SAMPLES_OF, "%s%s", operators[o].name,
+                              by_loss ? " and the loss" : "");
+        if (best.second > 1 && targets != best.samples && !by_loss)
+            dl_trace_builder_meta(&kineto->builder, DL_META_SAMPLES_OR, "%lld",
+                                  (long long)best.second);
         return;
     }
 }
