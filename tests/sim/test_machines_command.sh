@@ -34,6 +34,15 @@ done
 expect 2 "--save-machine: the scenario has several machines, 4xrtx3090 and 8xt4" "${run[@]}" \
     --machine 4xrtx3090,8xt4 --save-machine saved.ini
 expect 2 "--save-machine would overwrite the machine file" "${run[@]}" --machine saved.ini --save-machine saved.ini
+# Of an asynchronous server over 0.1 Gb/s, the worker on its node makes nearly all steps, which a note says. The step of
+# the other one is its computing, 0.1 s, and 102.2 MB each way at 11.25 MB/s, 18.2 s.
+expect 0 "worker 0 makes 98 % of the steps" --workload resnet50 --batch-per-worker 64 --machine 2x1xrtx4090@0.1gbe \
+    --workers 2 --mode async --steps 40 --set scenario.per_worker=yes -o async.csv
+column async.csv step_mean_s_by_worker |
+    awk -F';' '!($1 > 0.1 && $1 < 0.4 && $2 > 18.27 && $2 < 18.6) { exit 1 }' ||
+    fail "steps of an asynchronous server's workers: $(column async.csv step_mean_s_by_worker)"
+"$tested" "${run[@]}" --machine 4xrtx3090 --workers 4 --mode async -o equal.csv | grep "of the steps" &&
+    fail "equal steps are noted"
 # A node is charged in full, however many of its GPUs are used.
 expect 0 "3 points" "${run[@]}" --machine g5.12xlarge -o price.csv
 [ "$(column price.csv usd_per_hour | tr '\n' ' ')" = "5.672 5.672 5.672 " ] ||
