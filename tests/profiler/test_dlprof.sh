@@ -20,7 +20,7 @@ done
 expect 2 "did you mean 'train'?" trian
 expect 2 "did you mean" train --worker-s 2
 expect 2 "--workers" train --wrokers 2
-expect 2 "--bound: '-1' is out of range" train --mode softsync --bound -1
+expect 2 "--bound: '-1' is out of range" train --sync softsync --bound -1
 expect 2 "did you mean 'lenet'?" train --model lanet
 expect 2 "did you mean 'average'?" train --sync averge
 expect 2 "--steps" train --steps many
