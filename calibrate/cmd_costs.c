@@ -153,7 +153,7 @@ static void take_batch(dl_step_costs *costs, const dl_trace *trace, int64_t give
     free(of);
 }
 
-/* Maximum fraction of a plausible step in one pass or its update. */
+/* Maximum fraction of a plausible step spent in one pass or in the update. */
 #define PASS_FRAC_MAX 0.99
 
 /* Time in ns of a phase's compute operations. */
@@ -222,7 +222,7 @@ static dl_status check_step(const dl_step_costs *costs, const char *path, dl_err
     return status;
 }
 
-/* Checks that the costs describe one pass of a step. */
+/* Checks that the batch of a step is a multiple of its passes, as the costs describe one pass. */
 static dl_status check_passes(const dl_step_costs *costs, const char *path, dl_error *err)
 {
     const int64_t passes = (int64_t)costs->passes;
@@ -382,7 +382,8 @@ static void assume_buckets(dl_costs *costs, const dl_step_costs *steps, size_t c
                  when);
 }
 
-/* Adds the times at which the gradients are exchanged. */
+/* Sets parameter_bytes, if given, and `overlap`; if no trace shows when gradients are exchanged,
+ * assumes the times. */
 static void add_exchange(dl_costs *costs, const dl_step_costs *steps, size_t count,
                          const settings *set, dl_notes *notes)
 {
@@ -441,7 +442,8 @@ static void scale_value(dl_value *value, double factor)
     value->error *= factor;
 }
 
-/* Scales the operations so that a step at the benchmark's batch takes its time alone there. */
+/* Scales the operations so that a step at the benchmark's batch size takes as long as one copy
+ * alone took in the benchmark. */
 static dl_status scale_to_alone(dl_costs *costs, const dl_dataset *data, dl_notes *notes,
                                 dl_error *err)
 {
@@ -474,7 +476,8 @@ static dl_status scale_to_alone(dl_costs *costs, const dl_dataset *data, dl_note
     return DL_OK;
 }
 
-/* Takes [sharing] from copies of the program itself, and the program's step without a profiler. */
+/* Takes [sharing] from a benchmark of copies of the program itself, and scales the operations to
+ * the program's step without a profiler. */
 static dl_status take_copies(dl_costs *costs, const dl_text_list *paths, dl_notes *notes,
                              dl_error *err)
 {
@@ -498,7 +501,8 @@ static dl_status take_copies(dl_costs *costs, const dl_text_list *paths, dl_note
 
 #define USUAL_BOX 8 /* GPUs */
 
-/* Returns a list such as "8,1,2,4": first the ranks of the trace, whose step is known. */
+/* Returns a list such as "8,1,2,4": first the trace's own number of ranks, for which a step was
+ * measured. */
 static char *workers_to_try(int64_t ranks)
 {
     char *list = ranks > 1 ? dl_format("%lld", (long long)ranks) : NULL;

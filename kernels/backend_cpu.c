@@ -163,7 +163,7 @@ typedef struct matrix_row {
     int rows, columns;
 } matrix_row;
 
-/* Inlined with a constant number of rows. */
+/* Adds rows to the sums of the columns. Inlined with a constant number of rows. */
 static inline __attribute__((always_inline)) void
 add_rows(double *restrict sum, const dl_real *restrict from, size_t columns, size_t width, int rows)
 {

@@ -47,8 +47,9 @@ static inline void assert_same(const dl_run_result *a, const dl_run_result *b)
         assert_near(a->part_frac[p], b->part_frac[p], 1e-6);
 }
 
-/* The layouts of one worker, orders of the same axes, take equally long on a node where all links are
- * alike; and `with_one`, which has an axis of size one before fsdp=4,dp=2, is as without that axis. */
+/* Asserts that the layouts of one worker, which are orders of the same axes, take equally long on a
+ * node whose links are all alike; and that `with_one`, which has an axis of size one before
+ * fsdp=4,dp=2, takes as long as without that axis. */
 static inline void assert_any_order(const char *costs_text, const char *const *layouts,
                                     size_t count, const char *with_one)
 {

@@ -6,7 +6,8 @@
 
 #include "sim/collective/collective.h"
 
-/* In seconds, of the GPUs of nodes that have as many of them as `counts` says, in digits: 64 at most. */
+/* Returns the time in seconds of an all-reduce among at most 64 GPUs. Each digit of `counts` is the
+ * number of GPUs in one node. */
 static inline double fixture_reduce_s(const dl_machine *machine, const char *algorithm,
                                       const char *counts, double bytes, dl_fidelity fidelity)
 {

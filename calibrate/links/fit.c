@@ -378,7 +378,8 @@ static void fit_at(dl_link_fit *fit, const dl_link_point *points, size_t n, doub
     free(p.left_out);
 }
 
-/* Absolute relative error at left-out sizes, each limited to 1, for one noise value. */
+/* Mean absolute relative error at the left-out sizes, with each error limited to 1, for one value
+ * of the noise. */
 typedef struct left_out {
     double mean, error; /* standard error of the mean */
 } left_out;

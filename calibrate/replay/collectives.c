@@ -301,7 +301,8 @@ static parts take_parts(const dl_replay_run *run, const dl_instances *instances,
                .parts = dl_calloc(instances->count, sizeof *p.parts, "collectives")};
     uint32_t *step_of = number_steps(run->ranks[0].trace, line);
     const dl_replay_node *nodes = run->graph.nodes;
-    /* first[s + 1] counts up to the end of step s while its instances are inserted in order. */
+    /* While the instances are inserted in order, first[s + 1] grows from the start of step s to its
+     * end. */
     for (size_t i = 0; i < instances->count; i++) {
         const uint32_t step = step_of[nodes[instances->instances[i].nodes[0]].activity];
         if (step > 0) p.first[step + 1]++;

@@ -218,7 +218,8 @@ static void take_others(dl_step_costs *costs, const dl_cpu_training *cpu, dl_not
     free(groups);
 }
 
-/* maximum fraction of a part: at least half of its time is the program's */
+/* Maximum fraction of a part's time that is subtracted as profiler overhead: at least half of the
+ * time is assumed to be the program's. */
 #define PROFILED_MAX 0.5
 
 /* Subtracts the assumed profiler overhead per operator from the operations. */

@@ -186,8 +186,8 @@ static const char *key_between(const dl_point *a, const dl_point *b)
     return NULL;
 }
 
-/* Finds the scenario's point that matches the row, preferring a point with its number of workers,
- * because cores may depend on the workers. */
+/* Finds the scenario's point that matches the row, preferring a point with the row's number of
+ * workers, because cores may depend on the workers. */
 static dl_status find_kind(const dl_csv *csv, size_t row, const dl_scenario *scenario,
                            const row_keys *keys, dl_point *kind, dl_error *err)
 {

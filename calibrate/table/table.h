@@ -46,8 +46,8 @@
  *                sum of squares has grown by 4 s^2, two standard errors. A previously known value
  *                that the rows allow is kept. Otherwise the cost file holds both bounds
  *                (sim/value.h): a time from 0 to the bound; a rate from the bound, which is used,
- *                to the rate at which the sum of squares has grown by a tenth of s^2. The file omits
- *                the cost if no row depends on it.
+ *                to the rate at which the sum of squares has grown by a tenth of s^2. The file
+ *                omits the cost if no row depends on it.
  *   condition    largest over least singular value of J with columns of length 1, and which costs
  *                cannot be distinguished: see calibrate/table/collinearity.h. Where a singular
  *                value is 0 except for rounding, the split among these costs is arbitrary: they

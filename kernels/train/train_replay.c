@@ -35,8 +35,8 @@ typedef struct replay {
     const dl_train_config *config;
     const dl_schedule *schedule;
     const dl_data_set *data;
-    int share;    /* samples of a mini-batch */
-    size_t count; /* numbers of one version */
+    int share;    /* a worker's samples per step */
+    size_t count; /* number of parameters */
     size_t bytes; /* bytes of one version */
     replay_thread *threads;
     int thread_count;
@@ -53,10 +53,12 @@ typedef struct replay {
                               * needed */
     dl_quantise_plan *plans; /* [fragments] of messages of averages; NULL: uncompressed */
     void *message, *average; /* message of a fragment; average of the values sent */
-    void **residuals;        /* [workers] for 1bit and topk */
-    void *sum;               /* of the gradients of an update with several, or of a merge */
+    void **residuals;        /* [workers] for 1bit and topk (quantise.h); otherwise NULL */
+    void *sum;               /* sum of an update's gradients, or of a merge's uploads; mean of a
+                              * site's gradients */
     void *merged[2];         /* version v of a syncer is merged[v mod 2]; NULL: there is none */
-    void **starts;           /* [workers] parameters that they started from; NULL without merges */
+    void **starts;           /* [workers] parameters from which each worker's change is counted;
+                              * NULL without merges */
     void **uploads;          /* [workers] last uploads or sends */
     void **gradients_of;     /* [workers] gradients of the site's step; NULL without sites */
     int *given;              /* [sites] number of stored gradients */
@@ -133,13 +135,15 @@ static void apply_gradient(replay *r, size_t row, void *gradient)
     note_point(r, event, now);
 }
 
-/* Number of workers with equal parameters; the first of them sends for averages. */
+/* Number of workers of a site, which have equal parameters; the first one represents them in
+ * averages. 1 without sites. */
 static int site_size(const replay *r)
 {
     return r->schedule->sites > 0 ? r->schedule->workers / r->schedule->sites : 1;
 }
 
-/* Sets `result` to the mean of the vectors of the workers that send. */
+/* Sets `result` to the mean of the vectors of each site's first worker or, without sites, of all
+ * workers. */
 static void average_of(const replay *r, void *result, void *const *vectors, size_t first,
                        size_t count)
 {
@@ -173,7 +177,8 @@ static dl_fragment fragment_of(const replay *r, const dl_schedule_event *event)
     return dl_fragment_of(r->count, r->schedule->fragments, event->fragment);
 }
 
-/* Stores the worker's parameters of the fragment, or its change as a message decodes it. */
+/* Stores the worker's parameters of the fragment or, with compressed messages, its change as the
+ * receiver decodes it. */
 static void put_aside(const replay *r, int worker, const dl_fragment *fragment)
 {
     const dl_precision precision = r->config->precision;
@@ -210,7 +215,7 @@ static void receive(const replay *r, int worker, const dl_fragment *fragment, do
                     r->config->precision);
 }
 
-/* Averages the fragment's part of each vector of the state. */
+/* Averages the part of each vector of the optimizers' states that belongs to the fragment. */
 static void average_states(const replay *r, const dl_fragment *fragment)
 {
     size_t count = 0;
@@ -243,7 +248,8 @@ static void apply_upload(replay *r, int worker)
     memcpy(r->starts[worker], r->versions[worker], r->bytes);
 }
 
-/* Replaces the worker's parameters by a version, plus its own change if it rebases. */
+/* Replaces the worker's parameters by a merged version, plus the worker's own change if it
+ * rebases. */
 static void apply_adoption(replay *r, const dl_schedule_event *event)
 {
     const void *version = r->merged[event->read % 2];
@@ -264,7 +270,7 @@ static bool is_merge_of(const replay *r, size_t other, int64_t update)
            events[other].update == update;
 }
 
-/* Adds an upload to a merge; the last upload makes the version. */
+/* Adds an upload to a merge; the last upload completes the version. */
 static void apply_merge(replay *r, size_t row)
 {
     const dl_schedule_event *event = &r->schedule->events[row];
@@ -573,7 +579,9 @@ dl_status dl_train_check_replay(const dl_train_config *config, dl_error *err)
     return dl_train_check_config(&checked, err);
 }
 
-/* Checks that an outer optimizer has averages or merges, and that a bmuf has one. */
+/* Checks that the options suit the schedule: an outer optimizer needs averages or merges, bmuf
+ * needs an outer optimizer, compressed messages need averages, and averaging the optimizers' states
+ * needs averages without a lag. */
 static dl_status check_outer(const dl_train_config *config, const dl_schedule *schedule,
                              dl_error *err)
 {

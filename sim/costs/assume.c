@@ -635,8 +635,7 @@ dl_assumption *dl_setting_assume(const dl_key *key, const char *chosen, const ch
     return a;
 }
 
-/* --- costs from one number
- * ---------------------------------------------------------------------- */
+/* --- costs from one number -------------------------------------------------------------------- */
 
 static void add_pass(dl_costs *costs, const char *name, double per_sample_ns)
 {

@@ -66,8 +66,8 @@ typedef struct dl_input {
 void dl_input_init(dl_input *input, const dl_input_config *config);
 void dl_input_free(dl_input *input);
 
-/* Largest number of batches made concurrently: of flows, and of events other than those of
- * flows. */
+/* Largest number of batches made concurrently; that many flows, and that many further events, may
+ * exist at a time. */
 int dl_input_most(const dl_input *input);
 
 /* Starts a run in which each worker takes `steps` batches. */

@@ -41,7 +41,8 @@ static void scale_links(dl_links *links, double factor)
     }
 }
 
-/* Scales the rates of GPU memories, the network's core, and links between sites. */
+/* Scales the times taken by GPU memories, serving processes, copies staged by the driver, the
+ * network's core, and links between sites. */
 static void scale_memories(dl_machine *m, double factor)
 {
     if (m->network_bytes_per_s.known) quicken(&m->network_bytes_per_s.value, factor);
@@ -120,7 +121,8 @@ dl_collective_config dl_gpu_options_collective(const dl_gpu_options *options,
                                                const dl_place *ranks, int count, double bytes)
 {
     const bool on_gpus = ranks[0].kind == DL_PLACE_GPU;
-    /* All other algorithms that can be named support only sums of whole vectors. */
+    /* Rings are used for broadcasts, among hosts and, unless "auto" chooses, for reduce-scatter and
+     * all-gather, which no other algorithm that can be named supports. */
     const bool rings = kind == DL_BROADCAST || !on_gpus ||
                        (kind != DL_ALLREDUCE && strcmp(options->algorithm, "auto") != 0);
     return (dl_collective_config){
@@ -196,8 +198,8 @@ static void take_machine(const dl_costs *costs, dl_gpu_options *at)
     m->classes = copy_parts(m->classes, m->class_count, sizeof *m->classes);
     m->protocols = copy_parts(m->protocols, m->protocol_count, sizeof *m->protocols);
     m->kinds = copy_parts(m->kinds, m->kind_count, sizeof *m->kinds);
-    /* Undoes the scaling of the machine file's figures by scale_copies, which is then applied to
-     * all figures. */
+    /* Undoes the scaling of the machine file's figures by dl_gpu_options_scale_copies, which is
+     * then applied to all figures. */
     if (at->copies_scaled && at->copies_factor > 0) scale_memories(m, 1 / at->copies_factor);
     dl_costs_set_machine(costs, m);
     dl_links_init(&at->own_links, m);
@@ -254,7 +256,7 @@ static double normal_score(int i, int n)
 void dl_gpus_spread(const dl_costs *costs, int workers, int gpus, double *slow)
 {
     if (!costs->gpu_spread_frac.known) return;
-    /* Relative to the slowest GPU's, so that exp does not overflow. */
+    /* Exponents are relative to the slowest GPU's, so that exp does not overflow. */
     const double sigma = costs->gpu_spread_frac.value, last = normal_score(gpus - 1, gpus);
     double mean = 0;
     for (int g = 0; g < gpus; g++)
@@ -347,7 +349,8 @@ dl_gpu_memory dl_gpu_options_memory(const dl_gpu_options *options, const dl_gpu_
     return most;
 }
 
-/* Price per hour of the nodes of one kind that contain the options' first GPUs. */
+/* Price per hour of those of the first `gpus` GPUs that are in nodes of this kind, or of these
+ * nodes; NaN: unknown. */
 static double usd_of_kind(const dl_gpu_options *options, int gpus, int kind)
 {
     const dl_node_kind *node = &options->machine.kinds[kind];

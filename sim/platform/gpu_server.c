@@ -69,8 +69,9 @@ typedef struct queue {
 /* A sender: the workers of a node, or one worker. */
 typedef struct group {
     int first, count;
-    int64_t fetches; /* fetches started, if the step waits for them */
-    int64_t pushes;  /* ended pushes of its workers since the start */
+    int64_t fetches; /* DL_FETCH_AFTER, DL_FETCH_NEXT_STEP: number of steps whose fetches have
+                      * started */
+    int64_t pushes;  /* number of pushes of its workers that have ended since the start */
 } group;
 
 struct dl_server {
@@ -86,11 +87,13 @@ struct dl_server {
     int *fetched;       /* [groups x buckets] number of this step's messages that have arrived */
     int64_t *has;       /* [workers x buckets] number of steps whose parameters have arrived */
     int64_t *came;      /* [workers] number of buckets that have arrived since the start */
-    queue *lanes;       /* [lane_count] queues of copies, as sending numbers */
+    queue *lanes;       /* [lane_count] queues of copies; items are numbers of copies
+                         * (sending_number) */
     int lane_count;     /* number of connections, or of GPUs */
-    queue *serving;     /* [shards] queues of message x 2, plus 1 for an update */
+    queue *serving;     /* [shards] queues; an item is twice a message's number, plus 1 for its
+                         * update */
     int *threads;       /* [shards] number of threads that serve the current item */
-    dl_gpu_copy *local; /* [workers x largest node] copies to the other workers of the node */
+    dl_gpu_copy *local; /* [workers x local_room] copies to the other workers of the node */
     int local_room;
 };
 
@@ -119,7 +122,8 @@ static void queues_free(queue *queues, int count)
     free(queues);
 }
 
-/* Inserts an item: at the end or, with order = forward, after items of equal urgency. */
+/* Inserts an item at the end or, with order = forward, after all items that are at least as
+ * urgent. */
 static void put(const dl_gpus *gpus, queue *q, int item, int (*urgency)(const dl_gpus *, int))
 {
     int at = q->count++;
@@ -175,7 +179,9 @@ static bool is_last_step(const dl_gpus *gpus, int worker)
     return gpus->team->workers[worker].steps_done + 1 == gpus->team->config.steps;
 }
 
-/* Whether the worker's push has ended. */
+/* Whether the worker's push phase is over. Depending on the option `fetch`, it lasts until the
+ * worker has pushed its last tensor, until all tensors are summed, or until all have been
+ * fetched. */
 static bool is_over(const dl_gpus *gpus, int worker)
 {
     const dl_server *s = gpus->server;
@@ -257,8 +263,8 @@ static int worker_of(const dl_server *s, sending one)
     return leader_of(s, g, bucket_of(s, one));
 }
 
-/* The queue of a copy: its connection, or the GPU whose copy threads execute it: the sender or, for
- * host memory, the only GPU. */
+/* The queue of a copy: that of its connection or, with copies = gpu, that of the GPU whose copy
+ * threads execute it. This is the sending GPU, or the receiving one if host memory sends. */
 static int lane_of(const dl_gpus *gpus, sending one)
 {
     const dl_server *s = gpus->server;

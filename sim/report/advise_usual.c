@@ -14,8 +14,7 @@ bool dl_advice_is_usual(const dl_advised *point)
     return mode->exchange == DL_EXCHANGES_NOTHING || dl_mode_reduces_gradients(mode);
 }
 
-/* --- comparison on equal terms
- * ----------------------------------------------------------------- */
+/* --- comparison on equal terms ---------------------------------------------------------------- */
 
 static void take_no_time(dl_costs *costs, const char *phase)
 {

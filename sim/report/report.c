@@ -171,9 +171,8 @@ static void write_results(dl_csv_writer *writer, const dl_study *study, const dl
     dl_results results;
     write_head(writer, "results", study, sweep);
     write_accuracy(writer, &accuracy);
-    if (study->variants[0].scenario.gpu != NULL)
-        write_gpu_head(writer, study); /* all variants have
-                                                                                 * GPUs */
+    /* If the first variant has GPUs, all have. */
+    if (study->variants[0].scenario.gpu != NULL) write_gpu_head(writer, study);
     if (explanation != NULL) write_gains(writer, explanation);
     dl_results_make(&results, study, sweep, measured, explanation != NULL);
     dl_columns_csv_names(writer, results.columns, results.column_count);

@@ -14,8 +14,9 @@
  * are none. Release with free(). */
 char *dl_report_short_note(const dl_sweep *sweep);
 
-/* Returns a note on the row in which one worker makes most steps, if these are over twice those
- * of the others' mean: the mean step does not show this. NULL: there is none. Release with free(). */
+/* Returns a note on the row in which one worker makes the largest share of the steps, if it makes
+ * over twice as many as the others do on average: the mean step does not show this. NULL if there
+ * is no such row. Release with free(). */
 char *dl_report_unequal_note(const dl_sweep *sweep);
 
 /* Predicted over measured throughput, minus 1; NaN without a measurement. */

@@ -10,8 +10,7 @@
 #include "sim/fits.h"
 #include "sim/report/html.h"
 
-/* --- selection of rows
- * ------------------------------------------------------------------------- */
+/* --- selection of rows ------------------------------------------------------------------------ */
 
 static bool averages_between_sites(const dl_result *r)
 {
@@ -36,8 +35,7 @@ static bool staleness_is_measured(const dl_result *r)
            !isnan(r->measured->value[DL_MEASURE_STALENESS_MEAN]);
 }
 
-/* --- columns of each table
- * --------------------------------------------------------------------- */
+/* --- columns of each table -------------------------------------------------------------------- */
 
 static const dl_view_column points[] = {{"workers", 0, 0},
                                         {"GPUs", 1, 0},

@@ -219,8 +219,7 @@ static dl_status find_machine(const char *text, char **path, dl_error *err)
     return status;
 }
 
-/* --- values in the scenario's notation
- * ---------------------------------------------------------- */
+/* --- values in the scenario's notation -------------------------------------------------------- */
 
 static dl_status make_absolute(char **path, const char *folder, dl_error *err)
 {
@@ -273,8 +272,7 @@ static dl_status list_files(const file_rule *rule, const char *text, char **list
     return status;
 }
 
-/* --- the complete text
- * ------------------------------------------------------------------------- */
+/* --- the complete text ------------------------------------------------------------------------ */
 
 static dl_status check_value(const char *option, const char *value, dl_error *err)
 {

@@ -74,10 +74,10 @@ bool dl_scenario_command_rules_alone(const dl_scenario_command *command);
 dl_status dl_scenario_text(const dl_scenario_command *command, const char *path, char **text,
                            char **name, dl_error *err) DL_MUST_CHECK;
 
-/* Improves an error from reading the scenario `path` (NULL: from the command line alone), changed by
- * the command, or its costs. For a value from the command line, names its option instead of a line of generated text,
- * with DL_ERR_USAGE; for a file that is no INI file, names its kind and the program that reads it.
- * Returns the error's code. */
+/* Improves an error from reading the scenario `path` (NULL: from the command line alone) as changed
+ * by the command, or from reading its costs. For a value from the command line, names its option
+ * instead of a line of generated text, with DL_ERR_USAGE; for a file that is no INI file, names its
+ * kind and the program that reads it. Returns the error's code. */
 dl_status dl_scenario_command_error(const dl_scenario_command *command, const char *path,
                                     dl_error *err);
 

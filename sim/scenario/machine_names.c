@@ -228,8 +228,7 @@ char *dl_machine_file(const char *name)
     return file;
 }
 
-/* --- parsing of names
- * -------------------------------------------------------------------------- */
+/* --- parsing of names ------------------------------------------------------------------------- */
 
 /* Returns the count before an 'x', or 0; *rest is the text after the 'x', or the whole name. */
 static long count_before(const char *name, const char **rest)

@@ -11,8 +11,7 @@
 
 #define VARIANTS_MAX 10000
 
-/* --- swept values
- * ------------------------------------------------------------------------------ */
+/* --- swept values ----------------------------------------------------------------------------- */
 
 static const dl_key *key_of(const dl_ini_entry *entry)
 {
@@ -318,8 +317,7 @@ static dl_status add_variant(dl_study *study, const dl_ini *ini, size_t number, 
     return DL_OK;
 }
 
-/* --- number of points
- * -------------------------------------------------------------------------- */
+/* --- number of points ------------------------------------------------------------------------- */
 
 /* Returns the separator of the values of any list; '\0': the key cannot have a list. */
 static char any_separator_of(const dl_ini_entry *entry)

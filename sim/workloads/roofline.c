@@ -43,17 +43,16 @@ static const dl_efficiency in_fp8 = FITTED(0.98, 0.44, 0.18, 0);
  * scripts/fit_products.py to tables of their times by shape, forward only (backward kernels were
  * measured with zero gradients, which take less power). A100 and GH200:
  * DebarghaG/estimate-train-time at 1ac4d5e; B200: MooreThreads/SimuMax at 4dcaae5, one of the four
- * sources below. Memory rate:
- * layer norm, GELU, sums and softmax of the same tables, 0.5 to 1.1 of the data sheet's on an A100
- * (40 GB), 0.56 to 0.95 on a GH200; on an A100 the rate in steps (DL_SUSTAINED_A100), times the
- * sustained factor.
+ * sources below. Memory rate: layer norm, GELU, sums and softmax of the same tables, 0.5 to 1.1 of
+ * the data sheet's on an A100 (40 GB), 0.56 to 0.95 on a GH200; on an A100 the rate in steps
+ * (DL_SUSTAINED_A100), times the sustained factor.
  *
  * Blackwell: geometric means of published fractions of the peak. bf16: SimuMax 0.49; a layer of
  * width 4096 on a B300, forward and both backward passes, 0.65 (Transformer Engine, GEMM Profiling
  * Tutorial); square matrices of 3072 to 8192 rows 0.64 (pytorch/ao pull request 2427); 16384 rows
- * 0.67 (vllm-project/vllm pull request 19566). fp8, without the conversion of the operands: the same
- * layer 0.61 (mean of per-tensor scales, 0.625, and MXFP8, 0.595), the same 16384 rows 0.555. Half
- * of the logarithm of 0.65 / 0.49, 0.14, widens log_sd in bf16 from 0.15 (sum of squares).
+ * 0.67 (vllm-project/vllm pull request 19566). fp8, without the conversion of the operands: the
+ * same layer 0.61 (mean of per-tensor scales, 0.625, and MXFP8, 0.595), the same 16384 rows 0.555.
+ * Half of the logarithm of 0.65 / 0.49, 0.14, widens log_sd in bf16 from 0.15 (sum of squares).
  *
  * AMD: the geometric mean of two published rates of large products, over the data sheet's. MI300X:
  * 620 Tflop/s in bf16 and 990 in fp8 for shapes of Llama 70B (SemiAnalysis, MI300X vs H100 vs H200

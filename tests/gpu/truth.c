@@ -1,5 +1,5 @@
-/* A program with known activities, to test recorders: truth ENDING [LAUNCHES] does a known amount of
- * work of each kind on its GPUs, prints the amounts as one line of JSON, and ends.
+/* A program with known activities, to test recorders: truth ENDING [LAUNCHES] does a known amount
+ * of work of each kind on its GPUs, prints the amounts as one line of JSON, and ends.
  *
  *   exit   returns 3
  *   _exit  by _exit(4)

@@ -603,7 +603,8 @@ static void another_clock_ends_the_reading(void **state)
     assert_contains(run.logs, "another profiler has set CUPTI's clock");
 }
 
-/* The target closes all descriptors, as daemons do: the recorder must not write to its new files. */
+/* The target closes all descriptors, as daemons do: the recorder must not write to the target's new
+ * files. */
 static void a_closed_descriptor_is_opened_again(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
-/* How fast dlsim is beside others that do the same work (tests/sim/peers.h), in one run, so that what
- * the machine does at the time touches all alike: SimGrid, if this was built with it, and programs
- * written for that work alone, below which a general simulator hardly gets. And an event of the engine
- * beside the fastest of two bare queues. Times are medians of five runs, SimGrid's of one. Not a test:
- * prints, asserts nothing.
+/* Compares the speed of dlsim with that of others that do the same work (tests/sim/peers.h), in one
+ * run, so that other load on the machine affects all alike: SimGrid, if this was built with it, and
+ * programs written for that work alone, which a general simulator can hardly beat. Also compares an
+ * event of the engine with one of the faster of two bare queues. Times are medians of five runs,
+ * SimGrid's of one. Not a test: it only prints.
  *
  *   bench_peers [GPUS of the ring, 512] [WORKERS of the server, 1024]...
  *
@@ -53,8 +53,8 @@ static item heap_pop(heap *h)
     return top;
 }
 
-/* A ladder queue (Tang, Goh & Thng 2005) of one rung after another: events far ahead lie unsorted, are
- * spread over buckets when their time comes, and only one bucket at a time is sorted. */
+/* A ladder queue (Tang, Goh & Thng 2005) of one rung after another: events far ahead are unsorted,
+ * are spread over buckets when their time comes, and only one bucket at a time is sorted. */
 typedef struct bucket {
     item *items;
     int count, room;

@@ -8,8 +8,9 @@
  * sum of squares of log(predicted / measured). Then each GPU is left out in turn: its rows are
  * predicted with the parts fitted to all others. The spread is the root mean square of the
  * logarithms of these and of the rows that are not fitted at all. Where kernels were measured one
- * by one nothing is fitted, and nine rows in ten have to be within two standard deviations. A step takes no less than launching
- * its kernels. Where memory was measured, that of the tensors is compared too. */
+ * by one nothing is fitted, and nine rows in ten have to be within two standard deviations. A step
+ * takes no less than launching its kernels. Where memory was measured, that of the tensors is
+ * compared too. */
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>

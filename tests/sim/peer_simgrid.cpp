@@ -73,8 +73,8 @@ void make_switch(Work &work)
     zone->seal();
 }
 
-// The links from each GPU to the next one of the ring: four GPUs on a PCIe switch, two of these in a box
-// with one port.
+// The links from each GPU to the next one of the ring: four GPUs on a PCIe switch, two switches
+// in a box with one port.
 void make_boxes(Work &work)
 {
     constexpr int box = 8, branch = 4;

@@ -1,12 +1,13 @@
-/* The work that dlsim, SimGrid and programs written for it alone do in the benchmark and the test of
- * peers: n GPUs, one per node, on a switch with ports of 12.5 GB/s and 2 us, that compute 100 ms a step,
- * varied log-normally by 10 %, and exchange 100 MB.
+/* The work that dlsim, SimGrid and programs written for it alone do in the benchmark and the test
+ * of peers: n GPUs, one per node, on a switch with ports of 12.5 GB/s and 2 us, compute for 100 ms
+ * per step, varied log-normally by 10 %, and exchange 100 MB.
  *
- *   ring     all-reduce in 2 (n-1) rounds of n transfers of 100 MB / n, chunk by chunk
- *            also with every second GPU 1.5 times as slow, or in boxes of eight: four GPUs on each of
- *            two PCIe switches of 13 GB/s, and one port
- *   server   asynchronous: each worker sends all to the server and gets all back, for itself; the server
- *            is a GPU of one node more, and applies gradients in no time
+ *   ring     all-reduce in 2 (n-1) rounds of n transfers of 100 MB / n, chunk by chunk; also with
+ *            every second GPU 1.5 times as slow, or in boxes of eight: four GPUs on each of two
+ *            PCIe switches of 13 GB/s, and one port
+ *   server   asynchronous: each worker sends all to the server and gets all back, independently of
+ *            the others; the server is a GPU of an additional node, and applies gradients in no
+ *            time
  */
 #ifndef DL_TESTS_PEERS_H
 #define DL_TESTS_PEERS_H

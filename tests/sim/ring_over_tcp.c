@@ -1,14 +1,18 @@
-/* Rings over Linux' TCP, to compare sim/network/tcp.h with: each node is a network namespace behind a
- * port that tc's token bucket shapes, and sends as NCCL does (src/transport/net_socket.cc, net.cc).
+/* Rings over Linux' TCP, to compare with sim/network/tcp.h: each node is a network namespace behind
+ * a port that tc's token bucket shapes, and sends as NCCL does (src/transport/net_socket.cc,
+ * net.cc).
  *
- *   node 0              node 1                    one bridge joins all ports; each node's channel has
- *   sockets -> bucket ==> sockets -> bucket ==>   one connection of several sockets to the next node
+ *   node 0              node 1                    one bridge joins all ports; each channel of a
+ *   sockets -> bucket ==> sockets -> bucket ==>   node has one connection, of several sockets, to
+ *                                                 the next node
  *
- * A channel sends slices; a slice's size goes ahead on the connection's control socket, its pieces to
- * the other sockets in turn, a helper thread serving a group of them until all of the group are
- * through. One loop plays all GPUs, proxies and helper threads, so that it needs a core of its own.
+ * A channel sends slices. A slice's size goes ahead on the connection's control socket; its pieces
+ * go to the other sockets in turn, and a helper thread serves a group of pieces until all of the
+ * group are through. One loop plays all GPUs, proxies and helper threads, so it needs a core of its
+ * own.
  *
- * Namespaces have no names: they, their ports and the bridge vanish with the process, however it ends. */
+ * Namespaces have no names: they, their ports and the bridge vanish with the process, however it
+ * ends. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +32,8 @@
 #include "common/units.h"
 #include "sim/network/tcp.h"
 
-/* Of NCCL (src/include/collectives.h): of its eight steps of 512 KiB a slice has two, a chunk four. */
+/* Sizes of NCCL (src/include/collectives.h): of its eight steps of 512 KiB, a slice has two and a
+ * chunk four. */
 #define SLICE_BYTES 1048576
 #define CHUNK_SLICES 2
 #define SLICES_POSTED 4
@@ -102,7 +107,8 @@ static int namespaces[DL_TCP_NODES_MAX + 1]; /* the last is the bridge's */
 static int64_t *end_ns[DL_TCP_NODES_MAX];    /* [repeats], of a node's last channel */
 static char payload[SLICE_BYTES];
 
-/* Ends with exit status 1 and the message, after which comes what `code`, an errno, means if not 0. */
+/* Prints the message, followed by the meaning of `code`, an errno value, unless it is 0; ends with
+ * exit status 1. */
 static void fail(int code, const char *format, ...) DL_PRINTF(2, 3) __attribute__((noreturn));
 
 static void fail(int code, const char *format, ...)
@@ -350,8 +356,9 @@ static bool move_slice(connection *c, place *at, long *count)
     return true;
 }
 
-/* The kernel: takes a slice from the node before, in all steps but the first, and gives one to the next,
- * in all but the last, until one is missing, or room for one, or the collective ends. */
+/* The kernel: takes a slice from the previous node in all steps but the first, and gives one to the
+ * next node in all steps but the last, until there is no slice or no room for one, or until the
+ * collective ends. */
 static bool run_gpu(channel *c, int node)
 {
     bool moved = false;

@@ -196,8 +196,7 @@ void dl_period_rotate(dl_period *period, const dl_sequence *sequence)
     free(list);
 }
 
-/* --- phases of training
- * --------------------------------------------------------------------------- */
+/* --- phases of training ----------------------------------------------------------------------- */
 
 /* A sequence has a phase if at least UPDATES_MIN symbols have its role; a forward or backward pass
  * must also make up PASS_SHARE_MIN of all symbols. */
