@@ -128,15 +128,6 @@ static bool is_shared(const dl_variant *variant, const dl_point *point, int64_t 
 
 /* --- candidates ------------------------------------------------------------------------------ */
 
-/* Samples of a micro-batch per rank. */
-static double micro_batch(const dl_point *point)
-{
-    const double parts =
-        point->stages > 1 ? point->micro_batches : point->option[DL_SYNC_ACCUMULATE];
-    const int shards = point->shards > 1 ? point->shards : 1;
-    return (double)point->batch / point->workers / shards / parts;
-}
-
 /* Places the baseline of one worker on the scenario's fastest GPUs. */
 static void place(const dl_variant *variant, dl_baseline *baseline)
 {
@@ -144,7 +135,7 @@ static void place(const dl_variant *variant, dl_baseline *baseline)
     const dl_point *point = &baseline->point;
     const int ranks = dl_point_ranks(point);
     if (variant->costs.model_count == 0 || point->workers > 1 || scenario->gpu == NULL) return;
-    const int first = dl_fastest_gpu(scenario, &variant->costs, micro_batch(point), ranks);
+    const int first = dl_fastest_gpu(scenario, &variant->costs, dl_point_micro_batch(point), ranks);
     baseline->gpus = dl_calloc((size_t)ranks, sizeof *baseline->gpus, "GPUs of baselines");
     for (int r = 0; r < ranks; r++)
         baseline->gpus[r] = dl_place_gpu_number(&scenario->gpu->machine,
@@ -157,7 +148,8 @@ static double compute_ns(const dl_variant *variant, const dl_baseline *baseline)
 {
     const dl_costs *costs = &variant->costs;
     const dl_point *point = &baseline->point;
-    const double samples = micro_batch(point), parts = point->batch / point->workers / samples;
+    const double samples = dl_point_micro_batch(point),
+                 parts = point->batch / point->workers / samples;
     int model = 0;
     if (baseline->gpus != NULL) dl_point_models(&variant->scenario, point, &model);
     const double update_ns = dl_costs_model_step_ns(costs, model, samples, "update");

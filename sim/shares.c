@@ -180,24 +180,35 @@ int dl_fastest_gpu(const dl_scenario *scenario, const dl_costs *costs, double ba
     return fastest;
 }
 
+double dl_point_micro_batch(const dl_point *point)
+{
+    const double parts =
+        point->stages > 1 ? point->micro_batches : point->option[DL_SYNC_ACCUMULATE];
+    const int shards = point->shards > 1 ? point->shards : 1;
+    return (double)point->batch / point->workers / shards / parts;
+}
+
 double dl_point_worth(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
 {
     const int gpus = dl_point_gpus(point);
-    if (scenario->gpu == NULL || costs->model_count == 0 || gpus != point->workers) return gpus;
-    int *models = dl_calloc((size_t)gpus, sizeof *models, "models");
-    int64_t *samples = dl_calloc((size_t)gpus, sizeof *samples, "shares");
-    dl_point_models(scenario, point, models);
+    const bool divided = gpus != point->workers;
+    if (scenario->gpu == NULL || costs->model_count == 0) return gpus;
+    int64_t *samples = dl_calloc((size_t)point->workers, sizeof *samples, "shares");
     dl_point_shares(scenario, costs, point, samples);
-    const int first = dl_fastest_gpu(scenario, costs, (double)point->batch / gpus, 1);
-    const dl_place place = dl_gpu_options_place(scenario->gpu, first);
-    const int fastest = dl_machine_model_number(&scenario->gpu->machine, place.node, place.index);
+    const dl_gpu_options options = dl_point_gpu_options(scenario, point);
+    const dl_machine *m = &scenario->gpu->machine;
+    const double mean = divided ? dl_point_micro_batch(point) : (double)point->batch / gpus;
+    const dl_place first =
+        dl_gpu_options_place(scenario->gpu, dl_fastest_gpu(scenario, costs, mean, 1));
+    const int fastest = dl_machine_model_number(m, first.node, first.index);
     double worth = 0;
     for (int g = 0; g < gpus; g++) {
-        const double batch = (double)samples[g];
-        worth += model_ns(costs, fastest, batch) / model_ns(costs, models[g], batch);
+        const dl_place place = dl_gpu_options_place(&options, g);
+        const int model = dl_machine_model_number(m, place.node, place.index);
+        const double batch = divided ? mean : (double)samples[g];
+        worth += model_ns(costs, fastest, batch) / model_ns(costs, model, batch);
     }
     free(samples);
-    free(models);
     return worth;
 }
 

@@ -30,8 +30,11 @@ void dl_point_shares(const dl_scenario *scenario, const dl_costs *costs, const d
  * slowest GPU is fastest. */
 int dl_fastest_gpu(const dl_scenario *scenario, const dl_costs *costs, double batch, int ranks);
 
-/* Number of fastest GPUs that are equivalent to the point's GPUs with their shares; the number of
- * GPUs if all are of one model. */
+/* Samples of a micro-batch per rank. */
+double dl_point_micro_batch(const dl_point *point);
+
+/* Number of fastest GPUs that are equivalent to the point's GPUs with their shares, or their
+ * micro-batches if each worker has several; the number of GPUs if all are of one model. */
 double dl_point_worth(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point);
 
 #endif

@@ -689,7 +689,8 @@ static void set_row(dl_row *row, const parts *all, size_t variant, size_t index)
         p->baseline_part[index] == variant && on_one_model(p, &row->point, baseline);
     set_figures(row, &runs, has_base && of->fits[base] ? &base_runs : NULL,
                 p->scenario->replicates > 1,
-                dl_point_worth(p->scenario, p->costs, &row->point) / row->baseline_gpus);
+                dl_point_worth(p->scenario, p->costs, &row->point) /
+                    dl_point_worth(of->scenario, of->costs, baseline));
     if (p->scenario->generators != NULL) { /* the baseline uses the same GPUs */
         row->efficiency = (double)NAN;
     } else if (has_base && of->fits[base]) {
