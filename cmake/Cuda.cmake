@@ -1,5 +1,5 @@
-# CUDA, if this machine can compile it: the compiler, cuBLAS, cuDNN and NCCL. No GPU and no driver is
-# needed to build, and libcuda is never linked: the driver of the machine it runs on is found then.
+# CUDA, if this machine can compile it: the compiler, cuBLAS, cuDNN and NCCL. Building needs neither
+# a GPU nor a driver. libcuda is never linked; it is loaded from the driver at run time.
 # Sets DL_CUDA to whether the "cuda" device is built, and dl_cuda_libraries to the target to link.
 set(DL_CUDA OFF)
 option(DL_WITH_CUDA "Build the \"cuda\" device where CUDA, cuDNN and NCCL are found" ON)
@@ -9,7 +9,7 @@ if(NOT DL_WITH_CUDA OR NOT CUDAToolkit_FOUND)
 endif()
 include(CheckLanguage)
 check_language(CUDA)
-# Wheels of Python ship the libraries without the links that -lcudnn and -lnccl need.
+# Python wheels contain the libraries without the symbolic links that -lcudnn and -lnccl need.
 find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
 find_library(CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 HINTS ${CUDAToolkit_LIBRARY_DIR})
 find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
@@ -25,9 +25,9 @@ if(NOT TARGET CUDA::cublas)
     return()
 endif()
 
-set(CMAKE_CUDA_RUNTIME_LIBRARY Shared) # the default links the static one beside libcudart.so
+set(CMAKE_CUDA_RUNTIME_LIBRARY Shared) # default: the static one, beside libcudart.so
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-    set(CMAKE_CUDA_ARCHITECTURES 80 90) # A100; H100 and H200; later GPUs compile the virtual code of 90
+    set(CMAKE_CUDA_ARCHITECTURES 80 90) # A100; H100 and H200; later GPUs compile the PTX code of 90
 endif()
 set(CMAKE_CUDA_STANDARD 17)
 enable_language(CUDA)

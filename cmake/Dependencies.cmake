@@ -1,4 +1,4 @@
-# Libraries that the project uses; each becomes one target. Debian names in the messages.
+# Libraries that the project uses; each becomes one target. Messages name the Debian packages.
 option(DL_ALLOW_MISSING "Configure without libraries that dlprof does not need; what does, fails to build" OFF)
 set(dl_needed REQUIRED)
 if(DL_ALLOW_MISSING)
@@ -6,7 +6,7 @@ if(DL_ALLOW_MISSING)
 endif()
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
-# Emscripten has an own system root, beside which only these headers are taken.
+# Emscripten has its own system root; only these headers of the host are used as well.
 find_path(BOOST_INCLUDE_DIR boost/math/special_functions/beta.hpp PATHS /usr/include REQUIRED
     NO_CMAKE_FIND_ROOT_PATH)                                           # libboost-dev
 if(EMSCRIPTEN)
@@ -36,19 +36,19 @@ endforeach()
 find_path(CMOCKA_INCLUDE_DIR cmocka.h)                                 # libcmocka-dev
 find_library(CMOCKA_LIBRARY cmocka)
 
-# Optional: traces in .tar archives.
+# Optional: reads traces in .tar archives.
 option(DL_WITH_LIBARCHIVE "Read traces in .tar archives, where libarchive is found" ON)
 if(DL_WITH_LIBARCHIVE)
     pkg_check_modules(LIBARCHIVE IMPORTED_TARGET libarchive)           # libarchive-dev
 endif()
 
-# Optional: dlprof machine looks at the machine through it.
+# Optional: dlprof machine detects the hardware with it.
 option(DL_WITH_HWLOC "Build dlprof machine, where hwloc is found" ON)
 if(DL_WITH_HWLOC)
     pkg_check_modules(HWLOC IMPORTED_TARGET hwloc)                     # libhwloc-dev
 endif()
 
-# Optional: programs that mpirun starts work as one job (common/cluster.h).
+# Optional: ranks started by mpirun work as one job (common/cluster.h).
 option(DL_WITH_MPI "Build the library through which ranks reach one another, where MPI is found" ON)
 if(DL_WITH_MPI)
     find_package(MPI QUIET COMPONENTS C)                               # libopenmpi-dev, openmpi-bin
@@ -59,8 +59,8 @@ else()
     message(STATUS "MPI: not built (not found, or DL_WITH_MPI is off)")
 endif()
 
-# Optional: what profiles CUDA programs needs CUPTI's headers; its library is found when it runs, and
-# is never linked.
+# Optional: profiling CUDA programs needs CUPTI's headers. The library is loaded at run time and
+# never linked.
 find_package(CUDAToolkit QUIET)
 if(CUDAToolkit_FOUND)
     find_path(CUPTI_INCLUDE_DIR cupti.h HINTS ${CUDAToolkit_INCLUDE_DIRS}

@@ -2,17 +2,17 @@
 #
 #   dl_add_library(NAME SOURCES... [LINK libs...])      static library, includes as "folder/header.h"
 #   dl_add_program(NAME SOURCES... [LINK libs...])      program in build/<preset>/bin
-#   dl_add_test(NAME LABEL [LINK libs...] [EXTRA sources...])   NAME.c in tests/ or a folder of it, one ctest
+#   dl_add_test(NAME LABEL [LINK libs...] [EXTRA sources...])   test of NAME.c in tests/ or a subfolder
 #   dl_add_fuzzer(NAME [LINK libs...] [EXTRA sources...] [INPUTS count])   tests/fuzz/NAME.c with the
-#                                                      driver, one ctest of so many inputs (20000) under a
-#                                                      sanitizer, of a tenth without
+#                                                      driver; a test of `count` inputs (20000) under
+#                                                      a sanitizer, a tenth of them otherwise
 add_library(dl_options INTERFACE)
 target_include_directories(dl_options INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_definitions(dl_options INTERFACE _GNU_SOURCE DL_VERSION="${PROJECT_VERSION}")
 target_compile_options(dl_options INTERFACE
     -Wall -Wextra -Wpedantic -Wshadow -Wpointer-arith
     $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes> $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes>
-    $<$<C_COMPILER_ID:Clang>:-Wno-pass-failed> # of pragmas that the sanitizers stand in the way of
+    $<$<C_COMPILER_ID:Clang>:-Wno-pass-failed> # for pragmas that the sanitizers make ineffective
     -Wwrite-strings -Wvla -fno-strict-aliasing $<$<BOOL:${DL_WERROR}>:-Werror>)
 option(DL_COVERAGE "Count executed lines for gcov (gcc)" OFF)
 if(DL_COVERAGE)
@@ -26,7 +26,7 @@ if(DL_SANITIZE)
         $<$<C_COMPILER_ID:GNU>:-Wno-format-truncation>) # -Og knows no ranges of numbers; releases warn
     target_link_options(dl_options INTERFACE -fsanitize=${DL_SANITIZE})
 elseif(NOT EMSCRIPTEN)
-    # Not beside the sanitizers, which check more and intercept the unchecked functions only.
+    # Not with the sanitizers, which check more and intercept only the unchecked functions.
     target_compile_options(dl_options INTERFACE
         $<$<COMPILE_LANGUAGE:C,CXX>:-fstack-protector-strong>
         $<$<AND:$<COMPILE_LANGUAGE:C,CXX>,$<NOT:$<CONFIG:Debug>>>:-U_FORTIFY_SOURCE>
@@ -51,15 +51,15 @@ function(dl_add_program name)
     target_link_libraries(${name} PRIVATE dl_options ${ARG_LINK})
 endfunction()
 
-# Several hundred tests are linked.
+# A fast linker, as several hundred tests are linked.
 find_program(DL_FAST_LINKER NAMES ld.lld ld.gold)
 if(DL_FAST_LINKER)
     string(REGEX REPLACE ".*/ld[.]" "-fuse-ld=" linker ${DL_FAST_LINKER})
     set(DL_LINK_FAST $<$<NOT:$<LINK_LANGUAGE:CUDA>>:${linker}>)
 endif()
 
-# Tests are compiled more often than they run: what they test is optimized, and looked through for
-# undefined behaviour.
+# Compiling the tests takes longer than running them, so only the tested code is optimized and
+# checked for undefined behaviour.
 add_library(dl_test_options INTERFACE)
 target_compile_options(dl_test_options INTERFACE -O0)
 if(DL_SANITIZE)
@@ -80,7 +80,8 @@ endfunction()
 
 option(DL_LIBFUZZER "Build the fuzzers for libFuzzer (clang) instead of the built-in driver" OFF)
 if(DL_LIBFUZZER)
-    # Its feedback is the coverage of all code, not only that of the fuzzer's own source.
+    # All code is instrumented for coverage, the fuzzer's feedback, not only the fuzzer's own
+    # source.
     target_compile_options(dl_options INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=fuzzer-no-link>)
     add_custom_target(fuzzers)
 endif()
@@ -101,7 +102,7 @@ function(dl_add_fuzzer name)
     if(ARG_INPUTS)
         set(inputs ${ARG_INPUTS})
     endif()
-    if(NOT DL_SANITIZE) # what an input breaks, sanitizers see
+    if(NOT DL_SANITIZE) # sanitizers detect the faults that an input causes
         math(EXPR inputs "${inputs} / 10")
     endif()
     add_test(NAME ${name} COMMAND ${name} 0 ${inputs} WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)

@@ -1,5 +1,5 @@
-# Packages: `cpack -G DEB` in the build folder makes these for Debian and Ubuntu, as their rules for
-# shared libraries want it; `cpack -G TGZ` archives.
+# Packages: in the build folder, `cpack -G DEB` makes packages for Debian and Ubuntu that follow
+# their policy for shared libraries; `cpack -G TGZ` makes archives.
 set(DL_MAINTAINER "The dlscale authors <dlscale@example.org>" CACHE STRING
     "Who makes the packages: name and e-mail address")
 execute_process(COMMAND date --utc -R -d ${DL_RELEASE_DATE} OUTPUT_VARIABLE date
@@ -20,7 +20,7 @@ macro(dl_debian component package section summary)
     set(CPACK_DEBIAN_${upper}_PACKAGE_SECTION ${section})
     string(JOIN "\n" text "${summary}" ${ARGN})
     set(CPACK_COMPONENT_${upper}_DESCRIPTION "${text}")
-    # Only in packages: the rest of the installation has the licences in its documentation.
+    # Only in packages: an installation has the licences in its documentation.
     install(FILES copyright DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${package}
             COMPONENT ${component} EXCLUDE_FROM_ALL)
     install(FILES ${CMAKE_CURRENT_BINARY_DIR}/changelog.gz COMPONENT ${component} EXCLUDE_FROM_ALL

@@ -1,6 +1,6 @@
-# Test error after training against the averaging interval, and against the mean staleness of the applied
-# gradients, with and without the learning rate divided by it: means over the seeds with their standard
-# errors, from the table that scenarios/accuracy/run.sh writes.
+# Test error after training against the averaging interval, and against the mean staleness of the
+# applied gradients, with and without division of the learning rate by it: means over the seeds with
+# standard errors. Reads the table that scenarios/accuracy/run.sh writes.
 #
 #   gnuplot -e "results='accuracy.csv'; output='accuracy.png'" plots/accuracy.gp
 figure = "accuracy"
@@ -16,7 +16,7 @@ table = results
 needed = "model sync workers interval staleness_rate simulated accuracy accuracy_se staleness_mean"
 load folder."columns.gp"
 
-# Rows with an interval are for the left panel, those with a staleness for the right one.
+# Rows with an interval belong to the left panel, rows with a staleness to the right one.
 averages(unused) = known(number("interval"))
 stale(unused) = known(number("staleness_mean")) && text("sync") ne "none"
 models = ""
@@ -43,7 +43,7 @@ canvas_width = left_px + right_px + 430 * panel_count
 canvas_height = 600
 load folder."common.gp"
 
-# Per cent, at least so much that a logarithmic axis has it.
+# In percent, with a lower limit, as the axis is logarithmic.
 error_of(unused) = 100 * (1 - number("accuracy"))
 se_of(unused) = known(number("accuracy_se")) ? 100 * number("accuracy_se") : 0
 low_of(unused) = error_of(0) - se_of(0) > 0.01 ? error_of(0) - se_of(0) : 0.01
@@ -98,7 +98,7 @@ if (right_count > 0) {
     set lmargin at screen panel_left(panel); set rmargin at screen panel_right(panel)
     set key
     unset logscale x
-    # Most settings lie near 0, some far off.
+    # Most settings lie near 0, a few far away.
     set nonlinear x via log(1 + x) inverse exp(x) - 1
     set xlabel "mean staleness (updates of others since the read)"
     set xrange [-0.1 : 40]

@@ -1,5 +1,5 @@
-# Where a step's time goes: a bar per mode and number of workers, split into shares, and the
-# step's mean time.
+# Breakdown of the step time: a bar per mode and number of workers, split into shares, with the mean
+# step time.
 #
 #   gnuplot -e "results='results.csv'; output='breakdown.png'" plots/breakdown.gp
 figure = "breakdown"
@@ -12,16 +12,16 @@ wanted(unused) = known(number("step_mean_s"))
 wanted_what = "no row has a step time"
 load folder."results.gp"
 
-# Rows of the picture: series one below the other, in each the numbers of workers, then a gap.
+# Rows of the figure: the series from top to bottom, each with its numbers of workers, then a gap.
 worker_counts = ""
 note_workers(w) = (worker_counts = add(worker_counts, w), 0)
 stats results using (wanted(0) ? note_workers(text("workers")) : 0) nooutput
 worker_counts = sorted(worker_counts)
 share(part) = known(number(part."_frac")) ? number(part."_frac") : 0
-seen = ""    # parts that some bar shows
+seen = ""    # parts that at least one bar shows
 see(part) = share(part) >= 0.0005 ? (seen = add(seen, part), 0) : 0
 do for [part in parts] { stats results using (wanted(0) ? see(part) : 0) nooutput }
-names_above = exists("compact") && panel_count == 1    # of the series: above their bars, not beside
+names_above = exists("compact") && panel_count == 1    # names above bars, not beside
 block_rows = words(worker_counts) + 0.8 + names_above
 rank_from(w, i) = word(worker_counts, i) eq w ? i : rank_from(w, i + 1)
 row(unused) = (series_from(1) - 1) * block_rows + names_above + rank_from(text("workers"), 1)
@@ -32,7 +32,7 @@ right_px = 215.0
 gap_px = 40.0
 canvas_width = left_px + right_px + (panel_count == 1 ? 605 : 450 * panel_count - gap_px)
 bars_px = row_px * block_rows * series_count
-key_px = 34.0 * words(seen)    # few bars are drawn higher, so that the key has room
+key_px = 34.0 * words(seen)    # with few bars the key is compressed to fit
 canvas_height = 150 + (bars_px > key_px ? bars_px : key_px)
 key_lines = words(seen)
 key_chars = 13
@@ -45,14 +45,14 @@ three_digits(x) = x < 10 ? sprintf("%.2f", x) : x < 100 ? sprintf("%.1f", x) : s
 time_text(s) = s < 1e-3 ? three_digits(s * 1e6)." µs" : \
     s < 1 ? three_digits(s * 1e3)." ms" : three_digits(s)." s"
 
-# Fills that differ in grey too: dark, hatched, light.
+# Fills that also differ in grey: dark, hatched, light.
 set style fill solid 1 noborder
 part_colours = "#12456B #8CC4E8 #000000 #C66A00 #8B2500 #E2E2E2"
 do for [i = 1:6] { set style line i linecolor rgb word(part_colours, i) linewidth 1 dashtype 11 }
 fills = "solid solid pattern solid pattern solid"
-patterns = "1 1 2 1 4 1"    # or how solid
+patterns = "1 1 2 1 4 1"    # fill style of each part: pattern or density
 if (exists("compact")) {
-    # Of figures in pages: browsers print patterns as pictures of many megabytes.
+    # For figures in pages: browsers print patterns as images of many megabytes.
     set style line 3 linecolor rgb "#D8A0C4"
     fills = "solid solid solid solid solid solid"
     patterns = "1 1 1 1 1 1"
@@ -73,7 +73,7 @@ do for [s = 1:series_count] {
 do for [s = 1:series_count] {
     if (names_above) {
         set label 100 + s series_label[s] at graph 0, first (s - 1) * block_rows + 1 left noenhanced \
-            font font_times(longest > 46 ? 46.0 / longest : 1)    # wider ones would be cut off
+            font font_times(longest > 46 ? 46.0 / longest : 1)    # longer texts would be cut off
     } else {
         set label 100 + s series_label[s] at graph 0, first (s - 1) * block_rows + 1 \
             offset character -4, 0 right noenhanced

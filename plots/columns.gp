@@ -1,23 +1,22 @@
-# The columns of a table of dlsim, found by name; stops when a needed one is missing.
+# Finds the columns of a table of dlsim by name; exits if a needed one is missing.
 #
-# Loaded after the caller has set
+# Set by the caller before loading this file:
 #   table     CSV file
-#   needed    the columns that it must have, separated by spaces
-#   figure    for messages
+#   needed    required columns, separated by spaces
+#   figure    name for messages
 #
-# It gives back
-#   table                   the file's lines as gnuplot reads them, in place of the name
-# and, for use in "using",
-#   number(c), text(c)      cell of the present row in column c; NaN, "" where there is none
-#   header_names            the columns in their order, separated by spaces
-#   known(x)                x is a number
-# and functions for lists of words, and sets what gnuplot must know to read the table.
+# Set by this file:
+#   table                   the file's lines as gnuplot reads them, replacing the file name
+#   number(c), text(c)      for "using": the current row's cell in column c; NaN or "" if empty
+#   header_names            names of the columns in order, separated by spaces
+#   known(x)                whether x is a number
+# and functions for lists of words, and the options that gnuplot needs to read the table.
 
-# Lists of words, in a string.
+# Lists of words in a string.
 is_in(list, item) = strstrt(" ".list." ", " ".item." ") > 0
 join(a, b) = a eq "" ? b : b eq "" ? a : a." ".b
 add(list, item) = is_in(list, item) ? list : join(list, item)
-# The least number in the list that is more than `low`; NaN when there is none.
+# The smallest number in the list above `low`; NaN if there is none.
 next_from(list, low, i, best) = i > words(list) ? best : next_from(list, low, i + 1, \
     word(list, i) + 0 > low && !(word(list, i) + 0 >= best) ? word(list, i) + 0 : best)
 sorted_from(list, low) = next_from(list, low, 1, NaN) > low ? \
@@ -26,7 +25,7 @@ sorted_from(list, low) = next_from(list, low, 1, NaN) > low ? \
 sorted(list) = sorted_from(list, -1e300)
 
 table_name = table
-# A name is a file's, never a command or a table of gnuplot's own.
+# The name is always that of a file, never a command or one of gnuplot's special tables.
 if (strlen(table) > 0 && strstrt("<|-+$@'\"", table[1:1]) > 0) { table = "./".table }
 set datafile separator comma
 set datafile commentschars "#"
@@ -36,8 +35,8 @@ if (!exists("STATS_records")) {
     printerr sprintf("%s: cannot read '%s'", figure, table)
     exit status 1
 }
-# Cells are data, whatever they hold: the table is read, never loaded. gnuplot ends a quoted text at
-# its first comma and at the line's end: ';' and a space in their place.
+# Cells are data, whatever they contain: the table is read, never executed. gnuplot ends a quoted
+# text at its first comma and at the end of the line, so these become ';' and a space.
 shell_quoted(t) = strstrt(t, "'") == 0 ? t : \
     t[1:strstrt(t, "'") - 1]."'\\''".shell_quoted(t[strstrt(t, "'") + 1:])
 quoted_cells = ":line; /^([^\"]*\"[^\"]*\")*[^\"]*\"[^\"]*$/{N; s/\\n/ /; b line\n}; "

@@ -1,30 +1,30 @@
-# The style of all figures: picture, colours, dashes, points, margins, key.
+# The style of all figures: size, colours, dashes, points, margins, key.
 #
-# Loaded after results.gp, and after the figure has set
+# Loaded after results.gp. Set by the figure:
 #   canvas_width, canvas_height             size of the picture in pixels
-#   left_px, right_px, gap_px               room left and right of the panels, which stand side by
-#                                           side, and between them
-# and, for a figure that can be drawn compactly,
-#   key_lines                               entries of the key; key_chars, length of the longest
-#   compact_left_px, compact_body_px        room left of the panel, and the height of the panel
-# If the caller has set compact=1 such a figure of one panel is drawn as narrow as a phone, the key
-# below the panel.
+#   left_px, right_px, gap_px               space left and right of the panels, and between panels
+# and, by a figure that has a compact form,
+#   key_lines                               number of entries in the key
+#   key_chars                               length of the longest entry
+#   compact_left_px, compact_body_px        space left of the panel, and the panel's height
+# If the caller has set compact=1, such a figure with one panel has the width of a phone, with the
+# key below the panel.
 #
-# It gives back
-#   linestyle s         how series s is predicted: hollow points, dashed; linestyle 100 + s:
-#                       measured, full points. Colours, dashes and points have different periods,
-#                       so series differ in grey too.
-#   linestyle 97, 98, 99        the key's "measured"; its "spread"; thin reference
+# Set by this file:
+#   linestyle s         predictions of series s: hollow points, dashed; linestyle 100 + s:
+#                       measurements, filled points. Colours, dashes and points have different
+#                       periods, so series also differ in grey.
+#   linestyle 97, 98, 99        "measured" in the key; "spread" in the key; thin reference line
 #   panel_left(p), panel_right(p)   margins of panel p, as fractions of the picture
 
-# A name is a file's, never a command.
+# The name is always that of a file, never a command.
 if (strstrt(output, "|") == 1) { output = "./".output }
 is_compact = exists("compact") && exists("key_lines") && panel_count == 1
 key_px = 27.0
 if (is_compact) {
     key_columns = key_lines < 2 || key_chars > 17 ? 1 : 2
     key_rows = ceil(1.0 * key_lines / key_columns)
-    # Not lower than the key: gnuplot puts no more rows into it than fit beside the panel.
+    # At least as high as the key: gnuplot puts only as many rows into it as fit beside the panel.
     key_body_px = 1.1 * key_px * key_rows + 10
     if (compact_body_px < key_body_px) { compact_body_px = key_body_px }
     left_px = compact_left_px
@@ -33,10 +33,10 @@ if (is_compact) {
     canvas_height = compact_body_px + 104 + key_px * key_rows + (exists("title") ? 35 : 0)
 }
 heading = exists("title") ? title : ""
-# Room for a heading that is wider than the panels.
+# Widens the picture for a heading that is wider than the panels.
 if (!is_compact && strlen(heading) * 10.5 > canvas_width) { canvas_width = strlen(heading) * 10.5 }
 is_svg = strlen(output) > 4 && output[strlen(output) - 3:] eq ".svg"
-# Both terminals take sizes in units of their own: PNG's fonts in points, SVG's in pixels.
+# Each terminal has its own units: PNG's fonts are in points, SVG's in pixels.
 font_size = is_svg ? 15.0 : 12.0
 font_times(factor) = sprintf(",%.1f", font_size * factor)
 point_scale = is_svg ? 0.6 : 1.0
@@ -48,8 +48,8 @@ if (is_svg) {
         font "Sans".font_times(1) background rgb "white"
 }
 
-# Colours that colour-blind readers tell apart: Okabe and Ito's, the light ones replaced by Tol's
-# indigo and purple.
+# Colours that colour-blind readers can distinguish: Okabe and Ito's, with the light ones replaced
+# by Tol's indigo and purple.
 palette = "#0072B2 #D55E00 #009E73 #AA4499 #332288 #E69F00 #000000"
 set dashtype 11 solid
 set dashtype 12 (14, 4)

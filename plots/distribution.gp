@@ -1,7 +1,7 @@
-# Draws the distribution of staleness, a panel for each number of workers (across) and each machine
-# and series (down). Loaded by staleness.gp after results.gp; `histogram` is dlsim's table.
+# Draws the distribution of staleness: one panel per number of workers (columns), and per machine
+# and series (rows). Loaded by staleness.gp after results.gp; `histogram` is dlsim's table.
 
-# One worker alone is never stale.
+# A single worker always has staleness 0.
 worker_counts = ""
 note_workers(w) = (worker_counts = add(worker_counts, w), 0)
 in_team(unused) = wanted(0) && number("workers") > 1
@@ -19,7 +19,7 @@ column_px = narrow ? (460.0 - left_px) / columns : 250.0
 row_px = 275.0
 gap_px = 0.0
 head_room_px = narrow ? 5.0 : 50.0
-between_px = narrow ? 35.0 : 55.0    # two columns
+between_px = narrow ? 35.0 : 55.0    # narrow: two columns
 tic_count = narrow ? 9.0 / columns : 7.0
 key_lines = 3
 key_chars = 24
@@ -56,12 +56,12 @@ do for [p = 1:panel_count] { do for [s = 1:series_count] { do for [w = 1:columns
     low_bin = NaN; high_bin = NaN
     in_bin(x) = (low_bin = x >= low_bin ? low_bin : x, high_bin = x <= high_bin ? high_bin : x)
     stats histogram using (in_cell(p, s, w) ? (total = total + column("count"), 0) : 0) nooutput
-    # Rarer values than this would be too low to see.
+    # Bars of rarer values would be too low to see.
     seen_bin(count) = in_cell(p, s, w) && count >= 5e-4 * total
     stats histogram using (seen_bin(column("count")) ? (in_bin(column("staleness")), 0) : 0) nooutput
     if (total > 0) {
         own(c) = in_panel(p) && in_series(s) && text("workers") eq word(worker_counts, w) ? c : NaN
-        # All values of a long tail may be rare; the mean is in the frame all the same.
+        # In a long tail all values may be rare; the range always includes the mean.
         stats results using (known(own(predicted(0))) ? (in_bin(ceil(predicted(0))), 0) : 0) nooutput
         bin_width = ceil((high_bin - low_bin + 1) / 25.0)
         array shares[int((high_bin - low_bin) / bin_width) + 1]

@@ -1,13 +1,14 @@
-# How far predictions are off measurements, a line per scenario: hollow points for rows that costs were
-# fitted to, full ones for rows that they were not, crosses for rows that contradict others; bands of 5
-# and 10 %.
+# Errors of predictions against measurements, one line per scenario: hollow points for rows that
+# costs were fitted to, filled points for rows that no cost was fitted to, crosses for rows that
+# contradict others; bands of 5 and 10 %.
 #
 #   gnuplot -e "results='report/rows.csv'; output='errors.png'" plots/errors.gp
 #
-# Reads the table of all rows that dlsim --index writes: scenario, error_frac (predicted over measured throughput,
-# minus 1) and use (fitted, unseen, contradiction); scenarios of several groups are named GROUP/SCENARIO.
-# by='group': a line per value of that column instead of scenario's; over='workers': the errors over that
-# column instead.
+# Reads the table of all rows that dlsim --index writes: scenario, error_frac (predicted over
+# measured throughput, minus 1) and use (fitted, unseen, contradiction). With several groups,
+# scenarios are named GROUP/SCENARIO.
+# by='group' draws one line per value of that column instead of per scenario; over='workers' draws
+# the errors over that column instead.
 figure = "errors"
 folder = ARG0[1:strlen(ARG0) - strlen("errors.gp")]
 set encoding utf8
@@ -50,7 +51,7 @@ canvas_width = left_px + right_px + 520
 canvas_height = is_over ? 560 : 190 + 26 * words(names)
 key_lines = 5
 key_chars = 13
-names_above = exists("compact")    # of the scenarios: above their points, not beside
+names_above = exists("compact")    # scenarios' names above their points, not beside them
 compact_left_px = is_over ? 78.0 : 14.0
 compact_body_px = is_over ? 320.0 : 120 + 34.0 * words(names)
 load folder."common.gp"

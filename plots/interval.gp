@@ -1,5 +1,5 @@
-# Throughput against the averaging interval, a line per number of workers: predicted as lines with
-# their 95 % interval, measured as points.
+# Throughput against the averaging interval, one line per number of workers: predictions as lines
+# with their 95 % interval, measurements as points.
 #
 #   gnuplot -e "results='results.csv'; output='interval.png'" plots/interval.gp
 figure = "interval"

@@ -1,17 +1,17 @@
-# Draws a panel of lines for each machine: predicted as lines with their spread, measured as points with
-# error bars. Points are full; if the results have a column measured_use, those that
-# costs were fitted to are hollow, and those that contradict others are crosses.
+# Draws a panel of lines for each machine: predictions as lines with their spread, measurements as
+# points with error bars. Points are filled. If the results have a column measured_use, points that
+# costs were fitted to are hollow, and points that contradict others are crosses.
 #
-# Loaded after results.gp, and after the figure has set, each a function of an unused argument that
-# reads the present row,
+# Loaded after results.gp. The figure defines functions of an unused argument that read the current
+# row:
 #   at                                      x
 #   predicted, low, high                    line and its spread (NaN: none)
 #   measured, measured_low, measured_high   point and its error bar (NaN: none)
-# and
-#   reference(x), reference_label           the thin line; label "" for none
-#   spread_label                            what the spread is
-#   x_label, y_label; y_prefixed = 1 if numbers are to be written as 200k, 1.2M
-#   x_doubles, y_doubles                    1: logarithmic axis (y: where values span a factor of 1.5)
+# and sets
+#   reference(x), reference_label           thin reference line; label "" for none
+#   spread_label                            meaning of the spread
+#   x_label, y_label; y_prefixed = 1        to write numbers as 200k, 1.2M
+#   x_doubles, y_doubles                    1: logarithmic axis (y: if values span a factor of 1.5)
 
 left_px = 110.0
 right_px = label_px > 155 ? 1.06 * label_px + 95 : 260.0
@@ -42,7 +42,7 @@ do for [s = 1:series_count] {
 set style line 96 linecolor rgb ink linewidth 1.6 pointtype 6 pointsize 1.25 * point_scale
 set style line 95 linecolor rgb ink linewidth 1.6 pointtype 2 pointsize 1.25 * point_scale
 
-# The rows to draw, by rising x as lines need them: a scenario may list its values in any order.
+# The rows to draw, sorted by x, as a scenario may list its values in any order.
 bar_low(unused) = known(measured_low(0)) ? measured_low(0) : measured(0)
 bar_high(unused) = known(measured_high(0)) ? measured_high(0) : measured(0)
 cell(x) = known(x) ? sprintf(",%.9g", x) : ",nan"
@@ -58,7 +58,8 @@ set print $rows
 print "panel,series,x,predicted,low,high,measured,measured_low,measured_high,use\n".rows
 unset print
 
-# A line passes each x once; else it would run up and down between rows of settings that the file does not hold.
+# A line visits each x once. Otherwise it would run up and down between rows whose differing
+# settings are not in the file.
 visited = "\n"
 visit(t) = strstrt(visited, "\n".t."\n") ? (repeated = repeated eq "" ? t : repeated) : (visited = visited.t."\n")
 repeated = ""
@@ -70,7 +71,7 @@ if (repeated ne "") {
 }
 
 at_in(p, s) = column("panel") == p && column("series") == s ? column("x") : NaN
-# Series of panel p with a number in the column.
+# Series of panel p that have a number in the column.
 note_found(p, c) = column("panel") == p && stringcolumn(c) ne "nan" ? \
     (found = add(found, sprintf("%d", column("series"))), 0) : 0
 
@@ -96,7 +97,7 @@ measured_key = !has("measured_use") ? (is_in(key_uses, "unseen") ? key_of(97, "m
 set output output
 set multiplot
 do for [p = 1:panel_count] {
-    # stats would look at the ranges of the panel before.
+    # Otherwise stats would use the ranges of the previous panel.
     unset logscale y
     set xrange [*:*]
     set yrange [*:*]
@@ -128,7 +129,8 @@ do for [p = 1:panel_count] {
         unset logscale y
         set yrange [0 : y_max > 0 ? y_max * 1.1 : 1]
     }
-    # All ticks of an axis have one prefix: steps of 1, 2 or 5 times a power of ten, five to ten of them.
+    # All ticks of an axis have the same prefix; steps are 1, 2 or 5 times a power of ten, five to
+    # ten of them.
     if (exists("y_prefixed")) {
         y_top = y_max > 0 ? y_max * 1.1 : 1
         tick = 10 ** floor(log10(y_top / 5))
@@ -145,7 +147,7 @@ do for [p = 1:panel_count] {
     set rmargin at screen panel_right(p)
     set title panel_title(p) textcolor rgb ink
     if (p < panel_count) { set key off } else { set key on }
-    # A part without a point is left out: gnuplot warns of each.
+    # A part without points is omitted, as gnuplot would warn.
     reference_part = reference_label eq "" ? "" : "reference(x) with lines linestyle 99 notitle, "
     spread_part = spread_in eq "" ? "" : "for [s in spread_in] \
         $rows using (at_in(p, int(s))):(column('low')):(column('high')) \
@@ -158,7 +160,7 @@ do for [p = 1:panel_count] {
     reference_key = reference_label eq "" ? "" : \
         ", keyentry with lines linestyle 99 title reference_label"
     spread_key = any_spread ? ", keyentry with filledcurves linestyle 98 fillstyle transparent solid 0.25 title spread_label" : ""
-    set datafile missing NaN    # a point that a series lacks does not break its line
+    set datafile missing NaN    # a missing point does not break the line of a series
     eval "plot ".reference_part.spread_part.predicted_part.measured_part.\
         "for [s = 1:series_count] keyentry with linespoints linestyle s title series_label[s]".\
         reference_key.spread_key.measured_key

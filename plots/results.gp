@@ -1,26 +1,27 @@
-# Reading a results file of dlsim, and grouping its rows into panels and series.
+# Reads a results file of dlsim, and groups its rows into panels and series.
 #
-# A figure loads this file after it has set
-#   figure    its name; folder   where its script lies; for messages and for loading
-#   needed    the columns that it cannot do without, separated by spaces
-#   apart     the column along the axis: it distinguishes no series
-#   prepare   (optional) commands to run once the results are read, before the first wanted(0)
-#   wanted(unused)   true for the rows that it draws; wanted_what   what is amiss when none is
-# and after the caller has set
+# Set by the figure before loading this file:
+#   figure    its name, for messages; folder   the folder of its script, for loading
+#   needed    required columns, separated by spaces
+#   apart     the column along the axis, which does not distinguish series
+#   prepare   (optional) commands to run after the results are read, before the first wanted(0)
+#   wanted(unused)   whether the figure draws the current row
+#   wanted_what      message if no row is wanted
+# Set by the caller:
 #   results   results file (.csv)
-#   output    picture to write: SVG when the name ends in .svg, else PNG
+#   output    picture to write: SVG if the name ends in .svg, else PNG
 #   title     (optional) heading
 #
-# It gives back, for use in the figure's "using",
-#   number(c), text(c), known(x)   as columns.gp
-#   panel_count, in_panel(p)     p = 1.. over the machines, told apart by their cores; does the row
-#                                belong there?
+# Set by this file, for "using" in the figure:
+#   number(c), text(c), known(x)   see columns.gp
+#   panel_count, in_panel(p)     p = 1.. over the machines, distinguished by their cores; whether
+#                                the row belongs to panel p
 #   panel_title(p)               "2 cores", "one core per worker"
 #   series_count, in_series(s)   s = 1.. over the combinations of all other settings that vary
-#   along                        "placement 22, 44": settings that change with the axis, "" for none
+#   along                        "placement 22, 44": settings that change with the axis, or ""
 #   series_label[s]              "average every 10 steps", "async"
-#   label_px                     about the width of the longest of them in pixels
-#   in_machine(p)                as in_panel, for rows that need not be wanted and for other tables
+#   label_px                     approximate width of the longest label in pixels
+#   in_machine(p)                as in_panel, for unwanted rows and other tables too
 # Rows that are not wanted belong to no panel.
 
 set encoding utf8
@@ -37,7 +38,7 @@ results_name = results
 results = table
 if (exists("prepare")) { eval prepare }
 
-# In weak scaling the batch grows with the workers: then the batch of one worker is the setting.
+# In weak scaling the batch grows with the workers; the setting is then the batch per worker.
 batches = ""
 batches_each = ""
 batch_each(unused) = sprintf("%g", number("batch") / number("workers"))
@@ -45,8 +46,8 @@ note_batch(t, each) = (batches = add(batches, t), batches_each = add(batches_eac
 stats results using (note_batch(text("batch"), batch_each(0))) nooutput
 is_weak = words(batches_each) < words(batches)
 
-# Settings that a scenario may sweep: all columns before the first result, these first; the text that
-# distinguishes values, and how the key puts it.
+# Settings that a scenario may sweep: all columns before the first result, these first; each with
+# the text that distinguishes its values, and its label in the key.
 settings = "sync where interval algorithm n bound k accumulate lag compress"
 is_result(c) = is_in("step_mean_s step_p50_s throughput_per_s speedup staleness_mean", c)
 add_settings(i) = i > header_cells || is_result(word(header_names, i)) ? 0 : \
@@ -61,14 +62,14 @@ put(c, t) = t eq "" || c eq "sync" ? t : c eq "interval" ? every(t) : \
     c eq "workers" ? t.(t eq "1" ? " worker" : " workers") : \
     c eq "batch" ? "batch ".t.(is_weak ? " each" : "") : spaced(c)." ".t
 
-# Workers on GPUs have no cores: their cells are empty.
+# Workers on GPUs have no cores; their cells are empty.
 has_cores = 0
 note_cores(t) = t eq "" ? 0 : (has_cores = 1)
 if (has("cores")) { stats results using (note_cores(text("cores"))) nooutput }
 
-# A panel for each number of cores, and one for the rows that have a core per worker. A file tells
-# the two apart only by numbers: a core count stands for a machine where some row has another number
-# of workers.
+# One panel for each number of cores, and one for the rows with a core per worker. A file
+# distinguishes the two only by numbers: a core count is a machine if some row combines it with a
+# different number of workers.
 machines = ""
 per_worker = 0
 note_machine(cores) = number("cores") != number("workers") ? \
@@ -86,8 +87,8 @@ in_panel(p) = wanted(0) && in_machine(p)
 panel_title(p) = !has_cores ? "" : p > words(machines) ? "one core per worker" : \
     word(machines, p).(word(machines, p) eq "1" ? " core" : " cores")
 
-# The settings that distinguish series: those with several values. One that the value along the axis
-# determines (a placement for each number of workers) belongs to the axis: `along` lists what it goes through.
+# Settings with several values distinguish series. A setting that the value along the axis
+# determines (a placement for each number of workers) belongs to the axis; `along` lists its values.
 varying = ""
 along = ""
 do for [c in settings] {
@@ -114,7 +115,7 @@ do for [c in settings] {
 between(a, b, c) = a eq "" || b eq "" ? "" : c eq "interval" ? " " : ", "
 row_label_to(i) = i < 1 ? "" : append(row_label_to(i - 1), word(varying, i))
 append(label, c) = label.between(label, put(c, setting(c)), c).put(c, setting(c))
-# Where some rows have none of what others have ("lag 1"), "without lag".
+# If only some rows have a setting ("lag 1"), the others are labelled "without lag".
 without(label) = label ne "" ? label : "without ".spaced(word(varying, 1))
 row_label(unused) = words(varying) == 0 ? "predicted" : without(row_label_to(words(varying)))
 

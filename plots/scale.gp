@@ -1,5 +1,5 @@
-# Time and memory of simulating 10 steps, over the number of workers: docs/scale.md. The table has the
-# columns mode, workers, seconds of processor time, bytes of memory.
+# Processor time and memory to simulate 10 steps, over the number of workers (docs/scale.md).
+# Columns of the table: mode, workers, seconds of processor time, bytes of memory.
 #
 #   gnuplot -e "table='docs/scale.csv'; output='docs/scale.png'" plots/scale.gp
 folder = ARG0[1:strlen(ARG0) - strlen("scale.gp")]

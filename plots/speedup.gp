@@ -1,5 +1,6 @@
-# Speedup against the number of workers: predicted as lines with their 95 % interval,
-# measured as points: hollow where costs were fitted to them, if the results have a column measured_use.
+# Speedup against the number of workers: predictions as lines with their 95 % interval, measurements
+# as points. Points are hollow where costs were fitted to them, if the results have a column
+# measured_use.
 #
 #   gnuplot -e "results='results.csv'; output='speedup.png'" plots/speedup.gp
 figure = "speedup"
@@ -10,7 +11,7 @@ wanted(unused) = known(number("speedup"))
 wanted_what = "no row has a speedup"
 load folder."results.gp"
 
-# What all speedups are relative to: the throughput of one worker without exchange.
+# The baseline of all speedups: the throughput of one worker without exchange.
 single(unused) = number("throughput_per_s") / number("speedup")
 at(unused) = number("workers")
 predicted(unused) = number("speedup")

@@ -1,6 +1,6 @@
-# Staleness of the applied gradients against the number of workers: predicted mean with its
-# standard deviation, measured as full points with theirs. Or, given the histogram of dlsim too, its
-# whole distribution for each number of workers.
+# Staleness of the applied gradients against the number of workers: predicted mean and standard
+# deviation, and the measured ones as filled points. If dlsim's histogram is given too, the whole
+# distribution for each number of workers.
 #
 #   gnuplot -e "results='results.csv'; output='staleness.png'" plots/staleness.gp
 #   gnuplot -e "results='results.csv'; histogram='histogram.csv'; output='staleness.png'" \
@@ -15,7 +15,7 @@ if (exists("histogram")) {
 }
 needed = "workers sync staleness_mean staleness_sd"
 apart = "workers"
-# Modes that wait for all have staleness 0 (or their lag) in all rows: nothing to see.
+# In synchronous modes the staleness is 0 (or their lag) in all rows, so they are not drawn.
 stale_modes = ""
 prepare = "stats results using (number('staleness_mean') > 0 && !(number('lag') > 0) ? \
     (stale_modes = add(stale_modes, text('sync')), 0) : 0) nooutput"

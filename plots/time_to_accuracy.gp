@@ -1,9 +1,10 @@
-# Test error during training against simulated seconds: measured with real gradients that were applied in
-# a simulated run's order (dlprof train --schedule ... --curve), a line a setting, with standard errors where
-# there are several seeds. Reads the curves that scenarios/accuracy/run.sh sums up.
+# Test error during training against simulated seconds, measured with real gradients that were
+# applied in the order of a simulated run (dlprof train --schedule ... --curve): one line per
+# setting, with standard errors if there are several seeds. Reads the curves that
+# scenarios/accuracy/run.sh summarises.
 #
 #   gnuplot -e "results='curves.csv'; output='time_to_accuracy.png'" plots/time_to_accuracy.gp
-#   model='mlp' chooses where there are several; the first one else
+#   model='mlp' selects one of several models; default: the first one
 figure = "time_to_accuracy"
 folder = ARG0[1:strlen(ARG0) - strlen("time_to_accuracy.gp")]
 set encoding utf8

@@ -1,5 +1,6 @@
-# Share of the time in which the workers compute against the rate of the network, a line per averaging interval
-# (or whatever else the scenario sweeps): from rows that differ in port_bytes_per_s or site_bytes_per_s.
+# Share of the time in which the workers compute against the rate of the network, one line per
+# averaging interval (or other swept setting). Reads rows that differ in port_bytes_per_s or
+# site_bytes_per_s.
 #
 #   gnuplot -e "results='results.csv'; output='utilisation.png'" plots/utilisation.gp
 figure = "utilisation"
@@ -7,7 +8,7 @@ folder = ARG0[1:strlen(ARG0) - strlen("utilisation.gp")]
 needed = "workers sync compute_frac"
 apart = "port_bytes_per_s"
 prepare = "if (!has(apart) && has('site_bytes_per_s')) { apart = 'site_bytes_per_s' }"
-# Of all-reduce in every step, which has no outer steps, it is the share of computing.
+# For all-reduce in every step, which has no outer steps, this is the share of compute.
 used(unused) = has("utilisation_frac") && known(number("utilisation_frac")) ? number("utilisation_frac") : \
     text("sync") eq "allreduce" ? number("compute_frac") : NaN
 wanted(unused) = has(apart) && known(number(apart)) && known(used(0))
