@@ -4,8 +4,8 @@
 #   dl_add_program(NAME SOURCES... [LINK libs...])      program in build/<preset>/bin
 #   dl_add_test(NAME LABEL [LINK libs...] [EXTRA sources...])   test of NAME.c in tests/ or a subfolder
 #   dl_add_fuzzer(NAME [LINK libs...] [EXTRA sources...] [INPUTS count])   tests/fuzz/NAME.c with the
-#                                                      driver; a test of `count` inputs (20000) under
-#                                                      a sanitizer, a tenth of them otherwise
+#                                                      driver; runs `count` inputs (20000), a tenth
+#                                                      of them without a sanitizer
 add_library(dl_options INTERFACE)
 target_include_directories(dl_options INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_definitions(dl_options INTERFACE _GNU_SOURCE DL_VERSION="${PROJECT_VERSION}")
@@ -58,8 +58,8 @@ if(DL_FAST_LINKER)
     set(DL_LINK_FAST $<$<NOT:$<LINK_LANGUAGE:CUDA>>:${linker}>)
 endif()
 
-# Compiling the tests takes longer than running them, so only the tested code is optimized and
-# checked for undefined behaviour.
+# Test sources are compiled without optimization and UBSan, to save compile time; the tested
+# libraries have both.
 add_library(dl_test_options INTERFACE)
 target_compile_options(dl_test_options INTERFACE -O0)
 if(DL_SANITIZE)
@@ -80,8 +80,7 @@ endfunction()
 
 option(DL_LIBFUZZER "Build the fuzzers for libFuzzer (clang) instead of the built-in driver" OFF)
 if(DL_LIBFUZZER)
-    # All code is instrumented for coverage, the fuzzer's feedback, not only the fuzzer's own
-    # source.
+    # Instruments all code, as the fuzzer needs the coverage of more than its own source.
     target_compile_options(dl_options INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=fuzzer-no-link>)
     add_custom_target(fuzzers)
 endif()

@@ -32,7 +32,7 @@ right_px = 215.0
 gap_px = 40.0
 canvas_width = left_px + right_px + (panel_count == 1 ? 605 : 450 * panel_count - gap_px)
 bars_px = row_px * block_rows * series_count
-key_px = 34.0 * words(seen)    # with few bars the key is compressed to fit
+key_px = 34.0 * words(seen)    # minimum height, so that the key fits
 canvas_height = 150 + (bars_px > key_px ? bars_px : key_px)
 key_lines = words(seen)
 key_chars = 13

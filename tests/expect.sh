@@ -1,12 +1,12 @@
-# For tests of a program from outside: sourced with `tested` naming the program. Goes to an empty folder
-# of its own, which is removed at the end.
+# For tests of programs: sourced with `tested` naming the program. Changes to a new empty folder,
+# which is removed at the end.
 folder=$(mktemp -d "${TMPDIR:-/tmp}/test_program.XXXXXX")
 trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
 failures=0
 
-# expect STATUS TEXT ARGUMENTS...: the program exits with STATUS, and what it prints holds TEXT, in one
-# line or in those that a hanging indent joins to it.
+# expect STATUS TEXT ARGUMENTS...: fails unless the program exits with STATUS and its output
+# contains TEXT, in one line or across lines joined by a hanging indent.
 expect() {
     local status=$1 text=$2 output actual
     shift 2

@@ -1,6 +1,6 @@
-# For tests of what dlcal writes: its columns are in the reference. Sourced after expect.sh.
+# Checks that the reference documents the columns that dlcal writes. Sourced after expect.sh.
 
-# documented FILE.csv...: each column of the files is in docs/formats.md.
+# documented FILE.csv...: fails unless docs/formats.md names each column of the files.
 documented() {
     local page file name
     page=$(dirname "${BASH_SOURCE[0]}")/../../docs/formats.md

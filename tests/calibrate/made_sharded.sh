@@ -1,25 +1,25 @@
 # shellcheck shell=bash
-# A made-up Kineto trace of one rank that trains with sharded states (sourced by tests).
+# Generates a Kineto trace of one rank that trains with sharded states (sourced by tests).
 #
 #   made_sharded FORM KIND LAYERS RANKS   to standard output
 #
-# FORM  params: kernels with record_param_comms beside them (PyTorch 2); ranges: nccl: ranges with the
-#       inputs' sizes (PyTorch 1)
-# KIND  full: FSDP, each layer's parameters gathered for either pass; once: gathered for the forward
-#       pass only; update: gathered after the update (ZeRO 1 and 2); ddp: gradients all-reduced;
-#       split: each layer's activations all-reduced between pairs of ranks in either pass (tensor
-#       parallelism), gradients all-reduced among every second rank; exchanged: ddp with an all-to-all
-#       of all ranks a layer in the forward pass
+# FORM  params: kernels with record_param_comms ranges (PyTorch 2); ranges: nccl: ranges with the
+#       sizes of their inputs (PyTorch 1)
+# KIND  full: FSDP, gathers each layer's parameters for both passes; once: gathers for the forward
+#       pass only; update: gathers after the update (ZeRO 1 and 2); ddp: all-reduces gradients;
+#       split: all-reduces each layer's activations between pairs of ranks in both passes (tensor
+#       parallelism), and gradients among every second rank; exchanged: ddp with one all-to-all
+#       of all ranks per layer in the forward pass
 #
-# Three steps, 1 ms apart at least; of each layer 1,000,000 numbers (4 MB), forward 200 us, backward
-# 400 us; an update of 100 us; gathers 50 us, reduce-scatters 60 us on another stream.
+# Three steps, at least 1 ms apart. Per layer: 1,000,000 numbers (4 MB), forward 200 us, backward
+# 400 us. The update takes 100 us; on another stream, gathers take 50 us and reduce-scatters 60 us.
 
 at=0 correlation=0
 event() { # category, name, start, duration, thread, args
     printf '{"ph":"X","cat":"%s","name":"%s","pid":9,"tid":%s,"ts":%d,"dur":%d,"args":{%s}},\n' \
         "$1" "$2" "$5" "$3" "$4" "$6"
 }
-launch() { # name, stream, duration: behind the work of its stream, launched at `host`
+launch() { # name, stream, duration: runs after earlier work of its stream, launched at `host`
     correlation=$((correlation + 1))
     event cuda_runtime cudaLaunchKernel $host 2 9 "\"correlation\":$correlation"
     local start=$((free[$2] > host + 4 ? free[$2] : host + 4))
@@ -28,7 +28,7 @@ launch() { # name, stream, duration: behind the work of its stream, launched at 
     free[$2]=$((start + $3))
     host=$((host + 3))
 }
-collective() { # name of PyTorch's, kernel, in numbers, out numbers, duration, ranks (default: all)
+collective() { # PyTorch's name, kernel, in numbers, out numbers, duration, ranks (default: all)
     local group=${6:-$ranks}
     if [ "$form" = params ]; then
         event cpu_op record_param_comms $host 5 9 "\"Collective name\":\"$1\",\"In msg nelems\":$3,\"Out msg nelems\":$4,\"dtype\":\"Float\",\"Group size\":$group,\"Process Group Name\":\"$group\",\"Rank\":0"

@@ -1,6 +1,7 @@
-# For tests of dlcal table: a machine, and a table of rows that dlsim makes. Sourced; $dlsim simulates.
+# For tests of dlcal table: a machine, and a table of rows simulated by dlsim. Sourced; $dlsim
+# simulates.
 
-# four_gpus [LINES of [host]]: machine.ini, without a network
+# four_gpus [LINES of [host]]: writes machine.ini, without a network
 four_gpus() {
     cat <<END >machine.ini
 [machine]
@@ -24,7 +25,8 @@ link = x16
 END
 }
 
-# make_table COSTS [OFF]: table.csv of scenario.ini with these costs, every third row off by OFF
+# make_table COSTS [OFF]: writes table.csv of scenario.ini with these costs; with OFF, every third
+# row's throughput is too high by this fraction
 make_table() {
     printf '%s\n' "$1" >costs.ini
     "$dlsim" --quiet scenario.ini -o made.csv || exit 1

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The program dlcal from outside: exit statuses, messages, files. Usage: test_dlcal.sh DLCAL DLPROF
+# Command-line behaviour of dlcal: exit statuses, messages, files. Usage: test_dlcal.sh DLCAL DLPROF
 set -u
 dlcal=$1 dlprof=$2
 tested=$dlcal
@@ -33,7 +33,7 @@ if [ -e x.ini ]; then
     echo "FAIL: a failed fit left a cost file"
     failures=$((failures + 1))
 fi
-# Beside other work on the machine a quick benchmark may be too uneven to be fitted.
+# Other load on the machine may make a quick benchmark too uneven for a fit, so it is repeated.
 for _ in 1 2 3; do
     "$dlcal" fit a.dlt bench.dlt b.dlt -o all.ini >/dev/null 2>&1 && break
     "$dlprof" bench --quick --model mlp --data synthetic -o bench.dlt >/dev/null || exit 1

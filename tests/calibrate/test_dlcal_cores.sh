@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# dlcal on traces of PyTorch that used no GPU (tests/clients/traces). Usage: test_dlcal_cores.sh DLCAL DLSIM
+# dlcal on traces of PyTorch programs without a GPU (tests/clients/traces). Usage:
+# test_dlcal_cores.sh DLCAL DLSIM
 set -u
 dlcal=$1
 dlsim=$2
@@ -14,15 +15,15 @@ holds() { # FILE TEXT
     failures=$((failures + 1))
 }
 
-# Steps by marks; without marks by the optimizer's updates; without these by what repeats.
+# Steps are found by marks, else by the optimizer's updates, else by repetition.
 zcat "$traces/mlp_b16.json.gz" | sed 's/"ProfilerStep#[0-9]*"/"Optimizer.other"/' >unmarked.json
 sed 's/"Optimizer\.[a-z_]*#[^"]*"/"Optimizer.other"/' unmarked.json >plain.json
 expect 0 "6 steps of 6, by marks" info "$traces/mlp_b16.json.gz"
 expect 0 "5 steps of 5, by optimizer" info unmarked.json
 expect 0 "5 steps of 5, by period" info plain.json
 
-# Marks of micro-batches, of which every second or third has an update: steps end with the updates if
-# there are three, else they are refused.
+# Marks of micro-batches with an update in every second or third one: steps end with the updates if
+# there are at least three, else the trace is rejected.
 keep_updates() { # EVERY
     zcat "$traces/mlp_b16.json.gz" |
         awk -v every="$1" '/"Optimizer.zero_grad#/ && n++ % every { sub("Optimizer.zero_grad#[^\"]*", "Optimizer.other") }
@@ -37,22 +38,22 @@ expect 1 "only 2 of 6 steps hold an optimizer's update: they are micro-batches" 
     costs third.json --batch 16 -o third.ini
 expect 0 "costs written" costs third.json --batch 16 --incomplete -o third.ini
 
-# Collectives of gloo, with their ranks and, with shapes, their bytes; when DDP calls them.
+# Collectives of gloo: their ranks, the time at which DDP calls them, and, with shapes, their bytes.
 expect 0 "AllReduce  1.11 MB     2   1.00" info "$traces/transformer_ddp2.json.gz"
 expect 0 "waiting for collectives" info "$traces/transformer_ddp2.json.gz"
 expect 0 "AllReduce      2   0.50" info "$traces/mlp_localsgd2.json.gz"
 expect 0 "do not give their bytes" info "$traces/mlp_localsgd2.json.gz"
 expect 0 '"ready_frac":0.99' info --json "$traces/transformer_ddp2.json.gz"
 
-# 784 512 + 512 + 512 512 + 512 + 512 10 + 10 = 669,706 floats.
+# Parameters: 784 512 + 512 + 512 512 + 512 + 512 10 + 10 = 669,706 floats.
 expect 0 "mlp_b64.json.gz: 64 samples, 6 steps" costs "$traces/mlp_b16.json.gz" "$traces/mlp_b64.json.gz" \
     --batch 16,64 --device "a processor" --cores 2 -o mlp.ini
 holds mlp.ini "parameter_bytes = 2678824"
 holds mlp.ini "device = a processor"
 holds mlp.ini "[op step.backward]"
 grep -q "dispatch" mlp.ini && { echo "FAIL: nothing dispatches steps on cores"; failures=$((failures + 1)); }
-# DistributedDataParallel's buckets of that model, as its own trace has them (below), if a script
-# without it were to use it: the last two layers', and the first one's.
+# The buckets that DistributedDataParallel would make of this model, equal to those in its own trace
+# (below): the last two layers, and the first one.
 expect 0 "ready as the trace adds" costs "$traces/mlp_b64.json.gz" --batch 64 -o buckets.ini
 holds buckets.ini "25 MiB, ready as the trace adds the gradients up"
 expect 0 "start during the backward pass" costs "$traces/mlp_ddp1_b64.json.gz" --batch 64 -o ddp.ini
@@ -61,13 +62,13 @@ for bytes in 1071144 2678824; do
     grep -q "^ready_[12] = [0-9.]*, $bytes\$" ddp.ini || { echo "FAIL: no bucket $bytes: $(cat ddp.ini)"; failures=$((failures + 1)); }
 done
 holds buckets.ini "overlap = yes"
-# Without shapes, or with other parameters than those, evenly.
+# Without shapes, or with a different number of parameters, gradients get ready evenly.
 expect 0 "25 MiB, ready evenly" costs "$traces/mlp_b64.json.gz" --batch 64 --parameter-bytes 4194304 -o buckets.ini
 holds buckets.ini "ready_1 = 0.25, 1048576"
 expect 0 "costs written" costs "$traces/mlp_b64.json.gz" --batch 64 --gradients none -o buckets.ini
 grep -q "ready_1\|overlap" buckets.ini && { echo "FAIL: buckets, though --gradients none"; failures=$((failures + 1)); }
-# FSDP: the same with reduce-scatters, which gloo carries out as all-reduces; FSDP's functions in the
-# forward pass have "Backward" in their names.
+# FSDP: the same trace with reduce-scatters, which gloo implements as all-reduces; FSDP's functions
+# in the forward pass have "Backward" in their names.
 zcat "$traces/transformer_ddp2.json.gz" | sed 's/"c10d::allreduce_"/"c10d::_reduce_scatter_base_"/
     s/"aten::layer_norm"/"RegisterPostBackwardFunction"/' >fsdp.json
 expect 0 "forward                 38.2 ms" info fsdp.json
@@ -84,12 +85,13 @@ zcat "$traces/transformer_ddp2.json.gz" | sed 's/"host_name": "[^"]*"/"host_name
 expect 0 "recorded on another host, else.where" costs elsewhere.json --batch 4 -o transformer.ini
 holds transformer.ini "parameter_bytes = 2646944"
 holds transformer.ini ", 1110944"
-# The mask of 64 x 64 floats, a buffer that DDP broadcasts.
+# The mask of 64 x 64 floats is a buffer that DDP broadcasts.
 holds transformer.ini "[broadcast]"
 holds transformer.ini "bytes = 16384, n = 4, measured"
 holds transformer.ini "calls = 1, n = 4, measured"
-# A data loader's process makes the batches: what the step waits for them is left out, the processor time that
-# they take (recorded by dlprof run) is [op input], and taking a batch that is there takes the shortest wait.
+# A process of a data loader makes the batches: the step's waits for it are left out, its processor
+# time (recorded by dlprof run) becomes [op input], and taking a ready batch costs the shortest
+# wait.
 loaded=$traces/cnn_loader.json.gz
 expect 0 "7 steps of 7" info "$loaded"
 expect 0 "waiting for input from loaders" info "$loaded"
@@ -99,8 +101,8 @@ holds loaded.ini "dlsim --set input.loaders=NUM_WORKERS"
 holds loaded.ini "per_sample_ns = 1015624.9375, n = 7, measured" # 16.25 ms of 16 samples
 grep -A1 '^\[input\]' loaded.ini | grep -q "^copy_ns = [1-9][0-9]*, n = 7, measured" ||
     { echo "FAIL: taking a batch has no time: $(cat loaded.ini)"; failures=$((failures + 1)); }
-# What dlprof run measured without the profiler goes before it: of 2 ms 1.2 are the thread's, so the batch was
-# there; of 4 ms 1.2, so it waited.
+# Times measured by dlprof run without the profiler take precedence. 1.2 of 2 ms is the thread's
+# processor time, so the batch was ready; with 1.2 of 4 ms, the step waited.
 with_takes() { zcat "$loaded" | sed "s/\"dlprof_step_ns\"/\"dlprof_take_ns\": $1, \"dlprof_take_processor_ns\": $2, &/"; }
 with_takes 2000000 1200000 >there.json
 expect 0 "copy_ns, 2.00 ms, is to take a batch" costs there.json -o there.ini
@@ -108,7 +110,7 @@ holds there.ini "copy_ns = 2000000, n = 7, measured"
 with_takes 4000000 1200000 >waited.json
 expect 0 "1.20 ms, is the processor" costs waited.json -o waited.ini
 holds waited.ini "copy_ns = 1200000, n = 7, measured"
-# Of a step of 8.9 ms; 900 faults that take 0.5 ms are no concern.
+# In a step of 8.9 ms, 900 faults that take 0.5 ms are too few to report.
 with_faults() { zcat "$traces/mlp_b64.json.gz" | sed "s/\"schemaVersion\"/\"dlprof_faults\": $1, \"dlprof_kernel_ns\": $2, &/"; }
 with_faults 900 2000000 >faults.json
 expect 0 "a step has 900 page faults and 2.00 ms of the kernel, " costs faults.json -o faults.ini
@@ -120,24 +122,25 @@ for few in "900 10000" "100 2000000"; do
         failures=$((failures + 1))
     fi
 done
-# A step on two cores is none of a worker with one.
+# A step that used two cores does not describe a worker with one core.
 with_threads() { zcat "$traces/mlp_b64.json.gz" | sed "s/\"schemaVersion\"/\"dlprof_threads\": $1, &/"; }
 with_threads 2 >two.json
 expect 0 "operators used 2 threads: " costs two.json -o two.ini
 holds two.ini "operators used 2 threads"
 with_threads 1 >one.json
 "$tested" costs one.json -o one.ini | grep "operators used" && { echo "FAIL: one thread is noted"; failures=$((failures + 1)); }
-# A loader with a core to spare hides behind the step, but for taking its batches (8.4 ms of 230).
+# A loader with a free core overlaps with the step, except for taking its batches (8.4 of 230 ms).
 "$dlsim" --costs loaded.ini --workers 1 --mode none --set machine.cores=2 --set input.loaders=1 -o hidden.csv >hidden.txt
 "$dlsim" --costs loaded.ini --workers 1 --mode none --set machine.cores=2 --without input -o without.csv >without.txt
 step_of() { grep -v '^#' "$1" | awk -F, '!at { for (i = 1; i <= NF; i++) if ($i == "step_mean_s") at = i; next } { print $at }'; }
 awk "BEGIN { exit !($(step_of without.csv) < $(step_of hidden.csv) && $(step_of hidden.csv) < 1.05 * $(step_of without.csv)) }" ||
     { echo "FAIL: $(cat hidden.txt without.txt)"; failures=$((failures + 1)); }
-# Without dlprof run nothing says what its processes take.
+# Without dlprof run, the processor time of the loader's processes is unknown.
 zcat "$loaded" | sed '/dlprof_children_ns/d' >unknown.json
 expect 0 "run, or with num_workers=0" costs unknown.json -o unknown.ini
 grep -q '^\[op input\]' unknown.ini && { echo "FAIL: waiting is input that a core makes"; failures=$((failures + 1)); }
-# Without --batch that of the shapes, where there are any; another one is doubted unless it is a multiple.
+# The default of --batch is the batch that shapes show. Another value causes a warning unless it is
+# a multiple.
 expect 0 "4 samples, 4 steps" costs elsewhere.json -o shown.ini
 expect 0 "a batch of 4 samples is taken, as the inputs of aten::embedding show (64 if" costs elsewhere.json -o shown.ini
 grep -q '^batch_max = 4$' shown.ini || { echo "FAIL: not the batch that the shapes show"; failures=$((failures + 1)); }
@@ -146,32 +149,33 @@ if "$tested" costs elsewhere.json --batch 8 -o shown.ini | grep -q multiple; the
     echo "FAIL: two micro-batches are doubted"
     failures=$((failures + 1))
 fi
-# Gradients of two passes of 16 samples are accumulated, if every other update and the gradients'
-# clearing after it are none.
+# Two passes of 16 samples accumulate gradients if every second update, and the clearing of
+# gradients after it, is removed.
 zcat "$traces/mlp_b16.json.gz" | sed 's/"ProfilerStep#[0-9]*"/"Optimizer.other"/' |
     awk '/"Optimizer\.(step|zero_grad)#/ { last = /step#/
          if (++count[last] % 2 == last) sub(/"Optimizer\.[a-z_]*#[^"]*"/, "\"Optimizer.other\"") } 1' >twice.json
 expect 0 "a batch of 32 samples is taken: a step accumulates the gradients of 2 passes" costs twice.json -o shown.ini
 expect 0 "16 samples, 2 times a step, by the inputs of aten::linear" info twice.json
 expect 0 "16, of the whole step, right?" costs twice.json --batch 16 -o shown.ini
-# Without a backward pass it may be no training.
+# A step without a backward pass may not be training.
 expect 1 "of which this trace has none: 6 steps" costs "$traces/mlp_b64.json.gz" --batch 64 --step-period 9 -o period.ini
 zcat "$traces/mlp_b64.json.gz" | sed -E 's/[Bb]ackward|autograd::engine|AccumulateGrad/other/g' >inference.json
 expect 1 "of training? no backward pass is found in it (forward" costs inference.json -o shown.ini
 expect 0 "if there is none (inference), these are not costs of training" costs inference.json --incomplete -o shown.ini
-# A step of 8.9 ms that took 0.1 ms without the profiler: something else was at work.
+# A step of 8.9 ms took 0.1 ms without the profiler: the profiler alone does not explain this.
 zcat "$traces/mlp_b64.json.gz" | sed 's/"schemaVersion"/"dlprof_step_ns": 100000, "schemaVersion"/' >busy.json
 expect 0 "the profiler alone does not explain that" costs busy.json -o shown.ini
 zcat "$traces/mlp_b64.json.gz" | sed 's/"schemaVersion"/"dlprof_step_ns": 8000000, "schemaVersion"/' >idle.json
 expect 0 "without the profiler a step took 8.00 ms" costs idle.json -o shown.ini
-# The last of six steps takes 60 ms in place of 9: a mean far from the median is noted.
+# The last of six steps takes 60 ms instead of 9: a note reports that mean and median differ.
 zcat "$traces/mlp_b64.json.gz" | sed '/"ProfilerStep#8"/,/"dur"/s/"dur": .*/"dur": 60000/' >long.json
 expect 0 "some steps are much longer than the others: the mean is " costs long.json -o shown.ini
 if "$tested" costs idle.json -o shown.ini | grep -q 'does not explain\|profiler makes\|much longer'; then
     echo "FAIL: a step a tenth shorter is doubted"
     failures=$((failures + 1))
 fi
-# Where that is not known: 8.88 ms less 1.3 us for each of 199 operators with shapes, 0.7 us without.
+# If that time is unknown: 8.88 ms less 1.3 us for each of 199 operators with shapes, 0.7 us
+# without.
 expect 0 "6 steps of 8.63 ms" costs "$traces/mlp_b64.json.gz" -o shown.ini
 holds shown.ini "makes each of 199 operators a step 1.3 us longer (half to twice that): 259 us, 3 %"
 expect 0 "5 steps of 102 ms" costs "$traces/cnn_ddp1.json.gz" --batch 16 -o shown.ini
@@ -182,13 +186,13 @@ expect 0 "written" costs "$traces/cnn_ddp1.json.gz" --batch 16 --parameter-bytes
 holds cnn.ini "parameter_bytes = 4283944"
 expect 1 "it trained on cores, without a device: see dlcal costs" replay "$traces/mlp_b16.json.gz"
 
-# dlsim takes the file; one worker takes the sum of its operations.
+# dlsim reads the file; a step of one worker takes the sum of its operations.
 "$dlsim" --costs mlp.ini --batch 16 --workers 1 --set machine.cores=2 --mode none -o results.csv >out.txt 2>&1 ||
     { echo "FAIL: dlsim: $(cat out.txt)"; failures=$((failures + 1)); }
 
 grep -q "gloo" out.txt && { echo "FAIL: one worker exchanges nothing"; failures=$((failures + 1)); }
-# Exchanges of several are assumed, which is said; not where those of processes were measured. They
-# may be made threads.
+# Notes list the assumed costs of exchange between processes, unless these were measured. The
+# workers may be declared threads.
 two=(--batch 32 --workers 2 --set machine.cores=2 --mode allreduce,average -o results.csv)
 tested=$dlsim
 expect 0 "assumed [gloo] latency_ns = 1.2 ms (240 us to 6 ms)" --costs mlp.ini "${two[@]}"
@@ -208,7 +212,7 @@ if "$dlsim" --costs gloo.ini "${two[@]}" 2>&1 | grep "assumed \[gloo\]\|to be th
     failures=$((failures + 1))
 fi
 
-# Of four processes where two were measured: by their messages, and as wide.
+# Exchange of four processes when two were measured: same bytes per message, with an assumed factor.
 expect 0 "assumed [gloo] ranks_factor = 1 (0.5 to 2), samples/s +" --costs gloo.ini "${two[@]}" --workers 4
 
 exit $((failures > 0))

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# dlcal generators from outside, and what dlsim makes of its cost file: the same as of the keys.
+# Command-line behaviour of dlcal generators; dlsim gives equal results from its cost file and from
+# keys.
 # Usage: test_dlcal_generators.sh DLCAL DLSIM
 set -u
 tested=$1
@@ -7,7 +8,7 @@ dlsim=$2
 # shellcheck source=tests/expect.sh
 source "$(dirname "$0")/../expect.sh"
 
-# a = 10 ms, b = 0.1 ms: c / (a + b c) tokens/s; an update 4 s + 200 us for each token of a GPU.
+# a = 10 ms, b = 0.1 ms: c / (a + b c) tokens/s; an update takes 4 s + 200 us per token of a GPU.
 cat >parts.csv <<'END'
 requests,tokens_per_s,tokens,gpus,update_s
 1,99.00990099,,,

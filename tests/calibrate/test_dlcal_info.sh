@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# dlcal info from outside. Usage: test_dlcal_info.sh DLCAL
+# Command-line behaviour of dlcal info. Usage: test_dlcal_info.sh DLCAL
 set -u
 tested=$1
 # shellcheck source=tests/expect.sh
@@ -82,7 +82,7 @@ expect 1 "wrong.ini:3: [pattern products] collective = AllGathr" info --comm-pat
 expect 1 "nowhere.ini" info --comm-patterns nowhere.ini rank0.json
 expect 1 "nowhere.json: cannot open it" info nowhere.json
 
-# JSON is whole in any case: a file that cannot be read ends it behind those before.
+# JSON is complete in any case: an unreadable file ends the list after the earlier files.
 for files in "rank0.json bad.json rank1.json.gz" "bad.json rank0.json" "nowhere.json"; do
     # shellcheck disable=SC2086 # several names
     "$tested" info --json $files >failed.json 2>failed.err && fail "$files: exit 0"

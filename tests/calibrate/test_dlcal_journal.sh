@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A fit to a table that is killed goes on from its journal, and then writes what one that was not does.
+# A killed fit to a table continues from its journal, and writes the same files as an uninterrupted
+# one.
 # Usage: test_dlcal_journal.sh DLCAL DLSIM
 set -u
 tested=$1 dlcal=$1 dlsim=$2
@@ -42,7 +43,7 @@ schema = 1
 parameter_bytes = 8000000
 [dispatch]
 per_worker_ns = 0"
-# Some rows are off, so that rows are weighed and left out.
+# Some rows have errors, so that the fit weights rows and leaves some out.
 make_table "$known
 serial_ns = 200000
 [op network.forward]
@@ -52,14 +53,14 @@ echo "$known" >costs.ini
 
 fit=(table table.csv -s scenario.ini -o fitted.ini --rows rows.csv --json report.json)
 
-# keep FOLDER: what the fit wrote, without the time of the fit
+# keep FOLDER: keeps the files of the fit, without its date
 keep() {
     mkdir "$1"
     sed -i '1s/, [-0-9T:]*Z:/:/' fitted.ini
     mv fitted.ini rows.csv report.json report.txt "$1" || fail "$1: files are missing"
 }
 
-# resume FOLDER COMMAND...: the same command as the killed one
+# resume FOLDER COMMAND...: runs the same command as the killed one
 resume() {
     local folder=$1
     shift
@@ -73,14 +74,15 @@ resume() {
 "$dlcal" "${fit[@]}" --journal off >report.txt || fail "the fit does not run"
 keep whole
 
-# Killed twice, on other numbers of threads.
+# Killed twice, with different numbers of threads.
 kill_at 1 "$dlcal" "${fit[@]}" --threads 1
 first=$(stat -c %s fitted.ini.journal)
 kill_at $((3 * first)) "$dlcal" "${fit[@]}" --threads 2
 head -c -20 fitted.ini.journal >torn && printf 'garbage' >>torn
 resume threads "$dlcal"
 
-# The journal of another fit stops none, and is there when its own fit is; a torn end is cut off.
+# The journal of another fit is ignored, and still used by its own fit; an incomplete end is cut
+# off.
 cp torn fitted.ini.journal
 expect 0 "fitted.ini.journal was of another run" "${fit[@]}" --near
 cp table.csv table.kept
@@ -95,7 +97,7 @@ expect 0 "costs written to fitted.ini" table small.csv "${fit[@]:2}" --journal r
 [ -e fitted.ini.journal ] && fail "restart: the journal is still there"
 rm -f fitted.ini
 
-# Ranks: those that go on after a kill, then one that is killed.
+# MPI ranks: all are killed and continue, then one of them is killed.
 if command -v mpirun >/dev/null && [ -e "$(dirname "$dlcal")/libdlscale_mpi.so" ]; then
     # shellcheck source=tests/mpirun.sh
     source "$(dirname "$0")/../mpirun.sh"
@@ -107,7 +109,7 @@ fi
 
 expect 2 "journal" "${fit[@]}" --journal no
 
-# A fit of two scenarios that share a cost goes on too; keep takes the first one's files.
+# A fit of two scenarios that share a cost also continues; keep takes the files of the first one.
 sed 's/workers = 1, 2, 8/workers = 1, 2/' scenario.ini >second.ini
 fit=(table table.csv small.csv -s scenario.ini -s second.ini -o fitted.ini -o second.out.ini --rows rows.csv --rows second.csv
     --json report.json --share dispatch.serial_ns)

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# dlcal links from outside, and what dlsim makes of its cost file. Usage: test_dlcal_links.sh DLCAL DLSIM
+# Command-line behaviour of dlcal links, and dlsim with its cost file. Usage: test_dlcal_links.sh
+# DLCAL DLSIM
 set -u
 tested=$1
 dlsim=$2
@@ -32,7 +33,7 @@ expect 0 "Usage: dlcal links" links --help
 expect 0 "20.0 us     0.4" links allreduce.log
 expect 0 "100 GB/s     0.5" links allreduce.log
 expect 0 "latency + bytes/bandwidth" links --judge allreduce.log
-# A change of protocol at 128 and 256 MB; and a wrong time, by which no fit is judged.
+# A change of protocol at 128 and 256 MB, and an outlier, which is left out when fits are compared.
 cat >changes.csv <<'END'
 collective,ranks,bytes,time_us
 allreduce,8,32e6,400
@@ -64,8 +65,8 @@ expect 0 "" links --json links.json allreduce.log
 grep -q '"name": *"allreduce"' links.json || fail "links.json lacks the series"
 grep -q '^\[collective allreduce 4\]$' links.ini || fail "links.ini lacks the collective"
 
-# All-reduces on 1, 2, 4 nodes of 8 GPUs: a ring's latency, 10 us and 5 us per further node, and
-# S / (10 GB/s). On 16 nodes 85 us + S / (10 GB/s), 4 times the most measured.
+# All-reduces on 1, 2, 4 nodes of 8 GPUs with a ring's latency: 10 us + 5 us per additional node + S
+# / (10 GB/s). 16 nodes, 4 times the measured maximum, take 85 us + S / (10 GB/s).
 write_nodes() {
     local nodes
     echo "op,ranks,nodes,bytes,time_us"
@@ -86,7 +87,8 @@ expect 1 "no collective was measured at 3 counts" links allreduce.log --nodes 4 
 expect 2 "--nodes needs --output" links nodes.csv --nodes 4
 expect 2 "--nodes: " links nodes.csv --nodes 4,x -o x.ini
 
-# The same costs added to those of a workload: 4 GPUs whose links are slow take the measured time.
+# Added to the costs of a workload: on 4 GPUs with slow links, the all-reduce takes the measured
+# time.
 cat >work.ini <<'END'
 [costs]
 schema = 1
@@ -143,14 +145,14 @@ batch_per_worker = 1
 mode = allreduce
 END
 expect 0 "" links allreduce.log --costs work.ini -o all.ini
-# 1 ms of computing and 20 us + 10^8 bytes at 100 GB/s.
+# 1 ms of compute and 20 us + 10^8 bytes at 100 GB/s.
 step=$("$dlsim" scenario.ini --quiet -o four.csv && awk -F, '/^[^#]/ { if (!n) { for (i = 1; i <= NF; i++)
     if ($i == "step_mean_s") n = i } else print $n }' four.csv)
 awk -v s="$step" 'BEGIN { exit !(s > 0.00201 && s < 0.00203) }' || fail "a step takes $step s, not 2.02 ms"
 
-# A table of timed calls of processes: 100 us and 1 ns a byte for all-reduces of 2, 40 us and 2 ns a
-# byte for round trips of 2 callers, 0.5 ns a byte for updates; of pairs 150 us and 1 ns, and beside
-# computing 20 us and 0.5 ns; with a late process 10 us and 0.5 ns; of pushes and pulls 200 us and 1 ns.
+# A table of timed calls of processes, with latency and time per byte: all-reduces of 2 ranks 100
+# us, 1 ns; round trips of 2 callers 40 us, 2 ns; updates 0.5 ns; pairs 150 us, 1 ns; during
+# computation 20 us, 0.5 ns; with a late process 10 us, 0.5 ns; pushes and pulls 200 us, 1 ns.
 {
     echo "collective,ranks,bytes,time_us"
     for bytes in 1000 10000 100000 1000000; do
@@ -180,7 +182,8 @@ time_of "allreduce_beside 2" 1000000 5.1e5 5.3e5
 time_of "allreduce_late 2" 1000000 5.0e5 5.2e5
 time_of "pushpull 2" 1000000 1.19e6 1.21e6
 grep -q "^starts" calls.ini && fail "starts of a table without them: $(cat calls.ini)"
-# Three starts, which took 1, 0.8 and 1.3 times as long: medians are those of the first.
+# Three starts of the processes, which took 1, 0.8 and 1.3 times as long: medians are those of the
+# first.
 {
     echo "collective,ranks,bytes,time_us,start"
     for bytes in 1000 1000000; do
@@ -192,8 +195,8 @@ grep -q "^starts" calls.ini && fail "starts of a table without them: $(cat calls
 expect 0 "allreduce 2 ranks" links starts.csv --costs work.ini -o starts.ini
 awk -F'[=, ]+' '$1 == "starts" { found = NF == 4 && $2 > 0.99 && $2 < 1.01 && $3 > 1.29 && $3 < 1.31 &&
     $4 > 0.79 && $4 < 0.81 } END { exit !found }' starts.ini || fail "starts: $(cat starts.ini)"
-# ln 1, ln 1.3 and ln 0.8 have a standard deviation of 0.243, so their median an error of 0.243
-# sqrt(pi / 6) = 17.6 %, which that of every time holds beside the line's 1 %.
+# ln 1, ln 1.3 and ln 0.8 have a standard deviation of 0.243, so the median has an error of 0.243
+# sqrt(pi / 6) = 17.6 %. Each time has this error in addition to the line's 1 %.
 expect 0 "3 starts: from 0.80 to 1.30 of the medians, whose standard error is 17.6 %" links starts.csv
 awk '$1 == "bytes_1000000" { found = $5 + 0 > 0.175 * $3 && $5 + 0 < 0.18 * $3 } END { exit !found }' \
     starts.ini || fail "errors of starts: $(cat starts.ini)"
@@ -207,11 +210,11 @@ expect 1 "typo.csv:4: unknown collective 'updaet'" links typo.csv
 sed 's/,100$/,none/; s/,101$/,none/' calls.csv >text.csv
 expect 1 "text.csv:2: " links text.csv
 
-# Beside a machine: four GPUs on a crossbar of 1 GB/s, two links of 1 us from one to another. An
-# all-gather by a ring takes 3 (2 us + S / 4 GB/s), of which the bytes are half at 8 kB.
+# Comparison with a machine: four GPUs on a crossbar of 1 GB/s, two links of 1 us between any two. A
+# ring all-gather takes 3 (2 us + S / 4 GB/s); at 8 kB, half of this is due to bytes.
 sed 's/^bytes_per_s = 1e9$/bytes_per_s = 1GB\/s, measured/; s/^latency_ns = 1000$/latency_ns = 1us, measured/' \
     machine.ini >crossbar.ini
-write_ring() { # time over that of the machine, of small and of large sizes
+write_ring() { # factors on the machine's time, for small and for large sizes
     echo "collective,ranks,bytes,time_us"
     awk -v small="$1" -v large="$2" 'BEGIN { for (s = 256; s <= 2^26; s *= 2)
         printf "allgather,4,%d,%.6f\n", s, (s < 8000 ? small : large) * (6 + 0.75 * s / 1000) }'
@@ -227,7 +230,8 @@ beside "small sizes, up to 4.10 kB: 1.00 (1.00 to 1.00), as expected within 36 %
 beside "large sizes, from 8.19 kB: 1.00 (1.00 to 1.00), as expected within 27 %" as_is.csv --machine crossbar.ini
 awk -F, '!/^#/ && ++row == 2 { found = $6 == 256 && $7 == 6192 && $8 >= 6192 && $8 < 6196 &&
     $12 == "ring" && $14 == "small" } END { exit !found }' beside.csv || fail "no ring of 6.192 us: $(cat beside.csv)"
-# Three starts, as above, whose median has an error of 17.6 %: twice that, and the model's 27 %.
+# Three starts, as above, whose median has an error of 17.6 %: twice that, combined with the model's
+# 27 %.
 awk -F, 'NR == 1 { print $0 ",start"; next } { for (s = 1; s <= 3; s++)
     printf "%s,%s,%s,%.6f,%d\n", $1, $2, $3, $4 * (s == 1 ? 1 : s == 2 ? 1.3 : 0.8), s }' as_is.csv >as_is_starts.csv
 beside "1.00 (1.00 to 1.00), as expected within 44 %" as_is_starts.csv --machine crossbar.ini
@@ -240,14 +244,15 @@ beside "small sizes, up to 4.10 kB: 0.50 (0.50 to 0.50), slower by more than 36 
 beside "no single change of the machine that was tried gives this" latency.csv --machine crossbar.ini
 write_ring 1 0.7 >fast.csv
 beside "1.43 (1.43 to 1.43), faster by more than 27 %" fast.csv --machine crossbar.ini
-# Values that are assumed, and matter, are named.
+# Assumed values that affect the verdict are named.
 write_ring 1 1.5 >slow.csv
 beside "0.67 (0.67 to 0.67), slower by more than 27 %" slow.csv --machine crossbar.ini
 beside "0.67 (0.67 to 0.67), as expected within 40 %" slow.csv --machine machine.ini
 beside "rests on assumed [link slow] bytes_per_s" slow.csv --machine machine.ini
-# A cause that another log of the call refutes is not given; one that explains all is, alone. Two GPUs
-# without peer access, 0.9 of 12.4 GB/s each way: all-reduces at half of it, which slots of half the
-# rate would explain, or both directions that share 12.4; broadcasts at all of it, or half too.
+# A cause that another log contradicts is not printed; a cause that explains all logs is printed
+# alone. Two GPUs without peer access have 0.9 of 12.4 GB/s each way. All-reduces at half of this
+# rate have two possible causes: slots of half the rate, or both directions sharing 12.4 GB/s.
+# Broadcasts at the full or at half the rate decide between them.
 cat >box.ini <<'END'
 [machine]
 schema = 1
@@ -287,10 +292,10 @@ beside "as expected if both directions through host memory share 12." halved.csv
 "$tested" links halved.csv whole.csv --machine box.ini | grep -q "$half" && fail "a refuted cause is given"
 beside "as expected if the GPUs' $half" halved.csv halved_too.csv --machine box.ini
 "$tested" links halved.csv halved_too.csv --machine box.ini | grep -q "share 12" && fail "two causes are given"
-# Of a box with an assumed rate the logs give one.
+# For a box with an assumed rate, the logs give a value.
 beside "memory share 11.1 GB/s" \
     halved.csv whole.csv --machine 2xrtx2080ti
-# One thread that calls for all GPUs.
+# One thread calls for all GPUs.
 {
     echo "# nThread 1 nGpus 4"
     echo "#  size  count  type  redop  root  time  algbw  busbw  #wrong  time  algbw  busbw  #wrong"
@@ -301,7 +306,8 @@ beside "memory share 11.1 GB/s" \
 expect 0 "one thread calls for 4 GPUs (nGpus)" links thread_allreduce.log --machine crossbar.ini
 sed '1a #  Rank  0 Pid 1 on host device  0 [0x00] GPU H' thread_allreduce.log >other.log
 expect 0 "the log is of GPU H, the machine has other GPUs" links other.log --machine dgx_h100
-# Copies at half the rate of the link and at all of it, of a GPU that is not there, and others.
+# Copies at half and at all of the link's rate, one of a GPU that the machine lacks, and single
+# rates.
 cat >copies.log <<'END'
 Running host_to_device_memcpy_ce.
 memcpy CE CPU(row) -> GPU(column) bandwidth (GB/s)
@@ -323,7 +329,8 @@ printf 'collective,ranks,bytes,time_us\nallgather,4,0,10\nallgather,4,0.5,11\n' 
 expect 1 "allgather: not compared, no call moved a byte" links empty.csv --machine crossbar.ini
 printf 'cpu_to_gpu0_by_dma_under_numa0 0.5\ncpu_to_gpu0_by_dma_under_numa2147483647 0.4\n' >numas.log
 expect 0 "1 measured, 500 MB/s; machine 1.00 GB/s" links numas.log --machine crossbar.ini
-# Copies of one size are rates, of peers too; what goes through host memory is what [shm] needs.
+# Copies of a single size count as rates, also between peers; copies through host memory give the
+# rate for [shm].
 cat >quick.log <<'END'
  Device 0: GPU G
  Host to Device Bandwidth, 1 Device(s)
@@ -345,14 +352,15 @@ expect 0 "2 of 2 pairs of GPUs cannot access each other's memory" links quick.lo
 expect 0 "sends and receives 6.10 GB/s together (median)" links quick.log
 expect 0 "1 measured, 1.00 GB/s; machine 1.00 GB/s (medians): 1.00" links quick.log --machine crossbar.ini
 expect 0 "2 measured, 500 MB/s; machine 1.00 GB/s (medians): 0.50" links quick.log --machine crossbar.ini
-# Half of the speed from 4 MB on, which the median of the large sizes does not show: 8.19 kB to 67.1 MB
-# are 14 sizes, of which 9 are below 4 MB.
+# Half of the speed from 4 MB on, which the median over the large sizes hides: 9 of the 14 sizes
+# from 8.19 kB to 67.1 MB are below 4 MB.
 awk -F, 'NR > 1 && $3 >= 4e6 { $4 *= 2 } { print $1 "," $2 "," $3 "," $4 }' as_is.csv >break.csv
 beside "large sizes, from 8.19 kB, by range:" break.csv --machine crossbar.ini --csv break_out.csv
 beside "8.19 kB to 2.10 MB: 1.00 (1.00 to 1.00), as expected within 27 %" break.csv --machine crossbar.ini
 beside "4.19 MB to 67.1 MB: 0.50 (0.50 to 0.50), slower by more than 27 %" break.csv --machine crossbar.ini
 awk -F, '$6 == 67108864 { found = $16 == "slower" } END { exit !found }' break_out.csv || fail "no verdict by size: $(cat break_out.csv)"
-# One size that is off is chance. busbw of an all-gather of 4 is 3/4 of bytes over time: at the link's rate.
+# A single slow size is taken as chance. The busbw of an all-gather of 4, 3/4 of bytes over time, is
+# the link's rate.
 awk -F, '$3 == 1048576 { $4 *= 2 } { print $1 "," $2 "," $3 "," $4 }' as_is.csv >chance.csv
 beside "large sizes, from 8.19 kB: 1.00" chance.csv --machine crossbar.ini
 beside "busbw GB/s" as_is.csv --machine crossbar.ini
@@ -364,7 +372,8 @@ expect 2 "--csv needs --machine" links as_is.csv --csv beside.csv
 expect 2 "--csv would overwrite the machine file" links as_is.csv --machine crossbar.ini --csv crossbar.ini
 expect 1 "did you mean 'dgx_a100'?" links as_is.csv --machine dgxx_a100
 
-# Real logs beside the machines that they are of: rates are as expected, as docs/studies/collectives.md has them.
+# Real logs against the machines that they were measured on: rates are as expected, as in
+# docs/studies/collectives.md.
 verdicts() { # machine, parts, logs
     local machine=$1 parts=$2 odd
     shift 2

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A fit to a table on threads and on ranks that mpirun starts: the same report and the same files.
+# Fits to a table on threads and on ranks started by mpirun write the same report and the same
+# files.
 # Usage: test_dlcal_ranks.sh DLCAL DLSIM
 set -u
 tested=mpirun dlcal=$1 dlsim=$2
@@ -30,7 +31,7 @@ schema = 1
 parameter_bytes = 8000000
 [dispatch]
 per_worker_ns = 0"
-# Some rows are off, so that there is something to leave out, and a fit that is not exact.
+# Some rows have errors, so that rows are left out and the fit is not exact.
 make_table "$known
 serial_ns = 200000
 [op network.forward]
@@ -38,11 +39,11 @@ fixed_ns = 1000000
 per_sample_ns = 30000" 0.04
 echo "$known" >costs.ini
 
-fit() { # command..., into the folder `to`
+fit() { # command..., writes into the folder `to`
     "$@" table table.csv -s scenario.ini --threads "$threads" -o fitted.ini --rows rows.csv --json report.json \
         --predict table.csv >report.txt 2>errors.txt || fail "$*: $(cat errors.txt)"
     mkdir -p "$to"
-    sed -i '1s/, [-0-9T:]*Z:/:/' fitted.ini # the time of the fit
+    sed -i '1s/, [-0-9T:]*Z:/:/' fitted.ini # the date of the fit
     mv fitted.ini rows.csv report.json report.txt "$to" || fail "$*: files are missing"
     [ -s errors.txt ] && fail "$*: $(cat errors.txt)"
 }
@@ -55,7 +56,7 @@ for ranks in two four; do diff -r one $ranks || fail "$ranks ranks: another fit"
 # Two scenarios that share a cost: the same fit on ranks.
 sed 's/batch = 24, 96/batch = 48, 96/' scenario.ini >second.ini
 sed '2,$s/,24,/,48,/' table.csv >second.csv
-both() { # command...: as fit, of both
+both() { # command...: as fit, for both scenarios
     "$@" table table.csv second.csv -s scenario.ini -s second.ini --share dispatch.serial_ns --near --threads 1 -o first.ini \
         -o second.out.ini --json report.json >report.txt 2>errors.txt || fail "$*: $(cat errors.txt)"
     mkdir -p "$to"
@@ -68,7 +69,7 @@ grep -q '5 costs from 16 rows of 2 tables' both_one/report.txt || fail "both: $(
 to=both_three both mpirun -n 3 "$dlcal"
 diff -r both_one both_three || fail "three ranks: another fit of both"
 
-# What fails is said once.
+# A failure is reported once.
 expect 2 "--scenario FILE is needed" -n 2 "$dlcal" table table.csv
 expect 1 "nowhere.csv" -n 2 "$dlcal" table nowhere.csv -s scenario.ini -o x.ini
 [ "$(mpirun -n 3 "$dlcal" table nowhere.csv -s scenario.ini -o x.ini 2>&1 | grep -c 'nowhere.csv')" -eq 1 ] || fail "not said once"

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# dlcal replay, predict and costs from outside. Usage: test_dlcal_replay.sh DLCAL DLPROF
+# Command-line behaviour of dlcal replay, predict and costs. Usage: test_dlcal_replay.sh DLCAL
+# DLPROF
 set -u
 tested=$1
 dlprof=$2
 # shellcheck source=tests/expect.sh
 source "$(dirname "$0")/../expect.sh"
 
-# Three steps of 1 ms: a launch of 5 us, a gemm of 400 us 10 us after its begin, a wait that returns
-# 5 us after it, and 585 us of the host's own. $1: the gemm starts so much later, in us.
+# Three steps of 1 ms: a launch of 5 us, a gemm of 400 us that starts 10 us after the launch begins,
+# a wait that returns 5 us after the gemm, and 585 us of host time. $1 delays the gemm, in us.
 write_trace() {
     local step at late=${1:-0}
     echo '{"deviceProperties": [{"id": 0, "name": "GPU of a test"}], "traceEvents": ['
@@ -30,8 +31,8 @@ printf '%s\n' '{"deviceProperties": [], "traceEvents": [' \
     '{"ph":"X","cat":"kernel","name":"sgemm","pid":0,"tid":7,"ts":10,"dur":4}]}' >cut.json
 echo '{"schemaVersion": 1, "traceEvents": [{"ph":"X","cat":"cpu_op","name":"aten::add","pid":1,"tid":1,"ts":1,"dur":1}]}' >host.json
 
-# Two ranks: a gemm of 300 and of 400 us, then an all-reduce that takes 20 us once both have come;
-# the host waits until 435 us.
+# Two ranks: a gemm of 300 or 400 us, then an all-reduce that takes 20 us once both ranks have
+# started it; the host waits until 435 us.
 write_rank() {
     local rank=$1 gemm=$2 step at
     echo "{\"distributedInfo\": {\"rank\": $rank, \"world_size\": 2}, \"traceEvents\": ["
@@ -59,16 +60,17 @@ write_rank 1 400 >rank1.json
 
 expect 0 "error mean 0.00 %, maximum 0.00 %" replay trace.json
 expect 0 "6 step(s): error mean 0.00 %, maximum 0.00 %" replay --together rank0.json rank1.json
-# Without the gemms the all-reduce begins 10 us after its launch at 5, and the step is 15 + 20 + 5 +
-# 565 us on both ranks; alone, the first one goes on waiting 100 us for nobody.
+# Without the gemms the all-reduce starts 10 us after its launch at 5, so the step takes 15 + 20 + 5
+# + 565 us on both ranks. Replayed alone, the first rank still waits 100 us for the other one.
 expect 0 "   1      1    0 step   1.00 ms  1.00 ms   +0.00  605 us" \
     replay --together --without sgemm rank0.json rank1.json
 expect 0 "705 us" replay --without sgemm rank0.json
 expect 0 "sync          3        0        0" replay trace.json
 expect 0 "unexplained: no operation starts" replay trace.json
-# The host's 585 us are on the path of two steps of three.
+# The host's 585 us are on the critical path of two of three steps.
 expect 0 "host             390 us" replay trace.json
-# Twice the gemm: 400 us more a step; without it 400 less; the host's time without it.
+# A gemm of twice the time adds 400 us per step; without the gemm a step is 400 us shorter; then
+# without the host's time.
 expect 0 "1.40 ms  +40.00" replay --scale gemm=2 trace.json
 expect 0 "600 us  -40.00" replay --without sgemm trace.json
 expect 0 "415 us -58.50" replay --without host trace.json
@@ -93,31 +95,32 @@ expect 2 "did you mean 'gemm'" replay --scale gemn=2 trace.json
 expect 2 "want CLASS=FACTOR" replay --scale gemm trace.json
 expect 2 "--timeline writes one replay, not 2" replay --timeline x.json trace.json trace.json
 expect 2 "--step-marks" replay --step-marks '(' trace.json
-# A sort that is known and not there changes nothing; any other text is a mistake.
+# A known class without operations in the trace changes nothing; an unknown name is an error.
 expect 0 "trace.json: it holds no 'collective': nothing changes" replay --without collective trace.json
 expect 2 "nothing called 'sgemmm'" replay --without sgemmm trace.json
 
-# The user's patterns make a collective of what is none by itself.
+# A user's pattern turns an ordinary kernel into a collective.
 printf '[pattern products]\ntext = ^sgemm\ncollective = AllGather\n' >patterns.ini
 expect 0 "collective       400 us" replay --comm-patterns patterns.ini trace.json
 expect 0 "trace.json   0     3     1" predict --comm-patterns patterns.ini trace.json
 expect 1 "its 3 regular steps hold no work but collectives" costs --batch 4 --comm-patterns patterns.ini trace.json
 expect 2 "--collective: " replay --collective nothing trace.json
 
-# Times near the end of their range, and near zero: clocks are moved towards later times.
+# Times near the end of their range, and near zero: clocks are shifted towards later times.
 sed 's/"ts":\([0-9]\)/"ts":920000000000\1/' trace.json >late.json
 expect 1 "late.json: activity" replay late.json
 sed 's/"ts":\([0-9]\)/"ts":9\1/' rank1.json >behind.json
 expect 0 "error mean 0.00 %" replay --together behind.json rank0.json
 expect 0 "farthest end: 0 ns" predict --together --align behind.json rank0.json
 
-# Clocks that differ are told; one trace that cannot be predicted keeps nothing from the others.
+# Differing clocks are reported; a trace that cannot be predicted does not stop the other
+# predictions.
 expect 0 "behind.json: its clock is off by about +9" predict --together rank0.json behind.json
 expect 1 "0 regular steps" predict host.json cut.json
 expect 0 "trace.json   0     3     1" \
     predict --comm-patterns patterns.ini cut.json trace.json
 
-# A device that waits 500 us longer in every step, for what the trace does not hold.
+# A device that starts 500 us later in every step, for a reason outside the trace.
 write_trace 500 >waits.json
 expect 0 "external waits of devices: 2 operations start" replay waits.json
 expect 0 "error mean 0.00 %, maximum 0.00 %" replay --external keep waits.json
@@ -131,7 +134,7 @@ expect 2 "did you mean 'keep'" replay --external kep waits.json
 expect 1 "no process of rank 3 in it: it holds process" replay --rank 3 rank1.json
 expect 0 "rank1.json" replay --rank 1 rank1.json
 
-# Records of our own training are another command's.
+# Recordings of dlprof train are read by another command.
 "$dlprof" train --model mlp --batch 4 --data synthetic --steps 2 -o own.dlt >/dev/null
 for command in replay predict "costs --batch 4"; do
     # shellcheck disable=SC2086 # the words of the command

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# dlcal table from outside: a table that dlsim made gives its costs back, and dlsim takes them.
+# Command-line behaviour of dlcal table: a fit to a table simulated by dlsim returns its costs, and
+# dlsim reads them.
 # Usage: test_dlcal_table.sh DLCAL DLSIM
 set -u
 tested=$1 dlsim=$2
@@ -42,7 +43,8 @@ expect 2 "--scenario FILE is needed" table table.csv
 expect 1 "nowhere.csv" table nowhere.csv -s scenario.ini -o x.ini
 sed 's/^costs.*/samples_per_s = 300/' scenario.ini >number.ini
 expect 1 "lacks no cost" table table.csv -s scenario.ini -o x.ini
-# What dlsim would assume is assumed for costs that are not to be fitted, and said; dlsim's options of predict.
+# Costs that are not fitted get dlsim's assumptions, with a note; the prediction accepts dlsim's
+# options.
 cat >two.csv <<'END'
 workers,batch,sync,interval,throughput_per_s
 4,32,average,1,24.4
@@ -70,7 +72,7 @@ grep -q "8 rows of table.csv, lines 2 to 9, scenario scenario.ini" fitted.ini ||
     failures=$((failures + 1))
 grep -q '"left_out_error_frac":' fit.json || failures=$((failures + 1))
 
-# The scenario from the command line, alone or over a file, is fitted alike.
+# A scenario given by options, alone or over a file, gives the same fit as a file.
 options=(--machine machine.ini --workers 1,2,3,4 --set machine.dispatch=single --costs costs.ini --batch 24,96 --mode none)
 sed 's/dispatch = single/dispatch = per_gpu/' scenario.ini >other.ini
 values() { grep -v '^[#;]' "$1"; }
@@ -83,8 +85,9 @@ done
 expect 2 "--mode nonee: unknown mode" table table.csv "${options[@]}" --mode nonee -o x.ini
 expect 2 "--machine: 'nowhere' is neither" table table.csv "${options[@]}" --machine nowhere -o x.ini
 
-# Costs of a network's name are fitted as those of a file, and a fit simulates as dlsim does with the same options: also
-# exchange beside the backward pass, which either has from its costs alone.
+# The costs of a network's name are fitted like those of a file, and a fit simulates as dlsim does
+# with the same options, including the overlap of exchange with the backward pass, which both take
+# from the costs.
 printf 'workers,batch,throughput_per_s\n1,4,11.9\n2,8,14.6\n4,16,24.5\n' >steps.csv
 named=(--workload gpt2_medium --machine 4xrtx3090)
 expect 0 "costs written to named.ini" table steps.csv "${named[@]}" --fit shm.bytes_per_s -o named.ini --rows named.csv
@@ -102,7 +105,7 @@ paste -d, <(grep -v '^#' named.csv) <(grep -v '^#' named_sim.csv) | awk -F, '
     { rows++; off = $b / $a - 1; if (off > 2e-3 || off < -2e-3) bad++ }
     END { exit !a || !b || rows != 3 || bad }' || fail "dlsim predicts otherwise than dlcal fitted: $(cat named.csv)"
 
-# The fitted costs predict what they were fitted to.
+# The fitted costs predict the rows that they were fitted to.
 cp fitted.ini costs.ini
 "$dlsim" --quiet scenario.ini -o again.csv || failures=$((failures + 1))
 paste -d, <(grep -v '^#' made.csv) <(grep -v '^#' again.csv) | awk -F, '
@@ -113,8 +116,8 @@ paste -d, <(grep -v '^#' made.csv) <(grep -v '^#' again.csv) | awk -F, '
     failures=$((failures + 1))
 }
 
-# Only rows of one use, of the scenario's own table; the rows' errors go on to dlsim. Without 3 GPUs and 24
-# samples, nothing tells where the host's time begins to count.
+# Only rows of one use, from the scenario's own table; dlsim reads the rows' errors. Without 3 GPUs
+# and 24 samples, the rows do not determine where the host's time starts to limit a step.
 echo "$known" >costs.ini
 { sed '1s/$/,use/; 2,$s/$/,fitted/' table.csv | sed '$s/,fitted$/,unseen/'; } >marked.csv
 { cat scenario.ini; printf '[measured]\nfile = marked.csv\n'; } >marked.ini
@@ -133,7 +136,7 @@ awk -F, '/^#/ { next }
     END { exit rows != 8 || bad || none != 1 || unseen != 1 }' left.csv || { echo "FAIL: left.csv"; failures=$((failures + 1)); }
 expect 0 "of the cost file's" table -s marked.ini --fit dispatch.serial_ns -o x.ini
 
-# Two scenarios, of which the second one's table is half as fast in all but the cost that they share.
+# Two scenarios that share one cost; in the second one's table all other costs are twice as large.
 cp costs.ini kept.ini
 echo "$known" >costs.ini
 sed 's/costs.ini/slow.ini/' scenario.ini >slow_s.ini

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# From a trace of one GPU, or one number, to a prediction for several: no file written by hand.
+# From a trace of one GPU, or one number, to a prediction for several GPUs, without files written by
+# hand.
 # Usage: test_trace_to_prediction.sh DLCAL DLSIM
 set -u
 dlcal=$1 dlsim=$2
@@ -7,7 +8,8 @@ dlcal=$1 dlsim=$2
 source "$(dirname "$0")/../expect.sh"
 fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
 
-# Five steps of 7.1 ms on a V100: forward 2 ms, backward 4 ms, update 1 ms, which the host waits for.
+# Five steps of 7.1 ms on a V100: forward 2 ms, backward 4 ms, update 1 ms; the host waits for the
+# update.
 kernel() { # name, launch, start, correlation, duration
     cat <<END
 {"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":9,"tid":9,"ts":$2,"dur":5,"args":{"correlation":$4}},
@@ -33,12 +35,12 @@ write_trace() { # name of the device
 write_trace "Tesla V100-SXM2-16GB" >v100.json
 predict() { tested=$dlsim expect 0 "$1" --costs "$2" --machine dgx_h100 --workers 1,2,4,8 \
     --mode allreduce,average,async --notes -o "${2%.ini}.csv" "${@:3}"; }
-step() { # file, workers, mode
+step() { # file, workers, mode: ms
     awk -F, -v w="$2" -v m="$3" '/^#/ { next } !n { for (i = 1; i <= NF; i++) c[$i] = i; n = 1; next }
         $c["workers"] == w && $c["sync"] == m { printf "%.4f\n", 1000 * $c["step_mean_s"] }' "$1"
 }
 
-# The trace alone. 7 ms on a V100 are 0.242 of 6 ms and 0.269 of 1 ms on an H100: 1.72 ms.
+# Only the trace. 7 ms on a V100: 6 ms x 0.242 and 1 ms x 0.269 on an H100, 1.72 ms.
 tested=$dlcal expect 0 "parameter_bytes is left to dlsim to assume" costs v100.json --batch 32 -o v100.ini
 tested=$dlcal expect 0 "next: dlsim --costs v100.ini --machine dgx1_v100 --workers" costs v100.json --batch 32 -o v100.ini
 predict "compute of v100.ini scaled from v100 to h100" v100.ini
@@ -50,7 +52,7 @@ predict "12 points" v100.ini --set workload.scale=no
 awk -v step="$(step v100.csv 1 allreduce)" 'BEGIN { exit !(step > 6.9 && step < 7.1) }' ||
     fail "not scaled, a step takes $(step v100.csv 1 allreduce) ms, not 7"
 
-# With the bytes of the parameters: DDP's buckets, beside the backward pass.
+# With the bytes of the parameters: DDP's buckets overlap with the backward pass.
 tested=$dlcal expect 0 "a bucket of 1 MiB, then of 25 MiB" costs v100.json --batch 32 \
     --parameter-bytes 102400000 -o ddp.ini
 tested=$dlcal expect 0 "costs written" costs v100.json --batch 32 --parameters 25.6M -o count.ini
@@ -80,13 +82,14 @@ predict "12 points" plain.ini
 awk -v with="$(step ddp.csv 8 allreduce)" -v without="$(step plain.csv 8 allreduce)" \
     'BEGIN { exit !(with < without) }' || fail "overlap does not pay"
 
-# The step that the trace itself shows, 7.1 ms, beside its own point, and its notes in the results.
+# The traced step of 7.1 ms is compared with its own point, and the notes of the costs are in the
+# results.
 tested=$dlsim expect 0 "4507    +1.1" --costs v100.ini --machine dgx1_v100 --workers 1,2 -o own.csv
 tested=$dlsim expect 0 "v100.ini is of v100.json, where a step took 7.10 ms" \
     --costs v100.ini --machine dgx1_v100 --workers 1,2 -o own.csv
 grep -q '^# note: v100.ini: one batch size' own.csv || fail "no note of the cost file in the results"
 tested=$dlsim expect 0 "2 points" --costs v100.ini --machine dgx_h100 --workers 1,2 -o other.csv
-traced() { # of each row: measured step, error of the trace's own point, collectives left out
+traced() { # for each row: measured step, error of the trace's own point, collectives left out
     awk -F, '/^#/ { next } !n { for (i = 1; i <= NF; i++) c[$i] = i; n = 1; next }
         { printf "%.4g;%.3g;%s ", $c["measured_step_s"], $c["trace_error_frac"],
           $c["left_out_collectives_s"] }' "$1"
@@ -94,14 +97,14 @@ traced() { # of each row: measured step, error of the trace's own point, collect
 [ "$(traced own.csv)" = "0.0071;0.0114; 0;0.0114; " ] || fail "the trace's own point: $(traced own.csv)"
 [ "$(traced other.csv)" = "0;0; 0;0; " ] || fail "another GPU's: $(traced other.csv)"
 
-# A host that takes longer to launch a step, 9 ms, than an H100 to compute it.
+# A host that needs longer to launch a step, 9 ms, than an H100 to compute it.
 sed 's/^per_worker_ns = .*/per_worker_ns = 9000000, n = 5, measured/' ddp.ini >host.ini
 predict "the host bounds steps: launching one takes it 9.00 ms" host.ini
 host=$("$dlsim" --costs host.ini --machine dgx_h100 --workers 8 --without dispatch -o host.csv)
 [[ $host == *"host bounds"* ]] && fail "a host that takes no time bounds steps: $host"
 
-# The step as it is: 7.1 ms with its launches and waits, at any number of workers, without any exchange,
-# and to the nanosecond what replay makes of it; with one, the sum of 102.4 MB comes on top.
+# A replayed step takes 7.1 ms with its launches and waits, for any number of workers without
+# exchange, to the nanosecond as replay computes it; exchange adds the time to sum 102.4 MB.
 tested=$dlcal expect 0 "step.csv: a step of 7.10 ms without collectives" replay --step step.csv --batch 32 v100.json
 as_is() { tested=$dlsim expect "$1" "$2" --costs ddp.ini --machine dgx1_v100 --set workload.trace=step.csv "${@:3}"; }
 as_is 0 "points" --workers 1,8 --batch-per-worker 32 --mode none,allreduce,ps,average,async -o as_is.csv
@@ -119,7 +122,8 @@ head -n -1 step.csv >cut.csv
 tested=$dlsim expect 1 "no end: the file is cut short" --costs ddp.ini --machine dgx1_v100 --set workload.trace=cut.csv \
     --workers 1 --batch-per-worker 32 -o as_is.csv
 
-# One step that nothing marks is one if the user says so; several that marks or updates show are not.
+# A trace without marks is one step if the user says so, but not if marks or updates show several
+# steps.
 { head -n 10 v100.json | grep -v ProfilerStep; tail -n 1 v100.json; } >one.json
 tested=$dlcal expect 1 "--one-step that the trace is of one" costs one.json --batch 32 -o one.ini
 tested=$dlcal expect 0 "32 samples, 1 steps of 7.01 ms" costs one.json --batch 32 --one-step -o one.ini
@@ -134,8 +138,9 @@ for command in "costs --batch 32 -o one.ini" info replay predict; do
     tested=$dlcal expect 2 "--one-step: not with --step-marks, --step-period" $command --one-step --step-period 3 v100.json
 done
 
-# Two steps without marks, each of four micro-batches of 0.6 ms forward and 1.2 ms backward, and an update
-# of 1 ms: the cost file is of one micro-batch, and only the last backward pass hides the exchange.
+# Two steps without marks, each with four micro-batches of 0.6 ms forward and 1.2 ms backward, and
+# an update of 1 ms: the cost file describes one micro-batch, and only the last backward pass
+# overlaps with the exchange.
 accumulated() {
     echo '{"deviceProperties": [{"id": 0, "name": "NVIDIA A100-SXM4-80GB"}], "traceEvents": ['
     local step micro at=1000 id=1
@@ -172,7 +177,8 @@ awk -v micro="$(step micro.csv 8 allreduce)" -v whole="$(step whole.csv 8 allred
 awk -v one="$(step micro.csv 1 allreduce)" 'BEGIN { exit !(one > 8.0 && one < 8.4) }' ||
     fail "a step of one worker takes $(step micro.csv 1 allreduce) ms, not 8.2"
 
-# A step that lacks a pass or its update is not written as one of training, unless it is to be.
+# A step that lacks a pass or the update is rejected as a training step, unless --incomplete is
+# given.
 sed 's/sgemm_forward/sgemm/; s/multi_tensor_apply/sgemm/; s/Optimizer.step#SGD.step/sum/' v100.json |
     sed 's/"autograd::engine[^"]*"/"sum"/' >inference.json
 tested=$dlcal expect 1 "no backward pass and no update is found in it" costs inference.json --batch 32 -o inference.ini
@@ -187,13 +193,13 @@ for command in info replay; do
     tested=$dlcal expect 0 "" $command inference.json
 done
 
-# A folder is read as one file with all its processes, of which costs take the one that trained.
+# A folder is read as one file with all its processes; costs come from the process that trained.
 mkdir run
 cp v100.json run/9.json
 echo other >run/summary.txt
 tested=$dlcal expect 0 "run: 32 samples" costs run --batch 32 -o run.ini
 tested=$dlcal expect 0 "run/9.json" info run
-same() { sed -e 1d -e '/^file = /d' "$1"; } # but for the name of the trace
+same() { sed -e 1d -e '/^file = /d' "$1"; } # except for the name of the trace
 diff <(same v100.ini) <(same run.ini) >/dev/null || fail "the costs of a folder are others: $(diff v100.ini run.ini)"
 cp v100.json run/10.json
 tested=$dlcal expect 1 "2 training processes, but costs come from one: give one of run/10.json, run/9.json" \
@@ -201,8 +207,8 @@ tested=$dlcal expect 1 "2 training processes, but costs come from one: give one 
 rm run/*.json
 tested=$dlcal expect 1 "is a folder: name the files in it, as in run/summary.txt" costs run --batch 32
 
-# PyTorch writes kernels last: a cut file without them is not of a program on cores, and one that still
-# has some is used with a word.
+# PyTorch writes kernels last: a truncated file without kernels is not taken for a program on cores,
+# and one with some kernels is used with a warning.
 grep -v '"cat":"kernel"' v100.json | head -c -60 >cut.json
 tested=$dlcal expect 1 "the file is truncated: it lacks the GPU's operations, which PyTorch writes last" \
     costs cut.json --batch 32 -o cut.ini
@@ -212,7 +218,8 @@ tested=$dlcal expect 0 "cut.json is truncated (killed run, full disk)" costs cut
 echo '{"traceEvents":[]}' >none.json
 tested=$dlcal expect 1 "no process in it computed on a GPU" costs none.json --batch 32 -o cut.ini
 
-# The whole trace of a profiler that could not record kernels is not of a program on cores either.
+# A complete trace of a profiler that could not record kernels is not taken for a program on cores
+# either.
 grep -v '"cat":"kernel"' v100.json >lost.json
 for command in "costs --batch 32 -o cut.ini" replay predict; do
     # shellcheck disable=SC2086
@@ -227,7 +234,7 @@ tested=$dlsim expect 1 "costs of a GPU need --machine NAME" --costs nameless.ini
 tested=$dlcal expect 0 "costs written" costs nameless.json --batch 32 --device V100 -o named.ini
 predict "scaled from v100 to h100" named.ini
 
-# The same with traces of real runs, where they are at hand.
+# The same with traces of real runs, if available.
 for trace in resnet50_v100_torch19_workers4 resnet_2080ti_no_profilerstep resnet50_ddp_v100_rank0of1; do
     file=${DL_DATA:-none}/traces/kineto/$trace.json.gz
     [ -f "$file" ] || { echo "no $file"; continue; }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# From traces of ranks that shard their states to costs that name it, and a prediction beside the
-# traced step. Usage: test_traced_collectives.sh DLCAL DLSIM
+# From traces of ranks with sharded states to costs that name the sharding, and a prediction of the
+# traced step.
+# Usage: test_traced_collectives.sh DLCAL DLSIM
 set -u
 dlcal=$1 dlsim=$2
 # shellcheck source=tests/expect.sh
@@ -10,7 +11,7 @@ source "$(dirname "$0")/made_sharded.sh"
 fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
 has() { grep -q -- "$2" "$1" || fail "$1 has no '$2': $(grep -v '^note' "$1")"; }
 lacks() { grep -q -- "$2" "$1" && fail "$1 has '$2'"; }
-costs() { # KIND: the costs of both forms of the trace, which are the same
+costs() { # KIND: both forms of the trace give equal costs
     for form in params ranges; do
         made_sharded $form "$1" 4 8 >$form.json
         tested=$dlcal expect 0 "costs written" costs $form.json --batch 16 -o $form.ini
@@ -19,13 +20,14 @@ costs() { # KIND: the costs of both forms of the trace, which are the same
     diff params.same ranges.same >/dev/null || fail "$1: $(diff params.same ranges.same)"
     mv params.ini "$1.ini"
 }
-step() { # of the only row
+step() { # ms, of the only row
     awk -F, '/^#/ { next } !n { for (i = 1; i <= NF; i++) c[$i] = i; n = 1; next }
         { printf "%.4f\n", 1000 * $c["step_mean_s"] }' "$1"
 }
 
-# Four layers of 4 MB on eight ranks: the step is 2.6 ms traced, of which 2.5 ms are computing; the
-# update of a part of 0.1 ms, 5 us of which starts it, is 5 + 8 x 95 = 765 us of all parameters.
+# Four layers of 4 MB on eight ranks: the traced step takes 2.6 ms, of which 2.5 ms is compute. The
+# update of one eighth takes 0.1 ms, 5 us of it to start, so that of all parameters takes 5 + 8 x 95
+# = 765 us.
 costs full
 has full.ini '^sharded = parameters$'
 has full.ini '^parameter_bytes = 16000000$'
@@ -49,7 +51,7 @@ lacks ddp.ini '^sharded'
 has ddp.ini '^parameter_bytes = 16000000$'
 lacks ddp.ini '^collective_'
 
-# The first thing to try is the trace's own, which dlsim shards as the program did.
+# The first command that is suggested reproduces the trace; dlsim shards as the program did.
 made_sharded params full 4 8 >full.json
 tested=$dlcal expect 0 "--machine 8xa100_80gb --workers 8,1,2,4 --mode allreduce (the trace's own number first" \
     costs full.json --batch 16 -o full.ini
@@ -67,7 +69,7 @@ tested=$dlsim expect 0 "so none does; --mode allreduce --set exchange.sharded=pa
 tested=$dlsim expect 1 "[costs] sharded = zero" --costs <(sed 's/^sharded = .*/sharded = zero/' full.ini) \
     --machine 8xa100_80gb --workers 8 --batch-per-worker 16
 
-# A trace whose step took twice as long contradicts each row of several workers, its own or not.
+# A trace with a step twice as long contradicts every row with several workers, its own or not.
 sed 's/^step_ns = .*/step_ns = 5224000, n = 2, measured/' full.ini >twice.ini
 tested=$dlsim expect 0 "contradicts this: its own step is predicted 50 % too short" --costs twice.ini \
     --machine 8xa100_80gb --workers 1,4 -o twice.csv
@@ -77,7 +79,8 @@ tested=$dlsim expect 0 "where a step took 5.22 ms" --costs twice.ini --machine 8
 awk -F, '/^#/ { next } !n { for (i = 1; i <= NF; i++) c[$i] = i; n = 1; next } { print $c["trace_error_frac"] }' \
     twice.csv | awk '{ ok += $1 > 0.95 && $1 < 1.05 } END { exit ok != 2 }' || fail "the rows lack the error of the trace"
 
-# An all-to-all a layer, of 4 MB by each rank: four before each step, and the row has all of the trace's.
+# One all-to-all per layer, of 4 MB from each rank: four before each step; the row includes all of
+# them.
 costs exchanged
 has exchanged.ini '^parameter_bytes = 16000000$'
 has exchanged.ini '^collective_1 = AlltoAll, 4, 2000000, 320000, 8$'
@@ -92,7 +95,7 @@ tested=$dlsim expect 0 "rows with + leave out collectives of the step of rank 0 
 "$dlsim" --costs exchanged.ini "${made[@]}" --mode average -o modes.csv | grep -qE ' \+$' ||
     fail "averages do not show what they leave out"
 
-# Sums of activations between pairs are no gradients; those of gradients are among four.
+# Sums of activations between pairs are not gradients; gradients are summed among four ranks.
 form=params
 made_sharded params split 4 8 >split.json
 tested=$dlcal expect 0 "gradients are exchanged among 4 of 8 ranks" costs split.json --batch 16 -o split.ini

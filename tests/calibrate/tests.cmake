@@ -5,20 +5,20 @@ endforeach()
 foreach(module fit operations step_noise contention communication_costs exchange_runs recording_cost memory shapes_fit)
     dl_add_test(test_${module} model LINK dl_calibrate)
 endforeach()
-# With the reports, which print a whole calibration.
+# Includes the reports, which print a whole calibration.
 dl_add_test(test_calibration model LINK dl_calibrate
             EXTRA ${CMAKE_CURRENT_LIST_DIR}/calibrate_traces.c)
 
 add_test(NAME test_dlcal COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlcal.sh $<TARGET_FILE:dlcal>
          $<TARGET_FILE:dlprof> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-# Timings of its runs must grow with their size: nothing else runs meanwhile.
+# Needs timings that grow with the size, so no other test runs at the same time.
 set_tests_properties(test_dlcal PROPERTIES LABELS unit RUN_SERIAL TRUE)
 
 add_test(NAME test_dlcal_info COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlcal_info.sh
          $<TARGET_FILE:dlcal> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(test_dlcal_info PROPERTIES LABELS unit)
 
-# The clients themselves need PyTorch (./check --clients); here only whether they are Python.
+# The clients need PyTorch to run (./check --clients); this only checks their syntax.
 if(DL_PYTHON3)
     file(GLOB clients CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/clients/*.py)
     add_test(NAME clients_syntax COMMAND ${DL_PYTHON3} -c

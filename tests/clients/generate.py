@@ -18,7 +18,7 @@ import time
 from multiprocessing.sharedctypes import RawArray, RawValue
 
 FORK = multiprocessing.get_context("fork")
-WAIT_S = 60  # for the other side, at most: it has died
+WAIT_S = 60  # maximum wait for the other side, which is then taken as dead
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,9 +29,9 @@ class Case:
     copy_every: int = 1
     in_flight: int = 0         # groups; 0: no limit
     age_max: float = math.inf  # older groups are discarded
-    partial: bool = True       # else answers end before a copy
-    copy_s: float = 0          # seconds that a copy takes beside what copying takes itself
-    pause_s: float = 0         # of it, those in which the generator stands still
+    partial: bool = True       # otherwise answers end before a copy
+    copy_s: float = 0          # seconds added to the duration of a copy
+    pause_s: float = 0         # part of copy_s in which the generator pauses
     prompts: int = 8
     answers: int = 4
 
@@ -39,11 +39,11 @@ class Case:
 class Counts(ctypes.Structure):
     _fields_ = [(name, ctypes.c_int64) for name in (
         "admitted", "begun", "completed", "discarded",   # groups
-        "announced", "copied", "installed",              # updates: made; published; that the generator has
+        "announced", "copied", "installed",              # updates: made, published, in use
         "window_admitted", "window_outstanding", "in_flight", "phase", "stopped", "over")]
 
 
-GO, DRAIN, STOP = range(3)  # phases: what the trainer asks of the generator
+GO, DRAIN, STOP = range(3)  # phases that the trainer sets for the generator
 
 
 class Board:
@@ -53,8 +53,8 @@ class Board:
         self.case = case
         self.changed = FORK.Condition()
         self.counts = RawValue(Counts)
-        self.first = RawArray("q", groups)      # updates in the weights of a group's first token
-        self.completed = RawArray("q", groups)  # groups in the order of their completion
+        self.first = RawArray("q", groups)      # updates in the weights for a group's first token
+        self.completed = RawArray("q", groups)  # groups in order of completion
 
     def may_begin(self):
         c, n = self.case, self.counts
@@ -67,7 +67,7 @@ class Board:
             return ahead < (n.copied + c.bound + 1) * c.prompts
         if c.rule == "window":
             return n.window_admitted + n.window_outstanding < (1 + c.bound) * c.copy_every * c.prompts
-        return True  # workers
+        return True  # for workers
 
     def admit(self):
         while self.may_begin():
@@ -125,11 +125,11 @@ class Generator:
         self.board, self.work, self.lengths = board, work, lengths
         self.waiting = collections.deque()  # (group, answer)
         self.flight = []  # [group, tokens to go] by row
-        self.open = {}    # group: answers that are not complete
+        self.open = {}    # group: number of incomplete answers
         self.listed = 0   # groups admitted so far
-        self.passes = collections.Counter()  # by requests in flight
+        self.passes = collections.Counter()  # by number of requests in flight
         self.passes_s = 0.0
-        self.ended_s = 0.0  # the last pass
+        self.ended_s = 0.0  # end of the last pass
 
     def begin(self):
         """Begins what may begin, in the order of the groups."""
@@ -220,7 +220,7 @@ class Trainer:
         self.board, self.work, self.lengths = board, work, lengths
         self.queue = collections.deque()
         self.seen = self.updates = self.used = 0
-        self.spent = collections.Counter()  # seconds by what for
+        self.spent = collections.Counter()  # seconds by activity
         self.ages = collections.Counter()
         self.now_s = time.monotonic()
 

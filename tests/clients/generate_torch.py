@@ -9,8 +9,8 @@ import torch
 from torch.nn.functional import cross_entropy
 
 WIDTH, WORDS, LAYERS = 256, 512, 2
-PIECE = 16    # tokens through which gradients go back: answers are cut into pieces, every other one a row
-RING = 4096   # answers whose tokens are kept
+PIECE = 16    # tokens of a backward pass: answers are cut into pieces, every second one is a row
+RING = 4096   # answers whose tokens are stored
 
 
 class Network(torch.nn.Module):

@@ -13,8 +13,8 @@ import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 COUNT = 16      # files
-SIDE = 32       # pixels of what a sample is cut out
-BEHIND_S = 5e-3  # that storage makes up for when a process that slept was late to ask again
+SIDE = 32       # pixels of the crop that is a sample
+BEHIND_S = 5e-3  # storage time made up after a process woke late, at most
 
 
 def write(folder, side):

@@ -16,8 +16,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 USUAL = os.path.join(HERE, "usual.py")
 MLP, CNN, TRANSFORMER = 4 * 669706, 4 * 1070986, 4 * 661736  # bytes of the parameters
 PASS = "the gradients that a pass adds"
-# script: (launcher, traces, batch, bytes of parameters, regular steps at most, a text of dlcal's). Of 20
-# recorded steps the first may be a part of one; one of `validate` holds the validation.
+# script: (launcher, traces, batch, bytes of parameters, maximum of regular steps, a text in dlcal's
+# output). The first of the 20 recorded steps may be incomplete; one step of `validate` contains the
+# validation.
 SCRIPTS = {
     "loader": ([], 1, 16, CNN, 19, "processor time a step"),
     "accumulate": ([], 1, 32, TRANSFORMER, 19, "the gradients of 4 passes of 8 each"),

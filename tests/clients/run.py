@@ -42,19 +42,19 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 WARM = os.path.join(HERE, "warm.py")
 BENCH_GLOO = os.path.join(HERE, "..", "..", "profiler", "torch", "bench_gloo.py")
 DISTURBED = 0.10
-CALL_LIMIT_S = 1200  # none takes a tenth of it
-LEAST_ROUNDS = 2     # fewer show no spread
-# Of several steps between two exchanges, at most that many ms of computing are benchmarked, as the
-# system has moved a process that shares a core with another by then: some of its ticks of 4 ms.
+CALL_LIMIT_S = 1200  # ten times the longest call
+LEAST_ROUNDS = 2     # with fewer there is no spread
+# With several steps between exchanges, only this much computation in ms is benchmarked, as by then
+# the system has moved a process that shares a core (after several ticks of 4 ms).
 BETWEEN_MAX_MS = 60
 GOAL_MAX = 12.0  # % that no point's error should exceed, unless its repeats differ by more
-SIZES = "1048576,4194304"  # bytes; the buckets and parameters of the models are about there
+SIZES = "1048576,4194304"  # bytes; near the sizes of the models' buckets and parameters
 
-# model: (batch of a worker, batch of the second trace, steps between lines, steps of a run)
+# model: (batch per worker, batch of the second trace, steps per line, steps per run)
 MODELS = {"mlp": (64, 16, 20, 300), "cnn": (16, 4, 2, 60), "transformer": (8, 2, 2, 60),
           "unequal": (8, 4, 1, 200)}
-# Models whose batches take unequal time, and how many of these are trained in turn: traces and
-# lines of copies need as many as show the distribution, a line a step.
+# Models with batches of unequal cost, and the number of different batches, trained in turn: traces
+# and lines of copies need this many to show the distribution, one line per step.
 VARIED = {"unequal": 200}
 VARIED_STEPS = 100
 # name: (mode of train.py, mode of dlsim, interval, mode of the one-process trace, --exchange of
@@ -66,7 +66,7 @@ MODES = {
     "localsgd1": ("localsgd", "average", 1, "localsgd", "average"),
     "async": ("async", "async", 1, "gradients", "rpc"),
 }
-ON_REQUEST = ("localsgd4", "localsgd1")  # modes that only --modes names
+ON_REQUEST = ("localsgd4", "localsgd1")  # only run if named by --modes
 
 
 def parser(about, seconds):
@@ -186,9 +186,9 @@ class Clients:
         os.makedirs(args.output, exist_ok=True)
         self.runs = []    # (model, mode, ranks, samples_per_s, staleness, disturbed)
         self.copies = {}  # (model, mode of the trace): traces of dlprof bench --of
-        self.step_ms = {}  # the same: of a step of one process
+        self.step_ms = {}  # ms per step of one process
         self.chance = random.Random(1)
-        self.rounds = 0  # that have been measured
+        self.rounds = 0  # rounds measured so far
 
     def path(self, name):
         return os.path.join(self.args.output, name)
@@ -234,7 +234,7 @@ class Clients:
         text = " ".join(call([self.tool("dlcal"), "costs", trace, "--batch", str(size), *copies,
                               "-o", self.path("step.ini")]).split())
         found = re.search(r"a step of \d+ samples takes ([0-9.]+) (us|ms)", text)
-        if found is None:  # as long as with the profiler
+        if found is None:  # step time as with the profiler
             found = re.search(r"steps of ([0-9.]+) (us|ms) \(median", text)
         return float(found.group(1)) / (1000 if found.group(2) == "us" else 1)
 

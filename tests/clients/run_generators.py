@@ -46,10 +46,10 @@ CASES = {
 UPDATES, WARMUP = 40, 8  # whole windows
 GPUS = ("gpus = 2\ngenerator_gpus = 1\nprompt_tokens = 0\n")
 REQUESTS = (1, 2, 4, 8, 16, 32, 48, 64, 96)
-UPDATE_MEAN, WAITS, AGES, SHARE = 0.03, 0.02, 0.05, 0.08  # bars
-NEAR = 0.02  # rows that are predicted to differ by less have no order
-DRIFT_MAX = 0.03  # of the sides' speeds, for a run to be judged by the sides alone
-DISTURBED = 0.15  # and to be judged at all
+UPDATE_MEAN, WAITS, AGES, SHARE = 0.03, 0.02, 0.05, 0.08  # largest errors
+NEAR = 0.02  # rows with smaller predicted differences have no order
+DRIFT_MAX = 0.03  # of the sides' speeds, for a run judged by the sides alone
+DISTURBED = 0.15  # largest drift of a run that is judged at all
 
 
 def draw_lengths(path):
@@ -110,7 +110,7 @@ def time_updates(make, lengths, seconds):
         start_s = time.monotonic()
         work.update(numbers, drawn)
         rows.append((sum(drawn), time.monotonic() - start_s))
-    return rows[1:], time_calls(work.save)  # the first one warms up
+    return rows[1:], time_calls(work.save)  # the first call warms up
 
 
 def time_calls(part):
@@ -169,7 +169,7 @@ class Client:
         if work == "sleeping":
             self.works = (generate.Sleeping, generate.Sleeping)
         else:
-            import generate_torch  # with PyTorch, which the other form does not need
+            import generate_torch  # needs PyTorch, unlike the other form
 
             shared = generate_torch.Shared(max(self.lengths))
             self.works = (lambda: generate_torch.Generator(shared), lambda: generate_torch.Trainer(shared))
@@ -268,8 +268,8 @@ def variation(a, b):
 class Row:
     """A case: of its runs, that in which the sides' speeds differed least."""
     name: str
-    alone: dict   # predicted from the sides alone
-    paced: dict   # and at the run's speeds
+    alone: dict   # predicted from separate measurements of the sides
+    paced: dict   # predicted with the speeds during the run
     run: dict
     change: float
 

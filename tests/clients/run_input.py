@@ -43,9 +43,9 @@ LOADERS = (0, 1, 2)
 STORAGE_STEPS = 1.5
 MODE = "ddp"
 LEAST_ROUNDS = 3
-EXCHANGE_STARTS = 3  # in a round; their times differ by tens of percent
-# Without these, glibc gives the memory of a step back and takes it anew, or not, as the heap of a
-# process happens to lie: 0 to 4000 page faults, 18 to 28 ms for the same step. With them it is kept.
+EXCHANGE_STARTS = 3  # per round; their times differ by tens of percent
+# Without these settings, glibc may return a step's memory to the system and allocate it again,
+# depending on the heap's layout: 0 to 4000 page faults, 18 to 28 ms for the same step.
 MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(1 << 30), "MALLOC_MMAP_THRESHOLD_": str(1 << 25)}
 COLUMNS = ("round", "input", "loaders", "ranks", "samples_per_s", "others_frac")
 END = "<!-- end of run_input.py"
@@ -78,7 +78,7 @@ class InputClients(run.Clients):
         self.args.models, self.args.ranks = every
 
     def stored_bytes(self, kind):
-        import images  # with PyTorch, which --help and tests do not need
+        import images  # needs PyTorch, which --help and tests do not
 
         with tempfile.TemporaryDirectory() as folder:
             images.write(folder, SIDES[kind])
@@ -129,7 +129,7 @@ class InputClients(run.Clients):
             for model in MODELS:
                 self.copies.setdefault((model, MODE), []).append(
                     self.path(f"{model}_{MODE}_copies{number}.dlt"))
-            self.compute_ms("plain", MODE)  # of the first round, as when it was measured
+            self.compute_ms("plain", MODE)  # of the first round, as in the measurement
 
     def loader_costs(self, model):
         """Lines of a cost file: of a batch that a loader makes, and of taking it."""

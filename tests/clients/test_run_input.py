@@ -5,7 +5,7 @@ import tempfile
 
 import run_input
 
-# Two rounds: plain steps of 10 and 12.5 ms for a sample, input makes them 2 and 1.6 times as long.
+# Two rounds: plain steps take 10 and 12.5 ms per sample; input makes them 2 and 1.6 times as long.
 RUNS = [(0, "plain", -1, 1, 100.0, 0.01), (0, "light", 1, 1, 50.0, 0.01),
         (1, "plain", -1, 1, 80.0, 0.03), (1, "light", 1, 1, 50.0, 0.03)]
 PREDICTED = {("plain", -1, 1): (99.0, 90.0, 110.0), ("light", 1, 1): (55.0, 45.0, 60.0)}

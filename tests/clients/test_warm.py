@@ -51,7 +51,7 @@ def running(group):
 def check(server, warm, path):
     assert [server.stdout.readline() for _ in range(3)] == ["loaded\n", "loaded\n", "ready\n"]
 
-    done = call(warm, path, "train", "hello", "3")  # the server alone has loaded them
+    done = call(warm, path, "train", "hello", "3")  # only the server has loaded the modules
     assert done.returncode == 3, done
     assert done.stdout.startswith("argument hello\nprocessor_s "), done
     assert done.stderr == "words to stderr\n", done
@@ -66,7 +66,7 @@ def check(server, warm, path):
     caller = subprocess.Popen([sys.executable, warm, path, "train", "wait", "0"],
                               stdout=subprocess.PIPE, text=True)
     group = int(caller.stdout.readline())
-    assert running(group) == 2  # the program and what it has started
+    assert running(group) == 2  # the program and its child
     caller.send_signal(signal.SIGKILL)
     caller.wait()
     until = time.monotonic() + 30

@@ -26,7 +26,7 @@ import threading
 import time
 
 import torch
-import torch._dynamo  # each process would import it for its optimizer, which takes a second
+import torch._dynamo  # otherwise each process imports it for its optimizer, which takes a second
 import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import nn
@@ -35,8 +35,8 @@ import images
 import models
 
 RATE = 0.01
-FLAT = ("localsgd", "async", "gradients")  # modes whose parameters lie in one tensor
-ALONE = ("none", "gradients")              # modes of processes that exchange nothing
+FLAT = ("localsgd", "async", "gradients")  # modes with all parameters in one tensor
+ALONE = ("none", "gradients")              # modes without exchange between processes
 
 
 def arguments():
@@ -178,7 +178,7 @@ def trace(worker, args):
 def measure(worker, args, shared, barrier):
     """Throughput of all workers together, printed by rank 0."""
     if args.mode == "async":
-        barrier.wait()  # a gradient of the steps before would count as one of the new server
+        barrier.wait()  # otherwise earlier gradients would count as the new server's
         if worker.rank == 0:
             dist.rpc.rpc_sync("server", start_server, args=(worker.flat.values, args.steps))
         worker.version, worker.stopping = 0, False
@@ -206,7 +206,7 @@ def rpc_options(meeting):
 
 def process(rank, args, meeting, shared, barrier):
     torch.set_num_threads(1)
-    torch.set_flush_denormal(True)  # the few batches are soon learned, and gradients vanish
+    torch.set_flush_denormal(True)  # the few batches are learned quickly, and gradients become tiny
     world = args.workers
     if args.mode == "async":
         name = "server" if rank == world else f"worker{rank}"
@@ -237,7 +237,7 @@ def process(rank, args, meeting, shared, barrier):
 
 def main():
     args = arguments()
-    context = mp.get_context("fork")  # nothing has been computed yet: no threads
+    context = mp.get_context("fork")  # safe, as nothing has been computed yet: no threads
     with tempfile.TemporaryDirectory() as folder:
         meeting = "file://" + os.path.join(folder, "meeting")
         shared = {name: context.Array("d", args.workers) for name in ("starts", "ends")}
@@ -255,7 +255,7 @@ def main():
                      for r in range(count)]
         for p in processes:
             p.start()
-        # Who waits for one that has died would do so for ever; so would a wait for none at all.
+        # A wait for a dead process, or for an empty list, would never end.
         running = processes
         while running and not any(p.exitcode for p in processes):
             multiprocessing.connection.wait([p.sentinel for p in running])

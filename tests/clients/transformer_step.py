@@ -58,7 +58,7 @@ def main():
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     tokens, targets = (torch.randint(vocabulary, (batch, sequence)) for _ in range(2))
     times = []
-    for _ in range(steps + 2):  # the first two only warm up
+    for _ in range(steps + 2):  # the first two are warm-up
         at = [time.perf_counter()]
         optimizer.zero_grad()
         loss = model(tokens, targets)

@@ -54,8 +54,8 @@ def run(connection, argv, files):
 def serve(path):
     sys.path.append(os.path.join(HERE, "..", "..", "profiler", "torch"))
     for name in PROGRAMS:
-        importlib.import_module(name)  # with PyTorch
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
+        importlib.import_module(name)  # loads PyTorch
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no zombies, as nothing waits for the children
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(path)
     listener.listen(64)

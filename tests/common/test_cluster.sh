@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Ranks that mpirun starts: they reach one another, one failure of any is reported once with the usual
-# exit status, and a dead one ends the job with its name.
+# Ranks started by mpirun reach one another. A failure on any rank is reported once, with the usual
+# exit status, and a dead rank ends the job with a message that names it.
 # Usage: test_cluster.sh PROGRAM
 set -u
 program=$1
@@ -33,7 +33,7 @@ expect 1 "ranks: the file of rank 1 on $(hostname) differs from that of rank 0" 
 expect 137 "process rank 1 with PID" -n 2 "$program" die 1
 expect 137 "on node $(hostname) exited on signal 9" -n 2 "$program" die 1
 
-# Each process on its own.
+# Without MPI, each process is a job by itself.
 [ "$(DLSCALE_MPI=off mpirun -x DLSCALE_MPI -n 3 "$program" talk | grep -c '^1 ranks')" -eq 3 ] ||
     fail "DLSCALE_MPI=off"
 

@@ -12,7 +12,7 @@ target_compile_definitions(test_machine PRIVATE DL_MACHINES="${PROJECT_SOURCE_DI
 
 set_property(TEST test_jobs APPEND PROPERTY LABELS threads)
 
-# Ranks, and what they need beside them to be started by mpirun.
+# Tests of ranks need the MPI library in their program's folder.
 if(TARGET dlscale_mpi)
     add_executable(cluster_ranks ${CMAKE_CURRENT_LIST_DIR}/cluster_ranks.c)
     target_link_libraries(cluster_ranks PRIVATE dl_options dl_common)

@@ -1,7 +1,7 @@
-# Runs one scenario on 1 and 2 threads, or as many as THREADS lists, and compares the results with the
-# ones kept beside it, byte for byte but for the line with the program's version:
+# Runs a scenario on 1 and 2 threads, or on the numbers in THREADS, and compares the results with
+# the expected ones byte by byte, except for the line with the program's version:
 #   cmake -DDLSIM=dlsim -DSCENARIO=x.ini [-DTHREADS=2] [-DUPDATE=ON] -P run.cmake
-# x.expected.csv holds the results, x.histogram.csv the staleness. UPDATE writes them anew.
+# x.expected.csv has the results, x.histogram.csv the staleness. UPDATE rewrites them.
 get_filename_component(folder ${SCENARIO} DIRECTORY)
 get_filename_component(name ${SCENARIO} NAME_WE)
 

@@ -7,7 +7,7 @@ import time
 
 from ..autograd.profiler import profile as inner_profile
 
-events = None  # of the profiler at work
+events = None  # of the running profiler
 
 
 @contextlib.contextmanager
