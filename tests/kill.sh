@@ -1,9 +1,9 @@
-# For tests of programs that go on from a journal after a kill: sourced after expect.sh, with `output`
-# naming the file that they write.
-export DLSCALE_JOURNAL_S=0.02 # so that short runs have journals
+# For tests of programs that continue from a journal after a kill: sourced after expect.sh, with
+# `output` naming their output file.
+export DLSCALE_JOURNAL_S=0.02 # makes short runs write journals
 fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
 
-# kill_at BYTES COMMAND...: starts it, and kills it once its journal has as many bytes
+# kill_at BYTES COMMAND...: starts the command, and kills it when its journal has this size
 kill_at() {
     local bytes=$1 group children child
     shift
@@ -13,7 +13,7 @@ kill_at() {
         kill -0 $group 2>/dev/null || { fail "$* ended: $(cat killed.txt)"; return 1; }
         sleep 0.01
     done
-    children=$(pgrep -P $group) # mpirun's ranks have groups of their own
+    children=$(pgrep -P $group) # mpirun's ranks are in separate groups
     # shellcheck disable=SC2086 # several
     kill -KILL $group $children
     wait $group 2>/dev/null
@@ -22,7 +22,8 @@ kill_at() {
     [ -s "$output.journal" ] || fail "$*: no journal is left"
 }
 
-# kill_rank COMMAND...: starts it on two ranks, the second of which is killed once there is a journal
+# kill_rank COMMAND...: starts the command on two ranks, and kills the second one when there is a
+# journal
 kill_rank() {
     local status
     cat >die.sh <<END

@@ -1,5 +1,5 @@
-# For tests that start ranks by mpirun: sourced. As root too; more ranks than cores; no leaks are reported, which
-# are MPI's own; time to end on a loaded machine.
+# For tests that start ranks with mpirun (sourced): permits root and more ranks than cores,
+# suppresses reports of MPI's own leaks, and allows time to end on a loaded machine.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 export OMPI_MCA_hwloc_base_binding_policy=none
 export OMPI_MCA_odls_base_sigkill_timeout=2 ASAN_OPTIONS=detect_leaks=0

@@ -1,4 +1,4 @@
-# Closed forms, one program: a group a test, and the whole table by running it.
+# Closed forms in one program: one test per group; without arguments it prints the whole table.
 file(GLOB oracles ${CMAKE_CURRENT_SOURCE_DIR}/oracles/*.c)
 add_executable(oracles ${oracles})
 target_include_directories(oracles SYSTEM PRIVATE ${CMOCKA_INCLUDE_DIR})

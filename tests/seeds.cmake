@@ -1,4 +1,4 @@
-# The studies that the project grew from, simulated: scenarios/seeds.
+# Simulations of the studies that the project started from: scenarios/seeds.
 add_test(NAME seeds COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_seeds.sh $<TARGET_FILE:dlsim>
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(seeds PROPERTIES LABELS model)

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# scenarios/accuracy/run.sh on synthetic images, a few settings of one epoch; its tables and figures.
+# scenarios/accuracy/run.sh on synthetic images with a few settings of one epoch: its tables and
+# figures.
 # Usage: test_accuracy.sh DLSIM DLPROF
 set -u
 export DLSIM=$1 DLPROF=$2
@@ -22,14 +23,14 @@ done
 [ "$(grep -vc '^#' "$folder/out/accuracy.csv")" -eq 6 ] || fail "accuracy.csv: $(cat "$folder/out/accuracy.csv")"
 [ "$(grep -vc '^#' "$folder/out/curves.csv")" -eq 6 ] || fail "curves.csv: $(cat "$folder/out/curves.csv")"
 
-# Mean and standard error of two runs: half their sum, half their difference.
+# Of two runs, the mean is half the sum, and the standard error half the difference.
 awk -F, 'NR == FNR { if ($2 == "one") { a[$9] = $13 } next }
     $2 == "one" { found = 1; mean = (a[1] + a[2]) / 2; error = (a[1] - a[2]) / 2; if (error < 0) error = -error
         if ($10 - mean > 1e-6 || mean - $10 > 1e-6 || $11 - error > 1e-6 || error - $11 > 1e-6) exit 1 }
     END { exit !found }' "$folder/out/runs.csv" "$folder/out/accuracy.csv" ||
     fail "mean or standard error: $(cat "$folder/out/accuracy.csv")"
 
-# A second call runs nothing again; a run that is missing is made up for.
+# A second call repeats no run, and adds a missing one.
 before=$(stat -c %Y.%s "$folder"/work/*.csv)
 rm "$folder/work/mlp-one-2.csv"
 touch -d '2000-01-01' "$folder/work/mlp-one-1.csv"

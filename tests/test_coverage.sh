@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# scripts/coverage.sh on a program of two objects that share a source, each of which runs another part
-# of it. Usage: test_coverage.sh COMPILER COVERAGE_SCRIPT
+# scripts/coverage.sh on a program of two objects that share a source; each executes a different
+# part of it.
+# Usage: test_coverage.sh COMPILER COVERAGE_SCRIPT
 set -eu
 compiler=$1 script=$2
 command -v gcov >/dev/null || { echo "skipped: no gcov"; exit 77; }
@@ -26,7 +27,7 @@ for which in 1 2; do
 done
 table=$("$script" "$work")
 echo "$table"
-# All lines that have code have run, but the last return: it is in neither program's way.
+# All lines with code were executed, except the last return, which neither program reaches.
 awk -F, '$1 == "common/part.h" { ok = $2 >= 5 && $3 == $2 - 1 }
          $1 ~ /main/ { bad += $2 != $3 }
          END { exit !(ok && !bad) }' "$work/coverage.csv" || { cat "$work/coverage.csv"; exit 1; }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The documentation against the repository: links and their headings, and what the guides to the
-# source and comments name, are there; lines of text have at most 100 columns.
+# The documentation against the repository: targets of links, and files and names in the source
+# guides and in comments, exist; lines of text have at most 100 columns.
 # Usage: test_docs.sh ROOT
 set -u
 cd "$1" || exit 1
@@ -8,7 +8,7 @@ failures=0
 fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
 
 text() { awk '/^```/ { code = !code; next } !code' "$1"; }
-headings() { # as the links name them
+headings() { # as in the targets of links
     text "$1" | sed -n 's/^##* //p' | tr '[:upper:]' '[:lower:]' | sed 's/[^a-z0-9 _-]//g; s/ /-/g'
 }
 
@@ -41,7 +41,7 @@ for page in docs/source.md docs/method.md CONTRIBUTING.md; do
 done
 [ $names -ge 30 ] || fail "only $names names found"
 
-# Functions and types that comments name.
+# Functions and types that comments mention.
 sources() { find common trace kernels profiler sim calibrate tests -name '*.[ch]' -o -name '*.cu'; }
 in_code=$(sources | xargs perl -0777 -pe 's{/\*.*?\*/}{}gs' | grep -oE '\bdl_[a-z0-9_]+' | sort -u)
 in_comments=$(sources | xargs perl -0777 -ne 'while (m{/\*.*?\*/}gs) { print "$&\n" }' |
@@ -50,7 +50,7 @@ in_comments=$(sources | xargs perl -0777 -ne 'while (m{/\*.*?\*/}gs) { print "$&
 stale=$(comm -13 <(echo "$in_code") <(echo "$in_comments"))
 [ -z "$stale" ] || fail "comments name what is not there: $stale"
 
-# Not those of tables and headings, nor verdicts, which scripts write.
+# Except tables and headings, and verdicts, which scripts write.
 for page in README.md CONTRIBUTING.md docs/*.md docs/studies/*.md; do
     lines=$(text "$page" | grep -v '^[|#]\|^Verdict: ' | LC_ALL=C.UTF-8 grep -E '.{101}' | cut -c 1-40)
     [ -z "$lines" ] || fail "$page has lines of more than 100 columns: $lines"

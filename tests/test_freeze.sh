@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# scripts/freeze.sh: a scenario that is run twice gives equal folders; a number, row, text or file that
-# differs is said. Usage: test_freeze.sh DLSIM
+# scripts/freeze.sh: two runs of a scenario give equal folders; a number, row, text or file that
+# differs is reported. Usage: test_freeze.sh DLSIM
 set -euo pipefail
 DLSIM=$(realpath "$1")
 export DLSIM JOBS=1
@@ -11,7 +11,7 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 fail() { echo "test_freeze.sh: $*" >&2; exit 1; }
 
-# compared STATUS TEXT: base against new.
+# compared STATUS TEXT: compares base with new.
 compared() {
     local code=0 text
     text=$("$script" --compare base new) || code=$?
@@ -21,7 +21,8 @@ compared() {
     cp -r base new
 }
 
-# Two scenarios, one of which is refused, in place of all; nothing is there to compare the first run with.
+# Two scenarios, one of them rejected, replace the full set; the first run has no results to compare
+# with.
 mkdir -p none/{plain,noisy,scenarios/golden}
 echo 'limit_s=30' >none/about.txt
 cp "$root"/tests/golden/{modes,costs}.ini none/scenarios/golden
@@ -35,7 +36,7 @@ grep -q '^2 of 2 scenarios equal, 0 differ' <<<"$text" || fail "not all equal: $
 grep -q 'absent.ini: cannot open' base/plain/refused.txt || fail "no message of the refused one"
 
 compared 0 '2 of 2 scenarios equal'
-# The last digits of a number may differ, by 1e-12 of it.
+# Numbers may differ in their last digits, by a relative 1e-12.
 sed -i 's/,0\.0055274,/,0.0055274000000000001,/' new/noisy/golden_modes.csv new/plain/golden_modes.csv
 cmp -s base/plain/golden_modes.csv new/plain/golden_modes.csv && fail "nothing was changed"
 compared 0 '2 of 2 scenarios equal'
@@ -54,7 +55,8 @@ compared 1 'noisy: missing text: dlsim'
 rm new/noisy/golden_modes.histogram.csv
 compared 1 'missing file noisy/golden_modes.histogram.csv'
 
-# What differs without noise only is said, and may be accepted; what was skipped is not compared.
+# A difference that only exists without noise is reported, and may be accepted; skipped runs are not
+# compared.
 sed -i '/^2,1,32,async,/d' new/plain/golden_modes.csv
 TIES=accept compared 0 'golden_modes: differs only without noise'
 echo skipped >new/plain/golden_modes.txt

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# docs/from_pytorch.md: the options of each row of its tables are taken after the page's command.
+# docs/from_pytorch.md: dlsim accepts the options in each row of its tables, added to the page's
+# command.
 # Usage: test_from_pytorch.sh DLSIM ROOT
 set -u
 tested=$(realpath "$1")

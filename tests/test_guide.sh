@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# scenarios/guide/guide.sh answers for every model and machine, and answers what must come out: what
-# a GPU cannot hold is not put on one, and what fits nowhere needs a larger machine.
+# scenarios/guide/guide.sh has an answer for every model and machine: a model that does not fit into
+# one GPU is not put on one, and a model that fits nowhere needs a larger machine.
 set -euo pipefail
 guide=$(cd "$(dirname "$0")/.." && pwd)/scenarios/guide/guide.sh
 DLSIM=$(realpath "$1") "$guide" >guide.txt
 
-expect() { # machine's line, pattern of its choice
+expect() { # line of the machine, pattern of the answer
     if ! grep -A 5 "$1" guide.txt | grep -q "choose: $2"; then
         echo "test_guide: '$1' does not have 'choose: $2'" >&2
         grep -A 5 "$1" guide.txt >&2

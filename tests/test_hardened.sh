@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# What the compiler and the linker were asked to harden is read back from the files that they made.
+# Checks in the built files that the hardening options of compiler and linker took effect.
 # Usage: test_hardened.sh FILE...    programs and shared libraries
 set -u
 export LC_ALL=C
 failures=0
 command -v readelf >/dev/null || { echo "no readelf: skipped"; exit 77; }
 
-# want PATTERN WHAT: a line of $listing, the file's readelf output, matches
+# want PATTERN WHAT: fails unless a line of $listing, the file's readelf output, matches
 want() {
     grep -qE "$1" <<<"$listing" && return
     echo "FAIL: $file: no $2"

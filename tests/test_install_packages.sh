@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
-# What scripts/install_packages.sh does with and without the right to install. Usage: test_install_packages.sh SCRIPT
+# scripts/install_packages.sh with and without the right to install. Usage: test_install_packages.sh
+# SCRIPT
 set -u
 tested=$1
 # shellcheck source=tests/expect.sh
 source "$(dirname "$0")/expect.sh"
 fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
 
-# A system on which all packages but two are installed; nothing of the real one but plain tools.
+# A system with all packages but two, on which only basic tools of the real system are available.
 mkdir bin
 for tool in bash env cat chmod id mktemp rm sed tail touch; do ln -s "$(command -v $tool)" bin/; done
 make_program() { printf '#!/usr/bin/env bash\n%s\n' "$2" >"bin/$1" && chmod +x "bin/$1"; }
-# shellcheck disable=SC2016 # these are scripts
+# shellcheck disable=SC2016 # the texts are scripts
 {
     make_program dpkg-query 'case "$3" in libgsl-dev | gnuplot-nox) exit 1 ;; esac; echo -n "install ok installed"'
     make_program apt-get 'echo "$*" >>"$CALLS"; [ ! -e no-network ] || { echo "E: no network"; exit 100; }'
@@ -20,7 +21,7 @@ make_program() { printf '#!/usr/bin/env bash\n%s\n' "$2" >"bin/$1" && chmod +x "
 export PATH=$PWD/bin CALLS=$PWD/calls USER_ID=1000
 unset CMAKE_PREFIX_PATH
 
-expect 0 "neither root nor sudo" # 0: the build goes on
+expect 0 "neither root nor sudo" # 0: the build continues
 expect 0 "libgsl-dev        fits of dlcal"
 expect 0 "gnuplot-nox       figures (optional)"
 expect 0 "set CMAKE_PREFIX_PATH"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# scripts/judge_intervals.sh on a made table: a row inside its interval, and one that no interval holds.
+# scripts/judge_intervals.sh on a generated table with a row inside its interval and a row outside.
 # Usage: test_judge_intervals.sh DLSIM
 set -euo pipefail
 export DLSIM=$1
@@ -14,7 +14,7 @@ code=0
 "$script" nothing >/dev/null 2>&1 || code=$?
 [ "$code" = 2 ] || fail "an unknown set gives $code"
 
-# What is predicted of four GPUs is inside; ten times that is not.
+# The predicted rate of four GPUs is inside; ten times this rate is outside.
 mkdir -p "$work/scaling"
 "$DLSIM" -q --workload resnet50:layout=nchw --machine 8x4xrtx2080ti@100ib --arithmetic fp32 --workers 4 \
     --batch-per-worker 64 -o "$work/row.csv"

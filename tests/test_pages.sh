@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The report's pages on a made project whose errors are known by hand: what ./reproduce and dlsim --html leave
-# shows them as they are. Looks at finished files only: the pages and CSV; test_figures.cjs at what is drawn.
+# The pages of ./reproduce and dlsim --html for a generated project with known errors: they show the
+# errors and texts unchanged. Checks only finished files, pages and CSV; test_figures.cjs checks the
+# drawings.
 # Usage: test_pages.sh DLSIM DLCAL     exit 77: gnuplot is not installed
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -13,7 +14,7 @@ fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
 ln -s "$root"/{reproduce,scripts,plots} .
 mkdir -p scenarios/{seeds,mxnet,costs,measured}
 printf 'group,title\nseeds,"Seeds"\nmxnet,MXNet\n' | tr -d '"' >scenarios/groups.csv
-# A worker's step takes 0.2 ms a sample and nothing else: 80 samples on n workers 16 ms / n.
+# A worker's step takes 0.2 ms per sample and nothing else: 16 ms / n for 80 samples on n workers.
 cat >scenarios/costs/made.ini <<'T2'
 [costs]
 schema = 1
@@ -81,21 +82,21 @@ expect 0 "index.html" --quick --output r
 sed 's/base64,[^"]*//g' r/index.html >index.html
 # part GROUP/NAME: the page of a study
 part() { cat "r/$1.html"; }
-has() { # what, pattern; in standard input
+has() { # what, pattern; reads standard input
     grep -q -- "$2" || fail "$1: no '$2'"
 }
 row() { # what, GROUP/NAME, workers, text of the row's cells
     part "$2" | grep "^<tr class.*\">$3</th>" | sed 's/<[^>]*>/|/g; s/||*/|/g' >row.txt
     grep -qF -- "$4" row.txt || fail "$1: no '$4' in: $(cat row.txt)"
 }
-# Errors by hand: 10000 / 14388 - 1, 20000 / 18182 - 1, 40000 / 40012 - 1.
+# Errors: 10000 / 14388 - 1, 20000 / 18182 - 1, 40000 / 40012 - 1.
 row "an error below zero" seeds/errors 2 '|-30.5|'
 row "an error above zero" seeds/errors 4 '|+10.0|'
 row "an error of nearly nothing" seeds/errors 8 '|0.0|'
 row "a fitted row" seeds/errors 1 '|fitted|'
 [ "$(part seeds/errors | grep -c '^<tr class="unseen[ "]')" -eq 2 ] || fail "unseen rows of seeds/errors"
 
-# Verdicts: one unseen row is too few to judge, and counts in the totals.
+# Verdicts: one unseen row is too few for a verdict, but counts in the totals.
 verdict() { # GROUP/NAME, verdict
     has "the verdict on $1 in the index" "<td>$2" < <(grep -F "<a href=\"./$1.html\">" index.html)
     has "the page of $1" ">$2</span>" < <(part "$1")
@@ -109,25 +110,25 @@ grep -q '^unseen rows *3: mean error 42.0 %, largest 85.6 %' r/summary.txt || fa
 has "the index" '3 points that no cost was fitted to the error is 42.0 % on average and 85.6 % at most' <index.html
 has "the words" '<i>too few rows</i>' <index.html
 
-# A scenario that is nearly all copies: half of them is half of the step.
+# A scenario that consists almost only of copies: halving them halves the step.
 part mxnet/copies >copies.html
 grep -qE '[0-9]{3}\.[0-9]+ times|from 0\.00 to 0\.00' copies.html && fail "copies only: $(grep -E 'times|0\.00' copies.html)"
 has "copies only" '>copies over links and memory</th><td class="number">2.00 times</td><td class="number">over 100 times<' <copies.html
 has "copies only" 'What would help most: copies over links and memory in half the time, for 2.00 times' <copies.html
 has "copies only" 'Most of it is communication: 100 %' <copies.html
-# One that is nothing but compute.
+# A scenario with compute only.
 has "compute only" 'compute (forward, backward, update)</th><td class="number">2.00 times</td>' < <(part seeds/errors)
 has "compute only" 'From 4 to 8 workers (*a worker&#39;s step goes from 4.00 ms to 2.00 ms' < <(part seeds/errors)
 
 has "a faster series" 'The fastest of all points: ' < <(part mxnet/mixed)
 
-# Studies of one name in two groups.
+# Studies with the same name in two groups.
 gnuplot -e "results='r/rows.csv'; output='errors.svg'" "$root/plots/errors.gp" || fail "errors.gp"
 for text in seeds/errors seeds/few mxnet/few; do
     [ "$(grep -c "<text>$text<" errors.svg)" -eq 1 ] || fail "errors.svg does not show $text once"
 done
 
-# Hostile names are shown as they are, and are nothing but text.
+# Hostile names are shown literally and are never interpreted.
 # shellcheck disable=SC2016 # not to be expanded
 shown='a\\n&lt;script&gt;alert(1)&lt;/script&gt;&quot; onclick=&quot;b|#c &amp; &#39;d&#39;, `id` $(id)'
 part seeds/errors >errors.html
@@ -138,24 +139,25 @@ has "the page" "^name = $shown" <errors.html
 has "the index" "<a href=\"./seeds/errors.html\">$shown</a>" <index.html
 has "the page" "contradictory; &lt;i&gt;why&quot; not in one line" <errors.html
 has "the page" "&lt;b&gt;&quot;bold&quot;, &amp; a .n" <errors.html
-# Without the scripts, and their data, in which no "<" is left.
+# Removes the scripts and their data, in which no "<" is left.
 cat index.html errors.html |
     awk '/^<script( type="[a-z\/]*" id="[a-z]*-[a-z]*")?>/ { inside = 1 } !inside { print } /<\/script>$/ { inside = 0 }' >both.html
 [ "$(wc -l <both.html)" -gt 150 ] || fail "only $(wc -l <both.html) lines without scripts"
 grep -n -i -e '<script' -e '" onclick' -e '<b>' -e '<i>why' both.html && fail "a page holds a name's HTML"
 has "results to save" '<a download="errors.csv" id="results-link">errors.csv</a>' <errors.html
 
-# Without the scripts the page has tables and says so.
+# Without the scripts the page has only tables, and says so.
 dlsim=$(realpath "$DLSIM")
 DLSCALE_SHARE=/nowhere "$dlsim" -q scenarios/seeds/errors.ini -o bare.csv --html bare.html || fail "no scripts: exit $?"
 has "no scripts" 'There are no figures, as /nowhere/page/figures.js is not there' <bare.html
 [ "$(grep -c '^<tr' bare.html)" -eq "$(grep -c '^<tr' errors.html)" ] || fail "without scripts: other tables"
 
-# Of rows that are not there no error is printed.
+# Without unseen rows, no error of them is printed.
 expect 0 "unseen rows          none" --quick --output fitted mxnet
 grep -E 'that no cost was fitted to|nan' fitted/index.html && fail "errors of no rows"
 
-# Groups choose among the studies; the other parts are there in any case, also those on $DL_DATA. What fails is said.
+# Groups select the studies; the other parts are always there, including those on $DL_DATA. Failures
+# are reported.
 printf '[scenario]\nname = <b>broken\n[workload]\ncosts = none.ini\n' >scenarios/seeds/broken.ini
 expect 1 "1 failed" --quick --output one seeds
 for text in 'Links: sizes left out of the fits' 'Pollux' 'What one trace'; do

@@ -1,15 +1,17 @@
 #!/bin/sh
-# Draws one figure from a fixture and looks at what comes out; exit 77: gnuplot is not installed.
-# Usage: test_plot.sh FIGURE PLOTS_FOLDER FIXTURES_FOLDER; writes below the present folder.
+# Draws one figure from a fixture and checks the picture; exit 77: gnuplot is not installed.
+# Usage: test_plot.sh FIGURE PLOTS_FOLDER FIXTURES_FOLDER; writes to a subfolder of the current
+# folder.
 set -u
 figure=$1 plots=$2 fixtures=$3
 command -v gnuplot >/dev/null || { echo "gnuplot is not installed (package gnuplot-nox)"; exit 77; }
 
-folder="plot $figure" # paths with a space must work
+folder="plot $figure" # tests paths with a space
 rm -rf "$folder"
 mkdir -p "$folder"
 results="$folder/results.csv"
-# Of four workers, over three rates of a port: averages compute 1 / (1 + 6.25 MB/s / (rate x interval)) of the time.
+# Four workers, three rates of a port: with averaging, the share of compute is 1 / (1 + 6.25 MB/s /
+# (rate x interval)).
 if [ "$figure" = utilisation ]; then
     mkdir "$folder/fixtures"
     awk -F, -v OFS=, '/^#/ { print; next }
@@ -24,7 +26,7 @@ cp "$fixtures/results.csv" "$results"
 failures=0
 fail() { echo "FAIL: $*"; failures=$((failures + 1)); }
 
-# draw VARIABLES: exit status in $status, messages in $folder/messages
+# draw VARIABLES: sets $status to the exit status, writes messages to $folder/messages
 draw() {
     gnuplot -e "$1" "$plots/$figure.gp" >"$folder/messages" 2>&1
     status=$?
@@ -55,14 +57,14 @@ draws "PNG" "results='$results'; output='$png'" "$png"
 draws "SVG" "results='$results'; output='$svg'; title='heading_1'" "$svg"
 grep -q '<svg' "$svg" && grep -q '</svg>' "$svg" || fail "not a whole SVG"
 
-# Whatever its size, a table is read whole (gnuplot cuts the output of system() at 1 MiB).
+# A table of any size is read completely (gnuplot cuts the output of system() at 1 MiB).
 large="$folder/large.csv"
 { seq -f '# line %g, of no interest, in a table of over 1 MiB' 30000; cat "$results"; } >"$large"
 draws "a large table" "results='$large'; output='$folder/large.svg'; title='heading_1'" "$folder/large.svg"
 cmp -s "$svg" "$folder/large.svg" || fail "a large table is drawn otherwise"
 
-# Nothing in a table, in a name or in a title is ever run, whatever it looks like: lines that end a
-# here-document, commands, substitutions; and a quoted cell of several lines is one cell.
+# No text in a table, a name or a title is ever executed: lines that end a here-document, commands,
+# substitutions. A quoted cell of several lines is one cell.
 touches="system('touch ran.1') \`touch ran.2\` \$(touch ran.3) @ran_4 '.system('touch ran.5').' '; system('touch ran.6'); '"
 awk -v OFS=, -v cell="$touches" '/^#/ { print; next } !head { head = 1; print $0, "note"; next }
     { printf "%s,\"%s\nEND_OF_TABLE\n%s\n\"\n", $0, cell, cell }
@@ -80,7 +82,7 @@ draws "cells of several lines" "results='$results'; output='$folder/lines.svg'; 
 cmp -s "$svg" "$folder/lines.svg" || fail "cells of several lines: another picture"
 cp "$fixtures/results.csv" "$results"
 
-# The words that this figure owes its reader: heading, axes, key, panels.
+# Required texts of the figure: heading, axes, key, panels.
 case $figure in
     speedup) words="average every step|average every 20 steps|allreduce|async|ideal|measured|workers|speedup" ;;
     interval) words="1 worker|16 workers|95 % interval|measured|throughput (samples/s)" ;;
@@ -95,8 +97,8 @@ while read -r text; do
     grep -q -F ">$text" "$svg" || fail "SVG lacks '$text'"
 done <"$folder/words"
 
-# The order of the rows does not matter: those with more workers first give the same picture. (Only
-# where it does not set the order in the key, or on the paper.)
+# The order of rows does not matter: with larger numbers of workers first the picture is the same.
+# (Only for figures in which rows do not determine the order in the key or on the page.)
 if [ "$figure" = speedup ] || [ "$figure" = staleness ]; then
     awk -F, '/^#/ { print "0," $0; next }
         !w { for (i = 1; i <= NF; i++) if ($i == "workers") w = i; print "0," $0; next }
@@ -108,7 +110,7 @@ if [ "$figure" = speedup ] || [ "$figure" = staleness ]; then
     cmp -s "$svg" "$folder/b.svg" || fail "rows by falling workers: another picture"
 fi
 
-# The distribution, from the histogram beside the results.
+# The distribution, from a histogram next to the results.
 if [ "$figure" = staleness ]; then
     cp "$fixtures/results.csv" "$results"
     cp "$fixtures/histogram.csv" "$folder/histogram.csv"
@@ -124,7 +126,7 @@ if [ "$figure" = staleness ]; then
         "results='$results'; histogram='$histogram'; output='$folder/d.png'"
 fi
 
-# All ticks of an axis have one prefix.
+# All ticks of an axis have the same prefix.
 if [ "$figure" = interval ]; then
     awk -F, -v OFS=, '/^#/ { print; next }
         !head { for (i = 1; i <= NF; i++) scaled[i] = $i ~ /throughput.*_per_s$/; head = 1; print; next }
@@ -135,7 +137,7 @@ if [ "$figure" = interval ]; then
     grep -q '>[0-9.]*k<' "$svg" && fail "ticks in thousands beside those in millions"
 fi
 
-# Parts of a step that no bar shows have no place in the key.
+# Parts of a step that no bar shows are not in the key.
 if [ "$figure" = breakdown ]; then
     awk -F, -v OFS=, '/^#/ { print; next }
         !n { for (n = 1; n <= NF; n++) if ($n == "dispatch_frac") at = n; print; next } { $at = 0.0004; print }' \
@@ -145,7 +147,7 @@ if [ "$figure" = breakdown ]; then
     grep -q -F ">dispatch" "$svg" && fail "no dispatch: it is in the key"
 fi
 
-# What a figure can do without: the spread, the measurements, the machine.
+# Optional columns: spread, measurements, machine.
 without_columns 'measured_.*|throughput_low_per_s|throughput_high_per_s|cores' 2
 draws "few columns" "results='$results'; output='$folder/c.svg'" "$folder/c.svg"
 grep -q -F ">measured" "$folder/c.svg" && fail "few columns: still says 'measured'"
@@ -157,7 +159,7 @@ awk -F, -v OFS=, '/^#/ { print; next }
 draws "no cores" "results='$results'; output='$folder/f.svg'" "$folder/f.svg"
 grep -q -F "cores" "$folder/f.svg" && fail "no cores: still says 'cores'"
 
-# Micro-batches and lag tell series apart, too.
+# Micro-batches and lag also distinguish series.
 if [ "$figure" = speedup ]; then
     awk -v OFS=, '/^#/ { print; next } !head { head = 1; print "accumulate", "lag", $0; next }
         { print "", "", $0; print 4, 1, $0 }' "$fixtures/results.csv" >"$results"
@@ -173,10 +175,10 @@ if [ "$figure" = speedup ]; then
     done
 fi
 
-# Any setting of a scenario makes series, also one whose values hold commas, but not one that follows the axis.
-# Rows of equal settings are refused.
+# Any setting of a scenario distinguishes series, even if its values contain commas, unless it
+# follows the axis. Rows with equal settings are rejected.
 if [ "$figure" = speedup ]; then
-    swept() { # file, three values for the first run over the workers, three for the second
+    swept() { # file, three values for the first sweep of the workers, three for the second
         awk -F, -v OFS=, -v values="$2" 'BEGIN { split(values, value, "|") }
             /^#/ { print; next }
             !head { head = 1; print "cores,workers,sync,gpus,input_cores,step_mean_s,throughput_per_s,speedup"; next }
@@ -189,15 +191,15 @@ if [ "$figure" = speedup ]; then
         grep -q -F "$text" "$svg" || fail "a list of GPUs: SVG lacks '$text'"
     done
     swept "$folder/twice.csv" "0|0, 1|2|0|0, 1|2"
-    { head -n 8 "$folder/twice.csv"; } >"$results" # four comments, the header, one run over the workers
+    { head -n 8 "$folder/twice.csv"; } >"$results" # comments, header, one sweep of the workers
     draws "GPUs that follow the workers" "results='$results'; output='$svg'" "$svg"
     grep -q -F ">workers (gpus 0, 0; 1, 2)<" "$svg" || fail "GPUs that follow the workers: SVG lacks them"
     refuses "rows of equal settings" 1 "several rows of 'predicted' at workers 1" \
         "results='$folder/twice.csv'; output='$folder/d.png'"
 fi
 
-# Rates between sites do as well as those of ports; without either there is nothing to draw. Workers that wait for
-# nobody have no share.
+# Rates between sites are accepted like those of ports; without either there is nothing to draw.
+# Asynchronous workers have no utilisation.
 if [ "$figure" = utilisation ]; then
     grep -q -F ">async" "$svg" && fail "asynchronous rows without a utilisation are drawn"
     sed 's/,port_bytes_per_s,/,site_bytes_per_s,/' "$fixtures/results.csv" >"$results"
@@ -207,7 +209,7 @@ if [ "$figure" = utilisation ]; then
     refuses "without a rate" 1 "no row has a utilisation and a swept rate" "results='$results'; output='$folder/d.png'"
 fi
 
-# What it cannot do without is named.
+# Missing required columns are named.
 case $figure in
     speedup) needed="workers throughput_per_s speedup" ;;
     interval) needed="workers interval throughput_per_s" ;;

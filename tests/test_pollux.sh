@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# scenarios/pollux/report.sh on a made table in the form of Pollux' own, and, if they are there, on a
-# few rows of the real ones. Usage: test_pollux.sh DLCAL DLSIM
+# scenarios/pollux/report.sh on a generated table in Pollux' format, and, if available, on a few
+# rows of the real tables. Usage: test_pollux.sh DLCAL DLSIM
 set -euo pipefail
 export DLCAL=$1 DLSIM=$2
 source_dir=$(cd "$(dirname "$0")/.." && pwd)
@@ -9,7 +9,7 @@ trap 'rm -rf "$work"' EXIT
 real=${DL_DATA:-$source_dir/data}
 fail() { echo "test_pollux.sh: $*" >&2; exit 1; }
 
-# The converter, line by line.
+# The converter, for each line.
 printf 'placement,local_bsz,step_time,sync_time\n1,20,0.5,0\n22,20,0.75,0.1\n12,28,1,0.2\n' >"$work/p.csv"
 convert() { # want, table, options of awk
     awk -v want="$1" "${@:3}" -f "$source_dir/scenarios/pollux/rows.awk" "$2" | tail -n +2 | paste -sd' '
@@ -23,14 +23,14 @@ convert() { # want, table, options of awk
 printf 'num_nodes,num_replicas,local_bsz,step_time,sync_time\n3,7,10,2,0\n' >"$work/s.csv"
 [ "$(convert more "$work/s.csv")" = "322,70,2" ] || fail "rows of a scalability table"
 
-# Without tables it says so.
+# Without tables it prints a message.
 DL_DATA="$work/none" "$source_dir/scenarios/pollux/report.sh" | grep -q 'skipped, there is no' || fail "not skipped"
 code=0
 "$source_dir/scenarios/pollux/report.sh" nothing >/dev/null 2>&1 || code=$?
 [ -d "$real/scaling/pollux" ] && [ "$code" != 2 ] && fail "an unknown name gives $code"
 
-# 20 ms and 0.7 ms a sample; the exchange of a ring over two nodes takes 100 ms at least with two GPUs,
-# 2 (n - 1)/n times that with n.
+# 20 ms + 0.7 ms per sample; a ring over two nodes takes at least 100 ms with two GPUs, and 2 (n -
+# 1)/n times as long with n.
 mkdir -p "$work/scaling/pollux"
 awk 'BEGIN {
     print "placement,local_bsz,step_time,sync_time"
@@ -45,10 +45,10 @@ awk 'BEGIN {
     }
 }' >"$work/scaling/pollux/cifar10-placements.csv"
 
-# errors TEXT METHOD: rows, median, mean, max.
+# errors TEXT METHOD: prints rows, median, mean, maximum.
 errors() { sed -n "s/^  $2  *\([0-9].*\)/\1/p" <<<"$1" | tr -s ' '; }
 
-check() { # data, least rows, largest median in %
+check() { # data, minimum of rows, maximum of the median in %
     local text
     text=$(DL_DATA="$1" BUILD="$work/out" "$source_dir/scenarios/pollux/report.sh" cifar10)
     local ours theirs
@@ -67,5 +67,5 @@ if [ ! -d "$real/scaling/pollux" ]; then
     echo "skipped on the real tables: there is no $real/scaling/pollux"
     exit 0
 fi
-# Two nodes at most; 4.9 to 6 % were seen.
+# At most two nodes; errors of 4.9 to 6 % were observed.
 PLACEMENTS='^(1|2|11|12)$' check "$real" 10 15

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The commands of these pages of docs: each runs, and prints the lines that the page shows, in their
-# order. Blanks count once; a line of the page may be a part of one that is printed. A block "```ini
-# file=NAME" is a file that the commands may name.
+# Commands in pages of docs: each runs, and prints the lines that the page shows, in the same order.
+# Sequences of blanks count as one; a line of the page may be part of a printed line. A block
+# "```ini file=NAME" is a file for the commands.
 # Usage: test_questions.sh DLSIM DLCAL ROOT
 set -u
 root=$(realpath "$3")
@@ -12,7 +12,7 @@ source "$(dirname "$0")/expect.sh"
 ln -s "$root/scenarios" scenarios
 ln -s "$root/tests" tests
 pages=(../README.md questions.md guide.md from_pytorch.md layouts.md simulating.md local_sgd.md fabric.md advice.md traces.md calibrating.md training.md rl.md studies/one_gpu.md)
-# One file a command, "COMMAND" and the lines that it prints: 001.command, 001.lines.
+# For each command, writes it to 001.command and its expected lines to 001.lines.
 awk '/^```/ { inside = $0 == "```console"; more = 0; file = "" }
      /^```[a-z]+ file=/ { file = substr($2, 6); printf "" >file; next }
      /^```/ { next }

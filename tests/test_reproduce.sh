@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# ./reproduce --quick on groups of studies, into a folder of its own: a whole page of every study with every
-# measured row and its figures, and the index; bad usage is refused.
+# ./reproduce --quick on groups of studies: a complete page of every study with all measured rows
+# and figures, and the index; bad usage is rejected.
 # Usage: test_reproduce.sh DLSIM DLCAL     exit 77: gnuplot is not installed
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
-export DLSIM=$1 DLCAL=$2 DL_DATA=$PWD/none # the parts on data have tests of their own
+export DLSIM=$1 DLCAL=$2 DL_DATA=$PWD/none # the parts on data have their own tests
 tested=$root/reproduce
 # shellcheck source=tests/expect.sh
 source "$(dirname "$0")/expect.sh"
@@ -17,7 +17,7 @@ expect 0 "index.html" --quick --output "$folder/r" seeds keras_mxnet
 page=r/index.html
 well_formed() { # page
     command -v xmllint >/dev/null || return 0
-    # HTML 5's elements are unknown to it; all else counts.
+    # xmllint does not know the elements of HTML 5; other errors count.
     xmllint --html --noout --huge "$1" 2>messages
     ! grep ' parser error ' messages | grep -v -E 'Tag (main|figure|figcaption|details|section|summary) invalid' ||
         fail "$1 is not well-formed"
@@ -55,13 +55,14 @@ grep -n -E '(src|href)="(https?:)?//' text.html && fail "the index needs the net
 [ "$(wc -c <"$page")" -lt 3000000 ] || fail "the index is too large"
 [ "$(grep -c '^<tr class="\(study\|missed\)">' text.html)" -eq "$(ls "$root"/scenarios/{seeds,keras_mxnet}/*.ini | wc -l)" ] ||
     fail "the index does not have a row a study"
-# The studies of these groups that are missed: each scenario says why, and the documentation lists them all.
+# Missed studies of these groups: each scenario gives a reason, and the documentation lists all of
+# them.
 missed=$("$root/scripts/judge_studies.sh" r) || fail "a study is missed and does not say why"
 grep '^| `' <<<"$missed" >missed
 grep -E '^\| `(seeds|keras_mxnet)/' "$root/docs/studies/published.md" | diff - missed >difference ||
     fail "docs/studies/published.md needs scripts/judge_studies.sh --docs: $(cat difference)"
 grep -q '^| `seeds/navid_pytorch` | 1 | 9' missed || fail "the missed studies lack F. Navid's: $(cat missed)"
-# What the study of eight GPUs that are slower than four comes to.
+# The row of the study in which eight GPUs are slower than four.
 grep -q '^<tr class="unseen"><th scope="row" class="number">8</th>.*-0\.9</td><td>unseen</td></tr>' r/seeds/beeva_tensorflow_p2.html ||
     fail "eight GPUs: $(grep '^<tr class="unseen"' r/seeds/beeva_tensorflow_p2.html)"
 grep -q 'What would help most: launching of GPU work by the host in half the time' r/seeds/beeva_tensorflow_p2.html ||

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Schedules from outside: dlsim writes them, dlprof replays them. Usage: test_schedule.sh DLSIM DLPROF
+# Schedules written by dlsim and replayed by dlprof. Usage: test_schedule.sh DLSIM DLPROF
 set -u
 dlsim=$1 dlprof=$2
 costs=$(cd "$(dirname "$0")" && pwd)/../scenarios/modes/cpu_costs.ini
@@ -17,7 +17,8 @@ schedule() { # file, workers, mode, more lines of [sync]
 }
 columns() { grep -v '^#' "$1" | cut -d, -f1,2,4,5; } # all but the simulated time
 
-# One worker is plain training, whatever it is called: every point, loss and accuracy to the last digit.
+# One worker is plain training in every mode: all points, losses and accuracies are equal to the
+# last digit.
 "$dlprof" train "${common[@]}" --batch 12 --steps 30 --no-trace --curve plain.csv >out.txt || fail "plain: $(cat out.txt)"
 [ "$(columns plain.csv | wc -l)" -eq 4 ] || fail "plain.csv: $(cat plain.csv)"
 for mode in none average async allreduce ps softsync; do
@@ -26,11 +27,12 @@ for mode in none average async allreduce ps softsync; do
     [ "$(columns one_curve.csv)" = "$(columns plain.csv)" ] || fail "$mode differs from plain training"
 done
 
-# All together: allreduce with as many threads, and with one on the whole batch, to rounding.
+# Synchronous: allreduce with as many threads, and with one thread on the whole batch, are equal up
+# to rounding.
 schedule three.csv 3 allreduce
 "$dlprof" train "${common[@]}" --schedule three.csv --curve three_curve.csv >out.txt || fail "three: $(cat out.txt)"
 grep -q 'mean 0.000, most 0' out.txt || fail "three: $(cat out.txt)"
-close() { # two curves
+close() { # compares two curves
     paste -d, <(columns "$1") <(columns "$2") | awk -F, 'NR > 1 && ($1 != $5 || $2 != $6 ||
         $3 - $7 > 1e-3 || $7 - $3 > 1e-3 || $4 - $8 > 1e-3 || $8 - $4 > 1e-3) { bad = 1 } END { exit bad }'
 }
@@ -44,14 +46,14 @@ cmp -s one_core.csv stale_curve.csv || fail "another curve on one core"
 [ "$(tail -n 1 stale_curve.csv | cut -d, -f3)" = "$(tail -n 1 stale.csv | cut -d, -f1 | sed 's/0*$//')" ] ||
     fail "the last point's simulated time: $(tail -n 1 stale_curve.csv), $(tail -n 1 stale.csv)"
 
-# The curve's last point is the end, also of a run without others.
+# The last point of a curve is the end of the run, even without other points.
 expect 0 "curve       end.csv (1 point)" train --model mlp --data synthetic --learning-rate 0.05 --batch 12 \
     --steps 30 --no-trace --curve end.csv
 [ "$(columns end.csv | tail -n +2 | cut -d, -f1-3)" = "$(columns plain.csv | tail -n 1 | cut -d, -f1-3)" ] ||
     fail "only the end: $(cat end.csv)"
 expect 0 "(4 points)" train "${common[@]}" --batch 12 --steps 31 --no-trace --curve more.csv
 
-# What does not go together, and what is no schedule
+# Conflicting options, and files that are not schedules
 expect 2 "--workers and --schedule" train --schedule three.csv --workers 2
 expect 2 "--epochs and --schedule" train --schedule three.csv --epochs 1
 expect 2 "needs --curve" train --evaluate-every 10 --no-trace --steps 1 --model mlp
@@ -77,8 +79,8 @@ expect 1 "bmuf.csv: is of bmuf, which needs an outer optimizer" train --schedule
 expect 0 "outer optimizer sgd, rate 1, momentum 0.5" train --schedule bmuf.csv --model mlp --data synthetic \
     --outer sgd --outer-rate 1 --outer-momentum 0.5
 expect 1 "an outer optimizer needs averages" train --schedule three.csv --model mlp --data synthetic --outer nesterov
-# Fragments that are merged some steps after they were sent, quantised: the same curve on one core and on
-# all, and what threads train that average so.
+# Quantised fragments that are merged some steps after they were sent: the same curve on one core
+# and on all cores, and from threads that average in this way.
 late=(--outer nesterov --mixing 0.25 --compress int8)
 for lag in 0 3 7; do
     schedule late.csv 3 average "$(printf 'interval = 8\nfragments = 4\nlag = %s' "$lag")"
@@ -92,7 +94,7 @@ for lag in 0 3 7; do
     [ "$(tail -n 1 late_all.csv | cut -d, -f2,4)" = "$(tail -n 1 late_threads.csv | cut -d, -f2,4)" ] ||
         fail "lag $lag: $(tail -n 1 late_all.csv late_threads.csv)"
 done
-# Two levels, of 8 GPUs on two nodes: as 8 threads in two sites train.
+# Two levels, 8 GPUs on two nodes: equal to training by 8 threads at two sites.
 here=$(cd "$(dirname "$0")" && pwd)
 for lag in 0 5; do
     printf '[scenario]\nsteps = 24\n[machine]\nfile = %s\nworkers = 8\n[workload]\ncosts = %s\nbatch = 24\n' \
@@ -109,8 +111,8 @@ for lag in 0 5; do
     [ "$(tail -n 1 sites_all.csv | cut -d, -f2,4)" = "$(tail -n 1 sites_threads.csv | cut -d, -f2,4)" ] ||
         fail "sites, lag $lag: $(tail -n 1 sites_all.csv sites_threads.csv)"
 done
-# A syncer's merges: the same curve on one core and on all, with and without an outer optimizer; weights
-# of stale uploads make another one.
+# Merges of a syncer: the same curve on one core and on all cores, with and without an outer
+# optimizer; weights for stale uploads change the curve.
 for power in 0 1; do
     schedule merges$power.csv 4 async_average "interval = 3
 [syncer]
@@ -127,8 +129,7 @@ weight_power = $power"
         cp merges.1.csv "merges$power${outer:+.outer}.curve"
     done
 done
-# With a bound, what is too stale is uploaded, but in no version: of 0 here, whatever was uploaded while a
-# merge was at hand.
+# With a bound of 0, uploads made while a merge is due are too stale, and enter no version.
 schedule bound.csv 4 async_average "$(printf 'interval = 3\nbound = 0\n[syncer]\nquorum = 2\nmerge_s = 0.004')"
 [ "$(grep -c ,upload, bound.csv)" -gt "$(grep -c ,merge, bound.csv)" ] || fail "bound 0 discards nothing"
 expect 0 "staleness   mean 0.000, most 0" train "${common[@]}" --schedule bound.csv --outer nesterov --curve bound.curve
@@ -143,7 +144,7 @@ expect 1 "mode easgd has no schedule" -q s.ini -o r.csv --schedule none.csv
 [ ! -e none.csv ] || fail "easgd left a schedule"
 tested=$dlprof
 
-# softsync and its bound on threads
+# softsync and its bound, with threads
 expect 0 "softsync of 2 gradients, at most 1 stale" train --model mlp --data synthetic --batch 12 --workers 4 \
     --sync softsync --n 2 --bound 1 --steps 20 --no-trace
 expect 0 "divided by the staleness" train --model mlp --data synthetic --batch 12 --workers 4 --sync async \

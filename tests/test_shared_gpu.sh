@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# LeNet by 2, 4 and 8 workers that share one H200, predicted from recorded traces of one worker and a
-# recorded bench (tests/fixtures/shared_gpu) beside the measured runs: the mean and largest error.
+# 2, 4 and 8 workers of LeNet that share one H200: mean and largest error of predictions from
+# recorded traces of one worker and a recorded bench (tests/fixtures/shared_gpu), against measured
+# runs.
 # Usage: test_shared_gpu.sh DLCAL DLSIM
 set -u
 dlcal=$(realpath "$1") dlsim=$(realpath "$2")
@@ -14,14 +15,14 @@ fail() {
     failures=$((failures + 1))
 }
 
-rows() { # CSV: workers, mode, interval, predicted, measured, error in % of each measured row
+rows() { # CSV: workers, mode, interval, predicted, measured, error in %, of each measured row
     awk -F, '/^#/ { next } !head { for (i = 1; i <= NF; i++) at[$i] = i; head = 1; next }
         $at["measured_per_s"] > 0 { printf "%d %s %s %.0f %.0f %+.1f\n", $at["workers"], $at["sync"],
             $at["interval"] == "" ? "-" : $at["interval"], $at["throughput_per_s"], $at["measured_per_s"],
             100 * ($at["throughput_per_s"] / $at["measured_per_s"] - 1) }' "$1"
 }
 
-# BATCH ROWS MEAN MAX TRACE...: at most that mean and largest error in %.
+# predict BATCH ROWS MEAN MAX TRACE...: fails if the mean or largest error in % is higher.
 predict() {
     local batch=$1 count=$2 mean=$3 most=$4 where place
     "$dlcal" fit "${@:5}" -o "costs_$batch.ini" >words.txt 2>&1 || fail "batch $batch: $(tail -n 3 words.txt)"

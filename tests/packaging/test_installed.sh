@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the build, moves what came of it, and uses it from another folder: programs find machines,
-# scripts and libraries, manual pages are without faults, completion completes.
+# Installs the build, moves the installed tree, and uses it from another folder: programs find
+# machines, scripts and libraries, manual pages have no faults, completion works.
 # Usage: test_installed.sh BUILD SOURCE COMPILER SANITIZERS [NVTX_TARGET]
 set -u
 build=$1 source=$2 compiler=$3 sanitizers=$4 target=${5:-}
@@ -20,10 +20,10 @@ cd elsewhere || exit 1
 grep -rl --binary-files=text -F "$source" "$root/share/man" "$root/share/bash-completion" &&
     fail "the above name the source folder"
 
-# The benchmark of PyTorch's processes.
+# The benchmark of exchanges between PyTorch's processes.
 [ -f "$share/torch/bench_gloo.py" ] || fail "no bench_gloo.py"
 
-# Machines by name, costs and plots of the installation.
+# Machines by name, costs and plots come from the installation.
 tested=$root/bin/dlsim
 expect 0 "p2.8xlarge" --machines
 "$tested" --costs "$share/scenarios/costs/mxnet_alexnet_p2.ini" --machine p2.8xlarge --batch 256 \
@@ -38,7 +38,7 @@ expect 0 "no costs are missing" --check "$share/scenarios/modes/cpu_wait_or_not.
 DLSCALE_SHARE=$source expect 0 "p2.8xlarge" --machines
 DLSCALE_SHARE=/nowhere expect 1 "/nowhere/scenarios/machines" --machines
 
-# The library that dlprof run injects is that of the moved tree.
+# dlprof run injects the library of the moved tree.
 tested=$root/bin/dlprof
 if [ -e "$root/lib/dlscale/libdlprof_inject.so" ]; then
     # shellcheck disable=SC2016 # expanded by the recorded shell
@@ -50,8 +50,8 @@ if [ -e "$root/lib/dlscale/libdlprof_inject.so" ]; then
 fi
 "$tested" train --model mlp --batch 4 --data synthetic --steps 2 -o run.dlt >/dev/null || fail "train"
 
-# The library: the example as a user compiles it, which predicts what dlsim predicts; nothing but what
-# the header declares can be called.
+# The library: a user can compile the example, which predicts the same as dlsim; only functions that
+# the header declares are exported.
 library=$root/lib/libdlscale.so
 if command -v pkg-config >/dev/null && [ -e "$library" ]; then
     export PKG_CONFIG_PATH=$root/lib/pkgconfig
@@ -79,7 +79,7 @@ if command -v pkg-config >/dev/null && [ -e "$library" ]; then
     readelf -d "$library" | grep -q 'SONAME.*\[libdlscale.so.0\]' || fail "soname: $(readelf -d "$library" | grep SONAME)"
 fi
 
-# All programs say the same version, which is that of the project.
+# All programs print the project's version.
 version=$(sed -n 's/^project(dlscale VERSION \([0-9.]*\) .*/\1/p' "$source/CMakeLists.txt")
 for program in dlprof dlcal dlsim; do
     tested=$root/bin/$program
@@ -90,7 +90,7 @@ has "$source/CHANGELOG.md" "$version"
 date=$(sed -n 's/^set(DL_RELEASE_DATE \(.*\))/\1/p' "$source/CMakeLists.txt")
 has "$source/CITATION.cff" "date-released: $date"
 
-# The documentation: what its pages link to is there too.
+# The documentation: the targets of its links are installed too.
 pages=0
 for page in "$root"/share/doc/dlscale/*.md "$root"/share/doc/dlscale/docs/*.md \
     "$root"/share/doc/dlscale/docs/studies/*.md; do
@@ -128,7 +128,7 @@ for key in $("$root/bin/dlsim" --keys | sed -n 's/^  \([a-z_*]*\)$/\1/p' | sort 
     cat ./*.5 | sed 's/\\//g' | grep -q "$pattern" || fail "no page has the key $key"
 done
 
-# Completion, as bash calls it: complete WORDS... prints what the last one may become.
+# Completion as bash calls it: complete WORDS... prints the completions of the last word.
 for program in dlprof dlcal dlsim; do
     # shellcheck disable=SC1090
     source "$root/share/bash-completion/completions/$program" || fail "completion of $program"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the Debian packages, looks into them, and runs what they hold from where they were unpacked.
-# Usage: test_package.sh BUILD; 77 = these tools are not here
+# Builds the Debian packages, checks their contents, and runs the unpacked programs.
+# Usage: test_package.sh BUILD; 77 = a tool is missing
 set -u
 build=$1
 tested=$build/bin/dlsim
@@ -25,7 +25,7 @@ for package in dlscale libdlscale0 libdlscale-dev; do
     dpkg-deb -x made/${package}_*.deb root || fail "$package cannot be unpacked"
 done
 
-# What the libraries' packages are called differs between releases; these are of any.
+# Package names of the libraries vary between releases; these parts are common to all.
 for depends in 'libc6 (>=' libgsl libopenblas libsimdjson libsqlite3 zlib1g; do
     [[ $(field dlscale Depends) == *"$depends"* ]] || fail "dlscale does not depend on $depends: $(field dlscale Depends)"
 done

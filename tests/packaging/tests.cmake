@@ -1,4 +1,4 @@
-# The installed tree: made, moved, used from elsewhere.
+# The installed tree, moved and used from another folder.
 add_test(NAME test_installed COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_installed.sh ${CMAKE_BINARY_DIR}
          ${PROJECT_SOURCE_DIR} ${CMAKE_C_COMPILER} "${DL_SANITIZE}"
          $<$<TARGET_EXISTS:nvtx_target>:$<TARGET_FILE:nvtx_target>>)

@@ -1,4 +1,4 @@
-# Hardware detection. Trees of XML files and of /sys replace machines with GPUs.
+# Hardware detection, with trees of XML files and of /sys in place of machines with GPUs.
 foreach(module machine_box machine_sysfs)
     dl_add_test(test_${module} unit LINK dl_hardware EXTRA doubles/sysfs_tree.c)
 endforeach()

@@ -58,7 +58,7 @@ foreach(raw ${raw_fixtures})
     add_test(NAME raw_${name} COMMAND raw_counts ${raw} ${raw}.json)
     set_tests_properties(raw_${name} PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
 endforeach()
-# Compares one of them with the activities that the truth program printed, by name.
+# Compares the raw records of the truth program with the activities that it printed, by name.
 dl_add_test(test_raw_truth unit LINK dl_cupti EXTRA doubles/raw_replay.c)
 target_compile_definitions(test_raw_truth PRIVATE RAW_TRUTH="${CMAKE_CURRENT_LIST_DIR}/fixtures/raw/truth_full.raw")
 

@@ -1,5 +1,5 @@
 # The NVTX front end: its modules with a capture in memory, then the injected library in real
-# programs, with those of NCCL, cuBLAS and cuDNN that are installed.
+# programs, with the installed NCCL, cuBLAS and cuDNN.
 if(TARGET dl_nvtx)
     foreach(module nvtx nvtx_payload nccl_ranges nccl_plugin)
         dl_add_test(test_${module} unit LINK dl_nvtx dl_trace Threads::Threads

@@ -60,11 +60,11 @@ if(TARGET dlprof AND TARGET dlcal AND TARGET dlsim AND NOT DL_SANITIZE AND NOT D
     set_tests_properties(test_gpu_chain PROPERTIES LABELS unit)
 endif()
 
-# Training data of ./quickstart.
+# Search for MNIST, the training data of ./quickstart.
 add_test(NAME test_find_mnist COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/test_find_mnist.sh ${PROJECT_SOURCE_DIR}/scripts/find_mnist.sh)
 set_tests_properties(test_find_mnist PROPERTIES LABELS unit)
 
-# Package installation of all scripts.
+# Installation of packages by the scripts.
 add_test(NAME test_install_packages
          COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/test_install_packages.sh ${PROJECT_SOURCE_DIR}/scripts/install_packages.sh)
 set_tests_properties(test_install_packages PROPERTIES LABELS unit)

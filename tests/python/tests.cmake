@@ -1,4 +1,4 @@
-# The package of Python (python/dlscale), and its wheel in a clean environment, which needs PyPI.
+# The Python package (python/dlscale), and its wheel in a clean environment, which needs PyPI.
 if(DL_PYTHON3)
     add_test(NAME python_package COMMAND ${DL_PYTHON3} ${CMAKE_CURRENT_LIST_DIR}/test_dlscale.py
              ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# How long dlsim takes over each scenario of a folder: wall time and processor time in seconds, the
-# slowest first, and how many take longer than 2 s.
+# Prints wall time and processor time of dlsim in seconds for each scenario of a folder, the slowest
+# first, and the number of scenarios that take longer than 2 s.
 # Usage: bench_seeds.sh DLSIM FOLDER
 set -euo pipefail
 dlsim=$1 folder=$2 TIMEFORMAT='%R %U %S'

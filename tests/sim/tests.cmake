@@ -21,7 +21,7 @@ set_tests_properties(test_dlsim_layouts PROPERTIES LABELS "unit;release_only")
 add_test(NAME test_dlsim_generators COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlsim_generators.sh
          $<TARGET_FILE:dlsim> WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(test_dlsim_generators PROPERTIES LABELS unit)
-# The network is compared with max-min fair shares worked out the plain way.
+# Compares the network with max-min fair shares computed by a simple reference algorithm.
 dl_add_test(test_maxmin unit LINK dl_sim EXTRA ${CMAKE_CURRENT_LIST_DIR}/maxmin.c)
 dl_add_test(test_network model LINK dl_sim EXTRA ${CMAKE_CURRENT_LIST_DIR}/maxmin.c)
 dl_add_test(test_statistics unit LINK dl_sim PkgConfig::GSL)
@@ -32,7 +32,7 @@ dl_add_test(test_node_kinds model LINK dl_sim)
 add_test(NAME test_scaling_data COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_scaling_data.sh ${PROJECT_SOURCE_DIR})
 set_tests_properties(test_scaling_data PROPERTIES LABELS unit)
 
-# Networks by their definition, and machines by name.
+# Networks by name or definition, and machines by name.
 dl_add_test(test_architecture unit LINK dl_sim)
 dl_add_test(test_roofline unit LINK dl_sim)
 dl_add_test(test_machine_catalogue unit LINK dl_sim)
@@ -44,7 +44,7 @@ foreach(name machines_command pcie_boxes)
 endforeach()
 dl_add_test(test_architecture_plans unit LINK dl_sim dl_kernels)
 
-# The efficiencies in roofline.c are what the fit gives.
+# Checks that the efficiencies in roofline.c are those that the fit returns.
 add_executable(fit_workloads ${CMAKE_CURRENT_LIST_DIR}/fit_workloads.c)
 target_link_libraries(fit_workloads PRIVATE dl_options dl_sim)
 set_target_properties(fit_workloads PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
@@ -56,7 +56,7 @@ add_test(NAME test_workloads_command
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(test_workloads_command PROPERTIES LABELS unit)
 
-# The scenarios of GPUs that come with the program run.
+# Runs the GPU scenarios that come with the program.
 file(GLOB gpu_scenarios CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/scenarios/z10pe/*.ini
      ${PROJECT_SOURCE_DIR}/scenarios/t4/*.ini ${PROJECT_SOURCE_DIR}/scenarios/scaling/*.ini)
 foreach(scenario ${gpu_scenarios})
@@ -68,7 +68,7 @@ foreach(scenario ${gpu_scenarios})
              WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
     set_tests_properties(scenario_${folder}_${name} PROPERTIES LABELS model)
 endforeach()
-# The scenarios of published studies are complete: machine, costs and measured rows fit together.
+# Scenarios of published studies are complete: machine, costs and measured rows are consistent.
 file(GLOB study_scenarios CONFIGURE_DEPENDS
      ${PROJECT_SOURCE_DIR}/scenarios/cntk/*.ini ${PROJECT_SOURCE_DIR}/scenarios/keras_mxnet/*.ini
      ${PROJECT_SOURCE_DIR}/scenarios/mxnet/*.ini ${PROJECT_SOURCE_DIR}/scenarios/papers/*.ini
@@ -90,7 +90,7 @@ dl_add_fuzzer(fuzz_dlsim INPUTS 3000 LINK dl_sim)
 
 file(GLOB golden_scenarios CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/golden/*.ini)
 list(REMOVE_ITEM golden_scenarios ${CMAKE_CURRENT_SOURCE_DIR}/golden/costs.ini)
-# Under the sanitizers once: releases compare numbers of threads.
+# Under sanitizers only one number of threads; release builds compare several.
 set(golden_threads "")
 if(DL_SANITIZE)
     set(golden_threads -DTHREADS=2)
@@ -104,8 +104,8 @@ foreach(scenario ${golden_scenarios})
     set_tests_properties(golden_${name} PROPERTIES LABELS golden)
 endforeach()
 
-# Scenarios take five times as long under the sanitizers, which see the first 300 of each kind, and
-# 100 layouts.
+# Scenarios take five times as long under sanitizers, so these run only the first 300 of each kind,
+# and 100 layouts.
 if(DL_SANITIZE)
     set_tests_properties(test_random_layouts PROPERTIES ENVIRONMENT "RANDOM_LAYOUTS=100")
     set_tests_properties(test_random_keys PROPERTIES ENVIRONMENT "RANDOM_KEYS=0 300")
@@ -119,7 +119,7 @@ add_executable(bench_network EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/bench_ne
                ${CMAKE_CURRENT_LIST_DIR}/maxmin.c)
 target_link_libraries(bench_network PRIVATE dl_options dl_sim)
 
-# The scripts of pages.
+# JavaScript of the pages.
 find_program(DL_NODE NAMES node nodejs)
 if(DL_NODE)
     foreach(name live figures)
@@ -134,7 +134,7 @@ endif()
 add_test(NAME test_dlsim COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlsim.sh $<TARGET_FILE:dlsim>
          WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_tests_properties(test_dlsim PROPERTIES LABELS unit)
-# The library as other programs use it.
+# The library, called by another program.
 dl_add_test(test_api unit LINK dlscale dl_common Threads::Threads)
 target_compile_definitions(test_api PRIVATE DL_GOLDEN="${PROJECT_SOURCE_DIR}/tests/golden")
 set_property(TEST test_api APPEND PROPERTY LABELS threads)
@@ -147,7 +147,7 @@ foreach(test test_gpu_k80 test_gpu_monotone fuzz_scenario test_links test_machin
     target_compile_definitions(${test} PRIVATE DL_MACHINES="${PROJECT_SOURCE_DIR}/scenarios/machines")
 endforeach()
 
-# The references of all keys and columns are what the program prints.
+# The references of keys and columns equal the program's output.
 add_test(NAME keys_reference
          COMMAND sh -c "\"$0\" --keys --markdown | diff \"$1\" -" $<TARGET_FILE:dlsim>
                  ${PROJECT_SOURCE_DIR}/docs/keys.md)
@@ -168,23 +168,23 @@ add_test(NAME test_async_report
          COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_async_report.sh $<TARGET_FILE:dlsim> ${PROJECT_SOURCE_DIR})
 set_tests_properties(test_async_report PROPERTIES LABELS model)
 
-# Sweeps that are killed.
+# Killed sweeps.
 add_test(NAME test_dlsim_journal
          COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlsim_journal.sh $<TARGET_FILE:dlsim>)
 set_tests_properties(test_dlsim_journal PROPERTIES LABELS "unit;faults")
 
-# The same sweep on ranks.
+# The same sweep on MPI ranks.
 if(TARGET dlscale_mpi)
     add_test(NAME test_dlsim_ranks
              COMMAND ${CMAKE_CURRENT_LIST_DIR}/test_dlsim_ranks.sh $<TARGET_FILE:dlsim>)
     set_tests_properties(test_dlsim_ranks PROPERTIES LABELS "unit;faults" SKIP_RETURN_CODE 77)
 endif()
 
-# Rings over Linux' own TCP, beside the simulated ones; needs root.
+# Rings over the TCP of Linux, compared with the simulated ones; needs root.
 add_executable(ring_over_tcp EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/ring_over_tcp.c)
 target_link_libraries(ring_over_tcp PRIVATE dl_options dl_sim)
 
-# Beside others that do the same work: SimGrid (Debian: libsimgrid-dev), only for these two.
+# Comparison with SimGrid (Debian: libsimgrid-dev), which only these two need.
 add_executable(bench_peers EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/bench_peers.c)
 target_link_libraries(bench_peers PRIVATE dl_options dl_sim)
 pkg_check_modules(SIMGRID IMPORTED_TARGET simgrid)

@@ -12,6 +12,6 @@ endforeach()
 dl_add_fuzzer(fuzz_kineto LINK dl_readers)
 dl_add_fuzzer(fuzz_nsys INPUTS 5000 LINK dl_readers PkgConfig::SQLITE)
 
-# No tests: they print what an appended record costs, and how fast traces of others are read.
+# Benchmarks, not tests: the time to append a record, and to read traces of other programs.
 dl_add_program(bench_dlt ${CMAKE_CURRENT_LIST_DIR}/bench_dlt.c LINK dl_trace)
 dl_add_program(bench_readers ${CMAKE_CURRENT_LIST_DIR}/bench_readers.c LINK dl_readers)
