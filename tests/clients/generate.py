@@ -1,11 +1,11 @@
-"""Reinforcement learning with a generator beside a trainer: two processes, each on a core of its own, which
-share a board and the weights. run_generators.py predicts runs of it and measures them.
+"""Reinforcement learning with a generator beside a trainer: two processes, each on its own core, which
+share a board and the weights. run_generators.py predicts and measures its runs.
 
-The generator computes a token of each answer in flight in one pass; between two passes it begins the
-answers that the rule admits. Answers are as long as a list says, which dlsim reads too. The trainer takes
-batches of complete groups, makes an update, and copies the weights: it stops the generator between two
-passes, and lets it go on when that has the new ones. How long both sides compute is the matter of a work:
-Sleeping here, that of a recurrent network in generate_torch.py.
+In one pass the generator computes a token of each answer in flight; between two passes it begins the
+answers that the rule admits. A list, which dlsim reads too, gives the lengths of answers. The trainer
+takes batches of complete groups, makes an update, and copies the weights: it stops the generator
+between two passes until that has loaded the new weights. The class of the work sets the compute times
+of both sides: Sleeping in this file, or a recurrent network in generate_torch.py.
 """
 
 import collections
@@ -23,7 +23,7 @@ WAIT_S = 60  # maximum wait for the other side, which is then taken as dead
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """Keys of [generators], as dlsim has them."""
+    """Keys of [generators], as in dlsim."""
     rule: str = "ahead"
     bound: float = 1
     copy_every: int = 1
@@ -47,7 +47,7 @@ GO, DRAIN, STOP = range(3)  # phases that the trainer sets for the generator
 
 
 class Board:
-    """What both sides know; every access holds .changed."""
+    """State shared by both sides; every access holds .changed."""
 
     def __init__(self, case, groups):
         self.case = case
@@ -76,7 +76,7 @@ class Board:
 
 
 class Sleeping:
-    """Sides that take their time without computing."""
+    """Work that sleeps for its compute time."""
     requests_max = 256
     token_s, request_token_s = 0.002, 0.00002
     train_fixed_s, train_token_s = 0.02, 0.00009
@@ -85,11 +85,11 @@ class Sleeping:
         self.until_s = 0.0
 
     def resume(self):
-        """Time starts to run, after a wait."""
+        """Restarts the clock of sleep() after a wait."""
         self.until_s = time.monotonic()
 
     def sleep(self, seconds):
-        """From the end of what came before, so that being late does not add up."""
+        """Sleeps relative to the end of the previous sleep, so that delays do not add up."""
         self.until_s += seconds
         time.sleep(max(0.0, self.until_s - time.monotonic()))
 
@@ -97,7 +97,7 @@ class Sleeping:
         time.sleep(0.01)
 
     def wait(self, changed):
-        """For the other side."""
+        """Waits for the other side."""
         if not changed.wait(WAIT_S):
             raise TimeoutError("the other side does nothing")
 
@@ -132,7 +132,7 @@ class Generator:
         self.ended_s = 0.0  # end of the last pass
 
     def begin(self):
-        """Begins what may begin, in the order of the groups."""
+        """Begins the admitted answers, in the order of the groups."""
         n, answers = self.board.counts, self.board.case.answers
         self.board.admit()
         for group in range(self.listed, n.admitted):
@@ -151,7 +151,8 @@ class Generator:
             self.flight.append([group, self.lengths[number % len(self.lengths)]])
 
     def look(self):
-        """Between two passes: stops for a copy, begins answers; False once all is over."""
+        """Called between two passes: stops for a copy, begins answers; returns False at the end of
+        the run."""
         n = self.board.counts
         if self.ended_s == 0:
             self.start()
@@ -174,12 +175,12 @@ class Generator:
         return False
 
     def start(self):
-        """Time runs from here, for the next pass."""
+        """Starts the clock of the next pass."""
         self.work.resume()
         self.ended_s = time.monotonic()
 
     def answer(self):
-        """A token of each answer in flight."""
+        """Computes a token of each answer in flight."""
         self.work.step(len(self.flight))
         now_s = time.monotonic()
         self.passes[len(self.flight)] += 1
@@ -209,7 +210,7 @@ class Generator:
             self.board.changed.notify_all()
 
     def run(self):
-        """Passes by requests in flight, and their seconds."""
+        """Returns passes by requests in flight, and their seconds."""
         while self.look():
             self.answer()
         return dict(self.passes), self.passes_s
@@ -230,7 +231,7 @@ class Trainer:
         self.now_s = now_s
 
     def take(self):
-        """A batch, or None."""
+        """Returns a batch, or None."""
         n, case = self.board.counts, self.board.case
         while self.seen < n.completed:
             self.queue.append(self.board.completed[self.seen])
@@ -249,7 +250,7 @@ class Trainer:
         return batch
 
     def wait_for(self, what):
-        """Until it is so; its value. Whether it is said to be over: the board is held."""
+        """Waits until the condition holds, with the board held; returns its value."""
         waited = False
         while not (value := what()):
             self.work.wait(self.board.changed)
@@ -281,13 +282,13 @@ class Trainer:
         self.spend("copying")
 
     def rest(self, seconds):
-        """Part of a copy."""
+        """Sleeps for a part of a copy."""
         if seconds > 0:
             time.sleep(seconds)
             self.work.resume()
 
     def announce(self, copied, over):
-        """The update is made, with its copy."""
+        """Publishes the update, including its copy."""
         n = self.board.counts
         n.announced = self.updates
         n.phase = GO
@@ -298,7 +299,7 @@ class Trainer:
         self.board.changed.notify_all()
 
     def run(self, updates, warmup):
-        """The figures of the updates after the warm-up, and the ledger of all."""
+        """Returns the figures of the updates after the warm-up, and the ledger of the whole run."""
         case, answers = self.board.case, self.board.case.answers
         started_s, tokens, working_s = self.now_s, 0, 0.0
         for number in range(warmup + updates):
@@ -330,7 +331,7 @@ class Trainer:
 
 
 def pin(core):
-    """To that one of the cores that this process may have."""
+    """Binds the process to that one of its allowed cores."""
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[core % len(cores)]})
 
@@ -342,7 +343,7 @@ def side(core, function, out):
 
 
 def on_cores(*functions):
-    """Runs each in a process on its core; what they return."""
+    """Runs each function in a process on its own core; returns their results."""
     ends = []
     for core, function in enumerate(functions):
         mine, theirs = FORK.Pipe(duplex=False)
@@ -359,9 +360,10 @@ def on_cores(*functions):
 
 
 def run(case, works, lengths, updates, warmup):
-    """One run: `works` makes the work of the generator and that of the trainer. Seconds an update, the
-    trainer's share of waiting, ages, and the groups begun, used and discarded; and what both sides did in
-    which time: "trained", updates, tokens, seconds; "passes", by requests in flight, seconds."""
+    """One run; `works` makes the work of the generator and that of the trainer. Returns seconds per
+    update, the trainer's share of waiting, ages, the groups begun, used and discarded, and the
+    activity of both sides: "trained": updates, tokens, seconds; "passes": by requests in flight,
+    seconds."""
     groups = int((updates + warmup + 4) * (case.bound + 3) * case.copy_every + 100) * case.prompts
     board = Board(case, groups)
     make_generator, make_trainer = works

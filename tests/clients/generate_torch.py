@@ -1,8 +1,9 @@
-"""The work of generate.py with PyTorch: a recurrent network that answers with a token of each row in a pass,
+"""The work of generate.py with PyTorch: a recurrent network that adds a token to each row in a pass,
 and is trained on its answers by their reward (REINFORCE, advantages within a group).
 
-A side that waits computes something that nobody needs, as the cores may share caches and power: so one
-side is nearly as fast beside another that waits as beside one that works. Alone each is timed beside it.
+A waiting side computes products whose results are not used, as the cores may share caches and power:
+then a side is nearly as fast beside a waiting side as beside a working one. The separate
+measurements of each side also have such a waiting side beside them.
 """
 
 import torch
@@ -22,7 +23,7 @@ class Network(torch.nn.Module):
 
 
 class Shared:
-    """Weights and tokens in memory that both sides have; made before they are started."""
+    """Weights and tokens in shared memory; made before both sides are started."""
 
     def __init__(self, longest):
         torch.set_num_threads(1)
@@ -49,7 +50,7 @@ class Waiting:
             torch.mm(self.scratch, weights)
 
     def wait(self, changed):
-        """For the other side, which needs `changed` meanwhile."""
+        """Waits for the other side, which needs `changed` meanwhile."""
         changed.release()
         self.spin()
         changed.acquire()
@@ -74,7 +75,7 @@ class Generator(Waiting):
                        ("weight_ih", "weight_hh", "bias_ih", "bias_hh")] for layer in range(LAYERS)]
 
     def begin(self, row, answer):
-        """The prompt is a word."""
+        """The prompt is one word."""
         self.state[:, row] = 0
         self.rows[:, row] = torch.tensor((answer % WORDS, answer % RING, 0))
 

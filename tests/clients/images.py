@@ -1,7 +1,8 @@
 """Compressed images in files, and a data loader that reads and decodes them.
 
-Storage may have a rate, which all processes that read share: one read after another, in the order of
-asking. Who reads sleeps until its bytes have come, as with a disk, and uses no processor."""
+Storage may have a rate, shared by all reading processes: reads are served one after another, in order
+of request. A reader sleeps until its bytes arrive, as with a disk, and uses no processor time.
+"""
 
 import os
 import random
@@ -28,12 +29,12 @@ def write(folder, side):
 
 
 def stored_bytes(folder):
-    """Mean of a file."""
+    """Mean bytes of a file."""
     return sum(os.path.getsize(os.path.join(folder, f"{i}.z")) for i in range(COUNT)) / COUNT
 
 
 class Storage:
-    """A rate for all processes that are forked after this; 0: no limit."""
+    """A rate shared by all processes that are forked later; 0: no limit."""
 
     def __init__(self, context, bytes_per_s):
         self.bytes_per_s = bytes_per_s
@@ -67,7 +68,7 @@ class Images(Dataset):
 
 
 class Endless(Sampler):
-    """All of them in random order, again and again."""
+    """All samples in random order, repeated endlessly."""
 
     def __init__(self, seed):
         self.chance = random.Random(seed)
@@ -78,7 +79,7 @@ class Endless(Sampler):
 
 
 def loader(folder, args, storage, rank):
-    """Batches without end; in the making or waiting are two for each of args.loaders processes."""
+    """Endless batches; for each of args.loaders processes two are prefetched."""
     return iter(DataLoader(Images(folder, args.side, storage), args.batch, sampler=Endless(rank),
                            num_workers=args.loaders,
                            multiprocessing_context="fork" if args.loaders > 0 else None))

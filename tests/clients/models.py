@@ -47,7 +47,8 @@ def sentences(batch, count=64):
 
 
 def unequal_sentences(batch):
-    """All of a batch are as long as its longest, whose length is uniform between 16 and 112."""
+    """All sentences of a batch have the length of its longest, which is uniform between 16 and
+    112."""
     return sentences(batch, int(torch.randint(16, 113, ())))
 
 
@@ -61,7 +62,7 @@ MODELS = {
 
 
 def make(name):
-    """The model and the function that makes a batch, both the same in every process."""
+    """Returns the model and the function that makes a batch, both equal in all processes."""
     torch.manual_seed(1)
     model, batch = MODELS[name]
     return model(), batch

@@ -1,5 +1,5 @@
-"""Goes from the scripts of usual.py to predictions, each in three commands: dlprof run, dlcal costs,
-dlsim. Sees that steps, batch and parameters are what the scripts have; no time is compared.
+"""Turns the scripts of usual.py into predictions, each with three commands: dlprof run, dlcal costs,
+dlsim. Checks steps, batch and parameters against the scripts; compares no times.
 
   record.py --bin build/release/bin [SCRIPT...]
 """

@@ -1,29 +1,29 @@
-"""Predicts the training of PyTorch on 2 and 4 processes from traces of one process and from
-benchmarks, runs it, and compares. Called by ./check --clients.
+"""Predicts PyTorch training on 2 and 4 processes from traces of one process and from benchmarks, runs
+it, and compares. Called by ./check --clients.
 
   run.py --bin build/release/bin --output out/clients [--models cnn,mlp] [--seconds 600]
-  run.py --bin build/release/bin --smoke          # a few minutes, to see that all works
+  run.py --bin build/release/bin --smoke          # a few minutes, to check that everything works
 
-Everything comes in rounds that hold each case once, in random order: steps of copies side by side
-(dlprof bench --of), one start of the processes of the benchmark of gloo and RPC, and one of every
-measured run. Traces of one process come first. Starts differ by more than repetitions in one start,
-in the benchmark as in training, so the time goes to starts, and what they differ by is the standard
-error of every time and of every measured median.
+After the traces of one process, measurements are made in rounds with each case once, in random order:
+steps of concurrent copies (dlprof bench --of), one start of the benchmark of gloo and RPC, and one of
+every measured run. Times differ more between starts than between repetitions within a start, in the
+benchmark and in training, so the time is spent on starts, and their scatter is the standard error of
+each time and of each measured median.
 
-The clock alone ends it: no round starts that would end after --seconds, by the longest so far, but
-there are two. Nothing looks at an error before that, and no case gets more rounds than another, so
-neither the number of rounds nor what was measured can follow the rows that are compared.
+Only the clock ends the measurement: no round starts that would end after --seconds, given the longest
+round so far, but there are at least two. Errors are computed only afterwards, and all cases have the
+same number of rounds, so neither this number nor the measurements can depend on the compared rows.
 
-Measured runs are timed after as many steps as the benchmark lets go by until the system has placed
-the threads of new processes (20 to 60), as what is predicted is training that lasts.
+Measured runs are timed after as many steps as the benchmark skips until the system has placed the
+threads of new processes (20 to 60), as the prediction is of long training.
 
-A prediction varies with the starts of the benchmark as a measured median does with its own: it is
-made once more from each round alone, and the scatter of these is its standard error. From both
-follow the errors to be expected without any bias, and how far a mode's mean error is from zero.
+A prediction varies with the starts of the benchmark as a measured median varies with its own starts:
+it is repeated from each round alone, and the scatter of the results is its standard error. Both
+standard errors give the errors expected without any bias, and the uncertainty of each mode's mean error.
 
-Of every measured run the share of the processors that others used is kept, the host of a virtual
-machine among them; runs with more than 10 % do not count unless fewer than a quarter of a point's
-remain.
+For every measured run, the share of the processors used by others (including the host of a virtual
+machine) is kept; runs with more than 10 % do not count unless fewer than a quarter of a point's
+runs remain.
 """
 
 import argparse
@@ -114,14 +114,14 @@ def processor_times():
 
 
 def disturbed(before, after, own_s):
-    """What others and the host took of the processors between two times, 0 .. 1."""
+    """Share of the processors' time that others and the host took between two times, 0 .. 1."""
     busy, steal, every = (b - a for a, b in zip(before, after))
     return max(0.0, busy - own_s + steal) / every if every > 0 else 0.0
 
 
 def call(command, tries=2):
-    """Runs it; its output. Ends with its message if it fails again, or takes too long: on a very
-    busy machine RPC or gloo may give up."""
+    """Runs a command and returns its output. Exits with its message if it fails twice or takes too
+    long: on a very busy machine RPC or gloo may give up."""
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               check=False, timeout=CALL_LIMIT_S)
@@ -138,7 +138,7 @@ def call(command, tries=2):
 
 
 def median_error(values):
-    """The standard error of the median of normal values, a part of it; 0 of one value."""
+    """Relative standard error of the median of normal values; 0 for one value."""
     if len(values) < 2:
         return 0.0
     spread = statistics.stdev(values) / len(values) ** 0.5
@@ -146,8 +146,8 @@ def median_error(values):
 
 
 def bias_lines(signed):
-    """What errors (mode, error, its standard error) say: how large they would be without a bias, and
-    each mode's mean error, beside what its starts leave open. The mean of |x| is sqrt(2 / pi) of a
+    """Summarises errors (mode, error, its standard error): the size expected without a bias, and
+    each mode's mean error with its uncertainty due to starts. The mean of |x| is sqrt(2 / pi) of a
     normal x's standard deviation."""
     expected = math.sqrt(2 / math.pi) * statistics.mean(error for _, _, error in signed)
     lines = [f"without any bias these floors alone make errors of {100 * expected:.1f} % on average"]
@@ -212,7 +212,7 @@ class Clients:
         return [(size, self.path(f"{model}_{mode}_{size}.json")) for size in (batch, other)]
 
     def record(self):
-        """One process' traces at two batch sizes."""
+        """Traces of one process at two batch sizes."""
         for model in self.args.models:
             for mode in self.traced_modes():
                 for size, path in self.traces(model, mode):
@@ -222,13 +222,14 @@ class Clients:
                                          "--shapes"))
 
     def compute_ms(self, model, mode):
-        """That of the first round, so that all starts of the benchmark compute the same."""
+        """Compute time of the first round, so that all starts of the benchmark compute the same."""
         if (model, mode) not in self.step_ms:
             self.step_ms[model, mode] = self.find_compute_ms(model, mode)
         return self.step_ms[model, mode]
 
     def find_compute_ms(self, model, mode):
-        """The step of one process, without profiler and exchange: what is between two exchanges."""
+        """Step time of one process, without profiler and exchange: the time between two
+        exchanges."""
         size, trace = self.traces(model, mode)[0]
         copies = [word for path in self.copies[model, mode] for word in ("--copies", path)]
         text = " ".join(call([self.tool("dlcal"), "costs", trace, "--batch", str(size), *copies,
@@ -239,7 +240,7 @@ class Clients:
         return float(found.group(1)) / (1000 if found.group(2) == "us" else 1)
 
     def between_ms(self, model, mode):
-        """What a process computes between two exchanges."""
+        """Compute time of a process between two exchanges."""
         steps_ms = MODES[mode][2] * self.compute_ms(model, MODES[mode][3])
         return min(steps_ms, max(self.compute_ms(model, MODES[mode][3]), BETWEEN_MAX_MS))
 
@@ -250,7 +251,7 @@ class Clients:
                 f"{self.between_ms(model, mode):.1f}", "-o", path]
 
     def bench_exchange(self, number):
-        """What the exchange of each mode adds to steps of each model: one start more."""
+        """One more start of the benchmark of each mode's exchange, for each model."""
         cases = [(model, mode) for model in self.args.models for mode in self.args.modes]
         for model, mode in self.chance.sample(cases, len(cases)):
             path = self.path("start.csv")
@@ -264,7 +265,7 @@ class Clients:
                 file.writelines(f"{row}\n" for row in ([head] if number == 0 else []) + rows)
 
     def bench_copies(self, number):
-        """Copies of each program side by side."""
+        """Concurrent copies of each program."""
         for model in self.args.models:
             batch, _, log, _ = MODELS[model]
             for mode in self.traced_modes():
@@ -304,7 +305,7 @@ class Clients:
             out.writerows(self.runs)
 
     def exchange_of(self, model, mode, number):
-        """The times of all rounds, or of one: a file."""
+        """File with the times of all rounds, or of one."""
         path = self.path(f"{model}_{mode}_exchange.csv")
         if number is None:
             return path
@@ -317,8 +318,8 @@ class Clients:
         return path
 
     def predict(self, number=None):
-        """(model, mode, ranks): samples per second, its interval's ends, and mean staleness, from
-        all rounds or from one."""
+        """(model, mode, ranks): samples per second, the ends of its interval, and mean staleness,
+        from all rounds or from one."""
         predicted, name = {}, "" if number is None else "round_"
         for model in self.args.models:
             for mode in self.args.modes:
@@ -355,7 +356,7 @@ class Clients:
         return predicted
 
     def keep(self):
-        """The runs that count, point by point, and how many others there are."""
+        """The runs of each point that count, and the number of the others."""
         kept = []
         for point in sorted({run[:3] for run in self.runs}):
             mine = [run for run in self.runs if run[:3] == point]
@@ -364,7 +365,7 @@ class Clients:
         return kept, len(self.runs) - len(kept)
 
     def own_errors(self):
-        """(model, mode, ranks): the standard error of the prediction, a part of it."""
+        """(model, mode, ranks): the relative standard error of the prediction."""
         rounds = [self.predict(number) for number in range(self.rounds)]
         return {point: median_error([own[point][0] for own in rounds]) for point in rounds[0]}
 
@@ -423,7 +424,7 @@ class Clients:
 
 
 def take_rounds(clients, args):
-    """Measures until the time is over, and reports."""
+    """Measures rounds until the time is over, and reports."""
     start, longest, number = time.monotonic(), 0.0, 0
     clients.record()
     print(f"traces: {time.monotonic() - start:.0f} s", flush=True)

@@ -1,16 +1,17 @@
-"""Predicts reinforcement learning with a generator beside a trainer (generate.py) from each side alone, runs
-it on two cores, and compares. Called by ./check --clients.
+"""Predicts reinforcement learning with a generator beside a trainer (generate.py) from separate
+measurements of both sides, runs it on two cores, and compares. Called by ./check --clients.
 
   run_generators.py --bin build/release/bin --work sleeping            # 4 minutes; needs no PyTorch
   run_generators.py --bin build/release/bin --work torch --rounds 2    # 7 minutes
-  run_generators.py --bin build/release/bin --work sleeping --smoke    # to see that all works
+  run_generators.py --bin build/release/bin --work sleeping --smoke    # to check that everything works
 
-1. The cases are run in random order. Before and after each of them both sides are timed alone: passes of the
-   generator by requests in flight, updates of the trainer of two sizes, and the two parts of a copy.
-2. dlcal generators fits these, and dlsim predicts the case, with the same list of lengths.
-3. Both are compared; the exit code is 1 where a bar is missed. Where the speeds of the sides differ by more than
-   DRIFT_MAX, alone before and after or in the run, as on a machine that others use too, a run is judged by
-   the same costs at the speeds that both sides had in it: a factor for all passes, and one for all updates.
+1. The cases are run in random order. Before and after each case both sides are timed separately: passes
+   of the generator by requests in flight, updates of the trainer of two sizes, and the two parts of a
+   copy.
+2. dlcal generators fits these times, and dlsim predicts the case with the same list of lengths.
+3. Both are compared; the exit code is 1 if an error exceeds its limit. If a side's speed differs by more
+   than DRIFT_MAX, before, after or during the run, as on a shared machine, the run is judged by the same
+   costs at the speeds during the run: one factor for all passes, and one for all updates.
 """
 
 import argparse
@@ -53,7 +54,7 @@ DISTURBED = 0.15  # largest drift of a run that is judged at all
 
 
 def draw_lengths(path):
-    """Log-normal lengths of answers, 1 to 160 tokens, into a file for dlsim."""
+    """Log-normal lengths of answers, 1 to 160 tokens, written to a file for dlsim."""
     chance = random.Random(1)
     lengths = [min(160, max(1, round(chance.lognormvariate(math.log(48), 0.6)))) for _ in range(4001)]
     with open(path, "w", encoding="ascii") as file:
@@ -64,7 +65,7 @@ def draw_lengths(path):
 # --- each side alone -----------------------------------------------------------------------------
 
 def beside(function, work):
-    """What it returns, run on one core while the other's work waits."""
+    """Result of a function that runs on one core while the other side's work waits."""
     over = generate.RawValue("i", 0)
 
     def first():
@@ -82,7 +83,7 @@ def beside(function, work):
 
 
 def time_passes(make, seconds):
-    """Requests in flight, tokens a second, in random order; and the median seconds of load."""
+    """(requests in flight, tokens per second), in random order; and the median seconds of load."""
     work, rows = make(), []
     for count in random.Random(2).sample(REQUESTS, len(REQUESTS)):
         case = Case(rule="workers", in_flight=count, answers=1)
@@ -98,7 +99,8 @@ def time_passes(make, seconds):
 
 
 def time_updates(make, lengths, seconds):
-    """Tokens, seconds: of batches of half the answers and of twice as many in turn; and those of save."""
+    """(tokens, seconds) of batches with half and twice the answers, alternating; and the seconds of
+    save."""
     work, rows, at = make(), [], 0
     started_s = time.monotonic()
     while len(rows) < 5 or time.monotonic() - started_s < seconds:
@@ -114,7 +116,7 @@ def time_updates(make, lengths, seconds):
 
 
 def time_calls(part):
-    """Of a part of a copy: median seconds."""
+    """Median seconds of a part of a copy."""
     seconds = []
     for _ in range(10):
         start_s = time.monotonic()
@@ -124,7 +126,7 @@ def time_calls(part):
 
 
 def time_alone(works, lengths, seconds):
-    """Rows of the curve, rows of the trainer, seconds of a copy's two parts: save and load."""
+    """Rows of the curve, rows of the trainer, and the seconds of a copy's parts, save and load."""
     generator, trainer = works
     alone, other = beside(lambda: time_passes(generator, seconds), trainer)
     curve, load_s = generate.on_cores(alone, other)[0]
@@ -134,14 +136,14 @@ def time_alone(works, lengths, seconds):
 
 
 def speed(timed):
-    """Of both sides, as seconds of what was timed."""
+    """Seconds of the timed work of both sides."""
     curve, updates = timed[:2]
     return (sum(count / rate for count, rate in curve) / sum(count for count, _ in curve),
             sum(seconds for _, seconds in updates) / sum(tokens for tokens, _ in updates))
 
 
 def drift(before, after):
-    """By how much the sides alone have changed: the one that did more."""
+    """Change of the side that changed more."""
     return max(abs(b / a - 1) for a, b in zip(speed(before), speed(after)))
 
 
@@ -181,7 +183,7 @@ class Client:
         return time_alone(self.works, self.lengths, self.args.seconds)
 
     def fit(self, timed):
-        """Costs of what was timed, and the seconds of a copy's parts."""
+        """Costs fitted to the timings, and the seconds of a copy's parts."""
         with open(self.path("parts.csv"), "w", encoding="ascii") as file:
             out = csv.writer(file)
             out.writerow(["requests", "tokens_per_s", "tokens", "gpus", "update_s"])
@@ -197,15 +199,15 @@ class Client:
         self.save_s, self.load_s = (statistics.median(own[part] for own in timed) for part in (2, 3))
 
     def speeds(self, run):
-        """Seconds of the generator's passes and of the trainer's updates in a run, over those that the costs
-        give them."""
+        """Seconds of the generator's passes and of the trainer's updates in a run, relative to the
+        costs."""
         a_s, b_s, fixed_s, token_s = self.costs
         (passes, passes_s), (updates, tokens, updates_s) = run["passes"], run["trained"]
         return (passes_s / sum(count * (a_s + b_s * requests) for requests, count in passes.items()),
                 updates_s / (updates * fixed_s + tokens * token_s))
 
     def predict(self, name, speeds=None):
-        """As generate.run returns it; with these speeds in place of those of the sides alone."""
+        """Same format as generate.run; `speeds` replace those of the separate measurements."""
         case, scenario = CASES[name], self.path("case.ini")
         keys = {
             "rule": case.rule, "bound": case.bound, "copy_every": case.copy_every, "prompts": case.prompts,
@@ -232,9 +234,9 @@ class Client:
             "ledger": tuple(round(float(row[f"groups_{what}"])) for what in ("begun", "used", "discarded"))}
 
     def measure(self):
-        """Trials of each case, in random order: (name, prediction, that at the run's speeds, run, by how much
-        the sides' speeds differed: alone before and after, and in the run). The nearest two timings of the
-        sides alone predict."""
+        """Trials of each case, in random order: (name, prediction, prediction at the run's speeds,
+        run, changes of the sides' speeds: separately before and after, and in the run). The nearest
+        two separate timings give the prediction."""
         trials, chance, started_s = [], random.Random(3), time.monotonic()
         before = self.alone()
         for number in range(self.args.rounds):
@@ -266,7 +268,7 @@ def variation(a, b):
 
 @dataclasses.dataclass
 class Row:
-    """A case: of its runs, that in which the sides' speeds differed least."""
+    """A case: the run in which the sides' speeds differed least."""
     name: str
     alone: dict   # predicted from separate measurements of the sides
     paced: dict   # predicted with the speeds during the run
@@ -274,7 +276,7 @@ class Row:
     change: float
 
     def judged(self):
-        """The prediction that the bars are for."""
+        """The prediction that the limits apply to."""
         return self.alone if self.change <= DRIFT_MAX else self.paced
 
     def error(self, predicted):
@@ -295,8 +297,9 @@ def discarded_share(ledger):
 
 
 def ledgers_agree(row):
-    """Equal where the rule says how many groups are begun. With `workers` the time says it, and groups and
-    updates fall into step or not: the shares that are discarded differ by SHARE at most."""
+    """Whether ledgers are equal, if the rule determines the number of groups begun. With `workers`,
+    time determines it, and groups and updates may be in phase or not: then the discarded shares may
+    differ by SHARE."""
     ours, counted = row.judged()["ledger"], row.run["ledger"]
     if CASES[row.name].rule != "workers":
         return tuple(ours) == tuple(counted)
@@ -304,14 +307,15 @@ def ledgers_agree(row):
 
 
 def order_wrong(rows):
-    """Pairs that are measured the other way round than predicted, those that are predicted near aside."""
+    """Pairs measured in the opposite order to the prediction, except pairs with nearly equal
+    predictions."""
     return [(a.name, b.name) for a in rows for b in rows
             if a.judged()["update_s"] * (1 + NEAR) < b.judged()["update_s"]
             and a.run["update_s"] > b.run["update_s"]]
 
 
 def verdicts(rows):
-    """(what, whether it holds) of these rows."""
+    """(statement, whether it holds) for these rows."""
     errors = [abs(row.error(row.judged())) for row in rows]
     waits = max(abs(row.judged()["waits"] - row.run["waits"]) for row in rows)
     ages = max(variation(row.judged()["ages"], row.run["ages"]) for row in rows)
@@ -368,7 +372,7 @@ def main():
 
 
 def say_verdict(rows):
-    """The exit code."""
+    """Returns the exit code."""
     calm = [row for row in rows if row.change <= DISTURBED]
     alone = sum(row.change <= DRIFT_MAX for row in rows)
     print(f"judged: {alone} of {len(rows)} runs by the sides alone, {len(calm) - alone} at their own speeds, "

@@ -1,27 +1,27 @@
-"""Predicts training whose batches a data loader reads and decodes, on this machine's cores, runs it, and
-compares.
+"""Predicts training with batches that a data loader reads and decodes, on this machine's cores, runs it,
+and compares.
 
   run_input.py --bin build/release/bin --output out/input [--docs docs/studies/pytorch_on_cores.md]    # 7 minutes
-  run_input.py --bin build/release/bin --output out/input --again    # predicts anew what was measured
-  run_input.py --bin build/release/bin --smoke    # fewer steps, to see that all works
+  run_input.py --bin build/release/bin --output out/input --again    # predicts earlier measurements again
+  run_input.py --bin build/release/bin --smoke    # fewer steps, to check that everything works
 
-One and two processes (DistributedDataParallel over gloo) train the CNN of models.py, with 0, 1 and 2
-processes of a DataLoader each, which share the cores with training and gloo's threads:
+One and two processes (DistributedDataParallel over gloo) train the CNN of models.py, each with a
+DataLoader of 0, 1 and 2 processes, which share the cores with training and gloo's threads:
 
   light     images that take less than a step to decode
   heavy     images that take longer
-  storage   light ones, from storage with a rate that all processes share: a batch takes STORAGE_STEPS
-            steps of one process to read
+  storage   light ones, from storage with a rate that all processes share: reading a batch takes
+            STORAGE_STEPS steps of one process
 
-Predictions are made from one process: a trace in which it makes its batches itself, and copies of it
-side by side; for loaders, what dlprof run and dlcal costs say of a run with one: processor time of
-making a batch beside training, and what taking one takes. gloo's all-reduces are those of its
-benchmark; the rate of storage, and what it makes up for after a pause, are those that are set.
+Predictions come from one process: a trace in which it makes its batches itself, and concurrent copies
+of it. For loaders, dlprof run and dlcal costs give, from a run with one loader, the processor time of
+making a batch during training, and the time to take one. gloo's all-reduces come from its benchmark; the
+rate of storage, and the time that it makes up for after a pause, are settings.
 
-In rounds, which have every case once in random order, each is measured beside the same training with
-batches that are in memory (plain). So there are two errors: of the throughput, and of how much longer a
-step takes than a plain one, of which both sides meet what disturbs the machine. The clock alone ends it:
-no round starts that would end after --seconds, by the longest so far, but there are three.
+Each round has every case once, in random order, next to the same training with batches in memory (plain).
+So there are two errors: of the throughput, and of the ratio of a step to a plain one, in which
+disturbances of the machine affect both. Only the clock ends the measurement: no round starts that would
+end after --seconds, given the longest round so far, but there are at least three.
 """
 
 import csv
@@ -70,7 +70,7 @@ class InputClients(run.Clients):
                       BATCH_TEXT, "--steps", "40", "--loaders", "1", "--side", str(SIDES[model])])
 
     def bench_exchange(self, number):
-        """Of what there is to exchange, input changes nothing."""
+        """Input does not change the exchange."""
         every = self.args.models, self.args.ranks
         self.args.models, self.args.ranks = ["plain"], [n for n in every[1] if n > 1]
         for start in range(EXCHANGE_STARTS):
@@ -85,7 +85,7 @@ class InputClients(run.Clients):
             return images.stored_bytes(folder)
 
     def storage_rate(self):
-        """Bytes a second; from the plain step of the first round."""
+        """Bytes per second; from the plain step of the first round."""
         step_s = self.compute_ms("plain", MODE) / 1000
         return round(BATCH * self.stored_bytes("storage") / (STORAGE_STEPS * step_s))
 
@@ -96,7 +96,7 @@ class InputClients(run.Clients):
         return round(images.BEHIND_S * self.storage_rate())
 
     def cases(self):
-        """(input, loaders, ranks); plain ones have no loaders."""
+        """(input, loaders, ranks); plain cases have no loaders."""
         return [("plain", -1, n) for n in self.args.ranks] + [
             (kind, loaders, n) for kind in SIDES for loaders in LOADERS for n in self.args.ranks]
 
@@ -119,7 +119,7 @@ class InputClients(run.Clients):
             csv.writer(file).writerows([COLUMNS, *self.runs])
 
     def read(self):
-        """What was measured before."""
+        """Reads earlier measurements."""
         with open(self.path("measured.csv"), encoding="ascii") as file:
             self.runs = [(int(row["round"]), row["input"], int(row["loaders"]), int(row["ranks"]),
                           float(row["samples_per_s"]), float(row["others_frac"]))
@@ -132,7 +132,7 @@ class InputClients(run.Clients):
             self.compute_ms("plain", MODE)  # of the first round, as in the measurement
 
     def loader_costs(self, model):
-        """Lines of a cost file: of a batch that a loader makes, and of taking it."""
+        """Lines of a cost file: for a batch made by a loader, and for taking it."""
         costs = self.path(f"{model}_loaded.ini")
         (trace,) = glob.glob(self.path(f"{model}_loaded/*.json.gz"))
         run.call([self.tool("dlcal"), "costs", trace, "--batch", BATCH_TEXT, "-o", costs])
@@ -166,7 +166,7 @@ class InputClients(run.Clients):
         return paths
 
     def simulate(self, kind, costs, loaders):
-        """Rows of results, of these numbers of loaders; none: of plain training."""
+        """Rows of results for these numbers of loaders; none: plain training."""
         scenario, results = self.path(f"{kind}.ini"), self.path(f"{kind}.csv")
         with open(scenario, "w", encoding="ascii") as file:
             file.write(f"[scenario]\nname = {kind}\nsteps = 100\nwarmup = 20\nreplicates = 20\n"
@@ -209,9 +209,9 @@ class InputClients(run.Clients):
 
 
 def make_rows(predicted, runs):
-    """Of each case but plain ones: (input, loaders, ranks, predicted rate, interval, measured rate,
-    its floor, runs inside, runs, how much longer than plain: predicted, measured, its floor). Floors are
-    standard errors of medians, parts of these."""
+    """For each case except plain ones: (input, loaders, ranks, predicted rate, interval, measured
+    rate, its floor, runs inside, runs, ratio to plain: predicted, measured, its floor). Floors are
+    relative standard errors of medians."""
     rows = []
     plain = {(number, ranks): rate for number, kind, _, ranks, rate, _ in runs if kind == "plain"}
     for case in sorted(case for case in predicted if case[0] != "plain"):
@@ -227,7 +227,7 @@ def make_rows(predicted, runs):
 
 
 def errors(row):
-    """Of the rate and of how much longer a step takes, in %."""
+    """Errors of the rate and of the ratio to a plain step, in %."""
     return 100 * (row[3] / row[5] - 1), 100 * (row[9] / row[10] - 1)
 
 
@@ -284,7 +284,7 @@ def markdown(rows):
 
 
 def put(path, lines):
-    """In place of what is between the marks of the page."""
+    """Replaces the text between the marks in the page."""
     with open(path, encoding="utf-8") as file:
         text = file.read()
     start = text.index("\n", text.index(BEGIN)) + 1

@@ -1,4 +1,4 @@
-"""What bench_gloo.py makes of the times of a start, without PyTorch."""
+"""bench_gloo.py's conversion of the times of a start, without PyTorch."""
 
 import os
 import sys
@@ -13,8 +13,9 @@ import bench_gloo
 
 
 def check_updates():
-    """A simulated step is computing, a round trip and the update of [update], of one caller, whatever
-    the number of callers is: so that is what round trips are measured without, start by start."""
+    """A simulated step is compute, a round trip and the update of [update], which is that of one
+    caller for any number of callers. So this update is subtracted from round trips, for each
+    start."""
     measured = [("roundtrip", 1, 4096, 3000.0, 1), ("update", 1, 4096, 400.0, 1),
                 ("roundtrip", 2, 4096, 7000.0, 1), ("allreduce", 2, 4096, 900.0, 1),
                 ("roundtrip", 1, 4096, 3500.0, 2), ("update", 1, 4096, 600.0, 2),

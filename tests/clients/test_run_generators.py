@@ -1,4 +1,5 @@
-"""What run_generators.py says of runs, by hand, and the ledger of a run of generate.py; no PyTorch."""
+"""Verdicts of run_generators.py on known values, and the ledger of a run of generate.py; no
+PyTorch."""
 
 import generate
 import run_generators
@@ -11,8 +12,8 @@ def row(name, predicted_s, measured_s, change=0.0, waits=(0.1, 0.1), ledger=((8,
 
 
 def check_verdicts():
-    """1.0 for 1.25 and 2.0 for 2.0 s: errors of 20 and 0 %, mean 10 %. Ages of 3/4, 1/4 and 1/2, 1/2: a
-    variation of 1/4."""
+    """1.0 against 1.25 and 2.0 against 2.0 s: errors of 20 and 0 %, mean 10 %. Ages of 3/4, 1/4 and
+    1/2, 1/2: a variation of 1/4."""
     rows = [row("bound 1", 1.0, 1.25), row("bound 0", 2.0, 2.0, waits=(0.1, 0.15))]
     found = run_generators.verdicts(rows)
     assert [holds for _, holds in found] == [False, False, False, True, True], found
@@ -25,7 +26,8 @@ def check_verdicts():
 
 
 def check_speeds():
-    """A run at other speeds is judged by the prediction at these, and not at all beyond DISTURBED."""
+    """A run at other speeds is judged by the prediction at these speeds, and not at all beyond
+    DISTURBED."""
     assert row("bound 1", 1.0, 1.25, change=0.1).judged()["update_s"] == 1.25
     assert row("bound 1", 1.0, 1.25, change=0.01).judged()["update_s"] == 1.0
     assert run_generators.say_verdict([row("bound 1", 1.0, 1.25, change=0.5)]) == 0
@@ -37,9 +39,10 @@ class Quick(generate.Sleeping):
 
 
 def check_ledger():
-    """Counted from the copied version no group is begun that is not used. Counted from the update, three
-    batches are begun on each copied version, of which the third is older than age_max at the next copy:
-    some are, even where the system lets the generator wait. 8 updates of 2 groups."""
+    """If the bound counts from the copied version, every group begun is used. If it counts from the
+    update, three batches are begun on each copied version, and the third is older than age_max at
+    the next copy: some groups are discarded even if the system delays the generator. 8 updates of 2
+    groups."""
     for rule in ("ahead", "installed"):
         case = generate.Case(rule=rule, bound=1, copy_every=2, age_max=1, prompts=2, answers=2)
         run = generate.run(case, (Quick, Quick), [3, 4, 5], 8, 0)

@@ -1,4 +1,5 @@
-"""What run_input.py says of predictions and measured rates, by hand; no PyTorch."""
+"""Errors that run_input.py computes from predictions and measured rates, with known values; no
+PyTorch."""
 
 import os
 import tempfile
@@ -12,7 +13,7 @@ PREDICTED = {("plain", -1, 1): (99.0, 90.0, 110.0), ("light", 1, 1): (55.0, 45.0
 
 
 def check_rows():
-    """55 of 50 measured: +10 %; 99 / 55 = 1.8 times as long, measured 1.8: 0 %."""
+    """55 against a measured 50: +10 %; 99 / 55 = 1.8 times as long, measured 1.8: 0 %."""
     (row,) = run_input.make_rows(PREDICTED, RUNS)
     assert row[:3] == ("light", 1, 1) and row[7:9] == (2, 2), row
     first, second = run_input.errors(row)

@@ -1,5 +1,5 @@
-"""warm.py with programs in place of train.py and bench_gloo.py: output, exit code, processor time, and who ends with
-whom. No PyTorch."""
+"""warm.py with programs in place of train.py and bench_gloo.py: output, exit code, processor time,
+and the end of the other processes. No PyTorch."""
 
 import os
 import shutil
@@ -36,7 +36,7 @@ def call(warm, path, *words):
 
 
 def running(group):
-    """Processes of the group; those that only wait for their parent to ask do not count."""
+    """Processes of the group, except those that only wait for a request of their parent."""
     count = 0
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:

@@ -3,15 +3,15 @@
   train.py --model cnn --mode ddp --workers 2 --batch 32 --steps 200
 
 Modes: none (independent copies), ddp (DistributedDataParallel over gloo), localsgd (parameters
-averaged every --interval steps), async (a parameter server by RPC), gradients (what a worker of
-async computes: copies without exchange and without optimizer). Prints a line every --log steps and
+averaged every --interval steps), async (a parameter server by RPC), gradients (the compute part of an
+async worker: copies without exchange and without optimizer). Prints a line every --log steps and
 at the end "samples_per_s VALUE", counted from the common start to the end of the last worker's last
-step; nobody starts a step after the first worker has done all of its steps. async also prints
+step; no worker starts a step after the first worker has completed all of its steps. async also prints
 "staleness_mean VALUE": updates between a gradient's parameters and its own application.
 
-With --loaders N (of the model cnn) a DataLoader with N processes reads and decodes images of --side
-x --side pixels from files, at --storage-bytes-per-s for all processes together; else some batches that
-are in memory are trained in turn.
+With --loaders N (for the model cnn) a DataLoader with N processes reads and decodes images of --side
+x --side pixels from files, at --storage-bytes-per-s for all processes together; without it, a few
+batches in memory are used in turn.
 
 --trace FILE records steps of rank 0 with torch.profiler.
 """
@@ -65,7 +65,7 @@ def arguments():
 
 
 class Flat:
-    """A model whose parameters, and gradients, lie one after another in one tensor each."""
+    """A model with all parameters contiguous in one tensor, and all gradients in another."""
 
     def __init__(self, model):
         parameters = list(model.parameters())
@@ -116,7 +116,7 @@ def server_staleness():
 
 
 class Worker:
-    """One process' training loop; what follows a step is the mode's."""
+    """Training loop of one process; the mode decides what follows a step."""
 
     def __init__(self, rank, args, shared):
         self.rank, self.args = rank, args

@@ -1,8 +1,8 @@
-"""Training scripts as users write them, for `dlprof run`: nothing in them is made for a profiler.
+"""Typical training scripts for `dlprof run`, without any code for a profiler.
 
-  usual.py loader        a CNN whose batches two worker processes of a DataLoader make
-  usual.py accumulate    a transformer, four micro-batches of 8 a step, clipped, with a schedule
-  usual.py validate      an MLP, 20 steps an epoch, and a validation between epochs
+  usual.py loader        a CNN whose batches are made by two worker processes of a DataLoader
+  usual.py accumulate    a transformer, four micro-batches of 8 per step, clipped, with a schedule
+  usual.py validate      an MLP, 20 steps per epoch, with a validation between epochs
   usual.py by_hand       an MLP whose parameters are updated without an optimizer
   torchrun --nproc_per_node 2 usual.py launched     the MLP with DistributedDataParallel
 """
@@ -17,7 +17,7 @@ import models
 
 
 class Flipped(torch.utils.data.Dataset):
-    """Images as bytes; a sample is made of one, and mirrored at random."""
+    """Images as bytes; a sample is an image, mirrored at random."""
 
     def __init__(self, count):
         self.images = torch.randint(0, 256, (count, 3, 32, 32), dtype=torch.uint8)

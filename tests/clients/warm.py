@@ -1,14 +1,14 @@
-"""Starts train.py or bench_gloo.py in a process that has PyTorch loaded, in 0.1 s in place of 4: run.py
-starts many.
+"""Starts train.py or bench_gloo.py in a process that has PyTorch loaded, in 0.1 s instead of 4 s, as
+run.py starts many.
 
   warm.py --serve SOCKET                # until its standard input ends
-  warm.py SOCKET train ARGUMENT...      # of train.py; ends when that ends, and that with it
+  warm.py SOCKET train ARGUMENT...      # arguments of train.py; both programs end together
   warm.py SOCKET bench_gloo ARGUMENT...
 
-After what the program prints comes "processor_s VALUE", what it has used of the processors.
+After the program's output it prints "processor_s VALUE", the processor time that the program used.
 
-The server imports PyTorch, computes nothing and has one thread, and forks a process for each call,
-which is as new as one that has imported PyTorch itself.
+The server imports PyTorch, computes nothing and has one thread. It forks a process for each call, in
+the same state as a new process that has imported PyTorch.
 """
 
 import array
@@ -27,13 +27,13 @@ PROGRAMS = ("train", "bench_gloo")
 
 
 def end_with(connection):
-    """Ends this process, and those that it has started, when the caller has gone."""
+    """Ends this process and its children when the caller has exited."""
     connection.recv(1)
     os.killpg(0, signal.SIGKILL)
 
 
 def run(connection, argv, files):
-    """In the forked process."""
+    """Runs in the forked process."""
     program = importlib.import_module(argv[0])
     os.setpgid(0, 0)
     for number, file in zip((1, 2), files):

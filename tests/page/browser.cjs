@@ -1,9 +1,10 @@
-// A page in Chromium without a window, by the DevTools protocol over pipes.
+// A page in headless Chromium, controlled by the DevTools protocol over pipes.
 const { spawn } = require("child_process");
 const fs = require("fs");
 
-// {open(url, {width, height, dark}) -> page, close()}; a page has evaluate(expression), until(expression,
-// seconds), screenshot(path), and problems: [text] of its console and of exceptions.
+// {open(url, {width, height, dark}) -> page, close()}; a page has evaluate(expression),
+// until(expression, seconds), screenshot(path), and problems: [text], its console messages and
+// exceptions.
 exports.start = async function start(program) {
     const folder = fs.mkdtempSync("/tmp/dlscale-browser-");
     const browser = spawn(program, ["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe",

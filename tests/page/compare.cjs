@@ -1,6 +1,7 @@
-// Results of the core of a live page beside those of the program, for each scenario file that the program
-// ends within 5 s: the same bytes. Mathematical functions of another C library (exp, log1p, cbrt) may differ
-// in the last bit, so numbers that are equal to 1e-12 are counted, and no error.
+// Compares the core of a live page with the program, for each scenario file that the program
+// completes within 5 s: the results must be equal byte by byte. Functions of another C library
+// (exp, log1p, cbrt) may differ in the last bit, so numbers that are equal to 1e-12 are counted, but
+// accepted.
 // Usage: node compare.cjs CORE DLSIM FOLDER...    scenarios of these folders, below the current one
 const fs = require("fs");
 const path = require("path");
@@ -9,11 +10,11 @@ const { load } = require("./core.cjs");
 
 const LIMIT_S = 5;
 const NEAR_FRAC = 1e-12;
-// Equal layers are cut into stages in another place, where the last bit of a sum decides.
+// Equal layers are divided into stages at another place, as the last bit of a sum decides.
 const TIES = ["scenarios/guide/gpt2_xl_8gpus.ini"];
 const [corePath, dlsim, ...folders] = process.argv.slice(2);
 
-// Whether two texts are the same but for the last digits of numbers.
+// Whether two texts are equal except for the last digits of numbers.
 function isNear(a, b) {
     const left = a.split(/[,; \n]/), right = b.split(/[,; \n]/);
     return left.length === right.length && left.every((text, i) => text === right[i] || text !== "" && right[i] !== "" &&
@@ -45,7 +46,7 @@ async function main() {
             continue;
         }
         const wasm = await core.run([...common, "-o", "/results.csv"], texts, { folder: "/source", share: "/source" });
-        // Messages name the file of results.
+        // Messages name the results file.
         const message = text => text.replaceAll(results, "/results.csv").trim();
         if (native.status !== wasm.status) {
             count.different++;

@@ -1,11 +1,11 @@
-// The core of a live page (sim/report/page/dlsim.core) in Node.js. Each run has an instance of its own,
+// The core of a live page (sim/report/page/dlsim.core) in Node.js. Each run has its own instance,
 // with a file system in memory.
 const fs = require("fs");
 const zlib = require("zlib");
 
-// Returns {version, commit, run(args, files, where)}: files are {path: bytes} that it finds; where is
-// {folder, share}, in which it runs and which stands for share/dlscale; a run gives {status, out, error,
-// read(path)}.
+// Returns {version, commit, run(args, files, where)}. files: {path: bytes} for the run. where:
+// {folder, share}, the current folder and the replacement of share/dlscale. A run returns {status,
+// out, error, read(path)}.
 exports.load = async function load(path) {
     const [head, glue, binary] = fs.readFileSync(path, "latin1").split("\n");
     const [, , version, commit] = head.split(" ");

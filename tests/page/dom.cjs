@@ -1,8 +1,9 @@
-// As much of a browser's document as the scripts of pages use; what is no text and no element is refused.
+// The part of a browser's document that the scripts of pages use; children must be texts or
+// elements.
 const assert = require("assert");
 const vm = require("vm");
 
-// Elements as far as the scripts use them.
+// The members of an element that the scripts use.
 class Element {
     constructor(tag) {
         Object.assign(this, { tag, children: [], attributes: {}, listeners: {}, hidden: false, disabled: false, text: "", own: undefined });
@@ -42,8 +43,9 @@ function scriptsOf(html) {
         type: (/type="([^"]*)"/.exec(attributes) || [])[1], id: (/id="([^"]*)"/.exec(attributes) || [])[1], text }));
 }
 
-// Runs the scripts of a page, but that of its tables, in a browser's document; {byId, head, blobs}. change(data)
-// may change the data "live-data" before; globals are what the scripts find besides.
+// Runs the scripts of a page, except that of its tables, in a browser's document; returns {byId,
+// head, blobs}. change(data) may modify the data "live-data" first; globals are additional global
+// variables of the scripts.
 function runPage(html, { change = () => {}, globals = {} } = {}) {
     const byId = {}, head = new Element("head"), blobs = [];
     for (const id of ["live", "figures", "timeline", "results-link"]) if (html.includes(`id="${id}"`)) byId[id] = new Element("section");

@@ -1,6 +1,6 @@
-// Live pages in Chromium, wide and narrow, light and dark: every control is moved, numbers are those of
-// the program, nothing is reported on the console, every control has a label, and nothing is wider than
-// the page.
+// Live pages in Chromium, wide and narrow, light and dark: every control is changed, numbers equal
+// those of the program, the console has no messages, every control has a label, and no element is
+// wider than the page.
 // Usage: node test_browser.cjs CHROMIUM DLSIM FOLDER    pages and pictures go to FOLDER
 const assert = require("assert");
 const fs = require("fs");
@@ -13,14 +13,14 @@ const study = ["--workload", "resnet50", "--machine", "2xrtx3090@1gbe", "--worke
     "--mode", "allreduce,average", "--set", "sync.interval=50", "--batch-per-worker", "32"];
 const status = `document.querySelector("#live [role=status]").textContent`;
 const shown = `document.querySelector("#live .answer strong").textContent`;
-// By command line, so that the page's own command is what is compared.
+// Runs a command line, so that the command shown by the page is tested.
 const throughput = words => {
     const rows = JSON.parse(execFileSync(dlsim, [...words, "--json", "-", "--quiet"], { cwd: folder })).rows;
     return Number(rows.at(-1).throughput_per_s.toPrecision(4)) + " samples/s";
 };
 const changes = [["workers", 2], ["batch", 16], ["mode", "average"], ["interval", 8], ["machine", "4x8xa100@100gbe"], ["workers", 16],
     ["port", "10Gb/s"], ["price", 12]];
-// Of modes that the scenario's interval does not go with.
+// Changes to modes that do not use the scenario's interval.
 const others = [["mode", "softsync"], ["bound", 3], ["k", 2], ["mode", "kasync"], ["mode", "allreduce"], ["workers", 4], ["layout", "fsdp=4"]];
 
 async function check(browser, name, options) {
@@ -62,7 +62,8 @@ async function check(browser, name, options) {
     console.log(`${name}, ${options.width} px, ${options.dark ? "dark" : "light"}: ready after ${ready_s} s, ${all.length} changes of at most ${slowest_s} s`);
 }
 
-// The pointer on a figure shows a row; the time line of the page zooms by button and key, that of the controls is drawn.
+// Pointing at a figure shows a row; the page's time line zooms by button and key; that of the
+// controls is drawn.
 async function checkFigures(page) {
     assert.ok(await page.evaluate(`document.querySelectorAll("#figures figure").length`) >= 2);
     const point = target => `(e => { e.scrollIntoView(); const box = e.getBoundingClientRect(); e.closest("svg, canvas").dispatchEvent(new PointerEvent("pointermove",

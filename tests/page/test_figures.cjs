@@ -1,4 +1,4 @@
-// Figures of pages in Node.js: what the script draws of made scenarios whose numbers are known by hand.
+// Figures of pages in Node.js: drawings of generated scenarios with known numbers.
 // Usage: node test_figures.cjs DLSIM, in a folder for its files
 const assert = require("assert");
 const fs = require("fs");
@@ -8,7 +8,7 @@ const { runPage } = require("./dom.cjs");
 if (!String.prototype.at) process.exit(77);
 const dlsim = process.argv[2];
 
-// A sample takes 0.2 ms and nothing else; n workers share it.
+// A sample takes 0.2 ms and nothing else; n workers share the samples.
 const costs = "[costs]\nschema = 1\nworkload = made\nparameter_bytes = 1000\nstate_bytes = 0\n" +
     "[op c.forward]\nfixed_ns = 0\nper_sample_ns = 100000\n[op c.backward]\nfixed_ns = 0\nper_sample_ns = 100000\n" +
     "[copy]\nlatency_ns = 100\nbandwidth_bytes_per_s = 1e9\n[update]\nlatency_ns = 0\nread_bytes_per_s = 1e12\nwrite_bytes_per_s = 1e12\n" +
@@ -29,7 +29,7 @@ const figures = drawn => drawn.byId.figures.children;
 const captionOf = figure => figure.find(child => child.tag === "figcaption").textContent;
 const figureOf = (drawn, words) => figures(drawn).find(figure => captionOf(figure).includes(words));
 const texts = figure => figure.all(child => child.tag === "text").map(child => child.textContent);
-// Ends of the pieces of each line by its colour, [[x, y], ...].
+// Ends of the segments of each line by colour, [[x, y], ...].
 function linesIn(svg) {
     const lines = new Map();
     for (const path of svg.all(child => child.tag === "path" && child.attributes.fill === "none" && child.attributes["stroke-width"] === "2")) {
@@ -42,7 +42,8 @@ function linesIn(svg) {
 fs.writeFileSync("made.ini", costs);
 const hostile = "a<script>alert(1)</script>\" onclick=\"b|#c & 'd', `id` $(id)";
 
-// Measured points lie on top: full, hollow where fitted, a cross where contradictory. 10000 samples/s is 2 workers.
+// Measured points are drawn on top: filled, hollow if fitted, a cross if contradictory. 10000
+// samples/s is 2 workers.
 fs.writeFileSync("measured.csv", "workers,batch,sync,throughput_per_s,source,use,note\n1,80,none,5000,x,fitted,\n2,80,none,10000,x,,\n" +
     "4,80,none,18182,x,unseen,\n8,80,none,40012,x,contradiction,\"two\nlines\"\n");
 const measured = page("points", "workers = 1, 2, 4, 8", "[sync]", "mode = none", "[measured]", "file = measured.csv");
@@ -57,24 +58,25 @@ const ideal = speedup.find(child => child.attributes["stroke-dasharray"] === "2 
 line.forEach(([from, to], i) => assert.deepEqual([from, to].map(([x, y]) => [x, Math.round(y)]), [ideal[i], ideal[i + 1]].map(([x, y]) => [x, Math.round(y)])));
 const near = mark => Math.abs(Number(mark.attributes.cy) - line[0][1][1]) < 0.06 && Number(mark.attributes.cx).toFixed(1) === line[0][1][0].toFixed(1);
 assert.ok(near(marks[1]), "the measured point of 2 workers is not on the line");
-// The file to save is the results' file.
+// The file to save is the results file.
 measured.blobs[0].text().then(text => assert.equal(text, fs.readFileSync("points.csv", "utf8"))).catch(error => { console.error(error); process.exit(1); });
 
-// Two stragglers are two lines, named at their ends, that pass each number of workers once.
+// Two stragglers are two lines with labels at their ends; each passes a number of workers once.
 const swept = page("swept", "workers = 1, 2, 4", "[sync]", "mode = none", "[noise]", "slow = 0:2 | 0:3");
 const two = figureOf(swept, "proportional"), lines = linesIn(two);
 assert.equal(lines.size, 2);
 for (const pieces of lines.values()) pieces.forEach(([from, to], i) => { assert.ok(from[0] < to[0]); if (i > 0) assert.deepEqual(from, pieces[i - 1][1]); });
 for (const text of ["slow 0:2", "slow 0:3"]) assert.ok(texts(two).includes(text), text + " is not among " + texts(two));
 
-// A step is compute only: its bars have one part, of the share 1.
+// A step of compute only: its bars have one part, with share 1.
 const parts = figureOf(swept, "Where a step's time goes");
 assert.ok(texts(parts).includes("1 worker, slow 0:2"), texts(parts).join("; "));
-// The time line: a lane a worker, each step above its compute.
+// The time line: one lane per worker, with each step above its compute.
 assert.match(swept.byId.timeline.find(child => child.tag === "canvas").attributes["aria-label"], /^Time line of [124] lanes/);
 
-// Memory by kind, of two layers that keep 1 and 3 MB a sample of 4: parameters 0.8 MB and as much of gradients, an
-// optimizer of 1.6, a workspace of 2. It is fullest when both layers are kept: 3.2 + 2 + 4 x 4 MB = 21.2 MB of 40 GB.
+// Memory by kind of two layers that keep 1 and 3 MB per sample, with 4 samples: parameters and
+// gradients 0.8 MB each, optimizer 1.6 MB, workspace 2 MB. The peak is when both layers are kept:
+// 3.2 + 2 + 4 x 4 MB = 21.2 MB of 40 GB.
 fs.writeFileSync("layers.ini", "[costs]\nschema = 1\nworkload = layers\nparameter_bytes = 0.8e6\nstate_bytes = 1.6e6\n" +
     ["a.forward", "a.backward", "b.forward", "b.backward"].map(op => `[op ${op}]\nfixed_ns = 0\nper_sample_ns = 100000\n`).join("") +
     "[layer a]\nparameter_bytes = 0.4e6\nactivation_bytes_per_sample = 1e6\noutput_bytes_per_sample = 1000\n[layer b]\nparameter_bytes = 0.4e6\nactivation_bytes_per_sample = 3e6\noutput_bytes_per_sample = 1000\n" +
@@ -86,19 +88,21 @@ assert.match(captionOf(memory), /by kind: 0.0212 GB at most, at the end of the f
 assert.deepEqual(texts(memory).filter(text => /^[fb]$/.test(text)), ["f", "b"]);
 assert.match(memory.find(child => child.tag === "svg").attributes["aria-label"], /parameters 0.0008 GB, gradients 0.0008 GB, optimizer 0.0016 GB, workspace 0.002 GB, activations 0.016 GB/);
 const areas = memory.all(child => child.tag === "path" && /Z$/.test(child.attributes.d));
-// The top of the stack, over the four moments: 9.2, 21.2, 21.2 and 9.2 MB.
+// The top of the stack at the four times: 9.2, 21.2, 21.2 and 9.2 MB.
 const top = areas.at(-1).attributes.d.match(/[ML][-.\d]+ [-.\d]+/g).slice(0, 8).map(point => Number(point.split(" ")[1]));
 assert.ok(areas.length === 5 && top[0] === top[7] && top[2] === top[4] && top[0] >= top[2], top.join(" "));
 assert.ok(memory.find(child => child.attributes.class === "capacity") && memory.find(child => child.attributes.class === "peak"));
 
-// 64 workers of 2 stages with 32 micro-batches have more passes in a step than a page holds: some are drawn.
+// 64 workers of 2 stages with 32 micro-batches have more passes per step than fit on a page: only
+// some are drawn.
 execFileSync(dlsim, ["--costs", "layers.ini", "--machine", "16x8xa100@400ib", "--layout", "pp=2", "--workers", "64", "--batch-per-worker", "32", "--micro-batches", "32",
     "--mode", "none", "--steps", "4", "--html", "crowd.html", "-o", "crowd.csv", "--quiet"]);
 const crowd = runPage(fs.readFileSync("crowd.html", "utf8").replace(/<script type="text.plain"[^]*?<.script>\n<script>[^]*?<.script>/, "")).byId.timeline;
 assert.match(captionOf(crowd.children[0]), /none \(first \d+ of 4 steps\) \(first \d+ of 64 workers\)$/);
 
-// Memory by kind: 124,439,808 parameters of 4 bytes, as many gradients, twice as much of Adam; then what batches add. The
-// stroke is the capacity, 24 GiB, which the second point exceeds, and at twice of which the third one's bar ends.
+// Memory by kind: 124,439,808 parameters of 4 bytes, gradients of the same size, twice that for
+// Adam; the rest depends on the batch. The stroke is the capacity, 24 GiB, which the second point
+// exceeds; the third point's bar ends at twice the capacity.
 fs.writeFileSync("memory.ini", ["[scenario]", "steps = 4", "[workload]", "model = gpt2", "arithmetic = fp32", "batch = 2, 64, 512", "[machine]", "file = 2xrtx3090",
     "workers = 2", "[sync]", "mode = allreduce", ""].join("\n"));
 const needs = figureOf(draw("memory"), "Memory of the fullest GPU by kind").find(child => child.tag === "svg");
@@ -112,7 +116,7 @@ assert.ok(ends[0] < capacity && ends[1] > capacity);
 assert.ok(Math.abs(ends[2] - from - 2 * (capacity - from)) < 0.1);
 assert.ok(Math.abs(Number(bars[0].attributes.width) / (capacity - from) - 497759232 / (24 * 2 ** 30)) < 0.001);
 
-// A sweep of 1,008 points: panels of at most seven lines, bars of at most 24 rows, nothing that is not drawn.
+// A sweep of 1,008 points: panels of at most seven lines, bars of at most 24 rows, no NaN.
 const many = page("many", "workers = 1, 2, 4, 5, 8, 10, 16, 20", "[sync]", "mode = average", "interval = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14",
     "[noise]", "slow = 0:1.1 | 0:1.2 | 0:1.3 | 0:1.4 | 0:1.5 | 0:1.6 | 0:1.7 | 0:1.8 | 0:1.9");
 assert.equal(fs.readFileSync("many.csv", "utf8").split("\n").filter(text => /^\d/.test(text)).length, 1008);
@@ -127,7 +131,7 @@ const panels = figureOf(many, "proportional");
 assert.ok(panels.all(child => child.tag === "svg").length > 1);
 assert.match(captionOf(panels), /\d+ more lines, all slower than those of their panel, are in the table/);
 
-// Names are nothing but text, and rows that fail have no point.
+// Names are shown as plain text, and failed rows have no point.
 fs.writeFileSync("hostile.csv", `workers,batch,sync,throughput_per_s,source,use,note\n1,80,none,5000,"${hostile.replaceAll('"', '""')}",fitted,\n`);
 const named = page("named", "workers = 1, 2", "[sync]", "mode = none", "[measured]", "file = hostile.csv");
 assert.ok(figures(named).length >= 2);

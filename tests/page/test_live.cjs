@@ -1,6 +1,6 @@
-// A live page in Node.js: what comes from files is data in it, and its script, with the simulator in the
-// page, shows the program's numbers, and turns its controls off where these differ.
-// Usage: node test_live.cjs DLSIM, in a folder for its files; exit 77 without what it needs
+// A live page in Node.js: texts from files are only data in it, and its script, with the simulator
+// in the page, shows the program's numbers, and disables the controls if its numbers differ.
+// Usage: node test_live.cjs DLSIM, in a folder for its files; exit 77 if a requirement is missing
 const assert = require("assert");
 const fs = require("fs");
 const vm = require("vm");
@@ -11,7 +11,7 @@ if (typeof DecompressionStream === "undefined" || !String.prototype.at) process.
 const dlsim = process.argv[2];
 const nasty = "</script><script>alert(1)</script><!-- <b>\"'&";
 
-// A worker in a context of its own, which has no more than a browser's has.
+// A worker with its own context, which has only the globals of a browser's worker.
 class Worker {
     constructor(blob) {
         const post = data => this.onmessage({ data });
@@ -26,7 +26,7 @@ class Worker {
     postMessage(data) { this.context.then(globals => globals.onmessage({ data })); }
 }
 
-// Runs a page's scripts; {root, data}. change(data) is called before.
+// Runs a page's scripts and returns {root, data}; calls change(data) first.
 function run(html, change) {
     const { byId } = runPage(html, { change, globals: { Worker, performance, setTimeout, clearTimeout } });
     return { root: byId.live, data: JSON.parse(byId["live-data"].textContent) };
@@ -66,7 +66,8 @@ async function main() {
         process.exit(77);
     }
 
-    // These elements, and no other: figures, the simulator in three parts, its script, data of figures, their call, tables.
+    // Exactly these elements: figures, the simulator in three parts, its script, data of figures,
+    // their call, tables.
     assert.deepEqual(scripts.map(script => script.id || script.type), [undefined, "live-data", "live-glue", "live-core", undefined, "figures-data",
         "timeline-data", undefined, undefined]);
     assert.equal(html.match(/<script/gi).length, 9);
@@ -75,7 +76,7 @@ async function main() {
     assert.equal(data.text, fs.readFileSync("scenario.ini", "utf8"));
     assert.equal(data.files["costs.ini"], fs.readFileSync("costs.ini", "utf8"));
 
-    // Numbers of another version turn the controls off.
+    // Numbers of another version disable the controls.
     const other = run(html, changed => { changed.points[1].throughput_per_s *= 1 + 1e-6; });
     await until(() => status(other.root), () => ended(other.root));
     assert.match(status(other.root), /another version .* controls are off: point 2 is/);
@@ -95,7 +96,8 @@ async function main() {
     const expected = throughput(["scenario.ini", "--workers", "8", "--mode", "average", "--interval", "8"]);
     assert.equal(number(page.root), Number(expected.toPrecision(4)));
     assert.equal(control(page.root, "command").textContent, "dlsim scenario.ini --workers 1,2,4,8 --batch 64 --mode average --interval 8");
-    // Its figures are drawn, and on demand its time line: 8 workers of at most three lanes.
+    // The live page draws figures, and on demand a time line: 8 workers with at most three lanes
+    // each.
     assert.ok(page.root.all(child => child.tag === "figure").length >= 2);
     assert.equal(page.root.find(child => child.tag === "canvas"), null);
     control(page.root, "line").dispatchEvent({ type: "click" });
@@ -105,7 +107,7 @@ async function main() {
     set(page.root, "batch", "0", "input");
     await until(() => status(page.root), () => /batch/.test(status(page.root)));
 
-    // Of many points the fastest is simulated again.
+    // With many points, the fastest one is simulated again.
     fs.writeFileSync("many.ini", fs.readFileSync("scenario.ini", "utf8").replace("workers = 1, 4", "workers = 1, 2, 4, 8, 16")
         .replace("batch = 64", "batch = " + [...Array(21).keys()].map(i => 64 + 16 * i).join(", ")));
     execFileSync(dlsim, ["many.ini", "--html", "many.html", "--quiet"], { env: { ...process.env, PATH: "/" } }); // without gnuplot
@@ -117,7 +119,7 @@ async function main() {
     await until(() => status(manyOther.root), () => ended(manyOther.root));
     assert.match(status(manyOther.root), /controls are off: the best point is not/);
 
-    // Without a scenario: networks and machines by name, or own numbers.
+    // Without a scenario: networks and machines by name, or the user's numbers.
     execFileSync(dlsim, ["--html", "empty.html", "--quiet"]);
     const empty = run(fs.readFileSync("empty.html", "utf8"));
     await until(() => status(empty.root), () => ended(empty.root));

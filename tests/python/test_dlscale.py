@@ -1,5 +1,6 @@
-"""The package python/dlscale against the program that it runs (standard library only). With a folder
-of programs as argument it tests the package of the sources, else the installed one."""
+"""Tests the package python/dlscale against the program that it runs (standard library only). With a folder
+of programs as argument it tests the package in the sources, else the installed one.
+"""
 
 import ast
 import contextlib
@@ -84,10 +85,11 @@ class Simulate(unittest.TestCase):
 
 
 class Page(unittest.TestCase):
-    """docs/python.md: its examples of predictions run, and the first prints what the page shows."""
+    """docs/python.md: its examples of predictions run, and the first one prints the lines on the
+    page."""
 
     def test_examples(self):
-        """Examples up to the training loop; those of pandas where it is installed."""
+        """Examples up to the training loop; those with pandas if it is installed."""
         page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8").split("## From a training loop")[0]
         names, printed, compared = {}, "", 0
         for kind, text in re.findall(r"```(\w+)\n(.*?)```", page, re.S):
@@ -104,7 +106,8 @@ class Page(unittest.TestCase):
 
 
 class Notebook(unittest.TestCase):
-    """docs/examples/dlscale.ipynb: its cells run, and give what is stored (pandas' tables apart)."""
+    """docs/examples/dlscale.ipynb: its cells run, and give the stored outputs (except pandas'
+    tables)."""
 
     def run_cell(self, source, names):
         tree = ast.parse(source)
