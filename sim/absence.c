@@ -35,7 +35,7 @@ static void init(dl_team *team)
         team->absentees[w] = (dl_absentee){.change = NONE, .since_ns = NONE};
 }
 
-/* The number of the unit, worker or site, that fails together with the worker. */
+/* Number of the worker's failure unit: the worker itself or its site. */
 static int unit_of(const dl_team *team, int worker)
 {
     const dl_platform *platform = team->config.platform;
@@ -95,7 +95,7 @@ static void plan(dl_team *team, int worker)
     } else if (!find_listed(absences, worker, a)) {
         return;
     }
-    /* A start beyond the longest run never happens. */
+    /* Absences that would start after the maximum run time are not scheduled. */
     if (a->absence.from_s < dl_ns_to_s((double)DL_NS_MAX))
         a->change = at(team, a->absence.from_s, on_due, worker);
 }

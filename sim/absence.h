@@ -7,8 +7,8 @@
  * of time away is away_s / (mtbf_s + away_s). The times come from a separate random stream and do
  * not depend on the run: points with the same seed and replicate have the same failures.
  *
- * A worker that loses its work of an interval T when it fails takes (Daly, FGCS 22 (2006), equation
- * 20, without failures while it is away)
+ * If a failure destroys the work of the current interval of length T, a worker takes (Daly, FGCS 22
+ * (2006), equation 20, without failures while it is away)
  *
  *   (mtbf_s + away_s) (e^(T / mtbf_s) - 1)   per completed interval. */
 #ifndef DL_SIM_ABSENCE_H
@@ -50,16 +50,18 @@ extern const struct dl_team_companion dl_absences_companion;
  * worker's current action has been aborted, or runs to its normal end. */
 bool dl_absence_is_due(const struct dl_team *team, int worker);
 
-/* Records that the worker has ended a step. */
+/* Records the worker's compute time at the end of a step; an absence loses only compute time since
+ * then. */
 void dl_absence_step_ended(struct dl_team *team, int worker);
 
 /* Called by the mode when the worker has no action in progress: pauses the worker until its return,
  * when its advance() is called, or retires it. */
 void dl_absence_begin(struct dl_team *team, int worker);
 
-/* After the run: fractions of all workers' total time from the end of the warm-up to the end of the
- * last step. Goodput is the time spent computing steps whose result was used (steps of unmerged
- * uploads were dropped); away is the time spent absent. */
+/* After the run: fractions of all workers' total time from the end of the warm-up to the end of
+ * the last step. Goodput is the time spent computing steps whose result was used (not those of
+ * uploads that were dropped unmerged); away is the time spent absent, and requires that absences
+ * are given. */
 double dl_absences_goodput(const struct dl_team *team);
 double dl_absences_away(const struct dl_team *team);
 

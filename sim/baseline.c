@@ -162,8 +162,8 @@ static bool same_layout(const dl_point *a, const dl_point *b)
            a->tensor == b->tensor && a->context == b->context && a->chunks == b->chunks;
 }
 
-/* Replaces *best by the candidate if that fits and computes in less than *best_ns; frees the
- * loser. */
+/* Replaces *best by the candidate if that fits and computes in less than *best_ns; frees the GPU
+ * list of the other one. */
 static void prefer(const dl_study *study, dl_baseline *best, double *best_ns, dl_baseline candidate)
 {
     const dl_variant *variant = &study->variants[candidate.variant];
@@ -225,7 +225,7 @@ dl_baseline dl_sweep_baseline(const dl_study *study, size_t number, const dl_poi
     return best;
 }
 
-/* Appends ", KEY=SIZE". */
+/* Appends "KEY=SIZE", preceded by a comma if the text is not empty; nothing for size <= 1. */
 static void add_axis(char *text, size_t bytes, const char *key, int size)
 {
     const size_t used = strlen(text);

@@ -23,8 +23,9 @@ typedef struct dl_engine_ring {
     int cancelled; /* number of cancelled events in the ring */
 } dl_engine_ring;
 
-/* An array of states, the first `bytes` of whose elements the engine prefetches before their
- * events. Elements are numbered from `from`; several arrays may use the same numbers. */
+/* Array of `count` elements of `stride` bytes, numbered from `from`. Before an event that concerns
+ * element n, the engine prefetches its first `bytes` bytes. Several arrays may use the same
+ * numbers. */
 #define DL_ENGINE_STATES 6
 typedef struct dl_engine_state {
     const char *first; /* borrowed */
@@ -58,7 +59,8 @@ void dl_engine_make_room(dl_engine *engine, int more);
 int dl_engine_after(dl_engine *engine, int64_t delay_ns, dl_event_fn handler, void *user,
                     int index);
 
-/* As dl_engine_after; `about` is the number of the states to prefetch, which need not exist. */
+/* As dl_engine_after; `about` is the number of the array elements to prefetch before the event; -1:
+ * none. */
 int dl_engine_after_about(dl_engine *engine, int64_t delay_ns, dl_event_fn handler, void *user,
                           int index, int about);
 

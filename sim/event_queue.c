@@ -11,7 +11,7 @@
 #define NEAR_MOST 64
 /* When the near keys reach the end of the array, they move to its start. */
 #define NEAR_ROOM (2 * NEAR_MOST)
-#define FEW (NEAR_MOST / 2)         /* largest number of keys of a bucket that becomes near */
+#define FEW (NEAR_MOST / 2)         /* largest bucket that becomes near as a whole */
 #define STALE_LEAST (2 * NEAR_MOST) /* fewer cancelled events are not worth clearing */
 #define DIGIT_BITS 6
 #define DIGITS (1 << DIGIT_BITS)
@@ -268,8 +268,8 @@ static int level_within(const struct dl_event_far *far, const bucket *of)
 
 /* Makes the earliest bucket near, or spreads a large one over a lower level. The keys of a bucket
  * of level 0 have one time: if there are many, only the first chunk becomes near, and new keys of
- * that time are appended to the others. Nothing may be scheduled until `now` has reached the
- * fetched time, as the choice of the bucket depends on `now`. */
+ * that time are appended to the bucket's remaining keys. Nothing may be scheduled until `now` has
+ * reached the fetched time, as the choice of the bucket depends on `now`. */
 static void fetch(dl_event_queue *queue)
 {
     struct dl_event_far *far = queue->far;

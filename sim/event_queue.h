@@ -12,9 +12,10 @@
  * an event moves at most once per level, 11 times, whatever the distribution of times.
  *
  * Handlers and arguments of events are in a pool, which is accessed when an event enters and
- * leaves, not when its key moves. A cancelled event stays until its time comes, or until cancelled
- * events are as many as the others; if all events are near, it is removed immediately. After init,
- * only buckets (on first use) and room for cancelled events are allocated.
+ * leaves, not when its key moves. A cancelled event stays until its time comes, or until more than
+ * 128 events are cancelled and they outnumber the pending ones; if all events are near, it is
+ * removed immediately. After init, only buckets (on first use) and room for cancelled events are
+ * allocated.
  *
  * Invariant: times are int64 ns, 0 <= now <= each time; all near events come before all far
  * ones. */

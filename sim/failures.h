@@ -34,8 +34,8 @@ static inline int dl_failures_given(const dl_failures *failures)
 double dl_failures_mean_s(const dl_failures *failures, int parts, int nodes);
 
 /* Fraction of the job's time spent in steps that are not repeated: with the failures of at_s, or,
- * for random failures with mean_s = M > 0, from the job's expected time (Daly, FGCS 22 (2006),
- * equation 20, including failures during a restart):
+ * for random failures with mean_s = M > 0 and restart_s = R, from the job's expected time (Daly,
+ * FGCS 22 (2006), equation 20, including failures during a restart):
  *
  *   M e^(R / M) (e^((work + checkpoint) / M) - 1)   for the work between two checkpoints. */
 double dl_failures_goodput(const dl_failures *failures, double mean_s, int64_t steps,

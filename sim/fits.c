@@ -125,7 +125,8 @@ static void take_estimate(dl_costs *costs, const dl_costs *estimated)
     costs->model_count = 0; /* memory is the same on all GPU models, like their arithmetic */
 }
 
-/* Memory of the point if parameters are sharded otherwise than in the scenario of the costs. */
+/* Memory of the point with the scenario's sharding, which may differ from that of `costs`; the
+ * costs of a model are estimated anew. */
 static dl_gpu_memory sharded_memory(const dl_scenario *scenario, const dl_costs *costs,
                                     const dl_point *point)
 {
@@ -199,8 +200,8 @@ static int at_least_one(int count)
     return count > 1 ? count : 1;
 }
 
-/* Samples per replica after its number of GPUs has grown by the factor `growth`: those of one
- * worker if the batch is given per worker; those of `growth` old workers if it is given in
+/* Samples per replica after its number of GPUs has grown by the factor `growth`: the batch of
+ * one worker if the batch is given per worker; the batch of `growth` workers if it is given in
  * total. */
 static int64_t replica_batch(const dl_scenario *scenario, const dl_point *point, int growth)
 {
@@ -338,7 +339,8 @@ static char *try_settings(const dl_scenario *scenario, const dl_costs *costs, co
     return fits;
 }
 
-/* A change of the network that saves memory, and its option; the cheapest in time first. */
+/* A change of the network that saves memory, with its command-line option. The array is ordered by
+ * cost in time, cheapest first. */
 typedef struct smaller_network {
     dl_recompute recompute; /* DL_RECOMPUTE_AUTO: unchanged */
     const char *key, *option;
@@ -398,7 +400,8 @@ static bool can_recompute(const dl_scenario *scenario, const dl_costs *costs)
 
 enum { AS_THEY_ARE, OTHERS, STAGED };
 
-/* Tries smaller networks, with the `settings` (AS_THEY_ARE, ...). */
+/* Tries the smaller networks with the present settings (AS_THEY_ARE), other settings (OTHERS) or
+ * pipeline stages (STAGED). */
 static void try_networks(char **fits, const dl_scenario *scenario, const dl_costs *costs,
                          const dl_point *point, int settings)
 {

@@ -44,9 +44,9 @@ bool dl_fits_passes(const dl_scenario *scenario, const dl_costs *costs, const dl
  * it. */
 char *dl_fits_content(const dl_gpu_content *content);
 
-/* dl_fits_remedy: changes that make a point fit that does not: "what fits: --batch-per-worker 2,
- * exchange.sharded=gradients (61 GB)". dl_fits_text: the same, preceded by the memory's content and
- * "; ". The caller frees the text. */
+/* dl_fits_remedy: changes with which the point fits, "what fits: --batch-per-worker 2,
+ * exchange.sharded=gradients (61 GB)", or, if there are none, advice to take more or larger GPUs.
+ * dl_fits_text: the memory's content, "; " and the remedy. The caller frees the text. */
 char *dl_fits_remedy(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
                      const dl_gpu_memory *memory);
 char *dl_fits_text(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,

@@ -34,7 +34,7 @@
 #include "sim/workloads/architecture.h"
 
 #define PROBE_STEPS 10
-/* 10,000 in each of 10,000 variants, the largest number that is read. */
+/* Limit with --long: 10,000 points in each of 10,000 variants, the most that can be read. */
 #define LIMIT_POINTS_MAX 1e8
 
 static const char default_advice[] = "advice.csv", default_solved[] = "solved.csv";
@@ -85,8 +85,8 @@ static dl_status read_study(dl_study *study, const char *path, const dl_settings
     return status;
 }
 
-/* Refuses keys for pipeline stages if no layout has stages. A search is exempt: it makes such
- * layouts. */
+/* Refuses keys for pipeline stages if no layout has stages. --advise layout is exempt: it makes
+ * such layouts. */
 static dl_status check_stages(const dl_study *study, const dl_settings *set, dl_error *err)
 {
     static const char *const keys[] = {"chunks", "schedule", "split", "cut_bytes_per_sample"};

@@ -9,13 +9,15 @@
 const char *const dl_noise_names[DL_NOISE_KINDS + 1] = {"none",  "trace",       "lognormal",
                                                         "gamma", "exponential", "work"};
 
-/* Point number of the random streams of work (common/random.h); the other streams have 0. */
+/* Point number of the random streams of work (common/random.h); the streams of noise factors have
+ * 0. */
 #define WORK_STREAM 1
 
 /* Smallest probability used: quantiles at 0 and 1 may be infinite. */
 #define LEAST_SHARE 1e-9
 
-/* Largest fraction of the variance possible with a maximum that the beta distribution uses. */
+/* Largest variance of the beta distribution, as a fraction of the largest possible variance with
+ * the given maximum. */
 #define MOST_VARIANCE_FRAC 0.5
 
 /* A beta distribution with a larger sum of shapes is narrow enough to be treated as lognormal. */
@@ -109,7 +111,8 @@ void dl_work_expected(const dl_work_spread *work, double *scores, size_t count)
         scores[i] *= (double)count / sum;
 }
 
-/* Index of a worker's first expected value: neighbours are far apart, and all differ. */
+/* Index of a worker's first expected value: neighbouring workers start far apart, and no two
+ * workers at the same index. */
 static size_t first_deal(size_t worker, size_t workers)
 {
     size_t stride = (size_t)(0.6180339887498949 * (double)workers);

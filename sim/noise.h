@@ -24,8 +24,8 @@
  *   measured     one of the costs' [work] steps, all equally likely
  *
  * Without noise (none) nothing is drawn: the n workers of a step get the expected order statistics
- * of n such factors, each worker another one in the next step. Waiting for all workers then takes
- * as long as on average. */
+ * of n such factors, and each worker gets another of them in the next step. Waiting for all workers
+ * then takes as long as on average. */
 #ifndef DL_SIM_NOISE_H
 #define DL_SIM_NOISE_H
 
@@ -61,12 +61,12 @@ typedef struct dl_work_spread {
 
 /* Distribution of the work of a step of `batches` batches with `samples` samples in total. The
  * standard deviation falls with the square root of the number of samples if the costs say for how
- * many it was measured; otherwise with that of the number of batches. {0} if work does not vary.
- * Borrows from the costs. */
+ * many it was measured; otherwise with the square root of the number of batches. {0} if work does
+ * not vary. Borrows from the costs. */
 dl_work_spread dl_work_spread_of(const dl_costs *costs, double batches, double samples);
 
-/* The quantile u of a step's work, 0 < u < 1. If the maximum does not allow the standard deviation,
- * the largest possible one is used. */
+/* The quantile u of a step's work, 0 < u < 1. With a known maximum, the variance is limited to half
+ * the largest possible one, maximum - 1. */
 double dl_work_quantile(const dl_work_spread *work, double u);
 
 /* Writes the expected order statistics of `count` steps' work, ascending, with mean 1, to
@@ -96,7 +96,7 @@ typedef struct dl_noise {
     uint32_t worker;
     union {
         uint32_t series; /* trace: run and copy of the current block */
-        uint32_t deal;   /* none: index of its next expected work */
+        uint32_t deal;   /* none: index in `expected` of the worker's next work */
     };
     uint32_t position; /* trace: position of the next factor */
     int block_left;    /* trace: factors left in the current block */

@@ -30,7 +30,7 @@ void dl_pace_free(dl_pace *pace)
     pthread_mutex_destroy(&pace->mutex);
 }
 
-/* Messages per step of each worker to a server on the GPUs' hosts; 1 for other servers. */
+/* Messages per step of each worker to a server on the GPUs' hosts; 1 if there is no such server. */
 static double messages(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point)
 {
     const dl_gpu_options *gpu = scenario->gpu;
@@ -85,7 +85,8 @@ static void judge(dl_pace *pace)
     pace->has_said = true;
 }
 
-/* Adds the run's progress up to `frac`. `least`: upper bound of the fraction that one step is. */
+/* Adds the run's progress up to `frac`. `least`: upper bound of the fraction of the run that one
+ * step takes. */
 static void note(dl_pace_run *run, double frac, double least)
 {
     dl_pace *pace = run->pace;

@@ -46,8 +46,8 @@ typedef struct dl_pace_run {
 void dl_pace_init(dl_pace *pace, double limit_s, int ways, void (*say)(const char *text));
 void dl_pace_free(dl_pace *pace);
 
-/* Relative processor time of a run of the point: the number of its workers' steps, times the
- * messages per step if there is a server. */
+/* Relative processor time of a run of the point: steps x GPUs (on cores: workers) x messages per
+ * step of each to a server on the GPUs' hosts, if there is one. */
 double dl_run_weight(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point);
 
 /* Adds to the remaining work; a negative weight for a run that another rank does or the journal
