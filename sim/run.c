@@ -10,7 +10,7 @@
 #include "sim/shares.h"
 #include "sim/sync/members.h"
 
-/* Random stream of the costs, above all workers' numbers. */
+/* Number of the costs' random stream, above all worker numbers. */
 #define COST_STREAM (1u << 20)
 
 /* --- what a point needs --------------------------------------------------------------------- */
@@ -42,7 +42,8 @@ bool dl_run_has_outer(const dl_scenario *scenario, const dl_point *point)
                : dl_mode_takes(point->mode, DL_SYNC_BLOCK_MOMENTUM);
 }
 
-/* Number of workers and of communication threads that exchange while the workers compute. */
+/* Number of agents: the workers, plus a communication thread for each if exchanges overlap
+ * compute. */
 static int agents(const dl_scenario *scenario, const dl_point *point)
 {
     return point->workers * (dl_scenario_exchange(scenario, point).late > 0 ? 2 : 1);
@@ -256,15 +257,15 @@ bool dl_run_extrapolates(const dl_scenario *scenario, const dl_costs *costs, con
     return costs->cores > 0 && point->cores != costs->cores;
 }
 
-/* An exchange that takes longer than the steps from one to the next, by a fraction f of them, stays
- * hidden for lag / f steps. If it is still hidden after WARM_LAGS lags, it slows steps down by less
- * than 1 / WARM_LAGS. */
+/* If an exchange takes 1 + f times as long as the steps between two exchanges, it stays hidden for
+ * lag / f steps. If it is still hidden after WARM_LAGS lags, it slows steps down by less than 1 /
+ * WARM_LAGS. */
 #define WARM_LAGS 20
 
-/* Number of warm-up steps. A run with lagged averages starts with none in flight and ends with
- * some, so its warm-up is a whole number of intervals: measured steps then have as many exchanges
- * as intervals. Absences are counted from the start of the run, so such runs get no extra
- * warm-up. */
+/* Number of warm-up steps: the scenario's, or, for lagged averages without one, at least WARM_LAGS
+ * lags. Such a run~ starts with none in flight and ends with some, so its warm-up is a whole number
+ * of intervals: measured steps then have as many exchanges as intervals. Absences are counted from
+ * the start of the run, so such runs get no extra warm-up. */
 static int64_t warm_up_steps(const dl_scenario *scenario, const dl_point *point)
 {
     const int64_t interval = (int64_t)point->option[DL_SYNC_INTERVAL];
@@ -389,7 +390,7 @@ static dl_loading loading_of(const dl_scenario *scenario)
                         .ahead_bytes = (double)input->storage_ahead_bytes};
 }
 
-/* Work of a worker's step with the drawn costs. */
+/* Sets the work of a worker's step from the drawn costs. */
 static void init_workload(dl_workload *workload, const dl_run_config *config, const dl_costs *costs,
                           const dl_run_share *own)
 {
@@ -579,16 +580,16 @@ static const dl_syncer_config *syncer_of(const dl_scenario *scenario, const dl_p
 typedef struct run_inputs {
     const dl_costs *costs; /* drawn costs; borrowed */
     dl_workload workload;
-    dl_run_share *shares; /* [workers], like slow, alone_ns and expected_work */
+    dl_run_share *shares; /* [workers] */
     dl_gpu_steps steps;   /* borrows owned_steps; NULL on cores */
     dl_gpu_step *owned_steps;
-    double *slow, *alone_ns; /* alone_ns: only for GPUs whose intervals depend on speed; otherwise
-                              * NULL */
-    double *expected_work;   /* for `noise`; may be NULL */
+    double *slow, *alone_ns; /* slow: [workers x ranks]; alone_ns: [workers], only for GPUs whose
+                              * intervals depend on speed, otherwise NULL */
+    double *expected_work;   /* [workers], for `noise`; may be NULL */
     dl_gpu_options gpu;      /* GPU options of the point; zeroed on cores */
     dl_noise_config noise;
     double side_by_side;
-    int cores; /* the workers' cores; on GPUs one per worker */
+    int cores; /* number of cores; on GPUs one per worker and communication thread */
 } run_inputs;
 
 static void make_inputs(run_inputs *in, const dl_run_config *config, const dl_costs *costs)
@@ -631,7 +632,7 @@ static void free_inputs(run_inputs *in, const dl_scenario *scenario)
     free(in->expected_work);
 }
 
-/* Everything except the machine. */
+/* Makes the team's configuration, except for the machine. */
 static dl_team_config team_config(const dl_run_config *config, const run_inputs *in)
 {
     const dl_scenario *scenario = config->scenario;
@@ -647,7 +648,8 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
     static const dl_noise_config none = {.kind = DL_NOISE_NONE};
     const bool is_split = runs_programs(scenario, point);
     const double log_steps = (double)(config->log_steps > 0 ? config->log_steps : DL_LOG_STEPS);
-    /* Expected work dealt in turn repeats only after as many steps as there are workers. */
+    /* A run may repeat its steps unless something below varies them. Expected work dealt in turn
+     * repeats only after as many steps as there are workers, so it is excluded. */
     const dl_absences absences = absences_of(scenario, point);
     const bool may_repeat = !is_split && scenario->input.loaders == 0 && syncer == NULL &&
                             !dl_absences_given(&absences) && in->expected_work == NULL;

@@ -40,8 +40,8 @@ typedef enum dl_run_way {
                        * impossible */
 } dl_run_way;
 
-/* Periodic callback; gets the completed fraction of the run's steps and the fraction that one step
- * is, and returns whether the run continues. Not called for runs computed without events. */
+/* Periodic callback; gets the completed fraction of the run's steps and the fraction per step, and
+ * returns whether the run continues. Not called for runs computed without events. */
 typedef struct dl_run_watch {
     bool (*goes_on)(void *user, double done_frac, double step_frac);
     void *user;
@@ -109,7 +109,8 @@ typedef struct dl_syncer_result {
 typedef struct dl_run_result {
     int workers;
     double samples;          /* samples of all steps except those whose gradient the mode dropped */
-    double span_s;           /* from the common start to the end of the last worker's last step */
+    double span_s;           /* from the start, or the first end of a worker's warm-up, to the end
+                              * of the last worker's last step */
     double throughput_per_s; /* samples / span_s, as `dlprof train` counts it */
     double steady_per_s;     /* samples per second of repeating steps (steady_after), then all other
                           * fields are 0; otherwise 0 */
@@ -199,8 +200,8 @@ bool dl_run_extrapolates(const dl_scenario *scenario, const dl_costs *costs, con
 int64_t dl_run_steps(const dl_scenario *scenario, const dl_point *point);
 int64_t dl_run_observed_steps(const dl_scenario *scenario, const dl_point *point);
 
-/* The [collective ...] sections that a point of processes on cores needs but lacks; NULL if none.
- * The caller frees the text. */
+/* The header of a section, as "[collective allreduce 4]", that a point of processes on cores needs
+ * and the costs lack; NULL if there is none. The caller frees the text. */
 char *dl_run_collective_missing(const dl_scenario *scenario, const dl_costs *costs,
                                 const dl_point *point);
 

@@ -49,8 +49,8 @@ dl_memory_rank dl_run_rank(const dl_run_ranks *ranks, int stage);
 
 /* Workers of several GPUs. dl_run_create_island creates them from drawn costs and the exchange
  * settings of single-GPU workers; *island holds their data, must be freed after *islands, and may
- * be set even on failure. dl_run_measure_island takes the results; dl_run_split_memory is for the
- * fullest GPU. */
+ * be set even on failure. dl_run_measure_island adds their results; dl_run_split_memory returns the
+ * memory of the fullest GPU. */
 typedef struct dl_run_island dl_run_island;
 dl_status dl_run_create_island(const dl_run_config *run, const dl_costs *costs,
                                const dl_gpus_config *exchange, dl_run_island **island,

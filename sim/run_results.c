@@ -234,7 +234,7 @@ static void measure_syncer(const dl_team *team, dl_run_result *result)
     syncer->goodput_frac = dl_absences_goodput(team);
 }
 
-/* Durations in s of the outer steps of all workers, *count of them; the caller frees them. */
+/* Durations in s of all workers' outer steps; *count: their number. The caller frees them. */
 static double *outer_steps(const dl_team *team, size_t *count)
 {
     size_t room = 1;
@@ -282,8 +282,8 @@ static double *outer_steps_of_merges(const dl_team *team, size_t *count)
     return outer_s;
 }
 
-/* Number of outer steps since the start: merged versions with a syncer, otherwise exchanges of all
- * parameters, averaged over the workers. */
+/* Number of outer steps since the start: merged versions with a syncer, otherwise the mean number
+ * of exchanges of all parameters per worker. */
 static double outer_steps_done(const dl_team *team)
 {
     const int fragments = team->config.fragments;

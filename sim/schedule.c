@@ -24,10 +24,11 @@ typedef struct schedule {
     const dl_syncer_config *syncer; /* async_average's; otherwise NULL */
     int64_t updates;                /* number of updates, merges or averages so far */
     int64_t *written;               /* [workers] local steps written */
-    int64_t *ended; /* [workers] local steps ended, even if others of the site have not ended them
-                     * yet */
+    int64_t *ended; /* [workers] local steps ended by the worker; they are written when its whole
+                     * site has ended them */
     int site_size;  /* workers that average their gradients in each step; 1 without sites */
-    /* Averages: local steps between two exchanges, number of fragments, lag, total steps. */
+    /* Averages: local steps between two exchanges, number of fragments, lag in steps, total
+     * steps. */
     int64_t period, fragments, lag, steps;
     int64_t *received;     /* [workers] averages received, with a lag */
     contribution *pending; /* [pending_count] contributions since the last update */
@@ -40,7 +41,7 @@ static int64_t batch_of(const schedule *s, int worker, int64_t step)
     return step * s->point->workers + worker;
 }
 
-/* Whether rows have a fragment. */
+/* Whether rows have a fragment column. */
 static bool has_fragments(const schedule *s)
 {
     return s->fragments > 1 || s->lag > 0;
@@ -138,9 +139,9 @@ static void write_step(schedule *s, int64_t now_ns, int first)
         write_round(s, now_ns, "send", -1, w, done / s->period - 1);
 }
 
-/* Writes an average, which is counted before the period's last steps have ended: without a lag the
- * pulls are outstanding; with a lag some workers have sent their parameters but not started the
- * next step. */
+/* Writes the local steps that complete the period, unless they are written already, then the
+ * average. An average is counted before these steps end: without a lag the pulls are outstanding;
+ * with a lag some workers have sent their parameters but not started the next step. */
 static void write_average(schedule *s, int64_t now_ns)
 {
     const int64_t version = s->updates + 1;
@@ -172,7 +173,7 @@ static void write_receipts(schedule *s, int64_t now_ns, int worker, int64_t done
     }
 }
 
-/* Callback of an ended step without exchange. */
+/* Callback of an ended local step; writes it once all workers of the site have ended it. */
 static void on_step(void *user, int worker, int64_t step, int64_t start_ns, int64_t end_ns,
                     int staleness)
 {
@@ -188,7 +189,7 @@ static void on_step(void *user, int worker, int64_t step, int64_t start_ns, int6
         write_receipts(s, end_ns, w, step + 1);
 }
 
-/* Number of workers per site, which are consecutive; 0 if sites differ. */
+/* Number of workers per site, which are consecutive; 0 if sites have different numbers. */
 static int site_size(const dl_scenario *scenario, const dl_point *point)
 {
     const dl_gpu_options *gpu = scenario->gpu;

@@ -11,7 +11,7 @@
 #define STEPS_LEAST 4
 #define EVENTS_LEAST 300000.0
 #define MOVES_LOG 1e-4 /* smaller changes are ignored: the assumption does not matter */
-#define OVERRUN 16     /* allowed excess of events if the fewest steps need it, a factor */
+#define OVERRUN 16     /* factor by which the fewest steps may exceed the allowed events */
 
 /* A row whose runs are repeated with other costs; rank 0 lists them for all ranks. */
 typedef struct trial {
@@ -34,7 +34,8 @@ typedef struct trials {
     int64_t before; /* number of runs of the sweep before the trials */
 } trials;
 
-/* Whether the row's run may depend on the assumption, which must still hold and have a range. */
+/* Whether the row's run may depend on the assumption, which must still hold and have a range or,
+ * for a setting, an alternative. */
 static bool counts(const dl_assumption *a, const dl_variant *variant, const dl_point *point)
 {
     const dl_scenario *scenario = &variant->scenario;
@@ -139,8 +140,8 @@ static const trial *trial_of(const trials *all, int64_t run)
     return &all->items[t];
 }
 
-/* Moves all assumptions of one cause to an end of their interval, or a setting to its only
- * alternative. */
+/* Moves all assumptions of one cause to an end of their interval. A setting takes its only
+ * alternative at the low end, and stays at the high end. */
 static void vary(const dl_variant *variant, const dl_assumption *varied, bool high,
                  dl_scenario *scenario, dl_costs *costs)
 {
@@ -223,8 +224,8 @@ static void show(void *user, int64_t done, int64_t count)
 
 /* --- which rows ------------------------------------------------------------------------------ */
 
-/* Number of steps for which `runs` runs take about as many events as the row is allowed; 0: too
- * few. */
+/* Number of steps for which `runs` runs take about as many events as the row is allowed; 0: even
+ * the fewest steps take too many. */
 static int64_t steps_for(const dl_variant *variant, const dl_row *row, double runs, double events)
 {
     const dl_scenario *scenario = &variant->scenario;

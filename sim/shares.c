@@ -37,7 +37,7 @@ void dl_point_models(const dl_scenario *scenario, const dl_point *point, int *mo
 typedef struct sharer {
     const dl_costs *costs;
     int model;
-    double factor; /* factor on its times: number of workers on its GPU */
+    double factor; /* factor on its times: number of workers on its GPU x slowdown by sharing */
 } sharer;
 
 static double time_ns(const sharer *s, double samples)
@@ -114,7 +114,7 @@ static void share_samples(const sharer *s, int workers, int64_t all, int64_t *sa
         left -= samples[w];
     }
     free(within);
-    const int64_t each = left > workers ? left / workers : 0; /* samples take no time */
+    const int64_t each = left > workers ? left / workers : 0; /* > 0 only if samples take no time */
     for (int w = 0; w < workers; w++)
         samples[w] += each;
     for (left -= each * workers; left > 0; left--)

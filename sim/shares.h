@@ -33,8 +33,9 @@ int dl_fastest_gpu(const dl_scenario *scenario, const dl_costs *costs, double ba
 /* Samples of a micro-batch per rank. */
 double dl_point_micro_batch(const dl_point *point);
 
-/* Number of fastest GPUs that are equivalent to the point's GPUs with their shares, or their
- * micro-batches if each worker has several; the number of GPUs if all are of one model. */
+/* Number of GPUs of the fastest model that are equivalent to the point's GPUs, each computing its
+ * share or, with several GPUs per worker, a micro-batch; the number of GPUs if all are of one
+ * model. */
 double dl_point_worth(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point);
 
 #endif

@@ -1,5 +1,5 @@
-/* A histogram of durations: bins have a relative width of 2^-10 (about a thousandth), and 1 ns
- * below 1024 ns, as in HdrHistogram. Takes 442 KB for any number of durations. */
+/* A histogram of durations, as in HdrHistogram: bins are 1 ns wide below 2048 ns, and above at most
+ * 2^-10 (about a thousandth) of their duration. Takes 442 KB for any number of durations. */
 #ifndef DL_SIM_TALLY_H
 #define DL_SIM_TALLY_H
 

@@ -3,8 +3,8 @@
  *
  * A point reproduces a trace if it has the same number of workers and batch per worker, exchanges
  * as the traced ranks did, and otherwise agrees with the cost file: the same GPU model (or number
- * of cores), no compression, accumulation or lag, nothing switched off. One worker exchanges
- * nothing, so for a single rank mode none matches too. */
+ * of cores), the same accumulation, no compression or lag, nothing switched off. One worker
+ * exchanges nothing, so for a single rank mode none matches too. */
 #ifndef DL_SIM_TRACED_H
 #define DL_SIM_TRACED_H
 
@@ -35,7 +35,7 @@ bool dl_traced_is_left_out(const dl_variant *variant, const dl_point *point,
                            const dl_cost_trace *trace, const dl_traced_collective *collective);
 
 /* Seconds of device time per step in traced collectives that a prediction of the point leaves out,
- * in the first trace that has such collectives; NaN if none has. */
+ * from the first trace with collectives; NaN if there are none. */
 double dl_traced_left_out_s(const dl_variant *variant, const dl_point *point);
 
 #endif
