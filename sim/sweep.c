@@ -353,9 +353,11 @@ typedef struct part {
     const dl_scaling *scaling;
     dl_point *points;
     size_t point_count, visible;
-    size_t *baseline;       /* [visible] index of the point's baseline in `points` of its part */
+    size_t *baseline;       /* [visible] index of the point's baseline in `points` of part
+                             * baseline_part */
     size_t *baseline_part;  /* [visible] part of the point's baseline; SIZE_MAX: no baseline */
-    int **gpus;             /* [baselines] GPU lists of their points, owned; NULL: any GPUs */
+    int **gpus;             /* [point_count - visible] GPU lists of the baselines' points, owned;
+                             * NULL: any GPUs */
     bool *fits;             /* [point_count] whether the point fits into its GPUs */
     int64_t central, drawn; /* number of runs per point */
     double *compute_draws;  /* [drawn] logarithm of a factor on compute; NULL: no factor */
@@ -421,8 +423,8 @@ static size_t add_baseline(part *p, dl_baseline base)
     return b;
 }
 
-/* Whether an earlier point of the part has the same baseline, as baselines depend only on the
- * batch; sets *earlier to that point. */
+/* Whether an earlier point of the part has the same baseline, which depends only on the batch and
+ * on whether the point runs on GPUs; sets *earlier to that point. */
 static bool find_earlier(const part *p, size_t point, size_t *earlier)
 {
     const dl_point *of = &p->points[point];

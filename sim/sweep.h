@@ -134,10 +134,10 @@ dl_status dl_sweep_run(dl_sweep *sweep, const dl_study *study, const dl_sweep_co
 
 /* Finds the effects of assumptions on the throughput, cause by cause. Simulates again, for each
  * variant and mode, the row with most GPUs (or workers on cores), and each row with one replicate,
- * whose interval it sets. The runs of a row have 4 to 40 steps and as many events as the row or its
- * share of 300 000; a row that needs many more is skipped. Called at the end of dl_sweep_run, on
- * all ranks; in its journal these runs follow the sweep's `runs`. Returns the errors of
- * dl_jobs_run. */
+ * whose interval it sets. The runs of a row have 4 to 40 steps and about as many events as the
+ * row's own runs or, if that is more, its share of 300 000; a row that needs many more is skipped.
+ * Called at the end of dl_sweep_run, on all ranks; in its journal these runs follow the sweep's
+ * `runs`. Returns the errors of dl_jobs_run. */
 dl_status dl_sweep_find_influences(dl_sweep *sweep, const dl_study *study,
                                    const dl_sweep_config *config, int64_t runs,
                                    dl_error *err) DL_MUST_CHECK;

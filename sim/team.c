@@ -589,8 +589,8 @@ static void start_measuring(dl_team *team)
     team->drift_sum = team->drift_max = team->steps_started = team->clock_lag_max = 0;
 }
 
-/* Ends the worker's warm-up. A worker whose first step after the others' warm-up is its last one
- * has no warm-up. */
+/* Ends the worker's warm-up. A worker whose first step after the team's warm-up ends while the run
+ * stops keeps warm_up_steps 0. */
 static void end_warm_up(dl_team *team, int worker)
 {
     dl_worker *w = &team->workers[worker];

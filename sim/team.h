@@ -92,7 +92,7 @@ typedef struct dl_exchange {
                         * average */
     bool as_upload;    /* push: sends the change since the last upload to a syncer; the worker
                         * continues from its own parameters */
-    int slices;        /* average, sum, filter: number of slices, 1 to workers */
+    int slices;        /* average, sum, outer update: number of slices, 1 to workers */
     int64_t gradients; /* apply, add: number of gradients */
     int servers;       /* push, pull: number of agents (numbered from 0) that each read, or have
                         * written, an equal part of the vector; 0: not given */
@@ -107,7 +107,7 @@ struct dl_syncer;
 struct dl_syncer_config;
 struct dl_members;
 
-/* What the workers exchange. */
+/* Content of the workers' exchanges. */
 typedef enum dl_exchanges {
     DL_EXCHANGES_NOTHING,
     DL_EXCHANGES_GRADIENTS,  /* one sum and update of all workers' gradients per step */
@@ -136,8 +136,8 @@ typedef bool (*dl_team_condition)(const dl_team *team, int worker);
 /* A part of a run besides the workers' steps: absences, membership in averages, a syncer. Any
  * function may be NULL. */
 typedef struct dl_team_companion {
-    int events, events_a_worker;                  /* largest numbers of pending events: in total,
-                                                   * plus per worker */
+    int events, events_a_worker;                  /* largest numbers of pending events: independent
+                                                   * of the workers, plus per worker */
     void (*init)(dl_team *team);                  /* called when the team has its workers */
     void (*start)(dl_team *team);                 /* called when all workers have started their
                                                    * first step */
@@ -228,7 +228,7 @@ typedef struct dl_team_config {
                                             * dl_team_free */
     dl_absences absences; /* only with a syncer or mode average; borrowed until dl_team_free */
     bool comm_threads;
-    int server_threads; /* for the mode; 1 to workers */
+    int server_threads; /* number of server threads, for the mode; 1 to workers */
     bool average_state; /* average_state to reduces_inside: for the mode */
     bool outer_update, reduces_inside;
     bool gathers;         /* allreduce: each worker gathers all parameters after its update */
@@ -337,7 +337,7 @@ struct dl_team {
                            * 1 ns, or workers assumed equal were not: results are invalid, and the
                            * run must be repeated by events */
     bool is_warm;         /* some worker has done the steps of the warm-up */
-    int done;             /* number of workers that have done all their steps */
+    int done;             /* number of workers that have done all their steps or have retired */
     int64_t steps_ended;  /* steps ended by all workers */
     int64_t stages_ended; /* stages of ended and current steps of all workers */
     int stage_most;       /* largest number of stages of any step */
@@ -405,7 +405,8 @@ void dl_team_compute(dl_team *team, int worker, bool with_update);
 void dl_team_local_update(dl_team *team, int worker);
 void dl_team_barrier(dl_team *team, int worker);
 
-/* Call this when fewer workers use the barrier: releases it if all of them have arrived. */
+/* Call this after `present` has decreased: releases the barrier if all present workers have
+ * arrived. */
 void dl_team_release_barrier(dl_team *team);
 void dl_team_lock(dl_team *team, int worker);
 

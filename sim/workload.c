@@ -452,7 +452,7 @@ void dl_costs_draw(const dl_costs *costs, dl_random *stream, dl_costs *drawn)
     free(draw.causes);
 }
 
-/* Adds an exchange that takes times x (latency + bytes / rate). */
+/* Adds an exchange that takes `times` x (latency + bytes / rate), if latency and rate are known. */
 static void add_line(dl_costs *drawn, int kind, int ranks, double times, const dl_value *latency_ns,
                      const dl_value *bytes_per_s)
 {
@@ -513,7 +513,8 @@ void dl_costs_draw_other_ranks(dl_costs *drawn, int workers)
 {
     static const int kinds[] = {DL_ALLREDUCE,      DL_ALLREDUCE_PAIR, DL_ALLREDUCE_BESIDE,
                                 DL_ALLREDUCE_LATE, DL_BROADCAST,      DL_ROUNDTRIP};
-    /* Times measured with this number of ranks are complete; no scaled times are added. */
+    /* Pair, beside and late times are scaled only together with the all-reduce: if that was
+     * measured with this number of processes, so were they. */
     const bool scaled = dl_costs_other_ranks(drawn, DL_ALLREDUCE, workers) != NULL;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         const dl_collective_cost *from = dl_costs_other_ranks(drawn, kinds[k], workers);
