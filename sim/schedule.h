@@ -7,8 +7,8 @@
  *            applies its mean gradient in a local step, and one worker of each group averages
  *   fragments, lag
  *            a column `fragment` after `batch`, and, with several fragments, `# fragments` in the
- *            header; send: the worker's parameters are copied; receive: the worker merges the latest
- *            average, made from these copies
+ *            header; send: the worker's parameters are copied; receive: the worker merges the
+ *            latest average, made from these copies
  *   async_average, with a column `weight` after `batch`
  *     upload           the worker's progress since its last upload, or since it took version
  *                      `read`, becomes ready to merge and replaces an older upload

@@ -63,7 +63,7 @@ static void on_thread_done(void *user, int thread)
 }
 
 /* The run starts at a random time between two timer ticks, which are simultaneous on all cores;
- * without noise, at a tick. The random stream is not one of the workers'. */
+ * without noise, at a tick. The random stream is not one of the workers' noise streams. */
 static double first_tick_ns(const dl_team_config *config)
 {
     double slice_ns = config->workload->slice_ns;
@@ -83,7 +83,7 @@ static void start_step(dl_team *team, int worker)
     const dl_worker *w = &team->workers[worker];
     const dl_workload *workload = team->config.workload;
     const double compute_ns = dl_team_compute_ns(team, worker);
-    /* A larger amount of data also takes longer to prepare as a batch. */
+    /* The step's work scales input and compute, but not dispatch. */
     const double data_ns = compute_ns - workload->dispatch_ns;
     double work_ns = compute_ns + (w->work_factor - 1) * data_ns +
                      (w->updates_at_once ? workload->update_ns : 0);

@@ -48,7 +48,7 @@ static void try_step(const dl_dispatch *dispatch, dl_launch_thread *t, int64_t n
     t->next_ns = later(now_ns, t->serial_ns);
 }
 
-/* Prepares the step after the launched one. */
+/* Advances the thread to its next step, which starts unless a worker must end a step first. */
 static void next_step(const dl_dispatch *dispatch, dl_launch_thread *t)
 {
     t->busy = false;
@@ -84,7 +84,8 @@ static void catch_up(const dl_dispatch *dispatch, dl_launch_thread *t, int64_t u
 
 static void on_piece(void *user, int thread);
 
-/* Schedules an event for the thread's next piece of work if a worker waits. */
+/* Schedules an event for the thread's next piece of work if a worker waits for it, or all workers
+ * are notified. */
 static void watch(dl_dispatch *dispatch, int thread)
 {
     dl_launch_thread *t = &dispatch->threads[thread];

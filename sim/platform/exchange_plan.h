@@ -31,7 +31,7 @@ typedef struct dl_exchange_plan {
 } dl_exchange_plan;
 
 /* The plan, without compression, for `sharers` ranks that divide the parameters or, if
- * divides_parameters is false, what [exchange] sharded says. */
+ * divides_parameters is false, the vectors that [exchange] sharded names. */
 dl_exchange_plan dl_exchange_plan_among(const struct dl_gpu_options *options,
                                         bool divides_parameters, int sharers);
 

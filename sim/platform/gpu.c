@@ -519,7 +519,7 @@ static void cut(dl_team *team, int worker)
 }
 
 /* The update needs no launch: the step's launch, which has ended, includes it. Only workers that
- * exchange by a collective update separately from their passes, each on a GPU of its own. */
+ * exchange by a collective update separately from their passes, and they do not share GPUs. */
 static void update(dl_team *team, int agent)
 {
     const int worker = dl_team_worker(team, agent);

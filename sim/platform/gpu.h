@@ -286,7 +286,7 @@ typedef struct dl_gpu_step {
     double stored_bytes;          /* bytes read from storage for the batch */
 } dl_gpu_step;
 
-/* Number of steps that the host launches before the GPU has ended the one before them. */
+/* Number of steps that the host may launch ahead of the GPU; 0 if it reads back results. */
 static inline int dl_gpu_options_ahead(const dl_gpu_options *options)
 {
     return options->reads == DL_READS_NOTHING ? options->ahead : 0;

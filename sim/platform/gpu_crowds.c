@@ -13,7 +13,7 @@
 
 enum { PUSH, PULL, WAYS };
 
-/* The links that all copies of a crowd share, in order. */
+/* One direction of a crowd's copies; `shared` has the links that all of them use, in order. */
 typedef struct way {
     dl_gpu_copy copy; /* without its flow class */
     dl_route shared;

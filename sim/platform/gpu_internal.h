@@ -263,8 +263,8 @@ void dl_reduction_ready(dl_gpus *gpus, int bucket);
 void dl_reduction_gather(dl_gpus *gpus, int worker);
 
 /* Sharded parameters are used twice per step, bucket by bucket: from the last bucket to the first
- * in the forward pass, back in the backward pass. dl_reduction_has: whether the parameters of use 0
- * to 2 buckets - 1 have arrived; the listener is called for all workers when they arrive.
+ * in the forward pass, back in the backward pass. dl_reduction_has: whether the parameters of a
+ * use, 0 to 2 x buckets - 1, have arrived; the listener is called for all workers when they arrive.
  * dl_reduction_uses: one more worker starts a use, or the step (-1), so that the next use may be
  * gathered. */
 bool dl_reduction_has(const dl_gpus *gpus, int use);
@@ -308,8 +308,9 @@ void dl_gpus_hold(dl_gpus *gpus, dl_gpu_copy copy, int change);
 void dl_gpus_hold_server(dl_gpus *gpus, int shard, int change);
 
 /* Overhead in ns of an exchange operation on a GPU that a worker's thread launches and waits for:
- * the launch, and the thread's delay, as at the end of a step. Workers that compute on the GPU,
- * except `worker` (-1: no exception), increase it as they do for their own operations. */
+ * the launch, and the thread's delay, as at the end of a step; 0 without in_turn. Workers that
+ * compute on the GPU, except `worker` (-1: no exception), increase it as they do for their own
+ * operations. */
 double dl_gpus_launched_ns(const dl_gpus *gpus, int worker, dl_place gpu);
 
 /* Does a worker's part of an exchange in the memory of its GPU, then calls done(gpus, worker). */

@@ -9,7 +9,7 @@
 
 /* Longer than any run, so effectively infinite, without overflowing the clock. */
 #define SLICE_MAX_NS 1e18
-/* Rates within this relative difference are reached together. */
+/* Rates that differ by at most this fraction count as equal. */
 #define RELATIVE_TOLERANCE 1e-12
 
 static int64_t bounded_ns(double ns)
@@ -239,7 +239,8 @@ static void reschedule(dl_host *host)
     host->timer = dl_engine_after(config->engine, next_ns - now, on_timer, host, 0);
 }
 
-/* The head's time slice is over: moves it to the end of the queue, which must have others. */
+/* The head's time slice is over: moves it to the end of the queue, which must have another
+ * thread. */
 static void rotate(dl_host *host, dl_core *core)
 {
     int thread = core->head;

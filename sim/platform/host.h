@@ -8,9 +8,9 @@
  * first thread moves to the end of the queue at the timer's next tick; ticks come every `slice_ns`
  * on all cores simultaneously. A thread that wakes up (is given work while it has none) preempts
  * the running thread, which has had more time and continues after it; but not a thread that has not
- * started to run: threads that wake up together run in that order. Linux was observed to do this
- * with two threads per core and a 4 ms tick. A thread whose work is done and that is given new work
- * at the same time keeps its place and its slice.
+ * started to run: threads that wake up simultaneously run in the order of waking. Linux was
+ * observed to do this with two threads per core and a 4 ms tick. A thread whose work is done and
+ * that is given new work at the same time keeps its place and its slice.
  *
  * A thread is pinned to its core, or migrates: when it wakes up and its core is busy, it moves to
  * an idle core; and a core with nothing left to run takes over the next such thread from the core

@@ -7,7 +7,7 @@
 #include "common/status.h"
 #include "common/units.h"
 
-/* Largest number of a worker's batches in its loaders. */
+/* Largest number of a worker's batches that wait or are being made. */
 static int depth(const dl_loaders_config *config)
 {
     return config->prefetch > 0 ? config->prefetch : 1;
@@ -96,8 +96,8 @@ static void make(dl_loaders *loaders, int maker)
     dl_host_compute(config->host, thread, effort * config->make_ns / parts);
 }
 
-/* Callback: the sample has been read. The worker may have stopped waiting for its batch and be
- * awake. */
+/* Callback: the sample has been read. A worker that makes its batches itself, and has stopped
+ * waiting, makes nothing. */
 static void on_read(void *user, int maker)
 {
     dl_loaders *loaders = user;

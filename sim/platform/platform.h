@@ -69,7 +69,7 @@ typedef struct dl_platform {
     /* Time in ns in which the worker did not wait for its core; exact when its work ends. NULL:
      * workers never wait for cores. */
     int64_t (*ran_ns)(const dl_team *team, int worker);
-    /* After the run: records resources busier than usage->busiest_frac. */
+    /* After the run: sets the figures of *usage; a resource replaces `busiest` if it is busier. */
     void (*measure)(const dl_team *team, dl_usage *usage);
 } dl_platform;
 
