@@ -112,7 +112,7 @@ typedef enum dl_exchanges {
     DL_EXCHANGES_NOTHING,
     DL_EXCHANGES_GRADIENTS,  /* one sum and update of all workers' gradients per step */
     DL_EXCHANGES_PARAMETERS, /* averages of parameters, at intervals */
-    DL_EXCHANGES_UPLOADS     /* each worker's gradients or parameters, at its own pace */
+    DL_EXCHANGES_UPLOADS     /* each worker's gradients, pushed separately to a server */
 } dl_exchanges;
 
 /* Counters of a worker's time by state. */

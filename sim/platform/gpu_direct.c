@@ -35,8 +35,9 @@ typedef struct direct {
     bool launches; /* launches take time; false: no launchers */
     int slots;     /* ahead + 1, or the number of steps if that is less */
     int64_t launch_ns;
-    /* [steps + 1] each, to compute clocks; NULL for one worker. When the first worker starts this
-     * step, after the warm-up; when the last worker has done this number of steps. */
+    /* To compute clocks; NULL for one worker. first_start_ns[steps + 1]: by step, when the first
+     * worker starts it after the warm-up. all_done_ns[steps + 1]: by number of steps, when the last
+     * worker has done them. */
     int64_t *first_start_ns, *all_done_ns;
     int64_t end_ns; /* latest event so far */
 } direct;
@@ -267,7 +268,8 @@ static int64_t exchange(direct *d, int64_t last_ns)
     return end_ns;
 }
 
-/* Time of a worker's update in the exchange of gradients. */
+/* Adds the worker's update after the exchange of gradients, which ends at from_ns; returns the end
+ * of the update. */
 static int64_t update_ns(const direct *d, int worker, int64_t from_ns)
 {
     dl_worker *w = &d->team->workers[worker];

@@ -237,7 +237,7 @@ static void make_held(dl_gpus *gpus, size_t gpu_count)
         gpus->held[dl_gpus_number(gpus, w)].worker = w;
 }
 
-/* Whether the server is on another node than some worker. */
+/* Whether the first shard and some worker are on different nodes. */
 static bool serves_other_nodes(const dl_gpus *gpus)
 {
     bool serves = false;

@@ -98,7 +98,7 @@ typedef struct dl_gpu_copy {
     int64_t latency_ns;
     int holds[2]; /* GPUs (numbers over all nodes) that do not compute during the copy; -1: none */
     int domain;   /* domain that its bytes leave (dl_machine_domain); -1: they stay in one domain */
-    bool is_remote; /* the copy crosses the border of a GPU */
+    bool is_remote; /* its ends are different places, or it is staged; its bytes count as moved */
     bool is_crowd;  /* the copy's class is shared by a crowd of workers */
 } dl_gpu_copy;
 

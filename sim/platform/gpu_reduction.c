@@ -20,7 +20,8 @@ static dl_place host_of(const dl_gpus *gpus, dl_place gpu)
     return (dl_place){DL_PLACE_HOST, gpu.node, dl_links_socket(&gpus->config.options->links, gpu)};
 }
 
-/* Adds a worker's copies to and from its host, which are twice as many with pageable memory. */
+/* Adds each worker's copies to and from its host's memory; if that is pageable, they also cross a
+ * link with the rate of staging copies. */
 static void add_host_copies(dl_gpus *gpus)
 {
     const size_t workers = (size_t)gpus->config.workers;
@@ -611,7 +612,8 @@ dl_status dl_reduction_init(dl_gpus *gpus, dl_error *err)
     const dl_gpus_config *config = &gpus->config;
     const dl_machine *m = &config->options->machine;
     dl_status status = DL_OK;
-    /* DistributedDataParallel has broadcast its parameters before the first step. */
+    /* DistributedDataParallel has already used collectives: it has broadcast its parameters before
+     * the first step. */
     if (!dl_gpus_reduce_gradients(gpus))
         gpus->reduction.first_use_ns = dl_ns_ceil(m->first_use_ns.value);
     if (config->inside_bytes > 0) group_workers(gpus);

@@ -179,9 +179,9 @@ static bool is_last_step(const dl_gpus *gpus, int worker)
     return gpus->team->workers[worker].steps_done + 1 == gpus->team->config.steps;
 }
 
-/* Whether the worker's push phase is over. Depending on the option `fetch`, it lasts until the
- * worker has pushed its last tensor, until all tensors are summed, or until all have been
- * fetched. */
+/* Whether the worker's push phase is over, by the option `fetch`. layers: it ends immediately, in
+ * the run's last step as with summed. after, next_step: when all tensors are summed. summed,
+ * pushed: when all tensors have been fetched. */
 static bool is_over(const dl_gpus *gpus, int worker)
 {
     const dl_server *s = gpus->server;
