@@ -67,7 +67,7 @@ dl_status dl_calibration_fit(dl_calibration *calibration, const char *const *pat
     costs->gpu_memory.workspace_bytes = dataset->gpu.workspace_bytes;
     costs->input_bytes_per_sample = dataset->gpu.input_bytes_per_sample;
     costs->input_copy_ns = dl_gpu_facts_copy_ns(&dataset->gpu);
-    costs->waits = dataset->gpu.gpu; /* as in dlprof train */
+    costs->waits = dataset->gpu.gpu; /* dlprof train waits for the GPU at the end of each step */
     return fit_all(calibration, err);
 }
 

@@ -76,11 +76,11 @@ void dl_operations_free(dl_operations *operations);
  *
  *   distance = ratio^2 (1 + |log2(vectors / usual)|)
  *
- * where ratio >= 1 is that of its bytes to the model's parameters, or the inverse, and the usual
- * number of vectors is 2 for averages, 1 for updates (asynchronous modes apply one gradient at a
- * time). A different cache regime at distant sizes thus does not bend the line where it is used. If
- * the size or the number of vectors does not vary, latency is assumed 0 or read = write, with a
- * note. */
+ * where ratio is the point's bytes over the model's parameter bytes, or the inverse if that is
+ * greater, and the usual number of vectors is 2 for averages, 1 for updates (asynchronous modes
+ * apply one gradient at a time). A different cache regime at distant sizes thus does not bend the
+ * line where it is used. If all points have one size, latency is assumed 0; if they have one number
+ * of vectors, read = write. A note reports either. */
 
 #define DL_COMM_VECTORS_AVERAGE 2
 #define DL_COMM_VECTORS_UPDATE 1
@@ -108,15 +108,15 @@ typedef struct dl_comm_fit {
     dl_comm_line lines[DL_COMM_LINES];
 } dl_comm_fit;
 
-/* Fills costs->copy, average, update and the four numbers of [sync] from the bench traces; costs
- * without samples stay unknown. Uses costs->parameter_bytes and cores. `fit` must be zeroed;
- * release it with dl_comm_fit_free. */
+/* Fills costs->copy, average, update, the rates of quantisation and the four numbers of [sync]
+ * (barrier, lock, wakeup, slice) from the bench traces; costs without samples stay unknown. Uses
+ * costs->parameter_bytes and cores. `fit` must be zeroed; release it with dl_comm_fit_free. */
 dl_status dl_comm_costs_fit(const dl_dataset *dataset, dl_comm_fit *fit, dl_costs *costs,
                             dl_notes *notes, dl_error *err) DL_MUST_CHECK;
-/* Fits [dispatch] from traces of training on a GPU: per_worker_ns is a launch measured by dlprof
- * bench for each operation of a step. serial_ns is 0, since the host's time that does not overlap
- * with the GPU's, the operation "dispatch", is charged separately. Has no effect for traces of a
- * processor. */
+/* Fits [dispatch] from traces of training on a GPU: per_worker_ns is the launch time measured by
+ * dlprof bench times the number of operations of a step. serial_ns is 0, since the host's time that
+ * does not overlap with the GPU's, the operation "dispatch", is charged separately. Has no effect
+ * for traces of a processor. */
 void dl_dispatch_costs_fit(const dl_dataset *dataset, dl_costs *costs, dl_notes *notes);
 
 void dl_comm_fit_free(dl_comm_fit *fit);
@@ -139,18 +139,19 @@ dl_status dl_launch_gaps_fit(const dl_dataset *dataset, dl_costs *costs, dl_note
  *
  * Data written by one core and read by another cost several times more if the two are far apart,
  * and a host may move threads every few seconds. A robust line through all runs describes the usual
- * state; these factors preserve the others. They use one-thread samples of the model's size:
- * copies, averages of DL_COMM_VECTORS_AVERAGE vectors, updates by DL_COMM_VECTORS_UPDATE. A factor
- * is the mean over cases of each case's trimmed mean (without a tenth of the samples at each end,
- * which removes preemptions).
+ * state; these factors preserve the less usual ones. They use one-thread samples of the model's
+ * size: copies, averages of DL_COMM_VECTORS_AVERAGE vectors, updates by DL_COMM_VECTORS_UPDATE. A
+ * factor is the mean over cases of each case's trimmed mean (without a tenth of the samples at each
+ * end, which removes preemptions).
  *
  * If traces have copies of vectors in another core's cache ("shared_write", "shared_read"),
- * costs->shared is the extra time of such copies, and of averages of two vectors beyond 1.5 times
- * that of one: means over the traces, and a factor for each trace. The line of averages then
- * excludes this time. */
+ * costs->shared holds the extra time of such copies, and the time of averaging two vectors beyond
+ * 1.5 times that of averaging one: means over the traces, and a factor for each trace. The line of
+ * averages then excludes this time. */
 
-/* Fills costs->exchange_runs from the bench traces and the fitted lines `comm`. If a trace lacks
- * such samples of a kind, its factor is 1. Has no effect with fewer than two bench traces. */
+/* Fills costs->exchange_runs from the bench traces and the fitted lines `comm`. The factor of a
+ * kind is 1 for a trace without such samples of this kind. Has no effect with fewer than two bench
+ * traces. */
 void dl_exchange_runs_fit(const dl_dataset *dataset, const dl_comm_fit *comm, dl_costs *costs);
 
 /* Peak memory traffic of this machine: bytes per second read and written by all cores together, the
@@ -183,13 +184,13 @@ void dl_memory_fit_free(dl_memory_fit *fit);
 
 /* Cost of sharing the machine: a step's time with k concurrent copies of the program, relative to
  * its time alone and its share of a core: time(k) / (time(1) max(1, k / cores)). For copies that
- * share a GPU, one GPU replaces the cores, and the times are those of a step on the GPU: 1 if
- * kernels alternate, 1 / k if copies do not interfere.
+ * share a GPU, one GPU replaces the cores, and the times are those of a step on the GPU: the factor
+ * is 1 if kernels alternate, 1 / k if copies do not interfere.
  *
  * The bench runs every k in every round, so times are compared within a round, at equal machine
  * speed. If every copy has a core, a run's time is its robust location estimate. With more copies
  * than cores, copies are time-sliced; most short steps are then not interrupted, and only the mean
- * (for both k copies and 1) gives a step's time. */
+ * gives a step's time, for the k copies and for the single copy. */
 
 /* Factor for one k and batch size. */
 typedef struct dl_contention_point {
@@ -245,7 +246,8 @@ void dl_contention_fit_free(dl_contention_fit *fit);
 typedef struct dl_step_noise_set {
     int64_t batch;
     size_t copies;
-    dl_fit_shape shape; /* shape of the kept factors; lag1 is within series */
+    dl_fit_shape shape; /* shape of the kept factors; lag1: pairs within one series (one copy of one
+                         * run) */
     double run_sd;      /* standard deviation of the series' mean factors; 0 with one series */
     size_t steps;       /* number of steps before thinning */
     size_t kept;
@@ -265,9 +267,10 @@ void dl_step_noise_fit_factors(const dl_dataset *dataset, dl_costs *costs, dl_st
                                dl_notes *notes);
 void dl_step_noise_free(dl_step_noise *fit);
 
-/* If steps drew their sample counts, sets costs->work_steps to the times of these counts by the
- * fitted lines, which are not affected by disturbances of those steps; adds a note. costs->ops and
- * linearity must be fitted as far as there are data for them. */
+/* If the traces' steps drew their sample counts (dlprof train --work), sets costs->work_steps to
+ * the step times of these counts, relative to their mean. The times follow from the fitted lines,
+ * so disturbances of those steps do not affect them. Adds a note. costs->ops and linearity must be
+ * fitted as far as there are data for them. */
 void dl_work_fit(const dl_dataset *dataset, dl_costs *costs, dl_notes *notes);
 
 /* Owns all its memory; zero before use, release with dl_calibration_free. */

@@ -29,7 +29,7 @@ typedef struct settings {
     const char *overlap_trace;            /* NULL: the traces' own slowdown */
     dl_text_list copies;                  /* traces of dlprof bench --of */
     const char *device;                   /* NULL: the traces' device */
-    int64_t state_bytes, parameter_bytes; /* -1: unknown, or from the traces */
+    int64_t state_bytes, parameter_bytes; /* -1: state unknown; parameters taken from the traces */
     const char *parameters;               /* number of parameters; NULL: not given */
     int64_t cores;                        /* 0: from the traces */
     int gradients;                        /* index into gradient_kinds */
@@ -169,8 +169,8 @@ static double computing_ns(const dl_step_costs *costs, const char *phase)
     return sum_ns;
 }
 
-/* Minimum fraction of steps with an optimizer's update, some of which GradScaler skips. Of
- * micro-batches whose gradients accumulate, at most every second one has it. */
+/* Minimum fraction of steps with an optimizer's update. GradScaler skips some updates; of
+ * micro-batches that accumulate gradients, at most every second one has an update. */
 #define UPDATED_FRAC_MIN 0.75
 
 static dl_status check_updates(const dl_step_costs *costs, const char *path, dl_error *err)
@@ -301,7 +301,8 @@ static dl_status take_file(dl_step_costs *costs, const char *path, int64_t batch
     return status;
 }
 
-/* Finds the slowdown in another trace, which must be of the same device model. */
+/* Takes the slowdown of kernels that overlap collectives from another trace, which must be of the
+ * same device model. */
 static dl_status find_slowdown(dl_overlap_slowdown *slowdown, const settings *set, dl_notes *notes,
                                dl_error *err)
 {
@@ -476,8 +477,8 @@ static dl_status scale_to_alone(dl_costs *costs, const dl_dataset *data, dl_note
     return DL_OK;
 }
 
-/* Takes [sharing] from a benchmark of copies of the program itself, and scales the operations to
- * the program's step without a profiler. */
+/* Fits [sharing] to traces of concurrent copies of the program (dlprof bench --of), and scales the
+ * operations to the step time of one copy without a profiler. */
 static dl_status take_copies(dl_costs *costs, const dl_text_list *paths, dl_notes *notes,
                              dl_error *err)
 {
@@ -499,7 +500,7 @@ static dl_status take_copies(dl_costs *costs, const dl_text_list *paths, dl_note
     return status;
 }
 
-#define USUAL_BOX 8 /* GPUs */
+#define USUAL_BOX 8 /* number of GPUs of a common machine */
 
 /* Returns a list such as "8,1,2,4": first the trace's own number of ranks, for which a step was
  * measured. */

@@ -35,7 +35,7 @@ typedef struct shown {
     const dl_table_fit *fit;
 } shown;
 
-/* Shows the progress of a search, then of leaving rows out, each with its own rate. */
+/* Shows the progress of the search, then of the fits without some rows, each with its own rate. */
 static void show(void *user, const char *what, int64_t done, int64_t count)
 {
     shown *s = user;
@@ -97,7 +97,8 @@ static dl_status read_scenario(const settings *set, pair *of, dl_error *err)
     return DL_OK;
 }
 
-/* Checks for unwritable files before the search, which may take long. */
+/* Checks before the search, which may take long, that outputs are writable and no inputs, and that
+ * each scenario has a table. */
 static dl_status check_files(const settings *set, const pair *pairs, size_t count, dl_error *err)
 {
     enum { INPUTS = 6 };

@@ -150,7 +150,7 @@ static shared_times *find_shared(const dl_dataset *dataset, const dl_costs *cost
     return NULL;
 }
 
-/* Mean over the traces, converted to a rate. */
+/* Mean over the traces of the member of shared_times at `offset`, converted to bytes/s. */
 static dl_value shared_rate(const dl_dataset *dataset, const shared_times *all, size_t offset)
 {
     double *times = dl_calloc(dataset->bench_count, sizeof *times, "shared vectors");

@@ -17,8 +17,8 @@
  * machine's usual state. A note reports both cases. */
 #define DL_DATASET_DISTURBED 100 /* thousandths */
 
-/* Returns the share of the processors used by others, from the trace (`disturbed` of
- * dl_step_run). */
+/* Returns the thousandths of the processors used by other programs and by the host of a virtual
+ * machine; 0 if unknown. */
 static int64_t disturbed_of(const dl_trace *trace)
 {
     return dl_trace_meta_int(trace, "others_permille", 0, 1000, 0) +
@@ -49,7 +49,8 @@ static double batch_of(const dl_trace *trace)
     return 0;
 }
 
-/* Median time in ns of these copies in steps after the first; 0: none. */
+/* Median time in ns of the copy to the GPU (second INPUT record) in steps after the first; 0:
+ * none. */
 static double median_copy_ns(const dl_trace *trace)
 {
     double *times = NULL;

@@ -13,7 +13,7 @@
 #define DL_FIT_BLOCK_MIN 8 /* minimum block length; shorter samples have blocks of one value */
 
 #define BISQUARE_MIN 5 /* minimum blocks for a robust scale */
-#define TAU_MIN 1e-9   /* keeps the weight of points without an error of their own finite */
+#define TAU_MIN 1e-9   /* lower bound of tau; keeps the weight of points with error 0 finite */
 #define TAU_STEPS 60   /* number of bisections of log tau */
 
 static double *sorted_copy(const double *values, size_t n)

@@ -200,7 +200,7 @@ static void put_sharing(dl_rows *to, const dl_calibration *all)
     dl_rows_end(to, 0);
 }
 
-/* Prints the rates as times of the model's vector. */
+/* Prints each rate as the time for the bytes of the model's parameters. */
 static void print_shared(const dl_costs *costs, FILE *out)
 {
     const dl_value *rates[] = {&costs->shared.push_bytes_per_s, &costs->shared.average_bytes_per_s,

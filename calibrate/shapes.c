@@ -11,7 +11,7 @@
 #include "common/units.h"
 #include "sim/workloads/roofline.h"
 
-#define SPREAD_MIN 4 /* minimum shapes per pass: one more than numbers */
+#define SPREAD_MIN 4 /* minimum shapes per pass: one more than the fitted numbers */
 
 /* The three fitted numbers, as logarithms, and their ranges. */
 enum { FLOP, BYTES, FIXED, NUMBERS };
@@ -123,7 +123,7 @@ static double sum_of_squares(const gsl_vector *logs, void *user)
     return sum;
 }
 
-/* Runs the Nelder-Mead simplex from `logs` twice: the second start escapes a corner of the
+/* Runs the Nelder-Mead simplex from `logs` twice: the restart escapes a kink of the roofline's
  * maximum. */
 static double descend(problem *p, double logs[NUMBERS])
 {

@@ -1,12 +1,13 @@
-/* Fits a machine file's [kernels] to a trace of dlprof bench shapes: three numbers for the products
- * of each pass, and those of kernels that move data.
+/* Fits a machine file's [kernels] to a trace of dlprof bench shapes: three numbers for the matrix
+ * products of each pass, and two for kernels that move data.
  *
  *   time = fixed + (bytes of weights) / rate + max(flop / flop rate, (other bytes) / rate)
  *
  * This is how dlsim prices a product (sim/workloads/roofline.h). The numbers minimize the squares
- * of log(fitted / measured) over the medians of the spread shapes. Their relative standard errors
- * are jackknife estimates, from fits without one shape each. The products of the trace's network
- * are not fitted; they test the fit. */
+ * of log(fitted / measured) over the medians of the spread shapes, which cover the range of sizes
+ * (profiler/bench/bench_shapes.h). Their relative standard errors are jackknife estimates, from
+ * fits without one shape each. The products of the trace's network are not fitted; they test the
+ * fit. */
 #ifndef DL_CALIBRATE_SHAPES_H
 #define DL_CALIBRATE_SHAPES_H
 
@@ -55,7 +56,7 @@ typedef struct dl_shapes {
     dl_shape_time *times; /* [count], in the order of the trace */
     size_t count;
     dl_shape_fit passes[DL_PRODUCT_PASSES];
-    dl_shape_errors all; /* left-out errors of all passes */
+    dl_shape_errors all; /* errors at the network's products of all passes */
     dl_shape_number move_bytes_per_s, move_ns;
     double drift; /* median over spread shapes of last time / first time */
 } dl_shapes;

@@ -15,7 +15,7 @@ typedef struct dl_trace_inputs {
     size_t file_count;
     dl_trace **traces; /* [count] traces with device work, borrowed from the files */
     size_t count;
-    bool cores; /* input: also take processes that trained only on cores */
+    bool cores; /* set by the caller: also take processes that trained only on cores */
 } dl_trace_inputs;
 
 /* Adds the processes of a file. Skips a process without device work, with a message of `program` on

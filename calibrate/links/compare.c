@@ -14,7 +14,7 @@
 
 #define SAME_FRAC 0.01
 
-#define LEAST_SHARED 1e8 /* bytes per second */
+#define LEAST_SHARED 1e8 /* search range of the rate, bytes per second */
 #define MOST_SHARED 1e12
 
 /* --- a comparison under construction ---------------------------------------------------------- */
