@@ -29,7 +29,7 @@ typedef struct settings {
     const char *overlap_trace;            /* NULL: the traces' own slowdown */
     dl_text_list copies;                  /* traces of dlprof bench --of */
     const char *device;                   /* NULL: the traces' device */
-    int64_t state_bytes, parameter_bytes; /* -1: state unknown; parameters taken from the traces */
+    int64_t state_bytes, parameter_bytes; /* -1: not given */
     const char *parameters;               /* number of parameters; NULL: not given */
     int64_t cores;                        /* 0: from the traces */
     int gradients;                        /* index into gradient_kinds */

@@ -105,7 +105,7 @@ typedef struct dl_link_evaluation {
     dl_link_errors rest;  /* errors of the fit without uninformative sizes: outliers of the fit to
                            * all sizes, and times with fewer digits than DL_LINK_COARSE_FRAC */
     dl_link_errors usual_rest; /* errors of the usual formula at the sizes of `rest` */
-    dl_link_errors even;
+    dl_link_errors even;       /* errors of the fit where |beside_frac| <= DL_LINK_EVEN_FRAC */
     size_t regimes;
     double *error_frac;  /* [n] fitted / measured - 1; NaN: the fit has seen the size */
     double *beside_frac; /* [n] neighbours' line / measured - 1; NaN also at both ends */

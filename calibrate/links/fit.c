@@ -17,7 +17,8 @@
 #define SETTLED 1e-3    /* largest change of a weight at convergence */
 #define ROBUST_MIN 4    /* minimum points of a reweighted line: two more than its parameters */
 #define REGIME_POINTS 2 /* minimum points of a regime */
-/* Noise at which a time may be half of that of a smaller size. */
+/* Noise assumed when looking for gross errors: a time is then wrong only if it is less than about
+ * half of that of a smaller size. */
 #define GROSS_FRAC 0.1
 /* A rate above this multiple of the next sizes' rates is wrong: no cache is that much faster than
  * memory. */

@@ -35,8 +35,8 @@ static bool is_key(dl_json_text key, const char *name)
     return key.bytes == strlen(name) && memcmp(key.at, name, key.bytes) == 0;
 }
 
-/* Copies the value without quotes and surrounding blanks, truncated to WORD_BYTES; "" if it is not
- * a number. */
+/* Copies the value without quotes and leading blanks, truncated to WORD_BYTES - 1 characters; ""
+ * for null and nan. */
 static void copy_word(char word[WORD_BYTES], dl_json_text value)
 {
     char *text = dl_calloc(value.bytes + 1, 1, "a value");

@@ -315,7 +315,7 @@ static void note_long_steps(const dl_step_costs *costs, dl_notes *notes)
         DL_NS_TEXT(costs->step_ns), DL_NS_TEXT(costs->device_ns));
 }
 
-/* Takes the phases, each of which is one operation. */
+/* Sets the means of the phases from their operations: each phase is one operation. */
 static void take_phases(dl_step_costs *costs)
 {
     dl_step_mean *const means[DL_CPU_PARTS] = {[DL_CPU_PART_FORWARD] = &costs->forward_ns,
@@ -353,10 +353,10 @@ static double least_input_ns(const dl_cpu_training *cpu)
     return least;
 }
 
-/* Minimum fraction of processor time of the taking thread in the time to take a finished batch; in
- * the rest, the other process hands it over. It was 0.7 with PyTorch 2.15 and batches of two
- * tensors, passed as shared-memory files through a socket, on 2 virtual cores of an AMD EPYC,
- * 2026-11-26. */
+/* Minimum fraction of the time to take a finished batch in which the taking thread uses the
+ * processor; in the rest of that time the other process hands the batch over. It was 0.7 with
+ * PyTorch 2.15 and batches of two tensors, passed as shared-memory files through a socket, on 2
+ * virtual cores of an AMD EPYC, 2026-11-26. */
 #define TAKE_PROCESSOR_FRAC 0.5
 
 /* Returns the time to take a finished batch, in ns; NaN: unknown. `text` receives its source. */

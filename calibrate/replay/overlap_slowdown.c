@@ -109,7 +109,8 @@ static double mean_ns(const work *works, size_t count)
 typedef struct ratio {
     double value, weight;
     uint32_t step; /* step of a pace */
-    /* for slowdowns: 1 / number alone + 1 / number beside, proportional to the variance */
+    /* for slowdowns: 1 / observations alone + 1 / observations beside collectives, proportional to
+     * the variance */
     double open;
 } ratio;
 

@@ -16,7 +16,8 @@ typedef struct cut {
     const dl_replay_time *times;
     int64_t start_ns, end_ns; /* start and end of the step */
     int64_t done_ns;          /* end of its passes */
-    int64_t update_ns;        /* duration; the rest until end_ns precedes the next step */
+    int64_t update_ns;        /* duration of the update; the rest of [done_ns, end_ns) precedes the
+                               * next step */
     uint8_t *taken;           /* [nodes] the node is part of the export */
     int64_t *issue_ns;        /* [nodes] issue time since the step's start */
     uint32_t *number;         /* [nodes] index of its task */

@@ -147,8 +147,8 @@ static double gathered_before(const marked *m, const dl_instances *found, uint32
 }
 
 /* Takes sharded states: reduce-scatters give each rank the gradients of the part that it updates,
- * and all-gathers collect the parameters before the passes or after the update. Removes these
- * collectives from the others. */
+ * and all-gathers collect the parameters before the passes or after the update. These collectives
+ * are then not listed in costs->others. */
 static void take_sharded(const marked *m, const dl_instances *found, const list *all,
                          dl_step_costs *costs, const dl_gradient_exchange *gradients,
                          dl_notes *notes)

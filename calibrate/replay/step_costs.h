@@ -213,8 +213,8 @@ dl_status dl_step_costs_take(dl_step_costs *costs, const dl_trace *trace, int64_
 void dl_step_costs_free(dl_step_costs *costs);
 
 /* Takes all collectives except the gradient exchange from the line's steps marked in
- * timed[line->count]: those of sharded state, and others. `costs` must already have the gradients.
- * Called by dl_step_costs_take. */
+ * timed[line->count]: those of sharded state set `sharded` and `keeps_parameters`, the remaining
+ * ones become `others`. `costs` must already have the gradients. Called by dl_step_costs_take. */
 void dl_step_collectives_take(dl_step_costs *costs, const dl_replay_run *run,
                               const dl_step_line *line, const uint8_t *timed,
                               const dl_gradient_exchange *gradients, dl_notes *notes);

@@ -133,7 +133,8 @@ dl_status dl_table_simulate(const dl_table_simulation *simulation, double *per_s
 size_t dl_table_points_most(const dl_table_part *parts, size_t count);
 
 /* In calibrate/table/ranks.c. Called on all ranks before the fit; returns `status`, or DL_ERR_DATA
- * if the ranks have read different files. *key identifies a journal. */
+ * if the ranks have read different files. Sets *key to a hash of the inputs, which the key of a
+ * resumed journal must equal. */
 dl_status dl_table_ranks_compare(const dl_table_fit *fit, const dl_table_fit_config *config,
                                  dl_status status, uint64_t *key, dl_error *err) DL_MUST_CHECK;
 /* Rank 0 announces the next simulation, or the end of simulations. No effect without ranks. */
