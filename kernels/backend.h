@@ -104,9 +104,10 @@ typedef struct dl_backend {
     /* Makes the device ready; every model calls it, so repeated calls must be harmless.
      * DL_ERR_UNSUPPORTED: a library is missing. */
     dl_status (*start)(dl_error *err);
-    /* Reserves for good the memory that the backend's library needs for `threads` concurrent
-     * threads; may be repeated. DL_ERR_SYSTEM, with the bytes, if the system refuses it (ulimit -v,
-     * strict overcommit): the threads would wait for it forever. NULL: nothing to reserve. */
+    /* Permanently reserves the memory that the backend's library needs for `threads` concurrent
+     * threads; may be called repeatedly. Returns DL_ERR_SYSTEM, with the bytes, if the system
+     * refuses the memory (ulimit -v, strict overcommit): the threads would wait for it forever.
+     * NULL: nothing to reserve. */
     dl_status (*start_threads)(int threads, dl_error *err);
     /* Zeroed memory on a 64-byte boundary; released with `release` (NULL is fine). NULL for 0
      * bytes, or if the device lacks memory: then `wait` fails. */
@@ -116,23 +117,26 @@ typedef struct dl_backend {
     /* Allocates host memory of the kind fastest for copies to and from the device. */
     void *(*allocate_host)(size_t bytes, const char *purpose);
     void (*release_host)(void *memory);
-    /* Host to device, device to host. The host's bytes must stay unchanged until `wait`. */
+    /* Copy from host to device, and from device to host. The host's bytes must stay unchanged until
+     * `wait`. */
     void (*upload)(void *to, const void *from, size_t bytes);
     void (*download)(void *to, const void *from, size_t bytes);
-    /* Returns when all operations of this thread are done; DL_ERR_SYSTEM if one ever failed. */
+    /* Waits for all operations of this thread; returns DL_ERR_SYSTEM if any operation has
+     * failed. */
     dl_status (*wait)(dl_error *err);
 
     void (*gemm)(const dl_gemm *gemm);
 
-    /* Scratch bytes that each of the three operations below needs, for any count up to conv's. */
+    /* Returns the scratch bytes that each of the three operations below needs for any count up to
+     * conv->count. */
     size_t (*conv_scratch_bytes)(const dl_windows *conv);
     /* y[count x out] = x * weights + bias; bias[out.channels] may be NULL */
     void (*conv_forward)(const dl_windows *conv, const void *x, const void *weights,
                          const void *bias, void *y, void *scratch);
-    /* dx = gradient with respect to x, or dx += */
+    /* dx = gradient with respect to x; with `accumulate`, adds it to dx */
     void (*conv_backward_data)(const dl_windows *conv, const void *dy, const void *weights,
                                void *dx, bool accumulate, void *scratch);
-    /* dweights = gradient with respect to the weights. The bias's gradient: sum_rows of dy. */
+    /* dweights = gradient with respect to the weights. The bias's gradient is sum_rows of dy. */
     void (*conv_backward_filter)(const dl_windows *conv, const void *x, const void *dy,
                                  void *dweights, void *scratch);
 
@@ -171,7 +175,7 @@ typedef struct dl_backend {
     void (*norm_backward)(const dl_norm *norm, const void *dy, void *dscale, void *dshift,
                           void *dx);
 
-    /* probabilities, losses, correct */
+    /* Computes probabilities, losses and correct. */
     void (*softmax)(const dl_softmax *softmax);
     /* gradients[batch x classes] of the mean of the losses with respect to the scores. */
     void (*softmax_backward)(const dl_softmax *softmax, void *gradients);

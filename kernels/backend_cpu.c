@@ -12,7 +12,8 @@
 #include "kernels/real.h"
 #include "kernels/thread_team.h"
 
-/* Fewest numbers in a part of an elementwise loop: with fewer, waking another thread costs more. */
+/* Minimum numbers in a part of an elementwise loop: for fewer, waking another thread takes longer
+ * than computing them. */
 enum { PART_MIN = 4096 };
 
 /* The operands of a loop over two vectors. */

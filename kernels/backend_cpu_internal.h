@@ -16,8 +16,8 @@ enum { DL_PANEL = 256 / sizeof(dl_real) };
  *   a(i, l) = a[i * a_row + l * a_depth]
  *   b(l, j) = b[j / DL_PANEL * b_panel + l * b_depth + j % DL_PANEL]
  *   c(i, j) = c[i * c_row + j]
- * Each number of c is one chain of additions in the order of l, which `accumulate` adds to the old
- * value, so it depends on nothing but its row and column; product and sum are fused where the
+ * Each number of c is summed in the order of l and, with `accumulate`, then added to the old value;
+ * so it depends only on its row of a and its column of b. Product and sum are fused where the
  * processor can. */
 typedef struct dl_product {
     int m, n, k;
@@ -45,7 +45,7 @@ typedef struct dl_dots {
 #define dl_product_kinds DL_TYPED(dl_product_kinds)
 #define dl_product_outruns_blas DL_TYPED(dl_product_outruns_blas)
 
-/* Use the best kind that the processor supports. */
+/* Use the first of dl_product_kinds that the processor supports. */
 void dl_product_run(const dl_product *product);
 void dl_dots_run(const dl_dots *dots);
 bool dl_product_outruns_blas(void);
@@ -53,7 +53,8 @@ bool dl_product_outruns_blas(void);
 /* Product functions for each kind of processor, the best first; the last row has no name. */
 typedef struct dl_product_kind {
     const char *name;
-    bool outruns_blas; /* even if the operands must be copied first, from some hundred rows on */
+    bool outruns_blas; /* faster than OpenBLAS from some hundred rows on, even if the operands must
+                        * be copied first */
     bool (*is_there)(void);
     void (*run)(const dl_product *product);
     void (*run_dots)(const dl_dots *dots);
@@ -70,8 +71,8 @@ const dl_product_kind *dl_product_kinds(void);
 #define dl_max_pool DL_TYPED(dl_max_pool)
 #define dl_max_pool_backward DL_TYPED(dl_max_pool_backward)
 
-/* Operations of the table dl_backend in separate sources, or called by these: gemm by OpenBLAS,
- * repeat_row, those of convolutions and of max pooling. */
+/* Operations of dl_backend that are in separate sources, or called from these: gemm by OpenBLAS,
+ * repeat_row, convolutions and max pooling. */
 void dl_gemm_run(const dl_gemm *gemm);
 void dl_repeat_row(void *matrix, const void *row, int rows, int columns);
 size_t dl_conv_scratch_bytes(const dl_windows *conv);
@@ -93,7 +94,7 @@ void dl_max_pool_backward(const dl_windows *pool, const int32_t *choice, const v
 #define dl_winograd_backward_data DL_TYPED(dl_winograd_backward_data)
 #define dl_winograd_backward_filter DL_TYPED(dl_winograd_backward_filter)
 
-/* Whether Winograd's filtering applies to the convolution and makes it faster. */
+/* Returns whether Winograd's filtering applies to the convolution and makes it faster. */
 bool dl_winograd_fits(const dl_windows *conv);
 size_t dl_winograd_scratch_bytes(const dl_windows *conv);
 void dl_winograd_forward(const dl_windows *conv, const dl_real *x, const dl_real *weights,

@@ -18,7 +18,7 @@ static dl_blas blas;
 /* Exported by OpenBLAS, but not in its headers; NULL if a replacement library lacks them. */
 static void *(*memory_alloc)(int unused);
 static void (*memory_free)(void *buffer);
-static char why[300]; /* why it could not be loaded; "": it was */
+static char why[300]; /* reason why loading failed; "": loaded */
 
 const dl_blas *dl_blas_loaded(void)
 {

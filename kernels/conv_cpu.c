@@ -265,9 +265,9 @@ static int lines_left(const dl_windows *conv, int first)
     return left < most ? left : most;
 }
 
-/* Most pixels of a convolution whose products avoid OpenBLAS, which copies the weights for each
- * product, a cost that only many pixels repay. On a Zen 4 core OpenBLAS is faster from about 50
- * pixels on. */
+/* Maximum number of pixels of a convolution whose products avoid OpenBLAS, which copies the weights
+ * for each product, a cost that only many pixels repay. On a Zen 4 core OpenBLAS is faster from
+ * about 50 pixels on. */
 #define FEW_PIXELS 48
 
 /* Rows of the weights' gradient computed together, so that writes to memory are long. */
@@ -445,7 +445,7 @@ static void copy_panels(dl_loop_part part, const dl_windows *conv, const dl_real
     dl_divide(part, &loop, (size_t)conv->out.channels, DL_PANEL / 4);
 }
 
-/* c[rows x n] = a[rows x k] and panels, or +=; a loop over the rows. */
+/* c[rows x n] = a[rows x k] times panels[k x n], or +=; a loop over the rows. */
 typedef struct panels_product {
     size_t k, n;
     bool accumulate;

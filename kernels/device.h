@@ -16,7 +16,7 @@
 
 #define DL_DEVICE_CUDA_LIBRARY "libdlprof_cuda.so"
 #define DL_DEVICE_NAME_BYTES 256  /* as in CUDA */
-#define DL_DEVICE_VECTORS_MAX 256 /* most vectors of an average */
+#define DL_DEVICE_VECTORS_MAX 256 /* maximum vectors of an average */
 
 /* One worker's slot on a device: its stream of operations, library handles, scratch memory and
  * marks. A device may have several slots. */
@@ -54,8 +54,8 @@ typedef struct dl_device_ranks {
     int first, count;            /* this process's slots are members first, first + 1, ... of
                                   * `count` */
     double limit_s;              /* longest wait for the other members */
-    bool (*lost)(void *user);    /* whether another process is known to be gone; called by any
-                                  * thread */
+    bool (*lost)(void *user);    /* returns whether another process is known to have ended; called
+                                  * by any thread */
     void *user;
 } dl_device_ranks;
 
@@ -82,15 +82,15 @@ typedef struct dl_device_type {
     /* Records mark `index` (0, 1, ...) after the operations launched so far; a mark may be recorded
      * again. */
     void (*mark)(size_t index);
-    /* Time from one mark to a later one in ns, accurate to about half a microsecond; after
-     * `wait`. */
+    /* Returns the time in ns from mark `from` to a later mark `to`, accurate to about half a
+     * microsecond; call it after `wait`. */
     double (*between_ns)(size_t from, size_t to);
 
     /* Makes a group of devices[count], unused slots on different devices, for all-reduces;
      * DL_ERR_UNSUPPORTED if they cannot form one. With `ranks` not NULL the group spans several
-     * processes, which all call this with their own slots as devices[]. If a member fails, `lost`
-     * must report its process in the others, so that their `wait` fails. make_id: makes an id for
-     * one such group. */
+     * processes, each of which calls this with its own slots as devices[]. If a member fails,
+     * `lost` must report its process in the other processes, so that their `wait` fails. make_id
+     * makes the id of one such group. */
     dl_status (*join)(dl_device *const *devices, int count, const dl_device_ranks *ranks,
                       dl_error *err);
     dl_status (*make_id)(char id[DL_DEVICE_ID_BYTES], dl_error *err);
@@ -101,8 +101,8 @@ typedef struct dl_device_type {
     void (*group)(bool begin);
 
     /* For measurements. Operations launched after `hold` start at `let_go`, so that launch times do
-     * not count: at most some hundred, and none for which the host waits (copies of pageable
-     * memory). A hold ends by itself after a second or two. */
+     * not count. Launch at most some hundred in between, and none for which the host waits (copies
+     * of pageable memory). A hold ends by itself after a second or two. */
     void (*hold)(void);
     void (*let_go)(void);
     /* Launches an empty operation. */
@@ -121,8 +121,8 @@ typedef struct dl_device_type {
      * all in the used slot's memory. The list itself is in host memory and may be freed on
      * return. */
     void (*average)(void *result, const void *const *vectors, int n, size_t count);
-    /* As dl_quantise_encode and decode; all in the used slot's memory, `blocks` a copy of the
-     * plan's. */
+    /* As dl_quantise_encode and dl_quantise_decode; all pointers are to the used slot's memory, and
+     * `blocks` is a copy of plan->blocks. */
     void (*encode)(const dl_quantise_plan *plan, const void *blocks, const void *values,
                    void *residual, void *message);
     void (*decode)(const dl_quantise_plan *plan, const void *blocks, const void *message,
@@ -135,7 +135,7 @@ typedef struct dl_device_choice {
     int first; /* number of the first device to use; the others follow */
 } dl_device_choice;
 
-/* DL_ERR_USAGE if the text is none of these. */
+/* Parses `text`. Returns DL_ERR_USAGE if it is none of these. */
 dl_status dl_device_parse(const char *text, dl_device_choice *choice, dl_error *err) DL_MUST_CHECK;
 
 /* Loads the "cuda" table from DL_DEVICE_CUDA_LIBRARY, which stays loaded. DL_ERR_UNSUPPORTED,

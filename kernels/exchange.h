@@ -18,8 +18,8 @@ void dl_exchange_average(void *result, const void *const *vectors, int n, size_t
                          size_t count, dl_precision precision);
 
 /* As dl_exchange_average with any divisor: result[i] = sum / of, as a product with 1 / of; `of` = 1
- * gives the sum. Vectors may be added in several calls, with the bits of one, if each passes the
- * previous sum as its first vector. */
+ * gives the sum. Several calls give the same bits as one if each passes the previous sum as its
+ * first vector. */
 void dl_exchange_sum(void *result, const void *const *vectors, int n, int of, size_t first,
                      size_t count, dl_precision precision);
 
@@ -33,7 +33,7 @@ void dl_exchange_add(void *result, const void *from, double factor, size_t count
 void dl_exchange_mix(void *parameters, const void *average, double own_frac, size_t count,
                      dl_precision precision);
 
-/* The outer optimizer of local SGD, by dl_outer_names. Its gradient (pseudo-gradient) is the
+/* Outer optimizers of local SGD, named in dl_outer_names. The gradient (pseudo-gradient) is the
  * difference between the parameters that the workers started from and the average of those they
  * have reached. */
 typedef enum dl_outer {

@@ -56,13 +56,14 @@ typedef struct dl_quantise_block {
     uint64_t count;
 } dl_quantise_block;
 
-/* Message of a 1bit block. Bit j mod 32 of word j / 32 is number j's; those after the end are 0. */
+/* Message of a 1bit block. Bit j mod 32 of word j / 32 belongs to number j; bits after the block's
+ * end are 0. */
 typedef struct dl_quantise_bits {
-    float low, high; /* mean of the numbers below 0, of the others; 0 where there are none */
+    float low, high; /* mean of the numbers below 0, and of the numbers >= 0; 0 if there are none */
     uint32_t words[DL_QUANTISE_BLOCK / 32];
 } dl_quantise_bits;
 
-/* Message of an int8 block: number j is numbers[j] x scale; those after the end are 0. */
+/* Message of an int8 block: number j is numbers[j] x scale; numbers after the block's end are 0. */
 typedef struct dl_quantise_bytes {
     float scale;
     int8_t numbers[DL_QUANTISE_BLOCK];

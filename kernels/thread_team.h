@@ -9,20 +9,21 @@
 
 typedef struct dl_thread_team dl_thread_team;
 
-/* Makes a team of the worker's own thread and `threads` - 1 others, which the caller starts;
- * threads >= 1, wait is SPIN or BLOCK. Free with dl_thread_team_free (NULL is allowed), after all
- * have returned. */
+/* Makes a team of the worker's own thread and `threads` - 1 further threads, which the caller
+ * starts; threads >= 1, wait is SPIN or BLOCK. Free with dl_thread_team_free (NULL is allowed),
+ * after all calls of dl_thread_team_serve have returned. */
 dl_thread_team *dl_thread_team_make(int threads, dl_wait wait);
 void dl_thread_team_free(dl_thread_team *team);
 
-/* Called by the worker's thread: divides its loops among the team from now on; NULL: not any more,
- * as initially in every thread. */
+/* Called by the worker's thread, the leader: from now on divides its loops among the team; NULL: no
+ * longer divides them, the initial state of every thread. */
 void dl_thread_team_lead(dl_thread_team *team);
 
-/* Called by each other thread: computes parts of loops until the team is dismissed. */
+/* Called by each further thread: computes parts of loops until the team is dismissed. */
 void dl_thread_team_serve(dl_thread_team *team);
 
-/* Called once by the leader, between two loops: the others return. */
+/* Called once by the leader, between two loops: dl_thread_team_serve returns in the other
+ * threads. */
 void dl_thread_team_dismiss(dl_thread_team *team);
 
 /* Computes the numbers first .. last - 1 of a loop. */

@@ -77,11 +77,11 @@ typedef struct dl_record {
  *                                                              each message kind of
  *                                                              kernels/quantise.h, and decoding;
  *                                                              topk of a hundredth
- *   "learned"  one vector   -            1            -        a copy of parameters, from which
- *                                                              others are subtracted
+ *   "learned"  one vector   -            1            -        a copy of a model's parameters,
+ *                                                              less another model's
  *   "shared_write", "shared_read"
  *              one vector   -            1            -        a copy to a vector that another core
- *                                                              has read; from one that it wrote
+ *                                                              has read; from a vector it wrote
  * Memory beyond the caches, all threads together, see profiler/bench/bench_internal.h:
  *   "triad"    one array    -            working      -        a = b + s c of STREAM
  *   "average_ram", "average_passes", "average_far"

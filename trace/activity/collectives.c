@@ -131,7 +131,7 @@ void dl_collective_kernels_free(dl_collective_kernels *list)
     *list = (dl_collective_kernels){0};
 }
 
-/* Groups kernels of the same collective. */
+/* Makes kernels of equal collectives adjacent. */
 DL_ORDER(by_content, dl_collective_kernel, DL_BY(device), DL_BY_TEXT(name), DL_BY_TEXT(algorithm),
          DL_BY(bytes), DL_BY(ranks), DL_BY(calls));
 

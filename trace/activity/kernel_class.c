@@ -320,7 +320,7 @@ static const char *tell_nvshmem(const char *name)
 
 static const char *tell_nccl(const char *name)
 {
-    /* "Reduce" is contained in two other names, "Gather" and "Scatter" in one. */
+    /* Names that others contain come last: "Reduce", "Gather", "Scatter". */
     static const char *const collectives[] = {"AllReduce", "ReduceScatter", "AllGather", "AlltoAll",
                                               "AllToAll",  "SendRecv",      "Broadcast", "Reduce",
                                               "Gather",    "Scatter"};

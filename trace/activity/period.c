@@ -674,7 +674,7 @@ void dl_period_of_cuts(dl_period *period, const dl_sequence *sequence, const siz
 }
 
 #define GIVEN_MATCH_MIN 0.8
-#define MULTIPLE_MATCH 0.98 /* fraction of the match at the multiple */
+#define MULTIPLE_MATCH 0.98 /* minimum match at lag / parts over match at lag */
 
 /* Number of symbols of a quick comparison before a full one. */
 #define PROBE_SYMBOLS 1000

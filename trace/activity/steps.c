@@ -522,7 +522,8 @@ static void find_host_line(dl_step_line *line, const step_search *search)
     /* Marks of micro-batches, of which a step has at least two, are no steps. */
     const bool parts = by_update && 4 * count < 3 * marks->count;
     if (marks->count > 0 && !parts) {
-        int64_t last_ns = 0, *end_ns = &marks->ends_ns[marks->count - 1]; /* none for a mark */
+        int64_t last_ns = 0, *end_ns = &marks->ends_ns[marks->count - 1]; /* INT64_MAX for an
+                                                                           * instant */
         for (size_t i = 0; i < search->count; i++) {
             const dl_activity *a = &search->activities[i];
             last_ns =

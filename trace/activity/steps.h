@@ -27,8 +27,8 @@
  * a checkpoint) is separated as OTHER if it is 2 % of the step's symbols and either 3 symbols or a
  * quarter of the step, or if the unit after it is OTHER. Work before the first step is WARM-UP, and
  * so are leading steps with less than 0.9 of the median similarity (automatic tuning) and leading
- * steps slower than 1.25 of the median and than nine in ten of the steps: a tenth of all, at most
- * ten of them. */
+ * steps slower than 1.25 of the median and than nine in ten of the steps; the slow ones are at most
+ * a tenth of all steps, and at most ten. */
 #ifndef DL_TRACE_ACTIVITY_STEPS_H
 #define DL_TRACE_ACTIVITY_STEPS_H
 

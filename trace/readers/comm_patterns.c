@@ -18,7 +18,8 @@ static const char *const collectives[] = {
     "Gather",    "Scatter",   "Send",          "Recv",     NULL};
 enum { COLLECTIVES = DL_LENGTH(collectives) - 1 };
 
-/* The first match in a name applies: "Reduce" is contained in two others, "Gather" in one. */
+/* The first match in a name applies, so names contained in others come last: "Reduce", "Gather",
+ * "Scatter". */
 static const struct {
     const char *text, *collective;
 } names[] = {

@@ -14,7 +14,7 @@ static const struct {
     const char *name;
     int input;       /* index of the input with the samples */
     size_t dims;     /* minimum number of dimensions */
-    size_t sequence; /* with as many dimensions, the second may have the samples; 0: never */
+    size_t sequence; /* number of dimensions at which the second one may be the samples; 0: never */
 } operators[DL_KINETO_SAMPLE_OPERATORS] = {
     {"aten::conv2d", 0, 4, 0},    {"aten::conv1d", 0, 3, 0}, {"aten::conv3d", 0, 5, 0},
     {"aten::embedding", 1, 2, 2}, {"aten::linear", 0, 2, 3}, {"aten::nll_loss_forward", 1, 1, 0},
@@ -67,7 +67,7 @@ void dl_kineto_count_samples(dl_kineto *kineto, const char *name, const dl_json_
     }
 }
 
-/* The most frequent size, that of most samples among equally frequent ones: an embedding of
+/* The most frequent size; of equally frequent ones, the one with the most samples: an embedding of
  * positions has one row for all samples, and is called as often as the embedding of words. */
 static dl_kineto_size most_frequent(const dl_kineto_sizes *sizes)
 {

@@ -34,7 +34,7 @@
 
 #define DL_META_SAMPLES "batch_samples"
 #define DL_META_SAMPLES_OF "batch_samples_of"
-#define DL_META_SAMPLES_OR "batch_samples_or" /* if the sequence's positions come first */
+#define DL_META_SAMPLES_OR "batch_samples_or" /* samples if sequence positions come first */
 #define DL_META_PARAMETER_BYTES "parameter_bytes"
 
 /* Recognition of ranges as calls of collectives by patterns, since libraries have many names for
