@@ -53,7 +53,7 @@ static void compare_distributions(dl_accuracy *all, const dl_sweep *sweep,
     free(distances);
 }
 
-/* Adds to sums over points, which are divided at the end. */
+/* Adds a repeated point to the sums, which dl_accuracy_of divides by the number of points. */
 static void add_repeated(dl_accuracy *sum, const dl_row *row, size_t number,
                          const dl_measured *measured)
 {

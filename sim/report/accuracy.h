@@ -31,7 +31,7 @@ typedef struct dl_accuracy {
         steal_frac; /* shares of the processors taken from these runs by other programs and by the
                      * host; mean over points; NaN if not in a table */
 
-    int left_out; /* number of disturbed runs left out, of any point (measured.h) */
+    int left_out; /* number of disturbed runs left out, over all points (measured.h) */
 
     int intervals;          /* number of repeated points whose prediction has a 95 %
                                      * interval */
@@ -92,7 +92,7 @@ double dl_error_mean(const dl_error_sum *sum);
 
 typedef enum dl_verdict {
     DL_VERDICT_PREDICTED,      /* at least two unseen points */
-    DL_VERDICT_TOO_FEW_ROWS,   /* one unseen point, or only contradictory ones */
+    DL_VERDICT_TOO_FEW_ROWS,   /* one unseen point, or no unseen but contradictory points */
     DL_VERDICT_REPRODUCED,     /* costs were fitted to all points */
     DL_VERDICT_NO_MEASUREMENT, /* no point but the traced step of the costs */
     DL_VERDICT_COUNT

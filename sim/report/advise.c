@@ -20,7 +20,7 @@
 #define ROUNDS 8
 #define GAINED 1.002 /* smallest relative gain of an accepted change */
 #define BEYOND_GAIN 1.02
-#define WORKERS_NEAR 2 /* numbers of workers above and below that a round tries */
+#define WORKERS_NEAR 2 /* numbers of workers tried in a round on each side of a point */
 
 const char *const dl_goal_names[DL_GOALS + 1] = {"throughput", "cost", "deadline", NULL};
 
@@ -210,7 +210,7 @@ static dl_status simulate(dl_advice_search *s, const size_t *points, size_t coun
     return status;
 }
 
-/* The new points among the wanted settings, as far as the limit on points allows. */
+/* New points to simulate, at most as many as max_points allows. */
 typedef struct batch {
     size_t *points;
     size_t count;
@@ -287,7 +287,7 @@ static dl_status search_coarsely(dl_advice_search *s, dl_error *err)
 }
 
 /* Sort key of a point: the score; for a point beyond a limit, the throughput or the fraction of the
- * needed memory, which measures the distance to the limit. */
+ * needed memory that the GPU has. */
 static double worth(const dl_advised *point)
 {
     switch (point->out) {
@@ -525,7 +525,8 @@ static void plan_draws(dl_advice_search *s)
     if (!advice->varies) advice->draws = 1;
 }
 
-/* Adds the point that differs from the best one in `axis`, if it ran. */
+/* Adds the point that has this value on `axis` and the best point's values on the other axes,
+ * unless it is the best point itself or its batch is too small for its workers. */
 static void want_final(dl_advice_search *s, batch *b, size_t axis, size_t value)
 {
     dl_advice *advice = s->advice;

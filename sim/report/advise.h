@@ -30,7 +30,7 @@ typedef enum dl_goal {
     DL_GOALS
 } dl_goal;
 
-/* "throughput", "cost", "deadline". */
+/* "throughput", "cost", "deadline"; NULL after the last. */
 extern const char *const dl_goal_names[DL_GOALS + 1];
 
 typedef struct dl_advice_config {
@@ -69,7 +69,8 @@ typedef enum dl_out {
     DL_OUT_REFUSED,   /* no such scenario exists, or its run fails */
     DL_OUT_COSTS,     /* the cost file lacks a cost that the point needs */
     DL_OUT_MEMORY,    /* does not fit into GPU memory */
-    DL_OUT_STALENESS, /* beyond a limit, like all following values */
+    DL_OUT_STALENESS, /* mean staleness beyond its limit; the following values name other limits
+                       * exceeded */
     DL_OUT_BATCH,
     DL_OUT_INTERVAL,
     DL_OUT_EFFICIENCY,
@@ -91,7 +92,8 @@ typedef struct dl_advised {
                     * point did not run */
     bool is_final; /* simulated with all steps and draws */
     int gpus;      /* number of GPUs, or of workers on cores */
-    double factor; /* factor of the training's samples ([target]); 1: not given; NaN: unknown */
+    double factor; /* factor by which the point needs more samples to reach the target ([target]);
+                    * 1: not given; NaN: unknown */
     double usd_per_hour, hours, usd; /* price rate of the nodes; duration and price of the whole
                                       * training; NaN: unknown */
     double deadline_frac; /* fraction of draws that meet the deadline; NaN: no deadline */

@@ -50,7 +50,8 @@ size_t dl_advice_add_number(dl_advice_axis *axis, int64_t value);
  * applies. */
 const dl_mode *dl_advice_mode(const dl_advice *advice, const size_t *at);
 
-/* Samples of all workers together; 0 if they cannot be divided among the workers. */
+/* Batch of all workers together, rounded down to a multiple of workers times micro-batches; 0 if it
+ * is smaller than that. */
 int64_t dl_advice_batch(const dl_advice_search *search, const size_t *at);
 
 /* Returns the index of the point with these settings. If the point is new, the index equals the

@@ -11,7 +11,7 @@
 #include "sim/scenario/machine_catalogue.h"
 
 #define WORKERS_DENSE 16 /* every number up to this one is tried */
-#define NOTHING SIZE_MAX /* value of a setting that does not apply to a point */
+#define NOTHING SIZE_MAX /* index on an axis that does not apply to the point */
 #define SHARDED_FRAC 0.1 /* fraction of the memory; below it sharding saves little */
 #define FILL "fill"      /* batch per worker: the largest batch within the limit */
 
@@ -50,8 +50,8 @@ static void sort_numbers(dl_advice_axis *axis)
     qsort(axis->values, axis->count, sizeof *axis->values, compare_numbers);
 }
 
-/* Adds the scenario's values of the key, the first as the axis' start; if there are none, adds the
- * default. */
+/* Adds the scenario's values of the key, the first as the axis' start; if there are none, adds
+ * `fallback` unless that is NULL. */
 static void add_given(const dl_advice_search *s, dl_advice_axis *axis, const char *fallback)
 {
     const dl_swept_key *list = dl_study_swept(s->study, axis->section, axis->key);
@@ -66,7 +66,7 @@ static void add_given(const dl_advice_search *s, dl_advice_axis *axis, const cha
 }
 
 /* Adds the scenario's values of an option of its points; if none of its modes takes the option,
- * adds the default. */
+ * adds `fallback`. */
 static void add_option(const dl_advice_search *s, dl_advice_axis *axis, int option,
                        const char *fallback)
 {

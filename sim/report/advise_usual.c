@@ -71,8 +71,9 @@ static double score_of(const dl_advice_search *s, dl_advised *point)
     return score;
 }
 
-/* Sets on_terms of a server's point from the best all-reduce: that with the point's settings and
- * any buckets, or that with the same number of workers among the best points. */
+/* Sets on_terms of a server's point from the best of these all-reduce points: those with the
+ * point's settings and any buckets, and those among the best points with the same number of
+ * workers. */
 static dl_status set_on_terms(dl_advice_search *s, size_t number, dl_error *err)
 {
     dl_advice *advice = s->advice;
@@ -99,8 +100,9 @@ static dl_status set_on_terms(dl_advice_search *s, size_t number, dl_error *err)
 
 /* --- the choice ------------------------------------------------------------------------------- */
 
-/* Sets *apart if the lead of a point over `usual` is certain: at least DL_ADVICE_SIMPLER_FRAC, also
- * in 97.5 % of the draws, and for a server also on equal terms with all-reduce. */
+/* Sets *apart to whether the lead of a point over `usual` is certain: at least
+ * DL_ADVICE_SIMPLER_FRAC, also in 97.5 % of the draws, and for a server also on equal terms with
+ * all-reduce. */
 static dl_status tell_apart(dl_advice_search *s, size_t number, size_t usual, bool *apart,
                             dl_error *err)
 {

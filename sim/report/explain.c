@@ -164,7 +164,8 @@ void dl_explain_growth(FILE *out, const dl_row *from, const dl_row *to)
     fputs(".\n", out);
 }
 
-/* Writes the fewest workers that reach ENOUGH_FRAC of the best throughput. */
+/* Writes the highest throughput with its number of workers, and the fewest workers that reach
+ * ENOUGH_FRAC of it. */
 static void put_enough(FILE *out, const dl_explanation *x)
 {
     const dl_row *best = &x->sweep->rows[x->best], *enough = &x->sweep->rows[x->enough];
@@ -423,8 +424,9 @@ void dl_gains_simulate(dl_gains *gains, const dl_study *study, const dl_row *row
 
 /* --- finding ---------------------------------------------------------------------------------- */
 
-/* Finds x->best, the highest throughput in the series of x->row; x->enough, the fewest workers of
- * that series that reach ENOUGH_FRAC of it; and x->first, the best of all rows. */
+/* Sets x->best to the row with the highest throughput in the series of x->row; x->enough to the row
+ * of that series with the fewest workers that reach ENOUGH_FRAC of it; x->first to the best of all
+ * rows. */
 static void find_best(dl_explanation *x)
 {
     const labelled l = {x->study, x->sweep, x->labels};

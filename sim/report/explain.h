@@ -56,9 +56,9 @@ typedef struct dl_explanation {
     char **labels;       /* [row_count] settings common to the row's series; NULL: the row did not
                           * run */
     size_t row;          /* the explained row */
-    size_t before;       /* the row of the series with the next fewer workers */
+    size_t before;       /* the row of the series with the next smaller number of workers */
     size_t best, enough; /* rows of the series: with the highest throughput, and with the fewest
-                          * workers near it */
+                          * workers that reach 90 % of it */
     size_t first,
         drawn; /* first: best of all rows (dl_result_is_better); drawn: row of the series with the
                 * most workers up to 8, for a figure */

@@ -124,8 +124,8 @@ static char *bounds_up_to(double most)
     return list;
 }
 
-/* Returns values of in_flight, from the groups of half an update to those of eight updates; the
- * caller frees it. */
+/* Returns values for in_flight, from half to eight times the groups of an update; the caller frees
+ * it. */
 static char *flights(const dl_generators *g)
 {
     static const double updates[] = {0.5, 0.75, 1, 1.5, 2, 3, 4, 6, 8};

@@ -174,8 +174,8 @@ static void free_entries(entries *all)
 
 /* --- the table of all rows -------------------------------------------------------------------- */
 
-/* Returns the row's settings that have no column in this table: all columns before the first
- * result. The caller frees it. */
+/* Returns the row's settings that have no column in the table of all rows, "interval 10; k 2": the
+ * cells before column step_mean_s. The caller frees it. */
 static char *options_of(const dl_csv *csv, size_t row)
 {
     static const char *const own[] = {"cores", "workers", "batch", "sync"};

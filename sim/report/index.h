@@ -17,9 +17,9 @@
  *
  * The title is used for figures, texts, and studies without results. Writes the page to `path`, a
  * table of all measured rows to `rows` (NULL: none), and a few lines to `summary` (NULL: none): the
- * number of predicted studies, and the errors by use (measured.h). Each study counts with the
- * errors of its rows and its verdict (accuracy.h). Errors: DL_ERR_NAME for a missing column,
- * DL_ERR_DATA for a file of another kind; errors of reading. */
+ * number of studies with each verdict (accuracy.h), and the errors by use (measured.h) of the rows
+ * of all studies. Errors: DL_ERR_NAME for a missing column, DL_ERR_DATA for a file without one of
+ * these extensions; errors of reading. */
 dl_status dl_index_write(const char *path, const char *rows, FILE *summary, const char *list,
                          dl_error *err) DL_MUST_CHECK;
 

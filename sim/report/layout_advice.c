@@ -15,7 +15,7 @@
 #define AT_ONCE 16         /* runs between two checks of the best layouts */
 #define REFINED_AT_ONCE 64 /* lower bounds refined before the layouts are sorted again */
 #define EQUAL_FRAC 5e-3    /* steps that differ by less are equal */
-#define STEPS 1            /* simulated without noise after one step of warm-up */
+#define STEPS 1            /* steps simulated without noise, after one step of warm-up */
 #define STEPS_OF_NOISE 20
 #define DRAWS_LEAST 10
 #define DRAWS_MOST 200
@@ -151,8 +151,8 @@ static size_t *in_order(const search *s, dl_layout_fate fate, size_t *count)
     return order;
 }
 
-/* Whether two layouts differ at most in the order of the axes, the schedule and the sharing among
- * workers, and their steps by at most EQUAL_FRAC: only one of them is kept. */
+/* Whether two layouts differ at most in the order of the axes, the schedule, the chunks and the
+ * sharding among workers, and their steps by at most EQUAL_FRAC: only one of them is kept. */
 static bool are_equal(const dl_layout *a, const dl_layout *b)
 {
     const dl_point *p = &a->point, *q = &b->point;
@@ -244,7 +244,7 @@ static bool is_usual(const search *s, const dl_layout *l, dl_layout_usual usual)
            is_in_full(l) == s->in_full;
 }
 
-/* Returns the fastest of the usual layouts that ran; s->space.count: none. */
+/* Returns the fastest layout of this reference kind that ran; s->space.count: none. */
 static size_t best_usual(const search *s, dl_layout_usual usual)
 {
     const size_t none = s->space.count;
@@ -285,7 +285,7 @@ static size_t left(const search *s)
     return most > s->ran ? most - s->ran : 0;
 }
 
-/* Simulates the usual layouts until the fastest is known. */
+/* Simulates the layouts of one reference kind until the fastest is known. */
 static dl_status search_usual(search *s, dl_layout_usual usual, dl_error *err)
 {
     dl_status status = DL_OK;
@@ -306,7 +306,7 @@ static dl_status search_usual(search *s, dl_layout_usual usual, dl_error *err)
     return status;
 }
 
-/* Simulates the usual layouts, then the others as long as one may be among the best. */
+/* Simulates the reference layouts, then the other layouts as long as one may be among the best. */
 static dl_status search_layouts(search *s, dl_error *err)
 {
     dl_status status = DL_OK;
@@ -424,8 +424,8 @@ static void sort_rows(dl_layout_advice *advice)
         }
 }
 
-/* Adds the usual layouts that are not equal to a chosen one; returns the new number of chosen
- * layouts. */
+/* Adds the best layout of each reference kind unless it equals a chosen one; returns the new number
+ * of chosen layouts. */
 static size_t add_usual(const search *s, size_t *chosen, size_t *equal, size_t count)
 {
     for (int u = 0; u < DL_LAYOUT_USUALS; u++) {

@@ -7,10 +7,10 @@
 
 #include "sim/report/advise.h"
 
-/* Fates of layouts. */
+/* Outcome of each layout in the search. */
 typedef enum dl_layout_fate {
-    /* not simulated: the lower bound of its step (dl_run_least_ns) exceeds the steps in the
-     * result */
+    /* not simulated: the lower bound of its step time (dl_run_least_ns) exceeds the step times in
+     * the result */
     DL_LAYOUT_WAITS,
     DL_LAYOUT_UNFIT, /* does not fit into memory (dl_memory_fit) */
     DL_LAYOUT_UNCACHED,
@@ -19,11 +19,11 @@ typedef enum dl_layout_fate {
     DL_LAYOUT_FATES
 } dl_layout_fate;
 
-/* Reference layouts that the advised one is compared with: those allowed by the scenario's layout
- * (dl_scenario_layout_allows); FSDP, with all parameters sharded over all GPUs; and those usual
- * with Megatron, which shard the optimizer's state (ZeRO 1): any tensor parallelism within a node,
- * with the fewest stages that fit without full recomputation, or with it only if none fits
- * otherwise. */
+/* Kinds of reference layouts, the best of which the advised layout is compared with: those allowed
+ * by the scenario's layout (dl_scenario_layout_allows); FSDP, with all parameters sharded over all
+ * GPUs; and those usual with Megatron, which shard the optimizer's state (ZeRO 1): any tensor
+ * parallelism within a node, with the fewest stages that fit without full recomputation, or with it
+ * only if none fits otherwise. */
 typedef enum dl_layout_usual {
     DL_LAYOUT_GIVEN,
     DL_LAYOUT_FSDP,
@@ -49,14 +49,14 @@ typedef struct dl_layout_advice {
 
 /* Simulates the layouts of all GPUs that fit with the allocator's reserve (--fits: yes), each
  * without noise for one step after a warm-up, in ascending order of the lower bounds of their
- * steps, until no other can be among the 20 best or max_points are simulated. Then simulates these
- * 20 and the best reference layouts with noise and drawn costs, the same draws for all. Layouts
- * whose steps differ by less than 0.5 % and which differ only in the order of axes, schedule,
- * chunks or sharing among workers count as one: the fastest, whose row gives the number of the
- * others. The scenario's lists of micro_batch, recompute, schedule, chunks and sharded replace the
- * values tried. tp divides the GPUs of a node. `advice` must be zeroed; release it with
- * dl_layout_advice_free, also after an error. DL_ERR_USAGE for a scenario that cannot be searched,
- * DL_ERR_UNFIT with a remedy if nothing fits; the errors of dl_sweep_run. */
+ * steps, until no remaining layout can be among the 20 best or max_points are simulated. Then
+ * simulates these 20 and the best reference layouts with noise and drawn costs, the same draws for
+ * all. Layouts whose steps differ by at most 0.5 % and which differ only in the order of axes,
+ * schedule, chunks or sharding among workers count as one: the fastest, whose row gives the number
+ * of layouts equal to it. The scenario's lists of micro_batch, recompute, schedule, chunks and
+ * sharded replace the values tried. tp must divide the GPUs of a node. `advice` must be zeroed;
+ * release it with dl_layout_advice_free, also after an error. DL_ERR_USAGE for a scenario that
+ * cannot be searched, DL_ERR_UNFIT with a remedy if nothing fits; the errors of dl_sweep_run. */
 dl_status dl_layouts_advise(dl_layout_advice *advice, const dl_study *study,
                             const dl_advice_config *config, dl_error *err) DL_MUST_CHECK;
 void dl_layout_advice_free(dl_layout_advice *advice);

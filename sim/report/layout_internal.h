@@ -35,7 +35,8 @@ typedef struct dl_layout {
     dl_point point;               /* axes, workers and micro-batches */
     int order;                    /* 0: neighbouring GPUs are stages; 1: neighbouring GPUs are
                                    * shards */
-    char *values[DL_LAYOUT_KEYS]; /* all borrowed except the first; NULL: the key does not apply */
+    char *values[DL_LAYOUT_KEYS]; /* values[DL_KEY_LAYOUT] is owned, the other values are borrowed;
+                                   * NULL: the key does not apply */
     dl_schedule schedule;
     dl_layout_fate fate;
     double least_s, step_s;

@@ -194,7 +194,8 @@ static void add_layout(dl_layout_space *s, const dl_layout *made)
     DL_APPEND(s->layouts, s->count, "layouts") = l;
 }
 
-/* Adds the layout once for each way to shard, among workers, the state that it leaves whole. */
+/* Adds the layout once for each value of `sharded`, the state that workers shard; adds it once
+ * without a value if workers cannot shard anything. */
 static void add_sharded(dl_layout_space *s, dl_layout *l)
 {
     const bool can = l->point.workers > 1 && l->point.shards == 1 &&

@@ -37,7 +37,7 @@ static void core_free(core *c)
     *c = (core){0};
 }
 
-/* Reads the two files; DL_ERR_UNSUPPORTED if one is missing or of another kind. */
+/* Reads the two files; DL_ERR_UNSUPPORTED if one is missing or has the wrong format. */
 static dl_status core_read(core *c, dl_error *err)
 {
     static const char magic[] = "dlscale-core 2 ";

@@ -102,7 +102,7 @@ typedef struct measured_row {
 typedef struct table {
     dl_csv csv;
     int at[COLUMNS];
-    int *swept; /* [study's keys] the same for the swept keys */
+    int *swept; /* [study's keys] index of each swept key's column; -1: absent */
 } table;
 
 /* Synonyms of columns: names of options, of result tables, and of frameworks. */
@@ -632,7 +632,7 @@ static dl_status describe(dl_measured *point, const table *t, size_t i, const me
     return DL_OK;
 }
 
-/* Collects the rows of each point. */
+/* Collects the rows of each point and summarizes them. */
 static dl_status gather(dl_measured *measured, const dl_study *study, const table *t,
                         const measured_row *rows, dl_error *err)
 {

@@ -251,7 +251,8 @@ static void add_models(note_list *list, const dl_variant *variant)
     }
 }
 
-/* Returns the point with the most workers; among equals, the last. */
+/* Returns the point with the most workers among the first point and all points that are not split;
+ * among equals, the last. */
 static const dl_point *largest_point(const dl_scenario *scenario)
 {
     const dl_point *largest = &scenario->points[0];
@@ -672,7 +673,7 @@ static char *list_collectives(const dl_variant *variant, const dl_row *row,
 }
 
 /* Notes the trace's collectives that the row includes and leaves out, and an upper bound of its
- * step with those left out. */
+ * step time with those left out. */
 static void add_collectives(note_list *list, const dl_variant *variant, const dl_row *row)
 {
     const dl_cost_trace *trace = dl_step_collectives_trace(&variant->costs);

@@ -209,7 +209,8 @@ dl_status dl_report_results(const char *path, const dl_study *study, const dl_sw
     return dl_output_close(&output, err);
 }
 
-/* Writes the staleness counts of one worker, or of all together. */
+/* Writes the staleness counts of one worker, or of all workers together if the row has only
+ * these. */
 static void write_counts(dl_csv_writer *writer, const dl_results *results, const dl_result *result,
                          int worker)
 {

@@ -58,8 +58,8 @@ void dl_report_json_write(FILE *out, const dl_study *study, const dl_sweep *swee
 dl_status dl_report_histogram(const char *path, const dl_study *study, const dl_sweep *sweep,
                               dl_error *err) DL_MUST_CHECK;
 
-/* Writes the user's notes, one per line: those of notes.h, the short note, and the defaults that
- * decided. */
+/* Writes the user's notes, one per line: those of notes.h and row_text.h, and the defaults that
+ * decided (deciding.h). */
 void dl_report_notes(FILE *out, const dl_study *study, const dl_sweep *sweep);
 
 /* dl_report_note_print writes "note: " and the text wrapped to dl_wrap_columns;
@@ -68,7 +68,8 @@ void dl_report_note_print(FILE *out, const char *note);
 void dl_report_notes_print(FILE *out, char *text);
 
 /* Writes the answer in a sentence, the readable table fitted to the width of `out`
- * (dl_wrap_columns), the first or all notes and, with measurements, the mean and largest error. */
+ * (dl_wrap_columns), the first few notes or, with all_notes, all of them, and, with measurements,
+ * the mean and largest error. */
 void dl_report_table(FILE *out, const dl_study *study, const dl_sweep *sweep,
                      const dl_measured *measured, bool all_notes);
 

@@ -36,8 +36,8 @@ static bool has(const dl_variant *variant, const dl_assumption *a)
     return false;
 }
 
-/* Returns the influence of an assumption together with all others of its cause, in any variant;
- * NULL if it was not tried. */
+/* Returns the influence of the assumption, or of all assumptions with its cause together, in any
+ * variant; NULL if it was not tried. */
 static const dl_influence *influence_of(const dl_study *study, const dl_sweep *sweep,
                                         const dl_assumption *a)
 {

@@ -620,8 +620,8 @@ static void print_notes(FILE *out, const dl_study *study, const dl_sweep *sweep,
     free(text);
 }
 
-/* Suggests --calibrate if the predictions for all measured rows of one worker, which exchanges
- * nothing, err in the same direction by more than DL_BAR_MEAN_FRAC. Names the row with the largest
+/* Suggests --calibrate if the predictions for all measured rows of the first variant with a single
+ * worker err in the same direction by more than DL_BAR_MEAN_FRAC. Names the row with the largest
  * batch. */
 static void suggest_calibration(FILE *out, const dl_study *study, const dl_sweep *sweep,
                                 const dl_measured *measured)

@@ -91,7 +91,7 @@ char *dl_report_short_note(const dl_sweep *sweep)
         dl_point_text(text, sizeof text, &worst->point));
 }
 
-/* Share of the steps of the row's worker with the most, its number in *worker. */
+/* Share of the row's steps that its fastest worker makes; sets *worker to that worker. */
 static double most_steps_frac(const dl_row *row, int *worker)
 {
     double sum = 0, most = 0;

@@ -45,7 +45,7 @@ void dl_report_marks_of(char used[DL_MARKS_BYTES], const dl_row *row);
 void dl_report_marks_explain(FILE *out, const char *used, const char *before, const char *after);
 
 /* Parts of a row's time below this fraction are left out of texts. */
-#define DL_PART_SHOWN_FRAC 0.005 /* fraction of a step */
+#define DL_PART_SHOWN_FRAC 0.005
 
 /* Formats samples per second as in tables, "1.623" or "4351", into text[DL_RATE_BYTES]; returns
  * text. */

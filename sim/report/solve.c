@@ -30,8 +30,8 @@
 /* A tried value of the key. */
 typedef struct trial {
     double key,
-        found; /* found: value of the column; NaN: the point does not run at this key, or has no
-                * value */
+        found; /* found: value of the column; NaN: the point does not run at this key, or the column
+                * has no value */
     dl_cell_table table;
 } trial;
 

@@ -335,7 +335,7 @@ function lineFigure(figure, all, keys) {
     return figureOf(drawn.map(panel => linePanel(spec, panel, keys)), caption);
 }
 
-// Draws one horizontal bar per row with parts [{name, value(row), colour}], as fractions or amounts.
+// Maximum number of bars in a figure.
 const BARS_MOST = 24;
 // If there are too many rows, draws the fastest for each number of workers, or the fastest overall.
 function barRows(all) {
@@ -352,6 +352,7 @@ function barLabels(rows, keys) {
     return { labels, left: Math.min(262, 14 + 6.6 * Math.max(...labels.map(label => label.length))) };
 }
 
+// Draws one horizontal bar per row with parts [{name, value(row), colour}], as fractions or amounts.
 function barFigure(all, keys, { parts, end, most, caption, mark }) {
     const { rows, said } = barRows(all);
     if (rows.length === 0) return null;
@@ -412,7 +413,7 @@ function memoryFigure(all, keys) {
             (rows.length < known.length ? ` ${rows.length} of ${known.length} points: the fastest ones that need different amounts.` : "") });
 }
 
-// Percentiles of the staleness of applied gradients: a bar from the median to the 90th, a line to the 99th and the maximum.
+// Staleness of applied gradients: a thick bar from the median to the 90th percentile, a thin line to the maximum.
 function stalenessFigure(all, keys) {
     const rows = all.filter(row => row.staleness_mean > 0);
     if (rows.length === 0) return null;
