@@ -37,7 +37,7 @@ size_t dl_cell_table_rows(const dl_cell_table *table);
 /* Returns a cell; row < dl_cell_table_rows, column < table->columns. */
 const dl_cell *dl_cell_table_cell(const dl_cell_table *table, size_t row, size_t column);
 
-/* For the writer; copies the text. */
+/* Append a comment, a column name, and a cell, for dl_csv_writer; copy the text. */
 void dl_cell_table_add_comment(dl_cell_table *table, const char *text);
 void dl_cell_table_add_name(dl_cell_table *table, const char *text);
 void dl_cell_table_add_cell(dl_cell_table *table, dl_cell_kind kind, const char *text,

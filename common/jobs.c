@@ -11,7 +11,8 @@
 #include "common/units.h"
 
 #define PORTION_S 0.05 /* duration of a batch of jobs per thread, in s */
-/* maximum ranges in a message, which is short enough to be sent without a receiver */
+/* maximum number of ranges in a message, so that it is short enough to be sent without waiting for
+ * its receiver */
 #define RANGES_MAX 128
 #define RESULTS_EVERY_NS (50 * DL_NS_PER_S / 1000)
 #define RESULTS_BYTES ((size_t)1 << 20)
@@ -366,7 +367,8 @@ static dl_status send_results(follower *f, int64_t asks, dl_error *err)
     return status;
 }
 
-/* Sends any news to rank 0; sets *said to whether there was any. */
+/* Sends results, a failure or a request for jobs to rank 0, if there are any; sets *said to whether
+ * it sent something. */
 static dl_status speak(follower *f, bool *said, dl_error *err)
 {
     pool *p = f->p;
@@ -472,7 +474,8 @@ static int start_threads(pool *p, pthread_t *handles, int wanted)
     return wanted;
 }
 
-/* Stops threads when no rank is left to wait for. */
+/* Makes this rank's threads stop waiting for jobs; notes `status` as a failure unless it is
+ * DL_OK. */
 static void stop(pool *p, dl_status status, const dl_error *error)
 {
     pthread_mutex_lock(&p->mutex);

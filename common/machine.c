@@ -102,7 +102,7 @@ dl_status dl_machine_each_section(const dl_machine_reader *r, const char *kind,
     return DL_OK;
 }
 
-/* Checks that the parts of a machine file form a valid machine. */
+/* --- checks ----------------------------------------------------------------------------------- */
 
 /* Checks that no switch is its own ancestor. */
 static dl_status check_switches(const dl_machine_reader *r)

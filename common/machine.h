@@ -110,8 +110,8 @@ typedef struct dl_nvlink {
 typedef struct dl_node_kind {
     char *name;                         /* NULL for kind 0, and for a kind that differs only in GPU
                                          * models */
-    uint64_t own;                       /* bit set of the numbers in the kind's own sections:
-                                         * dl_machine_each */
+    uint64_t own;                       /* bit set of the node's values that the kind's own sections
+                                         * determine, in the order of dl_machine_keys */
     dl_quantity price_usd_per_hour;     /* price per node; excludes gpu_price_usd_per_hour */
     dl_quantity gpu_price_usd_per_hour; /* price per used GPU */
     dl_peer peer;

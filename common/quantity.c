@@ -144,8 +144,8 @@ static bool has_unit(const char *text)
     return unit[0] != '\0' && unit[0] != ',' && unit[0] != '+';
 }
 
-/* Returns the probably intended unit: the largest, up to GB, GB/s, Tflop/s or ms, for which the
- * number is in the range; NULL if there is none. */
+/* Returns the probably intended unit: the first of GB, MB, kB (bytes, also per second), of Tflop/s,
+ * Gflop/s, or of us, ms, s with which the number is in the range; NULL if there is none. */
 static const char *likely_unit(double number, dl_dimension dimension, double low, double high)
 {
     static const char *const usual[][3] = {

@@ -5,7 +5,7 @@
  *   dl_rows rows = {.out = stdout};       or {.json = json}, or {.csv = writer}
  *   dl_rows_begin(&rows, "steps", "steps and their error");
  *   for (...) dl_rows_add(&rows, "batch=%lld step_ns|step=%gns error_frac|off %%=%+.1f%%", ...);
- *   dl_rows_end(&rows); */
+ *   dl_rows_end(&rows, 0); */
 #ifndef DL_COMMON_ROWS_H
 #define DL_COMMON_ROWS_H
 

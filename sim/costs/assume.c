@@ -574,8 +574,8 @@ static const char *how_to_measure_machine(const char *section, const dl_key *key
     return measured_by[i].measure;
 }
 
-/* Returns the cause of a section's values: one for all its rates and one for all its times, except
- * that each of a host's values has its own; above the numbers of the causes of costs. */
+/* Returns the cause of a section's values: one cause for all its rates and one for all its times,
+ * except that each value of a host has its own. Its number is above the CAUSE_* of costs. */
 static unsigned cause_of(const char *section, const dl_key *key)
 {
     const bool is_host = strncmp(section, "host", strlen("host")) == 0;

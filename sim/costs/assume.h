@@ -99,7 +99,7 @@ void dl_costs_assume_value(dl_costs *costs, const char *section, const char *key
                            double factor, unsigned cause, dl_cost_need need, const char *source,
                            const char *measure, dl_assumptions *made);
 
-/* Adds those of the machine's numbers with bounds that the costs do not replace. */
+/* Adds the machine's numbers that have bounds and that the costs do not replace. */
 void dl_machine_assume(dl_costs *costs, dl_machine *machine, dl_assumptions *made);
 
 /* Adds an open setting `key` of the scenario with its default `chosen`. `measure` tells how to find

@@ -217,10 +217,11 @@ typedef struct dl_costs {
     struct {
         dl_value encode_bytes_per_s, decode_bytes_per_s;
     } quantise[DL_COMPRESS_KINDS];
-    dl_value learned_bytes_per_s; /* rate of a core that copies parameters and subtracts others */
-    /* Extra time, as a rate, to push onto a vector in another core's cache, to write an average
-     * onto one, and to pull one that another core has written. Unknown: none, or part of
-     * [average]. */
+    dl_value learned_bytes_per_s; /* rate at which a core copies parameters and subtracts the last
+                                   * average */
+    /* Extra time, as a rate, of accesses to a vector in another core's cache: to push onto it, to
+     * write an average onto it, and to pull it after another core has written it. Unknown: none, or
+     * part of [average]. */
     struct {
         dl_value push_bytes_per_s, average_bytes_per_s, pull_bytes_per_s;
     } shared;
@@ -371,13 +372,13 @@ void dl_costs_add_machine(dl_costs *costs, dl_machine *machine);
 dl_machine_value *dl_costs_machine_value(const dl_costs *costs, const char *section,
                                          const dl_key *key);
 
-/* Adds a machine number that has bounds to the values drawn with the costs, together with all
- * others of `cause`; returns its index in machine_values. */
+/* Adds a machine number that has bounds to the values drawn with the costs, together with the other
+ * numbers of the same `cause`; returns its index in machine_values. */
 size_t dl_costs_assume_machine_value(dl_costs *costs, const char *section, const dl_key *key,
                                      const dl_quantity *quantity, unsigned cause);
 
-/* Returns DL_ERR_NAME if the costs set a number of a part that the machine lacks (NULL: of any
- * part). */
+/* Returns DL_ERR_NAME if the costs set a number of a part that the machine lacks; `machine` NULL:
+ * it lacks all parts. */
 dl_status dl_costs_check_machine(const dl_costs *costs, dl_machine *machine,
                                  dl_error *err) DL_MUST_CHECK;
 

@@ -366,7 +366,7 @@ static dl_status put_set(char **text, const char *set, const char *folder, dl_er
     return status;
 }
 
-/* GPUs of the smallest machine, and whether a number of workers fits. */
+/* GPUs of the smallest of several machines, and the nodes that a number of workers needs. */
 typedef struct machine_room {
     int64_t gpus;  /* GPUs of the machine with the fewest; INT64_MAX before the first machine */
     int64_t nodes; /* largest number of nodes that any machine needs for the workers */
@@ -602,7 +602,7 @@ static bool has_estimate(const char *text)
 }
 
 /* Removes the file's sources of times if the command line gives one. Cost files with only exchange
- * are not such a source: they are kept, or added to the file's. */
+ * are not such a source: they are kept, or added to the file's sources. */
 static void remove_other_sources(char **text, const dl_scenario_command *command,
                                  const char *folder)
 {
@@ -843,7 +843,7 @@ static bool gives_key(const dl_scenario_command *command, const char *section, c
     return false;
 }
 
-/* Whether the error is of a value or key from the command line, in place of the file's. */
+/* Whether the error is of a value or key that the command line gives, not the file. */
 static bool is_of_command(const dl_scenario_command *command, const dl_error *err)
 {
     char section[64], key[64];

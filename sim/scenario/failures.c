@@ -116,7 +116,8 @@ static dl_status read_times(dl_failures *failures, const dl_ini *ini, dl_error *
     return status;
 }
 
-/* Rejects keys of a job that cannot fail. */
+/* Rejects restart_s, checkpoint_s and job_steps without failures of the job; checkpoint_steps
+ * suffices for the last two. */
 static dl_status check_job(const dl_failures *failures, const dl_ini *ini, dl_error *err)
 {
     static const char *const keys[] = {"restart_s", "checkpoint_s", "job_steps"};

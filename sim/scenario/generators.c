@@ -278,7 +278,8 @@ dl_status dl_scenario_take_trainer(dl_scenario *scenario, const dl_ini *ini, dl_
     return DL_OK;
 }
 
-/* Default numbers of updates of a run with [generators]: measured ones, and warm-up. */
+/* Default numbers of updates of a run with [generators]: counted updates, and warm-up updates
+ * before them. */
 #define UPDATES 60
 #define UPDATES_BEFORE 10
 

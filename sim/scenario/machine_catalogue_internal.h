@@ -29,7 +29,7 @@ double dl_machine_rate(const dl_csv *csv, size_t row, const char *column);
 /* The bus of GPUs: the text of its link, and values that depend on it. */
 typedef struct dl_machine_bus {
     const char *name, *links;
-    const char *socket_link, *memory_rate; /* values of processors of the bus's time */
+    const char *socket_link, *memory_rate; /* typical values of processors sold with this bus */
     double wire_bytes_per_s;
 } dl_machine_bus;
 

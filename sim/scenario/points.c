@@ -262,7 +262,8 @@ static const dl_ini_entry *changed(const dl_ini *ini, const char *name)
     return is_fallback ? NULL : entry;
 }
 
-/* Rejects settings that a server of gradients, tensor by tensor, cannot combine. */
+/* Rejects combinations of settings that a server summing gradients tensor by tensor does not
+ * support. */
 static dl_status check_server(const dl_scenario *scenario, const dl_ini *ini,
                               const dl_sweep_lists *lists, const dl_point *point, const char *text,
                               dl_error *err)

@@ -151,8 +151,8 @@ static dl_status read_texts(dl_scenario *scenario, const dl_ini *ini, dl_error *
     return DL_OK;
 }
 
-/* Returns the value of the key that `key` depends on: that of the file, else the default; NULL:
- * neither. */
+/* Returns the value of the key that `key` depends on: the one that the layout implies, else that of
+ * the file, else the default; NULL: none. */
 static const char *depends_on(const dl_ini *ini, const dl_key *key, const char *name)
 {
     const dl_ini_entry *entry = dl_ini_find(ini, key->section, name);

@@ -215,15 +215,15 @@ void dl_scenario_slow(const dl_scenario *scenario, int workers, double *slow);
 /* Returns the name of the point's mode in output: the word that the scenario uses. */
 const char *dl_point_mode(const dl_point *point);
 
-/* dl_point_is_split: whether each worker of the point has several GPUs. dl_point_gpus: GPUs of the
- * point, workers x ranks, or fewer if workers share them. dl_point_workers_per_gpu: largest number
- * of workers on a GPU. */
+/* Whether each worker of the point has several GPUs. */
 bool dl_point_is_split(const dl_point *point);
 /* Whether GPUs of a worker reduce gradients among themselves: shards of a stage, or parts of a
  * sequence. */
 bool dl_point_reduces_within(const dl_point *point);
 int dl_point_ranks(const dl_point *point); /* GPUs of a worker, unless workers share them */
+/* Returns the GPUs of the point: workers x ranks, or fewer if workers share them. */
 int dl_point_gpus(const dl_point *point);
+/* Returns the largest number of workers on a GPU. */
 int dl_point_workers_per_gpu(const dl_point *point);
 
 /* Returns the price of the nodes that a point uses, US dollars per hour, with [generators] those of

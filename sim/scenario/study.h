@@ -1,6 +1,7 @@
 /* A scenario file with all its swept values. Lists of [machine] cores and workers, of the batch, of
- * the modes and of their numbers make the points of one dl_scenario (sim/scenario/scenario.h). A
- * list of any other key makes variants: one dl_scenario with separate costs for each of its values,
+ * the modes and of their numeric options make the points of one dl_scenario
+ * (sim/scenario/scenario.h). A list of any other key makes variants: one dl_scenario with separate
+ * costs for each of its values,
  *
  *   [machine]  file  = p2.8xlarge.ini, dgx1_v100.ini    2 machines x 3 places = 6 variants
  *   [sync]     where = cpu, gpu:0, allreduce
@@ -8,8 +9,7 @@
  *
  * the first key of the file changing most slowly. A key that depends on another one ([exchange]
  * topk_frac on compress, [noise] sigma on kind) is swept only where it applies, and an option of
- * [sync] only for modes that take it. [scenario] name and [measured] file are texts.
- */
+ * [sync] only for modes that take it. [scenario] name and [measured] file are texts. */
 #ifndef DL_SIM_STUDY_H
 #define DL_SIM_STUDY_H
 

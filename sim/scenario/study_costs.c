@@ -156,8 +156,8 @@ static bool same_text(const char *a, const char *b)
     return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
 }
 
-/* Whether two scenarios have the same workload: a factor does not apply to the times of another
- * one. */
+/* Whether two scenarios have the same workload, as a calibration factor applies only to one
+ * workload. */
 static bool same_workload(const dl_scenario *a, const dl_scenario *b)
 {
     return same_text(a->costs_path, b->costs_path) && same_text(a->model, b->model) &&

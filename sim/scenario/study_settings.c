@@ -103,7 +103,8 @@ static void take_sharded(dl_variant *variant)
     scenario->gpu->keeps_parameters = variant->costs.keeps_parameters;
 }
 
-/* Whether the point's gradients are all ready at the end, or are shards of already reduced ones. */
+/* Whether the point's gradients are exchanged only after the backward pass: those of stages are all
+ * ready only then, those of shards are reduced within the worker first. */
 static bool exchanges_late(const dl_point *point)
 {
     const dl_split split = dl_point_split(point);
@@ -215,7 +216,8 @@ static bool leaves_dtype(const dl_scenario *scenario, const char *name, dl_dtype
     return dtype == DL_DTYPE_AUTO || !gives(scenario, "exchange", name);
 }
 
-/* Sets types that the scenario does not give to those of passes in 16 bits or in fp32. */
+/* Sets the message types that the scenario leaves open to those of passes in 16 bits (in_half) or
+ * in fp32. */
 static void set_dtypes(const dl_scenario *scenario, dl_gpu_options *gpu, bool in_half)
 {
     const dl_sharded sharded = dl_scenario_sharded(scenario);
@@ -314,8 +316,8 @@ static void assume_overlap(dl_variant *variant)
     }
 }
 
-/* Returns the arithmetic of a program without the needed setting: PyTorch without autocast
- * multiplies in fp32; with it, convolutions run in fp16. */
+/* Returns the alternative to the usual arithmetic: fp32 instead of bf16, as in PyTorch without
+ * autocast; else fp16, in which convolutions run with autocast. */
 static dl_arithmetic other_arithmetic(dl_arithmetic usual)
 {
     return usual == DL_BF16 ? DL_FP32 : DL_FP16;

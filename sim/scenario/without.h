@@ -5,7 +5,7 @@
  *              GPU memory (launches of collectives remain) and collectives measured as a whole
  *   contention sharing of links and memory among flows of GPUs: each has the rate of its slowest
  *   average    averaging, summing micro-batches     update   server updates
- *   sharing    slowdown of workers by each other    memory   the limit of its bandwidth
+ *   sharing    slowdown of workers by each other    memory   limit of memory bandwidth
  *   overlap    slowdown of compute by concurrent collectives
  *   noise      variation of steps, and of exchange from run to run
  *   slow       slow workers                         lock, barrier, wakeup

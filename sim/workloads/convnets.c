@@ -30,7 +30,8 @@ typedef struct flow {
 } flow;
 
 /* Extra traffic of batch norm with nchw in fp16, where PyTorch uses its own kernels instead of
- * cuDNN's: measured for ResNet-50 on an H200 (PyTorch 2.11, batch 256), 60.7 and 24.4 ms. */
+ * cuDNN's: measured for ResNet-50 on an H200 (PyTorch 2.11, batch 256), 60.7 ms instead of 24.4
+ * ms. */
 #define NCHW_NORM 1.5
 
 static double size_of(const flow *f)
@@ -158,8 +159,7 @@ static void build_lenet(flow *f, double classes)
     add_dense(f, dl_strdup("fc2"), classes);
 }
 
-/* Shapes of networks. VGG: Simonyan and Zisserman 2015, table 1: convolutions of each of the five
- * groups. */
+/* Shapes of networks: number and kind of their layers. */
 enum {
     VGG16,
     VGG19,
@@ -174,6 +174,7 @@ enum {
     RESNET152
 };
 
+/* Simonyan and Zisserman 2015, table 1: five groups of convolutions, `count` each. */
 static void build_vgg(flow *f, int shape, double classes)
 {
     const bool norm = shape == VGG19_BN_CIFAR || shape == VGG19_BN;

@@ -22,7 +22,7 @@ typedef struct dl_network_key {
 typedef struct dl_named_network {
     const char *name, *help;
     int64_t values[DL_NETWORK_KEYS_MAX];
-    int shape; /* for convnets: selects the function that builds the network */
+    int shape; /* for convnets: number of the shape, which selects the layers */
 } dl_named_network;
 
 typedef struct dl_network_kind {
