@@ -213,8 +213,6 @@ dl_gpu_memory dl_run_memory(const dl_scenario *scenario, const dl_costs *costs,
     if (scenario->gpu == NULL || dl_scenario_trains_by_keys(scenario))
         return (dl_gpu_memory){.needs_bytes = (double)NAN, .has_bytes = (double)NAN};
     if (dl_point_is_split(point)) return dl_run_split_memory(scenario, costs, point);
-    const bool exchanges = point->mode->needs & DL_NEED_PARAMETERS;
-    const bool served = exchanges && !dl_scenario_is_collective(scenario, point);
     const dl_gpu_options options = dl_point_gpu_options(scenario, point);
     dl_gpu_content *own = dl_calloc((size_t)point->workers, sizeof *own, "needs of GPUs");
     dl_run_share *shares = shares_of(scenario, costs, point);
@@ -222,12 +220,8 @@ dl_gpu_memory dl_run_memory(const dl_scenario *scenario, const dl_costs *costs,
         const bool as_before = w > 0 && are_alike(&shares[w - 1], 2);
         own[w] = as_before ? own[w - 1] : model_content(scenario, costs, &shares[w], point);
     }
-    const dl_gpu_point gpu_point = {
-        .stride = 1,
-        .workers = point->workers,
-        .own = own,
-        .served_bytes = served ? (double)costs->parameter_bytes : 0,
-    };
+    dl_gpu_point gpu_point = {.stride = 1, .workers = point->workers, .own = own};
+    dl_run_serve(scenario, costs, point, &gpu_point);
     const dl_gpu_memory memory = dl_gpu_options_memory(&options, &gpu_point);
     free(shares);
     free(own);

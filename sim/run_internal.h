@@ -65,6 +65,10 @@ double dl_run_split_least_ns(const dl_run_config *run, bool with_tensors);
 dl_gpu_memory dl_run_split_memory(const dl_scenario *scenario, const dl_costs *costs,
                                   const dl_point *point);
 
+/* Sets the bytes that a server keeps for the point's workers; none without a server. */
+void dl_run_serve(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
+                  dl_gpu_point *gpus);
+
 /* --- run_processes.c --- */
 
 /* Whether the workers are processes on cores. */

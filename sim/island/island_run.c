@@ -113,6 +113,21 @@ dl_memory_rank dl_run_rank(const dl_run_ranks *ranks, int stage)
     return rank;
 }
 
+/* Adds what a server keeps of all ranks' vectors, each of which is a GPU's part of the layers. */
+void dl_run_serve(const dl_scenario *scenario, const dl_costs *costs, const dl_point *point,
+                  dl_gpu_point *gpus)
+{
+    const int parts = point->tensor > 1 ? point->tensor : 1;
+    const double weights = costs->half_weights ? (double)costs->parameter_bytes : 0;
+    if (!(point->mode->needs & DL_NEED_PARAMETERS) || dl_scenario_is_collective(scenario, point))
+        return;
+    gpus->served_bytes = parts * (double)costs->parameter_bytes;
+    gpus->more_vectors = dl_run_has_outer(scenario, point) ? 2 : 0; /* momentum, last average */
+    if (dl_mode_serves_gradients(point->mode) && costs->state_bytes >= 0)
+        gpus->state_bytes = parts * ((double)costs->state_bytes + weights);
+}
+
+/* Memory of the fullest GPU of the rank's stage. All have the same content but for the server's. */
 static dl_gpu_memory memory_of(const dl_scenario *scenario, const dl_point *point,
                                const dl_memory_rank *rank)
 {
@@ -122,14 +137,19 @@ static dl_gpu_memory memory_of(const dl_scenario *scenario, const dl_point *poin
     for (int w = 0; w < point->workers; w++)
         own[w] = content;
     const dl_gpu_options options = dl_point_gpu_options(scenario, point);
-    const dl_gpu_memory memory = dl_gpu_options_memory(
-        &options,
-        &(dl_gpu_point){.first = dl_split_gpu(split, dl_split_rank(split, rank->stage, 0), 0),
-                        .stride = dl_split_gpus(split),
-                        .workers = point->workers,
-                        .own = own});
+    dl_gpu_point gpus = {.stride = dl_split_gpus(split), .workers = point->workers, .own = own};
+    dl_run_serve(scenario, rank->costs, point, &gpus);
+    const bool differ = gpus.served_bytes > 0 && options.where == DL_WHERE_GPU;
+    dl_gpu_memory most = {.needs_bytes = (double)NAN, .has_bytes = (double)NAN};
+    for (int n = 0; n < (differ ? split->shards * split->tensor : 1); n++) {
+        const int of = dl_split_rank(split, rank->stage, n / split->tensor);
+        gpus.first = dl_split_gpu(split, of, n % split->tensor);
+        const dl_gpu_memory memory = dl_gpu_options_memory(&options, &gpus);
+        if (!(memory.needs_bytes / memory.has_bytes <= most.needs_bytes / most.has_bytes))
+            most = memory;
+    }
     free(own);
-    return memory;
+    return most;
 }
 
 /* Memory of the fullest stage from `first` to `last`. */

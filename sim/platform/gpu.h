@@ -254,6 +254,8 @@ typedef struct dl_gpu_point {
     const dl_gpu_content *own; /* [workers] needs of each worker; NaN: unknown */
     double served_bytes; /* size of a vector; a server keeps one per worker and the result; 0: no
                           * server */
+    double state_bytes;  /* of the server's optimizer */
+    int more_vectors;    /* that the server keeps, of an outer optimizer */
 } dl_gpu_point;
 
 /* Needed and available memory of the fullest GPU. NaN if its needs are unknown. */

@@ -89,8 +89,8 @@ dl_place dl_gpu_options_place(const dl_gpu_options *options, int worker)
                            options->gpus != NULL ? options->gpus[number] : number);
 }
 
-/* Number of shards of the server for `workers` >= 1 workers. */
-static int shards_of(const dl_gpu_options *options, int workers)
+/* Number of shards of the server for `workers` >= 1 workers on every `stride`th GPU from `first`. */
+static int shards_among(const dl_gpu_options *options, int workers, int first, int stride)
 {
     if (options->shards > 0) return options->shards;
     int count = workers;
@@ -98,12 +98,17 @@ static int shards_of(const dl_gpu_options *options, int workers)
         int last = -1;
         count = 0;
         for (int w = 0; w < workers; w++) { /* nodes ascend like GPUs unless workers share GPUs */
-            const int node = dl_gpu_options_place(options, w).node;
+            const int node = dl_gpu_options_place(options, first + w * stride).node;
             count += node > last;
             last = node > last ? node : last;
         }
     }
     return count < DL_SHARDS_MAX ? count : DL_SHARDS_MAX;
+}
+
+static int shards_of(const dl_gpu_options *options, int workers)
+{
+    return shards_among(options, workers, 0, 1);
 }
 
 dl_place dl_gpu_options_server(const dl_gpu_options *options, int shard)
@@ -303,19 +308,26 @@ void dl_gpus_clocks(const dl_gpu_options *options, const dl_costs *costs, int wo
 
 /* --- memory and price ----------------------------------------------------------------------- */
 
-/* Bytes of the vectors that a server's shards hold on the GPU: those pushed by all workers, and the
- * result. */
-static double server_bytes(const dl_gpu_options *options, const dl_gpu_point *point, dl_place gpu)
+static bool is_same(dl_place a, dl_place b)
+{
+    return a.node == b.node && a.index == b.index;
+}
+
+/* Bytes that a server's shards hold on the GPU beside the content of its worker: vectors pushed by
+ * all workers, the result, those of an outer optimizer, and state of the optimizer that the worker
+ * does not hold. */
+static double server_bytes(const dl_gpu_options *options, const dl_gpu_point *point, dl_place gpu,
+                           const dl_gpu_content *own)
 {
     if (point->served_bytes <= 0 || options->where != DL_WHERE_GPU) return 0;
-    double bytes = 0;
-    const int shards = shards_of(options, point->workers);
+    double bytes = 0, state = 0;
+    const int shards = shards_among(options, point->workers, point->first, point->stride);
     for (int s = 0; s < shards; s++) {
-        dl_place place = dl_gpu_options_server(options, s);
-        if (place.node != gpu.node || place.index != gpu.index) continue;
-        bytes += (point->workers + 1) * point->served_bytes / shards;
+        if (!is_same(dl_gpu_options_server(options, s), gpu)) continue;
+        bytes += (point->workers + 1 + point->more_vectors) * point->served_bytes / shards;
+        state += point->state_bytes / shards;
     }
-    return bytes;
+    return bytes + fmax(0, state - own->optimizer);
 }
 
 /* Bytes that other workers need on worker w's GPU. */
@@ -326,26 +338,55 @@ static double sharers_bytes(const dl_gpu_options *options, const dl_gpu_point *p
     const dl_place gpu = dl_gpu_options_place(options, point->first + w * point->stride);
     for (int other = 0; other < point->workers; other++) {
         const dl_place own = dl_gpu_options_place(options, point->first + other * point->stride);
-        if (other != w && own.node == gpu.node && own.index == gpu.index)
-            bytes += dl_gpu_content_bytes(&point->own[other]);
+        if (other != w && is_same(own, gpu)) bytes += dl_gpu_content_bytes(&point->own[other]);
     }
     return bytes;
 }
 
+/* Replaces *most by the content of a GPU if that fills more of it. */
+static void fill(const dl_gpu_options *options, dl_place gpu, const dl_gpu_content *content,
+                 dl_gpu_memory *most)
+{
+    const double needs = dl_gpu_content_bytes(content);
+    const double has = dl_machine_model(&options->machine, gpu.node, gpu.index)->memory_bytes.value;
+    if (!(needs / has <= most->needs_bytes / most->has_bytes))
+        *most = (dl_gpu_memory){needs, has, *content};
+}
+
+/* Whether a worker of the point computes on the GPU, with any of its ranks. */
+static bool computes(const dl_gpu_options *options, const dl_gpu_point *point, dl_place gpu)
+{
+    for (int g = 0; g < point->workers * point->stride; g++)
+        if (is_same(dl_gpu_options_place(options, g), gpu)) return true;
+    return false;
+}
+
+/* Considers the server's GPUs that have no worker. */
+static void fill_servers(const dl_gpu_options *options, const dl_gpu_point *point,
+                         dl_gpu_memory *most)
+{
+    const int shards = shards_among(options, point->workers, point->first, point->stride);
+    if (options->where != DL_WHERE_GPU || isnan(most->needs_bytes)) return;
+    for (int s = 0; s < shards; s++) {
+        const dl_place gpu = dl_gpu_options_server(options, s);
+        dl_gpu_content content = {0};
+        if (computes(options, point, gpu)) continue;
+        content.others = server_bytes(options, point, gpu, &content);
+        fill(options, gpu, &content, most);
+    }
+}
+
 dl_gpu_memory dl_gpu_options_memory(const dl_gpu_options *options, const dl_gpu_point *point)
 {
-    const dl_machine *m = &options->machine;
     dl_gpu_memory most = {.needs_bytes = (double)NAN, .has_bytes = (double)NAN};
     for (int w = 0; w < point->workers; w++) {
         const dl_place gpu = dl_gpu_options_place(options, point->first + w * point->stride);
-        const double has = dl_machine_model(m, gpu.node, gpu.index)->memory_bytes.value;
         dl_gpu_content content = point->own[w];
-        content.others += sharers_bytes(options, point, w) + server_bytes(options, point, gpu);
-        const double needs = dl_gpu_content_bytes(&content);
-        if (!(needs / has <= most.needs_bytes / most.has_bytes)) {
-            most = (dl_gpu_memory){needs, has, content};
-        }
+        content.others +=
+            sharers_bytes(options, point, w) + server_bytes(options, point, gpu, &point->own[w]);
+        fill(options, gpu, &content, &most);
     }
+    fill_servers(options, point, &most);
     return most;
 }
 

@@ -86,6 +86,17 @@ static void a_server_needs_memory_too(void **state)
     s = sweep_of(COSTS, "workers = 1\n", "batch_per_worker = 1\n", ps); /* no worker on gpu1 */
     assert_near(s.sweep.rows[0].memory.needs_bytes, 370e3, 1e-12);
     free_swept(&s);
+    /* Two workers of two shards each, whose GPU 3 also has the vectors of all four ranks, the sum of
+     * each shard's, and the state of the other shard. */
+    s = sweep_of(COSTS "[overlap]\nslowdown = 1\n", "layout = fsdp=2,dp=2\n",
+                 "batch_per_worker = 2\n", "[sync]\nmode = ps\nwhere = gpu:3\n");
+    const double with_server = s.sweep.rows[0].memory.needs_bytes;
+    assert_near(s.sweep.rows[0].memory.content.others, 3 * 80e3 + 20e3, 1e-12);
+    free_swept(&s);
+    s = sweep_of(COSTS "[overlap]\nslowdown = 1\n", "layout = fsdp=2,dp=2\n",
+                 "batch_per_worker = 2\n", "[sync]\nmode = ps\nwhere = cpu\n");
+    assert_near(with_server - s.sweep.rows[0].memory.needs_bytes, 260e3, 1e-12);
+    free_swept(&s);
 }
 
 /* An outer optimizer keeps its momentum and the last average, 80 kB each: on the GPU if it updates
@@ -96,16 +107,22 @@ static void an_outer_optimizer_needs_memory(void **state)
     static const struct {
         const char *sync;
         double more_bytes;
+        const char *machine;
     } cases[] = {
-        {"mode = average\nwhere = allreduce\n", 0},
-        {"mode = average\nwhere = allreduce\nouter = nesterov\n", 2 * 80e3},
-        {"mode = bmuf\nwhere = allreduce\n", 2 * 80e3},
-        {"mode = average\nwhere = cpu\nouter = nesterov\n", 0},
+        {"mode = average\nwhere = allreduce\n", 0, "workers = 2\n"},
+        {"mode = average\nwhere = allreduce\nouter = nesterov\n", 2 * 80e3, "workers = 2\n"},
+        {"mode = bmuf\nwhere = allreduce\n", 2 * 80e3, "workers = 2\n"},
+        {"mode = average\nwhere = allreduce\nouter = nesterov\n[exchange]\ncollectives = hosts\n",
+         0, "placement = 11\n"},
+        {"mode = average\nwhere = cpu\nouter = nesterov\n", 0, "workers = 2\n"},
+        /* The server has a vector of each worker and the average too. */
+        {"mode = average\nwhere = gpu:1\n", 3 * 80e3, "workers = 2\n"},
+        {"mode = average\nwhere = gpu:1\nouter = nesterov\n", 5 * 80e3, "workers = 2\n"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char rest[128];
+        char rest[160];
         snprintf(rest, sizeof rest, "[sync]\n%s", cases[i].sync);
-        swept s = sweep_of(COSTS, "workers = 2\n", "batch_per_worker = 1\n", rest);
+        swept s = sweep_of(COSTS, cases[i].machine, "batch_per_worker = 1\n", rest);
         assert_near(s.sweep.rows[0].memory.needs_bytes, 370e3 + cases[i].more_bytes, 1e-12);
         free_swept(&s);
     }
