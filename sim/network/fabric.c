@@ -221,7 +221,7 @@ static int route_torus(const dl_machine *m, const int ends[4], int *links, int *
     return count;
 }
 
-/* --- switches by hand ------------------------------------------------------------------------ */
+/* --- user-defined switches ------------------------------------------------------------------ */
 
 static int depth_of(const dl_fabric *f, int of)
 {
@@ -237,7 +237,7 @@ static int uplinks_of_switch(const dl_fabric *f, int of)
     return f->spreading == DL_FABRIC_IDEAL ? 1 : f->switches[of].uplinks;
 }
 
-/* Number of its first uplink among the uplinks of all switches. */
+/* Index of the switch's first uplink among the uplinks of all switches. */
 static int first_uplink(const dl_fabric *f, int of)
 {
     return f->spreading == DL_FABRIC_IDEAL ? of : f->switches[of].first_uplink;

@@ -103,13 +103,13 @@ typedef struct dl_route {
 void dl_links_init(dl_links *links, const dl_machine *machine);
 void dl_links_free(dl_links *links);
 
-/* Limits on routes between nodes; NAN: those of the machine file. */
+/* Limits on routes between nodes; NAN: unchanged, unless stated otherwise. */
 typedef struct dl_network_limits {
     double bytes_per_s;      /* rate of each NIC's port, per direction */
     double pair_bytes_per_s; /* rate between two nodes, both directions together; NAN: no limit */
     double latency_ns;       /* total latency of both ports */
-    double site_bytes_per_s; /* rate of each link of the sites */
-    double slice_ns;         /* see dl_links; NAN: no such time */
+    double site_bytes_per_s; /* rate of each link of the sites; NAN: as in the machine file */
+    double slice_ns;         /* see dl_links */
 } dl_network_limits;
 
 /* Sets *limited to a copy of the links with other limits between nodes. It borrows everything

@@ -2,9 +2,9 @@
  *
  * A flow waits for its delay (the latency of its route), then moves its bytes at its max-min fair
  * rate: the rates of all flows grow together until a link is full, which fixes the rates of the
- * flows over it, while the others keep growing. No flow's rate can increase without decreasing that
- * of a flow that has no more (Bertsekas & Gallager, Data Networks, section 6.5.2). Rates change
- * only when flows start and end. Windows, round trips and losses are not modelled.
+ * flows over it, while the others keep growing. No flow's rate can increase without decreasing the
+ * rate of a flow that is not faster (Bertsekas & Gallager, Data Networks, section 6.5.2). Rates
+ * change only when flows start and end. Windows, round trips and losses are not modelled.
  *
  * Flows over equal links belong to one class, and all flows of a class have the same rate. So a
  * class counts the bytes that each of its flows has moved since the class was last empty
@@ -126,7 +126,7 @@ typedef struct dl_network {
     int *first_use;      /* [links] first use in the list of uses by bundles */
     int *users;          /* [links] number of active classes on the link */
     int *user;           /* [links] XOR of these classes' numbers: with one class, its number */
-    double *left;        /* [links] capacity minus that of bundles with final rates; used while
+    double *left;        /* [links] capacity minus that used by bundles with final rates; used while
                           * solving */
     int64_t *open;       /* [links] crossings by flows of bundles without final rates */
     int64_t *link_stamp; /* [links] number of the search that found the link last */

@@ -68,7 +68,8 @@ static bool sends(const ring_run *r, int node)
 }
 
 /* Whether the node has the data of slice `slice`: for a broadcast, the same slice has arrived from
- * the previous node; for an all-reduce, that of the previous step has. */
+ * the previous node; for an all-reduce, that of the previous step has. Node 0 of a broadcast, and
+ * the first step of an all-reduce, have all data. */
 static bool has_slice(const ring_run *r, int node, int number, int slice)
 {
     if (r->ring->broadcast) return node == 0 || slice < way(r, node - 1, number)->arrived;
@@ -384,8 +385,8 @@ static double simulate_once(const dl_tcp_ring *ring, double bytes)
 }
 
 /* Returns the ring to simulate, and fills in its `edges`: rates are within the sockets' limits;
- * pauses long enough to restart a window become PAUSE_NS, others 0. *notice_ns: delay of gloo's
- * notices. */
+ * pauses long enough to restart a window become PAUSE_NS, shorter ones 0. *notice_ns: delay of
+ * gloo's notices. */
 static dl_tcp_ring as_simulated(const dl_tcp_ring *ring, dl_tcp_edge *edges, double *notice_ns)
 {
     dl_tcp_ring simulated = *ring;
