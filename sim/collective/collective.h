@@ -12,8 +12,8 @@
  * %); `chunk` costs as many events as there are chunks.
  *
  * On idle links, with n ranks, S bytes, B bytes per second of each edge, a = latency and hop time,
- * C chunks, tree height h (Thakur, Rabenseifner & Gropp 2005; Sanders, Speck & Traff 2009 for the
- * two trees):
+ * C chunks, pieces of p bytes, tree height h (Thakur, Rabenseifner & Gropp 2005; Sanders, Speck &
+ * Traff 2009 for the two trees):
  *
  *   ring          all-reduce             2 (n-1) (a + S / (n B)); if edges differ, the sum of
  *                                        a + S / (n B) over a piece's way, or 2 (n-1) S / (n B) of

@@ -241,8 +241,8 @@ static void measure_inside(dl_nccl_group *group, dl_links *links, const one_node
     free(in_file);
 }
 
-/* Writes the ranks of the nodes (of the first two nodes if all are of one kind) to *some, which the
- * caller frees; returns their number. */
+/* Writes the ranks of `nodes`, the first node of each kind (of the first two nodes if all are of
+ * one kind) to *some, which the caller frees; returns their number. */
 static int ranks_of(const one_node *nodes, int count, const dl_place *ranks, int two_nodes,
                     dl_place **some)
 {
@@ -446,8 +446,9 @@ static double latency_us(const dl_nccl_group *g, const dl_nccl_constants *k,
 
 /* --- the choice ------------------------------------------------------------------------------ */
 
-/* Whether the version has this combination: LL128 since 2.5, between A100 since 2.7, between H100
- * since 2.17; sums in the switches of one node since 2.17, of several nodes since 2.18. */
+/* Whether the version has this combination: LL128 since 2.5 on Volta, 2.7 on Ampere, 2.17 on
+ * Hopper, 2.26 on Blackwell; sums in the switch of one node since 2.17, of several nodes since
+ * 2.18. */
 static bool has(const dl_nccl_group *g, dl_collective_kind kind, dl_nccl_algorithm algorithm,
                 dl_nccl_protocol protocol)
 {

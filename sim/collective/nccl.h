@@ -72,8 +72,9 @@ void dl_nccl_group_init(dl_nccl_group *group, const dl_links *links, const dl_pl
 double dl_nccl_time_ns(const dl_nccl_group *group, dl_collective_kind kind, double bytes,
                        dl_nccl_algorithm algorithm, dl_nccl_protocol protocol);
 
-/* Finds the smallest of these estimates among the algorithms whose bit (1 << algorithm) is set.
- * Returns false if NCCL has none of them. */
+/* Chooses the algorithm and protocol with the smallest of these estimates (before 2.5: by NCCL's
+ * thresholds), among the algorithms whose bit (1 << algorithm) is set. Returns false if NCCL has
+ * none of them. */
 bool dl_nccl_choose(const dl_nccl_group *group, dl_collective_kind kind, double bytes,
                     unsigned algorithms, dl_nccl_algorithm *algorithm, dl_nccl_protocol *protocol);
 

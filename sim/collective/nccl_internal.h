@@ -39,7 +39,7 @@ typedef struct dl_nccl_constants {
     /* An all-reduce by ring over n nodes has 2 n minus this number of steps between nodes. */
     int outer_steps_less;
     bool all_outer;     /* all steps of a ring over nodes count as steps between nodes */
-    bool lone_by_trees; /* nodes with one GPU use hops of trees, which are not hidden */
+    bool lone_by_trees; /* with one GPU per node, rings use the network hops of trees */
     bool posts;         /* each message also takes the time to post it */
     double nvls_part;   /* fraction of NVLS' rate; 0 = by nvls_efficiency */
 } dl_nccl_constants;

@@ -239,8 +239,9 @@ static double way_up_ns(const dl_plan *plan, const dl_tree *t, const double *up_
     return longest_ns;
 }
 
-/* Times of a piece between the nodes: its whole way up alone, and the hops in that; the busiest
- * link; the edges of one level on their busiest link. */
+/* Times of a piece between the nodes: its way up while all first or all second trees send;
+ * latency and hop time of one edge; its time on the busiest link; on the busiest link of one
+ * level's edges. */
 typedef struct piece_times {
     double up_ns, hop_ns, busiest_ns, level_ns;
 } piece_times;

@@ -48,7 +48,8 @@ typedef struct dl_hop_costs {
 
 /* A run that has its links to itself. */
 typedef struct dl_plan_alone {
-    bool is_known, is_possible; /* the time has been computed; the run ends */
+    bool is_known, is_possible; /* is_known: the other members are computed; is_possible: the run
+                                 * ends within the clock's range */
     bool is_apart;              /* no two transfers limit each other */
     int64_t time_ns;
     int *links; /* [link_count] links that the plan uses, each once */
@@ -80,11 +81,11 @@ typedef struct dl_plan {
     int claim;         /* claim of this run; -1 = simulated transfer by transfer */
     int64_t since_ns;  /* start of the run */
     int event;         /* event of the run's end, if it has a claim */
-    int kept, broken;  /* numbers of claims kept and broken so far, of runs that are simulated again
-                        * if broken */
+    int kept, broken;  /* numbers of claims kept to the end of their run, and of broken claims whose
+                        * run had to be simulated again */
     int64_t *start_ns; /* [transfer_count] start, or DL_TRANSFER_*; NULL: not recorded */
-    int *classes;      /* [class_count of another network] classes in this network, + 1, of that
-                        * network's classes; NULL: the same classes */
+    int *classes;      /* [class_count of another network] by class of that network: class in this
+                        * network, + 1; NULL: classes are those of this network */
     bool is_apart;     /* for tests, set before the first run: always transfer by transfer */
     dl_event_fn done;
     void *user;

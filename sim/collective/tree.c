@@ -280,8 +280,9 @@ static bool supports_nodes(const dl_collective_config *config)
            dl_ranks_stand_by_nodes(config->ranks, config->rank_count);
 }
 
-/* Otherwise node_tree is a single chain, or the tree over ranks. Over nodes with unequal numbers of
- * ranks it is used only by name, or if NCCL's model chooses it. */
+/* If this is false, node_tree is a single chain (one node) or the tree over ranks (one rank per
+ * node). Over nodes with unequal numbers of ranks it is used only by name, or if NCCL's model
+ * chooses it. */
 bool dl_allreduces_over_nodes(const dl_collective_config *config)
 {
     const int per_node = dl_ranks_per_node(config->ranks, config->rank_count);

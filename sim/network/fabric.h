@@ -21,8 +21,9 @@
  *               neighbours; routes go the shorter way around in x, then in y, then in z
  *
  *   switches    a user-defined tree of any depth: a switch ([netswitch]) has the ports of some
- *               slots, other switches below it, and uplinks with a given total rate, or that of its ports and lower switches over its oversubscription. A parent with several uplinks represents as
- *               many spine switches
+ *               slots, other switches below it, and uplinks with a given total rate, or that of its
+ *               ports and lower switches over its oversubscription. A parent with several uplinks
+ *               represents as many spine switches
  *
  * Spreading of a tree's flows: with `ideal`, a group's uplinks are one link of their total rate;
  * with `ecmp`, a hash assigns each pair of NICs to one uplink, and to the downlink from the same
