@@ -163,8 +163,8 @@ static void end_accounts(dl_islands *is, int worker, int64_t end_ns)
         if (has_tasks(is, r)) idle(i, end_ns - i->free_ns[r]);
 }
 
-/* Moves the time of the other activities of `i`, averaged over its ranks, out of the time that the
- * team counts as computing. */
+/* Moves the time of `i` in activities other than computing, averaged over its ranks, out of the
+ * time that the team counts as computing. */
 static void tell_team(dl_islands *is, int worker, const dl_island *i)
 {
     int64_t *spent_ns = is->team->workers[worker].spent_ns;

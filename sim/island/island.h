@@ -76,7 +76,7 @@ typedef enum dl_island_task {
     DL_ISLAND_LAUNCHED, /* the host has launched a pass; takes no time */
     DL_ISLAND_TENSOR,   /* collectives of the rank's own GPUs, in the pass of the next task */
     DL_ISLAND_INPUT,    /* owned: the rank waits for its batch */
-    DL_ISLAND_CROSSING, /* owned; slot: route, rank x 2 + (1: forward) */
+    DL_ISLAND_CROSSING, /* owned; slot: number of the route, rank x 2, + 1 if forward */
     DL_ISLAND_GATHER,   /* owned, like the next one; slot: collective */
     DL_ISLAND_SCATTER,
     DL_ISLAND_READY /* owned, takes no time: the rank's gradients of bucket `slot` are ready */
@@ -93,7 +93,8 @@ typedef struct dl_island_shape {
     dl_exchange_plan within; /* exchange plan among the shards of a worker */
     dl_schedule schedule;
     const dl_stage *stages;    /* [split.stages] */
-    const dl_stage *pieces;    /* [split.stages x split.chunks] summed up in `stages` */
+    const dl_stage *pieces;    /* [split.stages x split.chunks] pieces, whose sums per stage are in
+                                * `stages` */
     const dl_buckets *buckets; /* [split.stages] NULL: all gradients of a rank are ready together */
     const dl_island_tensor
         *tensors;           /* [ranks x chunks x 2 (backward, forward)]; NULL: layers are not

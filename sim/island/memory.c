@@ -25,8 +25,8 @@ typedef struct walk {
     piece pieces[DL_STAGE_CHUNKS_MAX];
     dl_gpu_content base;  /* permanent content */
     double kept, logits;  /* activations and logits of passes in flight */
-    double gradient_part; /* fraction of the rank's gradients that exists before the first backward
-                           * pass ends */
+    double gradient_part; /* fraction of the rank's gradients that exist; below 1 until the end of
+                           * the first backward pass */
     dl_gpu_content most;
     double pass_bytes;        /* peak of this pass */
     bool has_most, by_layers; /* by_layers: a bucket is a layer's parameters */
@@ -258,7 +258,7 @@ static int enough(const dl_memory_rank *rank)
     return all || split->micro_batches < steady ? split->micro_batches : steady;
 }
 
-/* Examines all passes of a step. Fills `passes` and `course` unless NULL; adds to *course_count. */
+/* Examines all passes of a step. Fills `passes` and `course` unless NULL; sets *course_count. */
 static dl_gpu_content walk_over(const dl_memory_rank *rank, const dl_model_layers *model,
                                 dl_memory_pass *passes, dl_gpu_content *course,
                                 size_t *course_count)

@@ -195,7 +195,7 @@ void dl_pipeline_stages(const dl_pipeline_options *options, const dl_costs *cost
 char *dl_pipeline_missing(const dl_pipeline_options *options, const dl_costs *costs,
                           const dl_split *split, const int *first, bool exchanges);
 
-/* The least reliable origin of `others` and the bytes that the split depends on. */
+/* The less reliable of `others` and the origins of the bytes that the split depends on. */
 dl_origin dl_pipeline_origin(const dl_pipeline_options *options, const dl_costs *costs,
                              dl_origin others);
 

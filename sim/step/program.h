@@ -65,7 +65,8 @@ typedef struct dl_program {
     dl_task_group *groups;
     size_t task_count, edge_count, lane_count, group_count;
     /* Set by dl_program_close: */
-    uint32_t *first_edge; /* [task_count + 1] first entry in edge_order by the edges' `from` */
+    uint32_t *first_edge; /* [task_count + 1] by task: first entry in edge_order of the edges from
+                           * it */
     uint32_t *edge_order; /* [edge_count] edges by `from` */
     uint32_t *awaited;    /* [task_count] number of edges to the task, + 1 for its predecessor or
                            * the start of its lane */

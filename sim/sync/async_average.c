@@ -43,7 +43,7 @@ typedef struct dl_syncer {
     bool merging;
     bool closing;         /* all learners have done their steps */
     int look;             /* event of the next scan, or NOT_YET */
-    int64_t grace_end_ns; /* NOT_YET: no quorum */
+    int64_t grace_end_ns; /* end of the current grace time; NOT_YET: no quorum */
     int64_t scan_ns, grace_ns;
     int64_t order; /* number of uploads so far */
     dl_upload_counts counts;

@@ -41,8 +41,9 @@ static bool is_first(const dl_team *team, int worker)
     return dl_members_has(team, worker) && dl_members_rank(team, worker) == 0;
 }
 
-/* Starts stage `stage` of an exchange: push, average one slice per worker, outer update if the mode
- * has one, pull. Returns false, without starting anything, after the last stage. */
+/* Starts stage `stage` of an exchange: push, average, outer update if the mode has one, pull, with
+ * barriers before and after averaging. Returns false, without starting anything, after the last
+ * stage. */
 static bool exchange_average(dl_team *team, int agent, int stage)
 {
     const bool with_state = team->config.average_state;

@@ -13,7 +13,7 @@
  * at the interval position of the worker that is least far, so that nobody waits longer for it than
  * for its own steps. If no other worker is present, it fetches nothing. If communication threads
  * average without a pause, the next average starts once it has fetched its parameters; if the
- * others have already handed over theirs, they wait for one step of it.
+ * others have already handed over theirs, they wait for one step of the new worker.
  *
  * With gradients reduced inside sites, sites fail as a whole, at the end of their current step;
  * each worker of a returning site fetches the parameters separately.

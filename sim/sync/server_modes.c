@@ -223,8 +223,8 @@ static void advance_bounded(dl_team *team, int worker)
 }
 
 /* n-softsync (Gupta, Zhang & Wang 2016): the server updates after workers / n gradients (rounded
- * down). Workers do not wait for it, except, with a bound, those ahead of a gradient that would
- * exceed it. */
+ * down). Workers do not wait for the update, except while one is due that would make another
+ * gradient exceed the bound. */
 static void advance_softsync(dl_team *team, int worker)
 {
     const double *option = team->config.option;
