@@ -46,7 +46,8 @@ typedef struct dl_generators {
      * of GPUs, and the mean length of the answers in tokens. */
     double on_policy_s, on_policy_generation_frac, on_policy_length;
     int on_policy_gpus;
-    double train_fixed_frac; /* share of the update's other time that does not scale */
+    double train_fixed_frac; /* fraction of the update's time outside generation that does not scale
+                              * with GPUs */
     int log_probs;           /* a dl_log_probs */
     double log_prob_frac;
     double copy_s, pause_s;

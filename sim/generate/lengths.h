@@ -14,7 +14,8 @@ typedef struct dl_lengths {
     double cap;        /* INFINITY: no cap */
     double group_frac; /* the group's share of the variance of the logarithm, 0 to 1 */
     const double
-        *list; /* [count] used in turn by group and answer, times mean / list_mean; or NULL */
+        *list; /* [count] used in turn by group and answer, times the scale of dl_lengths_scaled;
+                * NULL: lengths are log-normal */
     size_t count;
 } dl_lengths;
 

@@ -53,7 +53,8 @@ typedef struct entries {
 
 typedef struct replica {
     entries requests;       /* requests in flight, by their end on the virtual clock, in tokens */
-    double clock;           /* tokens that a request in flight since the start would have */
+    double clock;           /* tokens that a request in flight since the replica was last idle would
+                             * have */
     double now_s, token_s;  /* time of `clock`; current seconds per token */
     int64_t version;        /* number of updates in its weights */
     double answer_s;        /* time when the next answer ends; INFINITY: none */
@@ -368,7 +369,7 @@ static void complete(rollout *s, int64_t slot)
         (entry){(double)(s->config->taking != DL_TAKES_COMPLETED ? g->number : g->done), 0, slot});
 }
 
-/* Ends a group after its last answer. */
+/* Ends a group after its last answer, or starts its tool wait. */
 static void end_group(rollout *s, int64_t slot)
 {
     const dl_rollout_config *c = s->config;

@@ -31,7 +31,8 @@ typedef enum dl_rule {
     DL_RULE_WINDOW,    /* number begun since the last copy, or outstanding at that time, < (1 +
                         * bound) U B */
     DL_RULE_INSTALLED, /* like ahead, with the updates up to the last copied one */
-    DL_RULE_WORKERS    /* fewer than `workers` groups are in flight */
+    DL_RULE_WORKERS    /* fewer than `workers` groups are in flight, and fewer than `buffer`
+                        * complete ones in the queue */
 } dl_rule;
 
 /* Order in which the trainer takes complete groups. */
@@ -42,7 +43,8 @@ typedef enum dl_taking {
 } dl_taking;
 
 /* Seconds per token of one request while c requests are in flight on a replica: a + b c, or linear
- * interpolation between points (count > 0), extrapolated from the last two points. */
+ * interpolation between points (count > 0), extrapolated from the last two points and constant
+ * below the first. */
 typedef struct dl_decode {
     double a_s, b_s;
     const double *requests, *token_s; /* [count] ascending requests; borrowed */
@@ -94,7 +96,7 @@ typedef struct dl_rollout_config {
 /* State of the trainer or of a replica, for observers. */
 typedef enum dl_rollout_state {
     DL_ROLLOUT_WORKING, /* trainer: updating; replica: answering */
-    DL_ROLLOUT_WAITING, /* trainer: no complete groups; replica: no group may begin */
+    DL_ROLLOUT_WAITING, /* trainer: too few complete groups; replica: no group may begin */
     DL_ROLLOUT_DRAINING,
     DL_ROLLOUT_COPYING, /* replica: paused for the copy */
     DL_ROLLOUT_VALIDATING,
@@ -117,8 +119,8 @@ typedef struct dl_rollout_observer {
 
 /* Numbers of groups, or of their tokens, in the whole run. */
 typedef struct dl_rollout_count {
-    double begun, used, discarded, left; /* left: complete groups; for tokens, all those generated
-                                          * so far */
+    double begun, used, discarded, left; /* left: groups begun and neither used nor discarded; of
+                                          * tokens, those generated so far */
 } dl_rollout_count;
 
 /* Results of the counted updates; the counts `tokens` and `groups` cover the whole run. All members
@@ -143,7 +145,8 @@ typedef struct dl_rollout_result {
         outstanding_mean; /* groups begun and not consumed at the ends of updates, over prompts */
     double length_mean;   /* mean length of the answers of used groups */
     dl_rollout_count tokens, groups;
-    double age_sum, left_age_sum, outstanding_sum; /* sums of law 3, over the whole run */
+    double age_sum, left_age_sum, outstanding_sum; /* sums of the law of ages (see above), over the
+                                                    * whole run */
     double events;
 } dl_rollout_result;
 

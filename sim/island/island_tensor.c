@@ -29,7 +29,7 @@ typedef struct price {
     int *likeness; /* [likeness_count] key from likeness_of */
     int likeness_count;
     double bytes;
-    double ns, sent_bytes; /* of one group, total of its GPUs */
+    double ns, sent_bytes; /* ns: of one group; sent_bytes: total of its GPUs */
 } price;
 
 typedef struct pricing {
@@ -220,7 +220,7 @@ static dl_status price_group(pricing *p, const dl_model_layers *model, const dl_
                              int group, dl_island_tensor *to, dl_error *err)
 {
     dl_island_tensor sum[2] = {{0}};
-    const price *found = NULL; /* of the previous layer, which is usually equal */
+    const price *found = NULL; /* price of the previous layer's collective, usually the same */
     const int end = p->split->stages > 1 ? piece->first + piece->count : model->count;
     for (int l = piece->first; l < end; l++) {
         const dl_model_layer *layer = &model->layers[l];

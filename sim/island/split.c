@@ -149,7 +149,8 @@ int dl_split_rank_of(const dl_split *split, int gpu)
 
 /* --- cuts ------------------------------------------------------------------------------------ */
 
-/* Time of layers [from, to); negative sums count as 0. */
+/* Time in ns of layers [from, to), where before[l] is the time of the layers before layer l;
+ * negative sums count as 0. */
 static double span(const double *before, int from, int to)
 {
     const double ns = before[to] - before[from];
@@ -170,7 +171,8 @@ static void cut_evenly(const double *before, int layers, int stages, int *first)
     }
     for (int s = 1; s < stages; s++) {
         const double *shorter = &least[(size_t)(s - 1) * width];
-        int most = s; /* if no layer's time is negative, no last stage gains by starting later */
+        int most = s; /* latest start worth trying for the last stage: if no layer's time is
+                       * negative, later ones gain nothing */
         for (int i = s + 1; i <= layers; i++) {
             double *best = &least[(size_t)s * width + (size_t)i];
             *best = (double)INFINITY;
