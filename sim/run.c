@@ -642,8 +642,8 @@ static dl_team_config team_config(const dl_run_config *config, const run_inputs 
     static const dl_noise_config none = {.kind = DL_NOISE_NONE};
     const bool is_split = runs_programs(scenario, point);
     const double log_steps = (double)(config->log_steps > 0 ? config->log_steps : DL_LOG_STEPS);
-    /* A run may repeat its steps unless something below varies them. Expected work dealt in turn
-     * repeats only after as many steps as there are workers, so it is excluded. */
+    /* A run may end early once its steps repeat, unless something below varies them. Expected work
+     * dealt in turn repeats only after as many steps as there are workers, so it is excluded. */
     const dl_absences absences = absences_of(scenario, point);
     const bool may_repeat = !is_split && scenario->input.loaders == 0 && syncer == NULL &&
                             !dl_absences_given(&absences) && in->expected_work == NULL;

@@ -67,7 +67,7 @@ static bool is_unknown(const dl_costs *costs, const dl_point *point, int kind)
 char *dl_run_collective_missing(const dl_scenario *scenario, const dl_costs *costs,
                                 const dl_point *point)
 {
-    if (dl_costs_exchange_by_messages(costs)) return NULL; /* dl_run_needs includes these needs */
+    if (dl_costs_exchange_by_messages(costs)) return NULL; /* dl_run_needs includes these */
     if (calls_server(scenario, costs, point) && is_unknown(costs, point, DL_ROUNDTRIP)) {
         const bool whole = dl_mode_serves_gradients(point->mode) && has_pushpull(costs);
         return dl_format("[%s %d]", whole ? "pushpull" : "roundtrip", point->workers);

@@ -21,7 +21,7 @@ typedef struct contribution {
 typedef struct schedule {
     dl_csv_writer csv;
     const dl_point *point;
-    const dl_syncer_config *syncer; /* async_average's; otherwise NULL */
+    const dl_syncer_config *syncer; /* set in mode async_average; otherwise NULL */
     int64_t updates;                /* number of updates, merges or averages so far */
     int64_t *written;               /* [workers] local steps written */
     int64_t *ended; /* [workers] local steps ended by the worker; they are written when its whole

@@ -52,7 +52,7 @@ extern const char *const dl_nccl_protocol_names[DL_NCCL_PROTOCOLS];
 typedef struct dl_nccl_group {
     int ranks, nodes, channels;
     int minor;      /* of the version 2.minor */
-    int generation; /* of constants: 0 = Volta and before, 1 = Ampere, 2 = Hopper, 3 = Blackwell */
+    int generation; /* 0 = Volta and before, 1 = Ampere, 2 = Hopper, 3 = Blackwell */
     bool before_volta;
     bool nvlink;               /* GPUs of a node are connected by NVLink */
     bool ll128;                /* LL128 is allowed */

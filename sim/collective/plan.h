@@ -109,7 +109,7 @@ int dl_plan_add(dl_plan *plan, dl_place from, dl_place to, double bytes, int hop
  * direction, and over `both` unless that is -1. Returns its number. */
 int dl_plan_add_link(dl_plan *plan, int link, int both, double bytes);
 
-/* Adds a copy of a transfer, without its order, and returns its number. */
+/* Adds a copy of a transfer, without its dependencies, and returns its number. */
 int dl_plan_repeat(dl_plan *plan, int transfer);
 
 /* Adds a join and returns its number. */

@@ -31,7 +31,7 @@ typedef struct dl_gpu_worker {
     int event;   /* event of the segment's end; none at speed 0 */
     int segment; /* current segment of the work: of the forward pass (if layers wait for their
                   * parameters), then of the backward pass between ready buckets */
-    int pass;    /* pass of the step */
+    int pass;    /* current pass of the step, from 0 */
     int flows;   /* flows in flight of the current piece of exchange */
     int copies;  /* index of its first push; the pushes to other shards and then its pulls follow */
     int pushes, pulls;             /* numbers of pushes and pulls started, per shard */
